@@ -1,7 +1,7 @@
-"""A hook that says how much of a budget is used, and denies what is expensive near its end.
+"""A hook that reports the use of budgets, and denies expensive actions near their end.
 
-The limits are its own options, which count for the agent where it was installed with everybody
-below it, and the budgets of the watched agent and of all above it.
+The limits are its own options, which count for the agent where it was installed with all agents
+below it, and the budgets of the watched agent and of all agents above it.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ from harken.core.verdict import Comment, Deny, HookPoint, HookQuestion, Ok, Verd
 Share = Annotated[float, Meta(gt=0, le=1)]
 Count = Annotated[int, Meta(gt=0)]
 LAST = 0.95
-"""From here on it is time to end."""
+"""The share of a limit from which the agent is told to finish."""
 
 
 class BudgetGuardOptions(HookOptions, frozen=True):
-    """Limits beside those of budgets, and when to say what."""
+    """Limits besides those of budgets, and the shares at which the hook reacts."""
 
     tokens: Count | None = None
     cost_usd: Annotated[float, Meta(gt=0)] | None = None
     model_calls: Count | None = None
     comment_at: tuple[Share, ...] = (0.5, 0.8, 0.95)
-    """Shares of a limit; the agent is told when each is reached, once."""
+    """The shares of a limit of which the agent is told, each once."""
     deny_at: Share | None = 0.9
-    """From this share on what is expensive is denied; None: never."""
+    """The share from which expensive actions are denied. None: never."""
     expensive: tuple[str, ...] = ("task", "clone", "restore", "discuss", "websearch")
     """Names of actions and tools, or patterns."""
 
 
 @dataclass(frozen=True, slots=True)
 class LimitUsage:
-    """How much of one limit is used."""
+    """The use of a single limit."""
 
     key: str
-    """Whose limit, and of what: under this it is remembered what was said."""
+    """The agent and unit of the limit, the key under which reports are saved."""
     who: str
     used: float
     limit: float
@@ -55,11 +55,11 @@ class LimitUsage:
 
     @property
     def share(self) -> float:
-        """The part that is used."""
+        """The used share."""
         return self.used / self.limit
 
     def words(self) -> str:
-        """Say it.
+        """Format the use.
 
         >>> LimitUsage("", "main", 5200, 10000, "tokens").words()
         '52 % of 10,000 tokens are used by main and everybody below it'
@@ -79,90 +79,102 @@ class BudgetGuard(Hook):
     options: BudgetGuardOptions
 
     def begin(self) -> None:
-        """Nothing was said yet."""
-        self._said: dict[str, float] = {}
-        """Limit -> the highest share that was said of it."""
+        """Start without any report."""
+        self._reported_shares: dict[str, float] = {}
+        """The highest reported share by limit."""
 
     def should_ask(self, question: HookQuestion) -> bool:
-        """Whether there is something to say."""
+        """Whether there is a report or a denial."""
         if question.call is not None and not self._is_expensive(question.call.function.name):
             return False
-        uses = self._uses()
-        return self._denied(question, uses) is not None or bool(self._news(question, uses))
+        uses = self._list_usage()
+        return self._find_denying_limit(question, uses) is not None or bool(
+            self._unreported(question, uses)
+        )
 
     def judge(self, question: HookQuestion) -> Verdict:
-        """Say what is reached; deny what is expensive where too little is left."""
-        uses = self._uses()
-        denied = self._denied(question, uses)
-        if denied is not None:
-            return Deny(f"{denied.words()}: no {denied_name(question)} with what is left")
-        news = self._news(question, uses)
-        if not news:
+        """Report shares that were reached; deny an expensive action if too little is left."""
+        uses = self._list_usage()
+        exceeded = self._find_denying_limit(question, uses)
+        if exceeded is not None:
+            return Deny(f"{exceeded.words()}: no {denied_name(question)} with what is left")
+        reached = self._unreported(question, uses)
+        if not reached:
             return Ok()
-        for use in news:
-            self._said[use.key] = self._reached(use)
-        last = any(use.share >= LAST for use in news)
-        advice = "Come to an end: say what is done, and what is not." if last else "Be sparing."
-        return Comment(f"{'; '.join(use.words() for use in news)}. {advice}")
+        for use in reached:
+            self._reported_shares[use.key] = self._reached_share(use)
+        is_last = any(use.share >= LAST for use in reached)
+        advice = "Come to an end: say what is done, and what is not." if is_last else "Be sparing."
+        return Comment(f"{'; '.join(use.words() for use in reached)}. {advice}")
 
     def _is_expensive(self, name: str) -> bool:
         return any(fnmatchcase(name, pattern) for pattern in self.options.expensive)
 
-    def _denied(self, question: HookQuestion, uses: list[LimitUsage]) -> LimitUsage | None:
-        """Return the limit of which so much is used that a call is denied."""
-        least = self.options.deny_at
-        if question.point != "action" or least is None or question.call is None:
+    def _find_denying_limit(
+        self, question: HookQuestion, uses: list[LimitUsage]
+    ) -> LimitUsage | None:
+        """Return the limit because of which a call is denied, or None."""
+        deny_share = self.options.deny_at
+        if question.point != "action" or deny_share is None or question.call is None:
             return None
         if not self._is_expensive(question.call.function.name):
             return None
-        return next((use for use in uses if use.share >= least), None)
+        return next((use for use in uses if use.share >= deny_share), None)
 
-    def _news(self, question: HookQuestion, uses: list[LimitUsage]) -> list[LimitUsage]:
-        """Return the limits of which a share is reached that was not said yet."""
+    def _unreported(self, question: HookQuestion, uses: list[LimitUsage]) -> list[LimitUsage]:
+        """Return the limits with a reached share that was not reported yet."""
         if question.point == "action":
             return []
-        return [use for use in uses if self._reached(use) > self._said.get(use.key, 0.0)]
+        return [
+            use
+            for use in uses
+            if self._reached_share(use) > self._reported_shares.get(use.key, 0.0)
+        ]
 
-    def _reached(self, use: LimitUsage) -> float:
+    def _reached_share(self, use: LimitUsage) -> float:
         return max((share for share in self.options.comment_at if use.share >= share), default=0.0)
 
-    def _uses(self) -> list[LimitUsage]:
-        """Return the use of each limit that holds for the watched agent."""
+    def _list_usage(self) -> list[LimitUsage]:
+        """Return the use of each limit that applies to the watched agent."""
         watched = self.watched
         if watched is None:
             return []
-        return [use for limits in self._limits(watched) for use in limits]
+        return [use for limits in self._iter_limits(watched) for use in limits]
 
-    def _limits(self, watched: Agent) -> Iterator[Iterator[LimitUsage]]:
-        own = self.options
-        mine = Budget(model_calls=own.model_calls, tokens=own.tokens, cost_usd=own.cost_usd)
-        if mine != Budget():
+    def _iter_limits(self, watched: Agent) -> Iterator[Iterator[LimitUsage]]:
+        options = self.options
+        budget_ = Budget(
+            model_calls=options.model_calls, tokens=options.tokens, cost_usd=options.cost_usd
+        )
+        if budget_ != Budget():
             top = top_of(self) or watched
-            yield self._used(top.agent_id, mine, "own")
+            yield self._measure(top.agent_id, budget_, "own")
         for agent in upwards(self.session.state, watched.agent_id):
             budget = budget_of(agent.spec)
             if budget is not None:
-                yield self._used(agent.id, budget, agent.id)
+                yield self._measure(agent.id, budget, agent.id)
 
-    def _used(self, agent_id: AgentId, budget: Budget, key: str) -> Iterator[LimitUsage]:
+    def _measure(self, agent_id: AgentId, budget: Budget, key: str) -> Iterator[LimitUsage]:
         spent = spent_by(self.session, agent_id)
-        who = self.session.agents[agent_id].name or agent_id
+        name = self.session.agents[agent_id].name or agent_id
         for limit, used, unit in (
             (budget.tokens, spent.tokens, "tokens"),
             (budget.cost_usd, spent.cost_usd, "USD"),
             (budget.model_calls, spent.model_calls, "model calls"),
         ):
             if limit:
-                yield LimitUsage(f"{key} {unit}", who, used, limit, unit)
+                yield LimitUsage(f"{key} {unit}", name, used, limit, unit)
 
     def dump_state(self) -> Any:
-        """Return what was said, so that a resume repeats nothing."""
-        return {"said": dict(self._said)} if self._said else None
+        """Return the reports, so that a resume repeats none."""
+        return {"said": dict(self._reported_shares)} if self._reported_shares else None
 
     def load_saved_state(self, saved: Any) -> None:
-        """Take back what was said."""
-        said = saved_dict(saved, "said").items()
-        self._said = {key: float(share) for key, share in said if isinstance(share, int | float)}
+        """Restore the reports."""
+        shares = saved_dict(saved, "said").items()
+        self._reported_shares = {
+            key: float(share) for key, share in shares if isinstance(share, int | float)
+        }
 
 
 def denied_name(question: HookQuestion) -> str:

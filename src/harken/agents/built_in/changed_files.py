@@ -1,7 +1,7 @@
-"""A hook that tells an agent of files that are no longer what it knows of them.
+"""A hook that tells an agent of files that changed since the agent read them.
 
-It compares hashes, so whoever changed a file does not matter: a person, another agent, or a
-command of the agent itself. What the agent writes with its tools it knows, and is not told.
+It compares hashes, so changes by a person, another agent, or a command of the agent itself are all
+found. Writes with the agent's own tools are known to it and not reported.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from harken.agents.hooks.hook import Hook
 from harken.core.verdict import Comment, HookPoint, HookQuestion, Ok, Verdict
 from harken.world.files.root import display_name
 
-_NAMED = 20
+_MAX_NAMES = 20
 
 
 @register_agent_class("changed-files")
@@ -25,46 +25,48 @@ class ChangedFiles(Hook):
     points: ClassVar[frozenset[HookPoint]] = frozenset({"input", "result"})
 
     def begin(self) -> None:
-        """Nothing was reported yet."""
+        """Start without any report."""
         self._reported: dict[str, str | None] = {}
-        self._looked: tuple[HookQuestion, dict[str, str | None]] | None = None
+        self._last_check: tuple[HookQuestion, dict[str, str | None]] | None = None
 
     def should_ask(self, question: HookQuestion) -> bool:
-        """Whether there is anything new to say, or to forget."""
-        self._looked = (question, self._changed())
-        return self._looked[1] != self._reported
+        """Whether there is a change to report, or a report to forget."""
+        self._last_check = (question, self._changed())
+        return self._last_check[1] != self._reported
 
     def judge(self, question: HookQuestion) -> Verdict:
-        """Return what the agent should hear of its files now."""
-        looked, self._looked = self._looked, None  # once: a question in between makes it old
-        changed = looked[1] if looked is not None and looked[0] is question else self._changed()
+        """Report the changes that were not reported yet."""
+        check, self._last_check = (
+            self._last_check,
+            None,
+        )  # used once: it is stale after another question
+        changed = check[1] if check is not None and check[0] is question else self._changed()
         reported = self._reported.items()
-        news = [item for item in changed.items() if item not in reported]
+        changes = [item for item in changed.items() if item not in reported]
         self._reported = changed
-        return Comment(changed_files_text(news)) if news else Ok()
+        return Comment(changed_files_text(changes)) if changes else Ok()
 
     def _changed(self) -> dict[str, str | None]:
-        """Return the files that are no longer what the watched agent knows, and their hash now."""
+        """Return the hashes of files that differ from the watched agent's knowledge, by name."""
         watched = self.watched
         return {} if watched is None else dict(self.runtime.world.known.changed(watched))
 
     def dump_state(self) -> Any:
-        """Return what was reported, so that nothing is said again after a resume."""
+        """Return the reports, so that a resume repeats none."""
         return {"reported": dict(self._reported)} if self._reported else None
 
     def load_saved_state(self, saved: Any) -> None:
-        """Take back what was reported."""
+        """Restore the reports."""
         reported = saved.get("reported") if isinstance(saved, dict) else None
         self._reported = dict(reported) if isinstance(reported, dict) else {}
 
 
-def changed_files_text(news: Sequence[tuple[str, str | None]]) -> str:
-    """Say which files changed: name, and hash now (None: it is gone).
-
-    >>> changed_files_text([("a.py", "ea8f"), ("b.py", None)])
-    'No longer what you last saw: a.py, b.py (gone). Read again what you still need.'
-    """
-    named = [display_name(name) + (" (gone)" if now is None else "") for name, now in news[:_NAMED]]
-    if len(news) > _NAMED:
-        named.append(f"and {len(news) - _NAMED} more")
-    return f"No longer what you last saw: {', '.join(named)}. Read again what you still need."
+def changed_files_text(changes: Sequence[tuple[str, str | None]]) -> str:
+    """Format the changed files from names and current hashes (None: removed)."""
+    names = [
+        display_name(name) + (" (gone)" if hash_ is None else "")
+        for name, hash_ in changes[:_MAX_NAMES]
+    ]
+    if len(changes) > _MAX_NAMES:
+        names.append(f"and {len(changes) - _MAX_NAMES} more")
+    return f"No longer what you last saw: {', '.join(names)}. Read again what you still need."

@@ -1,4 +1,4 @@
-"""A hook that ends discussions which go round and round: so many, and nothing else in between."""
+"""A hook that ends repeated discussions without any other action in between."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ DISCUSS = "discuss"
 
 
 class DiscussionRoundsOptions(HookOptions, frozen=True):
-    """How many rounds, one after the other."""
+    """The numbers of consecutive rounds."""
 
     comment_after: Annotated[int, Meta(ge=1)] | None = 4
-    """After so many rounds every further one gets a comment; None: never."""
+    """The number of rounds after which every further round gets a comment. None: never."""
     deny_after: Annotated[int, Meta(ge=1)] | None = 8
-    """After so many rounds no other one is let through; None: never."""
+    """The number of rounds after which further rounds are denied. None: never."""
 
 
 @register_agent_class("discussion-rounds")
@@ -38,18 +38,18 @@ class DiscussionRounds(Hook):
     options: DiscussionRoundsOptions
 
     def should_ask(self, question: HookQuestion) -> bool:
-        """Whether there were so many rounds that something is to be said of another one."""
+        """Whether the number of rounds requires a comment or a denial."""
         if question.call is None or question.call.function.name != DISCUSS:
             return False
         return not isinstance(self.judge(question), Ok)
 
     def judge(self, question: HookQuestion) -> Verdict:
-        """Say how many rounds there were."""
+        """Comment on or deny another round."""
         options, watched = self.options, self.watched
         if watched is None or question.call is None or question.call.function.name != DISCUSS:
             return Ok()
-        most = max(options.comment_after or 0, options.deny_after or 0)
-        rounds = rounds_before(watched, most)
+        limit = max(options.comment_after or 0, options.deny_after or 0)
+        rounds = rounds_before(watched, limit)
         if options.deny_after is not None and rounds >= options.deny_after:
             return Deny(
                 f"there were {rounds} rounds of discussion, and nothing in between: "
@@ -64,7 +64,7 @@ class DiscussionRounds(Hook):
 
 
 def rounds_before(agent: Agent, most: int) -> int:
-    """Return how many discussions ended in a row, up to now; it looks for no more than `most`."""
+    """Return the number of consecutive discussions up to now, counting at most `most`."""
     rounds = 0
     for entry in newest_first(agent):
         if rounds >= most or (entry.role == "user" and entry.cause is None):

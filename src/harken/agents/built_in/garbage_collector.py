@@ -1,4 +1,4 @@
-"""A hook that tells an agent which of its subagents nobody has spoken to for long."""
+"""A hook that tells an agent which of its subagents have been idle for long."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from harken.core.ids import AgentId, reference_number
 from harken.core.verdict import Comment, HookPoint, HookQuestion, Ok, Verdict
 from harken.session.state import AgentState, UsageTotals
 
-_NAMED = 20
+_MAX_NAMES = 20
 
 
 class GarbageCollectorOptions(HookOptions, frozen=True):
-    """When a subagent counts as forgotten."""
+    """The definition of an idle subagent."""
 
     requests: Annotated[int, Meta(ge=1)] = 20
-    """So many requests of the watched agent in which the subagent heard and said nothing."""
+    """The number of requests of the watched agent without a message from or to the subagent."""
 
 
 @dataclass(frozen=True, slots=True)
 class IdleSubagent:
-    """A subagent that was not spoken to."""
+    """A subagent without recent messages."""
 
     name: str
     spent: UsageTotals
-    """With everybody below it."""
+    """Usage including all agents below it."""
 
 
 @register_agent_class("garbage-collector")
@@ -49,71 +49,75 @@ class GarbageCollector(Hook):
     options: GarbageCollectorOptions
 
     def begin(self) -> None:
-        """Nobody was named yet."""
-        self._said: dict[str, int] = {}
-        """Subagent -> at how many requests it was named last."""
-        self._quiet_until = 0
-        """Before so many requests nobody can be idle: derived, never saved."""
+        """Start without any reported subagent."""
+        self._reported_at: dict[str, int] = {}
+        """The number of requests at the last report, by subagent."""
+        self._next_check = 0
+        """The number of requests before which no subagent can be idle. Derived, never saved."""
 
     def should_ask(self, question: HookQuestion) -> bool:
-        """Whether there is somebody to name."""
+        """Whether there is a subagent to report."""
         watched = self.watched
-        if watched is None or requests_of(watched) < self._quiet_until:
+        if watched is None or requests_of(watched) < self._next_check:
             return False
-        return bool(self._idle(watched))
+        return bool(self._find_idle(watched))
 
     def judge(self, question: HookQuestion) -> Verdict:
-        """Name those who are idle now."""
+        """Report the subagents that are idle now."""
         watched = self.watched
-        idle = [] if watched is None else self._idle(watched)
+        idle = [] if watched is None else self._find_idle(watched)
         if watched is None or not idle:
             return Ok()
         now, agents = requests_of(watched), self.session.agents
-        there = set(watched.state.subagents)
-        self._said = {id_: at for id_, at in self._said.items() if id_ in there}
-        self._said |= dict.fromkeys(idle, now)
-        found = [IdleSubagent(agents[id_].name or id_, spent_by(self.session, id_)) for id_ in idle]
-        return Comment(idle_text(found, self.options.requests))
+        current_ids = set(watched.state.subagents)
+        self._reported_at = {
+            id_: count for id_, count in self._reported_at.items() if id_ in current_ids
+        }
+        self._reported_at |= dict.fromkeys(idle, now)
+        rows = [IdleSubagent(agents[id_].name or id_, spent_by(self.session, id_)) for id_ in idle]
+        return Comment(idle_text(rows, self.options.requests))
 
-    def _idle(self, watched: Agent) -> list[AgentId]:
-        """Return who is to be named now; look again when the next one may be."""
+    def _find_idle(self, watched: Agent) -> list[AgentId]:
+        """Return the subagents to report now, and compute when the next check is due."""
         now, every = requests_of(watched), self.options.requests
         subagents = watched.state.subagents
-        asked = sorted(islice(_requests(watched), every)) if subagents else []
+        request_numbers = sorted(islice(_iter_request_numbers(watched), every)) if subagents else []
         idle: list[AgentId] = []
-        soonest = every
+        min_remaining = every
         for id_ in subagents:
-            said_at = self._said.get(id_, -every)
+            reported_at = self._reported_at.get(id_, -every)
             last = last_active(self.session.agents[id_])
-            since = len(asked) - bisect_right(asked, last)
-            left = max(every - since, said_at + every - now if said_at <= now else 0)
-            if left <= 0:
+            since = len(request_numbers) - bisect_right(request_numbers, last)
+            remaining = max(every - since, reported_at + every - now if reported_at <= now else 0)
+            if remaining <= 0:
                 idle.append(id_)
-            soonest = min(soonest, left)
-        self._quiet_until = now + max(soonest, 1 + every // 10)  # not each turn, with very many
+            min_remaining = min(min_remaining, remaining)
+        self._next_check = now + max(
+            min_remaining, 1 + every // 10
+        )  # limits the checks with very many subagents
         return idle
 
     def dump_state(self) -> Any:
-        """Return who was named, so that a resume repeats nothing."""
-        return {"said": dict(self._said)} if self._said else None
+        """Return the reports, so that a resume repeats none."""
+        return {"said": dict(self._reported_at)} if self._reported_at else None
 
     def load_saved_state(self, saved: Any) -> None:
-        """Take back who was named."""
-        said = saved_dict(saved, "said").items()
-        self._said = {id_: at for id_, at in said if isinstance(at, int)}
+        """Restore the reports."""
+        counts = saved_dict(saved, "said").items()
+        self._reported_at = {id_: count for id_, count in counts if isinstance(count, int)}
 
 
-def _requests(agent: Agent) -> Iterator[int]:
-    """Yield the numbers of the messages with which an agent's model answered, newest first."""
+def _iter_request_numbers(agent: Agent) -> Iterator[int]:
+    """Yield the numbers of an agent's assistant messages, newest first."""
     for entry in newest_first(agent):
         if entry.role == "assistant":
             yield reference_number(entry.message_id)
 
 
 def last_active(state: AgentState) -> int:
-    """Return the number of the last event in which an agent heard, said or was asked something.
+    """Return the number of the last event in which an agent took part.
 
-    Its transcript need not be in memory for it.
+    Its transcript need not be in memory.
     """
     events = [state.birth, state.committed_upto, *state.new_entries[-1:]]
     events += [
@@ -123,23 +127,19 @@ def last_active(state: AgentState) -> int:
 
 
 def idle_text(idle: Sequence[IdleSubagent], requests: int) -> str:
-    """Say who is idle, and what each has cost.
-
-    >>> ann = IdleSubagent("Ann", UsageTotals(2, 900, 100, 0.0125))
-    >>> print(idle_text([ann, IdleSubagent("Bob", UsageTotals())], 20))
-    Not spoken to for 20 requests: Ann (2 model calls, 1,000 tokens, 0.0125 USD), Bob (0 model \
-calls). Terminate whom you need no longer; what they remember goes with them.
-    """
-    named = [f"{one.name} ({_cost(one.spent)})" for one in idle[:_NAMED]]
-    if len(idle) > _NAMED:
-        named.append(f"and {len(idle) - _NAMED} more")
+    """Format the idle subagents with their usage."""
+    descriptions = [
+        f"{subagent.name} ({_format_usage(subagent.spent)})" for subagent in idle[:_MAX_NAMES]
+    ]
+    if len(idle) > _MAX_NAMES:
+        descriptions.append(f"and {len(idle) - _MAX_NAMES} more")
     return (
-        f"Not spoken to for {requests} requests: {', '.join(named)}. Terminate whom you need no "
+        f"Not spoken to for {requests} requests: {', '.join(descriptions)}. Terminate whom you need no "
         f"longer; what they remember goes with them."
     )
 
 
-def _cost(spent: UsageTotals) -> str:
+def _format_usage(spent: UsageTotals) -> str:
     calls = f"{spent.model_calls} model call{'' if spent.model_calls == 1 else 's'}"
     tokens = f", {spent.tokens:,} tokens" if spent.tokens else ""
     return calls + tokens + (f", {spent.cost_usd:.4f} USD" if spent.cost_usd else "")

@@ -1,12 +1,10 @@
-"""Planning mode: while this hook is there, an agent looks and thinks, and changes nothing.
+"""Planning mode: while this hook is installed, an agent reads and plans, and changes nothing.
 
-It ends by itself when the agent has shown a plan and the user agrees, without a model that judges
-that: a plan is a line that begins with `PLAN:`, and to agree is to say yes and nothing else.
-Copies below are read-only: nobody there can agree, and they end when planning has ended above.
+It ends by itself when the agent has shown a plan and the user agrees. No model judges that: a plan
+is a line that begins with `PLAN:`, and an agreement is a yes without anything else. Copies below
+are read-only: they end when planning has ended above.
 
-Agreement: whether a text has a plan in it, and whether an answer says yes to it and no more.
-
-Whoever says "yes, but" has not agreed; and what is not understood is no agreement.
+Agreement is detected by text: "yes, but" is no agreement, and unknown text is none.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ from harken.core.verdict import (
     format_verdict,
 )
 
-_PLAN = re.compile(r"^[\s#*_>`-]*plan\b[\s*_`]*(?::|$)", re.IGNORECASE | re.MULTILINE)
+_PLAN_PATTERN = re.compile(r"^[\s#*_>`-]*plan\b[\s*_`]*(?::|$)", re.IGNORECASE | re.MULTILINE)
 
 
 _YES = (
@@ -48,15 +46,15 @@ _YES = (
 )
 
 
-_BESIDE = (
+_FILLERS = (
     *("please", "thanks", "thank you", "then", "now", "good", "great", "perfect", "to me", "and"),
     *("with it", "with that", "with this", "with the plan", "as planned", "that s", "by me"),
 )
-"""What may stand beside a yes and says nothing."""
+"""Words without a meaning of their own beside a yes."""
 
 
-_LONGEST = 200
-"""Who only agrees says it in fewer characters."""
+_MAX_AGREEMENT_CHARS = 200
+"""The maximum length of an agreement, in characters."""
 
 
 def has_plan(text: str) -> bool:
@@ -65,36 +63,36 @@ def has_plan(text: str) -> bool:
     >>> has_plan("I looked.\n**PLAN:** 1. Rename it."), has_plan("Planning takes time.")
     (True, False)
     """
-    return _PLAN.search(text) is not None
+    return _PLAN_PATTERN.search(text) is not None
 
 
 def agrees(text: str, also: Iterable[str] = ()) -> bool:
-    """Whether a text agrees, and says nothing else. `also` are more words for yes.
+    """Whether a text is an agreement and nothing else. `also` adds words for yes.
 
     >>> agrees("Yes, go ahead, please!"), agrees("Yes, but rename it first."), agrees("Thanks.")
     (True, False, False)
     """
-    if len(text) > _LONGEST:
+    if len(text) > _MAX_AGREEMENT_CHARS:
         return False
-    rest, found = f" {_plain(text)} ", False
-    for phrase in sorted({*_YES, *map(_plain, also)} - {""}, key=len, reverse=True):
-        while f" {phrase} " in rest:
-            rest, found = rest.replace(f" {phrase} ", "  ", 1), True
-    for phrase in sorted(_BESIDE, key=len, reverse=True):
-        while f" {phrase} " in rest:
-            rest = rest.replace(f" {phrase} ", "  ", 1)
-    return found and not rest.strip()
+    remaining, has_yes = f" {_normalize(text)} ", False
+    for phrase in sorted({*_YES, *map(_normalize, also)} - {""}, key=len, reverse=True):
+        while f" {phrase} " in remaining:
+            remaining, has_yes = remaining.replace(f" {phrase} ", "  ", 1), True
+    for phrase in sorted(_FILLERS, key=len, reverse=True):
+        while f" {phrase} " in remaining:
+            remaining = remaining.replace(f" {phrase} ", "  ", 1)
+    return has_yes and not remaining.strip()
 
 
-def _plain(text: str) -> str:
-    """Return a text without case and signs, its words with one space between them."""
+def _normalize(text: str) -> str:
+    """Normalize a text: case-folded words, separated by single spaces."""
     return " ".join(re.findall(r"\w+", text.casefold()))
 
 
 KIND = "planning-mode"
 THINKING = frozenset({"task", "clone", "discuss", "introduce", "terminate", "quit"})
-"""Structural actions while planning: of whoever these bring in, all are under planning mode, too.
-A new hook would not be; `dump` writes a file; a move is for when there is something to do."""
+"""Structural actions that are allowed while planning: agents that these create are under planning
+mode, too. A new hook would not be; `dump` writes a file; a move is for when there is work to do."""
 ASKING = "ask_user"
 
 BEGINS = (
@@ -112,15 +110,15 @@ DENIED = "this is planning mode: {} may change something. {}"
 
 
 class PlanningModeOptions(HookOptions, frozen=True):
-    """What is allowed in spite of it, and who may end it."""
+    """Exceptions to planning mode, and additional words of agreement."""
 
     allow: tuple[str, ...] = ()
-    """Tools that are allowed though they do not say that they only read."""
+    """Tools that are allowed although they do not declare that they only read."""
     agreed: tuple[str, ...] = ()
-    """What else means yes, as in another language."""
+    """Additional words for yes, as in another language."""
     inherited: bool = False
-    """A copy: it ends when planning has ended above. Where a move brought its agent to the top, it
-    is as any other."""
+    """Whether it is a copy, which ends when planning has ended above. If a move brought its agent
+    to the top, it behaves as an original."""
 
 
 @register_agent_class(KIND)
@@ -133,22 +131,22 @@ class PlanningMode(Hook):
     options: PlanningModeOptions
 
     def begin(self) -> None:
-        """Nothing was said yet."""
-        self._told = False
+        """Start before the agent was told of planning mode."""
+        self._is_told = False
 
     def should_ask(self, question: HookQuestion) -> bool:
-        """Whether there is something to say, or planning is over."""
+        """Whether there is a comment or a denial, or planning has ended."""
         watched = self.watched
         if watched is None:
             return False
-        if self._is_over_above(watched) or (question.point == "input" and not self._told):
+        if self._is_over_above(watched) or (question.point == "input" and not self._is_told):
             return True
         if question.point == "action":
-            return self._why_not(question) is not None
+            return self._refusal_reason(question) is not None
         return self._is_agreed(watched, question)
 
     def judge(self, question: HookQuestion) -> Verdict:
-        """Tell what holds, deny what changes something, and leave when planning is over."""
+        """Tell the agent the rules, deny changes, and leave when planning has ended."""
         watched = self.watched
         if watched is None:
             return Ok()
@@ -158,37 +156,37 @@ class PlanningMode(Hook):
                 return Ok()
             return Comment(ENDS.format("it has ended above you"))
         if question.point == "action":
-            reason = self._why_not(question)
+            reason = self._refusal_reason(question)
             return Ok() if reason is None else Deny(reason)
         if self._is_agreed(watched, question):
             self.quit()
             return Comment(ENDS.format("your plan was agreed to"))
-        if question.point == "input" and not self._told:
-            self._told = True
+        if question.point == "input" and not self._is_told:
+            self._is_told = True
             return Comment(BEGINS_BELOW if self._is_below(watched) else BEGINS)
         return Ok()
 
     def _is_below(self, watched: Agent) -> bool:
-        """Whether it is a copy, and somebody above decides."""
+        """Whether it is a copy with an agent above that decides."""
         return self.options.inherited and watched.state.parent is not None
 
     def _is_over_above(self, watched: Agent) -> bool:
-        """Whether it is a copy, and planning has ended where it came from."""
-        agents, at = self.session.agents, watched.agent_id
+        """Whether it is a copy, and planning has ended at its original."""
+        agents, agent_id = self.session.agents, watched.agent_id
         inherited = self.options.inherited
         for _ in agents:
-            above = agents[at].parent
+            above = agents[agent_id].parent
             if not inherited or above is None:
                 return False
-            there = [agents[one].spec for one in _planning(self, above)]
-            if not there:
+            specs = [agents[hook_id].spec for hook_id in _planning_ids(self, above)]
+            if not specs:
                 return True
-            inherited = all((spec.get("options") or {}).get("inherited") for spec in there)
-            at = above
+            inherited = all((spec.get("options") or {}).get("inherited") for spec in specs)
+            agent_id = above
         return False
 
-    def _why_not(self, question: HookQuestion) -> str | None:
-        """Return why an action is denied; None where it only reads, or is nothing at all."""
+    def _refusal_reason(self, question: HookQuestion) -> str | None:
+        """Return the reason to deny an action, or None for a read-only or unknown action."""
         call = question.call
         if call is None or call.function.name in self.options.allow:
             return None
@@ -198,11 +196,11 @@ class PlanningMode(Hook):
             return None
         if tool is not None and tool.reads_only:
             return None
-        how = "End your answer with `PLAN:` and what you would do"
-        return DENIED.format(name, f"{how}; planning ends when the user agrees")
+        advice = "End your answer with `PLAN:` and what you would do"
+        return DENIED.format(name, f"{advice}; planning ends when the user agrees")
 
     def _is_agreed(self, watched: Agent, question: HookQuestion) -> bool:
-        """Whether this input, or this answer to `ask_user`, agrees to a plan."""
+        """Whether an input, or an answer to `ask_user`, agrees to a plan."""
         if self._is_below(watched) or not agrees(question.text, self.options.agreed):
             return False
         entry = entry_at(watched, question.subject)
@@ -214,80 +212,80 @@ class PlanningMode(Hook):
         return from_user and _answers_plan(watched, entry)
 
     def copy_for(self, agent: Agent) -> Hook | None:
-        """Return a copy that cannot end by itself; None where planning mode is on already."""
-        if agent.agent_id in self.session.agents and _ordered(agent):
+        """Return a copy that cannot end by itself, or None if planning mode is on already."""
+        if agent.agent_id in self.session.agents and _guard_hooks(agent):
             return None
         options = {**options_dict(self.options), "inherited": True}
         return type(self)(agent.session, runtime=agent.runtime, options=options)
 
     def dump_state(self) -> Any:
-        """Return whether the agent knows, so that a resume repeats nothing."""
-        return {"told": True} if self._told else None
+        """Return whether the agent was told, so that a resume repeats nothing."""
+        return {"told": True} if self._is_told else None
 
     def load_saved_state(self, saved: Any) -> None:
-        """Take back whether the agent knows."""
-        self._told = isinstance(saved, dict) and saved.get("told") is True
+        """Restore whether the agent was told."""
+        self._is_told = isinstance(saved, dict) and saved.get("told") is True
 
 
 def start_planning(agent: Agent, cause: Cause = None, name: str = KIND) -> Hook:
-    """Put an agent, with everybody below it, into planning mode; return the hook.
+    """Put an agent, with all agents below it, into planning mode. Return the hook.
 
-    cause: what asked for it, beside the agent's birth. Where it is there already, nothing changes.
+    cause: the cause of the birth besides the agent's birth. Does nothing if it is on already.
     """
-    there = _ordered(agent)
-    if there:
-        return there[0]
+    existing = _guard_hooks(agent)
+    if existing:
+        return existing[0]
     hook = PlanningMode(agent.session, runtime=agent.runtime)
-    also = [cause] if isinstance(cause, str) else cause or []
-    taken = [one.name for one in agent.hooks]
-    hook.install_with_copies(agent, free_name(name, taken), [agent.state.birth, *also])
+    further_causes = [cause] if isinstance(cause, str) else cause or []
+    names = [hook_.name for hook_ in agent.hooks]
+    hook.install_with_copies(agent, free_name(name, names), [agent.state.birth, *further_causes])
     return hook
 
 
 def stop_planning(agent: Agent, cause: Cause = None) -> bool:
-    """End an agent's planning mode, and so that of everybody below; return whether it was there.
+    """End the planning mode of an agent and all agents below it. Return whether it was on.
 
-    For a user: an agent has no way to it.
+    Only for users: an agent cannot do that.
     """
     hooks = planning(agent)
     for hook in hooks:
         verdict = Comment(ENDS.format("the user ended it"))
-        said = hook.say(format_verdict(verdict), cause)
+        message = hook.say(format_verdict(verdict), cause)
         agent.session.append(AgentMoved(agent_id=hook.agent_id, place="gone", cause=cause))
-        if said.message_id is not None and not agent.state.open_calls:
-            opinion = HookVerdict(hook.name, verdict, said.message_id)
+        if message.message_id is not None and not agent.state.open_calls:
+            opinion = HookVerdict(hook.name, verdict, message.message_id)
             agent.session.append(comment_entry(agent, opinion, verdict.text))
     return bool(hooks)
 
 
 def planning(agent: Agent) -> list[Hook]:
     """Return the hooks that keep an agent in planning mode."""
-    hooks = [agent.agent_by_id(one) for one in _planning(agent, agent.agent_id)]
+    hooks = [agent.agent_by_id(id_) for id_ in _planning_ids(agent, agent.agent_id)]
     return [hook for hook in hooks if isinstance(hook, Hook)]
 
 
-def _ordered(agent: Agent) -> list[Hook]:
-    """Return those among them that the agent did not make itself."""
+def _guard_hooks(agent: Agent) -> list[Hook]:
+    """Return the planning hooks that the agent did not create itself."""
     return [hook for hook in planning(agent) if not is_made(hook.state.spec)]
 
 
-def _planning(any_: Agent, agent_id: AgentId) -> Sequence[AgentId]:
-    agents = any_.session.agents
-    return [one for one in agents[agent_id].hooks if agents[one].spec.get("kind") == KIND]
+def _planning_ids(member: Agent, agent_id: AgentId) -> Sequence[AgentId]:
+    agents = member.session.agents
+    return [id_ for id_ in agents[agent_id].hooks if agents[id_].spec.get("kind") == KIND]
 
 
-def _answers_plan(agent: Agent, heard: TranscriptEntry) -> bool:
-    """Whether what was heard directly follows an answer with a plan in it."""
-    before = (entry for entry in newest_first(agent) if entry.message_id != heard.message_id)
-    for entry in before:
+def _answers_plan(agent: Agent, input_entry: TranscriptEntry) -> bool:
+    """Whether an input directly follows an answer with a plan."""
+    earlier = (entry for entry in newest_first(agent) if entry.message_id != input_entry.message_id)
+    for entry in earlier:
         if entry.role == "user" and entry.cause is not None:
-            continue  # what hooks said
+            continue  # comments of hooks
         return entry.is_utterance and has_plan(text_of(entry.content))
     return False
 
 
 def _asked_with_plan(agent: Agent, result: TranscriptEntry) -> bool:
-    """Whether the question that this answers has a plan in it."""
+    """Whether the question of a result contains a plan."""
     for entry in newest_first(agent):
         for call in entry.tool_calls or ():
             if call.id == result.tool_call_id:

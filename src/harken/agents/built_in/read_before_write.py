@@ -1,9 +1,10 @@
-"""A hook that lets an agent change a file only where it knows what is in it now.
+"""A hook that allows an agent to change a file only if it knows the current content.
 
-Per agent, by checksum: where A reads a file, B writes it and A writes it, A is denied. The tools
-`write` and `edit` refuse by themselves, and once more at the moment of writing. This is for tools
-of others that change files and do not look, as far as they say which file (`guarded(by="path",
-edits_files=True)`); what a command of the shell will write, nobody can say before.
+Knowledge is tracked per agent, by checksum: if A reads a file, B writes it and A writes it again, A
+is denied. The tools `write` and `edit` check this themselves, again at the moment of writing. This
+hook is for other tools that change files without a check, if they declare the file
+(`guarded(by="path", edits_files=True)`). The files that a shell command will write cannot be known
+in advance.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from harken.world.tool import ToolContext
 
 
 class ReadBeforeWriteOptions(HookOptions, frozen=True):
-    """Which tools are watched beside those that say that they edit files."""
+    """The tools to watch besides those that declare that they edit files."""
 
     tools: dict[str, str] = {}  # noqa: RUF012 - msgspec copies it
-    """Name of a tool -> its argument that is the path of the file."""
+    """The argument with the path of the file, by tool."""
 
 
 @register_agent_class("read-before-write")
@@ -36,28 +37,28 @@ class ReadBeforeWrite(Hook):
     options: ReadBeforeWriteOptions
 
     def should_ask(self, question: HookQuestion) -> bool:
-        """Whether there is a reason to deny it."""
-        return self._why_not(question) is not None
+        """Whether there is a reason to deny the action."""
+        return self._refusal_reason(question) is not None
 
     def judge(self, question: HookQuestion) -> Verdict:
-        """Deny what would change a file unseen."""
-        reason = self._why_not(question)
+        """Deny the change of a file whose content the agent does not know."""
+        reason = self._refusal_reason(question)
         return Ok() if reason is None else Deny(reason)
 
-    def _why_not(self, question: HookQuestion) -> str | None:
-        watched, path = self.watched, self._path(question)
+    def _refusal_reason(self, question: HookQuestion) -> str | None:
+        watched, path = self.watched, self._changed_path(question)
         if watched is None or path is None:
             return None
         known = self.runtime.world.known
-        standing = known.standing(ToolContext(watched, question.subject), path)
-        if standing == "unknown":
+        knowledge = known.standing(ToolContext(watched, question.subject), path)
+        if knowledge == "unknown":
             return f"you have not read {display_name(path)}: read it first"
-        if standing == "changed":
+        if knowledge == "changed":
             return f"{display_name(path)} is no longer what you read: read it again first"
         return None
 
-    def _path(self, question: HookQuestion) -> str | None:
-        """Return the file that a call says it changes; None where it says none."""
+    def _changed_path(self, question: HookQuestion) -> str | None:
+        """Return the path of the file that a call changes, or None if it declares none."""
         if question.call is None:
             return None
         name = question.call.function.name

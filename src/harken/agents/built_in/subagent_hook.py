@@ -1,9 +1,9 @@
-"""What hooks know that say how many subagents an agent may have: who is, and who is being made.
+"""Hooks that limit the subagents of an agent, and the hook `single-minded`.
 
-Calls of one message are judged one after the other and run at the same time. So a call that was
-let through counts from then on, be its subagent there yet or not.
+The calls of a message are judged in sequence and run concurrently. So an allowed call counts at
+once, before its subagent exists.
 
-A hook that lets an agent have one subagent at a time.
+`single-minded` allows an agent a single subagent at a time.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from harken.session.state import AgentState
 
 
 class BirthHook(Hook):
-    """A hook that judges nothing but the making of subagents."""
+    """A hook that judges only the creation of subagents."""
 
     points: ClassVar[frozenset[HookPoint]] = frozenset({"action"})
 
     def begin(self) -> None:
-        """Nobody is being made."""
-        self._let_through: dict[str, str] = {}
-        """Call -> the name of who is made; forgotten when the call has its result."""
+        """Start without any pending creation."""
+        self._allowed_calls: dict[str, str] = {}
+        """The name of the new subagent by allowed call, until the call has its result."""
 
     def should_ask(self, question: HookQuestion) -> bool:
-        """Whether a subagent is to be made."""
+        """Whether the question is about the creation of a subagent."""
         return question.call is not None and question.call.function.name in MAKING
 
     def judge(self, question: HookQuestion) -> Verdict:
-        """Deny where a limit is reached; else note that one more is being made."""
+        """Deny if a limit is reached; otherwise record the pending creation."""
         watched = self.watched
         if watched is None or not self.should_ask(question):
             return Ok()
@@ -44,38 +44,38 @@ class BirthHook(Hook):
         reason = self.why_not(watched, name)
         if reason is not None:
             return Deny(reason)
-        self._let_through[question.subject] = name
+        self._allowed_calls[question.subject] = name
         return Ok()
 
     def why_not(self, watched: Agent, name: str) -> str | None:
-        """Return why a subagent with this name may not be made; None where it may."""
+        """Return the reason to deny a subagent with this name, or None to allow it."""
         raise NotImplementedError
 
     def being_made(self, watched: Agent) -> int:
-        """Return how many were let through that are neither there nor have failed yet."""
-        there = watched.subagent_ids
+        """Return the number of allowed creations that are still pending."""
+        existing = watched.subagent_ids
         open_ = {call.reference for call in watched.state.open_calls.values()}
-        under_way = self._let_through.items()
-        self._let_through = {
-            call: name for call, name in under_way if call in open_ and name not in there
+        allowed = self._allowed_calls.items()
+        self._allowed_calls = {
+            call: name for call, name in allowed if call in open_ and name not in existing
         }
-        return len(self._let_through)
+        return len(self._allowed_calls)
 
 
 def name_made(question: HookQuestion) -> str:
-    """Return the name of the subagent that a call is to make, as far as it says one."""
+    """Return the name of the subagent that a call creates, or an empty string if unknown."""
     arguments = parse_arguments_or_empty(question.text)
-    given = arguments.get("as_name") or arguments.get("name")
-    return given if isinstance(given, str) else ""
+    name = arguments.get("as_name") or arguments.get("name")
+    return name if isinstance(name, str) else ""
 
 
 def live_below(hook: Hook, agent_id: AgentId) -> Iterator[AgentState]:
-    """Yield the subagents that live below an agent, at any depth."""
+    """Yield the live subagents below an agent, at any depth."""
     agents = hook.session.agents
-    waiting = list(agents[agent_id].subagents)
-    for one in waiting:  # grows
-        waiting += agents[one].subagents
-        yield agents[one]
+    pending = list(agents[agent_id].subagents)
+    for id_ in pending:  # the loop extends it
+        pending += agents[id_].subagents
+        yield agents[id_]
 
 
 @register_agent_class("single-minded")
@@ -83,11 +83,13 @@ class SingleMinded(BirthHook):
     """Denies a second subagent while there is one; who needs another ends the first."""
 
     def why_not(self, watched: Agent, name: str) -> str | None:
-        """Name the one that is there."""
-        there = list(watched.subagent_ids)
-        if there:
-            one = there[0]
-            return f"one subagent at a time: there is {one!r}; discuss with it, or terminate it"
+        """Name the existing subagent."""
+        names = list(watched.subagent_ids)
+        if names:
+            first_name = names[0]
+            return (
+                f"one subagent at a time: there is {first_name!r}; discuss with it, or terminate it"
+            )
         if self.being_made(watched):
             return "one subagent at a time: one is being made by another call"
         return None

@@ -1,4 +1,4 @@
-"""A hook that limits how many subagents an agent and those below it make, and how deep."""
+"""A hook that limits the number and the depth of subagents."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ Limit = Annotated[int, Meta(ge=0)]
 
 
 class TaskLimiterOptions(HookOptions, frozen=True):
-    """The limits, for the agent where the hook was installed with everybody below it."""
+    """The limits for the agent where the hook was installed, with all agents below it."""
 
     depth: Limit | None = 3
-    """How many levels of subagents there may be."""
+    """The maximum number of levels of subagents."""
     live: Limit | None = 10
-    """How many may live at one time."""
+    """The maximum number of live subagents."""
     total: Limit | None = None
-    """How many may be made in all."""
+    """The maximum number of subagents ever created."""
     names: dict[str, Limit] = msgspec.field(default_factory=dict)
-    """How many may be made in all whose names fit a pattern (`reviewer*`)."""
+    """The maximum number of subagents ever created, by pattern of their names (`reviewer*`)."""
 
 
 @register_agent_class("task-limiter")
@@ -44,65 +44,71 @@ class TaskLimiter(BirthHook):
     options: TaskLimiterOptions
 
     def begin(self) -> None:
-        """Nobody was made yet."""
+        """Start without any created subagent."""
         super().begin()
         self._made: Counter[str] = Counter()
-        """How many were let through in all, by name: a birth that failed after that counts."""
+        """The number of allowed creations by name. A birth that fails later still counts."""
 
     def judge(self, question: HookQuestion) -> Verdict:
-        """Deny where a limit is reached, else count."""
-        before = set(self._let_through)
+        """Deny if a limit is reached, otherwise count."""
+        earlier = set(self._allowed_calls)
         verdict = super().judge(question)
         if isinstance(verdict, Ok):
-            for call in self._let_through.keys() - before:
-                self._made[self._let_through[call]] += 1
+            for call in self._allowed_calls.keys() - earlier:
+                self._made[self._allowed_calls[call]] += 1
         return verdict
 
     def why_not(self, watched: Agent, name: str) -> str | None:
         """Return the limit that is reached."""
         top = top_of(self) or watched
-        limits, where = self.options, f"{top.name} and those below it"
+        limits, scope = self.options, f"{top.name} and those below it"
         if limits.depth is not None and self._level(watched, top.agent_id) > limits.depth:
             return f"no more than {limits.depth} levels of subagents below {top.name}"
         live = sum(1 for _ in live_below(self, top.agent_id)) + self.being_made(watched)
         if limits.live is not None and live >= limits.live:
-            return f"{where} have {live} of {limits.live} subagents: terminate one first"
-        made = self._made_below(top.agent_id)
-        if limits.total is not None and made.total() >= limits.total:
-            return f"{where} have made {made.total()} of {limits.total} subagents in all"
+            return f"{scope} have {live} of {limits.live} subagents: terminate one first"
+        created = self._created_below(top.agent_id)
+        if limits.total is not None and created.total() >= limits.total:
+            return f"{scope} have made {created.total()} of {limits.total} subagents in all"
         for pattern, limit in limits.names.items():
-            count = sum(n for one, n in made.items() if fnmatchcase(one, pattern))
+            count = sum(
+                n for created_name, n in created.items() if fnmatchcase(created_name, pattern)
+            )
             if fnmatchcase(name, pattern) and count >= limit:
-                return f"{where} have made {count} of {limit} subagents {pattern!r}"
+                return f"{scope} have made {count} of {limit} subagents {pattern!r}"
         return None
 
     def _level(self, watched: Agent, top: AgentId) -> int:
-        """Return at which level below the top a subagent of the watched agent would stand."""
-        above = (one.id for one in upwards(self.session.state, watched.agent_id))
-        return 1 + sum(1 for _ in takewhile(lambda one: one != top, above))
+        """Return the level below the top at which a subagent of the watched agent would be."""
+        above = (id_.id for id_ in upwards(self.session.state, watched.agent_id))
+        return 1 + sum(1 for _ in takewhile(lambda id_: id_ != top, above))
 
-    def _made_below(self, top: AgentId) -> Counter[str]:
-        """Return who was made in all, by this hook's leave and by that of its copies."""
-        made = Counter(self._made)
-        for one in self.session.agents.values():
-            if one.id != self.agent_id and one.saved_state is not None and self._is_copy(one, top):
-                made.update(_counts(one.saved_state))
-        return made
+    def _created_below(self, top: AgentId) -> Counter[str]:
+        """Return the creations allowed by this hook and its copies."""
+        created = Counter(self._made)
+        for state in self.session.agents.values():
+            if (
+                state.id != self.agent_id
+                and state.saved_state is not None
+                and self._is_copy(state, top)
+            ):
+                created.update(_parse_counts(state.saved_state))
+        return created
 
-    def _is_copy(self, one: AgentState, top: AgentId) -> bool:
+    def _is_copy(self, state: AgentState, top: AgentId) -> bool:
         """Whether an agent is, or was, the same hook at or below the top."""
-        is_same = one.name == self.name and one.spec.get("kind") == self.kind
-        return is_same and any(a.id == top for a in upwards(self.session.state, one.id))
+        is_same = state.name == self.name and state.spec.get("kind") == self.kind
+        return is_same and any(a.id == top for a in upwards(self.session.state, state.id))
 
     def dump_state(self) -> Any:
-        """Return who was made."""
+        """Return the counts."""
         return {"made": dict(self._made)} if self._made else None
 
     def load_saved_state(self, saved: Any) -> None:
-        """Take back who was made."""
-        self._made = _counts(saved)
+        """Restore the counts."""
+        self._made = _parse_counts(saved)
 
 
-def _counts(saved: Any) -> Counter[str]:
-    made = saved_dict(saved, "made").items()
-    return Counter({name: count for name, count in made if isinstance(count, int)})
+def _parse_counts(saved: Any) -> Counter[str]:
+    counts = saved_dict(saved, "made").items()
+    return Counter({name: count for name, count in counts if isinstance(count, int)})

@@ -1,4 +1,4 @@
-"""A hook that reminds an agent of its list of things to do, where it has lost sight of it."""
+"""A hook that reminds an agent of its todo list after a while without an update."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from harken.agents.hooks.options import HookOptions
 from harken.core.messages import text_of
 from harken.core.verdict import Comment, HookPoint, HookQuestion, Ok, Verdict
 
-_OPEN = ("[ ]", "[>]")
-"""How the items of a list begin that are not done. Source: `world.todo`."""
+_OPEN_PREFIXES = ("[ ]", "[>]")
+"""The prefixes of open items. Source: `world.todo`."""
 
 
 class TodoReminderOptions(HookOptions, frozen=True):
-    """When to remind, and of what."""
+    """The conditions of a reminder."""
 
     requests: Annotated[int, Meta(ge=1)] = 10
-    """So many model requests after the list was last written, or after the last reminder."""
+    """The number of model requests since the last write of the list, or the last reminder."""
     without_list: bool = False
-    """Whether to remind an agent, too, that never wrote a list."""
+    """Whether to remind an agent that never wrote a list, too."""
     tool: str = "todo"
     """The tool whose results are the list."""
 
@@ -39,60 +39,61 @@ class TodoReminder(Hook):
     options: TodoReminderOptions
 
     def begin(self) -> None:
-        """Nothing was said yet."""
-        self._said_at = 0
-        self._quiet_until = 0
-        """No need to look at the transcript before so many requests: derived, never saved."""
+        """Start without any reminder."""
+        self._reminded_at = 0
+        self._next_check = 0
+        """The number of requests before which the transcript need not be read. Derived, never
+        saved."""
 
     def should_ask(self, question: HookQuestion) -> bool:
-        """Whether it is time; the transcript is read only where it may be."""
+        """Whether a reminder is due; the transcript is read only if it may be."""
         watched = self.watched
-        if watched is None or requests_of(watched) < self._quiet_until:
+        if watched is None or requests_of(watched) < self._next_check:
             return False
-        return self._reminder(watched) is not None
+        return self._find_reminder(watched) is not None
 
     def judge(self, question: HookQuestion) -> Verdict:
-        """Return the reminder, and count anew."""
+        """Return the reminder, and restart the count."""
         watched = self.watched
-        reminder = None if watched is None else self._reminder(watched)
+        reminder = None if watched is None else self._find_reminder(watched)
         if watched is None or reminder is None:
             return Ok()
-        self._said_at = requests_of(watched)
-        self._quiet_until = self._said_at + self.options.requests
+        self._reminded_at = requests_of(watched)
+        self._next_check = self._reminded_at + self.options.requests
         return Comment(reminder)
 
-    def _reminder(self, watched: Agent) -> str | None:
-        """Return what to say now; None: nothing, and not before `_quiet_until`."""
+    def _find_reminder(self, watched: Agent) -> str | None:
+        """Return the due reminder, or None until `_next_check`."""
         now, every = requests_of(watched), self.options.requests
-        if 0 < self._said_at <= now < self._said_at + every:
-            self._quiet_until = self._said_at + every
+        if 0 < self._reminded_at <= now < self._reminded_at + every:
+            self._next_check = self._reminded_at + every
             return None
-        since, written = last_written(watched, self.options.tool)
+        since, list_text = last_written(watched, self.options.tool)
         if since < every:
-            self._quiet_until = now + every - since
+            self._next_check = now + every - since
             return None
-        if not self._is_wanted(written):
-            self._quiet_until = now + every
+        if not self._needs_reminder(list_text):
+            self._next_check = now + every
             return None
-        return todo_text(since, written)
+        return todo_text(since, list_text)
 
-    def _is_wanted(self, written: str | None) -> bool:
-        """Whether there is something to remind of."""
-        if written is None:
+    def _needs_reminder(self, list_text: str | None) -> bool:
+        """Whether the list requires a reminder."""
+        if list_text is None:
             return self.options.without_list
-        return any(line.startswith(_OPEN) for line in written.splitlines())
+        return any(line.startswith(_OPEN_PREFIXES) for line in list_text.splitlines())
 
     def dump_state(self) -> Any:
-        """Return when it spoke last, so that a resume repeats nothing."""
-        return {"said_at": self._said_at} if self._said_at else None
+        """Return the time of the last reminder, so that a resume repeats none."""
+        return {"said_at": self._reminded_at} if self._reminded_at else None
 
     def load_saved_state(self, saved: Any) -> None:
-        """Take back when it spoke last."""
-        self._said_at = saved_number(saved, "said_at")
+        """Restore the time of the last reminder."""
+        self._reminded_at = saved_number(saved, "said_at")
 
 
 def last_written(agent: Agent, tool: str) -> tuple[int, str | None]:
-    """Return how often an agent asked its model since it wrote its list, and the list."""
+    """Return the number of model requests since an agent wrote its list, and the list."""
     since = 0
     for entry in newest_first(agent):
         since += entry.role == "assistant"
@@ -101,8 +102,8 @@ def last_written(agent: Agent, tool: str) -> tuple[int, str | None]:
     return since, None
 
 
-def todo_text(since: int, written: str | None) -> str:
-    r"""Say what stands on the list, and how long it was not looked at.
+def todo_text(since: int, list_text: str | None) -> str:
+    r"""Format the reminder with the list and the number of requests since.
 
     >>> print(todo_text(10, "[x] look\n[ ] leap\n1 of 2 done."))
     You have not written your todo list for 10 requests. It stands so:
@@ -111,12 +112,12 @@ def todo_text(since: int, written: str | None) -> str:
     1 of 2 done.
     Write it again if it is no longer right.
     """
-    if written is None:
+    if list_text is None:
         return (
             f"You have no todo list after {since} requests. If this is work of several steps, "
             f"write one; if not, go on."
         )
     return (
-        f"You have not written your todo list for {since} requests. It stands so:\n{written}\n"
+        f"You have not written your todo list for {since} requests. It stands so:\n{list_text}\n"
         f"Write it again if it is no longer right."
     )

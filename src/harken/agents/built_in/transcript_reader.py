@@ -1,7 +1,7 @@
-"""What hooks read of the agents that they watch, in a time that does not grow with the history.
+"""Read the transcripts of watched agents in time independent of their length.
 
-A transcript is read from its end, and no further than a question needs. What is read there is the
-same after a resume: a hook keeps as its state only what it has said.
+A transcript is read from its end, and only as far as a question needs. The result is the same after
+a resume, so a hook saves only its own reports.
 """
 
 from __future__ import annotations
@@ -17,35 +17,35 @@ from harken.core.ids import reference_message_id, reference_number
 from harken.session.state import AgentState
 
 MAKING = frozenset({"task", "clone", "restore"})
-"""The actions that bring a subagent into being."""
+"""The actions that create a subagent."""
 
 
 def newest_first(agent: Agent) -> Iterator[TranscriptEntry]:
-    """Yield what is in an agent's transcript, newest first."""
+    """Yield an agent's transcript, newest first."""
     return reversed(agent.state.transcript or [])
 
 
 def entry_at(agent: Agent, subject: Reference) -> TranscriptEntry | None:
-    """Return the message that a question is about; None where it is none of this agent's."""
-    wanted = reference_message_id(subject)
-    at = reference_number(wanted)
+    """Return the message that a question is about, or None if it is not of this agent."""
+    message_id = reference_message_id(subject)
+    number = reference_number(message_id)
     for entry in newest_first(agent):
-        if entry.message_id == wanted:
+        if entry.message_id == message_id:
             return entry
-        if reference_number(entry.message_id) < at:
+        if reference_number(entry.message_id) < number:
             return None
     return None
 
 
 def requests_of(agent: Agent) -> int:
-    """Return how often an agent has asked its model; it only grows."""
+    """Return the number of an agent's model requests, which only grows."""
     return agent.state.usage.model_calls
 
 
 def top_of(hook: Hook) -> Agent | None:
-    """Return the highest agent above that has the same hook: there the limits begin to count.
+    """Return the highest agent above that has the same hook, from which limits count.
 
-    A copy for a subagent has the name and the kind of what it was copied from.
+    A copy for a subagent has the name and the kind of its original.
     """
     watched = hook.watched
     if watched is None:
@@ -59,17 +59,17 @@ def top_of(hook: Hook) -> Agent | None:
 
 
 def _has_same(hook: Hook, agent: AgentState) -> bool:
-    there = (hook.session.agents[one] for one in agent.hooks)
-    return any(one.name == hook.name and one.spec.get("kind") == hook.kind for one in there)
+    hooks = (hook.session.agents[state] for state in agent.hooks)
+    return any(state.name == hook.name and state.spec.get("kind") == hook.kind for state in hooks)
 
 
 def saved_dict(saved: Any, name: str) -> dict[str, Any]:
-    """Return a table in a saved state; an empty one where the log has something else."""
+    """Return a table of a saved state, or an empty table if it has another type."""
     table = saved.get(name) if isinstance(saved, dict) else None
     return dict(table) if isinstance(table, dict) else {}
 
 
 def saved_number(saved: Any, name: str) -> int:
-    """Return a number in a saved state; 0 where the log has something else."""
+    """Return a number of a saved state, or 0 if it has another type."""
     number = saved.get(name) if isinstance(saved, dict) else None
     return number if isinstance(number, int) else 0

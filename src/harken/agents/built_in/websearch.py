@@ -1,11 +1,10 @@
-"""`websearch`: a dumb agent that lets smart ones read what a search found.
+"""`websearch`: a dumb agent that lets smart agents read the results of a web search.
 
-It searches, makes a reader for each page, asks them all at once, and puts their answers together
-with the sources. A reader has no tools: what a page makes of it can do nothing but answer. Page,
-question and answers stand in the log, as with any agent; when it has answered, all of them are
-ended.
+It searches, creates a reader for each page, asks all readers concurrently, and combines their
+answers with the sources. A reader has no tools, so a page can make it do nothing but answer. Page,
+question and answers are logged, as with any agent; all readers are ended after the answer.
 
-What it knows is its saved state, and its readers; so it goes on where it was cut off, and no page
+Its state is its saved state and its readers. So it continues where it was interrupted, and no page
 is read twice.
 """
 
@@ -36,10 +35,10 @@ from harken.world.web.search import Web, WebResult
 KIND = "websearch"
 MOST_PAGES = 10
 AT_ONCE = 4
-"""Readers that read at the same time."""
+"""The number of readers that read concurrently."""
 CHARACTERS = 60_000
-"""Of a page that a reader is given."""
-_ABOUT = """\
+"""The maximum characters of a page that a reader gets."""
+_DESCRIPTION = """\
 Search the web and have what was found read: several pages at once, each by an agent of its own.
 The result is what they found out about your question, with quotes and addresses.
 
@@ -54,9 +53,9 @@ you to do is not for you."""
 
 @register_agent_class(KIND)
 class WebSearch(DumbAgent):
-    """Answers one question from the web."""
+    """Answers a single question from the web."""
 
-    can_restore: ClassVar[bool] = False  # a file that says what to search would search unasked
+    can_restore: ClassVar[bool] = False  # a restored file could start a search unasked
 
     def begin(self) -> None:
         """Set up what is not in the log."""
@@ -66,85 +65,92 @@ class WebSearch(DumbAgent):
         self._state: dict[str, Any] = {}
 
     def spec(self) -> dict[str, Any]:
-        """Return also the call that it works for, and the model of its readers."""
+        """Return the spec with the call that it works for, and the model of its readers."""
         return {**super().spec(), "call": self._call, "reader": self._model}
 
     def dump_state(self) -> Any:
-        """Return what was asked, and what was found."""
+        """Return the question and the search results."""
         return self._state or None
 
     def load_saved_state(self, saved: Any) -> None:
-        """Take it back."""
+        """Restore the question and the search results."""
         self._state = dict(saved)
 
     @classmethod
-    def made_for(cls, agent: ToolAgent, call: Reference, wanted: dict[str, Any]) -> WebSearch:
-        """Return the agent that works for a call of `websearch`: a new one, or that of before.
+    def made_for(cls, agent: ToolAgent, call: Reference, saved: dict[str, Any]) -> WebSearch:
+        """Return the agent for a call of `websearch`, new or existing.
 
         Raises BudgetExceeded.
         """
         states = [s for s in agent.session.agents.values() if s.spec.get("call") == call]
-        before = [agent.agent_by_id(state.id) for state in states if state.spec.get("kind") == KIND]
-        # One that is gone has said why there is no answer, or has answered.
-        usable = (one for one in before if not (_is_gone(one) and one.has_open_calls))
-        made = next(usable, None) or cls.born(agent, call)
-        assert isinstance(made, WebSearch)
-        if _is_gone(made):
-            return made
-        if made.state.saved_state is None:
-            made.load_saved_state(wanted)
-            made.save_state()
-        if not _has_heard(made):
-            question = agent.session.log_piece_of_text(agent.agent_id, wanted["question"], call)
-            agent.inform(made, LoggedString(wanted["question"], question))
-        return made
+        existing = [
+            agent.agent_by_id(state.id) for state in states if state.spec.get("kind") == KIND
+        ]
+
+        # A terminated agent has given its answer or its error.
+        usable = (
+            candidate
+            for candidate in existing
+            if not (_is_gone(candidate) and candidate.has_open_calls)
+        )
+        agent_ = next(usable, None) or cls.born(agent, call)
+        assert isinstance(agent_, WebSearch)
+        if _is_gone(agent_):
+            return agent_
+        if agent_.state.saved_state is None:
+            agent_.load_saved_state(saved)
+            agent_.save_state()
+        if not _has_input(agent_):
+            question = agent.session.log_piece_of_text(agent.agent_id, saved["question"], call)
+            agent.inform(agent_, LoggedString(saved["question"], question))
+        return agent_
 
     @classmethod
     def born(cls, agent: ToolAgent, call: Reference) -> WebSearch:
-        """Return a new one, a subagent of the agent that calls. Raises BudgetExceeded."""
+        """Create a subagent of the calling agent, with its birth. Raises BudgetExceeded."""
         check_birth(agent.session.state, agent.agent_id)
-        made = cls(agent.session, runtime=agent.runtime)
-        made._call, made._model = call, agent.language_model
-        hooks = copies_for(made, agent)
-        made.log_birth(call, _free_name(agent), "subagent")
-        install(hooks, made)
-        return made
+        agent_ = cls(agent.session, runtime=agent.runtime)
+        agent_._call, agent_._model = call, agent.language_model
+        hooks = copies_for(agent_, agent)
+        agent_.log_birth(call, _free_name(agent), "subagent")
+        install(hooks, agent_)
+        return agent_
 
     async def response(self, input: str | None = None) -> LoggedString:
-        """Answer the question that it was made for; later ones have no pages of their own."""
+        """Answer the question that it was created for; later questions get no pages of their own."""
         if input is not None:
             self.harken(input)
         if self.has_open_calls:
-            utterance = await self._answered()
-        else:  # it had answered before a resume
-            utterance = _last(self)
+            utterance = await self._search_and_answer()
+        else:  # it answered before a resume
+            utterance = _last_answer(self)
         for id_ in list(self.state.subagents):
-            end_subtree(self.session, id_, self._heard())
+            end_subtree(self.session, id_, self._question_id())
         return utterance
 
-    async def _answered(self) -> LoggedString:
-        """Search, where that was not done, let all pages be read, and put it together."""
+    async def _search_and_answer(self) -> LoggedString:
+        """Search if that was not done, let all pages be read, and combine the answers."""
         if "hits" not in self._state:
-            found = await self._found()
-            self._state = {**self._state, "hits": [[hit.title, hit.url] for hit in found]}
+            results = await self._search()
+            self._state = {**self._state, "hits": [[hit.title, hit.url] for hit in results]}
             self.save_state()
-        turn = asyncio.Semaphore(AT_ONCE)
-        hits = [WebResult(*one) for one in self._state["hits"]]
-        reading = (self._read(number, hit, turn) for number, hit in enumerate(hits, 1))
+        limiter = asyncio.Semaphore(AT_ONCE)
+        hits = [WebResult(*item) for item in self._state["hits"]]
+        reading = (self._read(number, hit, limiter) for number, hit in enumerate(hits, 1))
         answers = await asyncio.gather(*reading, return_exceptions=True)
-        said: list[LoggedString] = []
+        texts: list[LoggedString] = []
         for answer in answers:
             if isinstance(answer, BaseException):
-                raise answer  # of a model or of the log: a resume goes on
-            said.append(answer)
-        ids = [str(one.message_id) for one in said if one.message_id is not None]
-        utterance = self.say(_compiled(self._state, hits, said), ids or self._heard())
+                raise answer  # an error of a model or of the log: a resume continues
+            texts.append(answer)
+        ids = [str(item.message_id) for item in texts if item.message_id is not None]
+        utterance = self.say(_format_answers(self._state, hits, texts), ids or self._question_id())
         self.checkpoint_if_due("turn_boundary")
         self.session.sync()
         return utterance
 
-    async def _found(self) -> Sequence[WebResult]:
-        """Search; the first pages that a rule does not keep from being fetched."""
+    async def _search(self) -> Sequence[WebResult]:
+        """Search. Return the first pages that no rule forbids to fetch."""
         web = self._web
         count = self._state["pages"]
         hits = await web.search.search(self._state["query"], 2 * count)
@@ -155,46 +161,48 @@ class WebSearch(DumbAgent):
         fetch = world.tools.get("fetch")
         if world.permissions is None or fetch is None:
             return True
-        wish = PermissionRequest.of(
-            fetch, {"url": url}, ToolContext(self, self._heard()), world.folder
+        request = PermissionRequest.of(
+            fetch, {"url": url}, ToolContext(self, self._question_id()), world.folder
         )
-        if world.permissions.decide(wish).kind == "denied":
+        if world.permissions.decide(request).kind == "denied":
             return False
-        # In doubt the user would be asked; nobody asks for one page of a search.
-        return all(wish.holds(rule) == "no" for rule in world.permissions.rules.deny)
 
-    async def _read(self, number: int, hit: WebResult, turn: asyncio.Semaphore) -> LoggedString:
-        """Return what a reader says of a page; what kept it from reading, where something did."""
+        # In doubt the user would be asked, but not for a single page of a search.
+        return all(request.holds(rule) == "no" for rule in world.permissions.rules.deny)
+
+    async def _read(self, number: int, hit: WebResult, limiter: asyncio.Semaphore) -> LoggedString:
+        """Return a reader's answer about a page, or the error that prevented reading."""
         name = f"page {number}"
-        async with turn:
+        async with limiter:
             ids = self.subagent_ids
             reader = self.agent_by_id(ids[name]) if name in ids else None
             try:
-                if reader is None or not _has_heard(reader):
+                if reader is None or not _has_input(reader):
                     page = await read_page(self._web.downloads, hit.url, most=CHARACTERS)
-                    reader = reader or self._reader(name)
+                    reader = reader or self._create_reader(name)
                     self._ask(reader, page)
             except (ToolError, BudgetExceeded) as error:
                 return LoggedString(f"(not read: {error})")
-            return await reader.response()  # where it had answered, its hooks have their say
+            return await reader.response()  # an earlier answer may still need its hooks
 
-    def _reader(self, name: str) -> Agent:
-        """Make a reader. Raises BudgetExceeded."""
+    def _create_reader(self, name: str) -> Agent:
+        """Create a reader. Raises BudgetExceeded."""
         check_birth(self.session.state, self.agent_id)
         runtime, model = self.runtime, self.state.spec.get("reader")
         if model is not None:
             runtime = replace(runtime, model=self.runtime.get_model(model))
         reader = SmartAgent(self.session, READER, runtime=runtime, tools=[])
         hooks = copies_for(reader, self)
-        # Of a birth that no call of its own made, the birth of the agent above comes first.
+
+        # No call of this agent caused the birth, so its own birth comes first in the cause.
         reader.log_birth([self.state.birth, self.state.spec["call"]], name, "subagent")
         install(hooks, reader)
         return reader
 
     def _ask(self, reader: Agent, page: str) -> None:
         text = f"Question: {self._state['question']}\n\nThe page:\n\n{page}"
-        asked = self.session.log_piece_of_text(self.agent_id, text, self._heard())
-        self.inform(reader, LoggedString(text, asked))
+        message_id = self.session.log_piece_of_text(self.agent_id, text, self._question_id())
+        self.inform(reader, LoggedString(text, message_id))
 
     @property
     def _web(self) -> Web:
@@ -203,13 +211,13 @@ class WebSearch(DumbAgent):
             raise ToolError("there is no search here: [web] search = ... in config.toml says where")
         return web
 
-    def _heard(self) -> Reference:
-        """Return the entry in which it heard the question."""
-        return next(one.message_id for one in self._own_entries() if one.role == "user")
+    def _question_id(self) -> Reference:
+        """Return the id of the entry with the question."""
+        return next(entry.message_id for entry in self._own_entries() if entry.role == "user")
 
 
 def websearch_tool() -> Tool:
-    """Return the tool `websearch`, of a world that has a `web`."""
+    """Return the tool `websearch`, for a world that has a `web`."""
 
     async def websearch(
         caller: ToolContext, question: str, query: str | None = None, pages: int = 5
@@ -219,50 +227,51 @@ def websearch_tool() -> Tool:
         wanted = {"question": question, "query": query or question, "pages": pages}
         made = WebSearch.made_for(caller.agent, caller.call, wanted)
         try:
-            said = await made.response()
+            answer = await made.response()
         except ToolError:
             end_subtree(made.session, made.agent_id, caller.call)
             raise
         if not _is_gone(made):
             end_subtree(made.session, made.agent_id, caller.call)
-        return said
+        return answer
 
-    websearch.__doc__ = _ABOUT.format(most=MOST_PAGES)
-    # Run again after a crash it goes on: its agent is there, and so are the readers.
+    websearch.__doc__ = _DESCRIPTION.format(most=MOST_PAGES)
+
+    # Run again after a crash, it continues with its existing agent and readers.
     made = replace(tool(reads_only=True)(websearch), sends_data=True)
     return made.with_subject(by="question", kind="text")
 
 
 def _free_name(agent: Agent) -> str:
-    taken = agent.subagent_ids
-    names = (KIND if n == 1 else f"{KIND} {n}" for n in range(1, len(taken) + 2))
-    return next(name for name in names if name not in taken)
+    used_names = agent.subagent_ids
+    names = (KIND if n == 1 else f"{KIND} {n}" for n in range(1, len(used_names) + 2))
+    return next(name for name in names if name not in used_names)
 
 
 def _is_gone(agent: Agent) -> bool:
     return agent.state.place == "gone"
 
 
-def _has_heard(agent: Agent) -> bool:
+def _has_input(agent: Agent) -> bool:
     return any(entry.role == "user" for entry in agent.state.transcript or ())
 
 
-def _last(agent: Agent) -> LoggedString:
-    """Return what an agent said last."""
+def _last_answer(agent: Agent) -> LoggedString:
+    """Return the last answer of an agent."""
     for entry in reversed(agent.state.transcript or ()):
         if entry.role == "assistant":
             return LoggedString(text_of(entry.content), entry.message_id)
     return LoggedString("(it said nothing)")
 
 
-def _compiled(
-    state: dict[str, Any], hits: Sequence[WebResult], said: Sequence[LoggedString]
+def _format_answers(
+    state: dict[str, Any], hits: Sequence[WebResult], answers: Sequence[LoggedString]
 ) -> str:
-    """Put the answers together, each with its source."""
+    """Format the answers, each with its source."""
     if not hits:
         return f"Nothing was found for {state['query']!r}."
     parts = [
         f"[{number}] {hit.title or hit.url}\n{hit.url}\n{answer}"
-        for number, (hit, answer) in enumerate(zip(hits, said, strict=True), 1)
+        for number, (hit, answer) in enumerate(zip(hits, answers, strict=True), 1)
     ]
     return "\n\n".join([f"{OUTSIDE[:-1]}, as its readers understood it]", *parts])

@@ -1,4 +1,4 @@
-"""`Condition`: which calls the `if` of a hook means, in the words of Claude Code's permissions.
+"""`Condition`: the `if` rule of a hook, in the syntax of Claude Code's permissions.
 
     Bash(git *)               a command that runs git, alone or among others
     Edit(*.ts)                a file in any folder
@@ -23,34 +23,34 @@ from urllib.parse import urlsplit
 from harken.world.permissions.pattern import compiled
 from harken.world.permissions.subjects import CommandSubject, PathSubject
 
-_RULE = re.compile(r"([A-Za-z][\w*-]*)(?:\((.*)\))?", re.DOTALL)
-_PATHS = ("file_path", "notebook_path", "path")
+_RULE_PATTERN = re.compile(r"([A-Za-z][\w*-]*)(?:\((.*)\))?", re.DOTALL)
+_PATH_ARGUMENTS = ("file_path", "notebook_path", "path")
 _DOMAIN = "domain:"
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A rule."""
+    """A rule that selects tool calls."""
 
     tool: str
     about: str
-    """What a call has to be about; empty: anything."""
+    """The pattern for the subject of a call; empty: any subject."""
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a rule. Raises ValueError.
+        """Parse a rule. Raises ValueError.
 
         >>> Condition.parse("Bash(git push *)")
         Condition(tool='Bash', about='git push *')
         """
-        found = _RULE.fullmatch(text.strip())
-        if found is None:
+        match = _RULE_PATTERN.fullmatch(text.strip())
+        if match is None:
             raise ValueError(f"if: {text[:80]!r} is no rule such as `Bash(git *)`")
-        about = (found[2] or "").strip()
-        return cls(found[1], "" if about == "*" else about)
+        about = (match[2] or "").strip()
+        return cls(match[1], "" if about == "*" else about)
 
-    def holds(self, names: Collection[str], said: Mapping[str, Any], folder: Path) -> bool:
-        """Whether a call of a tool with these names, as Claude Code would say it, is meant.
+    def holds(self, names: Collection[str], arguments: Mapping[str, Any], folder: Path) -> bool:
+        """Whether a call, in Claude Code's terms, of a tool with these names matches the rule.
 
         >>> git = Condition.parse("Bash(git *)")
         >>> git.holds(["Bash"], {"command": "cd a && git push"}, Path("/"))
@@ -58,34 +58,41 @@ class Condition:
         >>> git.holds(["Bash"], {"command": "echo git"}, Path("/"))
         False
         """
-        if not any(self._names(name) for name in names):
+        if not any(self._matches_tool(name) for name in names):
             return False
         if not self.about:
             return True
-        if isinstance(said.get("command"), str):
-            return _runs(said["command"], self.about, folder)
+        if isinstance(arguments.get("command"), str):
+            return _may_run(arguments["command"], self.about, folder)
         if self.about.startswith(_DOMAIN):
-            return _leads_to(str(said.get("url", "")), self.about.removeprefix(_DOMAIN))
-        path = next((said[one] for one in _PATHS if isinstance(said.get(one), str)), None)
+            return _may_reach(str(arguments.get("url", "")), self.about.removeprefix(_DOMAIN))
+        path = next(
+            (
+                arguments[name_]
+                for name_ in _PATH_ARGUMENTS
+                if isinstance(arguments.get(name_), str)
+            ),
+            None,
+        )
         if path is not None:
-            return PathSubject(path, folder).is_held(_anchored(self.about)) != "no"
-        texts = [one for one in said.values() if isinstance(one, str)]
-        return not texts or any(compiled(self.about).matches(one) for one in texts)
+            return PathSubject(path, folder).is_held(_path_pattern(self.about)) != "no"
+        texts = [name_ for name_ in arguments.values() if isinstance(name_, str)]
+        return not texts or any(compiled(self.about).matches(name_) for name_ in texts)
 
-    def _names(self, name: str) -> bool:
-        """Whether it is about a tool; the name of an MCP server stands for all of its tools."""
+    def _matches_tool(self, name: str) -> bool:
+        """Whether the rule is about a tool; an MCP server's name stands for all of its tools."""
         if self.tool.startswith("mcp__") and name.startswith(f"{self.tool}__"):
             return True
         return compiled(self.tool).matches(name)
 
 
-def _runs(command: str, about: str, folder: Path) -> bool:
-    """Whether a line may run what a rule means; `git:*` is an older way to write `git *`."""
+def _may_run(command: str, about: str, folder: Path) -> bool:
+    """Whether a command line may run a matching command; `git:*` is an older `git *`."""
     pattern = f"{about[:-2]} *" if about.endswith(":*") else about
     return CommandSubject(command, folder).is_held(pattern) != "no"
 
 
-def _leads_to(url: str, domain: str) -> bool:
+def _may_reach(url: str, domain: str) -> bool:
     try:
         host = urlsplit(url).hostname or ""
     except ValueError:
@@ -94,8 +101,8 @@ def _leads_to(url: str, domain: str) -> bool:
     return compiled(domain).matches(host) or host.endswith(f".{domain}")
 
 
-def _anchored(about: str) -> str:
-    """Return the pattern of paths that a rule means: in any folder, where it names none."""
+def _path_pattern(about: str) -> str:
+    """Return the path pattern of a rule: in any folder if it names none."""
     if about.startswith("//"):
         return about[1:]
     if about.startswith("~/"):

@@ -1,4 +1,4 @@
-"""A command that is to be run at an event, as a `hooks` section of settings says it.
+"""Hook commands as configured in a `hooks` section of settings.
 
     {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "check.sh"}]}]}
 
@@ -38,39 +38,52 @@ EVENTS: Mapping[str, str] = {
     "PostCompact": "",
     "Notification": "",
 }
-"""The events that have a place here, and the point at which a hook is asked, if it is asked."""
+"""The supported events, with the hook point at which each occurs, or an empty string."""
 OF_TOOLS = frozenset({"PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest"})
-"""Those that are about the call of a tool: only these can have a condition."""
+"""Events about tool calls: only their hooks can have a condition."""
 _EVENTS = ", ".join(EVENTS)
 TIMEOUT_S = 600.0
-_SHORTER_S = {"UserPromptSubmit": 30.0, "SessionEnd": 1.5}
+_DEFAULT_TIMEOUTS_S = {"UserPromptSubmit": 30.0, "SessionEnd": 1.5}
 MAX_ENTRIES = 200
-_PLAIN = re.compile(r"[A-Za-z0-9_\-, |]*")
-"""A matcher of such letters is a name, or several; any other is a regular expression."""
-_KNOWN = {"type", "command", "args", "timeout", "onFailure", "async", "statusMessage", "shell"}
-_KNOWN |= {"asyncRewake", "if", "once"}  # `once` counts for nothing in settings there, either
+_NAMES_PATTERN = re.compile(r"[A-Za-z0-9_\-, |]*")
+"""A matcher of these characters is a list of names; any other is a regular expression."""
+_KNOWN_MEMBERS = {
+    "type",
+    "command",
+    "args",
+    "timeout",
+    "onFailure",
+    "async",
+    "statusMessage",
+    "shell",
+}
+_KNOWN_MEMBERS |= {
+    "asyncRewake",
+    "if",
+    "once",
+}  # `once` counts for nothing in settings there, either
 
 
 class CommandHookConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A command and when it is run; as JSON, what a birth records."""
+    """A command and when it is run; its JSON form is recorded in a birth."""
 
     event: str
     matcher: str = ""
     command: str
     args: tuple[str, ...] | None = None
-    """What is given to the program `command`; None: `command` is a line for a shell."""
+    """The arguments of the program `command`. None: `command` is a shell command line."""
     timeout_s: float = TIMEOUT_S
     blocks: bool = False
-    """`onFailure: "block"`: that it fails counts as exit code 2."""
+    """`onFailure: "block"`: a failure counts as exit code 2."""
     is_async: bool = False
-    """It is started and left alone: nobody hears what it says."""
+    """Whether the command is started without waiting for it; its output is ignored."""
     only_if: str = ""
-    """A rule that a call has to fit, such as `Bash(git *)`; empty: any call."""
+    """A rule that a call must match, such as `Bash(git *)`; empty: any call."""
 
     def __post_init__(self) -> None:
-        """Refuse what can never be run. Raises ValueError."""
+        """Validate the command. Raises ValueError if it could never be run."""
         if self.event not in EVENTS:
-            raise ValueError(f"there is no event {_name(self.event)}; there is: {_EVENTS}")
+            raise ValueError(f"there is no event {_format_value(self.event)}; there is: {_EVENTS}")
         if not self.command.strip():
             raise ValueError("command is empty")
         if not 0 < self.timeout_s < math.inf:
@@ -78,12 +91,12 @@ class CommandHookConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
         try:
             re.compile("" if self.matcher == "*" else self.matcher)
         except re.error as error:
-            raise ValueError(f"{_name(self.matcher)} is no pattern: {error}") from None
+            raise ValueError(f"{_format_value(self.matcher)} is no pattern: {error}") from None
         if self.only_if:
             Condition.parse(self.only_if)
 
     def matches(self, names: Collection[str]) -> bool:
-        """Whether it is to be run for something that has these names.
+        """Whether the command is to be run for an object with these names.
 
         >>> CommandHookConfig(event="PreToolUse", matcher="Edit|Write", command="x").matches(
         ...     {"Write"}
@@ -96,33 +109,33 @@ class CommandHookConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
         """
         if self.matcher in ("", "*"):
             return True
-        if _PLAIN.fullmatch(self.matcher):
-            wanted = {one.strip() for one in re.split(r"[|,]", self.matcher)}
-            return not wanted.isdisjoint(names)
+        if _NAMES_PATTERN.fullmatch(self.matcher):
+            requested = {name_.strip() for name_ in re.split(r"[|,]", self.matcher)}
+            return not requested.isdisjoint(names)
         return any(re.search(self.matcher, name) for name in names)
 
     @property
     def shown(self) -> str:
-        """The command on one line, for a person."""
+        """The command on a single line, for display."""
         line = " ".join([self.command, *(self.args or ())])
         return " ".join(line.split())[:200]
 
 
 class Hooks(msgspec.Struct, frozen=True):
-    """What settings say of hooks."""
+    """The hooks of a settings file."""
 
     entries: tuple[CommandHookConfig, ...] = ()
     notes: tuple[str, ...] = ()
-    """What a person should know, a line each: what has no place here."""
+    """Notes for the user about unsupported members, a line each."""
 
     def __add__(self, more: Hooks) -> Hooks:
         return Hooks((*self.entries, *more.entries), (*self.notes, *more.notes))
 
 
 def read_settings(file: Path) -> Hooks:
-    """Return the hooks of a `settings.json`; of one that is not there, none.
+    """Read the hooks of a `settings.json`; a missing file has none.
 
-    Raises ConfigError, on one line, where they cannot be used.
+    Raises ConfigError, with a single line, if they cannot be used.
     """
     data = read_settings_file(file)
     if data is None:
@@ -139,105 +152,109 @@ def read_settings(file: Path) -> Hooks:
 
 
 def read_hooks(section: Any, where: str, *, of_subagent: bool = False) -> Hooks:
-    """Return what a `hooks` section says; `where` begins what is said of it.
+    """Parse a `hooks` section; `where` is the prefix of notes and errors.
 
-    In that of a subagent, `Stop` is its own. Raises ConfigError where it is malformed.
+    In a subagent's section, `Stop` means `SubagentStop`. Raises ConfigError if it is malformed.
     """
-    found = Hooks()
+    hooks = Hooks()
     try:
-        for event, groups in _table(section, "hooks").items():
+        for event, groups in _as_dict(section, "hooks").items():
             if event not in EVENTS:
-                found += Hooks(notes=(f"{where}: hooks of {_name(event)} have no place here",))
+                hooks += Hooks(
+                    notes=(f"{where}: hooks of {_format_value(event)} have no place here",)
+                )
                 continue
             name = "SubagentStop" if of_subagent and event == "Stop" else event
-            for at, group in enumerate(_list(groups, event)):
-                found += _group(name, group, f"{event}[{at}]", where)
+            for index, group in enumerate(_as_list(groups, event)):
+                hooks += _parse_group(name, group, f"{event}[{index}]", where)
     except _Malformed as error:
         raise ConfigError(f"{where}: hooks: {error}") from None
-    if len(found.entries) > MAX_ENTRIES:
+    if len(hooks.entries) > MAX_ENTRIES:
         raise ConfigError(f"{where}: hooks: more than {MAX_ENTRIES} commands")
-    return found
+    return hooks
 
 
 class _Malformed(Exception):
-    """Something in the section that a person has to change."""
+    """An error in the section that the user has to correct."""
 
 
-def _group(event: str, group: Any, at: str, where: str) -> Hooks:
-    members = _table(group, at)
-    matcher = _text(members.get("matcher") or "", f"{at}.matcher")
-    found = Hooks()
-    for number, one in enumerate(_list(members.get("hooks"), f"{at}.hooks")):
-        found += _hook(event, matcher, _table(one, f"{at}.hooks[{number}]"), where)
-    return found
+def _parse_group(event: str, group: Any, location: str, where: str) -> Hooks:
+    members = _as_dict(group, location)
+    matcher = _as_text(members.get("matcher") or "", f"{location}.matcher")
+    hooks_ = Hooks()
+    for number, hook in enumerate(_as_list(members.get("hooks"), f"{location}.hooks")):
+        hooks_ += _parse_hook(event, matcher, _as_dict(hook, f"{location}.hooks[{number}]"), where)
+    return hooks_
 
 
-def _hook(event: str, matcher: str, one: Mapping[str, Any], where: str) -> Hooks:
-    kind, at = one.get("type"), f"{event} hook"
+def _parse_hook(event: str, matcher: str, hook: Mapping[str, Any], where: str) -> Hooks:
+    kind, location = hook.get("type"), f"{event} hook"
     if kind != "command":
-        note = f"{where}: a hook of type {_name(kind)} is not run: only commands are"
+        note = f"{where}: a hook of type {_format_value(kind)} is not run: only commands are"
         return Hooks(notes=(note,))
-    if one.get("shell") not in (None, "bash"):
-        return Hooks(notes=(f"{where}: a hook for the shell {_name(one['shell'])} is not run",))
+    if hook.get("shell") not in (None, "bash"):
+        return Hooks(
+            notes=(f"{where}: a hook for the shell {_format_value(hook['shell'])} is not run",)
+        )
     notes = tuple(
-        f"{where}: {_name(name)} of a hook counts for nothing here: it is run all the same"
-        for name in one
-        if name not in _KNOWN
+        f"{where}: {_format_value(name)} of a hook counts for nothing here: it is run all the same"
+        for name in hook
+        if name not in _KNOWN_MEMBERS
     )
-    if one.get("asyncRewake") is True:
+    if hook.get("asyncRewake") is True:
         notes += (f"{where}: asyncRewake of a hook counts as async here: it wakes nobody",)
-    if one.get("if") is not None and event not in OF_TOOLS:
+    if hook.get("if") is not None and event not in OF_TOOLS:
         return Hooks(notes=(*notes, f"{where}: a hook of {event} with `if` is never run"))
-    is_async = one.get("async") is True or one.get("asyncRewake") is True
-    args = one.get("args")
+    is_async = hook.get("async") is True or hook.get("asyncRewake") is True
+    args = hook.get("args")
     try:
         entry = CommandHookConfig(
             event=event,
             matcher=matcher,
-            command=_text(one.get("command"), f"{at}: command"),
-            args=None if args is None else tuple(_texts(args, f"{at}: args")),
-            timeout_s=_seconds(one.get("timeout"), event),
-            blocks=one.get("onFailure") == "block" and not is_async,
+            command=_as_text(hook.get("command"), f"{location}: command"),
+            args=None if args is None else tuple(_iter_texts(args, f"{location}: args")),
+            timeout_s=_parse_timeout(hook.get("timeout"), event),
+            blocks=hook.get("onFailure") == "block" and not is_async,
             is_async=is_async,
-            only_if=_text(one.get("if") or "", f"{at}: if").strip(),
+            only_if=_as_text(hook.get("if") or "", f"{location}: if").strip(),
         )
     except ValueError as error:
-        raise _Malformed(f"{at}: {error}") from None
+        raise _Malformed(f"{location}: {error}") from None
     return Hooks((entry,), notes)
 
 
-def _seconds(value: Any, event: str) -> float:
+def _parse_timeout(value: Any, event: str) -> float:
     if value is None:
-        return _SHORTER_S.get(event, TIMEOUT_S)
+        return _DEFAULT_TIMEOUTS_S.get(event, TIMEOUT_S)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _Malformed(f"{event} hook: timeout is a number of seconds")
     return float(min(value, 1e6))
 
 
-def _table(value: Any, at: str) -> Mapping[str, Any]:
+def _as_dict(value: Any, location: str) -> Mapping[str, Any]:
     if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
-        raise _Malformed(f"{at} is no object")
+        raise _Malformed(f"{location} is no object")
     return value
 
 
-def _list(value: Any, at: str) -> Sequence[Any]:
+def _as_list(value: Any, location: str) -> Sequence[Any]:
     if not isinstance(value, list):
-        raise _Malformed(f"{_name(at)} is no list")
+        raise _Malformed(f"{_format_value(location)} is no list")
     return value
 
 
-def _texts(value: Any, at: str) -> Iterator[str]:
-    return (_text(one, at) for one in _list(value, at))
+def _iter_texts(value: Any, location: str) -> Iterator[str]:
+    return (_as_text(item, location) for item in _as_list(value, location))
 
 
-def _text(value: Any, at: str) -> str:
+def _as_text(value: Any, location: str) -> str:
     if not isinstance(value, str):
-        raise _Malformed(f"{at} is no text")
+        raise _Malformed(f"{location} is no text")
     if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
-        raise _Malformed(f"{at} is no text that a command can be given")
+        raise _Malformed(f"{location} is no text that a command can be given")
     return value
 
 
-def _name(value: Any) -> str:
-    """Return what somebody wrote, short and on one line."""
+def _format_value(value: Any) -> str:
+    """Format a configured value, truncated, on a single line."""
     return repr(value)[:80] if not isinstance(value, str) else repr(value[:80])

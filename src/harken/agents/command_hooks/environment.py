@@ -1,8 +1,8 @@
-"""What commands at the beginning of a session set for the programs that agents run after it.
+"""Environment variables that `SessionStart` commands set for programs that agents run.
 
-They append lines such as `export A=b` to the file that `CLAUDE_ENV_FILE` names. These are run once,
-when the commands have ended; what they leave in the environment is kept for as long as the program
-runs. Functions and aliases are not. What is written later, by whomever, counts for nothing.
+The commands append lines such as `export A=b` to the file that `CLAUDE_ENV_FILE` names. The file is
+run once, when the commands have ended; the resulting variables are kept while Harken runs.
+Functions and aliases are not kept, nor are later changes of the file.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from harken.world.world import World
 
 FILE = "CLAUDE_ENV_FILE"
 EVENT = "SessionStart"
-_SHOW = CommandHookConfig(
+_PRINT_ENVIRONMENT = CommandHookConfig(
     event=EVENT, command=f'set -a; . "${FILE}" </dev/null >/dev/null 2>&1; env -0', timeout_s=30
 )
-_OF_THE_SHELL = {FILE, "_", "OLDPWD", "PWD", "SHLVL"}
+_SHELL_VARIABLES = {FILE, "_", "OLDPWD", "PWD", "SHLVL"}
 
 
 async def keep(world: World, file: Path, folder: Path, environment: Mapping[str, str]) -> str:
-    """Keep what a file sets, where there is something in it; return what went wrong, if anything.
+    """Add the variables that a file sets to the world. Return an error, or an empty string.
 
-    environment: that of the commands. A variable that names a socket is left out: it would lead
-    out of a sandbox.
+    environment: that of the commands. A variable that names a socket is left out, since it would
+    lead out of a sandbox.
     """
     if not file.is_file() or not file.stat().st_size:
         return ""
-    ended = await run_command(
-        _SHOW, b"", folder=folder, environment={**environment, FILE: str(file)}
+    result = await run_command(
+        _PRINT_ENVIRONMENT, b"", folder=folder, environment={**environment, FILE: str(file)}
     )
-    if ended.problem or ended.exit_code:
-        return f"{FILE}: {ended.problem or f'exit code {ended.exit_code}'}"
-    pairs = (one.split("=", 1) for one in ended.stdout.split("\0") if "=" in one)
-    new = {name: value for name, value in pairs if environment.get(name) != value}
-    own = {name: value for name, value in new.items() if name not in _OF_THE_SHELL}
-    kept = {name: value for name, value in own.items() if not _is_socket(value)}
-    world.environment.update(kept)
+    if result.problem or result.exit_code:
+        return f"{FILE}: {result.problem or f'exit code {result.exit_code}'}"
+    pairs = (line.split("=", 1) for line in result.stdout.split("\0") if "=" in line)
+    changed = {name: value for name, value in pairs if environment.get(name) != value}
+    without_shell = {name: value for name, value in changed.items() if name not in _SHELL_VARIABLES}
+    variables = {name: value for name, value in without_shell.items() if not _is_socket(value)}
+    world.environment.update(variables)
     return ""
 
 

@@ -1,9 +1,10 @@
-"""`CommandHook`: a hook whose judgement is that of external commands, in Claude Code's protocol.
+"""`CommandHook`: a hook that judges with external commands, in Claude Code's protocol.
 
-The commands are in its birth, so an edit of the settings changes nothing that runs. Those that
-match an event run at once, each once. What they say becomes one verdict; what goes wrong with them
-stands in the hook's transcript, a line each, and stops nothing, unless the entry says so. What goes
-wrong here, in our own code, is the hook's failure: it blocks where hooks guard.
+The commands are recorded in its birth, so an edit of the settings does not affect a running hook.
+The commands that match an event run concurrently, without duplicates. Their output is merged into a
+single verdict; their errors are logged in the hook's transcript, a line each, and stop nothing,
+unless the entry says so. An error in Harken's own code is a failure of the hook: it blocks at
+guarded points.
 """
 
 from __future__ import annotations
@@ -47,15 +48,15 @@ from harken.world.result import ToolError
 from harken.world.user import ApprovalRequest, UserUnavailable
 
 NAME = "claude-hooks"
-"""What such a hook is called where nobody says otherwise."""
-_ONLY_TOLD = {"SessionStart", "SubagentStart", "PostCompact", "SessionEnd"}
-"""Events that nothing can stop: a no is for the user to know."""
-_IGNORED = {"Notification"}
-"""Events at which nobody hears a no."""
-_SAID_LATER = {"PreToolUse", "PermissionRequest", "SessionStart"}
-"""Events of which something may have to be said at a result: there was no place for it before."""
+"""The default name of such a hook."""
+_UNSTOPPABLE_EVENTS = {"SessionStart", "SubagentStart", "PostCompact", "SessionEnd"}
+"""Events that cannot be stopped: a denial is only a message for the user."""
+_IGNORED_EVENTS = {"Notification"}
+"""Events at which a denial is ignored."""
+_LATE_OUTPUT_EVENTS = {"PreToolUse", "PermissionRequest", "SessionStart"}
+"""Events with output that may have to be delivered with a later tool result."""
 _ALLOWED = "allow"
-_FOR_NOTHING = {
+_UNSUPPORTED_NOTES = {
     _ALLOWED: "a command allows it, which counts for nothing: hooks.claude_may_allow is not set"
 }
 NOT_RUN = (
@@ -65,20 +66,20 @@ UNSUPPORTED = "{} of a command's answer counts for nothing here"
 
 
 class Commands(HookOptions, frozen=True):
-    """Which commands are run, and when."""
+    """The commands to run, by event."""
 
     commands: tuple[CommandHookConfig, ...] = ()
     may_allow: bool = False
-    """Whether what a command allows is allowed, as if the user had said so."""
+    """Whether an approval by a command counts as the user's approval."""
 
     @property
     def digest(self) -> str:
-        """What tells these commands from others."""
+        """The digest that identifies these commands."""
         return sha256(canonical.to_json_line(options_dict(self))).hexdigest()
 
 
 def let_run(runtime: AgentRuntime, options: Commands) -> Commands:
-    """Return commands that a person configured: from now on they are run, also after a resume."""
+    """Allow configured commands to run, also after a resume. Return them."""
     if runtime.allowed_commands is not None:
         runtime.allowed_commands.add(options.digest)
     return options
@@ -94,149 +95,160 @@ class CommandHook(Hook):
     options: Commands
 
     def begin(self) -> None:
-        """Nothing was asked yet."""
-        self._asked = MessageId("")
-        self._later: list[str] = []
-        """What the agent shall hear when it can: said with a verdict that had no place for it."""
-        self._interrupt: str | None = None
-        """Why the turn shall end at the next chance: said where it could not be ended."""
-        self._told_once: set[str] = set()
-        self._is_let = False
-        self._allowed: tuple[str, str] | None = None
-        """The call that a command allowed last, and its arguments: with others it is another."""
+        """Start without any question."""
+        self._question_id = MessageId("")
+        self._undelivered: list[str] = []
+        """Texts for the agent that did not fit into a verdict, delivered at the next chance."""
+        self._end_reason: str | None = None
+        """The reason to end the turn at the next chance, when it could not be ended at once."""
+        self._noted: set[str] = set()
+        self._may_run = False
+        self._allowed_call: tuple[str, str] | None = None
+        """The last call that a command allowed, and its arguments: other arguments are not allowed.
+        """
 
     def spec(self) -> dict[str, Any]:
-        """Return what the birth records: the commands, and at which points it is asked."""
-        events = {one.event for one in self.options.commands}
+        """Return the spec of the birth: the commands, and the points at which it is asked."""
+        events = {command.event for command in self.options.commands}
         points = {EVENTS[event] for event in events} - {""}
-        if not events.isdisjoint(_SAID_LATER):
+        if not events.isdisjoint(_LATE_OUTPUT_EVENTS):
             points.add("result")
         return {**super().spec(), "points": sorted(points)}
 
     def dump_state(self) -> Any:
-        """Return what is still to be said, and why the turn is still to end."""
-        left = {"later": list(self._later), "interrupt": self._interrupt}
-        return {name: one for name, one in left.items() if one} or None
+        """Return the undelivered texts, and the reason to end the turn."""
+        state = {"later": list(self._undelivered), "interrupt": self._end_reason}
+        return {name: value for name, value in state.items() if value} or None
 
     def load_saved_state(self, saved: Any) -> None:
-        """Take back what is still to be said, and why the turn is still to end."""
-        left = saved if isinstance(saved, dict) else {}
-        later, why = left.get("later"), left.get("interrupt")
-        self._later = [one for one in later or () if isinstance(one, str)]
-        self._interrupt = why if isinstance(why, str) else None
+        """Restore the undelivered texts, and the reason to end the turn."""
+        state = saved if isinstance(saved, dict) else {}
+        later, reason = state.get("later"), state.get("interrupt")
+        self._undelivered = [text for text in later or () if isinstance(text, str)]
+        self._end_reason = reason if isinstance(reason, str) else None
 
     def should_ask(self, question: HookQuestion) -> bool:
-        """Whether a command is to be run, or there is something left to say."""
+        """Whether a command is to be run, or a text is still to be delivered."""
         situation = self._situation(question)
-        if self._later and question.point in ("input", "result"):
+        if self._undelivered and question.point in ("input", "result"):
             return True
-        if self._interrupt is not None and question.point == "result":
+        if self._end_reason is not None and question.point == "result":
             return True
-        return any(self._due(situation, event, names) for event, names in situation.events)
+        return any(
+            self._select_commands(situation, event, names) for event, names in situation.events
+        )
 
     async def judge_question(
         self, question: HookQuestion, asked: MessageId
     ) -> tuple[Verdict, MessageId]:
-        """Return what the commands say, with the message that says so. Raises TurnStopped."""
-        self._asked = asked
+        """Return the verdict of the commands, with the id of its message. Raises TurnStopped."""
+        self._question_id = asked
         return await super().judge_question(question, asked)
 
     async def judge(self, question: HookQuestion) -> Verdict:
-        """Return what the commands say. Raises TurnStopped where one of them ends the turn."""
+        """Return the verdict of the commands. Raises TurnStopped if a command ends the turn."""
         situation = self._situation(question)
         answer = HookOutput()
         if question.point == "result":
-            answer, self._interrupt = HookOutput(ends=self._interrupt), None
+            answer, self._end_reason = HookOutput(ends=self._end_reason), None
         for event, names in situation.events:
-            answer = answer.joined(await self._answered(situation, event, names))
-        self._tell(answer)
+            answer = answer.joined(await self._run_commands(situation, event, names))
+        self._report(answer)
         self._end_turn(situation, answer)
         if question.call is not None:
-            said = self._rewritten(situation, answer) or question.text
-            self._allowed = (question.subject, said) if answer.decision == "allow" else None
+            arguments = self._rewritten_arguments(situation, answer) or question.text
+            self._allowed_call = (
+                (question.subject, arguments) if answer.decision == "allow" else None
+            )
         return await self._verdict(situation, answer)
 
     async def session_ended(self, reason: str = "other") -> None:
-        """Run the commands of the end of a session; what they say counts for nothing."""
-        await self._lived(self._question, ended(reason))
+        """Run the commands for the end of a session. Their decisions are ignored."""
+        await self._run_for_event(self._question, ended(reason))
 
     async def heed(self, happening: Happening) -> NotificationReply | None:
-        """Run the commands of what happens to the agent; return what they say to it."""
+        """Run the commands for a notification. Return their reply."""
         question = self._question
         if isinstance(happening, ApprovalPending):
-            question = self._about(happening)
+            question = self._approval_question(happening)
         answer = HookOutput()
-        for moment in moments_of(happening):
-            answer = answer.joined(await self._lived(question, moment))
+        for event in moments_of(happening):
+            answer = answer.joined(await self._run_for_event(question, event))
         match happening:
             case CompactionStarting() | ApprovalPending():
-                return self._word(happening, answer)
+                return self._reply(happening, answer)
             case CompactionFinished() if answer.context:
-                self._later.append(answer.context)
+                self._undelivered.append(answer.context)
                 self.save_state()
         return None
 
-    async def _lived(self, question: HookQuestion, moment: HookEvent) -> HookOutput:
-        """Return what the commands say of what happens."""
+    async def _run_for_event(self, question: HookQuestion, moment: HookEvent) -> HookOutput:
+        """Return the output of the commands for an event without a question."""
         situation = replace(self._situation(question), moment=moment)
-        answer = await self._answered(situation, moment.event, moment.names)
-        self._tell(answer)
+        answer = await self._run_commands(situation, moment.event, moment.names)
+        self._report(answer)
         return answer
 
-    def _word(
+    def _reply(
         self, happening: CompactionStarting | ApprovalPending, answer: HookOutput
     ) -> NotificationReply | None:
-        """Return what the commands say; a no is logged, as the cause of what comes of it."""
+        """Return the reply of the commands; a denial is logged as the cause of its effects."""
         if isinstance(happening, ApprovalPending):
-            return self._for_user(happening, answer)
+            return self._reply_for_user(happening, answer)
         if answer.decision != "deny" and answer.ends is None:
             return (
                 NotificationReply(hook=self.name, more=answer.context) if answer.context else None
             )
-        why = answer.reason or answer.ends or ""
-        said = self.say(format_verdict(Deny(why)), self._watched.state.birth)
-        return NotificationReply(hook=self.name, refusal=why, said=said.message_id)
+        reason = answer.reason or answer.ends or ""
+        message = self.say(format_verdict(Deny(reason)), self._watched.state.birth)
+        return NotificationReply(hook=self.name, refusal=reason, said=message.message_id)
 
-    def _for_user(self, happening: ApprovalPending, answer: HookOutput) -> NotificationReply | None:
-        """Return what the commands say in the place of the user; a yes only where it counts."""
+    def _reply_for_user(
+        self, happening: ApprovalPending, answer: HookOutput
+    ) -> NotificationReply | None:
+        """Return the reply in the user's place; an approval only if `may_allow` is set."""
         if answer.decision == "deny":
-            self._interrupt = answer.ends
-            said = self.say(format_verdict(Deny(answer.reason)), happening.call)
-            return NotificationReply(hook=self.name, refusal=answer.reason, said=said.message_id)
-        meant = (happening.call, self._about(happening).text)
+            self._end_reason = answer.ends
+            message = self.say(format_verdict(Deny(answer.reason)), happening.call)
+            return NotificationReply(hook=self.name, refusal=answer.reason, said=message.message_id)
+        current_call = (happening.call, self._approval_question(happening).text)
         must_ask = happening.is_wanted_by_hook or happening.wanted.is_required
-        has_allowed = self._allowed == meant and not must_ask
+        has_allowed = self._allowed_call == current_call and not must_ask
         if answer.decision != "allow" and not has_allowed:
             return None
         if not self.options.may_allow:
-            self._tell(HookOutput(unsupported=(_ALLOWED,)))
+            self._report(HookOutput(unsupported=(_ALLOWED,)))
             return None
-        said = self.say("ALLOW", happening.call)
-        return NotificationReply(hook=self.name, allows=True, said=said.message_id)
+        message = self.say("ALLOW", happening.call)
+        return NotificationReply(hook=self.name, allows=True, said=message.message_id)
 
     @property
     def speaks_for_user(self) -> bool:
-        """Whether a command may say something in the user's place."""
+        """Whether a command may answer in the user's place."""
         events = {one.event for one in self.options.commands if self.is_let}
         return (self.options.may_allow and self.is_let) or "PermissionRequest" in events
 
     @property
     def is_let(self) -> bool:
-        """Whether its commands may be run here: a log may come from anybody."""
-        known = self.runtime.allowed_commands
-        self._is_let = self._is_let or known is None or self.options.digest in known
-        return self._is_let
+        """Whether its commands may be run here: a log may come from anywhere."""
+        allowed = self.runtime.allowed_commands
+        self._may_run = self._may_run or allowed is None or self.options.digest in allowed
+        return self._may_run
 
     @property
     def _question(self) -> HookQuestion:
-        """What stands for a question where none is asked."""
+        """A placeholder for the question in notifications."""
         return HookQuestion("response", self._watched.name, self._watched.state.birth, "")
 
-    def _about(self, happening: ApprovalPending) -> HookQuestion:
-        """Return the call that leave is asked for, as it is run."""
+    def _approval_question(self, happening: ApprovalPending) -> HookQuestion:
+        """Return the question about the call that needs approval, with its final arguments."""
         watched, id_ = self._watched, happening.call
-        calls = (one for one in watched.state.open_calls.values() if one.reference == id_)
-        text = next((one.arguments for one in calls), "{}")
+        calls = (
+            open_call
+            for open_call in watched.state.open_calls.values()
+            if open_call.reference == id_
+        )
+        text = next((open_call.arguments for open_call in calls), "{}")
         text = rewritten_arguments(watched, id_) or text
         call = ToolCall(id_, FunctionCall(happening.wanted.tool, text))
         return HookQuestion("action", watched.name, id_, text, call)
@@ -250,25 +262,29 @@ class CommandHook(Hook):
         assert parent is not None
         return self.agent_by_id(parent)
 
-    def _due(
+    def _select_commands(
         self, situation: Situation, event: str, names: Sequence[str] | None
     ) -> list[CommandHookConfig]:
-        """Return the commands to be run, each once."""
+        """Return the commands to run, without duplicates."""
         if not self.is_let:
             return []
-        mine = (one for one in self.options.commands if one.event == event)
-        wanted = [one for one in mine if names is None or one.matches(set(names))]
-        meant = [one for one in wanted if situation.fits(one.only_if)]
-        return list({(one.command, one.args): one for one in meant}.values())
+        event_commands = (command for command in self.options.commands if command.event == event)
+        matching = [
+            command for command in event_commands if names is None or command.matches(set(names))
+        ]
+        selected = [command for command in matching if situation.fits(command.only_if)]
+        return list({(command.command, command.args): command for command in selected}.values())
 
-    async def _answered(
+    async def _run_commands(
         self, situation: Situation, event: str, names: Sequence[str] | None
     ) -> HookOutput:
-        """Return what all commands of an event say together."""
-        due = self._due(situation, event, names)
-        if not due:
+        """Run all commands for an event. Return their combined output."""
+        commands = self._select_commands(situation, event, names)
+        if not commands:
             return HookOutput()
-        said = canonical.to_json_line(situation.payload(event, self._paths(situation)))
+        payload = canonical.to_json_line(
+            situation.payload(event, self._transcript_paths(situation))
+        )
         environment = {
             **self.runtime.environment(os.environ),
             "CLAUDE_PROJECT_DIR": str(situation.folder),
@@ -276,35 +292,47 @@ class CommandHook(Hook):
         answer = HookOutput()
         with TemporaryDirectory(prefix="harken-hook-", ignore_cleanup_errors=True) as scratch:
             file = Path(scratch, "environment.sh")
-            more = {**environment, FILE: str(file)} if event == EVENT else environment
-            ends = await asyncio.gather(
-                *(run_command(one, said, folder=situation.folder, environment=more) for one in due)
+            command_environment = (
+                {**environment, FILE: str(file)} if event == EVENT else environment
             )
-            wrong = await keep(self.runtime.world, file, situation.folder, environment)
-        if wrong:
-            answer = HookOutput(problems=(wrong,))
-        for entry, end in zip(due, ends, strict=True):
-            answer = answer.joined(answer_of(entry, end))
-        if event in _ONLY_TOLD and answer.decision == "deny":
+            results = await asyncio.gather(
+                *(
+                    run_command(
+                        command, payload, folder=situation.folder, environment=command_environment
+                    )
+                    for command in commands
+                )
+            )
+            error = await keep(self.runtime.world, file, situation.folder, environment)
+        if error:
+            answer = HookOutput(problems=(error,))
+        for entry, result in zip(commands, results, strict=True):
+            answer = answer.joined(answer_of(entry, result))
+        if event in _UNSTOPPABLE_EVENTS and answer.decision == "deny":
             return replace(answer, decision="", messages=(*answer.messages, answer.reason))
-        if event in _IGNORED:
+        if event in _IGNORED_EVENTS:
             return replace(answer, decision="")
         return answer
 
-    def _paths(self, situation: Situation) -> dict[str, str]:
-        """Return the transcripts, brought up to date."""
+    def _transcript_paths(self, situation: Situation) -> dict[str, str]:
+        """Return the paths of the updated transcript files."""
         files = Transcripts.of(self.session, situation.folder)
         watched, primary = situation.watched.agent_id, self.session.state.primary
-        own = str(files.brought_up(self.session, watched))
-        above = own if primary in (None, watched) else str(files.brought_up(self.session, primary))
-        return {"transcript_path": above, "agent_transcript_path": own}
+        own_path = str(files.brought_up(self.session, watched))
+        primary_path = (
+            own_path if primary in (None, watched) else str(files.brought_up(self.session, primary))
+        )
+        return {"transcript_path": primary_path, "agent_transcript_path": own_path}
 
-    def _tell(self, answer: HookOutput) -> None:
-        """Let the user know what is for them, and keep what went wrong."""
-        once = [_FOR_NOTHING.get(one, UNSUPPORTED.format(one)) for one in answer.unsupported]
-        new = [line for line in dict.fromkeys(once) if line not in self._told_once]
-        self._told_once.update(new)
-        for problem in (*answer.problems, *new):
+    def _report(self, answer: HookOutput) -> None:
+        """Send messages to the user, and log errors."""
+        notes = [
+            _UNSUPPORTED_NOTES.get(member, UNSUPPORTED.format(member))
+            for member in answer.unsupported
+        ]
+        new_notes = [line for line in dict.fromkeys(notes) if line not in self._noted]
+        self._noted.update(new_notes)
+        for problem in (*answer.problems, *new_notes):
             line = " ".join(problem.split())
             self.session.append(
                 TranscriptEntry(agent_id=self.agent_id, role="system", content=f"[command] {line}")
@@ -314,20 +342,22 @@ class CommandHook(Hook):
             self.runtime.notify(f"hook {self.name}: {' '.join(message.split())}")
 
     def _end_turn(self, situation: Situation, answer: HookOutput) -> None:
-        """Raise TurnStopped where the turn shall end; a prompt that is blocked is not kept."""
+        """Raise TurnStopped if the turn must end; a blocked prompt is removed from the context."""
         point, watched = situation.question.point, situation.watched
         is_blocked = point == "input" and answer.decision == "deny"
         if (answer.ends is None and not is_blocked) or point == "response":
             return
-        why = answer.reason if is_blocked else answer.ends or ""
-        words = format_verdict(Deny(why))
-        said = TranscriptEntry(
-            agent_id=self.agent_id, role="assistant", content=words, cause=self._asked
+        reason = answer.reason if is_blocked else answer.ends or ""
+        text = format_verdict(Deny(reason))
+        entry = TranscriptEntry(
+            agent_id=self.agent_id, role="assistant", content=text, cause=self._question_id
         )
-        if is_blocked:  # first: who is cut off before the verdict has not read it either
-            self.session.append(_without(watched, situation.question.subject, self._asked))
-        self.session.append_all(self.with_state(said))
-        raise TurnStopped(f"hook {self.name}: {why}")
+        if is_blocked:  # first, so that a crash before the verdict hides the prompt, too
+            self.session.append(
+                _edit_without(watched, situation.question.subject, self._question_id)
+            )
+        self.session.append_all(self.with_state(entry))
+        raise TurnStopped(f"hook {self.name}: {reason}")
 
     async def _verdict(self, situation: Situation, answer: HookOutput) -> Verdict:
         match situation.question.point:
@@ -336,17 +366,17 @@ class CommandHook(Hook):
             case "response":
                 return self._on_response(answer)
             case _:
-                return self._heard(answer)
+                return self._comment(answer)
 
-    def _heard(self, answer: HookOutput) -> Verdict:
-        """Let the agent hear what there is to hear, and what was left over."""
-        no = answer.reason if answer.decision == "deny" else ""
-        text = "\n".join(filter(None, [*self._later, no, answer.context]))
-        self._later = []
+    def _comment(self, answer: HookOutput) -> Verdict:
+        """Return a comment with the texts for the agent, including undelivered texts."""
+        denial = answer.reason if answer.decision == "deny" else ""
+        text = "\n".join(filter(None, [*self._undelivered, denial, answer.context]))
+        self._undelivered = []
         return Comment(text) if text else Ok()
 
     def _on_response(self, answer: HookOutput) -> Verdict:
-        """Send the agent on, also where a command only has something to add."""
+        """Deny an answer if a command denies it or only adds a text."""
         if answer.ends is not None:
             return Ok()
         if answer.decision == "deny":
@@ -356,31 +386,31 @@ class CommandHook(Hook):
     async def _on_action(self, situation: Situation, answer: HookOutput) -> Verdict:
         if answer.decision == "deny":
             return Deny(answer.reason)
-        rewritten = self._rewritten(situation, answer)
+        rewritten = self._rewritten_arguments(situation, answer)
         if answer.decision == "ask":
-            refusal = await self._refusal(situation, answer, rewritten)
+            refusal = await self._ask_user(situation, answer, rewritten)
             if refusal is not None:
                 return Deny(refusal)
         if rewritten is None:
             return Comment(answer.context) if answer.context else Ok()
         if answer.context:
-            self._later.append(answer.context)
+            self._undelivered.append(answer.context)
         return Rewrite(rewritten)
 
-    def _rewritten(self, situation: Situation, answer: HookOutput) -> str | None:
-        """Return the arguments as a command wants them; None: as they are."""
+    def _rewritten_arguments(self, situation: Situation, answer: HookOutput) -> str | None:
+        """Return the arguments as changed by a command, or None if unchanged."""
         if answer.updated is None:
             return None
         before = situation.arguments
         after = from_claude_arguments(situation.tool, before, answer.updated, situation.folder)
         return None if after == before else canonical.to_json_line(after).decode()
 
-    async def _refusal(
+    async def _ask_user(
         self, situation: Situation, answer: HookOutput, rewritten: str | None
     ) -> str | None:
-        """Ask the user; return why the action may not be; None: it may."""
+        """Ask the user. Return the reason for a refusal, or None for an approval."""
         world, watched = self.runtime.world, situation.watched
-        wanted = ApprovalRequest(
+        request = ApprovalRequest(
             agent=watched.name,
             tool=situation.tool,
             subject=situation.tool,
@@ -390,21 +420,21 @@ class CommandHook(Hook):
             if world.user is None:
                 raise UserUnavailable("nobody is there to ask")
             user = LoggedUser(world.user, watched, situation.question.subject, for_hook=True)
-            leave = await user.approve(wanted)
+            decision = await user.approve(request)
         except (UserUnavailable, ToolError) as error:
-            why = answer.reason or "a hook wants it"
-            return f"the user's leave is needed ({why}), and there is none: {error}"
-        return None if leave.allowed else leave.reason or "the user said no"
+            reason = answer.reason or "a hook wants it"
+            return f"the user's leave is needed ({reason}), and there is none: {error}"
+        return None if decision.allowed else decision.reason or "the user said no"
 
 
-def _without(watched: Agent, message: str, cause: MessageId) -> TranscriptEdited:
-    """Return the edit that takes a message out of what an agent reads, and what came after it.
+def _edit_without(watched: Agent, message: str, cause: MessageId) -> TranscriptEdited:
+    """Return the edit that removes a message, and all messages after it, from an agent's context.
 
-    Nothing after it was judged yet, so nothing of it is read.
+    Messages after it were not judged yet, so they must not be read.
     """
     context = watched.session.context(watched.agent_id)
-    ids = [getattr(one, "message_id", None) for one in context]
-    kept = [Segment(start=0, stop=ids.index(message))] if ids.index(message) else []
+    ids = [getattr(message_, "message_id", None) for message_ in context]
+    segments = [Segment(start=0, stop=ids.index(message))] if ids.index(message) else []
     return TranscriptEdited(
-        agent_id=watched.agent_id, segments=kept, reason="prompt blocked", cause=cause
+        agent_id=watched.agent_id, segments=segments, reason="prompt blocked", cause=cause
     )

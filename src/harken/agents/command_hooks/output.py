@@ -1,9 +1,9 @@
-"""`HookOutput`: what a command said, in the words of Claude Code's protocol: exit code and JSON.
+"""`HookOutput`: the parsed output of a hook command, by Claude Code's protocol.
 
-Exit code 2: it says no, and its JSON or stderr says why. Else stdout may be a JSON object that
-decides, with whatever exit code, or, with 0, text. All else, a timeout, a program that is not
-there, JSON that is none: a failure, which stops nothing unless the entry says `onFailure: "block"`;
-then it counts as 2.
+Exit code 2 denies, with the reason in the JSON or on stderr. Otherwise stdout may be a JSON object
+that decides, with any exit code, or, with exit code 0, text. All other cases are failures: a
+timeout, a missing program, invalid JSON. A failure stops nothing unless the entry says `onFailure:
+"block"`; then it counts as exit code 2.
 
 Source: what Claude Code 2.1.329 makes of each; `tests/clients/test_command_answers.py` compares.
 """
@@ -19,7 +19,7 @@ from harken.agents.command_hooks.run import CommandResult
 from harken.core import canonical
 
 MAX_CHARACTERS = 10_000
-"""Of what a command has to say to an agent; more is cut."""
+"""The maximum length of a command's texts for an agent; longer texts are truncated."""
 Decision: TypeAlias = Literal["", "allow", "ask", "deny"]
 _DECISIONS: Mapping[str, Decision] = {"approve": "allow", "block": "deny"}
 _PERMISSIONS: Mapping[str, Decision] = {
@@ -31,10 +31,10 @@ _PERMISSIONS: Mapping[str, Decision] = {
 _BEHAVIORS: Mapping[str, Decision] = {"allow": "allow", "deny": "deny"}
 _DEFERRED = "a hook put the action off"
 _STRENGTH: Sequence[Decision] = ("", "allow", "ask", "deny")
-_AS_TEXT = {"UserPromptSubmit", "SessionStart", "PreCompact"}
-"""Events at which what a command prints counts as it is."""
-_IN_JSON_ONLY = {"PermissionRequest"}
-"""Events at which exit code 2 is no answer."""
+_TEXT_EVENTS = {"UserPromptSubmit", "SessionStart", "PreCompact"}
+"""Events at which plain output counts as context."""
+_JSON_ONLY_EVENTS = {"PermissionRequest"}
+"""Events at which exit code 2 does not deny."""
 _UNSUPPORTED = (
     "classifierContext",
     "initialUserMessage",
@@ -47,32 +47,32 @@ _UNSUPPORTED = (
     "updatedPermissions",
     "watchPaths",
 )
-"""Members that mean something there and nothing here."""
-_STOPPING = {"Stop", "SubagentStop"}
-"""Events at which `onFailure` counts for nothing: an agent could never end."""
+"""Members that Harken does not support."""
+_STOP_EVENTS = {"Stop", "SubagentStop"}
+"""Events at which `onFailure` is ignored: otherwise an agent could never end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookOutput:
-    """What commands said to one event."""
+    """The combined output of the commands for an event."""
 
     decision: Decision = ""
     reason: str = ""
     context: str = ""
-    """What the agent shall hear."""
+    """The text for the agent."""
     updated: Mapping[str, Any] | None = None
-    """The arguments with which a tool shall be run instead."""
+    """Replacement arguments for a tool call."""
     ends: str | None = None
-    """Why the turn shall end (`continue: false`); None: it goes on."""
+    """The reason to end the turn (`continue: false`), or None to continue."""
     messages: tuple[str, ...] = ()
-    """For the user."""
+    """Messages for the user."""
     problems: tuple[str, ...] = ()
-    """What went wrong, a line each."""
+    """Errors, a line each."""
     unsupported: tuple[str, ...] = ()
-    """Members that count for nothing here."""
+    """Unsupported members."""
 
     def joined(self, other: HookOutput) -> HookOutput:
-        """Return both as one: the strongest decision, all that is to be heard, the last change."""
+        """Merge two outputs: the strongest decision, all texts, the last replacement."""
         stronger, weaker = self, other
         if _STRENGTH.index(other.decision) > _STRENGTH.index(self.decision):
             stronger, weaker = other, self
@@ -92,139 +92,147 @@ class HookOutput:
 
 
 class _Malformed(Exception):
-    """What a command printed is not what the protocol says."""
+    """The output of a command violates the protocol."""
 
 
-def answer_of(entry: CommandHookConfig, ended: CommandResult) -> HookOutput:
-    """Return what a command that has ended said."""
+def answer_of(entry: CommandHookConfig, result: CommandResult) -> HookOutput:
+    """Parse the output of a command that has ended."""
     line = f"{entry.shown}: "
-    left = (f"{line}left something running in the background",) if ended.left else ()
+    background_notes = (f"{line}left something running in the background",) if result.left else ()
     try:
-        found = _said(entry, ended)
+        output = _parse_result(entry, result)
     except _Malformed as error:
-        problems = (f"{line}{error}", *left)
-        if entry.blocks and entry.event not in _STOPPING:
+        problems = (f"{line}{error}", *background_notes)
+        if entry.blocks and entry.event not in _STOP_EVENTS:
             return HookOutput(decision="deny", reason=f"{line}{error}", problems=problems)
         return HookOutput(problems=problems)
-    return found.joined(HookOutput(problems=left))
+    return output.joined(HookOutput(problems=background_notes))
 
 
-def _said(entry: CommandHookConfig, ended: CommandResult) -> HookOutput:
-    if ended.problem:
-        raise _Malformed(ended.problem)
-    text = ended.stdout.removeprefix("\ufeff").strip()  # some programs begin all output so
+def _parse_result(entry: CommandHookConfig, result: CommandResult) -> HookOutput:
+    if result.problem:
+        raise _Malformed(result.problem)
+    text = result.stdout.removeprefix("\ufeff").strip()  # some programs write a BOM
     is_json = text.startswith("{") and text.endswith("}")
-    if ended.exit_code == 2 and entry.event not in _IN_JSON_ONLY:
-        return _no(entry, text if is_json else "", ended.stderr.strip())
+    if result.exit_code == 2 and entry.event not in _JSON_ONLY_EVENTS:
+        return _parse_denial(entry, text if is_json else "", result.stderr.strip())
     if is_json:
-        return _read(entry.event, text)
-    if ended.exit_code != 0:
-        said = " ".join(ended.stderr.split())[:300]
-        raise _Malformed(f"exit code {ended.exit_code}" + (f": {said}" if said else ""))
-    if entry.event in _AS_TEXT:
-        return HookOutput(context=_cut(text))
+        return _parse_json(entry.event, text)
+    if result.exit_code != 0:
+        stderr = " ".join(result.stderr.split())[:300]
+        raise _Malformed(f"exit code {result.exit_code}" + (f": {stderr}" if stderr else ""))
+    if entry.event in _TEXT_EVENTS:
+        return HookOutput(context=_truncate(text))
     if text.startswith("{"):
         raise _Malformed("what it printed begins as JSON and is none")
     return HookOutput()
 
 
-def _no(entry: CommandHookConfig, text: str, stderr: str) -> HookOutput:
-    """Return what exit code 2 says: no, with the reason in the JSON, where that says no, too."""
+def _parse_denial(entry: CommandHookConfig, text: str, stderr: str) -> HookOutput:
+    """Return the denial of exit code 2, with the reason in the JSON if that denies, too."""
     try:
-        found = _read(entry.event, text) if text else HookOutput()
+        output = _parse_json(entry.event, text) if text else HookOutput()
     except _Malformed:
-        found = HookOutput()
-    if found.decision == "deny":
-        return found
-    why = _cut(stderr) or f"{entry.shown} says no, and not why"
-    return HookOutput(decision="deny", reason=why, messages=found.messages)
+        output = HookOutput()
+    if output.decision == "deny":
+        return output
+    reason = _truncate(stderr) or f"{entry.shown} says no, and not why"
+    return HookOutput(decision="deny", reason=reason, messages=output.messages)
 
 
-def _read(event: str, text: str) -> HookOutput:
+def _parse_json(event: str, text: str) -> HookOutput:
     try:
-        said = canonical.from_json(text.encode())
+        body = canonical.from_json(text.encode())
     except (ValueError, RecursionError):
         raise _Malformed("what it printed begins as JSON and is none") from None
-    assert isinstance(said, dict)  # it is in braces
-    own = said.get("hookSpecificOutput")
-    if own is None:
-        own = {"hookEventName": event}
-    if not isinstance(own, dict):
+    assert isinstance(body, dict)  # it is in braces
+    specific = body.get("hookSpecificOutput")
+    if specific is None:
+        specific = {"hookEventName": event}
+    if not isinstance(specific, dict):
         raise _Malformed("hookSpecificOutput is no object")
-    if own.get("hookEventName") != event:
-        named = str(own.get("hookEventName"))[:40]
-        raise _Malformed(f"hookEventName is {named!r}, not {event!r}")
-    decision, reason = _decision(said, own)
-    message, updated = _text(said, "systemMessage"), _updated(own)
+    if specific.get("hookEventName") != event:
+        event_name = str(specific.get("hookEventName"))[:40]
+        raise _Malformed(f"hookEventName is {event_name!r}, not {event!r}")
+    decision, reason = _parse_decision(body, specific)
+    message, updated = _get_text(body, "systemMessage"), _parse_updated_input(specific)
     return HookOutput(
         decision=decision,
-        reason=_cut(reason),
-        context=_cut(_text(own, "additionalContext")),
+        reason=_truncate(reason),
+        context=_truncate(_get_text(specific, "additionalContext")),
         updated=None if decision == "deny" else updated,
-        ends=_end(said, own, reason),
+        ends=_end_reason(body, specific, reason),
         messages=(message,) if message else (),
-        unsupported=tuple(one for one in _UNSUPPORTED if one in own or one in said),
+        unsupported=tuple(
+            member for member in _UNSUPPORTED if member in specific or member in body
+        ),
     )
 
 
-def _decision(said: Mapping[str, Any], own: Mapping[str, Any]) -> tuple[Decision, str]:
-    """Return the strongest decision and why; a permission says more than a plain decision."""
-    asked = _object(own, "decision")
-    found: list[tuple[Decision, str]] = [("", "")]
-    for value, words, reason in (
-        (own.get("permissionDecision"), _PERMISSIONS, _text(own, "permissionDecisionReason")),
-        (asked.get("behavior"), _BEHAVIORS, _text(asked, "message")),
-        (said.get("decision"), _DECISIONS, _text(said, "reason")),
+def _parse_decision(body: Mapping[str, Any], specific: Mapping[str, Any]) -> tuple[Decision, str]:
+    """Return the strongest decision and its reason; a permission takes precedence."""
+    permission = _get_object(specific, "decision")
+    candidates: list[tuple[Decision, str]] = [("", "")]
+    for value, decisions, reason in (
+        (
+            specific.get("permissionDecision"),
+            _PERMISSIONS,
+            _get_text(specific, "permissionDecisionReason"),
+        ),
+        (permission.get("behavior"), _BEHAVIORS, _get_text(permission, "message")),
+        (body.get("decision"), _DECISIONS, _get_text(body, "reason")),
     ):
         if value is not None:
-            if not isinstance(value, str) or value not in words:
+            if not isinstance(value, str) or value not in decisions:
                 raise _Malformed(f"there is no decision {str(value)[:40]!r}")
-            decision = words[value]
-            found.append((decision, reason or ("a hook said no" if decision == "deny" else "")))
-    return max(found, key=lambda one: _STRENGTH.index(one[0]))
+            decision = decisions[value]
+            candidates.append(
+                (decision, reason or ("a hook said no" if decision == "deny" else ""))
+            )
+    return max(candidates, key=lambda candidate: _STRENGTH.index(candidate[0]))
 
 
-def _end(said: Mapping[str, Any], own: Mapping[str, Any], reason: str) -> str | None:
-    """Return why the turn shall end; None: it goes on."""
-    if _flag(said, "continue") is False:
-        return _text(said, "stopReason") or reason or "a hook ended the turn"
-    if own.get("permissionDecision") == "defer":
-        return _text(own, "permissionDecisionReason") or _DEFERRED
-    if _flag(_object(own, "decision"), "interrupt"):
+def _end_reason(body: Mapping[str, Any], specific: Mapping[str, Any], reason: str) -> str | None:
+    """Return the reason to end the turn, or None to continue."""
+    if _get_flag(body, "continue") is False:
+        return _get_text(body, "stopReason") or reason or "a hook ended the turn"
+    if specific.get("permissionDecision") == "defer":
+        return _get_text(specific, "permissionDecisionReason") or _DEFERRED
+    if _get_flag(_get_object(specific, "decision"), "interrupt"):
         return reason or "a hook ended the turn"
     return None
 
 
-def _updated(own: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    asked = _object(own, "decision")
-    updated = own.get("updatedInput", asked.get("updatedInput"))
+def _parse_updated_input(specific: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    permission = _get_object(specific, "decision")
+    updated = specific.get("updatedInput", permission.get("updatedInput"))
     if updated is not None and not isinstance(updated, dict):
         raise _Malformed("updatedInput is no object")
     return updated
 
 
-def _object(own: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    value = own.get(name)
+def _get_object(body: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = body.get(name)
     if value is not None and not isinstance(value, dict):
         raise _Malformed(f"{name} is no object")
     return value or {}
 
 
-def _flag(said: Mapping[str, Any], name: str) -> bool | None:
-    value = said.get(name)
+def _get_flag(body: Mapping[str, Any], name: str) -> bool | None:
+    value = body.get(name)
     if value is not None and not isinstance(value, bool):
         raise _Malformed(f"{name} is neither true nor false")
     return value
 
 
-def _text(said: Mapping[str, Any], name: str) -> str:
-    value = said.get(name)
+def _get_text(body: Mapping[str, Any], name: str) -> str:
+    value = body.get(name)
     if value is not None and not isinstance(value, str):
         raise _Malformed(f"{name} is no text")
     return value or ""
 
 
-def _cut(text: str) -> str:
+def _truncate(text: str) -> str:
     if len(text) <= MAX_CHARACTERS:
         return text
     return f"{text[:MAX_CHARACTERS]}\n[cut: {len(text):,} characters]"

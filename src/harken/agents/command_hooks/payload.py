@@ -1,14 +1,12 @@
-"""`Situation`: a question to a hook, as the event of Claude Code that a command is told of.
+"""`Situation`: a hook question as an event of Claude Code, the input of a hook command.
 
-What a command reads on stdin has the members that the real client sends, with the same types, as
-far as there is something to say here.
+The JSON on stdin has the members that the real client sends, with the same types, as far as Harken
+has values for them.
 
 Source: what Claude Code 2.1.329 sends; `tests/clients/test_command_hooks.py` compares.
 
-`HookEvent`: what happens to an agent, as the event of Claude Code that a command is told of.
-
-Beside questions: nobody waits for a verdict. The words of notifications are those of Claude Code,
-which scripts compare with.
+`HookEvent`: a notification as an event of Claude Code, without a verdict. The texts of
+notifications are those of Claude Code, since scripts compare them.
 
 Source: what Claude Code 2.1.329 sends.
 """
@@ -41,7 +39,7 @@ from harken.core.messages import text_of
 from harken.core.verdict import HookQuestion
 
 Names: TypeAlias = tuple[str, ...] | None
-"""What a matcher is compared with; None: the event takes no matcher."""
+"""The names that matchers are compared with. None: the event takes no matcher."""
 
 
 WAITING = "Claude is waiting for your input"
@@ -52,48 +50,48 @@ WANTED = "Claude needs your permission to use {}"
 
 @dataclass(frozen=True, slots=True)
 class HookEvent:
-    """An event."""
+    """An event of Claude Code."""
 
     event: str
     names: Names
     members: Mapping[str, Any] = field(default_factory=dict)
-    """What a command hears of it, beside what it always hears."""
+    """The members of its payload besides the common members."""
 
 
 def moments_of(happening: Happening) -> Sequence[HookEvent]:
-    """Return the events that it is, in order."""
+    """Return the events for a notification, in order."""
     match happening:
         case CompactionStarting(trigger=trigger, instructions=instructions):
-            said = {"trigger": trigger, "custom_instructions": instructions or None}
-            return [HookEvent("PreCompact", (trigger,), said)]
+            members = {"trigger": trigger, "custom_instructions": instructions or None}
+            return [HookEvent("PreCompact", (trigger,), members)]
         case CompactionFinished(trigger=trigger, summary=summary):
-            said = {"trigger": trigger, "compact_summary": summary}
-            return [begun("compact"), HookEvent("PostCompact", (trigger,), said)]
+            members = {"trigger": trigger, "compact_summary": summary}
+            return [begun("compact"), HookEvent("PostCompact", (trigger,), members)]
         case ApprovalPending(wanted=wanted):
             return [HookEvent("PermissionRequest", names_of(wanted.tool))]
         case UserInputPending(kind=kind, tool=tool):
             message = WANTED.format(names_of(tool)[0]) if tool else WAITING
-            said = {"message": message, "notification_type": kind}
-            return [HookEvent("Notification", (kind,), said)]
+            members = {"message": message, "notification_type": kind}
+            return [HookEvent("Notification", (kind,), members)]
 
 
 def begun(source: str) -> HookEvent:
-    """Return the beginning of a session, or of a part of it."""
+    """Return the event for the start of a session, or of a part of it."""
     return HookEvent("SessionStart", (source,), {"source": source})
 
 
 def ended(reason: str) -> HookEvent:
-    """Return the end of a session."""
+    """Return the event for the end of a session."""
     return HookEvent("SessionEnd", (reason,), {"reason": reason})
 
 
 _MODES = {"ask": "default", "edits": "acceptEdits", "all": "bypassPermissions", "plan": "plan"}
-_EXIT = re.compile(r"exit code (\d+)[^\n]*(?:\n|\Z)")
-_REFUSED = re.compile(
+_EXIT_CODE_PATTERN = re.compile(r"exit code (\d+)[^\n]*(?:\n|\Z)")
+_REFUSED_PATTERN = re.compile(
     r"Error: (?:Action blocked by hook '|\S+ was not (?:done|run): |\S+ may not use a tool )"
 )
-_NUMBERED = re.compile(r"^ *(\d+)\t", re.MULTILINE)
-_WITHOUT_MODE = {
+_LINE_NUMBER_PATTERN = re.compile(r"^ *(\d+)\t", re.MULTILINE)
+_EVENTS_WITHOUT_MODE = {
     "Notification",
     "PostCompact",
     "PreCompact",
@@ -101,23 +99,23 @@ _WITHOUT_MODE = {
     "SessionStart",
     "SubagentStart",
 }
-"""Events whose hooks do not hear what may be done without being asked."""
+"""Events without `permission_mode` in their payload."""
 
 
 @dataclass(frozen=True)
 class Situation:
-    """What has happened, or is about to."""
+    """A question or notification with the agents that it concerns."""
 
     question: HookQuestion
     watched: Agent
     hook: Agent
-    """Who is asked."""
+    """The hook that is asked."""
     moment: HookEvent | None = None
-    """What happens to the agent, where no question is asked."""
+    """The event, if no question is asked."""
 
     @cached_property
     def events(self) -> Sequence[tuple[str, Names]]:
-        """The events that it is, in order, with what their matchers are compared with."""
+        """The events of this situation, in order, with the names for their matchers."""
         if self.moment is not None:
             return ((self.moment.event, self.moment.names),)
         is_primary = self.watched.state.place == "primary"
@@ -132,7 +130,7 @@ class Situation:
             case "action":
                 return (("PreToolUse", names_of(self.tool)),)
             case "result" if self._was_refused:
-                return ()  # nothing was done, so nothing failed
+                return ()  # a refused call was not run, so it did not fail
             case "result":
                 event = "PostToolUse" if self._error is None else "PostToolUseFailure"
                 return ((event, names_of(self.tool)),)
@@ -143,26 +141,26 @@ class Situation:
 
     @property
     def agent_type(self) -> str:
-        """The kind of a subagent: its template."""
+        """The type of a subagent: the name of its template."""
         template = self.watched.state.spec.get("template")
         name = template.get("name") if isinstance(template, dict) else None
         return name if isinstance(name, str) else "general-purpose"
 
     @property
     def folder(self) -> Path:
-        """The real folder where the agents work."""
+        """The real path of the folder where the agents work."""
         return Path(os.path.realpath(self.watched.runtime.world.folder or "."))
 
     @cached_property
     def tool(self) -> str:
-        """Our name of the tool; empty where no call is concerned."""
+        """Harken's name of the tool, or an empty string without a call."""
         if self.question.call is not None:
             return self.question.call.function.name
         return (self._result.name or "") if self._result is not None else ""
 
     @cached_property
     def arguments(self) -> dict[str, Any]:
-        """The arguments of the call, in our words; none where a model wrote no object."""
+        """The arguments of the call in Harken's terms; empty if the model wrote no object."""
         text = self.question.text
         if self.question.call is None:
             reference, text = self._call
@@ -174,26 +172,26 @@ class Situation:
         return value if isinstance(value, dict) else {}
 
     def payload(self, event: str, paths: Mapping[str, str]) -> dict[str, Any]:
-        """Return what a command hears; `paths` are those of transcripts."""
-        said: dict[str, Any] = {
+        """Return the payload of an event; `paths` are the transcript files."""
+        members: dict[str, Any] = {
             "session_id": self.watched.session.path.stem,
             "transcript_path": paths["transcript_path"],
             "cwd": str(self.folder),
         }
-        if event not in _WITHOUT_MODE:
-            said["permission_mode"] = self._mode
+        if event not in _EVENTS_WITHOUT_MODE:
+            members["permission_mode"] = self._mode
         if self.watched.state.place != "primary":
-            said |= {"agent_id": self.watched.agent_id, "agent_type": self.agent_type}
-        return {**said, "hook_event_name": event, **self._own(event, paths)}
+            members |= {"agent_id": self.watched.agent_id, "agent_type": self.agent_type}
+        return {**members, "hook_event_name": event, **self._event_members(event, paths)}
 
-    def _own(self, event: str, paths: Mapping[str, str]) -> dict[str, Any]:
+    def _event_members(self, event: str, paths: Mapping[str, str]) -> dict[str, Any]:
         match event:
             case "SessionStart":
-                model, moment = self.watched.language_model, self.moment
-                source = self._source if moment is None else moment.members["source"]
+                model, event_ = self.watched.language_model, self.moment
+                source = self._source if event_ is None else event_.members["source"]
                 return {"source": source, **({"model": model} if model else {})}
             case "PermissionRequest":
-                return self._called
+                return self._tool_members
             case _ if self.moment is not None:
                 return dict(self.moment.members)
             case "UserPromptSubmit":
@@ -201,21 +199,24 @@ class Situation:
             case "SubagentStart":
                 return {}
             case "PreToolUse" | "PostToolUse" | "PostToolUseFailure":
-                return self._of_tool(event)
+                return self._call_members(event)
             case "SubagentStop":
-                return {**self._end, "agent_transcript_path": paths["agent_transcript_path"]}
+                return {
+                    **self._stop_members,
+                    "agent_transcript_path": paths["agent_transcript_path"],
+                }
             case _:
-                return self._end
+                return self._stop_members
 
     @property
-    def _end(self) -> dict[str, Any]:
+    def _stop_members(self) -> dict[str, Any]:
         return {
             "stop_hook_active": self._is_stopped,
             "last_assistant_message": self.question.text,
         }
 
     @cached_property
-    def _called(self) -> dict[str, Any]:
+    def _tool_members(self) -> dict[str, Any]:
         """The tool and its arguments."""
         return {
             "tool_name": names_of(self.tool)[0],
@@ -223,19 +224,19 @@ class Situation:
         }
 
     def fits(self, condition: str) -> bool:
-        """Whether the call that it is about is one that a condition means; empty: any."""
+        """Whether the call matches a condition; an empty condition matches any call."""
         if not condition:
             return True
-        names, said = names_of(self.tool), self._called["tool_input"]
-        return Condition.parse(condition).holds(names, said, self.folder)
+        names, arguments = names_of(self.tool), self._tool_members["tool_input"]
+        return Condition.parse(condition).holds(names, arguments, self.folder)
 
-    def _of_tool(self, event: str) -> dict[str, Any]:
-        said = {**self._called, "tool_use_id": self._call_id}
+    def _call_members(self, event: str) -> dict[str, Any]:
+        members = {**self._tool_members, "tool_use_id": self._call_id}
         if event == "PostToolUseFailure":
-            return {**said, "error": self._error, "is_interrupt": False}
+            return {**members, "error": self._error, "is_interrupt": False}
         if event == "PostToolUse":
-            return {**said, "tool_response": self._response}
-        return said
+            return {**members, "tool_response": self._response}
+        return members
 
     @property
     def _mode(self) -> str:
@@ -244,14 +245,14 @@ class Situation:
 
     @cached_property
     def _source(self) -> str:
-        """How the session began: anew, or going on with what was said or judged before."""
+        """How the session began: `resume` after any earlier answer or question, else `startup`."""
         entries = self.watched.state.transcript or ()
-        has_said = any(one.role == "assistant" for one in entries)
-        return "resume" if has_said or self._last_input >= 0 else "startup"
+        has_answered = any(entry.role == "assistant" for entry in entries)
+        return "resume" if has_answered or self._last_input >= 0 else "startup"
 
     @cached_property
     def _last_input(self) -> int:
-        """The number of the last question to the hook on an input that it answered; -1: none."""
+        """The number of the hook's last answered question on an input, or -1."""
         answered: set[object] = set()
         for entry in reversed(self.hook.state.transcript or ()):
             if entry.is_utterance:
@@ -262,7 +263,7 @@ class Situation:
 
     @cached_property
     def _result(self) -> TranscriptEntry | None:
-        """The result that was got."""
+        """The tool result that the question is about, or None."""
         for entry in reversed(self.watched.state.transcript or ()):
             if entry.message_id == self.question.subject:
                 return entry
@@ -270,13 +271,13 @@ class Situation:
 
     @cached_property
     def _call(self) -> tuple[str, str]:
-        """How the call of the result is referred to, and its arguments as the model wrote them."""
+        """The reference of the result's call, and its arguments as the model wrote them."""
         for entry in reversed(self.watched.state.transcript or ()):
             calls = entry.tool_calls or ()
-            for one in calls:
-                if self._result is not None and one.id == self._result.tool_call_id:
-                    several = f".{one.id}" if len(calls) > 1 else ""
-                    return f"{entry.message_id}{several}", one.function.arguments
+            for call in calls:
+                if self._result is not None and call.id == self._result.tool_call_id:
+                    suffix = f".{call.id}" if len(calls) > 1 else ""
+                    return f"{entry.message_id}{suffix}", call.function.arguments
         return "", ""
 
     @property
@@ -287,68 +288,72 @@ class Situation:
 
     @cached_property
     def _error(self) -> str | None:
-        """What went wrong in an action; None: nothing. A command that fails is a failure there."""
+        """The error of an action, or None. A failed command counts as an error there."""
         text = self.question.text
         if self._result is not None and self._result.is_error:
             return text.removeprefix("Error: ")
-        ended = _EXIT.match(text) if self.tool == "bash" else None
-        if ended is None or ended[1] == "0":
+        match = _EXIT_CODE_PATTERN.match(text) if self.tool == "bash" else None
+        if match is None or match[1] == "0":
             return None
-        return f"Exit code {ended[1]}\n{text[ended.end() :]}".rstrip()
+        return f"Exit code {match[1]}\n{text[match.end() :]}".rstrip()
 
     @property
     def _was_refused(self) -> bool:
-        """Whether the call was never run: a hook, a rule, the user or its tool did not take it."""
+        """Whether the call was never run: a hook, a rule, the user or its tool refused it."""
         is_error = self._result is not None and self._result.is_error
-        return is_error and _REFUSED.match(self.question.text) is not None
+        return is_error and _REFUSED_PATTERN.match(self.question.text) is not None
 
     @property
     def _response(self) -> Any:
-        """The result as the tools of Claude Code give theirs."""
+        """The result in the form of Claude Code's tools."""
         text = self.question.text
         match self.tool:
             case "bash":
-                ended = _EXIT.match(text)
-                out = text[ended.end() :] if ended else text
+                match = _EXIT_CODE_PATTERN.match(text)
+                out = text[match.end() :] if match else text
                 out = "" if out == "(no output)" else out.rstrip("\n")
                 return {"stdout": out, "stderr": "", "interrupted": False, "isImage": False}
             case "read":
-                return {"type": "text", "file": self._file(text)}
+                return {"type": "text", "file": self._file_response(text)}
             case "write":
                 kind = "create" if text.startswith("Created") else "update"
                 content = self.arguments.get("content")
-                return {"type": kind, "filePath": self._path, "content": content}
+                return {"type": kind, "filePath": self._file_path, "content": content}
             case "edit":
                 return {
-                    "filePath": self._path,
+                    "filePath": self._file_path,
                     "oldString": self.arguments.get("old_string"),
                     "newString": self.arguments.get("new_string"),
                     "replaceAll": self.arguments.get("replace_all", False),
                 }
             case "task":
-                made = self.watched.subagent_ids.get(str(self.arguments.get("name")))
-                said = {"status": "completed", "prompt": self.arguments.get("prompt")}
+                subagent_id = self.watched.subagent_ids.get(str(self.arguments.get("name")))
+                members = {"status": "completed", "prompt": self.arguments.get("prompt")}
                 content = [{"type": "text", "text": text}]
-                return {**said, **({"agentId": made} if made else {}), "content": content}
+                return {
+                    **members,
+                    **({"agentId": subagent_id} if subagent_id else {}),
+                    "content": content,
+                }
             case _:
                 return text
 
-    def _file(self, text: str) -> dict[str, Any]:
-        numbers = [int(one) for one in _NUMBERED.findall(text)]
+    def _file_response(self, text: str) -> dict[str, Any]:
+        numbers = [int(number) for number in _LINE_NUMBER_PATTERN.findall(text)]
         return {
-            "filePath": self._path,
-            "content": _NUMBERED.sub("", text),
+            "filePath": self._file_path,
+            "content": _LINE_NUMBER_PATTERN.sub("", text),
             "numLines": len(numbers),
             "startLine": numbers[0] if numbers else 1,
         }
 
     @property
-    def _path(self) -> str:
+    def _file_path(self) -> str:
         return real(str(self.arguments.get("path", "")), self.folder)
 
     @property
     def _is_stopped(self) -> bool:
-        """Whether a hook sent the agent back since somebody else said something to it."""
+        """Whether a hook blocked an answer of the agent since its last input."""
         for message in reversed(self.watched.session.context(self.watched.agent_id)):
             if message.role == "user":
                 cause = getattr(message, "cause", None)

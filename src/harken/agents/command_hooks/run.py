@@ -1,8 +1,8 @@
-"""A hook's command at work: JSON on stdin, and what it said when it has ended.
+"""Run a hook command: JSON on stdin, and its output when it has ended.
 
-Input and output are files, not pipes: nobody waits for a command that does not read, or for
-something that it left in the background with its output open. What it leaves there lives on, as
-it does in Claude Code; what takes too long or writes too much is ended, with all that came of it.
+Input and output are files, not pipes: a command that does not read, or leaves a background process
+with open output, blocks nothing. Background processes live on, as in Claude Code; a command that
+takes too long or writes too much is killed, with its process group.
 """
 
 from __future__ import annotations
@@ -20,40 +20,40 @@ from harken.agents.command_hooks.config import CommandHookConfig
 from harken.world.shell.process_group import ProcessGroup
 
 MAX_OUTPUT_BYTES = 10_000_000
-_ALONE = 'exec 3<&0 >/dev/null 2>&1; "$@" <&3 &'
-"""Starts a program and ends at once."""
+_START_IN_BACKGROUND = 'exec 3<&0 >/dev/null 2>&1; "$@" <&3 &'
+"""A shell script that starts a program in the background and ends at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandResult:
-    """How a command ended."""
+    """The result of a command."""
 
     exit_code: int | None = None
     stdout: str = ""
     stderr: str = ""
     problem: str = ""
-    """Why it says nothing: it was not started, or was ended."""
+    """The reason why there is no output: it was not started, or was killed."""
     left: bool = False
-    """Whether something of it still runs."""
+    """Whether a process of it still runs."""
 
 
 async def run_command(
-    entry: CommandHookConfig, said: bytes, *, folder: Path, environment: Mapping[str, str]
+    entry: CommandHookConfig, payload: bytes, *, folder: Path, environment: Mapping[str, str]
 ) -> CommandResult:
-    """Run a command to its end, or for as long as it may take; it hears `said` on stdin.
+    """Run a command until it ends or its timeout passes, with `payload` on stdin.
 
-    Cancelled, it ends the command first.
+    On cancellation it kills the command first.
     """
-    with TemporaryFile() as heard, TemporaryFile() as out, TemporaryFile() as errors:
-        heard.write(said)
-        heard.seek(0)
+    with TemporaryFile() as input_file, TemporaryFile() as out, TemporaryFile() as errors:
+        input_file.write(payload)
+        input_file.seek(0)
         try:
             processes = ProcessGroup.start(
                 _program(entry, environment),
                 folder=folder,
                 environment=environment,
                 output=out.fileno(),
-                streams=(heard.fileno(), errors.fileno()),
+                streams=(input_file.fileno(), errors.fileno()),
             )
         except (OSError, ValueError) as error:
             return CommandResult(
@@ -67,15 +67,15 @@ async def run_command(
                 await processes.end()
         return CommandResult(
             exit_code=processes.exit_code,
-            stdout=_text(out),
-            stderr=_text(errors),
+            stdout=_read_text(out),
+            stderr=_read_text(errors),
             problem=problem,
-            left=not entry.is_async and _is_left(processes),
+            left=not entry.is_async and _has_processes(processes),
         )
 
 
 def _program(entry: CommandHookConfig, environment: Mapping[str, str]) -> Sequence[str]:
-    """Return what to run, with its arguments. Raises OSError where there is no shell."""
+    """Return the program to run, with its arguments. Raises OSError if there is no shell."""
     path = environment.get("PATH", os.defpath)
     shell = shutil.which("bash", path=path) or shutil.which("sh", path=path)
     if shell is None:
@@ -85,26 +85,26 @@ def _program(entry: CommandHookConfig, environment: Mapping[str, str]) -> Sequen
         project = environment.get("CLAUDE_PROJECT_DIR", "")
         words = (entry.command, *entry.args)
         line = [word.replace("${CLAUDE_PROJECT_DIR}", project) for word in words]
-    return [shell, "-c", _ALONE, shell, *line] if entry.is_async else line
+    return [shell, "-c", _START_IN_BACKGROUND, shell, *line] if entry.is_async else line
 
 
 async def _watch(processes: ProcessGroup, outputs: Sequence[IO[bytes]], timeout_s: float) -> str:
-    """Wait for the end of a command; return why it must be ended, where it must."""
+    """Wait for the end of a command. Return the reason to kill it, or an empty string."""
     clock = asyncio.get_running_loop().time
     deadline, pause_s = clock() + timeout_s, 0.001
     while processes.exit_code is None:
-        if any(os.fstat(one.fileno()).st_size > MAX_OUTPUT_BYTES for one in outputs):
+        if any(os.fstat(output.fileno()).st_size > MAX_OUTPUT_BYTES for output in outputs):
             return f"wrote more than {MAX_OUTPUT_BYTES:,} bytes and was ended"
-        left_s = deadline - clock()
-        if left_s <= 0:
+        remaining_s = deadline - clock()
+        if remaining_s <= 0:
             return f"did not finish within {timeout_s:g} s and was ended"
-        await asyncio.sleep(min(pause_s, left_s))
+        await asyncio.sleep(min(pause_s, remaining_s))
         pause_s = min(1.5 * pause_s, 0.05)
     return ""
 
 
-def _is_left(processes: ProcessGroup) -> bool:
-    """Whether a process of its group is still there; one that left the group is not seen."""
+def _has_processes(processes: ProcessGroup) -> bool:
+    """Whether a process of its group still runs. A process that left the group is not found."""
     try:
         os.killpg(processes.first.pid, 0)
     except (ProcessLookupError, PermissionError):
@@ -112,6 +112,6 @@ def _is_left(processes: ProcessGroup) -> bool:
     return True
 
 
-def _text(output: IO[bytes]) -> str:
+def _read_text(output: IO[bytes]) -> str:
     output.seek(0)
     return output.read(MAX_OUTPUT_BYTES).decode(errors="replace")

@@ -1,7 +1,7 @@
-"""Transcripts in the form of Claude Code, for commands that look into them.
+"""Transcript files in the format of Claude Code, for hook commands that read them.
 
-A file for each agent that somebody asked for, brought up to date when a command is run: only what
-is new is written. Tools have the names that they have there.
+Each requested agent has a file, which is updated when a command is run: only new entries are
+appended. Tools have their Claude Code names.
 
 Source: docs/formats/claude-code.md.
 """
@@ -27,53 +27,53 @@ from harken.formats.runtimes.claude_code.writer import VERSION
 from harken.formats.tool_calls import in_order
 from harken.session.session import Session
 
-_open: WeakKeyDictionary[Session, Transcripts] = WeakKeyDictionary()
+_by_session: WeakKeyDictionary[Session, Transcripts] = WeakKeyDictionary()
 
 
 class Transcripts:
-    """The files of one session, in a folder that goes when the session does."""
+    """The transcript files of a session, in a temporary folder that is removed with it."""
 
     def __init__(self, session: Session, folder: Path) -> None:
         self._id = session.path.stem
         self._folder = folder
-        self._place = Path(mkdtemp(prefix="harken-transcripts-"))
+        self._temporary_folder = Path(mkdtemp(prefix="harken-transcripts-"))
         self._written: dict[AgentId, tuple[int, str | None]] = {}
-        """How many entries of an agent are in its file, and the name of the last record."""
-        finalize(session, partial(shutil.rmtree, self._place, ignore_errors=True))
+        """The number of written entries and the id of the last record, by agent."""
+        finalize(session, partial(shutil.rmtree, self._temporary_folder, ignore_errors=True))
 
     @classmethod
     def of(cls, session: Session, folder: Path) -> Transcripts:
-        """Return those of a session."""
-        if session not in _open:
-            _open[session] = cls(session, folder)
-        return _open[session]
+        """Return the transcripts of a session."""
+        if session not in _by_session:
+            _by_session[session] = cls(session, folder)
+        return _by_session[session]
 
     def brought_up(self, session: Session, agent_id: AgentId) -> Path:
-        """Return the file of an agent, with all that it has in its transcript. Raises OSError."""
+        """Update the file of an agent with its transcript. Return the path. Raises OSError."""
         state = session.agent(agent_id)
         entries = state.transcript or []
-        done, last = self._written.get(agent_id, (0, None))
-        path = self._place / f"{self._id}.jsonl"
+        written_count, last_id = self._written.get(agent_id, (0, None))
+        path = self._temporary_folder / f"{self._id}.jsonl"
         if state.place != "primary":
-            path = self._place / self._id / "subagents" / f"agent-{agent_id}.jsonl"
-        if done < len(entries) or not path.exists():
+            path = self._temporary_folder / self._id / "subagents" / f"agent-{agent_id}.jsonl"
+        if written_count < len(entries) or not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("ab") as file:
-                for entry in entries[done:]:
-                    for record in self._records(entry, last, is_side=state.place != "primary"):
+                for entry in entries[written_count:]:
+                    for record in self._records(entry, last_id, is_side=state.place != "primary"):
                         file.write(canonical.to_json_line(record) + b"\n")
-                        last = record["uuid"]
-            self._written[agent_id] = (len(entries), last)
+                        last_id = record["uuid"]
+            self._written[agent_id] = (len(entries), last_id)
         return path
 
     def _records(
-        self, entry: TranscriptEntry, last: str | None, *, is_side: bool
+        self, entry: TranscriptEntry, last_id: str | None, *, is_side: bool
     ) -> Iterator[dict[str, Any]]:
-        """Yield the records of an entry: an answer has one for each of its blocks."""
-        for at, message in enumerate(_messages(entry, self._folder)):
-            name = str(uuid5(NAMESPACE_URL, f"{self._id} {entry.message_id} {at}"))
+        """Yield the records of an entry: an answer has a record for each of its blocks."""
+        for index, message in enumerate(_messages(entry, self._folder)):
+            record_id = str(uuid5(NAMESPACE_URL, f"{self._id} {entry.message_id} {index}"))
             yield {
-                "parentUuid": last,
+                "parentUuid": last_id,
                 "isSidechain": is_side,
                 "userType": "external",
                 "cwd": str(self._folder),
@@ -82,10 +82,10 @@ class Transcripts:
                 "gitBranch": "",
                 "type": message["role"],
                 "message": message,
-                "uuid": name,
+                "uuid": record_id,
                 "timestamp": entry.time,
             }
-            last = name
+            last_id = record_id
 
 
 def _messages(entry: TranscriptEntry, folder: Path) -> Iterator[dict[str, Any]]:

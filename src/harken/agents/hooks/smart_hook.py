@@ -136,7 +136,7 @@ def after_verdict(hook: Agent) -> None:
 
 
 def finish_verdicts(session: Session, revived: Any) -> None:
-    """Complete the work that a crash left undone after verdicts. revived: returns an agent by id."""
+    """Complete work that a crash left undone after verdicts. revived: returns an agent by id."""
     for state in list(session.agents.values()):
         if state.place != "hook" or not session.state.is_live(state.id):
             continue

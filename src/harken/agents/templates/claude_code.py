@@ -1,8 +1,8 @@
-"""Agents that are described for Claude Code (`.claude/agents/*.md`), as templates.
+"""Templates from agent files of Claude Code (`.claude/agents/*.md`).
 
-Its names of tools become ours. What has no counterpart here is left out, with a note: such a file
-was not written for Harken, and most of it holds. Nothing in it ever widens what its parent may, but
-for the MCP servers that it names or describes, as in templates of ours.
+Its tool names are translated. Members without a counterpart are left out, with a note: such a file
+was not written for Harken, and most of it is usable. Nothing in it gives more rights than the
+parent has, except the MCP servers that it names or describes, as in Harken's own templates.
 
 Source: the reference of subagents of Claude Code, as of 2.1.329.
 """
@@ -30,57 +30,67 @@ _MODES: Mapping[str, Mode] = {
     "dontAsk": "ask",
     "plan": "plan",
 }
-_TOLD = {"name", "description", "tools", "disallowedTools", "model", "skills", "permissionMode"}
-_TOLD |= {"hooks", "color", "mcpServers"}
-_FOR_NOTHING = (
+_KNOWN_MEMBERS = {
+    "name",
+    "description",
+    "tools",
+    "disallowedTools",
+    "model",
+    "skills",
+    "permissionMode",
+}
+_KNOWN_MEMBERS |= {"hooks", "color", "mcpServers"}
+_IGNORED_MEMBERS = (
     *("autoCompactWindow", "background", "effort", "initialPrompt", "isolation"),
     *("maxTurns", "memory", "observer", "omitClaudeMd"),
 )
-"""Members that change there what an agent does."""
-_SEVERAL = re.compile(r",(?![^()]*\))")
-"""What stands between names of tools; `Agent(a, b)` is one."""
-_LIMITED = re.compile(r"(\w+)\((.*)\)", re.DOTALL)
-_SERVER = re.compile(r"mcp__(?:(?!__).)+")
+"""Members that change an agent's behavior there and are ignored here."""
+_SEPARATOR_PATTERN = re.compile(r",(?![^()]*\))")
+"""The separator of tool names; `Agent(a, b)` is a single name."""
+_LIMITED_PATTERN = re.compile(r"(\w+)\((.*)\)", re.DOTALL)
+_SERVER_PATTERN = re.compile(r"mcp__(?:(?!__).)+")
 _PRELOADED = "Before you begin, read these skills with the tool `skill`: {}."
-_OF_SERVER = ("command", "args", "env", "cwd", "url", "headers")
+_SERVER_MEMBERS = ("command", "args", "env", "cwd", "url", "headers")
 
 
 class ClaudeAgents:
-    """The files in some folders, and in folders in these."""
+    """The agent files in some folders and their subfolders."""
 
     def __init__(self, folders: Sequence[Path], *, runs_commands: bool = False) -> None:
-        """Look into these folders whenever something is asked; none of them has to be there.
+        """Set the folders, which are scanned on each access and need not exist.
 
-        runs_commands: whether the commands that a file has as hooks are run.
+        runs_commands: whether hook commands of a file are run.
         """
         self.folders, self.runs_commands = tuple(folders), runs_commands
 
     def files(self) -> dict[str, Path]:
-        """Return the files by name; where two have one, the first counts."""
+        """Return the files by name; the first folder takes precedence."""
         return files_in(self.folders, "**/*.md")
 
     def read(self, path: Path) -> Template:
-        """Read a file. Raises ConfigError, on one line, where it cannot be used."""
+        """Read a file. Raises ConfigError, with a single line, if it cannot be used."""
         with naming(path):
             page = read_page(path, lenient=True)
             if not page.body.strip():
                 raise Malformed("has no instructions: write them below the front matter")
             front, notes = page.front, list[str]()
             skills = front_matter.names(front, "skills", "house-style")
-            known: dict[str, Any] = {
-                **_tools(front, notes, has_skills=bool(skills)),
-                **_servers(front.get("mcpServers"), path.name, notes),
-                "model": _model(front_matter.text(front, "model").strip(), notes),
+            fields: dict[str, Any] = {
+                **_parse_tools(front, notes, has_skills=bool(skills)),
+                **_parse_servers(front.get("mcpServers"), path.name, notes),
+                "model": _parse_model(front_matter.text(front, "model").strip(), notes),
                 "skills": skills,
                 "permission": _MODES.get(str(front.get("permissionMode", ""))),
                 "commands": self._commands(front, notes),
             }
-            nothing = [name for name in _FOR_NOTHING if name in front]
-            if nothing:
-                notes.append(f"{', '.join(nothing)}: counts for nothing here")
-            named = front_matter.text(front, "name")
-            if named not in ("", path.stem):
-                notes.append(f"is called {named!r} in it, and {path.stem!r} here, as its file is")
+            ignored_names = [name for name in _IGNORED_MEMBERS if name in front]
+            if ignored_names:
+                notes.append(f"{', '.join(ignored_names)}: counts for nothing here")
+            declared_name = front_matter.text(front, "name")
+            if declared_name not in ("", path.stem):
+                notes.append(
+                    f"is called {declared_name!r} in it, and {path.stem!r} here, as its file is"
+                )
             description = front_matter.one_line(front, "description")
         return Template(
             name=path.stem,
@@ -90,9 +100,9 @@ class ClaudeAgents:
             description=description,
             path=path,
             hash=canonical.hash_bytes(TEMPLATE, page.data).hex(),
-            ignored=tuple(sorted(front.keys() - _TOLD)),
+            ignored=tuple(sorted(front.keys() - _KNOWN_MEMBERS)),
             notes=tuple(f"{path}: {note}" for note in notes),
-            **known,
+            **fields,
         )
 
     def _commands(self, front: Mapping[str, Any], notes: list[str]) -> Mapping[str, Any] | None:
@@ -107,69 +117,69 @@ class ClaudeAgents:
         return hooks
 
 
-def _tools(front: Mapping[str, Any], notes: list[str], *, has_skills: bool) -> dict[str, Any]:
-    """Return what an agent may use, and what not."""
-    tools, denied = (_names(front, key) for key in ("tools", "disallowedTools"))
-    limit = None if tools is None or "*" in tools else _ours(tools, notes)
+def _parse_tools(front: Mapping[str, Any], notes: list[str], *, has_skills: bool) -> dict[str, Any]:
+    """Parse the allowed and the denied tools."""
+    tools, denied = (_parse_names(front, key) for key in ("tools", "disallowedTools"))
+    limit = None if tools is None or "*" in tools else _translate_tools(tools, notes)
     if limit is not None and has_skills and "skill" not in limit:
-        limit = (*limit, "skill")  # it has those that it is given, whatever its tools are
-    return {"tools": limit, "denied": _ours(denied or (), notes)}
+        limit = (*limit, "skill")  # its skills do not depend on its tools
+    return {"tools": limit, "denied": _translate_tools(denied or (), notes)}
 
 
-def _names(front: Mapping[str, Any], key: str) -> tuple[str, ...] | None:
-    given = front.get(key)
-    if isinstance(given, str):
-        front = {key: _SEVERAL.split(given)}
+def _parse_names(front: Mapping[str, Any], key: str) -> tuple[str, ...] | None:
+    value = front.get(key)
+    if isinstance(value, str):
+        front = {key: _SEPARATOR_PATTERN.split(value)}
     return front_matter.names(front, key, "Read, Grep")
 
 
-def _ours(tools: Iterable[str], notes: list[str]) -> tuple[str, ...]:
-    """Return our names of tools, each once; what there is nothing for is left out, and noted.
+def _translate_tools(tools: Iterable[str], notes: list[str]) -> tuple[str, ...]:
+    """Translate tool names, without duplicates. Unknown tools are left out, with a note.
 
     An MCP server stands for all of its tools.
     """
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for tool in tools:
-        limited = _LIMITED.fullmatch(tool)
-        name = our_name(tool if limited is None else limited[1])
+        match = _LIMITED_PATTERN.fullmatch(tool)
+        name = our_name(tool if match is None else match[1])
         if name is None:
             notes.append(f"there is no tool {tool!r} here")
-        elif limited is not None and name != "task":
+        elif match is not None and name != "task":
             notes.append(f"the tool {tool!r} is left out: here it is all of it or nothing")
         else:
-            if limited is not None:
+            if match is not None:
                 notes.append(f"{tool!r} does not limit here which agents it can make")
-            found[f"{name}__*" if _SERVER.fullmatch(name) else name] = None
-    return tuple(found)
+            names[f"{name}__*" if _SERVER_PATTERN.fullmatch(name) else name] = None
+    return tuple(names)
 
 
-def _servers(given: Any, origin: str, notes: list[str]) -> dict[str, Any]:
-    """Return the MCP servers that an agent names or describes; one that cannot be had is noted."""
+def _parse_servers(value: Any, origin: str, notes: list[str]) -> dict[str, Any]:
+    """Parse the MCP servers that an agent names or describes. An unusable server becomes a note."""
     names: list[str] = []
     servers: list[McpServerConfig] = []
-    if not isinstance(given, str | dict | list | None):
+    if not isinstance(value, str | dict | list | None):
         raise Malformed("mcpServers is a list of names of servers, or a table of servers")
-    for one in [given] if isinstance(given, str | dict) else given or ():
-        for name, table in one.items() if isinstance(one, dict) else [(one, None)]:
+    for item in [value] if isinstance(value, str | dict) else value or ():
+        for name, table in item.items() if isinstance(item, dict) else [(item, None)]:
             try:
-                named, described = granted(_server(name, table), origin)
+                item_names, item_servers = granted(_format_server(name, table), origin)
             except ConfigError as error:
                 notes.append(str(error))
             else:
-                names, servers = [*names, *named], [*servers, *described]
+                names, servers = [*names, *item_names], [*servers, *item_servers]
     return {"mcp": tuple(dict.fromkeys(names)), "servers": tuple(servers)}
 
 
-def _server(name: Any, table: Any) -> Any:
-    """Return a server as our templates say it."""
+def _format_server(name: Any, table: Any) -> Any:
+    """Return a server in the form of Harken's templates."""
     if table is None:
         return [name]
-    known = table if isinstance(table, dict) else {}
-    return {name: {key: known[key] for key in _OF_SERVER if key in known}}
+    members = table if isinstance(table, dict) else {}
+    return {name: {key: members[key] for key in _SERVER_MEMBERS if key in members}}
 
 
-def _model(name: str, notes: list[str]) -> str | None:
-    """Return the full name of a model; None for the parent's, as for all names without provider."""
+def _parse_model(name: str, notes: list[str]) -> str | None:
+    """Return the full name of a model, or None (the parent's model) for a name without provider."""
     if "/" in name:
         return name
     if name not in ("", "inherit"):

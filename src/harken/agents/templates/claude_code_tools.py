@@ -1,8 +1,8 @@
-"""The tools as Claude Code calls them: scripts and agents written for it find what they know.
+"""Translate tool calls to the names and arguments of Claude Code, and back.
 
-Names and arguments are put into its words and taken back. What has no other name there stays as
-it is, in both directions, so nothing is lost on the way. Paths become absolute and real: what a
-guard is told is the file that will be touched, whichever way leads to it.
+So scripts and agents written for Claude Code work. Names without a counterpart stay unchanged in
+both directions, so nothing is lost. Paths become absolute real paths, so that a guard sees the file
+that will be touched.
 
 Source: the input that Claude Code 2.1.329 gives its hooks, and its tools reference.
 """
@@ -18,24 +18,24 @@ from typing import Any
 from harken.world.files.root import decode_shown_name
 
 _STATUS = {"open": "pending", "doing": "in_progress", "done": "completed"}
-_ANYBODY = "general-purpose"
-"""The kind of a subagent that is made from no template."""
+_DEFAULT_SUBAGENT_TYPE = "general-purpose"
+"""The subagent type of a subagent without a template."""
 _TEMPLATE = "template:"
 
 
 @dataclass(frozen=True, slots=True)
 class ClaudeTool:
-    """A tool of ours as Claude Code has it."""
+    """A tool of Harken in Claude Code's terms."""
 
     name: str
     older: tuple[str, ...] = ()
-    """Other names that it had, which matchers may still say."""
+    """Earlier names, which matchers may still use."""
     members: Mapping[str, str] = field(default_factory=dict)
-    """Our arguments by their names there, where these differ."""
+    """Claude Code's names of arguments by Harken's, where they differ."""
     paths: frozenset[str] = frozenset()
-    """Those of ours that are paths."""
+    """Harken's names of the arguments that are paths."""
     always: Mapping[str, Any] = field(default_factory=dict)
-    """What is there also where a call does not say it."""
+    """Arguments that are always present, with their defaults."""
 
 
 _PATH = frozenset({"path"})
@@ -58,63 +58,63 @@ TOOLS: Mapping[str, ClaudeTool] = {
     "websearch": ClaudeTool("WebSearch"),
     "write": ClaudeTool("Write", members=_FILE, paths=_PATH),
 }
-"""Those that have another name there, by our name."""
-_OURS = {name: ours for ours, tool in TOOLS.items() for name in (tool.name, *tool.older)}
+"""The tools with different names, by Harken's name."""
+_OUR_NAMES = {name: ours for ours, tool in TOOLS.items() for name in (tool.name, *tool.older)}
 _UNKNOWN = ClaudeTool("")
 
 
 def names_of(tool: str) -> tuple[str, ...]:
-    """Return what Claude Code calls a tool of ours, then what it called it earlier.
+    """Return Claude Code's name of a tool, then its earlier names.
 
     >>> names_of("task"), names_of("mcp__github__search")
     (('Agent', 'Task'), ('mcp__github__search',))
     """
-    known = TOOLS.get(tool)
-    return (tool,) if known is None else (known.name, *known.older)
+    spelling = TOOLS.get(tool)
+    return (tool,) if spelling is None else (spelling.name, *spelling.older)
 
 
 def our_name(tool: str) -> str | None:
-    """Return our name of a tool of Claude Code; None where there is nothing of the kind here.
+    """Return Harken's name of a tool of Claude Code, or None if there is no such tool.
 
     >>> our_name("MultiEdit"), our_name("mcp__github__search"), our_name("NotebookEdit")
     ('edit', 'mcp__github__search', None)
     """
-    return tool if tool.startswith("mcp__") else _OURS.get(tool)
+    return tool if tool.startswith("mcp__") else _OUR_NAMES.get(tool)
 
 
 def to_claude_arguments(
     tool: str, arguments: Mapping[str, Any], folder: Path | None
 ) -> dict[str, Any]:
-    """Return the arguments of a call as Claude Code would say them; paths start at `folder`."""
+    """Translate the arguments of a call to Claude Code's; relative paths start at `folder`."""
     spelling = TOOLS.get(tool, _UNKNOWN)
-    said = dict(spelling.always)
+    translated = dict(spelling.always)
     for name, value in arguments.items():
         if name in spelling.paths and isinstance(value, str):
             value = real(value, folder)
-        said[spelling.members.get(name, name)] = _value(tool, name, value)
-    if tool == "task" and "subagent_type" not in said:
-        said["subagent_type"] = _ANYBODY
-    return said
+        translated[spelling.members.get(name, name)] = _to_claude_value(tool, name, value)
+    if tool == "task" and "subagent_type" not in translated:
+        translated["subagent_type"] = _DEFAULT_SUBAGENT_TYPE
+    return translated
 
 
 def from_claude_arguments(
     tool: str, arguments: Mapping[str, Any], updated: Mapping[str, Any], folder: Path | None
 ) -> dict[str, Any]:
-    """Return our arguments with what `updated`, which takes the place of `told`, has otherwise."""
-    spelling, before = TOOLS.get(tool, _UNKNOWN), to_claude_arguments(tool, arguments, folder)
-    ours = {theirs: name for name, theirs in spelling.members.items()}
+    """Apply the changes in `updated`, in Claude Code's terms, to the arguments of a call."""
+    spelling, translated = TOOLS.get(tool, _UNKNOWN), to_claude_arguments(tool, arguments, folder)
+    our_names = {their_name: name for name, their_name in spelling.members.items()}
     changed = dict(arguments)
-    for name in before.keys() - updated.keys():
-        changed.pop(ours.get(name, name), None)
+    for name in translated.keys() - updated.keys():
+        changed.pop(our_names.get(name, name), None)
     for name, value in updated.items():
-        if name not in before or before[name] != value:
-            mine = ours.get(name, name)
-            changed[mine] = _our_value(tool, mine, value)
+        if name not in translated or translated[name] != value:
+            our_argument = our_names.get(name, name)
+            changed[our_argument] = _from_claude_value(tool, our_argument, value)
     return changed
 
 
 def real(path: str, folder: Path | None) -> str:
-    """Return the real path that a call means, absolute; what is no path stays as it is."""
+    """Return the absolute real path of a path argument, or the argument itself if invalid."""
     if folder is None or not path or "\0" in path:
         return path
     try:
@@ -123,39 +123,39 @@ def real(path: str, folder: Path | None) -> str:
         return path
 
 
-def _value(tool: str, name: str, value: Any) -> Any:
+def _to_claude_value(tool: str, name: str, value: Any) -> Any:
     match tool, name, value:
         case "bash", "timeout_s", int() | float():
             return round(value * 1000)
         case "task", "instructions", str():
-            is_named = value.startswith(_TEMPLATE)
-            return value.removeprefix(_TEMPLATE).strip() if is_named else _ANYBODY
+            is_template = value.startswith(_TEMPLATE)
+            return value.removeprefix(_TEMPLATE).strip() if is_template else _DEFAULT_SUBAGENT_TYPE
         case "todo", "items", list():
-            return [_todo(one) for one in value]
+            return [_to_claude_todo(item) for item in value]
     return value
 
 
-def _our_value(tool: str, name: str, value: Any) -> Any:
+def _from_claude_value(tool: str, name: str, value: Any) -> Any:
     match tool, name, value:
         case "bash", "timeout_s", int() | float():
             return value / 1000
         case "task", "instructions", str():
             return _TEMPLATE + value
         case "todo", "items", list():
-            return [_our_todo(one) for one in value]
+            return [_from_claude_todo(item) for item in value]
     return value
 
 
-def _todo(item: Any) -> Any:
+def _to_claude_todo(item: Any) -> Any:
     if not isinstance(item, dict):
         return item
     text, status = item.get("text"), item.get("status", "open")
     return {"content": text, "status": _STATUS.get(status, status), "activeForm": text}
 
 
-def _our_todo(item: Any) -> Any:
+def _from_claude_todo(item: Any) -> Any:
     if not isinstance(item, dict):
         return item
-    ours = {theirs: status for status, theirs in _STATUS.items()}
+    our_status = {their_status: status for status, their_status in _STATUS.items()}
     status = item.get("status", "pending")
-    return {"text": item.get("content"), "status": ours.get(status, status)}
+    return {"text": item.get("content"), "status": our_status.get(status, status)}

@@ -1,8 +1,9 @@
-"""Front matter: a Markdown file that begins with members in YAML, between two lines of `---`.
+"""Front matter: members in YAML at the start of a Markdown file, between two `---` lines.
 
-Agents and hooks are described in such files. They come from anywhere, so they are read as what a
-stranger wrote: bounded, without links out of their folder, and without what makes YAML dangerous.
-A file's name is that of what it describes, so a name leads to one file and to nowhere else.
+Agents and hooks are described in such files. They may come from anywhere, so reading them is
+restricted: sizes are limited, links out of their folder are refused, and dangerous features of YAML
+are rejected. The name of a file is the name of what it describes, so a name refers to a single
+file.
 """
 
 from __future__ import annotations
@@ -20,36 +21,36 @@ from harken.errors import ConfigError
 
 MAX_BYTES = 256 * 1024
 MAX_FILES = 500
-"""Of a folder; more are not looked at."""
+"""The maximum files per folder; further files are ignored."""
 MAX_FRONT_BYTES = 16 * 1024
 MAX_DEPTH = 8
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-"""What such a file may be called, without its suffix."""
+"""The pattern of file names, without the suffix."""
 
 
 class Malformed(Exception):
-    """A file that a person has to change; the text says what."""
+    """A file is invalid; the text says what to change."""
 
 
 @dataclass(frozen=True, slots=True)
 class MarkdownFile:
-    """A file as it was when it was read."""
+    """A Markdown file as it was when it was read."""
 
     front: Mapping[str, Any]
-    """The members, unchecked but for being plain; empty where there is no front matter."""
+    """The members, checked only for plain YAML; empty without front matter."""
     body: str
-    """What stands below them."""
+    """The text below the front matter."""
     data: bytes
-    """All of it."""
+    """The bytes of the file."""
 
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Turn what is wrong with a file into a ConfigError, on one line, that names it."""
+    """Convert errors of a file into a ConfigError with a single line that names the file."""
     try:
         yield
-    except (OSError, RuntimeError) as error:  # RuntimeError: links that go round
+    except (OSError, RuntimeError) as error:  # RuntimeError: a cycle of links
         reason = getattr(error, "strerror", None) or error
         raise ConfigError(f"{path}: cannot be read ({reason})") from None
     except UnicodeDecodeError as error:
@@ -59,21 +60,21 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def read_page(path: Path, *, lenient: bool = False) -> MarkdownFile:
-    """Read such a file, within `naming`. Raises Malformed, and what reading and decoding raise.
+    """Read a Markdown file, within `naming`. Raises Malformed, OSError, UnicodeDecodeError.
 
-    lenient: front matter that is no YAML is taken line by line. Other programs do so, and what is
-    written for them has texts with colons in it.
+    lenient: parse front matter that is invalid YAML line by line. Other programs do so, and files
+    for them have texts with colons.
     """
-    data = _bytes_of(path)
-    return MarkdownFile(*_parts(data.decode("utf-8").removeprefix("\ufeff"), lenient=lenient), data)
+    data = _read_bytes(path)
+    return MarkdownFile(*_split(data.decode("utf-8").removeprefix("\ufeff"), lenient=lenient), data)
 
 
 def files_in(folders: Sequence[Path], pattern: str = "*.md") -> dict[str, Path]:
-    """Return the Markdown files of some folders by name; of one name, that of the first folder.
+    """Return the Markdown files of some folders by name; the first folder takes precedence.
 
-    What is no plain name is no such file; no folder has to be there.
+    Files with other names are ignored; folders need not exist.
     """
-    found: dict[str, Path] = {}
+    paths_by_name: dict[str, Path] = {}
     for folder in folders:
         try:
             paths = sorted(islice(folder.glob(pattern), MAX_FILES))
@@ -81,62 +82,65 @@ def files_in(folders: Sequence[Path], pattern: str = "*.md") -> dict[str, Path]:
             continue
         for path in paths:
             if NAME.fullmatch(path.stem):
-                found.setdefault(path.stem, path)
-    return found
+                paths_by_name.setdefault(path.stem, path)
+    return paths_by_name
 
 
 def text(front: Mapping[str, Any], key: str) -> str:
-    """Return a member that is a text; empty where it is not there. Raises Malformed."""
+    """Return a text member, or an empty string if it is missing. Raises Malformed."""
     value = front.get(key)
     if value is not None and not isinstance(value, str):
         raise Malformed(f"{key} is a text: put it in quotes")
-    return _whole(value or "", key)
+    return _check_encodable(value or "", key)
 
 
 def one_line(front: Mapping[str, Any], key: str) -> str:
-    """Return a member that is a text, on one line. Raises Malformed."""
+    """Return a text member on a single line. Raises Malformed."""
     return " ".join(text(front, key).split())
 
 
 def names(front: Mapping[str, Any], key: str, example: str) -> tuple[str, ...] | None:
-    """Return names given as a list, or in one text with commas between. Raises Malformed."""
+    """Return names from a list, or from a text with commas. Raises Malformed."""
     value = front.get(key)
     if value is None:
         return None
-    given = value.split(",") if isinstance(value, str) else value
-    if not isinstance(given, list) or not all(isinstance(name, str) for name in given):
+    items = value.split(",") if isinstance(value, str) else value
+    if not isinstance(items, list) or not all(isinstance(name, str) for name in items):
         raise Malformed(f"{key} is a list of names: write `{key}: [{example}]`")
-    return tuple(dict.fromkeys(_whole(name.strip(), key) for name in given if name.strip()))
+    return tuple(
+        dict.fromkeys(_check_encodable(name.strip(), key) for name in items if name.strip())
+    )
 
 
 def check_called(front: Mapping[str, Any], name: str) -> None:
-    """Raise Malformed where a file says that it is called something else than it is."""
+    """Raise Malformed if the member `name` differs from the file's name."""
     if front.get("name") not in (None, name):
         raise Malformed(f"is called {name!r} by its file: take `name` away, or rename the file")
 
 
 def check_members(front: Mapping[str, Any], known: Collection[str]) -> None:
-    """Raise Malformed where a member is one that is known but for an `s`, capitals or a hyphen.
+    """Raise Malformed for a member that is almost a known member.
 
-    `point: [action]` would be passed over as a member of another program, and a guard be asked
-    everywhere; with `tool: [read]` an agent would have all tools.
+    They differ only in an `s`, case or hyphens. `point: [action]` would be ignored as a member of
+    another program, and a guard asked everywhere; with `tool: [read]` an agent would have all
+    tools.
     """
-    plain = {_plain(name): name for name in known}
+    by_normalized_name = {_normalize(name): name for name in known}
     for name in front:
-        meant = plain.get(_plain(str(name)))
-        if meant is not None and name not in known:
-            raise Malformed(f"has no member {name!r}: write {meant!r}")
+        known_name = by_normalized_name.get(_normalize(str(name)))
+        if known_name is not None and name not in known:
+            raise Malformed(f"has no member {name!r}: write {known_name!r}")
 
 
-def _plain(name: str) -> str:
+def _normalize(name: str) -> str:
     return re.sub("[-_ ]", "", name.casefold()).removesuffix("s")
 
 
-def _bytes_of(path: Path) -> bytes:
+def _read_bytes(path: Path) -> bytes:
     folder = path.parent.resolve()
     if not path.resolve().is_relative_to(folder):
         raise Malformed(f"is a link out of {folder}: copy the file")
-    if not path.is_file():  # a pipe would never end
+    if not path.is_file():  # reading a pipe would block
         raise Malformed("is no file")
     with path.open("rb") as file:
         data = file.read(MAX_BYTES + 1)
@@ -145,36 +149,36 @@ def _bytes_of(path: Path) -> bytes:
     return data
 
 
-def _parts(whole: str, *, lenient: bool) -> tuple[Mapping[str, Any], str]:
-    """Return front matter and what is below it; without front matter that is all."""
-    first, *lines = [line.rstrip() for line in whole.split("\n")]
+def _split(document: str, *, lenient: bool) -> tuple[Mapping[str, Any], str]:
+    """Split a text into front matter and body."""
+    first, *lines = [line.rstrip() for line in document.split("\n")]
     if first != "---":
-        return {}, whole
+        return {}, document
     if "---" not in lines:
         raise Malformed("its front matter has no end: write a line with --- below it")
     end = lines.index("---")
-    body = "\n".join(whole.split("\n")[end + 2 :])
+    body = "\n".join(document.split("\n")[end + 2 :])
     try:
-        return _front("\n".join(lines[:end])), body
-    except _NoYaml:
+        return _parse_yaml("\n".join(lines[:end])), body
+    except _InvalidYaml:
         if not lenient:
             raise
-        return _by_lines(lines[:end]), body
+        return _parse_lines(lines[:end]), body
 
 
-class _NoYaml(Malformed):
-    """Front matter that no YAML reader takes."""
+class _InvalidYaml(Malformed):
+    """Front matter that is invalid YAML."""
 
 
-_MEMBER = re.compile(r"([A-Za-z][\w-]*):(?:[ \t]+(.*))?")
+_MEMBER_PATTERN = re.compile(r"([A-Za-z][\w-]*):(?:[ \t]+(.*))?")
 
 
-def _by_lines(lines: Sequence[str]) -> Mapping[str, Any]:
-    """Return members that are each a text on a line, or a list of lines with a dash below it."""
+def _parse_lines(lines: Sequence[str]) -> Mapping[str, Any]:
+    """Parse members line by line: a text, or a list in lines with a dash."""
     front: dict[str, Any] = {}
     last = ""
     for line in lines:
-        member, item = _MEMBER.fullmatch(line), line.strip().removeprefix("- ")
+        member, item = _MEMBER_PATTERN.fullmatch(line), line.strip().removeprefix("- ")
         if member is not None:
             last = member[1]
             front[last] = (member[2] or "").strip().strip("\"'")
@@ -187,20 +191,20 @@ def _by_lines(lines: Sequence[str]) -> Mapping[str, Any]:
     return front
 
 
-@lru_cache(maxsize=256)  # a folder of many is read for each agent that is told of them
-def _front(written: str) -> Mapping[str, Any]:
+@lru_cache(maxsize=256)  # folders are read again for each agent
+def _parse_yaml(yaml_text: str) -> Mapping[str, Any]:
     import yaml  # noqa: PLC0415 - slow to import, and only such files need it
 
-    if len(written) > MAX_FRONT_BYTES:
+    if len(yaml_text) > MAX_FRONT_BYTES:
         raise Malformed(f"its front matter is longer than {MAX_FRONT_BYTES // 1024} KB")
     try:
-        _check_plain(yaml.parse(written, yaml.SafeLoader))
-        front = yaml.safe_load(written)
+        _check_yaml_features(yaml.parse(yaml_text, yaml.SafeLoader))
+        front = yaml.safe_load(yaml_text)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 2 if error.problem_mark else 2
-        raise _NoYaml(f"line {line}: the front matter is no YAML: {error.problem}") from None
+        raise _InvalidYaml(f"line {line}: the front matter is no YAML: {error.problem}") from None
     except (yaml.YAMLError, ValueError, RecursionError):
-        raise _NoYaml("its front matter is no YAML") from None
+        raise _InvalidYaml("its front matter is no YAML") from None
     if front is None:
         return {}
     if not isinstance(front, dict) or not all(isinstance(key, str) for key in front):
@@ -208,10 +212,10 @@ def _front(written: str) -> Mapping[str, Any]:
     return front
 
 
-def _check_plain(events: Iterator[Any]) -> None:
-    """Refuse what is small to write and takes gigabytes, or minutes, to read, and all tags.
+def _check_yaml_features(events: Iterator[Any]) -> None:
+    """Reject all tags, and features that make small YAML expensive to read.
 
-    A tag is needed for nothing here, and PyYAML fails at some with any error there is.
+    Tags are not needed here, and PyYAML raises arbitrary errors for some of them.
     """
     depth = 0
     for event in events:
@@ -226,8 +230,8 @@ def _check_plain(events: Iterator[Any]) -> None:
             raise Malformed(f"its front matter is nested more than {MAX_DEPTH} deep")
 
 
-def _whole(given: str, key: str) -> str:
-    """Return a text that can be sent; an escape in YAML may be half a letter."""
-    if any("\ud800" <= letter <= "\udfff" for letter in given):
+def _check_encodable(value: str, key: str) -> str:
+    """Return a text that can be encoded; an escape in YAML may be a lone surrogate."""
+    if any("\ud800" <= letter <= "\udfff" for letter in value):
         raise Malformed(f"{key} has a lone surrogate in it: that is no text")
-    return given
+    return value

@@ -33,7 +33,7 @@ from harken.errors import ConfigError
 FOLDER = "commands"
 ROLES = ("user", "system")
 MAX_FILES = 200
-"""How many files are listed."""
+"""The maximum number of listed files."""
 _END = "(?![0-9A-Za-z_])"
 _PLACEHOLDER_PATTERN = re.compile(
     rf"\$(?:ARGUMENTS\[(?P<at>[0-9]{{1,3}})\]|(?P<word>ARGUMENTS|[0-9]){_END})"
@@ -47,13 +47,13 @@ class PromptFile:
 
     path: Path
     description: str
-    """What the file says it is for; why it cannot be used, if it cannot."""
+    """The description in the file, or the error if it cannot be used."""
     argument_hint: str
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """The text of a prompt file with its arguments filled in, and who says it."""
+    """The text of a prompt file with its arguments filled in, and its role."""
 
     text: str
     is_system: bool
@@ -61,13 +61,13 @@ class Prompt:
 
 @dataclass(slots=True)
 class PromptFiles:
-    """The prompt files in some folders. Of two with one name, that of the first folder counts."""
+    """The prompt files in some folders. The first folder takes precedence."""
 
     folders: Sequence[Path] = ()
     _cache: dict[Path, tuple[tuple[int, int], PromptFile]] = field(default_factory=dict)
 
     def paths(self) -> dict[str, Path]:
-        """Return the files by name; one in a subfolder is named after that, too."""
+        """Return the files by name; the name of a file in a subfolder includes the subfolder."""
         paths = dict(files_in(self.folders))
         for folder in self.folders:
             for path in sorted(islice(folder.rglob("*.md"), MAX_FILES)):
@@ -77,7 +77,7 @@ class PromptFiles:
         return paths
 
     def read(self, path: Path) -> PromptFile:
-        """Return a prompt file as it is now; it is read again only if it changed."""
+        """Return a prompt file. It is read again only if it changed."""
         try:
             status = os.stat(path)  # noqa: PTH116 - its errors are reported when the file is read
             state = (status.st_mtime_ns, status.st_size)
@@ -103,7 +103,7 @@ def fill_in_prompt(path: Path, typed: str) -> Prompt:
 
 
 def fill_in_arguments(body: str, typed: str) -> str:
-    r"""Return a text with the typed words in its placeholders; without placeholders they come last.
+    r"""Replace placeholders with typed words, or append the words if there is no placeholder.
 
     >>> fill_in_arguments("Fix $1, then $2. ($ARGUMENTS)", "tea 'the pot'")
     "Fix tea, then the pot. (tea 'the pot')"
@@ -144,7 +144,7 @@ def _read_prompt_file(path: Path) -> PromptFile:
 
 
 def _one_line(front: Mapping[str, Any], key: str) -> str:
-    """Return a member on one line; `[file]` is a list in YAML, and is meant as it stands."""
+    """Return a member on a single line; `[file]`, a list in YAML, is formatted as in the file."""
     value = front.get(key)
     if isinstance(value, list) and all(isinstance(word, str) for word in value):
         return " ".join(f"[{word}]" for word in value)

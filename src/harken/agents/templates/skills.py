@@ -1,4 +1,4 @@
-"""Skills: folders with instructions that an agent reads when it needs them.
+"""Skills: folders with instructions that an agent reads on demand.
 
     house-style/
         SKILL.md        front matter with `name` and `description`, then the instructions
@@ -36,67 +36,67 @@ FILE = "SKILL.md"
 SKILL = "skill"
 """The name of the tool."""
 MAX_SKILLS = 200
-"""In a folder; more are not looked at."""
+"""The maximum skills per folder; further skills are ignored."""
 MAX_LISTED = 50
-"""Of how many skills a model is told."""
+"""The maximum skills in the tool's description."""
 MAX_FILES = 100
-"""Of how many files of a skill its result tells."""
+"""The maximum files of a skill in its result."""
 MAX_CHARACTERS = 100_000
-"""Of instructions in a result."""
+"""The maximum length of instructions in a result."""
 UNRUN = "what stands in it as !`COMMAND` was not run: where you need its output, run it yourself"
-"""Said of a text in which Claude Code would put the output of commands."""
-_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-_SHELL = re.compile(r"(?:^|\s)!`[^`\n]+`")
-_FOR_NOTHING = ("agent", "context", "hooks", "model", "paths")
-_LONGEST_NAME, _LONGEST_DESCRIPTION = 64, 1024
+"""The note about a text in which Claude Code would insert the output of commands."""
+_NAME_PATTERN = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_SHELL_PATTERN = re.compile(r"(?:^|\s)!`[^`\n]+`")
+_IGNORED_MEMBERS = ("agent", "context", "hooks", "model", "paths")
+_MAX_NAME_CHARS, _MAX_DESCRIPTION_CHARS = 64, 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skill:
-    """A skill, as its file was when it was read."""
+    """A skill as it was when it was read."""
 
     name: str
     description: str
-    """What it does and when to use it, on one line."""
+    """Its purpose and when to use it, on one line."""
     instructions: str
     folder: Path
-    """The real folder that it is in."""
+    """The real path of its folder."""
     is_listed: bool = True
-    """Whether agents may use it of their own accord; else the user names it."""
+    """Whether agents may choose it themselves; otherwise the user names it."""
     notes: tuple[str, ...] = ()
-    """What a reader has to know: what is different here."""
+    """Notes for the reader about differences from Claude Code."""
 
     def files(self) -> list[str]:
-        """Return the paths of its other files, from its folder; of many, the first."""
-        return sorted(islice(_files_below(self.folder), MAX_FILES))
+        """Return the relative paths of its other files, at most `MAX_FILES`."""
+        return sorted(islice(_iter_files(self.folder), MAX_FILES))
 
 
 @check_arguments
 class Skills:
-    """The skills in some folders; where two have one name, that of the first folder counts."""
+    """The skills in some folders. The first folder takes precedence."""
 
     def __init__(self, folders: Sequence[Path] = ()) -> None:
-        """Look into these folders whenever something is asked; none of them has to be there."""
+        """Set the folders, which are scanned on each access and need not exist."""
         self.folders = tuple(folders)
 
     def find(self, name: str, among: Collection[str] | None = None) -> Skill:
-        """Return the skill of this name, as it is now; `among` those of these names (None: all).
+        """Return the skill of this name, read now. `among`: names to choose from (None: all).
 
-        Raises NameNotFound with the names that there are, ConfigError for one that cannot be used.
+        Raises NameNotFound with the existing names, ConfigError for an unusable skill.
         """
-        there = self._folders(among)
-        if name not in there:
-            raise NameNotFound("skill", name, sorted(there))
-        return read_skill(there[name])
+        folders = self._find_folders(among)
+        if name not in folders:
+            raise NameNotFound("skill", name, sorted(folders))
+        return read_skill(folders[name])
 
     def listing(self, among: Collection[str] | None = None) -> str:
-        """Return a line for each skill that can be used, its name and description."""
+        """Format a line for each usable skill: its name and description."""
         lines: list[str] = []
-        for _, folder in sorted(self._folders(among).items()):
+        for _, folder in sorted(self._find_folders(among).items()):
             try:
                 skill = read_skill(folder)
             except ConfigError:
-                continue  # whoever uses it is told what is wrong
+                continue  # The error is reported when the skill is used.
             if not skill.is_listed:
                 continue
             lines.append(f"- {skill.name}: {skill.description}")
@@ -104,22 +104,22 @@ class Skills:
                 break
         return "\n".join(lines)
 
-    def _folders(self, among: Collection[str] | None) -> dict[str, Path]:
-        found: dict[str, Path] = {}
+    def _find_folders(self, among: Collection[str] | None) -> dict[str, Path]:
+        folders: dict[str, Path] = {}
         for folder in self.folders:
             try:
-                names = sorted(one.name for one in islice(folder.iterdir(), MAX_SKILLS))
+                names = sorted(entry.name for entry in islice(folder.iterdir(), MAX_SKILLS))
             except OSError:
                 continue
             for name in names:
-                is_wanted = among is None or name in among
-                if is_wanted and _is_name(name) and (folder / name / FILE).exists():
-                    found.setdefault(name, folder / name)
-        return found
+                is_candidate = among is None or name in among
+                if is_candidate and _is_name(name) and (folder / name / FILE).exists():
+                    folders.setdefault(name, folder / name)
+        return folders
 
 
 def read_skill(folder: Path) -> Skill:
-    """Read a skill. Raises ConfigError, on one line, where it cannot be used."""
+    """Read a skill. Raises ConfigError, with a single line, if it cannot be used."""
     path = folder / FILE
     with naming(path):
         if folder.resolve().parent != folder.parent.resolve():
@@ -133,66 +133,68 @@ def read_skill(folder: Path) -> Skill:
     real = folder.resolve()
     return Skill(
         name=folder.name,
-        description=" - ".join(filter(None, [description, when]))[:_LONGEST_DESCRIPTION],
+        description=" - ".join(filter(None, [description, when]))[:_MAX_DESCRIPTION_CHARS],
         instructions=body.replace("${CLAUDE_SKILL_DIR}", str(real)),
         folder=real,
         is_listed=str(front.get("disable-model-invocation")).lower() != "true",
-        notes=tuple(_notes(front, body)),
+        notes=tuple(_iter_notes(front, body)),
     )
 
 
 def has_shell(text: str) -> bool:
     """Whether Claude Code would run commands for a text: !`COMMAND`."""
-    return _SHELL.search(text) is not None
+    return _SHELL_PATTERN.search(text) is not None
 
 
 def _first_paragraph(body: str) -> str:
-    """Return what stands first in a text, on one line: a skill may say nothing else of itself."""
+    """Return the first paragraph on a single line, as the description of a skill without one."""
     return " ".join(body.split("\n\n", 1)[0].lstrip("# ").split())
 
 
-def _notes(front: Mapping[str, Any], body: str) -> Iterator[str]:
-    """Yield what a reader has to know, where the text was written for somebody who does more."""
+def _iter_notes(front: Mapping[str, Any], body: str) -> Iterator[str]:
+    """Yield notes about features that Harken ignores."""
     if has_shell(body):
         yield UNRUN
-    nothing = [name for name in _FOR_NOTHING if name in front]
-    if nothing:
-        yield f"{', '.join(nothing)} in its front matter: counts for nothing here"
+    ignored_names = [name for name in _IGNORED_MEMBERS if name in front]
+    if ignored_names:
+        yield f"{', '.join(ignored_names)} in its front matter: counts for nothing here"
 
 
 @check_arguments
 def skill_tool(skills: Skills) -> Tool:
-    """Return the tool `skill`; an agent is told with `with_skills` which there are."""
+    """Return the tool `skill`; `with_skills` adds the list of skills for an agent."""
 
     async def skill(name: str, caller: ToolContext) -> str:
         try:
-            found = skills.find(name, skills_of(caller.agent))
+            match = skills.find(name, skills_of(caller.agent))
         except (NameNotFound, ConfigError) as error:
             raise ToolError(str(error)) from None
-        return _said(found)
+        return _format_skill(match)
 
-    return tool(name=SKILL, description=_ABOUT, reads_only=True)(skill).with_subject(by="name")
+    return tool(name=SKILL, description=_DESCRIPTION, reads_only=True)(skill).with_subject(
+        by="name"
+    )
 
 
 def skills_of(agent: Any) -> list[str] | None:
-    """Return the names of the skills that an agent may use, as its birth says; None for all."""
+    """Return the names of the skills that an agent may use, from its birth, or None for all."""
     names = agent.state.spec.get("skills")
     return names if isinstance(names, list) else None
 
 
 def with_skills(made: Tool, listing: str) -> Tool:
-    """Return the tool `skill` as it is told to an agent with these skills."""
-    return replace(made, description=f"{_ABOUT}\n\nThere is:\n{listing}")
+    """Return the tool `skill` with the list of an agent's skills in its description."""
+    return replace(made, description=f"{_DESCRIPTION}\n\nThere is:\n{listing}")
 
 
-_ABOUT = """\
+_DESCRIPTION = """\
 Read a skill: instructions for a kind of work, written by somebody who knows it.
 
 Use it before you begin such work, and then do as it says. The result also names the files of the
 skill, if it has any: read those that the instructions speak of, when you need them."""
 
 
-def _said(skill: Skill) -> str:
+def _format_skill(skill: Skill) -> str:
     text, path = skill.instructions, skill.folder / FILE
     if len(text) > MAX_CHARACTERS:
         text = f"{text[:MAX_CHARACTERS]}\n[cut: the whole is in {display_name(str(path))}]"
@@ -200,19 +202,19 @@ def _said(skill: Skill) -> str:
     files = skill.files()
     if not files:
         return text
-    more = ["- and more"] if len(files) == MAX_FILES else []
-    listed = "\n".join([*(f"- {display_name(file)}" for file in files), *more])
-    return f"{text}\n\n[files of this skill, in {display_name(str(skill.folder))}:\n{listed}]"
+    tail = ["- and more"] if len(files) == MAX_FILES else []
+    file_list = "\n".join([*(f"- {display_name(file)}" for file in files), *tail])
+    return f"{text}\n\n[files of this skill, in {display_name(str(skill.folder))}:\n{file_list}]"
 
 
 def _is_name(name: str) -> bool:
-    return len(name) <= _LONGEST_NAME and _NAME.fullmatch(name) is not None
+    return len(name) <= _MAX_NAME_CHARS and _NAME_PATTERN.fullmatch(name) is not None
 
 
-def _files_below(folder: Path) -> Iterator[str]:
-    for inside, folders, files in os.walk(folder):  # it follows no links
-        folders[:] = sorted(one for one in folders if not one.startswith("."))
+def _iter_files(folder: Path) -> Iterator[str]:
+    for folder_path, folders, files in os.walk(folder):  # it follows no links
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
         for file in sorted(files):
-            path = Path(inside, file)
+            path = Path(folder_path, file)
             if not file.startswith(".") and not path.is_symlink() and path != folder / FILE:
                 yield path.relative_to(folder).as_posix()

@@ -32,48 +32,48 @@ from harken.world.mcp.server_config import McpServerConfig, granted
 from harken.world.permissions.permissions import Mode
 
 MAX_LISTED = 50
-"""Of how many templates a model is told."""
+"""The maximum templates in the description of `task`."""
 TEMPLATE = b"harken.template.v1\n"
 """The domain line of a template's hash, which covers all bytes of its file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Template:
-    """A kind of agent, as its file was when it was read."""
+    """A template as its file was when it was read."""
 
     name: str
     instructions: str
-    """The system prompt of such an agent."""
+    """The system prompt."""
     description: str = ""
-    """What it is good for, on one line."""
+    """Its purpose, on one line."""
     tools: tuple[str, ...] | None = None
-    """All that it may use; None for all that its parent may."""
+    """The allowed tools, or None for all tools of its parent."""
     denied: tuple[str, ...] = ()
-    """What it may not use, whatever its parent may."""
+    """Tools that it may not use, even if its parent may."""
     model: str | None = None
-    """The full name of its model; None for its parent's."""
+    """The full name of its model, or None for its parent's model."""
     hooks: tuple[str, ...] = ()
-    """Names of the hooks that watch it, beside copies of those that watch its parent."""
+    """Names of its hooks besides copies of its parent's hooks."""
     commands: Mapping[str, Any] | None = None
-    """A section of settings of Claude Code: commands that watch it."""
+    """A `hooks` section as in Claude Code's settings: commands that watch it."""
     skills: tuple[str, ...] | None = None
-    """The skills that it may use; None for those that its parent may."""
+    """The allowed skills, or None for those of its parent."""
     permission: Mode | None = None
-    """What it may do without being asked, where that is less than what its parent may."""
+    """Its permission mode, which applies if it is stricter than its parent's."""
     mcp: tuple[str, ...] = ()
-    """The MCP servers whose tools it has, whatever its parent may use."""
+    """The MCP servers whose tools it has, regardless of its parent's tools."""
     servers: tuple[McpServerConfig, ...] = ()
-    """Those of them that the template itself describes."""
+    """The MCP servers that the template itself describes."""
     path: Path
     hash: str
     """BLAKE3 of the file: 64 hex digits."""
     ignored: tuple[str, ...] = ()
-    """Members of the front matter that mean nothing here: other programs may read them."""
+    """Members of the front matter that are unknown here; other programs may use them."""
     notes: tuple[str, ...] = ()
-    """What a person should know of it, a line each."""
+    """Notes for the user, a line each."""
 
     def expanded(self, known: Iterable[str]) -> Template:
-        """Return it with the tools of this world in the place of `mcp__SERVER__*`.
+        """Replace `mcp__SERVER__*` with the matching tools of this world.
 
         >>> cook = Template(name="a", instructions="", path=Path(), hash="", tools=("mcp__x__*",))
         >>> cook.expanded(["mcp__x__a", "mcp__y__a"]).tools
@@ -81,25 +81,27 @@ class Template:
         """
         if self.tools is None or not any("*" in name for name in self.tools):
             return self
-        there = sorted(known)
-        tools = (fnmatch.filter(there, name) if "*" in name else [name] for name in self.tools)
+        sorted_names = sorted(known)
+        tools = (
+            fnmatch.filter(sorted_names, name) if "*" in name else [name] for name in self.tools
+        )
         return replace(self, tools=tuple(dict.fromkeys(chain.from_iterable(tools))))
 
     @property
     def origin(self) -> dict[str, str]:
-        """What a birth records of the template that it comes from."""
+        """The members that a birth records of its template."""
         return {"name": self.name, "hash": self.hash}
 
 
 class TemplateSource(Protocol):
-    """Files of other programs that describe kinds of agents."""
+    """Template files of other programs."""
 
     def files(self) -> Mapping[str, Path]:
-        """Return those that there are now, by name."""
+        """Return the current files by name."""
         ...
 
     def read(self, path: Path) -> Template:
-        """Read one. Raises ConfigError, on one line, where it cannot be used."""
+        """Read a file. Raises ConfigError, with a single line, if it cannot be used."""
         ...
 
 
@@ -108,56 +110,58 @@ Reader: TypeAlias = Callable[[Path], Template]
 
 @check_arguments
 class Templates:
-    """The templates in some folders; where two have one name, that of the first folder counts."""
+    """The templates in some folders. The first folder takes precedence."""
 
     def __init__(self, folders: Sequence[Path] = (), more: Sequence[TemplateSource] = ()) -> None:
-        """Look into these folders whenever something is asked; none of them has to be there.
+        """Set the folders, which are scanned on each access and need not exist.
 
-        What has no template of its name in them is looked for in `more`.
+        Names without a template in the folders are looked up in `more`.
         """
         self.folders, self.more = tuple(folders), tuple(more)
 
     def find(self, name: str) -> Template:
-        """Return the template of this name, as it is now.
+        """Return the template of this name, read now.
 
-        Raises NameNotFound with the names that there are, ConfigError for one that cannot be used.
+        Raises NameNotFound with the existing names, ConfigError for an unusable template.
         """
-        files = self._files()
-        found = files.get(name) if NAME.fullmatch(name) else None
-        if found is None:
+        files = self._find_files()
+        file = files.get(name) if NAME.fullmatch(name) else None
+        if file is None:
             raise NameNotFound("template", name, sorted(files))
-        path, read = found
+        path, read = file
         return read(path)
 
     def __iter__(self) -> Iterator[Template]:
-        """Yield all that can be used, by name."""
-        for _, (path, read) in sorted(self._files().items()):
+        """Yield all usable templates, sorted by name."""
+        for _, (path, read) in sorted(self._find_files().items()):
             try:
                 yield read(path)
             except ConfigError:
-                continue  # whoever uses it is told what is wrong
+                continue  # The error is reported when the template is used.
 
     def listing(self) -> str:
-        """Return a line for each template, its name and description; empty where there is none."""
-        found = [template for template, _ in zip(self, range(MAX_LISTED), strict=False)]
-        return "\n".join(f"- {one.name}: {one.description[:200]}".rstrip(": ") for one in found)
+        """Format a line for each template: its name and description. Empty without templates."""
+        templates = [template for template, _ in zip(self, range(MAX_LISTED), strict=False)]
+        return "\n".join(
+            f"- {item.name}: {item.description[:200]}".rstrip(": ") for item in templates
+        )
 
-    def _files(self) -> dict[str, tuple[Path, Reader]]:
-        """Return the files by name, with what reads them."""
-        found: dict[str, tuple[Path, Reader]] = {
+    def _find_files(self) -> dict[str, tuple[Path, Reader]]:
+        """Return the files by name, with their readers."""
+        files: dict[str, tuple[Path, Reader]] = {
             name: (path, read_template) for name, path in files_in(self.folders).items()
         }
         for source in self.more:
             for name, path in source.files().items():
-                found.setdefault(name, (path, source.read))
-        return found
+                files.setdefault(name, (path, source.read))
+        return files
 
 
 def read_template(path: Path) -> Template:
-    """Read a template. Raises ConfigError, on one line, where it cannot be used."""
+    """Read a template. Raises ConfigError, with a single line, if it cannot be used."""
     with naming(path):
         page = read_page(path)
-        known = _checked(page.front, path.stem)
+        fields = _parse_members(page.front, path.stem)
         if not page.body.strip():
             raise Malformed("has no instructions: write them below the front matter")
     return Template(
@@ -166,12 +170,12 @@ def read_template(path: Path) -> Template:
         path=path,
         hash=canonical.hash_bytes(TEMPLATE, page.data).hex(),
         ignored=tuple(sorted(page.front.keys() - _KEYS)),
-        **known,
+        **fields,
     )
 
 
-def _checked(front: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return the members that mean something, as fields of a template."""
+def _parse_members(front: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Parse the supported members into fields of a template."""
     front_matter.check_called(front, name)
     front_matter.check_members(front, _KEYS)
     return {
@@ -180,15 +184,15 @@ def _checked(front: Mapping[str, Any], name: str) -> dict[str, Any]:
         "model": front_matter.text(front, "model").strip() or None,
         "hooks": front_matter.names(front, "hooks", "single-minded") or (),
         "skills": front_matter.names(front, "skills", "house-style"),
-        "permission": _permission(front),
-        **_servers(front.get("mcp"), f"{name}.md"),
+        "permission": _parse_permission(front),
+        **_parse_servers(front.get("mcp"), f"{name}.md"),
     }
 
 
-def _permission(front: Mapping[str, Any]) -> Mode | None:
-    given = front.get("permission")
-    mode: Mode | None = next((mode for mode in get_args(Mode) if mode == given), None)
-    if given is not None and mode is None:
+def _parse_permission(front: Mapping[str, Any]) -> Mode | None:
+    value = front.get("permission")
+    mode: Mode | None = next((mode for mode in get_args(Mode) if mode == value), None)
+    if value is not None and mode is None:
         raise Malformed(f"permission is one of {', '.join(get_args(Mode))}")
     return mode
 
@@ -196,8 +200,8 @@ def _permission(front: Mapping[str, Any]) -> Mode | None:
 _KEYS = {"name", "description", "tools", "model", "hooks", "skills", "permission", "mcp"}
 
 
-def _servers(value: object, origin: str) -> dict[str, Any]:
-    """Return MCP servers given by name, or described in a table."""
+def _parse_servers(value: object, origin: str) -> dict[str, Any]:
+    """Parse MCP servers given by name, or described in a table."""
     if value is None:
         return {}
     try:
