@@ -288,7 +288,7 @@ class Agent:
         return True
 
     async def judge_question(
-        self, question: HookQuestion, asked: MessageId
+        self, question: HookQuestion, question_id: MessageId
     ) -> tuple[Verdict, MessageId]:
         """Return the verdict on a question, with the id of the message that contains it.
 
@@ -296,7 +296,7 @@ class Agent:
         Raises UnparsableVerdict if it is none.
         """
         answer = await self.response()
-        return verdict_in(str(answer), question.point), answer.message_id or asked
+        return verdict_in(str(answer), question.point), answer.message_id or question_id
 
     def after_verdict(self) -> None:
         """Do the follow-up work of a verdict, also of a failed one. A second call does nothing."""
@@ -323,8 +323,8 @@ class Agent:
 
     def log_hook_birth(self, agent: Agent, name: str, cause: Cause) -> None:
         """Log the birth of this hook on an agent. A self-made hook is not copied."""
-        if not is_made(self.born_with) and (reached := guarded(self.session.agents, agent.state)):
-            self.born_with["reaches"] = list(reached)
+        if not is_made(self.born_with) and (agent_ids := guarded(self.session.agents, agent.state)):
+            self.born_with["reaches"] = list(agent_ids)
         self.log_birth(cause, name, "hook")
 
     def copy_to_subagents(self) -> None:

@@ -209,14 +209,14 @@ def _draft_edit(
     edit_number = _message_number(edit)
     entries = _entries_after(state.transcript or (), state.committed_upto)
     pending_entries = [
-        one
-        for one in entries
-        if _message_number(one) < edit_number and _message_id(one) != edit.summary
+        message
+        for message in entries
+        if _message_number(message) < edit_number and _message_id(message) != edit.summary
     ]
     summaries = [
-        text_of(one.content)
-        for one in edited_context
-        if edit.summary and _message_id(one) == edit.summary
+        text_of(message.content)
+        for message in edited_context
+        if edit.summary and _message_id(message) == edit.summary
     ]
     edit_draft = CommitDraft(
         messages=edited_context,
@@ -263,7 +263,10 @@ def _last_covered_id(state: AgentState, context: Sequence[ChatMessage]) -> Messa
         *(state.transcript or ())[-1:],
         *(context if state.uncommitted_edit is not None else ()),
     ]
-    return max(((_message_number(one), _message_id(one)) for one in covered), default=(-1, None))[1]
+    return max(
+        ((_message_number(message), _message_id(message)) for message in covered),
+        default=(-1, None),
+    )[1]
 
 
 def _message_number(message: object) -> int:

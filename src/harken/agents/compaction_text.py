@@ -53,9 +53,9 @@ def question(instructions: str = "") -> str:
     return _QUESTION + (_IN_PARTICULAR.format(stripped) if stripped else "")
 
 
-def instructions_in(asked: str) -> str:
+def instructions_in(request: str) -> str:
     """Parse the instructions from a request: the inverse of `question`."""
-    return asked.removeprefix(_QUESTION).removeprefix(_IN_PARTICULAR.format(""))
+    return request.removeprefix(_QUESTION).removeprefix(_IN_PARTICULAR.format(""))
 
 
 def stand_in(summary: str, *, is_pending: bool) -> str:

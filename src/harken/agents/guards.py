@@ -54,12 +54,12 @@ def is_born_as_hook(spec: Mapping[str, Any]) -> bool:
 
 def below(agents: Mapping[AgentId, AgentState], agent: AgentState) -> Iterator[AgentState]:
     """Yield all agents that count as below an agent."""
-    pending, seen = [agent], {agent.id}
+    pending, seen_ids = [agent], {agent.id}
     for state in pending:  # the loop extends it
         hook_ids = (id_ for id_ in state.hooks if not is_guard(agents[id_].spec))
         for id_ in (*state.subagents, *hook_ids):
-            if id_ not in seen:  # a foreign log may contain a cycle of parents
-                seen.add(id_)
+            if id_ not in seen_ids:  # a foreign log may contain a cycle of parents
+                seen_ids.add(id_)
                 pending.append(agents[id_])
     yield from pending[1:]
 

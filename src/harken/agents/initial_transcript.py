@@ -57,9 +57,9 @@ def begin_with(session: Session, agent_id: AgentId, initial: Sequence[Mapping[st
     existing = _find_entries(session, initial)
     ids: list[MessageId] = []
     for group in _group_results(initial):
-        entries_ = [existing.get(message.get("message_id", "")) for message in group]
-        if all(e is not None and _is_same(e, m) for e, m in zip(entries_, group, strict=True)):
-            ids += [entry.message_id for entry in entries_ if entry is not None]
+        logged = [existing.get(message.get("message_id", "")) for message in group]
+        if all(e is not None and _is_same(e, m) for e, m in zip(logged, group, strict=True)):
+            ids += [entry.message_id for entry in logged if entry is not None]
         else:  # a call and its results are stored in the same way
             entries = (entry_of(agent_id, message_from(message)) for message in group)
             ids += [session.append(entry) for entry in entries]

@@ -77,8 +77,8 @@ def start_from_commit(agent: Agent, ctx: str, *, stop: str = "compaction") -> No
     result get one before the agent goes on. Raises ValueError for an agent that has begun,
     NameNotFound, ObjectNotFound, and InvalidEvent where the session has no resolver.
     """
-    session, own = agent.session, agent.state.transcript or []
-    if agent.state.commit_id is not None or any(entry.role != "system" for entry in own):
+    session, entries = agent.session, agent.state.transcript or []
+    if agent.state.commit_id is not None or any(entry.role != "system" for entry in entries):
         raise ValueError(f"{agent.name} has begun already: start from a commit with a new agent")
     event = ContextLoaded(agent_id=agent.agent_id, ctx=ctx, count=0, context_hash="", stop=stop)
     resolver = session.options.resolver
@@ -87,11 +87,11 @@ def start_from_commit(agent: Agent, ctx: str, *, stop: str = "compaction") -> No
         event.context_hash = extend_context_hash(event.context_hash, message)
     event.count = len(messages)
     session.append(event)
-    if own:
+    if entries:
         systems = sum(1 for _ in takewhile(lambda message: message.role == "system", messages))
-        kept = [Segment(start=event.count, stop=event.count + len(own))]
-        kept.append(Segment(start=systems, stop=event.count))
-        edit = TranscriptEdited(agent_id=agent.agent_id, segments=kept, reason="context_loaded")
+        segments = [Segment(start=event.count, stop=event.count + len(entries))]
+        segments.append(Segment(start=systems, stop=event.count))
+        edit = TranscriptEdited(agent_id=agent.agent_id, segments=segments, reason="context_loaded")
         session.append(edit)
     session.sync()
 

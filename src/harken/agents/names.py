@@ -28,14 +28,14 @@ def _normalize(name: str) -> str:
     return " ".join(visible.split())
 
 
-def free_name(name: str, taken: Collection[str]) -> str:
+def free_name(name: str, used_names: Collection[str]) -> str:
     """Return a name that is not taken.
 
     >>> free_name("guard", ["guard"]), free_name("guard", [])
     ('guard (2)', 'guard')
     """
     candidate, number = name, 1
-    while candidate in taken:
+    while candidate in used_names:
         number += 1
         candidate = f"{name} ({number})"
     return candidate

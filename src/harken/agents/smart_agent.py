@@ -127,7 +127,7 @@ class SmartAgent(ToolAgent):
         spec: Mapping[str, Any] | None = None,
     ) -> SmartAgent:
         """Create, without its birth, an agent that shares this agent's world and models."""
-        kind = get_agent_class(SmartAgent.kind, self.runtime)  # what a revival would make of it
+        kind = get_agent_class(SmartAgent.kind, self.runtime)  # the class that a revival would use
         assert issubclass(kind, SmartAgent)
         child: SmartAgent = kind(self.session, system_prompt, runtime=self.runtime, tools=tools)
         child._model_name = (template and template.model) or self.language_model
@@ -148,7 +148,7 @@ class SmartAgent(ToolAgent):
         return [name for name in limit if skills is None or name in skills]
 
     async def judge_question(
-        self, question: HookQuestion, asked: MessageId
+        self, question: HookQuestion, question_id: MessageId
     ) -> tuple[Verdict, MessageId]:
         """Parse the answer as a verdict. If it is none, the hook is asked once more.
 
@@ -165,7 +165,7 @@ class SmartAgent(ToolAgent):
             verdict = verdict_in(str(answer), question.point)
         if question.point == "action" and isinstance(verdict, Rewrite):
             verdict = Rewrite(unfenced(verdict.text))
-        return verdict, answer.message_id or asked
+        return verdict, answer.message_id or question_id
 
     async def _answer_as_hook(self) -> LoggedString:
         position, watched = self._position, self.state.parent
@@ -465,8 +465,8 @@ class SmartAgent(ToolAgent):
     def _moved_text(self) -> LoggedString:
         """Return a text in place of an answer: another agent answers now."""
         above = self.state.parent
-        who = self.name if above is None else self.session.agents[above].name or above
-        return self._log_text(f"[moved] {who} answers now")
+        name = self.name if above is None else self.session.agents[above].name or above
+        return self._log_text(f"[moved] {name} answers now")
 
     def _stopped_text(self, reason: str) -> LoggedString:
         """Return a text in place of an answer."""

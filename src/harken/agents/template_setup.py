@@ -21,15 +21,15 @@ from harken.world.result import InvalidArguments
 
 
 def servers_for(
-    agent: ToolAgent, wanted: Sequence[str] | None, template: Template | None
+    agent: ToolAgent, tool_names: Sequence[str] | None, template: Template | None
 ) -> dict[str, Any]:
     """Return the spec members for the servers of a new agent, empty without servers.
 
-    It has the servers of its template. If neither the template nor `wanted` limits its tools, it
-    also has those of the agent that creates it. Raises InvalidArguments if the template names an
-    unknown server.
+    It has the servers of its template. If neither the template nor `tool_names` limits its tools,
+    it also has those of the agent that creates it. Raises InvalidArguments if the template names
+    an unknown server.
     """
-    inherits = wanted is None and (template is None or template.tools is None)
+    inherits = tool_names is None and (template is None or template.tools is None)
     names = [*(agent.servers if inherits else ()), *(template.mcp if template is not None else ())]
     if template is not None and template.mcp:
         _add_servers(agent, template)
@@ -69,16 +69,20 @@ async def reach(agent: ToolAgent) -> None:
 
 
 def hooks_of(
-    template: Template | None, watched: Agent, there: Collection[str]
+    template: Template | None, watched: Agent, existing_names: Collection[str]
 ) -> list[tuple[str, Agent]]:
-    """Create the hooks of a template, with their names, except those in `there`.
+    """Create the hooks of a template, with their names, except those in `existing_names`.
 
     Raises InvalidArguments if a hook cannot be created: a guard is never omitted silently.
     """
     if template is None:
         return []
     try:
-        hooks = [(name, make_hook(name, watched)) for name in template.hooks if name not in there]
+        hooks = [
+            (name, make_hook(name, watched))
+            for name in template.hooks
+            if name not in existing_names
+        ]
         if template.commands is not None:
             hooks.append((f"{template.name}-hooks", _create_command_hook(template, watched)))
     except HarkenError as error:

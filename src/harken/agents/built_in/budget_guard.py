@@ -98,14 +98,14 @@ class BudgetGuard(Hook):
         exceeded = self._find_denying_limit(question, uses)
         if exceeded is not None:
             return Deny(f"{exceeded.words()}: no {denied_name(question)} with what is left")
-        reached = self._unreported(question, uses)
-        if not reached:
+        unreported = self._unreported(question, uses)
+        if not unreported:
             return Ok()
-        for use in reached:
+        for use in unreported:
             self._reported_shares[use.key] = self._reached_share(use)
-        is_last = any(use.share >= LAST for use in reached)
+        is_last = any(use.share >= LAST for use in unreported)
         advice = "Come to an end: say what is done, and what is not." if is_last else "Be sparing."
-        return Comment(f"{'; '.join(use.words() for use in reached)}. {advice}")
+        return Comment(f"{'; '.join(use.words() for use in unreported)}. {advice}")
 
     def _is_expensive(self, name: str) -> bool:
         return any(fnmatchcase(name, pattern) for pattern in self.options.expensive)
@@ -143,12 +143,12 @@ class BudgetGuard(Hook):
 
     def _iter_limits(self, watched: Agent) -> Iterator[Iterator[LimitUsage]]:
         options = self.options
-        budget_ = Budget(
+        option_limits = Budget(
             model_calls=options.model_calls, tokens=options.tokens, cost_usd=options.cost_usd
         )
-        if budget_ != Budget():
+        if option_limits != Budget():
             top = top_of(self) or watched
-            yield self._measure(top.agent_id, budget_, "own")
+            yield self._measure(top.agent_id, option_limits, "own")
         for agent in upwards(self.session.state, watched.agent_id):
             budget = budget_of(agent.spec)
             if budget is not None:
@@ -157,13 +157,13 @@ class BudgetGuard(Hook):
     def _measure(self, agent_id: AgentId, budget: Budget, key: str) -> Iterator[LimitUsage]:
         spent = spent_by(self.session, agent_id)
         name = self.session.agents[agent_id].name or agent_id
-        for limit, used, unit in (
+        for limit, amount, unit in (
             (budget.tokens, spent.tokens, "tokens"),
             (budget.cost_usd, spent.cost_usd, "USD"),
             (budget.model_calls, spent.model_calls, "model calls"),
         ):
             if limit:
-                yield LimitUsage(f"{key} {unit}", name, used, limit, unit)
+                yield LimitUsage(f"{key} {unit}", name, amount, limit, unit)
 
     def dump_state(self) -> Any:
         """Return the reports, so that a resume repeats none."""

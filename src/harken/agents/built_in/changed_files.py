@@ -64,8 +64,8 @@ class ChangedFiles(Hook):
 def changed_files_text(changes: Sequence[tuple[str, str | None]]) -> str:
     """Format the changed files from names and current hashes (None: removed)."""
     names = [
-        display_name(name) + (" (gone)" if hash_ is None else "")
-        for name, hash_ in changes[:_MAX_NAMES]
+        display_name(name) + (" (gone)" if current_hash is None else "")
+        for name, current_hash in changes[:_MAX_NAMES]
     ]
     if len(changes) > _MAX_NAMES:
         names.append(f"and {len(changes) - _MAX_NAMES} more")

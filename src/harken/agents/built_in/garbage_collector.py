@@ -134,8 +134,8 @@ def idle_text(idle: Sequence[IdleSubagent], requests: int) -> str:
     if len(idle) > _MAX_NAMES:
         descriptions.append(f"and {len(idle) - _MAX_NAMES} more")
     return (
-        f"Not spoken to for {requests} requests: {', '.join(descriptions)}. Terminate whom you need no "
-        f"longer; what they remember goes with them."
+        f"Not spoken to for {requests} requests: {', '.join(descriptions)}. "
+        f"Terminate whom you need no longer; what they remember goes with them."
     )
 
 

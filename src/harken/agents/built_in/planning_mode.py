@@ -237,7 +237,7 @@ def start_planning(agent: Agent, cause: Cause = None, name: str = KIND) -> Hook:
         return existing[0]
     hook = PlanningMode(agent.session, runtime=agent.runtime)
     further_causes = [cause] if isinstance(cause, str) else cause or []
-    names = [hook_.name for hook_ in agent.hooks]
+    names = [existing_hook.name for existing_hook in agent.hooks]
     hook.install_with_copies(agent, free_name(name, names), [agent.state.birth, *further_causes])
     return hook
 

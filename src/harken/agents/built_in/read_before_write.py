@@ -49,8 +49,8 @@ class ReadBeforeWrite(Hook):
         watched, path = self.watched, self._changed_path(question)
         if watched is None or path is None:
             return None
-        known = self.runtime.world.known
-        knowledge = known.standing(ToolContext(watched, question.subject), path)
+        file_states = self.runtime.world.known
+        knowledge = file_states.standing(ToolContext(watched, question.subject), path)
         if knowledge == "unknown":
             return f"you have not read {display_name(path)}: read it first"
         if knowledge == "changed":

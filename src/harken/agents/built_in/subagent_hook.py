@@ -54,10 +54,10 @@ class BirthHook(Hook):
     def being_made(self, watched: Agent) -> int:
         """Return the number of allowed creations that are still pending."""
         existing = watched.subagent_ids
-        open_ = {call.reference for call in watched.state.open_calls.values()}
+        open_calls = {call.reference for call in watched.state.open_calls.values()}
         allowed = self._allowed_calls.items()
         self._allowed_calls = {
-            call: name for call, name in allowed if call in open_ and name not in existing
+            call: name for call, name in allowed if call in open_calls and name not in existing
         }
         return len(self._allowed_calls)
 

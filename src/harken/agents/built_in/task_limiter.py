@@ -46,7 +46,7 @@ class TaskLimiter(BirthHook):
     def begin(self) -> None:
         """Start without any created subagent."""
         super().begin()
-        self._made: Counter[str] = Counter()
+        self._created_by_name: Counter[str] = Counter()
         """The number of allowed creations by name. A birth that fails later still counts."""
 
     def judge(self, question: HookQuestion) -> Verdict:
@@ -55,7 +55,7 @@ class TaskLimiter(BirthHook):
         verdict = super().judge(question)
         if isinstance(verdict, Ok):
             for call in self._allowed_calls.keys() - earlier:
-                self._made[self._allowed_calls[call]] += 1
+                self._created_by_name[self._allowed_calls[call]] += 1
         return verdict
 
     def why_not(self, watched: Agent, name: str) -> str | None:
@@ -85,7 +85,7 @@ class TaskLimiter(BirthHook):
 
     def _created_below(self, top: AgentId) -> Counter[str]:
         """Return the creations allowed by this hook and its copies."""
-        created = Counter(self._made)
+        created = Counter(self._created_by_name)
         for state in self.session.agents.values():
             if (
                 state.id != self.agent_id
@@ -102,11 +102,11 @@ class TaskLimiter(BirthHook):
 
     def dump_state(self) -> Any:
         """Return the counts."""
-        return {"made": dict(self._made)} if self._made else None
+        return {"made": dict(self._created_by_name)} if self._created_by_name else None
 
     def load_saved_state(self, saved: Any) -> None:
         """Restore the counts."""
-        self._made = _parse_counts(saved)
+        self._created_by_name = _parse_counts(saved)
 
 
 def _parse_counts(saved: Any) -> Counter[str]:

@@ -93,31 +93,31 @@ class WebSearch(DumbAgent):
             for candidate in existing
             if not (_is_gone(candidate) and candidate.has_open_calls)
         )
-        agent_ = next(usable, None) or cls.born(agent, call)
-        assert isinstance(agent_, WebSearch)
-        if _is_gone(agent_):
-            return agent_
-        if agent_.state.saved_state is None:
-            agent_.load_saved_state(saved)
-            agent_.save_state()
-        if not _has_input(agent_):
+        searcher = next(usable, None) or cls.born(agent, call)
+        assert isinstance(searcher, WebSearch)
+        if _is_gone(searcher):
+            return searcher
+        if searcher.state.saved_state is None:
+            searcher.load_saved_state(saved)
+            searcher.save_state()
+        if not _has_input(searcher):
             question = agent.session.log_piece_of_text(agent.agent_id, saved["question"], call)
-            agent.inform(agent_, LoggedString(saved["question"], question))
-        return agent_
+            agent.inform(searcher, LoggedString(saved["question"], question))
+        return searcher
 
     @classmethod
     def born(cls, agent: ToolAgent, call: Reference) -> WebSearch:
         """Create a subagent of the calling agent, with its birth. Raises BudgetExceeded."""
         check_birth(agent.session.state, agent.agent_id)
-        agent_ = cls(agent.session, runtime=agent.runtime)
-        agent_._call, agent_._model = call, agent.language_model
-        hooks = copies_for(agent_, agent)
-        agent_.log_birth(call, _free_name(agent), "subagent")
-        install(hooks, agent_)
-        return agent_
+        searcher = cls(agent.session, runtime=agent.runtime)
+        searcher._call, searcher._model = call, agent.language_model
+        hooks = copies_for(searcher, agent)
+        searcher.log_birth(call, _free_name(agent), "subagent")
+        install(hooks, searcher)
+        return searcher
 
     async def response(self, input: str | None = None) -> LoggedString:
-        """Answer the question that it was created for; later questions get no pages of their own."""
+        """Answer the question of its call. Later questions get no pages of their own."""
         if input is not None:
             self.harken(input)
         if self.has_open_calls:
@@ -224,22 +224,22 @@ def websearch_tool() -> Tool:
     ) -> LoggedString:
         if not question.strip() or not 1 <= pages <= MOST_PAGES:
             raise InvalidArguments(f"websearch: a question, and 1 to {MOST_PAGES} pages")
-        wanted = {"question": question, "query": query or question, "pages": pages}
-        made = WebSearch.made_for(caller.agent, caller.call, wanted)
+        saved = {"question": question, "query": query or question, "pages": pages}
+        agent = WebSearch.made_for(caller.agent, caller.call, saved)
         try:
-            answer = await made.response()
+            answer = await agent.response()
         except ToolError:
-            end_subtree(made.session, made.agent_id, caller.call)
+            end_subtree(agent.session, agent.agent_id, caller.call)
             raise
-        if not _is_gone(made):
-            end_subtree(made.session, made.agent_id, caller.call)
+        if not _is_gone(agent):
+            end_subtree(agent.session, agent.agent_id, caller.call)
         return answer
 
     websearch.__doc__ = _DESCRIPTION.format(most=MOST_PAGES)
 
     # Run again after a crash, it continues with its existing agent and readers.
-    made = replace(tool(reads_only=True)(websearch), sends_data=True)
-    return made.with_subject(by="question", kind="text")
+    search_tool = replace(tool(reads_only=True)(websearch), sends_data=True)
+    return search_tool.with_subject(by="question", kind="text")
 
 
 def _free_name(agent: Agent) -> str:

@@ -68,16 +68,16 @@ class Condition:
             return _may_reach(str(arguments.get("url", "")), self.about.removeprefix(_DOMAIN))
         path = next(
             (
-                arguments[name_]
-                for name_ in _PATH_ARGUMENTS
-                if isinstance(arguments.get(name_), str)
+                arguments[argument]
+                for argument in _PATH_ARGUMENTS
+                if isinstance(arguments.get(argument), str)
             ),
             None,
         )
         if path is not None:
             return PathSubject(path, folder).is_held(_path_pattern(self.about)) != "no"
-        texts = [name_ for name_ in arguments.values() if isinstance(name_, str)]
-        return not texts or any(compiled(self.about).matches(name_) for name_ in texts)
+        texts = [argument for argument in arguments.values() if isinstance(argument, str)]
+        return not texts or any(compiled(self.about).matches(argument) for argument in texts)
 
     def _matches_tool(self, name: str) -> bool:
         """Whether the rule is about a tool; an MCP server's name stands for all of its tools."""

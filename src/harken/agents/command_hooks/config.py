@@ -110,7 +110,7 @@ class CommandHookConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
         if self.matcher in ("", "*"):
             return True
         if _NAMES_PATTERN.fullmatch(self.matcher):
-            requested = {name_.strip() for name_ in re.split(r"[|,]", self.matcher)}
+            requested = {part.strip() for part in re.split(r"[|,]", self.matcher)}
             return not requested.isdisjoint(names)
         return any(re.search(self.matcher, name) for name in names)
 
@@ -181,10 +181,10 @@ class _Malformed(Exception):
 def _parse_group(event: str, group: Any, location: str, where: str) -> Hooks:
     members = _as_dict(group, location)
     matcher = _as_text(members.get("matcher") or "", f"{location}.matcher")
-    hooks_ = Hooks()
+    parsed = Hooks()
     for number, hook in enumerate(_as_list(members.get("hooks"), f"{location}.hooks")):
-        hooks_ += _parse_hook(event, matcher, _as_dict(hook, f"{location}.hooks[{number}]"), where)
-    return hooks_
+        parsed += _parse_hook(event, matcher, _as_dict(hook, f"{location}.hooks[{number}]"), where)
+    return parsed
 
 
 def _parse_hook(event: str, matcher: str, hook: Mapping[str, Any], where: str) -> Hooks:

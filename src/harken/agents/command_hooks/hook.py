@@ -139,11 +139,11 @@ class CommandHook(Hook):
         )
 
     async def judge_question(
-        self, question: HookQuestion, asked: MessageId
+        self, question: HookQuestion, question_id: MessageId
     ) -> tuple[Verdict, MessageId]:
         """Return the verdict of the commands, with the id of its message. Raises TurnStopped."""
-        self._question_id = asked
-        return await super().judge_question(question, asked)
+        self._question_id = question_id
+        return await super().judge_question(question, question_id)
 
     async def judge(self, question: HookQuestion) -> Verdict:
         """Return the verdict of the commands. Raises TurnStopped if a command ends the turn."""
@@ -225,7 +225,7 @@ class CommandHook(Hook):
     @property
     def speaks_for_user(self) -> bool:
         """Whether a command may answer in the user's place."""
-        events = {one.event for one in self.options.commands if self.is_let}
+        events = {command.event for command in self.options.commands if self.is_let}
         return (self.options.may_allow and self.is_let) or "PermissionRequest" in events
 
     @property
@@ -433,7 +433,7 @@ def _edit_without(watched: Agent, message: str, cause: MessageId) -> TranscriptE
     Messages after it were not judged yet, so they must not be read.
     """
     context = watched.session.context(watched.agent_id)
-    ids = [getattr(message_, "message_id", None) for message_ in context]
+    ids = [getattr(item, "message_id", None) for item in context]
     segments = [Segment(start=0, stop=ids.index(message))] if ids.index(message) else []
     return TranscriptEdited(
         agent_id=watched.agent_id, segments=segments, reason="prompt blocked", cause=cause

@@ -187,8 +187,8 @@ class Situation:
     def _event_members(self, event: str, paths: Mapping[str, str]) -> dict[str, Any]:
         match event:
             case "SessionStart":
-                model, event_ = self.watched.language_model, self.moment
-                source = self._source if event_ is None else event_.members["source"]
+                model, hook_event = self.watched.language_model, self.moment
+                source = self._source if hook_event is None else hook_event.members["source"]
                 return {"source": source, **({"model": model} if model else {})}
             case "PermissionRequest":
                 return self._tool_members
@@ -253,11 +253,11 @@ class Situation:
     @cached_property
     def _last_input(self) -> int:
         """The number of the hook's last answered question on an input, or -1."""
-        answered: set[object] = set()
+        answered_ids: set[object] = set()
         for entry in reversed(self.hook.state.transcript or ()):
             if entry.is_utterance:
-                answered.add(entry.cause)
-            elif entry.message_id in answered and text_of(entry.content).startswith("[input] "):
+                answered_ids.add(entry.cause)
+            elif entry.message_id in answered_ids and text_of(entry.content).startswith("[input] "):
                 return reference_number(entry.message_id)
         return -1
 

@@ -37,7 +37,7 @@ class Transcripts:
         self._id = session.path.stem
         self._folder = folder
         self._temporary_folder = Path(mkdtemp(prefix="harken-transcripts-"))
-        self._written: dict[AgentId, tuple[int, str | None]] = {}
+        self._progress_by_agent: dict[AgentId, tuple[int, str | None]] = {}
         """The number of written entries and the id of the last record, by agent."""
         finalize(session, partial(shutil.rmtree, self._temporary_folder, ignore_errors=True))
 
@@ -52,7 +52,7 @@ class Transcripts:
         """Update the file of an agent with its transcript. Return the path. Raises OSError."""
         state = session.agent(agent_id)
         entries = state.transcript or []
-        written_count, last_id = self._written.get(agent_id, (0, None))
+        written_count, last_id = self._progress_by_agent.get(agent_id, (0, None))
         path = self._temporary_folder / f"{self._id}.jsonl"
         if state.place != "primary":
             path = self._temporary_folder / self._id / "subagents" / f"agent-{agent_id}.jsonl"
@@ -63,7 +63,7 @@ class Transcripts:
                     for record in self._records(entry, last_id, is_side=state.place != "primary"):
                         file.write(canonical.to_json_line(record) + b"\n")
                         last_id = record["uuid"]
-            self._written[agent_id] = (len(entries), last_id)
+            self._progress_by_agent[agent_id] = (len(entries), last_id)
         return path
 
     def _records(
@@ -93,9 +93,9 @@ def _messages(entry: TranscriptEntry, folder: Path) -> Iterator[dict[str, Any]]:
         for item in in_order(entry):
             block = block_of(item)
             if block.get("type") == "tool_use":
-                ours = str(block.get("name"))
-                block["name"] = names_of(ours)[0]
-                block["input"] = to_claude_arguments(ours, block["input"], folder)
+                tool = str(block.get("name"))
+                block["name"] = names_of(tool)[0]
+                block["input"] = to_claude_arguments(tool, block["input"], folder)
             body = {"id": entry.message_id, "type": "message", "role": "assistant"}
             yield {**body, "content": [block]}
     elif entry.role == "tool":

@@ -1,1 +1,1 @@
-"""Hooks: what they are asked, and what they answered."""
+"""Hooks: the questions they are asked, and their verdicts."""

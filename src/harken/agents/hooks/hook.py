@@ -150,28 +150,28 @@ class Hook(DumbAgent):
         self._leaves = True
 
     async def judge_question(
-        self, question: HookQuestion, asked: MessageId
+        self, question: HookQuestion, question_id: MessageId
     ) -> tuple[Verdict, MessageId]:
         """Return the verdict of `judge`, with the id of the message that contains it."""
         self._leaves = False
-        verdict_ = self.judge(question)
-        if not isinstance(verdict_, Verdict) and isinstance(
-            verdict_, Awaitable
+        raw_verdict = self.judge(question)
+        if not isinstance(raw_verdict, Verdict) and isinstance(
+            raw_verdict, Awaitable
         ):  # the check for Awaitable is slow
-            verdict_ = await verdict_
-        verdict = checked(verdict_, question.point)
+            raw_verdict = await raw_verdict
+        verdict = checked(raw_verdict, question.point)
         if self._leaves:
-            self.note_leaving(asked)
-        message = self.say(format_verdict(verdict), asked)
+            self.note_leaving(question_id)
+        message = self.say(format_verdict(verdict), question_id)
         if self._leaves:
             self.session.append(
                 AgentMoved(agent_id=self.agent_id, place="gone", cause=message.message_id)
             )
-        return verdict, message.message_id or asked
+        return verdict, message.message_id or question_id
 
-    def note_leaving(self, asked: MessageId) -> None:
+    def note_leaving(self, question_id: MessageId) -> None:
         """Log that it leaves with the current verdict, so that a resume completes it."""
-        self.session.append(AgentConfigured(agent_id=self.agent_id, spec={LEAVES: asked}))
+        self.session.append(AgentConfigured(agent_id=self.agent_id, spec={LEAVES: question_id}))
 
     def copy_for(self, agent: Agent) -> Hook | None:
         """Return a new hook, with a state of its own, for a new subagent, or None for no hook.
@@ -183,10 +183,10 @@ class Hook(DumbAgent):
 
 def finish_leaving(session: Session, state: AgentState) -> None:
     """Let a code hook leave if a crash came just after its last verdict."""
-    asked = state.spec.get(LEAVES)
-    if state.place == "hook" and asked is not None:
+    question_id = state.spec.get(LEAVES)
+    if state.place == "hook" and question_id is not None:
         entries = session.agent(state.id).transcript or ()
-        answers = (entry for entry in reversed(entries) if entry.cause == asked)
+        answers = (entry for entry in reversed(entries) if entry.cause == question_id)
         answer = next((entry for entry in answers if parse_verdict_entry(entry) is not None), None)
         if answer is not None:
             session.append(AgentMoved(agent_id=state.id, place="gone", cause=answer.message_id))
@@ -233,22 +233,22 @@ async def _ask(hook: Agent, question: HookQuestion) -> HookVerdict:
     question_entry = TranscriptEntry(
         agent_id=hook.agent_id, role="user", content=question.words, cause=question.subject
     )
-    asked = hook.session.append(question_entry)
+    question_id = hook.session.append(question_entry)
     try:
-        verdict, message_id = await hook.judge_question(question, asked)
+        verdict, message_id = await hook.judge_question(question, question_id)
     except (LogError, ModelError, TurnEnded, TurnStopped):
         raise  # no failure of this hook: the caller handles it
     except asyncio.CancelledError as error:
         if current_task_cancelled():
             raise
-        return _log_failure(hook, question, asked, error)
+        return _log_failure(hook, question, question_id, error)
     except Exception as error:  # noqa: BLE001 - the border: a hook's failure is a verdict
-        return _log_failure(hook, question, asked, error)
+        return _log_failure(hook, question, question_id, error)
     return HookVerdict(hook.name, verdict, message_id)
 
 
 def _log_failure(
-    hook: Agent, question: HookQuestion, asked: MessageId, error: BaseException
+    hook: Agent, question: HookQuestion, question_id: MessageId, error: BaseException
 ) -> HookVerdict:
     if not isinstance(error, UnparsableVerdict):  # caused by a model, not by code
         _logger.error(
@@ -263,7 +263,7 @@ def _log_failure(
         agent_id=hook.agent_id,
         role="system",
         content=f"{FAILED}{reason}",
-        cause=asked,
+        cause=question_id,
     )
     events: list[Event] = [note]
     if isinstance(hook, DumbAgent):

@@ -33,15 +33,17 @@ class LoggedUser:
     for_hook: bool = False
     """Whether a hook requires the approval: an approval by another hook does not count then."""
 
-    async def ask(self, asked: UserQuestion) -> LoggedString:
+    async def ask(self, request: UserQuestion) -> LoggedString:
         """Return the reply, with its id. Raises UserUnavailable."""
         if self.user is None:
             raise UserUnavailable("nobody is there to answer")
-        options = "".join(f"\n- {option}" for option in asked.options)
-        question = self._log("user", f"[{asked.agent}] asks: {asked.question}{options}", self.call)
+        options = "".join(f"\n- {option}" for option in request.options)
+        question = self._log(
+            "user", f"[{request.agent}] asks: {request.question}{options}", self.call
+        )
         await call_user(self.agent, UserInputPending(kind="permission_prompt", tool="ask_user"))
         try:
-            answer = await self.user.ask(asked)
+            answer = await self.user.ask(request)
         except UserUnavailable as error:
             self._log("system", str(error), question)
             raise

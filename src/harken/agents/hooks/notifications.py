@@ -123,17 +123,19 @@ def is_spoken_for(agent: Agent) -> bool:
     return any(isinstance(hook, NotificationHandler) and hook.speaks_for_user for hook in handlers)
 
 
-async def hook_decision_for_user(agent: Agent, asked: ApprovalPending) -> NotificationReply | None:
+async def hook_decision_for_user(
+    agent: Agent, request: ApprovalPending
+) -> NotificationReply | None:
     """Return the reply that decides in the user's place, a refusal first, or None."""
-    replies = await notify_hooks(agent, asked)
+    replies = await notify_hooks(agent, request)
     if replies and replies[-1].refusal is not None:
         return replies[-1]
     return next((reply for reply in replies if reply.allows), None)
 
 
-async def call_user(agent: Agent, wanted: UserInputPending) -> None:
+async def call_user(agent: Agent, notification: UserInputPending) -> None:
     """Notify hooks that the user is waited for. Waits only briefly for slow hooks."""
-    task = _start_task(notify_hooks(agent, wanted))
+    task = _start_task(notify_hooks(agent, notification))
     await asyncio.wait([task], timeout=PATIENCE_S)
 
 

@@ -84,8 +84,8 @@ def spec_of_copy(spec: Mapping[str, Any]) -> dict[str, Any]:
 def ask_again(hook: Agent, question: HookQuestion, answer: LoggedString) -> bool:
     """Tell a hook once that its answer was no verdict. Return False if it wrote no answer."""
     entries = reversed(hook.state.transcript or ())
-    entry_ = next((entry for entry in entries if entry.message_id == answer.message_id), None)
-    if entry_ is None or not entry_.is_utterance:
+    answer_entry = next((entry for entry in entries if entry.message_id == answer.message_id), None)
+    if answer_entry is None or not answer_entry.is_utterance:
         return False  # a budget ended its turn
     entry = TranscriptEntry(
         agent_id=hook.agent_id,
@@ -220,8 +220,10 @@ def _drop_question(session: Session, state: AgentState, stretch: Sequence[Transc
                 )
             )
     context = session.context(state.id)
-    notes = _limit_notes([at for at, message in enumerate(context) if is_note(message)], context)
-    retained = [at for at in range(start) if not is_note(context[at])]
+    notes = _limit_notes(
+        [position for position, message in enumerate(context) if is_note(message)], context
+    )
+    retained = [position for position in range(start) if not is_note(context[position])]
     segments = _as_segments(sorted([*retained, *notes]))
     session.append(TranscriptEdited(agent_id=state.id, segments=segments, reason=DROPPED))
 

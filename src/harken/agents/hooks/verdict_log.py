@@ -53,7 +53,7 @@ class HookReply:
 def replies(hook: AgentState, since: Reference = "") -> Iterator[HookReply]:
     """Yield the answered questions of a loaded hook since a message, newest first."""
     first_number = reference_number(since)
-    answer_: TranscriptEntry | None = None
+    later_answer: TranscriptEntry | None = None
     answers: dict[str, TranscriptEntry] = {}
     for entry in reversed(hook.transcript or ()):
         if reference_number(entry.message_id) < first_number:
@@ -62,14 +62,14 @@ def replies(hook: AgentState, since: Reference = "") -> Iterator[HookReply]:
             if isinstance(entry.cause, str):
                 answers.setdefault(entry.cause, entry)
             elif entry.cause is None and parse_verdict_entry(entry) is not None:
-                answer_ = answer_ or entry
+                later_answer = later_answer or entry
         elif entry.cause is None:
-            answer_ = None
+            later_answer = None
         elif is_question(entry):
-            answer = answers.get(entry.message_id, answer_)
+            answer = answers.get(entry.message_id, later_answer)
             if answer is not None and isinstance(entry.cause, str):
                 yield HookReply(entry.cause, answer)
-            answer_ = None
+            later_answer = None
 
 
 def reply_to(hook: AgentState, subject: Reference) -> TranscriptEntry | None:
@@ -94,16 +94,16 @@ def read_verdicts(agent: Agent, question: HookQuestion) -> dict[AgentId, HookVer
     return dict(sorted(verdicts, key=lambda pair: reference_number(pair[1].message_id)))
 
 
-def hooks_left_to_ask(agent: Agent, given: dict[AgentId, HookVerdict]) -> Sequence[AgentId]:
+def hooks_left_to_ask(agent: Agent, verdicts: dict[AgentId, HookVerdict]) -> Sequence[AgentId]:
     """Return the hooks after the last that has a verdict; an earlier hook was not concerned."""
     ids = agent.hook_ids
-    positions = [position for position, id_ in enumerate(ids) if id_ in given]
+    positions = [position for position, id_ in enumerate(ids) if id_ in verdicts]
     return ids[positions[-1] + 1 :] if positions else ids
 
 
-def is_due(agent: Agent, given: dict[AgentId, HookVerdict], question: HookQuestion) -> bool:
+def is_due(agent: Agent, verdicts: dict[AgentId, HookVerdict], question: HookQuestion) -> bool:
     """Whether a hook that was installed before the subject has yet to be asked about it."""
-    return any(_is_due(agent, id_, question) for id_ in hooks_left_to_ask(agent, given))
+    return any(_is_due(agent, id_, question) for id_ in hooks_left_to_ask(agent, verdicts))
 
 
 def undelivered_comments(agent: Agent, hook: AgentState) -> list[HookVerdict]:

@@ -118,17 +118,17 @@ def check_called(front: Mapping[str, Any], name: str) -> None:
         raise Malformed(f"is called {name!r} by its file: take `name` away, or rename the file")
 
 
-def check_members(front: Mapping[str, Any], known: Collection[str]) -> None:
+def check_members(front: Mapping[str, Any], known_names: Collection[str]) -> None:
     """Raise Malformed for a member that is almost a known member.
 
     They differ only in an `s`, case or hyphens. `point: [action]` would be ignored as a member of
     another program, and a guard asked everywhere; with `tool: [read]` an agent would have all
     tools.
     """
-    by_normalized_name = {_normalize(name): name for name in known}
+    by_normalized_name = {_normalize(name): name for name in known_names}
     for name in front:
         known_name = by_normalized_name.get(_normalize(str(name)))
-        if known_name is not None and name not in known:
+        if known_name is not None and name not in known_names:
             raise Malformed(f"has no member {name!r}: write {known_name!r}")
 
 

@@ -182,9 +182,9 @@ def skills_of(agent: Any) -> list[str] | None:
     return names if isinstance(names, list) else None
 
 
-def with_skills(made: Tool, listing: str) -> Tool:
+def with_skills(base_tool: Tool, listing: str) -> Tool:
     """Return the tool `skill` with the list of an agent's skills in its description."""
-    return replace(made, description=f"{_DESCRIPTION}\n\nThere is:\n{listing}")
+    return replace(base_tool, description=f"{_DESCRIPTION}\n\nThere is:\n{listing}")
 
 
 _DESCRIPTION = """\

@@ -72,7 +72,7 @@ class Template:
     notes: tuple[str, ...] = ()
     """Notes for the user, a line each."""
 
-    def expanded(self, known: Iterable[str]) -> Template:
+    def expanded(self, tool_names: Iterable[str]) -> Template:
         """Replace `mcp__SERVER__*` with the matching tools of this world.
 
         >>> cook = Template(name="a", instructions="", path=Path(), hash="", tools=("mcp__x__*",))
@@ -81,7 +81,7 @@ class Template:
         """
         if self.tools is None or not any("*" in name for name in self.tools):
             return self
-        sorted_names = sorted(known)
+        sorted_names = sorted(tool_names)
         tools = (
             fnmatch.filter(sorted_names, name) if "*" in name else [name] for name in self.tools
         )

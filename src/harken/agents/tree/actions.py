@@ -33,9 +33,9 @@ INTRODUCED = (
 """The message that each participant gets about the others."""
 
 
-def handed_through(said: LoggedString) -> ToolResult:
+def handed_through(answer: LoggedString) -> ToolResult:
     """Return a tool result that represents another agent's message."""
-    return ToolResult(str(said), substance=said.message_id)
+    return ToolResult(str(answer), substance=answer.message_id)
 
 
 async def run_task(agent: ToolAgent, call: Reference, arguments: Mapping[str, Any]) -> ToolResult:
@@ -99,10 +99,10 @@ def install(copies: Sequence[tuple[str, Agent]], child: Agent, but: Collection[s
 
     but: further names that are taken.
     """
-    taken = {*but, *(hook.name for hook in child.hooks)}
+    used_names = {*but, *(hook.name for hook in child.hooks)}
     for name, copy in copies:
-        free = free_name(name, taken)
-        taken.add(free)
+        free = free_name(name, used_names)
+        used_names.add(free)
         copy.install(child, free)
 
 
@@ -118,27 +118,27 @@ class AgentReply(NamedTuple):
     said: LoggedString
 
 
-def current_agent_at(agent: Agent, one: Agent) -> Agent:
-    """Return the agent that now stands directly below `agent` where `one` stood.
+def current_agent_at(agent: Agent, original: Agent) -> Agent:
+    """Return the agent that now stands directly below `agent` where `original` stood.
 
     A move may have put another agent in its place.
     """
-    agents, state = agent.session.agents, one.state
+    agents, state = agent.session.agents, original.state
     for _ in agents:
         if state.parent == agent.agent_id:
             return agent.agent_by_id(state.id)
         if state.parent is None:
             break
         state = agents[state.parent]
-    return one
+    return original
 
 
-async def answer_of(agent: Agent, one: Agent) -> AgentReply:
+async def answer_of(agent: Agent, subagent: Agent) -> AgentReply:
     """Return a subagent's answer, or that of the agent that takes its place and owes the answer."""
-    answer = await one.response()
-    while (current := current_agent_at(agent, one)) is not one and current.has_open_calls:
-        one, answer = current, await current.response()
-    return AgentReply(one, answer)
+    answer = await subagent.response()
+    while (current := current_agent_at(agent, subagent)) is not subagent and current.has_open_calls:
+        subagent, answer = current, await current.response()
+    return AgentReply(subagent, answer)
 
 
 async def run_discuss(
@@ -148,7 +148,9 @@ async def run_discuss(
 
     Raises InvalidArguments for unknown names.
     """
-    speakers, listeners = _participants(agent, arguments["speakers"], arguments["listeners"])
+    speakers, listeners = _resolve_participants(
+        agent, arguments["speakers"], arguments["listeners"]
+    )
     if not speakers:
         raise InvalidArguments(
             "nobody is there to speak: create a subagent first, or name speakers"
@@ -157,28 +159,35 @@ async def run_discuss(
     prompt = prompt_in(arguments["prompt"])
     _check_free(everyone)
     if arguments["speakers"] is not None or arguments["listeners"] is not None:
-        ids = [[one.agent_id for one in group] for group in (speakers, listeners)]
+        ids = [[participant.agent_id for participant in group] for group in (speakers, listeners)]
         set_interlocutors(agent, call, *ids)
     if prompt is not None:
-        for one in everyone:
-            await one.finish_calls()
-        recipients = [current_agent_at(agent, one) for one in everyone]
-        _check_free(recipients)  # again: nobody hears what another cannot hear
+        for participant in everyone:
+            await participant.finish_calls()
+        recipients = [current_agent_at(agent, participant) for participant in everyone]
+        _check_free(recipients)  # checked again, so that all get the prompt or none does
         message = log_text_piece(agent, call, prompt)
-        for one in recipients:
-            agent.inform(one, message)
+        for participant in recipients:
+            agent.inform(participant, message)
     answers: list[tuple[str, LoggedString]] = []
     for speaker in speakers:
         answerer, utterance = await answer_of(agent, current_agent_at(agent, speaker))
         answers.append((answerer.name, utterance))
-        for other in everyone:
-            if other is not speaker:
-                answerer.inform(current_agent_at(agent, other), utterance.as_said_by(answerer.name))
+        for listener in everyone:
+            if listener is not speaker:
+                answerer.inform(
+                    current_agent_at(agent, listener), utterance.as_said_by(answerer.name)
+                )
     if len(answers) == 1 and not listeners:
         return handed_through(answers[0][1])
     text = "\n\n".join(utterance.as_said_by(name) for name, utterance in answers)
     return ToolResult(
-        text, cause=[one.message_id for _, one in answers if one.message_id is not None]
+        text,
+        cause=[
+            participant.message_id
+            for _, participant in answers
+            if participant.message_id is not None
+        ],
     )
 
 
@@ -189,27 +198,36 @@ async def run_introduce(
 
     Raises InvalidArguments.
     """
-    speakers, listeners = _participants(agent, arguments["speakers"], arguments["listeners"])
+    speakers, listeners = _resolve_participants(
+        agent, arguments["speakers"], arguments["listeners"]
+    )
     everyone = list(dict.fromkeys([*speakers, *listeners]))
     if not everyone:
         raise InvalidArguments("nobody is there to introduce: create a subagent first")
     _check_free(everyone)
-    for one in everyone:
-        await one.finish_calls()
+    for participant in everyone:
+        await participant.finish_calls()
     speakers, listeners = (
-        [current_agent_at(agent, one) for one in row] for row in (speakers, listeners)
+        [current_agent_at(agent, participant) for participant in row]
+        for row in (speakers, listeners)
     )
     everyone = [*speakers, *listeners]
     _check_free(everyone)
     set_interlocutors(
-        agent, call, *([one.agent_id for one in row] for row in (speakers, listeners))
+        agent,
+        call,
+        *([participant.agent_id for participant in group] for group in (speakers, listeners)),
     )
-    for one in everyone:
-        others = [other.name for other in speakers if other is not one]
-        silent = [other.name for other in listeners if other is not one]
-        text = INTRODUCED.format(one.name, agent.name, _format_names(others), _format_names(silent))
-        agent.inform(one, log_text_piece(agent, call, text))
-    names = [_format_names([one.name for one in row]) for row in (speakers, listeners)]
+    for participant in everyone:
+        others = [peer.name for peer in speakers if peer is not participant]
+        silent = [peer.name for peer in listeners if peer is not participant]
+        text = INTRODUCED.format(
+            participant.name, agent.name, _format_names(others), _format_names(silent)
+        )
+        agent.inform(participant, log_text_piece(agent, call, text))
+    names = [
+        _format_names([participant.name for participant in row]) for row in (speakers, listeners)
+    ]
     return ToolResult(f"Introduced. Who speaks: {names[0]}. Who listens: {names[1]}.")
 
 
@@ -312,12 +330,12 @@ def check_name(agent: Agent, name: str) -> None:
         raise InvalidArguments(f"there is a subagent {name!r} already; choose another name")
 
 
-def prompt_in(*given: str | None) -> str | None:
+def prompt_in(*prompts: str | None) -> str | None:
     """Return the first non-blank prompt, or None if none is set.
 
     Raises InvalidArguments if all are blank.
     """
-    texts = [text for text in given if text is not None]
+    texts = [text for text in prompts if text is not None]
     prompt = next((text for text in texts if text.strip()), None)
     if texts and prompt is None:
         raise InvalidArguments("the prompt is blank: say something, or leave it out")
@@ -345,11 +363,11 @@ def allowed_for(
         if not denied:
             return inherited
         return [
-            one for one in (agent.tools if inherited is None else inherited) if one not in denied
+            tool for tool in (agent.tools if inherited is None else inherited) if tool not in denied
         ]
-    get_subagents = limit if wanted is None else wanted
-    mine = [one for one in get_subagents or () if one in agent.tools and one not in denied]
-    return [one for one in mine if limit is None or one in limit]
+    requested = limit if wanted is None else wanted
+    usable = [tool for tool in requested or () if tool in agent.tools and tool not in denied]
+    return [tool for tool in usable if limit is None or tool in limit]
 
 
 def _format_tools(agent: ToolAgent) -> str:
@@ -366,7 +384,7 @@ def get_subagents(agent: Agent, names: Sequence[str]) -> list[Agent]:
     return [agent.agent_by_id(ids[name]) for name in dict.fromkeys(names)]
 
 
-def _participants(
+def _resolve_participants(
     agent: Agent, speakers: Sequence[str] | None, listeners: Sequence[str] | None
 ) -> tuple[list[Agent], list[Agent]]:
     """Resolve the names of speakers and listeners.
@@ -380,13 +398,19 @@ def _participants(
             get_subagents(agent, speakers),
             get_subagents(agent, listeners or ()),
         )
-        return current_speakers, [one for one in current_listeners if one not in current_speakers]
-    current_speakers = [agent.agent_by_id(one) for one in state.speakers or state.subagents[-1:]]
+        return current_speakers, [
+            participant for participant in current_listeners if participant not in current_speakers
+        ]
+    current_speakers = [agent.agent_by_id(id_) for id_ in state.speakers or state.subagents[-1:]]
     if listeners is not None:
         current_listeners = get_subagents(agent, listeners)
-        return [one for one in current_speakers if one not in current_listeners], current_listeners
-    current_listeners = [agent.agent_by_id(one) for one in state.listeners]
-    return current_speakers, [one for one in current_listeners if one not in current_speakers]
+        return [
+            participant for participant in current_speakers if participant not in current_listeners
+        ], current_listeners
+    current_listeners = [agent.agent_by_id(id_) for id_ in state.listeners]
+    return current_speakers, [
+        participant for participant in current_listeners if participant not in current_speakers
+    ]
 
 
 def set_interlocutors(

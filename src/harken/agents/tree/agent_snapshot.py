@@ -123,16 +123,18 @@ def _strip_hook(hook: Agent) -> AgentSnapshot | None:
 def _closed_transcript(agent: Agent, call: str) -> list[dict[str, Json]]:
     """Return a transcript without ids in which every call has its result."""
     log_members = ("message_id", "substance")
-    messages = [{n: v for n, v in one.items() if n not in log_members} for one in agent.transcript]
-    for one in agent.state.open_calls.values():
-        is_dump = one.reference == call
+    messages = [
+        {n: v for n, v in message.items() if n not in log_members} for message in agent.transcript
+    ]
+    for open_call in agent.state.open_calls.values():
+        is_dump = open_call.reference == call
         result = Message(
             "tool",
             "It was done: this is as far as you remember."
             if is_dump
-            else _interrupted_text(one.name),
-            tool_call_id=one.id,
-            name=one.name or UNNAMED,
+            else _interrupted_text(open_call.name),
+            tool_call_id=open_call.id,
+            name=open_call.name or UNNAMED,
             is_error=not is_dump,
         )
         messages.append(message_dict(result))

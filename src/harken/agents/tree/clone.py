@@ -81,7 +81,7 @@ def _create_copy(above: Agent, original: Agent, name: str, call: Reference) -> A
     hooks = copies_for(copy, above)
     originals = {hook.born_with["original"] for _, hook in hooks}
     guards = copies_for(copy, original, own=False, below=False, there=originals)
-    hooks += guards  # what watches the original: a copy of it may do no more
+    hooks += guards  # guards of the original: its copy may do no more
     above.checkpoint_if_due("spawn")
     bear(copy, plan, [above.state.birth, call], name, "subagent")
     try:

@@ -106,12 +106,12 @@ def check_bounds(plan: AgentSnapshot) -> None:
         if levels > MAX_LEVELS or count > MAX_AGENTS:
             limits = f"{MAX_AGENTS} agents, and {MAX_LEVELS} levels of them"
             raise ValueError(f"a dump has at most {limits}")
-        for one in level:
-            for siblings in (one.hooks, one.subagents):
+        for parent in level:
+            for siblings in (parent.hooks, parent.subagents):
                 names = {agent.name for agent in siblings}
                 if len(names) < len(siblings):
-                    raise ValueError(f"two that stand at {one.name[:80]!r} have one name")
-        level = [agent for one in level for agent in (*one.hooks, *one.subagents)]
+                    raise ValueError(f"two that stand at {parent.name[:80]!r} have one name")
+        level = [agent for parent in level for agent in (*parent.hooks, *parent.subagents)]
 
 
 async def run_dump(agent: ToolAgent, call: Reference, arguments: Mapping[str, Any]) -> ToolResult:

@@ -52,7 +52,9 @@ async def run_hook(agent: ToolAgent, call: Reference, arguments: Mapping[str, An
     """
     watched = watched_by(agent) if agent.state.place == "hook" else agent
     name, instructions = arguments["name"], arguments["instructions"]
-    is_mine = watched is agent or not is_guard(agent.state.spec)  # what its own hook makes
+    is_mine = watched is agent or not is_guard(
+        agent.state.spec
+    )  # also for hooks made by its own hooks
     owners = agent.session.state.cause_owners
     is_own = is_mine and reference_message_id(call) in owners
     name = hook_name(
@@ -139,7 +141,7 @@ def _create_named_hook(
     if hook.language_model is not None:
         allowed = hook.spec().get("tools")
         hook.born_with["tools"] = [
-            name_ for name_ in agent.tools if allowed is None or name_ in allowed
+            tool for tool in agent.tools if allowed is None or tool in allowed
         ]
     return hook
 

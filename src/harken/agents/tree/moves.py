@@ -220,8 +220,8 @@ def _spec_points(hook: Agent) -> list[str] | None:
 
 def _inherited_self_made(before: Agent, taker: Agent) -> dict[str, Any]:
     """Return the self-made member that the new agent inherits with a self-made hook's place."""
-    made = before.state.spec.get(SELF_MADE)
-    return {SELF_MADE: made} if made and not is_made(taker.state.spec) else {}
+    mark = before.state.spec.get(SELF_MADE)
+    return {SELF_MADE: mark} if mark and not is_made(taker.state.spec) else {}
 
 
 def _limits_for(taker: Agent, before: Agent) -> dict[str, Any]:
@@ -230,7 +230,7 @@ def _limits_for(taker: Agent, before: Agent) -> dict[str, Any]:
 
 
 def _permission_for(taker: Agent, before: Agent) -> dict[str, Any]:
-    limit, place_limit = (one.state.spec.get("permission") for one in (taker, before))
+    limit, place_limit = (agent.state.spec.get("permission") for agent in (taker, before))
     if place_limit is None:
         return {}
     return {"permission": place_limit if limit is None else narrower(limit, place_limit)}
@@ -244,7 +244,11 @@ def _budget_for(taker: Agent, before: Agent) -> dict[str, Any]:
         name: min((limit for limit in limits if limit is not None), default=None)
         for name in Budget.__struct_fields__
         for limits in [
-            [getattr(one, name) for one in (limit_of_taker, place_budget) if one is not None]
+            [
+                getattr(budget, name)
+                for budget in (limit_of_taker, place_budget)
+                if budget is not None
+            ]
         ]
     }
     return {"budget": msgspec.to_builtins(Budget(**tighter))}

@@ -72,11 +72,11 @@ def _is_hook(state: AgentState) -> bool:
     return state.place == "hook" or (state.place == "gone" and "keeps" in state.spec)
 
 
-def _get_entry(entries: Sequence[TranscriptEntry], id_: str, who: str) -> TranscriptEntry:
+def _get_entry(entries: Sequence[TranscriptEntry], id_: str, name: str) -> TranscriptEntry:
     for entry in entries:
         if entry.message_id == id_:
             return entry
-    raise InvalidArguments(f"{who} has no message {id_!r}")
+    raise InvalidArguments(f"{name} has no message {id_!r}")
 
 
 def _format_entries(entries: Sequence[TranscriptEntry], title: str) -> str:

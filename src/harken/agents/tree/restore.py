@@ -56,20 +56,22 @@ class AgentRestorer:
 
         Raises InvalidArguments and BudgetExceeded before any birth is logged.
         """
-        births = 1 + sum(len(one.subagents) + len(one.hooks) for one in plan.everybody())
+        births = 1 + sum(
+            len(snapshot.subagents) + len(snapshot.hooks) for snapshot in plan.everybody()
+        )
         check_birth(self.session.state, self.agent.agent_id, births, plan.levels)
         plan = self._restrict(msgspec.structs.replace(plan, name=name), "subagent")
         try:
             self._make(plan, watched=True)
         except BaseException:
             for agent, copies in self._agents_by_plan.values():
-                for one in (agent, *(copy for _, copy in copies)):
-                    self.session.live.pop(one.agent_id, None)
+                for unborn in (agent, *(copy for _, copy in copies)):
+                    self.session.live.pop(unborn.agent_id, None)
             raise
         self.agent.checkpoint_if_due("spawn")
         child, _ = self._agents_by_plan[id(plan)]
         try:
-            self._bear(plan, birth_cause(self.agent, self.call), "subagent", name)
+            self._log_births(plan, birth_cause(self.agent, self.call), "subagent", name)
         except Exception:
             if child.agent_id in self.session.agents:
                 end_subtree(self.session, child.agent_id, self.call)
@@ -109,9 +111,9 @@ class AgentRestorer:
             plan,
             model=self._model(plan),
             spec=spec if relation == "hook" else without(spec, OF_A_PLACE),
-            transcript=[_strip_message(one) for one in plan.transcript],
-            hooks=[_mark_self_made(self._restrict(one, "hook")) for one in plan.hooks],
-            subagents=[self._restrict(one, "subagent") for one in plan.subagents],
+            transcript=[_strip_message(message) for message in plan.transcript],
+            hooks=[_mark_self_made(self._restrict(hook, "hook")) for hook in plan.hooks],
+            subagents=[self._restrict(child, "subagent") for child in plan.subagents],
         )
 
     def _model(self, plan: AgentSnapshot) -> str | None:
@@ -122,8 +124,8 @@ class AgentRestorer:
         if plan.kind != SMART:
             return None
         default = None if self.runtime.default_model is None else self.runtime.default_model.name
-        used = {default, *(state.language_model for state in self.session.agents.values())}
-        return plan.model if plan.model in used else self.agent.language_model
+        known_models = {default, *(state.language_model for state in self.session.agents.values())}
+        return plan.model if plan.model in known_models else self.agent.language_model
 
     def _spec(self, plan: AgentSnapshot) -> dict[str, Any]:
         """Return the spec for the birth.
@@ -142,7 +144,7 @@ class AgentRestorer:
             return without(plan.spec, OF_A_SESSION | {"kind"})
         allowed = self.agent.allowed
         if members.tools is not None:
-            allowed = [one for one in members.tools if one in self.agent.tools]
+            allowed = [tool for tool in members.tools if tool in self.agent.tools]
         parameters = self.runtime.parameters_for(self._model(plan)) or None
         spec = {**msgspec.to_builtins(members), "tools": allowed, "parameters": parameters}
         return {name: value for name, value in spec.items() if value is not None}
@@ -175,7 +177,9 @@ class AgentRestorer:
             hook for hook, identity in pairs if hook.kind == SMART or identity not in copied_code
         ]
 
-    def _bear(self, plan: AgentSnapshot, cause: Cause, relation: Relation, name: str) -> AgentId:
+    def _log_births(
+        self, plan: AgentSnapshot, cause: Cause, relation: Relation, name: str
+    ) -> AgentId:
         """Log the births of an agent and of all agents above and below it."""
         agent, copies = self._agents_by_plan[id(plan)]
         bear(agent, plan, cause, name, relation)
@@ -185,12 +189,14 @@ class AgentRestorer:
         for hook in self._hooks(plan):
             hook_name = free_name(hook.name, used_names)
             used_names.add(hook_name)
-            self._bear(hook, child_cause, "hook", hook_name)
+            self._log_births(hook, child_cause, "hook", hook_name)
         ids = {
-            one.name: self._bear(one, child_cause, "subagent", one.name) for one in plan.subagents
+            child.name: self._log_births(child, child_cause, "subagent", child.name)
+            for child in plan.subagents
         }
         speakers, listeners = (
-            [ids[one] for one in row if one in ids] for row in (plan.speakers, plan.listeners)
+            [ids[name] for name in names if name in ids]
+            for names in (plan.speakers, plan.listeners)
         )
         set_speakers(agent, self.call, speakers, listeners)
         return agent.agent_id

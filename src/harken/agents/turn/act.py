@@ -116,19 +116,19 @@ async def _run_after(
     dependencies: Sequence[asyncio.Task[ToolResult]],
     agent: ToolAgent,
     call: OpenCall,
-    ended: list[TurnEnded],
+    turn_ends: list[TurnEnded],
 ) -> ToolResult:
     """Run a call after the calls that it depends on, unless one of them failed.
 
     ended: gets an item when a hook takes the agent's place; calls that have not begun are not run.
     """
     await asyncio.gather(*dependencies)
-    if ended:
-        raise ended[0]
+    if turn_ends:
+        raise turn_ends[0]
     try:
         return await run_call(agent, call)
     except TurnEnded as error:
-        ended.append(error)
+        turn_ends.append(error)
         raise
 
 
@@ -206,9 +206,9 @@ async def _run(agent: ToolAgent, call: OpenCall, text: str) -> ToolResult:
             return await RUN[call.name](agent, call.reference, arguments)
     user = agent.runtime.world.user
     has_no_user = user is None and not is_spoken_for(agent)
-    user_ = None if has_no_user else LoggedUser(user, agent, call.reference)
+    logged_user = None if has_no_user else LoggedUser(user, agent, call.reference)
     caller = ToolContext(
-        agent, call.reference, user_, environment_changes=partial(variables, agent)
+        agent, call.reference, logged_user, environment_changes=partial(variables, agent)
     )
     return await agent.runtime.world.call_tool(FunctionCall(call.name, text), caller)
 

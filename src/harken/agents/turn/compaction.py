@@ -90,9 +90,9 @@ class Compactor(Agent):
         members = {"parameters": self._parameters} if self._parameters else {}
         return {**super().spec(), **members}
 
-    async def sum_up(self, model: Model, tools: Toolset, asked: str) -> LoggedString:
+    async def sum_up(self, model: Model, tools: Toolset, request: str) -> LoggedString:
         """Return the summary. Raises ModelError, also for an empty summary, and BudgetExceeded."""
-        self.harken(asked)
+        self.harken(request)
         call = await ask(self, model, tools, self.runtime.on_chunk)
         self.close_open_calls()
         text = text_of(call.answer.content).strip()
@@ -210,20 +210,20 @@ async def _summarize_with_child(
 
 
 def _edit_context(
-    agent: ToolAgent, child: Compactor, cut: ContextSplit, summary: LoggedString
+    agent: ToolAgent, child: Compactor, split: ContextSplit, summary: LoggedString
 ) -> None:
     """Edit the agent's context: the only event of a compaction that changes it."""
     end = len(agent.session.context(agent.agent_id))
-    is_pending = cut.request is not None or cut.stays < end
+    is_pending = split.request is not None or split.stays < end
     text = stand_in(summary, is_pending=is_pending)
     entry = TranscriptEntry(
         agent_id=child.agent_id, role="user", content=from_outside(text), cause=summary.message_id
     )
     id_ = agent.session.append(entry)
-    segments = [Segment(start=0, stop=cut.begins), Segment(entries=[id_])]
-    if cut.request is not None:
-        segments.append(Segment(start=cut.request, stop=cut.request + 1))
-    segments.append(Segment(start=cut.stays, stop=end))
+    segments = [Segment(start=0, stop=split.begins), Segment(entries=[id_])]
+    if split.request is not None:
+        segments.append(Segment(start=split.request, stop=split.request + 1))
+    segments.append(Segment(start=split.stays, stop=end))
     agent.session.append(
         TranscriptEdited(
             agent_id=agent.agent_id,

@@ -76,10 +76,10 @@ def split_context(context: Sequence[ChatMessage], *, pending: bool, most: int) -
     if not pending:
         return ContextSplit(begins, end)
     last_request = next(
-        (at for at in reversed(range(begins, end)) if _is_request(context[at])), None
+        (index for index in reversed(range(begins, end)) if _is_request(context[index])), None
     )
     last_action = next(
-        (at for at in reversed(range(begins, end)) if _has_acted(context[at])), begins
+        (index for index in reversed(range(begins, end)) if _has_acted(context[index])), begins
     )
     if last_request is not None and last_request > last_action:
         first = _find_first_request(context, last_request)

@@ -100,8 +100,8 @@ async def _ask_hooks(agent: ToolAgent, question: HookQuestion) -> CombinedVerdic
 
 async def judge_call(agent: ToolAgent, call: OpenCall) -> CombinedVerdict:
     """Let hooks judge a call before it runs. Raises TurnEnded, TurnStopped."""
-    call_ = ToolCall(call.id, FunctionCall(call.name, call.arguments))
-    question = HookQuestion("action", agent.name, call.reference, call.arguments, call_)
+    tool_call = ToolCall(call.id, FunctionCall(call.name, call.arguments))
+    question = HookQuestion("action", agent.name, call.reference, call.arguments, tool_call)
     judgement = await _ask_hooks(agent, question)
     agent.note_comments(judgement)
     return judgement

@@ -134,8 +134,8 @@ def _describe_task(agent: Agent, call: OpenCall) -> str:
     arguments = parse_arguments_or_empty(call.arguments)
     if not (arguments.get("prompt") or arguments.get("user_prompt")):
         return f" Subagent {_name(child)} was created."
-    answered = "had" if _has_answered(agent, child, call) else "had not"
-    return f" Subagent {_name(child)} was created and {answered} answered."
+    progress = "had" if _has_answered(agent, child, call) else "had not"
+    return f" Subagent {_name(child)} was created and {progress} answered."
 
 
 def _describe_discuss(agent: Agent, call: OpenCall) -> str:
@@ -165,10 +165,10 @@ def _find_task_agent(agent: Agent, call: OpenCall) -> AgentState | None:
     return next(iter(matches or (created if len(tasks) == 1 else [])), None)
 
 
-def _has_answered(agent: Agent, other: AgentState, call: OpenCall) -> bool:
+def _has_answered(agent: Agent, answerer: AgentState, call: OpenCall) -> bool:
     """Whether another agent has answered completely since the call."""
     causes: set[str] = set()  # an interrupted answer is the cause of a note
-    for entry in reversed(agent.session.agent(other.id).transcript or ()):
+    for entry in reversed(agent.session.agent(answerer.id).transcript or ()):
         if reference_number(entry.message_id) <= reference_number(call.reference):
             return False
         if entry.is_utterance and entry.message_id not in causes:

@@ -30,9 +30,11 @@ async def ask(agent: Agent, model: Model, tools: Toolset, on_chunk: OnChunk | No
     request = request_of(agent, tools)
     if not request.messages:
         raise ConfigError(f"{agent.name} has heard nothing yet: tell it something first")
-    seen = ObservedCall(session=session, agent_id=agent.agent_id, model=model.name, request=request)
+    observed_call = ObservedCall(
+        session=session, agent_id=agent.agent_id, model=model.name, request=request
+    )
     notify = partial(tell_all, agent.runtime.observers, warn=agent.runtime.notify)
-    notify(lambda observer: observer.on_context_assembled(seen))
+    notify(lambda observer: observer.on_context_assembled(observed_call))
     request_id = session.append(
         LlmRequest(
             agent_id=agent.agent_id,
@@ -44,7 +46,7 @@ async def ask(agent: Agent, model: Model, tools: Toolset, on_chunk: OnChunk | No
             tools=_ensure_tools_defined(session, tools),
         )
     )
-    logged_call = replace(seen, request_id=request_id)
+    logged_call = replace(observed_call, request_id=request_id)
     notify(lambda observer: observer.on_llm_request(logged_call))
     call = ModelCall(session, agent.agent_id, request_id)
     try:
