@@ -33,8 +33,8 @@
     ├── AgentBusy                   an agent was addressed in the middle of a turn └──
     BudgetExceeded              an agent has used up what it was given
 
-What a *model* does wrong (an unknown tool, bad arguments) is no exception: it becomes a tool
-result that the model reads. A message says what, where and what to do, in one line.
+A mistake of a *model* (an unknown tool, bad arguments) is not an exception: it becomes a tool
+result that the model reads. An error text states the failure, its location and the fix, in a line.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ if TYPE_CHECKING:
 
 
 class HarkenError(Exception):
-    """The root of all errors that Harken raises on purpose; its text is one line for a person."""
+    """The base class of all errors that Harken raises on purpose. Its text is one line."""
 
 
 class LogError(HarkenError):
-    """Something about one session log."""
+    """A failure of one session log."""
 
     def __init__(self, file: str | Path, text: str) -> None:
         super().__init__(f"{file}: {text}")
@@ -66,7 +66,7 @@ class LogNotFound(LogError):
 
 
 class InvalidLog(LogError):
-    """The path holds something else than a session log."""
+    """The path is not a session log."""
 
 
 class LogCorrupted(LogError):
@@ -83,7 +83,7 @@ class LogCorrupted(LogError):
 
 
 class LogVersionUnsupported(LogError):
-    """The log was written by a schema that this version does not know."""
+    """The log was written with a newer schema version."""
 
     def __init__(self, file: str | Path, *, found: int, known: int) -> None:
         super().__init__(
@@ -94,7 +94,7 @@ class LogVersionUnsupported(LogError):
 
 
 class LogReadOnly(LogError):
-    """The log is of an older dialect: it can be read, not continued."""
+    """The log has an older dialect: it can be read, but not continued."""
 
     def __init__(self, file: str | Path, *, dialect: str) -> None:
         super().__init__(
@@ -106,7 +106,7 @@ class LogReadOnly(LogError):
 
 
 class LogLocked(LogError):
-    """Another writer holds the log. `pid` is None where the holder could not be read."""
+    """Another process holds the log's lock. `pid` is None if the process is unknown."""
 
     def __init__(self, file: str | Path, *, pid: int | None) -> None:
         holder = f"process {pid}" if pid else "another process"
@@ -117,7 +117,7 @@ class LogLocked(LogError):
 
 
 class SessionClosed(LogError):
-    """A program uses a session that it has closed; nothing was written."""
+    """A closed session was used; nothing was written."""
 
     def __init__(self, file: str | Path) -> None:
         super().__init__(
@@ -128,11 +128,11 @@ class SessionClosed(LogError):
 
 
 class LogDiverged(LogError):
-    """Lines that come from elsewhere do not go on where the log ends."""
+    """Received lines do not continue the end of the log."""
 
 
 class LogWriteError(LogError):
-    """A write or sync failed: the event may or may not be on disk; the session takes no more."""
+    """A write or sync failed. The event may be on disk, and the session accepts no more events."""
 
     def __init__(self, file: str | Path, *, reason: str, advice: str = "") -> None:
         advice = advice or "make room or mend the disk, then resume the session"
@@ -142,7 +142,7 @@ class LogWriteError(LogError):
 
 
 class LogDeleted(LogWriteError):
-    """The file was deleted while a session wrote it; nothing that it held is safe."""
+    """The file was deleted while a session wrote it; its events are lost."""
 
     def __init__(self, file: str | Path) -> None:
         LogError.__init__(
@@ -155,7 +155,7 @@ class LogDeleted(LogWriteError):
 
 
 class StoreError(HarkenError):
-    """Something about one store. `store` is its path, or what else names it."""
+    """A failure of one store. `store` is its path or address."""
 
     def __init__(self, store: str | Path, text: str) -> None:
         super().__init__(f"{store}: {text}")
@@ -163,11 +163,11 @@ class StoreError(HarkenError):
 
 
 class InvalidStore(StoreError):
-    """The path holds something else than a store; it was not touched."""
+    """The path is not a store; it was not changed."""
 
 
 class StoreVersionUnsupported(StoreError):
-    """The store was written by a format that this version does not know."""
+    """The store was written with a newer format version."""
 
     def __init__(self, store: str | Path, *, found: int, known: int) -> None:
         super().__init__(
@@ -177,18 +177,18 @@ class StoreVersionUnsupported(StoreError):
 
 
 class StoreLocked(StoreError):
-    """Others have been writing the store for longer than one waits; nothing was written."""
+    """The timeout for the store's lock expired; nothing was written."""
 
     def __init__(self, store: str | Path) -> None:
         super().__init__(store, "is being written by another process for too long; try again")
 
 
 class StoreUnavailable(StoreError):
-    """The service that keeps a store does not answer: it may later."""
+    """The service of a remote store does not respond. A retry may succeed."""
 
 
 class StoreWriteError(StoreError):
-    """The disk refused; nothing of the batch was written, all that was acknowledged is safe."""
+    """A write failed: nothing of the batch was written, and all acknowledged data is safe."""
 
     def __init__(self, store: str | Path, *, reason: str, advice: str = "") -> None:
         advice = advice or "make room or mend the disk, then try again"
@@ -197,7 +197,7 @@ class StoreWriteError(StoreError):
 
 
 class PurgeIncomplete(StoreError):
-    """What was purged is read no more; its bytes may still be in the file."""
+    """Purged content is no longer readable, but its bytes may still be in the file."""
 
     def __init__(self, store: str | Path, *, reason: str) -> None:
         super().__init__(
@@ -209,7 +209,7 @@ class PurgeIncomplete(StoreError):
 
 
 class ObjectNotFound(StoreError):
-    """Something is named that is not there. `needed_by`: what names it, where that is known."""
+    """A referenced object does not exist. `needed_by`: the object that refers to it, if known."""
 
     def __init__(self, store: str | Path, name: str, *, needed_by: str = "") -> None:
         what = f", which {needed_by} names," if needed_by else ""
@@ -218,7 +218,7 @@ class ObjectNotFound(StoreError):
 
 
 class ObjectCorrupted(StoreError):
-    """What the store has is not what its name says; nothing was changed."""
+    """The bytes of an object do not match its name; nothing was changed."""
 
     def __init__(self, store: str | Path, name: str, *, reason: str) -> None:
         super().__init__(store, f"{name} is damaged: {reason}; nothing was changed")
@@ -226,7 +226,7 @@ class ObjectCorrupted(StoreError):
 
 
 class ObjectTooLarge(StoreError):
-    """An object has more bytes than a store takes in one piece; nothing was written."""
+    """An object exceeds the size limit of a store; nothing was written."""
 
     def __init__(self, store: str | Path, name: str, *, size_bytes: int, limit_bytes: int) -> None:
         size_mb, limit_mb = size_bytes / 2**20, limit_bytes / 2**20
@@ -239,7 +239,7 @@ class ObjectTooLarge(StoreError):
 
 
 class ArtifactNotMessages(StoreError):
-    """An artifact is raw bytes: only who knows their format can say what messages they are."""
+    """An artifact is raw bytes, which only a format can decode into messages."""
 
     def __init__(self, store: str | Path, name: str) -> None:
         super().__init__(store, f"{name} is raw bytes, not messages: read it by its format")
@@ -247,7 +247,7 @@ class ArtifactNotMessages(StoreError):
 
 
 class NotesConflict(StoreError):
-    """Somebody else changed the notes of a commit meanwhile; nothing was written."""
+    """The notes of a commit were changed concurrently; nothing was written."""
 
     def __init__(self, store: str | Path, name: str) -> None:
         super().__init__(store, f"the notes of {name} were changed by somebody else meanwhile")
@@ -255,7 +255,7 @@ class NotesConflict(StoreError):
 
 
 class SendError(HarkenError):
-    """Another machine did not take what was sent to it. `sent`: how much it had taken before."""
+    """Sending to another machine failed. `sent`: the amount that it had accepted before."""
 
     def __init__(self, endpoint: str, reason: str, *, sent: int = 0) -> None:
         super().__init__(f"{endpoint}: {reason}" + (f" (after {sent})" if sent else ""))
@@ -263,7 +263,7 @@ class SendError(HarkenError):
 
 
 class BundleError(HarkenError):
-    """A bundle cannot be made or used; nothing was changed."""
+    """A bundle cannot be created or used; nothing was changed."""
 
     def __init__(self, file: str | Path, text: str) -> None:
         super().__init__(f"{file}: {' '.join(text.split())}")
@@ -271,11 +271,11 @@ class BundleError(HarkenError):
 
 
 class InvalidEvent(HarkenError, ValueError):
-    """An event that would break an invariant of the log; nothing was written."""
+    """An event violates an invariant of the log; nothing was written."""
 
 
 class NameNotFound(HarkenError, LookupError):
-    """Something was named that is not there; the text lists what is."""
+    """A name does not exist; the text lists existing names."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         self.kind, self.name, self.known = kind, name, tuple(known)
@@ -284,7 +284,7 @@ class NameNotFound(HarkenError, LookupError):
 
 
 class AmbiguousName(NameNotFound):
-    """The beginning of a name fits several; the text lists them."""
+    """A prefix matches several names; the text lists them."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         super().__init__(kind, name, known)
@@ -292,7 +292,7 @@ class AmbiguousName(NameNotFound):
 
 
 class NotBorn(NameNotFound):
-    """An agent was used before its birth was logged."""
+    """An agent was used before its `agent_created` event was logged."""
 
     def __init__(self, agent_id: str, kind: str) -> None:
         super().__init__("agent", agent_id, ())
@@ -304,11 +304,11 @@ class NotBorn(NameNotFound):
 
 
 class ConfigError(HarkenError, ValueError):
-    """A file or option that a person wrote cannot be used."""
+    """A configuration file or option is invalid."""
 
 
 class FormatError(HarkenError, ValueError):
-    """Bytes that are not what their format says."""
+    """Bytes are not valid in their format."""
 
     def __init__(self, format: str, reason: str) -> None:
         super().__init__(f"this is no {format}: {reason}")
@@ -316,40 +316,40 @@ class FormatError(HarkenError, ValueError):
 
 
 Failure: TypeAlias = Literal[
-    "auth",  # no key, or one that the provider refuses
+    "auth",  # no key, or a key that the provider rejects
     "unknown_model",
     "rate_limit",
-    "overloaded",  # the provider has too much to do, or failed on its side
+    "overloaded",  # the provider is overloaded, or has an internal error
     "timeout",
-    "network",  # no connection, or one that was cut
+    "network",  # no connection, or an interrupted connection
     "context_too_long",
-    "refused",  # the provider does not take the request
-    "malformed",  # what came back cannot be read
+    "refused",  # the provider rejects the request
+    "malformed",  # the response cannot be parsed
     "failed",  # anything else
 ]
-"""Why a model call failed."""
+"""The kind of a failed model call."""
 
 
 class ModelError(HarkenError):
-    """A model call failed. The session is intact and can be resumed."""
+    """A model call failed. The session is intact and can be resumed. `why` is the kind."""
 
     def __init__(self, text: str, *, why: Failure = "failed", status: int | None = None) -> None:
         super().__init__(text)
         self.why: Failure = why
         self.status = status
-        """The HTTP status, where the provider answered with one."""
+        """The HTTP status, if the provider responded."""
 
 
 class ScriptError(ModelError):
-    """A scripted model has no rule for what it was asked, or its script is malformed."""
+    """A scripted model has no rule for a request, or its script is malformed."""
 
 
 class ReplayMiss(ModelError):
-    """The recorded session holds no answer to exactly this request."""
+    """The recorded session has no response to exactly this request."""
 
 
 class AgentBusy(HarkenError, RuntimeError):
-    """An agent was asked, or told something, while it is answering: wait for its answer."""
+    """An agent was addressed during its turn: wait for its answer."""
 
     def __init__(self, agent: str) -> None:
         super().__init__(f"{agent} is in the middle of a turn: wait for its answer")
@@ -357,4 +357,4 @@ class AgentBusy(HarkenError, RuntimeError):
 
 
 class BudgetExceeded(HarkenError):
-    """An agent has used up something that it was given; the text says what and how much."""
+    """An agent has exhausted its budget; the text names the limit and the usage."""

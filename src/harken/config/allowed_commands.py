@@ -1,7 +1,7 @@
-"""Which commands of hooks may be run here: those that this user let run, in this home.
+"""The hook commands that the user of this home has allowed to run.
 
-A log names the commands of its hooks, and who goes on with it runs them. A log may come from
-somebody else, in a bundle: what was not let run here before is not run then.
+A log names the commands of its hooks, and a process that resumes the log runs them. A log may come
+from another user, in a bundle, so a command that was not allowed here before is not run.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ FILE = "let-run.txt"
 
 
 class AllowedCommands(MutableSet[str]):
-    """The digests of these commands, a line each in a file of the home; it only grows."""
+    """The set of digests of allowed commands, one per line in a file of the home; it only grows."""
 
     def __init__(self, home: Home) -> None:
-        """Nothing is read yet."""
+        """Use the file of this home. Nothing is read yet."""
         self._home = home
 
     @property
@@ -46,7 +46,7 @@ class AllowedCommands(MutableSet[str]):
         return len(self._all())
 
     def add(self, value: str) -> None:
-        """Let these commands run from now on. Raises ConfigError where that cannot be kept."""
+        """Allow the commands with this digest. Raises ConfigError if the file cannot be written."""
         if value in self:
             return
         self._home.make()
@@ -59,5 +59,5 @@ class AllowedCommands(MutableSet[str]):
             raise ConfigError(f"{self._file}: cannot be written ({error.strerror})") from None
 
     def discard(self, value: str) -> None:
-        """Refuse: who no longer wants commands takes the hook away."""
+        """Raise NotImplementedError: to stop a command, the user removes its hook."""
         raise NotImplementedError(value)

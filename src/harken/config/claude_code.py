@@ -1,6 +1,6 @@
-"""What was written for Claude Code and counts here, too: agents, skills, commands and hooks.
+"""Claude Code files that Harken also reads: agents, skills, commands and hooks.
 
-Files of a project count only where it is trusted, and commands only where the user said so.
+Files of a project are read only if it is trusted, and commands run only if the user enabled them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SKILLS = "skills"
 def agents(project: Project | None, environ: Mapping[str, str], *, commands: bool) -> ClaudeAgents:
     """Return the agents of a trusted project, then those of the user.
 
-    commands: whether those are run that an agent has as hooks. Raises ConfigError.
+    commands: whether the commands that an agent has as hooks are run. Raises ConfigError.
     """
     folders = [_of_user(environ) / "agents"]
     if project is not None and project.trusted:
@@ -52,9 +52,9 @@ def commands(project: Project | None, home: Home, environ: Mapping[str, str]) ->
 
 
 def hooks(project: Project | None, environ: Mapping[str, str]) -> Hooks:
-    """Return the hooks of the user's settings, then of those of a trusted project.
+    """Return the hooks of the user's settings, then those of a trusted project.
 
-    Raises ConfigError, on one line, where they cannot be used.
+    Raises ConfigError, on one line, if a settings file cannot be used.
     """
     found = read_settings(_of_user(environ) / "settings.json")
     if project is not None and project.trusted:
@@ -64,9 +64,9 @@ def hooks(project: Project | None, environ: Mapping[str, str]) -> Hooks:
 
 
 def _of_user(environ: Mapping[str, str]) -> Path:
-    """Return the folder of the user's own files.
+    """Return the folder of the user's Claude Code files.
 
-    Raises ConfigError for one that depends on where one is: it may be that of somebody's project.
+    Raises ConfigError for a relative path: it could name a folder of an untrusted project.
     """
     configured = environ.get(_CONFIGURED, "").strip()
     folder = Path(configured or Path("~", FOLDER)).expanduser()
@@ -76,9 +76,10 @@ def _of_user(environ: Mapping[str, str]) -> Path:
 
 
 def _inside(project: Project, *names: str) -> Path:
-    """Return a path below a project. Raises ConfigError where a link leads elsewhere.
+    """Return a path below a project. Raises ConfigError if a link leads out of its folder.
 
-    And where others could have written there: what is not read may be a guard.
+    Also raises it if other users could have written there: skipping the file silently could
+    disable a guard.
     """
     path = project.root.joinpath(*names)
     if names[0] == FOLDER and project.claude_obstacle:

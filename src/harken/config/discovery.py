@@ -1,7 +1,7 @@
-"""What is at hand: keys, SDKs, and servers that run on this machine.
+"""Discovery of usable model providers: keys, installed SDKs, and servers on this machine.
 
-Servers of this machine are asked for their models, all at once and for a moment only. Others are
-asked only where somebody wants it. What they answer is hostile like all that comes from outside.
+Local servers are asked for their models concurrently, with a short timeout. Remote providers are
+asked only if the caller requests it. Responses are untrusted input.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from harken.llm.prices import Price, Prices
 from harken.llm.providers import Provider
 
 LOCAL_S = 0.5
-"""How long a server of this machine may take to tell its models."""
+"""Timeout for the list of models of a local server."""
 REMOTE_S = 8.0
 MAX_BYTES = 4 << 20
 MAX_MODELS = 2000
@@ -30,13 +30,13 @@ HasModule = Callable[[str], bool]
 
 @dataclass(frozen=True, slots=True)
 class ProviderStatus:
-    """A provider, and what is missing before its models can be used."""
+    """A provider, and the steps that are missing before its models can be used."""
 
     provider: Provider
     missing: tuple[str, ...] = ()
-    """What to do, a phrase each; empty where nothing is missing."""
+    """The steps to take, a phrase each; empty if nothing is missing."""
     models: tuple[str, ...] = ()
-    """What it says that it has, by its own names; empty where it was not asked."""
+    """The models that it lists, by its own names; empty if it was not asked."""
 
     @property
     def ready(self) -> bool:
@@ -45,16 +45,16 @@ class ProviderStatus:
 
 
 def is_installed(module: str) -> bool:
-    """Whether a module could be imported; it is not."""
+    """Whether a module could be imported. It is not imported."""
     return importlib.util.find_spec(module) is not None
 
 
 def discover(
     providers: Iterable[Provider], *, remote: bool = False, has: HasModule = is_installed
 ) -> list[ProviderStatus]:
-    """Return what is at hand of these providers, in their order.
+    """Return the status of these providers, in their order.
 
-    Servers of this machine are asked for their models; with `remote`, all that there is a key for.
+    Local servers are asked for their models; with `remote`, also all providers that have a key.
     """
     listed = list(providers)
     asked = [one for one in listed if (one.local or remote) and not _keyless(one)]
@@ -70,7 +70,7 @@ def _keyless(provider: Provider) -> bool:
 def _found(
     provider: Provider, answers: Mapping[str, list[str] | None], has: HasModule
 ) -> ProviderStatus:
-    """Say what is missing; `answers` holds all that were asked, None for those that were silent."""
+    """Return a provider's status. `answers` maps each asked provider to its models, or None."""
     told = answers.get(provider.name)
     silent = provider.name in answers and told is None
     missing: list[str] = []
@@ -85,7 +85,7 @@ def _found(
 
 
 def ask_all(providers: Iterable[Provider]) -> dict[str, list[str]]:
-    """Ask providers for their models, all at once; who does not answer in time is left out."""
+    """Fetch the model lists of providers concurrently. Omit those that do not respond in time."""
     answers: dict[str, list[str]] = {}
 
     def ask(provider: Provider, limit_s: float) -> None:
@@ -96,7 +96,7 @@ def ask_all(providers: Iterable[Provider]) -> dict[str, list[str]]:
     waiting: list[tuple[Thread, float]] = []
     for provider in providers:
         limit_s = LOCAL_S if provider.local else REMOTE_S
-        # A thread that still waits when the program ends is left alone: hence no pool.
+        # A pool would join its threads at exit; a daemon thread that still waits is abandoned.
         thread = Thread(target=ask, args=(provider, limit_s), daemon=True)
         thread.start()
         waiting.append((thread, monotonic() + limit_s))
@@ -106,11 +106,11 @@ def ask_all(providers: Iterable[Provider]) -> dict[str, list[str]]:
 
 
 def list_models(provider: Provider, *, timeout_s: float) -> list[str] | None:
-    """Return the names of a provider's models; None where it does not tell them.
+    """Return the names of a provider's models. Return None if the list cannot be read.
 
     The key goes to the provider's own address and nowhere else: no proxy, no redirect.
     """
-    import http.client  # slow to import, and only this needs it
+    import http.client  # slow to import, and only this function needs it
 
     try:
         parts = urlsplit(provider.base_url.rstrip("/"))
@@ -130,7 +130,7 @@ def list_models(provider: Provider, *, timeout_s: float) -> list[str] | None:
 
 
 def _request(provider: Provider, path: str) -> tuple[str, dict[str, str]]:
-    """Return where the list of models is, and what to send for it."""
+    """Return the path of the list of models, and the headers of the request."""
     headers = {"Accept": "application/json", "User-Agent": "harken"}
     if provider.protocol == "anthropic":
         headers["anthropic-version"] = "2023-06-01"
@@ -143,7 +143,7 @@ def _request(provider: Provider, path: str) -> tuple[str, dict[str, str]]:
 
 
 def _names(answer: object) -> list[str] | None:
-    """Return the names in a list of models, those that could be typed; None where it is none."""
+    """Return the typeable names in a list of models. Return None if the value is no such list."""
     rows = answer.get("data") if isinstance(answer, dict) else None
     if not isinstance(rows, list):
         return None
@@ -162,19 +162,22 @@ SUGGESTED = {
     "gemini": "gemini-3.8-flash",
     "xai": "grok-4.7",
 }
-"""What to begin with, by provider, as of 2026-11-21: what its maker recommends for most work."""
+"""Provider -> the default model that it recommends for most work, as of 2026-11-21."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelChoice:
-    """The model to begin with, and what has to be done before it can be used."""
+    """A default model, and the steps that are missing before it can be used."""
 
     model: str
     missing: tuple[str, ...] = ()
 
 
 def choose(found: Sequence[ProviderStatus]) -> ModelChoice | None:
-    """Return the model to begin with: of the first provider that is ready, else that has a key."""
+    """Return a default model: of the first ready provider, else of the first that has a key.
+
+    Return None if no provider is usable.
+    """
     for one in sorted(found, key=lambda one: not one.ready):
         name = one.provider.name
         model = next(filter(can_chat, one.models), None) or SUGGESTED.get(name)
@@ -185,13 +188,13 @@ def choose(found: Sequence[ProviderStatus]) -> ModelChoice | None:
 
 
 def can_chat(model: str) -> bool:
-    """Whether a model answers, as far as its name tells: local servers list others, too."""
+    """Whether a model can chat, judged by its name: local servers also list embedding models."""
     return not re.search(r"embed|rerank|whisper|bge-|minilm", model, re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelOffer:
-    """A model that can be named, with what it costs where that is known."""
+    """A selectable model, with its price if it is known."""
 
     name: str
     """Its full name."""
@@ -199,7 +202,7 @@ class ModelOffer:
 
 
 def offers(one: ProviderStatus, prices: Prices, day: date) -> list[ModelOffer]:
-    """Return the models of a provider: those that it told of, else those that have a price."""
+    """Return the models of a provider: those that it lists, else those that have a price."""
     name = one.provider.name
     if one.models:
         told = [f"{name}/{model}" for model in one.models]

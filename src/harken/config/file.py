@@ -1,7 +1,7 @@
-"""`config.toml`: what a person may write into one, and what is wrong with what they wrote.
+"""The schema of `config.toml`, and a parser that reports errors by line.
 
-Every member has a type; a wrong one is an error that names file, line, member and what is
-expected. A file never holds a key: keys come from the environment.
+Every member has a type; a value of another type is an error that names the file, line, member and
+expected type. A file never holds a key: keys come from the environment.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from harken.world.shell.sandbox import Wanted as Sandboxed
 
 CONFIG = "config.toml"
 Path_: TypeAlias = tuple[str, ...]
-"""Where something stands in a file: `("providers", "work", "base_url")`."""
+"""The path of a member in a file: `("providers", "work", "base_url")`."""
 
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _PROVIDER = re.compile(r"[a-z0-9][a-z0-9_-]*")
@@ -43,16 +43,16 @@ _NO_KEYS = "a key does not belong into a file: put it into a variable of the env
 
 
 class ProviderTable(msgspec.Struct, frozen=True, kw_only=True):
-    """`[providers.NAME]`: somebody who answers for models."""
+    """`[providers.NAME]`: a provider of models."""
 
     base_url: str
     protocol: Protocol | None = None
     key_env: str | None = None
-    """Empty: no key."""
+    """Empty if the provider takes no key."""
     omit: list[str] | None = None
     """Parameters of a request that the server refuses."""
     short_ids: bool | None = None
-    """Whether the server takes no ids of calls but such of nine letters and digits."""
+    """Whether the server accepts only call ids of nine letters and digits."""
 
 
 class PermissionsTable(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,73 +64,73 @@ class PermissionsTable(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelTable(msgspec.Struct, frozen=True, kw_only=True):
-    """`[models.NAME]`: what holds for one model."""
+    """`[models.NAME]`: the settings of one model."""
 
     parameters: dict[str, Any] = {}
     context_window: Annotated[int, msgspec.Meta(ge=1)] | None = None
-    """How many tokens it reads at once."""
+    """The size of the context window, in tokens."""
 
 
 class PriceTable(Rates, frozen=True, kw_only=True):
-    """`[prices.NAME]`: what calls of a model cost, in USD per million tokens."""
+    """`[prices.NAME]`: the prices of a model, in USD per million tokens."""
 
     effective_from: date = date.min
     long_prompt: LongPrompt | None = None
 
 
 class ToolsTable(msgspec.Struct, frozen=True, kw_only=True):
-    """`[tools]`."""
+    """`[tools]`: limits of the tools that agents use."""
 
     allow_folders: list[str] = []
-    """Folders that tools may use beside the one where Harken runs."""
+    """Folders that tools may use in addition to the working folder."""
     sandbox: Sandboxed | None = None
-    """Whether commands run in a sandbox: where there is one, only there, or not at all."""
+    """Whether commands run in a sandbox: if one is available, always, or never."""
     network: bool | None = None
-    """Whether they reach the network from there."""
+    """Whether commands in the sandbox have network access."""
     pass_env: list[str] = []
-    """Secret variables that commands and servers of tools get all the same."""
+    """Secret environment variables that commands and MCP servers get nevertheless."""
 
 
 class HooksTable(msgspec.Struct, frozen=True, kw_only=True):
-    """`[hooks]`."""
+    """`[hooks]`: the hooks of new sessions."""
 
     use: list[str] = []
     """Names of hooks that watch the first agent of each new session."""
     claude_settings: bool = False
-    """Whether the commands that the settings of Claude Code have as hooks watch new sessions."""
+    """Whether the command hooks of the Claude Code settings watch new sessions."""
     claude_may_allow: bool = False
-    """Whether what these allow is allowed, without asking the user."""
+    """Whether an action that these hooks allow runs without asking the user."""
 
 
 class WebTable(msgspec.Struct, frozen=True, kw_only=True):
-    """`[web]`."""
+    """`[web]`: web search, and the hosts that may be fetched from."""
 
     search: Literal["searxng", "brave"] | None = None
-    """Who finds pages."""
+    """The search provider."""
     url: str | None = None
-    """Where they are asked."""
+    """The address of the search provider."""
     key_env: str | None = None
-    """The variable with the key that they want."""
+    """The environment variable that holds the key of the search provider."""
     allow: list[str] = []
-    """Hosts and networks that pages may come from, though they are not public."""
+    """Hosts and networks that may be fetched from although they are not public."""
 
 
 class StoreTable(msgspec.Struct, frozen=True, kw_only=True):
-    """`[store]`."""
+    """`[store]`: the store for commits."""
 
     url: str | None = None
     """The service that commits go to, in place of the file in the home."""
     backing: str | None = None
-    """What stands behind the file in the home: a service, or the path of another store's file."""
+    """The backing store of the file in the home: a service, or the path of another store's file."""
     most_mb: float | None = None
-    """How large the file may be: what was used least lately goes, where `backing` has it."""
+    """Size limit of the file: the least recently used objects that `backing` has are evicted."""
 
 
 class McpTable(msgspec.Struct, frozen=True, kw_only=True):
-    """`[mcp]`."""
+    """`[mcp]`: MCP servers."""
 
     servers: dict[str, ServerTable] = {}
-    """`[mcp.servers.NAME]`: MCP servers, whose tools agents have."""
+    """`[mcp.servers.NAME]`: MCP servers that provide tools to agents."""
 
 
 class ConfigFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,10 +139,10 @@ class ConfigFile(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None = None
     permission: Mode | None = None
     actions: Literal["all", "basic"] | list[str] | None = None
-    """The structural actions of agents that have no list of what they may use."""
+    """The structural actions of agents that have no list of allowed tools."""
     compact_at: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
-    """Which part of what a model reads at once a context may take before it is compacted; 0: it
-    is compacted only when somebody asks."""
+    """The fraction of the context window at which a context is compacted. With 0 it is compacted
+    only on request."""
     permissions: PermissionsTable = PermissionsTable()
     parameters: dict[str, Any] = {}
     models: dict[str, ModelTable] = {}
@@ -156,7 +156,7 @@ class ConfigFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Malformed(Exception):
-    """Something in the file that has to be changed, and where it stands."""
+    """An error in the file, and the path of the member that has to be changed."""
 
     def __init__(self, text: str, path: Path_ = ()) -> None:
         super().__init__(text)
@@ -164,7 +164,7 @@ class _Malformed(Exception):
 
 
 def read_config(file: Path) -> ConfigFile:
-    """Read a `config.toml`; one that is not there is empty. Raises ConfigError, on one line."""
+    """Read a `config.toml`; a missing file counts as empty. Raises ConfigError, on one line."""
     data = read_settings_file(file)
     if data is None:
         return ConfigFile()
@@ -179,7 +179,7 @@ def read_config(file: Path) -> ConfigFile:
 
 
 def parse_config(text: str) -> ConfigFile:
-    """Return what a `config.toml` says. Raises ConfigError: `, line 3: model: ...`."""
+    """Parse the text of a `config.toml`. Raises ConfigError: `, line 3: model: ...`."""
     try:
         written = tomllib.loads(text)
         config: ConfigFile = _typed(written, ConfigFile, ())
@@ -199,7 +199,7 @@ def parse_config(text: str) -> ConfigFile:
 
 
 def _typed(value: Any, kind: Any, path: Path_) -> Any:
-    """Return a value as its type. Raises _Malformed with its place and what is expected."""
+    """Convert a value to a type. Raises _Malformed with its path and the expected type."""
     kind = _without_none(kind)
     if isinstance(value, str) and _SECRET.search(value):
         raise _Malformed(f"this looks like a key; {_NO_KEYS}", path)
@@ -221,7 +221,7 @@ def _typed(value: Any, kind: Any, path: Path_) -> Any:
 
 
 def _one_of(value: Any, kinds: Sequence[Any], path: Path_) -> Any:
-    """Return a value as the first of several types that it has."""
+    """Convert a value to the first of several types that accepts it."""
     for kind in kinds:
         try:
             return _typed(value, kind, path)
@@ -253,7 +253,7 @@ def _dict(value: Any, path: Path_) -> list[tuple[str, Any]]:
 
 
 def _json(value: Any, path: Path_) -> Any:
-    """Return a parameter, which any JSON value may be; what holds a key is refused."""
+    """Check a parameter, which may be any JSON value. Raises _Malformed if it holds a key."""
     if isinstance(value, dict):
         for name in value:
             if _is_secret(name):
@@ -287,7 +287,7 @@ def _without_none(kind: Any) -> Any:
 
 
 def _expected(kind: Any) -> str:
-    """Say what a value of a type looks like."""
+    """Describe the values of a type, for an error text."""
     kind = _without_none(kind)
     if get_origin(kind) is Annotated:
         number = "number" if get_args(kind)[0] is float else "whole number"
@@ -305,7 +305,7 @@ def _expected(kind: Any) -> str:
 
 
 def _check(config: ConfigFile) -> None:
-    """Refuse what has the right type and cannot be right. Raises _Malformed."""
+    """Raise _Malformed for a value that has the right type but is invalid."""
     for name, provider in config.providers.items():
         path = ("providers", name)
         if not _PROVIDER.fullmatch(name) or name in ("scripted", "replay"):
@@ -374,7 +374,7 @@ def _check_server(name: str, table: ServerTable) -> None:
                 hint = 'write "${NAME}" for it'
                 raise _Malformed(f"{_NO_KEYS}, and {hint}", (*path, member, key))
     if not table.enabled and table.command is None and table.url is None:
-        return  # it switches off one of a project
+        return  # The table disables a server of a project.
     try:
         server_of(name, table, CONFIG)
     except ConfigError as error:
@@ -382,7 +382,7 @@ def _check_server(name: str, table: ServerTable) -> None:
 
 
 def _check_url(url: str, path: Path_) -> None:
-    """Refuse what is no address of a server, without repeating what may be a secret in it."""
+    """Raise _Malformed for an invalid URL. The text does not repeat it: it may hold a secret."""
     try:
         parts = urlsplit(url)
         plain = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -395,7 +395,9 @@ def _check_url(url: str, path: Path_) -> None:
 
 
 def line_of(text: str, path: Sequence[str]) -> int | None:
-    r"""Return the line, from 1, where a member stands, or the nearest above it; None: unknown.
+    r"""Return the line number, from 1, of a member or of its nearest ancestor in the file.
+
+    Return None if the file has neither.
 
     >>> line_of('model = "x"\n[providers.work]\nbase_url = 5', ["providers", "work", "base_url"])
     3
@@ -414,7 +416,7 @@ def line_of(text: str, path: Sequence[str]) -> int | None:
 
 
 def _keys(line: str) -> tuple[str, ...]:
-    """Return the names in a header or before a `=`; none where the line is something else."""
+    """Return the names in a table header or before a `=`. Return () for any other line."""
     try:
         level: Any = tomllib.loads(line)
     except (tomllib.TOMLDecodeError, RecursionError):

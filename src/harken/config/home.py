@@ -19,9 +19,9 @@ from harken.session.log.file import is_being_written, new_log
 from harken.terminal.text import program_name
 
 LATEST = "latest"
-"""What the session is called that was written last."""
+"""The name that stands for the session that was written last."""
 _MAX_START_BYTES = 64 * 1024
-"""A log that is larger holds its first event."""
+"""A log larger than this holds its first event."""
 _NAMED_LOGS = 3
 
 
@@ -29,59 +29,59 @@ class Home:
     """The folder that holds everything Harken keeps for one person."""
 
     def __init__(self, folder: str | None = None) -> None:
-        """Use this folder, else `HARKEN_HOME`, else `~/.harken`. Nothing is made yet."""
+        """Use this folder, else `HARKEN_HOME`, else `~/.harken`. Nothing is created yet."""
         self.chosen = folder is not None
-        """Whether it was named on the command line."""
+        """Whether the folder was given on the command line."""
         chosen = folder or os.environ.get("HARKEN_HOME") or "~/.harken"
         self.folder = Path(chosen).expanduser()
 
     @property
     def sessions_folder(self) -> Path:
-        """Where the logs of sessions are."""
+        """The folder of the session logs."""
         return self.folder / "sessions"
 
     @property
     def store_file(self) -> Path:
-        """Where commits and their objects are kept."""
+        """The database of commits and their objects."""
         return self.folder / "store.db"
 
     @property
     def index_file(self) -> Path:
-        """Where is kept what can be found out again: what was imported, and from where."""
+        """The catalogue of imported sessions and their source files. It can be rebuilt."""
         return self.folder / "index.db"
 
     @property
     def facts_file(self) -> Path:
-        """Where is kept what was said, in rows, and the index over its words."""
+        """The database of messages and calls, as rows, and of their full-text index."""
         return self.folder / "facts.db"
 
     @property
     def token_file(self) -> Path:
-        """Where the token of this home's service is."""
+        """The file of the access token of this home's service."""
         return self.folder / "service.token"
 
     @property
     def logins_file(self) -> Path:
-        """Where is kept what MCP servers gave when the user logged in."""
+        """The file of the credentials that MCP servers issued at login."""
         return self.folder / "mcp-logins.json"
 
     @property
     def run_folder(self) -> Path:
-        """Where the sockets of running chats are."""
+        """The folder of the sockets of running chats."""
         return self.folder / "run"
 
     @property
     def proxy_folder(self) -> Path:
-        """Where is kept what passed through a proxy and is not recorded yet."""
+        """The folder of calls that passed through a proxy and are not recorded yet."""
         return self.folder / "proxy"
 
     @property
     def outbox_folder(self) -> Path:
-        """Where is noted what services elsewhere have."""
+        """The folder that notes which objects remote services have."""
         return self.folder / "outbox"
 
     def make(self) -> None:
-        """Make the folders where they are missing. Raises ConfigError where that fails."""
+        """Create the folders that are missing. Raises ConfigError if that fails."""
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self.sessions_folder.mkdir(mode=0o700, exist_ok=True)
@@ -92,7 +92,7 @@ class Home:
             ) from None
 
     def new_session(self, stem: str | None = None) -> Path:
-        """Make an empty new log: `session_YYYYMMDD_HHMMSS.jsonl`, or one named `stem`.
+        """Create an empty log: `session_YYYYMMDD_HHMMSS.jsonl`, or one named `stem`.
 
         Two processes never get the same one. Raises ConfigError, LogWriteError.
         """
@@ -101,7 +101,7 @@ class Home:
         return new_log(self.sessions_folder, stem or now.strftime("session_%Y%m%d_%H%M%S"))
 
     def logs(self) -> list[Path]:
-        """Return the logs of all sessions, plain or packed, the last written first."""
+        """Return the logs of all sessions, plain or compressed, the last written first."""
         names = {log_of(path) for path in self.sessions_folder.glob("*.jsonl*") if path.is_file()}
         found = [(stat_log(path).written_ns, path) for path in names if path.suffix == ".jsonl"]
         return [path for _, path in sorted(found, reverse=True)]
@@ -120,7 +120,7 @@ class Home:
 
 def has_no_event(path: Path) -> bool:
     """Whether the start of a session was cut off before its first event was written."""
-    from harken.session.log.reader import is_unstarted  # a third of the start of every command
+    from harken.session.log.reader import is_unstarted  # a third of the import time of a command
 
     try:
         return stat_log(path).size_bytes <= _MAX_START_BYTES and is_unstarted(path)
@@ -129,7 +129,7 @@ def has_no_event(path: Path) -> bool:
 
 
 def warn_of_unstarted(paths: Iterable[Path]) -> None:
-    """Name the logs without an event in one line on stderr, but for those of a starting session."""
+    """Print the logs without an event to stderr. Skip those that are being written."""
     names = [path.name for path in paths if has_no_event(path) and not is_being_written(path)]
     if names:
         more = f" and {len(names) - _NAMED_LOGS} more" if len(names) > _NAMED_LOGS else ""
@@ -141,7 +141,7 @@ def warn_of_unstarted(paths: Iterable[Path]) -> None:
 
 
 def current_folder() -> Path:
-    """Return the folder where Harken runs. Raises ConfigError where it is gone."""
+    """Return the working folder. Raises ConfigError if it was deleted."""
     try:
         return Path.cwd()
     except FileNotFoundError:
@@ -152,7 +152,7 @@ def current_folder() -> Path:
 
 
 def environment() -> Mapping[str, str]:
-    """Return the environment: what the running command was given, else this process's own."""
+    """Return the environment that was passed to the running command, else that of the process."""
     context = click.get_current_context(silent=True)
     given: Mapping[str, str] | None = context.find_root().obj if context is not None else None
     return os.environ if given is None else given
@@ -162,12 +162,12 @@ HOME_KEY = "harken.home"
 
 
 def command_prefix(*words: str) -> str:
-    """Return what a person types to run another command of this program, with the same home."""
+    """Return the command line of another command of this program, with the same home."""
     return " ".join([program_name(), *map(shlex.quote, [*words, *home_arguments()])])
 
 
 def home_arguments() -> list[str]:
-    """Return the words with which another command is given the home of this one."""
+    """Return the arguments that select the home of this command in another command."""
     context = click.get_current_context(silent=True)
     chosen = None if context is None else context.meta.get(HOME_KEY)
     return ["--home", str(chosen)] if chosen else []

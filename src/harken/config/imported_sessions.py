@@ -1,4 +1,4 @@
-"""Imported sessions on the command line: which there are, and one of them as a view sees it."""
+"""Imported sessions for the command line: list them, and view the conversation of one session."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _SHOWN_ENDS = 4
-"""So many commits are named of where a view comes from."""
+"""Commits that a view names as its source, at most."""
 
 
 def open_catalogue(home: Home) -> Catalogue:
-    """Open the catalogue of a home; one that lost records by damage is mentioned.
+    """Open the catalogue of a home. Print a warning if it lost records by damage.
 
     Raises ConfigError, StoreError.
     """
@@ -52,7 +52,7 @@ def open_catalogue(home: Home) -> Catalogue:
 
 
 def repair_imports(path: Path) -> None:
-    """Keep the records of a damaged catalogue that can be read, and say so."""
+    """Repair a damaged catalogue from its readable records, and print a note."""
     from harken.index.catalogue import repair_catalogue
 
     repair_catalogue(path)
@@ -85,7 +85,7 @@ def imported(home: Home) -> list[ImportedSession]:
 
 
 def view_imported(home: Home, session: ImportedSession) -> SessionViewer:
-    """Return a viewer of an imported session and of those that it spawned."""
+    """Return a viewer of an imported session and of the sessions that it spawned."""
     from harken.capture.files.imported_sessions import ends_of, imported_sessions
 
     ends = read_catalogue(
@@ -112,7 +112,7 @@ def view_commit(home: Home, ctx: CommitId) -> SessionViewer:
 
 
 def _tell(what: str, store: Store, ends: Sequence[BranchTip]) -> None:
-    """Say on standard error what is looked at, since there is no log of it."""
+    """Print the commits that a view shows to stderr, since there is no log to name."""
     named = [f"{name_of(store, end.ctx)} ({one_line(end.agent, 20)})" for end in ends[:_SHOWN_ENDS]]
     more = f" and {len(ends) - _SHOWN_ENDS} more" if len(ends) > _SHOWN_ENDS else ""
     click.echo(f"{what}; commits {', '.join(named)}{more}", err=True)

@@ -1,4 +1,4 @@
-"""The facts of the home, brought up to date before they are queried."""
+"""The session index of a home, updated before each query."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ T = TypeVar("T")
 
 
 def read_facts(home: Home, read: Callable[[SessionIndex, Store | None], T]) -> T:
-    """Bring the facts up to date, and return what `read` returns for them and their store.
+    """Update the session index, and return the result of `read` for it and the store.
 
-    The store is None if there is none yet. If the facts are damaged, they are rebuilt and `read` is
-    called again, so it must not print before it has read everything. Raises ConfigError and
+    The store is None if there is none yet. If the index is damaged, it is rebuilt and `read` is
+    called again, so `read` must not print before it has read everything. Raises ConfigError and
     StoreError.
     """
     from harken.config.imported_sessions import repair_imports
@@ -41,7 +41,7 @@ def read_facts(home: Home, read: Callable[[SessionIndex, Store | None], T]) -> T
 
 
 def _rebuild(path: Path) -> None:
-    """Delete damaged facts, and say so. They are read again from the store and the logs."""
+    """Delete a damaged index, and print a note. It is rebuilt from the store and the logs."""
     from harken.index.database import reset_database
 
     reset_database(path)

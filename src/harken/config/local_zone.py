@@ -10,33 +10,33 @@ from harken.config.home import environment
 
 
 class LocalZone(tzinfo):
-    """What the system's own rules say of each moment.
+    """The zone of the system, with the right UTC offset at every time.
 
-    The zone of `datetime.now().astimezone()` has the offset of now alone: in winter it would move
+    The zone of `datetime.now().astimezone()` has only the current offset: in winter it would move
     last summer's hours by one.
     """
 
     def fromutc(self, dt: datetime) -> datetime:
-        """Return a time, given as one of UTC, as the clocks here show it."""
+        """Convert a UTC time to local time."""
         there = dt.replace(tzinfo=UTC).astimezone()
         here = there.replace(tzinfo=self)
         return here if self.utcoffset(here) == there.utcoffset() else here.replace(fold=1)
 
     def utcoffset(self, dt: datetime | None) -> timedelta | None:
-        """Return how far the clocks here are ahead of UTC at a time that they show."""
+        """Return the UTC offset at a local time."""
         return _system(dt).utcoffset()
 
     def dst(self, dt: datetime | None) -> timedelta | None:
-        """Return None: the system says what the clocks show, not why."""
+        """Return None: the system does not tell the standard offset from the summer offset."""
         return None
 
     def tzname(self, dt: datetime | None) -> str | None:
-        """Return what the system calls the zone at a time."""
+        """Return the system's abbreviation of the zone at a time."""
         return _system(dt).tzname()
 
 
 def zone_name() -> str:
-    """Return the name of the zone of this machine, such as Europe/Berlin; UTC where it has none."""
+    """Return the name of the zone of this machine, such as Europe/Berlin, or UTC if it has none."""
     named = environment().get("TZ", "").removeprefix(":")
     linked = os.path.realpath("/etc/localtime").partition("/zoneinfo/")[2]
     for name in filter(None, (named, linked)):

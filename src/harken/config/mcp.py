@@ -1,7 +1,7 @@
-"""Which MCP servers there are: those of `config.toml`, and those of a project that is trusted.
+"""The configured MCP servers: those of `config.toml`, and those of a trusted project.
 
-What a project describes runs programs. So it counts only where the project is trusted, never in the
-place of a server of the user's own, and never with the key of a model in it.
+A server runs programs. So a server of a project counts only if the project is trusted, it never
+replaces a server of the user, and it never gets the key of a model.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from harken.world.mcp.server_config import (
 def own_servers(config: ConfigFile, file: Path) -> list[McpServerConfig]:
     """Return the servers of the user's own file. Raises ConfigError.
 
-    A relative `cwd` starts at the file's folder; without one a server runs where Harken does.
+    A relative `cwd` starts at the file's folder; without a `cwd` a server runs in the working
+    folder.
     """
     return [replace(one, may_have_keys=True) for one in _of_config(config, file, file.parent)]
 
@@ -43,7 +44,7 @@ def _of_config(config: ConfigFile, file: Path, base: Path) -> list[McpServerConf
 
 
 def _at(server: McpServerConfig, base: Path) -> McpServerConfig:
-    """Return a server that runs in `base`, or in a folder that it names from there."""
+    """Return a server that runs in `base`, or in its `cwd` relative to `base`."""
     if server.command is None:
         return server
     return replace(server, cwd=str(base.absolute() / Path(server.cwd or ".").expanduser()))
@@ -52,10 +53,11 @@ def _at(server: McpServerConfig, base: Path) -> McpServerConfig:
 def project_servers(
     root: Path, config: ConfigFile, file: Path, keys: Collection[str] = (), obstacle: str = ""
 ) -> tuple[list[McpServerConfig], list[str]]:
-    """Return the servers of a trusted project, and a line for each that cannot be used.
+    """Return the servers of a trusted project, and a note for each server that cannot be used.
 
-    They run in its folder, `root`. config: what its `file` says. keys: variables that they may not
-    name. obstacle: why its `.mcp.json` cannot count, where it cannot. Raises ConfigError.
+    The servers run in the project's folder, `root`. config: the parsed `file`. keys: variables that
+    the servers may not name. obstacle: the reason to ignore its `.mcp.json`, if any.
+    Raises ConfigError.
     """
     found = _of_config(config, file, root)
     notes: list[str] = []
@@ -77,20 +79,21 @@ def project_servers(
 def all_servers(
     own: Iterable[McpServerConfig], theirs: Iterable[McpServerConfig], off: Collection[str]
 ) -> tuple[tuple[McpServerConfig, ...], list[str]]:
-    """Return all servers, the user's own first, without those that the user switched off."""
+    """Merge the servers of the user and of a project, without those that the user disabled."""
     found, notes = distinct([[*own], [one for one in theirs if one.name not in off]])
     return tuple(found), notes
 
 
 def switched_off(config: ConfigFile) -> set[str]:
-    """Return the servers that a file switches off."""
+    """Return the names of the servers that a file disables."""
     return {name for name, table in config.mcp.servers.items() if not table.enabled}
 
 
 def runs(servers: Iterable[McpServerConfig], root: Path | None = None) -> list[str]:
-    """Say of each server what it runs, or what it talks with, and what of yours it gets.
+    """Describe each server in a line: its program or address, and the variables that it gets.
 
-    Also what makes another program of it, or of its sandbox: variables, and a folder out of `root`.
+    The line also names settings that change the program or its sandbox: environment variables, and
+    a folder outside of `root`.
 
     >>> runs([McpServerConfig(name="docs", command="sh", env={"A": "${B}"})])
     ['MCP server docs runs sh, with A=${B}, gets the variable B']
@@ -111,7 +114,7 @@ def runs(servers: Iterable[McpServerConfig], root: Path | None = None) -> list[s
 
 
 def _elsewhere(one: McpServerConfig, root: Path | None) -> str:
-    """Say where a server runs, and in a sandbox writes, where that is not in the project."""
+    """Describe the folder in which a server runs, if it is outside of the project."""
     if one.cwd is None or root is None:
         return ""
     where = Path(os.path.realpath(root / os.path.expanduser(one.cwd)))  # noqa: PTH111 - any name

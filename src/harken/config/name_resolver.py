@@ -1,7 +1,7 @@
 """Resolve the names of sessions, commits and files that a command line contains.
 
-Every command that takes a session or a commit asks `NameResolver`, so a name means the same thing
-everywhere. The first of these that fits decides:
+Every command that takes a session or a commit uses `NameResolver`, so a name means the same in
+every command. The first rule that matches applies:
 
 1. the exact id of a recorded session (`demo`);
 2. `ctx-...`, a commit or the unique beginning of one;
@@ -10,7 +10,7 @@ everywhere. The first of these that fits decides:
 5. an existing file: a log, or a file from which a session was imported;
 6. the label of a commit;
 7. the unique beginning of a session's id;
-8. the id in a log whose file was renamed: commits and the index still have it.
+8. the id inside a log with a renamed file: commits and the index still have that id.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class SessionLog:
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    """A path outside the home folder, taken for a session log. The file may be missing."""
+    """A path outside the home folder that may be a session log. The file may be missing."""
 
     path: Path
 
@@ -93,7 +93,7 @@ class NameResolver:
     """Resolves names against the sessions and the store of one home folder.
 
     It reads the list of logs, the catalogue of imports and the store when they are first needed,
-    and keeps the lists: make a new resolver for each command.
+    and caches the lists: create a new resolver for each command.
     """
 
     def __init__(self, home: Home, store: Store | None = None) -> None:
@@ -166,7 +166,7 @@ class NameResolver:
         return self._commit_by_id(self._last_commit(resolved))
 
     def session_name(self, name: str, indexed: Sequence[str]) -> str:
-        """Return the full name of a session in the index, whose names are given, newest first.
+        """Return the full name of a session in the index. `indexed`: its names, newest first.
 
         The index also has sessions whose log or imported file is not in this home, such as those
         of a bundle. Raises ConfigError for a commit and for a file outside the home folder.

@@ -1,7 +1,7 @@
-"""Settings: what a person has configured, from all the places where one can.
+"""Settings: the configuration of a run, merged from all sources.
 
-Later ones count: what is built in, `config.toml` of the home, that of a trusted project, the
-environment, the command line. This is the only code that reads them.
+Sources in increasing precedence: built-in defaults, `config.toml` of the home, that of a trusted
+project, the environment, the command line. This is the only code that reads them.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ HOOKS = "hooks"
 MODEL = "HARKEN_MODEL"
 _COMMAND_LINE = "the command line"
 _THE_USERS = (MODEL, _COMMAND_LINE)
-"""Where a user says for one run which model it is, whatever files say."""
+"""Sources of the model by which a user overrides the files for one run."""
 _WIDTH: Mapping[Mode, int] = {"plan": 0, "ask": 1, "edits": 2, "all": 3}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What holds for a run."""
+    """The settings of a run."""
 
     model: str | None = None
     model_from: str = ""
-    """Where the model was chosen, for a person to read."""
+    """The source of `model`, for a person to read."""
     permission: Mode = "ask"
     allow: tuple[str, ...] = ()
     ask: tuple[str, ...] = ()
@@ -59,62 +59,62 @@ class Settings:
     model_parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """By the full name of the model."""
     providers: Mapping[str, Provider] = field(default_factory=lambda: BUILT_IN)
-    """With their keys; an empty one where there is none."""
+    """Providers with their keys; an empty key if there is none."""
     prices: Prices = field(default_factory=Prices)
     compact_at: float = 0.8
-    """Which part of its window a context may take before it is compacted; 0: any."""
+    """The fraction of the window at which a context is compacted; 0 disables compaction."""
     windows: ContextWindows = field(default_factory=ContextWindows)
     allow_folders: tuple[Path, ...] = ()
-    """Folders that tools may use beside the one where Harken runs."""
+    """Folders that tools may use in addition to the working folder."""
     sandbox: Sandboxed = "auto"
     """Whether commands run in a sandbox."""
     network: bool = False
-    """Whether they reach the network from there."""
+    """Whether commands in the sandbox have network access."""
     pass_env: tuple[str, ...] = ()
-    """Secret variables that programs get which agents run."""
+    """Secret environment variables that the programs of agents get nevertheless."""
     web: WebTable = field(default_factory=WebTable)
-    """Where agents search, and fetch from."""
+    """The search provider, and the hosts that agents may fetch from."""
     store: str | None = None
-    """The address of the service that commits go to; None: the file in the home."""
+    """The address of the service that stores commits. None if the file in the home stores them."""
     backing: str | None = None
-    """What stands behind that file: the address of a service, or an absolute path."""
+    """The backing store of that file: the address of a service, or an absolute path."""
     most_mb: float | None = None
-    """How large that file may be."""
+    """The size limit of that file."""
     templates: Templates = field(default_factory=Templates)
     actions: Collection[str] = tuple(ACTIONS)
-    """The structural actions of agents that have no list of what they may use."""
+    """The structural actions of agents that have no list of allowed tools."""
     skills: Skills = field(default_factory=Skills)
     prompt_files: PromptFiles = field(default_factory=PromptFiles)
     """Slash commands that the user, or a trusted project, wrote."""
     hooks: HookFiles = field(default_factory=HookFiles)
     """Hooks by name: those of files, and those that are built in."""
     use_hooks: tuple[str, ...] = ()
-    """Names of those that watch the first agent of a new session, those of the home first."""
+    """Names of the hooks that watch the first agent of a new session, those of the home first."""
     claude_hooks: bool = False
-    """Whether the hooks that Claude Code is configured with count here, too."""
+    """Whether the hooks of the Claude Code settings are used."""
     claude_may_allow: bool = False
-    """Whether what these allow is allowed, without asking the user."""
+    """Whether an action that these hooks allow runs without asking the user."""
     commands: Hooks = field(default_factory=Hooks)
-    """These hooks; none where they do not count."""
+    """The hooks of the Claude Code settings; none if they are not used."""
     servers: tuple[McpServerConfig, ...] = ()
     """MCP servers: the user's own first, then those of a trusted project."""
     project: Project | None = None
     notes: tuple[str, ...] = ()
-    """What the user should be told, a line each: a project that is ignored, or that widens what
-    agents may do."""
+    """Lines to print for the user: a project that is ignored, or that extends the permissions of
+    agents."""
 
     @property
     def key_variables(self) -> frozenset[str]:
-        """The environment variables that hold keys: also of built-in providers that a file changed.
+        """The environment variables that hold keys, also of built-in providers that a file changed.
 
-        A person who lets `anthropic` be a server without a key may have one all the same.
+        A user who configures `anthropic` as a server without a key may still have its key set.
         """
         known = (*self.providers.values(), *BUILT_IN.values())
         of_search = (self.web.key_env,) if self.web.key_env else ()
         return frozenset((*(one.key_env for one in known if one.key_env), *of_search))
 
     def models(self, base: Path | None = None) -> ModelResolver:
-        """Return what gives models by name, with these providers, keys and prices."""
+        """Return a resolver of model names, with these providers, keys and prices."""
         return one_per_name(base=base, providers=self.providers, prices=self.prices)
 
 
@@ -127,10 +127,10 @@ def load_settings(
     permission: Mode | None = None,
     claude_hooks: bool = False,
 ) -> Settings:
-    """Return what holds for a run in `folder`; what else is given is the command line's.
+    """Load the settings of a run in `folder`. The other arguments come from the command line.
 
-    Raises ConfigError, on one line, for a file that is wrong. A project that is not trusted is
-    not read; `notes` says so, and what the configuration of one that is trusted widens.
+    Raises ConfigError, on one line, for an invalid file. An untrusted project is not read; `notes`
+    says so, and names the permissions that the configuration of a trusted project extends.
     """
     environ = environment() if environ is None else environ
     project = Trust(home).project(folder or current_folder())
@@ -183,7 +183,7 @@ def load_settings(
 
 
 def with_keys(providers: Mapping[str, Provider], environ: Mapping[str, str]) -> dict[str, Provider]:
-    """Return the providers with their keys from the environment, an empty one where none is."""
+    """Return the providers with their keys from the environment, or an empty key if unset."""
     return {
         name: replace(one, api_key=environ.get(one.key_env, "").strip()) if one.key_env else one
         for name, one in providers.items()
@@ -191,15 +191,16 @@ def with_keys(providers: Mapping[str, Provider], environ: Mapping[str, str]) -> 
 
 
 def _check_inside(path: Path) -> None:
-    """Raise ConfigError where something of a project is a link out of it, into other files."""
+    """Raise ConfigError if a path of a project is a link out of its folder."""
     if path.resolve().parent != path.parent:
         raise ConfigError(f"{path}: is a link out of its folder: copy what it leads to")
 
 
 def _of_project(file: Path, known: Mapping[str, Provider]) -> ConfigFile:
-    """Read the file of a trusted project, which may say much, but not where keys go.
+    """Read the file of a trusted project.
 
-    Raises ConfigError for what only the user's own file may say.
+    Raises ConfigError for settings that only the user's own file may have, such as the address to
+    which a key is sent.
     """
     config = read_config(file)
     refused = [
@@ -231,10 +232,11 @@ def widening(
     servers: Sequence[McpServerConfig] = (),
     root: Path | None = None,
 ) -> str:
-    """Say on one line what a project's configuration widens; empty where it widens nothing.
+    """Describe on one line the permissions that a project's configuration extends, or return "".
 
-    permission: what holds without it. found: what holds now. servers: those of the project, at
-    `root`. A folder is trusted once, and what it says may change later.
+    permission: the mode without the project. found: the settings with it. servers: those of the
+    project, at `root`. The line is needed because a folder is trusted once, and its configuration
+    may change later.
 
     >>> config = ConfigFile(permission="all", model="lab/small")
     >>> widening(config, "ask", Settings(permission="all", model="lab/small"))
@@ -257,7 +259,7 @@ def widening(
 
 
 def _with_file(found: Settings, config: ConfigFile, file: Path) -> Settings:
-    """Return the settings with what a file says over them."""
+    """Return the settings, overridden by those of a file."""
     if config.model is not None:
         model = _anchored(config.model, file.parent)
         found = replace(found, model=model, model_from=str(file))
@@ -294,7 +296,7 @@ def _with_file(found: Settings, config: ConfigFile, file: Path) -> Settings:
 
 
 def _actions(said: str | Sequence[str] | None, known: Collection[str]) -> Collection[str]:
-    """Return the actions that a file gives; it can only take away what one before it gave."""
+    """Return the actions that a file allows. A file can only remove actions, not add them."""
     if said is None or said == "all":
         return known
     given = BASIC if said == "basic" else said
@@ -302,7 +304,7 @@ def _actions(said: str | Sequence[str] | None, known: Collection[str]) -> Collec
 
 
 def _anchored(model: str, folder: Path) -> str:
-    """Return the name of a model; a script is found from the file that names it."""
+    """Return a model name; the path of a script is relative to the file that names it."""
     kind, _, script = model.partition(":")
     if kind != "scripted":
         return model
@@ -312,7 +314,7 @@ def _anchored(model: str, folder: Path) -> str:
 def _providers(
     tables: Mapping[str, ProviderTable], known: Mapping[str, Provider]
 ) -> dict[str, Provider]:
-    """Return what a file says of providers; what it leaves out stays as it is known."""
+    """Return the providers of a file. Members that it omits keep their earlier values."""
     found: dict[str, Provider] = {}
     for name, table in tables.items():
         before = known.get(name, Provider(name=name, base_url=table.base_url))
@@ -336,7 +338,7 @@ def _prices(tables: Mapping[str, PriceTable]) -> list[Price]:
 
 
 def _behind(backing: str | None, file: Path) -> str | None:
-    """Return what stands behind the store; a path is found from the file that names it."""
+    """Return the backing store; a path is relative to the file that names it."""
     if backing is None or "://" in backing or backing.startswith("unix:"):
         return backing
     return str(file.parent.absolute() / Path(backing).expanduser())

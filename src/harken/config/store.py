@@ -1,4 +1,4 @@
-"""The store that commits go to: the file of the home, or a service that a person named."""
+"""Open the store for commits: the file of the home, or a configured service."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def open_store(
 ) -> Store:
     """Open the store of the home, or the one at an address: `http://127.0.0.1:8420`, `unix:PATH`.
 
-    `behind` is what stands behind the file of the home: an address, or the path of another file.
+    `behind` is the backing store of the file: an address, or the path of another file.
     Raises ConfigError, StoreError.
     """
     if address is not None:
@@ -49,7 +49,7 @@ def open_store(
 
 @contextmanager
 def store_of(home: Home) -> Iterator[Store]:
-    """Open the store that is configured, where there is one. Raises ConfigError, StoreError."""
+    """Open the configured store. Raises ConfigError if it does not exist yet, and StoreError."""
     if _settings(home).store is None and not home.store_file.exists():
         raise ConfigError(
             f"{home.store_file}: there is no store yet; a chat makes one, or an import"
@@ -60,7 +60,7 @@ def store_of(home: Home) -> Iterator[Store]:
 
 @contextmanager
 def made_store(home: Home) -> Iterator[Store]:
-    """Open the store that is configured; that of the home is made where there is none.
+    """Open the configured store. Create that of the home if it does not exist.
 
     Raises ConfigError, StoreError.
     """
@@ -73,7 +73,10 @@ def made_store(home: Home) -> Iterator[Store]:
 
 
 def resolver_of(home: Home) -> Resolver:
-    """Return what reads a commit from the store; a message for each says so where it cannot."""
+    """Return a function that reads the messages of a commit from the store.
+
+    If the store cannot be read, the function prints the error and returns placeholders.
+    """
 
     def resolve(event: ContextLoaded) -> Sequence[ChatMessage]:
         from harken.context.materialize import resolver
@@ -90,8 +93,8 @@ def resolver_of(home: Home) -> Resolver:
 
 
 def _settings(home: Home) -> Settings:
-    # Not before a store is opened: settings bring the agents along, and looking into a log,
-    # which needs neither, would take three times as long.
+    # Settings import the agents, so they are imported only when a store is opened: viewing a log
+    # needs neither and would take three times as long.
     from harken.config.settings import load_settings
 
     return load_settings(home)
@@ -107,7 +110,7 @@ def _behind(home: Home, behind: str) -> Store:
 
 
 def far_away(home: Home, address: str) -> RemoteStore:
-    """Open the store of a service elsewhere. Raises ConfigError; nothing is asked yet."""
+    """Open the store of a remote service. No request is sent yet. Raises ConfigError."""
     from harken.store.remote.store import RemoteStore
 
     if address.startswith(UNIX):
@@ -116,9 +119,9 @@ def far_away(home: Home, address: str) -> RemoteStore:
 
 
 def _token_for(home: Home, address: str) -> str:
-    """Return the token of the environment, else of this home's service: that leaves no machine.
+    """Return the token of the environment, or for a local address that of this home's service.
 
-    Raises ConfigError where there is none.
+    The token of the home is never sent to another machine. Raises ConfigError if there is no token.
     """
     from harken.core.loopback import is_loopback
     from harken.service.access import read_token

@@ -1,7 +1,7 @@
-"""Trust: whether a folder's `.harken/` counts: a cloned repository must not run anything.
+"""Trust: whether Harken reads a project's `.harken/`. A cloned repository must not run anything.
 
-A folder is trusted by its real path, once, by its user. Until then what stands in its `.harken/`
-is not even read.
+A folder is trusted by its real path, once, by its user. Until then the files in its `.harken/` are
+not even read.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class Project:
     """The real path of the folder that contains it."""
     trusted: bool
     obstacle: str = ""
-    """Why it cannot be trusted, whatever its user says; empty where it can."""
+    """The reason that it cannot be trusted at all; empty if it can."""
     mcp_obstacle: str = ""
-    """Why its `.mcp.json` cannot count; empty where it can, or where there is none."""
+    """The reason to ignore its `.mcp.json`; empty if it is usable or missing."""
     claude_obstacle: str = ""
-    """Why its `.claude/` cannot count; empty where it can, or where there is none."""
+    """The reason to ignore its `.claude/`; empty if it is usable or missing."""
     marker: str = FOLDER
-    """What makes the folder a project: its `.harken/`, `.mcp.json`, `.claude/` or `AGENTS.md`."""
+    """The file that makes the folder a project: `.harken`, `.mcp.json`, `.claude` or `AGENTS.md`."""
 
     @property
     def folder(self) -> Path:
@@ -57,11 +57,11 @@ class Project:
         return self.folder / CONFIG
 
     def note(self, home: Home, *, runs_commands: bool = False) -> str:
-        """Say on one line that it is ignored, and what to do; empty where it counts.
+        """Return a line that says that the project is ignored and how to trust it, or "".
 
-        So it is where there is a `.claude/` alone, in which nothing is that would count, and where
-        there is an `AGENTS.md` alone, which is not ignored: `prompt` tells of it.
-        runs_commands: whether hooks of Claude Code would.
+        It is "" if the project is trusted, if it has only a `.claude/` without usable files, and
+        if it has only an `AGENTS.md`, which is not ignored.
+        runs_commands: whether hooks of Claude Code would run.
         """
         if self.marker == INSTRUCTIONS:
             return ""
@@ -80,16 +80,16 @@ class Project:
 
 
 class Trust:
-    """The folders that a person trusts, in `trusted.json` of their home."""
+    """The folders that a user trusts, in `trusted.json` of their home."""
 
     def __init__(self, home: Home, user_home: Path | None = None) -> None:
-        """Use this home; `user_home` is where the person's own files begin (default: `~`)."""
+        """Use this home. `user_home` is the user's home directory (default: `~`)."""
         self.home = home
         self.file = home.folder / "trusted.json"
         self._user_home = (user_home or Path("~").expanduser()).resolve()
 
     def folders(self) -> list[Path]:
-        """Return the trusted folders. Raises ConfigError where the list cannot be read."""
+        """Return the trusted folders. Raises ConfigError if the list cannot be read."""
         try:
             listed = json.loads(self.file.read_bytes())["trusted"]
             return [Path(folder) for folder in msgspec.convert(listed, list[str])]
@@ -105,23 +105,23 @@ class Trust:
         return folder.resolve() in self.folders()
 
     def trust(self, folder: Path) -> None:
-        """Let what makes a folder a project count. Raises ConfigError where it cannot."""
+        """Trust a project folder. Raises ConfigError if it cannot be trusted."""
         self.check(folder)
         if not self.is_trusted(folder):
             self._write([*self.folders(), folder.resolve()])
 
     def check(self, folder: Path) -> None:
-        """Raise ConfigError where what makes a folder a project cannot count."""
+        """Raise ConfigError if a project folder cannot be trusted."""
         marker = folder.resolve() / _marker(folder)
         if obstacle := _obstacle(marker):
             raise ConfigError(f"{marker} cannot be trusted: {obstacle}")
 
     def covers(self, folder: Path) -> bool:
-        """Whether the user trusted this folder, or one above it."""
+        """Whether the user trusted this folder or an ancestor of it."""
         return any(folder.resolve().is_relative_to(trusted) for trusted in self.folders())
 
     def distrust(self, folder: Path) -> bool:
-        """Take trust back; return whether there was any."""
+        """Remove a folder from the trusted ones. Return whether it was trusted."""
         before = self.folders()
         after = [one for one in before if one not in (folder, folder.resolve())]
         if after != before:
@@ -129,12 +129,12 @@ class Trust:
         return after != before
 
     def project(self, start: Path) -> Project | None:
-        """Return the project that somebody at `start` is in; None where there is none.
+        """Return the project that contains `start`. Return None if there is none.
 
         It is the nearest folder with a `.harken/`, from `start` upwards to the root of its git
-        repository; without one, to the user's home, which is no project, or to a folder of
-        somebody else. Where there is none, it is the nearest with a `.mcp.json`, else the nearest
-        with a `.claude/`, else with an `AGENTS.md`.
+        repository; without a repository, to the user's home, which is no project, or to a folder
+        of another user. If no folder has one, it is the nearest with a `.mcp.json`, else the
+        nearest with a `.claude/`, else with an `AGENTS.md`.
         """
         folders = [*upwards(start.resolve(), self._user_home)]
         for marker in MARKERS:
@@ -168,10 +168,10 @@ class Trust:
 
 
 def upwards(start: Path, user_home: Path) -> Iterator[Path]:
-    """Yield the folders of the project that somebody at `start`, a real path, may be in.
+    """Yield the folders that may be the project of `start`, a real path, from `start` upwards.
 
-    From there to the root of the git repository; without one, up to the user's home, or to a
-    folder of somebody else, without these.
+    The last is the root of the git repository. Without a repository the search stops before the
+    user's home, and before a folder of another user.
     """
     for folder in (start, *start.parents):
         if folder != start and not _is_mine(folder):
@@ -191,14 +191,14 @@ def _is_mine(path: Path) -> bool:
 
 
 def _marker(folder: Path) -> str:
-    """Return what makes a folder a project, or would."""
+    """Return the name of the marker file of a project folder, or `.harken` if there is none."""
     return next((one for one in MARKERS if os.path.lexists(folder / one)), FOLDER)
 
 
 def _obstacle(path: Path) -> str:
-    """Say why what makes a project cannot count, whoever trusts it; empty: it can."""
+    """Return the reason that a marker file cannot be trusted, or "" if it can."""
     try:
-        # That instructions are a link to other ones is usual; only what they say matters.
+        # `AGENTS.md` is often a link to another instruction file, so the link is followed.
         found = path.stat() if path.name == INSTRUCTIONS else path.lstat()
     except OSError as error:
         return f"it cannot be looked at ({error.strerror})"

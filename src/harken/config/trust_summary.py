@@ -1,7 +1,7 @@
-"""What a project brings: what would hold, watch and run once its folder is trusted.
+"""A summary of a project's configuration, shown before a user trusts its folder.
 
-Read from the files as they are now, by the code that reads them later. It is for a person who
-decides: each line is whole, and nothing in it can act on the terminal or imitate a line.
+It is read from the current files, by the code that reads them later. Lines are complete up to
+a size limit, and control characters and line breaks in them are escaped.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from harken.terminal.text import escape_control_characters
 
 CLAUDE = ".claude"
 INSTRUCTIONS = "AGENTS.md"
-"""What a project tells agents; https://agents.md says what is usually in it."""
+"""The instructions of a project for agents; see https://agents.md."""
 FOLDERS = ("agents", "skills", "commands")
-"""What counts of a `.claude/`, beside hooks."""
+"""The folders of a `.claude/` that Harken reads."""
 SETTINGS = ("settings.json", "settings.local.json")
 MOST_FILES = 20
 _ALLOWING = ("PreToolUse", "PermissionRequest")
-"""Events at which a command can allow what you would be asked for."""
+"""Events at which a command can allow an action that the user would be asked about."""
 LONGEST = 2000
-"""Characters of a line; a longer one says how much is left out."""
+"""Maximum characters of a line; a longer line ends with the number of omitted characters."""
 
 
 def files(root: Path, folder: Path, servers: Path) -> list[str]:
-    """Return the files of a project that count, as paths from its root.
+    """Return the files of a project that Harken reads, as paths relative to its root.
 
     folder: its `.harken/`. servers: its `.mcp.json`.
     """
@@ -49,10 +49,10 @@ def files(root: Path, folder: Path, servers: Path) -> list[str]:
 def lines(
     root: Path, folder: Path, config_file: Path, *, runs_commands: bool, may_allow: bool = False
 ) -> list[str]:
-    """Return what the files say, what matters most first.
+    """Return the summary of the files, the most important lines first.
 
-    runs_commands: whether the user lets the hooks of Claude Code run. may_allow: and lets them
-    allow in their place.
+    runs_commands: whether the user enabled the hooks of Claude Code. may_allow: whether these hooks
+    may allow actions without asking the user.
     """
     found: list[str] = []
     for part in (
@@ -68,7 +68,7 @@ def lines(
 
 
 def exact(line: str) -> str:
-    r"""Return a line as it is, on one line; what is no letter of it is written out.
+    r"""Escape line breaks and control characters of a line, and truncate it to a size limit.
 
     >>> print(exact("rm -rf x\n  it says: nothing\x1b[2J"))
     rm -rf x\n  it says: nothing\x1b[2J
@@ -79,7 +79,7 @@ def exact(line: str) -> str:
 
 
 def _weighty(file: Path) -> Iterator[str]:
-    """Yield what a project's configuration says of what agents may do, and where texts go."""
+    """Yield a line for each permission, model, provider and hook of a project's configuration."""
     try:
         config = read_config(file)
     except ConfigError as error:
@@ -96,11 +96,11 @@ def _weighty(file: Path) -> Iterator[str]:
 
 
 def _servers(root: Path, file: Path) -> Iterator[str]:
-    """Yield which programs MCP servers of a project would run, and with whom others talk."""
+    """Yield a line for each MCP server of a project: its program or its address."""
     try:
         config = read_config(file)
     except ConfigError:
-        config = ConfigFile()  # `_weighty` says what is wrong with it
+        config = ConfigFile()  # `_weighty` reports the error.
     try:
         servers, notes = project_servers(root, config, file)
     except ConfigError as error:
@@ -110,7 +110,7 @@ def _servers(root: Path, file: Path) -> Iterator[str]:
 
 
 def _commands(root: Path, *, runs_commands: bool, may_allow: bool) -> Iterator[str]:
-    """Yield which commands its settings of Claude Code would run, and when."""
+    """Yield a line for each command hook in the project's Claude Code settings."""
     allowing = False
     for name in SETTINGS:
         try:
@@ -135,7 +135,7 @@ def _entries(
 
 
 def _templates(root: Path, folder: Path, *, runs_commands: bool) -> Iterator[str]:
-    """Yield what agents of each kind would be and have."""
+    """Yield a line for each agent template, and for its MCP servers and command hooks."""
     of_claude = ClaudeAgents([root / CLAUDE / "agents"], runs_commands=True)
     own = [(path, read_template) for _, path in sorted(files_in([folder]).items())]
     theirs = [(path, of_claude.read) for _, path in sorted(of_claude.files().items())]
@@ -169,7 +169,7 @@ def _of_template(found: Template) -> str:
 
 
 def _hooks(folder: Path) -> Iterator[str]:
-    """Yield what each hook is: who judges, where it is asked, what it may use."""
+    """Yield a line for each hook: its model or code, its hook points and its tools."""
     for path in files_in([folder]).values():
         try:
             yield _of_hook(read_hook(path))
@@ -187,7 +187,7 @@ def _of_hook(found: HookFile) -> str:
 
 
 def _texts(root: Path, folder: Path) -> Iterator[str]:
-    """Yield the names of what is text alone: commands of one's own, and skills."""
+    """Yield the names of slash commands and skills, which are text only."""
     names = PromptFiles([folder / "commands", root / CLAUDE / "commands"]).paths()
     if names:
         yield f"commands (texts for the agent): {', '.join(f'/{name}' for name in sorted(names))}"

@@ -24,7 +24,7 @@ Checked = TypeVar("Checked", bound=Callable[..., Any])
 _SECRET = frozenset({"api_key", "headers", "password", "token"})
 _SHOWN = 60
 _COMPARED_ITEMS = 64
-"""Items of a list or dict that are compared: a long conversation must not cost a second."""
+"""Items of a list or dict that are checked: a check of a long conversation must stay fast."""
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _LISTS: Mapping[Any, frozenset[type]] = {
@@ -33,11 +33,11 @@ _LISTS: Mapping[Any, frozenset[type]] = {
     Sequence: frozenset([list, tuple]),
     Iterable: frozenset([list, tuple]),
 }
-"""Annotations that have items of one type, and the types of values that are quickly compared."""
+"""Annotations that have items of one type, and the types of values that are checked quickly."""
 
 
 class _Mismatch(NamedTuple):
-    """A value that does not fit an annotation, and where in the argument it stands."""
+    """A value that does not match an annotation, and its position in the argument."""
 
     place: str
     value: object
@@ -56,7 +56,7 @@ def check_arguments(target: Checked) -> Checked:
 
 
 def nearest(given: object, known: Iterable[str]) -> str:
-    """Return a question that suggests the known name nearest to the given one, else nothing.
+    """Return a hint that suggests the most similar valid name, or "" if there is none.
 
     >>> nearest("turm", ["turn", "always"]), nearest("x", ["turn"])
     ("; did you mean 'turn'?", '')
@@ -65,13 +65,13 @@ def nearest(given: object, known: Iterable[str]) -> str:
         return ""
     names = [*known]
     found = get_close_matches(given, names, n=1)
-    if not found:  # `prompt` is near to `system_prompt`
+    if not found:  # `prompt` should suggest `system_prompt`.
         found = [name for name in names if get_close_matches(given, name.split("_"), n=1)]
     return f"; did you mean {found[0]!r}?" if found else ""
 
 
 def check_fields(value: object) -> None:
-    """Raise TypeError or ValueError for the first field of a struct that does not fit.
+    """Raise TypeError or ValueError for the first field of a struct that does not match its type.
 
     For the `__post_init__` of a msgspec struct, whose constructor is not a Python function.
     """
@@ -83,13 +83,13 @@ def check_fields(value: object) -> None:
 
 
 def check_text(value: object, what: str) -> None:
-    """Raise TypeError if a value that an agent is to read is not a str."""
+    """Raise TypeError if a value that an agent will read is not a str."""
     if not isinstance(value, str):
         raise TypeError(f"{what} must be a str, not {_described(value)}")
 
 
 def check_choices(values: Iterable[object], known: Iterable[str], what: str) -> None:
-    """Raise ValueError for the first of several names that is not a known one."""
+    """Raise ValueError for the first value that is not a valid name."""
     possible = [*known]
     for value in values:
         if value not in possible:
@@ -111,18 +111,18 @@ def _checking(function: Callable[..., Any], *, is_constructor: bool) -> Callable
 
 
 class _ExactTypes(NamedTuple):
-    """Types whose direct instances fit an annotation: one look-up, and no error to describe."""
+    """Types whose direct instances match an annotation. They allow a check without `_compared`."""
 
     values: frozenset[type] = frozenset()
     containers: frozenset[type] = frozenset()
-    """Lists or tuples that fit if their items have the types `items`."""
+    """Types of lists and tuples that match if their items have the types `items`."""
     items: frozenset[type] = frozenset()
     choices: tuple[object, ...] = ()
     """The values of a Literal."""
     is_any: bool = False
 
     def include(self, value: object) -> bool:
-        """Whether a value is certain to fit. False is no decision."""
+        """Whether a value certainly matches. False means undecided."""
         kind = type(value)
         if self.is_any or kind in self.values or (kind is str and value in self.choices):
             return True
@@ -159,14 +159,14 @@ class _Checks:
         return {name: _exact_types(one) for name, one in self.annotations.items()}
 
     def check(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        """Raise TypeError or ValueError for the first argument that does not fit."""
+        """Raise TypeError or ValueError for the first argument that does not match."""
         if self._has_exact_types(args, kwargs):
             return
         try:
             bound = self.signature.bind(*args, **kwargs)
         except TypeError:
             self._check_names(args, kwargs)
-            return  # the call itself says which argument is missing
+            return  # The call itself raises the error for a missing argument.
         for name, value in bound.arguments.items():
             kind = self.signature.parameters[name].kind
             given = value if kind is inspect.Parameter.VAR_POSITIONAL else [value]
@@ -176,7 +176,7 @@ class _Checks:
                     raise mismatch.error(f"{self._called(args)}: {_explained(mismatch)}") from None
 
     def _has_exact_types(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-        """Whether the types of all arguments are certain to fit: most calls need no binding."""
+        """Whether the types of all arguments certainly match, so that no binding is needed."""
         if len(args) > len(self.positional):
             return False
         for name, value in (*zip(self.positional, args, strict=False), *kwargs.items()):
@@ -217,7 +217,7 @@ def _evaluated(function: Callable[..., Any], annotation: Any) -> Any:
 
 
 def _exact_types(annotation: Any) -> _ExactTypes:
-    """Return the types that are certain to fit. Return none for what `_compared` must decide."""
+    """Return the types that certainly match, or none if `_compared` must decide."""
     if _accepts_everything(annotation):
         return _ExactTypes(is_any=True)
     origin, args = get_origin(annotation), get_args(annotation)
@@ -247,7 +247,7 @@ def _accepts_everything(annotation: Any) -> bool:
 
 
 def _compared(value: object, annotation: Any, place: str) -> _Mismatch | None:
-    """Return how a value differs from an annotation. Return None if it fits."""
+    """Return the mismatch of a value and an annotation. Return None if it matches."""
     if _accepts_everything(annotation):
         return None
     origin = get_origin(annotation)
@@ -277,7 +277,7 @@ def _compared_with_union(value: object, annotation: Any, place: str) -> _Mismatc
 
 
 def _compared_items(value: object, items: Sequence[Any], place: str) -> _Mismatch | None:
-    """Compare the items of a list, tuple, set or dict. An iterator would be used up by that."""
+    """Compare the items of a list, tuple, set or dict. An iterator would be exhausted by this."""
     pairs: Iterator[tuple[str, object, Any]] = iter(())
     if isinstance(value, dict) and len(items) == 2:
         begun = [*islice(value.items(), _COMPARED_ITEMS)]
@@ -294,7 +294,7 @@ def _compared_items(value: object, items: Sequence[Any], place: str) -> _Mismatc
 
 
 def _is_instance(value: object, type_: type) -> bool:
-    """Whether a value is an instance. A str is no sequence, a bool no number, an int a float."""
+    """Whether a value is an instance. A str is no sequence, a bool no number, an int is a float."""
     if isinstance(value, bool):
         return type_ in (bool, object)
     if type_ is float:
@@ -321,7 +321,7 @@ def _members(protocol: type) -> tuple[str, ...]:
 
 
 def _expected(annotation: Any) -> str:
-    """Return what an annotation accepts, for a person.
+    """Describe the values that an annotation accepts, for an error text.
 
     >>> _expected(str | Path | None), _expected(Sequence[str]), _expected(Literal["a", "b"])
     ('str, Path or None', 'Sequence of str', "'a' or 'b'")

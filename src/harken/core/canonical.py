@@ -1,7 +1,7 @@
-r"""Canonical bytes and hashes: the one place where content becomes identity.
+r"""Canonical bytes and hashes: the only module that derives an identity from content.
 
-A value is canonical as JSON by RFC 8785: members sorted, no white space, UTF-8, escapes only
-where JSON demands them; a lone surrogate is written as its `\\udxxx` escape. An identity is
+A value is encoded as JSON by RFC 8785: members sorted, no white space, UTF-8, escapes only
+where JSON requires them; a lone surrogate is written as its `\\udxxx` escape. An identity is
 BLAKE3 over a domain line and the canonical bytes, so that a shell can check it:
 
     printf 'harken.part.v1\\n{"text":"hi","type":"text"}' | b3sum
@@ -30,7 +30,7 @@ COMMIT = b"harken.commit.v1\n"
 
 
 def _plain(value: object) -> object:
-    """Return a str for a subclass of it, which msgspec does not encode."""
+    """Convert an instance of a str subclass to str, because msgspec encodes only str itself."""
     if isinstance(value, str):
         return str(value)
     raise TypeError(f"{type(value).__name__} is no JSON value")
@@ -42,7 +42,7 @@ _decoder = msgspec.json.Decoder()
 
 
 def to_json_line(value: object) -> bytes:
-    """Return `value` as one line of JSON, members in their given order. Surrogates survive."""
+    """Encode `value` as one line of JSON, members in their order. Lone surrogates are kept."""
     try:
         return _encoder.encode(value)
     except UnicodeEncodeError:
@@ -62,9 +62,9 @@ def to_canonical_bytes(value: object) -> bytes:
 
 
 def from_json(data: bytes) -> Any:
-    """Return the JSON value in `data`. Raises ValueError where it is none.
+    """Decode the JSON value in `data`. Raises ValueError if it is not JSON.
 
-    What is no finite number is null, as `encode` writes it: so it means the same ever after.
+    A number that is not finite becomes null, as `to_json_line` writes it.
 
     >>> from_json(b'[NaN, 1e999, 1.5]')
     [None, None, 1.5]
@@ -73,7 +73,7 @@ def from_json(data: bytes) -> Any:
         try:
             return _decoder.decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            # Lone surrogates and NaN, which msgspec refuses.
+            # msgspec rejects lone surrogates and NaN.
             return json.loads(data, parse_constant=_finite, parse_float=_finite)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None

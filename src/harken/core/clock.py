@@ -17,7 +17,7 @@ def system_clock() -> int:
 
 
 def format_rfc3339(time_us: int) -> str:
-    """Write microseconds since 1970 as RFC 3339 in UTC. Raises ValueError out of its years.
+    """Format microseconds since 1970 as RFC 3339 in UTC. Raises ValueError outside of years 1-9999.
 
     >>> format_rfc3339(0)
     '1970-01-01T00:00:00.000000Z'
@@ -27,9 +27,9 @@ def format_rfc3339(time_us: int) -> str:
 
 
 def parse_rfc3339(text: str) -> int:
-    """Return the microseconds since 1970 that a time of RFC 3339 names, whatever its offset.
+    """Parse an RFC 3339 time with any offset into microseconds since 1970.
 
-    Raises ValueError for what is no such time, one without an offset included.
+    Raises ValueError for any other text, also for a time without an offset.
 
     >>> parse_rfc3339("1970-01-01T01:00:00.000001+01:00")
     1
@@ -38,9 +38,9 @@ def parse_rfc3339(text: str) -> int:
 
 
 def normalize_rfc3339(text: str) -> str:
-    """Return a time of RFC 3339 as everything here writes it: in UTC, with microseconds.
+    """Convert an RFC 3339 time to the format that Harken writes: in UTC, with microseconds.
 
-    Raises ValueError or OverflowError for what is no such time, one without an offset included.
+    Raises ValueError or OverflowError for any other text, also for a time without an offset.
 
     >>> (
     ...     normalize_rfc3339("2026-01-31T13:00:00+01:00"),
@@ -67,7 +67,7 @@ _last: tuple[int, str] = (0, "1970-01-01T00:00:00")
 
 
 def _second(seconds: int) -> str:
-    """Format a second; the last one is kept, since events come in bursts."""
+    """Format a time in seconds. The last result is cached, since events come in bursts."""
     global _last  # noqa: PLW0603 - a cache of one value; a race costs a second formatting
     if _last[0] != seconds:
         if not _FIRST_S <= seconds <= _LAST_S:

@@ -1,9 +1,9 @@
-"""Commits: what one agent understood at one moment, and the deltas that they hold.
+"""Commits: the context of one agent at one time, and the deltas that commits contain.
 
-One idea: everything that may not change is in the hash, and nothing else is. A commit names its
-parent and an artifact; an artifact is a list of occurrences (a delta), a list of such lists (a
-sequence: what was materialized), or raw bytes. Equal fields, equal id: a checkpoint that is tried
-again is the same commit.
+The hash covers every immutable field and nothing else. A commit names its parent and an artifact;
+an artifact is a list of occurrences (a delta), a list of delta names (a sequence: a materialized
+context), or raw bytes. Equal fields give an equal id, so a checkpoint that is retried creates the
+same commit.
 
 Source: docs/formats/store.md.
 """
@@ -30,7 +30,7 @@ from harken.core.messages import (
 Hash = NewType("Hash", str)
 """64 hex digits of BLAKE3; the full name of an object."""
 CommitId = NewType("CommitId", str)
-"""`ctx-` and 64 hex digits; people see and give 12 or more of them."""
+"""`ctx-` and 64 hex digits. Users see and type a prefix of 12 or more digits."""
 ArtifactRef = NewType("ArtifactRef", str)
 """`art-` and 64 hex digits."""
 
@@ -38,29 +38,29 @@ CommitType: TypeAlias = Literal["delta", "compaction", "snapshot"]
 Checkpoint: TypeAlias = Literal[
     "turn_boundary", "tool_call", "compaction", "session_end", "explicit", "spawn", "import"
 ]
-"""What triggered a commit."""
+"""The trigger of a commit."""
 SHOWN = 12
-"""How many hex digits of a name people see."""
+"""Hex digits in the short form of a name."""
 
 
 class DeltaEntry(
     msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False
 ):
-    """One message of a delta: which one, and what varies with its occurrence."""
+    """One message of a delta: its hash, and the data of this occurrence."""
 
     message: Hash
     occurrence: Occurrence
     time: str | None = None
-    """UTC, RFC 3339, where it is known."""
+    """UTC, RFC 3339, if it is known."""
     source: dict[str, Any] | None = None
-    """Native ids, usage and the like, as the runtime that it came from has them."""
+    """Native ids, usage and similar data, as the source runtime wrote them."""
 
 
 class Commit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """What one agent understood at one moment. All of it is covered by the id."""
+    """The context of one agent at one time. The id covers all fields."""
 
     parent: CommitId | None = None
-    """None: the conversation begins here."""
+    """None if the commit begins a conversation."""
     type: CommitType = "delta"
     artifact: ArtifactRef
     format: str = "events-v1"
@@ -78,32 +78,32 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
 
     @property
     def id(self) -> CommitId:
-        """Its name."""
+        """The commit's name: the hash of its canonical bytes."""
         return CommitId(f"ctx-{canonical.hash_bytes(canonical.COMMIT, commit_bytes(self)).hex()}")
 
 
 class CommitNotes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """What of a commit may change."""
+    """The mutable part of a commit."""
 
     summary: str = ""
     derived: bool = False
-    """Whether the summary was made from the last answer, since nobody gave one."""
+    """Whether the summary was derived from the last answer, because none was written."""
     summarized_by: str = ""
-    """The model that wrote the summary; empty: no model did."""
+    """The model that wrote the summary; empty if no model did."""
     labels: tuple[str, ...] = ()
 
 
 def check_notes(notes: CommitNotes) -> None:
-    """Raise ValueError (msgspec.ValidationError) where a member has the wrong type."""
+    """Raise ValueError (msgspec.ValidationError) if a member has the wrong type."""
     msgspec.convert(msgspec.to_builtins(notes, builtin_types=(bytes,)), CommitNotes)
 
 
 def commit_bytes(commit: Commit) -> bytes:
     """Return the canonical bytes that a commit's name covers.
 
-    A member that has its default is left out, so that a later version may add members and every
-    commit keeps its name. The defaults are compared by value and by type (`0` is not `False`):
-    msgspec compares them by identity, so that equal commits might get different bytes.
+    A member with its default value is left out, so that a later version can add members without
+    a change of existing names. Defaults are compared by value and by type (`0` is not `False`):
+    msgspec compares them by identity, so equal commits could get different bytes.
     """
     members = {
         name: value
@@ -114,23 +114,23 @@ def commit_bytes(commit: Commit) -> bytes:
 
 
 def decode_commit(body: bytes) -> Commit:
-    """Read a commit from its canonical bytes. Raises ValueError where they are none."""
+    """Decode a commit from its canonical bytes. Raises ValueError if they are invalid."""
     return _typed(body, _commit_decoder, Commit)
 
 
 def encode_delta(entries: Sequence[DeltaEntry]) -> tuple[ArtifactRef, bytes]:
     """Return the name of a delta and its canonical bytes: the array of its entries, oldest first.
 
-    As in a commit, members that have their default are left out.
+    As in a commit, members with their default values are left out.
     """
     body = canonical.to_canonical_bytes(list(entries))
-    if b'"shape":"text"' in body:  # a "text" that is not the very object that msgspec knows
+    if b'"shape":"text"' in body:  # msgspec did not recognize a default that is another object
         body = canonical.to_canonical_bytes([_plain_shape(entry) for entry in entries])
     return ArtifactRef(f"art-{canonical.hash_bytes(canonical.DELTA, body).hex()}"), body
 
 
 def decode_delta(body: bytes) -> list[DeltaEntry]:
-    """Read a delta from its canonical bytes. Raises ValueError where they are none."""
+    """Decode a delta from its canonical bytes. Raises ValueError if they are invalid."""
     return _typed(body, _delta_decoder, list[DeltaEntry])
 
 
@@ -141,7 +141,7 @@ def encode_sequence(names: Sequence[ArtifactRef]) -> tuple[ArtifactRef, bytes]:
 
 
 def decode_sequence(body: bytes) -> list[ArtifactRef]:
-    """Read a sequence from its canonical bytes. Raises ValueError where they are none."""
+    """Decode a sequence from its canonical bytes. Raises ValueError if they are invalid."""
     return _typed(body, _sequence_decoder, list[ArtifactRef])
 
 
@@ -151,7 +151,7 @@ def hash_raw(data: bytes) -> ArtifactRef:
 
 
 def encode_entry(message: ChatMessage, **varying: Any) -> tuple[DeltaEntry, dict[Hash, bytes]]:
-    """Take a message apart; return its entry and the objects (parts, message) that it needs."""
+    """Encode a message as a delta entry, and the objects (parts, message) that the entry needs."""
     said = encode_message(message)
     objects = dict(said.parts)
     objects[said.name] = said.body
@@ -159,7 +159,7 @@ def encode_entry(message: ChatMessage, **varying: Any) -> tuple[DeltaEntry, dict
 
 
 class EncodedMessage(msgspec.Struct, frozen=True, gc=False):
-    """A message by its name, and all that has to be kept for it."""
+    """A message's name, and the objects that represent it in a store."""
 
     name: Hash
     body: bytes
@@ -169,7 +169,7 @@ class EncodedMessage(msgspec.Struct, frozen=True, gc=False):
 
 
 def encode_message(message: ChatMessage) -> EncodedMessage:
-    """Take a message apart; return what its name stands for. Raises ValueError: see `apart`."""
+    """Encode a message as store objects. Raises ValueError as `split_occurrence`."""
     items, occurrence = split_parts(message)
     parts = tuple([(_part_hash(body), body) for body in part_bytes(message, items)])
     names = ",".join([f'"{name}"' for name, _ in parts]).encode()
@@ -183,9 +183,9 @@ def _part_hash(body: bytes) -> Hash:
 
 
 def decode_entry(entry: DeltaEntry, objects: Mapping[Hash, bytes]) -> Message:
-    """Put an entry and its objects together again: the inverse of `entry_of`.
+    """Decode an entry and its objects into a message: the inverse of `encode_entry`.
 
-    Raises KeyError for an object that is not among them.
+    Raises KeyError for an object that is missing from `objects`.
     """
     shape = canonical.from_json(objects[entry.message])
     parts = [canonical.from_json(objects[hash_]) for hash_ in shape["parts"]]
@@ -207,7 +207,7 @@ def _typed(body: bytes, decoder: msgspec.json.Decoder[T], kind: type[T]) -> T:
 
 
 def _plain_shape(entry: DeltaEntry) -> DeltaEntry:
-    """Return an equal entry whose shape, where it is the default, is the default object."""
+    """Return an equal entry in which a default shape is the default object itself."""
     if entry.occurrence.shape != "text":
         return entry
     occurrence = msgspec.structs.replace(entry.occurrence, shape=Occurrence().shape)

@@ -1,9 +1,9 @@
-"""Events: one fact about one agent at one time, in one session. Never changed, never deleted.
+"""Events: one fact about one agent at one time, in one session. They are immutable.
 
-Each class is one `event_type`; its members are the members of the JSON line. A member that a
-reader does not know is kept in `unknown`, an event type that it does not know is an
-`UnknownEvent`: both are written again as they were. The format is specified in
-docs/formats/session-log.md; a member here that is not there is a bug.
+Each class is one `event_type`; its fields are the members of the JSON line. Unknown members are
+kept in `unknown`, and an event of an unknown type is an `UnknownEvent`: both are written back
+unchanged. The format is specified in docs/formats/session-log.md; a field of a class that is
+missing there is a bug.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Place: TypeAlias = Literal["primary", "subagent", "hook", "gone"]
 class Segment(
     msgspec.Struct, omit_defaults=True, frozen=True, gc=False, forbid_unknown_fields=True
 ):
-    """A stretch of a context: exactly one of three forms.
+    """A range of a context, in exactly one of three forms.
 
     `request` + `start` + `stop`: that range of the context of an earlier request;
     `entries`: these entries, in order;
@@ -45,7 +45,7 @@ class Segment(
 
 
 class Usage(msgspec.Struct, omit_defaults=True, frozen=True, gc=False, forbid_unknown_fields=True):
-    """Tokens of one model call; None where the provider did not say."""
+    """Tokens of one model call; None if the provider did not report them."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -61,15 +61,15 @@ class EventBase(
     forbid_unknown_fields=True,
     gc=False,
 ):
-    """What every event has. The writer fills in `message_id` and `time`."""
+    """The members that all events have. The writer fills in `message_id` and `time`."""
 
     message_id: MessageId = MessageId("")
     time: str = ""
     """UTC, RFC 3339, microseconds: `2026-01-31T12:00:00.000000Z`."""
     agent_id: AgentId | None = None
-    """Whom it is about; session-level events have none."""
+    """The agent that the event is about; None for session-level events."""
     unknown: dict[str, Json] | None = msgspec.field(default=None, name="~unknown")
-    """Members that this version does not know, as they were read; written beside the others."""
+    """Members that this version does not know, as they were read; they are written back."""
 
 
 class SessionStarted(EventBase, tag="session_started", kw_only=True):
@@ -77,42 +77,42 @@ class SessionStarted(EventBase, tag="session_started", kw_only=True):
 
     session_id: str
     schema_version: int = 0
-    """Always written; 0 where a log does not say."""
+    """Always written; 0 if a log lacks it."""
 
 
 class SessionEnded(EventBase, tag="session_ended", kw_only=True):
-    """The session was closed on purpose; a resumed one goes on after it."""
+    """The session was closed on purpose. A resumed session continues after it."""
 
     reason: str | None = None
 
 
 class SessionRepaired(EventBase, tag="session_repaired", kw_only=True):
-    """The log was written by repair, from a damaged or older one."""
+    """The log was written by repair, from a damaged or older log."""
 
     source: str
     lost: list[dict[str, Json]] = []
-    """What could not be taken over: `line`, `byte`, `reason`."""
+    """The lines that could not be recovered: `line`, `byte`, `reason`."""
 
 
 class ContentPurged(EventBase, tag="content_purged", kw_only=True):
-    """Text was taken out of this log, in all lines before; `[purged]` stands in its place."""
+    """Text was removed from all earlier lines of this log and replaced with `[purged]`."""
 
     places: int
-    """How many lines had it."""
+    """The number of lines that contained it."""
     by: str | None = None
     why: str | None = None
 
 
 class AgentCreated(EventBase, tag="agent_created", kw_only=True):
-    """A birth. The parent, or for a hook the watched agent, is the agent of the cause."""
+    """An agent was created. Its parent, or for a hook the watched agent, is that of the cause."""
 
     cause: Cause = None
     name: str | None = None
     language_model: str | None = None
     relation: Relation | None = None
-    """Always written; a log of an older dialect may lack it."""
+    """Always written; logs of older dialects may lack it."""
     spec: dict[str, Json] | None = None
-    """What it is: template, tools, budget; for a dumb agent its registered `kind`."""
+    """The agent's template, tools and budget; for a dumb agent its registered `kind`."""
 
 
 class TranscriptEntry(EventBase, tag="transcript_entry", kw_only=True):
@@ -121,7 +121,7 @@ class TranscriptEntry(EventBase, tag="transcript_entry", kw_only=True):
     role: Role
     content: Content = None
     substance: MessageId | None = None
-    """The original that this represents; absent where it is itself the original."""
+    """The original that this represents; absent if it is itself the original."""
     cause: Cause = None
     tool_calls: list[ToolCall] | None = None
     tool_call_id: str | None = None
@@ -130,23 +130,23 @@ class TranscriptEntry(EventBase, tag="transcript_entry", kw_only=True):
 
     @property
     def is_utterance(self) -> bool:
-        """Whether the agent said something rather than acted."""
+        """Whether this is an assistant message with content and without tool calls."""
         return self.role == "assistant" and bool(self.content) and not self.tool_calls
 
 
 class PieceOfText(EventBase, tag="piece_of_text", kw_only=True):
-    """A text that an agent made for others, or what happened outside; in nobody's transcript."""
+    """A text that an agent wrote for other agents, or a trigger event. It is in no transcript."""
 
     content: str
     cause: Cause = None
     trigger: str | None = None
-    """Of what happened outside: which of the agent's triggers says so. The agent hears it later."""
+    """For a trigger event: the name of the agent's trigger. The event is delivered later."""
     seen: Json = None
-    """How far that trigger has looked; after a resume it goes on from there."""
+    """The position up to which the trigger has read; a resumed trigger continues from it."""
 
 
 class AgentConfigured(EventBase, tag="agent_configured", kw_only=True):
-    """The agent's name, model or members of its spec changed; what is absent stays."""
+    """The agent's name, model or members of its spec changed; absent members are unchanged."""
 
     name: str | None = None
     language_model: str | None = None
@@ -155,32 +155,32 @@ class AgentConfigured(EventBase, tag="agent_configured", kw_only=True):
 
 
 class AgentStateSaved(EventBase, tag="agent_state_saved", kw_only=True):
-    """The whole state of a dumb agent or hook, as it gave it."""
+    """The complete state of a dumb agent or hook, as it returned it."""
 
     state: Json = None
     cause: Cause = None
-    """What the agent says next has this cause, too: the state counts as soon as that is said."""
+    """The agent's next entry has the same cause. The state takes effect with that entry."""
 
 
 class AgentMoved(EventBase, tag="agent_moved", kw_only=True):
-    """The agent's place in the tree changed; `gone` takes its whole subtree along."""
+    """The agent's place in the tree changed; `gone` removes its whole subtree."""
 
     place: Place
     parent: AgentId | None = None
-    """The agent below (hook) or above (subagent) which it stands now; absent: as before."""
+    """The agent that it watches (hook) or its parent (subagent); absent if unchanged."""
     replaces: AgentId | None = None
-    """The agent directly above or below it whose place it takes, with that one's parent."""
+    """The agent directly above or below it that it replaces; it takes over that agent's parent."""
     replaced_as: Literal["subagent", "hook"] | None = None
-    """How that one stands to it then: as its newest subagent, or its last hook."""
+    """The new relation of the replaced agent to it: its newest subagent, or its last hook."""
     spec: dict[str, Json] | None = None
-    """Members of its spec that change with the place, such as the budget that goes with it."""
+    """Members of its spec that change with the place, such as the budget."""
     replaced_spec: dict[str, Json] | None = None
-    """The same for the one that it replaces, such as where that is asked as a hook."""
+    """Members of the replaced agent's spec that change, such as its hook points."""
     cause: Cause = None
 
 
 class InterlocutorsSet(EventBase, tag="interlocutors_set", kw_only=True):
-    """Whom the agent's next `discuss` addresses where it names nobody."""
+    """The default participants of the agent's next `discuss`."""
 
     speakers: list[AgentId] = []
     listeners: list[AgentId] = []
@@ -188,11 +188,11 @@ class InterlocutorsSet(EventBase, tag="interlocutors_set", kw_only=True):
 
 
 class TranscriptEdited(EventBase, tag="transcript_edited", kw_only=True):
-    """From here on the agent reads these segments instead of its context so far."""
+    """The agent's context was replaced with these segments."""
 
     segments: list[Segment]
     summary: MessageId | None = None
-    """The entry among them that sums up what was left out."""
+    """The entry in the segments that summarizes the omitted messages."""
     reason: str | None = None
     cause: Cause = None
 
@@ -208,7 +208,7 @@ class ContextLoaded(EventBase, tag="context_loaded", kw_only=True):
 
 
 class ContextCommitted(EventBase, tag="context_committed", kw_only=True):
-    """The agent's understanding up to entry `upto` is in the store as this commit."""
+    """The agent's context up to entry `upto` was stored as this commit."""
 
     ctx: str
     parent_ctx: str | None = None
@@ -217,14 +217,14 @@ class ContextCommitted(EventBase, tag="context_committed", kw_only=True):
 
 
 class ToolsDefined(EventBase, tag="tools_defined", kw_only=True):
-    """A list of tool schemas, in full, once a session; requests name it."""
+    """A full list of tool schemas, logged once per session; requests refer to it."""
 
     tools: list[dict[str, Json]]
     tools_hash: str
 
 
 class LlmRequest(EventBase, tag="llm_request", kw_only=True):
-    """A model call begins; `context` says which messages it saw."""
+    """A model call was started; `context` describes the messages that were sent."""
 
     context: list[Segment]
     count: int
@@ -233,28 +233,28 @@ class LlmRequest(EventBase, tag="llm_request", kw_only=True):
     parameters: dict[str, Json] | None = None
     tools: MessageId | None = None
     wire: dict[str, Json] | None = None
-    """Of a call that another program made: how it was written, where the context does not say."""
+    """For a call of another program: details of the wire format that the context lacks."""
 
 
 class LlmResponse(EventBase, tag="llm_response", kw_only=True):
-    """How a model call ended."""
+    """The end of a model call."""
 
     request: MessageId
     entry: MessageId | None = None
-    """What it answered; absent where nothing usable arrived."""
+    """The entry of the answer; absent if nothing usable arrived."""
     stop_reason: str | None = None
-    """The provider's, or `cancelled`, `error`, `interrupted`."""
+    """The provider's stop reason, or `cancelled`, `error`, `interrupted`."""
     model: str | None = None
     usage: Usage | None = None
     cost_usd: float | None = None
     latency_s: float | None = None
     error: str | None = None
     partial: str | None = None
-    """What had arrived of a cancelled or failed answer and is in no entry; see `core.partial`."""
+    """The received part of a cancelled or failed answer; see `core.stream.partial_of`."""
 
 
 class ActionRewritten(EventBase, tag="action_rewritten", kw_only=True):
-    """A hook changed a call of this agent; the model's own call stays as it was."""
+    """A hook changed a call of this agent; the entry of the model's own call is unchanged."""
 
     call: Reference
     tool: str
@@ -275,16 +275,16 @@ class MemoryOperation(EventBase, tag="memory_operation", kw_only=True):
 
 
 class ThreadNoted(EventBase, tag="thread_noted", kw_only=True):
-    """A row of an interaction thread that the rest of the log does not say, or says otherwise."""
+    """A row of an interaction thread that does not follow from the other events of the log."""
 
     entry_type: str
     """`MESSAGE_ADDED`, `CONTEXT_REPLAYED`, ...: see docs/formats/interactions.md."""
     whole: bool = False
-    """The agent's whole context was assembled: a row for each position of it."""
+    """Whether the agent's full context was assembled, with a row for each position."""
     of: MessageId | None = None
-    """The event whose own row this one replaces."""
+    """The event with the row that this row replaces."""
     message: str | None = None
-    """The id of the logged message; empty: none; absent: that of the one at `position`."""
+    """The id of the logged message; empty if none; absent if it is the message at `position`."""
     position: int | None = None
     snapshot: dict[str, Json] | None = None
     operation: dict[str, Json] | None = None
@@ -352,7 +352,7 @@ def encode_event(event: Event) -> bytes:
 
 
 def event_dict(event: Event) -> dict[str, Json]:
-    """Return the event as the dict that its line holds, without `sum`."""
+    """Return the event as the dict that its line encodes, without `sum`."""
     if isinstance(event, UnknownEvent):
         return dict(event.data)
     data: dict[str, Json] = msgspec.to_builtins(event)
@@ -361,9 +361,9 @@ def event_dict(event: Event) -> dict[str, Json]:
 
 
 def decode_event(body: bytes) -> Event:
-    """Read one event from its JSON object. Unknown members and types are kept.
+    """Decode one event from its JSON object. Unknown members and types are kept.
 
-    Raises ValueError, with the reason, where the bytes are no event.
+    Raises ValueError, with the reason, if the bytes are not an event.
     """
     try:
         event: Event = _decoder.decode(body)
@@ -371,14 +371,14 @@ def decode_event(body: bytes) -> Event:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return event_from_dict(
             canonical.from_json(body)
-        )  # rare: unknown members or types, surrogates
+        )  # Only events with unknown members or types, or with surrogates, get here.
 
 
 def event_from_dict(data: Json) -> Event:
-    """Read one event from the dict that its line holds. Raises ValueError as `decode_event`.
+    """Decode one event from the dict of its line. Raises ValueError as `decode_event`.
 
-    A member with something inside that this version does not know (a new member of a tool call,
-    a new kind of part) is read as far as it is known, and kept whole in `unknown`.
+    A member with unknown content (a new member of a tool call, a new kind of part) is decoded
+    without that content, and kept complete in `unknown`.
     """
     if not isinstance(data, dict) or not isinstance(data.get("event_type"), str):
         raise ValueError("not a JSON object with an event_type")
@@ -392,7 +392,7 @@ def event_from_dict(data: Json) -> Event:
 
 
 def _pruned(name: str, value: Json) -> Json:
-    """Return a member as far as it is known inside."""
+    """Return the value of a member without content that this version does not know."""
     if name in {"content", "tool_calls"}:
         return drop_unknown_content(name, value)
     if name in {"context", "segments"} and isinstance(value, list):

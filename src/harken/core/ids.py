@@ -2,7 +2,7 @@
 
 Message ids share one space over all event types and grow by one; they compare as numbers
 (`msg_1000` follows `msg_999`). Foreign ids (`agent_root`, `"0"`) are read and kept: they have
-no number here, so they never move a counter.
+no number, so they never advance a counter.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ MessageId = NewType("MessageId", str)
 AgentId = NewType("AgentId", str)
 """The id of one agent of one session, such as `agent_001`."""
 SessionId = NewType("SessionId", str)
-"""The id of one session: the name of its log without the ending."""
+"""The id of one session: the name of its log without the suffix."""
 
 _MOST_DIGITS = 18
-"""What is longer is no id that was ever allocated."""
+"""An id with more digits was never allocated."""
 
 USER = AgentId("user")
-"""The person outside: a party without a birth."""
+"""The id of the user, a participant without an `agent_created` event."""
 
 
 def message_id(number: int) -> MessageId:
@@ -42,7 +42,7 @@ def agent_id(number: int) -> AgentId:
 
 
 def parse_id_number(id_: str, prefix: str) -> int | None:
-    """Return the number of an allocated id, None for a foreign one.
+    """Return the number of an allocated id. Return None for a foreign id.
 
     >>> (
     ...     parse_id_number("msg_012", "msg_"),
@@ -58,7 +58,7 @@ def parse_id_number(id_: str, prefix: str) -> int | None:
 
 
 def reference_message_id(reference: str) -> MessageId:
-    """Return the message that a reference names: a call is `msg_003` or `msg_003.call_abc`.
+    """Return the message id of a reference: a call is `msg_003` or `msg_003.call_abc`.
 
     >>> reference_message_id("msg_003.call_abc"), reference_message_id("msg_003")
     ('msg_003', 'msg_003')
@@ -67,7 +67,7 @@ def reference_message_id(reference: str) -> MessageId:
 
 
 def reference_number(reference: str) -> int:
-    """Return where in a log a message stands, also that of a call; 0 for a foreign id.
+    """Return the number of the message that a reference names. Return 0 for a foreign id.
 
     >>> reference_number("msg_012"), reference_number("msg_012.call_a"), reference_number("mine")
     (12, 12, 0)

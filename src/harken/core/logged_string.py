@@ -1,7 +1,7 @@
-"""`LoggedString`: a string that carries the id of what it says.
+"""`LoggedString`: a string that carries the id of the logged message that it represents.
 
-While agents run, "this is what Jack said" is known to the call stack and nowhere else. A
-LoggedString carries that knowledge along, so that no method needs a parameter for the log.
+Code that passes strings between agents would otherwise lose the link to the log. With a
+LoggedString no method needs an extra parameter for the message id.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import Any, Self
 from harken.core.ids import MessageId
 
 PREVIEW_CHARACTERS = 100
-"""So much of a text is previewed."""
+"""Maximum length of a preview, in characters."""
 
 
 class LoggedString(str):
     """A string with the id of the message that it represents.
 
     `message_id` is the string's own message, or, for a formatted version, the original's.
-    In every other respect it is a `str`; what is derived from it (slices, sums) is a plain one.
+    In every other respect it is a `str`; slices and concatenations are plain `str`s.
 
     >>> hi = LoggedString("Hi", message_id="msg_015")
     >>> hi == "Hi", hi.message_id, hi.as_said_by("Jack"), hi.as_said_by("Jack").message_id
@@ -30,18 +30,18 @@ class LoggedString(str):
     message_id: MessageId | None
 
     def __new__(cls, content: object = "", message_id: str | None = None) -> Self:
-        """Make a string that represents the message with this id (None: nothing logged)."""
+        """Create a string for the message with this id; None if no message was logged."""
         string = super().__new__(cls, content)
         string.message_id = None if message_id is None else MessageId(message_id)
         return string
 
     @property
     def content_id(self) -> MessageId | None:
-        """`message_id` by its older name."""
+        """The older name of `message_id`."""
         return self.message_id
 
     def as_said_by(self, name: str) -> LoggedString:
-        """Return the form in which others hear it; it still represents the original."""
+        """Return the form that other agents read; it still represents the original message."""
         return LoggedString(f"[{name}]: {self}", self.message_id)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -1,10 +1,10 @@
-"""Which requests to a server on this machine come from a program of this machine.
+"""Checks that reject requests of web pages to a server on this machine.
 
-A web page can make a browser send requests to a port of this machine. The browser sends along the
+A web page can make a browser send requests to a port of this machine. The browser adds the
 `Origin` of the page, and as `Host` the name under which it found the port, which an attacker may
-let resolve to 127.0.0.1 (DNS rebinding). It leaves the origin out where a page loads an image or
-the like, and sends `Sec-Fetch-Site`. Every server that clients ask calls `browser_refusal` first,
-also where it wants a token. Webhooks, and the end of a login in a browser, have secret addresses.
+let resolve to 127.0.0.1 (DNS rebinding). It omits the origin if a page loads an image or
+the like, and sends `Sec-Fetch-Site`. Every server for local clients calls `browser_refusal` first,
+also if it requires a token. Webhooks and the redirect of a browser login have secret addresses.
 
 Source: RFC 6454 (Origin), RFC 9110 section 7.2 (Host), Fetch Metadata (Sec-Fetch-Site).
 """
@@ -18,7 +18,7 @@ _HOST = re.compile(r"(?:\[(?P<v6>[^\]]*)\]|(?P<name>[^:\[]*))(?::[0-9]*)?")
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host name or address is that of this machine and of no other.
+    """Whether a host name or address is a loopback one.
 
     >>> [is_loopback(host) for host in ("localhost", "127.0.0.2", "::1", "example.org", "0.0.0.0")]
     [True, True, True, False, False]
@@ -30,7 +30,7 @@ def is_loopback(host: str) -> bool:
 
 
 def host_of(header: str) -> str:
-    """Return the name in a `Host` header without the port; "" if the header is malformed.
+    """Return the name in a `Host` header without the port, or "" if the header is malformed.
 
     >>> [host_of(text) for text in ("127.0.0.1:8420", "[::1]:8420", "localhost", "a:b", "[::1]x1")]
     ['127.0.0.1', '::1', 'localhost', '', '']
@@ -42,16 +42,16 @@ def host_of(header: str) -> str:
 def browser_refusal(
     origin: str | None, host: str | None, site: str | None, *, any_host: bool = False
 ) -> str:
-    """Return why a request with these headers is refused as one of a web page; "" if it is not.
+    """Return the reason to refuse a request with these headers as one of a web page, or "".
 
-    `site`: `Sec-Fetch-Site`, which is `none` where the user typed the address. `any_host`: other
-    machines may send requests, by names of their own.
+    `site`: `Sec-Fetch-Site`, which is `none` if the user typed the address. `any_host`: other
+    machines may send requests, under other host names.
     """
     if origin is not None:
         return "pages of browsers are not answered (Origin)"
     if site is not None and site != "none":
         return "pages of browsers are not answered (Sec-Fetch-Site)"
-    # No browser leaves the host out; a client that speaks HTTP/1.0 may.
+    # No browser omits the host; a client that speaks HTTP/1.0 may.
     if not any_host and host is not None and not is_loopback(host_of(host)):
         return "ask by the name of this machine, such as 127.0.0.1 (Host)"
     return ""

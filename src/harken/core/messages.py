@@ -1,9 +1,9 @@
 """Parts and messages: what a model reads and writes.
 
-One idea: a message is content plus what varies with its occurrence (call ids, signatures,
-native ids), and the two come apart and together again without loss: `join(*split(m)) == m`.
-Only the content has identity, so equal prompts and tool outputs are one object whatever call
-they answer. In a log a message is flat, with the names of the specification: `role`, `content`
+A message is content plus the data of one occurrence (call ids, signatures, native ids). The two
+are split and joined without loss: `join_occurrence(*split_occurrence(m)) == m`. Only the content is
+hashed, so equal prompts and tool outputs are one object, independent of the call that they answer.
+In a log a message is flat, with the names of the specification: `role`, `content`
 (text, or a list of parts), `tool_calls`, `tool_call_id`, `name`.
 
 Source: docs/formats/session-log.md, "Messages" and "Identity".
@@ -20,7 +20,7 @@ from harken.core import canonical
 
 Role: TypeAlias = Literal["user", "assistant", "tool", "system"]
 Meta: TypeAlias = dict[str, Any]
-"""What varies from one occurrence of a part to the next: signatures, native ids. No identity."""
+"""Data of one occurrence of a part: signatures, native ids. It is not hashed."""
 
 
 class _Part(
@@ -31,7 +31,7 @@ class _Part(
     forbid_unknown_fields=True,
     gc=False,
 ):
-    """What all kinds of parts share: they are told apart by `type`."""
+    """The base class of all kinds of parts. The JSON member `type` names the kind."""
 
 
 class TextPart(_Part, tag="text", frozen=True):
@@ -42,7 +42,7 @@ class TextPart(_Part, tag="text", frozen=True):
 
 
 class ThinkingPart(_Part, tag="thinking", frozen=True):
-    """What a model thought; its signature or encrypted form is in `meta`."""
+    """The thinking of a model; its signature or encrypted form is in `meta`."""
 
     text: str
     meta: Meta | None = None
@@ -58,7 +58,7 @@ class ImagePart(_Part, tag="image", frozen=True):
 
 
 class UnknownPart(_Part, tag="other", frozen=True):
-    """A block that Harken has no kind for: its native kind and its JSON text, kept verbatim."""
+    """A block of a kind that Harken does not model: its native kind and its JSON text, verbatim."""
 
     kind: str
     data: str
@@ -66,7 +66,7 @@ class UnknownPart(_Part, tag="other", frozen=True):
 
 
 class ToolCallSlot(_Part, tag="call", frozen=True):
-    """The place of a tool call among the parts; the call itself is in `tool_calls`."""
+    """The position of a tool call among the parts; the call itself is in `tool_calls`."""
 
     id: str
 
@@ -93,7 +93,7 @@ class ToolCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False
 
 
 class ChatMessage(Protocol):
-    """What every message looks like, whether it stands in a log or alone."""
+    """The attributes of every message, in a log or alone."""
 
     @property
     def role(self) -> Role: ...
@@ -110,7 +110,7 @@ class ChatMessage(Protocol):
 
 
 class Message(msgspec.Struct, omit_defaults=True, frozen=True, gc=False):
-    """A message that stands alone; in a log it is a `TranscriptEntry` with the same members."""
+    """A message outside of a log. In a log it is a `TranscriptEntry` with the same members."""
 
     role: Role
     content: Content = None
@@ -121,13 +121,13 @@ class Message(msgspec.Struct, omit_defaults=True, frozen=True, gc=False):
 
 
 class Occurrence(msgspec.Struct, omit_defaults=True, frozen=True, gc=False):
-    """What a message has beside its content."""
+    """The data of a message that is not part of its content hash."""
 
     shape: Literal["none", "text", "list", "placed"] = "text"
-    """How the content is written in the flat form: absent, a string, a list of parts with the
-    calls after it, or a list in which every call has its place."""
+    """The flat form of the content: absent, a string, a list of parts followed by the calls,
+    or a list with a slot for every call."""
     calls: list[dict[str, Any]] = []
-    """For each tool call, in order: its `id`, and its `meta` where it has one."""
+    """For each tool call, in order: its `id`, and its `meta` if it has one."""
     metas: dict[str, Meta] = {}
     """Position of a content part (as text) -> its meta."""
     tool_call_id: str | None = None
@@ -140,7 +140,7 @@ _ROLES = frozenset(get_args(Role))
 
 
 class MessageContent(msgspec.Struct, frozen=True):
-    """A role and its parts, as JSON values without ids: what a message's hash covers."""
+    """A role and its parts, as JSON values without ids. The hash of a message covers it."""
 
     role: Role
     parts: list[dict[str, Any]]
@@ -164,7 +164,7 @@ PART_TYPES: dict[str, type[msgspec.Struct]] = {
 
 
 def drop_unknown_content(name: str, value: Any) -> Any:
-    """Return the `content` or `tool_calls` of a message dict, as far as they are known inside.
+    """Return the `content` or `tool_calls` of a message dict without unknown parts and members.
 
     A part of an unknown kind becomes an "other" part; unknown members go to `meta`.
     """
@@ -185,7 +185,7 @@ def _known_part(part: Any) -> Any:
 
 
 def drop_unknown_members(kind: type[msgspec.Struct], value: Any) -> Any:
-    """Return a dict with the members that `kind` has; others go to its `meta`, if it has one."""
+    """Return a dict with the members of `kind`; others are moved to its `meta`, if it has one."""
     if not isinstance(value, dict):
         return value
     names = {*kind.__struct_encode_fields__, "type"}
@@ -200,9 +200,9 @@ def drop_unknown_members(kind: type[msgspec.Struct], value: Any) -> Any:
 
 
 def message_from(data: Mapping[str, Any]) -> Message:
-    """Read a message dict (role, content, tool_calls, ...); members of the log are passed over.
+    """Convert a message dict (role, content, tool_calls, ...); members of the log are ignored.
 
-    Raises ValueError (msgspec.ValidationError) where a known member has the wrong shape.
+    Raises ValueError (msgspec.ValidationError) if a member has the wrong type.
     """
     known = {
         name: drop_unknown_content(name, data[name])
@@ -210,16 +210,16 @@ def message_from(data: Mapping[str, Any]) -> Message:
         if data.get(name) is not None
     }
     if isinstance(known.get("content"), str):
-        known["content"] = str(known["content"])  # a LoggedString becomes a plain one
+        known["content"] = str(known["content"])  # a LoggedString becomes a plain str
     return msgspec.convert(known, Message, from_attributes=True)
 
 
 def split_occurrence(message: ChatMessage) -> tuple[MessageContent, Occurrence]:
-    """Take a message apart into its content and its occurrence.
+    """Split a message into its content and its occurrence.
 
-    What means nothing is not kept: an empty list of calls is none, `is_error` counts in results
-    only, and calls that have places come back in the order of their places. Raises ValueError
-    where the places are not those of the calls, each once.
+    Insignificant details are dropped: an empty list of calls becomes None, `is_error` is kept only
+    for results, and calls with slots are ordered by their slots. Raises ValueError if the slots do
+    not match the calls one to one.
     """
     items, occurrence = split_parts(message)
     parts = [_pure(item) for item in items]
@@ -229,9 +229,12 @@ def split_occurrence(message: ChatMessage) -> tuple[MessageContent, Occurrence]:
 
 
 def split_parts(message: ChatMessage) -> tuple[list[Part | ToolCall], Occurrence]:
-    """Return the parts and calls of a message in order, and its occurrence. As `split`."""
+    """Return the parts and calls of a message in order, and its occurrence.
+
+    Raises ValueError as `split_occurrence`.
+    """
     content, calls = message.content, message.tool_calls or []
-    if isinstance(content, str) and not calls:  # as most are
+    if isinstance(content, str) and not calls:  # a fast path for most messages
         if message.tool_call_id is None and message.name is None:
             return [TextPart(content)], _PLAIN
         id_, name = message.tool_call_id, message.name
@@ -256,9 +259,9 @@ def split_parts(message: ChatMessage) -> tuple[list[Part | ToolCall], Occurrence
 
 
 def part_bytes(message: ChatMessage, items: Sequence[Part | ToolCall]) -> list[bytes]:
-    """Return the canonical bytes of the parts that a message's hash covers, without making them.
+    """Return the canonical bytes of the parts that a message's hash covers.
 
-    items: those of `apart`.
+    items: the result of `split_parts`.
     """
     bodies = [_pure_bytes(item) for item in items]
     if message.role != "tool":
@@ -269,16 +272,16 @@ def part_bytes(message: ChatMessage, items: Sequence[Part | ToolCall]) -> list[b
 
 
 def join_occurrence(pure: MessageContent, occurrence: Occurrence) -> Message:
-    """Put a content and an occurrence together again: the inverse of `split`.
+    """Join a content and an occurrence into a message: the inverse of `split_occurrence`.
 
-    Both may come from anybody. Where they do not fit, or are of other types, it raises ValueError,
-    LookupError, TypeError or StopIteration; a message that it returns is one.
+    Both may come from untrusted sources. Raises ValueError, LookupError, TypeError or StopIteration
+    if they do not match or have wrong types; a returned message is always valid.
     """
     parts, is_error = pure.parts, False
     if pure.role not in _ROLES:
         raise ValueError(f"there is no role {pure.role!r}")
     if occurrence == _PLAIN and len(parts) == 1 and pure.role != "tool" and {*parts[0]} == _TEXT:
-        return Message(pure.role, _text(parts[0]))  # as most are: ten times as fast
+        return Message(pure.role, _text(parts[0]))  # a fast path for most messages
     if pure.role == "tool":
         parts, is_error = pure.parts[0]["content"], pure.parts[0]["is_error"]
         if not isinstance(is_error, bool):
@@ -325,19 +328,19 @@ def message_hash(message: ChatMessage) -> str:
 
 
 def extend_context_hash(before: str, message: ChatMessage) -> str:
-    """Return the rolling hash of a context after one more message (`""`: the empty context)."""
+    """Return the rolling hash of a context extended by a message (`""`: the empty context)."""
     return extend_context_hash_with(before, message_hash(message))
 
 
 def extend_context_hash_with(before: str, hash: str) -> str:
-    """Return the same as `extend_context_hash`, where the hash of the message is known."""
+    """Return the rolling hash of a context extended by a message with this hash."""
     return canonical.hash_bytes(
         canonical.CONTEXT, bytes.fromhex(before) + bytes.fromhex(hash)
     ).hex()
 
 
 def _items(content: Content, calls: list[ToolCall]) -> Iterator[Part | ToolCall]:
-    """Yield parts and calls in order; calls without a place stand after the content."""
+    """Yield parts and calls in order; calls without a slot follow the content."""
     if isinstance(content, str):
         yield TextPart(content)
     waiting = iter(calls)
@@ -347,7 +350,7 @@ def _items(content: Content, calls: list[ToolCall]) -> Iterator[Part | ToolCall]
 
 
 def _in_place(content: list[ContentPart], calls: list[ToolCall]) -> list[ToolCall]:
-    """Return the calls in the order of their places."""
+    """Return the calls in the order of their slots."""
     by_id = {call.id: call for call in calls}
     places = [item.id for item in content if isinstance(item, ToolCallSlot)]
     ids = [call.id for call in calls]
@@ -357,7 +360,7 @@ def _in_place(content: list[ContentPart], calls: list[ToolCall]) -> list[ToolCal
 
 
 def _pure(item: Part | ToolCall) -> dict[str, Any]:
-    """Return a part as a JSON value with all members of its kind, without ids and meta."""
+    """Return a part as a JSON value with all fields of its kind, without ids and meta."""
     match item:
         case ToolCall():
             return {
@@ -411,7 +414,7 @@ def _call(part: Mapping[str, Any], varying: Mapping[str, Any]) -> ToolCall:
 
 
 def _text(part: Mapping[str, Any]) -> str:
-    """Return the text of a part that is nothing else."""
+    """Return the text of a text part. Raises TypeError for any other part."""
     text = part["text"]
     if part.get("type") != "text" or not isinstance(text, str):
         raise TypeError(f"a text part has a text, not {text!r}")

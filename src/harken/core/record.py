@@ -1,4 +1,4 @@
-"""Records: frozen rows of results that become JSON as they are."""
+"""Records: immutable result rows that convert to JSON."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """The base class of what views and statistics return. Times are UTC, durations seconds."""
+    """The base class of results of views and statistics. Times are UTC, durations in seconds."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the members as dicts, lists and plain values."""

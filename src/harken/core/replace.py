@@ -1,7 +1,7 @@
-r"""Replacing text wherever it stands: in the strings of a JSON text, and in JSON inside of those.
+r"""Text replacement in the strings of a JSON text, and in JSON texts inside of those strings.
 
-One idea: only string literals are touched, so numbers, order and white space stay as they were,
-and half a line can be treated like a whole one.
+Only string literals are changed, so numbers, order and white space are preserved, and an
+incomplete line can be processed like a complete one.
 
 >>> secret = Secret('pass"word')
 >>> print(in_json(b'{"text":"a pass\\"word","n":1.0}', secret.replace).decode())
@@ -20,36 +20,36 @@ from harken.core import canonical
 
 PURGED = "[purged]"
 LEAST_CHARACTERS = 6
-"""A shorter text stands everywhere by chance."""
+"""Minimum length of a secret: a shorter text would match by chance."""
 
 Replace: TypeAlias = Callable[[str], str]
-"""Returns a text without what has to go; the same text where nothing has to."""
+"""Returns a text without the parts to remove; the same text if there are none."""
 
 _LITERAL = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _DEPTH = 2
-"""How deep JSON texts are looked for in the strings of JSON texts."""
+"""Nesting depth of JSON texts in the strings of JSON texts that is searched."""
 
 
 class TextRemover(Protocol):
-    """What has to go from texts and bytes, whatever it is."""
+    """An object that removes secrets from texts and finds them in bytes."""
 
     def replace(self, text: str) -> str:
-        """Return a text without it."""
+        """Return a text without the secrets."""
         ...
 
     def is_in_json(self, data: bytes) -> bool:
-        """Whether it may stand in a string of JSON that `codec` wrote: `replace` says for sure."""
+        """Whether canonical JSON may contain a secret. Only `replace` is exact."""
         ...
 
     def spans_in(self, pieces: Iterable[bytes]) -> Iterator[tuple[int, int]]:
-        """Yield where it begins and ends in bytes that come piece by piece."""
+        """Yield the start and end of each secret in a stream of bytes."""
         ...
 
 
 class Secret:
-    """A text that has to go, as it is and as it stands inside of JSON texts.
+    """A text to remove, in its plain form and in the forms that it has inside of JSON texts.
 
-    Raises ValueError for a text so short, or so ordinary, that what it stands in would go with it.
+    Raises ValueError for a text that is too short, or that is part of the replacement text.
     """
 
     def __init__(self, text: str) -> None:
@@ -67,11 +67,11 @@ class Secret:
         self._longest = len(max(as_bytes, key=len))
 
     def replace(self, text: str) -> str:
-        """Return a text without it."""
+        """Return a text without the secret."""
         return self._pattern.sub(PURGED, text)
 
     def cut(self, text: str) -> str:
-        """Return a text without it, nor the beginning of it with which the text breaks off."""
+        """Return a text without the secret, and without a truncated secret at its end."""
         text = self.replace(text)
         for form in self._forms:
             for size in range(min(len(form) - 1, len(text)), LEAST_CHARACTERS - 1, -1):
@@ -80,15 +80,15 @@ class Secret:
         return text
 
     def is_in(self, data: bytes) -> bool:
-        """Whether it stands in bytes, in any of its forms."""
+        """Whether bytes contain the secret in any of its forms."""
         return self._in_bytes.search(data) is not None
 
     def is_in_json(self, data: bytes) -> bool:
-        """Whether it may stand in a string of JSON that `codec` wrote: `in_json` says for sure."""
+        """Whether canonical JSON may contain the secret. Only `in_json` is exact."""
         return self._in_json.search(data) is not None
 
     def spans_in(self, pieces: Iterable[bytes]) -> Iterator[tuple[int, int]]:
-        """Yield where it begins and ends in bytes that come piece by piece, also across borders.
+        """Yield the start and end of each occurrence in a stream of bytes, also across pieces.
 
         >>> list(Secret("secret").spans_in([b"a sec", b"re", b"t."]))
         [(2, 8)]
@@ -107,12 +107,12 @@ class Secret:
             held, at = held[done:], at + done
 
     def __repr__(self) -> str:
-        """Return what may be shown: a secret is not."""
+        """Return a representation without the secret."""
         return "Secret(...)"
 
 
 def in_json(data: bytes, replace: Replace) -> bytes:
-    """Return a JSON text, or a piece of one, with all its strings replaced, names included."""
+    """Apply `replace` to all strings of a JSON text or of a piece of one, also to member names."""
 
     def literal(found: re.Match[bytes]) -> bytes:
         try:
@@ -126,14 +126,14 @@ def in_json(data: bytes, replace: Replace) -> bytes:
 
 
 def in_bytes(data: bytes, replace: Replace) -> bytes:
-    """Return any bytes with their text replaced; what is no UTF-8 stays as it is."""
+    """Apply `replace` to bytes as text. Bytes that are not UTF-8 are preserved."""
     text = data.decode("utf-8", "surrogateescape")
     new = replace(text)
     return data if new == text else new.encode("utf-8", "surrogateescape")
 
 
 def _forms(text: str) -> list[str]:
-    """Return the text, and how it is written in JSON, and in JSON in JSON."""
+    """Return the text, its forms in a JSON string, and its forms in JSON inside a JSON string."""
     forms = {text}
     for _ in range(_DEPTH):
         forms |= {

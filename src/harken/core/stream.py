@@ -1,13 +1,11 @@
-"""Chunks: the pieces in which an answer arrives, and the `StreamAccumulator` that they add up to.
+"""Chunks: the pieces of a streamed answer, and the `StreamAccumulator` that joins them.
 
-One idea: whatever streams an answer (a provider, a script, a recording) says it in these pieces,
-and a whole message and its pieces are two forms of one thing: `StreamAccumulator` joins what
-`chunks_of` cuts.
+Every source of an answer (a provider, a script, a recording) streams it in these chunks.
+`StreamAccumulator` is the inverse of `chunks_of`, which splits a message into chunks.
 
-The partial: what had arrived of an answer that did not end, as the one text that a log keeps.
-
-Text stands there as it came. Thinking stands below a line that says so, and text after thinking
-below another.
+A partial is the received part of an answer that did not finish, as a single text for the log.
+Text is kept as it was received. Thinking follows a line `[thinking]`, and text after thinking
+follows a line `[answer]`.
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ _ANSWER = "\n[answer]\n"
 
 
 def partial_of(thinking: str, text: str) -> str | None:
-    r"""Return thinking and text as a partial; None where nothing had arrived.
+    r"""Format thinking and text as a partial. Return None if both are empty.
 
     >>> partial_of("hm, ", "The te")
     '[thinking]\nhm, \n[answer]\nThe te'
@@ -56,7 +54,7 @@ def partial_of(thinking: str, text: str) -> str | None:
 
 
 def thinking_in(partial: str | None) -> str:
-    r"""Return the thinking in a partial.
+    r"""Return the thinking part of a partial.
 
     >>> thinking_in("[thinking]\nhm, \n[answer]\nThe te")
     'hm, '
@@ -67,7 +65,7 @@ def thinking_in(partial: str | None) -> str:
 
 
 def text_in(partial: str | None) -> str:
-    r"""Return the text in a partial, without the thinking.
+    r"""Return the text part of a partial, without the thinking.
 
     >>> text_in("[thinking]\nhm, \n[answer]\nThe te"), text_in("The te"), text_in("[thinking]\nhm")
     ('The te', 'The te', '')
@@ -81,7 +79,7 @@ def text_in(partial: str | None) -> str:
 class TextDelta:
     """The next piece of the answer's text.
 
-    `meta` comes with the last piece of a part; also an empty one ends the part.
+    `meta` is set on the last piece of a part; an empty dict also ends the part.
     """
 
     text: str
@@ -98,9 +96,9 @@ class ThinkingDelta:
 
 @dataclass(frozen=True, slots=True)
 class PartDelta:
-    """A part that comes whole: an image, a native block, or the place of a call.
+    """A part that arrives complete: an image, a native block, or the slot of a call.
 
-    Calls without a place stand after all parts; either all calls have one or none has.
+    Calls without a slot follow all parts; either all calls have a slot or none has.
     """
 
     part: ImagePart | UnknownPart | ToolCallSlot
@@ -108,7 +106,7 @@ class PartDelta:
 
 @dataclass(frozen=True, slots=True)
 class ToolCallDelta:
-    """The next piece of a tool call; `id`, `name` and `type` come with its first piece.
+    """The next piece of a tool call; `id`, `name` and `type` are in its first piece.
 
     `index` counts the calls of the answer from 0.
     """
@@ -123,13 +121,13 @@ class ToolCallDelta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finish:
-    """The end of an answer. An answer without one was cut off."""
+    """The end of an answer. An answer without a Finish was interrupted."""
 
     stop_reason: str
     usage: Usage | None = None
     cost_usd: float | None = None
     model: str | None = None
-    """The model that really answered, where the provider says so."""
+    """The model that answered, if the provider reports it."""
 
 
 Chunk: TypeAlias = TextDelta | ThinkingDelta | PartDelta | ToolCallDelta | Finish
@@ -137,14 +135,14 @@ Chunk: TypeAlias = TextDelta | ThinkingDelta | PartDelta | ToolCallDelta | Finis
 
 @dataclass(slots=True)
 class StreamAccumulator:
-    """An answer while it arrives; `message` is what there is of it so far."""
+    """An answer that is being received; `message` returns the part received so far."""
 
     finish: Finish | None = None
     _parts: list[TextDelta | ThinkingDelta | PartDelta] = field(default_factory=list)
     _calls: dict[int, list[ToolCallDelta]] = field(default_factory=dict)
 
     def add(self, chunk: Chunk) -> None:
-        """Take the next chunk."""
+        """Add the next chunk."""
         match chunk:
             case Finish():
                 self.finish = chunk
@@ -155,16 +153,16 @@ class StreamAccumulator:
 
     @property
     def text(self) -> str:
-        """The text so far."""
+        """The text received so far."""
         return "".join(part.text for part in self._parts if isinstance(part, TextDelta))
 
     @property
     def thinking(self) -> str:
-        """The thinking so far."""
+        """The thinking received so far."""
         return "".join(part.text for part in self._parts if isinstance(part, ThinkingDelta))
 
     def message(self, *, with_calls: bool = True) -> Message:
-        """Return the assistant message so far, without calls where they may be unfinished."""
+        """Return the assistant message so far. Without `with_calls`, omit the tool calls."""
         calls = [_joined(self._calls[index]) for index in sorted(self._calls)]
         parts = [
             part for part in self._content() if with_calls or not isinstance(part, ToolCallSlot)
@@ -179,7 +177,7 @@ class StreamAccumulator:
         )
 
     def _content(self) -> Iterator[ContentPart]:
-        """Join neighbouring pieces of one kind; a meta ends a part, also an empty part."""
+        """Join adjacent pieces of one kind. A piece with a meta ends a part, even an empty one."""
         texts: list[str] = []
         for chunk, following in zip_longest(self._parts, self._parts[1:]):
             if isinstance(chunk, PartDelta):
@@ -195,10 +193,10 @@ class StreamAccumulator:
 
 
 def chunks_of(message: ChatMessage) -> Iterator[Chunk]:
-    """Yield a whole message word by word, without `Finish`: the inverse of `StreamAccumulator`.
+    """Yield a message as chunks of a word each, without `Finish`: inverse of `StreamAccumulator`.
 
-    What a `StreamAccumulator` makes of the chunks has the same `message_hash` and the same call
-    ids.
+    The message that a `StreamAccumulator` builds from the chunks has the same `message_hash` and
+    the same call ids.
     """
     content = message.content
     parts = [TextPart(content)] if isinstance(content, str) else content or []

@@ -1,13 +1,11 @@
-"""The words of a verdict, as hooks say them: `OK`, `COMMENT: ...`, `DENY: ...`, `REWRITE: ...`.
+"""Verdicts of hooks: the question, the possible verdicts, and their text form in a log.
 
-Code says exactly these; a model says them with reasons before and Markdown around. One rule keeps
-what a model says apart from what it quotes: a verdict begins a line of its own, and what stands in
-a code block or in quotes is a verdict only where there is nothing else. So a text that a hook
-judges does not become its verdict by being repeated.
+The text forms are `OK`, `COMMENT: ...`, `DENY: ...` and `REWRITE: ...`. Code writes exactly these;
+a model adds reasons before them and Markdown around them. To tell a verdict from a quotation, a
+verdict must begin a line, and text in a code block or in quotes is a verdict only if the answer
+contains nothing else. So a text under judgment does not become the verdict by being quoted.
 
-Verdicts: what a hook is asked, and what it may say, in words that a log keeps.
-
-Nothing here knows agents: any agent can be asked, and any can answer, by code or by a model.
+This module does not depend on agents: any agent can be asked, and can answer by code or by a model.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ from harken.core.messages import ToolCall, text_of
 from harken.core.untrusted import from_outside
 
 FAILED = "[hook failed] "
-"""How the entry begins that stands in a hook's transcript in place of a verdict."""
+"""The prefix of an entry that replaces a verdict in a hook's transcript."""
 
 VerdictWord: TypeAlias = Literal["OK", "COMMENT", "DENY", "REWRITE"]
 
@@ -46,17 +44,17 @@ _QUOTES = {'"': '"', "'": "'", "`": "`", "\u201c": "\u201d", "\u00ab": "\u00bb"}
 
 
 class ParsedVerdict(NamedTuple):
-    """A verdict in words."""
+    """A verdict in its text form."""
 
     word: VerdictWord
     text: str
-    """What follows it: the comment, the reason, the other text; empty for OK."""
+    """The comment, the reason or the new text; empty for OK."""
 
 
 def parse_verdict_entry(entry: TranscriptEntry) -> ParsedVerdict | None:
-    """Read what a hook said as a verdict; None where it is none.
+    """Parse a hook's entry as a verdict. Return None if it is not a verdict.
 
-    Code answers a question with the question as its cause, a model just answers.
+    An entry that code wrote has the question as its cause; an entry of a model has none.
     """
     if not entry.is_utterance:
         return None
@@ -65,7 +63,7 @@ def parse_verdict_entry(entry: TranscriptEntry) -> ParsedVerdict | None:
 
 
 def exactly(words: str) -> ParsedVerdict | None:
-    r"""Read a verdict as code writes it; None where it is none.
+    r"""Parse a verdict as code writes it. Return None if the text is not a verdict.
 
     >>> exactly("COMMENT: Mind this:\nOK"), exactly("I think: OK")
     (ParsedVerdict(word='COMMENT', text='Mind this:\nOK'), None)
@@ -77,7 +75,7 @@ def exactly(words: str) -> ParsedVerdict | None:
 
 
 def freely(words: str) -> ParsedVerdict | None:
-    r"""Read a verdict as a model says it; None where it says none, or two that differ.
+    r"""Parse a verdict as a model writes it. Return None if there is none, or several that differ.
 
     >>> freely("It only reads.\n\n**Verdict:** ok")
     ParsedVerdict(word='OK', text='')
@@ -95,7 +93,7 @@ def freely(words: str) -> ParsedVerdict | None:
 
 
 def unfenced(text: str) -> str:
-    r"""Return what stands in a code block where a text is nothing else.
+    r"""Return the content of a code block if the text consists of it alone, else the text.
 
     >>> unfenced('```json\n{"a": 1}\n```'), unfenced("a")
     ('{"a": 1}', 'a')
@@ -109,7 +107,7 @@ def unfenced(text: str) -> str:
 
 
 def _unwrapped(text: str) -> str:
-    """Take away what stands around all of it: a code block, quotes."""
+    """Remove a code block or quotes that enclose the full text."""
     inner = unfenced(text).strip()
     closing = _QUOTES.get(inner[:1])
     if closing is not None and len(inner) > 1 and inner.endswith(closing):
@@ -119,7 +117,7 @@ def _unwrapped(text: str) -> str:
 
 
 def _verdicts(lines: list[str]) -> Iterator[ParsedVerdict]:
-    """Yield the verdicts that begin lines, each with what is said up to the next one."""
+    """Yield the verdicts that begin lines, each with the text up to the next verdict."""
     starts = [at for at in _outside_blocks(lines) if _begins(lines[at])]
     for at, end in zip(starts, [*starts[1:], len(lines)], strict=False):
         match = _SAID.fullmatch(lines[at])
@@ -127,7 +125,7 @@ def _verdicts(lines: list[str]) -> Iterator[ParsedVerdict]:
 
 
 def _outside_blocks(lines: list[str]) -> Iterator[int]:
-    """Yield the positions of lines that stand in no code block."""
+    """Yield the indexes of lines outside of code blocks."""
     fence = ""
     for at, line in enumerate(lines):
         mark = _FENCE.match(line)
@@ -142,7 +140,7 @@ def _begins(line: str) -> bool:
 
 
 def _said(match: re.Match[str], more: list[str]) -> ParsedVerdict:
-    """Return the verdict that a line begins, without the marks that stand around all of it."""
+    """Return the verdict that begins at a line, without enclosing Markdown marks."""
     text = "\n".join([match[6], *more]).strip()
     around = match[1] + match[2]
     if around and not match[4] and not match[5]:
@@ -162,18 +160,18 @@ POINTS: frozenset[HookPoint] = frozenset({"input", "action", "result", "response
 
 
 GUARDED: frozenset[HookPoint] = frozenset({"action", "response"})
-"""Points where a hook that fails blocks; at the others it is passed over."""
+"""Points at which a failed hook blocks; at the others its failure is ignored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ok:
-    """Nothing to say."""
+    """The hook has no objection."""
 
 
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class Comment:
-    """Something for the watched agent to hear."""
+    """A comment for the watched agent."""
 
     text: str
 
@@ -181,7 +179,7 @@ class Comment:
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class Deny:
-    """It must not happen."""
+    """The action or response is denied."""
 
     reason: str
 
@@ -189,7 +187,7 @@ class Deny:
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """It happens differently: other arguments (JSON) of an action, another text of a response."""
+    """New arguments (JSON) for an action, or a new text for a response."""
 
     text: str
 
@@ -203,7 +201,7 @@ ALLOWED: dict[HookPoint, tuple[type, ...]] = {
     "action": (Ok, Comment, Deny, Rewrite),
     "response": (Ok, Comment, Deny, Rewrite),
 }
-"""What a hook may say at each point; anything else counts as its failure."""
+"""The verdicts that are allowed at each point; any other counts as a failure of the hook."""
 
 
 FORMS: Mapping[type, str] = {
@@ -212,11 +210,11 @@ FORMS: Mapping[type, str] = {
     Deny: "DENY: why it must not be",
     Rewrite: "REWRITE: what it shall be instead, the arguments as JSON or the whole response",
 }
-"""How a model is told to say each."""
+"""The text form of each verdict, as instructions for a model."""
 
 
 def checked(verdict: Verdict, point: HookPoint) -> Verdict:
-    """Return what a hook said, if it may say so at this point. Raises TypeError."""
+    """Return a verdict if it is valid at this point. Raises TypeError otherwise."""
     if not isinstance(verdict, ALLOWED[point]):
         forms = ", ".join(kind.__name__ for kind in ALLOWED[point])
         raise TypeError(f"{verdict!r} is no verdict on {point}: return an instance of {forms}")
@@ -229,13 +227,13 @@ def checked(verdict: Verdict, point: HookPoint) -> Verdict:
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class HookQuestion:
-    """What a hook is asked to judge."""
+    """A question for a hook: the action or message to judge."""
 
     point: HookPoint
     agent: str
     """The name of the watched agent."""
     subject: Reference
-    """The message or call that it is about."""
+    """The message or call that is judged."""
     text: str
     """The input, result or response; for an action, its arguments as JSON."""
     call: ToolCall | None = None
@@ -243,12 +241,12 @@ class HookQuestion:
 
     @property
     def words(self) -> str:
-        """The question as the hook hears it: what is judged stands between two equal lines."""
+        """The question as text for the hook. The judged text is enclosed in two equal lines."""
         return f"[{self.point}] Agent {_named(self.agent)} {self._does}:\n{_fenced(self.text)}"
 
     @property
     def _does(self) -> str:
-        """What the agent did, or is about to do."""
+        """The verb phrase of the question: the agent's past or next action."""
         called = _named(self.call.function.name) if self.call else ""
         return {
             "input": "has heard",
@@ -260,7 +258,7 @@ class HookQuestion:
 
 @lru_cache(maxsize=4)
 def _fenced(text: str) -> str:
-    """Return a text between two lines that it does not have; several hooks are asked about it."""
+    """Enclose a text in fence lines that it does not contain. Cached: several hooks judge it."""
     text, fence = from_outside(text), "~~~"
     while fence in text:
         fence += "~"
@@ -271,10 +269,10 @@ _QUESTION = re.compile(r"\[(input|action|result|response)\] Agent ")
 
 
 def is_question(entry: TranscriptEntry) -> bool:
-    """Whether an entry of a hook's transcript is what it was asked to judge.
+    """Whether an entry of a hook's transcript is a question to judge.
 
-    Whatever else it hears with a cause begins differently: its notes, what it is asked again,
-    what hooks of its own say.
+    Other user entries with a cause begin differently: notes, repeated questions, and comments of
+    the hook's own hooks.
     """
     if entry.role != "user" or entry.cause is None:
         return False
@@ -283,13 +281,13 @@ def is_question(entry: TranscriptEntry) -> bool:
 
 @lru_cache(maxsize=64)
 def _named(name: str) -> str:
-    """Return a name as it is where it is plain, else so that it cannot be taken for a sentence."""
+    """Return a simple name unchanged. Quote any other, so that it cannot be read as a sentence."""
     plain = re.fullmatch(r"[\w.:/-]{1,100}", name)
     return name if plain else json.dumps(name[:100])
 
 
 def format_verdict(verdict: Verdict) -> str:
-    """Write a verdict in the words of the hook protocol."""
+    """Format a verdict in the text form of the hook protocol."""
     match verdict:
         case Ok():
             return "OK"
@@ -302,11 +300,11 @@ def format_verdict(verdict: Verdict) -> str:
 
 
 class UnparsableVerdict(ValueError):
-    """What a model said is no verdict that there is at this point; the text says so to people."""
+    """A model's answer is not a verdict that is allowed at this point."""
 
 
 def verdict_in(words: str, point: HookPoint) -> Verdict:
-    r"""Read a verdict as a model says it, where it may be said. Raises UnparsableVerdict.
+    r"""Parse a model's verdict that is allowed at this point. Raises UnparsableVerdict.
 
     >>> verdict_in("It is the third one.\n**DENY:** too many", "action"), verdict_in("ok", "input")
     (Deny(reason='too many'), Ok())
@@ -322,7 +320,7 @@ def verdict_in(words: str, point: HookPoint) -> Verdict:
 
 
 def verdict_of(said: ParsedVerdict) -> Verdict:
-    """Return a verdict for its words."""
+    """Convert a parsed verdict to its class."""
     match said.word:
         case "OK":
             return Ok()
@@ -336,7 +334,7 @@ def verdict_of(said: ParsedVerdict) -> Verdict:
 
 @dataclass(frozen=True, slots=True)
 class HookVerdict:
-    """A verdict with whose it is and the message that says so."""
+    """A verdict, with the hook's name and the id of the message that contains it."""
 
     hook: str
     verdict: Verdict

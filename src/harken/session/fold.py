@@ -1,9 +1,9 @@
-"""The fold: the one function that gives events a meaning.
+"""The fold: the function that applies events to the session state.
 
-`fold(state, event)` moves a state one event on. Live sessions, resume, views and time travel all
-call it, and no other code interprets events. It is deterministic and touches nothing but the
-state: same events, same state. It trusts what it reads (the writer has checked it) and bears
-logs of older dialects, which lack births and links.
+`fold(state, event)` applies one event. Live sessions, resume, views and time travel all
+call it, and no other code interprets events. It is deterministic and changes only the state:
+equal events give an equal state. It does not validate events (the writer has checked them) and
+accepts logs of older dialects, which lack births and links.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from harken.session.segments import length, slice_segments
 from harken.session.state import AgentState, ContextTokens, OpenCall, SessionState, TriggerState
 
 Resolver: TypeAlias = Callable[[ev.ContextLoaded], Sequence[ChatMessage]]
-"""Gives the messages of a commit that an agent started from."""
+"""Returns the messages of a commit that an agent started from."""
 _Handler: TypeAlias = Callable[[SessionState, Any], None]
 
 
 def fold(state: SessionState, event: ev.Event, resolver: Resolver | None = None) -> None:
-    """Move `state` one event on, in place.
+    """Apply an event to `state`, in place.
 
-    Raises ValueError where the event names something that the state cannot have.
+    Raises ValueError if the event refers to something that the state does not have.
     """
-    if event.message_id[:4] == "msg_":  # a foreign id has no number: it moves no counter
+    if event.message_id[:4] == "msg_":  # A foreign id has no number, so it advances no counter.
         state.last_id = event.message_id
-    if state.ended and not isinstance(event, ev.ContentPurged):  # which says nothing of the run
+    if state.ended and not isinstance(event, ev.ContentPurged):  # A purge does not resume it.
         state.ended = False
     handler = _HANDLERS.get(type(event))
     if handler is not None:
@@ -39,7 +39,7 @@ def fold(state: SessionState, event: ev.Event, resolver: Resolver | None = None)
 
 
 def agent_of(state: SessionState, agent_id: AgentId | None) -> AgentState:
-    """Return an agent's state; logs of older dialects may mention one that was never born."""
+    """Return an agent's state. Create it if a log of an older dialect lacks the agent's birth."""
     agent_id = agent_id or AgentId("")
     agent = state.agents.get(agent_id)
     if agent is None:
@@ -50,7 +50,7 @@ def agent_of(state: SessionState, agent_id: AgentId | None) -> AgentState:
 
 
 def reference_to(entry: ev.TranscriptEntry, call_id: str) -> ev.Reference:
-    """Return how a cause names a call: `msg_003`, or `msg_003.call_abc` among several."""
+    """Return the reference to a call: `msg_003`, or `msg_003.call_abc` if there are several."""
     if len(entry.tool_calls or ()) == 1:
         return entry.message_id
     return f"{entry.message_id}.{call_id}"
@@ -70,7 +70,7 @@ def _agent_created(state: SessionState, event: ev.AgentCreated) -> None:
     agent.name, agent.language_model = event.name, event.language_model
     agent.spec = dict(event.spec or {})
     earlier = state.agents.get(agent_id)
-    if earlier is not None and not earlier.birth:  # an older dialect spoke of it before
+    if earlier is not None and not earlier.birth:  # An older dialect mentioned it before its birth.
         agent.transcript, agent.open_calls = earlier.transcript, earlier.open_calls
     state.agents[agent_id] = agent
     number = parse_id_number(agent_id, "agent_")
@@ -93,7 +93,7 @@ def _parent_of(state: SessionState, event: ev.AgentCreated) -> AgentId | None:
 
 
 def _place(state: SessionState, agent: AgentState, place: ev.Place, parent: AgentId | None) -> None:
-    """Put an agent at a place; it must stand nowhere else."""
+    """Put an agent at a place in the tree. It must have been removed from its earlier place."""
     agent.place, agent.parent = place, parent
     if place == "primary":
         state.primary = agent.id
@@ -109,7 +109,7 @@ def _agent_moved(state: SessionState, event: ev.AgentMoved) -> None:
         for row in _rows(above):
             row[:] = [other for other in row if other != agent.id]
     if event.place in ("primary", "gone"):
-        state.pending_reports.pop(agent.id, None)  # whom the user hears, or nobody
+        state.pending_reports.pop(agent.id, None)  # It has no parent that would read its report.
     agent.spec = {**agent.spec, **(event.spec or {})}
     agent.placed = event.message_id
     if event.replaces is not None:
@@ -131,7 +131,7 @@ def _rows(above: AgentState) -> Sequence[list[AgentId]]:
 
 
 def _take_place(state: SessionState, agent: AgentState, before: AgentState, now: ev.Place) -> None:
-    """Put an agent where another stands, who stands at it then."""
+    """Put an agent at the place of another agent, which becomes its subagent or hook."""
     agent.place, agent.parent = before.place, before.parent
     above = state.agents.get(before.parent) if before.parent is not None else None
     if above is not None:
@@ -171,7 +171,7 @@ def _transcript_entry(state: SessionState, event: ev.TranscriptEntry) -> None:
 
 
 def _report(state: SessionState, agent: AgentState, event: ev.TranscriptEntry) -> None:
-    """Note what an agent says of what happened outside, and that its parent has heard it."""
+    """Note an agent's answer to a trigger event, and its delivery to the agent's parent."""
     if event.is_utterance:
         if agent.id in state.pending_reports:
             state.pending_reports[agent.id] = event.message_id
@@ -180,7 +180,7 @@ def _report(state: SessionState, agent: AgentState, event: ev.TranscriptEntry) -
     for id_, said in list(state.pending_reports.items()):
         if said is not None and said in links and state.agents[id_].parent == agent.id:
             del state.pending_reports[id_]
-            if event.role == "user" and agent.parent is not None:  # and nobody asked it, either
+            if event.role == "user" and agent.parent is not None:  # It was not asked, either.
                 state.pending_reports[agent.id] = None
 
 
@@ -196,7 +196,7 @@ def _open_calls(state: SessionState, agent: AgentState, event: ev.TranscriptEntr
 def _close_call(state: SessionState, agent: AgentState, call_id: str) -> None:
     call = agent.open_calls.pop(call_id, None)
     if call is None:
-        return  # an older log may hold two results for one call
+        return  # An older log may contain two results for one call.
     state.open_references.discard(call.reference)
     message = reference_message_id(call.reference)
     others = agent.open_calls.values()
@@ -205,9 +205,10 @@ def _close_call(state: SessionState, agent: AgentState, call_id: str) -> None:
 
 
 def _piece_of_text(state: SessionState, event: ev.PieceOfText) -> None:
-    """Note what happened outside; any other piece is in nobody's transcript, and changes nothing.
+    """Note a trigger event, or a piece that an agent reports instead of an answer.
 
-    What an agent says in place of an answer (`[stopped] ...`) is a piece, too.
+    Any other piece changes nothing, as it is in no transcript. A replacement for an answer
+    (`[stopped] ...`) is also a piece.
     """
     agent = state.agents.get(event.agent_id or AgentId(""))
     if agent is None:
@@ -225,7 +226,7 @@ def _agent_configured(state: SessionState, event: ev.AgentConfigured) -> None:
     if event.language_model is not None:
         agent.language_model = event.language_model
     agent.spec = {**agent.spec, **(event.spec or {})}
-    if event.spec and "triggers" in event.spec:  # a name may be given again: then it is another
+    if event.spec and "triggers" in event.spec:  # A reused name is a new trigger.
         armed = event.spec["triggers"]
         kept = set(armed) if isinstance(armed, dict) else set()
         agent.trigger_states = {
@@ -242,7 +243,7 @@ def _agent_state_saved(state: SessionState, event: ev.AgentStateSaved) -> None:
 
 
 def _settle_state(agent: AgentState, event: ev.TranscriptEntry) -> None:
-    """Take the state that was saved just before what an agent says, or forget it."""
+    """Apply or discard the state that was saved just before an agent's entry."""
     saving, agent.pending_state = agent.pending_state, None
     if saving is not None and event.role != "user" and event.cause == saving.cause:
         agent.saved_state = saving.state
@@ -280,7 +281,7 @@ def _transcript_edited(state: SessionState, event: ev.TranscriptEdited) -> None:
 def find_entries(
     state: SessionState, agent: AgentState, wanted: list[MessageId]
 ) -> list[ev.TranscriptEntry]:
-    """Return these entries, from whoever's transcript; ValueError where one is nowhere."""
+    """Return these entries from all transcripts. Raises ValueError if an entry is missing."""
     found: dict[MessageId, ev.TranscriptEntry] = {}
     others = (other for other in state.agents.values() if other is not agent)
     for holder in (agent, *others):
@@ -295,7 +296,7 @@ def find_entries(
 
 
 def held(agent: AgentState) -> Iterator[ev.TranscriptEntry]:
-    """Yield the entries that are in memory for an agent: its own, and others' that it reads."""
+    """Yield the entries that an agent has in memory: its own, and others in its context."""
     yield from agent.transcript or ()
     for message in agent.context or ():
         if isinstance(message, ev.TranscriptEntry):
@@ -322,7 +323,7 @@ def _context_loaded(
 def _reopen_calls(
     state: SessionState, agent: AgentState, id_: MessageId, messages: Sequence[ChatMessage]
 ) -> None:
-    """Open the calls at the end of a loaded context that have no result: it began in a turn."""
+    """Open the calls without a result at the end of a context that was committed during a turn."""
     answered: set[str | None] = set()
     for message in reversed(messages):
         if message.role != "tool":
@@ -374,7 +375,7 @@ def _llm_response(state: SessionState, event: ev.LlmResponse) -> None:
 
 
 def context_now(agent: AgentState) -> Sequence[ChatMessage]:
-    """Return what the agent's model would read now. Raises ValueError while it is evicted."""
+    """Return the agent's current context. Raises ValueError if the agent is evicted."""
     if agent.context is not None:
         return agent.context
     if agent.transcript is None:
@@ -383,7 +384,7 @@ def context_now(agent: AgentState) -> Sequence[ChatMessage]:
 
 
 def context_length(agent: AgentState) -> int:
-    """Return how many messages the context holds now; known for evicted agents too."""
+    """Return the number of messages in the current context, also of an evicted agent."""
     before = (
         sum(map(length, agent.context_prefix)) if agent.request is None else agent.request.count
     )

@@ -1,7 +1,7 @@
-"""What the writer refuses: the invariants of the log, checked before an event is written.
+"""The invariants of the log, checked before an event is written.
 
 Each rule is one function that raises InvalidEvent with the reason. Reading is lenient, writing
-is not: what is in a log that Harken wrote can be relied on.
+is strict: every log that Harken wrote satisfies the invariants.
 
 Source: docs/formats/session-log.md, "Invariants".
 """
@@ -22,7 +22,7 @@ ROLES = ("user", "assistant", "tool", "system")
 
 
 def check(state: SessionState, event: ev.Event) -> None:
-    """Raise InvalidEvent where writing `event` next would break an invariant."""
+    """Raise InvalidEvent if writing `event` next would violate an invariant."""
     if isinstance(event, ev.UnknownEvent):
         return
     for what in _LINKS[type(event)]:
@@ -33,10 +33,10 @@ def check(state: SessionState, event: ev.Event) -> None:
 
 
 def as_written(event: ev.KnownEvent) -> tuple[bytes, ev.KnownEvent]:
-    """Return the event's JSON object and the event that every later reader gets from it.
+    """Return the event's JSON object and the event that a reader decodes from it.
 
-    Raises InvalidEvent where that is another one, or none: a log must not hold what cannot be
-    read, and what is not plain JSON (a set, a tuple, NaN) would change with the next resume.
+    Raises InvalidEvent if the decoded event differs or cannot be decoded: values that are not plain
+    JSON (a set, a tuple, NaN) would change at the next resume.
     """
     try:
         body = ev.encode_event(event)
@@ -47,11 +47,11 @@ def as_written(event: ev.KnownEvent) -> tuple[bytes, ev.KnownEvent]:
         return body, again
     if isinstance(again, ev.UnknownEvent) or b"\\ud" not in body:
         raise InvalidEvent(f"this {ev.event_type(event)} holds something that is not plain JSON")
-    return ev.encode_event(again), again  # two halves of a surrogate pair are one character now
+    return ev.encode_event(again), again  # A surrogate pair was decoded into one character.
 
 
 def loaded(event: ev.ContextLoaded, resolver: Resolver | None) -> Sequence[ChatMessage]:
-    """Return the messages that a `context_loaded` brings in. Raises InvalidEvent."""
+    """Load the messages of a `context_loaded` event. Raises InvalidEvent if they do not match."""
     if resolver is None:
         raise InvalidEvent(f"{event.ctx}: this session was opened without a store")
     messages, context_hash = resolver(event), ""
@@ -266,7 +266,7 @@ _LINKS: dict[type, list[str]] = {
     ]
     for kind in ev.EVENT_TYPES.values()
 }
-"""The members of each type of event that name earlier ones."""
+"""The members of each type of event that refer to earlier events."""
 _RULES: dict[type, Callable[[SessionState, Any], None]] = {
     ev.AgentCreated: _birth,
     ev.TranscriptEntry: _entry,

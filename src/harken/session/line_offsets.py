@@ -1,9 +1,8 @@
-"""Places: where in a log the lines are that make up each agent's transcript.
+"""An index of the lines in a log that make up each agent's transcript.
 
-So the transcript of an agent that was let go is read again in a time that does not grow with the
-log. Kept from the first time that one is read again; a session that lets nobody go needs none.
-Every line that is read is checked against its sum; one that does not fit is for the reader of the
-whole log to report.
+With it the transcript of an evicted agent is read again in a time that does not grow with the
+log. It is built when the first evicted agent is read again; a session that evicts none needs none.
+The checksum of every line is verified; a reader of the complete log reports a mismatch in detail.
 """
 
 from __future__ import annotations
@@ -21,38 +20,38 @@ from harken.session.log.reader import LogReadReport, records
 from harken.session.state import AgentState, SessionState
 
 _SHAPING = (ev.TranscriptEntry, ev.TranscriptEdited, ev.ContextLoaded)
-"""The events that a transcript and a context follow from."""
+"""The events that determine a transcript and a context."""
 _BEFORE = DIGITS + len(CLOSE)
-"""Bytes before a line in which the sum of the line before it stands."""
+"""Bytes before a line that contain the checksum of the previous line."""
 
 
 class LineOffsets:
-    """Of one log, as far as it was added."""
+    """The line offsets of one log, up to the last added line."""
 
     def __init__(self) -> None:
         self._starts = array("Q", [0])
-        """Line, from 0 -> its first byte; the last one is where the next line begins."""
+        """Line, from 0 -> its first byte; the last item is the offset of the next line."""
         self._of: dict[AgentId, array[int]] = {}
         """Agent -> its lines, oldest first."""
 
     @classmethod
     def of(cls, path: Path) -> LineOffsets:
-        """Read a log. Raises what `records` raises."""
+        """Read the offsets of a log. Raises as `records`."""
         places, reading = cls(), LogReadReport()
         for event, _ in records(path, reading):
             places.add(event, reading.end - places._starts[-1])
         return places
 
     def add(self, event: ev.Event, size_bytes: int) -> None:
-        """Take note of the next line."""
+        """Add the next line."""
         if isinstance(event, _SHAPING) and event.agent_id is not None:
             self._of.setdefault(event.agent_id, array("Q")).append(len(self._starts) - 1)
         self._starts.append(self._starts[-1] + size_bytes)
 
     def agent(self, path: Path, agent_id: AgentId, resolver: Resolver | None) -> AgentState:
-        """Return an agent with the transcript and the context that the log gives it.
+        """Return an agent's state with its transcript and context. Other fields are not valid.
 
-        Nothing else of it is right. Raises ValueError where a line is not what it was.
+        Raises ValueError if a line fails its checksum.
         """
         state = SessionState()
         own = self._of.get(agent_id, array("Q"))
@@ -67,7 +66,7 @@ class LineOffsets:
         return agent_of(state, agent_id)
 
     def owner(self, path: Path, id_: MessageId) -> AgentId | None:
-        """Return whose entry this is; None where that cannot be said. Raises ValueError."""
+        """Return the agent of an entry. Return None if the id is unknown. Raises ValueError."""
         line = self._line(id_)
         if line is None:
             return None
@@ -77,7 +76,7 @@ class LineOffsets:
     def _bring(
         self, fd: int, state: SessionState, edit: ev.TranscriptEdited, own: Collection[int]
     ) -> None:
-        """Have at hand what an edit takes from others' transcripts."""
+        """Load the entries that an edit takes from transcripts of other agents."""
         others = agent_of(state, AgentId("~others"))
         for segment in edit.segments:
             for id_ in segment.entries or ():
@@ -88,7 +87,7 @@ class LineOffsets:
                         others.transcript.append(event)
 
     def _line(self, id_: MessageId) -> int | None:
-        """Return the line of an event: they are numbered as they stand."""
+        """Return the line of an event: ids are numbered in line order."""
         number = parse_id_number(id_, "msg_")
         return number if number is not None and number < len(self._starts) - 1 else None
 

@@ -1,8 +1,8 @@
-"""Purging logs: text that must not be kept is taken out of a log, which stays whole and resumable.
+"""Purging of logs: remove text from a log, which stays valid and resumable.
 
-One idea: the log is written anew beside the old one and takes its place in one step, as the disk
-has it. So whoever looks finds the old log or the new one, also after a crash, and the sums of the
-new one are right. Its last line says that something was taken out, never what.
+A new log is written beside the old one and replaces it atomically. So a reader finds the old log
+or the new one, also after a crash, and the sums of the new log are valid. Its last line records
+that text was removed, but not the text.
 
 Source: docs/formats/session-log.md, "content_purged".
 """
@@ -43,30 +43,30 @@ _CHUNK_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class LogPlace:
-    """A line of a log that has something to replace. `line` counts from 1."""
+    """A line of a log that contains text to replace. `line` counts from 1."""
 
     line: int
     event_type: str
-    """Empty where the line cannot be read."""
+    """Empty if the line cannot be decoded."""
     message_id: MessageId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PurgeOptions:
-    """What is taken out of logs, and what the logs say of it."""
+    """The text to remove from logs, and the members of the `content_purged` event."""
 
     replace: Replace
     tail: Replace | None = None
-    """For the end of a half line, where the text may have been cut off; None: as `replace`."""
+    """For the end of a torn line, which may contain truncated text; None: the same as `replace`."""
     by: str = ""
     why: str = ""
     resolver: Resolver | None = None
-    """Gives the messages of commits that agents started from, as they are after the purge."""
+    """Returns the messages of commits that agents started from, as they are after the purge."""
     clock: Clock = system_clock
 
 
 def places_in(path: Path, replace: Replace) -> Iterator[LogPlace]:
-    """Yield the lines of a log that have something to replace, whole or damaged.
+    """Yield the lines of a log that contain text to replace, valid or damaged.
 
     Raises LogNotFound, InvalidLog.
     """
@@ -83,20 +83,20 @@ def places_in(path: Path, replace: Replace) -> Iterator[LogPlace]:
 
 
 def check_log(path: Path, taking: PurgeOptions) -> None:
-    """Read a log as `purge_log` does and change nothing. Raises PartOfStructure, InvalidLog."""
+    """Check that `purge_log` can process a log. Raises PartOfStructure, InvalidLog."""
     with open_log(path) as file:
         for _ in _rewriting(taking).lines(file):
             pass
 
 
 def purge_log(log: LogFile, taking: PurgeOptions) -> int:
-    """Take text out of a log that this process holds; return how many lines had it.
+    """Remove text from a log that this process has locked. Return the number of changed lines.
 
-    Hashes of contexts that depend on the store are worked out again also where no line had it. A
-    half line at the end goes into a file beside the log, as when the log is opened; that file has
-    the text no more. A log without sums (of an older dialect) gets no line that says so. On return
-    the new log is on disk, and `log` holds a file without a name: close it. Raises
-    PartOfStructure, LogWriteError, InvalidLog; then the log is as it was.
+    Hashes of contexts that depend on the store are computed again even if no line contains the
+    text. A torn line at the end is moved to a sidecar file without the text, as when the log is
+    opened. A log without sums (of an older dialect) gets no `content_purged` line. On return
+    the new log is on disk, and `log` is an unlinked file: close it. Raises
+    PartOfStructure, LogWriteError, InvalidLog; the log is unchanged then.
     """
     new = log.path.with_name(f".{log.path.name}.purging")
     rewriting = _rewriting(taking)
@@ -118,10 +118,10 @@ def purge_log(log: LogFile, taking: PurgeOptions) -> int:
 
 
 def purged_copy(path: Path, out: Path, taking: PurgeOptions) -> int:
-    """Write a log without some text to a new file; return how many lines had it.
+    """Write a copy of a log without some text. Return the number of changed lines.
 
-    Of a log that is being written, that is what is there by now. A half line at its end is left
-    out. Raises PartOfStructure, LogNotFound, InvalidLog; LogWriteError, also where `out` is there.
+    A log that is being written is copied up to its current end. A torn line at its end is omitted.
+    Raises PartOfStructure, LogNotFound, InvalidLog; LogWriteError, also if `out` exists.
     """
     rewriting = _rewriting(taking)
     try:
@@ -138,7 +138,7 @@ def _rewriting(taking: PurgeOptions) -> Rewriting:
 
 
 def _pieces(path: Path, rewriting: Rewriting, taking: PurgeOptions) -> Iterator[bytes]:
-    """Yield the new log in pieces of some size."""
+    """Yield the new log in chunks."""
     with open_log(path) as file:
         lines: list[bytes] = []
         size = 0
@@ -156,7 +156,7 @@ def _pieces(path: Path, rewriting: Rewriting, taking: PurgeOptions) -> Iterator[
 
 
 def _check(old: Path, new: Path, rewriting: Rewriting) -> None:
-    """Raise PartOfStructure where the log had a meaning and has none any more."""
+    """Raise PartOfStructure if the old log can be folded and the new one cannot."""
     is_sure = rewriting.is_known or not rewriting.places
     if not is_sure and _has_meaning(old) and not _has_meaning(new):
         raise PartOfStructure
@@ -170,16 +170,16 @@ def _has_meaning(path: Path) -> bool:
     try:
         for event in events(path):
             fold(state, event, as_many)
-    except Exception:  # noqa: BLE001 - whatever is wrong with it was so before
+    except Exception:  # noqa: BLE001 - any failure means that the log cannot be folded
         return False
     return True
 
 
 def _write(path: Path, pieces: Iterable[bytes], log: LogFile | None) -> None:
-    """Write a new file, for its owner only, that is on disk on return. Raises LogWriteError."""
+    """Write a new file durably, readable by its owner only. Raises LogWriteError."""
     disk = RealDisk() if log is None else log.disk
     with suppress(FileNotFoundError):
-        if log is not None:  # what an earlier try left, or a link that somebody laid there
+        if log is not None:  # An earlier attempt may have left a file, or there may be a link.
             path.unlink()
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

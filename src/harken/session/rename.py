@@ -1,7 +1,7 @@
-"""Renaming a log: its file gets another name, and no byte in it changes.
+"""Renaming of a log: its file is renamed, and its content is not changed.
 
-The lock of the log is held meanwhile, so that no writer goes on under the old name. A packed log
-has no writer: its packs are renamed. A file that exists is never replaced.
+The log is locked meanwhile, so that no writer continues under the old name. A compressed log
+has no writer: its packs are renamed. An existing file is never replaced.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from harken.session.log.file import LogFile
 
 
 def rename_log(path: Path, name: str) -> Path:
-    """Rename a log, plain or packed, to `NAME.jsonl` in its folder; return the new path.
+    """Rename a log, plain or compressed, to `NAME.jsonl` in its folder. Return the new path.
 
     Raises LogLocked while the log is being written, LogNotFound, LogWriteError.
     """

@@ -1,16 +1,13 @@
-"""Repair: what is whole of a damaged or older log, written as a new current one.
+"""Repair: copy the valid events of a damaged or older log to a new current log.
 
-The source is never changed. Whole events are taken over as they are: ids, times and members that
-this version does not know; of an older dialect, what its lines mean today. What is not whole is
-copied verbatim to a file beside the new log, and the new log's last event says what that was. The
-new log can be continued (see `mend`).
+The source is never changed. Valid events are copied unchanged with their ids, times and unknown
+members; events of an older dialect are converted. Invalid lines are copied verbatim to a sidecar
+file, and the new log's last event lists them. The new log can be continued (see `repair_events`).
 
-What a repaired session needs to go on: contexts that a model can read.
-
-Where events were lost, or an older program wrote two results for a call, an agent's context may
-hold calls without a result and results without a call, which providers refuse, and its segments
-may count messages that are gone. The log keeps every entry; an edit at its end says which of them
-the agent reads from now on, each call with its results right after it.
+If events were lost, or an older program wrote two results for a call, an agent's context may
+contain calls without a result and results without a call, which providers reject, and its segments
+may count missing messages. The log keeps every entry; an edit at its end selects the entries
+of the agent's new context, each call followed by its results.
 """
 
 from __future__ import annotations
@@ -41,7 +38,7 @@ NO_RESULT = "Error: there is no result of this call in the log, which was repair
 
 @dataclass(slots=True)
 class _Row:
-    """A message and the results of its calls, in the order in which they came."""
+    """A message and the results of its calls, in the order of the log."""
 
     head: ChatMessage
     results: list[ChatMessage] = field(default_factory=list)
@@ -49,9 +46,9 @@ class _Row:
 
 
 def repair_events(state: SessionState, ids: Iterator[MessageId]) -> Iterator[KnownEvent]:
-    """Yield the events, with their ids, that make every agent's context readable again.
+    """Yield the events, with their ids, that make every agent's context valid for a model.
 
-    Of a sound log there are none. The calls of an agent's last message may be open.
+    There are none for an intact log. The calls of an agent's last message may be open.
     """
     for agent in state.agents.values():
         context = context_now(agent)
@@ -72,7 +69,7 @@ def _is(one: ChatMessage, other: ChatMessage) -> bool:
 
 
 def _rows(context: Sequence[ChatMessage]) -> list[_Row]:
-    """Put each result to its call; a result that answers no call, or an answered one, is left."""
+    """Group results with their calls. Drop results without an open call."""
     rows: list[_Row] = []
     for message in context:
         if message.role != "tool":
@@ -89,7 +86,7 @@ def _rows(context: Sequence[ChatMessage]) -> list[_Row]:
 def _answers(
     agent: AgentState, rows: Sequence[_Row], ids: Iterator[MessageId]
 ) -> Iterator[TranscriptEntry]:
-    """Give calls that were passed over a result that says that there is none."""
+    """Yield a placeholder result for each call without a result."""
     for row in rows:
         for call in row.unanswered.values():
             entry = TranscriptEntry(
@@ -106,14 +103,14 @@ def _answers(
 
 
 def _segments(wanted: Sequence[ChatMessage], context: Sequence[ChatMessage]) -> Iterator[Segment]:
-    """Describe a context: entries by id, what came from a commit by its place in the old one."""
+    """Describe a context: entries by id, messages of a commit by position in the old context."""
     places = {id(message): place for place, message in enumerate(context)}
     for is_entry, group in groupby(wanted, lambda message: isinstance(message, TranscriptEntry)):
         messages = list(group)
         if is_entry:
             entries = [m.message_id for m in messages if isinstance(m, TranscriptEntry)]
             yield Segment(entries=entries)
-        else:  # what came from commits stays in its order, without gaps
+        else:  # Messages of commits keep their order, without gaps.
             start = places[id(messages[0])]
             yield Segment(start=start, stop=start + len(messages))
 
@@ -125,22 +122,22 @@ _CHUNK_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class RepairResult:
-    """What a repair took over and what it could not."""
+    """The result of a repair: the number of copied events, and the lost lines."""
 
     out: Path
     kept: int
-    """How many events of the source are in the new log."""
+    """The number of source events in the new log."""
     lost: list[LogFinding]
-    """What is not in it, by place in the source."""
+    """The findings on lines that are not in the new log, in source order."""
     lost_file: Path | None
-    """Where the lost lines are, verbatim; None where nothing is lost."""
+    """The file with the lost lines, verbatim; None if none are lost."""
     dialect: str | None
-    """The older dialect that the source is written in; None for the current one."""
+    """The older dialect of the source; None for the current one."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """An event for the new log: its JSON object, and the line that it was read from."""
+    """An event for the new log: its JSON object, and its source line."""
 
     event: ev.Event
     body: bytes
@@ -150,11 +147,11 @@ class _Item:
 def repair(
     path: str | Path, out: str | Path, *, options: SessionOptions | None = None
 ) -> RepairResult:
-    """Write what is whole of the log at `path` to the new log `out`, durably, for its owner only.
+    """Write the valid events of the log at `path` to the new log `out`, durably.
 
-    Of a log that is being written, that is what is there by now. Raises LogNotFound, InvalidLog,
-    LogVersionUnsupported; ConfigError where `out` or the file for what is lost is there already;
-    and LogWriteError, which leaves there what was written so far.
+    The new log is readable by its owner only. A log that is being written is read up to its current
+    end. Raises LogNotFound, InvalidLog, LogVersionUnsupported; ConfigError if `out` or the file for
+    lost lines exists; and LogWriteError, which leaves incomplete files.
     """
     path, out = Path(path), Path(out)
     options = options or SessionOptions()
@@ -168,7 +165,7 @@ def repair(
     if lost_file is not None:
         _write(lost_file, (_with_newline(line.raw) for line in lines), options.disk)
     bodies = [item.body for item in items]
-    ids = map(message_id, count(state.next_message + len(lines)))  # no id of a lost one again
+    ids = map(message_id, count(state.next_message + len(lines)))  # Ids of lost events stay unused.
     for event in (*repair_events(state, ids), _repaired(path.name, lost, next(ids))):
         event.time = format_rfc3339(options.clock())
         bodies.append(ev.encode_event(event))
@@ -184,7 +181,7 @@ def _refuse_existing(*files: Path | None) -> None:
 
 
 def _is_lost(line: LogLine) -> bool:
-    """Whether a line is not in the new log, nor a copy of it."""
+    """Whether neither the line nor an equal line is in the new log."""
     return not line.whole and (line.finding is None or line.finding.kind != "doubled")
 
 
@@ -193,7 +190,7 @@ def _with_newline(raw: bytes) -> bytes:
 
 
 def _current(examined: LogExamination, *, session_id: str) -> list[_Item]:
-    """Return the whole events as events of a current log, which begins with `session_started`."""
+    """Return the valid events as those of a current log, which begins with `session_started`."""
     lines = [line for line in examined.lines if line.whole]
     if not examined.in_order:
         lines.sort(key=lambda line: line.id_number)
@@ -214,7 +211,7 @@ def _body(line: LogLine, event: ev.Event) -> bytes:
 
 
 def _numbered(items: Sequence[_Item], *, first: int) -> list[_Item]:
-    """Return the events as they are where their ids are current ones that grow, else renumbered."""
+    """Return the events unchanged if their ids are current and increasing, else renumbered."""
     least = first
     for item in items:
         number = parse_id_number(item.event.message_id, "msg_")
@@ -225,7 +222,7 @@ def _numbered(items: Sequence[_Item], *, first: int) -> list[_Item]:
 
 
 def _renumbered(items: Sequence[_Item], first: int) -> list[_Item]:
-    """Give the events current ids, and change what refers to them; the rest stays."""
+    """Assign current ids to the events, and update references to them."""
     ids: dict[str, MessageId] = {}
     result = []
     for number, item in enumerate(items, first):
@@ -236,7 +233,7 @@ def _renumbered(items: Sequence[_Item], first: int) -> list[_Item]:
 
 
 def _with_ids(data: Mapping[str, Any], ids: Mapping[str, MessageId]) -> dict[str, Any]:
-    """Return an event's members with new ids; what refers to no known event stays."""
+    """Return an event's members with new ids. References to unknown events are unchanged."""
     new = dict(data)
     for name in _IDS if data["event_type"] in ev.EVENT_TYPES else _IDS_OF_ANY:
         if isinstance(data.get(name), str):
@@ -272,7 +269,7 @@ def _segment(segment: Any, ids: Mapping[str, MessageId]) -> Any:
 
 
 def _folded(state: SessionState, items: Iterable[_Item]) -> Iterator[_Item]:
-    """Fold the events; yield those that can be, and say of the others why their lines are lost."""
+    """Fold the events. Yield those that can be folded, and mark the lines of others as lost."""
     for item in items:
         try:
             fold(state, item.event, _as_many_as)
@@ -285,7 +282,7 @@ def _folded(state: SessionState, items: Iterable[_Item]) -> Iterator[_Item]:
 
 
 def _as_many_as(event: ev.ContextLoaded) -> Sequence[ChatMessage]:
-    """Stand in for the messages of a commit: here only their number matters."""
+    """Return placeholders for the messages of a commit: only their number matters."""
     return [Message("user", "") for _ in range(event.count)]
 
 
@@ -295,7 +292,7 @@ def _repaired(source: str, lost: Iterable[LogFinding], id_: MessageId) -> ev.Kno
 
 
 def _sealed(bodies: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the lines of a log with these events, in pieces of some size."""
+    """Yield the sealed lines of these events, in chunks."""
     before, lines, size = b"", [], 0
     for body in bodies:
         line, before = seal(before, body)
@@ -308,7 +305,7 @@ def _sealed(bodies: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _write(path: Path, pieces: Iterable[bytes], disk: Disk | None) -> None:
-    """Write a new file that is on disk on return. Raises LogWriteError."""
+    """Write a new file durably. Raises LogWriteError."""
     with closing(LogFile(path, disk=disk, create=True)) as file:
         for piece in pieces:
             file.append(piece)
@@ -318,4 +315,4 @@ def _write(path: Path, pieces: Iterable[bytes], disk: Disk | None) -> None:
 
 _IDS_OF_ANY = ("message_id", "substance", "tool_call")
 _IDS = (*_IDS_OF_ANY, "summary", "upto", "tools", "request", "entry")
-"""The members that name one message; `tool_call` is a leftover of the fragment dialect."""
+"""The members that refer to one message; `tool_call` is left over from the fragment dialect."""

@@ -1,8 +1,8 @@
-"""Rewriting: the lines of a log with other text in them, and all that follows from the text.
+"""Rewriting of a log: replace text in its lines, and compute the dependent hashes again.
 
-One idea: a line is changed in its strings only; then what covers those is worked out again: the
-sums, each over the line before, and the hashes of contexts and tools. A line that did not verify
-before does not verify after: damage is neither hidden nor made.
+Only strings are changed in a line. Then the values that cover them are computed again: the
+chained sums, and the hashes of contexts and tools. A line that did not verify before does not
+verify afterwards: damage is neither hidden nor added.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from harken.session.log.checksum import BODY, CLOSE, DIGITS_AT, HEAD, OPEN, has_
 from harken.session.state import AgentState, SessionState
 
 _REMEMBERED = 16
-"""How many sums of lines that do not verify the next one may follow, as `verify` has it."""
+"""Number of recent sums of unverified lines that the next line may follow, as in `verify`."""
 _STRUCTURE = ("event_type", "message_id", "agent_id", "time")
 
 
 class PartOfStructure(ValueError):
-    """The text holds the log together: without it, the log is none."""
+    """The text is part of the structure of the log, which would be invalid without it."""
 
     def __init__(self) -> None:
         super().__init__("the text is part of what holds the log together: it cannot be taken out")
@@ -36,38 +36,38 @@ class PartOfStructure(ValueError):
 
 @dataclass(slots=True)
 class Rewriting:
-    """A log while it is rewritten."""
+    """The state of a log that is being rewritten."""
 
     replace: Replace
     tail: Replace
-    """What is done to the end of a line that was never finished."""
+    """The replacement for the end of a torn line."""
     resolver: Resolver | None = None
-    """Gives the messages of commits as they are now."""
+    """Returns the current messages of commits."""
     places: int = 0
-    """How many lines had something to replace."""
+    """The number of lines with replaced text."""
     has_changed: bool = False
     is_sealed: bool = False
     """Whether the lines have sums."""
     is_known: bool = True
-    """Whether every line could be read and folded; else hashes after it stay as they were."""
+    """Whether every line so far could be folded; otherwise later hashes are not changed."""
     torn: bytes = b""
-    """A line at the end that was never finished, replaced; it is no line of the new log."""
+    """The torn line at the end, after replacement; it is not a line of the new log."""
     end: int = 0
-    """How long the new log is, so far."""
+    """The size of the new log so far, in bytes."""
     _state: SessionState = field(default_factory=SessionState)
     _sums: dict[bytes, bytes] = field(default_factory=lambda: {b"": b""})
-    """Digits that the next line may follow, and what they are now; the last whole line's first."""
+    """Old sums that the next line may follow -> new sums; that of the last valid line is first."""
     _last_sum: bytes = b""
     _top: int = -1
     _touched: dict[int, object] = field(default_factory=dict)
-    """Messages and requests that are not as they were, by their `id`."""
+    """Changed messages and requests, by their `id()`."""
     _unknown: dict[int, object] = field(default_factory=dict)
-    """What stands in for messages of a commit that is not there."""
+    """Placeholders for messages of a commit that is not available, by their `id()`."""
     _loaded: tuple[str, Sequence[ChatMessage]] = ("", ())
-    """The messages that the last `context_loaded` brought in."""
+    """The id and the messages of the last `context_loaded`."""
 
     def lines(self, raws: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield the lines anew; a torn one at the end is kept apart. Raises PartOfStructure."""
+        """Yield the rewritten lines, without a torn one at the end. Raises PartOfStructure."""
         waiting = b""
         for raw in raws:
             if waiting:
@@ -81,7 +81,7 @@ class Rewriting:
             yield self._line(waiting)
 
     def mark(self, by: str, why: str, time_us: int) -> bytes:
-        """Return the line that says what was done; it stands at the end."""
+        """Return the `content_purged` line for the end of the log."""
         event = ev.ContentPurged(
             message_id=message_id(self._top + 1),
             time=format_rfc3339(time_us),
@@ -96,14 +96,14 @@ class Rewriting:
         self.has_changed = self.has_changed or is_place
 
     def _is_torn(self, raw: bytes) -> bool:
-        """Whether the last line of a log with sums was never finished; as `reader` judges."""
+        """Whether the last line of a log with sums is torn, by the rules of `reader`."""
         if raw.endswith(b"\n"):
             return not raw.strip(b"\x00\n")
         follows = (self._before(raw + b"\n"), self._before(raw[:-1] + b"\n"))
         return self.is_sealed and follows == (None, None)
 
     def _before(self, line: bytes) -> bytes | None:
-        """Return the digits, as they are now, of the line that this one was written after."""
+        """Return the new sum of the line that this line was written after, or None if unknown."""
         if has_sum(line) and line.endswith(CLOSE):
             for old, new in self._sums.items():
                 if sum_of(old, line[HEAD]) == line[DIGITS_AT]:
@@ -129,20 +129,20 @@ class Rewriting:
             self._last_sum = sum_of(before, head)
             self._sums = {line[DIGITS_AT]: self._last_sum}
             return head + self._last_sum + CLOSE
-        # It does not verify, nor shall it. Its digits may be what is wrong: then the next line
-        # proves it, which follows what they should be.
+        # The line does not verify and must not verify afterwards. If only its digits are wrong,
+        # the next line proves it by following the correct sum.
         right = {sum_of(old, line[HEAD]): sum_of(now, head) for old, now in self._sums.items()}
         self._follow({line[DIGITS_AT]: line[DIGITS_AT], **right})
         return head + line[DIGITS_AT] + CLOSE
 
     def _follow(self, sums: dict[bytes, bytes]) -> None:
-        """Let the next line follow one that does not verify, or, as before, those before that."""
+        """Let the next line follow an unverified line, or any of the lines before it."""
         self._last_sum = next(iter(sums.values()))
         proven, *others = (self._sums | sums).items()
         self._sums = dict([proven, *others[-_REMEMBERED:]])
 
     def _event(self, body: bytes) -> bytes:
-        """Return the JSON object of an event anew."""
+        """Return the rewritten JSON object of an event."""
         new = in_json(body, self.replace)
         try:
             event = ev.decode_event(new)
@@ -162,7 +162,7 @@ class Rewriting:
         return canonical.to_json_line({**canonical.from_json(new), **hashes}) if hashes else new
 
     def _folded(self, event: ev.Event, *, is_changed: bool) -> dict[str, str]:
-        """Fold an event; return its members that follow from other text, as they are now."""
+        """Fold an event. Return its hashes of changed content."""
         try:
             hashes = self._hashes(event, is_changed=is_changed)
             for name, value in hashes.items():
@@ -189,7 +189,7 @@ class Rewriting:
                 return {}
 
     def _of_request(self, agent: AgentState) -> dict[str, str]:
-        """Return the hash of a context with something in it that is not as it was."""
+        """Return the new hash of a request's context, or {} if the context is unchanged."""
         done, before = agent.context_hash_state
         new = context_now(agent)[done:]
         is_touched = any(id(one) in self._touched for one in (agent.request, *new))
@@ -198,9 +198,9 @@ class Rewriting:
         return {"context_hash": _hash_of(before, new)}
 
     def _load(self, event: ev.ContextLoaded) -> Sequence[ChatMessage]:
-        """Return the messages of a commit; where it is not there, as many that stand in for them.
+        """Return the messages of a commit, or placeholders if it is not available.
 
-        The fold asks again for what was asked for just before, and gets the same.
+        The result is cached, because the fold loads the same commit again.
         """
         if self._loaded[0] == event.message_id:
             return self._loaded[1]

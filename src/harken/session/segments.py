@@ -1,6 +1,6 @@
-"""Contexts as segments: what a model call saw, in a size that does not grow with the history.
+"""Contexts as segments: the messages of a model call, in a size independent of the history.
 
-A request names ranges of an earlier request's context and the entries that are new. The exact
+A request refers to ranges of an earlier request's context and to new entries. The exact
 context of any request is rebuilt from these, in time proportional to its own length.
 
 Source: docs/formats/session-log.md, "Segments".
@@ -15,18 +15,18 @@ from harken.core.ids import MessageId, parse_id_number
 from harken.core.messages import ChatMessage
 
 Loaded = Callable[[MessageId], Sequence[ChatMessage]]
-"""Resolver: the id of a `context_loaded` event -> the messages that it brought in."""
+"""Resolver: the id of a `context_loaded` event -> the messages that it loaded."""
 
 
 def length(segment: Segment) -> int:
-    """Return how many messages a segment stands for."""
+    """Return the number of messages in a segment."""
     if segment.entries is not None:
         return len(segment.entries)
     return (segment.stop or 0) - (segment.start or 0)
 
 
 def slice_segments(segments: Sequence[Segment], start: int, stop: int) -> list[Segment]:
-    """Return the segments that stand for messages `start` to `stop` of these segments.
+    """Return the segments for the messages `start` to `stop` of these segments.
 
     >>> segments = [Segment(request="msg_009", start=0, stop=5), Segment(entries=["a", "b"])]
     >>> slice_segments(segments, 4, 6)
@@ -56,8 +56,8 @@ def _part(segment: Segment, low: int, high: int) -> Segment:
 def leaves(request: LlmRequest, requests: Mapping[MessageId, LlmRequest]) -> Iterator[Segment]:
     """Yield the context of a request as segments of entries and loaded messages only.
 
-    `requests` holds the earlier requests by id. Raises KeyError where one is missing,
-    ValueError where a request names itself or a later one.
+    `requests` contains the earlier requests by id. Raises KeyError if one is missing,
+    ValueError if a request refers to itself or a later one.
     """
     stack = [(segment, request) for segment in reversed(request.context)]
     seen, most = 0, parse_id_number(request.message_id, "msg_") or request.count
@@ -88,9 +88,9 @@ def context_of(
     entries: Mapping[MessageId, ChatMessage],
     loaded: Loaded | None = None,
 ) -> list[ChatMessage]:
-    """Return the exact messages that a request saw, in order.
+    """Return the exact messages of a request's context, in order.
 
-    Raises KeyError, naming the id, where an entry, request or loaded context is missing.
+    Raises KeyError with the id if an entry, request or loaded context is missing.
     """
     messages: list[ChatMessage] = []
     for leaf in leaves(request, requests):

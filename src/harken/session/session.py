@@ -1,9 +1,9 @@
-"""`Session`: the one writer of a log, and what its events amount to.
+"""`Session`: the single writer of a log, and the state that its events define.
 
-An event is checked, written as one line, and folded as a reader of that line gets it, in that
-order; so the state never says more than the file, and nothing else than what a resume will find.
-After a failed write the session takes nothing more. Ids of messages and
-agents are allocated here and never twice, in this process or after a resume.
+An event is checked, written as one line, and folded as a reader decodes it, in that
+order; so the state never gets ahead of the file, and equals the state after a resume.
+After a failed write the session accepts no more events. `Session` allocates the ids of messages
+and agents, and never reuses one, in this process or after a resume.
 """
 
 from __future__ import annotations
@@ -40,14 +40,13 @@ from harken.session.log.reader import LogReadReport, events, paused_gc, records
 from harken.session.state import AgentState, SessionState
 
 Durability: TypeAlias = Literal["turn", "always", "none"]
-"""When appended events are made to survive a power cut: at every `settle` (before a tool acts,
-before an answer is shown), after every event, or never (a crash of the process loses nothing
-even then)."""
+"""When appended events are synced to disk: at every `sync` (before a tool acts, before an answer is
+shown), after every event, or never (even then a crash of the process alone loses nothing)."""
 
 _FEW = 8
-"""With so few agents in memory nobody is let go soon."""
+"""With at most this many agents in memory the order of eviction is not maintained on reads."""
 _TRIES = 8
-"""So many agents are looked at, at most, with each event: all may be in the middle of something."""
+"""Maximum candidates for eviction per event: all agents may be busy."""
 
 Listener: TypeAlias = Callable[[ev.Event], None]
 
@@ -55,17 +54,16 @@ Listener: TypeAlias = Callable[[ev.Event], None]
 @check_arguments
 @dataclass(slots=True, frozen=True, kw_only=True)
 class SessionOptions:
-    """How a session is kept; all have defaults."""
+    """Options of a session; all have defaults."""
 
     durability: Durability = "turn"
     clock: Clock = system_clock
     disk: Disk | None = None
     resolver: Resolver | None = None
-    """Gives the messages of commits that agents started from."""
+    """Returns the messages of commits that agents started from."""
     in_memory: int | None = 256
-    """So many agents are held with their transcripts; where there are more, those that nobody
-    needed for the longest time, and that wait for nothing, are let go until somebody needs them.
-    None: all are held."""
+    """Maximum number of agents with transcripts in memory. Beyond it the least recently used idle
+    agents are evicted, and read again when they are needed. None: no limit."""
     folder: Path | None = None
     """The folder in which a new session works; the birth of its first agent records it."""
 
@@ -75,7 +73,7 @@ class Session:
     """The state of one run, backed by its log. Use as a context manager, or call `close`."""
 
     def __init__(self, session_file: str | Path, *, options: SessionOptions | None = None) -> None:
-        """Open a log for writing: continue it, or begin one where no file (or an empty one) is.
+        """Open a log for writing: continue it, or begin a new one in a missing or empty file.
 
         Raises LogLocked, LogCorrupted, LogReadOnly, LogVersionUnsupported, InvalidLog,
         LogWriteError.
@@ -84,15 +82,15 @@ class Session:
         self.options = options or SessionOptions()
         self.state = SessionState()
         self.opened_at = 0
-        """The number of the first event that was logged since this was opened."""
+        """The number of the first event that this object logged."""
         self.torn: Path | None = None
-        """Where a torn last line was set aside when the log was opened; None: there was none."""
+        """The file to which a torn last line was moved at opening; None if there was none."""
         self.live: dict[AgentId, object] = {}
-        """The agent objects in memory, by id; any of them may be dropped and revived."""
+        """The agent objects in memory, by id; any of them may be evicted and loaded again."""
         self._let_go: WeakValueDictionary[AgentId, Any] = WeakValueDictionary()
-        """Agent objects that this holds no longer, as long as somebody else does."""
+        """Evicted agent objects that other objects still refer to."""
         self._in_memory: OrderedDict[AgentId, None] = OrderedDict()
-        """Agents of whom something is in memory, those first that nobody needed for longest."""
+        """Agents that are in memory, the least recently used first."""
         self._places: LineOffsets | None = None
         self._lock = RLock()
         self._sum = b""
@@ -112,9 +110,9 @@ class Session:
 
     @staticmethod
     def load(session_file: str | Path, *, options: SessionOptions | None = None) -> Session:
-        """Continue an existing log: both counters and all agents, past ones too, are restored.
+        """Continue an existing log: both counters and all agents, also removed ones, are restored.
 
-        Raises LogNotFound where there is none, and what `Session` raises.
+        Raises LogNotFound if there is none, and as `Session`.
         """
         path = Path(session_file)
         LogFile(path).close()
@@ -144,14 +142,14 @@ class Session:
             self.torn = self._file.set_aside(reading.end, reading.torn)
         if reading.missing_newline:
             self._file.append(b"\n")
-        # What was read may have been written, but never synced, by a process that was killed.
+        # A killed process may have written these events without syncing them.
         self._unsynced = True
         if self.options.durability != "none":
             self._file.sync_name()
         self._hold_all()
 
     def _unfolded(self, event: ev.Event | None, error: ValueError, end: int) -> LogError:
-        """Say which line, the last of the first `end` bytes, has no meaning after those before."""
+        """Return an error for the last line of the first `end` bytes, which cannot be folded."""
         if isinstance(event, ev.ContextLoaded):
             return LogError(self.path, f"{error}; the log itself is whole")
         read = self.path.read_bytes()[:end]
@@ -163,13 +161,13 @@ class Session:
         return message_id(self.state.next_message)
 
     def append(self, event: ev.Event) -> MessageId:
-        """Write an event at the end of the log, with its id and time; return the id.
+        """Append an event to the log, with a new id and time. Return the id.
 
         With durability `always` the event is on disk on return, with `turn` after the next
-        `settle`. Raises InvalidEvent (nothing was written), or LogWriteError: the event may or
+        `sync`. Raises InvalidEvent (nothing was written), or LogWriteError: the event may or
         may not be in the log, and every later append is refused.
         """
-        with self._lock:  # a tool that runs in a thread may log, too
+        with self._lock:  # A tool may log from a thread.
             body, event, resolver = self._admit(event)
             line, own = seal(self._sum, body)
             try:
@@ -178,7 +176,7 @@ class Session:
                 fold(self.state, event, resolver)
                 if self._places is not None:
                     self._places.add(event, len(line))
-            except BaseException:  # also a Ctrl-C: file and state may differ, so neither goes on
+            except BaseException:  # Also a Ctrl-C: file and state may differ, so appends must end.
                 self._file.refuse("the append before was broken off")
                 raise
             if self.options.durability == "always":
@@ -189,11 +187,11 @@ class Session:
             return event.message_id
 
     def append_all(self, batch: Sequence[ev.Event]) -> list[MessageId]:
-        """Append several events; after a crash, or an error, the first of them are there."""
+        """Append several events. After a crash or an error, a prefix of them is in the log."""
         return [self.append(event) for event in batch]
 
     def _admit(self, event: ev.Event) -> tuple[bytes, ev.Event, Resolver | None]:
-        """Check an event, give it its id and time; return its JSON, and the event in it."""
+        """Check an event and set its id and time. Return its JSON and the event decoded from it."""
         resolver = self.options.resolver
         self._revive_for(event)
         check(self.state, event)
@@ -201,7 +199,7 @@ class Session:
             raise InvalidEvent(f"events of type {event.event_type} are read, not written")
         if isinstance(event, ev.ContextLoaded):
             messages = loaded(event, resolver)
-            resolver = lambda _: messages  # noqa: E731 - asked once: it may fail the second time
+            resolver = lambda _: messages  # noqa: E731 - called once: a second call may fail
         event.message_id = self.next_id()
         event.time = format_rfc3339(self.options.clock())
         return (*as_written(event), resolver)
@@ -211,7 +209,7 @@ class Session:
         self._listeners.append(listener)
 
     def sync(self) -> None:
-        """Return when everything appended would survive a power cut (durability `none`: at once).
+        """Return when all appended events would survive a power cut (durability `none`: at once).
 
         Called before a tool acts and before an answer is shown. Raises LogWriteError.
         """
@@ -221,12 +219,12 @@ class Session:
             self._unsynced = False
 
     def end(self, reason: str | None = None) -> None:
-        """Log that the session ended on purpose, and close it."""
+        """Log a deliberate end of the session, and close it."""
         self.append(ev.SessionEnded(reason=reason))
         self.close()
 
     def close(self) -> None:
-        """Make everything durable and release the log. A second call does nothing."""
+        """Sync all events and release the log. A second call does nothing."""
         try:
             self.sync()
         finally:
@@ -245,12 +243,12 @@ class Session:
         self.close()
 
     def allocate_agent_id(self) -> AgentId:
-        """Return a new agent id, never given before in this session: `agent_003`."""
+        """Return a new agent id, never used before in this session: `agent_003`."""
         self._allocated = max(self._allocated, self.state.next_agent - 1) + 1
         return agent_id(self._allocated)
 
     def defer_messages(self, agent_id: AgentId, messages: Sequence[Message]) -> None:
-        """Keep messages that enter the agent's transcript as soon as its birth is logged."""
+        """Store messages to log as the agent's first entries, directly after its birth."""
         self._held[agent_id] = list(messages)
 
     def log_agent_created(
@@ -263,11 +261,11 @@ class Session:
         relation: ev.Relation | None = None,
         spec: Mapping[str, Any] | None = None,
     ) -> MessageId:
-        """Log a birth; called by whoever made the agent, not by the agent itself.
+        """Log a birth. The creator of the agent calls this, not the agent itself.
 
-        The agent's system prompt, held back until now, follows as its first entry with the same
-        cause. Returns the id of the birth. Raises InvalidEvent for an unknown cause, a second
-        birth of the same id, or a second root.
+        The agent's deferred messages, such as its system prompt, follow as its first entries with
+        the same cause. Returns the id of the birth. Raises InvalidEvent for an unknown cause, a
+        second birth of the same id, or a second root.
         """
         identity = AgentId(agent_id)
         birth = ev.AgentCreated(
@@ -293,8 +291,8 @@ class Session:
     ) -> MessageId:
         """Log a message (role, content, tool_calls, tool_call_id, name) that entered a transcript.
 
-        `substance` is the original that it represents, absent where it is itself one. Returns
-        its id. Raises InvalidEvent where it breaks an invariant or is no message.
+        `substance` is the original that it represents, absent if it is itself one. Returns
+        its id. Raises InvalidEvent if it violates an invariant or is not a message.
         """
         try:
             parsed = message_from(message)
@@ -303,17 +301,17 @@ class Session:
         return self.append(entry_of(AgentId(agent_id), parsed, substance=substance, cause=cause))
 
     def log_piece_of_text(self, agent_id: str, content: str, cause: ev.Cause) -> MessageId:
-        """Log a text that an agent made for others. `cause` is one message or several."""
+        """Log a text that an agent wrote for other agents. `cause` is one message or several."""
         event = ev.PieceOfText(agent_id=AgentId(agent_id), content=str(content), cause=cause)
         return self.append(event)
 
     @property
     def agents(self) -> Mapping[AgentId, AgentState]:
-        """All agents that ever were, by id; their metadata needs no transcript in memory."""
+        """All agents of the session, also removed ones, by id. Their transcripts may be evicted."""
         return self.state.agents
 
     def agent(self, agent_id: str) -> AgentState:
-        """Return one agent, its transcript in memory (it is read again where it was evicted).
+        """Return an agent with its transcript in memory. An evicted transcript is read again.
 
         Raises NameNotFound.
         """
@@ -322,19 +320,19 @@ class Session:
             raise NameNotFound("agent", agent_id, self.state.agents)
         if state.transcript is None:
             self._revive(state)
-        elif len(self._in_memory) > _FEW:  # whoever looks at it now may look again
-            try:  # noqa: SIM105 - asked for all the time: `suppress` costs ten times as much
+        elif len(self._in_memory) > _FEW:  # Mark it as recently used.
+            try:  # noqa: SIM105 - a hot path, and `suppress` is ten times slower
                 self._in_memory.move_to_end(state.id)
             except KeyError:
-                pass  # a thread that logs something let go of it just now
+                pass  # Another thread has just evicted it.
         return state
 
     def context(self, agent_id: str) -> Sequence[ChatMessage]:
-        """Return what the agent's model would read now, oldest first."""
+        """Return the agent's current context, oldest message first."""
         return context_now(self.agent(agent_id))
 
     def evict(self, agent_id: str) -> None:
-        """Drop an agent's transcript from memory; the log keeps it, `agent` reads it again.
+        """Drop an agent's transcript from memory. `agent` reads it from the log again.
 
         Raises NameNotFound.
         """
@@ -346,7 +344,10 @@ class Session:
         self._let_go.pop(state.id, None)
 
     def live_agent(self, agent_id: AgentId) -> object | None:
-        """Return the object of an agent: in memory, or let go while somebody else held it."""
+        """Return the object of an agent: a live one, or an evicted one that is still referenced.
+
+        Return None if there is neither.
+        """
         found: object | None = self.live.get(agent_id)
         if found is None and (found := self._let_go.pop(agent_id, None)) is not None:
             self.live[agent_id] = found
@@ -354,7 +355,7 @@ class Session:
         return found
 
     def _hold(self, agent_id: AgentId | None) -> None:
-        """Note that an agent did something; let go of others where there are too many."""
+        """Mark an agent as recently used. Evict others if there are too many in memory."""
         agent = self.state.agents.get(agent_id) if agent_id is not None else None
         if agent is not None and agent.transcript is not None:
             self._in_memory[agent.id] = None
@@ -364,9 +365,9 @@ class Session:
                 self._make_room(most, tries=_TRIES, but=agent.id)
 
     def _hold_all(self) -> None:
-        """Begin with the agents that a log has, as if they had been live.
+        """Register the agents of a log as if they had been live, then evict beyond the limit.
 
-        Those that left stay until whoever loads the log has seen what of theirs nobody heard.
+        Removed agents are not evicted: the loader of the log still reads their undelivered results.
         """
         agents = self.state.agents.values()
         held = [one for one in agents if one.transcript is not None and one.place != "gone"]
@@ -378,7 +379,7 @@ class Session:
             self._make_room(self.options.in_memory, tries=len(held))
 
     def _make_room(self, most: int, tries: int, but: AgentId | None = None) -> None:
-        """Let go of agents that wait for nothing, those first that nobody needed for longest."""
+        """Evict idle agents, the least recently used first."""
         for _ in range(tries):
             if len(self._in_memory) <= most:
                 return
@@ -393,13 +394,13 @@ class Session:
                 self._let_go[agent.id] = self.live.pop(agent.id)
 
     def _is_needed(self, agent: AgentState) -> bool:
-        """Whether an agent is in the middle of something."""
+        """Whether an agent is primary, busy, or has an open call or request."""
         if agent.open_calls or agent.id in self.state.requests or agent.id == self.state.primary:
             return True
         return bool(getattr(self.live.get(agent.id), "is_busy", False))
 
     def _revive_for(self, event: ev.Event) -> None:
-        """Read again the transcripts on which an event rests."""
+        """Read the evicted transcripts that an event depends on."""
         if not isinstance(event, (ev.TranscriptEdited, ev.ContextLoaded)):
             return
         if event.agent_id is None or event.agent_id not in self.agents:
@@ -415,11 +416,11 @@ class Session:
                     self.agent(str(owner))
 
     def _revive(self, agent: AgentState) -> None:
-        """Read an agent's transcript again. Raises LogCorrupted where the log was changed."""
+        """Read an agent's transcript from the log. Raises LogCorrupted if the log was changed."""
         with self._lock:
             try:
                 again = self._known_places().agent(self.path, agent.id, self.options.resolver)
-            except ValueError:  # a line is not what it was, or an agent reads what is no line
+            except ValueError:  # A line fails its checksum, or is not in the index.
                 state = SessionState()
                 for event in events(self.path):
                     fold(state, event, self.options.resolver)
@@ -436,7 +437,7 @@ class Session:
 def entry_of(
     agent: AgentId, message: ChatMessage, *, substance: str | None = None, cause: ev.Cause = None
 ) -> ev.TranscriptEntry:
-    """Make the entry with which a message enters a transcript."""
+    """Create the transcript entry of a message."""
     content = message.content
     return ev.TranscriptEntry(
         agent_id=agent,

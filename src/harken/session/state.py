@@ -1,7 +1,7 @@
-"""What a session amounts to after its events so far: agents, their places and transcripts.
+"""The state of a session after its events so far: agents, their places and transcripts.
 
-Plain data, changed only by `fold`. Live agents and resumed ones read the same objects, so a
-resumed session equals the live one by construction.
+The objects are plain data, changed only by `fold`. Live and resumed agents read the same objects,
+so a resumed session equals the live one by construction.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from harken.core.messages import ChatMessage
 
 @dataclass(slots=True)
 class UsageTotals:
-    """What an agent's own model calls have cost so far; what a provider did not say counts 0."""
+    """The usage of an agent's own model calls so far. Unreported values count as 0."""
 
     model_calls: int = 0
     input_tokens: int = 0
@@ -36,7 +36,7 @@ class UsageTotals:
 
     @property
     def tokens(self) -> int:
-        """Input and output together."""
+        """The sum of input and output tokens."""
         return self.input_tokens + self.output_tokens
 
 
@@ -47,84 +47,84 @@ class OpenCall(msgspec.Struct, frozen=True, gc=False):
     name: str
     arguments: str
     reference: Reference
-    """`msg_003`, or `msg_003.call_abc` where the message made several calls."""
+    """`msg_003`, or `msg_003.call_abc` if the message has several calls."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContextTokens:
-    """What a provider has counted of a context."""
+    """The number of tokens that a provider counted for the beginning of a context."""
 
     messages: int
-    """So many from its beginning: those of the last model call, and the answer."""
+    """The number of counted messages: those of the last model call, and the answer."""
     tokens: int
 
 
 @dataclass(frozen=True, slots=True)
 class TriggerState:
-    """The last time that a trigger told of something."""
+    """The last event of a trigger."""
 
     time: str
     """UTC, RFC 3339."""
     seen: Json = None
-    """How far it had looked."""
+    """The position up to which the trigger had read."""
 
 
 @dataclass(slots=True)
 class AgentState:
-    """One agent that was ever born in the session."""
+    """The state of an agent of the session, also of a removed one."""
 
     id: AgentId
     birth: MessageId
     name: str | None = None
     language_model: str | None = None
     parent: AgentId | None = None
-    """Above it in the tree; for a hook, the agent that it watches."""
+    """The agent above it in the tree; for a hook, the agent that it watches."""
     place: Place = "subagent"
     placed: MessageId = MessageId("")
-    """Since when it stands there: its birth, or a move of it or of whom it changed places with."""
+    """The event that put it there: its birth, or a move of it or of the agent it swapped with."""
     spec: dict[str, Json] = field(default_factory=dict)
     subagents: list[AgentId] = field(default_factory=list)
     hooks: list[AgentId] = field(default_factory=list)
-    """In the order in which they are asked."""
+    """Its hooks, in the order in which they are asked."""
     former_hooks: list[AgentId] = field(default_factory=list)
-    """Who stood there as its hook and is gone, in the order in which they went."""
+    """Its removed hooks, in the order of removal."""
     speakers: list[AgentId] = field(default_factory=list)
     listeners: list[AgentId] = field(default_factory=list)
     saved_state: Json = None
     """The last saved state of a dumb agent."""
     pending_state: AgentStateSaved | None = None
-    """One that counts as soon as the agent has said what it belongs to, and only then."""
+    """A saved state that takes effect with the agent's next entry of the same cause."""
     transcript: list[TranscriptEntry] | None = field(default_factory=list)
-    """All entries ever, oldest first; None while evicted from memory."""
+    """All entries, oldest first; None while evicted from memory."""
     context: list[ChatMessage] | None = None
-    """What the model reads next, where an edit or a commit made it differ from `transcript`."""
+    """The current context, if an edit or a commit made it differ from `transcript`."""
     request: LlmRequest | None = None
-    """The last model call, where the context begins with all that it saw."""
+    """The last model call, if the context begins with all of its messages."""
     context_prefix: list[Segment] = field(default_factory=list)
-    """What the context begins with where that is not `request`: after an edit or a commit."""
+    """The beginning of the context if `request` is None: after an edit or a commit."""
     new_entries: list[MessageId] = field(default_factory=list)
-    """The entries after that: those added since the last request or edit."""
+    """The entries that were added since the last request or edit."""
     open_calls: dict[str, OpenCall] = field(default_factory=dict)
-    """Calls without a result, by call id, in the order in which they were made."""
+    """Calls without a result, by call id, oldest first."""
     usage: UsageTotals = field(default_factory=UsageTotals)
     counted_tokens: ContextTokens | None = None
-    """None: nobody has counted the context as it begins now."""
+    """None if no provider has counted the beginning of the current context."""
     commit_id: str | None = None
-    """Its last commit, or the one that it started from."""
+    """Its last commit, or the commit that it started from."""
     spawn_commit_id: str | None = None
     """The last commit of its parent when it was born."""
     committed_upto: MessageId | None = None
-    """The last of its entries that `ctx` covers; None: none of this session."""
+    """The last of its entries that `commit_id` covers; None if it covers none of this session."""
     uncommitted_edit: TranscriptEdited | None = None
-    """The last edit that `ctx` does not know of: what the agent reads does not begin with it."""
+    """The last edit after `commit_id`: the current context does not begin with that commit."""
     trigger_states: dict[str, TriggerState] = field(default_factory=dict)
-    """Name of a trigger that is armed -> when it last told of something."""
+    """Name of an armed trigger -> its last event."""
     undelivered: dict[MessageId, str] = field(default_factory=dict)
-    """What happened outside and the agent has not heard yet, oldest first: piece -> its text."""
+    """Trigger events that were not delivered to the agent yet, oldest first: piece -> its text."""
 
     @property
     def is_recorded(self) -> bool:
-        """Whether another program runs it: what it reads is what was seen, whatever it is."""
+        """Whether another program runs it, so that its context is recorded without checks."""
         return "recorded" in self.spec
 
     def segments(self) -> list[Segment]:
@@ -137,7 +137,7 @@ class AgentState:
 
     @property
     def context_hash_state(self) -> tuple[int, str]:
-        """How many messages of the context have a known rolling hash, and that hash."""
+        """The number of context messages with a known rolling hash, and that hash."""
         if self.request is None:
             return 0, ""
         return self.request.count, self.request.context_hash
@@ -145,35 +145,35 @@ class AgentState:
 
 @dataclass(slots=True)
 class SessionState:
-    """Everything that a log says, after some prefix of it."""
+    """The state of a session after a prefix of its log."""
 
     session_id: str | None = None
     agents: dict[AgentId, AgentState] = field(default_factory=dict)
     root: AgentId | None = None
     """The first agent without a cause."""
     primary: AgentId | None = None
-    """Whom the user talks to."""
+    """The agent that the user talks to."""
     last_id: MessageId = MessageId("")
     """The id of the last event; ids only grow."""
     next_agent: int = 1
     cause_owners: dict[MessageId, AgentId] = field(default_factory=dict)
-    """Events that can be the cause of a birth (births, calls in progress) -> whose they are."""
+    """Events that can be the cause of a birth (births, open calls) -> their agents."""
     copied_messages: set[MessageId] = field(default_factory=set)
-    """Events that have a substance: they are nobody's original."""
+    """Events that have a substance, so that they are not originals."""
     open_references: set[Reference] = field(default_factory=set)
-    """Calls without a result, named as a cause names them."""
+    """References to calls without a result."""
     tools: dict[str, MessageId] = field(default_factory=dict)
     """Hash of a list of tool schemas -> the event that holds it in full."""
     requests: dict[AgentId, LlmRequest] = field(default_factory=dict)
     """The last model call of each agent that has no `llm_response` yet."""
     pending_reports: dict[AgentId, MessageId | None] = field(default_factory=dict)
-    """Agents that heard what happened outside, and whose parent has not heard what they made of it
-    -> the last that they said of it."""
+    """Agents that received a trigger event and whose parent has not received their answer
+    -> their last message about it."""
     last_shown_message: MessageId = MessageId("")
-    """The last utterance of which the user was shown something that a hook, or a command, made."""
+    """The last utterance that was shown to the user in a form changed by a hook or a command."""
     ended: bool = False
     _counted: tuple[str, int] = ("", 0)
-    """An id that was the last one, and the number after it."""
+    """A cache: the value of `last_id`, and the number after it."""
 
     @property
     def next_message(self) -> int:
@@ -184,9 +184,9 @@ class SessionState:
         return self._counted[1]
 
     def is_live(self, agent_id: AgentId) -> bool:
-        """Whether the agent and everybody above it is still there."""
+        """Whether the agent and all of its ancestors are still in the tree."""
         agent = self.agents.get(agent_id)
-        for _ in self.agents:  # a foreign log might name a circle
+        for _ in self.agents:  # A foreign log may contain a cycle of parents.
             if agent is None or agent.place == "gone":
                 return False
             if agent.parent is None:
@@ -195,7 +195,7 @@ class SessionState:
         return False
 
     def describe(self) -> dict[str, Any]:
-        """Return the whole state as JSON values, entries by id: equal states, equal values."""
+        """Return the state as JSON values, with entries by id. Equal states give equal values."""
         return {
             "session_id": self.session_id,
             "root": self.root,

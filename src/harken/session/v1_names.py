@@ -1,6 +1,6 @@
 """The older names `MessageString` and `SessionLogger`, over LoggedString and Session.
 
-Programs written for them go on working; what they log is a current log.
+Programs that use them keep working, and write current logs.
 
 Source: the first logging architecture, "MessageString" and "Session logger".
 """
@@ -19,9 +19,9 @@ from harken.session.session import Session
 
 
 class MessageString(LoggedString):
-    """A LoggedString by its older name: `content_id` is its `message_id`.
+    """The older name of LoggedString: `content_id` is its `message_id`.
 
-    `caused_by` is the call that created a piece of text, kept for those who read it.
+    `caused_by` is the call that created a piece of text, kept for programs that read it.
     """
 
     __slots__ = ("caused_by",)
@@ -31,7 +31,7 @@ class MessageString(LoggedString):
     def __new__(
         cls, content: object = "", content_id: str | None = None, caused_by: str | None = None
     ) -> Self:
-        """Make a string that represents the message with this id."""
+        """Create a string that represents the message with this id."""
         string = super().__new__(cls, content, content_id)
         string.caused_by = caused_by
         return string
@@ -43,27 +43,27 @@ class MessageString(LoggedString):
 
 @check_arguments
 class SessionLogger:
-    """A Session by its older name, with the older parameters."""
+    """The older name of Session, with the older parameters."""
 
     def __init__(self, session_file: str | Path) -> None:
-        """Open a log for writing, new or old; errors as `Session`."""
+        """Open a log for writing, new or existing. Raises as `Session`."""
         self.session = Session(session_file)
         self.session_file = self.session.path
 
     def log_agent_created(
         self, agent_id: str, name: str | None = None, language_model: str | None = None
     ) -> MessageId:
-        """Log a birth. The parent is whoever has a call in progress that names the agent."""
+        """Log a birth. The parent is the agent with an open call that names the new agent."""
         return self.session.log_agent_created(agent_id, self._cause(name), name, language_model)
 
     def log_transcript_entry(
         self, agent_id: str, message: Mapping[str, Any], content_id: str | None = None
     ) -> MessageId:
-        """Log a message; `content_id` is what it represents."""
+        """Log a message; `content_id` is the message that it represents."""
         return self.session.log_transcript_entry(agent_id, message, content_id)
 
     def log_piece_of_text(self, content: str, caused_by: str) -> MessageId:
-        """Log a piece of text of the agent whose call this is."""
+        """Log a piece of text of the agent that made the call `caused_by`."""
         owner = self.session.state.cause_owners.get(reference_message_id(caused_by))
         if owner is None:
             raise InvalidEvent(f"caused_by {caused_by} is no call in progress")
@@ -74,7 +74,7 @@ class SessionLogger:
         self.session.close()
 
     def _cause(self, name: str | None) -> str | None:
-        """Return the latest call in progress, one that mentions the name where there is one."""
+        """Return the latest open call, preferably one with the name. Return None if none is open."""
         calls = [
             call for agent in self.session.agents.values() for call in agent.open_calls.values()
         ]

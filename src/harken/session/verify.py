@@ -1,10 +1,10 @@
-"""Looking at a log line by line: what is whole, what is not, and how one knows.
+"""Verification of a log line by line, beyond the first damaged line.
 
-The reader stops at the first damage; this goes on. A line of a sealed log is *whole* where a sum
-proves it: it follows the line before it, or another one that is there. A sum covers the digits of
-the line before and not its content. So a wrong letter breaks one line only; wrong digits are set
-right by the next line; the line after a gap is left unproven. Nothing is guessed: what no sum
-proves is not whole, however well it looks.
+The reader stops at the first damage; this module continues. A line of a sealed log is *whole* if a
+sum proves it: it follows the previous line, or another existing line. A sum covers the digits of
+the previous line and not its content. So a wrong letter breaks one line only; wrong digits are
+corrected by the next line; the line after a gap is unproven. A line that no sum proves is not
+whole, even if it looks valid.
 
 Nothing is written. The log is held in memory while it is examined.
 """
@@ -36,13 +36,13 @@ from harken.session.log.dialects import Dialect, dialect_of
 from harken.session.log.reader import events, open_log
 
 Kind: TypeAlias = Literal["torn", "damaged", "missing", "doubled", "moved", "unverified"]
-"""A line that was never finished; one that is not as it was written; a gap before a line; a line
-or id that was there before; a line in the wrong place; a log without sums, as a whole."""
+"""An unfinished line; a changed line; a gap before a line; a repeated line or id; a line in the
+wrong position; a log without sums."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogFinding:
-    """Something that is wrong with a log, and where. `line` counts from 1, `byte` from 0."""
+    """A defect of a log and its position. `line` counts from 1, `byte` from 0."""
 
     line: int
     byte: int
@@ -52,41 +52,41 @@ class LogFinding:
 
 @dataclass(slots=True)
 class LogLine:
-    """A line of a log (a part of one, where a newline was lost), and what is known of it."""
+    """A line of a log (or a part of one, if a newline was lost), with its events and its defect."""
 
     number: int
     byte: int
     raw: bytes
-    """As it stands in the file, with its newline where it has one."""
+    """The bytes in the file, with the newline if there is one."""
     events: list[Event] = field(default_factory=list)
-    """What it says, where that can be read, whole or not."""
+    """The decoded events, if the line can be decoded, even if it is not whole."""
     whole: bool = False
     finding: LogFinding | None = None
 
     @property
     def id_number(self) -> int:
-        """The number of its message id, -1 where it has none."""
+        """The number of its message id, or -1 if it has none."""
         number = parse_id_number(self.events[-1].message_id, "msg_") if self.events else None
         return -1 if number is None else number
 
     def found(self, kind: Kind, message: str) -> None:
-        """Say what is wrong with it; the first finding stands."""
+        """Record a defect of the line. Only the first is kept."""
         self.finding = self.finding or LogFinding(self.number, self.byte, kind, message)
 
 
 @dataclass(slots=True)
 class SealedLine(LogLine):
-    """A line with a sum, or what is left of one."""
+    """A line with a sum, or a damaged one."""
 
     content: bytes = b""
     """The JSON object without its sum and closing brace."""
     digits: bytes = b""
     is_framed: bool = True
-    """Whether the sum stands in the line as it should."""
+    """Whether the bytes around the sum are correct."""
 
     @property
     def body(self) -> bytes:
-        """The JSON object of the event, as it was written."""
+        """The JSON object of the event."""
         return self.content + b"}"
 
     def sum_after(self, before: bytes) -> bytes:
@@ -96,23 +96,23 @@ class SealedLine(LogLine):
 
 @dataclass(frozen=True, slots=True)
 class LogExamination:
-    """A log that was looked at line by line."""
+    """The result of an examination of a log, line by line."""
 
     sealed: bool
     dialect: str | None
-    """The older dialect that it is written in; None for the current one."""
+    """The older dialect of the log; None for the current one."""
     lines: Sequence[LogLine]
     in_order: bool = True
-    """Whether the whole lines stand in the order in which they were written."""
+    """Whether the whole lines are in the order in which they were written."""
 
     @property
     def findings(self) -> list[LogFinding]:
-        """All that is wrong with lines, by place."""
+        """The findings of all lines, in line order."""
         return [line.finding for line in self.lines if line.finding is not None]
 
 
 def verify(path: str | Path) -> list[LogFinding]:
-    """Return all that is wrong with a log, by place; nothing is changed.
+    """Return all findings on a log, in line order. Nothing is changed.
 
     Raises LogNotFound, InvalidLog, LogVersionUnsupported.
     """
@@ -124,15 +124,15 @@ def verify(path: str | Path) -> list[LogFinding]:
 
 
 def examine(path: Path) -> LogExamination:
-    """Look at every line of a log. Raises LogNotFound, InvalidLog, LogVersionUnsupported.
+    """Examine every line of a log. Raises LogNotFound, InvalidLog, LogVersionUnsupported.
 
-    Of a log that is being written, that is what is there by now.
+    A log that is being written is read up to its current end.
     """
     with open_log(path) as file:
         raws = list(file)
     sealed = any(map(seems_sealed, raws))
     try:
-        next(events(path), None)  # the first says whether it is a log at all, and not too new
+        next(events(path), None)  # The first event shows whether it is a log of a known version.
     except LogCorrupted:
         pass
     except InvalidLog:
@@ -142,7 +142,7 @@ def examine(path: Path) -> LogExamination:
 
 
 def _examine_plain(raws: Sequence[bytes]) -> LogExamination:
-    """Read the lines that can be read; blank ones are whole, and no event."""
+    """Examine a log without sums. Blank lines are whole and have no event."""
     lines: list[LogLine] = []
     dialect: Dialect | None = None
     ids, byte = _Ids(), 0
@@ -179,7 +179,7 @@ def _examine_sealed(raws: Sequence[bytes]) -> LogExamination:
 
 
 def _sealed_line(number: int, byte: int, raw: bytes) -> SealedLine:
-    """Take a line apart; where only its newline is missing, as if that were there."""
+    """Split a line into content and sum. A missing newline after a sum is added."""
     text = raw if raw[-1:] == b"\n" or not has_sum(raw) else raw + b"\n"
     line = SealedLine(number, byte, raw, content=text[BODY], digits=text[DIGITS_AT])
     line.is_framed = text.endswith(CLOSE) and text[BODY.stop : HEAD.stop] == OPEN
@@ -193,7 +193,7 @@ def _decoded(line: SealedLine) -> SealedLine:
 
 
 class _Ids:
-    """The message ids of the whole lines so far: they grow, and none comes twice."""
+    """The message ids of the whole lines so far, which must be unique and increasing."""
 
     def __init__(self) -> None:
         self._top = -1
@@ -217,14 +217,14 @@ class _Chain:
 
     def __init__(self, all_lines: Sequence[SealedLine]) -> None:
         self.lines: list[SealedLine] = []
-        """What was taken so far; a line that lost its newline is two."""
+        """The lines that were judged so far; a line that lost its newline is split into two."""
         self.in_order = True
-        """Whether every whole line stands after the one that it was written after."""
+        """Whether every whole line follows the line that it was written after."""
         self._all = all_lines
         self._ids = _Ids()
         self._sums: list[tuple[bytes, SealedLine | None]] = [(b"", None)]
-        """What the next line may follow: the digits of the last whole line and of those after
-        it; and their sums as they should be, with the line whose digits are wrong in that case."""
+        """The sums that the next line may follow: the digits of the last whole line and of the
+        lines after it; and their correct sums, each with the line that has wrong digits then."""
 
     def take(self, line: SealedLine) -> None:
         """Judge the next line."""
@@ -245,7 +245,7 @@ class _Chain:
         return any(line.sum_after(before) == line.digits for before, _ in self._sums)
 
     def _set_right(self, line: SealedLine) -> None:
-        """Where the line proves an earlier one whose digits are wrong, that one is whole."""
+        """Mark an earlier line with wrong digits as whole if this line proves it."""
         for before, earlier in self._sums:
             if earlier is not None and earlier.events and line.sum_after(before) == line.digits:
                 earlier.whole = True
@@ -270,7 +270,7 @@ class _Chain:
         self._sums = [self._sums[0], *others[-_REMEMBERED:]]
 
     def _sum_by_id(self, line: SealedLine) -> bytes:
-        """Return the digits of the line that one with this id is written after, if it is there."""
+        """Return the digits of the line with the previous id, or b"" if there is none."""
         return self._digits_by_id.get(line.id_number - 1, b"") if line.id_number > 0 else b""
 
     @cached_property
@@ -278,7 +278,7 @@ class _Chain:
         return {line.id_number: line.digits for line in reversed(self._all) if line.events}
 
     def _front_of(self, line: SealedLine) -> SealedLine | None:
-        """Return the front of a line that lost its newline, where the front proves to be whole."""
+        """Return the front of a line that lost its newline if a sum proves it, else None."""
         at = line.raw.find(OPEN)
         while at >= 0:
             close = at + len(OPEN) + DIGITS
@@ -292,7 +292,7 @@ class _Chain:
 
 
 def _explain(lines: Sequence[SealedLine]) -> None:
-    """Say of every line that no sum proves what seems to have happened to it."""
+    """Add a finding with the probable cause to every line that no sum proves."""
     top = -1  # of the whole lines so far
     before: SealedLine | None = None  # an unproven line just before
     for at, line in enumerate(lines):
@@ -306,9 +306,9 @@ def _explain(lines: Sequence[SealedLine]) -> None:
             line.found("missing", "the line that it was written after is gone: nothing proves it")
         elif before is None or before.is_framed or line.raw.startswith(b"{"):
             line.found("damaged", "its sum does not fit" if line.is_framed else "it has no sum")
-        before = line  # no finding: the end of the line before, after a newline that came in
+        before = line  # No finding: the rest of the previous line, split by an inserted newline.
 
 
 _REMEMBERED = 16
-"""How many sums of unproven lines the next one may follow; a bound on the work, not on damage."""
+"""Number of recent sums of unproven lines that the next line may follow; it limits the work."""
 _TORN = "it was never finished"

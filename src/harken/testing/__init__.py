@@ -1,7 +1,7 @@
-"""The public test kit: what third parties prove their own models and tools with.
+"""The public test kit for third-party models, stores and formats.
 
-It imports no test runner; pytest and unittest both run its suites. A name is imported when it is
-first used: pytest looks in here for its plugin, `harken.testing.cassette`, in every project.
+It imports no test runner; pytest and unittest both run its suites. Names are imported lazily,
+because pytest imports this package for the plugin `harken.testing.cassette` in every project.
 """
 
 from __future__ import annotations

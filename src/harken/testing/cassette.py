@@ -4,8 +4,7 @@
         model = harken_cassette.model(lambda: resolve_model("openai/gpt-6", ...))
 
 A test's calls are in `cassettes/MODULE.TEST.jsonl` beside its file, redacted: a session log, to be
-committed with the test. Of a test that fails, or does not come to its end,
-nothing is kept.
+committed with the test. The calls of a test that fails or is interrupted are not kept.
 
 Source: docs/how-to/test-with-cassettes.md.
 """
@@ -28,7 +27,7 @@ _MODES = ("once", "none", "new", "all")
 _ended_well = pytest.StashKey[bool]()
 _UNSAFE = re.compile(r"[^A-Za-z0-9_=.-]+")
 _LONGEST = 120
-"""So many characters of a test's name are in that of its cassette."""
+"""Maximum characters of a test's name in the name of its cassette."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -46,9 +45,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Remember whether a test came to its end: its fixture cannot see it.
+    """Remember whether a test passed, because its fixture cannot know.
 
-    Of one that somebody interrupts there is no report, and half a cassette would be replayed.
+    An interrupted test has no report. Its incomplete cassette must not be replayed.
     """
     report = yield
     if report.when == "call":
@@ -58,7 +57,7 @@ def pytest_runtest_makereport(
 
 @pytest.fixture
 def harken_cassette(request: pytest.FixtureRequest) -> Iterator[Cassette]:
-    """The cassette of this test; `--harken-record` says whether calls may be recorded."""
+    """The cassette of this test; `--harken-record` decides whether calls may be recorded."""
     from harken.experiments.cassette.cassette import Cassette  # noqa: PLC0415 - only tests that use it pay
 
     cassette = Cassette(file_of(request.node), request.config.getoption("--harken-record"))
@@ -69,9 +68,9 @@ def harken_cassette(request: pytest.FixtureRequest) -> Iterator[Cassette]:
 
 
 def file_of(test: pytest.Item) -> Path:
-    """Return where the cassette of a test is; no other test of its module has the same.
+    """Return the path of the cassette of a test, which is unique in its module.
 
-    A name that loses letters here, or is cut, ends in a hash of all of it.
+    A name that is sanitized or truncated ends in a hash of the full name.
     """
     chain = [one.name for one in test.listchain() if isinstance(one, pytest.Class | pytest.Item)]
     name = ".".join(chain)

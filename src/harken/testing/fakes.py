@@ -1,9 +1,9 @@
-"""Disks to pass to a session: one that remembers what it was asked, and one that also fails.
+"""Fakes for tests of sessions: disks that record their operations or fail, and a fixed clock.
 
-They write to the real file, so that it can be read and resumed afterwards, and never sync it: a
-test need not wait for the hardware.
+The disks write to the real file, so that it can be read and resumed afterwards, and never sync it,
+so that a test does not wait for the hardware.
 
-A clock that says the same in every run: equal runs write equal logs, byte for byte.
+With the clock, equal runs write equal logs, byte for byte.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _2026_US = 1_767_225_600_000_000  # 2026-01-01T00:00:00Z
 
 
 def ticking(start_us: int = _2026_US, *, step_us: int = 1_000_000) -> Clock:
-    """Return a clock that moves on by a step each time that it is asked.
+    """Return a clock that advances by a step at each call.
 
     >>> clock = ticking(100, step_us=5)
     >>> clock(), clock(), clock()
@@ -33,22 +33,22 @@ def ticking(start_us: int = _2026_US, *, step_us: int = 1_000_000) -> Clock:
 
 
 Fault: TypeAlias = Literal["EIO", "ENOSPC", "late", "none", "one", "half", "but one"]
-"""What a disk does instead of its work: it raises; `late`: it does it, and then raises EIO; or it
-takes no byte of a write, one, half of them, all but one.
+"""The failure of an operation: it raises this error; `late`: it succeeds and then raises EIO; or
+a write accepts no byte, one byte, half of the bytes, or all but one.
 """
 _RAISING: tuple[Fault, ...] = ("EIO", "ENOSPC", "late")
 
 
 @dataclass(kw_only=True)
 class RecordingDisk(RealDisk):
-    """A disk that remembers what it was asked to do."""
+    """A disk that records its operations."""
 
     done: list[str] = field(default_factory=list)
-    """The operations so far, by name. A test may note here what else happens, to see the order."""
+    """The operations so far, by name. A test may append other events to check the order."""
     writes: list[bytes] = field(default_factory=list)
-    """What was taken by each write."""
+    """The data of each write."""
     synced: list[int] = field(default_factory=list)
-    """For each sync, how many writes there were before it."""
+    """For each sync, the number of writes before it."""
     folders: list[Path] = field(default_factory=list)
 
     def write(self, fd: int, data: bytes) -> int:
@@ -101,7 +101,7 @@ class FailingDisk(RecordingDisk):
 
 
 def faults(operations: Sequence[str]) -> Iterator[tuple[int, Fault]]:
-    """Yield every operation's number with every fault that it can have."""
+    """Yield the index of every operation with every fault that the operation can have."""
     for at, operation in enumerate(operations):
         for fault in get_args(Fault) if operation == "write" else _RAISING:
             yield at, fault

@@ -1,4 +1,4 @@
-"""What every format must do, as tests: for Harken's formats and for those of others alike.
+"""Conformance tests of formats, for Harken's formats and for third-party ones.
 
 Source: docs/how-to/add-a-format.md; the contract is `harken.formats.base.Format`.
 """
@@ -36,7 +36,7 @@ _SEED = 20260131
 
 
 def plain_conversation() -> list[ConversationEntry]:
-    """Return a conversation that every format can say: texts, calls and results, with times."""
+    """Return a conversation that every format can encode: texts, calls and results, with times."""
     call = ToolCall("call_1", FunctionCall("look", '{"at":"the door"}'))
     messages = [
         Message("user", "Is somebody at the door?"),
@@ -51,7 +51,7 @@ def plain_conversation() -> list[ConversationEntry]:
 
 
 def odd_conversation() -> list[ConversationEntry]:
-    """Return entries with everything that a message can hold, at its oddest."""
+    """Return entries with edge cases of everything that a message can contain."""
     odd = "\ud800 alone, \0, \u2028, \x1b[31m, e\u0301, 😀, ```, <b>, \\"
     numbers = {"0": [0, 0.0, False, None, "0"], "large": 10**30, odd: {"\ud800": 1e300}}
     calls = [
@@ -91,25 +91,25 @@ def odd_conversation() -> list[ConversationEntry]:
 
 
 class FormatSuite:
-    """The tests. Inherit them in a class `Test...`, and say which format it is.
+    """The tests of a format. Inherit from it in a class `Test...`, and set `format`.
 
-    A format that is read needs nothing more where it is written, too; else give `sample`.
+    A format that can be read but not written must also override `sample`.
     """
 
     format: Format
     tries = 300
-    """How many damaged forms are read."""
+    """The number of damaged inputs that are read."""
 
     def conversation(self) -> list[ConversationEntry]:
-        """Return entries that the format can say."""
+        """Return entries that the format can encode."""
         return plain_conversation()
 
     def sample(self) -> bytes:
-        """Return bytes of the format, as whoever invented it writes them."""
+        """Return bytes of the format, as its original program writes them."""
         return self._written(self.conversation())
 
     def older_samples(self) -> dict[str, bytes]:
-        """Return bytes of each older version that the format maps, by its name."""
+        """Return a sample of each older version that the format upgrades, by version name."""
         return {}
 
     def test_it_has_a_name_with_a_version(self) -> None:
@@ -127,14 +127,14 @@ class FormatSuite:
                 assert self.format.writes(entries) == self.format.writes([*entries])
 
     def test_what_is_written_says_nothing_of_this_process(self) -> None:
-        """No address of an object, no folder: the bytes follow from the entries alone."""
+        """The bytes depend only on the entries: they contain no object address and no folder."""
         if self.format.writes is not None:
             data = self.format.writes([*self.conversation(), *odd_conversation()]) or b""
             assert not re.search(rb" at 0x[0-9a-f]{6,}", data)
             assert str(Path.cwd()).encode() not in data or Path.cwd() == Path("/")
 
     def test_whatever_a_message_holds_is_written_or_left(self) -> None:
-        """A writer never fails: it says as much as it can, or gives None."""
+        """A writer never fails: it writes as much as it can, or returns None."""
         for entry in odd_conversation():
             if self.format.writes is not None:
                 data = self.format.writes([entry])
@@ -142,7 +142,7 @@ class FormatSuite:
                     self.format.reads(data)
 
     def test_what_was_written_comes_back(self) -> None:
-        """In full where the format is exact; else what came back once comes back again."""
+        """An exact format restores all entries; any other one is idempotent after a round trip."""
         if self.format.reads is None or self.format.writes is None:
             return
         once = self._read(self._written(self.conversation()))
@@ -184,7 +184,7 @@ class FormatSuite:
                 assert self._read(mapped)
 
     def test_bytes_of_all_kinds_are_read_or_refused(self) -> None:
-        """Cut off, damaged, hostile: entries that a store takes, or a FormatError of one line."""
+        """Truncated, damaged and hostile bytes give valid entries, or a FormatError of one line."""
         reads, joins = self.format.reads, self.format.joins
         for data in _hostile(self.sample(), self.tries):
             if reads is not None:
@@ -207,7 +207,7 @@ class FormatSuite:
 
 
 def _exactly(entries: Sequence[ConversationEntry]) -> list[bytes]:
-    """Return what a delta holds of entries: `0`, `0.0` and `false` are three things in it."""
+    """Return the bytes that a delta stores of entries. They tell `0`, `0.0` and `false` apart."""
     found = []
     for one in entries:
         entry, objects = encode_entry(one.message, time=one.time, source=one.source)
@@ -230,7 +230,7 @@ def _read_or_refused(read: Callable[[Given], Found], given: Given) -> Found | No
 
 
 def _hostile(sample: bytes, tries: int) -> Iterator[bytes]:
-    """Yield what may stand where a format should: the same each time."""
+    """Yield malformed inputs, the same at each run."""
     yield from (b"", b"\0", b"\xff" * 9, b"null", b"[]", b"{}", b"\x80", b"\xf6", b"\xef\xbb\xbf")
     yield from (b"[" * 200_000, b'{"a":' * 200_000, b"\x81" * 200_000, b"\xa1\x61a" * 200_000)
     yield from (b"9" * 10_000, b'"\\ud800"', b"\x9a\xff\xff\xff\xff", b"\x9b" + b"\x7f" * 8)

@@ -1,4 +1,4 @@
-"""What every model must do, as tests: for Harken's models and for those of others alike.
+"""Conformance tests of models, for Harken's models and for third-party ones.
 
 Source: docs/how-to/test-your-own-model.md.
 """
@@ -32,7 +32,7 @@ def request_of(
     tools: Sequence[ToolSchema] = (),
     parameters: Mapping[str, Any] | None = None,
 ) -> ModelRequest:
-    """Return the request that an agent with this context makes; a text is a user's message."""
+    """Return the request of an agent with this context. A str stands for a user message."""
     context = [ms.Message("user", m) if isinstance(m, str) else m for m in messages]
     return ModelRequest(
         agent=agent,
@@ -45,19 +45,19 @@ def request_of(
 
 
 class ModelSuite:
-    """The tests. Inherit them in a class `Test...`, and say how the model is made."""
+    """The tests of a model. Inherit from it in a class `Test...`, and override `model`."""
 
     deterministic = True
-    """Whether equal requests get equal answers: hardly from a model behind a network."""
+    """Whether equal requests get equal answers. Set False for most remote models."""
     timeout_s = 30.0
-    """How long one test may take."""
+    """The timeout of a test."""
 
     def model(self) -> Model:
-        """Return a new model; each test makes its own, in its own event loop."""
+        """Return a new model. Each test creates its own, in its own event loop."""
         raise NotImplementedError(f"{type(self).__name__} must say how its model is made")
 
     def requests(self) -> Sequence[ModelRequest]:
-        """Return what it is asked, at least one request; it must have an answer to each."""
+        """Return at least one request. The model must have an answer to each."""
         place = {"type": "object", "properties": {"at": {"type": "string"}}}
         look = {"name": "look", "description": "Look at a place.", "parameters": place}
         call = ms.ToolCall("call_1", ms.FunctionCall("look", '{"at":"the door"}'))
@@ -70,7 +70,7 @@ class ModelSuite:
         ]
 
     def failing(self) -> tuple[Model, ModelRequest] | None:
-        """Return a model and a request that it cannot answer; None: failures are not tested."""
+        """Return a model and a request that it cannot answer. Return None to skip the test."""
         return None
 
     def test_a_stream_ends_with_its_only_finish(self) -> None:
@@ -99,7 +99,7 @@ class ModelSuite:
             assert len(taken.union(ids)) == len(taken) + len(ids), f"{ids}; open are {taken}"
 
     def test_equal_requests_get_equal_answers(self) -> None:
-        """From one model and from another: all that it may look at is in the request."""
+        """An answer depends only on the request, also with another instance of the model."""
         if not self.deterministic:
             raise unittest.SkipTest("the model is said not to be deterministic")
 
@@ -118,12 +118,12 @@ class ModelSuite:
         assert after == before, f"{before} became {after}"
 
     def test_a_call_can_be_cancelled_at_any_time(self) -> None:
-        """It ends as cancelled, leaves nothing behind, and the model can be asked again."""
+        """A cancelled call leaves no tasks behind, and the model can be called again."""
 
         async def cancel() -> None:
             model, request = self.model(), self.requests()[0]
             whole = len(await _read(model, request))
-            usual = asyncio.all_tasks()  # a pool of connections may have its own
+            usual = asyncio.all_tasks()  # A connection pool may have tasks.
             for at in sorted({0, 1, whole // 2}):
                 for inside in (True, False):
                     end = await _end(_read(model, request, cancel_at=at, inside=inside))
@@ -163,7 +163,7 @@ async def _read(
 ) -> list[Chunk]:
     """Read an answer. After `cancel_at` chunks the reading task is cancelled.
 
-    The cancellation strikes where the task waits next: `inside` the model, else in this function.
+    The cancellation is raised where the task waits next: `inside` the model, else in this function.
     """
     task, read = asyncio.current_task(), list[Chunk]()
     assert task is not None
@@ -183,12 +183,12 @@ async def _read(
             await stream.aclose()
     if cancel_at is not None and len(read) < cancel_at:
         task.cancel()
-    await asyncio.sleep(0)  # a model that never waits is cancelled only here
+    await asyncio.sleep(0)  # A model that never waits is cancelled only here.
     return read
 
 
 async def _end(reading: Coroutine[Any, Any, object]) -> object:
-    """Return how it ends, in a task of its own: what it returns, or raises."""
+    """Run a coroutine in a separate task. Return its result or its exception."""
     [end] = await asyncio.gather(asyncio.create_task(reading), return_exceptions=True)
     return end
 
@@ -201,7 +201,7 @@ def _said(chunks: Sequence[Chunk]) -> tuple[ms.Message, Finish | None]:
 
 
 def _logged(message: ms.Message) -> TranscriptEntry:
-    """Log what an agent says in a new session; return what is read from there."""
+    """Log an agent's message in a new session. Return the entry that is read from its log."""
     with TemporaryDirectory() as folder:
         log = Path(folder) / "log.jsonl"
         with Session(log, options=SessionOptions(durability="none", clock=ticking())) as session:

@@ -1,4 +1,4 @@
-"""What every store must do, as tests: for Harken's stores and for those of others alike.
+"""Conformance tests of stores, for Harken's stores and for third-party ones.
 
 Source: docs/formats/store.md; the contract is `harken.store.base.Store`.
 """
@@ -29,12 +29,12 @@ __all__ = ["StoreSuite", "batch_of", "commit_in"]
 
 
 class StoreSuite(RefusalSuite):
-    """The tests. Inherit them in a class `Test...`, and say how a store is made."""
+    """The tests of a store. Inherit from it in a class `Test...`, and override `store`."""
 
     many = 10_000
-    """How many messages the largest batch has."""
+    """The number of messages in the largest batch."""
     large_bytes = 10_000_000
-    """How long the longest part is."""
+    """The size of the largest part."""
 
     def test_what_is_written_is_read(self) -> None:
         store, batch = self.store(), batch_of("Hi", Message("assistant", "Ho"), principal="iree")
@@ -93,7 +93,7 @@ class StoreSuite(RefusalSuite):
         assert len(store.names_with_prefix("")) == 2
 
     def test_types_are_told_apart(self) -> None:
-        """`0`, `0.0`, `false` and their texts are five things."""
+        """`0`, `0.0`, `false` and their texts are distinct values."""
         store = self.store()
         values: list[Any] = [0, 0.0, False, None, "0", "", [], {}]
         written: dict[ArtifactRef, list[DeltaEntry]] = {}
@@ -177,7 +177,7 @@ class StoreSuite(RefusalSuite):
             assert reader.find_derived(["k"]) == {"k": ref}
 
     def test_names_that_begin_alike_are_told_apart(self) -> None:
-        """Found by search: the names of each pair have the same first 6 bytes."""
+        """The names of each pair have the same first 6 bytes; they were found by brute force."""
         root = batch_of("r")
         [ref] = root.deltas
         for tickets in (("17018330", "07960609"), ("23216528", "11607909")):

@@ -1,4 +1,4 @@
-"""What the suites for stores share: short ways to make batches, and to see what is refused."""
+"""Helpers of the store suites: create batches, and assert that an operation is refused."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def batch_of(
 ) -> WriteBatch:
     """Return a batch with one commit, `second` seconds after the beginning of 2026.
 
-    A text is a user's message; `members` are the commit's.
+    A str stands for a user message; `members` are those of the commit.
     """
     entries: list[DeltaEntry] = []
     objects: dict[Hash, bytes] = {}
@@ -50,7 +50,7 @@ def commit_in(batch: WriteBatch) -> CommitId:
 
 
 def chain_in(store: Store, length: int, **members: Any) -> list[CommitId]:
-    """Write so many commits, each the parent of the next; return their names, oldest first."""
+    """Write a chain of commits, each the parent of the next. Return their names, oldest first."""
     names: list[CommitId] = []
     for at in range(length):
         parent = names[-1] if names else None
@@ -61,7 +61,7 @@ def chain_in(store: Store, length: int, **members: Any) -> list[CommitId]:
 
 
 def refused(error: type[Exception], act: Callable[..., object], *given: object) -> None:
-    """Assert that something raises this error, and says why."""
+    """Assert that a call raises this error with a text."""
     try:
         found = act(*given)
     except error as refusal:

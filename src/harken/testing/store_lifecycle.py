@@ -1,6 +1,6 @@
-"""What every store must do when things are kept, expire or are collected, as tests.
+"""Conformance tests of stores for retention, expiry and garbage collection.
 
-A store runs this suite beside `harken.testing.store.StoreSuite`.
+A store runs this suite in addition to `harken.testing.store.StoreSuite`.
 
 Source: docs/formats/store.md; the contract is `harken.store.base.Store`.
 """
@@ -20,7 +20,7 @@ from harken.testing.store_purge import PurgeSuite, later
 
 
 class LifecycleSuite(PurgeSuite):
-    """All tests. Inherit them in a class `Test...`, and say how a store is made."""
+    """The tests of retention, and those of purging. Override `store` in a class `Test...`."""
 
     def test_what_a_commit_needs_stays(self) -> None:
         store = self.store()
@@ -71,7 +71,7 @@ class LifecycleSuite(PurgeSuite):
         self._is_whole(store)
 
     def test_what_was_collected_is_not_named_any_more(self) -> None:
-        """Also by another process that has seen it: it looks again before it names it."""
+        """A process that has cached a removed object must check again before it refers to it."""
         store, loose = self.store(), batch_of("seen by all")
         store.write(WriteBatch(objects=loose.objects, deltas=loose.deltas))
         readers = self._both(store)
@@ -236,7 +236,7 @@ class LifecycleSuite(PurgeSuite):
         assert self._collect(store, dry_run=True) == GcResult()
 
     def test_writers_beside_a_collection_lose_nothing(self) -> None:
-        """Each checks that something is there, names it, and must find it ever after."""
+        """A commit that was written next to a collection never loses an object that it needs."""
         store = self.store()
         [root] = chain_in(store, 1)
         stores = [store, *self._both(store)[1:]]

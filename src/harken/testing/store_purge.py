@@ -1,4 +1,4 @@
-"""What every store must do when something is purged, as tests; the base of `LifecycleSuite`."""
+"""Conformance tests of stores for purging; the base of `LifecycleSuite`."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ _PURGED = Tombstone(when="2026-01-31T12:00:00.000000Z", by="ann", why="it leaked
 
 
 class PurgeSuite:
-    """The tests about purging, and what they share with those about collecting."""
+    """The tests of purging, and helpers shared with the tests of collection."""
 
     def store(self) -> Store:
         """Return a new, empty store."""
         raise NotImplementedError(f"{type(self).__name__} must say how its store is made")
 
     def again(self, store: Store) -> Store | None:
-        """Return another store over the same data, as another process has it; None: there is none.
+        """Return a second store over the same data, as in another process. None if impossible.
 
-        It must not know what the first one has in memory.
+        It must not share memory with the first one.
         """
         return None
 
     def files(self, store: Store) -> Sequence[Path]:
-        """Return the files in which the store keeps its bytes as they are, if it has any."""
+        """Return the files that contain the store's bytes uncompressed, if it has any."""
         return ()
 
     def test_a_purged_part_reads_as_its_stand_in(self) -> None:
@@ -137,7 +137,7 @@ class PurgeSuite:
             self._is_gone(store, text)
 
     def test_a_file_with_a_purged_piece_is_purged_too(self) -> None:
-        """As when it has grown, and is kept again."""
+        """A file that has grown is stored again with the purged piece."""
         store = self.store()
         pieces = {commits.hash_raw(data): data for data in (b"a", _SECRET.encode(), b"c", b"d")}
         a, secret, c, d = pieces
@@ -165,7 +165,7 @@ class PurgeSuite:
         self._is_gone(store)
 
     def test_what_was_purged_elsewhere_comes_with_its_tombstone(self) -> None:
-        """So a copy of a store can be made; what is there already, nobody from elsewhere purges."""
+        """A copy of a store gets its tombstones. A received tombstone purges no existing object."""
         store, root = self.store(), batch_of(f"the key is {_SECRET}", template=_SECRET)
         child = batch_of("after", parent=commit_in(root), second=1)
         name, commit = _part_with(root, _SECRET), commit_in(root)
@@ -278,7 +278,7 @@ class PurgeSuite:
                 there.add(thing.name)
 
     def _is_gone(self, store: Store, text: str = _SECRET) -> None:
-        """Assert that a text is nowhere: in no thing, and in no byte of a file."""
+        """Assert that a text is in no object, and in no file."""
         self._is_whole(store)
         for reader in self._both(store):
             for thing in reader.iter_objects():
@@ -288,7 +288,7 @@ class PurgeSuite:
 
 
 def later(hours: float) -> str:
-    """Return a time so many whole hours from the beginning of this one, or after it."""
+    """Return the time this many hours after the next full hour, or now if `hours` is 0."""
     now_us = system_clock()
     begun_us = now_us - now_us % _HOUR_US
     return format_rfc3339(now_us if hours == 0 else begun_us + int((hours + 1) * _HOUR_US))

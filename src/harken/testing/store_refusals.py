@@ -1,4 +1,4 @@
-"""What every store must refuse, alike: as tests, a part of `harken.testing.store.StoreSuite`."""
+"""Conformance tests of stores for refused writes; the base of `harken.testing.store.StoreSuite`."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from harken.testing.store_kit import OTHER, batch_of, commit_in, refused
 
 
 class RefusalSuite:
-    """The tests."""
+    """The tests of refused writes."""
 
     def store(self) -> Store:
         """Return a new, empty store."""
         raise NotImplementedError(f"{type(self).__name__} must say how its store is made")
 
     def again(self, store: Store) -> Store | None:
-        """Return another store over the same data, as another process has it; None: there is none.
+        """Return a second store over the same data, as in another process. None if impossible.
 
-        It must not know what the first one has in memory.
+        It must not share memory with the first one.
         """
         return None
 
@@ -110,7 +110,7 @@ class RefusalSuite:
             self._is_empty(store, WriteBatch())
 
     def test_what_is_needed_must_be_of_the_right_kind(self) -> None:
-        """A delta of parts, or a commit of a commit, could never be read."""
+        """A delta of parts, or a commit of a commit, would be unreadable."""
         whole = batch_of("Hi")
         [(ref, [entry])] = whole.deltas.items()
         part, message = list(whole.objects)
@@ -182,5 +182,5 @@ class RefusalSuite:
 
 
 def _art(name: str) -> Any:
-    """Return a name as one of an artifact, whatever it is."""
+    """Return a name as an artifact name, without a check of its kind."""
     return name

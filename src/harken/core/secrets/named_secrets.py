@@ -1,10 +1,10 @@
-"""Credentials that are known by the name before them: `DB_PASSWORD=...`, `{"password": ...}`.
+"""Credentials that are identified by a name before them: `DB_PASSWORD=...`, `{"password": ...}`.
 
-The value of such a name has no shape of its own, so these patterns look at how it is written. A
-quoted value is a literal. A value without quotes may be code, so it must be a literal for another
-reason: its name is that of an environment variable, or it holds digits as no identifier does. A
-call, an attribute, a reference (`$X`, `{x}`, `<x>`), a type, and a word that stands for a password
-are no secrets. Each pattern begins with fixed letters, as those of `harken.core.secrets.patterns`.
+Such a value has no shape of its own, so these patterns check its syntax. A quoted value is a
+literal. A value without quotes may be code, so the pattern requires more evidence of a literal:
+an environment variable as name, or digits where an identifier has none. A call, an attribute, a
+reference (`$X`, `{x}`, `<x>`), a type, and a placeholder word are not secrets. Each pattern begins
+with fixed letters, as those of `harken.core.secrets.patterns`.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _TYPED = r"(?:(?:\s?:\s?|\s)(?:str|string|String|&str|SecretStr)\s?(?==))?"
 _ASSIGNED = rf"{_TYPED}\s{{0,3}}(?:=>|:=|=|:)\s{{0,3}}[rbu]?\\{{0,3}}"
 _LINE_END = r"[ \t]{0,8}(?:[\r\n#]|\\{1,4}[nr]|$)"
 _STOP = r"(?=[\s\"'\\`;,&|<>)}\]]|$)"
-"""Where a value without quotes ends. A bracket that opens would make it code."""
+"""The end of a value without quotes. An opening bracket would make it code."""
 _PLAIN = r"[^\s\"'\\`;,&|<>(){}\[\]]"
 _REFERENCE = r"(?!\$|%[({sdr]|[{<*\[(]|\.{2}|@@|[xX*.•-]{3,}(?![^\s\"'\\]))"
-"""A value that begins so is filled in later, or was redacted."""
+"""The beginning of a value that is a placeholder or was redacted."""
 _STAND_IN_WORD = (
     r"(?i:[\w./ -]{0,40}(?:pass(?:w(?:or)?d|phrase|e|wort)?|pwd|secret)s?[_./-]?\d?"
     r"|pw|token|key|str(?:ing)?|text|bytes|any|int|bool(?:ean)?|number|object|optional|unknown|undefined|none"
@@ -32,7 +32,7 @@ _STAND_IN_WORD = (
     r"|removed|filtered|plain|basic|bearer|example|placeholder|change[_-]?me|foo|bar|todo|tbd"
     r"|(?:your|my|the|some|new|old|enter)[\w-]*|[xX*.•-]+)"
 )
-"""What is written where a password would stand."""
+"""Placeholder words for a password."""
 _TYPE_NAME = (
     r"(?i:(?:u?int|float|bytes?|uint|u|i|f|sha|utf|base|complex|string|md|blake|argon|v|type"
     r"|bcrypt|ipv)_?\d+(?:_t)?)"
@@ -56,7 +56,7 @@ _POSITIONS = (
     "next page next_page continuation cursor sync start end eos bos pad unk sep cls mask stop "
     "special input output max min last resume watch delta nextpage"
 )
-"""Words before `token` that make it a place in a list or a piece of text."""
+"""Words before `token` that make it a list position or a piece of text."""
 
 
 def _spellings(names: str) -> Iterator[str]:
@@ -69,7 +69,7 @@ def _spellings(names: str) -> Iterator[str]:
 
 
 def _quoted(value: str, quote: str, kind: str) -> str:
-    """Return a pattern for a quoted value; a backslash before the quote is that of JSON."""
+    """Return a pattern for a quoted value; a backslash before the quote comes from JSON."""
     no_stand_in = rf"(?!{_STAND_IN_WORD}\\{{0,3}}[\"'])" if kind == "password" else ""
     letters = rf"(?:[^\s{quote}\\]|\\[^\s\\\"'nrt])" if kind == "password" else value
     least = 4 if kind == "password" else 12
@@ -113,7 +113,7 @@ def _of_passwords() -> Iterator[Shape]:
             yield from shapes_of("password", name, rest)
             element = rf"\\{{0,3}}[\"']>(?=[^\s<>]{{0,64}}\d)(?!{_STAND_IN_WORD}<)"
             yield from shapes_of("password", name, rf"{element}(?P<secret>[^\s<>]{{4,128}})(?=</)")
-    for quote in ("'", '"', "\\"):  # a backslash is that of JSON
+    for quote in ("'", '"', "\\"):  # the backslash comes from JSON
         closed = rf"(?<=[\"']pass{re.escape(quote)})\\{{0,2}}(?:(?<!\\)|[\"'])(?:=>|:|=)"
         closed += r"\s{0,3}\\{0,3}"
         for mark in "\"'":
@@ -190,4 +190,4 @@ def _of_headers() -> Iterator[Shape]:
 
 
 NAMED = (*_of_passwords(), *_of_keys(), *_of_headers())
-"""Looked for where their names stand, as the framed shapes of `harken.core.secrets.patterns`."""
+"""Shapes of named secrets, searched like the framed shapes of `harken.core.secrets.patterns`."""

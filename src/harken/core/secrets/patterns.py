@@ -1,10 +1,10 @@
-"""Credentials by their shape: what their issuers made to be recognised.
+"""Shapes of credentials that their issuers designed to be recognizable.
 
-One idea: nothing is guessed from how random a text looks. A *word* is known by how it begins; what
-is *framed* is known by what stands around it. Each pattern begins with fixed letters, which `re`
-finds fast, and has a hint that costs next to nothing to look for.
+No entropy is measured. A *word* is identified by its prefix; a *framed* credential is identified by
+the text around it. Each pattern begins with fixed letters, which `re` finds fast, and has a hint
+that is cheap to search for.
 
-Source: each as its issuer describes it, or as its kind has been seen in public again and again.
+Source: the issuer's documentation, or published examples of the kind.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from harken.core.secrets.shape import Shape, shapes_of
 
 SHORTEST = 25
-"""Characters of a run (`RUN`) that the shortest word has, with its beginning."""
+"""Length of the shortest word with its prefix, in characters of `RUN`."""
 RUN = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.~:"
-"""What words are made of."""
+"""The characters of words."""
 
 
 _END = r"(?![A-Za-z0-9])"
@@ -30,20 +30,20 @@ _HEADER = r"(?=[A-Za-z0-9._~+/=-]{0,60}\d)(?P<secret>[A-Za-z0-9._~+/=-]{16,})"
 _NEW_LINE = r"(?:\s|\\{1,8}[nrt]){1,8}"
 _END_OF_KEY = r"-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
 _DIGITS = "[MNO][DTjz][AEIMQUYcgk][w-z0-5]"
-"""Three decimal digits in base64: a bot of Discord has its number before its secret."""
+"""Three decimal digits in base64: a Discord bot token has the bot's number before the secret."""
 _STAND_IN = (
     r"(?i:pass(?:w(?:or)?d)?|pwd|pw|secret|user(?:name)?|token|key|admin|root|test|example|changeme"
     r"|your[a-z_-]{0,20}|my[a-z_-]{0,20}|[x*.]+|\$[a-z_]+)"
 )
-"""What people write where a password would stand in an address."""
+"""Placeholders for a password in a URL."""
 
 
 def _words(
     kind: str, prefixes: str, rest: str, *, hint: str = "", end: str = _END
 ) -> Iterator[Shape]:
-    r"""Yield shapes that must be words of their own: others could hold their letters by chance.
+    r"""Yield shapes that must be separate words, since longer words may contain them by chance.
 
-    A line break that JSON writes as `\n` ends a word, too, and so does a letter that a URL or JSON
+    A line break that JSON writes as `\n` also ends a word, and so does a letter that a URL or JSON
     writes as `%3D` or `\u003d`.
     """
     for prefix in prefixes.split():
@@ -182,8 +182,8 @@ WORDS = (
         r"(?<=[A-Za-z0-9_~.]{3}\dQ~)(?P<secret>[A-Za-z0-9_~.-]{31,34})(?![A-Za-z0-9_~.-])",
     ),
 )
-"""Each is, as far as it must go, in one run of `SHORTEST` characters or more: its pattern may be
-tried on such runs alone."""
+"""Shapes that lie in one run of at least `SHORTEST` characters, so that their patterns need only
+be tried on such runs."""
 
 FRAMED = (
     *_words("aws-key-id", "AKIA ASIA", r"[A-Z2-7]{16}"),
@@ -241,6 +241,6 @@ FRAMED = (
         r"(?P<secret>[A-Za-z0-9._~!*+,;=^%][A-Za-z0-9._~!$&*+,;=^%@()-]{2,127})@(?=[A-Za-z0-9\[])",
     ),
 )
-"""What stands around it is looked for; or a run would be too short."""
+"""Shapes that are identified by the text around them, or that are too short for a run."""
 
 SHAPES = (*WORDS, *FRAMED)

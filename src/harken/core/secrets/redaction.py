@@ -1,12 +1,12 @@
 """Redaction: replace credentials in a text by their kind.
 
-A credential is known by a shape that its issuer made to be recognized
+A credential is identified by a shape that its issuer designed to be recognizable
 (`harken.core.secrets.patterns`), or by the name before it (`harken.core.secrets.named_secrets`).
-Nothing is guessed from how random a text looks, so hashes, ids and code stay, and a password in
-prose is not found: this is a net, not a wall.
+No entropy is measured, so hashes, ids and code are preserved, and a password in prose is not
+found: redaction is best effort, not a guarantee.
 
-A finding never holds the secret. A redacted text holds no shape: redacting twice changes nothing.
-A text that is JSON (a line of a log) may be given as it stands, and is JSON afterwards.
+A match never contains the secret. Redaction is idempotent. A text that is JSON (a line of a log)
+is still JSON after redaction.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from harken.core.secrets.patterns import FRAMED, RUN, SHORTEST, WORDS
 from harken.core.secrets.shape import Shape
 
 _LONGEST_BYTES = 64 * 1024
-"""A credential is no longer, so it is found whole where bytes come in pieces."""
+"""Maximum length of a credential: an overlap of this size between pieces always contains it."""
 
 
 @dataclass(frozen=True, slots=True)
 class SecretMatch:
-    """Where in a text a credential stands, in characters, and of which kind."""
+    """The kind and the span of a credential in a text, in characters."""
 
     kind: str
     start: int
@@ -36,7 +36,7 @@ class SecretMatch:
 
 @dataclass(frozen=True, slots=True)
 class RedactionResult:
-    """A text without credentials, and where they were in the original, in order."""
+    """A text without credentials, and their spans in the original, in order."""
 
     text: str
     found: tuple[SecretMatch, ...] = ()
@@ -44,14 +44,14 @@ class RedactionResult:
 
 @dataclass(slots=True)
 class Credentials:
-    """What was found, without what it was; it replaces as `harken.core.replace.Secret` does."""
+    """A remover of credentials that counts them by kind; see `harken.core.replace.TextRemover`."""
 
     _seen: dict[str, set[bytes]] = field(default_factory=dict)
-    """Kind -> hashes of the credentials, so that each counts once."""
+    """Kind -> hashes of the credentials, so that each is counted once."""
 
     @property
     def kinds(self) -> dict[str, int]:
-        """Kind -> how many different ones."""
+        """Kind -> the number of distinct credentials."""
         return {kind: len(seen) for kind, seen in sorted(self._seen.items())}
 
     def replace(self, text: str) -> str:
@@ -62,11 +62,11 @@ class Credentials:
         return done.text
 
     def is_in_json(self, data: bytes) -> bool:
-        """Whether there may be one: only looking for them tells."""
+        """Return True: only a full search can exclude credentials."""
         return True
 
     def spans_in(self, pieces: Iterable[bytes]) -> Iterator[tuple[int, int]]:
-        """Yield where they begin and end in bytes that come piece by piece, also across borders."""
+        """Yield the start and end of each credential in a stream of bytes, also across pieces."""
         held, at = b"", 0
         for piece in chain(pieces, [None]):
             held += piece or b""
@@ -74,7 +74,7 @@ class Credentials:
                 continue
             sure = len(held) if piece is None else len(held) - _LONGEST_BYTES
             done = 0
-            # Shapes are ASCII, so bytes may be looked at as if each were a letter.
+            # Shapes are ASCII, so bytes can be searched as if each were a letter.
             for one in redact(held.decode("latin-1")).found:
                 if one.start >= sure:
                     break
@@ -102,7 +102,7 @@ _RUN = b"a" * SHORTEST
 
 
 def redact(text: str) -> RedactionResult:
-    """Return the text with each credential as `[redacted KIND]`, and what was found.
+    """Replace each credential in a text with `[redacted KIND]`. Return the text and the matches.
 
     >>> redact("key=AKIAQ7WZX5T2MN3BVC4D!").text
     'key=[redacted aws-key-id]!'
@@ -117,7 +117,7 @@ def redact(text: str) -> RedactionResult:
 
 
 def findings(text: str) -> list[SecretMatch]:
-    """Return where credentials stand, in order; where shapes overlap, all they cover is one."""
+    """Return the credentials in a text, in order. Overlapping matches are merged."""
     found: list[SecretMatch] = []
     for one in sorted(_all(text), key=lambda one: (one.start, -one.end)):
         if found and one.start < found[-1].end:
@@ -136,9 +136,9 @@ def _all(text: str) -> Iterator[SecretMatch]:
 
 
 def _shapes_in(text: str) -> list[Shape]:
-    """Return the shapes that are worth looking for: no others can be there."""
+    """Return the shapes that may match, by a search for their hints."""
     data = text.encode("utf-8", "surrogatepass")
-    small = data.lower().decode("latin-1")  # looking into a text is faster than into bytes
+    small = data.lower().decode("latin-1")  # searching a str is faster than searching bytes
     framed = [shape for hint, some in _FRAMED if hint in small for shape in some]
     shapes = [shape for shape in framed if shape.begins in text]
     if runs := _long_runs(data):
@@ -148,7 +148,7 @@ def _shapes_in(text: str) -> list[Shape]:
 
 
 def _long_runs(data: bytes) -> str:
-    """Return the runs in which a word may stand, each with what is before it: few of most texts."""
+    """Return the runs that may contain a word, each with the character before it."""
     letters = data.translate(_OF_RUN)
     runs: list[bytes] = []
     begin = letters.find(_RUN)

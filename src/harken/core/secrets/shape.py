@@ -1,4 +1,4 @@
-"""The shape of a credential: a pattern, and what is cheap to look for before it is tried."""
+"""The shape of a credential: a pattern, and cheap strings to search for before it is tried."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Shape:
 
     kind: str
     hint: str
-    """Letters that many kinds share. They are looked for first, in lower case for framed shapes."""
+    """Letters that many kinds share. They are searched first, in lower case for framed shapes."""
     begins: str
     """Letters of every match: the fixed beginning of `regex`."""
     regex: str
@@ -22,7 +22,7 @@ class Shape:
 
     @property
     def pattern(self) -> re.Pattern[str]:
-        """`regex`, compiled at first use: few are needed, and compiling all takes long."""
+        """`regex`, compiled at first use: few are needed, and compiling all of them is slow."""
         return _compiled(self.regex)
 
 
@@ -32,6 +32,6 @@ def _compiled(regex: str) -> re.Pattern[str]:
 
 
 def shapes_of(kind: str, prefixes: str, rest: str, *, hint: str = "") -> Iterator[Shape]:
-    """Yield a shape for each prefix: the prefix is found anywhere, `rest` must follow it."""
+    """Yield a shape for each prefix: the prefix may be anywhere, and `rest` must follow it."""
     for prefix in prefixes.split():
         yield Shape(kind, hint or prefix, prefix, re.escape(prefix) + rest)

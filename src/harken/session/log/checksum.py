@@ -1,8 +1,8 @@
 """One line of a log: a JSON object whose last member is its `sum`.
 
-`sum` is 16 hex digits of BLAKE3 over the `sum` of the line before it (nothing for the first
-line) and all bytes of this line before the digits. So a changed letter, a missing, a doubled and
-a moved line are found, each by one hash of the line's own bytes.
+`sum` is 16 hex digits of BLAKE3 over the `sum` of the previous line (nothing for the first
+line) and all bytes of this line before the digits. So a changed letter and a missing, duplicated or
+moved line are detected, each by one hash of the line's own bytes.
 
 Source: docs/formats/session-log.md, "Lines".
 """
@@ -16,25 +16,25 @@ CLOSE = b'"}\n'
 DIGITS = 16
 DIGITS_AT = slice(-DIGITS - len(CLOSE), -len(CLOSE))
 HEAD = slice(-DIGITS - len(CLOSE))
-"""What the sum covers of a line: everything before its digits."""
+"""The part of a line that the checksum covers: everything before its digits."""
 BODY = slice(-DIGITS - len(CLOSE) - len(OPEN))
 """The object without its `sum` and its closing brace."""
 
 
 def sum_of(before: bytes, head: bytes) -> bytes:
-    """Return the sum of a line: `before` is the sum of the line before, `head` see `HEAD`."""
+    """Return the checksum of a line. `before`: that of the previous line; `head`: see `HEAD`."""
     return blake3(before + head).hexdigest(DIGITS // 2).encode()
 
 
 def seal(before: bytes, body: bytes) -> tuple[bytes, bytes]:
-    """Return the line (with its newline) for a JSON object, and its sum."""
+    """Return the line (with its newline) for a JSON object, and its checksum."""
     head = body[:-1] + OPEN
     own = sum_of(before, head)
     return head + own + CLOSE, own
 
 
 def verifies(before: bytes, line: bytes) -> bool:
-    """Whether a line (with its newline) is whole and follows a line with the sum `before`."""
+    """Whether a line (with its newline) is complete and follows a line with the sum `before`."""
     return line.endswith(CLOSE) and sum_of(before, line[HEAD]) == line[DIGITS_AT]
 
 
@@ -47,13 +47,13 @@ def has_sum(line: bytes) -> bool:
 def seems_sealed(line: bytes) -> bool:
     """Whether a line was written with a sum: as `has_sum`, but one byte of the frame may be wrong.
 
-    So the first line says how a log is to be read even where the damage is right there.
+    So the first line identifies a log with sums even if the line itself is damaged.
     """
     return any(_frame_errors(line[:end]) <= 1 for end in (len(line), len(line) - 1))
 
 
 def _frame_errors(text: bytes) -> int:
-    """Count the bytes around the digits that are wrong, in a line without its newline."""
+    """Count the wrong bytes around the digits, in a line without its newline."""
     frame = text[-DIGITS - 2 - len(OPEN) : -DIGITS - 2] + text[-2:]
     wanted = OPEN + CLOSE[:2]
     return sum(a != b for a, b in zip(frame, wanted, strict=False)) + len(wanted) - len(frame)

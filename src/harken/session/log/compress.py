@@ -1,8 +1,8 @@
-"""Packing a log: compressed, read back and compared before the plain file goes.
+"""Compression of a log: compress, read back, compare, then remove the plain file.
 
-One idea: at every moment a whole log is there. The pack gets its name only when it is on disk and
-has given back every byte; the plain file goes only after that. Who writes the log holds its lock,
-so that it is never packed under a writer.
+A complete log exists at every time. The pack gets its name only when it is on disk and
+was verified byte by byte; only then the plain file is removed. A writer holds the log's lock, so
+a log is never compressed while it is being written.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ _CHUNK_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class CompressionResult:
-    """What came of a log."""
+    """The result of a compression or decompression."""
 
     path: Path
-    """The pack; of a log that was unpacked, the plain file."""
+    """The pack, or after a decompression the plain file."""
     before_bytes: int
     after_bytes: int
 
 
 def pack(path: Path, *, disk: Disk | None = None) -> CompressionResult:
-    """Compress a log; on return the pack is on disk, and the plain file is gone.
+    """Compress a log. On return the pack is on disk, and the plain file is removed.
 
-    A packed one stays as it is. Raises LogLocked where it is being written, LogNotFound,
-    InvalidLog, LogWriteError; the log is there then as it was.
+    A compressed log is left unchanged. Raises LogLocked if the log is being written, LogNotFound,
+    InvalidLog, LogWriteError; after an error the log is unchanged.
     """
     if not path.exists() and packs_of(path):
         found = stat_log(path)
@@ -68,7 +68,7 @@ def pack(path: Path, *, disk: Disk | None = None) -> CompressionResult:
 
 
 def unpacked(path: Path, *, disk: Disk | None = None) -> CompressionResult:
-    """Give a packed log its plain file back; the pack goes. Raises as `pack` does."""
+    """Decompress a log, and remove its pack. Raises as `pack`."""
     try:
         before = stat_log(path).kept_bytes
     except FileNotFoundError:
@@ -78,7 +78,7 @@ def unpacked(path: Path, *, disk: Disk | None = None) -> CompressionResult:
 
 
 def _compress(path: Path, part: Path, size: int, disk: Disk) -> bytes:
-    """Write the pack of a log, durably, for its owner only; return the hash of the log."""
+    """Write the pack of a log durably, readable by its owner only. Return the hash of the log."""
     hasher = blake3()
     packer = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).compressobj(size=size)
     fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -88,7 +88,7 @@ def _compress(path: Path, part: Path, size: int, disk: Disk) -> bytes:
             _write(fd, packer.compress(piece), disk)
         _write(fd, packer.flush(), disk)
         disk.sync(fd)
-    except zstandard.ZstdError as error:  # it has another size than it had: somebody writes to it
+    except zstandard.ZstdError as error:  # The size changed: a process writes to the log.
         raise OSError(f"it changed meanwhile: {error}") from error
     finally:
         os.close(fd)
@@ -107,7 +107,7 @@ def _pieces(path: Path) -> Iterator[bytes]:
 
 
 def _hash_of(part: Path) -> bytes:
-    """Return the hash of what a pack gives back."""
+    """Return the hash of the content of a pack."""
     hasher = blake3()
     opened = open_packed(part)
     assert opened is not None

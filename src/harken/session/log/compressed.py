@@ -1,12 +1,12 @@
-"""Packed logs: a log that is compressed, under its own name, and read like any other.
+"""Compressed logs, which are read under the name of the plain log.
 
-One idea: the name of a log stays what it was. `ID.jsonl` is the log also where only `ID.jsonl.zst`
-(or, by hand, `ID.jsonl.gz`) is there; whoever opens it gets the bytes that it had. So nothing that
-names a log must know. Where both are there, a crash came between: the plain one counts, since only
-that is ever written to.
+The name of a log does not change: `ID.jsonl` names the log also if only `ID.jsonl.zst` (or,
+created by hand, `ID.jsonl.gz`) exists, and a reader gets the original bytes. So code that names
+a log needs no special case. If both files exist after a crash, the plain one is used, since only
+that one is ever written to.
 
-A pack has the time of its log, so that old logs stay old. It holds the bytes as they were, also
-half lines and damage.
+A pack keeps the modification time of its log, so that old logs stay old. It contains the exact
+bytes, including incomplete lines and damage.
 """
 
 from __future__ import annotations
@@ -27,34 +27,34 @@ from harken.session.log.disk import Disk
 
 ZSTD, GZIP = ".zst", ".gz"
 _PATIENCE = 20
-"""How often a log is unpacked that others pack and unpack meanwhile."""
+"""Attempts to decompress a log that other processes compress and decompress concurrently."""
 _PART = ".unpacking"
 _CHUNK_BYTES = 1 << 20
 _SPARE_BYTES, _MOST_TIMES = 64 << 20, 4096
-"""What unpacks to more than so many times its size, and that much, is no log but an attack."""
+"""Limits of the decompressed size, as a factor and an addend: a larger one is an attack."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogStat:
-    """How a log is kept."""
+    """The size, time and storage form of a log."""
 
     size_bytes: int
-    """Of the log, also of a packed one."""
+    """The size of the plain log, also if it is compressed."""
     written_ns: int
-    """When it was last written, nanoseconds since 1970."""
+    """The time of the last write, in nanoseconds since 1970."""
     kept_bytes: int
-    """What it takes on the disk."""
+    """The size on disk."""
     is_packed: bool = False
 
 
 def packs_of(path: Path) -> list[Path]:
-    """Return the packs beside a log, or in its place; the one to be read first."""
+    """Return the packs of a log, the preferred one first."""
     names = (path.with_name(path.name + end) for end in (ZSTD, GZIP))
     return [name for name in names if name.is_file()]
 
 
 def log_of(path: Path) -> Path:
-    """Return the log that a pack stands for; of any other path, the path.
+    """Return the path of the log of a pack. Return any other path unchanged.
 
     >>> log_of(Path("a.jsonl.zst")).name
     'a.jsonl'
@@ -64,12 +64,12 @@ def log_of(path: Path) -> Path:
 
 
 def is_packed(path: Path) -> bool:
-    """Whether there are packs of a log, beside it or in its place."""
+    """Whether a log has packs, with or without its plain file."""
     return bool(packs_of(path))
 
 
 def stat_log(path: Path) -> LogStat:
-    """Say how a log is kept, plain or packed. Raises FileNotFoundError, OSError."""
+    """Return the status of a log, plain or compressed. Raises FileNotFoundError, OSError."""
     try:
         found = path.stat()
     except FileNotFoundError:
@@ -83,9 +83,10 @@ def stat_log(path: Path) -> LogStat:
 
 
 def open_packed(path: Path) -> BinaryIO | None:
-    """Open a pack (or the pack of a log) for reading, anywhere in it; None where there is none.
+    """Open a pack (or the pack of a log) as a seekable file. Return None if there is no pack.
 
-    To go back costs as much as to read it again. Reading raises InvalidLog where it is damaged.
+    A seek backwards reads the pack again from its start. Reading raises InvalidLog for a damaged
+    pack.
     """
     if path.suffix in (ZSTD, GZIP):
         return io.BufferedReader(_Unpacked(path), _CHUNK_BYTES)
@@ -94,9 +95,9 @@ def open_packed(path: Path) -> BinaryIO | None:
 
 
 def unpack(path: Path, disk: Disk) -> None:
-    """Give a log that is packed its plain file back; the pack stays. Nothing where it is plain.
+    """Restore the plain file of a compressed log, and keep the pack. A plain log is left unchanged.
 
-    Two may do it at once, and one pack it again: nothing that is there is replaced. Raises
+    Other processes may decompress or compress it concurrently: no existing file is replaced. Raises
     InvalidLog, LogWriteError.
     """
     for _ in range(_PATIENCE):
@@ -105,7 +106,7 @@ def unpack(path: Path, disk: Disk) -> None:
             return
         try:
             _unpack(path, packs[0], disk)
-        except FileNotFoundError as error:  # others unpacked it, and took the pack away
+        except FileNotFoundError as error:  # Another process decompressed it and removed the pack.
             gone = error
         else:
             return
@@ -133,15 +134,16 @@ def _unpack(path: Path, pack: Path, disk: Disk) -> None:
 
 
 def drop_packs(path: Path, disk: Disk) -> None:
-    """Remove the packs of a log that is there as a plain file, and has all that they have.
+    """Remove the packs of a plain log that contains all of their content.
 
-    One that has something else gets a name of its own, under which it is a log like others.
-    Raises LogWriteError.
+    A pack with other content is renamed, so that it is a separate log. Raises LogWriteError.
     """
     packs = packs_of(path)
     for part in path.parent.iterdir() if packs else ():
         if part.name.startswith(f".{path.name}.") and part.name.endswith(_PART):
-            part.unlink(missing_ok=True)  # what a crash left; who is at it now finds the plain file
+            part.unlink(
+                missing_ok=True
+            )  # Left by a crash; a concurrent process uses the plain file.
     for pack in packs:
         try:
             if _begins_with(path, pack):
@@ -163,7 +165,7 @@ def _is_taken(path: Path) -> bool:
 
 
 def _begins_with(path: Path, pack: Path) -> bool:
-    """Whether a plain log begins with all that a pack has."""
+    """Whether a plain log begins with the content of a pack."""
     try:
         with path.open("rb") as plain, io.BufferedReader(_Unpacked(pack), _CHUNK_BYTES) as packed:
             while piece := packed.read(_CHUNK_BYTES):
@@ -175,7 +177,7 @@ def _begins_with(path: Path, pack: Path) -> bool:
 
 
 def _write_all(pack: Path, fd: int, disk: Disk) -> None:
-    """Write what is in a pack, durably. Raises InvalidLog, OSError."""
+    """Write the content of a pack durably. Raises InvalidLog, OSError."""
     with io.BufferedReader(_Unpacked(pack), _CHUNK_BYTES) as source:
         while piece := source.read(_CHUNK_BYTES):
             if disk.write(fd, piece) != len(piece):
@@ -186,7 +188,7 @@ def _write_all(pack: Path, fd: int, disk: Disk) -> None:
 
 
 def _name(part: Path, path: Path, pack: Path) -> None:
-    """Give an unpacked file its name, unless there is one by now: nothing is replaced."""
+    """Give a decompressed file its name, unless the name exists by now: no file is replaced."""
     try:
         shutil.copystat(pack, part)
         part.chmod(0o600)
@@ -194,12 +196,12 @@ def _name(part: Path, path: Path, pack: Path) -> None:
     except OSError:
         if os.path.lexists(path):
             return
-        part.rename(path)  # a file system without links
+        part.rename(path)  # The file system has no hard links.
 
 
 def _content_bytes(pack: Path) -> int:
-    """Return how long the content is, as the pack itself says; 0 where it does not say."""
-    import zstandard  # noqa: PLC0415 - most logs are not packed, and it takes a while
+    """Return the content size in the header of a pack, or 0 if it has none."""
+    import zstandard  # noqa: PLC0415 - a slow import, and most logs are not compressed
 
     try:
         with pack.open("rb") as file:
@@ -212,13 +214,13 @@ def _content_bytes(pack: Path) -> int:
 
 
 class _Unpacked(io.RawIOBase):
-    """What is in a pack, as a file to read from."""
+    """The content of a pack, as a readable file."""
 
     def __init__(self, pack: Path) -> None:
         self._pack = pack
         self._file = pack.open("rb")
         self._least = _content_bytes(pack) if pack.suffix == ZSTD else 0
-        """What it says that it has: a frame that was cut off just ends."""
+        """The size in its header: a truncated frame would end without an error."""
         self._most = pack.stat().st_size * _MOST_TIMES + _SPARE_BYTES
         self._begin()
 
@@ -228,7 +230,7 @@ class _Unpacked(io.RawIOBase):
         self._read: Callable[[int], bytes]
         self._damage: tuple[type[Exception], ...] = (zlib.error, EOFError, OSError)
         if self._pack.suffix == ZSTD:
-            import zstandard  # noqa: PLC0415 - most logs are not packed, and it takes a while
+            import zstandard  # noqa: PLC0415 - a slow import, and most logs are not compressed
 
             self._damage = (zstandard.ZstdError, EOFError, OSError)
             unpacker = zstandard.ZstdDecompressor()

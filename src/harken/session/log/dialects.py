@@ -1,10 +1,10 @@
-"""Older ways to write a log: read, never written.
+"""Older dialects of logs, which are read but never written.
 
-A dialect turns one line into current events. Which one a log is written in shows in its first
+A dialect converts one line into current events. The dialect of a log is identified by its first
 event, or only later: the first lines of an S1 log look like current ones. A dialect remembers the
-calls of the log so far, and nothing else, because that is what its links are spelled in. Members
-that a dialect does not know stay in the event's `unknown`, types that it does not know are
-`UnknownEvent`s. No line becomes an event with both a substance and a cause.
+calls of the log so far, and nothing else, because links refer to calls. Unknown members
+are kept in the event's `unknown`, and unknown types become `UnknownEvent`s. No line becomes an
+event with both a substance and a cause.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from harken.session.fold import reference_to
 
 
 class Dialect(Protocol):
-    """One way to write a log; a new one for each log, because it remembers."""
+    """A dialect of logs. It has state, so each log needs a new instance."""
 
     @property
     def name(self) -> str | None:
-        """What a person calls it, as far as the lines read so far show; None: the current one."""
+        """The dialect's name, as far as the lines so far show. None for the current dialect."""
         ...
 
     def read(self, line: bytes) -> Iterable[Event]:
-        """Return the events of one line, in order. Raises ValueError where it is none."""
+        """Return the events of one line, in order. Raises ValueError if it is not an event."""
         ...
 
 
 class PlainDialect:
     """Current members or those of S1 (`content_id`, `caused_by`), line by line, without sums.
 
-    S1 leaves out who wrote a piece of text (the agent of the causing call) and who made an agent
-    (whose `task` call names it and has no result yet). A birth that nobody's call explains has no
-    parent; the first such is the root.
+    S1 omits the author of a piece of text (the agent of the causing call) and the creator of an
+    agent (the agent with an open `task` call that names it). A birth without such a call has no
+    parent; the first of these is the root.
 
     Source: the specification's session log, versions 0 and 1.
     """
@@ -49,7 +49,7 @@ class PlainDialect:
     def read(self, line: bytes) -> Iterable[Event]:
         """Return the event of the line."""
         data = _object(line)
-        data.pop("sum", None)  # a current log that some tool has written again
+        data.pop("sum", None)  # Another program has rewritten a current log.
         if data.keys() & {"content_id", "caused_by"}:
             self.name = "S1"
         if data["event_type"] in _LINKED:
@@ -80,12 +80,12 @@ class FragmentDialect:
     """The dialect of an early multi-agent chat program: `agent`, `fragment`, `transcript_edit`.
 
     Message ids are `"0"`, `"1"`, ... and are kept. Agent ids (numbers, later lower-cased names)
-    are kept too. The user is the agent `user`, and the cause of what nobody else caused. A result
-    also names the calling entry (`tool_call`), a birth its `parent` and sometimes a `role`; what
-    these say is said by the current members, and where it contradicts them they are kept.
+    are kept too. The user is the agent `user`, and the cause of events without another cause. A
+    result also names the calling entry (`tool_call`), a birth its `parent` and sometimes a `role`;
+    these are converted to the current members, and kept if they contradict them.
 
     The members of a `transcript_edit` could not be found in any public version of the program, so
-    it stays an `UnknownEvent`: nothing of it is lost, and the fold passes it over.
+    it stays an `UnknownEvent`: no member is lost, and the fold ignores it.
 
     Source: github.com/damonjw/smallchat, session.py and agent.py (their state of late 2025).
     """
@@ -135,7 +135,7 @@ def dialect_of(line: bytes) -> Dialect:
     try:
         data = _object(line)
     except ValueError:
-        return PlainDialect()  # whose `read` says what is wrong with it
+        return PlainDialect()  # Its `read` raises the error.
     return FragmentDialect() if "agent" in data and "agent_id" not in data else PlainDialect()
 
 
@@ -152,11 +152,11 @@ class _Call:
     arguments: str
     reference: Reference
     made_agent: bool = False
-    """A birth was matched with it; a call makes one agent."""
+    """Whether a birth was matched with it; a call creates one agent."""
 
 
 class _Calls:
-    """Who said what so far, as far as links need it, and which calls have no result yet."""
+    """The authors of entries and the open calls so far, as needed to resolve links."""
 
     def __init__(self) -> None:
         self.open: dict[tuple[str | None, str | None], _Call] = {}
@@ -168,7 +168,7 @@ class _Calls:
         """Messages that made one call -> its id."""
 
     def note(self, event: Event) -> None:
-        """Remember what later lines may refer to."""
+        """Remember the event's data that later lines may refer to."""
         if isinstance(event, AgentCreated):
             self.births[event.agent_id] = event.message_id
             self._owners[event.message_id] = event.agent_id
@@ -184,27 +184,27 @@ class _Calls:
             self._only_call[event.message_id] = calls[0].id
         for call in calls:
             reference = reference_to(event, call.id)
-            self.open.pop((event.agent_id, call.id), None)  # used again: it is the latest now
+            self.open.pop((event.agent_id, call.id), None)  # A reused id moves to the end.
             self.open[event.agent_id, call.id] = _Call(
                 call.function.name, call.function.arguments, reference
             )
 
     def owner(self, cause: Any) -> str | None:
-        """Return the agent of a cause (of the first, where it is a list), None where unknown."""
+        """Return the agent of a cause (of the first, if it is a list). Return None if unknown."""
         first = cause[0] if isinstance(cause, list) and cause else cause
         return self._owners.get(reference_message_id(first)) if isinstance(first, str) else None
 
     def canonical(self, reference: Any) -> Any:
-        """Return how a cause names this message or call today: `msg_003.c1` only among several."""
+        """Return the current form of a reference: `msg_003.c1` only if there are several calls."""
         if not isinstance(reference, str):
             return reference
         message, _, call = reference.partition(".")
         return message if call and self._only_call.get(message) == call else reference
 
     def creator_of(self, name: str | None) -> Reference | None:
-        """Return the latest open `task` call that names a new agent; it makes no second one.
+        """Return the latest open `task` call that names a new agent. A call is matched only once.
 
-        The one place that looks into a tool's arguments: S1 says nowhere else who made whom.
+        This is the only code that parses a tool's arguments: S1 has no other record of the creator.
         """
         for call in reversed(self.open.values()):
             if call.tool == "task" and not call.made_agent and _names(call.arguments, name):
@@ -251,7 +251,7 @@ def _link(data: dict[str, Any], calls: _Calls) -> None:
 
 
 def _without_user(data: dict[str, Any]) -> None:
-    """Take the user out of a cause: who is no message."""
+    """Remove the user from a cause: the user is not a message."""
     cause = data.get("cause")
     if isinstance(cause, list):
         data["cause"] = [reference for reference in cause if reference != USER] or None

@@ -17,13 +17,13 @@ if sys.platform != "win32":
 
 
 class Disk(Protocol):
-    """What a log needs of an operating system. Each call may raise OSError.
+    """The file operations that a log needs. Each call may raise OSError.
 
-    Tests pass one that fails; nothing is patched.
+    Tests pass an implementation that fails, so no patching is needed.
     """
 
     def write(self, fd: int, data: bytes) -> int:
-        """Write at the end of the file in one call; return how many bytes were taken."""
+        """Append to the file in one call. Return the number of bytes written."""
         ...
 
     def sync(self, fd: int) -> None:
@@ -39,18 +39,18 @@ class RealDisk:
     """The disk of this machine."""
 
     def write(self, fd: int, data: bytes) -> int:
-        """Write at the end of the file in one call; return how many bytes were taken."""
+        """Append to the file in one call. Return the number of bytes written."""
         return os.write(fd, data)
 
     def sync(self, fd: int) -> None:
-        """Reach the disk: `fdatasync`, on macOS `F_FULLFSYNC`."""
+        """Flush the file to the disk: `fdatasync`, on macOS `F_FULLFSYNC`."""
         if sys.platform == "darwin":
             try:
                 fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
             except OSError as error:
                 if error.errno not in (errno.ENOTSUP, errno.EINVAL, errno.ENOTTY):
                     raise
-                os.fsync(fd)  # a network or FAT volume has no more to give
+                os.fsync(fd)  # A network or FAT volume does not support F_FULLFSYNC.
         elif hasattr(os, "fdatasync"):
             os.fdatasync(fd)
         else:

@@ -1,10 +1,10 @@
 """The file under a log: one writer, one write a line, and a sync that reaches the disk.
 
-The lock is `flock` on the log itself, which a crash releases; the holder's pid stands in a file
-beside it, for the message only. On Windows it is `msvcrt.locking` on the last possible byte; that
-path is not tested. A log that is packed is unpacked first: whoever writes, writes to a plain one.
+The lock is `flock` on the log itself, which a crash releases; the holder's pid is in a sidecar
+file, for error texts only. On Windows it is `msvcrt.locking` on the last possible byte; that
+path is not tested. A compressed log is decompressed first: only plain logs are written to.
 
-`new_log`: the empty file in which a session begins, under a name that is nobody else's.
+`new_log` creates the empty file of a new session under an unused name.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from harken.session.log.disk import Disk, RealDisk
 
 
 def new_log(folder: Path, stem: str) -> Path:
-    """Make `STEM.jsonl`, or where that is taken `STEM-2.jsonl`, and so on; packed logs take theirs.
+    """Create `STEM.jsonl`, or if that exists `STEM-2.jsonl`, and so on. Names of packs are skipped.
 
-    Two processes never get the same one. Raises LogWriteError.
+    Two processes never get the same file. Raises LogWriteError.
     """
     names = (stem if n == 1 else f"{stem}-{n}" for n in count(1))
     while True:
@@ -59,12 +59,12 @@ __all__ = ["Disk", "LogFile", "RealDisk", "free_name", "is_being_written"]
 
 
 class LogFile:
-    """An open log that this process alone writes."""
+    """An open log, locked for writing by this process."""
 
     def __init__(self, path: Path, *, disk: Disk | None = None, create: bool = False) -> None:
-        """Open and lock a log, making the file (owner only) where `create` says so.
+        """Open and lock a log. With `create`, create a missing file, readable by its owner only.
 
-        Raises LogLocked where another writer holds it, LogNotFound, InvalidLog, LogWriteError.
+        Raises LogLocked if another process writes it, LogNotFound, InvalidLog, LogWriteError.
         """
         self.path = path
         self.disk = disk or RealDisk()
@@ -78,9 +78,9 @@ class LogFile:
             _write_pid(path)
 
     def _opened(self, *, create: bool) -> int:
-        """Return the file, locked; -1 where it was packed or replaced just before: open it again.
+        """Open and lock the file. Return -1 to retry if it was compressed or replaced meanwhile.
 
-        A pack of it that is left over from a crash goes now, since it would soon be an old state.
+        A pack that a crash left over is removed, since it would soon be outdated.
         """
         path = self.path
         unpack(path, self.disk)
@@ -113,11 +113,11 @@ class LogFile:
         return -1
 
     def append(self, data: bytes) -> None:
-        """Write one or more whole lines in one call.
+        """Append one or more complete lines in one write.
 
         Raises LogWriteError; the lines may or may not be in the file then, and every later
-        append is refused, so that nothing can follow a half line. Raises LogLocked in a forked
-        child: it has the lock of its parent, and another end of the same log in mind.
+        append is refused, so that nothing can follow an incomplete line. Raises LogLocked in a
+        forked child, which inherits the lock of its parent but has a diverging state.
         """
         if os.getpid() != self._pid:
             raise LogLocked(self.path, pid=self._pid)
@@ -130,7 +130,7 @@ class LogFile:
             raise self._break(f"only {written} of {len(data)} bytes were taken: is the disk full?")
 
     def sync(self) -> None:
-        """Return when all that was appended would survive a power cut.
+        """Return when all appended lines would survive a power cut.
 
         Raises LogWriteError; LogDeleted if the file has no name anymore.
         """
@@ -145,7 +145,7 @@ class LogFile:
             raise self._break(f"sync failed: {error.strerror or error}") from error
 
     def sync_name(self) -> None:
-        """Make the file's own name durable, once after it was made. Raises LogWriteError."""
+        """Make the file's name durable, once after its creation. Raises LogWriteError."""
         try:
             self.disk.sync_folder(self.path.parent)
         except OSError as error:
@@ -208,13 +208,13 @@ class LogFile:
         self.fd = -1
 
     def __del__(self) -> None:
-        """Release a log that was never closed, so that no program runs out of files."""
+        """Release a log that was never closed, so that its descriptor does not leak."""
         if getattr(self, "fd", -1) >= 0:  # the constructor may have failed
             with contextlib.suppress(OSError):
                 self.close()
 
     def refuse(self, reason: str) -> None:
-        """Take no more appends, for this reason or an earlier one."""
+        """Refuse all further appends, with this reason or an earlier one."""
         self._broken = self._broken or reason
 
     def _break(self, reason: str) -> LogWriteError:
@@ -223,7 +223,7 @@ class LogFile:
 
 
 def _open(path: Path, *, create: bool) -> int:
-    # a FIFO must not block here; Windows must not turn a newline into two bytes
+    # A FIFO must not block here; Windows must not turn a newline into two bytes.
     flags = os.O_RDWR | os.O_APPEND | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     flags |= os.O_CREAT if create else 0
     try:
@@ -244,7 +244,7 @@ def _open(path: Path, *, create: bool) -> int:
 
 
 def _is_at(path: Path, fd: int) -> bool:
-    """Whether an open file is still the one of that name."""
+    """Whether an open file is still the file at that path."""
     try:
         return os.path.samestat(path.stat(), os.fstat(fd))
     except FileNotFoundError:
@@ -252,10 +252,10 @@ def _is_at(path: Path, fd: int) -> bool:
 
 
 def is_being_written(path: Path) -> bool:
-    """Whether a writer holds this log now; nothing is changed by asking.
+    """Whether a writer holds this log now. Nothing is changed.
 
-    The lock is only tried where a pid file stands, which a crash leaves behind: so whoever begins
-    to write is not kept from it by somebody who looks.
+    The lock is tried only if there is a pid file, so that this check seldom blocks a process that
+    begins to write. A crash leaves a pid file behind, so the lock has to be tried then.
     """
     if not _pid_file(path).exists():
         return False
@@ -272,7 +272,7 @@ def is_being_written(path: Path) -> bool:
 
 
 def free_name(path: Path) -> Path:
-    """Return this path, or with `.1`, `.2`, ... after it, where something is there already."""
+    """Return this path, or the first of `.1`, `.2`, ... appended to it that does not exist."""
     return next(name for name in _numbered(path) if not name.exists())
 
 
@@ -295,7 +295,7 @@ def _pid_file(path: Path) -> Path:
 
 
 def _write_pid(path: Path) -> None:
-    """Write the pid to a new file: never through a link that somebody laid there."""
+    """Write the pid to a new file, never through an existing link."""
     with contextlib.suppress(FileNotFoundError):
         _pid_file(path).unlink()
     fd = os.open(_pid_file(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -313,7 +313,7 @@ def _read_pid(path: Path) -> int | None:
 
 
 def _lock(fd: int) -> bool:
-    """Take the one writer's lock; False where another holds it."""
+    """Lock the log for writing. Return False if another process holds the lock."""
     if sys.platform == "win32":
         os.lseek(fd, 2**31 - 1, os.SEEK_SET)  # locks are mandatory there: keep off the content
         try:

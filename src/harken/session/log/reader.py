@@ -1,15 +1,14 @@
-"""Reading a log: whole lines, checked sums, typed events, and what is wrong with the rest.
+"""The reader of logs: it verifies checksums and decodes lines into events.
 
-One pass, in a size that does not grow with the file (`records`). The first line decides how a
-log is read: with a `sum`, every line must have one and each must verify; without one it is an
+`records` reads a log in one pass, with memory that does not grow with the file. The first line
+decides the mode: if it has a `sum`, every line must have a valid one; otherwise it is an
 older log, readable and reported as unverified. A last line without its newline is *torn*: it was
-never acknowledged unless it verifies; it is kept apart and reported, never dropped. Anything
-else that does not verify is damage.
+never acknowledged unless it verifies; it is kept apart and reported, never dropped. Any other
+line that does not verify is damage.
 
-Names of commits and artifacts that a log mentions, wherever: what is named is not collected.
-
-One idea: the bytes are searched, not the events. So a damaged log, an older one, and a name in a
-tool's output count like any other; it is better to keep too much.
+`mentions` finds the names of commits and artifacts in a log. Named objects are garbage-collection
+roots. It searches bytes, not events, so names in a damaged or older log and in a tool's output
+count as well; it is better to retain too much.
 """
 
 from __future__ import annotations
@@ -41,29 +40,29 @@ from harken.session.log.compressed import log_of, open_packed
 from harken.session.log.dialects import Dialect, dialect_of
 
 Record: TypeAlias = tuple[Event, bytes]
-"""One event and its line (with its newline), with all that this version does not know."""
+"""One event and its line (with its newline), including members that this version does not know."""
 
 
 @dataclass(slots=True)
 class LogReadReport:
-    """How a log was read; filled in by the time `records` is exhausted."""
+    """The result of reading a log, complete when `records` is exhausted."""
 
     sealed: bool = True
-    """Whether the lines carry sums, all of which verified."""
+    """Whether the lines have sums, all of which were verified."""
     dialect: str | None = None
-    """The older dialect that it is written in; None for the current one."""
+    """The older dialect of the log; None for the current one."""
     last_sum: bytes = b""
     end: int = 0
-    """Where the next line belongs: the length of all whole lines."""
+    """The offset of the next line: the length of all complete lines."""
     torn: bytes = b""
     """Bytes after `end`: a line that was never finished."""
     missing_newline: bool = False
-    """The last line verifies, only its newline is missing."""
+    """Whether the last line verifies and only its newline is missing."""
 
 
 @contextmanager
 def paused_gc() -> Iterator[None]:
-    """Keep the cycle collector still while a million events are made, none of them in a cycle."""
+    """Disable the garbage collector while many events are created, none of them in a cycle."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -74,7 +73,7 @@ def paused_gc() -> Iterator[None]:
 
 
 def open_log(path: Path) -> BinaryIO:
-    """Open a log for reading, plain or packed. Raises LogNotFound or InvalidLog with what to do."""
+    """Open a log for reading, plain or compressed. Raises LogNotFound or InvalidLog."""
     try:
         if path.is_dir():
             raise InvalidLog(path, "is a folder; name a session log (a .jsonl file)")
@@ -89,7 +88,7 @@ def open_log(path: Path) -> BinaryIO:
 
 
 def _plain_or_packed(path: Path) -> BinaryIO | None:
-    """Open a log; twice, since it may be unpacked just between two looks."""
+    """Open a plain or compressed log. Try twice, since it may be decompressed meanwhile."""
     for _ in range(2):
         with suppress(FileNotFoundError):
             return path.open("rb")
@@ -124,7 +123,7 @@ def events(path: Path, reading: LogReadReport | None = None) -> Iterator[Event]:
 
 
 def is_unstarted(path: Path) -> bool:
-    """Whether a log holds no event because its start was cut off: no byte, zeros, half a line.
+    """Whether a log has no event because its start was interrupted: empty, zeros, a torn line.
 
     Raises LogNotFound, InvalidLog.
     """
@@ -135,23 +134,23 @@ def is_unstarted(path: Path) -> bool:
     if first.endswith(b"\n"):
         return False
     try:
-        from_json(first)  # only its newline is missing
+        from_json(first)  # It is complete except for its newline.
     except ValueError:
         return first.startswith(b"{")
     return False
 
 
 def _check_first(first: bytes, path: Path) -> None:
-    if not first.strip(b"\x00"):  # after a power cut, a file may hold zeros
+    if not first.strip(b"\x00"):  # A file may contain zeros after a power cut.
         raise InvalidLog(path, "is empty: nothing was recorded in it; start a new session")
     if not first.startswith(b"{") and first.strip():
         raise InvalidLog(path, "is no session log: its first line is no JSON object")
 
 
 def _if_newer(line: bytes) -> str:
-    """Return what to add where a line that does not verify speaks of a newer schema.
+    """Return a note for the error about a line with a newer schema version, else "".
 
-    Its version may be what was changed; or it is newer indeed, and has another sum.
+    Either the version itself is damaged, or the log is newer and has another kind of checksum.
     """
     try:
         data = from_json(line)
@@ -166,8 +165,8 @@ def _if_newer(line: bytes) -> str:
 def _sealed(file: BinaryIO, path: Path, reading: LogReadReport) -> Iterator[Record]:
     """Read a log with sums.
 
-    This loop is the cost of every resume: the sum is worked out in place (as `line.verifies`
-    does) with one hasher for all lines, and nothing is called twice.
+    This loop dominates the cost of a resume, so the sum is computed inline (as in
+    `checksum.verifies`) with one hasher for all lines.
     """
     before, hasher = b"", blake3()
     with file:
@@ -198,17 +197,17 @@ def _sealed(file: BinaryIO, path: Path, reading: LogReadReport) -> Iterator[Reco
 
 
 def _mend(before: bytes, raw: bytes, file: BinaryIO, reading: LogReadReport) -> bytes:
-    """Judge a line that does not verify.
+    """Classify a line that does not verify.
 
-    Returns nothing where it is torn, the whole line where only its newline is missing, and the
-    line as it is where it is damaged.
+    Return b"" if it is torn, the completed line if only its newline is missing, and the unchanged
+    line if it is damaged.
     """
     at_end = raw[-1:] != b"\n" or not file.read(1)
     if raw[-1:] != b"\n" and verifies(before, raw + b"\n"):
         reading.missing_newline = True
         return raw + b"\n"
     if raw[-1:] != b"\n" and verifies(before, raw[:-1] + b"\n"):
-        return raw  # a whole line whose newline was changed: damage, not a torn write
+        return raw  # A complete line with a changed newline is damage, not a torn write.
     if raw[-1:] != b"\n" or (at_end and not raw.strip(b"\x00\n")):
         reading.torn = raw
         return b""
@@ -216,7 +215,7 @@ def _mend(before: bytes, raw: bytes, file: BinaryIO, reading: LogReadReport) -> 
 
 
 def _plain(file: BinaryIO, path: Path, reading: LogReadReport) -> Iterator[Record]:
-    """Read a log without sums: current members, or an older dialect (blank lines and all)."""
+    """Read a log without sums: current members, or an older dialect. Blank lines are allowed."""
     dialect: Dialect | None = None
     at = 0
     with file:
@@ -258,6 +257,6 @@ _NAME = re.compile(rb"(?:ctx|art)-[0-9a-f]{64}(?![0-9a-f])")
 
 
 def mentions(path: Path) -> set[str]:
-    """Return the full names in a log. Raises LogNotFound, InvalidLog."""
+    """Return the full names of commits and artifacts in a log. Raises LogNotFound, InvalidLog."""
     with open_log(path) as file:
         return {name.decode() for line in file for name in _NAME.findall(line)}

@@ -1,8 +1,9 @@
-"""Logs that come from elsewhere: whole sealed lines, added where the log ends, each time the same.
+"""Reception of logs from other machines: complete sealed lines, appended idempotently.
 
-One idea: where lines belong is said in bytes from the beginning of the log, and each line holds the
-sum of all before it. So lines that came already are known again, others in their place are refused,
-and whoever was cut off asks how much is there and goes on. What was added is on the disk on return.
+The position of lines is an offset in bytes from the start of the log, and the sum of each line
+covers the sum of the previous one. So repeated lines are recognized, other lines at their position
+are refused, and an interrupted client asks for the size and continues. Appended lines are durable
+on return.
 
 Source: docs/formats/service.md, "Logs".
 """
@@ -27,14 +28,14 @@ _LOOK_BACK_BYTES = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class LogEnd:
-    """How far a log goes: its whole lines in bytes, and the sum of the last one."""
+    """The end of a log: the size of its complete lines, and the sum of the last one."""
 
     size_bytes: int = 0
     last_sum: bytes = b""
 
 
 def end_of(path: Path) -> LogEnd:
-    """Return how far a log goes; one that is not there, nowhere. Raises InvalidLog."""
+    """Return the end of a log. The end of a missing log is 0. Raises InvalidLog."""
     try:
         with open_log(path) as file:
             return _end(file, path)
@@ -43,18 +44,19 @@ def end_of(path: Path) -> LogEnd:
 
 
 def receive(path: Path, at: int, lines: bytes, *, disk: Disk | None = None) -> LogEnd:
-    """Add whole lines to a log that has `at` bytes, or more of the same; return where it ends now.
+    """Append complete lines at the offset `at` of a log. Return its new end.
 
-    The file is made, for its owner only, where there is none. Raises ValueError for lines that are
-    none or do not follow each other, LogDiverged where others are there or lines between are
-    missing, LogLocked where another writes it, InvalidLog, LogWriteError; then nothing was added.
+    Lines that the log already has are skipped. A missing file is created, readable by its owner
+    only. Raises ValueError for lines that are invalid or do not follow each other, LogDiverged if
+    the log has other lines there or lines between are missing, LogLocked if another process writes
+    it, InvalidLog, LogWriteError; nothing was appended then.
     """
     if not lines.endswith(b"\n"):
         raise ValueError("send whole lines: the last one has no newline")
     if at:
         _check_there(path, at)
     else:
-        _check_lines(LogEnd(), lines)  # no file is made for what is no log
+        _check_lines(LogEnd(), lines)  # No file is created for invalid lines.
     log = LogFile(path, disk=disk, create=True)
     with closing(log), open(log.fd, "rb", closefd=False) as file:
         end = _end(file, path)
@@ -77,7 +79,7 @@ def _check_there(path: Path, at: int) -> None:
 
 
 def _new(file: BinaryIO, path: Path, end: LogEnd, at: int, lines: bytes) -> bytes:
-    """Return those of the lines that are not there. Raises LogDiverged."""
+    """Return the lines that the log does not have yet. Raises LogDiverged."""
     if at > end.size_bytes:
         _check_there(path, at)
     file.seek(at)
@@ -88,7 +90,7 @@ def _new(file: BinaryIO, path: Path, end: LogEnd, at: int, lines: bytes) -> byte
 
 
 def _check_lines(end: LogEnd, lines: bytes) -> bytes:
-    """Return the last sum of lines that follow where a log ends. Raises ValueError."""
+    """Check that lines continue the end of a log. Return their last sum. Raises ValueError."""
     before, at = end.last_sum, end.size_bytes
     for line in map(_ended, lines.split(b"\n")[:-1]):
         if not verifies(before, line) or not has_sum(line):
@@ -105,9 +107,9 @@ def _ended(line: bytes) -> bytes:
 
 
 def _cut_torn(log: LogFile, file: BinaryIO, end: LogEnd, new: bytes) -> None:
-    """Cut off half a line that a crash left: it was never acknowledged, and comes again now.
+    """Remove a torn line that a crash left: it was never acknowledged, and is part of `new`.
 
-    What is something else goes into a file beside the log.
+    Any other torn bytes are moved to a sidecar file.
     """
     file.seek(end.size_bytes)
     torn = file.read()
@@ -123,9 +125,9 @@ def _cut_torn(log: LogFile, file: BinaryIO, end: LogEnd, new: bytes) -> None:
 
 
 def _end(file: BinaryIO, path: Path) -> LogEnd:
-    """Return where the whole lines of an open log end.
+    """Return the end of the complete lines of an open log.
 
-    Raises InvalidLog where the last has no sum.
+    Raises InvalidLog if the last line has no sum.
     """
     size = file.seek(0, os.SEEK_END)
     look = _LOOK_BACK_BYTES
