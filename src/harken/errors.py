@@ -212,8 +212,8 @@ class ObjectNotFound(StoreError):
     """A referenced object does not exist. `needed_by`: the object that refers to it, if known."""
 
     def __init__(self, store: str | Path, name: str, *, needed_by: str = "") -> None:
-        what = f", which {needed_by} names," if needed_by else ""
-        super().__init__(store, f"{name}{what} is not there")
+        reason = f", which {needed_by} names," if needed_by else ""
+        super().__init__(store, f"{name}{reason} is not there")
         self.name, self.needed_by = name, needed_by
 
 
@@ -279,8 +279,8 @@ class NameNotFound(HarkenError, LookupError):
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         self.kind, self.name, self.known = kind, name, tuple(known)
-        there = ", ".join(self.known[:12]) + (", ..." if len(self.known) > 12 else "")
-        super().__init__(f"there is no {kind} {name!r} here; there is: {there or 'none'}")
+        names = ", ".join(self.known[:12]) + (", ..." if len(self.known) > 12 else "")
+        super().__init__(f"there is no {kind} {name!r} here; there is: {names or 'none'}")
 
 
 class AmbiguousName(NameNotFound):

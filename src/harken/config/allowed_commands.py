@@ -28,7 +28,7 @@ class AllowedCommands(MutableSet[str]):
     def _file(self) -> Path:
         return self._home.folder / FILE
 
-    def _all(self) -> set[str]:
+    def _read_digests(self) -> set[str]:
         try:
             return set(self._file.read_text("ascii", errors="replace").splitlines())
         except FileNotFoundError:
@@ -37,13 +37,13 @@ class AllowedCommands(MutableSet[str]):
             raise ConfigError(f"{self._file}: cannot be read ({error.strerror})") from None
 
     def __contains__(self, digest: object) -> bool:
-        return digest in self._all()
+        return digest in self._read_digests()
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._all())
+        return iter(self._read_digests())
 
     def __len__(self) -> int:
-        return len(self._all())
+        return len(self._read_digests())
 
     def add(self, value: str) -> None:
         """Allow the commands with this digest. Raises ConfigError if the file cannot be written."""
@@ -52,9 +52,9 @@ class AllowedCommands(MutableSet[str]):
         self._home.make()
         try:
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-            with os.fdopen(os.open(self._file, flags, 0o600), "wb") as opened:
-                fcntl.flock(opened, fcntl.LOCK_EX)
-                opened.write(f"{value}\n".encode())
+            with os.fdopen(os.open(self._file, flags, 0o600), "wb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                file.write(f"{value}\n".encode())
         except OSError as error:
             raise ConfigError(f"{self._file}: cannot be written ({error.strerror})") from None
 

@@ -18,7 +18,7 @@ from harken.config.trust import Project
 from harken.errors import ConfigError
 
 FOLDER = ".claude"
-_CONFIGURED = "CLAUDE_CONFIG_DIR"
+_FOLDER_VARIABLE = "CLAUDE_CONFIG_DIR"
 _SKILLS = "skills"
 
 
@@ -27,27 +27,27 @@ def agents(project: Project | None, environ: Mapping[str, str], *, commands: boo
 
     commands: whether the commands that an agent has as hooks are run. Raises ConfigError.
     """
-    folders = [_of_user(environ) / "agents"]
+    folders = [_user_folder(environ) / "agents"]
     if project is not None and project.trusted:
-        folders.insert(0, _inside(project, FOLDER, "agents"))
+        folders.insert(0, _project_path(project, FOLDER, "agents"))
     return ClaudeAgents(folders, runs_commands=commands)
 
 
 def skills(project: Project | None, home: Home, environ: Mapping[str, str]) -> Skills:
     """Return the skills of a trusted project, then those of the user. Raises ConfigError."""
-    folders = [home.folder / _SKILLS, _of_user(environ) / _SKILLS]
+    folders = [home.folder / _SKILLS, _user_folder(environ) / _SKILLS]
     if project is not None and project.trusted:
-        own = _inside(project, project.folder.name, _SKILLS)
-        folders = [own, _inside(project, FOLDER, _SKILLS), *folders]
+        project_skills = _project_path(project, project.folder.name, _SKILLS)
+        folders = [project_skills, _project_path(project, FOLDER, _SKILLS), *folders]
     return Skills(folders)
 
 
 def commands(project: Project | None, home: Home, environ: Mapping[str, str]) -> PromptFiles:
     """Return the commands of a trusted project, then those of the user. Raises ConfigError."""
-    folders = [home.folder / prompt_file.FOLDER, _of_user(environ) / prompt_file.FOLDER]
+    folders = [home.folder / prompt_file.FOLDER, _user_folder(environ) / prompt_file.FOLDER]
     if project is not None and project.trusted:
-        own = _inside(project, project.folder.name, prompt_file.FOLDER)
-        folders = [own, _inside(project, FOLDER, prompt_file.FOLDER), *folders]
+        project_commands = _project_path(project, project.folder.name, prompt_file.FOLDER)
+        folders = [project_commands, _project_path(project, FOLDER, prompt_file.FOLDER), *folders]
     return PromptFiles(folders)
 
 
@@ -56,26 +56,26 @@ def hooks(project: Project | None, environ: Mapping[str, str]) -> Hooks:
 
     Raises ConfigError, on one line, if a settings file cannot be used.
     """
-    found = read_settings(_of_user(environ) / "settings.json")
+    result = read_settings(_user_folder(environ) / "settings.json")
     if project is not None and project.trusted:
         for name in ("settings.json", "settings.local.json"):
-            found += read_settings(_inside(project, FOLDER, name))
-    return found
+            result += read_settings(_project_path(project, FOLDER, name))
+    return result
 
 
-def _of_user(environ: Mapping[str, str]) -> Path:
+def _user_folder(environ: Mapping[str, str]) -> Path:
     """Return the folder of the user's Claude Code files.
 
     Raises ConfigError for a relative path: it could name a folder of an untrusted project.
     """
-    configured = environ.get(_CONFIGURED, "").strip()
+    configured = environ.get(_FOLDER_VARIABLE, "").strip()
     folder = Path(configured or Path("~", FOLDER)).expanduser()
     if not folder.is_absolute():
-        raise ConfigError(f"{_CONFIGURED} is {configured!r}: write a whole path, from /")
+        raise ConfigError(f"{_FOLDER_VARIABLE} is {configured!r}: write a whole path, from /")
     return folder
 
 
-def _inside(project: Project, *names: str) -> Path:
+def _project_path(project: Project, *names: str) -> Path:
     """Return a path below a project. Raises ConfigError if a link leads out of its folder.
 
     Also raises it if other users could have written there: skipping the file silently could

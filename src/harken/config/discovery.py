@@ -56,32 +56,36 @@ def discover(
 
     Local servers are asked for their models; with `remote`, also all providers that have a key.
     """
-    listed = list(providers)
-    asked = [one for one in listed if (one.local or remote) and not _keyless(one)]
-    answers: dict[str, list[str] | None] = dict.fromkeys(one.name for one in asked)
-    answers.update(ask_all(asked))
-    return [_found(one, answers, has) for one in listed]
+    all_providers = list(providers)
+    reachable = [
+        provider
+        for provider in all_providers
+        if (provider.local or remote) and not _lacks_key(provider)
+    ]
+    answers: dict[str, list[str] | None] = dict.fromkeys(provider.name for provider in reachable)
+    answers.update(ask_all(reachable))
+    return [_provider_status(provider, answers, has) for provider in all_providers]
 
 
-def _keyless(provider: Provider) -> bool:
+def _lacks_key(provider: Provider) -> bool:
     return provider.key_env is not None and not provider.api_key
 
 
-def _found(
+def _provider_status(
     provider: Provider, answers: Mapping[str, list[str] | None], has: HasModule
 ) -> ProviderStatus:
     """Return a provider's status. `answers` maps each asked provider to its models, or None."""
-    told = answers.get(provider.name)
-    silent = provider.name in answers and told is None
+    models = answers.get(provider.name)
+    is_silent = provider.name in answers and models is None
     missing: list[str] = []
-    if _keyless(provider):
+    if _lacks_key(provider):
         missing.append(f"set {provider.key_env}")
-    if silent:
-        what = "start it: nothing answers" if provider.local else "no list of models came"
-        missing.append(f"{what} at {provider.base_url}")
+    if is_silent:
+        advice = "start it: nothing answers" if provider.local else "no list of models came"
+        missing.append(f"{advice} at {provider.base_url}")
     elif not has(provider.extra):
         missing.append(f"pip install 'harken[{provider.extra}]'")
-    return ProviderStatus(provider, tuple(missing), tuple(told or ()))
+    return ProviderStatus(provider, tuple(missing), tuple(models or ()))
 
 
 def ask_all(providers: Iterable[Provider]) -> dict[str, list[str]]:
@@ -114,7 +118,7 @@ def list_models(provider: Provider, *, timeout_s: float) -> list[str] | None:
 
     try:
         parts = urlsplit(provider.base_url.rstrip("/"))
-        path, headers = _request(provider, parts.path)
+        path, headers = _list_request(provider, parts.path)
         is_https = parts.scheme == "https"
         kind = http.client.HTTPSConnection if is_https else http.client.HTTPConnection
         connection = kind(parts.hostname or "", parts.port, timeout=timeout_s)
@@ -124,12 +128,12 @@ def list_models(provider: Provider, *, timeout_s: float) -> list[str] | None:
             data = response.read(MAX_BYTES) if response.status == 200 else b""
         finally:
             connection.close()
-        return _names(json.loads(data))
+        return _parse_model_names(json.loads(data))
     except (OSError, http.client.HTTPException, ValueError, RecursionError):
         return None
 
 
-def _request(provider: Provider, path: str) -> tuple[str, dict[str, str]]:
+def _list_request(provider: Provider, path: str) -> tuple[str, dict[str, str]]:
     """Return the path of the list of models, and the headers of the request."""
     headers = {"Accept": "application/json", "User-Agent": "harken"}
     if provider.protocol == "anthropic":
@@ -142,7 +146,7 @@ def _request(provider: Provider, path: str) -> tuple[str, dict[str, str]]:
     return f"{path}/models", headers
 
 
-def _names(answer: object) -> list[str] | None:
+def _parse_model_names(answer: object) -> list[str] | None:
     """Return the typeable names in a list of models. Return None if the value is no such list."""
     rows = answer.get("data") if isinstance(answer, dict) else None
     if not isinstance(rows, list):
@@ -173,17 +177,19 @@ class ModelChoice:
     missing: tuple[str, ...] = ()
 
 
-def choose(found: Sequence[ProviderStatus]) -> ModelChoice | None:
+def choose(statuses: Sequence[ProviderStatus]) -> ModelChoice | None:
     """Return a default model: of the first ready provider, else of the first that has a key.
 
     Return None if no provider is usable.
     """
-    for one in sorted(found, key=lambda one: not one.ready):
-        name = one.provider.name
-        model = next(filter(can_chat, one.models), None) or SUGGESTED.get(name)
-        usable = one.ready or (one.provider.local and one.models) or one.provider.api_key
+    for status in sorted(statuses, key=lambda status: not status.ready):
+        name = status.provider.name
+        model = next(filter(can_chat, status.models), None) or SUGGESTED.get(name)
+        usable = (
+            status.ready or (status.provider.local and status.models) or status.provider.api_key
+        )
         if usable and model:
-            return ModelChoice(f"{name}/{model}", one.missing)
+            return ModelChoice(f"{name}/{model}", status.missing)
     return None
 
 
@@ -201,10 +207,10 @@ class ModelOffer:
     price: Price | None
 
 
-def offers(one: ProviderStatus, prices: Prices, day: date) -> list[ModelOffer]:
+def offers(status: ProviderStatus, prices: Prices, day: date) -> list[ModelOffer]:
     """Return the models of a provider: those that it lists, else those that have a price."""
-    name = one.provider.name
-    if one.models:
-        told = [f"{name}/{model}" for model in one.models]
-        return [ModelOffer(model, prices.price(model, day)) for model in told]
+    name = status.provider.name
+    if status.models:
+        full_names = [f"{name}/{model}" for model in status.models]
+        return [ModelOffer(model, prices.price(model, day)) for model in full_names]
     return [ModelOffer(price.model, price) for price in prices.of_provider(name, day)]

@@ -32,11 +32,11 @@ CONFIG = "config.toml"
 Path_: TypeAlias = tuple[str, ...]
 """The path of a member in a file: `("providers", "work", "base_url")`."""
 
-_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
-_PROVIDER = re.compile(r"[a-z0-9][a-z0-9_-]*")
+_VARIABLE_PATTERN = re.compile(r"[A-Z_][A-Z0-9_]*")
+_PROVIDER_PATTERN = re.compile(r"[a-z0-9][a-z0-9_-]*")
 _SECRET_NAMES = {"apikey", "key", "token", "authtoken", "accesstoken", "secret", "password"}
 _SECRET_NAMES |= {"authorization", "credential", "credentials", "bearer", "xapikey"}
-_SECRET = re.compile(
+_SECRET_PATTERN = re.compile(
     r"\b(sk-[A-Za-z0-9_-]{20}|AIza[A-Za-z0-9_-]{20}|(gsk_|xai-|hf_|ghp_)[A-Za-z0-9]{20})"
 )
 _NO_KEYS = "a key does not belong into a file: put it into a variable of the environment"
@@ -181,94 +181,94 @@ def read_config(file: Path) -> ConfigFile:
 def parse_config(text: str) -> ConfigFile:
     """Parse the text of a `config.toml`. Raises ConfigError: `, line 3: model: ...`."""
     try:
-        written = tomllib.loads(text)
-        config: ConfigFile = _typed(written, ConfigFile, ())
+        document = tomllib.loads(text)
+        config: ConfigFile = _convert(document, ConfigFile, ())
         _check(config)
     except tomllib.TOMLDecodeError as error:
-        found = re.search(r" \(at line (\d+), column \d+\)$", str(error))
-        at = f", line {found[1]}" if found else ""
-        reason = str(error)[: found.start()] if found else str(error)
-        raise ConfigError(f"{at}: no TOML: {_one_line(reason)}") from None
+        match = re.search(r" \(at line (\d+), column \d+\)$", str(error))
+        location = f", line {match[1]}" if match else ""
+        reason = str(error)[: match.start()] if match else str(error)
+        raise ConfigError(f"{location}: no TOML: {_one_line(reason)}") from None
     except RecursionError:
         raise ConfigError(": is nested too deeply") from None
     except _Malformed as error:
         line = line_of(text, error.path)
-        at = f", line {line}" if line else ""
-        raise ConfigError(f"{at}: {'.'.join(map(_quoted, error.path))}: {error}") from None
+        location = f", line {line}" if line else ""
+        raise ConfigError(f"{location}: {'.'.join(map(_quote_key, error.path))}: {error}") from None
     return config
 
 
-def _typed(value: Any, kind: Any, path: Path_) -> Any:
+def _convert(value: Any, kind: Any, path: Path_) -> Any:
     """Convert a value to a type. Raises _Malformed with its path and the expected type."""
     kind = _without_none(kind)
-    if isinstance(value, str) and _SECRET.search(value):
+    if isinstance(value, str) and _SECRET_PATTERN.search(value):
         raise _Malformed(f"this looks like a key; {_NO_KEYS}", path)
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-        return _table(value, kind, path)
+        return _convert_table(value, kind, path)
     if get_origin(kind) is dict:
-        each, entries = get_args(kind)[1], _dict(value, path)
-        if each is Any:
-            return _json(dict(entries), path)
-        return {name: _typed(one, each, (*path, name)) for name, one in entries}
+        item_kind, entries = get_args(kind)[1], _table_items(value, path)
+        if item_kind is Any:
+            return _check_json(dict(entries), path)
+        return {name: _convert(item, item_kind, (*path, name)) for name, item in entries}
     if get_origin(kind) in (Union, UnionType):
-        return _one_of(value, get_args(kind), path)
+        return _convert_union(value, get_args(kind), path)
     try:
         if get_origin(kind) is list and isinstance(value, list):
-            return [_typed(one, get_args(kind)[0], path) for one in value]
+            return [_convert(item, get_args(kind)[0], path) for item in value]
         return msgspec.convert(value, kind)
     except msgspec.ValidationError:
-        raise _Malformed(f"is {_expected(kind)}", path) from None
+        raise _Malformed(f"is {_describe_type(kind)}", path) from None
 
 
-def _one_of(value: Any, kinds: Sequence[Any], path: Path_) -> Any:
+def _convert_union(value: Any, kinds: Sequence[Any], path: Path_) -> Any:
     """Convert a value to the first of several types that accepts it."""
     for kind in kinds:
         try:
-            return _typed(value, kind, path)
+            return _convert(value, kind, path)
         except _Malformed:
             continue
-    raise _Malformed(f"is {', or '.join(map(_expected, kinds))}", path)
+    raise _Malformed(f"is {', or '.join(map(_describe_type, kinds))}", path)
 
 
-def _table(value: Any, kind: type[msgspec.Struct], path: Path_) -> Any:
+def _convert_table(value: Any, kind: type[msgspec.Struct], path: Path_) -> Any:
     fields = {field.name: field for field in msgspec.structs.fields(kind)}
-    found: dict[str, Any] = {}
-    for name, one in _dict(value, path):
+    members: dict[str, Any] = {}
+    for name, member in _table_items(value, path):
         if name not in fields:
             if _is_secret(name):
                 hint = ", and its name into key_env" if kind is ProviderTable else ""
                 raise _Malformed(f"{_NO_KEYS}{hint}", (*path, name))
             raise _Malformed(f"unknown; there is: {', '.join(fields)}", (*path, name))
-        found[name] = _typed(one, fields[name].type, (*path, name))
+        members[name] = _convert(member, fields[name].type, (*path, name))
     for name, field in fields.items():
-        if field.required and name not in found:
-            raise _Malformed(f"needs {name}: {_expected(field.type)}", path)
-    return kind(**found)
+        if field.required and name not in members:
+            raise _Malformed(f"needs {name}: {_describe_type(field.type)}", path)
+    return kind(**members)
 
 
-def _dict(value: Any, path: Path_) -> list[tuple[str, Any]]:
+def _table_items(value: Any, path: Path_) -> list[tuple[str, Any]]:
     if not isinstance(value, dict):
-        raise _Malformed(f"is a table: write [{'.'.join(map(_quoted, path))}]", path)
+        raise _Malformed(f"is a table: write [{'.'.join(map(_quote_key, path))}]", path)
     return list(value.items())
 
 
-def _json(value: Any, path: Path_) -> Any:
+def _check_json(value: Any, path: Path_) -> Any:
     """Check a parameter, which may be any JSON value. Raises _Malformed if it holds a key."""
     if isinstance(value, dict):
         for name in value:
             if _is_secret(name):
                 raise _Malformed(f"{_NO_KEYS}; parameters are logged", (*path, name))
-        return {name: _json(one, (*path, name)) for name, one in value.items()}
+        return {name: _check_json(item, (*path, name)) for name, item in value.items()}
     if isinstance(value, list):
-        return [_json(one, path) for one in value]
-    if isinstance(value, str) and _SECRET.search(value):
+        return [_check_json(item, path) for item in value]
+    if isinstance(value, str) and _SECRET_PATTERN.search(value):
         raise _Malformed(f"this looks like a key; {_NO_KEYS}", path)
-    if not isinstance(value, str | int | float) or not math.isfinite(_number(value)):
+    if not isinstance(value, str | int | float) or not math.isfinite(_as_float(value)):
         raise _Malformed("is a text, a number, true, false, a list or a table", path)
     return value
 
 
-def _number(value: str | float) -> float:
+def _as_float(value: str | float) -> float:
     try:
         return 0.0 if isinstance(value, str) else float(value)
     except OverflowError:
@@ -281,12 +281,12 @@ def _is_secret(name: str) -> bool:
 
 def _without_none(kind: Any) -> Any:
     if get_origin(kind) in (Union, UnionType):
-        kinds = [one for one in get_args(kind) if one is not NoneType]
+        kinds = [option for option in get_args(kind) if option is not NoneType]
         return kinds[0] if len(kinds) == 1 else Union[tuple(kinds)]  # noqa: UP007 - made here
     return kind
 
 
-def _expected(kind: Any) -> str:
+def _describe_type(kind: Any) -> str:
     """Describe the values of a type, for an error text."""
     kind = _without_none(kind)
     if get_origin(kind) is Annotated:
@@ -308,14 +308,14 @@ def _check(config: ConfigFile) -> None:
     """Raise _Malformed for a value that has the right type but is invalid."""
     for name, provider in config.providers.items():
         path = ("providers", name)
-        if not _PROVIDER.fullmatch(name) or name in ("scripted", "replay"):
+        if not _PROVIDER_PATTERN.fullmatch(name) or name in ("scripted", "replay"):
             raise _Malformed("a provider's name is of a-z, 0-9, - and _", path)
-        if provider.key_env and not _VARIABLE.fullmatch(provider.key_env):
+        if provider.key_env and not _VARIABLE_PATTERN.fullmatch(provider.key_env):
             expected = "the name of a variable such as WORK_API_KEY"
             raise _Malformed(f"is {expected}; {_NO_KEYS}", (*path, "key_env"))
         _check_url(provider.base_url, (*path, "base_url"))
     for name in config.tools.pass_env:
-        if not _VARIABLE.fullmatch(name.upper()):
+        if not _VARIABLE_PATTERN.fullmatch(name.upper()):
             expected = "names of variables such as GITHUB_TOKEN"
             raise _Malformed(f"holds {expected}; {_NO_KEYS}", ("tools", "pass_env"))
     _check_rules(config)
@@ -323,8 +323,8 @@ def _check(config: ConfigFile) -> None:
     _check_store(config.store)
     for name in [] if isinstance(config.actions, str) else config.actions or ():
         if name not in ACTIONS:
-            there = ", ".join(ACTIONS)
-            raise _Malformed(f"names no action {name!r}; there is: {there}", ("actions",))
+            names = ", ".join(ACTIONS)
+            raise _Malformed(f"names no action {name!r}; there is: {names}", ("actions",))
     for name, table in config.mcp.servers.items():
         _check_server(name, table)
     if config.model is not None and not config.model.strip():
@@ -342,7 +342,7 @@ def _check_rules(config: ConfigFile) -> None:
 def _check_web(web: WebTable) -> None:
     if web.url is not None:
         _check_url(web.url, ("web", "url"))
-    if web.key_env and not _VARIABLE.fullmatch(web.key_env):
+    if web.key_env and not _VARIABLE_PATTERN.fullmatch(web.key_env):
         expected = "the name of a variable such as BRAVE_API_KEY"
         raise _Malformed(f"is {expected}; {_NO_KEYS}", ("web", "key_env"))
     if web.search == "searxng" and web.url is None:
@@ -407,15 +407,15 @@ def line_of(text: str, path: Sequence[str]) -> int | None:
     for number, line in enumerate(text.splitlines(), 1):
         stripped = line.strip()
         if stripped.startswith("["):
-            table = here = _keys(stripped)
+            table = keys = _parse_keys(stripped)
         else:
-            here = (*table, *_keys(stripped.partition("=")[0] + "= 0"))
-        if here and here == tuple(path[: len(here)]) and len(here) > best[0]:
-            best = (len(here), number)
+            keys = (*table, *_parse_keys(stripped.partition("=")[0] + "= 0"))
+        if keys and keys == tuple(path[: len(keys)]) and len(keys) > best[0]:
+            best = (len(keys), number)
     return best[1]
 
 
-def _keys(line: str) -> tuple[str, ...]:
+def _parse_keys(line: str) -> tuple[str, ...]:
     """Return the names in a table header or before a `=`. Return () for any other line."""
     try:
         level: Any = tomllib.loads(line)
@@ -431,7 +431,7 @@ def _keys(line: str) -> tuple[str, ...]:
     return tuple(keys)
 
 
-def _quoted(name: str) -> str:
+def _quote_key(name: str) -> str:
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else '"' + _one_line(name) + '"'
 
 

@@ -22,7 +22,7 @@ LATEST = "latest"
 """The name that stands for the session that was written last."""
 _MAX_START_BYTES = 64 * 1024
 """A log larger than this holds its first event."""
-_NAMED_LOGS = 3
+_MAX_NAMED_LOGS = 3
 
 
 class Home:
@@ -32,8 +32,8 @@ class Home:
         """Use this folder, else `HARKEN_HOME`, else `~/.harken`. Nothing is created yet."""
         self.chosen = folder is not None
         """Whether the folder was given on the command line."""
-        chosen = folder or os.environ.get("HARKEN_HOME") or "~/.harken"
-        self.folder = Path(chosen).expanduser()
+        path = folder or os.environ.get("HARKEN_HOME") or "~/.harken"
+        self.folder = Path(path).expanduser()
 
     @property
     def sessions_folder(self) -> Path:
@@ -103,8 +103,10 @@ class Home:
     def logs(self) -> list[Path]:
         """Return the logs of all sessions, plain or compressed, the last written first."""
         names = {log_of(path) for path in self.sessions_folder.glob("*.jsonl*") if path.is_file()}
-        found = [(stat_log(path).written_ns, path) for path in names if path.suffix == ".jsonl"]
-        return [path for _, path in sorted(found, reverse=True)]
+        written_paths = [
+            (stat_log(path).written_ns, path) for path in names if path.suffix == ".jsonl"
+        ]
+        return [path for _, path in sorted(written_paths, reverse=True)]
 
     def started_logs(self) -> Iterator[Path]:
         """Yield the logs that hold an event, the last written first."""
@@ -132,10 +134,10 @@ def warn_of_unstarted(paths: Iterable[Path]) -> None:
     """Print the logs without an event to stderr. Skip those that are being written."""
     names = [path.name for path in paths if has_no_event(path) and not is_being_written(path)]
     if names:
-        more = f" and {len(names) - _NAMED_LOGS} more" if len(names) > _NAMED_LOGS else ""
+        suffix = f" and {len(names) - _MAX_NAMED_LOGS} more" if len(names) > _MAX_NAMED_LOGS else ""
         click.echo(
-            f"No event in {', '.join(names[:_NAMED_LOGS])}{more}: the start of the session was cut "
-            f"off. Nothing is lost; the file can be deleted.",
+            f"No event in {', '.join(names[:_MAX_NAMED_LOGS])}{suffix}: the start of the session "
+            f"was cut off. Nothing is lost; the file can be deleted.",
             err=True,
         )
 
@@ -154,8 +156,8 @@ def current_folder() -> Path:
 def environment() -> Mapping[str, str]:
     """Return the environment that was passed to the running command, else that of the process."""
     context = click.get_current_context(silent=True)
-    given: Mapping[str, str] | None = context.find_root().obj if context is not None else None
-    return os.environ if given is None else given
+    environ: Mapping[str, str] | None = context.find_root().obj if context is not None else None
+    return os.environ if environ is None else environ
 
 
 HOME_KEY = "harken.home"
@@ -169,5 +171,5 @@ def command_prefix(*words: str) -> str:
 def home_arguments() -> list[str]:
     """Return the arguments that select the home of this command in another command."""
     context = click.get_current_context(silent=True)
-    chosen = None if context is None else context.meta.get(HOME_KEY)
-    return ["--home", str(chosen)] if chosen else []
+    folder = None if context is None else context.meta.get(HOME_KEY)
+    return ["--home", str(folder)] if folder else []

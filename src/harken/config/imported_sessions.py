@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from harken.store.base import Store
 
 T = TypeVar("T")
-_SHOWN_ENDS = 4
+_MAX_SHOWN_ENDS = 4
 """Commits that a view names as its source, at most."""
 
 
@@ -42,10 +42,10 @@ def open_catalogue(home: Home) -> Catalogue:
         catalogue.close()  # A repair waits until no connection is open.
         raise
     if is_incomplete:
-        again = command_prefix("import")
+        command = command_prefix("import")
         click.echo(
             f"harken: {home.index_file} lost records when it was damaged; imported sessions may be "
-            f"missing until `{again}` reads their files again",
+            f"missing until `{command}` reads their files again",
             err=True,
         )
     return catalogue
@@ -93,10 +93,10 @@ def view_imported(home: Home, session: ImportedSession) -> SessionViewer:
     )
     assert ends is not None  # Otherwise there is no imported session.
     title = f"{one_line(session.title, 60)} " if session.title else ""
-    what = f"Imported from {session.runtime}: {title}({one_line(session.sources[0], 200)})"
+    label = f"Imported from {session.runtime}: {title}({one_line(session.sources[0], 200)})"
     with store_of(home) as store:
-        _tell(what, store, ends)
-        return _retold(store, session.name, ends)
+        _print_source(label, store, ends)
+        return _build_viewer(store, session.name, ends)
 
 
 def view_commit(home: Home, ctx: CommitId) -> SessionViewer:
@@ -107,18 +107,22 @@ def view_commit(home: Home, ctx: CommitId) -> SessionViewer:
         commit = show(store, ctx).commit
         _, _, agent = commit.principal.partition("/")
         ends = [BranchTip(agent or commit.template or "main", ctx)]
-        _tell(f"As far as a commit of {one_line(commit.principal or 'nobody', 60)}", store, ends)
-        return _retold(store, name_of(store, ctx), ends)
+        _print_source(
+            f"As far as a commit of {one_line(commit.principal or 'nobody', 60)}", store, ends
+        )
+        return _build_viewer(store, name_of(store, ctx), ends)
 
 
-def _tell(what: str, store: Store, ends: Sequence[BranchTip]) -> None:
+def _print_source(label: str, store: Store, ends: Sequence[BranchTip]) -> None:
     """Print the commits that a view shows to stderr, since there is no log to name."""
-    named = [f"{name_of(store, end.ctx)} ({one_line(end.agent, 20)})" for end in ends[:_SHOWN_ENDS]]
-    more = f" and {len(ends) - _SHOWN_ENDS} more" if len(ends) > _SHOWN_ENDS else ""
-    click.echo(f"{what}; commits {', '.join(named)}{more}", err=True)
+    names = [
+        f"{name_of(store, end.ctx)} ({one_line(end.agent, 20)})" for end in ends[:_MAX_SHOWN_ENDS]
+    ]
+    suffix = f" and {len(ends) - _MAX_SHOWN_ENDS} more" if len(ends) > _MAX_SHOWN_ENDS else ""
+    click.echo(f"{label}; commits {', '.join(names)}{suffix}", err=True)
 
 
-def _retold(store: Store, name: str, ends: Sequence[BranchTip]) -> SessionViewer:
+def _build_viewer(store: Store, name: str, ends: Sequence[BranchTip]) -> SessionViewer:
     from harken.context.to_events.session import retell
 
     return SessionViewer.of(retell(store, name, ends), name)

@@ -37,7 +37,7 @@ def read_facts(home: Home, read: Callable[[SessionIndex, Store | None], T]) -> T
         home.facts_file: _rebuild,
         home.index_file: repair_imports,
     }
-    return run_with_repair(partial(_read, home, read), repairs)
+    return run_with_repair(partial(_read_index, home, read), repairs)
 
 
 def _rebuild(path: Path) -> None:
@@ -48,7 +48,7 @@ def _rebuild(path: Path) -> None:
     click.echo(f"harken: {path} was damaged; it is rebuilt from the store and the logs", err=True)
 
 
-def _read(home: Home, read: Callable[[SessionIndex, Store | None], T]) -> T:
+def _read_index(home: Home, read: Callable[[SessionIndex, Store | None], T]) -> T:
     from harken.config.imported_sessions import open_catalogue
     from harken.index.session_index import SessionIndex
 

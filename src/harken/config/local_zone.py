@@ -18,13 +18,17 @@ class LocalZone(tzinfo):
 
     def fromutc(self, dt: datetime) -> datetime:
         """Convert a UTC time to local time."""
-        there = dt.replace(tzinfo=UTC).astimezone()
-        here = there.replace(tzinfo=self)
-        return here if self.utcoffset(here) == there.utcoffset() else here.replace(fold=1)
+        system_time = dt.replace(tzinfo=UTC).astimezone()
+        local_time = system_time.replace(tzinfo=self)
+        return (
+            local_time
+            if self.utcoffset(local_time) == system_time.utcoffset()
+            else local_time.replace(fold=1)
+        )
 
     def utcoffset(self, dt: datetime | None) -> timedelta | None:
         """Return the UTC offset at a local time."""
-        return _system(dt).utcoffset()
+        return _system_time(dt).utcoffset()
 
     def dst(self, dt: datetime | None) -> timedelta | None:
         """Return None: the system does not tell the standard offset from the summer offset."""
@@ -32,14 +36,14 @@ class LocalZone(tzinfo):
 
     def tzname(self, dt: datetime | None) -> str | None:
         """Return the system's abbreviation of the zone at a time."""
-        return _system(dt).tzname()
+        return _system_time(dt).tzname()
 
 
 def zone_name() -> str:
     """Return the name of the zone of this machine, such as Europe/Berlin, or UTC if it has none."""
-    named = environment().get("TZ", "").removeprefix(":")
-    linked = os.path.realpath("/etc/localtime").partition("/zoneinfo/")[2]
-    for name in filter(None, (named, linked)):
+    from_environment = environment().get("TZ", "").removeprefix(":")
+    from_link = os.path.realpath("/etc/localtime").partition("/zoneinfo/")[2]
+    for name in filter(None, (from_environment, from_link)):
         try:
             return ZoneInfo(name).key
         except (ValueError, OSError, LookupError):
@@ -47,5 +51,5 @@ def zone_name() -> str:
     return "UTC"
 
 
-def _system(dt: datetime | None) -> datetime:
+def _system_time(dt: datetime | None) -> datetime:
     return (datetime.now(UTC) if dt is None else dt.replace(tzinfo=None)).astimezone()

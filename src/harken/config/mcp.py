@@ -28,22 +28,25 @@ def own_servers(config: ConfigFile, file: Path) -> list[McpServerConfig]:
     A relative `cwd` starts at the file's folder; without a `cwd` a server runs in the working
     folder.
     """
-    return [replace(one, may_have_keys=True) for one in _of_config(config, file, file.parent)]
+    return [
+        replace(server, may_have_keys=True)
+        for server in _enabled_servers(config, file, file.parent)
+    ]
 
 
-def _of_config(config: ConfigFile, file: Path, base: Path) -> list[McpServerConfig]:
-    found = []
+def _enabled_servers(config: ConfigFile, file: Path, base: Path) -> list[McpServerConfig]:
+    servers = []
     for name, table in config.mcp.servers.items():
         if table.enabled:
             try:
                 server = server_of(name, table, str(file))
             except ConfigError as error:
                 raise ConfigError(f"{file}: mcp.servers.{name}: {error}") from None
-            found.append(server if server.cwd is None else _at(server, base))
-    return found
+            servers.append(server if server.cwd is None else _with_folder(server, base))
+    return servers
 
 
-def _at(server: McpServerConfig, base: Path) -> McpServerConfig:
+def _with_folder(server: McpServerConfig, base: Path) -> McpServerConfig:
     """Return a server that runs in `base`, or in its `cwd` relative to `base`."""
     if server.command is None:
         return server
@@ -59,29 +62,33 @@ def project_servers(
     the servers may not name. obstacle: the reason to ignore its `.mcp.json`, if any.
     Raises ConfigError.
     """
-    found = _of_config(config, file, root)
+    servers = _enabled_servers(config, file, root)
     notes: list[str] = []
     if obstacle:
         notes.append(f"{root / MCP_JSON} is ignored: {obstacle}")
     else:
-        more, notes = read_mcp_json(root / MCP_JSON)
-        found += more
-    kept: list[McpServerConfig] = []
-    for server in found:
-        if named := server.variables & set(keys):
-            why = f"it names {min(named)}, the key of a model"
+        json_servers, notes = read_mcp_json(root / MCP_JSON)
+        servers += json_servers
+    usable: list[McpServerConfig] = []
+    for server in servers:
+        if keys_used := server.variables & set(keys):
+            why = f"it names {min(keys_used)}, the key of a model"
             notes.append(f"the MCP server {server.name} of {server.origin} is left out: {why}")
         else:
-            kept.append(_at(server, root))
-    return kept, notes
+            usable.append(_with_folder(server, root))
+    return usable, notes
 
 
 def all_servers(
-    own: Iterable[McpServerConfig], theirs: Iterable[McpServerConfig], off: Collection[str]
+    user_servers: Iterable[McpServerConfig],
+    project_entries: Iterable[McpServerConfig],
+    off: Collection[str],
 ) -> tuple[tuple[McpServerConfig, ...], list[str]]:
     """Merge the servers of the user and of a project, without those that the user disabled."""
-    found, notes = distinct([[*own], [one for one in theirs if one.name not in off]])
-    return tuple(found), notes
+    servers, notes = distinct(
+        [[*user_servers], [server for server in project_entries if server.name not in off]]
+    )
+    return tuple(servers), notes
 
 
 def switched_off(config: ConfigFile) -> set[str]:
@@ -98,29 +105,30 @@ def runs(servers: Iterable[McpServerConfig], root: Path | None = None) -> list[s
     >>> runs([McpServerConfig(name="docs", command="sh", env={"A": "${B}"})])
     ['MCP server docs runs sh, with A=${B}, gets the variable B']
     """
-    found = []
-    for one in servers:
-        gets = ", ".join(sorted(one.variables))
-        many = "variable" if len(one.variables) == 1 else "variables"
-        found.append(
-            f"MCP server {one.name} {'runs' if one.command else 'talks with'} {one.program}"
-            + (" in a sandbox" if one.sandbox else "")
-            + (" that reaches the network" if one.network else "")
-            + _elsewhere(one, root)
-            + (f", with {_set(one)}" if one.env else "")
+    lines = []
+    for server in servers:
+        gets = ", ".join(sorted(server.variables))
+        many = "variable" if len(server.variables) == 1 else "variables"
+        lines.append(
+            f"MCP server {server.name} {'runs' if server.command else 'talks with'} "
+            + server.program
+            + (" in a sandbox" if server.sandbox else "")
+            + (" that reaches the network" if server.network else "")
+            + _describe_folder(server, root)
+            + (f", with {_format_environment(server)}" if server.env else "")
             + (f", gets the {many} {gets}" if gets else "")
         )
-    return found
+    return lines
 
 
-def _elsewhere(one: McpServerConfig, root: Path | None) -> str:
+def _describe_folder(server: McpServerConfig, root: Path | None) -> str:
     """Describe the folder in which a server runs, if it is outside of the project."""
-    if one.cwd is None or root is None:
+    if server.cwd is None or root is None:
         return ""
-    where = Path(os.path.realpath(root / os.path.expanduser(one.cwd)))  # noqa: PTH111 - any name
-    is_inside = where.is_relative_to(root)
-    return "" if is_inside and "${" not in one.cwd else f" in the folder {where}"
+    folder = Path(os.path.realpath(root / os.path.expanduser(server.cwd)))  # noqa: PTH111 - any name
+    is_inside = folder.is_relative_to(root)
+    return "" if is_inside and "${" not in server.cwd else f" in the folder {folder}"
 
 
-def _set(one: McpServerConfig) -> str:
-    return " ".join(f"{name}={value}" for name, value in one.env.items())
+def _format_environment(server: McpServerConfig) -> str:
+    return " ".join(f"{name}={value}" for name, value in server.env.items())

@@ -120,9 +120,9 @@ class NameResolver:
         is_path = log_of(Path(name)).suffix == ".jsonl" or "/" in name
         if name and (Path(name).is_file() or (is_path and _exists(name))):
             return self._file(name)
-        found = self._by_label(name) or self._by_prefix(name)
-        if found is not None:
-            return found
+        match = self._by_label(name) or self._by_prefix(name)
+        if match is not None:
+            return match
         if log_of(Path(name)).suffix == ".jsonl" or name.startswith(("/", "./", "../", "~")):
             return self._file(name)
         renamed = self._by_recorded_id(name)
@@ -171,7 +171,9 @@ class NameResolver:
         The index also has sessions whose log or imported file is not in this home, such as those
         of a bundle. Raises ConfigError for a commit and for a file outside the home folder.
         """
-        exact = [one for one in indexed if name in (one, one.partition(":")[2])]
+        exact = [
+            full_name for full_name in indexed if name in (full_name, full_name.partition(":")[2])
+        ]
         if len(exact) == 1:
             return exact[0]
         try:
@@ -225,7 +227,7 @@ class NameResolver:
         for index, name in enumerate(names):
             runtime, colon, _ = name.partition(":")
             neighbors = names[max(index - 1, 0) : index] + names[index + 1 : index + 2]
-            common = max((_common_length(name, one) for one in neighbors), default=0)
+            common = max((_common_length(name, neighbor) for neighbor in neighbors), default=0)
             min_length = len(runtime + colon) + MIN_SHORT_ID
             is_recorded = name in self._log_by_id
             short[name] = name if is_recorded else name[: max(common + 1, min_length)]
@@ -241,9 +243,11 @@ class NameResolver:
         If none does, return the newest sessions.
         """
         short = self.short_names()
-        names = [*(short[one] for one in self.session_names()), *self._labels()]
+        names = [*(short[candidate] for candidate in self.session_names()), *self._labels()]
         ranked = sorted(names, key=lambda candidate: -_similarity(name, candidate))
-        similar = [one for one in ranked if _similarity(name, one) >= _MIN_SIMILARITY]
+        similar = [
+            candidate for candidate in ranked if _similarity(name, candidate) >= _MIN_SIMILARITY
+        ]
         return (similar or names)[:MAX_SUGGESTIONS]
 
     @cached_property
@@ -257,9 +261,11 @@ class NameResolver:
         return imported(self.home)
 
     def _exact_import(self, name: str) -> ImportedName | None:
-        matches = [one for one in self._imported if name in (one.name, one.native)]
+        matches = [session for session in self._imported if name in (session.name, session.native)]
         if len(matches) > 1:
-            raise AmbiguousName("session", name, [one.name for one in matches[:MAX_SUGGESTIONS]])
+            raise AmbiguousName(
+                "session", name, [session.name for session in matches[:MAX_SUGGESTIONS]]
+            )
         return ImportedName(matches[0]) if matches else None
 
     def _latest(self) -> SessionLog | ImportedName:
@@ -275,10 +281,10 @@ class NameResolver:
 
     def _file(self, name: str) -> SessionLog | LogFile | ImportedName:
         path = Path(name) if log_of(Path(name)).exists() else log_of(Path(name))
-        is_there = path.exists() or is_packed(path)
-        own = self._log_by_id.get(path.stem)
-        if own is not None and (not is_there or path.resolve() == own.resolve()):
-            return SessionLog(own)
+        exists = path.exists() or is_packed(path)
+        log = self._log_by_id.get(path.stem)
+        if log is not None and (not exists or path.resolve() == log.resolve()):
+            return SessionLog(log)
         for session in self._imported:
             if session.is_of(name):
                 return ImportedName(session, name)
@@ -296,21 +302,23 @@ class NameResolver:
         if len(commits) > 1:
             raise ConfigError(
                 f"{name!r} is the label of several commits: "
-                f"{', '.join(one[:16] for one in commits[:MAX_SUGGESTIONS])}; name one of them"
+                f"{', '.join(id_[:16] for id_ in commits[:MAX_SUGGESTIONS])}; name one of them"
             )
         return CommitName(commits[0]) if commits else None
 
     def _by_prefix(self, name: str) -> SessionLog | ImportedName | None:
         logs = [id_ for id_ in self._log_by_id if name and id_.startswith(name)]
         imported = [
-            one
-            for one in self._imported
-            if name and (one.name.startswith(name) or one.native.startswith(name))
+            session
+            for session in self._imported
+            if name and (session.name.startswith(name) or session.native.startswith(name))
         ]
-        names = [*logs, *(one.name for one in imported)]
+        names = [*logs, *(session.name for session in imported)]
         if len(names) > 1:
-            more = [f"{len(names) - MAX_SUGGESTIONS} more"] if len(names) > MAX_SUGGESTIONS else []
-            raise AmbiguousName("session", name, [*sorted(names)[:MAX_SUGGESTIONS], *more])
+            suffix = (
+                [f"{len(names) - MAX_SUGGESTIONS} more"] if len(names) > MAX_SUGGESTIONS else []
+            )
+            raise AmbiguousName("session", name, [*sorted(names)[:MAX_SUGGESTIONS], *suffix])
         if logs:
             return SessionLog(self._log_by_id[logs[0]])
         return ImportedName(imported[0]) if imported else None
@@ -319,15 +327,15 @@ class NameResolver:
         if name == LATEST and indexed:
             return indexed[0]
         matches = [
-            one
-            for one in indexed
-            if name and (one.startswith(name) or one.partition(":")[2].startswith(name))
+            full_name
+            for full_name in indexed
+            if name and (full_name.startswith(name) or full_name.partition(":")[2].startswith(name))
         ]
         if len(matches) > 1:
             raise AmbiguousName("session", name, sorted(matches)[:MAX_SUGGESTIONS])
         if not matches:
-            known = self.similar_names(name) or indexed[:MAX_SUGGESTIONS]
-            raise NameNotFound(_KIND, name, known)
+            existing = self.similar_names(name) or indexed[:MAX_SUGGESTIONS]
+            raise NameNotFound(_KIND, name, existing)
         return matches[0]
 
     def _by_recorded_id(self, name: str) -> SessionLog | None:
@@ -384,9 +392,9 @@ class NameResolver:
             yield store
 
 
-def _common_length(one: str, other: str) -> int:
+def _common_length(left: str, right: str) -> int:
     """Return the length of the common beginning of two names."""
-    pairs = zip(one, other, strict=False)
+    pairs = zip(left, right, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 

@@ -38,9 +38,9 @@ AGENTS = "agents"
 HOOKS = "hooks"
 MODEL = "HARKEN_MODEL"
 _COMMAND_LINE = "the command line"
-_THE_USERS = (MODEL, _COMMAND_LINE)
+_USER_SOURCES = (MODEL, _COMMAND_LINE)
 """Sources of the model by which a user overrides the files for one run."""
-_WIDTH: Mapping[Mode, int] = {"plan": 0, "ask": 1, "edits": 2, "all": 3}
+_PERMISSION_RANK: Mapping[Mode, int] = {"plan": 0, "ask": 1, "edits": 2, "all": 3}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,9 +109,11 @@ class Settings:
 
         A user who configures `anthropic` as a server without a key may still have its key set.
         """
-        known = (*self.providers.values(), *BUILT_IN.values())
-        of_search = (self.web.key_env,) if self.web.key_env else ()
-        return frozenset((*(one.key_env for one in known if one.key_env), *of_search))
+        providers = (*self.providers.values(), *BUILT_IN.values())
+        search_keys = (self.web.key_env,) if self.web.key_env else ()
+        return frozenset(
+            (*(provider.key_env for provider in providers if provider.key_env), *search_keys)
+        )
 
     def models(self, base: Path | None = None) -> ModelResolver:
         """Return a resolver of model names, with these providers, keys and prices."""
@@ -134,44 +136,46 @@ def load_settings(
     """
     environ = environment() if environ is None else environ
     project = Trust(home).project(folder or current_folder())
-    mine = home.folder / CONFIG
-    ours = read_config(mine)
-    found = _with_file(Settings(providers=BUILT_IN), ours, mine)
-    theirs_too: list[McpServerConfig] = []
+    user_file = home.folder / CONFIG
+    user_config = read_config(user_file)
+    settings = _apply_file(Settings(providers=BUILT_IN), user_config, user_file)
+    mcp_servers: list[McpServerConfig] = []
     notes: list[str] = []
     folders, hook_folders = [home.folder / AGENTS], [home.folder / HOOKS]
-    config, before = ConfigFile(), found
+    config, before = ConfigFile(), settings
     if project is not None and project.trusted:
-        theirs, agents = project.config, project.folder / AGENTS
-        for path in (theirs, agents, project.folder / HOOKS):
+        project_file, agents = project.config, project.folder / AGENTS
+        for path in (project_file, agents, project.folder / HOOKS):
             _check_inside(path)
-        config = _of_project(theirs, found.providers)
-        found = _with_file(found, config, theirs)
+        config = _read_project_config(project_file, settings.providers)
+        settings = _apply_file(settings, config, project_file)
         folders.insert(0, agents)
         hook_folders.insert(0, project.folder / HOOKS)
-        theirs_too, notes = project_servers(
-            project.root, config, theirs, found.key_variables, project.mcp_obstacle
+        mcp_servers, notes = project_servers(
+            project.root, config, project_file, settings.key_variables, project.mcp_obstacle
         )
-    servers, left_out = all_servers(own_servers(ours, mine), theirs_too, switched_off(ours))
-    if environ.get(MODEL, "").strip():
-        found = replace(found, model=environ[MODEL].strip(), model_from=MODEL)
-    if model is not None:
-        found = replace(found, model=model, model_from=_COMMAND_LINE)
-    found = replace(
-        found,
-        permission=permission or found.permission,
-        claude_hooks=claude_hooks or found.claude_hooks,
+    servers, left_out = all_servers(
+        own_servers(user_config, user_file), mcp_servers, switched_off(user_config)
     )
-    found = replace(found, servers=servers)
+    if environ.get(MODEL, "").strip():
+        settings = replace(settings, model=environ[MODEL].strip(), model_from=MODEL)
+    if model is not None:
+        settings = replace(settings, model=model, model_from=_COMMAND_LINE)
+    settings = replace(
+        settings,
+        permission=permission or settings.permission,
+        claude_hooks=claude_hooks or settings.claude_hooks,
+    )
+    settings = replace(settings, servers=servers)
     root = None if project is None else project.root
-    note = widening(config, before.permission, found, theirs_too, root)
+    note = widening(config, before.permission, settings, mcp_servers, root)
     if project is not None:
-        note = project.note(home, runs_commands=found.claude_hooks) or note
-    claude = claude_code.agents(project, environ, commands=found.claude_hooks)
-    commands = claude_code.hooks(project, environ) if found.claude_hooks else Hooks()
+        note = project.note(home, runs_commands=settings.claude_hooks) or note
+    claude = claude_code.agents(project, environ, commands=settings.claude_hooks)
+    commands = claude_code.hooks(project, environ) if settings.claude_hooks else Hooks()
     return replace(
-        found,
-        providers=with_keys(found.providers, environ),
+        settings,
+        providers=with_keys(settings.providers, environ),
         templates=Templates(folders, [claude]),
         hooks=HookFiles(hook_folders),
         skills=claude_code.skills(project, home, environ),
@@ -185,8 +189,10 @@ def load_settings(
 def with_keys(providers: Mapping[str, Provider], environ: Mapping[str, str]) -> dict[str, Provider]:
     """Return the providers with their keys from the environment, or an empty key if unset."""
     return {
-        name: replace(one, api_key=environ.get(one.key_env, "").strip()) if one.key_env else one
-        for name, one in providers.items()
+        name: replace(provider, api_key=environ.get(provider.key_env, "").strip())
+        if provider.key_env
+        else provider
+        for name, provider in providers.items()
     }
 
 
@@ -196,7 +202,7 @@ def _check_inside(path: Path) -> None:
         raise ConfigError(f"{path}: is a link out of its folder: copy what it leads to")
 
 
-def _of_project(file: Path, known: Mapping[str, Provider]) -> ConfigFile:
+def _read_project_config(file: Path, existing: Mapping[str, Provider]) -> ConfigFile:
     """Read the file of a trusted project.
 
     Raises ConfigError for settings that only the user's own file may have, such as the address to
@@ -204,7 +210,7 @@ def _of_project(file: Path, known: Mapping[str, Provider]) -> ConfigFile:
     """
     config = read_config(file)
     refused = [
-        *(f"providers.{name} exists already" for name in config.providers if name in known),
+        *(f"providers.{name} exists already" for name in config.providers if name in existing),
         *(f"providers.{n}.key_env sends a key" for n, p in config.providers.items() if p.key_env),
         *(["prices says what you pay"] if config.prices else []),
         *(
@@ -242,68 +248,73 @@ def widening(
     >>> widening(config, "ask", Settings(permission="all", model="lab/small"))
     "This project's .harken/config.toml: permission = all, model = lab/small."
     """
-    said: list[str] = []
-    if config.permission == found.permission and _WIDTH[found.permission] > _WIDTH[permission]:
-        said.append(f"permission = {config.permission}")
+    parts: list[str] = []
+    if (
+        config.permission == found.permission
+        and _PERMISSION_RANK[found.permission] > _PERMISSION_RANK[permission]
+    ):
+        parts.append(f"permission = {config.permission}")
     if rules := len(config.permissions.allow):
-        said.append(f"{rules} allow rule{'' if rules == 1 else 's'}")
-    if config.model is not None and found.model_from not in _THE_USERS:
-        said.append(f"model = {config.model}")
-    said += [f"provider {name} at {one.base_url}" for name, one in config.providers.items()]
-    said += runs((one for one in servers if one in found.servers), root)
-    where = f"{FOLDER}/{CONFIG}"
-    if any(one.origin.endswith(MCP_JSON) for one in servers):
-        where = f"{where} and {MCP_JSON}"
-    text = f"This project's {where}: {', '.join(said)}." if said else ""
+        parts.append(f"{rules} allow rule{'' if rules == 1 else 's'}")
+    if config.model is not None and found.model_from not in _USER_SOURCES:
+        parts.append(f"model = {config.model}")
+    parts += [f"provider {name} at {item.base_url}" for name, item in config.providers.items()]
+    parts += runs((item for item in servers if item in found.servers), root)
+    source = f"{FOLDER}/{CONFIG}"
+    if any(item.origin.endswith(MCP_JSON) for item in servers):
+        source = f"{source} and {MCP_JSON}"
+    text = f"This project's {source}: {', '.join(parts)}." if parts else ""
     return " ".join(text.split())
 
 
-def _with_file(found: Settings, config: ConfigFile, file: Path) -> Settings:
+def _apply_file(settings: Settings, config: ConfigFile, file: Path) -> Settings:
     """Return the settings, overridden by those of a file."""
     if config.model is not None:
-        model = _anchored(config.model, file.parent)
-        found = replace(found, model=model, model_from=str(file))
-    per_model, windows = dict(found.model_parameters), dict(found.windows.own)
+        model = _resolve_script(config.model, file.parent)
+        settings = replace(settings, model=model, model_from=str(file))
+    per_model, windows = dict(settings.model_parameters), dict(settings.windows.own)
     for name, table in config.models.items():
         per_model[name] = {**per_model.get(name, {}), **table.parameters}
         if table.context_window is not None:
             windows[name] = table.context_window
     return replace(
-        found,
-        permission=config.permission or found.permission,
-        allow=(*found.allow, *config.permissions.allow),
-        ask=(*found.ask, *config.permissions.ask),
-        deny=(*found.deny, *config.permissions.deny),
-        parameters={**found.parameters, **config.parameters},
+        settings,
+        permission=config.permission or settings.permission,
+        allow=(*settings.allow, *config.permissions.allow),
+        ask=(*settings.ask, *config.permissions.ask),
+        deny=(*settings.deny, *config.permissions.deny),
+        parameters={**settings.parameters, **config.parameters},
         model_parameters=per_model,
-        compact_at=found.compact_at if config.compact_at is None else config.compact_at,
+        compact_at=settings.compact_at if config.compact_at is None else config.compact_at,
         windows=ContextWindows(windows),
-        providers={**found.providers, **_providers(config.providers, found.providers)},
-        prices=Prices([*_prices(config.prices), *found.prices.own]),
-        store=config.store.url or found.store,
-        backing=_behind(config.store.backing, file) or found.backing,
-        most_mb=config.store.most_mb or found.most_mb,
-        allow_folders=(*found.allow_folders, *_folders(config, file)),
-        web=found.web if config.web == WebTable() else config.web,
-        actions=_actions(config.actions, found.actions),
-        use_hooks=tuple(dict.fromkeys([*found.use_hooks, *config.hooks.use])),
-        claude_hooks=config.hooks.claude_settings or found.claude_hooks,
-        claude_may_allow=config.hooks.claude_may_allow or found.claude_may_allow,
-        sandbox=config.tools.sandbox or found.sandbox,
-        network=found.network if config.tools.network is None else config.tools.network,
-        pass_env=(*found.pass_env, *config.tools.pass_env),
+        providers={**settings.providers, **_merge_providers(config.providers, settings.providers)},
+        prices=Prices([*_build_prices(config.prices), *settings.prices.own]),
+        store=config.store.url or settings.store,
+        backing=_resolve_backing(config.store.backing, file) or settings.backing,
+        most_mb=config.store.most_mb or settings.most_mb,
+        allow_folders=(*settings.allow_folders, *_allowed_folders(config, file)),
+        web=settings.web if config.web == WebTable() else config.web,
+        actions=_restrict_actions(config.actions, settings.actions),
+        use_hooks=tuple(dict.fromkeys([*settings.use_hooks, *config.hooks.use])),
+        claude_hooks=config.hooks.claude_settings or settings.claude_hooks,
+        claude_may_allow=config.hooks.claude_may_allow or settings.claude_may_allow,
+        sandbox=config.tools.sandbox or settings.sandbox,
+        network=settings.network if config.tools.network is None else config.tools.network,
+        pass_env=(*settings.pass_env, *config.tools.pass_env),
     )
 
 
-def _actions(said: str | Sequence[str] | None, known: Collection[str]) -> Collection[str]:
+def _restrict_actions(
+    value: str | Sequence[str] | None, available: Collection[str]
+) -> Collection[str]:
     """Return the actions that a file allows. A file can only remove actions, not add them."""
-    if said is None or said == "all":
-        return known
-    given = BASIC if said == "basic" else said
-    return tuple(name for name in known if name in given)
+    if value is None or value == "all":
+        return available
+    allowed = BASIC if value == "basic" else value
+    return tuple(name for name in available if name in allowed)
 
 
-def _anchored(model: str, folder: Path) -> str:
+def _resolve_script(model: str, folder: Path) -> str:
     """Return a model name; the path of a script is relative to the file that names it."""
     kind, _, script = model.partition(":")
     if kind != "scripted":
@@ -311,38 +322,40 @@ def _anchored(model: str, folder: Path) -> str:
     return f"{kind}:{folder.absolute() / Path(script).expanduser()}"
 
 
-def _providers(
-    tables: Mapping[str, ProviderTable], known: Mapping[str, Provider]
+def _merge_providers(
+    tables: Mapping[str, ProviderTable], existing: Mapping[str, Provider]
 ) -> dict[str, Provider]:
     """Return the providers of a file. Members that it omits keep their earlier values."""
-    found: dict[str, Provider] = {}
+    merged: dict[str, Provider] = {}
     for name, table in tables.items():
-        before = known.get(name, Provider(name=name, base_url=table.base_url))
-        key_env = before.key_env if table.key_env is None else table.key_env or None
-        found[name] = replace(
-            before,
+        base = existing.get(name, Provider(name=name, base_url=table.base_url))
+        key_env = base.key_env if table.key_env is None else table.key_env or None
+        merged[name] = replace(
+            base,
             base_url=table.base_url,
-            protocol=table.protocol or before.protocol,
+            protocol=table.protocol or base.protocol,
             key_env=key_env,
-            omit=before.omit if table.omit is None else tuple(table.omit),
-            short_ids=before.short_ids if table.short_ids is None else table.short_ids,
+            omit=base.omit if table.omit is None else tuple(table.omit),
+            short_ids=base.short_ids if table.short_ids is None else table.short_ids,
         )
-    return found
+    return merged
 
 
-def _prices(tables: Mapping[str, PriceTable]) -> list[Price]:
+def _build_prices(tables: Mapping[str, PriceTable]) -> list[Price]:
     return [
         Price(model=name, source=CONFIG, **msgspec.structs.asdict(table))
         for name, table in tables.items()
     ]
 
 
-def _behind(backing: str | None, file: Path) -> str | None:
+def _resolve_backing(backing: str | None, file: Path) -> str | None:
     """Return the backing store; a path is relative to the file that names it."""
     if backing is None or "://" in backing or backing.startswith("unix:"):
         return backing
     return str(file.parent.absolute() / Path(backing).expanduser())
 
 
-def _folders(config: ConfigFile, file: Path) -> list[Path]:
-    return [file.parent.absolute() / Path(one).expanduser() for one in config.tools.allow_folders]
+def _allowed_folders(config: ConfigFile, file: Path) -> list[Path]:
+    return [
+        file.parent.absolute() / Path(folder).expanduser() for folder in config.tools.allow_folders
+    ]

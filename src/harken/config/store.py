@@ -41,7 +41,7 @@ def open_store(
     if behind is None:
         return local
     try:
-        return TieredStore(local, _behind(home, behind))
+        return TieredStore(local, _open_backing(home, behind))
     except BaseException:
         local.close()
         raise
@@ -50,7 +50,7 @@ def open_store(
 @contextmanager
 def store_of(home: Home) -> Iterator[Store]:
     """Open the configured store. Raises ConfigError if it does not exist yet, and StoreError."""
-    if _settings(home).store is None and not home.store_file.exists():
+    if _load_settings(home).store is None and not home.store_file.exists():
         raise ConfigError(
             f"{home.store_file}: there is no store yet; a chat makes one, or an import"
         )
@@ -64,7 +64,7 @@ def made_store(home: Home) -> Iterator[Store]:
 
     Raises ConfigError, StoreError.
     """
-    settings = _settings(home)
+    settings = _load_settings(home)
     store = open_store(home, settings.store, settings.backing)
     try:
         yield store
@@ -92,7 +92,7 @@ def resolver_of(home: Home) -> Resolver:
     return resolve
 
 
-def _settings(home: Home) -> Settings:
+def _load_settings(home: Home) -> Settings:
     # Settings import the agents, so they are imported only when a store is opened: viewing a log
     # needs neither and would take three times as long.
     from harken.config.settings import load_settings
@@ -100,7 +100,7 @@ def _settings(home: Home) -> Settings:
     return load_settings(home)
 
 
-def _behind(home: Home, behind: str) -> Store:
+def _open_backing(home: Home, behind: str) -> Store:
     if "://" in behind or behind.startswith(UNIX):
         return far_away(home, behind)
     path = Path(behind)
@@ -115,10 +115,10 @@ def far_away(home: Home, address: str) -> RemoteStore:
 
     if address.startswith(UNIX):
         return RemoteStore(socket=Path(address.removeprefix(UNIX)).expanduser())
-    return RemoteStore(address, token=_token_for(home, address))
+    return RemoteStore(address, token=_find_token(home, address))
 
 
-def _token_for(home: Home, address: str) -> str:
+def _find_token(home: Home, address: str) -> str:
     """Return the token of the environment, or for a local address that of this home's service.
 
     The token of the home is never sent to another machine. Raises ConfigError if there is no token.
@@ -126,9 +126,9 @@ def _token_for(home: Home, address: str) -> str:
     from harken.core.loopback import is_loopback
     from harken.service.access import read_token
 
-    given = environment().get(TOKEN, "").strip()
-    if given:
-        return given
+    token = environment().get(TOKEN, "").strip()
+    if token:
+        return token
     try:
         if is_loopback(urlsplit(address).hostname or ""):
             return read_token(home.token_file)

@@ -44,7 +44,7 @@ class Project:
     claude_obstacle: str = ""
     """The reason to ignore its `.claude/`; empty if it is usable or missing."""
     marker: str = FOLDER
-    """The file that makes the folder a project: `.harken`, `.mcp.json`, `.claude` or `AGENTS.md`."""
+    """The file that makes it a project: `.harken`, `.mcp.json`, `.claude` or `AGENTS.md`."""
 
     @property
     def folder(self) -> Path:
@@ -65,16 +65,18 @@ class Project:
         """
         if self.marker == INSTRUCTIONS:
             return ""
-        if self.trusted or (self.marker == CLAUDE and not self._has_more(runs_commands)):
+        if self.trusted or (self.marker == CLAUDE and not self._has_claude_files(runs_commands)):
             return ""
         ignored = self.root / self.marker
         if self.obstacle:
             return f"{ignored} is ignored: {self.obstacle}"
-        at = ["--home", str(home.folder)] if home.chosen else []
-        command = " ".join([program_name(), *map(shlex.quote, ["trust", str(self.root), *at])])
+        home_option = ["--home", str(home.folder)] if home.chosen else []
+        command = " ".join(
+            [program_name(), *map(shlex.quote, ["trust", str(self.root), *home_option])]
+        )
         return f"{ignored} is ignored until you trust it: `{command}`"
 
-    def _has_more(self, runs_commands: bool) -> bool:
+    def _has_claude_files(self, runs_commands: bool) -> bool:
         names = (*trust_summary.FOLDERS, *(trust_summary.SETTINGS if runs_commands else ()))
         return any(os.path.lexists(self.root / CLAUDE / name) for name in names)
 
@@ -91,8 +93,8 @@ class Trust:
     def folders(self) -> list[Path]:
         """Return the trusted folders. Raises ConfigError if the list cannot be read."""
         try:
-            listed = json.loads(self.file.read_bytes())["trusted"]
-            return [Path(folder) for folder in msgspec.convert(listed, list[str])]
+            folders = json.loads(self.file.read_bytes())["trusted"]
+            return [Path(folder) for folder in msgspec.convert(folders, list[str])]
         except FileNotFoundError:
             return []
         except OSError as error:
@@ -112,8 +114,8 @@ class Trust:
 
     def check(self, folder: Path) -> None:
         """Raise ConfigError if a project folder cannot be trusted."""
-        marker = folder.resolve() / _marker(folder)
-        if obstacle := _obstacle(marker):
+        marker = folder.resolve() / _find_marker(folder)
+        if obstacle := _find_obstacle(marker):
             raise ConfigError(f"{marker} cannot be trusted: {obstacle}")
 
     def covers(self, folder: Path) -> bool:
@@ -123,7 +125,7 @@ class Trust:
     def distrust(self, folder: Path) -> bool:
         """Remove a folder from the trusted ones. Return whether it was trusted."""
         before = self.folders()
-        after = [one for one in before if one not in (folder, folder.resolve())]
+        after = [trusted for trusted in before if trusted not in (folder, folder.resolve())]
         if after != before:
             self._write(after)
         return after != before
@@ -144,14 +146,14 @@ class Trust:
         return None
 
     def _project(self, folder: Path, marker: str) -> Project:
-        obstacle, servers = _obstacle(folder / marker), folder / MCP_JSON
+        obstacle, servers = _find_obstacle(folder / marker), folder / MCP_JSON
         claude = folder / CLAUDE
         return Project(
             root=folder,
             trusted=not obstacle and self.is_trusted(folder),
             obstacle=obstacle,
-            mcp_obstacle=_obstacle(servers) if os.path.lexists(servers) else "",
-            claude_obstacle=_obstacle(claude) if os.path.lexists(claude) else "",
+            mcp_obstacle=_find_obstacle(servers) if os.path.lexists(servers) else "",
+            claude_obstacle=_find_obstacle(claude) if os.path.lexists(claude) else "",
             marker=marker,
         )
 
@@ -160,7 +162,7 @@ class Trust:
 
     def _write(self, folders: list[Path]) -> None:
         self.home.make()
-        data = json.dumps({"trusted": [str(one) for one in folders]}, indent=1).encode()
+        data = json.dumps({"trusted": [str(folder) for folder in folders]}, indent=1).encode()
         try:
             replace_file(self.file, data)
         except OSError as error:
@@ -174,7 +176,7 @@ def upwards(start: Path, user_home: Path) -> Iterator[Path]:
     user's home, and before a folder of another user.
     """
     for folder in (start, *start.parents):
-        if folder != start and not _is_mine(folder):
+        if folder != start and not _is_owned(folder):
             return
         if folder == user_home:
             return
@@ -183,33 +185,33 @@ def upwards(start: Path, user_home: Path) -> Iterator[Path]:
             return
 
 
-def _is_mine(path: Path) -> bool:
+def _is_owned(path: Path) -> bool:
     try:
         return path.lstat().st_uid == os.geteuid()
     except OSError:
         return False
 
 
-def _marker(folder: Path) -> str:
+def _find_marker(folder: Path) -> str:
     """Return the name of the marker file of a project folder, or `.harken` if there is none."""
-    return next((one for one in MARKERS if os.path.lexists(folder / one)), FOLDER)
+    return next((marker for marker in MARKERS if os.path.lexists(folder / marker)), FOLDER)
 
 
-def _obstacle(path: Path) -> str:
+def _find_obstacle(path: Path) -> str:
     """Return the reason that a marker file cannot be trusted, or "" if it can."""
     try:
         # `AGENTS.md` is often a link to another instruction file, so the link is followed.
-        found = path.stat() if path.name == INSTRUCTIONS else path.lstat()
+        status = path.stat() if path.name == INSTRUCTIONS else path.lstat()
     except OSError as error:
         return f"it cannot be looked at ({error.strerror})"
-    if stat.S_ISLNK(found.st_mode):
+    if stat.S_ISLNK(status.st_mode):
         return "it is a link, and what it leads to may change"
-    if path.name in _FILES and not stat.S_ISREG(found.st_mode):
+    if path.name in _FILES and not stat.S_ISREG(status.st_mode):
         return "it is no file"
-    if path.name not in _FILES and not stat.S_ISDIR(found.st_mode):
+    if path.name not in _FILES and not stat.S_ISDIR(status.st_mode):
         return "it is no folder"
-    if found.st_uid != os.geteuid():
+    if status.st_uid != os.geteuid():
         return "it belongs to another user"
-    if found.st_mode & stat.S_IWOTH:
+    if status.st_mode & stat.S_IWOTH:
         return "everybody may write to it"
     return ""

@@ -41,9 +41,9 @@ def files(root: Path, folder: Path, servers: Path) -> list[str]:
     """
     claude = root / CLAUDE
     below = [folder, *(claude / name for name in FOLDERS)]
-    found = [root / INSTRUCTIONS, servers, *(claude / name for name in SETTINGS)]
-    found += [path for one in below for path in one.rglob("*")]
-    return sorted(str(path.relative_to(root)) for path in found if path.is_file())
+    paths = [root / INSTRUCTIONS, servers, *(claude / name for name in SETTINGS)]
+    paths += [path for parent in below for path in parent.rglob("*")]
+    return sorted(str(path.relative_to(root)) for path in paths if path.is_file())
 
 
 def lines(
@@ -54,17 +54,17 @@ def lines(
     runs_commands: whether the user enabled the hooks of Claude Code. may_allow: whether these hooks
     may allow actions without asking the user.
     """
-    found: list[str] = []
+    summary: list[str] = []
     for part in (
-        _weighty(config_file),
-        _servers(root, config_file),
-        _commands(root, runs_commands=runs_commands, may_allow=may_allow),
-        _templates(root, folder / "agents", runs_commands=runs_commands),
-        _hooks(folder / "hooks"),
-        _texts(root, folder),
+        _iter_config_lines(config_file),
+        _iter_server_lines(root, config_file),
+        _iter_command_lines(root, runs_commands=runs_commands, may_allow=may_allow),
+        _iter_template_lines(root, folder / "agents", runs_commands=runs_commands),
+        _iter_hook_lines(folder / "hooks"),
+        _iter_text_lines(root, folder),
     ):
-        found += part
-    return [exact(line) for line in found]
+        summary += part
+    return [exact(line) for line in summary]
 
 
 def exact(line: str) -> str:
@@ -73,12 +73,14 @@ def exact(line: str) -> str:
     >>> print(exact("rm -rf x\n  it says: nothing\x1b[2J"))
     rm -rf x\n  it says: nothing\x1b[2J
     """
-    shown = escape_control_characters(line.replace("\n", "\\n").replace("\t", "\\t"))
-    left = len(shown) - LONGEST
-    return shown if left <= 0 else f"{shown[:LONGEST]}… {left} more characters: read the file"
+    escaped = escape_control_characters(line.replace("\n", "\\n").replace("\t", "\\t"))
+    excess = len(escaped) - LONGEST
+    return (
+        escaped if excess <= 0 else f"{escaped[:LONGEST]}… {excess} more characters: read the file"
+    )
 
 
-def _weighty(file: Path) -> Iterator[str]:
+def _iter_config_lines(file: Path) -> Iterator[str]:
     """Yield a line for each permission, model, provider and hook of a project's configuration."""
     try:
         config = read_config(file)
@@ -90,12 +92,14 @@ def _weighty(file: Path) -> Iterator[str]:
     yield from (f"allow {rule}" for rule in config.permissions.allow)
     if config.model is not None:
         yield f"model = {config.model}"
-    yield from (f"provider {name} at {one.base_url}" for name, one in config.providers.items())
+    yield from (
+        f"provider {name} at {provider.base_url}" for name, provider in config.providers.items()
+    )
     if config.hooks.use:
         yield f"hooks = {', '.join(config.hooks.use)}"
 
 
-def _servers(root: Path, file: Path) -> Iterator[str]:
+def _iter_server_lines(root: Path, file: Path) -> Iterator[str]:
     """Yield a line for each MCP server of a project: its program or its address."""
     try:
         config = read_config(file)
@@ -109,84 +113,90 @@ def _servers(root: Path, file: Path) -> Iterator[str]:
     yield from notes
 
 
-def _commands(root: Path, *, runs_commands: bool, may_allow: bool) -> Iterator[str]:
+def _iter_command_lines(root: Path, *, runs_commands: bool, may_allow: bool) -> Iterator[str]:
     """Yield a line for each command hook in the project's Claude Code settings."""
     allowing = False
     for name in SETTINGS:
         try:
-            found = read_settings(root / CLAUDE / name)
+            settings = read_settings(root / CLAUDE / name)
         except ConfigError as error:
             yield str(error)
             continue
-        yield from _entries(found.entries, f"{CLAUDE}/{name}", runs_commands=runs_commands)
-        allowing = allowing or any(one.event in _ALLOWING for one in found.entries)
+        yield from _format_entries(
+            settings.entries, f"{CLAUDE}/{name}", runs_commands=runs_commands
+        )
+        allowing = allowing or any(entry.event in _ALLOWING for entry in settings.entries)
     if may_allow and allowing:
         yield "what these commands allow is allowed, without asking you: hooks.claude_may_allow"
 
 
-def _entries(
+def _format_entries(
     entries: Iterable[CommandHookConfig], where: str, *, runs_commands: bool
 ) -> Iterator[str]:
     when = "" if runs_commands else " (only with --claude-hooks)"
-    for one in entries:
-        matcher = f" {one.matcher}" if one.matcher else ""
-        command = " ".join([one.command, *(one.args or ())])
-        yield f"{where} runs at {one.event}{matcher}{when}: {command}"
+    for entry in entries:
+        matcher = f" {entry.matcher}" if entry.matcher else ""
+        command = " ".join([entry.command, *(entry.args or ())])
+        yield f"{where} runs at {entry.event}{matcher}{when}: {command}"
 
 
-def _templates(root: Path, folder: Path, *, runs_commands: bool) -> Iterator[str]:
+def _iter_template_lines(root: Path, folder: Path, *, runs_commands: bool) -> Iterator[str]:
     """Yield a line for each agent template, and for its MCP servers and command hooks."""
     of_claude = ClaudeAgents([root / CLAUDE / "agents"], runs_commands=True)
-    own = [(path, read_template) for _, path in sorted(files_in([folder]).items())]
-    theirs = [(path, of_claude.read) for _, path in sorted(of_claude.files().items())]
-    for path, read in [*own, *theirs]:
+    harken_files = [(path, read_template) for _, path in sorted(files_in([folder]).items())]
+    claude_files = [(path, of_claude.read) for _, path in sorted(of_claude.files().items())]
+    for path, reader in [*harken_files, *claude_files]:
         try:
-            found = read(path)
-            yield f"agent {found.name}: {_of_template(found)}"
-            yield from runs(found.servers, root)
-            commands = read_hooks(found.commands or {}, str(path), of_subagent=True).entries
-            where = f"agent {found.name}"
-            yield from _entries(commands, where, runs_commands=runs_commands)
+            template = reader(path)
+            yield f"agent {template.name}: {_format_template(template)}"
+            yield from runs(template.servers, root)
+            commands = read_hooks(template.commands or {}, str(path), of_subagent=True).entries
+            where = f"agent {template.name}"
+            yield from _format_entries(commands, where, runs_commands=runs_commands)
         except ConfigError as error:
             yield f"cannot be used: {error}"
 
 
-def _of_template(found: Template) -> str:
-    tools = "all tools of its parent" if found.tools is None else _listed("tools", found.tools)
+def _format_template(template: Template) -> str:
+    tools = (
+        "all tools of its parent"
+        if template.tools is None
+        else _join_names("tools", template.tools)
+    )
     return "; ".join(
         filter(
             None,
             [
                 tools,
-                f"without {', '.join(found.denied)}" if found.denied else "",
-                f"model {found.model}" if found.model else "",
-                f"permission {found.permission}" if found.permission else "",
-                _listed("hooks", found.hooks) if found.hooks else "",
-                _listed("MCP servers", found.mcp) if found.mcp else "",
+                f"without {', '.join(template.denied)}" if template.denied else "",
+                f"model {template.model}" if template.model else "",
+                f"permission {template.permission}" if template.permission else "",
+                _join_names("hooks", template.hooks) if template.hooks else "",
+                _join_names("MCP servers", template.mcp) if template.mcp else "",
             ],
         )
     )
 
 
-def _hooks(folder: Path) -> Iterator[str]:
+def _iter_hook_lines(folder: Path) -> Iterator[str]:
     """Yield a line for each hook: its model or code, its hook points and its tools."""
     for path in files_in([folder]).values():
         try:
-            yield _of_hook(read_hook(path))
+            yield _format_hook(read_hook(path))
         except ConfigError as error:
             yield f"cannot be used: {error}"
 
 
-def _of_hook(found: HookFile) -> str:
-    where = ", ".join(found.points or ())
-    if found.use is not None:
-        return f"hook {found.name}: the code of {found.use}" + (f"; asked at {where}" * bool(where))
-    judges = f"the model {found.model}" if found.model else "the model"
-    asked = f"asked at {where or 'all points'}; {_listed('tools', found.tools)}"
-    return f"hook {found.name}: {judges} judges by this text; {asked}"
+def _format_hook(hook: HookFile) -> str:
+    where = ", ".join(hook.points or ())
+    if hook.use is not None:
+        return f"hook {hook.name}: the code of {hook.use}" + (f"; asked at {where}" * bool(where))
+    judges = f"the model {hook.model}" if hook.model else "the model"
+    details = f"asked at {where or 'all points'}; {_join_names('tools', hook.tools)}"
+    return f"hook {hook.name}: {judges} judges by this text; {details}"
 
 
-def _texts(root: Path, folder: Path) -> Iterator[str]:
+def _iter_text_lines(root: Path, folder: Path) -> Iterator[str]:
     """Yield the names of slash commands and skills, which are text only."""
     names = PromptFiles([folder / "commands", root / CLAUDE / "commands"]).paths()
     if names:
@@ -194,13 +204,13 @@ def _texts(root: Path, folder: Path) -> Iterator[str]:
     skills = sorted(
         {
             path.parent.name
-            for one in (folder / "skills", root / CLAUDE / "skills")
-            for path in one.glob(f"*/{SKILL_FILE}")
+            for parent in (folder / "skills", root / CLAUDE / "skills")
+            for path in parent.glob(f"*/{SKILL_FILE}")
         }
     )
     if skills:
         yield f"skills: {', '.join(skills)}"
 
 
-def _listed(what: str, names: Iterable[str]) -> str:
-    return f"{what} {', '.join(names) or 'none'}"
+def _join_names(label: str, names: Iterable[str]) -> str:
+    return f"{label} {', '.join(names) or 'none'}"

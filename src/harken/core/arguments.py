@@ -21,13 +21,13 @@ from typing import Any, Literal, NamedTuple, TypeVar, Union, cast, get_args, get
 
 Checked = TypeVar("Checked", bound=Callable[..., Any])
 
-_SECRET = frozenset({"api_key", "headers", "password", "token"})
-_SHOWN = 60
-_COMPARED_ITEMS = 64
+_SECRET_NAMES = frozenset({"api_key", "headers", "password", "token"})
+_MAX_VALUE_CHARS = 60
+_MAX_CHECKED_ITEMS = 64
 """Items of a list or dict that are checked: a check of a long conversation must stay fast."""
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-_LISTS: Mapping[Any, frozenset[type]] = {
+_SEQUENCE_TYPES: Mapping[Any, frozenset[type]] = {
     list: frozenset([list]),
     tuple: frozenset([tuple]),
     Sequence: frozenset([list, tuple]),
@@ -50,24 +50,24 @@ def check_arguments(target: Checked) -> Checked:
     """Decorate a function, or a class for its constructor, to check its arguments at each call."""
     if isinstance(target, type):
         constructor: Any = target.__dict__["__init__"]
-        type.__setattr__(target, "__init__", _checking(constructor, is_constructor=True))
+        type.__setattr__(target, "__init__", _wrap_with_checks(constructor, is_constructor=True))
         return target
-    return cast(Checked, _checking(target, is_constructor=False))
+    return cast(Checked, _wrap_with_checks(target, is_constructor=False))
 
 
-def nearest(given: object, known: Iterable[str]) -> str:
+def nearest(typed: object, choices: Iterable[str]) -> str:
     """Return a hint that suggests the most similar valid name, or "" if there is none.
 
     >>> nearest("turm", ["turn", "always"]), nearest("x", ["turn"])
     ("; did you mean 'turn'?", '')
     """
-    if not isinstance(given, str):
+    if not isinstance(typed, str):
         return ""
-    names = [*known]
-    found = get_close_matches(given, names, n=1)
-    if not found:  # `prompt` should suggest `system_prompt`.
-        found = [name for name in names if get_close_matches(given, name.split("_"), n=1)]
-    return f"; did you mean {found[0]!r}?" if found else ""
+    names = [*choices]
+    matches = get_close_matches(typed, names, n=1)
+    if not matches:  # `prompt` should suggest `system_prompt`.
+        matches = [name for name in names if get_close_matches(typed, name.split("_"), n=1)]
+    return f"; did you mean {matches[0]!r}?" if matches else ""
 
 
 def check_fields(value: object) -> None:
@@ -79,35 +79,35 @@ def check_fields(value: object) -> None:
     for name, annotation in inspect.get_annotations(kind, eval_str=True).items():
         mismatch = _compared(getattr(value, name), annotation, name)
         if mismatch is not None:
-            raise mismatch.error(f"{kind.__name__}: {_explained(mismatch)}")
+            raise mismatch.error(f"{kind.__name__}: {_format_mismatch(mismatch)}")
 
 
-def check_text(value: object, what: str) -> None:
+def check_text(value: object, label: str) -> None:
     """Raise TypeError if a value that an agent will read is not a str."""
     if not isinstance(value, str):
-        raise TypeError(f"{what} must be a str, not {_described(value)}")
+        raise TypeError(f"{label} must be a str, not {_format_value(value)}")
 
 
-def check_choices(values: Iterable[object], known: Iterable[str], what: str) -> None:
+def check_choices(values: Iterable[object], choices: Iterable[str], label: str) -> None:
     """Raise ValueError for the first value that is not a valid name."""
-    possible = [*known]
+    valid_names = [*choices]
     for value in values:
-        if value not in possible:
+        if value not in valid_names:
             raise ValueError(
-                f"{value!r} is not {what}{nearest(value, possible)}; "
-                f"there is: {', '.join(possible)}"
+                f"{value!r} is not {label}{nearest(value, valid_names)}; "
+                f"there is: {', '.join(valid_names)}"
             )
 
 
-def _checking(function: Callable[..., Any], *, is_constructor: bool) -> Callable[..., Any]:
+def _wrap_with_checks(function: Callable[..., Any], *, is_constructor: bool) -> Callable[..., Any]:
     checks = _Checks(function, is_constructor=is_constructor)
 
     @wraps(function)
-    def checking(*args: Any, **kwargs: Any) -> Any:
+    def checked_call(*args: Any, **kwargs: Any) -> Any:
         checks.check(args, kwargs)
         return function(*args, **kwargs)
 
-    return checking
+    return checked_call
 
 
 class _ExactTypes(NamedTuple):
@@ -128,8 +128,8 @@ class _ExactTypes(NamedTuple):
             return True
         if kind not in self.containers:
             return False
-        begun = islice(cast(Sequence[object], value), _COMPARED_ITEMS)
-        return self.items.issuperset(map(type, begun))
+        first_items = islice(cast(Sequence[object], value), _MAX_CHECKED_ITEMS)
+        return self.items.issuperset(map(type, first_items))
 
 
 @dataclass
@@ -146,17 +146,20 @@ class _Checks:
     @cached_property
     def annotations(self) -> dict[str, Any]:
         parameters = self.signature.parameters.values()
-        return {one.name: _evaluated(self.function, one.annotation) for one in parameters}
+        return {
+            parameter.name: _evaluate_annotation(self.function, parameter.annotation)
+            for parameter in parameters
+        }
 
     @cached_property
     def positional(self) -> list[str]:
         """The names of the parameters that may be passed by position."""
         parameters = self.signature.parameters.values()
-        return [one.name for one in parameters if one.kind in _POSITIONAL]
+        return [parameter.name for parameter in parameters if parameter.kind in _POSITIONAL]
 
     @cached_property
     def exact_types(self) -> dict[str, _ExactTypes]:
-        return {name: _exact_types(one) for name, one in self.annotations.items()}
+        return {name: _exact_types(annotation) for name, annotation in self.annotations.items()}
 
     def check(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         """Raise TypeError or ValueError for the first argument that does not match."""
@@ -169,11 +172,13 @@ class _Checks:
             return  # The call itself raises the error for a missing argument.
         for name, value in bound.arguments.items():
             kind = self.signature.parameters[name].kind
-            given = value if kind is inspect.Parameter.VAR_POSITIONAL else [value]
-            for one in () if kind is inspect.Parameter.VAR_KEYWORD else given:
-                mismatch = _compared(one, self.annotations[name], name)
+            items = value if kind is inspect.Parameter.VAR_POSITIONAL else [value]
+            for item in () if kind is inspect.Parameter.VAR_KEYWORD else items:
+                mismatch = _compared(item, self.annotations[name], name)
                 if mismatch is not None:
-                    raise mismatch.error(f"{self._called(args)}: {_explained(mismatch)}") from None
+                    raise mismatch.error(
+                        f"{self._callee_name(args)}: {_format_mismatch(mismatch)}"
+                    ) from None
 
     def _has_exact_types(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
         """Whether the types of all arguments certainly match, so that no binding is needed."""
@@ -188,22 +193,22 @@ class _Checks:
     def _check_names(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         """Raise TypeError for a keyword that the function does not have."""
         parameters = self.signature.parameters.values()
-        if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters):
+        if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters):
             return
-        names = [one.name for one in parameters if one.kind not in _VARIADIC]
+        names = [parameter.name for parameter in parameters if parameter.kind not in _VARIADIC]
         names = names[1:] if self.is_constructor else names
         for name in kwargs:
             if name not in names:
                 raise TypeError(
-                    f"{self._called(args)} has no argument {name!r}{nearest(name, names)}; "
+                    f"{self._callee_name(args)} has no argument {name!r}{nearest(name, names)}; "
                     f"it takes: {', '.join(names) or 'none'}"
                 ) from None
 
-    def _called(self, args: Sequence[Any]) -> str:
+    def _callee_name(self, args: Sequence[Any]) -> str:
         return type(args[0]).__name__ if self.is_constructor and args else self.function.__name__
 
 
-def _evaluated(function: Callable[..., Any], annotation: Any) -> Any:
+def _evaluate_annotation(function: Callable[..., Any], annotation: Any) -> Any:
     """Return an annotation as a type. Return Any for one that exists for type checkers only."""
     if annotation is inspect.Parameter.empty:
         return Any
@@ -222,21 +227,21 @@ def _exact_types(annotation: Any) -> _ExactTypes:
         return _ExactTypes(is_any=True)
     origin, args = get_origin(annotation), get_args(annotation)
     if origin in (Union, types.UnionType):
-        options = [_exact_types(one) for one in args]
-        lists = [one for one in options if one.containers]
-        of_items = lists[0] if len(lists) == 1 else _ExactTypes()
+        options = [_exact_types(option) for option in args]
+        sequence_options = [option for option in options if option.containers]
+        items_option = sequence_options[0] if len(sequence_options) == 1 else _ExactTypes()
         return _ExactTypes(
-            frozenset[type]().union(*(one.values for one in options)),
-            of_items.containers,
-            of_items.items,
-            tuple(choice for one in options for choice in one.choices),
-            any(one.is_any for one in options),
+            frozenset[type]().union(*(option.values for option in options)),
+            items_option.containers,
+            items_option.items,
+            tuple(choice for option in options for choice in option.choices),
+            any(option.is_any for option in options),
         )
     if origin is Literal:
         return _ExactTypes(choices=args)
-    if origin in _LISTS and (len(args) == 1 or args[1:] == (Ellipsis,)):
+    if origin in _SEQUENCE_TYPES and (len(args) == 1 or args[1:] == (Ellipsis,)):
         items = _exact_types(args[0])
-        return _ExactTypes(containers=_LISTS[origin], items=items.values)
+        return _ExactTypes(containers=_SEQUENCE_TYPES[origin], items=items.values)
     kind = type(None) if annotation is None else annotation
     is_plain = isinstance(kind, type) and origin is None and kind is not float
     return _ExactTypes(frozenset([kind]) if is_plain else frozenset())
@@ -252,45 +257,53 @@ def _compared(value: object, annotation: Any, place: str) -> _Mismatch | None:
         return None
     origin = get_origin(annotation)
     if origin in (Union, types.UnionType):
-        return _compared_with_union(value, annotation, place)
+        return _find_union_mismatch(value, annotation, place)
     if origin is Literal:
         choices = get_args(annotation)
         if isinstance(value, str) and value in choices:
             return None
         error = ValueError if isinstance(value, str) else TypeError
-        return _Mismatch(place, value, _expected(annotation), error, choices)
+        return _Mismatch(place, value, _format_annotation(annotation), error, choices)
     runtime = type(None) if annotation is None else origin or annotation
     if not isinstance(runtime, type) or _is_instance(value, runtime):
-        return _compared_items(value, get_args(annotation), place)
-    return _Mismatch(place, value, _expected(annotation), TypeError)
+        return _find_item_mismatch(value, get_args(annotation), place)
+    return _Mismatch(place, value, _format_annotation(annotation), TypeError)
 
 
-def _compared_with_union(value: object, annotation: Any, place: str) -> _Mismatch | None:
-    found = []
+def _find_union_mismatch(value: object, annotation: Any, place: str) -> _Mismatch | None:
+    mismatches = []
     for option in get_args(annotation):
         mismatch = _compared(value, option, place)
         if mismatch is None:
             return None
-        found.append(mismatch)
-    inner = [one for one in found if one.place != place or one.error is ValueError]
-    return inner[0] if inner else _Mismatch(place, value, _expected(annotation), TypeError)
+        mismatches.append(mismatch)
+    inner_mismatches = [
+        mismatch
+        for mismatch in mismatches
+        if mismatch.place != place or mismatch.error is ValueError
+    ]
+    return (
+        inner_mismatches[0]
+        if inner_mismatches
+        else _Mismatch(place, value, _format_annotation(annotation), TypeError)
+    )
 
 
-def _compared_items(value: object, items: Sequence[Any], place: str) -> _Mismatch | None:
+def _find_item_mismatch(value: object, items: Sequence[Any], place: str) -> _Mismatch | None:
     """Compare the items of a list, tuple, set or dict. An iterator would be exhausted by this."""
     pairs: Iterator[tuple[str, object, Any]] = iter(())
     if isinstance(value, dict) and len(items) == 2:
-        begun = [*islice(value.items(), _COMPARED_ITEMS)]
-        pairs = ((f"{place}[{key!r}]", one, items[1]) for key, one in begun)
-        for key, _ in begun:
+        entries = [*islice(value.items(), _MAX_CHECKED_ITEMS)]
+        pairs = ((f"{place}[{key!r}]", item, items[1]) for key, item in entries)
+        for key, _ in entries:
             if _compared(key, items[0], place) is not None:
-                return _Mismatch(f"a key of {place}", key, _expected(items[0]), TypeError)
+                return _Mismatch(f"a key of {place}", key, _format_annotation(items[0]), TypeError)
     elif isinstance(value, list | tuple | set | frozenset) and items and items[0] is not Ellipsis:
         is_fixed = isinstance(value, tuple) and len(items) > 1 and items[-1] is not Ellipsis
-        first = () if is_fixed else islice(value, _COMPARED_ITEMS)
-        pairs = ((f"{place}[{at}]", one, items[0]) for at, one in enumerate(first))
-    found = (_compared(one, item, where) for where, one, item in pairs)
-    return next((mismatch for mismatch in found if mismatch is not None), None)
+        first = () if is_fixed else islice(value, _MAX_CHECKED_ITEMS)
+        pairs = ((f"{place}[{index}]", item, items[0]) for index, item in enumerate(first))
+    mismatches = (_compared(item, annotation, path) for path, item, annotation in pairs)
+    return next((mismatch for mismatch in mismatches if mismatch is not None), None)
 
 
 def _is_instance(value: object, type_: type) -> bool:
@@ -304,14 +317,14 @@ def _is_instance(value: object, type_: type) -> bool:
     if isinstance(value, str | bytes) and type_ not in (str, bytes) and hasattr(type_, "__iter__"):
         return False
     if getattr(type_, "_is_protocol", False) and type_.__module__ not in ("typing", "os"):
-        members = _members(type_)
+        members = _protocol_members(type_)
         is_class = isinstance(value, type)
         return not is_class and all(hasattr(type(value), m) or hasattr(value, m) for m in members)
     return isinstance(value, type_)
 
 
 @lru_cache(maxsize=256)
-def _members(protocol: type) -> tuple[str, ...]:
+def _protocol_members(protocol: type) -> tuple[str, ...]:
     """Return the public names that an implementation of a protocol has."""
     bases = [base for base in protocol.__mro__ if getattr(base, "_is_protocol", False)]
     names = [
@@ -320,7 +333,7 @@ def _members(protocol: type) -> tuple[str, ...]:
     return tuple(dict.fromkeys(n for n in names if not n.startswith("_") or n == "__call__"))
 
 
-def _expected(annotation: Any) -> str:
+def _format_annotation(annotation: Any) -> str:
     """Describe the values that an annotation accepts, for an error text.
 
     >>> _expected(str | Path | None), _expected(Sequence[str]), _expected(Literal["a", "b"])
@@ -328,36 +341,40 @@ def _expected(annotation: Any) -> str:
     """
     origin, args = get_origin(annotation), get_args(annotation)
     if origin in (Union, types.UnionType):
-        return _listed([_expected(one) for one in args])
+        return _join_options([_format_annotation(option) for option in args])
     if origin is Literal:
-        return _listed([repr(one) for one in args])
+        return _join_options([repr(option) for option in args])
     if annotation in (None, type(None)):
         return "None"
     name = getattr(origin or annotation, "__name__", str(annotation))
     if name == "Callable":
         return "callable"
     if getattr(origin or annotation, "_is_protocol", False):
-        return f"{name} (with {', '.join(_members(origin or annotation))})"
+        return f"{name} (with {', '.join(_protocol_members(origin or annotation))})"
     if origin is not None and args and args[0] is not Any:
-        of = args[1] if len(args) == 2 and args[1] is not Ellipsis else args[0]
-        return f"{name} of {_expected(of)}" if of is not Any else str(name)
+        item_annotation = args[1] if len(args) == 2 and args[1] is not Ellipsis else args[0]
+        return (
+            f"{name} of {_format_annotation(item_annotation)}"
+            if item_annotation is not Any
+            else str(name)
+        )
     return str(name)
 
 
-def _listed(options: Sequence[str]) -> str:
+def _join_options(options: Sequence[str]) -> str:
     options = [*dict.fromkeys(options)]
     return options[0] if len(options) == 1 else f"{', '.join(options[:-1])} or {options[-1]}"
 
 
-def _explained(found: _Mismatch) -> str:
-    name = found.place.removeprefix("a key of ").partition("[")[0]
-    shown = _described(found.value, is_secret=name in _SECRET)
-    choices = [one for one in found.choices if isinstance(one, str)]
-    hint = nearest(found.value, choices) or _hint(found)
-    return f"{found.place} must be {found.expected}, not {shown}{hint}"
+def _format_mismatch(mismatch: _Mismatch) -> str:
+    name = mismatch.place.removeprefix("a key of ").partition("[")[0]
+    value_text = _format_value(mismatch.value, is_secret=name in _SECRET_NAMES)
+    choices = [choice for choice in mismatch.choices if isinstance(choice, str)]
+    hint = nearest(mismatch.value, choices) or _format_hint(mismatch)
+    return f"{mismatch.place} must be {mismatch.expected}, not {value_text}{hint}"
 
 
-def _described(value: object, *, is_secret: bool = False) -> str:
+def _format_value(value: object, *, is_secret: bool = False) -> str:
     """Return a value and its type. The text of a credential is left out."""
     kind = type(value).__name__
     if value is None:
@@ -371,11 +388,11 @@ def _described(value: object, *, is_secret: bool = False) -> str:
     if is_secret or not isinstance(value, str | bytes | int | float | list | tuple | dict | Path):
         return f"a value of type {kind}"
     text = repr(value)
-    return f"{text if len(text) <= _SHOWN else text[:_SHOWN] + '...'} ({kind})"
+    return f"{text if len(text) <= _MAX_VALUE_CHARS else text[:_MAX_VALUE_CHARS] + '...'} ({kind})"
 
 
-def _hint(found: _Mismatch) -> str:
-    value, expected = found.value, found.expected
+def _format_hint(mismatch: _Mismatch) -> str:
+    value, expected = mismatch.value, mismatch.expected
     if inspect.isgenerator(value):
         return "; pass list(...) of it"
     if isinstance(value, type):
@@ -383,5 +400,5 @@ def _hint(found: _Mismatch) -> str:
     if isinstance(value, str) and "Path" in expected.split(" or ")[0].split(", "):
         return f"; pass Path({value!r})"
     if isinstance(value, str) and " of str" in expected:
-        return f"; pass [{value[:_SHOWN]!r}]"
+        return f"; pass [{value[:_MAX_VALUE_CHARS]!r}]"
     return ""

@@ -29,15 +29,15 @@ RAW = b"harken.raw.v1\n"
 COMMIT = b"harken.commit.v1\n"
 
 
-def _plain(value: object) -> object:
+def _encode_str_subclass(value: object) -> object:
     """Convert an instance of a str subclass to str, because msgspec encodes only str itself."""
     if isinstance(value, str):
         return str(value)
     raise TypeError(f"{type(value).__name__} is no JSON value")
 
 
-_encoder = msgspec.json.Encoder(enc_hook=_plain)
-_sorted_encoder = msgspec.json.Encoder(enc_hook=_plain, order="sorted")
+_encoder = msgspec.json.Encoder(enc_hook=_encode_str_subclass)
+_sorted_encoder = msgspec.json.Encoder(enc_hook=_encode_str_subclass, order="sorted")
 _decoder = msgspec.json.Decoder()
 
 
@@ -46,7 +46,9 @@ def to_json_line(value: object) -> bytes:
     try:
         return _encoder.encode(value)
     except UnicodeEncodeError:
-        return _with_surrogates(msgspec.to_builtins(value, enc_hook=_plain), sort=False)
+        return _encode_with_surrogates(
+            msgspec.to_builtins(value, enc_hook=_encode_str_subclass), sort=False
+        )
 
 
 def to_canonical_bytes(value: object) -> bytes:
@@ -58,7 +60,9 @@ def to_canonical_bytes(value: object) -> bytes:
     try:
         return _sorted_encoder.encode(value)
     except UnicodeEncodeError:
-        return _with_surrogates(msgspec.to_builtins(value, enc_hook=_plain), sort=True)
+        return _encode_with_surrogates(
+            msgspec.to_builtins(value, enc_hook=_encode_str_subclass), sort=True
+        )
 
 
 def from_json(data: bytes) -> Any:
@@ -74,12 +78,12 @@ def from_json(data: bytes) -> Any:
             return _decoder.decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError):
             # msgspec rejects lone surrogates and NaN.
-            return json.loads(data, parse_constant=_finite, parse_float=_finite)
+            return json.loads(data, parse_constant=_parse_finite, parse_float=_parse_finite)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 
 
-def _finite(number: str) -> float | None:
+def _parse_finite(number: str) -> float | None:
     value = float(number)
     return value if math.isfinite(value) else None
 
@@ -94,6 +98,6 @@ def hash_value(domain: bytes, value: object) -> str:
     return blake3(domain + to_canonical_bytes(value)).hexdigest()
 
 
-def _with_surrogates(value: object, *, sort: bool) -> bytes:
+def _encode_with_surrogates(value: object, *, sort: bool) -> bytes:
     text = json.dumps(value, ensure_ascii=False, sort_keys=sort, separators=(",", ":"))
     return text.encode("utf-8", "backslashreplace")  # only lone surrogates are unencodable

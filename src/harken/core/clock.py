@@ -22,8 +22,8 @@ def format_rfc3339(time_us: int) -> str:
     >>> format_rfc3339(0)
     '1970-01-01T00:00:00.000000Z'
     """
-    seconds, rest = divmod(time_us, 1_000_000)
-    return f"{_second(seconds)}.{rest:06d}Z"
+    seconds, microseconds = divmod(time_us, 1_000_000)
+    return f"{_format_second(seconds)}.{microseconds:06d}Z"
 
 
 def parse_rfc3339(text: str) -> int:
@@ -34,7 +34,7 @@ def parse_rfc3339(text: str) -> int:
     >>> parse_rfc3339("1970-01-01T01:00:00.000001+01:00")
     1
     """
-    return (_read(text) - _1970) // _MICROSECOND
+    return (_parse_datetime(text) - _1970) // _MICROSECOND
 
 
 def normalize_rfc3339(text: str) -> str:
@@ -48,13 +48,13 @@ def normalize_rfc3339(text: str) -> str:
     ... )
     ('2026-01-31T12:00:00.000000Z', '2026-01-31T12:00:00.250000Z')
     """
-    time_ = _read(text)
+    time_ = _parse_datetime(text)
     if time_.tzinfo is not UTC:
         time_ = time_.astimezone(UTC)
     return f"{time_.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
 
 
-def _read(text: str) -> datetime:
+def _parse_datetime(text: str) -> datetime:
     time_ = datetime.fromisoformat(text)
     if time_.tzinfo is None:
         raise ValueError(f"{text!r} has no offset from UTC: write ...Z")
@@ -63,14 +63,14 @@ def _read(text: str) -> datetime:
 
 _1970, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 _FIRST_S, _LAST_S = -62_135_596_800, 253_402_300_799
-_last: tuple[int, str] = (0, "1970-01-01T00:00:00")
+_last_second: tuple[int, str] = (0, "1970-01-01T00:00:00")
 
 
-def _second(seconds: int) -> str:
+def _format_second(seconds: int) -> str:
     """Format a time in seconds. The last result is cached, since events come in bursts."""
-    global _last  # noqa: PLW0603 - a cache of one value; a race costs a second formatting
-    if _last[0] != seconds:
+    global _last_second  # noqa: PLW0603 - a cache of one value; a race costs a second formatting
+    if _last_second[0] != seconds:
         if not _FIRST_S <= seconds <= _LAST_S:
             raise ValueError(f"{seconds} seconds after 1970 are out of the years 1 to 9999")
-        _last = (seconds, time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)).zfill(19))
-    return _last[1]
+        _last_second = (seconds, time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)).zfill(19))
+    return _last_second[1]

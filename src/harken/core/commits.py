@@ -115,7 +115,7 @@ def commit_bytes(commit: Commit) -> bytes:
 
 def decode_commit(body: bytes) -> Commit:
     """Decode a commit from its canonical bytes. Raises ValueError if they are invalid."""
-    return _typed(body, _commit_decoder, Commit)
+    return _decode_as(body, _commit_decoder, Commit)
 
 
 def encode_delta(entries: Sequence[DeltaEntry]) -> tuple[ArtifactRef, bytes]:
@@ -125,13 +125,13 @@ def encode_delta(entries: Sequence[DeltaEntry]) -> tuple[ArtifactRef, bytes]:
     """
     body = canonical.to_canonical_bytes(list(entries))
     if b'"shape":"text"' in body:  # msgspec did not recognize a default that is another object
-        body = canonical.to_canonical_bytes([_plain_shape(entry) for entry in entries])
+        body = canonical.to_canonical_bytes([_with_default_shape(entry) for entry in entries])
     return ArtifactRef(f"art-{canonical.hash_bytes(canonical.DELTA, body).hex()}"), body
 
 
 def decode_delta(body: bytes) -> list[DeltaEntry]:
     """Decode a delta from its canonical bytes. Raises ValueError if they are invalid."""
-    return _typed(body, _delta_decoder, list[DeltaEntry])
+    return _decode_as(body, _delta_decoder, list[DeltaEntry])
 
 
 def encode_sequence(names: Sequence[ArtifactRef]) -> tuple[ArtifactRef, bytes]:
@@ -142,7 +142,7 @@ def encode_sequence(names: Sequence[ArtifactRef]) -> tuple[ArtifactRef, bytes]:
 
 def decode_sequence(body: bytes) -> list[ArtifactRef]:
     """Decode a sequence from its canonical bytes. Raises ValueError if they are invalid."""
-    return _typed(body, _sequence_decoder, list[ArtifactRef])
+    return _decode_as(body, _sequence_decoder, list[ArtifactRef])
 
 
 def hash_raw(data: bytes) -> ArtifactRef:
@@ -150,12 +150,14 @@ def hash_raw(data: bytes) -> ArtifactRef:
     return ArtifactRef(f"art-{canonical.hash_bytes(canonical.RAW, data).hex()}")
 
 
-def encode_entry(message: ChatMessage, **varying: Any) -> tuple[DeltaEntry, dict[Hash, bytes]]:
+def encode_entry(
+    message: ChatMessage, **occurrence_fields: Any
+) -> tuple[DeltaEntry, dict[Hash, bytes]]:
     """Encode a message as a delta entry, and the objects (parts, message) that the entry needs."""
-    said = encode_message(message)
-    objects = dict(said.parts)
-    objects[said.name] = said.body
-    return DeltaEntry(said.name, said.occurrence, **varying), objects
+    encoded = encode_message(message)
+    objects = dict(encoded.parts)
+    objects[encoded.name] = encoded.body
+    return DeltaEntry(encoded.name, encoded.occurrence, **occurrence_fields), objects
 
 
 class EncodedMessage(msgspec.Struct, frozen=True, gc=False):
@@ -171,14 +173,14 @@ class EncodedMessage(msgspec.Struct, frozen=True, gc=False):
 def encode_message(message: ChatMessage) -> EncodedMessage:
     """Encode a message as store objects. Raises ValueError as `split_occurrence`."""
     items, occurrence = split_parts(message)
-    parts = tuple([(_part_hash(body), body) for body in part_bytes(message, items)])
+    parts = tuple([(_hash_part(body), body) for body in part_bytes(message, items)])
     names = ",".join([f'"{name}"' for name, _ in parts]).encode()
     body = b'{"parts":[%b],"role":%b}' % (names, canonical.to_canonical_bytes(message.role))
     name = Hash(blake3(canonical.MESSAGE + body).hexdigest())
     return EncodedMessage(name, body, parts, occurrence)
 
 
-def _part_hash(body: bytes) -> Hash:
+def _hash_part(body: bytes) -> Hash:
     return Hash(blake3(canonical.PART + body).hexdigest())
 
 
@@ -199,14 +201,14 @@ _delta_decoder = msgspec.json.Decoder(list[DeltaEntry])
 _sequence_decoder = msgspec.json.Decoder(list[ArtifactRef])
 
 
-def _typed(body: bytes, decoder: msgspec.json.Decoder[T], kind: type[T]) -> T:
+def _decode_as(body: bytes, decoder: msgspec.json.Decoder[T], kind: type[T]) -> T:
     try:
         return decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):  # lone surrogates, or a wrong shape
         return msgspec.convert(canonical.from_json(body), kind)
 
 
-def _plain_shape(entry: DeltaEntry) -> DeltaEntry:
+def _with_default_shape(entry: DeltaEntry) -> DeltaEntry:
     """Return an equal entry in which a default shape is the default object itself."""
     if entry.occurrence.shape != "text":
         return entry

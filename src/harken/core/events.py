@@ -384,14 +384,16 @@ def event_from_dict(data: Json) -> Event:
         raise ValueError("not a JSON object with an event_type")
     kind = EVENT_TYPES.get(data["event_type"])
     if kind is None:
-        return _unknown_event(data)
+        return _build_unknown_event(data)
     fields = {*kind.__struct_encode_fields__, "event_type"} - {_UNKNOWN}
-    known = {name: _pruned(name, value) for name, value in data.items() if name in fields}
-    unknown = {name: value for name, value in data.items() if known.get(name, ...) != value}
-    return cast("Event", msgspec.convert({**known, _UNKNOWN: unknown or None}, kind))
+    known_members = {
+        name: _drop_unknown(name, value) for name, value in data.items() if name in fields
+    }
+    unknown = {name: value for name, value in data.items() if known_members.get(name, ...) != value}
+    return cast("Event", msgspec.convert({**known_members, _UNKNOWN: unknown or None}, kind))
 
 
-def _pruned(name: str, value: Json) -> Json:
+def _drop_unknown(name: str, value: Json) -> Json:
     """Return the value of a member without content that this version does not know."""
     if name in {"content", "tool_calls"}:
         return drop_unknown_content(name, value)
@@ -400,7 +402,7 @@ def _pruned(name: str, value: Json) -> Json:
     return drop_unknown_members(Usage, value) if name == "usage" else value
 
 
-def _unknown_event(data: dict[str, Json]) -> UnknownEvent:
+def _build_unknown_event(data: dict[str, Json]) -> UnknownEvent:
     agent = data.get("agent_id")
     return UnknownEvent(
         message_id=MessageId(str(data.get("message_id", ""))),

@@ -16,7 +16,7 @@ AgentId = NewType("AgentId", str)
 SessionId = NewType("SessionId", str)
 """The id of one session: the name of its log without the suffix."""
 
-_MOST_DIGITS = 18
+_MAX_DIGITS = 18
 """An id with more digits was never allocated."""
 
 USER = AgentId("user")
@@ -52,7 +52,7 @@ def parse_id_number(id_: str, prefix: str) -> int | None:
     (12, None, None)
     """
     digits = id_.removeprefix(prefix)
-    if digits == id_ or len(digits) > _MOST_DIGITS or not (digits.isascii() and digits.isdigit()):
+    if digits == id_ or len(digits) > _MAX_DIGITS or not (digits.isascii() and digits.isdigit()):
         return None
     return int(digits)
 

@@ -56,5 +56,5 @@ def preview(text: str) -> str:
     ('. Tea. Tea.…', 100)
     """
     line = " ".join(text[: 4 * PREVIEW_CHARACTERS].split())
-    is_whole = len(text) <= 4 * PREVIEW_CHARACTERS and len(line) <= PREVIEW_CHARACTERS
-    return line if is_whole else line[: PREVIEW_CHARACTERS - 1] + "…"
+    fits = len(text) <= 4 * PREVIEW_CHARACTERS and len(line) <= PREVIEW_CHARACTERS
+    return line if fits else line[: PREVIEW_CHARACTERS - 1] + "…"

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from ipaddress import ip_address
 
-_HOST = re.compile(r"(?:\[(?P<v6>[^\]]*)\]|(?P<name>[^:\[]*))(?::[0-9]*)?")
+_HOST_PATTERN = re.compile(r"(?:\[(?P<v6>[^\]]*)\]|(?P<name>[^:\[]*))(?::[0-9]*)?")
 
 
 def is_loopback(host: str) -> bool:
@@ -35,8 +35,8 @@ def host_of(header: str) -> str:
     >>> [host_of(text) for text in ("127.0.0.1:8420", "[::1]:8420", "localhost", "a:b", "[::1]x1")]
     ['127.0.0.1', '::1', 'localhost', '', '']
     """
-    found = _HOST.fullmatch(header)
-    return "" if found is None else (found["v6"] or found["name"] or "").lower()
+    match = _HOST_PATTERN.fullmatch(header)
+    return "" if match is None else (match["v6"] or match["name"] or "").lower()
 
 
 def browser_refusal(

@@ -134,8 +134,8 @@ class Occurrence(msgspec.Struct, omit_defaults=True, frozen=True, gc=False):
     name: str | None = None
 
 
-_PLAIN = Occurrence()
-_TEXT = {"text", "type"}
+_DEFAULT_OCCURRENCE = Occurrence()
+_TEXT_MEMBERS = {"text", "type"}
 _ROLES = frozenset(get_args(Role))
 
 
@@ -172,10 +172,10 @@ def drop_unknown_content(name: str, value: Any) -> Any:
         return value
     if name == "tool_calls":
         return [drop_unknown_members(ToolCall, item) for item in value]
-    return [_known_part(item) for item in value]
+    return [_drop_unknown_part(item) for item in value]
 
 
-def _known_part(part: Any) -> Any:
+def _drop_unknown_part(part: Any) -> Any:
     kind = part.get("type") if isinstance(part, dict) else None
     if not isinstance(kind, str):
         return part
@@ -189,14 +189,14 @@ def drop_unknown_members(kind: type[msgspec.Struct], value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     names = {*kind.__struct_encode_fields__, "type"}
-    kept = {name: inner for name, inner in value.items() if name in names}
+    known = {name: inner for name, inner in value.items() if name in names}
     others = {name: inner for name, inner in value.items() if name not in names}
     if others and "meta" in names:
-        meta = kept.get("meta")
-        kept["meta"] = {**others, **(meta if isinstance(meta, dict) else {})}
-    if kind is ToolCall and "function" in kept:
-        kept["function"] = drop_unknown_members(FunctionCall, kept["function"])
-    return kept
+        meta = known.get("meta")
+        known["meta"] = {**others, **(meta if isinstance(meta, dict) else {})}
+    if kind is ToolCall and "function" in known:
+        known["function"] = drop_unknown_members(FunctionCall, known["function"])
+    return known
 
 
 def message_from(data: Mapping[str, Any]) -> Message:
@@ -204,14 +204,14 @@ def message_from(data: Mapping[str, Any]) -> Message:
 
     Raises ValueError (msgspec.ValidationError) if a member has the wrong type.
     """
-    known = {
+    members = {
         name: drop_unknown_content(name, data[name])
         for name in Message.__struct_fields__
         if data.get(name) is not None
     }
-    if isinstance(known.get("content"), str):
-        known["content"] = str(known["content"])  # a LoggedString becomes a plain str
-    return msgspec.convert(known, Message, from_attributes=True)
+    if isinstance(members.get("content"), str):
+        members["content"] = str(members["content"])  # a LoggedString becomes a plain str
+    return msgspec.convert(members, Message, from_attributes=True)
 
 
 def split_occurrence(message: ChatMessage) -> tuple[MessageContent, Occurrence]:
@@ -222,7 +222,7 @@ def split_occurrence(message: ChatMessage) -> tuple[MessageContent, Occurrence]:
     not match the calls one to one.
     """
     items, occurrence = split_parts(message)
-    parts = [_pure(item) for item in items]
+    parts = [_content_value(item) for item in items]
     if message.role == "tool":
         parts = [{"type": "tool_result", "content": parts, "is_error": message.is_error}]
     return MessageContent(message.role, parts), occurrence
@@ -236,21 +236,21 @@ def split_parts(message: ChatMessage) -> tuple[list[Part | ToolCall], Occurrence
     content, calls = message.content, message.tool_calls or []
     if isinstance(content, str) and not calls:  # a fast path for most messages
         if message.tool_call_id is None and message.name is None:
-            return [TextPart(content)], _PLAIN
+            return [TextPart(content)], _DEFAULT_OCCURRENCE
         id_, name = message.tool_call_id, message.name
         return [TextPart(content)], Occurrence(tool_call_id=id_, name=name)
     shape: Any = "none" if content is None else "text" if isinstance(content, str) else "list"
     metas: dict[str, Meta] = {}
     items: list[Part | ToolCall] = []
     if isinstance(content, list) and any(isinstance(item, ToolCallSlot) for item in content):
-        shape, calls = "placed", _in_place(content, calls)
-    for item in _items(content, calls):
+        shape, calls = "placed", _order_by_slots(content, calls)
+    for item in _iter_items(content, calls):
         if not isinstance(item, ToolCall) and item.meta is not None:
             metas[str(len(items))] = item.meta
         items.append(item)
     occurrence = Occurrence(
         shape=shape,
-        calls=[_varying(call) for call in calls],
+        calls=[_occurrence_of_call(call) for call in calls],
         metas=metas,
         tool_call_id=message.tool_call_id,
         name=message.name,
@@ -263,7 +263,7 @@ def part_bytes(message: ChatMessage, items: Sequence[Part | ToolCall]) -> list[b
 
     items: the result of `split_parts`.
     """
-    bodies = [_pure_bytes(item) for item in items]
+    bodies = [_content_bytes(item) for item in items]
     if message.role != "tool":
         return bodies
     is_error = b"true" if message.is_error else b"false"
@@ -280,8 +280,13 @@ def join_occurrence(pure: MessageContent, occurrence: Occurrence) -> Message:
     parts, is_error = pure.parts, False
     if pure.role not in _ROLES:
         raise ValueError(f"there is no role {pure.role!r}")
-    if occurrence == _PLAIN and len(parts) == 1 and pure.role != "tool" and {*parts[0]} == _TEXT:
-        return Message(pure.role, _text(parts[0]))  # a fast path for most messages
+    if (
+        occurrence == _DEFAULT_OCCURRENCE
+        and len(parts) == 1
+        and pure.role != "tool"
+        and {*parts[0]} == _TEXT_MEMBERS
+    ):
+        return Message(pure.role, _part_text(parts[0]))  # a fast path for most messages
     if pure.role == "tool":
         parts, is_error = pure.parts[0]["content"], pure.parts[0]["is_error"]
         if not isinstance(is_error, bool):
@@ -289,18 +294,18 @@ def join_occurrence(pure: MessageContent, occurrence: Occurrence) -> Message:
     varying = iter(occurrence.calls)
     calls: list[ToolCall] = []
     items: list[ContentPart] = []
-    for at, part in enumerate(parts):
+    for index, part in enumerate(parts):
         if part["type"] == "tool_call":
-            calls.append(_call(part, next(varying)))
+            calls.append(_build_call(part, next(varying)))
             if occurrence.shape == "placed":
                 items.append(ToolCallSlot(calls[-1].id))
         else:
-            items.append(msgspec.convert({**part, "meta": occurrence.metas.get(str(at))}, Part))
+            items.append(msgspec.convert({**part, "meta": occurrence.metas.get(str(index))}, Part))
     content: Content = items
     if occurrence.shape == "none":
         content = None
     elif occurrence.shape == "text":
-        content = _text(*parts[: len(items)])
+        content = _part_text(*parts[: len(items)])
     return Message(
         role=pure.role,
         content=content,
@@ -339,7 +344,7 @@ def extend_context_hash_with(before: str, hash: str) -> str:
     ).hex()
 
 
-def _items(content: Content, calls: list[ToolCall]) -> Iterator[Part | ToolCall]:
+def _iter_items(content: Content, calls: list[ToolCall]) -> Iterator[Part | ToolCall]:
     """Yield parts and calls in order; calls without a slot follow the content."""
     if isinstance(content, str):
         yield TextPart(content)
@@ -349,7 +354,7 @@ def _items(content: Content, calls: list[ToolCall]) -> Iterator[Part | ToolCall]
     yield from waiting
 
 
-def _in_place(content: list[ContentPart], calls: list[ToolCall]) -> list[ToolCall]:
+def _order_by_slots(content: list[ContentPart], calls: list[ToolCall]) -> list[ToolCall]:
     """Return the calls in the order of their slots."""
     by_id = {call.id: call for call in calls}
     places = [item.id for item in content if isinstance(item, ToolCallSlot)]
@@ -359,7 +364,7 @@ def _in_place(content: list[ContentPart], calls: list[ToolCall]) -> list[ToolCal
     return [by_id[place] for place in places]
 
 
-def _pure(item: Part | ToolCall) -> dict[str, Any]:
+def _content_value(item: Part | ToolCall) -> dict[str, Any]:
     """Return a part as a JSON value with all fields of its kind, without ids and meta."""
     match item:
         case ToolCall():
@@ -384,7 +389,7 @@ def _pure(item: Part | ToolCall) -> dict[str, Any]:
             return {"type": "text", "text": item.text}
 
 
-def _pure_bytes(item: Part | ToolCall) -> bytes:
+def _content_bytes(item: Part | ToolCall) -> bytes:
     """Return the canonical bytes of `_pure`: its members sorted."""
     match item:
         case TextPart():
@@ -397,14 +402,14 @@ def _pure_bytes(item: Part | ToolCall) -> bytes:
                 canonical.to_canonical_bytes(item.type),
                 canonical.to_canonical_bytes(item.function.name),
             )
-    return canonical.to_canonical_bytes(_pure(item))
+    return canonical.to_canonical_bytes(_content_value(item))
 
 
-def _varying(call: ToolCall) -> dict[str, Any]:
+def _occurrence_of_call(call: ToolCall) -> dict[str, Any]:
     return {"id": call.id} if call.meta is msgspec.UNSET else {"id": call.id, "meta": call.meta}
 
 
-def _call(part: Mapping[str, Any], varying: Mapping[str, Any]) -> ToolCall:
+def _build_call(part: Mapping[str, Any], varying: Mapping[str, Any]) -> ToolCall:
     function = FunctionCall(part["name"], part["arguments"])
     call = ToolCall(varying["id"], function, part["kind"], varying.get("meta", msgspec.UNSET))
     for text in (function.name, function.arguments, call.id, call.type):
@@ -413,7 +418,7 @@ def _call(part: Mapping[str, Any], varying: Mapping[str, Any]) -> ToolCall:
     return call
 
 
-def _text(part: Mapping[str, Any]) -> str:
+def _part_text(part: Mapping[str, Any]) -> str:
     """Return the text of a text part. Raises TypeError for any other part."""
     text = part["text"]
     if part.get("type") != "text" or not isinstance(text, str):

@@ -25,8 +25,8 @@ LEAST_CHARACTERS = 6
 Replace: TypeAlias = Callable[[str], str]
 """Returns a text without the parts to remove; the same text if there are none."""
 
-_LITERAL = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_DEPTH = 2
+_LITERAL_PATTERN = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_MAX_DEPTH = 2
 """Nesting depth of JSON texts in the strings of JSON texts that is searched."""
 
 
@@ -57,14 +57,14 @@ class Secret:
             raise ValueError(f"a text of less than {LEAST_CHARACTERS} characters stands everywhere")
         if text in PURGED:
             raise ValueError(f"{PURGED} is what stands in the place of purged text")
-        self._forms = _forms(text)
-        longest_first = sorted(self._forms, key=len, reverse=True)
+        self._encoded_forms = _encoded_forms(text)
+        longest_first = sorted(self._encoded_forms, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, longest_first)))
         as_bytes = [form.encode("utf-8", "surrogatepass") for form in longest_first]
-        self._in_bytes = re.compile(b"|".join(map(re.escape, as_bytes)))
-        in_json = {canonical.to_json_line(form)[1:-1] for form in self._forms}
-        self._in_json = re.compile(b"|".join(map(re.escape, in_json)))
-        self._longest = len(max(as_bytes, key=len))
+        self._bytes_pattern = re.compile(b"|".join(map(re.escape, as_bytes)))
+        in_json = {canonical.to_json_line(form)[1:-1] for form in self._encoded_forms}
+        self._json_pattern = re.compile(b"|".join(map(re.escape, in_json)))
+        self._max_bytes = len(max(as_bytes, key=len))
 
     def replace(self, text: str) -> str:
         """Return a text without the secret."""
@@ -73,7 +73,7 @@ class Secret:
     def cut(self, text: str) -> str:
         """Return a text without the secret, and without a truncated secret at its end."""
         text = self.replace(text)
-        for form in self._forms:
+        for form in self._encoded_forms:
             for size in range(min(len(form) - 1, len(text)), LEAST_CHARACTERS - 1, -1):
                 if text.endswith(form[:size]):
                     return text[:-size] + PURGED
@@ -81,11 +81,11 @@ class Secret:
 
     def is_in(self, data: bytes) -> bool:
         """Whether bytes contain the secret in any of its forms."""
-        return self._in_bytes.search(data) is not None
+        return self._bytes_pattern.search(data) is not None
 
     def is_in_json(self, data: bytes) -> bool:
         """Whether canonical JSON may contain the secret. Only `in_json` is exact."""
-        return self._in_json.search(data) is not None
+        return self._json_pattern.search(data) is not None
 
     def spans_in(self, pieces: Iterable[bytes]) -> Iterator[tuple[int, int]]:
         """Yield the start and end of each occurrence in a stream of bytes, also across pieces.
@@ -93,18 +93,18 @@ class Secret:
         >>> list(Secret("secret").spans_in([b"a sec", b"re", b"t."]))
         [(2, 8)]
         """
-        held, at = b"", 0
+        buffer, offset = b"", 0
         for piece in chain(pieces, [None]):
-            held += piece or b""
-            sure = len(held) if piece is None else len(held) - self._longest
-            done = 0
-            for found in self._in_bytes.finditer(held):
-                if found.start() > sure:
+            buffer += piece or b""
+            safe_end = len(buffer) if piece is None else len(buffer) - self._max_bytes
+            consumed = 0
+            for match in self._bytes_pattern.finditer(buffer):
+                if match.start() > safe_end:
                     break
-                done = found.end()
-                yield at + found.start(), at + done
-            done = max(done, min(sure + 1, len(held)), 0)
-            held, at = held[done:], at + done
+                consumed = match.end()
+                yield offset + match.start(), offset + consumed
+            consumed = max(consumed, min(safe_end + 1, len(buffer)), 0)
+            buffer, offset = buffer[consumed:], offset + consumed
 
     def __repr__(self) -> str:
         """Return a representation without the secret."""
@@ -114,15 +114,15 @@ class Secret:
 def in_json(data: bytes, replace: Replace) -> bytes:
     """Apply `replace` to all strings of a JSON text or of a piece of one, also to member names."""
 
-    def literal(found: re.Match[bytes]) -> bytes:
+    def replace_literal(match: re.Match[bytes]) -> bytes:
         try:
-            text: str = json.loads(found[0].decode(), strict=False)
+            text: str = json.loads(match[0].decode(), strict=False)
         except ValueError:
-            return found[0]
+            return match[0]
         new = replace(text)
-        return found[0] if new == text else canonical.to_json_line(new)
+        return match[0] if new == text else canonical.to_json_line(new)
 
-    return _LITERAL.sub(literal, data)
+    return _LITERAL_PATTERN.sub(replace_literal, data)
 
 
 def in_bytes(data: bytes, replace: Replace) -> bytes:
@@ -132,10 +132,10 @@ def in_bytes(data: bytes, replace: Replace) -> bytes:
     return data if new == text else new.encode("utf-8", "surrogateescape")
 
 
-def _forms(text: str) -> list[str]:
+def _encoded_forms(text: str) -> list[str]:
     """Return the text, its forms in a JSON string, and its forms in JSON inside a JSON string."""
     forms = {text}
-    for _ in range(_DEPTH):
+    for _ in range(_MAX_DEPTH):
         forms |= {
             json.dumps(form, ensure_ascii=plain)[1:-1] for form in forms for plain in (False, True)
         }

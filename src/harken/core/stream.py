@@ -163,9 +163,9 @@ class StreamAccumulator:
 
     def message(self, *, with_calls: bool = True) -> Message:
         """Return the assistant message so far. Without `with_calls`, omit the tool calls."""
-        calls = [_joined(self._calls[index]) for index in sorted(self._calls)]
+        calls = [_join_call_pieces(self._calls[index]) for index in sorted(self._calls)]
         parts = [
-            part for part in self._content() if with_calls or not isinstance(part, ToolCallSlot)
+            part for part in self._iter_parts() if with_calls or not isinstance(part, ToolCallSlot)
         ]
         content: Content = parts or None
         if len(parts) == 1 and isinstance(parts[0], TextPart) and not parts[0].meta:
@@ -176,7 +176,7 @@ class StreamAccumulator:
             tool_calls=(calls or None) if with_calls else None,
         )
 
-    def _content(self) -> Iterator[ContentPart]:
+    def _iter_parts(self) -> Iterator[ContentPart]:
         """Join adjacent pieces of one kind. A piece with a meta ends a part, even an empty one."""
         texts: list[str] = []
         for chunk, following in zip_longest(self._parts, self._parts[1:]):
@@ -203,7 +203,7 @@ def chunks_of(message: ChatMessage) -> Iterator[Chunk]:
     for part, following in zip_longest(parts, parts[1:]):
         if isinstance(part, TextPart | ThinkingPart):
             delta = TextDelta if isinstance(part, TextPart) else ThinkingDelta
-            *words, last = _words(part.text) or [""]
+            *words, last = _split_words(part.text) or [""]
             yield from map(delta, words)
             ends = not last or type(following) is type(part)
             yield delta(last, part.meta or ({} if ends else None))
@@ -211,15 +211,15 @@ def chunks_of(message: ChatMessage) -> Iterator[Chunk]:
             yield PartDelta(part)
     for index, call in enumerate(message.tool_calls or ()):
         yield ToolCallDelta(index, "", call.id, call.function.name, call.type, call.meta or None)
-        for word in _words(call.function.arguments):
+        for word in _split_words(call.function.arguments):
             yield ToolCallDelta(index, word)
 
 
-def _words(text: str) -> list[str]:
+def _split_words(text: str) -> list[str]:
     return re.findall(r"\S+\s*|\s+", text)
 
 
-def _joined(pieces: list[ToolCallDelta]) -> ToolCall:
+def _join_call_pieces(pieces: list[ToolCallDelta]) -> ToolCall:
     name = "".join(piece.name for piece in pieces)
     arguments = "".join(piece.arguments for piece in pieces)
     id_ = next((piece.id for piece in pieces if piece.id), "")

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from harken.core.messages import Content, TextPart
 
-_MARK = "[hook"
+_COMMENT_PREFIX = "[hook"
 _BRACKETS = "[\uff3b\ufe47\u2045\u3014\u3010\u3016\u3018\u301a\u27e6\u2772\ufe5d\u298b"
 """Lookalikes of the first letter of the mark; written as escapes because they look the same."""
 _LOOKALIKES = str.maketrans(
@@ -28,7 +28,7 @@ _LOOKALIKES = str.maketrans(
 )
 _FILLERS = frozenset("\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 """Letters that are invisible although their categories are not in `_UNSEEN`."""
-_UNSEEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Me", "Mn", "Zl", "Zp", "Zs"})
+_INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Me", "Mn", "Zl", "Zp", "Zs"})
 
 
 def from_outside(text: str) -> str:
@@ -44,7 +44,7 @@ def from_outside(text: str) -> str:
     """
     if "[" not in text and (text.isascii() or not any(map(text.__contains__, _BRACKETS))):
         return str(text)
-    return "".join(map(_plain, text.splitlines(keepends=True)))
+    return "".join(map(_escape_line, text.splitlines(keepends=True)))
 
 
 def content_from_outside(content: Content) -> Content:
@@ -62,31 +62,31 @@ def _has_text(part: object) -> TypeGuard[TextPart]:
     return isinstance(part, TextPart) and isinstance(part.text, str)  # the part may be untrusted
 
 
-def _plain(line: str) -> str:
+def _escape_line(line: str) -> str:
     """Return a line, with a backslash if it begins like a hook's comment."""
     if line.isascii() and "[" not in line:  # a fast path for most lines
         return line
     first = line.lstrip()[:1]
     if first.isascii() and first.isprintable() and first != "[":  # no mark begins so
         return line
-    start, wanted = -1, _MARK
-    for at, letter in enumerate(line):
-        read = _read(letter)
-        if not read:
+    start, remaining = -1, _COMMENT_PREFIX
+    for index, letter in enumerate(line):
+        plain = _to_plain_letters(letter)
+        if not plain:
             continue
-        if not wanted.startswith(read[: len(wanted)]):
+        if not remaining.startswith(plain[: len(remaining)]):
             return line
-        start = at if start < 0 else start
-        wanted = wanted[len(read) :]
-        if not wanted:
+        start = index if start < 0 else start
+        remaining = remaining[len(plain) :]
+        if not remaining:
             return f"{line[:start]}\\{line[start:]}"
     return line
 
 
 @lru_cache(maxsize=4096)
-def _read(letter: str) -> str:
+def _to_plain_letters(letter: str) -> str:
     """Return the plain letters that a letter looks like, or "" if it is invisible."""
-    if letter in _FILLERS or unicodedata.category(letter) in _UNSEEN:
+    if letter in _FILLERS or unicodedata.category(letter) in _INVISIBLE_CATEGORIES:
         return ""
     plain = unicodedata.normalize("NFKC", letter.translate(_LOOKALIKES)).casefold()
     return plain.translate(_LOOKALIKES).strip()

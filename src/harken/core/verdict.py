@@ -29,17 +29,19 @@ FAILED = "[hook failed] "
 
 VerdictWord: TypeAlias = Literal["OK", "COMMENT", "DENY", "REWRITE"]
 
-_EXACT = re.compile(r"\s*(COMMENT|DENY|REWRITE)\s*[:.]\s*(.*)", re.DOTALL)
-_THOUGHT = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
+_EXACT_PATTERN = re.compile(r"\s*(COMMENT|DENY|REWRITE)\s*[:.]\s*(.*)", re.DOTALL)
+_THINKING_PATTERN = re.compile(
+    r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE
+)
 _MARKS = r"[*_]{0,3}"
 _LABEL = rf"(?:(?:final|my)\s+)?(?:verdict|answer|decision){_MARKS}[ \t]*[:\uff1a]{_MARKS}[ \t]*"
 _BEGIN = rf"[ \t]{{0,3}}(?:#{{1,6}}[ \t]+)?({_MARKS})(?:{_LABEL})?({_MARKS})"
-_OK = re.compile(rf"{_BEGIN}OK[.!]?{_MARKS}\s*", re.IGNORECASE)
-_SAID = re.compile(
+_OK_PATTERN = re.compile(rf"{_BEGIN}OK[.!]?{_MARKS}\s*", re.IGNORECASE)
+_VERDICT_PATTERN = re.compile(
     rf"{_BEGIN}(COMMENT|DENY|REWRITE)({_MARKS})[ \t]*[:\uff1a]({_MARKS})[ \t]*(.*)",
     re.IGNORECASE,
 )
-_FENCE = re.compile(r"[ \t]{0,3}(`{3,}|~{3,})")
+_FENCE_PATTERN = re.compile(r"[ \t]{0,3}(`{3,}|~{3,})")
 _QUOTES = {'"': '"', "'": "'", "`": "`", "\u201c": "\u201d", "\u00ab": "\u00bb"}
 
 
@@ -70,8 +72,8 @@ def exactly(words: str) -> ParsedVerdict | None:
     """
     if words.strip().rstrip(".").upper() == "OK":
         return ParsedVerdict("OK", "")
-    match = _EXACT.fullmatch(words)
-    return None if match is None else ParsedVerdict(_word(match[1]), match[2])
+    match = _EXACT_PATTERN.fullmatch(words)
+    return None if match is None else ParsedVerdict(_verdict_word(match[1]), match[2])
 
 
 def freely(words: str) -> ParsedVerdict | None:
@@ -84,12 +86,12 @@ def freely(words: str) -> ParsedVerdict | None:
     >>> freely("It says:\n```\nOK\n```"), freely("OK\nDENY: no")
     (None, None)
     """
-    lines = _unwrapped(_THOUGHT.sub("", words).strip()).split("\n")
-    found = list(_verdicts(lines))
-    if not found or any(one != found[0] for one in found):
+    lines = _unwrap(_THINKING_PATTERN.sub("", words).strip()).split("\n")
+    verdicts = list(_iter_verdicts(lines))
+    if not verdicts or any(verdict != verdicts[0] for verdict in verdicts):
         return None
-    is_last = found[0].word != "OK" or _OK.fullmatch(lines[-1]) is not None
-    return found[0] if is_last else None
+    is_last = verdicts[0].word != "OK" or _OK_PATTERN.fullmatch(lines[-1]) is not None
+    return verdicts[0] if is_last else None
 
 
 def unfenced(text: str) -> str:
@@ -99,14 +101,14 @@ def unfenced(text: str) -> str:
     ('{"a": 1}', 'a')
     """
     first, *lines = text.strip().split("\n")
-    mark = _FENCE.match(first)
-    if mark is None or not lines or lines[-1].strip() != mark[1]:
+    fence = _FENCE_PATTERN.match(first)
+    if fence is None or not lines or lines[-1].strip() != fence[1]:
         return text
     inner = lines[:-1]
-    return text if any(line.startswith(mark[1]) for line in inner) else "\n".join(inner)
+    return text if any(line.startswith(fence[1]) for line in inner) else "\n".join(inner)
 
 
-def _unwrapped(text: str) -> str:
+def _unwrap(text: str) -> str:
     """Remove a code block or quotes that enclose the full text."""
     inner = unfenced(text).strip()
     closing = _QUOTES.get(inner[:1])
@@ -116,41 +118,45 @@ def _unwrapped(text: str) -> str:
     return inner
 
 
-def _verdicts(lines: list[str]) -> Iterator[ParsedVerdict]:
+def _iter_verdicts(lines: list[str]) -> Iterator[ParsedVerdict]:
     """Yield the verdicts that begin lines, each with the text up to the next verdict."""
-    starts = [at for at in _outside_blocks(lines) if _begins(lines[at])]
-    for at, end in zip(starts, [*starts[1:], len(lines)], strict=False):
-        match = _SAID.fullmatch(lines[at])
-        yield ParsedVerdict("OK", "") if match is None else _said(match, lines[at + 1 : end])
+    starts = [start for start in _iter_unfenced_lines(lines) if _is_verdict_line(lines[start])]
+    for start, end in zip(starts, [*starts[1:], len(lines)], strict=False):
+        match = _VERDICT_PATTERN.fullmatch(lines[start])
+        yield (
+            ParsedVerdict("OK", "")
+            if match is None
+            else _parse_verdict_lines(match, lines[start + 1 : end])
+        )
 
 
-def _outside_blocks(lines: list[str]) -> Iterator[int]:
+def _iter_unfenced_lines(lines: list[str]) -> Iterator[int]:
     """Yield the indexes of lines outside of code blocks."""
     fence = ""
-    for at, line in enumerate(lines):
-        mark = _FENCE.match(line)
-        if mark is None and not fence:
-            yield at
-        elif mark is not None and (not fence or mark[1].startswith(fence)):
-            fence = "" if fence else mark[1]
+    for index, line in enumerate(lines):
+        match = _FENCE_PATTERN.match(line)
+        if match is None and not fence:
+            yield index
+        elif match is not None and (not fence or match[1].startswith(fence)):
+            fence = "" if fence else match[1]
 
 
-def _begins(line: str) -> bool:
-    return _SAID.fullmatch(line) is not None or _OK.fullmatch(line) is not None
+def _is_verdict_line(line: str) -> bool:
+    return _VERDICT_PATTERN.fullmatch(line) is not None or _OK_PATTERN.fullmatch(line) is not None
 
 
-def _said(match: re.Match[str], more: list[str]) -> ParsedVerdict:
+def _parse_verdict_lines(match: re.Match[str], lines: list[str]) -> ParsedVerdict:
     """Return the verdict that begins at a line, without enclosing Markdown marks."""
-    text = "\n".join([match[6], *more]).strip()
-    around = match[1] + match[2]
-    if around and not match[4] and not match[5]:
-        text = text.removesuffix(around)
-    return ParsedVerdict(_word(match[3].upper()), text)
+    text = "\n".join([match[6], *lines]).strip()
+    marks = match[1] + match[2]
+    if marks and not match[4] and not match[5]:
+        text = text.removesuffix(marks)
+    return ParsedVerdict(_verdict_word(match[3].upper()), text)
 
 
-def _word(written: str) -> VerdictWord:
+def _verdict_word(text: str) -> VerdictWord:
     words: dict[str, VerdictWord] = {"COMMENT": "COMMENT", "DENY": "DENY", "REWRITE": "REWRITE"}
-    return words[written]
+    return words[text]
 
 
 HookPoint: TypeAlias = Literal["input", "action", "result", "response"]
@@ -242,22 +248,24 @@ class HookQuestion:
     @property
     def words(self) -> str:
         """The question as text for the hook. The judged text is enclosed in two equal lines."""
-        return f"[{self.point}] Agent {_named(self.agent)} {self._does}:\n{_fenced(self.text)}"
+        return (
+            f"[{self.point}] Agent {_quote_name(self.agent)} {self._activity}:\n{_fence(self.text)}"
+        )
 
     @property
-    def _does(self) -> str:
+    def _activity(self) -> str:
         """The verb phrase of the question: the agent's past or next action."""
-        called = _named(self.call.function.name) if self.call else ""
+        tool = _quote_name(self.call.function.name) if self.call else ""
         return {
             "input": "has heard",
-            "action": f"is about to call {called} with",
+            "action": f"is about to call {tool} with",
             "result": "got the result",
             "response": "is about to answer",
         }[self.point]
 
 
 @lru_cache(maxsize=4)
-def _fenced(text: str) -> str:
+def _fence(text: str) -> str:
     """Enclose a text in fence lines that it does not contain. Cached: several hooks judge it."""
     text, fence = from_outside(text), "~~~"
     while fence in text:
@@ -265,7 +273,7 @@ def _fenced(text: str) -> str:
     return f"{fence}\n{text}\n{fence}"
 
 
-_QUESTION = re.compile(r"\[(input|action|result|response)\] Agent ")
+_QUESTION_PATTERN = re.compile(r"\[(input|action|result|response)\] Agent ")
 
 
 def is_question(entry: TranscriptEntry) -> bool:
@@ -276,11 +284,11 @@ def is_question(entry: TranscriptEntry) -> bool:
     """
     if entry.role != "user" or entry.cause is None:
         return False
-    return _QUESTION.match(text_of(entry.content)) is not None
+    return _QUESTION_PATTERN.match(text_of(entry.content)) is not None
 
 
 @lru_cache(maxsize=64)
-def _named(name: str) -> str:
+def _quote_name(name: str) -> str:
     """Return a simple name unchanged. Quote any other, so that it cannot be read as a sentence."""
     plain = re.fullmatch(r"[\w.:/-]{1,100}", name)
     return name if plain else json.dumps(name[:100])
@@ -309,8 +317,8 @@ def verdict_in(words: str, point: HookPoint) -> Verdict:
     >>> verdict_in("It is the third one.\n**DENY:** too many", "action"), verdict_in("ok", "input")
     (Deny(reason='too many'), Ok())
     """
-    said = freely(words)
-    verdict = None if said is None else verdict_of(said)
+    parsed = freely(words)
+    verdict = None if parsed is None else verdict_of(parsed)
     if verdict is None or not isinstance(verdict, ALLOWED[point]):
         forms = ", ".join(
             form.partition(" ")[0] for kind, form in FORMS.items() if kind in ALLOWED[point]
@@ -319,17 +327,17 @@ def verdict_in(words: str, point: HookPoint) -> Verdict:
     return verdict
 
 
-def verdict_of(said: ParsedVerdict) -> Verdict:
+def verdict_of(parsed: ParsedVerdict) -> Verdict:
     """Convert a parsed verdict to its class."""
-    match said.word:
+    match parsed.word:
         case "OK":
             return Ok()
         case "COMMENT":
-            return Comment(said.text)
+            return Comment(parsed.text)
         case "DENY":
-            return Deny(said.text)
+            return Deny(parsed.text)
         case "REWRITE":
-            return Rewrite(said.text)
+            return Rewrite(parsed.text)
 
 
 @dataclass(frozen=True, slots=True)

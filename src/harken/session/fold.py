@@ -106,7 +106,7 @@ def _agent_moved(state: SessionState, event: ev.AgentMoved) -> None:
     agent = agent_of(state, event.agent_id)
     above = state.agents.get(agent.parent) if agent.parent is not None else None
     if above is not None:
-        for row in _rows(above):
+        for row in _relations_of(above):
             row[:] = [other for other in row if other != agent.id]
     if event.place in ("primary", "gone"):
         state.pending_reports.pop(agent.id, None)  # It has no parent that would read its report.
@@ -116,7 +116,7 @@ def _agent_moved(state: SessionState, event: ev.AgentMoved) -> None:
         before = agent_of(state, event.replaces)
         before.placed = event.message_id
         before.spec = {**before.spec, **(event.replaced_spec or {})}
-        _take_place(state, agent, before, event.replaced_as or "subagent")
+        _swap_places(state, agent, before, event.replaced_as or "subagent")
         return
     parent = event.parent
     if parent is None and event.place != "primary":
@@ -126,16 +126,16 @@ def _agent_moved(state: SessionState, event: ev.AgentMoved) -> None:
     _place(state, agent, event.place, parent)
 
 
-def _rows(above: AgentState) -> Sequence[list[AgentId]]:
+def _relations_of(above: AgentState) -> Sequence[list[AgentId]]:
     return above.subagents, above.hooks, above.former_hooks, above.speakers, above.listeners
 
 
-def _take_place(state: SessionState, agent: AgentState, before: AgentState, now: ev.Place) -> None:
+def _swap_places(state: SessionState, agent: AgentState, before: AgentState, now: ev.Place) -> None:
     """Put an agent at the place of another agent, which becomes its subagent or hook."""
     agent.place, agent.parent = before.place, before.parent
     above = state.agents.get(before.parent) if before.parent is not None else None
     if above is not None:
-        for row in _rows(above):
+        for row in _relations_of(above):
             row[:] = [agent.id if other == before.id else other for other in row]
     if agent.place == "primary":
         state.primary = agent.id
@@ -157,28 +157,28 @@ def _transcript_entry(state: SessionState, event: ev.TranscriptEntry) -> None:
         agent.context.append(event)
     agent.new_entries.append(event.message_id)
     if agent.pending_state is not None:
-        _settle_state(agent, event)
+        _apply_pending_state(agent, event)
     if agent.undelivered and event.substance in agent.undelivered:
         del agent.undelivered[event.substance]
         if agent.parent is not None:
             state.pending_reports[agent.id] = None
     elif state.pending_reports:
-        _report(state, agent, event)
+        _note_report(state, agent, event)
     if event.tool_calls:
         _open_calls(state, agent, event)
     elif event.tool_call_id is not None and event.role == "tool":
         _close_call(state, agent, event.tool_call_id)
 
 
-def _report(state: SessionState, agent: AgentState, event: ev.TranscriptEntry) -> None:
+def _note_report(state: SessionState, agent: AgentState, event: ev.TranscriptEntry) -> None:
     """Note an agent's answer to a trigger event, and its delivery to the agent's parent."""
     if event.is_utterance:
         if agent.id in state.pending_reports:
             state.pending_reports[agent.id] = event.message_id
         return
     links = event.cause if isinstance(event.cause, list) else [event.cause, event.substance]
-    for id_, said in list(state.pending_reports.items()):
-        if said is not None and said in links and state.agents[id_].parent == agent.id:
+    for id_, message_id in list(state.pending_reports.items()):
+        if message_id is not None and message_id in links and state.agents[id_].parent == agent.id:
             del state.pending_reports[id_]
             if event.role == "user" and agent.parent is not None:  # It was not asked, either.
                 state.pending_reports[agent.id] = None
@@ -228,9 +228,11 @@ def _agent_configured(state: SessionState, event: ev.AgentConfigured) -> None:
     agent.spec = {**agent.spec, **(event.spec or {})}
     if event.spec and "triggers" in event.spec:  # A reused name is a new trigger.
         armed = event.spec["triggers"]
-        kept = set(armed) if isinstance(armed, dict) else set()
+        names = set(armed) if isinstance(armed, dict) else set()
         agent.trigger_states = {
-            name: one for name, one in agent.trigger_states.items() if name in kept
+            name: trigger_state
+            for name, trigger_state in agent.trigger_states.items()
+            if name in names
         }
 
 
@@ -242,7 +244,7 @@ def _agent_state_saved(state: SessionState, event: ev.AgentStateSaved) -> None:
         agent.pending_state = event
 
 
-def _settle_state(agent: AgentState, event: ev.TranscriptEntry) -> None:
+def _apply_pending_state(agent: AgentState, event: ev.TranscriptEntry) -> None:
     """Apply or discard the state that was saved just before an agent's entry."""
     saving, agent.pending_state = agent.pending_state, None
     if saving is not None and event.role != "user" and event.cause == saving.cause:
@@ -279,20 +281,20 @@ def _transcript_edited(state: SessionState, event: ev.TranscriptEdited) -> None:
 
 
 def find_entries(
-    state: SessionState, agent: AgentState, wanted: list[MessageId]
+    state: SessionState, agent: AgentState, ids: list[MessageId]
 ) -> list[ev.TranscriptEntry]:
     """Return these entries from all transcripts. Raises ValueError if an entry is missing."""
-    found: dict[MessageId, ev.TranscriptEntry] = {}
+    entries: dict[MessageId, ev.TranscriptEntry] = {}
     others = (other for other in state.agents.values() if other is not agent)
     for holder in (agent, *others):
-        if len(found) == len(set(wanted)):
+        if len(entries) == len(set(ids)):
             break
-        missing = set(wanted) - found.keys()
-        found |= {e.message_id: e for e in held(holder) if e.message_id in missing}
-    unknown = [id_ for id_ in wanted if id_ not in found]
+        missing = set(ids) - entries.keys()
+        entries |= {e.message_id: e for e in held(holder) if e.message_id in missing}
+    unknown = [id_ for id_ in ids if id_ not in entries]
     if unknown:
         raise ValueError(f"no entry {unknown[0]} is known")
-    return [found[id_] for id_ in wanted]
+    return [entries[id_] for id_ in ids]
 
 
 def held(agent: AgentState) -> Iterator[ev.TranscriptEntry]:
@@ -324,17 +326,17 @@ def _reopen_calls(
     state: SessionState, agent: AgentState, id_: MessageId, messages: Sequence[ChatMessage]
 ) -> None:
     """Open the calls without a result at the end of a context that was committed during a turn."""
-    answered: set[str | None] = set()
+    answered_ids: set[str | None] = set()
     for message in reversed(messages):
         if message.role != "tool":
             break
-        answered.add(message.tool_call_id)
+        answered_ids.add(message.tool_call_id)
     else:
         return
-    made = message.tool_calls or []
-    for call in made:
-        if call.id not in answered:
-            reference = id_ if len(made) == 1 else f"{id_}.{call.id}"
+    calls = message.tool_calls or []
+    for call in calls:
+        if call.id not in answered_ids:
+            reference = id_ if len(calls) == 1 else f"{id_}.{call.id}"
             name, arguments = call.function.name, call.function.arguments
             agent.open_calls[call.id] = OpenCall(call.id, name, arguments, reference)
             state.open_references.add(reference)
@@ -365,12 +367,12 @@ def _llm_response(state: SessionState, event: ev.LlmResponse) -> None:
     agent.usage.cost_usd += event.cost_usd or 0.0
     if event.usage is None:
         return
-    read, written = event.usage.input_tokens, event.usage.output_tokens or 0
-    agent.usage.input_tokens += read or 0
-    agent.usage.output_tokens += written
-    if read and request is not None and request is agent.request:
+    input_tokens, output_tokens = event.usage.input_tokens, event.usage.output_tokens or 0
+    agent.usage.input_tokens += input_tokens or 0
+    agent.usage.output_tokens += output_tokens
+    if input_tokens and request is not None and request is agent.request:
         agent.counted_tokens = ContextTokens(
-            request.count + (event.entry is not None), read + written
+            request.count + (event.entry is not None), input_tokens + output_tokens
         )
 
 

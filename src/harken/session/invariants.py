@@ -25,10 +25,10 @@ def check(state: SessionState, event: ev.Event) -> None:
     """Raise InvalidEvent if writing `event` next would violate an invariant."""
     if isinstance(event, ev.UnknownEvent):
         return
-    for what in _LINKS[type(event)]:
-        link = getattr(event, what)
+    for member in _LINKS[type(event)]:
+        link = getattr(event, member)
         if link is not None:
-            _CHECKS.get(what, _check_exists)(state, link, what)
+            _CHECKS.get(member, _check_exists)(state, link, member)
     _RULES.get(type(event), _check_born)(state, event)
 
 
@@ -40,14 +40,14 @@ def as_written(event: ev.KnownEvent) -> tuple[bytes, ev.KnownEvent]:
     """
     try:
         body = ev.encode_event(event)
-        again = ev.decode_event(body)
+        decoded = ev.decode_event(body)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise InvalidEvent(f"this {ev.event_type(event)} cannot be written: {error}") from None
-    if again == event:
-        return body, again
-    if isinstance(again, ev.UnknownEvent) or b"\\ud" not in body:
+    if decoded == event:
+        return body, decoded
+    if isinstance(decoded, ev.UnknownEvent) or b"\\ud" not in body:
         raise InvalidEvent(f"this {ev.event_type(event)} holds something that is not plain JSON")
-    return ev.encode_event(again), again  # A surrogate pair was decoded into one character.
+    return ev.encode_event(decoded), decoded  # A surrogate pair was decoded into one character.
 
 
 def loaded(event: ev.ContextLoaded, resolver: Resolver | None) -> Sequence[ChatMessage]:
@@ -65,24 +65,24 @@ def loaded(event: ev.ContextLoaded, resolver: Resolver | None) -> Sequence[ChatM
     return messages
 
 
-def _check_cause(state: SessionState, cause: Any, what: str) -> None:
+def _check_cause(state: SessionState, cause: Any, member: str) -> None:
     references = [cause] if isinstance(cause, str) else cause
     if not references:
         raise InvalidEvent("a cause that is a list names at least one message")
     for reference in references:
         if "." in reference and reference not in state.open_references:
             raise InvalidEvent(f"cause {reference}: no call in progress has this name")
-        _check_exists(state, reference_message_id(reference), what)
+        _check_exists(state, reference_message_id(reference), member)
 
 
-def _check_exists(state: SessionState, id_: str, what: str) -> None:
+def _check_exists(state: SessionState, id_: str, member: str) -> None:
     number = parse_id_number(id_, "msg_")
     if number is None or number >= state.next_message or id_ != message_id(number):
-        raise InvalidEvent(f"{what} {id_}: there is no such message in this session")
+        raise InvalidEvent(f"{member} {id_}: there is no such message in this session")
 
 
-def _check_substance(state: SessionState, substance: Any, what: str) -> None:
-    _check_exists(state, substance, what)
+def _check_substance(state: SessionState, substance: Any, member: str) -> None:
+    _check_exists(state, substance, member)
     if substance in state.copied_messages:
         raise InvalidEvent(f"substance {substance} is itself a copy: name the original")
 
@@ -93,13 +93,13 @@ def _check_born(state: SessionState, event: ev.EventBase) -> None:
         raise InvalidEvent(f"agent {event.agent_id} was not born: log its birth first")
 
 
-def _started(state: SessionState, event: ev.SessionStarted) -> None:
-    _session_event(state, event)
+def _check_started(state: SessionState, event: ev.SessionStarted) -> None:
+    _check_session_event(state, event)
     if state.last_id:
         raise InvalidEvent("a session starts once, with its first event")
 
 
-def _birth(state: SessionState, event: ev.AgentCreated) -> None:
+def _check_birth(state: SessionState, event: ev.AgentCreated) -> None:
     if not event.agent_id or event.agent_id == USER:
         raise InvalidEvent("a birth needs the new agent's id")
     if event.relation is None or (event.relation == "primary") != (event.cause is None):
@@ -114,7 +114,7 @@ def _birth(state: SessionState, event: ev.AgentCreated) -> None:
             raise InvalidEvent(f"cause {first} of a birth is no call in progress and no birth")
 
 
-def _entry(state: SessionState, event: ev.TranscriptEntry) -> None:
+def _check_entry(state: SessionState, event: ev.TranscriptEntry) -> None:
     if event.substance is not None and event.cause is not None:
         raise InvalidEvent("an event has a substance or a cause, never both")
     if event.role not in ROLES:
@@ -122,14 +122,14 @@ def _entry(state: SessionState, event: ev.TranscriptEntry) -> None:
     if event.agent_id != USER:
         _check_born(state, event)
     if event.role == "tool":
-        _result(state, event)
+        _check_result(state, event)
     elif event.tool_call_id is not None:
         raise InvalidEvent("only a result (role tool) has a tool_call_id")
     if event.tool_calls is not None:
-        _calls(state, event)
+        _check_calls(state, event)
 
 
-def _result(state: SessionState, event: ev.TranscriptEntry) -> None:
+def _check_result(state: SessionState, event: ev.TranscriptEntry) -> None:
     agent = state.agents.get(event.agent_id) if event.agent_id is not None else None
     if not event.tool_call_id or not event.name:
         raise InvalidEvent("a result names its call (tool_call_id) and its tool (name)")
@@ -142,16 +142,16 @@ def _result(state: SessionState, event: ev.TranscriptEntry) -> None:
         )
 
 
-def _calls(state: SessionState, event: ev.TranscriptEntry) -> None:
+def _check_calls(state: SessionState, event: ev.TranscriptEntry) -> None:
     if event.role != "assistant" or not event.tool_calls:
         raise InvalidEvent("tool calls are made by an assistant message, at least one")
     ids = [call.id for call in event.tool_calls]
     agent = state.agents.get(event.agent_id) if event.agent_id is not None else None
     if agent is not None and agent.is_recorded:
         return
-    taken = agent.open_calls if agent is not None else {}
+    open_calls = agent.open_calls if agent is not None else {}
     for id_ in ids:
-        if not id_ or ids.count(id_) > 1 or id_ in taken:
+        if not id_ or ids.count(id_) > 1 or id_ in open_calls:
             raise InvalidEvent(f"call id {id_!r} is empty or used twice among open calls")
     content = event.content if isinstance(event.content, list) else []
     places = [part.id for part in content if isinstance(part, ToolCallSlot)]
@@ -159,13 +159,13 @@ def _calls(state: SessionState, event: ev.TranscriptEntry) -> None:
         raise InvalidEvent("a content that places calls places each of them once")
 
 
-def _piece(state: SessionState, event: ev.PieceOfText) -> None:
+def _check_piece(state: SessionState, event: ev.PieceOfText) -> None:
     _check_born(state, event)
     if event.cause is None:
         raise InvalidEvent("a piece of text has a cause")
 
 
-def _request(state: SessionState, event: ev.LlmRequest) -> None:
+def _check_request(state: SessionState, event: ev.LlmRequest) -> None:
     _check_born(state, event)
     agent = state.agents[event.agent_id] if event.agent_id is not None else None
     if agent is not None and (
@@ -176,31 +176,31 @@ def _request(state: SessionState, event: ev.LlmRequest) -> None:
         raise InvalidEvent(f"tools {event.tools}: no such tools_defined")
 
 
-def _response(state: SessionState, event: ev.LlmResponse) -> None:
+def _check_response(state: SessionState, event: ev.LlmResponse) -> None:
     _check_born(state, event)
     request = state.requests.get(event.agent_id) if event.agent_id is not None else None
     if request is None or request.message_id != event.request:
         raise InvalidEvent(f"request {event.request}: {event.agent_id} waits for no answer to it")
 
 
-def _rewritten(state: SessionState, event: ev.ActionRewritten) -> None:
+def _check_rewritten(state: SessionState, event: ev.ActionRewritten) -> None:
     _check_born(state, event)
     calls = state.agents[event.agent_id or AgentId("")].open_calls
     if event.call not in {call.reference for call in calls.values()}:
         raise InvalidEvent(f"call {event.call}: {event.agent_id} has no such call open")
 
 
-def _tools(state: SessionState, event: ev.ToolsDefined) -> None:
-    _session_event(state, event)
+def _check_tools(state: SessionState, event: ev.ToolsDefined) -> None:
+    _check_session_event(state, event)
     if event.tools_hash in state.tools:
         raise InvalidEvent(f"these tools were defined before, by {state.tools[event.tools_hash]}")
 
 
-def _moved(state: SessionState, event: ev.AgentMoved) -> None:
+def _check_moved(state: SessionState, event: ev.AgentMoved) -> None:
     _check_born(state, event)
     agent = state.agents[event.agent_id or AgentId("")]
     if event.replaces is not None:
-        _replaced(state, event, agent)
+        _check_replacement(state, event, agent)
         return
     if event.replaced_as is not None or event.replaced_spec is not None:
         raise InvalidEvent("only a move that replaces an agent says what becomes of that one")
@@ -219,24 +219,24 @@ def _moved(state: SessionState, event: ev.AgentMoved) -> None:
         above = higher.parent
 
 
-def _replaced(state: SessionState, event: ev.AgentMoved, agent: AgentState) -> None:
-    replaced = state.agents.get(event.replaces or AgentId(""))
-    if replaced is None or replaced.id != agent.parent or agent.place not in ("subagent", "hook"):
+def _check_replacement(state: SessionState, event: ev.AgentMoved, agent: AgentState) -> None:
+    target = state.agents.get(event.replaces or AgentId(""))
+    if target is None or target.id != agent.parent or agent.place not in ("subagent", "hook"):
         raise InvalidEvent(f"{agent.id} does not stand at {event.replaces}")
-    if replaced.place == "gone" or replaced.place != event.place or event.parent is not None:
+    if target.place == "gone" or target.place != event.place or event.parent is not None:
         raise InvalidEvent(f"{agent.id} takes the place of {event.replaces} as it is")
     if event.replaced_as is None:
         raise InvalidEvent(f"a move says as what {event.replaces} stands there then")
 
 
-def _interlocutors(state: SessionState, event: ev.InterlocutorsSet) -> None:
+def _check_interlocutors(state: SessionState, event: ev.InterlocutorsSet) -> None:
     _check_born(state, event)
     for agent_id in (*event.speakers, *event.listeners):
         if agent_id not in state.agents:
             raise InvalidEvent(f"interlocutor {agent_id} was not born")
 
 
-def _edited(state: SessionState, event: ev.TranscriptEdited) -> None:
+def _check_edited(state: SessionState, event: ev.TranscriptEdited) -> None:
     _check_born(state, event)
     agent = state.agents[event.agent_id or AgentId("")]
     size = context_length(agent)
@@ -252,7 +252,7 @@ def _edited(state: SessionState, event: ev.TranscriptEdited) -> None:
             raise InvalidEvent(f"an edit keeps {segment.start} to {segment.stop} of {size}")
 
 
-def _session_event(state: SessionState, event: ev.EventBase) -> None:
+def _check_session_event(state: SessionState, event: ev.EventBase) -> None:
     if event.agent_id is not None:
         raise InvalidEvent(f"a {ev.event_type(event)} is about no agent")  # type: ignore[arg-type]
 
@@ -260,26 +260,26 @@ def _session_event(state: SessionState, event: ev.EventBase) -> None:
 _CHECKS = {"cause": _check_cause, "substance": _check_substance}
 _LINKS: dict[type, list[str]] = {
     kind: [
-        what
-        for what in ("cause", "substance", "entry", "summary", "upto")
-        if what in kind.__struct_fields__
+        member
+        for member in ("cause", "substance", "entry", "summary", "upto")
+        if member in kind.__struct_fields__
     ]
     for kind in ev.EVENT_TYPES.values()
 }
 """The members of each type of event that refer to earlier events."""
 _RULES: dict[type, Callable[[SessionState, Any], None]] = {
-    ev.AgentCreated: _birth,
-    ev.TranscriptEntry: _entry,
-    ev.PieceOfText: _piece,
-    ev.LlmRequest: _request,
-    ev.LlmResponse: _response,
-    ev.ActionRewritten: _rewritten,
-    ev.AgentMoved: _moved,
-    ev.InterlocutorsSet: _interlocutors,
-    ev.TranscriptEdited: _edited,
-    ev.SessionStarted: _started,
-    ev.SessionEnded: _session_event,
-    ev.SessionRepaired: _session_event,
-    ev.ContentPurged: _session_event,
-    ev.ToolsDefined: _tools,
+    ev.AgentCreated: _check_birth,
+    ev.TranscriptEntry: _check_entry,
+    ev.PieceOfText: _check_piece,
+    ev.LlmRequest: _check_request,
+    ev.LlmResponse: _check_response,
+    ev.ActionRewritten: _check_rewritten,
+    ev.AgentMoved: _check_moved,
+    ev.InterlocutorsSet: _check_interlocutors,
+    ev.TranscriptEdited: _check_edited,
+    ev.SessionStarted: _check_started,
+    ev.SessionEnded: _check_session_event,
+    ev.SessionRepaired: _check_session_event,
+    ev.ContentPurged: _check_session_event,
+    ev.ToolsDefined: _check_tools,
 }

@@ -19,9 +19,9 @@ from harken.session.log.checksum import BODY, CLOSE, DIGITS, verifies
 from harken.session.log.reader import LogReadReport, records
 from harken.session.state import AgentState, SessionState
 
-_SHAPING = (ev.TranscriptEntry, ev.TranscriptEdited, ev.ContextLoaded)
+_CONTEXT_EVENTS = (ev.TranscriptEntry, ev.TranscriptEdited, ev.ContextLoaded)
 """The events that determine a transcript and a context."""
-_BEFORE = DIGITS + len(CLOSE)
+_PREFIX_BYTES = DIGITS + len(CLOSE)
 """Bytes before a line that contain the checksum of the previous line."""
 
 
@@ -31,21 +31,23 @@ class LineOffsets:
     def __init__(self) -> None:
         self._starts = array("Q", [0])
         """Line, from 0 -> its first byte; the last item is the offset of the next line."""
-        self._of: dict[AgentId, array[int]] = {}
+        self._lines_by_agent: dict[AgentId, array[int]] = {}
         """Agent -> its lines, oldest first."""
 
     @classmethod
     def of(cls, path: Path) -> LineOffsets:
         """Read the offsets of a log. Raises as `records`."""
-        places, reading = cls(), LogReadReport()
-        for event, _ in records(path, reading):
-            places.add(event, reading.end - places._starts[-1])
-        return places
+        offsets, report = cls(), LogReadReport()
+        for event, _ in records(path, report):
+            offsets.add(event, report.end - offsets._starts[-1])
+        return offsets
 
     def add(self, event: ev.Event, size_bytes: int) -> None:
         """Add the next line."""
-        if isinstance(event, _SHAPING) and event.agent_id is not None:
-            self._of.setdefault(event.agent_id, array("Q")).append(len(self._starts) - 1)
+        if isinstance(event, _CONTEXT_EVENTS) and event.agent_id is not None:
+            self._lines_by_agent.setdefault(event.agent_id, array("Q")).append(
+                len(self._starts) - 1
+            )
         self._starts.append(self._starts[-1] + size_bytes)
 
     def agent(self, path: Path, agent_id: AgentId, resolver: Resolver | None) -> AgentState:
@@ -54,47 +56,47 @@ class LineOffsets:
         Raises ValueError if a line fails its checksum.
         """
         state = SessionState()
-        own = self._of.get(agent_id, array("Q"))
-        if own:
-            lines = set(own)
+        line_numbers = self._lines_by_agent.get(agent_id, array("Q"))
+        if line_numbers:
+            lines = set(line_numbers)
             with path.open("rb") as file:
-                for line in own:
-                    event = self._event(file.fileno(), line)
+                for line in line_numbers:
+                    event = self._read_event(file.fileno(), line)
                     if isinstance(event, ev.TranscriptEdited):
-                        self._bring(file.fileno(), state, event, lines)
+                        self._load_edit_entries(file.fileno(), state, event, lines)
                     fold(state, event, resolver)
         return agent_of(state, agent_id)
 
     def owner(self, path: Path, id_: MessageId) -> AgentId | None:
         """Return the agent of an entry. Return None if the id is unknown. Raises ValueError."""
-        line = self._line(id_)
+        line = self._find_line(id_)
         if line is None:
             return None
         with path.open("rb") as file:
-            return self._event(file.fileno(), line).agent_id
+            return self._read_event(file.fileno(), line).agent_id
 
-    def _bring(
-        self, fd: int, state: SessionState, edit: ev.TranscriptEdited, own: Collection[int]
+    def _load_edit_entries(
+        self, fd: int, state: SessionState, edit: ev.TranscriptEdited, loaded_lines: Collection[int]
     ) -> None:
         """Load the entries that an edit takes from transcripts of other agents."""
         others = agent_of(state, AgentId("~others"))
         for segment in edit.segments:
             for id_ in segment.entries or ():
-                line = self._line(id_)
-                if line is not None and line not in own:
-                    event = self._event(fd, line)
+                line = self._find_line(id_)
+                if line is not None and line not in loaded_lines:
+                    event = self._read_event(fd, line)
                     if isinstance(event, ev.TranscriptEntry) and others.transcript is not None:
                         others.transcript.append(event)
 
-    def _line(self, id_: MessageId) -> int | None:
+    def _find_line(self, id_: MessageId) -> int | None:
         """Return the line of an event: ids are numbered in line order."""
         number = parse_id_number(id_, "msg_")
         return number if number is not None and number < len(self._starts) - 1 else None
 
-    def _event(self, fd: int, line: int) -> ev.Event:
+    def _read_event(self, fd: int, line: int) -> ev.Event:
         start, end = self._starts[line], self._starts[line + 1]
-        before = min(_BEFORE, start)
-        read = os.pread(fd, end - start + before, start - before)
-        if not verifies(read[:DIGITS] if before else b"", read[before:]):
+        prefix_bytes = min(_PREFIX_BYTES, start)
+        data = os.pread(fd, end - start + prefix_bytes, start - prefix_bytes)
+        if not verifies(data[:DIGITS] if prefix_bytes else b"", data[prefix_bytes:]):
             raise ValueError(f"line {line + 1} is not what was written")
-        return ev.decode_event(read[before:][BODY] + b"}")
+        return ev.decode_event(data[prefix_bytes:][BODY] + b"}")

@@ -101,8 +101,8 @@ def purge_log(log: LogFile, taking: PurgeOptions) -> int:
     new = log.path.with_name(f".{log.path.name}.purging")
     rewriting = _rewriting(taking)
     try:
-        _write(new, _pieces(log.path, rewriting, taking), log)
-        _check(log.path, new, rewriting)
+        _write(new, _iter_chunks(log.path, rewriting, taking), log)
+        _check_meaning(log.path, new, rewriting)
         if rewriting.has_changed:
             if rewriting.torn and rewriting.is_sealed:
                 aside = free_name(log.path.with_name(f"{log.path.name}.torn-{rewriting.end}"))
@@ -125,8 +125,8 @@ def purged_copy(path: Path, out: Path, taking: PurgeOptions) -> int:
     """
     rewriting = _rewriting(taking)
     try:
-        _write(out, _pieces(path, rewriting, taking), None)
-        _check(path, out, rewriting)
+        _write(out, _iter_chunks(path, rewriting, taking), None)
+        _check_meaning(path, out, rewriting)
     except PartOfStructure:
         out.unlink()
         raise
@@ -137,7 +137,7 @@ def _rewriting(taking: PurgeOptions) -> Rewriting:
     return Rewriting(taking.replace, taking.tail or taking.replace, taking.resolver)
 
 
-def _pieces(path: Path, rewriting: Rewriting, taking: PurgeOptions) -> Iterator[bytes]:
+def _iter_chunks(path: Path, rewriting: Rewriting, taking: PurgeOptions) -> Iterator[bytes]:
     """Yield the new log in chunks."""
     with open_log(path) as file:
         lines: list[bytes] = []
@@ -155,14 +155,14 @@ def _pieces(path: Path, rewriting: Rewriting, taking: PurgeOptions) -> Iterator[
         yield b"".join(lines)
 
 
-def _check(old: Path, new: Path, rewriting: Rewriting) -> None:
+def _check_meaning(old: Path, new: Path, rewriting: Rewriting) -> None:
     """Raise PartOfStructure if the old log can be folded and the new one cannot."""
     is_sure = rewriting.is_known or not rewriting.places
-    if not is_sure and _has_meaning(old) and not _has_meaning(new):
+    if not is_sure and _can_fold(old) and not _can_fold(new):
         raise PartOfStructure
 
 
-def _has_meaning(path: Path) -> bool:
+def _can_fold(path: Path) -> bool:
     def as_many(event: ev.ContextLoaded) -> list[Message]:
         return [Message("user", "") for _ in range(event.count)]
 

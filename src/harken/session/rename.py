@@ -24,8 +24,8 @@ def rename_log(path: Path, name: str) -> Path:
     files = [*([path] if path.exists() else []), *packs_of(path)]
     if not files:
         raise LogNotFound(path)
-    taken = [target, *packs_of(target)]
-    if any(map(os.path.lexists, taken)):
+    existing = [target, *packs_of(target)]
+    if any(map(os.path.lexists, existing)):
         raise LogWriteError(path, reason=f"renaming: {target.name} exists")
     with ExitStack() as stack:
         if path.exists():

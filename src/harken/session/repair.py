@@ -37,7 +37,7 @@ NO_RESULT = "Error: there is no result of this call in the log, which was repair
 
 
 @dataclass(slots=True)
-class _Row:
+class _MessageGroup:
     """A message and the results of its calls, in the order of the log."""
 
     head: ChatMessage
@@ -52,29 +52,29 @@ def repair_events(state: SessionState, ids: Iterator[MessageId]) -> Iterator[Kno
     """
     for agent in state.agents.values():
         context = context_now(agent)
-        rows = _rows(context)
-        answers = list(_answers(agent, rows[:-1], ids))
-        wanted = [message for row in rows for message in (row.head, *row.results)]
-        is_same = len(wanted) == len(context) and all(map(_is, wanted, context))
+        rows = _group_results(context)
+        answers = list(_iter_placeholder_results(agent, rows[:-1], ids))
+        messages = [message for row in rows for message in (row.head, *row.results)]
+        is_same = len(messages) == len(context) and all(map(_is_same_object, messages, context))
         if not is_same or len(context) != context_length(agent):
             yield from answers
-            segments = list(_segments(wanted, context))
+            segments = list(_iter_segments(messages, context))
             yield TranscriptEdited(
                 message_id=next(ids), agent_id=agent.id, segments=segments, reason="repaired"
             )
 
 
-def _is(one: ChatMessage, other: ChatMessage) -> bool:
-    return one is other
+def _is_same_object(left: ChatMessage, right: ChatMessage) -> bool:
+    return left is right
 
 
-def _rows(context: Sequence[ChatMessage]) -> list[_Row]:
+def _group_results(context: Sequence[ChatMessage]) -> list[_MessageGroup]:
     """Group results with their calls. Drop results without an open call."""
-    rows: list[_Row] = []
+    rows: list[_MessageGroup] = []
     for message in context:
         if message.role != "tool":
             calls = {call.id: call for call in message.tool_calls or ()}
-            rows.append(_Row(message, unanswered=calls))
+            rows.append(_MessageGroup(message, unanswered=calls))
             continue
         for row in reversed(rows):
             if row.unanswered.pop(message.tool_call_id or "", None) is not None:
@@ -83,8 +83,8 @@ def _rows(context: Sequence[ChatMessage]) -> list[_Row]:
     return rows
 
 
-def _answers(
-    agent: AgentState, rows: Sequence[_Row], ids: Iterator[MessageId]
+def _iter_placeholder_results(
+    agent: AgentState, rows: Sequence[_MessageGroup], ids: Iterator[MessageId]
 ) -> Iterator[TranscriptEntry]:
     """Yield a placeholder result for each call without a result."""
     for row in rows:
@@ -102,17 +102,19 @@ def _answers(
             yield entry
 
 
-def _segments(wanted: Sequence[ChatMessage], context: Sequence[ChatMessage]) -> Iterator[Segment]:
+def _iter_segments(
+    messages: Sequence[ChatMessage], context: Sequence[ChatMessage]
+) -> Iterator[Segment]:
     """Describe a context: entries by id, messages of a commit by position in the old context."""
     places = {id(message): place for place, message in enumerate(context)}
-    for is_entry, group in groupby(wanted, lambda message: isinstance(message, TranscriptEntry)):
-        messages = list(group)
+    for is_entry, group in groupby(messages, lambda message: isinstance(message, TranscriptEntry)):
+        group_messages = list(group)
         if is_entry:
-            entries = [m.message_id for m in messages if isinstance(m, TranscriptEntry)]
+            entries = [m.message_id for m in group_messages if isinstance(m, TranscriptEntry)]
             yield Segment(entries=entries)
         else:  # Messages of commits keep their order, without gaps.
-            start = places[id(messages[0])]
-            yield Segment(start=start, stop=start + len(messages))
+            start = places[id(group_messages[0])]
+            yield Segment(start=start, stop=start + len(group_messages))
 
 
 __all__ = ["LogFinding", "RepairResult", "repair", "verify"]
@@ -157,24 +159,24 @@ def repair(
     options = options or SessionOptions()
     examined = examine(path)
     state = SessionState()
-    items = list(_folded(state, _current(examined, session_id=path.stem)))
+    items = list(_iter_foldable(state, _to_current_items(examined, session_id=path.stem)))
     lines = [line for line in examined.lines if _is_lost(line)]
     lost = [line.finding for line in lines if line.finding is not None]
     lost_file = out.with_name(f"{out.name}.lost") if lines else None
-    _refuse_existing(out, lost_file)
+    _check_absent(out, lost_file)
     if lost_file is not None:
         _write(lost_file, (_with_newline(line.raw) for line in lines), options.disk)
     bodies = [item.body for item in items]
     ids = map(message_id, count(state.next_message + len(lines)))  # Ids of lost events stay unused.
-    for event in (*repair_events(state, ids), _repaired(path.name, lost, next(ids))):
+    for event in (*repair_events(state, ids), _build_repaired_event(path.name, lost, next(ids))):
         event.time = format_rfc3339(options.clock())
         bodies.append(ev.encode_event(event))
-    _write(out, _sealed(bodies), options.disk)
+    _write(out, _iter_sealed_chunks(bodies), options.disk)
     kept = sum(item.line is not None for item in items)
     return RepairResult(out, kept, lost, lost_file, examined.dialect)
 
 
-def _refuse_existing(*files: Path | None) -> None:
+def _check_absent(*files: Path | None) -> None:
     for file in files:
         if file is not None and (file.exists() or file.is_symlink()):
             raise ConfigError(f"{file} is there already: name a new file for the repaired log")
@@ -189,50 +191,52 @@ def _with_newline(raw: bytes) -> bytes:
     return raw if raw.endswith(b"\n") else raw + b"\n"
 
 
-def _current(examined: LogExamination, *, session_id: str) -> list[_Item]:
+def _to_current_items(examined: LogExamination, *, session_id: str) -> list[_Item]:
     """Return the valid events as those of a current log, which begins with `session_started`."""
     lines = [line for line in examined.lines if line.whole]
     if not examined.in_order:
         lines.sort(key=lambda line: line.id_number)
-    items = [_Item(event, _body(line, event), line) for line in lines for event in line.events]
+    items = [
+        _Item(event, _event_body(line, event), line) for line in lines for event in line.events
+    ]
     if items and isinstance(items[0].event, ev.SessionStarted):
-        return _numbered(items, first=0)
+        return _with_current_ids(items, first=0)
     start = ev.SessionStarted(
         session_id=session_id,
         schema_version=ev.SCHEMA_VERSION,
         message_id=message_id(0),
         time=items[0].event.time if items else "",
     )
-    return [_Item(start, ev.encode_event(start)), *_numbered(items, first=1)]
+    return [_Item(start, ev.encode_event(start)), *_with_current_ids(items, first=1)]
 
 
-def _body(line: LogLine, event: ev.Event) -> bytes:
+def _event_body(line: LogLine, event: ev.Event) -> bytes:
     return line.body if isinstance(line, SealedLine) else ev.encode_event(event)
 
 
-def _numbered(items: Sequence[_Item], *, first: int) -> list[_Item]:
+def _with_current_ids(items: Sequence[_Item], *, first: int) -> list[_Item]:
     """Return the events unchanged if their ids are current and increasing, else renumbered."""
-    least = first
+    min_number = first
     for item in items:
         number = parse_id_number(item.event.message_id, "msg_")
-        if number is None or number < least or item.event.message_id != message_id(number):
-            return _renumbered(items, first)
-        least = number + 1
+        if number is None or number < min_number or item.event.message_id != message_id(number):
+            return _renumber(items, first)
+        min_number = number + 1
     return list(items)
 
 
-def _renumbered(items: Sequence[_Item], first: int) -> list[_Item]:
+def _renumber(items: Sequence[_Item], first: int) -> list[_Item]:
     """Assign current ids to the events, and update references to them."""
     ids: dict[str, MessageId] = {}
     result = []
     for number, item in enumerate(items, first):
         ids[item.event.message_id] = message_id(number)
-        data = _with_ids(ev.event_dict(item.event), ids)
+        data = _replace_ids(ev.event_dict(item.event), ids)
         result.append(_Item(ev.event_from_dict(data), canonical.to_json_line(data), item.line))
     return result
 
 
-def _with_ids(data: Mapping[str, Any], ids: Mapping[str, MessageId]) -> dict[str, Any]:
+def _replace_ids(data: Mapping[str, Any], ids: Mapping[str, MessageId]) -> dict[str, Any]:
     """Return an event's members with new ids. References to unknown events are unchanged."""
     new = dict(data)
     for name in _IDS if data["event_type"] in ev.EVENT_TYPES else _IDS_OF_ANY:
@@ -240,23 +244,23 @@ def _with_ids(data: Mapping[str, Any], ids: Mapping[str, MessageId]) -> dict[str
             new[name] = ids.get(data[name], data[name])
     for name in ("cause", "call"):
         if isinstance(data.get(name), str):
-            new[name] = _reference(data[name], ids)
+            new[name] = _replace_reference(data[name], ids)
         elif isinstance(data.get(name), list):
-            new[name] = [_reference(reference, ids) for reference in data[name]]
+            new[name] = [_replace_reference(reference, ids) for reference in data[name]]
     for name in ("segments", "context"):
         if isinstance(data.get(name), list):
-            new[name] = [_segment(segment, ids) for segment in data[name]]
+            new[name] = [_replace_segment_ids(segment, ids) for segment in data[name]]
     return new
 
 
-def _reference(reference: Any, ids: Mapping[str, MessageId]) -> Any:
+def _replace_reference(reference: Any, ids: Mapping[str, MessageId]) -> Any:
     if not isinstance(reference, str):
         return reference
     base = reference_message_id(reference)
     return ids.get(base, base) + reference[len(base) :]
 
 
-def _segment(segment: Any, ids: Mapping[str, MessageId]) -> Any:
+def _replace_segment_ids(segment: Any, ids: Mapping[str, MessageId]) -> Any:
     if not isinstance(segment, dict):
         return segment
     new = dict(segment)
@@ -268,11 +272,11 @@ def _segment(segment: Any, ids: Mapping[str, MessageId]) -> Any:
     return new
 
 
-def _folded(state: SessionState, items: Iterable[_Item]) -> Iterator[_Item]:
+def _iter_foldable(state: SessionState, items: Iterable[_Item]) -> Iterator[_Item]:
     """Fold the events. Yield those that can be folded, and mark the lines of others as lost."""
     for item in items:
         try:
-            fold(state, item.event, _as_many_as)
+            fold(state, item.event, _placeholders)
         except ValueError as error:
             assert item.line is not None
             item.line.whole = False
@@ -281,17 +285,17 @@ def _folded(state: SessionState, items: Iterable[_Item]) -> Iterator[_Item]:
             yield item
 
 
-def _as_many_as(event: ev.ContextLoaded) -> Sequence[ChatMessage]:
+def _placeholders(event: ev.ContextLoaded) -> Sequence[ChatMessage]:
     """Return placeholders for the messages of a commit: only their number matters."""
     return [Message("user", "") for _ in range(event.count)]
 
 
-def _repaired(source: str, lost: Iterable[LogFinding], id_: MessageId) -> ev.KnownEvent:
+def _build_repaired_event(source: str, lost: Iterable[LogFinding], id_: MessageId) -> ev.KnownEvent:
     reasons = [{"line": f.line, "byte": f.byte, "reason": f.message} for f in lost]
     return ev.SessionRepaired(message_id=id_, source=source, lost=reasons)
 
 
-def _sealed(bodies: Iterable[bytes]) -> Iterator[bytes]:
+def _iter_sealed_chunks(bodies: Iterable[bytes]) -> Iterator[bytes]:
     """Yield the sealed lines of these events, in chunks."""
     before, lines, size = b"", [], 0
     for body in bodies:

@@ -22,7 +22,7 @@ from harken.session.fold import Resolver, context_now, fold
 from harken.session.log.checksum import BODY, CLOSE, DIGITS_AT, HEAD, OPEN, has_sum, seal, sum_of
 from harken.session.state import AgentState, SessionState
 
-_REMEMBERED = 16
+_MAX_SUMS = 16
 """Number of recent sums of unverified lines that the next line may follow, as in `verify`."""
 _STRUCTURE = ("event_type", "message_id", "agent_id", "time")
 
@@ -59,9 +59,9 @@ class Rewriting:
     """Old sums that the next line may follow -> new sums; that of the last valid line is first."""
     _last_sum: bytes = b""
     _top: int = -1
-    _touched: dict[int, object] = field(default_factory=dict)
+    _changed: dict[int, object] = field(default_factory=dict)
     """Changed messages and requests, by their `id()`."""
-    _unknown: dict[int, object] = field(default_factory=dict)
+    _placeholders: dict[int, object] = field(default_factory=dict)
     """Placeholders for messages of a commit that is not available, by their `id()`."""
     _loaded: tuple[str, Sequence[ChatMessage]] = ("", ())
     """The id and the messages of the last `context_loaded`."""
@@ -71,14 +71,14 @@ class Rewriting:
         waiting = b""
         for raw in raws:
             if waiting:
-                yield self._line(waiting)
+                yield self._rewrite_line(waiting)
             waiting = raw
         if waiting and self._is_torn(waiting):
             new = in_json(waiting, self.replace)
             self.torn = in_bytes(new, self.tail)
             self._count(self.torn != waiting)
         elif waiting:
-            yield self._line(waiting)
+            yield self._rewrite_line(waiting)
 
     def mark(self, by: str, why: str, time_us: int) -> bytes:
         """Return the `content_purged` line for the end of the log."""
@@ -99,10 +99,10 @@ class Rewriting:
         """Whether the last line of a log with sums is torn, by the rules of `reader`."""
         if raw.endswith(b"\n"):
             return not raw.strip(b"\x00\n")
-        follows = (self._before(raw + b"\n"), self._before(raw[:-1] + b"\n"))
+        follows = (self._find_new_sum(raw + b"\n"), self._find_new_sum(raw[:-1] + b"\n"))
         return self.is_sealed and follows == (None, None)
 
-    def _before(self, line: bytes) -> bytes | None:
+    def _find_new_sum(self, line: bytes) -> bytes | None:
         """Return the new sum of the line that this line was written after, or None if unknown."""
         if has_sum(line) and line.endswith(CLOSE):
             for old, new in self._sums.items():
@@ -110,21 +110,21 @@ class Rewriting:
                     return new
         return None
 
-    def _line(self, raw: bytes) -> bytes:
-        whole = raw if raw.endswith(b"\n") else raw + b"\n"
-        if has_sum(whole) and whole.endswith(CLOSE):
+    def _rewrite_line(self, raw: bytes) -> bytes:
+        line = raw if raw.endswith(b"\n") else raw + b"\n"
+        if has_sum(line) and line.endswith(CLOSE):
             self.is_sealed = True
-            new = self._sealed(whole)
+            new = self._rewrite_sealed(line)
         else:
-            new = self._event(raw)
-            self._follow({raw[DIGITS_AT]: new[DIGITS_AT]})
+            new = self._rewrite_event(raw)
+            self._allow_next({raw[DIGITS_AT]: new[DIGITS_AT]})
         self.has_changed = self.has_changed or new != raw
         self.end += len(new)
         return new
 
-    def _sealed(self, line: bytes) -> bytes:
-        before = self._before(line)
-        head = self._event(line[BODY] + b"}")[:-1] + OPEN
+    def _rewrite_sealed(self, line: bytes) -> bytes:
+        before = self._find_new_sum(line)
+        head = self._rewrite_event(line[BODY] + b"}")[:-1] + OPEN
         if before is not None:
             self._last_sum = sum_of(before, head)
             self._sums = {line[DIGITS_AT]: self._last_sum}
@@ -132,39 +132,39 @@ class Rewriting:
         # The line does not verify and must not verify afterwards. If only its digits are wrong,
         # the next line proves it by following the correct sum.
         right = {sum_of(old, line[HEAD]): sum_of(now, head) for old, now in self._sums.items()}
-        self._follow({line[DIGITS_AT]: line[DIGITS_AT], **right})
+        self._allow_next({line[DIGITS_AT]: line[DIGITS_AT], **right})
         return head + line[DIGITS_AT] + CLOSE
 
-    def _follow(self, sums: dict[bytes, bytes]) -> None:
+    def _allow_next(self, sums: dict[bytes, bytes]) -> None:
         """Let the next line follow an unverified line, or any of the lines before it."""
         self._last_sum = next(iter(sums.values()))
         proven, *others = (self._sums | sums).items()
-        self._sums = dict([proven, *others[-_REMEMBERED:]])
+        self._sums = dict([proven, *others[-_MAX_SUMS:]])
 
-    def _event(self, body: bytes) -> bytes:
+    def _rewrite_event(self, body: bytes) -> bytes:
         """Return the rewritten JSON object of an event."""
         new = in_json(body, self.replace)
         try:
             event = ev.decode_event(new)
         except ValueError:
             self.is_known = False
-            if new != body and _is_event(body):
+            if new != body and _can_decode(body):
                 raise PartOfStructure from None
             new = in_bytes(new, self.replace)
             self._count(new != body)
             return new
         is_changed = new != body
-        if is_changed and _structure(new) != _structure(body):
+        if is_changed and _structural_members(new) != _structural_members(body):
             raise PartOfStructure
         self._count(is_changed)
         self._top = max(self._top, parse_id_number(event.message_id, "msg_") or -1)
-        hashes = self._folded(event, is_changed=is_changed) if self.is_known else {}
+        hashes = self._fold_event(event, is_changed=is_changed) if self.is_known else {}
         return canonical.to_json_line({**canonical.from_json(new), **hashes}) if hashes else new
 
-    def _folded(self, event: ev.Event, *, is_changed: bool) -> dict[str, str]:
+    def _fold_event(self, event: ev.Event, *, is_changed: bool) -> dict[str, str]:
         """Fold an event. Return its hashes of changed content."""
         try:
-            hashes = self._hashes(event, is_changed=is_changed)
+            hashes = self._compute_hashes(event, is_changed=is_changed)
             for name, value in hashes.items():
                 setattr(event, name, value)
             fold(self._state, event, self._load)
@@ -172,30 +172,30 @@ class Rewriting:
             self.is_known = False
             return {}
         if is_changed or hashes:
-            self._touched[id(event)] = event
+            self._changed[id(event)] = event
         return hashes
 
-    def _hashes(self, event: ev.Event, *, is_changed: bool) -> dict[str, str]:
+    def _compute_hashes(self, event: ev.Event, *, is_changed: bool) -> dict[str, str]:
         match event:
             case ev.ToolsDefined() if is_changed:
                 return {"tools_hash": canonical.hash_value(canonical.TOOLS, event.tools)}
             case ev.ContextLoaded():
                 messages = self._load(event)
-                is_other = any(id(one) in self._touched for one in messages)
-                return {"context_hash": _hash_of("", messages)} if is_other else {}
+                is_changed_context = any(id(message) in self._changed for message in messages)
+                return {"context_hash": _hash_context("", messages)} if is_changed_context else {}
             case ev.LlmRequest() if event.agent_id in self._state.agents:
-                return self._of_request(self._state.agents[event.agent_id])
+                return self._hash_request_context(self._state.agents[event.agent_id])
             case _:
                 return {}
 
-    def _of_request(self, agent: AgentState) -> dict[str, str]:
+    def _hash_request_context(self, agent: AgentState) -> dict[str, str]:
         """Return the new hash of a request's context, or {} if the context is unchanged."""
-        done, before = agent.context_hash_state
-        new = context_now(agent)[done:]
-        is_touched = any(id(one) in self._touched for one in (agent.request, *new))
-        if not is_touched or any(id(one) in self._unknown for one in new):
+        hashed_count, before = agent.context_hash_state
+        new = context_now(agent)[hashed_count:]
+        is_touched = any(id(message) in self._changed for message in (agent.request, *new))
+        if not is_touched or any(id(message) in self._placeholders for message in new):
             return {}
-        return {"context_hash": _hash_of(before, new)}
+        return {"context_hash": _hash_context(before, new)}
 
     def _load(self, event: ev.ContextLoaded) -> Sequence[ChatMessage]:
         """Return the messages of a commit, or placeholders if it is not available.
@@ -210,19 +210,19 @@ class Rewriting:
                 messages = self.resolver(event)
         if len(messages) != event.count:
             messages = [Message("user", "") for _ in range(event.count)]
-            self._unknown |= {id(one): one for one in messages}
-        elif _hash_of("", messages) != event.context_hash:
-            self._touched |= {id(one): one for one in messages}
+            self._placeholders |= {id(message): message for message in messages}
+        elif _hash_context("", messages) != event.context_hash:
+            self._changed |= {id(message): message for message in messages}
         self._loaded = event.message_id, messages
         return messages
 
 
-def _structure(body: bytes) -> list[ev.Json]:
+def _structural_members(body: bytes) -> list[ev.Json]:
     data = canonical.from_json(body)
     return [data.get(name) for name in _STRUCTURE]
 
 
-def _is_event(body: bytes) -> bool:
+def _can_decode(body: bytes) -> bool:
     try:
         ev.decode_event(body)
     except ValueError:
@@ -230,7 +230,7 @@ def _is_event(body: bytes) -> bool:
     return True
 
 
-def _hash_of(before: str, messages: Iterable[ChatMessage]) -> str:
+def _hash_context(before: str, messages: Iterable[ChatMessage]) -> str:
     for message in messages:
         before = extend_context_hash(before, message)
     return before

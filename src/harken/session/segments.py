@@ -34,17 +34,17 @@ def slice_segments(segments: Sequence[Segment], start: int, stop: int) -> list[S
 Segment(request=None, loaded=None, start=None, stop=None, entries=['a'])]
     """
     result: list[Segment] = []
-    at = 0
+    offset = 0
     for segment in segments:
         size = length(segment)
-        low, high = max(start - at, 0), min(stop - at, size)
+        low, high = max(start - offset, 0), min(stop - offset, size)
         if low < high:
-            result.append(_part(segment, low, high))
-        at += size
+            result.append(_slice_segment(segment, low, high))
+        offset += size
     return result
 
 
-def _part(segment: Segment, low: int, high: int) -> Segment:
+def _slice_segment(segment: Segment, low: int, high: int) -> Segment:
     if segment.entries is not None:
         return Segment(entries=segment.entries[low:high])
     first = segment.start or 0
@@ -60,12 +60,12 @@ def leaves(request: LlmRequest, requests: Mapping[MessageId, LlmRequest]) -> Ite
     ValueError if a request refers to itself or a later one.
     """
     stack = [(segment, request) for segment in reversed(request.context)]
-    seen, most = 0, parse_id_number(request.message_id, "msg_") or request.count
+    seen, max_entries = 0, parse_id_number(request.message_id, "msg_") or request.count
     while stack:
         segment, named_by = stack.pop()
         if segment.request is None:
             seen += len(segment.entries or ())
-            if seen > most:
+            if seen > max_entries:
                 raise ValueError(f"{request.message_id} names more entries than came before it")
             yield segment
             continue
@@ -77,9 +77,9 @@ def leaves(request: LlmRequest, requests: Mapping[MessageId, LlmRequest]) -> Ite
 
 
 def _precedes(earlier: LlmRequest, later: LlmRequest) -> bool:
-    one = parse_id_number(earlier.message_id, "msg_")
-    two = parse_id_number(later.message_id, "msg_")
-    return one is not None and two is not None and one < two
+    earlier_number = parse_id_number(earlier.message_id, "msg_")
+    later_number = parse_id_number(later.message_id, "msg_")
+    return earlier_number is not None and later_number is not None and earlier_number < later_number
 
 
 def context_of(

@@ -43,9 +43,9 @@ Durability: TypeAlias = Literal["turn", "always", "none"]
 """When appended events are synced to disk: at every `sync` (before a tool acts, before an answer is
 shown), after every event, or never (even then a crash of the process alone loses nothing)."""
 
-_FEW = 8
+_MIN_ORDERED = 8
 """With at most this many agents in memory the order of eviction is not maintained on reads."""
-_TRIES = 8
+_MAX_TRIES = 8
 """Maximum candidates for eviction per event: all agents may be busy."""
 
 Listener: TypeAlias = Callable[[ev.Event], None]
@@ -87,16 +87,16 @@ class Session:
         """The file to which a torn last line was moved at opening; None if there was none."""
         self.live: dict[AgentId, object] = {}
         """The agent objects in memory, by id; any of them may be evicted and loaded again."""
-        self._let_go: WeakValueDictionary[AgentId, Any] = WeakValueDictionary()
+        self._evicted: WeakValueDictionary[AgentId, Any] = WeakValueDictionary()
         """Evicted agent objects that other objects still refer to."""
         self._in_memory: OrderedDict[AgentId, None] = OrderedDict()
         """Agents that are in memory, the least recently used first."""
-        self._places: LineOffsets | None = None
+        self._offsets: LineOffsets | None = None
         self._lock = RLock()
         self._sum = b""
         self._allocated = 0
         self._unsynced = False
-        self._held: dict[AgentId, list[Message]] = {}
+        self._deferred: dict[AgentId, list[Message]] = {}
         self._listeners: list[Listener] = []
         self._file = LogFile(self.path, disk=self.options.disk, create=True)
         try:
@@ -134,7 +134,7 @@ class Session:
                 for event, _ in records(self.path, reading):
                     fold(self.state, event, self.options.resolver)
         except ValueError as error:
-            raise self._unfolded(event, error, reading.end) from None
+            raise self._fold_error(event, error, reading.end) from None
         if not reading.sealed:
             raise LogReadOnly(self.path, dialect=reading.dialect or "without sums")
         self._sum, self.opened_at = reading.last_sum, self.state.next_message
@@ -146,14 +146,14 @@ class Session:
         self._unsynced = True
         if self.options.durability != "none":
             self._file.sync_name()
-        self._hold_all()
+        self._note_all()
 
-    def _unfolded(self, event: ev.Event | None, error: ValueError, end: int) -> LogError:
+    def _fold_error(self, event: ev.Event | None, error: ValueError, end: int) -> LogError:
         """Return an error for the last line of the first `end` bytes, which cannot be folded."""
         if isinstance(event, ev.ContextLoaded):
             return LogError(self.path, f"{error}; the log itself is whole")
-        read = self.path.read_bytes()[:end]
-        line, byte = read.count(b"\n"), read.rfind(b"\n", 0, -1) + 1
+        data = self.path.read_bytes()[:end]
+        line, byte = data.count(b"\n"), data.rfind(b"\n", 0, -1) + 1
         return LogCorrupted(self.path, line=line, byte=byte, reason=str(error))
 
     def next_id(self) -> MessageId:
@@ -169,19 +169,19 @@ class Session:
         """
         with self._lock:  # A tool may log from a thread.
             body, event, resolver = self._admit(event)
-            line, own = seal(self._sum, body)
+            line, checksum = seal(self._sum, body)
             try:
                 self._file.append(line)
-                self._sum, self._unsynced = own, True
+                self._sum, self._unsynced = checksum, True
                 fold(self.state, event, resolver)
-                if self._places is not None:
-                    self._places.add(event, len(line))
+                if self._offsets is not None:
+                    self._offsets.add(event, len(line))
             except BaseException:  # Also a Ctrl-C: file and state may differ, so appends must end.
                 self._file.refuse("the append before was broken off")
                 raise
             if self.options.durability == "always":
                 self.sync()
-            self._hold(event.agent_id)
+            self._note_use(event.agent_id)
             for listener in self._listeners:
                 listener(event)
             return event.message_id
@@ -193,7 +193,7 @@ class Session:
     def _admit(self, event: ev.Event) -> tuple[bytes, ev.Event, Resolver | None]:
         """Check an event and set its id and time. Return its JSON and the event decoded from it."""
         resolver = self.options.resolver
-        self._revive_for(event)
+        self._reload_for(event)
         check(self.state, event)
         if isinstance(event, ev.UnknownEvent):
             raise InvalidEvent(f"events of type {event.event_type} are read, not written")
@@ -249,7 +249,7 @@ class Session:
 
     def defer_messages(self, agent_id: AgentId, messages: Sequence[Message]) -> None:
         """Store messages to log as the agent's first entries, directly after its birth."""
-        self._held[agent_id] = list(messages)
+        self._deferred[agent_id] = list(messages)
 
     def log_agent_created(
         self,
@@ -277,7 +277,7 @@ class Session:
             spec=dict(spec) if spec else None,
         )
         id_ = self.append(birth)
-        for message in self._held.pop(identity, []):
+        for message in self._deferred.pop(identity, []):
             self.append(entry_of(identity, message, cause=cause))
         return id_
 
@@ -319,8 +319,8 @@ class Session:
         if state is None:
             raise NameNotFound("agent", agent_id, self.state.agents)
         if state.transcript is None:
-            self._revive(state)
-        elif len(self._in_memory) > _FEW:  # Mark it as recently used.
+            self._reload(state)
+        elif len(self._in_memory) > _MIN_ORDERED:  # Mark it as recently used.
             try:  # noqa: SIM105 - a hot path, and `suppress` is ten times slower
                 self._in_memory.move_to_end(state.id)
             except KeyError:
@@ -341,57 +341,59 @@ class Session:
             raise NameNotFound("agent", agent_id, self.state.agents)
         state.transcript = state.context = None
         self._in_memory.pop(state.id, None)
-        self._let_go.pop(state.id, None)
+        self._evicted.pop(state.id, None)
 
     def live_agent(self, agent_id: AgentId) -> object | None:
         """Return the object of an agent: a live one, or an evicted one that is still referenced.
 
         Return None if there is neither.
         """
-        found: object | None = self.live.get(agent_id)
-        if found is None and (found := self._let_go.pop(agent_id, None)) is not None:
-            self.live[agent_id] = found
+        agent: object | None = self.live.get(agent_id)
+        if agent is None and (agent := self._evicted.pop(agent_id, None)) is not None:
+            self.live[agent_id] = agent
             self._in_memory[agent_id] = None
-        return found
+        return agent
 
-    def _hold(self, agent_id: AgentId | None) -> None:
+    def _note_use(self, agent_id: AgentId | None) -> None:
         """Mark an agent as recently used. Evict others if there are too many in memory."""
         agent = self.state.agents.get(agent_id) if agent_id is not None else None
         if agent is not None and agent.transcript is not None:
             self._in_memory[agent.id] = None
             self._in_memory.move_to_end(agent.id)
-            most = self.options.in_memory
-            if most is not None and len(self._in_memory) > most:
-                self._make_room(most, tries=_TRIES, but=agent.id)
+            limit = self.options.in_memory
+            if limit is not None and len(self._in_memory) > limit:
+                self._evict_idle(limit, tries=_MAX_TRIES, keep=agent.id)
 
-    def _hold_all(self) -> None:
+    def _note_all(self) -> None:
         """Register the agents of a log as if they had been live, then evict beyond the limit.
 
         Removed agents are not evicted: the loader of the log still reads their undelivered results.
         """
         agents = self.state.agents.values()
-        held = [one for one in agents if one.transcript is not None and one.place != "gone"]
-        held.sort(
-            key=lambda one: parse_id_number((one.new_entries or [one.birth])[-1], "msg_") or 0
+        agents_in_memory = [
+            agent for agent in agents if agent.transcript is not None and agent.place != "gone"
+        ]
+        agents_in_memory.sort(
+            key=lambda agent: parse_id_number((agent.new_entries or [agent.birth])[-1], "msg_") or 0
         )
-        self._in_memory.update(dict.fromkeys(agent.id for agent in held))
+        self._in_memory.update(dict.fromkeys(agent.id for agent in agents_in_memory))
         if self.options.in_memory is not None:
-            self._make_room(self.options.in_memory, tries=len(held))
+            self._evict_idle(self.options.in_memory, tries=len(agents_in_memory))
 
-    def _make_room(self, most: int, tries: int, but: AgentId | None = None) -> None:
+    def _evict_idle(self, limit: int, tries: int, keep: AgentId | None = None) -> None:
         """Evict idle agents, the least recently used first."""
         for _ in range(tries):
-            if len(self._in_memory) <= most:
+            if len(self._in_memory) <= limit:
                 return
             agent = self.state.agents[next(iter(self._in_memory))]
-            if agent.id == but or self._is_needed(agent):
+            if agent.id == keep or self._is_needed(agent):
                 self._in_memory.move_to_end(agent.id)
                 continue
             self._in_memory.pop(agent.id)
             agent.transcript = agent.context = None
             live = self.live.get(agent.id)
             if getattr(live, "is_in_log", False):
-                self._let_go[agent.id] = self.live.pop(agent.id)
+                self._evicted[agent.id] = self.live.pop(agent.id)
 
     def _is_needed(self, agent: AgentState) -> bool:
         """Whether an agent is primary, busy, or has an open call or request."""
@@ -399,7 +401,7 @@ class Session:
             return True
         return bool(getattr(self.live.get(agent.id), "is_busy", False))
 
-    def _revive_for(self, event: ev.Event) -> None:
+    def _reload_for(self, event: ev.Event) -> None:
         """Read the evicted transcripts that an event depends on."""
         if not isinstance(event, (ev.TranscriptEdited, ev.ContextLoaded)):
             return
@@ -415,23 +417,25 @@ class Session:
                 if owner in self.agents:
                     self.agent(str(owner))
 
-    def _revive(self, agent: AgentState) -> None:
+    def _reload(self, agent: AgentState) -> None:
         """Read an agent's transcript from the log. Raises LogCorrupted if the log was changed."""
         with self._lock:
             try:
-                again = self._known_places().agent(self.path, agent.id, self.options.resolver)
+                loaded_agent = self._known_places().agent(
+                    self.path, agent.id, self.options.resolver
+                )
             except ValueError:  # A line fails its checksum, or is not in the index.
                 state = SessionState()
                 for event in events(self.path):
                     fold(state, event, self.options.resolver)
-                again = state.agents[agent.id]
-            agent.transcript, agent.context = again.transcript, again.context
+                loaded_agent = state.agents[agent.id]
+            agent.transcript, agent.context = loaded_agent.transcript, loaded_agent.context
             self._in_memory[agent.id] = None
 
     def _known_places(self) -> LineOffsets:
-        if self._places is None:
-            self._places = LineOffsets.of(self.path)
-        return self._places
+        if self._offsets is None:
+            self._offsets = LineOffsets.of(self.path)
+        return self._offsets
 
 
 def entry_of(

@@ -172,16 +172,16 @@ class SessionState:
     last_shown_message: MessageId = MessageId("")
     """The last utterance that was shown to the user in a form changed by a hook or a command."""
     ended: bool = False
-    _counted: tuple[str, int] = ("", 0)
+    _next_number_cache: tuple[str, int] = ("", 0)
     """A cache: the value of `last_id`, and the number after it."""
 
     @property
     def next_message(self) -> int:
         """The number of the next event; foreign ids have none and count 0."""
-        if self._counted[0] is not self.last_id:
+        if self._next_number_cache[0] is not self.last_id:
             number = parse_id_number(self.last_id, "msg_")
-            self._counted = self.last_id, 0 if number is None else number + 1
-        return self._counted[1]
+            self._next_number_cache = self.last_id, 0 if number is None else number + 1
+        return self._next_number_cache[1]
 
     def is_live(self, agent_id: AgentId) -> bool:
         """Whether the agent and all of its ancestors are still in the tree."""
@@ -211,22 +211,25 @@ class SessionState:
 
 
 def _describe(agent: AgentState) -> dict[str, Any]:
-    plain = {
+    values = {
         name: getattr(agent, name)
         for name in (
             *("name", "language_model", "parent", "place", "saved_state", "pending_state"),
             *("birth", "commit_id", "spawn_commit_id", "committed_upto", "uncommitted_edit"),
         )
     }
-    copied = {
+    lists = {
         name: list(getattr(agent, name))
         for name in ("subagents", "hooks", "speakers", "listeners", "new_entries", "open_calls")
     }
     return {
-        **plain,
-        **copied,
+        **values,
+        **lists,
         "spec": dict(agent.spec),
-        "happened": {name: (one.time, one.seen) for name, one in agent.trigger_states.items()},
+        "happened": {
+            name: (trigger_state.time, trigger_state.seen)
+            for name, trigger_state in agent.trigger_states.items()
+        },
         "unheard": dict(agent.undelivered),
         "segments": agent.segments(),
         "hashed": agent.context_hash_state,

@@ -54,7 +54,9 @@ class SessionLogger:
         self, agent_id: str, name: str | None = None, language_model: str | None = None
     ) -> MessageId:
         """Log a birth. The parent is the agent with an open call that names the new agent."""
-        return self.session.log_agent_created(agent_id, self._cause(name), name, language_model)
+        return self.session.log_agent_created(
+            agent_id, self._find_cause(name), name, language_model
+        )
 
     def log_transcript_entry(
         self, agent_id: str, message: Mapping[str, Any], content_id: str | None = None
@@ -73,8 +75,8 @@ class SessionLogger:
         """Close the session."""
         self.session.close()
 
-    def _cause(self, name: str | None) -> str | None:
-        """Return the latest open call, preferably one with the name. Return None if none is open."""
+    def _find_cause(self, name: str | None) -> str | None:
+        """Return the latest open call, preferably one that mentions the name, or None."""
         calls = [
             call for agent in self.session.agents.values() for call in agent.open_calls.values()
         ]

@@ -169,24 +169,24 @@ def _examine_sealed(raws: Sequence[bytes]) -> LogExamination:
     lines: list[SealedLine] = []
     byte = 0
     for number, raw in enumerate(raws, 1):
-        lines.append(_sealed_line(number, byte, raw))
+        lines.append(_split_sealed_line(number, byte, raw))
         byte += len(raw)
     chain = _Chain(lines)
     for line in lines:
         chain.take(line)
-    _explain(chain.lines)
+    _add_findings(chain.lines)
     return LogExamination(sealed=True, dialect=None, lines=chain.lines, in_order=chain.in_order)
 
 
-def _sealed_line(number: int, byte: int, raw: bytes) -> SealedLine:
+def _split_sealed_line(number: int, byte: int, raw: bytes) -> SealedLine:
     """Split a line into content and sum. A missing newline after a sum is added."""
     text = raw if raw[-1:] == b"\n" or not has_sum(raw) else raw + b"\n"
     line = SealedLine(number, byte, raw, content=text[BODY], digits=text[DIGITS_AT])
     line.is_framed = text.endswith(CLOSE) and text[BODY.stop : HEAD.stop] == OPEN
-    return _decoded(line)
+    return _decode_line(line)
 
 
-def _decoded(line: SealedLine) -> SealedLine:
+def _decode_line(line: SealedLine) -> SealedLine:
     with contextlib.suppress(ValueError):
         line.events = [decode_event(line.body)]
     return line
@@ -205,8 +205,8 @@ class _Ids:
             earlier = self._seen.setdefault(event.message_id, line)
             if earlier is not line:
                 line.whole = line.raw != earlier.raw
-                what = f"has {event.message_id}, the id of" if line.whole else "is"
-                line.found("doubled", f"it {what} line {earlier.number} once more")
+                relation = f"has {event.message_id}, the id of" if line.whole else "is"
+                line.found("doubled", f"it {relation} line {earlier.number} once more")
             elif 0 <= line.id_number < self._top:
                 line.found("moved", f"{event.message_id} stands after {message_id(self._top)}")
         self._top = max(self._top, line.id_number)
@@ -229,22 +229,22 @@ class _Chain:
     def take(self, line: SealedLine) -> None:
         """Judge the next line."""
         if self._follows(line):
-            self._set_right(line)
-            self._whole(line)
+            self._confirm_earlier(line)
+            self._add_whole(line)
         elif line.sum_after(self._sum_by_id(line)) == line.digits:
-            self._whole(line)
+            self._add_whole(line)
             self.in_order = self.in_order and not line.whole
-        elif (front := self._front_of(line)) is not None:
+        elif (front := self._find_front(line)) is not None:
             end = len(front.raw)
-            self._whole(front)
-            self.take(_sealed_line(line.number, line.byte + end, line.raw[end:]))
+            self._add_whole(front)
+            self.take(_split_sealed_line(line.number, line.byte + end, line.raw[end:]))
         else:
-            self._unproven(line)
+            self._add_unproven(line)
 
     def _follows(self, line: SealedLine) -> bool:
         return any(line.sum_after(before) == line.digits for before, _ in self._sums)
 
-    def _set_right(self, line: SealedLine) -> None:
+    def _confirm_earlier(self, line: SealedLine) -> None:
         """Mark an earlier line with wrong digits as whole if this line proves it."""
         for before, earlier in self._sums:
             if earlier is not None and earlier.events and line.sum_after(before) == line.digits:
@@ -253,7 +253,7 @@ class _Chain:
                 self._ids.check(earlier)
                 return
 
-    def _whole(self, line: SealedLine) -> None:
+    def _add_whole(self, line: SealedLine) -> None:
         self.lines.append(line)
         self._sums = [(line.digits, None)]
         line.whole = bool(line.events)
@@ -263,11 +263,13 @@ class _Chain:
             line.found("damaged", "its end is not as it was written, its content is")
         self._ids.check(line)
 
-    def _unproven(self, line: SealedLine) -> None:
+    def _add_unproven(self, line: SealedLine) -> None:
         self.lines.append(line)
-        right = [(line.sum_after(before), line) for before, wrong in self._sums if wrong is None]
+        right = [
+            (line.sum_after(before), line) for before, earlier in self._sums if earlier is None
+        ]
         others = [*self._sums[1:], (line.digits, None), *right]
-        self._sums = [self._sums[0], *others[-_REMEMBERED:]]
+        self._sums = [self._sums[0], *others[-_MAX_SUMS:]]
 
     def _sum_by_id(self, line: SealedLine) -> bytes:
         """Return the digits of the line with the previous id, or b"" if there is none."""
@@ -277,30 +279,30 @@ class _Chain:
     def _digits_by_id(self) -> dict[int, bytes]:
         return {line.id_number: line.digits for line in reversed(self._all) if line.events}
 
-    def _front_of(self, line: SealedLine) -> SealedLine | None:
+    def _find_front(self, line: SealedLine) -> SealedLine | None:
         """Return the front of a line that lost its newline if a sum proves it, else None."""
-        at = line.raw.find(OPEN)
-        while at >= 0:
-            close = at + len(OPEN) + DIGITS
+        index = line.raw.find(OPEN)
+        while index >= 0:
+            close = index + len(OPEN) + DIGITS
             end = close + (2 if line.raw[close + 2 : close + 3] == b"{" else 3)
-            front = SealedLine(line.number, line.byte, line.raw[:end], content=line.raw[:at])
+            front = SealedLine(line.number, line.byte, line.raw[:end], content=line.raw[:index])
             front.digits, front.is_framed = line.raw[close - DIGITS : close], False
             if end < len(line.raw) and self._follows(front):
-                return _decoded(front)
-            at = line.raw.find(OPEN, at + 1)
+                return _decode_line(front)
+            index = line.raw.find(OPEN, index + 1)
         return None
 
 
-def _explain(lines: Sequence[SealedLine]) -> None:
+def _add_findings(lines: Sequence[SealedLine]) -> None:
     """Add a finding with the probable cause to every line that no sum proves."""
     top = -1  # of the whole lines so far
     before: SealedLine | None = None  # an unproven line just before
-    for at, line in enumerate(lines):
+    for index, line in enumerate(lines):
         if line.whole or line.finding is not None:
             top, before = max(top, line.id_number if line.whole else -1), None
             continue
-        after = lines[at + 1].id_number if at + 1 < len(lines) else line.id_number + 1
-        if at + 1 == len(lines) and (line.raw[-1:] != b"\n" or not line.raw.strip(b"\x00\n")):
+        after = lines[index + 1].id_number if index + 1 < len(lines) else line.id_number + 1
+        if index + 1 == len(lines) and (line.raw[-1:] != b"\n" or not line.raw.strip(b"\x00\n")):
             line.found("torn", _TORN)
         elif line.is_framed and line.id_number > top + 1 and after == line.id_number + 1:
             line.found("missing", "the line that it was written after is gone: nothing proves it")
@@ -309,6 +311,6 @@ def _explain(lines: Sequence[SealedLine]) -> None:
         before = line  # No finding: the rest of the previous line, split by an inserted newline.
 
 
-_REMEMBERED = 16
+_MAX_SUMS = 16
 """Number of recent sums of unproven lines that the next line may follow; it limits the work."""
 _TORN = "it was never finished"

@@ -26,7 +26,7 @@ FOLDER = "cassettes"
 _MODES = ("once", "none", "new", "all")
 _ended_well = pytest.StashKey[bool]()
 _UNSAFE = re.compile(r"[^A-Za-z0-9_=.-]+")
-_LONGEST = 120
+_MAX_NAME_CHARS = 120
 """Maximum characters of a test's name in the name of its cassette."""
 
 
@@ -72,11 +72,11 @@ def file_of(test: pytest.Item) -> Path:
 
     A name that is sanitized or truncated ends in a hash of the full name.
     """
-    chain = [one.name for one in test.listchain() if isinstance(one, pytest.Class | pytest.Item)]
+    chain = [node.name for node in test.listchain() if isinstance(node, pytest.Class | pytest.Item)]
     name = ".".join(chain)
-    said, bracket, values = name.removesuffix("]").partition("[")
-    parts = [said, values] if bracket else [said]
+    test_name, bracket, values = name.removesuffix("]").partition("[")
+    parts = [test_name, values] if bracket else [test_name]
     safe = ".".join(_UNSAFE.sub("_", part) for part in parts)
-    if safe != ".".join(parts) or len(safe) > _LONGEST:
-        safe = f"{safe[:_LONGEST]}-{sha256(name.encode()).hexdigest()[:8]}"
+    if safe != ".".join(parts) or len(safe) > _MAX_NAME_CHARS:
+        safe = f"{safe[:_MAX_NAME_CHARS]}-{sha256(name.encode()).hexdigest()[:8]}"
     return test.path.parent / FOLDER / f"{test.path.stem}.{safe}.jsonl"

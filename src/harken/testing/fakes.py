@@ -85,10 +85,10 @@ class FailingDisk(RecordingDisk):
             return super().write(fd, data)
         size = len(data)
         short = {"late": size, "one": 1, "half": size // 2, "but one": size - 1}
-        taken = super().write(fd, data[: short.get(self.fault, 0)])
+        written = super().write(fd, data[: short.get(self.fault, 0)])
         if self.fault in _RAISING:
             raise self._error()
-        return taken
+        return written
 
     def _step(self, operation: str) -> None:
         super()._step(operation)
@@ -102,6 +102,6 @@ class FailingDisk(RecordingDisk):
 
 def faults(operations: Sequence[str]) -> Iterator[tuple[int, Fault]]:
     """Yield the index of every operation with every fault that the operation can have."""
-    for at, operation in enumerate(operations):
+    for index, operation in enumerate(operations):
         for fault in get_args(Fault) if operation == "write" else _RAISING:
-            yield at, fault
+            yield index, fault

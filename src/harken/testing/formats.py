@@ -45,48 +45,48 @@ def plain_conversation() -> list[ConversationEntry]:
         Message("assistant", "Nobody is at the door, not even Jill."),
     ]
     return [
-        ConversationEntry(message, _NOON.replace("00.0", f"{at:02}.0"))
-        for at, message in enumerate(messages)
+        ConversationEntry(message, _NOON.replace("00.0", f"{second:02}.0"))
+        for second, message in enumerate(messages)
     ]
 
 
 def odd_conversation() -> list[ConversationEntry]:
     """Return entries with edge cases of everything that a message can contain."""
-    odd = "\ud800 alone, \0, \u2028, \x1b[31m, e\u0301, 😀, ```, <b>, \\"
-    numbers = {"0": [0, 0.0, False, None, "0"], "large": 10**30, odd: {"\ud800": 1e300}}
+    edge_text = "\ud800 alone, \0, \u2028, \x1b[31m, e\u0301, 😀, ```, <b>, \\"
+    numbers = {"0": [0, 0.0, False, None, "0"], "large": 10**30, edge_text: {"\ud800": 1e300}}
     calls = [
         ToolCall("a", FunctionCall("look", '{ "at": 1.0 }')),
         ToolCall("b", FunctionCall("", "no JSON"), "custom", {"x": numbers}),
-        ToolCall("a", FunctionCall(odd, '{"n":1e400}')),
+        ToolCall("a", FunctionCall(edge_text, '{"n":1e400}')),
     ]
-    placed = [ToolCall("1", FunctionCall("f", "{}")), ToolCall("2", FunctionCall("f", "[]"))]
+    slotted_calls = [ToolCall("1", FunctionCall("f", "{}")), ToolCall("2", FunctionCall("f", "[]"))]
     parts: list[Part] = [
-        TextPart(odd, {"m": numbers}),
+        TextPart(edge_text, {"m": numbers}),
         ImagePart("image/png", _PIXEL),
         TextPart(""),
     ]
     native = '{"type":"server_tool_use","id":"s","name":"search","input":{"q":1}}'
     thought: list[Part] = [
         ThinkingPart("hm", {"signature": "c2ln", "model": "m"}),
-        ThinkingPart(odd),
+        ThinkingPart(edge_text),
     ]
     messages = [
-        Message("system", odd, name="n"),
+        Message("system", edge_text, name="n"),
         Message("system", [TextPart("a"), TextPart("b")]),
         Message("user", ""),
-        Message("user", [*parts, UnknownPart("document", "{}")], name=odd),
+        Message("user", [*parts, UnknownPart("document", "{}")], name=edge_text),
         Message("user"),
         Message("assistant"),
         Message("assistant", []),
         Message("assistant", "one"),
         Message("assistant", "two"),
         Message("assistant", [*thought, TextPart("x")], calls),
-        Message("assistant", [ToolCallSlot("1"), TextPart("so"), ToolCallSlot("2")], placed),
-        Message("assistant", [UnknownPart("server_tool_use", native), UnknownPart("", odd)]),
+        Message("assistant", [ToolCallSlot("1"), TextPart("so"), ToolCallSlot("2")], slotted_calls),
+        Message("assistant", [UnknownPart("server_tool_use", native), UnknownPart("", edge_text)]),
         Message("tool", "no call", is_error=True),
-        Message("tool", [*parts], tool_call_id="", name=odd),
+        Message("tool", [*parts], tool_call_id="", name=edge_text),
     ]
-    source = {"id": odd, "usage": numbers}
+    source = {"id": edge_text, "usage": numbers}
     return [ConversationEntry(message, _NOON, source) for message in messages]
 
 
@@ -106,7 +106,7 @@ class FormatSuite:
 
     def sample(self) -> bytes:
         """Return bytes of the format, as its original program writes them."""
-        return self._written(self.conversation())
+        return self._write(self.conversation())
 
     def older_samples(self) -> dict[str, bytes]:
         """Return a sample of each older version that the format upgrades, by version name."""
@@ -145,11 +145,11 @@ class FormatSuite:
         """An exact format restores all entries; any other one is idempotent after a round trip."""
         if self.format.reads is None or self.format.writes is None:
             return
-        once = self._read(self._written(self.conversation()))
-        assert _exactly(self._read(self._written(once))) == _exactly(once)
+        once = self._read(self._write(self.conversation()))
+        assert _encode_entries(self._read(self._write(once))) == _encode_entries(once)
         if self.format.is_exact:
             for entries in (self.conversation(), odd_conversation(), []):
-                assert _exactly(self._read(self._written(entries))) == _exactly(entries)
+                assert _encode_entries(self._read(self._write(entries))) == _encode_entries(entries)
 
     def test_bytes_that_were_read_say_something(self) -> None:
         if self.format.reads is not None:
@@ -162,17 +162,17 @@ class FormatSuite:
         assert joins([self.sample()]) == self.sample(), "one delta stays as it is"
         if self.format.reads is not None:
             both = self._read(joins([self.sample(), self.sample()]))
-            assert _exactly(both) == _exactly(self._read(self.sample()) * 2)
+            assert _encode_entries(both) == _encode_entries(self._read(self.sample()) * 2)
         if self.format.writes is None:
             return
         entries = self.conversation()
-        for at in range(len(entries) + 1):
-            parts = [self._written(entries[:at]), self._written(entries[at:])]
+        for index in range(len(entries) + 1):
+            parts = [self._write(entries[:index]), self._write(entries[index:])]
             if self.format.reads is None:
-                assert joins(parts) == self._written(entries)
+                assert joins(parts) == self._write(entries)
             else:
                 apart = [entry for part in parts for entry in self._read(part)]
-                assert _exactly(self._read(joins(parts))) == _exactly(apart)
+                assert _encode_entries(self._read(joins(parts))) == _encode_entries(apart)
 
     def test_older_versions_are_mapped(self) -> None:
         samples = self.older_samples()
@@ -186,42 +186,44 @@ class FormatSuite:
     def test_bytes_of_all_kinds_are_read_or_refused(self) -> None:
         """Truncated, damaged and hostile bytes give valid entries, or a FormatError of one line."""
         reads, joins = self.format.reads, self.format.joins
-        for data in _hostile(self.sample(), self.tries):
+        for data in _iter_hostile(self.sample(), self.tries):
             if reads is not None:
-                _exactly(_read_or_refused(reads, data) or [])
+                _encode_entries(_read_or_format_error(reads, data) or [])
             if joins is not None:
-                _read_or_refused(joins, [data, self.sample()])
+                _read_or_format_error(joins, [data, self.sample()])
         for name, sample in self.older_samples().items():
-            for data in _hostile(sample, self.tries):
-                _read_or_refused(self.format.older[name], data)
+            for data in _iter_hostile(sample, self.tries):
+                _read_or_format_error(self.format.older[name], data)
 
     def _read(self, data: bytes) -> list[ConversationEntry]:
         assert self.format.reads is not None
         return self.format.reads(data)
 
-    def _written(self, entries: Sequence[ConversationEntry]) -> bytes:
+    def _write(self, entries: Sequence[ConversationEntry]) -> bytes:
         assert self.format.writes is not None, "a format that is not written needs a sample"
         data = self.format.writes(entries)
         assert data is not None, "it must be able to write its own conversation"
         return data
 
 
-def _exactly(entries: Sequence[ConversationEntry]) -> list[bytes]:
+def _encode_entries(entries: Sequence[ConversationEntry]) -> list[bytes]:
     """Return the bytes that a delta stores of entries. They tell `0`, `0.0` and `false` apart."""
-    found = []
-    for one in entries:
-        entry, objects = encode_entry(one.message, time=one.time, source=one.source)
-        found += [canonical.to_canonical_bytes(entry), *objects.values()]
-    return found
+    bodies = []
+    for source_entry in entries:
+        entry, objects = encode_entry(
+            source_entry.message, time=source_entry.time, source=source_entry.source
+        )
+        bodies += [canonical.to_canonical_bytes(entry), *objects.values()]
+    return bodies
 
 
 Given = TypeVar("Given")
 Found = TypeVar("Found")
 
 
-def _read_or_refused(read: Callable[[Given], Found], given: Given) -> Found | None:
+def _read_or_format_error(reader: Callable[[Given], Found], argument: Given) -> Found | None:
     try:
-        return read(given)
+        return reader(argument)
     except FormatError as error:
         text = str(error)
         if text.strip() and "\n" not in text:
@@ -229,7 +231,7 @@ def _read_or_refused(read: Callable[[Given], Found], given: Given) -> Found | No
         raise AssertionError(f"a FormatError is one line that says why: {text!r}") from error
 
 
-def _hostile(sample: bytes, tries: int) -> Iterator[bytes]:
+def _iter_hostile(sample: bytes, tries: int) -> Iterator[bytes]:
     """Yield malformed inputs, the same at each run."""
     yield from (b"", b"\0", b"\xff" * 9, b"null", b"[]", b"{}", b"\x80", b"\xf6", b"\xef\xbb\xbf")
     yield from (b"[" * 200_000, b'{"a":' * 200_000, b"\x81" * 200_000, b"\xa1\x61a" * 200_000)
@@ -238,7 +240,9 @@ def _hostile(sample: bytes, tries: int) -> Iterator[bytes]:
     yield sample + b"\0"
     source = random.Random(_SEED)  # noqa: S311 - the same each time, on purpose
     for _ in range(tries if sample else 0):
-        at = source.randrange(len(sample))
-        yield sample[:at]
-        yield sample[:at] + bytes([sample[at] ^ 1 << source.randrange(8)]) + sample[at + 1 :]
-        yield sample[:at] + source.randbytes(source.randrange(1, 9)) + sample[at + 1 :]
+        index = source.randrange(len(sample))
+        yield sample[:index]
+        yield (
+            sample[:index] + bytes([sample[index] ^ 1 << source.randrange(8)]) + sample[index + 1 :]
+        )
+        yield sample[:index] + source.randbytes(source.randrange(1, 9)) + sample[index + 1 :]

@@ -75,28 +75,34 @@ class ModelSuite:
 
     def test_a_stream_ends_with_its_only_finish(self) -> None:
         for _, chunks in self._run(self._answers()):
-            ends = [at for at, chunk in enumerate(chunks, 1) if isinstance(chunk, Finish)]
+            ends = [
+                position for position, chunk in enumerate(chunks, 1) if isinstance(chunk, Finish)
+            ]
             assert ends == [len(chunks)], f"not one Finish, at the end: {chunks}"
-            odd = [chunk for chunk in chunks if not isinstance(chunk, get_args(Chunk))]
-            assert not odd, f"no chunks: {odd}"
+            invalid = [chunk for chunk in chunks if not isinstance(chunk, get_args(Chunk))]
+            assert not invalid, f"no chunks: {invalid}"
 
     def test_an_answer_can_be_logged_and_read_again(self) -> None:
         for _, chunks in self._run(self._answers()):
-            said, _ = _said(chunks)
+            answer, _ = _join_chunks(chunks)
             try:
-                read = _logged(said)
-                same = ms.split_occurrence(read) == ms.split_occurrence(said)
+                entry = _log_and_read(answer)
+                same = ms.split_occurrence(entry) == ms.split_occurrence(answer)
             except (ValueError, TypeError) as error:
-                raise AssertionError(f"{said} cannot be logged: {error}") from error
-            assert same, f"{said} is read as {read}"
+                raise AssertionError(f"{answer} cannot be logged: {error}") from error
+            assert same, f"{answer} is read as {entry}"
 
     def test_call_ids_are_there_and_unique(self) -> None:
         for request, chunks in self._run(self._answers()):
-            ids = [call.id for call in _said(chunks)[0].tool_calls or ()]
-            made = {call.id for message in request.messages for call in message.tool_calls or ()}
-            taken = made - {message.tool_call_id for message in request.messages}
+            ids = [call.id for call in _join_chunks(chunks)[0].tool_calls or ()]
+            call_ids = {
+                call.id for message in request.messages for call in message.tool_calls or ()
+            }
+            open_ids = call_ids - {message.tool_call_id for message in request.messages}
             assert all(ids), f"a call without an id: {ids}"
-            assert len(taken.union(ids)) == len(taken) + len(ids), f"{ids}; open are {taken}"
+            assert len(open_ids.union(ids)) == len(open_ids) + len(ids), (
+                f"{ids}; open are {open_ids}"
+            )
 
     def test_equal_requests_get_equal_answers(self) -> None:
         """An answer depends only on the request, also with another instance of the model."""
@@ -104,13 +110,13 @@ class ModelSuite:
             raise unittest.SkipTest("the model is said not to be deterministic")
 
         async def ask() -> list[list[tuple[ms.Message, Finish | None]]]:
-            one, other = self.model(), self.model()
-            rounds = [await self._answers(model) for model in (one, one, other)]
-            return [[_said(chunks) for _, chunks in answers] for answers in rounds]
+            model, second_model = self.model(), self.model()
+            rounds = [await self._answers(instance) for instance in (model, model, second_model)]
+            return [[_join_chunks(chunks) for _, chunks in answers] for answers in rounds]
 
-        first, again, other = self._run(ask())
-        assert first == again, f"asked again, it says {again}, not {first}"
-        assert first == other, f"another such model says {other}, not {first}"
+        first, repeated, second = self._run(ask())
+        assert first == repeated, f"asked again, it says {repeated}, not {first}"
+        assert first == second, f"another such model says {second}, not {first}"
 
     def test_a_request_is_not_changed(self) -> None:
         before = [*copy.deepcopy(self.requests())]
@@ -122,19 +128,21 @@ class ModelSuite:
 
         async def cancel() -> None:
             model, request = self.model(), self.requests()[0]
-            whole = len(await _read(model, request))
+            chunk_count = len(await _read(model, request))
             usual = asyncio.all_tasks()  # A connection pool may have tasks.
-            for at in sorted({0, 1, whole // 2}):
+            for index in sorted({0, 1, chunk_count // 2}):
                 for inside in (True, False):
-                    end = await _end(_read(model, request, cancel_at=at, inside=inside))
-                    where = f"after {at} chunks, in the {'model' if inside else 'reader'}"
-                    cancelled = isinstance(end, asyncio.CancelledError)
-                    assert cancelled, f"cancelled {where}, it ends with {end!r}"
-            left = asyncio.all_tasks() - usual
-            if left:
-                _, left = await asyncio.wait(left, timeout=1)
-            assert not left, f"cancelled calls left tasks behind: {left}"
-            _, finish = _said(await _read(model, request))
+                    outcome = await _outcome_of(
+                        _read(model, request, cancel_at=index, inside=inside)
+                    )
+                    where = f"after {index} chunks, in the {'model' if inside else 'reader'}"
+                    cancelled = isinstance(outcome, asyncio.CancelledError)
+                    assert cancelled, f"cancelled {where}, it ends with {outcome!r}"
+            remaining = asyncio.all_tasks() - usual
+            if remaining:
+                _, remaining = await asyncio.wait(remaining, timeout=1)
+            assert not remaining, f"cancelled calls left tasks behind: {remaining}"
+            _, finish = _join_chunks(await _read(model, request))
             assert finish, "asked again after a cancelled call, it does not finish"
 
         self._run(cancel())
@@ -144,7 +152,7 @@ class ModelSuite:
             case = self.failing()
             if case is None:
                 raise unittest.SkipTest("`failing` gives no example")
-            return await _end(_read(*case))
+            return await _outcome_of(_read(*case))
 
         end = self._run(fail())
         assert isinstance(end, ModelError), f"no ModelError, but {end!r}"
@@ -165,42 +173,42 @@ async def _read(
 
     The cancellation is raised where the task waits next: `inside` the model, else in this function.
     """
-    task, read = asyncio.current_task(), list[Chunk]()
+    task, chunks = asyncio.current_task(), list[Chunk]()
     assert task is not None
     stream = model.stream(request)
     try:
         while True:
-            if len(read) == cancel_at:
+            if len(chunks) == cancel_at:
                 task.cancel()
                 if not inside:
                     await asyncio.sleep(0)
             chunk = await anext(stream, None)
             if chunk is None:
                 break
-            read.append(chunk)
+            chunks.append(chunk)
     finally:
         if isinstance(stream, AsyncGenerator):
             await stream.aclose()
-    if cancel_at is not None and len(read) < cancel_at:
+    if cancel_at is not None and len(chunks) < cancel_at:
         task.cancel()
     await asyncio.sleep(0)  # A model that never waits is cancelled only here.
-    return read
+    return chunks
 
 
-async def _end(reading: Coroutine[Any, Any, object]) -> object:
+async def _outcome_of(reading: Coroutine[Any, Any, object]) -> object:
     """Run a coroutine in a separate task. Return its result or its exception."""
     [end] = await asyncio.gather(asyncio.create_task(reading), return_exceptions=True)
     return end
 
 
-def _said(chunks: Sequence[Chunk]) -> tuple[ms.Message, Finish | None]:
+def _join_chunks(chunks: Sequence[Chunk]) -> tuple[ms.Message, Finish | None]:
     draft = StreamAccumulator()
     for chunk in chunks:
         draft.add(chunk)
     return draft.message(), draft.finish
 
 
-def _logged(message: ms.Message) -> TranscriptEntry:
+def _log_and_read(message: ms.Message) -> TranscriptEntry:
     """Log an agent's message in a new session. Return the entry that is read from its log."""
     with TemporaryDirectory() as folder:
         log = Path(folder) / "log.jsonl"

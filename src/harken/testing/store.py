@@ -47,13 +47,13 @@ class StoreSuite(RefusalSuite):
 
     def test_what_is_not_there_is_left_out(self) -> None:
         store = self.store()
-        odd = ["", "ctx-", "art-12", "../x", "\0", "\ud800", "ctx-" + "F" * 64, "art-" + OTHER]
-        assert store.objects([Hash(name) for name in [*odd, OTHER]]) == {}
-        assert store.deltas([ArtifactRef(name) for name in odd]) == {}
-        assert store.sequences([ArtifactRef(name) for name in odd]) == {}
-        assert store.commits([CommitId(name) for name in odd]) == {}
+        names = ["", "ctx-", "art-12", "../x", "\0", "\ud800", "ctx-" + "F" * 64, "art-" + OTHER]
+        assert store.objects([Hash(name) for name in [*names, OTHER]]) == {}
+        assert store.deltas([ArtifactRef(name) for name in names]) == {}
+        assert store.sequences([ArtifactRef(name) for name in names]) == {}
+        assert store.commits([CommitId(name) for name in names]) == {}
         assert store.children(CommitId("ctx-" + OTHER)) == []
-        for name in odd:
+        for name in names:
             refused(ObjectNotFound, store.raw, ArtifactRef(name))
             refused(NameNotFound, store.chain, CommitId(name))
             refused(NameNotFound, store.update_notes, CommitId(name), CommitNotes())
@@ -76,7 +76,9 @@ class StoreSuite(RefusalSuite):
         members = text | {"ticket_id": "tkt-1", "thread_id": "$t", "token_count": 2**40}
         members |= {"type": "compaction", "checkpoint": "tool_call"}
         notes = CommitNotes(summary=SURROGATE, derived=True, labels=("b", "a", SURROGATE))
-        batch = batch_of("Hi", parent=commit_in(root), notes=notes, second=1, **_known(members))
+        batch = batch_of(
+            "Hi", parent=commit_in(root), notes=notes, second=1, **_commit_members(members)
+        )
         store.write(batch)
         for reader in self._both(store):
             stored = reader.commits([commit_in(batch)])[commit_in(batch)]
@@ -96,18 +98,20 @@ class StoreSuite(RefusalSuite):
         """`0`, `0.0`, `false` and their texts are distinct values."""
         store = self.store()
         values: list[Any] = [0, 0.0, False, None, "0", "", [], {}]
-        written: dict[ArtifactRef, list[DeltaEntry]] = {}
+        deltas: dict[ArtifactRef, list[DeltaEntry]] = {}
         entry, objects = commits.encode_entry(Message("user", "Hi"))
         for value in values:
             entries = [DeltaEntry(entry.message, entry.occurrence, source={"value": value})]
             ref, _ = commits.encode_delta(entries)
-            written[ref] = entries
-        assert len(written) == len(values)
-        store.write(WriteBatch(objects=objects, deltas=written))
+            deltas[ref] = entries
+        assert len(deltas) == len(values)
+        store.write(WriteBatch(objects=objects, deltas=deltas))
         for reader in self._both(store):
-            read = reader.deltas(written)
-            found = [repr((entry.source or {})["value"]) for [entry] in read.values()]
-            assert sorted(found) == sorted(map(repr, values))
+            stored_deltas = reader.deltas(deltas)
+            stored_values = [
+                repr((entry.source or {})["value"]) for [entry] in stored_deltas.values()
+            ]
+            assert sorted(stored_values) == sorted(map(repr, values))
 
     def test_odd_text_comes_back_as_it_was(self) -> None:
         texts = [
@@ -150,16 +154,16 @@ class StoreSuite(RefusalSuite):
 
     def test_files_come_back_joined_and_in_pieces(self) -> None:
         store, pieces = self.store(), [b"one ", b"two ", b"one ", b"\xff"]
-        named = {commits.hash_raw(piece): piece for piece in pieces}
+        raw = {commits.hash_raw(piece): piece for piece in pieces}
         file = commits.hash_raw(b"".join(pieces))
         store.write(
-            WriteBatch(raw=named, files={file: [commits.hash_raw(piece) for piece in pieces]})
+            WriteBatch(raw=raw, files={file: [commits.hash_raw(piece) for piece in pieces]})
         )
         for reader in self._both(store):
             assert reader.raw(file) == b"".join(pieces)
             assert [*reader.read_chunks(file)] == pieces
             assert [*reader.read_chunks(commits.hash_raw(b"one "))] == [b"one "]
-            assert set(reader.names_with_prefix("art-")) == {file, *named}
+            assert set(reader.names_with_prefix("art-")) == {file, *raw}
 
     def test_what_is_derived_is_found_by_its_key(self) -> None:
         store, batch = self.store(), batch_of("Hi")
@@ -183,16 +187,20 @@ class StoreSuite(RefusalSuite):
         for tickets in (("17018330", "07960609"), ("23216528", "11607909")):
             store = self.store()
             store.write(WriteBatch(objects=root.objects, deltas=root.deltas))
-            at = format_rfc3339(BEGINNING_US)
-            made = [Commit(artifact=ref, created_at=at, ticket_id=ticket) for ticket in tickets]
-            assert made[0].id[:16] == made[1].id[:16]
-            for one in made:
-                store.write(WriteBatch(commits=[(one, CommitNotes(summary=one.ticket_id))]))
+            created_at = format_rfc3339(BEGINNING_US)
+            new_commits = [
+                Commit(artifact=ref, created_at=created_at, ticket_id=ticket) for ticket in tickets
+            ]
+            assert new_commits[0].id[:16] == new_commits[1].id[:16]
+            for commit in new_commits:
+                store.write(WriteBatch(commits=[(commit, CommitNotes(summary=commit.ticket_id))]))
             for reader in self._both(store):
-                found = reader.commits([one.id for one in made])
-                assert [found[one.id].notes.summary for one in made] == [*tickets]
-                assert reader.names_with_prefix(made[0].id[:16]) == sorted(one.id for one in made)
-                assert reader.names_with_prefix(made[0].id) == [made[0].id]
+                stored = reader.commits([commit.id for commit in new_commits])
+                assert [stored[commit.id].notes.summary for commit in new_commits] == [*tickets]
+                assert reader.names_with_prefix(new_commits[0].id[:16]) == sorted(
+                    commit.id for commit in new_commits
+                )
+                assert reader.names_with_prefix(new_commits[0].id) == [new_commits[0].id]
 
     def test_any_limit_is_a_limit(self) -> None:
         store = self.store()
@@ -208,21 +216,21 @@ class StoreSuite(RefusalSuite):
     def test_everything_is_yielded_after_what_it_needs(self) -> None:
         store = self.store()
         names = chain_in(store, 3)
-        seen: set[str] = set()
-        for thing in store.iter_objects():
-            assert seen.issuperset(thing.needs)
-            seen.add(thing.name)
-        assert seen >= {*names, *store.names_with_prefix("art-")}
-        counted = store.stats()
-        assert counted.things["commit"] == counted.things["message"] == 3
-        assert counted.raw_bytes == sum(len(thing.body) for thing in store.iter_objects())
-        assert counted.logical_bytes >= counted.raw_bytes
+        names_so_far: set[str] = set()
+        for obj in store.iter_objects():
+            assert names_so_far.issuperset(obj.needs)
+            names_so_far.add(obj.name)
+        assert names_so_far >= {*names, *store.names_with_prefix("art-")}
+        stats = store.stats()
+        assert stats.things["commit"] == stats.things["message"] == 3
+        assert stats.raw_bytes == sum(len(obj.body) for obj in store.iter_objects())
+        assert stats.logical_bytes >= stats.raw_bytes
 
     def test_sequences_come_back_in_order(self) -> None:
-        store, one, two = self.store(), batch_of("a"), batch_of("b")
-        store.write(one)
-        store.write(two)
-        parts = [*two.deltas, *one.deltas, *two.deltas]
+        store, first, second = self.store(), batch_of("a"), batch_of("b")
+        store.write(first)
+        store.write(second)
+        parts = [*second.deltas, *first.deltas, *second.deltas]
         ref, _ = commits.encode_sequence(parts)
         store.write(WriteBatch(sequences={ref: parts}))
         for reader in self._both(store):
@@ -278,8 +286,8 @@ class StoreSuite(RefusalSuite):
                 expected = [name for name in names if name.startswith(beginning)]
                 assert reader.names_with_prefix(beginning, 100) == expected
                 assert reader.names_with_prefix(beginning, 2) == expected[:2]
-            for odd in ("x", "ctx-g", "CTX-", "ctx-%", "art-\ud800", names[3] + "0", "\0"):
-                assert reader.names_with_prefix(odd) == []
+            for prefix in ("x", "ctx-g", "CTX-", "ctx-%", "art-\ud800", names[3] + "0", "\0"):
+                assert reader.names_with_prefix(prefix) == []
 
     def test_annotating_changes_notes_and_nothing_else(self) -> None:
         store = self.store()
@@ -295,8 +303,8 @@ class StoreSuite(RefusalSuite):
             assert reader.commits_by_label() == {"x": names[1:], "y": [names[1]], "z": [names[2]]}
             assert reader.commits_by_label("x") == {"x": names[1:]}
             assert reader.commits_by_label("nothing") == {}
-        odd: Any = CommitNotes(summary=b"x")  # type: ignore[arg-type]
-        refused(ValueError, store.update_notes, names[0], odd)
+        invalid_notes: Any = CommitNotes(summary=b"x")  # type: ignore[arg-type]
+        refused(ValueError, store.update_notes, names[0], invalid_notes)
 
     def test_writers_at_once_all_succeed(self) -> None:
         store = self.store()
@@ -306,8 +314,8 @@ class StoreSuite(RefusalSuite):
 
         def write(number: int) -> None:
             try:
-                for at in range(10):
-                    batch = batch_of(f"{number} {at}", "the same for all", parent=root)
+                for index in range(10):
+                    batch = batch_of(f"{number} {index}", "the same for all", parent=root)
                     stores[number % len(stores)].write(batch)
                     assert stores[(number + 1) % len(stores)].objects(batch.objects)
             except Exception as error:  # noqa: BLE001 - raised below, in the thread of the test
@@ -328,5 +336,5 @@ class StoreSuite(RefusalSuite):
         store.close()
 
 
-def _known(members: dict[str, Any]) -> dict[str, Any]:
+def _commit_members(members: dict[str, Any]) -> dict[str, Any]:
     return {name: members[name] for name in members if name in Commit.__struct_fields__}

@@ -31,8 +31,8 @@ def batch_of(
     entries: list[DeltaEntry] = []
     objects: dict[Hash, bytes] = {}
     for message in messages:
-        given = Message("user", message) if isinstance(message, str) else message
-        entry, needed = commits.encode_entry(given)
+        chat_message = Message("user", message) if isinstance(message, str) else message
+        entry, needed = commits.encode_entry(chat_message)
         entries.append(entry)
         objects |= needed
     ref, _ = commits.encode_delta(entries)
@@ -52,20 +52,20 @@ def commit_in(batch: WriteBatch) -> CommitId:
 def chain_in(store: Store, length: int, **members: Any) -> list[CommitId]:
     """Write a chain of commits, each the parent of the next. Return their names, oldest first."""
     names: list[CommitId] = []
-    for at in range(length):
+    for index in range(length):
         parent = names[-1] if names else None
-        batch = batch_of(f"step {at}", parent=parent, second=at, **members)
+        batch = batch_of(f"step {index}", parent=parent, second=index, **members)
         store.write(batch)
         names.append(commit_in(batch))
     return names
 
 
-def refused(error: type[Exception], act: Callable[..., object], *given: object) -> None:
+def refused(error: type[Exception], operation: Callable[..., object], *arguments: object) -> None:
     """Assert that a call raises this error with a text."""
     try:
-        found = act(*given)
+        result = operation(*arguments)
     except error as refusal:
         if str(refusal).strip():
             return
         raise AssertionError(f"a {error.__name__} that does not say what is wrong") from refusal
-    raise AssertionError(f"no {error.__name__}, but {found!r}")
+    raise AssertionError(f"no {error.__name__}, but {result!r}")

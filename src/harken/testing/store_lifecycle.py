@@ -31,28 +31,28 @@ class LifecycleSuite(PurgeSuite):
         assert self._collect(store) == GcResult()
         for reader in self._both(store):
             assert self._everything(reader) == before
-            assert [one.id for one in reader.chain(names[-1])] == names[::-1]
+            assert [commit.id for commit in reader.chain(names[-1])] == names[::-1]
 
     def test_what_nothing_needs_goes(self) -> None:
         store = self.store()
-        [kept] = chain_in(store, 1)
+        [commit_id] = chain_in(store, 1)
         loose = batch_of("only here", "step 0")
         raw, sequence = commits.hash_raw(b"loose"), commits.encode_sequence([*loose.deltas])[0]
         store.write(WriteBatch(objects=loose.objects, deltas=loose.deltas, raw={raw: b"loose"}))
         store.write(
             WriteBatch(sequences={sequence: [*loose.deltas]}, derived={"all of it": sequence})
         )
-        taken = self._collect(store)
-        assert taken.commits == ()
-        assert taken.things == 2 + 3  # a part and its message; a delta, a sequence, raw bytes
-        assert taken.size_bytes > 0
+        result = self._collect(store)
+        assert result.commits == ()
+        assert result.things == 2 + 3  # a part and its message; a delta, a sequence, raw bytes
+        assert result.size_bytes > 0
         for reader in self._both(store):
             assert set(reader.objects(loose.objects)) < set(loose.objects), "what is shared stays"
             assert reader.deltas(loose.deltas) == {}
             assert reader.sequences([sequence]) == {}
             assert reader.find_derived(["all of it"]) == {}
             refused(ObjectNotFound, reader.raw, raw)
-            assert set(reader.names_with_prefix("")) == {kept, *_deltas_of(store, [kept])}
+            assert set(reader.names_with_prefix("")) == {commit_id, *_deltas_of(store, [commit_id])}
         self._is_whole(store)
         assert self._collect(store) == GcResult()
 
@@ -97,14 +97,14 @@ class LifecycleSuite(PurgeSuite):
 
     def test_given_roots_stay(self) -> None:
         store = self.store()
-        ones = [batch_of(text) for text in ("a", "b")]
-        for one in ones:
-            store.write(WriteBatch(objects=one.objects, deltas=one.deltas))
-        (first,), (second,) = ones[0].deltas, ones[1].deltas
-        odd = ["", "ctx-", "x", "art-" + "f" * 64, "\ud800", "f" * 64, "../x"]
-        assert self._collect(store, [first, *odd]).things == 3
+        batches = [batch_of(text) for text in ("a", "b")]
+        for batch in batches:
+            store.write(WriteBatch(objects=batch.objects, deltas=batch.deltas))
+        (first,), (second,) = batches[0].deltas, batches[1].deltas
+        invalid_names = ["", "ctx-", "x", "art-" + "f" * 64, "\ud800", "f" * 64, "../x"]
+        assert self._collect(store, [first, *invalid_names]).things == 3
         assert store.deltas([first, second]).keys() == {first}
-        assert store.objects(ones[0].objects) == ones[0].objects
+        assert store.objects(batches[0].objects) == batches[0].objects
         self._is_whole(store)
 
     def test_what_is_kept_stays(self) -> None:
@@ -140,8 +140,8 @@ class LifecycleSuite(PurgeSuite):
         store = self.store()
         [name] = chain_in(store, 1)
         pin = RetentionPolicy("pin")
-        for odd in ("", "art-", "ctx-" + "f" * 64, "art-" + "f" * 64, name[:12], "\0"):
-            refused(NameNotFound, store.set_retention, {name: pin, odd: pin})
+        for invalid_name in ("", "art-", "ctx-" + "f" * 64, "art-" + "f" * 64, name[:12], "\0"):
+            refused(NameNotFound, store.set_retention, {name: pin, invalid_name: pin})
         odd_policies: list[Any] = [
             RetentionPolicy("for ever"),  # type: ignore[arg-type]
             RetentionPolicy("ephemeral"),
@@ -157,13 +157,13 @@ class LifecycleSuite(PurgeSuite):
     def test_an_expired_commit_goes_with_what_only_it_needs(self) -> None:
         store = self.store()
         names = chain_in(store, 3, principal="ann")
-        own = [*_deltas_of(store, names[2:])]
+        refs = [*_deltas_of(store, names[2:])]
         store.update_notes(names[1], CommitNotes(summary="stays", labels=("x",)))
         store.set_retention({names[2]: RetentionPolicy("ephemeral", later(1))})
         assert self._collect(store, hours=0.5) == GcResult()
-        taken = self._collect(store)
-        assert taken.commits == (names[2],)
-        assert taken.things == 3  # a delta, a message, a part
+        result = self._collect(store)
+        assert result.commits == (names[2],)
+        assert result.things == 3  # a delta, a message, a part
         for reader in self._both(store):
             assert reader.commits(names).keys() == {*names[:2]}
             assert reader.children(names[1]) == []
@@ -172,10 +172,10 @@ class LifecycleSuite(PurgeSuite):
             assert reader.names_with_prefix(names[2]) == []
             assert reader.commits_by_label() == {"x": [names[1]]}
             assert reader.retention() == {}
-            assert reader.deltas(own) == {}
+            assert reader.deltas(refs) == {}
             refused(NameNotFound, reader.chain, names[2])
         self._is_whole(store)
-        assert [one.id for one in store.chain(names[1])] == names[1::-1]
+        assert [commit.id for commit in store.chain(names[1])] == names[1::-1]
 
     def test_an_expired_commit_on_which_something_stands_stays(self) -> None:
         store = self.store()
@@ -240,15 +240,15 @@ class LifecycleSuite(PurgeSuite):
         store = self.store()
         [root] = chain_in(store, 1)
         stores = [store, *self._both(store)[1:]]
-        written: list[CommitId] = []
+        commit_ids: list[CommitId] = []
         failed: list[Exception] = []
-        done = threading.Event()
+        stopped = threading.Event()
 
         def write(number: int) -> None:
             mine = stores[number % len(stores)]
             try:
-                for at in range(15):
-                    loose = batch_of(f"{number} {at}", "the same for all", parent=root)
+                for index in range(15):
+                    loose = batch_of(f"{number} {index}", "the same for all", parent=root)
                     mine.write(WriteBatch(objects=loose.objects, deltas=loose.deltas))
                     batch = WriteBatch(commits=loose.commits)
                     try:
@@ -256,13 +256,13 @@ class LifecycleSuite(PurgeSuite):
                     except ObjectNotFound:  # collected in between: then all of it is written
                         batch = loose
                         mine.write(batch)
-                    written.append(commit_in(batch))
+                    commit_ids.append(commit_in(batch))
             except Exception as error:  # noqa: BLE001 - raised below, in the thread of the test
                 failed.append(error)
 
         def collect() -> None:
             try:
-                while not done.is_set():
+                while not stopped.is_set():
                     self._collect(stores[-1])
             except Exception as error:  # noqa: BLE001 - as above
                 failed.append(error)
@@ -273,14 +273,14 @@ class LifecycleSuite(PurgeSuite):
             thread.start()
         for thread in threads:
             thread.join()
-        done.set()
+        stopped.set()
         collector.join()
         assert not failed, failed
         self._collect(store)
         for reader in self._both(store):
-            found = reader.commits(written)
-            assert found.keys() == {*written}
-            refs = {one.commit.artifact for one in found.values()}
+            stored = reader.commits(commit_ids)
+            assert stored.keys() == {*commit_ids}
+            refs = {commit.commit.artifact for commit in stored.values()}
             deltas = reader.deltas(refs)
             assert deltas.keys() == refs
             messages = {entry.message for entries in deltas.values() for entry in entries}
@@ -289,4 +289,4 @@ class LifecycleSuite(PurgeSuite):
 
 
 def _deltas_of(store: Store, names: Iterable[CommitId]) -> list[ArtifactRef]:
-    return [one.commit.artifact for one in store.commits(names).values()]
+    return [commit.commit.artifact for commit in store.commits(names).values()]

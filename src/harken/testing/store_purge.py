@@ -86,18 +86,18 @@ class PurgeSuite:
             assert stored.commit == msgspec.structs.replace(commit, template="[purged]")
             assert stored.notes == notes
             assert reader.commits_by_label() == {"x": [name]}
-            assert [one.id for one in reader.chain(name)] == [name, commit_in(root)]
+            assert [item.id for item in reader.chain(name)] == [name, commit_in(root)]
             assert reader.children(commit_in(root)) == [name]
             assert reader.newest_commits() == [name, commit_in(root)]
             assert reader.names_with_prefix("ctx-") == sorted([name, commit_in(root)])
             assert {ref, *raw} <= set(reader.names_with_prefix("art-"))
-            assert [reader.raw(one) for one in raw] == [b"[purged]"]
+            assert [reader.raw(key) for key in raw] == [b"[purged]"]
             assert reader.find_derived([_SECRET, "k"]) == {}
             assert set(reader.tombstones()) == {ref, name, *raw}
         self._is_gone(store)
         child = batch_of("after", parent=name, second=1)
         store.write(child)
-        assert [one.id for one in store.chain(commit_in(child))][1] == name
+        assert [item.id for item in store.chain(commit_in(child))][1] == name
 
     def test_what_was_purged_does_not_come_back(self) -> None:
         store, batch = self.store(), batch_of(f"the key is {_SECRET}")
@@ -178,34 +178,37 @@ class PurgeSuite:
         }
         others = {key: body for key, body in root.objects.items() if key != name}
         notes = CommitNotes(summary="s", labels=("x",))
-        brought = WriteBatch(
+        received = WriteBatch(
             objects={**others, part: new_part, **child.objects},
             deltas={**root.deltas, **child.deltas},
             commits=[(new_commit, notes), *child.commits],
             tombstones=stones,
         )
-        lost = msgspec.structs.replace(_PURGED, stand_in="f" * 64)
-        refused(ObjectNotFound, store.write, WriteBatch(tombstones={name: lost}))
-        odd = msgspec.structs.replace(_PURGED, stand_in=commit)
-        refused(ValueError, store.write, WriteBatch(tombstones={name: odd}))
-        store.write(brought)
-        store.write(brought)
+        missing = msgspec.structs.replace(_PURGED, stand_in="f" * 64)
+        refused(ObjectNotFound, store.write, WriteBatch(tombstones={name: missing}))
+        wrong_kind = msgspec.structs.replace(_PURGED, stand_in=commit)
+        refused(ValueError, store.write, WriteBatch(tombstones={name: wrong_kind}))
+        store.write(received)
+        store.write(received)
         for reader in self._both(store):
             assert reader.tombstones() == stones
             assert reader.objects([name]) == {name: new_part}
-            assert [one.id for one in reader.chain(commit_in(child))] == [commit_in(child), commit]
+            assert [item.id for item in reader.chain(commit_in(child))] == [
+                commit_in(child),
+                commit,
+            ]
             assert reader.commits([commit])[commit].commit == new_commit
             assert reader.commits_by_label() == {"x": [commit]}
             assert reader.commits([new_commit.id]) == {}
         self._is_gone(store)
-        other = self.store()
-        other.write(root)
-        before = self._everything(other)
-        other.write(WriteBatch(objects={part: new_part}, tombstones={name: stones[name]}))
-        assert other.objects([name]) == {name: root.objects[name]}
-        assert other.tombstones() == {}
-        self._collect(other)
-        assert self._everything(other) == before
+        second_store = self.store()
+        second_store.write(root)
+        before = self._everything(second_store)
+        second_store.write(WriteBatch(objects={part: new_part}, tombstones={name: stones[name]}))
+        assert second_store.objects([name]) == {name: root.objects[name]}
+        assert second_store.tombstones() == {}
+        self._collect(second_store)
+        assert self._everything(second_store) == before
 
     def test_a_purge_that_cannot_be_is_refused_whole(self) -> None:
         store, root = self.store(), batch_of("root")
@@ -215,28 +218,28 @@ class PurgeSuite:
         name, commit = _part_with(batch, _SECRET), commit_in(batch)
         [(ref, entries)] = batch.deltas.items()
         good = _replaced(batch.objects[name])
-        lost = [DeltaEntry(Hash("f" * 64), entries[0].occurrence)]
+        missing = [DeltaEntry(Hash("f" * 64), entries[0].occurrence)]
         moved = msgspec.structs.replace(batch.commits[0][0], parent=None)
         before = self._everything(store)
         impossible: list[tuple[type[Exception], dict[Name, bytes]]] = [
             (ObjectNotFound, {"e" * 64: good}),
-            (ObjectNotFound, {ref: commits.encode_delta(lost)[1]}),
+            (ObjectNotFound, {ref: commits.encode_delta(missing)[1]}),
             (ObjectCorrupted, {ref: b"[ ]"}),
             (ObjectCorrupted, {ref: b"no JSON"}),
             (ObjectCorrupted, {ref: b'{"type":"text"}'}),
             (ValueError, {commit: commits.commit_bytes(moved)}),
             (ValueError, {ref: commits.encode_delta(entries)[1]}),
         ]
-        for error, odd in impossible:
-            refused(error, store.purge, {name: good, **odd}, _PURGED)
+        for error, bodies in impossible:
+            refused(error, store.purge, {name: good, **bodies}, _PURGED)
         for reader in self._both(store):
             assert self._everything(reader) == before
             assert reader.tombstones() == {}
         self._is_whole(store)
 
     def _both(self, store: Store) -> Sequence[Store]:
-        other = self.again(store)
-        return [store] if other is None else [store, other]
+        second_store = self.again(store)
+        return [store] if second_store is None else [store, second_store]
 
     def _collect(
         self,
@@ -250,16 +253,16 @@ class PurgeSuite:
         return store.collect(roots, now=later(hours), grace_s=grace_s, dry_run=dry_run)
 
     def _things(self, store: Store) -> set[Hash]:
-        return {Hash(thing.name) for thing in store.iter_objects()}
+        return {Hash(obj.name) for obj in store.iter_objects()}
 
     def _everything(self, store: Store) -> object:
         names = store.names_with_prefix("", 10_000)
         stored = store.commits(CommitId(name) for name in names)
-        things = {thing.name: (thing.kind, thing.body) for thing in store.iter_objects()}
+        objects = {obj.name: (obj.kind, obj.body) for obj in store.iter_objects()}
         return (
             names,
             stored,
-            things,
+            objects,
             store.newest_commits(10_000),
             store.retention(),
             store.commits_by_label(),
@@ -268,21 +271,19 @@ class PurgeSuite:
     def _is_whole(self, store: Store) -> None:
         for reader in self._both(store):
             assert fsck(reader) == []
-            there: set[Name] = set()
+            known_names: set[Name] = set()
             stones = reader.tombstones()
-            for thing in reader.iter_objects():
-                assert thing.kind is ObjectKind.FILE or thing.name == name_of(
-                    thing.kind, thing.body
-                )
-                assert all(need in there or need in stones for need in thing.needs)
-                there.add(thing.name)
+            for obj in reader.iter_objects():
+                assert obj.kind is ObjectKind.FILE or obj.name == name_of(obj.kind, obj.body)
+                assert all(need in known_names or need in stones for need in obj.needs)
+                known_names.add(obj.name)
 
     def _is_gone(self, store: Store, text: str = _SECRET) -> None:
         """Assert that a text is in no object, and in no file."""
         self._is_whole(store)
         for reader in self._both(store):
-            for thing in reader.iter_objects():
-                assert text.encode() not in thing.body, thing.name
+            for obj in reader.iter_objects():
+                assert text.encode() not in obj.body, obj.name
         for path in self.files(store):
             assert text.encode() not in path.read_bytes(), f"{text} is in {path.name}"
 

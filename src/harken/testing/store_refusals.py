@@ -28,59 +28,61 @@ class RefusalSuite:
         return None
 
     def test_a_batch_that_names_what_is_missing_leaves_nothing(self) -> None:
-        whole = batch_of("Hi", "Ho")
-        [(ref, entries)] = whole.deltas.items()
-        commit = whole.commits[0][0]
-        part, message = list(whole.objects)[:2]
+        complete = batch_of("Hi", "Ho")
+        [(ref, entries)] = complete.deltas.items()
+        commit = complete.commits[0][0]
+        part, message = list(complete.objects)[:2]
         sequence, _ = commits.encode_sequence([ref, ArtifactRef("art-" + OTHER)])
-        lost = Commit(parent=CommitId("ctx-" + OTHER), artifact=ref, created_at=commit.created_at)
-        others = {name: body for name, body in whole.objects.items() if name != message}
-        partless = {name: body for name, body in whole.objects.items() if name != part}
+        orphan = Commit(parent=CommitId("ctx-" + OTHER), artifact=ref, created_at=commit.created_at)
+        others = {name: body for name, body in complete.objects.items() if name != message}
+        partless = {name: body for name, body in complete.objects.items() if name != part}
         for batch in (
             WriteBatch(objects=others, deltas={ref: entries}),
             WriteBatch(objects=partless),
-            WriteBatch(objects=whole.objects, commits=whole.commits),
+            WriteBatch(objects=complete.objects, commits=complete.commits),
             WriteBatch(
-                objects=whole.objects,
-                deltas=whole.deltas,
+                objects=complete.objects,
+                deltas=complete.deltas,
                 sequences={sequence: [ref, ArtifactRef("art-" + OTHER)]},
             ),
             WriteBatch(
-                objects=whole.objects,
-                deltas=whole.deltas,
-                commits=[*whole.commits, (lost, CommitNotes(labels=("x",)))],
+                objects=complete.objects,
+                deltas=complete.deltas,
+                commits=[*complete.commits, (orphan, CommitNotes(labels=("x",)))],
             ),
         ):
             store = self.store()
             refused(ObjectNotFound, store.write, batch)
-            self._is_empty(store, whole)
+            self._is_empty(store, complete)
 
     def test_a_parent_stands_before_its_children(self) -> None:
         store, root = self.store(), batch_of("a")
         child = batch_of("b", parent=commit_in(root))
         objects, deltas = {**root.objects, **child.objects}, {**root.deltas, **child.deltas}
-        wrong = WriteBatch(objects=objects, deltas=deltas, commits=[*child.commits, *root.commits])
-        refused(ObjectNotFound, store.write, wrong)
+        reversed_batch = WriteBatch(
+            objects=objects, deltas=deltas, commits=[*child.commits, *root.commits]
+        )
+        refused(ObjectNotFound, store.write, reversed_batch)
         right = WriteBatch(objects=objects, deltas=deltas, commits=[*root.commits, *child.commits])
         store.write(right)
         assert [s.id for s in store.chain(commit_in(child))] == [commit_in(child), commit_in(root)]
 
     def test_a_wrong_name_is_refused(self) -> None:
-        whole = batch_of("Hi")
-        [(ref, entries)] = whole.deltas.items()
-        other = ArtifactRef("art-" + OTHER)
+        valid = batch_of("Hi")
+        [(ref, entries)] = valid.deltas.items()
+        other_ref = ArtifactRef("art-" + OTHER)
         for batch in (
-            WriteBatch(objects={**whole.objects, Hash(OTHER): b'{"text":"Hi","type":"text"}'}),
-            WriteBatch(objects=whole.objects, deltas={other: entries}),
-            WriteBatch(objects=whole.objects, deltas=whole.deltas, sequences={other: [ref]}),
-            WriteBatch(objects=whole.objects, raw={other: b"x"}),
+            WriteBatch(objects={**valid.objects, Hash(OTHER): b'{"text":"Hi","type":"text"}'}),
+            WriteBatch(objects=valid.objects, deltas={other_ref: entries}),
+            WriteBatch(objects=valid.objects, deltas=valid.deltas, sequences={other_ref: [ref]}),
+            WriteBatch(objects=valid.objects, raw={other_ref: b"x"}),
         ):
             store = self.store()
             refused(ObjectCorrupted, store.write, batch)
-            self._is_empty(store, whole)
+            self._is_empty(store, valid)
 
     def test_a_commit_with_an_odd_member_is_refused(self) -> None:
-        for odd in (
+        for member in (
             {"type": "merge"},
             {"checkpoint": "midnight"},
             {"message_count": 1.0},
@@ -90,41 +92,41 @@ class RefusalSuite:
             {"created_at": "2026-01-01T00:00:00Z"},
             {"created_at": "2026-01-01T00:00:00.000000+00:00"},
         ):
-            store, batch = self.store(), batch_of("Hi", **odd)
+            store, batch = self.store(), batch_of("Hi", **member)
             refused(ValueError, store.write, batch)
             self._is_empty(store, batch)
 
     def test_a_file_that_is_something_else_is_refused(self) -> None:
         pieces = {commits.hash_raw(data): data for data in (b"a", b"b")}
         [a, b] = pieces
-        whole, other = commits.hash_raw(b"ab"), ArtifactRef("art-" + OTHER)
-        wrong: list[tuple[type[Exception], WriteBatch]] = [
-            (ObjectCorrupted, WriteBatch(raw=pieces, files={whole: [b, a]})),
-            (ObjectCorrupted, WriteBatch(raw=pieces, files={other: [a, b]})),
-            (ObjectNotFound, WriteBatch(raw=pieces, files={whole: [a, other]})),
-            (ObjectNotFound, WriteBatch(files={whole: [a, b]})),
+        file_ref, other_ref = commits.hash_raw(b"ab"), ArtifactRef("art-" + OTHER)
+        invalid: list[tuple[type[Exception], WriteBatch]] = [
+            (ObjectCorrupted, WriteBatch(raw=pieces, files={file_ref: [b, a]})),
+            (ObjectCorrupted, WriteBatch(raw=pieces, files={other_ref: [a, b]})),
+            (ObjectNotFound, WriteBatch(raw=pieces, files={file_ref: [a, other_ref]})),
+            (ObjectNotFound, WriteBatch(files={file_ref: [a, b]})),
         ]
-        for error, batch in wrong:
+        for error, batch in invalid:
             store = self.store()
             refused(error, store.write, batch)
             self._is_empty(store, WriteBatch())
 
     def test_what_is_needed_must_be_of_the_right_kind(self) -> None:
         """A delta of parts, or a commit of a commit, would be unreadable."""
-        whole = batch_of("Hi")
-        [(ref, [entry])] = whole.deltas.items()
-        part, message = list(whole.objects)
-        commit, at = commit_in(whole), whole.commits[0][0].created_at
+        valid = batch_of("Hi")
+        [(ref, [entry])] = valid.deltas.items()
+        part, message = list(valid.objects)
+        commit, created_at = commit_in(valid), valid.commits[0][0].created_at
         of_part = [DeltaEntry(part, entry.occurrence)]
         nested = canonical.to_canonical_bytes({"parts": [message], "role": "user"})
-        wrong = [
+        invalid = [
             WriteBatch(deltas={commits.encode_delta(of_part)[0]: of_part}),
             WriteBatch(
                 objects={Hash(canonical.hash_bytes(canonical.MESSAGE, nested).hex()): nested}
             ),
             WriteBatch(sequences={commits.encode_sequence([_art(commit)])[0]: [_art(commit)]}),
             *(
-                WriteBatch(commits=[(Commit(created_at=at, **members), CommitNotes())])
+                WriteBatch(commits=[(Commit(created_at=created_at, **members), CommitNotes())])
                 for members in (
                     {"artifact": _art(commit)},
                     {"artifact": _art(part)},
@@ -134,16 +136,16 @@ class RefusalSuite:
             ),
         ]
         store = self.store()
-        store.write(whole)
-        for batch in wrong:
+        store.write(valid)
+        for batch in invalid:
             together = WriteBatch(
-                objects={**whole.objects, **batch.objects},
-                deltas={**whole.deltas, **batch.deltas},
+                objects={**valid.objects, **batch.objects},
+                deltas={**valid.deltas, **batch.deltas},
                 sequences=batch.sequences,
-                commits=[*whole.commits, *batch.commits],
+                commits=[*valid.commits, *batch.commits],
             )
-            for odd in (batch, together):
-                refused(ObjectNotFound, store.write, odd)
+            for refused_batch in (batch, together):
+                refused(ObjectNotFound, store.write, refused_batch)
         for reader in self._both(store):
             assert reader.names_with_prefix("", 10) == sorted([commit, ref])
             assert reader.newest_commits() == [commit]
@@ -160,8 +162,8 @@ class RefusalSuite:
 
     def test_what_is_no_number_is_refused(self) -> None:
         entry, objects = commits.encode_entry(Message("user", "Hi"))
-        for odd in (float("nan"), float("inf")):
-            entries = [DeltaEntry(entry.message, entry.occurrence, source={"x": odd})]
+        for number in (float("nan"), float("inf")):
+            entries = [DeltaEntry(entry.message, entry.occurrence, source={"x": number})]
             batch = WriteBatch(objects=objects, deltas={commits.encode_delta(entries)[0]: entries})
             refused(ObjectCorrupted, self.store().write, batch)
 
@@ -171,8 +173,8 @@ class RefusalSuite:
             refused(ObjectCorrupted, self.store().write, WriteBatch(objects={name: body}))
 
     def _both(self, store: Store) -> Sequence[Store]:
-        other = self.again(store)
-        return [store] if other is None else [store, other]
+        second_store = self.again(store)
+        return [store] if second_store is None else [store, second_store]
 
     def _is_empty(self, store: Store, batch: WriteBatch) -> None:
         for reader in self._both(store):

@@ -68,19 +68,19 @@ def _spellings(names: str) -> Iterator[str]:
         yield from dict.fromkeys([*spellings, name.replace("_", "-")])
 
 
-def _quoted(value: str, quote: str, kind: str) -> str:
+def _quoted_pattern(value: str, quote: str, kind: str) -> str:
     """Return a pattern for a quoted value; a backslash before the quote comes from JSON."""
     no_stand_in = rf"(?!{_STAND_IN_WORD}\\{{0,3}}[\"'])" if kind == "password" else ""
     letters = rf"(?:[^\s{quote}\\]|\\[^\s\\\"'nrt])" if kind == "password" else value
-    least = 4 if kind == "password" else 12
+    min_chars = 4 if kind == "password" else 12
     digits = "" if kind == "password" else rf"(?=(?:{value}{{0,200}}?\d){{2}})(?=[^\"']*[A-Za-z])"
     return (
         rf"{quote}{_REFERENCE}{no_stand_in}{digits}"
-        rf"(?P<secret>{letters}{{{least},4096}}+)(?=\\{{0,3}}{quote})"
+        rf"(?P<secret>{letters}{{{min_chars},4096}}+)(?=\\{{0,3}}{quote})"
     )
 
 
-def _not_a_position(name: str) -> str:
+def _exclude_positions(name: str) -> str:
     """Return lookbehinds that exclude `next_token`, `nextToken`, `eos_token` and the like."""
     if name.lower() != "token":
         return ""
@@ -93,40 +93,40 @@ def _not_a_position(name: str) -> str:
     return "".join(rf"(?<!{re.escape(before + name)})" for before in sorted(befores))
 
 
-def _of_passwords() -> Iterator[Shape]:
+def _iter_password_shapes() -> Iterator[Shape]:
     for name in (*_spellings(_PASSWORDS), *_PASSES.split()):
         head = rf"{_OPTIONAL_SUFFIX}"
         for quote in "\"'":
-            rest = rf"{head}{_CLOSED}{_ASSIGNED}{_quoted('', quote, 'password')}"
-            yield from shapes_of("password", name, rest)
+            pattern = rf"{head}{_CLOSED}{_ASSIGNED}{_quoted_pattern('', quote, 'password')}"
+            yield from shapes_of("password", name, pattern)
         if name.isupper():
             words = rf"{_REFERENCE}(?P<secret>[^\"'\\\r\n]{{8,128}})(?=\\{{0,3}}\1)"
             yield from shapes_of("password", name, rf"{head}=\\{{0,3}}([\"']){words}")
         evidence = "" if name.isupper() else _WITH_DIGIT
-        rest = rf"{head}(?:=|(?:\s=\s|:\s{{1,3}})(?=\S+{_LINE_END})){evidence}{_VALUE}"
-        yield from shapes_of("password", name, rest)
+        pattern = rf"{head}(?:=|(?:\s=\s|:\s{{1,3}})(?=\S+{_LINE_END})){evidence}{_VALUE}"
+        yield from shapes_of("password", name, pattern)
         yield from shapes_of("password", name, rf">{_REFERENCE}(?P<secret>[^\s<>]{{4,128}})(?=</)")
         if not name.startswith("_"):
             attribute = rf"\\{{0,3}}[\"']\s{{1,3}}value\s?=\s?\\{{0,3}}[\"']{_REFERENCE}"
             literal = r"(?P<secret>[^\s\\\"'<>]{4,128})(?=[\\\"'])"
-            rest = rf"{attribute}(?!{_STAND_IN_WORD}[\\\"']){literal}"
-            yield from shapes_of("password", name, rest)
+            pattern = rf"{attribute}(?!{_STAND_IN_WORD}[\\\"']){literal}"
+            yield from shapes_of("password", name, pattern)
             element = rf"\\{{0,3}}[\"']>(?=[^\s<>]{{0,64}}\d)(?!{_STAND_IN_WORD}<)"
             yield from shapes_of("password", name, rf"{element}(?P<secret>[^\s<>]{{4,128}})(?=</)")
     for quote in ("'", '"', "\\"):  # the backslash comes from JSON
-        closed = rf"(?<=[\"']pass{re.escape(quote)})\\{{0,2}}(?:(?<!\\)|[\"'])(?:=>|:|=)"
-        closed += r"\s{0,3}\\{0,3}"
+        array_key = rf"(?<=[\"']pass{re.escape(quote)})\\{{0,2}}(?:(?<!\\)|[\"'])(?:=>|:|=)"
+        array_key += r"\s{0,3}\\{0,3}"
         for mark in "\"'":
             digit = rf"(?={mark}[^\s{mark}]{{0,64}}\d)"
-            rest = closed + digit + _quoted("", mark, "password")
-            yield from shapes_of("password", f"pass{quote}", rest)
+            pattern = array_key + digit + _quoted_pattern("", mark, "password")
+            yield from shapes_of("password", f"pass{quote}", pattern)
     for name in ("password", "PASSWORD"):
-        rest = rf"[ \t]{{1,3}}{_WITH_DIGIT}{_VALUE}(?={_LINE_END})"
-        yield from shapes_of("password", name, rest)
-    yield from _of_commands()
+        pattern = rf"[ \t]{{1,3}}{_WITH_DIGIT}{_VALUE}(?={_LINE_END})"
+        yield from shapes_of("password", name, pattern)
+    yield from _iter_command_shapes()
 
 
-def _of_commands() -> Iterator[Shape]:
+def _iter_command_shapes() -> Iterator[Shape]:
     """Yield shapes for options of commands that take a password."""
     yield from shapes_of("password", "--password --passwd", rf"\s{{1,3}}{_WITH_DIGIT}{_VALUE}")
     yield from shapes_of("password", "sshpass", rf"\s{{1,3}}-p\s?{_VALUE}")
@@ -136,8 +136,8 @@ def _of_commands() -> Iterator[Shape]:
     yield from shapes_of("password", "mysql", rf"{option}{_WITH_DIGIT}{_VALUE}")
     for name in ("pwd", "PWD", "Pwd"):  # also the working folder
         begin = r"(?:(?<!\\)|(?=[\"']))[\"']?"  # a backslash without a quote is of an escape
-        rest = rf"{_CLOSED}{_ASSIGNED}{begin}(?![~./]|[A-Za-z]:){_WITH_DIGIT}{_VALUE}"
-        yield from shapes_of("password", name, rest)
+        pattern = rf"{_CLOSED}{_ASSIGNED}{begin}(?![~./]|[A-Za-z]:){_WITH_DIGIT}{_VALUE}"
+        yield from shapes_of("password", name, pattern)
     yield from shapes_of(
         "password", "login", rf"\s{{1,3}}\S{{1,64}}\s{{1,3}}password\s{{1,3}}{_VALUE}"
     )
@@ -145,30 +145,30 @@ def _of_commands() -> Iterator[Shape]:
     yield from shapes_of("password", "curl", rf"(?=\s)[^\n]{{0,200}}?\s{user}{_VALUE}")
 
 
-def _of_keys() -> Iterator[Shape]:
+def _iter_key_shapes() -> Iterator[Shape]:
     letters = r"[^\s\"'\\<>{}]"
     literal = r"[A-Za-z0-9_~+/=-]"
     snake = rf"(?![A-Za-z]+(?:[_-][A-Za-z]+)*[_-]?\d{{0,4}}{_STOP})"
     for name in _spellings(_KEYS):
-        head = rf"{_not_a_position(name)}{_OPTIONAL_SUFFIX}"
+        head = rf"{_exclude_positions(name)}{_OPTIONAL_SUFFIX}"
         for quote in "\"'":
-            value = _quoted(rf"(?!://){letters}", quote, "key")
-            rest = rf"{head}{_CLOSED}{_ASSIGNED}(?!{quote}(?:\.{{0,2}}/|https?:)){value}"
-            yield from shapes_of("secret", name, rest)
+            value = _quoted_pattern(rf"(?!://){letters}", quote, "key")
+            pattern = rf"{head}{_CLOSED}{_ASSIGNED}(?!{quote}(?:\.{{0,2}}/|https?:)){value}"
+            yield from shapes_of("secret", name, pattern)
         if name in ("SECRET", "TOKEN"):
             words = rf"{_REFERENCE}(?=[^\"'\\\r\n]{{0,128}}\d)(?P<secret>[^\"'\\\r\n]{{12,128}})"
-            rest = rf"{head}=\\{{0,3}}([\"']){words}(?=\\{{0,3}}\1)"
-            yield from shapes_of("secret", name, rest)
-        least, digits = (12, 1) if name.isupper() else (16, 3)
+            pattern = rf"{head}=\\{{0,3}}([\"']){words}(?=\\{{0,3}}\1)"
+            yield from shapes_of("secret", name, pattern)
+        min_chars, digits = (12, 1) if name.isupper() else (16, 3)
         evidence = rf"(?=(?:{literal}{{0,200}}?\d){{{digits}}})(?={literal}{{0,64}}[A-Za-z])"
-        rest = (
+        pattern = (
             rf"{head}(?:=|\s=\s|:\s{{1,3}})(?:base64:)?(?![/.]){snake}{evidence}(?!{_ATTRIBUTE}{_STOP})"
-            rf"(?P<secret>{literal}{{{least},4096}}+){_STOP}"
+            rf"(?P<secret>{literal}{{{min_chars},4096}}+){_STOP}"
         )
-        yield from shapes_of("secret", name, rest)
+        yield from shapes_of("secret", name, pattern)
 
 
-def _of_headers() -> Iterator[Shape]:
+def _iter_header_shapes() -> Iterator[Shape]:
     value = r"[^\s;\"'\\<>{}$]"
     before = rf"(?:{value}{{0,200}};\s?[\w.%-]{{1,64}}=){{0,60}}?"
     after = rf"(?:;\s?[\w.%-]{{1,64}}(?:={value}{{0,4096}})?){{0,60}}"
@@ -189,5 +189,5 @@ def _of_headers() -> Iterator[Shape]:
     )
 
 
-NAMED = (*_of_passwords(), *_of_keys(), *_of_headers())
+NAMED = (*_iter_password_shapes(), *_iter_key_shapes(), *_iter_header_shapes())
 """Shapes of named secrets, searched like the framed shapes of `harken.core.secrets.patterns`."""

@@ -38,8 +38,8 @@ _STAND_IN = (
 """Placeholders for a password in a URL."""
 
 
-def _words(
-    kind: str, prefixes: str, rest: str, *, hint: str = "", end: str = _END
+def _iter_word_shapes(
+    kind: str, prefixes: str, pattern: str, *, hint: str = "", end: str = _END
 ) -> Iterator[Shape]:
     r"""Yield shapes that must be separate words, since longer words may contain them by chance.
 
@@ -50,7 +50,7 @@ def _words(
         text = re.escape(prefix)
         escapes = rf"(?<=\\[nrt]{text})|(?<=%[0-9A-Fa-f]{{2}}{text})|(?<=\\u[0-9a-f]{{4}}{text})"
         begins = rf"(?:(?<![A-Za-z0-9]{text})|{escapes})"
-        yield Shape(kind, hint or prefix, prefix, text + begins + rest + end)
+        yield Shape(kind, hint or prefix, prefix, text + begins + pattern + end)
 
 
 WORDS = (
@@ -58,115 +58,139 @@ WORDS = (
     *shapes_of("anthropic-key", "sk-ant-", rf"[a-z]{{2,10}}\d{{2}}-{_WORD}{{20,}}", hint="sk-"),
     *shapes_of("openrouter-key", "sk-or-v1-", rf"{_HEX}{{40,}}", hint="sk-"),
     *shapes_of("openai-key", "sk-proj- sk-svcacct- sk-admin-", rf"{_WORD}{{20,}}", hint="sk-"),
-    *_words("openai-key", "sk-", r"(?:[A-Za-z0-9]{20}T3BlbkFJ[A-Za-z0-9]{20}|[A-Za-z0-9]{48})"),
-    *_words("deepseek-key", "sk-", rf"{_HEX}{{32}}"),
-    *_words("langfuse-key", "sk-lf-", _UUID, hint="sk-"),
-    *_words("google-key", "AIza", rf"{_WORD}{{35}}"),
-    *_words("google-key", "AQ.Ab", rf"{_WORD}{{40,}}"),
-    *_words("google-token", "ya29.", rf"{_WORD}{{30,}}"),
+    *_iter_word_shapes(
+        "openai-key", "sk-", r"(?:[A-Za-z0-9]{20}T3BlbkFJ[A-Za-z0-9]{20}|[A-Za-z0-9]{48})"
+    ),
+    *_iter_word_shapes("deepseek-key", "sk-", rf"{_HEX}{{32}}"),
+    *_iter_word_shapes("langfuse-key", "sk-lf-", _UUID, hint="sk-"),
+    *_iter_word_shapes("google-key", "AIza", rf"{_WORD}{{35}}"),
+    *_iter_word_shapes("google-key", "AQ.Ab", rf"{_WORD}{{40,}}"),
+    *_iter_word_shapes("google-token", "ya29.", rf"{_WORD}{{30,}}"),
     *shapes_of("google-client-secret", "GOCSPX-", rf"{_WORD}{{28}}"),
-    *_words("groq-key", "gsk_", "[A-Za-z0-9]{50,}"),
-    *_words("xai-key", "xai-", "[A-Za-z0-9]{70,}"),
-    *_words("perplexity-key", "pplx-", "[A-Za-z0-9]{40,}"),
-    *_words("replicate-token", "r8_", "[A-Za-z0-9]{37}"),
-    *_words("huggingface-token", "hf_ api_org_", "[A-Za-z]{34}"),
-    *_words("cerebras-key", "csk-", "[a-z0-9]{40,}"),
-    *_words("nvidia-key", "nvapi-", rf"{_WORD}{{60,}}"),
-    *_words("together-key", "tgp_v1_", rf"{_WORD}{{40,}}", hint="_v1_"),
-    *_words("elevenlabs-key", "sk_", rf"{_HEX}{{48}}", hint="k_"),
-    *_words("tavily-key", "tvly-", r"(?:dev-|prod-)?[A-Za-z0-9-]{32,}"),
-    *_words("firecrawl-key", "fc-", rf"{_HEX}{{32}}"),
-    *_words("pinecone-key", "pcsk_", r"[A-Za-z0-9]{5,6}_[A-Za-z0-9]{60,}"),
-    *_words("langsmith-key", "lsv2_pt_ lsv2_sk_", rf"{_HEX}{{32}}_{_HEX}{{10}}", hint="lsv2_"),
-    *_words("e2b-key", "e2b_", rf"{_HEX}{{40}}"),
+    *_iter_word_shapes("groq-key", "gsk_", "[A-Za-z0-9]{50,}"),
+    *_iter_word_shapes("xai-key", "xai-", "[A-Za-z0-9]{70,}"),
+    *_iter_word_shapes("perplexity-key", "pplx-", "[A-Za-z0-9]{40,}"),
+    *_iter_word_shapes("replicate-token", "r8_", "[A-Za-z0-9]{37}"),
+    *_iter_word_shapes("huggingface-token", "hf_ api_org_", "[A-Za-z]{34}"),
+    *_iter_word_shapes("cerebras-key", "csk-", "[a-z0-9]{40,}"),
+    *_iter_word_shapes("nvidia-key", "nvapi-", rf"{_WORD}{{60,}}"),
+    *_iter_word_shapes("together-key", "tgp_v1_", rf"{_WORD}{{40,}}", hint="_v1_"),
+    *_iter_word_shapes("elevenlabs-key", "sk_", rf"{_HEX}{{48}}", hint="k_"),
+    *_iter_word_shapes("tavily-key", "tvly-", r"(?:dev-|prod-)?[A-Za-z0-9-]{32,}"),
+    *_iter_word_shapes("firecrawl-key", "fc-", rf"{_HEX}{{32}}"),
+    *_iter_word_shapes("pinecone-key", "pcsk_", r"[A-Za-z0-9]{5,6}_[A-Za-z0-9]{60,}"),
+    *_iter_word_shapes(
+        "langsmith-key", "lsv2_pt_ lsv2_sk_", rf"{_HEX}{{32}}_{_HEX}{{10}}", hint="lsv2_"
+    ),
+    *_iter_word_shapes("e2b-key", "e2b_", rf"{_HEX}{{40}}"),
     # code, packages
     *shapes_of("github-token", "ghp_ gho_ ghu_ ghs_ ghr_", r"[A-Za-z0-9]{36,}", hint="gh"),
     *shapes_of("github-token", "github_pat_", r"[A-Za-z0-9]{22}_[A-Za-z0-9]{59}", hint="_pat_"),
     *shapes_of("gitlab-token", "glpat-", rf"{_WORD}{{20,}}(?:(?:\.\d\d)?\.[a-z0-9]{{9}})?"),
-    *_words("gitlab-token", "gldt- glrt- glcbt- glptt-", rf"{_WORD}{{20,}}", end=""),
-    *_words("npm-token", "npm_", "[A-Za-z0-9]{36}"),
+    *_iter_word_shapes("gitlab-token", "gldt- glrt- glcbt- glptt-", rf"{_WORD}{{20,}}", end=""),
+    *_iter_word_shapes("npm-token", "npm_", "[A-Za-z0-9]{36}"),
     *shapes_of(
         "pypi-token",
         "pypi-AgEIcHlwaS5vcmc pypi-AgENdGVzdC5weXBpLm9yZw",
         rf"{_WORD}{{40,}}",
         hint="pypi-Ag",
     ),
-    *_words("rubygems-key", "rubygems_", rf"{_HEX}{{48}}"),
-    *_words("docker-token", "dckr_pat_ dckr_oat_", rf"{_WORD}{{27,}}", end="", hint="dckr_"),
-    *_words("postman-key", "PMAK-", rf"{_HEX}{{24}}-{_HEX}{{34}}"),
-    *_words("circleci-token", "CCIPAT_", rf"[A-Za-z0-9]{{22}}_{_HEX}{{40}}"),
-    *_words("buildkite-token", "bkua_", "[a-z0-9]{40}"),
+    *_iter_word_shapes("rubygems-key", "rubygems_", rf"{_HEX}{{48}}"),
+    *_iter_word_shapes(
+        "docker-token", "dckr_pat_ dckr_oat_", rf"{_WORD}{{27,}}", end="", hint="dckr_"
+    ),
+    *_iter_word_shapes("postman-key", "PMAK-", rf"{_HEX}{{24}}-{_HEX}{{34}}"),
+    *_iter_word_shapes("circleci-token", "CCIPAT_", rf"[A-Za-z0-9]{{22}}_{_HEX}{{40}}"),
+    *_iter_word_shapes("buildkite-token", "bkua_", "[a-z0-9]{40}"),
     # clouds, machines
-    *_words("digitalocean-token", "dop_v1_ doo_v1_ dor_v1_", rf"{_HEX}{{64}}", hint="_v1_"),
-    *_words(
+    *_iter_word_shapes(
+        "digitalocean-token", "dop_v1_ doo_v1_ dor_v1_", rf"{_HEX}{{64}}", hint="_v1_"
+    ),
+    *_iter_word_shapes(
         "doppler-token",
         "dp.pt. dp.st. dp.ct. dp.sa. dp.scim. dp.audit.",
         r"(?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{40,44}",
         hint="dp.",
     ),
-    *_words("heroku-key", "HRKU-", rf"(?:AA{_WORD}{{58}}|{_UUID})"),
-    *_words("vault-token", "hvs. hvb. hvr.", rf"{_WORD}{{24,}}", end="", hint="hv"),
-    *_words("databricks-token", "dapi", rf"{_HEX}{{32}}(?:-\d)?"),
-    *_words("pulumi-token", "pul-", rf"{_HEX}{{40}}"),
-    *_words(
+    *_iter_word_shapes("heroku-key", "HRKU-", rf"(?:AA{_WORD}{{58}}|{_UUID})"),
+    *_iter_word_shapes("vault-token", "hvs. hvb. hvr.", rf"{_WORD}{{24,}}", end="", hint="hv"),
+    *_iter_word_shapes("databricks-token", "dapi", rf"{_HEX}{{32}}(?:-\d)?"),
+    *_iter_word_shapes("pulumi-token", "pul-", rf"{_HEX}{{40}}"),
+    *_iter_word_shapes(
         "planetscale-token",
         "pscale_tkn_ pscale_pw_ pscale_oauth_",
         r"[A-Za-z0-9_.-]{32,}",
         hint="pscale_",
     ),
-    *_words("supabase-token", "sbp_", rf"{_HEX}{{40}}"),
-    *_words("supabase-token", "sb_secret_", rf"{_WORD}{{31}}", hint="secret_"),
-    *_words("neon-key", "napi_", "[a-z0-9]{60,}"),
-    *_words("netlify-token", "nfp_", "[A-Za-z0-9]{36,}"),
-    *_words("render-key", "rnd_", "[A-Za-z0-9]{28,}"),
-    *_words("tailscale-key", "tskey-", r"[a-z]{3,12}-[A-Za-z0-9]{6,}-[A-Za-z0-9]{16,}"),
-    *_words("cloudflare-key", "v1.0-", rf"{_HEX}{{24}}-{_HEX}{{140,}}"),
-    *_words("age-key", "AGE-SECRET-KEY-", "(?:PQ-)?1[02-9AC-HJ-NP-Z]{58,}", hint="-KEY-"),
+    *_iter_word_shapes("supabase-token", "sbp_", rf"{_HEX}{{40}}"),
+    *_iter_word_shapes("supabase-token", "sb_secret_", rf"{_WORD}{{31}}", hint="secret_"),
+    *_iter_word_shapes("neon-key", "napi_", "[a-z0-9]{60,}"),
+    *_iter_word_shapes("netlify-token", "nfp_", "[A-Za-z0-9]{36,}"),
+    *_iter_word_shapes("render-key", "rnd_", "[A-Za-z0-9]{28,}"),
+    *_iter_word_shapes("tailscale-key", "tskey-", r"[a-z]{3,12}-[A-Za-z0-9]{6,}-[A-Za-z0-9]{16,}"),
+    *_iter_word_shapes("cloudflare-key", "v1.0-", rf"{_HEX}{{24}}-{_HEX}{{140,}}"),
+    *_iter_word_shapes(
+        "age-key", "AGE-SECRET-KEY-", "(?:PQ-)?1[02-9AC-HJ-NP-Z]{58,}", hint="-KEY-"
+    ),
     # work, talk, money, mail, watch
-    *_words("linear-key", "lin_api_ lin_oauth_", "[A-Za-z0-9]{40,}", hint="lin_"),
-    *_words("notion-token", "ntn_", "[A-Za-z0-9]{40,}"),
-    *_words("notion-token", "secret_", "[A-Za-z0-9]{43}"),
-    *_words(
+    *_iter_word_shapes("linear-key", "lin_api_ lin_oauth_", "[A-Za-z0-9]{40,}", hint="lin_"),
+    *_iter_word_shapes("notion-token", "ntn_", "[A-Za-z0-9]{40,}"),
+    *_iter_word_shapes("notion-token", "secret_", "[A-Za-z0-9]{43}"),
+    *_iter_word_shapes(
         "atlassian-token",
         "ATATT3 ATCTT3",
         rf"{_WORD}{{150,}}(?:=[0-9A-F]{{8}})?",
         end="",
         hint="TT3",
     ),
-    *_words("figma-token", "figd_", rf"{_WORD}{{40,}}", end=""),
-    *_words("contentful-token", "CFPAT-", rf"{_WORD}{{43}}"),
-    *_words("dropbox-token", "sl.u. sl.", rf"{_WORD}{{130,}}", end="", hint="sl."),
-    *_words("stripe-key", "sk_live_ rk_live_ sk_test_ rk_test_", r"[A-Za-z0-9]{20,}", hint="k_"),
-    *_words("shopify-token", "shpat_ shpca_ shppa_ shpss_", "[0-9a-fA-F]{32}", hint="shp"),
-    *_words("square-secret", "sq0csp-", rf"{_WORD}{{43}}", hint="sq0"),
-    *_words("sendgrid-key", "SG.", rf"{_WORD}{{22}}\.{_WORD}{{43}}"),
-    *_words("brevo-key", "xkeysib-", rf"{_HEX}{{64}}-[A-Za-z0-9]{{16}}"),
-    *_words("twilio-key", "SK", rf"{_HEX}{{32}}"),
-    *_words("mailgun-key", "key-", rf"(?<![_-]key-){_HEX}{{32}}"),
-    *_words("grafana-token", "glsa_", r"[A-Za-z0-9]{32}_[0-9A-Fa-f]{8}"),
-    *_words("newrelic-key", "NRAK-", "[A-Z0-9]{27}"),
-    *_words("sentry-token", "sntryu_", rf"{_HEX}{{64}}", hint="sntry"),
-    *_words("sentry-token", "sntrys_eyJ", r"[A-Za-z0-9]{40,}[A-Za-z0-9+/=_]*", hint="sntry"),
-    *_words("dynatrace-token", "dt0c01.", r"[A-Z2-7]{24}\.[A-Z2-7]{64}"),
-    *_words("mapbox-token", "sk.eyJ", rf"{_WORD}{{40,}}\.{_WORD}{{20,}}", hint="eyJ"),
-    *_words("1password-token", "ops_eyJ", "[A-Za-z0-9]{40,}[A-Za-z0-9+/]*={0,2}", hint="eyJ"),
-    *_words("jwt", "eyJ", rf"{_WORD}{{10,}}\.(?:e[yw]{_WORD}{{4,}}|e30)\.{_WORD}{{16,}}", end=""),
-    *_words(
+    *_iter_word_shapes("figma-token", "figd_", rf"{_WORD}{{40,}}", end=""),
+    *_iter_word_shapes("contentful-token", "CFPAT-", rf"{_WORD}{{43}}"),
+    *_iter_word_shapes("dropbox-token", "sl.u. sl.", rf"{_WORD}{{130,}}", end="", hint="sl."),
+    *_iter_word_shapes(
+        "stripe-key", "sk_live_ rk_live_ sk_test_ rk_test_", r"[A-Za-z0-9]{20,}", hint="k_"
+    ),
+    *_iter_word_shapes(
+        "shopify-token", "shpat_ shpca_ shppa_ shpss_", "[0-9a-fA-F]{32}", hint="shp"
+    ),
+    *_iter_word_shapes("square-secret", "sq0csp-", rf"{_WORD}{{43}}", hint="sq0"),
+    *_iter_word_shapes("sendgrid-key", "SG.", rf"{_WORD}{{22}}\.{_WORD}{{43}}"),
+    *_iter_word_shapes("brevo-key", "xkeysib-", rf"{_HEX}{{64}}-[A-Za-z0-9]{{16}}"),
+    *_iter_word_shapes("twilio-key", "SK", rf"{_HEX}{{32}}"),
+    *_iter_word_shapes("mailgun-key", "key-", rf"(?<![_-]key-){_HEX}{{32}}"),
+    *_iter_word_shapes("grafana-token", "glsa_", r"[A-Za-z0-9]{32}_[0-9A-Fa-f]{8}"),
+    *_iter_word_shapes("newrelic-key", "NRAK-", "[A-Z0-9]{27}"),
+    *_iter_word_shapes("sentry-token", "sntryu_", rf"{_HEX}{{64}}", hint="sntry"),
+    *_iter_word_shapes(
+        "sentry-token", "sntrys_eyJ", r"[A-Za-z0-9]{40,}[A-Za-z0-9+/=_]*", hint="sntry"
+    ),
+    *_iter_word_shapes("dynatrace-token", "dt0c01.", r"[A-Z2-7]{24}\.[A-Z2-7]{64}"),
+    *_iter_word_shapes("mapbox-token", "sk.eyJ", rf"{_WORD}{{40,}}\.{_WORD}{{20,}}", hint="eyJ"),
+    *_iter_word_shapes(
+        "1password-token", "ops_eyJ", "[A-Za-z0-9]{40,}[A-Za-z0-9+/]*={0,2}", hint="eyJ"
+    ),
+    *_iter_word_shapes(
+        "jwt", "eyJ", rf"{_WORD}{{10,}}\.(?:e[yw]{_WORD}{{4,}}|e30)\.{_WORD}{{16,}}", end=""
+    ),
+    *_iter_word_shapes(
         "jwt",  # encrypted: five parts, of which the second may be empty
         "eyJ",
         rf"{_WORD}{{10,}}\.(?:{_WORD}{{20,}})?\.{_WORD}{{12,32}}\.{_WORD}{{2,}}\.{_WORD}{{16,}}",
         end="",
     ),
-    *_words("aws-bedrock-key", "ABSKQmVkcm9ja0FQSUtleS", "[A-Za-z0-9]{10,}[A-Za-z0-9+/]*={0,2}"),
+    *_iter_word_shapes(
+        "aws-bedrock-key", "ABSKQmVkcm9ja0FQSUtleS", "[A-Za-z0-9]{10,}[A-Za-z0-9+/]*={0,2}"
+    ),
     *shapes_of("telegram-token", "AA", rf"(?<=\d{{8}}:AA)(?P<secret>{_WORD}{{33}})(?!{_WORD})"),
-    *_words("slack-token", "xox", r"[a-eoprs]-\d[A-Za-z0-9-]{20,}"),
-    *_words("slack-token", "xapp-", r"\d[A-Za-z0-9-]{20,}"),
+    *_iter_word_shapes("slack-token", "xox", r"[a-eoprs]-\d[A-Za-z0-9-]{20,}"),
+    *_iter_word_shapes("slack-token", "xapp-", r"\d[A-Za-z0-9-]{20,}"),
     *shapes_of(
         "terraform-token",
         "atlasv1.",
         rf"(?<=[A-Za-z0-9]{{14}}\.atlasv1\.)(?P<secret>{_WORD}{{60,}})",
     ),
-    *_words("grafana-token", "glc_eyJ", "[A-Za-z0-9]{30,}[A-Za-z0-9+/]*={0,2}", hint="eyJ"),
+    *_iter_word_shapes(
+        "grafana-token", "glc_eyJ", "[A-Za-z0-9]{30,}[A-Za-z0-9+/]*={0,2}", hint="eyJ"
+    ),
     Shape(
         "discord-token",
         ".",
@@ -186,20 +210,22 @@ WORDS = (
 be tried on such runs."""
 
 FRAMED = (
-    *_words("aws-key-id", "AKIA ASIA", r"[A-Z2-7]{16}"),
+    *_iter_word_shapes("aws-key-id", "AKIA ASIA", r"[A-Z2-7]{16}"),
     *shapes_of(
         "aws-secret-key",
         "ecret_access_key ECRET_ACCESS_KEY ecretAccessKey",
         rf"{_IS}(?P<secret>[A-Za-z0-9/+]{{40}})(?![A-Za-z0-9/+=])",
     ),
-    *_words("aws-session-token", "IQoJb3JpZ2luX2Vj FwoGZXIvYXdz", "[A-Za-z0-9+/]{100,}={0,2}"),
+    *_iter_word_shapes(
+        "aws-session-token", "IQoJb3JpZ2luX2Vj FwoGZXIvYXdz", "[A-Za-z0-9+/]{100,}={0,2}"
+    ),
     *shapes_of(
         "slack-webhook",
         "hooks.slack.com/",
         r"(?:services|workflows|triggers)/(?P<secret>[A-Za-z0-9+/]{24,})",
     ),
     *shapes_of("discord-webhook", "/api/webhooks/", rf"\d{{15,}}/(?P<secret>{_WORD}{{50,}})"),
-    *_words("stripe-webhook-secret", "whsec_", r"[A-Za-z0-9+/]{24,}={0,2}"),
+    *_iter_word_shapes("stripe-webhook-secret", "whsec_", r"[A-Za-z0-9+/]{24,}={0,2}"),
     *shapes_of(
         "google-refresh-token",
         "efresh_token EFRESH_TOKEN efreshToken",

@@ -21,7 +21,7 @@ from harken.core.secrets.named_secrets import NAMED
 from harken.core.secrets.patterns import FRAMED, RUN, SHORTEST, WORDS
 from harken.core.secrets.shape import Shape
 
-_LONGEST_BYTES = 64 * 1024
+_MAX_CREDENTIAL_BYTES = 64 * 1024
 """Maximum length of a credential: an overlap of this size between pieces always contains it."""
 
 
@@ -46,20 +46,20 @@ class RedactionResult:
 class Credentials:
     """A remover of credentials that counts them by kind; see `harken.core.replace.TextRemover`."""
 
-    _seen: dict[str, set[bytes]] = field(default_factory=dict)
+    _hashes: dict[str, set[bytes]] = field(default_factory=dict)
     """Kind -> hashes of the credentials, so that each is counted once."""
 
     @property
     def kinds(self) -> dict[str, int]:
         """Kind -> the number of distinct credentials."""
-        return {kind: len(seen) for kind, seen in sorted(self._seen.items())}
+        return {kind: len(hashes) for kind, hashes in sorted(self._hashes.items())}
 
     def replace(self, text: str) -> str:
         """Return a text without credentials."""
-        done = redact(text)
-        for one in done.found:
-            self._see(one.kind, text[one.start : one.end].encode("utf-8", "surrogatepass"))
-        return done.text
+        result = redact(text)
+        for match in result.found:
+            self._count(match.kind, text[match.start : match.end].encode("utf-8", "surrogatepass"))
+        return result.text
 
     def is_in_json(self, data: bytes) -> bool:
         """Return True: only a full search can exclude credentials."""
@@ -67,38 +67,38 @@ class Credentials:
 
     def spans_in(self, pieces: Iterable[bytes]) -> Iterator[tuple[int, int]]:
         """Yield the start and end of each credential in a stream of bytes, also across pieces."""
-        held, at = b"", 0
+        buffer, offset = b"", 0
         for piece in chain(pieces, [None]):
-            held += piece or b""
-            if piece is not None and len(held) < 4 * _LONGEST_BYTES:
+            buffer += piece or b""
+            if piece is not None and len(buffer) < 4 * _MAX_CREDENTIAL_BYTES:
                 continue
-            sure = len(held) if piece is None else len(held) - _LONGEST_BYTES
-            done = 0
+            safe_end = len(buffer) if piece is None else len(buffer) - _MAX_CREDENTIAL_BYTES
+            consumed = 0
             # Shapes are ASCII, so bytes can be searched as if each were a letter.
-            for one in redact(held.decode("latin-1")).found:
-                if one.start >= sure:
+            for match in redact(buffer.decode("latin-1")).found:
+                if match.start >= safe_end:
                     break
-                self._see(one.kind, held[one.start : one.end])
-                done = one.end
-                yield at + one.start, at + one.end
-            done = max(done, min(sure, len(held)), 0)
-            held, at = held[done:], at + done
+                self._count(match.kind, buffer[match.start : match.end])
+                consumed = match.end
+                yield offset + match.start, offset + match.end
+            consumed = max(consumed, min(safe_end, len(buffer)), 0)
+            buffer, offset = buffer[consumed:], offset + consumed
 
-    def _see(self, kind: str, credential: bytes) -> None:
-        self._seen.setdefault(kind, set()).add(blake3(credential).digest())
-
-
-def _by_hint(named: Iterable[tuple[str, Shape]]) -> tuple[tuple[str, list[Shape]], ...]:
-    found: dict[str, list[Shape]] = {}
-    for hint, shape in named:
-        found.setdefault(hint, []).append(shape)
-    return tuple(found.items())
+    def _count(self, kind: str, credential: bytes) -> None:
+        self._hashes.setdefault(kind, set()).add(blake3(credential).digest())
 
 
-_WORDS = _by_hint((shape.hint, shape) for shape in WORDS)
-_FRAMED = _by_hint((shape.hint.lower(), shape) for shape in (*FRAMED, *NAMED))
-_OF_RUN = bytes(ord("a") if chr(code) in RUN else ord(" ") for code in range(256))
-_RUN = b"a" * SHORTEST
+def _group_by_hint(hinted: Iterable[tuple[str, Shape]]) -> tuple[tuple[str, list[Shape]], ...]:
+    by_hint: dict[str, list[Shape]] = {}
+    for hint, shape in hinted:
+        by_hint.setdefault(hint, []).append(shape)
+    return tuple(by_hint.items())
+
+
+_WORDS = _group_by_hint((shape.hint, shape) for shape in WORDS)
+_FRAMED = _group_by_hint((shape.hint.lower(), shape) for shape in (*FRAMED, *NAMED))
+_RUN_TABLE = bytes(ord("a") if chr(code) in RUN else ord(" ") for code in range(256))
+_MIN_RUN = b"a" * SHORTEST
 
 
 def redact(text: str) -> RedactionResult:
@@ -107,54 +107,54 @@ def redact(text: str) -> RedactionResult:
     >>> redact("key=AKIAQ7WZX5T2MN3BVC4D!").text
     'key=[redacted aws-key-id]!'
     """
-    found = findings(text)
+    matches = findings(text)
     pieces: list[str] = []
-    at = 0
-    for one in found:
-        pieces += [text[at : one.start], f"[redacted {one.kind}]"]
-        at = one.end
-    return RedactionResult("".join([*pieces, text[at:]]), tuple(found))
+    position = 0
+    for match in matches:
+        pieces += [text[position : match.start], f"[redacted {match.kind}]"]
+        position = match.end
+    return RedactionResult("".join([*pieces, text[position:]]), tuple(matches))
 
 
 def findings(text: str) -> list[SecretMatch]:
     """Return the credentials in a text, in order. Overlapping matches are merged."""
-    found: list[SecretMatch] = []
-    for one in sorted(_all(text), key=lambda one: (one.start, -one.end)):
-        if found and one.start < found[-1].end:
-            end = max(found[-1].end, one.end)
-            found[-1] = SecretMatch(found[-1].kind, found[-1].start, end)
+    matches: list[SecretMatch] = []
+    for match in sorted(_iter_matches(text), key=lambda match: (match.start, -match.end)):
+        if matches and match.start < matches[-1].end:
+            end = max(matches[-1].end, match.end)
+            matches[-1] = SecretMatch(matches[-1].kind, matches[-1].start, end)
         else:
-            found.append(one)
-    return found
+            matches.append(match)
+    return matches
 
 
-def _all(text: str) -> Iterator[SecretMatch]:
-    for shape in _shapes_in(text):
+def _iter_matches(text: str) -> Iterator[SecretMatch]:
+    for shape in _find_candidate_shapes(text):
         group = "secret" if "secret" in shape.pattern.groupindex else 0
         for match in shape.pattern.finditer(text):
             yield SecretMatch(shape.kind, *match.span(group))
 
 
-def _shapes_in(text: str) -> list[Shape]:
+def _find_candidate_shapes(text: str) -> list[Shape]:
     """Return the shapes that may match, by a search for their hints."""
     data = text.encode("utf-8", "surrogatepass")
-    small = data.lower().decode("latin-1")  # searching a str is faster than searching bytes
-    framed = [shape for hint, some in _FRAMED if hint in small for shape in some]
+    lowered = data.lower().decode("latin-1")  # searching a str is faster than searching bytes
+    framed = [shape for hint, group in _FRAMED if hint in lowered for shape in group]
     shapes = [shape for shape in framed if shape.begins in text]
-    if runs := _long_runs(data):
-        words = [shape for hint, some in _WORDS if hint in runs for shape in some]
-        shapes += [one for one in words if one.begins in runs and one.pattern.search(runs)]
+    if runs := _find_long_runs(data):
+        words = [shape for hint, group in _WORDS if hint in runs for shape in group]
+        shapes += [shape for shape in words if shape.begins in runs and shape.pattern.search(runs)]
     return shapes
 
 
-def _long_runs(data: bytes) -> str:
+def _find_long_runs(data: bytes) -> str:
     """Return the runs that may contain a word, each with the character before it."""
-    letters = data.translate(_OF_RUN)
+    letters = data.translate(_RUN_TABLE)
     runs: list[bytes] = []
-    begin = letters.find(_RUN)
+    begin = letters.find(_MIN_RUN)
     while begin >= 0:
         end = letters.find(b" ", begin + SHORTEST)
         end = len(data) if end < 0 else end
         runs.append(data[max(begin - 1, 0) : end])
-        begin = letters.find(_RUN, end)
+        begin = letters.find(_MIN_RUN, end)
     return b" ".join(runs).decode("latin-1")

@@ -23,15 +23,15 @@ class Shape:
     @property
     def pattern(self) -> re.Pattern[str]:
         """`regex`, compiled at first use: few are needed, and compiling all of them is slow."""
-        return _compiled(self.regex)
+        return _compile(self.regex)
 
 
 @cache
-def _compiled(regex: str) -> re.Pattern[str]:
+def _compile(regex: str) -> re.Pattern[str]:
     return re.compile(regex)
 
 
-def shapes_of(kind: str, prefixes: str, rest: str, *, hint: str = "") -> Iterator[Shape]:
+def shapes_of(kind: str, prefixes: str, pattern: str, *, hint: str = "") -> Iterator[Shape]:
     """Yield a shape for each prefix: the prefix may be anywhere, and `rest` must follow it."""
     for prefix in prefixes.split():
-        yield Shape(kind, hint or prefix, prefix, re.escape(prefix) + rest)
+        yield Shape(kind, hint or prefix, prefix, re.escape(prefix) + pattern)

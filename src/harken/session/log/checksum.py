@@ -29,8 +29,8 @@ def sum_of(before: bytes, head: bytes) -> bytes:
 def seal(before: bytes, body: bytes) -> tuple[bytes, bytes]:
     """Return the line (with its newline) for a JSON object, and its checksum."""
     head = body[:-1] + OPEN
-    own = sum_of(before, head)
-    return head + own + CLOSE, own
+    checksum = sum_of(before, head)
+    return head + checksum + CLOSE, checksum
 
 
 def verifies(before: bytes, line: bytes) -> bool:
@@ -49,11 +49,11 @@ def seems_sealed(line: bytes) -> bool:
 
     So the first line identifies a log with sums even if the line itself is damaged.
     """
-    return any(_frame_errors(line[:end]) <= 1 for end in (len(line), len(line) - 1))
+    return any(_count_frame_errors(line[:end]) <= 1 for end in (len(line), len(line) - 1))
 
 
-def _frame_errors(text: bytes) -> int:
+def _count_frame_errors(text: bytes) -> int:
     """Count the wrong bytes around the digits, in a line without its newline."""
     frame = text[-DIGITS - 2 - len(OPEN) : -DIGITS - 2] + text[-2:]
-    wanted = OPEN + CLOSE[:2]
-    return sum(a != b for a, b in zip(frame, wanted, strict=False)) + len(wanted) - len(frame)
+    expected = OPEN + CLOSE[:2]
+    return sum(a != b for a, b in zip(frame, expected, strict=False)) + len(expected) - len(frame)

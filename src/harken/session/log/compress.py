@@ -42,8 +42,8 @@ def pack(path: Path, *, disk: Disk | None = None) -> CompressionResult:
     InvalidLog, LogWriteError; after an error the log is unchanged.
     """
     if not path.exists() and packs_of(path):
-        found = stat_log(path)
-        return CompressionResult(packs_of(path)[0], found.kept_bytes, found.kept_bytes)
+        log_stat = stat_log(path)
+        return CompressionResult(packs_of(path)[0], log_stat.kept_bytes, log_stat.kept_bytes)
     with closing(LogFile(path, disk=disk)) as log:
         target = path.with_name(path.name + ZSTD)
         part = path.with_name(f".{path.name}.packing{ZSTD}")
@@ -52,8 +52,8 @@ def pack(path: Path, *, disk: Disk | None = None) -> CompressionResult:
             raise InvalidLog(path, "is empty: there is nothing to pack")
         try:
             part.unlink(missing_ok=True)
-            wanted = _compress(path, part, stat.st_size, log.disk)
-            if _hash_of(part) != wanted:
+            expected = _compress(path, part, stat.st_size, log.disk)
+            if _hash_content(part) != expected:
                 raise OSError("what was packed did not come back")
             os.utime(part, ns=(stat.st_atime_ns, stat.st_mtime_ns))
             part.replace(target)
@@ -83,7 +83,7 @@ def _compress(path: Path, part: Path, size: int, disk: Disk) -> bytes:
     packer = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).compressobj(size=size)
     fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        for piece in _pieces(path):
+        for piece in _iter_chunks(path):
             hasher.update(piece)
             _write(fd, packer.compress(piece), disk)
         _write(fd, packer.flush(), disk)
@@ -100,18 +100,18 @@ def _write(fd: int, data: bytes, disk: Disk) -> None:
         raise OSError("the disk is full")
 
 
-def _pieces(path: Path) -> Iterator[bytes]:
+def _iter_chunks(path: Path) -> Iterator[bytes]:
     with path.open("rb") as file:
         while piece := file.read(_CHUNK_BYTES):
             yield piece
 
 
-def _hash_of(part: Path) -> bytes:
+def _hash_content(part: Path) -> bytes:
     """Return the hash of the content of a pack."""
     hasher = blake3()
-    opened = open_packed(part)
-    assert opened is not None
-    with opened:
-        while piece := opened.read(_CHUNK_BYTES):
+    file = open_packed(part)
+    assert file is not None
+    with file:
+        while piece := file.read(_CHUNK_BYTES):
             hasher.update(piece)
     return hasher.digest()

@@ -26,11 +26,11 @@ from harken.errors import InvalidLog, LogWriteError
 from harken.session.log.disk import Disk
 
 ZSTD, GZIP = ".zst", ".gz"
-_PATIENCE = 20
+_MAX_ATTEMPTS = 20
 """Attempts to decompress a log that other processes compress and decompress concurrently."""
 _PART = ".unpacking"
 _CHUNK_BYTES = 1 << 20
-_SPARE_BYTES, _MOST_TIMES = 64 << 20, 4096
+_SPARE_BYTES, _MAX_RATIO = 64 << 20, 4096
 """Limits of the decompressed size, as a factor and an addend: a larger one is an attack."""
 
 
@@ -71,15 +71,17 @@ def is_packed(path: Path) -> bool:
 def stat_log(path: Path) -> LogStat:
     """Return the status of a log, plain or compressed. Raises FileNotFoundError, OSError."""
     try:
-        found = path.stat()
+        stat = path.stat()
     except FileNotFoundError:
         packs = packs_of(path)
         if not packs:
             raise
-        kept = packs[0].stat()
+        pack_stat = packs[0].stat()
         size = _content_bytes(packs[0])
-        return LogStat(size or kept.st_size, kept.st_mtime_ns, kept.st_size, is_packed=True)
-    return LogStat(found.st_size, found.st_mtime_ns, found.st_size)
+        return LogStat(
+            size or pack_stat.st_size, pack_stat.st_mtime_ns, pack_stat.st_size, is_packed=True
+        )
+    return LogStat(stat.st_size, stat.st_mtime_ns, stat.st_size)
 
 
 def open_packed(path: Path) -> BinaryIO | None:
@@ -100,17 +102,17 @@ def unpack(path: Path, disk: Disk) -> None:
     Other processes may decompress or compress it concurrently: no existing file is replaced. Raises
     InvalidLog, LogWriteError.
     """
-    for _ in range(_PATIENCE):
+    for _ in range(_MAX_ATTEMPTS):
         packs = [] if os.path.lexists(path) else packs_of(path)
         if not packs:
             return
         try:
             _unpack(path, packs[0], disk)
         except FileNotFoundError as error:  # Another process decompressed it and removed the pack.
-            gone = error
+            missing = error
         else:
             return
-    raise LogWriteError(path, reason=f"unpacking: {gone.strerror}") from gone
+    raise LogWriteError(path, reason=f"unpacking: {missing.strerror}") from missing
 
 
 def _unpack(path: Path, pack: Path, disk: Disk) -> None:
@@ -122,7 +124,7 @@ def _unpack(path: Path, pack: Path, disk: Disk) -> None:
             _write_all(pack, fd, disk)
         finally:
             os.close(fd)
-        _name(part, path, pack)
+        _link_or_rename(part, path, pack)
         disk.sync_folder(path.parent)
     except FileNotFoundError:
         raise
@@ -141,17 +143,15 @@ def drop_packs(path: Path, disk: Disk) -> None:
     packs = packs_of(path)
     for part in path.parent.iterdir() if packs else ():
         if part.name.startswith(f".{path.name}.") and part.name.endswith(_PART):
-            part.unlink(
-                missing_ok=True
-            )  # Left by a crash; a concurrent process uses the plain file.
+            part.unlink(missing_ok=True)  # Left by a crash. The plain file is used now.
     for pack in packs:
         try:
-            if _begins_with(path, pack):
+            if _starts_with_content(path, pack):
                 pack.unlink()
             else:
                 end = pack.name[len(path.name) :]
                 stems = (f"{path.stem}-{number}.jsonl" for number in range(2, 10_000))
-                free = next(one for one in stems if not _is_taken(path.with_name(one)))
+                free = next(name for name in stems if not _is_taken(path.with_name(name)))
                 pack.rename(path.with_name(free + end))
             disk.sync_folder(path.parent)
         except FileNotFoundError:
@@ -164,11 +164,11 @@ def _is_taken(path: Path) -> bool:
     return os.path.lexists(path) or is_packed(path)
 
 
-def _begins_with(path: Path, pack: Path) -> bool:
+def _starts_with_content(path: Path, pack: Path) -> bool:
     """Whether a plain log begins with the content of a pack."""
     try:
-        with path.open("rb") as plain, io.BufferedReader(_Unpacked(pack), _CHUNK_BYTES) as packed:
-            while piece := packed.read(_CHUNK_BYTES):
+        with path.open("rb") as plain, io.BufferedReader(_Unpacked(pack), _CHUNK_BYTES) as unpacked:
+            while piece := unpacked.read(_CHUNK_BYTES):
                 if plain.read(len(piece)) != piece:
                     return False
     except InvalidLog:
@@ -187,7 +187,7 @@ def _write_all(pack: Path, fd: int, disk: Disk) -> None:
     disk.sync(fd)
 
 
-def _name(part: Path, path: Path, pack: Path) -> None:
+def _link_or_rename(part: Path, path: Path, pack: Path) -> None:
     """Give a decompressed file its name, unless the name exists by now: no file is replaced."""
     try:
         shutil.copystat(pack, part)
@@ -219,20 +219,20 @@ class _Unpacked(io.RawIOBase):
     def __init__(self, pack: Path) -> None:
         self._pack = pack
         self._file = pack.open("rb")
-        self._least = _content_bytes(pack) if pack.suffix == ZSTD else 0
+        self._min_bytes = _content_bytes(pack) if pack.suffix == ZSTD else 0
         """The size in its header: a truncated frame would end without an error."""
-        self._most = pack.stat().st_size * _MOST_TIMES + _SPARE_BYTES
-        self._begin()
+        self._max_bytes = pack.stat().st_size * _MAX_RATIO + _SPARE_BYTES
+        self._restart()
 
-    def _begin(self) -> None:
+    def _restart(self) -> None:
         self._file.seek(0)
-        self._at = 0
+        self._offset = 0
         self._read: Callable[[int], bytes]
-        self._damage: tuple[type[Exception], ...] = (zlib.error, EOFError, OSError)
+        self._read_errors: tuple[type[Exception], ...] = (zlib.error, EOFError, OSError)
         if self._pack.suffix == ZSTD:
             import zstandard  # noqa: PLC0415 - a slow import, and most logs are not compressed
 
-            self._damage = (zstandard.ZstdError, EOFError, OSError)
+            self._read_errors = (zstandard.ZstdError, EOFError, OSError)
             unpacker = zstandard.ZstdDecompressor()
             reader = unpacker.stream_reader(self._file, read_across_frames=True, closefd=False)
             self._read = reader.read
@@ -246,40 +246,40 @@ class _Unpacked(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        piece = self._piece(len(buffer))
+        piece = self._read_piece(len(buffer))
         buffer[: len(piece)] = piece
         return len(piece)
 
     def tell(self) -> int:
-        return self._at
+        return self._offset
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         if whence == os.SEEK_END:
-            while self._piece(_CHUNK_BYTES):
+            while self._read_piece(_CHUNK_BYTES):
                 pass
-        target = offset + (0 if whence == os.SEEK_SET else self._at)
-        if target < self._at:
-            self._begin()
-        while self._at < target and self._piece(min(target - self._at, _CHUNK_BYTES)):
+        target = offset + (0 if whence == os.SEEK_SET else self._offset)
+        if target < self._offset:
+            self._restart()
+        while self._offset < target and self._read_piece(min(target - self._offset, _CHUNK_BYTES)):
             pass
-        return self._at
+        return self._offset
 
     def close(self) -> None:
         self._file.close()
         super().close()
 
-    def _piece(self, most: int) -> bytes:
+    def _read_piece(self, max_bytes: int) -> bytes:
         try:
-            piece = self._read(most)
-        except self._damage as error:
+            piece = self._read(max_bytes)
+        except self._read_errors as error:
             reason = " ".join(str(error).split())
             raise InvalidLog(self._pack, f"is damaged: it cannot be unpacked ({reason})") from None
-        self._at += len(piece)
-        if not piece and self._at < self._least:
+        self._offset += len(piece)
+        if not piece and self._offset < self._min_bytes:
             raise InvalidLog(
-                self._pack, f"is damaged: it ends after {self._at} of {self._least} bytes"
+                self._pack, f"is damaged: it ends after {self._offset} of {self._min_bytes} bytes"
             )
-        if self._at > self._most:
+        if self._offset > self._max_bytes:
             raise InvalidLog(
                 self._pack, "unpacks to more than any log: it was made to fill the disk"
             )

@@ -48,28 +48,28 @@ class PlainDialect:
 
     def read(self, line: bytes) -> Iterable[Event]:
         """Return the event of the line."""
-        data = _object(line)
+        data = _parse_object(line)
         data.pop("sum", None)  # Another program has rewritten a current log.
         if data.keys() & {"content_id", "caused_by"}:
             self.name = "S1"
         if data["event_type"] in _LINKED:
-            _link(data, self._calls)
+            _convert_links(data, self._calls)
         if data["event_type"] == "piece_of_text":
-            self._piece(data)
+            self._convert_piece(data)
         elif data["event_type"] == "agent_created":
-            self._birth(data)
+            self._convert_birth(data)
         event = event_from_dict(data)
         self._calls.note(event)
         return [event]
 
-    def _piece(self, data: dict[str, Any]) -> None:
+    def _convert_piece(self, data: dict[str, Any]) -> None:
         if "agent_id" not in data and data.get("cause"):
             self.name = "S1"
             data["agent_id"] = self._calls.owner(data["cause"])
 
-    def _birth(self, data: dict[str, Any]) -> None:
+    def _convert_birth(self, data: dict[str, Any]) -> None:
         if data.get("cause") is None:
-            data["cause"] = self._calls.creator_of(_text(data, "name"))
+            data["cause"] = self._calls.creator_of(_get_text(data, "name"))
             self.name = self.name if data["cause"] is None else "S1"
         if data.get("relation") is None:
             is_root = data["cause"] is None and not self._calls.births
@@ -97,30 +97,30 @@ class FragmentDialect:
 
     def read(self, line: bytes) -> Iterable[Event]:
         """Return the event of the line."""
-        data = _object(line)
+        data = _parse_object(line)
         if "agent" in data and "agent_id" not in data:
             data["agent_id"] = data.pop("agent")
         if data["event_type"] == "fragment":
             data["event_type"] = "piece_of_text"
         if data["event_type"] in _LINKED:
-            _without_user(data)
-            _link(data, self._calls)
+            _remove_user_cause(data)
+            _convert_links(data, self._calls)
         if data["event_type"] == "transcript_entry":
-            self._entry(data)
+            self._convert_entry(data)
         elif data["event_type"] == "agent_created":
-            self._birth(data)
+            self._convert_birth(data)
         event = event_from_dict(data)
         self._calls.note(event)
         return [event]
 
-    def _entry(self, data: dict[str, Any]) -> None:
-        call = self._calls.open.get((_text(data, "agent_id"), _text(data, "tool_call_id")))
+    def _convert_entry(self, data: dict[str, Any]) -> None:
+        call = self._calls.open.get((_get_text(data, "agent_id"), _get_text(data, "tool_call_id")))
         if call is not None and data.get("tool_call") == reference_message_id(call.reference):
             del data["tool_call"]
 
-    def _birth(self, data: dict[str, Any]) -> None:
-        parent = _text(data, "parent")
-        relation = _RELATIONS.get(_text(data, "role"))
+    def _convert_birth(self, data: dict[str, Any]) -> None:
+        parent = _get_text(data, "parent")
+        relation = _RELATIONS.get(_get_text(data, "role"))
         if relation is not None:
             del data["role"]
         data["relation"] = relation or ("primary" if parent in (None, USER) else "subagent")
@@ -133,7 +133,7 @@ class FragmentDialect:
 def dialect_of(line: bytes) -> Dialect:
     """Return the dialect that a log with this first line is written in."""
     try:
-        data = _object(line)
+        data = _parse_object(line)
     except ValueError:
         return PlainDialect()  # Its `read` raises the error.
     return FragmentDialect() if "agent" in data and "agent_id" not in data else PlainDialect()
@@ -207,13 +207,13 @@ class _Calls:
         This is the only code that parses a tool's arguments: S1 has no other record of the creator.
         """
         for call in reversed(self.open.values()):
-            if call.tool == "task" and not call.made_agent and _names(call.arguments, name):
+            if call.tool == "task" and not call.made_agent and _has_name(call.arguments, name):
                 call.made_agent = True
                 return call.reference
         return None
 
 
-def _names(arguments: str, name: str | None) -> bool:
+def _has_name(arguments: str, name: str | None) -> bool:
     """Whether the arguments of a call, if they are JSON at all, name this agent."""
     try:
         parsed = from_json(arguments.encode(errors="surrogatepass"))
@@ -222,19 +222,19 @@ def _names(arguments: str, name: str | None) -> bool:
     return name is not None and isinstance(parsed, dict) and parsed.get("name") == name
 
 
-def _object(line: bytes) -> dict[str, Any]:
+def _parse_object(line: bytes) -> dict[str, Any]:
     data = from_json(line)
     if not isinstance(data, dict) or not isinstance(data.get("event_type"), str):
         raise ValueError("not a JSON object with an event_type")
     return data
 
 
-def _text(data: dict[str, Any], name: str) -> str | None:
+def _get_text(data: dict[str, Any], name: str) -> str | None:
     value = data.get(name)
     return value if isinstance(value, str) else None
 
 
-def _link(data: dict[str, Any], calls: _Calls) -> None:
+def _convert_links(data: dict[str, Any], calls: _Calls) -> None:
     """Give an event its substance or its cause, never both, under their current names."""
     if data.get("substance") is None and data.get("cause") is None:
         original = data.pop("content_id", None)
@@ -250,7 +250,7 @@ def _link(data: dict[str, Any], calls: _Calls) -> None:
         data["cause"] = calls.canonical(data["cause"])
 
 
-def _without_user(data: dict[str, Any]) -> None:
+def _remove_user_cause(data: dict[str, Any]) -> None:
     """Remove the user from a cause: the user is not a message."""
     cause = data.get("cause")
     if isinstance(cause, list):

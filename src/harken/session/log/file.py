@@ -72,12 +72,12 @@ class LogFile:
         self._is_deleted = False
         self.fd = -1
         while self.fd < 0:
-            self.fd = self._opened(create=create)
+            self.fd = self._open_locked(create=create)
         self._pid = os.getpid()
         with contextlib.suppress(OSError):  # the pid is for a message only
             _write_pid(path)
 
-    def _opened(self, *, create: bool) -> int:
+    def _open_locked(self, *, create: bool) -> int:
         """Open and lock the file. Return -1 to retry if it was compressed or replaced meanwhile.
 
         A pack that a crash left over is removed, since it would soon be outdated.
@@ -103,7 +103,7 @@ class LogFile:
             is_new = os.fstat(fd).st_size == 0 and is_packed(path)
             if is_new:
                 path.unlink()
-            if not is_new and _is_at(path, fd):
+            if not is_new and _is_file_at(path, fd):
                 drop_packs(path, self.disk)
                 return fd
         except BaseException:
@@ -123,11 +123,13 @@ class LogFile:
             raise LogLocked(self.path, pid=self._pid)
         self._check_usable()
         try:
-            written = self.disk.write(self.fd, data)
+            size = self.disk.write(self.fd, data)
         except OSError as error:
-            raise self._break(error.strerror or str(error)) from error
-        if written != len(data):
-            raise self._break(f"only {written} of {len(data)} bytes were taken: is the disk full?")
+            raise self._mark_broken(error.strerror or str(error)) from error
+        if size != len(data):
+            raise self._mark_broken(
+                f"only {size} of {len(data)} bytes were taken: is the disk full?"
+            )
 
     def sync(self) -> None:
         """Return when all appended lines would survive a power cut.
@@ -142,14 +144,14 @@ class LogFile:
         try:
             self.disk.sync(self.fd)
         except OSError as error:
-            raise self._break(f"sync failed: {error.strerror or error}") from error
+            raise self._mark_broken(f"sync failed: {error.strerror or error}") from error
 
     def sync_name(self) -> None:
         """Make the file's name durable, once after its creation. Raises LogWriteError."""
         try:
             self.disk.sync_folder(self.path.parent)
         except OSError as error:
-            raise self._break(f"sync failed: {error.strerror or error}") from error
+            raise self._mark_broken(f"sync failed: {error.strerror or error}") from error
 
     def set_aside(self, end: int, torn: bytes) -> Path:
         """Move a torn tail to a file beside the log, durably, and cut the log to `end` bytes.
@@ -161,7 +163,7 @@ class LogFile:
             os.ftruncate(self.fd, end)
             self.disk.sync(self.fd)
         except OSError as error:
-            raise self._break(error.strerror or str(error)) from error
+            raise self._mark_broken(error.strerror or str(error)) from error
         return aside
 
     def _copy_torn(self, end: int, torn: bytes) -> Path:
@@ -172,7 +174,7 @@ class LogFile:
         """
         name = self.path.with_name(f"{self.path.name}.torn-{end}")
         part = name.with_name(f"{name.name}.part")
-        copies = takewhile(Path.exists, _numbered(name))
+        copies = takewhile(Path.exists, _iter_numbered(name))
         copy = next((path for path in copies if _has_content(path, torn)), free_name(name))
         try:
             fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _NO_FOLLOW, 0o600)
@@ -217,7 +219,7 @@ class LogFile:
         """Refuse all further appends, with this reason or an earlier one."""
         self._broken = self._broken or reason
 
-    def _break(self, reason: str) -> LogWriteError:
+    def _mark_broken(self, reason: str) -> LogWriteError:
         self._broken = reason
         return LogWriteError(self.path, reason=reason)
 
@@ -243,7 +245,7 @@ def _open(path: Path, *, create: bool) -> int:
     return fd
 
 
-def _is_at(path: Path, fd: int) -> bool:
+def _is_file_at(path: Path, fd: int) -> bool:
     """Whether an open file is still the file at that path."""
     try:
         return os.path.samestat(path.stat(), os.fstat(fd))
@@ -273,10 +275,10 @@ def is_being_written(path: Path) -> bool:
 
 def free_name(path: Path) -> Path:
     """Return this path, or the first of `.1`, `.2`, ... appended to it that does not exist."""
-    return next(name for name in _numbered(path) if not name.exists())
+    return next(name for name in _iter_numbered(path) if not name.exists())
 
 
-def _numbered(path: Path) -> Iterator[Path]:
+def _iter_numbered(path: Path) -> Iterator[Path]:
     """Yield the names that `free_name` tries, in order."""
     return (path if n == 0 else path.with_name(f"{path.name}.{n}") for n in range(10_000))
 

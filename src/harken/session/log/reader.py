@@ -77,7 +77,7 @@ def open_log(path: Path) -> BinaryIO:
     try:
         if path.is_dir():
             raise InvalidLog(path, "is a folder; name a session log (a .jsonl file)")
-        file = open_packed(path) if log_of(path) != path else _plain_or_packed(path)
+        file = open_packed(path) if log_of(path) != path else _open_plain_or_packed(path)
     except FileNotFoundError:
         raise LogNotFound(path) from None
     except OSError as error:
@@ -87,14 +87,14 @@ def open_log(path: Path) -> BinaryIO:
     return file
 
 
-def _plain_or_packed(path: Path) -> BinaryIO | None:
+def _open_plain_or_packed(path: Path) -> BinaryIO | None:
     """Open a plain or compressed log. Try twice, since it may be decompressed meanwhile."""
     for _ in range(2):
         with suppress(FileNotFoundError):
             return path.open("rb")
         with suppress(FileNotFoundError):
-            if (packed := open_packed(path)) is not None:
-                return packed
+            if (file := open_packed(path)) is not None:
+                return file
     return None
 
 
@@ -113,7 +113,9 @@ def records(path: Path, reading: LogReadReport) -> Iterator[Record]:
         file.close()
         raise
     reading.sealed = seems_sealed(first)
-    return _sealed(file, path, reading) if reading.sealed else _plain(file, path, reading)
+    return (
+        _iter_sealed(file, path, reading) if reading.sealed else _iter_unsealed(file, path, reading)
+    )
 
 
 def events(path: Path, reading: LogReadReport | None = None) -> Iterator[Event]:
@@ -147,7 +149,7 @@ def _check_first(first: bytes, path: Path) -> None:
         raise InvalidLog(path, "is no session log: its first line is no JSON object")
 
 
-def _if_newer(line: bytes) -> str:
+def _newer_version_note(line: bytes) -> str:
     """Return a note for the error about a line with a newer schema version, else "".
 
     Either the version itself is damaged, or the log is newer and has another kind of checksum.
@@ -156,13 +158,13 @@ def _if_newer(line: bytes) -> str:
         data = from_json(line)
     except ValueError:
         return ""
-    found = data.get("schema_version") if isinstance(data, dict) else None
-    if not isinstance(found, int) or found <= SCHEMA_VERSION:
+    version = data.get("schema_version") if isinstance(data, dict) else None
+    if not isinstance(version, int) or version <= SCHEMA_VERSION:
         return ""
-    return f" (it says schema version {found}, newer than this Harken: if so, upgrade Harken)"
+    return f" (it says schema version {version}, newer than this Harken: if so, upgrade Harken)"
 
 
-def _sealed(file: BinaryIO, path: Path, reading: LogReadReport) -> Iterator[Record]:
+def _iter_sealed(file: BinaryIO, path: Path, reading: LogReadReport) -> Iterator[Record]:
     """Read a log with sums.
 
     This loop dominates the cost of a resume, so the sum is computed inline (as in
@@ -175,12 +177,12 @@ def _sealed(file: BinaryIO, path: Path, reading: LogReadReport) -> Iterator[Reco
             hasher.update(before + raw[HEAD])
             before, line = raw[DIGITS_AT], raw
             if hasher.hexdigest(DIGITS // 2).encode() != before or not raw.endswith(CLOSE):
-                line = _mend(reading.last_sum, raw, file, reading)
+                line = _classify_unverified(reading.last_sum, raw, file, reading)
                 if not line:
                     break
                 if not reading.missing_newline:
                     reason = "its sum does not fit" if has_sum(raw) else "it has no sum"
-                    reason += _if_newer(raw)
+                    reason += _newer_version_note(raw)
                     raise LogCorrupted(path, line=number, byte=reading.end, reason=reason)
                 before = line[DIGITS_AT]
             try:
@@ -193,10 +195,12 @@ def _sealed(file: BinaryIO, path: Path, reading: LogReadReport) -> Iterator[Reco
             reading.last_sum = before
             reading.end += len(raw)
             yield event, line
-    _check_any(reading, path)
+    _check_not_empty(reading, path)
 
 
-def _mend(before: bytes, raw: bytes, file: BinaryIO, reading: LogReadReport) -> bytes:
+def _classify_unverified(
+    before: bytes, raw: bytes, file: BinaryIO, reading: LogReadReport
+) -> bytes:
     """Classify a line that does not verify.
 
     Return b"" if it is torn, the completed line if only its newline is missing, and the unchanged
@@ -214,10 +218,10 @@ def _mend(before: bytes, raw: bytes, file: BinaryIO, reading: LogReadReport) -> 
     return raw
 
 
-def _plain(file: BinaryIO, path: Path, reading: LogReadReport) -> Iterator[Record]:
+def _iter_unsealed(file: BinaryIO, path: Path, reading: LogReadReport) -> Iterator[Record]:
     """Read a log without sums: current members, or an older dialect. Blank lines are allowed."""
     dialect: Dialect | None = None
-    at = 0
+    offset = 0
     with file:
         for number, raw in enumerate(file, 1):
             line = raw.strip()
@@ -232,18 +236,18 @@ def _plain(file: BinaryIO, path: Path, reading: LogReadReport) -> Iterator[Recor
                     if raw[-1:] != b"\n":
                         reading.torn = raw
                         break
-                    raise LogCorrupted(path, line=number, byte=at, reason=str(error)) from None
+                    raise LogCorrupted(path, line=number, byte=offset, reason=str(error)) from None
                 reading.dialect = dialect.name
                 for event in translated:
                     if number == 1:
                         _check_schema(event, path)
                     yield event, line
-            at += len(raw)
-            reading.end = at if dialect is not None else 0
-    _check_any(reading, path)
+            offset += len(raw)
+            reading.end = offset if dialect is not None else 0
+    _check_not_empty(reading, path)
 
 
-def _check_any(reading: LogReadReport, path: Path) -> None:
+def _check_not_empty(reading: LogReadReport, path: Path) -> None:
     if reading.end == 0:
         raise InvalidLog(path, "holds no complete event; start a new session")
 
@@ -253,10 +257,10 @@ def _check_schema(event: Event, path: Path) -> None:
         raise LogVersionUnsupported(path, found=event.schema_version, known=SCHEMA_VERSION)
 
 
-_NAME = re.compile(rb"(?:ctx|art)-[0-9a-f]{64}(?![0-9a-f])")
+_NAME_PATTERN = re.compile(rb"(?:ctx|art)-[0-9a-f]{64}(?![0-9a-f])")
 
 
 def mentions(path: Path) -> set[str]:
     """Return the full names of commits and artifacts in a log. Raises LogNotFound, InvalidLog."""
     with open_log(path) as file:
-        return {name.decode() for line in file for name in _NAME.findall(line)}
+        return {name.decode() for line in file for name in _NAME_PATTERN.findall(line)}

@@ -38,7 +38,7 @@ def end_of(path: Path) -> LogEnd:
     """Return the end of a log. The end of a missing log is 0. Raises InvalidLog."""
     try:
         with open_log(path) as file:
-            return _end(file, path)
+            return _read_end(file, path)
     except LogNotFound:
         return LogEnd()
 
@@ -54,17 +54,17 @@ def receive(path: Path, at: int, lines: bytes, *, disk: Disk | None = None) -> L
     if not lines.endswith(b"\n"):
         raise ValueError("send whole lines: the last one has no newline")
     if at:
-        _check_there(path, at)
+        _check_reaches(path, at)
     else:
         _check_lines(LogEnd(), lines)  # No file is created for invalid lines.
     log = LogFile(path, disk=disk, create=True)
     with closing(log), open(log.fd, "rb", closefd=False) as file:
-        end = _end(file, path)
-        new = _new(file, path, end, at, lines)
+        end = _read_end(file, path)
+        new = _new_lines(file, path, end, at, lines)
         if not new:
             return end
         last_sum = _check_lines(end, new)
-        _cut_torn(log, file, end, new)
+        _remove_torn(log, file, end, new)
         log.append(new)
         log.sync()
         if not end.size_bytes:
@@ -72,41 +72,43 @@ def receive(path: Path, at: int, lines: bytes, *, disk: Disk | None = None) -> L
         return LogEnd(end.size_bytes + len(new), last_sum)
 
 
-def _check_there(path: Path, at: int) -> None:
+def _check_reaches(path: Path, offset: int) -> None:
     size = end_of(path).size_bytes
-    if size < at:
+    if size < offset:
         raise LogDiverged(path, f"has {size} bytes there: send what comes after them first")
 
 
-def _new(file: BinaryIO, path: Path, end: LogEnd, at: int, lines: bytes) -> bytes:
+def _new_lines(file: BinaryIO, path: Path, end: LogEnd, offset: int, lines: bytes) -> bytes:
     """Return the lines that the log does not have yet. Raises LogDiverged."""
-    if at > end.size_bytes:
-        _check_there(path, at)
-    file.seek(at)
-    there = file.read(min(end.size_bytes - at, len(lines)))
-    if lines[: len(there)] != there:
+    if offset > end.size_bytes:
+        _check_reaches(path, offset)
+    file.seek(offset)
+    existing = file.read(min(end.size_bytes - offset, len(lines)))
+    if lines[: len(existing)] != existing:
         raise LogDiverged(path, "has other lines there: another session, or one that changed")
-    return lines[len(there) :]
+    return lines[len(existing) :]
 
 
 def _check_lines(end: LogEnd, lines: bytes) -> bytes:
     """Check that lines continue the end of a log. Return their last sum. Raises ValueError."""
-    before, at = end.last_sum, end.size_bytes
-    for line in map(_ended, lines.split(b"\n")[:-1]):
+    before, offset = end.last_sum, end.size_bytes
+    for line in map(_with_newline, lines.split(b"\n")[:-1]):
         if not verifies(before, line) or not has_sum(line):
-            raise ValueError(f"the line at byte {at} does not follow the one before it: its sum")
+            raise ValueError(
+                f"the line at byte {offset} does not follow the one before it: its sum"
+            )
         if not isinstance(canonical.from_json(line), dict):
-            raise ValueError(f"the line at byte {at} is no event")
+            raise ValueError(f"the line at byte {offset} is no event")
         before = line[DIGITS_AT]
-        at += len(line)
+        offset += len(line)
     return before
 
 
-def _ended(line: bytes) -> bytes:
+def _with_newline(line: bytes) -> bytes:
     return line + b"\n"
 
 
-def _cut_torn(log: LogFile, file: BinaryIO, end: LogEnd, new: bytes) -> None:
+def _remove_torn(log: LogFile, file: BinaryIO, end: LogEnd, new: bytes) -> None:
     """Remove a torn line that a crash left: it was never acknowledged, and is part of `new`.
 
     Any other torn bytes are moved to a sidecar file.
@@ -124,7 +126,7 @@ def _cut_torn(log: LogFile, file: BinaryIO, end: LogEnd, new: bytes) -> None:
         raise LogWriteError(log.path, reason=error.strerror or str(error)) from error
 
 
-def _end(file: BinaryIO, path: Path) -> LogEnd:
+def _read_end(file: BinaryIO, path: Path) -> LogEnd:
     """Return the end of the complete lines of an open log.
 
     Raises InvalidLog if the last line has no sum.
