@@ -1,37 +1,42 @@
 """Every error that Harken raises on purpose, in one tree.
 
     HarkenError
-    ├── LogError                    something about one session log
-    │   ├── LogNotFound             no file is there
-    │   ├── InvalidLog                 the file is no session log: empty, binary, a folder
-    │   ├── LogCorrupted              a line inside does not verify (file, line, byte)
-    │   ├── LogVersionUnsupported               written by a newer schema
-    │   ├── LogReadOnly             an older dialect: it can be read, not continued
+    ├── LogError                    a failure of one session log
+    │   ├── LogNotFound             the file does not exist
+    │   ├── InvalidLog              the file is not a session log: empty, binary, a folder
+    │   ├── LogCorrupted            a line does not verify (file, line, byte)
+    │   ├── LogVersionUnsupported   written with a newer schema version
+    │   ├── LogReadOnly             an older dialect: readable, but not continued
     │   ├── LogLocked               another process writes it (its pid)
-    │   ├── SessionClosed           a call on a session that this program has closed
-    │   └── LogWriteError           the disk refused a write or a sync
+    │   ├── SessionClosed           a call on a session that the program has closed
+    │   ├── LogDiverged             received lines do not continue the log
+    │   └── LogWriteError           a write or sync failed
     │       └── LogDeleted          the file was deleted while a session wrote it
-    ├── StoreError                  something about one store
-    │   ├── InvalidStore               the file is something else
-    │   ├── StoreVersionUnsupported             written by a newer format
-    │   ├── StoreLocked             others have been writing for longer than one waits
-    │   ├── StoreWriteError         the disk refused: nothing of the batch was written
-    │   ├── PurgeIncomplete                what was purged is replaced, its bytes may still be in
-    the file │   ├── ObjectNotFound           something names what is not there │   ├──
-    ObjectCorrupted           the bytes are not what their name says │   ├── ObjectTooLarge
-    more bytes than one object may have │   ├── ArtifactNotMessages             raw bytes stand
-    where messages are wanted │   └── NotesConflict            somebody else changed a commit's
-    notes meanwhile ├── SendError                   another machine did not take what was sent to it
-    ├── BundleError                 a bundle cannot be made or used: nothing was changed ├──
-    InvalidEvent                an event that would break an invariant of the log ├── NameNotFound
-    a name or id that does not exist here (and what does) │   ├── AmbiguousName           the
-    beginning of several names (and which) │   └── NotBorn                 an agent whose birth is
-    not logged yet ├── ConfigError                 a file or option that a person wrote cannot be
-    used ├── FormatError                 bytes that are not what their format says ├── ModelError
-    a model call failed │   ├── ScriptError             no rule of a scripted model fits, or the
-    script is malformed │   └── ReplayMiss              the recorded session holds no such request
-    ├── AgentBusy                   an agent was addressed in the middle of a turn └──
-    BudgetExceeded              an agent has used up what it was given
+    ├── StoreError                  a failure of one store
+    │   ├── InvalidStore            the file is not a store
+    │   ├── StoreVersionUnsupported written with a newer format version
+    │   ├── StoreLocked             the timeout for the store's lock expired
+    │   ├── StoreUnavailable        the service of a remote store does not respond
+    │   ├── StoreWriteError         a write failed: nothing of the batch was written
+    │   ├── PurgeIncomplete         purged bytes may still be in the file
+    │   ├── ObjectNotFound          a referenced object does not exist
+    │   ├── ObjectCorrupted         the bytes of an object do not match its name
+    │   ├── ObjectTooLarge          an object exceeds the size limit
+    │   ├── ArtifactNotMessages     an artifact is raw bytes, not messages
+    │   └── NotesConflict           the notes of a commit were changed concurrently
+    ├── SendError                   sending to another machine failed
+    ├── BundleError                 a bundle cannot be created or used
+    ├── InvalidEvent                an event violates an invariant of the log
+    ├── NameNotFound                a name or id does not exist (lists existing names)
+    │   ├── AmbiguousName           a prefix matches several names (lists them)
+    │   └── NotBorn                 an agent's birth is not logged yet
+    ├── ConfigError                 a configuration file or option is invalid
+    ├── FormatError                 bytes are not valid in their format
+    ├── ModelError                  a model call failed
+    │   ├── ScriptError             no rule of a scripted model matches, or an invalid script
+    │   └── ReplayMiss              the recorded session has no such request
+    ├── AgentBusy                   an agent was addressed during its turn
+    └── BudgetExceeded              an agent has exhausted its budget
 
 A mistake of a *model* (an unknown tool, bad arguments) is not an exception: it becomes a tool
 result that the model reads. An error text states the failure, its location and the fix, in a line.

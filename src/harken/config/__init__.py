@@ -1,1 +1,1 @@
-"""The user's home folder, settings, and what they give access to."""
+"""The user's home folder and settings, and the resources that they configure."""

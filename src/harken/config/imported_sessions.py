@@ -60,7 +60,7 @@ def repair_imports(path: Path) -> None:
 
 
 def read_catalogue(home: Home, read: Callable[[Catalogue], T]) -> T | None:
-    """Return what `read` returns for the catalogue; a damaged one is repaired and read again.
+    """Return the result of `read` for the catalogue. Repair a damaged catalogue and retry.
 
     Return None if nothing was ever imported. Raises ConfigError, StoreError.
     """

@@ -31,7 +31,7 @@ class LocalZone(tzinfo):
         return _system_time(dt).utcoffset()
 
     def dst(self, dt: datetime | None) -> timedelta | None:
-        """Return None: the system does not tell the standard offset from the summer offset."""
+        """Return None, since the system does not report the summer time offset separately."""
         return None
 
     def tzname(self, dt: datetime | None) -> str | None:

@@ -392,9 +392,9 @@ class NameResolver:
             yield store
 
 
-def _common_length(left: str, right: str) -> int:
+def _common_length(first: str, second: str) -> int:
     """Return the length of the common beginning of two names."""
-    pairs = zip(left, right, strict=False)
+    pairs = zip(first, second, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 

@@ -104,7 +104,7 @@ def _iter_server_lines(root: Path, file: Path) -> Iterator[str]:
     try:
         config = read_config(file)
     except ConfigError:
-        config = ConfigFile()  # `_weighty` reports the error.
+        config = ConfigFile()  # `_iter_config_lines` reports the error.
     try:
         servers, notes = project_servers(root, config, file)
     except ConfigError as error:

@@ -111,7 +111,7 @@ def _wrap_with_checks(function: Callable[..., Any], *, is_constructor: bool) -> 
 
 
 class _ExactTypes(NamedTuple):
-    """Types whose direct instances match an annotation. They allow a check without `_compared`."""
+    """Types of which direct instances match an annotation, so that `_compared` is not needed."""
 
     values: frozenset[type] = frozenset()
     containers: frozenset[type] = frozenset()
@@ -336,8 +336,10 @@ def _protocol_members(protocol: type) -> tuple[str, ...]:
 def _format_annotation(annotation: Any) -> str:
     """Describe the values that an annotation accepts, for an error text.
 
-    >>> _expected(str | Path | None), _expected(Sequence[str]), _expected(Literal["a", "b"])
-    ('str, Path or None', 'Sequence of str', "'a' or 'b'")
+    >>> _format_annotation(str | Path | None), _format_annotation(Sequence[str])
+    ('str, Path or None', 'Sequence of str')
+    >>> _format_annotation(Literal["a", "b"])
+    "'a' or 'b'"
     """
     origin, args = get_origin(annotation), get_args(annotation)
     if origin in (Union, types.UnionType):

@@ -45,7 +45,7 @@ class Segment(
 
 
 class Usage(msgspec.Struct, omit_defaults=True, frozen=True, gc=False, forbid_unknown_fields=True):
-    """Tokens of one model call; None if the provider did not report them."""
+    """Tokens of one model call. A value is None if the provider did not report it."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None

@@ -30,7 +30,7 @@ class LoggedString(str):
     message_id: MessageId | None
 
     def __new__(cls, content: object = "", message_id: str | None = None) -> Self:
-        """Create a string for the message with this id; None if no message was logged."""
+        """Create a string for the message with this id, or without a message."""
         string = super().__new__(cls, content)
         string.message_id = None if message_id is None else MessageId(message_id)
         return string

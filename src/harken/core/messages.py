@@ -1,4 +1,4 @@
-"""Parts and messages: what a model reads and writes.
+"""Parts and messages: the input and output of a model.
 
 A message is content plus the data of one occurrence (call ids, signatures, native ids). The two
 are split and joined without loss: `join_occurrence(*split_occurrence(m)) == m`. Only the content is
@@ -390,7 +390,7 @@ def _content_value(item: Part | ToolCall) -> dict[str, Any]:
 
 
 def _content_bytes(item: Part | ToolCall) -> bytes:
-    """Return the canonical bytes of `_pure`: its members sorted."""
+    """Return the canonical bytes of `_content_value`: its members sorted."""
     match item:
         case TextPart():
             return b'{"text":%b,"type":"text"}' % canonical.to_canonical_bytes(item.text)

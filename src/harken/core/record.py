@@ -17,4 +17,4 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SparseRecord(Record, frozen=True, kw_only=True, omit_defaults=True):
-    """A record whose JSON has no members with default values (absent, false)."""
+    """A record that omits members with default values from its JSON."""

@@ -27,7 +27,7 @@ _LOOKALIKES = str.maketrans(
     | dict.fromkeys("\u043a\u03ba\u041a\u039a\u1d0b", "k")
 )
 _FILLERS = frozenset("\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
-"""Letters that are invisible although their categories are not in `_UNSEEN`."""
+"""Letters that are invisible although their categories are not in `_INVISIBLE_CATEGORIES`."""
 _INVISIBLE_CATEGORIES = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Me", "Mn", "Zl", "Zp", "Zs"})
 
 

@@ -107,7 +107,7 @@ def _agent_moved(state: SessionState, event: ev.AgentMoved) -> None:
     above = state.agents.get(agent.parent) if agent.parent is not None else None
     if above is not None:
         for row in _relations_of(above):
-            row[:] = [other for other in row if other != agent.id]
+            row[:] = [agent_id for agent_id in row if agent_id != agent.id]
     if event.place in ("primary", "gone"):
         state.pending_reports.pop(agent.id, None)  # It has no parent that would read its report.
     agent.spec = {**agent.spec, **(event.spec or {})}
@@ -136,7 +136,7 @@ def _swap_places(state: SessionState, agent: AgentState, before: AgentState, now
     above = state.agents.get(before.parent) if before.parent is not None else None
     if above is not None:
         for row in _relations_of(above):
-            row[:] = [agent.id if other == before.id else other for other in row]
+            row[:] = [agent.id if agent_id == before.id else agent_id for agent_id in row]
     if agent.place == "primary":
         state.primary = agent.id
     _place(state, before, now, agent.id)
@@ -200,7 +200,9 @@ def _close_call(state: SessionState, agent: AgentState, call_id: str) -> None:
     state.open_references.discard(call.reference)
     message = reference_message_id(call.reference)
     others = agent.open_calls.values()
-    if not others or message not in {reference_message_id(other.reference) for other in others}:
+    if not others or message not in {
+        reference_message_id(open_call.reference) for open_call in others
+    }:
         state.cause_owners.pop(message, None)
 
 
@@ -285,7 +287,7 @@ def find_entries(
 ) -> list[ev.TranscriptEntry]:
     """Return these entries from all transcripts. Raises ValueError if an entry is missing."""
     entries: dict[MessageId, ev.TranscriptEntry] = {}
-    others = (other for other in state.agents.values() if other is not agent)
+    others = (candidate for candidate in state.agents.values() if candidate is not agent)
     for holder in (agent, *others):
         if len(entries) == len(set(ids)):
             break

@@ -60,12 +60,12 @@ def leaves(request: LlmRequest, requests: Mapping[MessageId, LlmRequest]) -> Ite
     ValueError if a request refers to itself or a later one.
     """
     stack = [(segment, request) for segment in reversed(request.context)]
-    seen, max_entries = 0, parse_id_number(request.message_id, "msg_") or request.count
+    entry_count, max_entries = 0, parse_id_number(request.message_id, "msg_") or request.count
     while stack:
         segment, named_by = stack.pop()
         if segment.request is None:
-            seen += len(segment.entries or ())
-            if seen > max_entries:
+            entry_count += len(segment.entries or ())
+            if entry_count > max_entries:
                 raise ValueError(f"{request.message_id} names more entries than came before it")
             yield segment
             continue

@@ -75,7 +75,7 @@ class RecordingDisk(RealDisk):
 
 @dataclass(kw_only=True)
 class FailingDisk(RecordingDisk):
-    """A disk whose operation number `at` (from 0, an index in `done`) fails."""
+    """A disk that fails at one operation. `at`: its index in `done`, from 0."""
 
     at: int
     fault: Fault = "EIO"

@@ -211,7 +211,7 @@ class LifecycleSuite(PurgeSuite):
         for reader in self._both(store):
             assert reader.commits([name]) == {}
             assert reader.tombstones()[name].why == "test"
-            refused(ObjectNotFound, reader.write, batch)  # it would bring back what was purged
+            refused(ObjectNotFound, reader.write, batch)  # The write would restore purged content.
             refused(ObjectNotFound, reader.write, batch_of("child", parent=name))
         self._is_whole(store)
         assert self._collect(store) == GcResult()

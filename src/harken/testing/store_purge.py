@@ -18,7 +18,7 @@ from harken.store.fsck import fsck
 from harken.testing.store_kit import batch_of, commit_in, refused
 
 _HOUR_US = 3_600_000_000
-_SECRET = "sk-live-0123456789abcdef"  # noqa: S105 - nobody's
+_SECRET = "sk-live-0123456789abcdef"  # noqa: S105 - not a real key
 _PURGED = Tombstone(when="2026-01-31T12:00:00.000000Z", by="ann", why="it leaked")
 
 

@@ -1,4 +1,4 @@
-"""One line of a log: a JSON object whose last member is its `sum`.
+"""One line of a log: a JSON object that ends with a checksum in the member `sum`.
 
 `sum` is 16 hex digits of BLAKE3 over the `sum` of the previous line (nothing for the first
 line) and all bytes of this line before the digits. So a changed letter and a missing, duplicated or

@@ -167,8 +167,8 @@ def _is_taken(path: Path) -> bool:
 def _starts_with_content(path: Path, pack: Path) -> bool:
     """Whether a plain log begins with the content of a pack."""
     try:
-        with path.open("rb") as plain, io.BufferedReader(_Unpacked(pack), _CHUNK_BYTES) as unpacked:
-            while piece := unpacked.read(_CHUNK_BYTES):
+        with path.open("rb") as plain, io.BufferedReader(_Unpacked(pack), _CHUNK_BYTES) as content:
+            while piece := content.read(_CHUNK_BYTES):
                 if plain.read(len(piece)) != piece:
                     return False
     except InvalidLog:
