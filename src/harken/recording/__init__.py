@@ -1,4 +1,4 @@
-"""Model calls that other programs make, as sessions: exact, at the cost of what is new."""
+"""Record model calls of other programs as session logs."""
 
 from __future__ import annotations
 

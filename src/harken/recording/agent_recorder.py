@@ -1,12 +1,12 @@
-"""`AgentRecorder`: one agent of a recorded session. What it reads and says is brought into the log.
+"""`AgentRecorder`: log the requests and responses of one agent of a recorded session.
 
-One idea: each request is given whole, and the log gets what is new of it. What the agent has in its
-context is known as a row of items; a request that is that row and more is logged as its new
-entries, any other one as an edit made of ranges besides. So n requests cost O(n) bytes, and a
-request costs the time of comparing its keys.
+Each request is passed complete, and only its new part is logged. The context of an agent is a list
+of items. A request that extends this list is logged as its new entries, any other request as an
+edit made of ranges as well. So n requests cost O(n) bytes, and a request costs the time to compare
+its keys.
 
-Between `ask` and `answer` nothing else may be done with the agent; what the row says is what the
-log says at any moment, also after an error.
+Between `ask` and `answer` nothing else may be done with the agent. The item list equals the context
+in the log at any time, also after an error.
 """
 
 from __future__ import annotations
@@ -32,44 +32,44 @@ from harken.session.fold import held
 from harken.session.session import Session, entry_of
 
 JOINED = {"joined": True}
-"""The form of an entry that is one item with the entry before it."""
+"""The form of an entry that belongs to the same item as the entry before it."""
 UNNAMED = "unnamed"
-"""The tool, or the call, of a result that does not say which it is."""
+"""The tool name, or the call id, of a tool result that does not name its own."""
 Known: TypeAlias = Callable[[Sequence[ChatMessage], Form], tuple[str, str]]
-"""Entries of one item and its form -> its key and likeness."""
+"""A function from the entries of an item and its form to its key and likeness."""
 
 
 class AgentRecorder:
-    """One agent that another program runs, in the log of a session."""
+    """One agent of another program, in the log of a session."""
 
     def __init__(self, session: Session, agent_id: str) -> None:
-        """Begin with an agent that was born and has heard nothing."""
+        """Start with an agent that exists in the log and has an empty context."""
         self.session = session
         self.agent_id = AgentId(agent_id)
         self.row: list[LoggedItem] = []
-        """What is in its context, oldest first."""
+        """The items of its context, oldest first."""
         self.asked = 0
-        """So many of them were in its last request."""
+        """The number of these items that its last request had."""
         self.open: MessageId | None = None
-        """Its request that has no answer yet."""
+        """Its request that has no response yet."""
         self.told_by: MessageId | None = None
-        """What tells it what a user would; None: a person does."""
+        """The cause of its user messages. None if they come from a person."""
         self.known: dict[str, list[LoggedItem]] = {}
-        """All that it ever heard, by key."""
+        """All items it ever had, by key."""
         self._before: list[tuple[int, str]] = [(0, "")]
-        """Before each item: how many messages there are, and their rolling hash."""
+        """Before each item: the number of messages, and their rolling hash."""
         self._tools: dict[bytes, MessageId] = {}
         self._called: dict[str, str] = {}
-        """Call -> its tool."""
+        """Call id -> tool name."""
 
     @classmethod
-    def beside(cls, other: AgentRecorder, agent_id: str) -> AgentRecorder:
-        """Begin with an agent whose first request may go on from what another one heard."""
-        voice = cls(other.session, agent_id)
-        voice.known = {key: list(same) for key, same in other.known.items()}
-        voice._called = dict(other._called)
-        voice.told_by = other.told_by
-        return voice
+    def beside(cls, source: AgentRecorder, agent_id: str) -> AgentRecorder:
+        """Create a recorder for an agent whose first request may reuse items of another agent."""
+        recorder = cls(source.session, agent_id)
+        recorder.known = {key: list(items) for key, items in source.known.items()}
+        recorder._called = dict(source._called)
+        recorder.told_by = source.told_by
+        return recorder
 
     @classmethod
     def resumed(
@@ -81,46 +81,48 @@ class AgentRecorder:
         known: Known | None = None,
         shared_by: dict[tuple[MessageId, ...], LoggedItem] | None = None,
     ) -> AgentRecorder:
-        """Go on with an agent as its log has it.
+        """Restore an agent from its log.
 
-        forms: what the log said last of how entries are written; known: how keys are made, for
-        items that are no messages of Harken's own kind; shared_by: what the agents of the session
-        have heard, by its entries: what this one did is added to it.
+        forms: the last logged form of each entry; known: computes keys, for items that are not
+        messages of Harken's own kind; shared_by: the items of all agents of the session, by their
+        entries. The items of this agent are added to it.
         """
-        voice = cls(session, agent_id)
-        there_are = {} if shared_by is None else shared_by
+        recorder = cls(session, agent_id)
+        shared_items = {} if shared_by is None else shared_by
         agent, forms = session.agent(agent_id), forms or {}
-        keys = known or (lambda messages, _: (plain_key(messages[0]), ""))
-        own = {one.message_id: one for one in held(agent)}
-        there = [one for one in session.context(agent_id) if isinstance(one, ev.TranscriptEntry)]
-        in_context = {one.message_id for one in there}
-        asked = 0 if agent.request is None else agent.request.count
-        for entries in items_of(there, forms):
-            voice.asked += voice._before[-1][0] < asked
-            is_answer = voice._before[-1][0] >= asked and entries[0].role == "assistant"
-            heard = _from_log(entries, forms, keys, there_are, is_answer=is_answer)
-            voice._remember(heard)
-            voice._place(heard)
-        others = [one for id_, one in own.items() if id_ not in in_context]
-        for entries in items_of(others, forms):
-            voice._remember(_from_log(entries, forms, keys, there_are, is_answer=False))
-        for one in own.values():
-            voice._learn_calls(one)
-        voice.open = _open_request(session, voice.agent_id)
-        return voice
+        make_key = known or (lambda messages, _: (plain_key(messages[0]), ""))
+        agent_entries = {entry.message_id: entry for entry in held(agent)}
+        context_entries = [
+            entry for entry in session.context(agent_id) if isinstance(entry, ev.TranscriptEntry)
+        ]
+        context_ids = {entry.message_id for entry in context_entries}
+        request_count = 0 if agent.request is None else agent.request.count
+        for entries in items_of(context_entries, forms):
+            recorder.asked += recorder._before[-1][0] < request_count
+            is_answer = recorder._before[-1][0] >= request_count and entries[0].role == "assistant"
+            item = _from_log(entries, forms, make_key, shared_items, is_answer=is_answer)
+            recorder._remember(item)
+            recorder._place(item)
+        other_entries = [entry for id_, entry in agent_entries.items() if id_ not in context_ids]
+        for entries in items_of(other_entries, forms):
+            recorder._remember(_from_log(entries, forms, make_key, shared_items, is_answer=False))
+        for entry in agent_entries.values():
+            recorder._learn_calls(entry)
+        recorder.open = _open_request(session, recorder.agent_id)
+        return recorder
 
     @property
     def count(self) -> int:
-        """How many messages are in its context."""
+        """The number of messages in its context."""
         return self._before[-1][0]
 
     @property
     def context_hash(self) -> str:
-        """Their rolling hash."""
+        """The rolling hash of the messages in its context."""
         return self._before[-1][1]
 
     def before(self, index: int) -> tuple[int, str]:
-        """Return how many messages stand before an item of the row, and their rolling hash."""
+        """Return the number of messages before an item, and their rolling hash."""
         return self._before[index]
 
     def ask(
@@ -134,10 +136,10 @@ class AgentRecorder:
         reason: str = "rewritten",
         summary: int | None = None,
     ) -> MessageId:
-        """Log a request for these items, and what is new of them; return its id.
+        """Log a request for these items, with what is new in them. Return its id.
 
-        reason: why the context is another one, where it is; summary: the item that sums up what
-        was left out. A request before it that has no answer is one that was interrupted. Raises
+        reason: why the context changed, if it did; summary: the index of the item that summarizes
+        what was left out. An earlier request without a response is logged as interrupted. Raises
         InvalidEvent, LogError.
         """
         if self.open is not None:
@@ -170,16 +172,16 @@ class AgentRecorder:
         error: str = "",
         partial: tuple[str, str] = ("", ""),
     ) -> MessageId | None:
-        """Log what was answered, and how the call ended; return the last entry of the answer.
+        """Log the response to a request. Return the last entry of the answer.
 
-        partial: thinking and text of an answer of which nothing else is usable. Raises
-        InvalidEvent where the request is not the one that waits, LogError.
+        partial: thinking and text of an answer that is otherwise unusable. Raises InvalidEvent if
+        the request is not the open one, LogError.
         """
         entry = None
         for item in items:
-            heard = self._append(item)
-            heard.likeness = item.likeness
-            entry = heard.ids[-1]
+            logged = self._append(item)
+            logged.likeness = item.likeness
+            entry = logged.ids[-1]
         finish = finish or Finish(stop_reason="error" if error else "interrupted")
         self.session.append(
             ev.LlmResponse(
@@ -201,116 +203,123 @@ class AgentRecorder:
     def bring(
         self, items: Sequence[Item], *, reason: str = "rewritten", summary: int | None = None
     ) -> None:
-        """Make these items the agent's context, without a request. As `ask`."""
+        """Make these items the agent's context, without a request.
+
+        Arguments and errors are those of `ask`.
+        """
         self._arrange(items, reason, summary)
 
     def hear(self, item: Item) -> LoggedItem:
-        """Add an item to the end of the context, without a request. As `ask`."""
+        """Append an item to the context, without a request. Errors as for `ask`."""
         return self._append(item)
 
     def _arrange(self, items: Sequence[Item], reason: str, summary: int | None) -> None:
         """Make these items the agent's context."""
-        common = shared(items, self.row)
-        for item, heard in zip(items[:common], self.row, strict=False):
-            heard.likeness = ""
-            self._rename(heard, item.key)
-        rest, size = items[common:], self.count
-        found = places(items, self.row, common, self.known)
-        is_more = common == len(self.row) and all(place.is_new for place in found)
-        new = {at: self._append(rest[at]) for at, place in enumerate(found) if place.is_new}
+        shared_count = shared(items, self.row)
+        for item, logged in zip(items[:shared_count], self.row, strict=False):
+            logged.likeness = ""
+            self._rename(logged, item.key)
+        changed, message_count = items[shared_count:], self.count
+        origins = places(items, self.row, shared_count, self.known)
+        is_more = shared_count == len(self.row) and all(origin.is_new for origin in origins)
+        new_items = {
+            index: self._append(changed[index])
+            for index, origin in enumerate(origins)
+            if origin.is_new
+        }
         if is_more:
             return
         segments = SegmentBuilder([])
-        segments.keep(0, self._before[common][0])
+        segments.keep(0, self._before[shared_count][0])
         arranged: list[LoggedItem] = []
-        for at, place in enumerate(found):
-            heard = new.get(at) or place.returns or self.row[place.index or 0]
-            arranged.append(heard)
-            self._rename(heard, rest[at].key)
-            if place.returns is not None:
-                segments.name(heard.ids)
-            elif place.is_new:
-                segments.keep(size, size + heard.size)
-                size += heard.size
+        for index, origin in enumerate(origins):
+            logged = new_items.get(index) or origin.returns or self.row[origin.index or 0]
+            arranged.append(logged)
+            self._rename(logged, changed[index].key)
+            if origin.returns is not None:
+                segments.name(logged.ids)
+            elif origin.is_new:
+                segments.keep(message_count, message_count + logged.size)
+                message_count += logged.size
             else:
-                start = self._before[place.index or 0][0]
-                segments.keep(start, start + heard.size)
-        # Nothing stands between here and the append that could fail: row and log stay one.
-        target = self.row[:common] + arranged
+                start = self._before[origin.index or 0][0]
+                segments.keep(start, start + logged.size)
+        # Nothing from here to the append can fail, so the item list and the log stay equal.
+        target = self.row[:shared_count] + arranged
         sums_up = target[summary].ids[0] if summary is not None else None
         self.session.append(
             ev.TranscriptEdited(
                 agent_id=self.agent_id, segments=segments.made, summary=sums_up, reason=reason
             )
         )
-        del self.row[common:], self._before[common + 1 :]
-        for heard in arranged:
-            heard.likeness = ""
-            self._place(heard)
+        del self.row[shared_count:], self._before[shared_count + 1 :]
+        for logged in arranged:
+            logged.likeness = ""
+            self._place(logged)
 
     def _dressed(self, items: Sequence[Item]) -> dict[str, Form]:
-        """Return the forms that are new with this request, and hold them for logged."""
+        """Return the forms that change with this request, and note them as logged."""
         forms: dict[str, Form] = {}
-        for at, (item, heard) in enumerate(zip(items, self.row, strict=True)):
-            if item.dress == heard.dress:
+        for index, (item, logged) in enumerate(zip(items, self.row, strict=True)):
+            if item.dress == logged.dress:
                 continue
-            form = item.form(self._entries(at))
-            if not _equal(form, heard.form):
-                forms[heard.ids[0]] = heard.form = form
-            if not heard.is_joined:
-                forms |= dict.fromkeys(heard.ids[1:], JOINED)
-                heard.is_joined = True
-            heard.dress = item.dress
+            form = item.form(self._entries(index))
+            if not _equal(form, logged.form):
+                forms[logged.ids[0]] = logged.form = form
+            if not logged.is_joined:
+                forms |= dict.fromkeys(logged.ids[1:], JOINED)
+                logged.is_joined = True
+            logged.dress = item.dress
         return forms
 
     def _entries(self, index: int) -> Sequence[ChatMessage]:
-        start, heard = self._before[index][0], self.row[index]
-        return self.session.context(self.agent_id)[start : start + heard.size]
+        start, item = self._before[index][0], self.row[index]
+        return self.session.context(self.agent_id)[start : start + item.size]
 
     def _append(self, item: Item) -> LoggedItem:
         """Log a new item at the end of the context."""
         ids: list[MessageId] = []
         hashes: list[str] = []
-        first = item.messages[0]
+        first_message = item.messages[0]
         for message in item.messages:
             cause = self.told_by if message.role == "user" else None
             entry = entry_of(self.agent_id, self._loggable(message), cause=cause)
             ids.append(self.session.append(entry))
-            logged = self.session.context(self.agent_id)[-1]
-            hashes.append(message_hash(logged))
-            self._learn_calls(logged)
-        heard = LoggedItem(item.key, tuple(ids), tuple(hashes), first.role)
-        self._remember(heard)
-        self._place(heard)
-        return heard
+            entry_logged = self.session.context(self.agent_id)[-1]
+            hashes.append(message_hash(entry_logged))
+            self._learn_calls(entry_logged)
+        logged_item = LoggedItem(item.key, tuple(ids), tuple(hashes), first_message.role)
+        self._remember(logged_item)
+        self._place(logged_item)
+        return logged_item
 
-    def _place(self, heard: LoggedItem) -> None:
-        """Note that an item is at the end of the context."""
+    def _place(self, item: LoggedItem) -> None:
+        """Add an item to the end of the item list."""
         count, context_hash = self._before[-1]
-        for hash_ in heard.hashes:
+        for hash_ in item.hashes:
             context_hash = extend_context_hash_with(context_hash, hash_)
-        self.row.append(heard)
-        self._before.append((count + heard.size, context_hash))
+        self.row.append(item)
+        self._before.append((count + item.size, context_hash))
 
-    def _remember(self, heard: LoggedItem) -> None:
-        """Note that it was heard; once for each, since many may say the same."""
-        self.known.setdefault(heard.key, []).append(heard)
+    def _remember(self, item: LoggedItem) -> None:
+        """Index an item by its key. Several items may have the same key."""
+        self.known.setdefault(item.key, []).append(item)
 
-    def _rename(self, heard: LoggedItem, key: str) -> None:
-        """Know an answer by the key of its client's copy, too."""
-        if heard.key != key:
-            heard.key = key
-            self._remember(heard)
+    def _rename(self, item: LoggedItem, key: str) -> None:
+        """Index an item by the key of the client's copy as well."""
+        if item.key != key:
+            item.key = key
+            self._remember(item)
 
     def _loggable(self, message: Message) -> Message:
-        """Return a message as the log takes it: a result names its call and its tool."""
+        """Return a message that the log accepts. A tool result names its call and its tool."""
         if message.role == "tool":
             id_ = message.tool_call_id or UNNAMED
             name = message.name or self._called.get(id_) or UNNAMED
             message = Message("tool", message.content, None, id_, name, message.is_error)
         try:
             message_hash(message)
-        except ValueError:  # places of calls that are not there, and such: kept as they came
+        except ValueError:  # A foreign message may be invalid, such as a slot of a missing call.
             part = UnknownPart("message", canonical.to_json_line(message).decode())
             message = Message(
                 message.role, [part], tool_call_id=message.tool_call_id, name=message.name
@@ -322,7 +331,7 @@ class AgentRecorder:
             self._called[call.id] = call.function.name
 
     def _tools_id(self, tools: Sequence[Mapping[str, Any]]) -> MessageId | None:
-        """Return the event that holds these schemas, written where no earlier one does."""
+        """Return the event that holds these schemas. Log it if no earlier event does."""
         if not tools:
             return None
         raw = canonical.to_json_line(tools)
@@ -337,47 +346,47 @@ class AgentRecorder:
         return id_
 
 
-def _equal(one: Form, other: Form) -> bool:
-    """Whether two forms are one, `1` and `1.0` and `true` being three."""
-    if one is None or other is None:
-        return one is other
-    return canonical.to_canonical_bytes(one) == canonical.to_canonical_bytes(other)
+def _equal(left: Form, right: Form) -> bool:
+    """Whether two forms have equal canonical bytes: `1`, `1.0` and `true` all differ."""
+    if left is None or right is None:
+        return left is right
+    return canonical.to_canonical_bytes(left) == canonical.to_canonical_bytes(right)
 
 
 def items_of(
     entries: Sequence[ev.TranscriptEntry], forms: Mapping[MessageId, Form]
 ) -> list[list[ev.TranscriptEntry]]:
-    """Return entries as items: each with those that are joined to it."""
-    found: list[list[ev.TranscriptEntry]] = []
+    """Group entries into items: each entry with the entries that are joined to it."""
+    items: list[list[ev.TranscriptEntry]] = []
     for entry in entries:
-        if found and forms.get(entry.message_id) == JOINED:
-            found[-1].append(entry)
+        if items and forms.get(entry.message_id) == JOINED:
+            items[-1].append(entry)
         else:
-            found.append([entry])
-    return found
+            items.append([entry])
+    return items
 
 
 def _from_log(
     entries: Sequence[ev.TranscriptEntry],
     forms: Mapping[MessageId, Form],
-    known: Known,
-    there_are: dict[tuple[MessageId, ...], LoggedItem],
+    make_key: Known,
+    shared_items: dict[tuple[MessageId, ...], LoggedItem],
     *,
     is_answer: bool,
 ) -> LoggedItem:
-    """Return entries as they were heard: one for all agents that share them, as their forms are."""
+    """Return the item of these entries, shared by all agents that have them."""
     ids = tuple(entry.message_id for entry in entries)
-    heard = there_are.get(ids)
-    if heard is None:
+    item = shared_items.get(ids)
+    if item is None:
         form = forms.get(entries[0].message_id)
-        key, likeness = known(entries, form)
+        key, likeness = make_key(entries, form)
         hashes = tuple(message_hash(entry) for entry in entries)
-        heard = LoggedItem(key, ids, hashes, entries[0].role, form, likeness=likeness)
-        heard.is_joined = not is_answer
-        there_are[ids] = heard
-    if not is_answer:  # somebody sent it back
-        heard.is_joined, heard.likeness = True, ""
-    return heard
+        item = LoggedItem(key, ids, hashes, entries[0].role, form, likeness=likeness)
+        item.is_joined = not is_answer
+        shared_items[ids] = item
+    if not is_answer:  # The client sent the answer back in a request.
+        item.is_joined, item.likeness = True, ""
+    return item
 
 
 def _open_request(session: Session, agent_id: AgentId) -> MessageId | None:

@@ -1,8 +1,7 @@
-"""Bodies as their sender compressed them, decompressed: for the record only, what passes stays.
+"""Decode HTTP bodies and sanitize request paths for recording.
 
-What passes on the wire, as it may be recorded: a path without credentials, a body decompressed.
-
-Whoever sees calls (the proxy, a wrapped client) uses it, so that all write the same down.
+All recorders of calls (the proxy, a wrapped client) use these functions, so that they record the
+same text: a path without credentials, a body decompressed. The traffic itself is not changed.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ import zstandard
 from harken.core.secrets.redaction import redact
 from harken.errors import FormatError
 
-_PIECE = 1 << 10
+_CHUNK_BYTES = 1 << 10
 _GZIP, _RAW = 31, -15
 
 
 @dataclass(frozen=True, slots=True)
 class DecodedBody:
-    """What a body says."""
+    """A decompressed body."""
 
     data: bytes
-    """As far as it came, and could be decompressed."""
+    """The bytes received that could be decompressed."""
     problem: str = ""
-    """Why it could not; empty: it could."""
+    """Why decompression failed. Empty if it did not."""
 
 
 def decode_body(data: bytes, encoding: str, most_bytes: int) -> DecodedBody:
@@ -40,9 +39,9 @@ def decode_body(data: bytes, encoding: str, most_bytes: int) -> DecodedBody:
     b'Hi'
     """
     names = [name.strip().lower() for name in encoding.split(",") if name.strip()]
-    for name in reversed(names):  # the last one was put on last
+    for name in reversed(names):  # Encodings are listed in the order they were applied.
         try:
-            data = _once(data, name, most_bytes)
+            data = _decompress_once(data, name, most_bytes)
         except ImportError:
             return DecodedBody(
                 b"", "it is compressed with br, to read which takes: pip install brotli"
@@ -60,13 +59,17 @@ def decode_body(data: bytes, encoding: str, most_bytes: int) -> DecodedBody:
     return DecodedBody(data)
 
 
-def _once(data: bytes, name: str, most_bytes: int) -> bytes:
-    """Return no more than a byte too many, or a piece: who sends it may mean harm."""
+def _decompress_once(data: bytes, name: str, most_bytes: int) -> bytes:
+    """Undo one encoding.
+
+    Return at most one byte, or one chunk, more than `most_bytes`: the data may be a decompression
+    bomb.
+    """
     if name == "identity":
         return data
     if name in {"gzip", "x-gzip"}:
         return _gzip(data, most_bytes)
-    if name == "deflate":  # some send it without the head that it should have
+    if name == "deflate":  # Some servers send raw deflate without the zlib header.
         has_head = data[:1] and data[0] & 0xF == 8 and int.from_bytes(data[:2], "big") % 31 == 0
         return zlib.decompressobj(15 if has_head else _RAW).decompress(data, most_bytes + 1)
     if name == "zstd":
@@ -80,29 +83,29 @@ def _once(data: bytes, name: str, most_bytes: int) -> bytes:
 
 
 def _gzip(data: bytes, most_bytes: int) -> bytes:
-    """Return what all members hold: some servers flush by beginning a new one."""
-    found = bytearray()
-    while data and len(found) <= most_bytes:
+    """Return the content of all gzip members. Some servers flush by starting a new member."""
+    decoded = bytearray()
+    while data and len(decoded) <= most_bytes:
         member = zlib.decompressobj(_GZIP)
-        found += member.decompress(data, most_bytes + 1 - len(found))
+        decoded += member.decompress(data, most_bytes + 1 - len(decoded))
         data = member.unused_data if member.eof else b""
-    return bytes(found)
+    return bytes(decoded)
 
 
 def _brotli(data: bytes, most_bytes: int) -> bytes:
-    process, found = import_module("brotli").Decompressor().process, bytearray()
-    for at in range(0, len(data), _PIECE):
-        found += process(data[at : at + _PIECE])
-        if len(found) > most_bytes:
+    process, decoded = import_module("brotli").Decompressor().process, bytearray()
+    for offset in range(0, len(data), _CHUNK_BYTES):
+        decoded += process(data[offset : offset + _CHUNK_BYTES])
+        if len(decoded) > most_bytes:
             break
-    return bytes(found)
+    return bytes(decoded)
 
 
 MOST_BYTES = 1 << 28
-"""What is larger, decompressed, is not recorded."""
+"""A body that is larger when decompressed is not recorded."""
 
 
-_SECRET = re.compile(
+_SECRET_PATTERN = re.compile(
     r"(?:^|[-_.])(?:(?:api)?key|(?:access|auth|security|id|refresh)?token|sig(?:nature)?|secret"
     r"|password|credentials?|auth(?:orization)?|code)$",
     re.IGNORECASE,
@@ -110,29 +113,29 @@ _SECRET = re.compile(
 
 
 def path_of(target: str) -> str:
-    """Return the path of a request with its query, without what could be a credential.
+    """Return the path of a request with its query, without parameters that may be credentials.
 
     >>> path_of("/v1/messages?beta=true&key=AIza123&X-Amz-Signature=5f")
     '/v1/messages?beta=true'
     """
     path, _, query = target.partition("#")[0].partition("?")
-    kept = [pair for pair in query.split("&") if pair and not _is_secret(pair)]
+    safe_pairs = [pair for pair in query.split("&") if pair and not _is_secret(pair)]
     path = path if redact(path).text == path else quote_plus(redact(path).text, safe="/")
-    return f"{path}?{'&'.join(kept)}" if kept else path
+    return f"{path}?{'&'.join(safe_pairs)}" if safe_pairs else path
 
 
 def _is_secret(pair: str) -> bool:
     name, _, value = pair.partition("=")
-    return bool(_SECRET.search(unquote_plus(name)) or redact(unquote_plus(value)).found)
+    return bool(_SECRET_PATTERN.search(unquote_plus(name)) or redact(unquote_plus(value)).found)
 
 
 def body_from_bytes(data: bytes, encoding: str, *, most_bytes: int = MOST_BYTES) -> bytes:
-    """Return a body as it was before it was compressed; one that was cut off, as far as it came.
+    """Return a decompressed body. Of a truncated body, return the part received.
 
-    encoding: the header `Content-Encoding`; empty: it was not. Raises FormatError for an encoding
-    that cannot be read here, for data that is not of it, and for more than `most_bytes`.
+    encoding: the `Content-Encoding` header; empty if the body is not compressed. Raises FormatError
+    for an unsupported encoding, for invalid data, and for more than `most_bytes`.
     """
-    found = decode_body(data, encoding, most_bytes)
-    if found.problem:
-        raise FormatError("body", found.problem)
-    return found.data
+    decoded = decode_body(data, encoding, most_bytes)
+    if decoded.problem:
+        raise FormatError("body", decoded.problem)
+    return decoded.data

@@ -1,8 +1,10 @@
-"""What a client says of itself beside a request: which run, which conversation of it, which parent.
+"""Read from a request which client, run and conversation it belongs to.
 
-One idea: everything here may be missing, false or meant as an attack. It is used to find what
-belongs together, and nothing else rests on it; so it is cut to a plain, short text, and a secret
-has no way in: of the headers only those named here are read.
+Every hint may be missing, false or malicious. Hints are only used to group calls. They are
+truncated to a short safe text, and only the headers named here are read, so no secret is recorded.
+
+Source: what Claude Code 2.1.329, Codex 0.169.0 and Gemini CLI 0.61.0 send; OpenCode and Pi as they
+document it.
 
 Source: what Claude Code 2.1.329, Codex 0.169.0 and Gemini CLI 0.61.0 send; OpenCode and Pi as they
 document it.
@@ -32,8 +34,8 @@ _CLIENTS = (
     ("pi/", "pi"),
     ("pi-coding-agent", "pi"),
 )
-"""How a `User-Agent` begins -> the client."""
-_SESSION = (
+"""Prefix of a `User-Agent` -> client."""
+_SESSION_HEADERS = (
     "x-claude-code-session-id",
     "session-id",
     "session_id",
@@ -41,17 +43,17 @@ _SESSION = (
     "x-session-id",
     "x-session-affinity",
 )
-_AGENT = ("x-claude-code-agent-id", "thread-id", "x-opencode-agent")
-_PARENT = ("x-codex-parent-thread-id", "x-opencode-parent-session")
-_MOST = 120
-"""What a client calls something is cut to so many characters."""
-_OLD_USER_ID = re.compile(r"_session_([0-9a-f-]{36})$")
-_UNIQUE = re.compile(r"(?=.*\d)[\w.:-]{20,}\Z")
-"""A cache key that names a conversation, and not all conversations of a program."""
+_AGENT_HEADERS = ("x-claude-code-agent-id", "thread-id", "x-opencode-agent")
+_PARENT_HEADERS = ("x-codex-parent-thread-id", "x-opencode-parent-session")
+_MAX_CHARS = 120
+"""Names given by a client are truncated to this length."""
+_OLD_USER_ID_PATTERN = re.compile(r"_session_([0-9a-f-]{36})$")
+_UNIQUE_KEY_PATTERN = re.compile(r"(?=.*\d)[\w.:-]{20,}\Z")
+"""Matches a cache key that identifies a conversation, and not all conversations of a program."""
 
 
-class _Said(msgspec.Struct):
-    """The members of a body that tell of the client; whatever they are."""
+class _BodyMetadata(msgspec.Struct):
+    """The members of a body that identify the client, of any type."""
 
     metadata: Any = None
     client_metadata: Any = None
@@ -59,24 +61,28 @@ class _Said(msgspec.Struct):
 
 
 def hints_of(headers: Mapping[str, str], path: str, body: bytes) -> ClientHints:
-    """Return what a request says of its client. Never raises.
+    """Return the client hints of a request. Never raises.
 
     headers: by lower-case name; path: with its query; body: decompressed.
     """
-    said = _said(body)
-    turn = _object(headers.get("x-codex-turn-metadata")) or _turn(said.client_metadata)
-    subagent = _plain(headers.get("x-openai-subagent"))
+    metadata = _parse_metadata(body)
+    turn = _parse_object(headers.get("x-codex-turn-metadata")) or _codex_turn(
+        metadata.client_metadata
+    )
+    subagent = _sanitize(headers.get("x-openai-subagent"))
     return ClientHints(
-        client=_client(headers),
-        session=_first(headers, _SESSION) or _plain(turn.get("session_id")) or _session(said),
-        agent=_first(headers, _AGENT) or _plain(turn.get("thread_id")),
-        parent=_first(headers, _PARENT) or _plain(turn.get("parent_thread_id")),
-        name=_plain(headers.get("x-claude-code-agent-name"))
+        client=_find_client(headers),
+        session=_first_header(headers, _SESSION_HEADERS)
+        or _sanitize(turn.get("session_id"))
+        or _find_session(metadata),
+        agent=_first_header(headers, _AGENT_HEADERS) or _sanitize(turn.get("thread_id")),
+        parent=_first_header(headers, _PARENT_HEADERS) or _sanitize(turn.get("parent_thread_id")),
+        name=_sanitize(headers.get("x-claude-code-agent-name"))
         or ("" if subagent.startswith("collab") else subagent),
     )
 
 
-def _client(headers: Mapping[str, str]) -> str:
+def _find_client(headers: Mapping[str, str]) -> str:
     agent = str(headers.get("user-agent", "")).strip().lower()
     for beginning, client in _CLIENTS:
         if agent.startswith(beginning):
@@ -84,49 +90,51 @@ def _client(headers: Mapping[str, str]) -> str:
     return re.sub(r"[^a-z0-9._-]+", "-", agent.partition("/")[0])[:32].strip("-")
 
 
-def _session(said: _Said) -> str:
-    """Return the run that a body names."""
-    metadata = said.metadata if isinstance(said.metadata, dict) else {}
+def _find_session(body: _BodyMetadata) -> str:
+    """Return the id of the run that a body names."""
+    metadata = body.metadata if isinstance(body.metadata, dict) else {}
     user_id = metadata.get("user_id")
-    named = _plain(_object(user_id).get("session_id")) or _plain(metadata.get("session_id"))
-    if named:
-        return named
-    old = _OLD_USER_ID.search(user_id) if isinstance(user_id, str) else None
-    key = _plain(said.prompt_cache_key)
-    return old[1] if old else key if _UNIQUE.match(key) else ""
+    session_id = _sanitize(_parse_object(user_id).get("session_id")) or _sanitize(
+        metadata.get("session_id")
+    )
+    if session_id:
+        return session_id
+    old = _OLD_USER_ID_PATTERN.search(user_id) if isinstance(user_id, str) else None
+    key = _sanitize(body.prompt_cache_key)
+    return old[1] if old else key if _UNIQUE_KEY_PATTERN.match(key) else ""
 
 
-def _turn(metadata: Any) -> dict[str, Any]:
-    """Return what Codex says of a turn in a body."""
+def _codex_turn(metadata: Any) -> dict[str, Any]:
+    """Return the turn metadata of Codex in a body."""
     if not isinstance(metadata, dict):
         return {}
-    return {**_object(metadata.get("x-codex-turn-metadata")), **metadata}
+    return {**_parse_object(metadata.get("x-codex-turn-metadata")), **metadata}
 
 
-def _said(body: bytes) -> _Said:
+def _parse_metadata(body: bytes) -> _BodyMetadata:
     try:
-        return msgspec.json.decode(body, type=_Said)
+        return msgspec.json.decode(body, type=_BodyMetadata)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return _Said()
+        return _BodyMetadata()
 
 
-def _object(text: Any) -> dict[str, Any]:
-    """Return the JSON object in a text; empty where there is none."""
+def _parse_object(text: Any) -> dict[str, Any]:
+    """Parse the JSON object in a text. Return an empty dict if there is none."""
     if not isinstance(text, str):
         return {}
     try:
-        found = canonical.from_json(text.encode("utf-8", "replace"))
+        value = canonical.from_json(text.encode("utf-8", "replace"))
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
-def _first(headers: Mapping[str, str], names: tuple[str, ...]) -> str:
-    return next((value for name in names if (value := _plain(headers.get(name)))), "")
+def _first_header(headers: Mapping[str, str], names: tuple[str, ...]) -> str:
+    return next((value for name in names if (value := _sanitize(headers.get(name)))), "")
 
 
-def _plain(value: Any) -> str:
-    """Return a short text without anything that means something to a terminal or a file system."""
+def _sanitize(value: Any) -> str:
+    """Return a short text without characters that are special to a terminal or a file system."""
     if not isinstance(value, str):
         return ""
-    return re.sub(r"[^\w.:@ -]+", "_", value.strip())[:_MOST]
+    return re.sub(r"[^\w.:@ -]+", "_", value.strip())[:_MAX_CHARS]

@@ -1,11 +1,12 @@
-"""What recorded agents understood goes into a store, as it goes.
+"""Commit the contexts of recorded agents to a store while they are recorded.
 
-One idea: a commit's parent is what it shares. After each answer what is new since the last commit
-that the context begins with is committed; so where the last messages only were changed, the next
-commit goes on from before the change, and a fork from where it left the road. A context that begins
-with no commit of the session is committed whole, as what stands for all before.
+The parent of a commit is the longest committed prefix of the context. After each answer, the part
+after that prefix is committed. So if only the last messages changed, the next commit starts before
+the change, and a fork starts where it diverged. A context that starts with no commit of the session
+is committed in full, as a snapshot.
 
-The log is the truth: a store that refuses stops nobody, and the next commit has what was pending.
+The log is the source of truth. If the store fails, recording continues, and the next commit
+includes what was pending.
 
 Source: docs/design/006-what-the-model-saw.md, decision 5.
 """
@@ -28,24 +29,24 @@ from harken.store.base import Store
 
 
 @dataclass(slots=True)
-class _Road:
-    """What an agent has in its context, and a number for each beginning of it."""
+class _ContextPrefixes:
+    """The context of an agent, with a hash for each prefix of it."""
 
     row: list[LoggedItem] = field(default_factory=list)
-    marks: list[int] = field(default_factory=lambda: [0])
-    """Equal where two agents have the same entries up to there."""
+    prefix_hashes: list[int] = field(default_factory=lambda: [0])
+    """Equal for two agents that have the same entries up to that index."""
 
     def follow(self, row: Sequence[LoggedItem]) -> None:
-        """Bring it up to what the context is now."""
-        same = 0
-        for mine, other in zip(self.row, row, strict=False):
-            if mine is not other:
+        """Update it to the current context."""
+        shared_count = 0
+        for item, new_item in zip(self.row, row, strict=False):
+            if item is not new_item:
                 break
-            same += 1
-        del self.row[same:], self.marks[same + 1 :]
-        for heard in row[same:]:
-            self.row.append(heard)
-            self.marks.append(hash((self.marks[-1], heard.ids)))
+            shared_count += 1
+        del self.row[shared_count:], self.prefix_hashes[shared_count + 1 :]
+        for new in row[shared_count:]:
+            self.row.append(new)
+            self.prefix_hashes.append(hash((self.prefix_hashes[-1], new.ids)))
 
 
 @dataclass(slots=True)
@@ -54,84 +55,89 @@ class SessionCommits:
 
     store: Store
     origin: CommitOrigin
-    """Of the first agent; those below it have their names after its principal."""
-    _roads: dict[AgentId, _Road] = field(default_factory=dict)
-    _made: dict[int, CommitId] = field(default_factory=dict)
-    """The mark of a context -> the commit that holds it."""
+    """The origin of the first agent. Other agents append their names to its principal."""
+    _prefixes: dict[AgentId, _ContextPrefixes] = field(default_factory=dict)
+    _commit_ids: dict[int, CommitId] = field(default_factory=dict)
+    """Prefix hash of a context -> the commit that holds it."""
 
-    def know(self, voice: AgentRecorder, upto: MessageId, ctx: str) -> None:
-        """Take over a commit that the log names: it holds the context up to this entry."""
-        road = self._road(voice)
+    def know(self, recorder: AgentRecorder, upto: MessageId, ctx: str) -> None:
+        """Register a commit named in the log. It holds the context up to this entry."""
+        prefixes = self._update_prefixes(recorder)
         newest = parse_id_number(upto, "msg_") or 0
-        at = 0
-        for heard in voice.row:
-            if (parse_id_number(heard.ids[-1], "msg_") or 0) > newest:
+        index = 0
+        for item in recorder.row:
+            if (parse_id_number(item.ids[-1], "msg_") or 0) > newest:
                 break
-            at += 1
-        if at:
-            self._made[road.marks[at]] = CommitId(ctx)
+            index += 1
+        if index:
+            self._commit_ids[prefixes.prefix_hashes[index]] = CommitId(ctx)
 
-    def take(self, voice: AgentRecorder, trigger: Checkpoint) -> CommitId | None:
-        """Commit what is new in an agent's context; return the commit, None where there is none.
+    def take(self, recorder: AgentRecorder, trigger: Checkpoint) -> CommitId | None:
+        """Commit what is new in an agent's context.
 
-        trigger: `compaction` where a summary stands in place of what was there. A context that has
-        to be committed whole, and is for the most part in a commit, waits for more, or for the end
-        of the session: else who changes the beginning with each request would be kept n times.
-        Raises StoreError: nothing was written, and what was pending still is. Raises LogError.
+        Return the commit, or None if there is nothing to commit.
+
+        trigger: `compaction` if a summary replaces earlier messages. A context that must be
+        committed in full, and is mostly in a commit already, waits until it has grown, or for the
+        end of the session. Otherwise a client that changes the beginning with each request would
+        store n copies. Raises StoreError if nothing was written; the messages stay pending. Raises
+        LogError.
         """
-        road, state = self._road(voice), voice.session.agent(voice.agent_id)
-        at = len(road.row)
-        while at and (trigger == "compaction" or road.marks[at] not in self._made):
-            at -= 1
-        if at == len(road.row):
+        prefixes, state = self._update_prefixes(recorder), recorder.session.agent(recorder.agent_id)
+        index = len(prefixes.row)
+        while index and (
+            trigger == "compaction" or prefixes.prefix_hashes[index] not in self._commit_ids
+        ):
+            index -= 1
+        if index == len(prefixes.row):
             return None
-        context = voice.session.context(voice.agent_id)
-        base = self._made.get(road.marks[at]) if at else None
+        context = recorder.session.context(recorder.agent_id)
+        base = self._commit_ids.get(prefixes.prefix_hashes[index]) if index else None
         if base is None and trigger == "turn_boundary" and not _is_worth_it(state, len(context)):
             return None
-        stays = 0 if base is None else _staying(state, road.row[at:])
-        new = context[voice.before(at)[0] :]
-        split = voice.before(at + stays)[0] - voice.before(at)[0]
-        drafts = _drafts(state, new, base, trigger, split)
-        origin = self._origin(voice)
-        made = checkpoint_all(self.store, [replace(draft, origin=origin) for draft in drafts])
-        if stays and len(made) > 1:
-            self._made[road.marks[at + stays]] = made[0]
-        voice.session.append(
+        stable_count = 0 if base is None else _count_stable(state, prefixes.row[index:])
+        new = context[recorder.before(index)[0] :]
+        split = recorder.before(index + stable_count)[0] - recorder.before(index)[0]
+        drafts = _create_drafts(state, new, base, trigger, split)
+        origin = self._origin(recorder)
+        commit_ids = checkpoint_all(self.store, [replace(draft, origin=origin) for draft in drafts])
+        if stable_count and len(commit_ids) > 1:
+            self._commit_ids[prefixes.prefix_hashes[index + stable_count]] = commit_ids[0]
+        recorder.session.append(
             ContextCommitted(
-                agent_id=voice.agent_id,
-                ctx=made[-1],
-                parent_ctx=made[-2] if len(made) > 1 else drafts[0].parent,
+                agent_id=recorder.agent_id,
+                ctx=commit_ids[-1],
+                parent_ctx=commit_ids[-2] if len(commit_ids) > 1 else drafts[0].parent,
                 checkpoint=trigger,
-                upto=_newest(state, context),
+                upto=_find_newest_entry(state, context),
             )
         )
-        self._made[road.marks[-1]] = made[-1]
-        return made[-1]
+        self._commit_ids[prefixes.prefix_hashes[-1]] = commit_ids[-1]
+        return commit_ids[-1]
 
-    def _road(self, voice: AgentRecorder) -> _Road:
-        road = self._roads.setdefault(voice.agent_id, _Road())
-        road.follow(voice.row)
-        return road
+    def _update_prefixes(self, recorder: AgentRecorder) -> _ContextPrefixes:
+        prefixes = self._prefixes.setdefault(recorder.agent_id, _ContextPrefixes())
+        prefixes.follow(recorder.row)
+        return prefixes
 
-    def _origin(self, voice: AgentRecorder) -> CommitOrigin:
-        state = voice.session.agents[voice.agent_id]
-        if voice.agent_id == voice.session.state.root:
+    def _origin(self, recorder: AgentRecorder) -> CommitOrigin:
+        state = recorder.session.agents[recorder.agent_id]
+        if recorder.agent_id == recorder.session.state.root:
             return self.origin
         return replace(
-            self.origin, principal=f"{self.origin.principal}/{state.name or voice.agent_id}"
+            self.origin, principal=f"{self.origin.principal}/{state.name or recorder.agent_id}"
         )
 
 
-def _newest(state: AgentState, context: Sequence[ChatMessage]) -> MessageId | None:
-    """Return the newest entry that a commit of this context covers."""
+def _find_newest_entry(state: AgentState, context: Sequence[ChatMessage]) -> MessageId | None:
+    """Return the id of the newest entry that a commit of this context covers."""
     entries = [*(state.transcript or ())[-1:], *context]
-    ids = [id_ for one in entries if (id_ := getattr(one, "message_id", None))]
+    ids = [id_ for entry in entries if (id_ := getattr(entry, "message_id", None))]
     return max(ids, key=lambda id_: parse_id_number(id_, "msg_") or 0, default=None)
 
 
 def _is_worth_it(state: AgentState, count: int) -> bool:
-    """Whether half of a context came after the agent's last commit."""
+    """Whether at least half of a context is newer than the agent's last commit."""
     if state.commit_id is None or state.committed_upto is None:
         return True
     upto = parse_id_number(state.committed_upto, "msg_") or 0
@@ -142,33 +148,33 @@ def _is_worth_it(state: AgentState, count: int) -> bool:
     return 2 * sum(1 for _ in newer) >= count
 
 
-def _staying(state: AgentState, row: Sequence[LoggedItem]) -> int:
-    """Return how many items were there when the agent's last commit was made, and are again.
+def _count_stable(state: AgentState, row: Sequence[LoggedItem]) -> int:
+    """Return the length of the prefix that was in the agent's last commit as well.
 
-    They are likely to stay, so they get a commit without what came after them: that may be gone
-    with the next request, and the commit after it has something to go on from.
+    These items are likely to stay, so they get a commit of their own. Later items may be gone with
+    the next request, which then still has this commit as its parent.
     """
     upto = parse_id_number(state.committed_upto or "", "msg_") or 0
-    stay = takewhile(lambda heard: (parse_id_number(heard.ids[-1], "msg_") or 0) <= upto, row)
-    return sum(1 for _ in stay)
+    stable_items = takewhile(lambda item: (parse_id_number(item.ids[-1], "msg_") or 0) <= upto, row)
+    return sum(1 for _ in stable_items)
 
 
-def _drafts(
+def _create_drafts(
     state: AgentState,
     new: Sequence[ChatMessage],
     base: CommitId | None,
     trigger: Checkpoint,
     split: int,
 ) -> list[CommitDraft]:
-    """Return what has to be committed, each the parent of the next.
+    """Return the drafts to commit. Each is the parent of the next.
 
-    new: what the context has beyond `base`; all of it, where that is None. split: so many of
-    these messages have a commit of their own.
+    new: the context after `base`, or all of it if `base` is None; split: the number of these
+    messages that get a commit of their own.
     """
     if base is not None:
         first = CommitDraft(messages=new[: split or len(new)], parent=base, trigger=trigger)
-        rest = new[split:] if split else []
-        return [first, CommitDraft(messages=rest, trigger=trigger)] if rest else [first]
+        tail = new[split:] if split else []
+        return [first, CommitDraft(messages=tail, trigger=trigger)] if tail else [first]
     before = state.commit_id or state.spawn_commit_id
     parent = None if before is None else CommitId(before)
     if state.commit_id is not None:
@@ -176,7 +182,9 @@ def _drafts(
         return [CommitDraft(messages=new, parent=parent, type=kind, trigger=trigger)]
     if state.parent is None:
         return [CommitDraft(messages=new, trigger=trigger)]
-    heard = list(takewhile(lambda message: message.role != "assistant", new))
-    told = CommitDraft(messages=heard or new, parent=parent, type="snapshot", trigger="spawn")
-    rest = new[len(heard) :] if heard else []
-    return [told, CommitDraft(messages=rest, trigger=trigger)] if rest else [told]
+    prompts = list(takewhile(lambda message: message.role != "assistant", new))
+    spawn_draft = CommitDraft(
+        messages=prompts or new, parent=parent, type="snapshot", trigger="spawn"
+    )
+    tail = new[len(prompts) :] if prompts else []
+    return [spawn_draft, CommitDraft(messages=tail, trigger=trigger)] if tail else [spawn_draft]

@@ -1,8 +1,7 @@
-"""What a context has to become: which of its items stay, which return, which are new.
+"""Diff the items of a request against the items of a context.
 
-One idea: a context is a row of items that are known by their keys. What a request has in common
-with it from the beginning is found by comparing keys, the rest item by item: the cost is that of
-what changed.
+A context is a list of items with keys. The common prefix is found by comparing keys, and the
+remaining items are matched one by one. The cost is proportional to the change.
 """
 
 from __future__ import annotations
@@ -17,34 +16,34 @@ from harken.recording.item import Item, LoggedItem
 
 @dataclass(frozen=True, slots=True)
 class ItemOrigin:
-    """Where an item of a request is taken from; neither: it is new."""
+    """Where an item of a request comes from. It is new if both fields are None."""
 
     index: int | None = None
-    """Its position among the items of the context now."""
+    """Its index in the current context."""
     returns: LoggedItem | None = None
-    """It was heard before, and is not in the context now."""
+    """An earlier item that is not in the current context."""
 
     @property
     def is_new(self) -> bool:
-        """Whether nobody heard it yet."""
+        """Whether the item was never logged before."""
         return self.index is None and self.returns is None
 
 
 NEW = ItemOrigin()
 
 
-def is_same(item: Item, heard: LoggedItem) -> bool:
-    """Whether an item says what was heard; an answer may come back slightly changed."""
-    if item.key == heard.key:
+def is_same(item: Item, logged: LoggedItem) -> bool:
+    """Whether an item equals a logged item. A client may return an answer slightly changed."""
+    if item.key == logged.key:
         return True
-    return bool(heard.likeness) and heard.likeness == item.likeness
+    return bool(logged.likeness) and logged.likeness == item.likeness
 
 
 def shared(items: Sequence[Item], row: Sequence[LoggedItem]) -> int:
-    """Return how many items the two have in common from the beginning."""
+    """Return the length of the common prefix of two item lists."""
     count = 0
-    for item, heard in zip(items, row, strict=False):
-        if not is_same(item, heard):
+    for item, logged in zip(items, row, strict=False):
+        if not is_same(item, logged):
             break
         count += 1
     return count
@@ -56,94 +55,101 @@ def places(
     common: int,
     known: Mapping[str, Sequence[LoggedItem]],
 ) -> list[ItemOrigin]:
-    """Return where each item after the first `common` comes from.
+    """Return the origin of each item after the first `common` items.
 
-    row: the context now, which begins with those; known: what was heard before, by key.
+    row: the current context, which starts with those; known: earlier items, by key.
     """
-    waiting = _Waiting.of(row, common)
-    found = [_kept(item, waiting) for item in items[common:]]
-    last = max((at for at, place in enumerate(found) if place.index is not None), default=-1)
-    gone = _Gone(known, row)
-    follows = not row
-    for at, place in enumerate(found):
-        heard = gone.first(items[common + at].key) if place.is_new else None
-        if heard is not None and (at < last or follows or heard.role != "user"):
-            found[at] = ItemOrigin(returns=heard)
-            gone.take(heard)
-        # What a person says last is new, though the same words were there before, and dropped.
-        follows = found[at].returns is not None
-    return found
+    unmatched = _UnmatchedItems.of(row, common)
+    origins = [_match_item(item, unmatched) for item in items[common:]]
+    last_index = max(
+        (index for index, origin in enumerate(origins) if origin.index is not None), default=-1
+    )
+    removed = _RemovedItems(known, row)
+    follows_returned = not row
+    for index, origin in enumerate(origins):
+        logged = removed.first(items[common + index].key) if origin.is_new else None
+        if logged is not None and (index < last_index or follows_returned or logged.role != "user"):
+            origins[index] = ItemOrigin(returns=logged)
+            removed.take(logged)
+        # The last user message is new, even if an equal message was in the context earlier.
+        follows_returned = origins[index].returns is not None
+    return origins
 
 
 @dataclass(slots=True)
-class _Waiting:
-    """Items of a context that no item of a request was found for yet, by key and likeness."""
+class _UnmatchedItems:
+    """Items of a context that no item of a request has matched yet, by key and likeness."""
 
     by_key: dict[str, list[int]]
     by_likeness: dict[str, int]
     taken: set[int]
 
     @classmethod
-    def of(cls, row: Sequence[LoggedItem], common: int) -> _Waiting:
+    def of(cls, row: Sequence[LoggedItem], common: int) -> _UnmatchedItems:
         by_key: dict[str, list[int]] = {}
-        for at in range(len(row) - 1, common - 1, -1):
-            by_key.setdefault(row[at].key, []).append(at)
-        alike = {row[at].likeness: at for at in range(common, len(row)) if row[at].likeness}
+        for index in range(len(row) - 1, common - 1, -1):
+            by_key.setdefault(row[index].key, []).append(index)
+        alike = {
+            row[index].likeness: index for index in range(common, len(row)) if row[index].likeness
+        }
         return cls(by_key, alike, set())
 
 
-def _kept(item: Item, waiting: _Waiting) -> ItemOrigin:
-    """Return the first item of the context with this key that is not taken yet."""
-    same = waiting.by_key.get(item.key, [])
-    while same:
-        at = same.pop()
-        if at not in waiting.taken:
-            waiting.taken.add(at)
-            return ItemOrigin(index=at)
-    if waiting.by_likeness:
-        alike = waiting.by_likeness.get(item.likeness or "?")
-        if alike is not None and alike not in waiting.taken:
-            waiting.taken.add(alike)
-            return ItemOrigin(index=alike)
+def _match_item(item: Item, unmatched: _UnmatchedItems) -> ItemOrigin:
+    """Return the first unmatched item of the context with this key, or else with this likeness."""
+    indexes = unmatched.by_key.get(item.key, [])
+    while indexes:
+        index = indexes.pop()
+        if index not in unmatched.taken:
+            unmatched.taken.add(index)
+            return ItemOrigin(index=index)
+    if unmatched.by_likeness:
+        index_alike = unmatched.by_likeness.get(item.likeness or "?")
+        if index_alike is not None and index_alike not in unmatched.taken:
+            unmatched.taken.add(index_alike)
+            return ItemOrigin(index=index_alike)
     return NEW
 
 
 @dataclass(slots=True)
-class _Gone:
-    """What was heard before and is not in the context, by key; of each the next that may return.
+class _RemovedItems:
+    """Earlier items that are not in the context, by key, with the next candidate of each key.
 
-    It is looked at once: a context may say the same a thousand times.
+    Each candidate is checked once, because a context may repeat the same content a thousand times.
     """
 
     known: Mapping[str, Sequence[LoggedItem]]
     row: Sequence[LoggedItem]
-    _taken: set[int] = field(default_factory=set)
-    _at: dict[str, int] = field(default_factory=dict)
+    _used_ids: set[int] = field(default_factory=set)
+    _next_index: dict[str, int] = field(default_factory=dict)
 
     def first(self, key: str) -> LoggedItem | None:
-        """Return the first with this key that is not in the context, nor taken; None: none is."""
-        same = self.known.get(key, ())
-        if same and not self._taken:
-            self._taken = {id(heard) for heard in self.row}
-        at = self._at.get(key, 0)
-        while at < len(same) and id(same[at]) in self._taken:
-            at += 1
-        self._at[key] = at
-        return same[at] if at < len(same) else None
+        """Return the first unused item with this key that is not in the context.
 
-    def take(self, heard: LoggedItem) -> None:
-        """Note that it returns."""
-        self._taken.add(id(heard))
+        Return None if there is none.
+        """
+        candidates = self.known.get(key, ())
+        if candidates and not self._used_ids:
+            self._used_ids = {id(logged) for logged in self.row}
+        index = self._next_index.get(key, 0)
+        while index < len(candidates) and id(candidates[index]) in self._used_ids:
+            index += 1
+        self._next_index[key] = index
+        return candidates[index] if index < len(candidates) else None
+
+    def take(self, logged: LoggedItem) -> None:
+        """Mark an item as used."""
+        self._used_ids.add(id(logged))
 
 
 @dataclass(slots=True)
 class SegmentBuilder:
-    """The segments of an edit, neighbours as one."""
+    """Build the segments of an edit. Adjacent segments are merged."""
 
     made: list[Segment]
 
     def keep(self, start: int, stop: int) -> None:
-        """Go on with these messages of the context."""
+        """Append a range of messages of the context."""
         if start == stop:
             return
         last = self.made[-1] if self.made else None
@@ -153,7 +159,7 @@ class SegmentBuilder:
             self.made.append(Segment(start=start, stop=stop))
 
     def name(self, ids: Sequence[MessageId]) -> None:
-        """Go on with these entries, which are not in the context."""
+        """Append entries that are not in the context."""
         last = self.made[-1] if self.made else None
         if last is not None and last.entries is not None:
             self.made[-1] = Segment(entries=[*last.entries, *ids])

@@ -13,39 +13,39 @@ CUT = "the provider cut the connection"
 HUNG_UP = "the client hung up"
 ENDED = "the proxy was ended"
 LATE = frozenset({CUT, HUNG_UP, ENDED})
-"""What takes nothing from an answer that had come to its end before, by its own words."""
+"""Reasons that do not invalidate a response whose body was already complete."""
 
 
 @check_arguments
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientHints:
-    """What the client says of itself beside the request; all of it may be missing or false."""
+    """What the client says about itself in a request. Every field may be missing or false."""
 
     client: str = ""
-    """Such as `claude-code`, `codex`, `openai-sdk`."""
+    """For example `claude-code`, `codex`, `openai-sdk`."""
     session: str = ""
-    """The client's name for the run: all its calls belong to one session."""
+    """The client's name for the run. All its calls belong to one session."""
     agent: str = ""
-    """The client's name for the conversation, where a run has several."""
+    """The client's name for the conversation, if a run has several."""
     parent: str = ""
-    """The client's name for the conversation that began this one."""
+    """The client's name for the conversation that started this one."""
     name: str = ""
-    """What a person would call the agent, such as `Explore`."""
+    """A display name of the agent, such as `Explore`."""
 
 
 @check_arguments
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapturedRequest:
-    """A request, at the moment at which it was made."""
+    """A request as the client sent it."""
 
     id: str
-    """The same in its `CapturedResponse`; never used twice."""
+    """The same as in its `CapturedResponse`. Never reused."""
     protocol: str
     """The name of a `harken.formats.wire` protocol."""
     path: str
     """With its query, without credentials: `/v1/messages?beta=true`."""
     body: bytes
-    """As it was sent, decompressed."""
+    """The body, decompressed."""
     time: str
     """UTC, RFC 3339, microseconds."""
     hints: ClientHints = ClientHints()
@@ -54,17 +54,20 @@ class CapturedRequest:
 @check_arguments
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapturedResponse:
-    """How a call ended."""
+    """The response to a call, or the way it failed."""
 
     id: str
     status: int
-    """HTTP; 0: there was no answer."""
+    """The HTTP status. 0 if there was no response."""
     content_type: str = ""
     body: bytes = b""
-    """As far as it came, decompressed; of a stream, its events as they were."""
+    """The bytes received, decompressed. Of a stream, its raw events."""
     time: str
-    """When it ended. UTC, RFC 3339, microseconds."""
+    """When the call ended. UTC, RFC 3339, microseconds."""
     latency_s: float | None = None
     first_byte_s: float | None = None
     broken: str = ""
-    """Why it is not whole, on one line, such as `CUT`, `HUNG_UP`, `ENDED`; empty: it is."""
+    """Why the response is incomplete, on one line, such as `CUT`, `HUNG_UP`, `ENDED`.
+
+    Empty if it is complete.
+    """

@@ -1,10 +1,8 @@
-"""`Item`: what requests are made of; `LoggedItem`: how one stands in a log.
+"""Units of a request: `Item`, `LoggedItem` for an item in a log, `WireItem` for a wire protocol.
 
-One idea: an item is known again by its key, so only a new one is read. Two items with one key say
-the same. How one is written may change from request to request (its *dress*); what the entries do
-not say of that is its form, which is logged where it changes.
-
-`WireItem`: a piece of a protocol as an item, read only when something is new about it.
+Items are compared by key, so only new items are parsed. Items with equal keys have equal content.
+The serialization of an item may change from request to request (its *dress*). What the entries do
+not determine about it is its form, which is logged when it changes.
 """
 
 from __future__ import annotations
@@ -22,14 +20,16 @@ Messages: TypeAlias = Sequence[Message] | Callable[[], Sequence[Message]]
 
 
 class Item:
-    """A piece of a request, or of an answer: one or more messages that come and go together."""
+    """A unit of a request or an answer: one or more messages that always occur together."""
 
     __slots__ = ("_form", "_messages", "dress", "key")
 
     def __init__(self, key: str, messages: Messages, form: Form = None, dress: int = 0) -> None:
-        """Name what is said by its key; messages may be a function, asked only for what is new.
+        """Set the key and the messages.
 
-        dress: the same where an item with this key is written the same.
+        `messages` may be a function, which is only called for new items.
+
+        dress: equal if an item with this key is serialized the same way.
         """
         self.key = key
         self.dress = dress
@@ -38,70 +38,70 @@ class Item:
 
     @classmethod
     def of(cls, message: Message) -> Item:
-        """Return the item of a message of Harken's own kind; its key is `plain_key`."""
+        """Return the item of a message of Harken's own kind. Its key is `plain_key`."""
         return cls(plain_key(message), [message])
 
     @property
     def messages(self) -> Sequence[Message]:
-        """What it says, at least one message."""
+        """Its messages, at least one."""
         if callable(self._messages):
             self._messages = self._messages()
         return self._messages
 
     def form(self, entries: Sequence[ChatMessage]) -> Form:
-        """Return what these messages, which say the same, do not say of how it is written."""
+        """Return the part of the serialization that equal messages do not determine."""
         return self._form
 
     @property
     def likeness(self) -> str:
-        """A looser key, by which a client's copy of an answer is known again; empty: none."""
+        """A looser key that identifies a client's copy of an answer. Empty if there is none."""
         return ""
 
 
 @dataclass(slots=True, eq=False)
 class LoggedItem:
-    """An item that is in the log, whoever heard it first; agents that share it share this."""
+    """An item in the log. Agents that have the same entries share the object."""
 
     key: str
     ids: tuple[MessageId, ...]
-    """Its entries."""
+    """The ids of its entries."""
     hashes: tuple[str, ...]
-    """Of its messages."""
+    """The hashes of its messages."""
     role: Role
-    """Of the first of them."""
+    """The role of its first message."""
     form: Form = None
-    """As last logged."""
+    """The last logged form."""
     dress: int | None = None
-    """As it was written when its form was last looked at; None: it was in no request yet."""
+    """The dress when its form was last checked. None if it was in no request yet."""
     is_joined: bool = False
-    """Whether the log says that its entries are one item."""
+    """Whether the log marks its entries as one item."""
     likeness: str = ""
-    """Of an answer that was not sent back yet."""
+    """The looser key of an answer that the client has not sent back yet."""
 
     @property
     def size(self) -> int:
-        """How many messages it is."""
+        """The number of its messages."""
         return len(self.ids)
 
 
 def plain_key(message: ChatMessage) -> str:
-    """Return the key of a message that is no provider's: its hash, and the ids that it names.
+    """Return the key of a message that is not from a provider: its hash and the call ids it names.
 
     >>> plain_key(Message("tool", "a door", tool_call_id="call_1"))[64:]
     ' call_1'
     """
-    ids = [call.id for call in message.tool_calls or ()]
-    named = [message.tool_call_id or "", *ids] if ids else [message.tool_call_id or ""]
-    return f"{message_hash(message)} {' '.join(named)}".rstrip()
+    call_ids = [call.id for call in message.tool_calls or ()]
+    key_ids = [message.tool_call_id or "", *call_ids] if call_ids else [message.tool_call_id or ""]
+    return f"{message_hash(message)} {' '.join(key_ids)}".rstrip()
 
 
 class WireItem(Item):
-    """A piece as it stood on the wire; its bytes, in its protocol, say how it is dressed."""
+    """A piece of a wire protocol as an item. Its dress is a hash of its bytes and protocol."""
 
     __slots__ = ("_likeness", "_read", "piece", "protocol")
 
     def __init__(self, protocol: Protocol, piece: Piece) -> None:
-        """Make an item of a piece of this protocol."""
+        """Create an item from a piece of this protocol."""
         self.key = piece.key
         self.dress = hash((protocol.name, piece.data))
         self.protocol = protocol
@@ -111,32 +111,35 @@ class WireItem(Item):
 
     @property
     def messages(self) -> Sequence[Message]:
-        """What it says, at least one message."""
+        """Its messages, at least one."""
         if not self._read:
             self._read = self.protocol.read(self.piece)[0]
         return self._read
 
     def form(self, entries: Sequence[ChatMessage]) -> Form:
-        """Return what these messages do not say of the piece."""
+        """Return the part of the piece that the messages do not determine."""
         return self.protocol.form(entries, self.piece)
 
     @property
     def likeness(self) -> str:
-        """A looser key: see `Protocol`."""
+        """A looser key. See `Protocol`."""
         if not self._likeness:
             self._likeness = self.protocol.likeness(self.piece)
         return self._likeness
 
 
 def wired(protocol: Protocol, pieces: Iterable[Piece]) -> list[Item]:
-    """Return the pieces of a request, or of an answer, as items."""
+    """Return the pieces of a request or an answer as items."""
     return [WireItem(protocol, piece) for piece in pieces]
 
 
 def known_by(protocol: Protocol, messages: Sequence[ChatMessage], form: Form) -> tuple[str, str]:
-    """Return the key and the likeness of a piece that is in a log."""
+    """Return the key and the likeness of a logged piece.
+
+    Return empty strings if it cannot be encoded.
+    """
     try:
         piece = protocol.piece(protocol.write(messages, form))
     except FormatError:
-        return "", ""  # it is nobody's: a request that has it is logged as one with a new piece
+        return "", ""  # A request that contains this piece is logged with a new piece.
     return piece.key, protocol.likeness(piece)

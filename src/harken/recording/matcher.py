@@ -1,11 +1,11 @@
-"""Whose call is it: which agent asks, and what became of its context since it asked last.
+"""Match a request to the agent that made it, and classify how its context changed.
 
-One idea: a conversation is recognised by what it shares with those that are known, from its
-beginning. A request that is one of them and more goes on with it; one that keeps later answers is
-the same with a rewritten past; one that tells of an answer in place of the past is compacted; one
-that leaves the road is a fork. Whatever shares nothing is new.
+A conversation is recognized by the prefix that it shares with a known one. A request that extends a
+context continues it. A request that keeps later answers has a rewritten past. A request with a
+summary in place of earlier messages is a compaction. A request that diverges is a fork. A request
+that shares nothing is from a new agent.
 
-Nothing is changed here, and nothing read that is known.
+The functions here have no side effects, and known items are not parsed again.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ from harken.recording.context_diff import shared
 from harken.recording.item import Item, LoggedItem
 
 How: TypeAlias = Literal["on", "waits", "again", "rewritten", "compaction", "fork"]
-"""It goes on; it does, once the request before it is answered; it asks the same once more; parts of
-its past are others now; a summary stands for its past; it goes another way from here."""
+"""How a request relates to a context: it continues it (`on`), continues it once the open request is
+answered (`waits`), repeats the last request (`again`), changes earlier messages (`rewritten`),
+replaces them by a summary (`compaction`), or diverges from it (`fork`).
+"""
 _SUMMARY_PHRASES = (
     "This session is being continued from a previous conversation",
     "Another language model started to solve this problem and produced a summary",
@@ -30,121 +32,151 @@ _SUMMARY_PHRASES = (
     "<state_snapshot>",
     "[[COMPACTED]]",
 )
-"""How clients introduce a summary: Claude Code, Codex, Pi, Gemini CLI."""
+"""Phrases with which clients introduce a summary: Claude Code, Codex, Pi, Gemini CLI."""
 _SUMMARY_KINDS = frozenset({"compaction", "compaction_summary", "context_compaction"})
-"""Items that stand for a past that only the provider can read."""
-_LINE = 20
-"""A line that is shorter is no sign of anything."""
+"""Kinds of parts that replace earlier messages and that only the provider can read."""
+_MIN_LINE_CHARS = 20
+"""Shorter lines are ignored, because they occur in unrelated texts."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentMatch:
-    """An agent that a request belongs to."""
+    """The agent that a request belongs to."""
 
     voice: AgentRecorder
     how: How
     common: int
-    """How many items the two share from the beginning."""
+    """The number of items in the common prefix."""
     summary: int | None = None
-    """The item of the request that sums up."""
+    """The index of the summary among the items of the request."""
     kept: int = 0
-    """How many items after the shared ones it still has; none, where no answer is among them."""
+    """The number of later items that the request still has. 0 if no answer is among them."""
 
     @property
     def rank(self) -> tuple[int, int, int]:
-        """Of several the one with the highest is right."""
+        """The sort key of matches. The highest is the best match."""
         return _RANK[self.how], self.kept, self.common
 
 
 @dataclass(frozen=True, slots=True)
 class SummaryCandidate:
-    """An answer that a later context may tell in place of what came before."""
+    """An answer that a later request may contain as the summary of earlier messages."""
 
     voice: AgentRecorder
     lines: tuple[str, ...]
 
 
-def summed(voice: AgentRecorder, messages: Iterable[ChatMessage]) -> SummaryCandidate | None:
-    """Return an answer as it may be told again; None for one that says too little."""
+def summed(recorder: AgentRecorder, messages: Iterable[ChatMessage]) -> SummaryCandidate | None:
+    """Return the long lines of an answer, by which a later compaction summary is recognized.
+
+    Return None if it has none.
+    """
     text = "\n".join(text_of(message.content) for message in messages)
-    lines = tuple(line for line in map(str.strip, text.splitlines()) if len(line) >= _LINE)
-    return SummaryCandidate(voice, lines) if lines else None
+    lines = tuple(
+        line for line in map(str.strip, text.splitlines()) if len(line) >= _MIN_LINE_CHARS
+    )
+    return SummaryCandidate(recorder, lines) if lines else None
 
 
 def match(
-    items: Sequence[Item], voices: Sequence[AgentRecorder], answers: Sequence[SummaryCandidate] = ()
+    items: Sequence[Item],
+    recorders: Sequence[AgentRecorder],
+    answers: Sequence[SummaryCandidate] = (),
 ) -> AgentMatch | None:
-    """Return whose request this is, among these agents; None: nobody's.
+    """Find the agent whose context this request continues. Return None if no agent matches.
 
-    answers: the last ones that were given, the newest last.
+    answers: the most recent answers, newest last.
     """
-    commons = [(voice, shared(items, voice.row)) for voice in voices]
-    found = [one for voice, at in commons if (one := _continued(items, voice, at)) is not None]
-    if not found:
-        found = [one for voice, at in commons if (one := _changed(items, voice, at)) is not None]
-    best = max(found, key=lambda one: one.rank, default=None)
+    common_counts = [(recorder, shared(items, recorder.row)) for recorder in recorders]
+    matches = [
+        candidate
+        for recorder, common in common_counts
+        if (candidate := _match_continued(items, recorder, common)) is not None
+    ]
+    if not matches:
+        matches = [
+            candidate
+            for recorder, common in common_counts
+            if (candidate := _match_changed(items, recorder, common)) is not None
+        ]
+    best = max(matches, key=lambda candidate: candidate.rank, default=None)
     if best is not None and _RANK[best.how] > _RANK["compaction"]:
         return best
-    asleep = [voice for voice in voices if voice.open is None and voice.asked]
-    told = [one for voice in asleep if (one := _compacted(items, voice, answers)) is not None]
-    return max(told, key=lambda one: one.rank, default=best)
+    idle = [recorder for recorder in recorders if recorder.open is None and recorder.asked]
+    compactions = [
+        candidate
+        for recorder in idle
+        if (candidate := _match_compacted(items, recorder, answers)) is not None
+    ]
+    return max(compactions, key=lambda candidate: candidate.rank, default=best)
 
 
 def opening(row: Sequence[LoggedItem]) -> int:
-    """Return how many items stand before the first answer."""
-    return next((at for at, heard in enumerate(row) if heard.role == "assistant"), len(row))
+    """Return the number of items before the first answer."""
+    return next((index for index, item in enumerate(row) if item.role == "assistant"), len(row))
 
 
-def _continued(items: Sequence[Item], voice: AgentRecorder, common: int) -> AgentMatch | None:
-    """Return an agent whose context a request is, and more; or that it was asked with before."""
+def _match_continued(
+    items: Sequence[Item], recorder: AgentRecorder, common: int
+) -> AgentMatch | None:
+    """Match a request that extends a context, or that repeats an earlier request."""
     is_all = common == len(items)
-    if common == len(voice.row) > 0 and not (voice.open and is_all):
-        return AgentMatch(voice, "waits" if voice.open else "on", common)
-    if is_all and common == voice.asked and voice.open is None:
-        return AgentMatch(voice, "again", common)
+    if common == len(recorder.row) > 0 and not (recorder.open and is_all):
+        return AgentMatch(recorder, "waits" if recorder.open else "on", common)
+    if is_all and common == recorder.asked and recorder.open is None:
+        return AgentMatch(recorder, "again", common)
     return None
 
 
-def _changed(items: Sequence[Item], voice: AgentRecorder, common: int) -> AgentMatch | None:
-    """Return an agent whose context became a request, or from which it goes another way."""
-    row, is_all = voice.row, common == len(items)
-    kept = _kept(items[common:], row[common:])
-    if kept and not _has_its_prompt(items, common, voice):
-        return AgentMatch(voice, "fork", common, kept=kept)
-    if kept and voice.open is None:
-        return AgentMatch(voice, "rewritten", common, kept=kept)
-    is_road = common >= opening(row) or (is_all and any(h.role == "user" for h in row[:common]))
-    return AgentMatch(voice, "fork", common) if is_road and common else None
+def _match_changed(
+    items: Sequence[Item], recorder: AgentRecorder, common: int
+) -> AgentMatch | None:
+    """Match a request that rewrites a context, or that diverges from it."""
+    row, is_all = recorder.row, common == len(items)
+    kept_count = _count_kept(items[common:], row[common:])
+    if kept_count and not _has_system_prompt(items, common, recorder):
+        return AgentMatch(recorder, "fork", common, kept=kept_count)
+    if kept_count and recorder.open is None:
+        return AgentMatch(recorder, "rewritten", common, kept=kept_count)
+    has_opening = common >= opening(row) or (is_all and any(h.role == "user" for h in row[:common]))
+    return AgentMatch(recorder, "fork", common) if has_opening and common else None
 
 
-def _has_its_prompt(items: Sequence[Item], common: int, voice: AgentRecorder) -> bool:
+def _has_system_prompt(items: Sequence[Item], common: int, recorder: AgentRecorder) -> bool:
     """Whether a request has the system prompt of an agent, or a new version of it.
 
-    Programs ask agents with prompts of their own about one conversation: each is somebody.
+    A program may start several agents with different prompts on the same conversation.
     """
-    count = sum(1 for _ in takewhile(lambda heard: heard.role == "system", voice.row))
+    count = sum(1 for _ in takewhile(lambda item: item.role == "system", recorder.row))
     if common >= count:
         return True
-    told = takewhile(lambda item: item.messages[0].role == "system", items)
-    one = "\n".join(text_of(message.content) for item in told for message in item.messages)
-    messages = voice.session.context(voice.agent_id)[: voice.before(count)[0]]
-    other = "\n".join(text_of(message.content) for message in messages)
-    same = _common(one, other) + _common(one[::-1], other[::-1])
-    return not one or 2 * same >= max(len(one), len(other))
+    prompt_items = takewhile(lambda item: item.messages[0].role == "system", items)
+    prompt = "\n".join(
+        text_of(message.content) for item in prompt_items for message in item.messages
+    )
+    messages = recorder.session.context(recorder.agent_id)[: recorder.before(count)[0]]
+    logged_prompt = "\n".join(text_of(message.content) for message in messages)
+    shared_chars = _common_chars(prompt, logged_prompt) + _common_chars(
+        prompt[::-1], logged_prompt[::-1]
+    )
+    return not prompt or 2 * shared_chars >= max(len(prompt), len(logged_prompt))
 
 
-def _common(one: str, other: str) -> int:
-    """Return how many characters two texts share from the beginning."""
-    pairs = zip(one, other, strict=False)
+def _common_chars(left: str, right: str) -> int:
+    """Return the length of the common prefix of two texts."""
+    pairs = zip(left, right, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
-def _kept(items: Sequence[Item], row: Sequence[LoggedItem]) -> int:
-    """Return how many items of a row a request still has; none, where no answer is among them."""
-    roles = {heard.key: heard.role for heard in row if heard.key}
-    alike = {heard.likeness: heard.role for heard in row if heard.likeness}
-    found = [roles.get(item.key) or (alike.get(item.likeness) if alike else None) for item in items]
-    return sum(role is not None for role in found) if "assistant" in found else 0
+def _count_kept(items: Sequence[Item], row: Sequence[LoggedItem]) -> int:
+    """Return the number of logged items that a request still has. 0 if no answer is among them."""
+    roles = {logged.key: logged.role for logged in row if logged.key}
+    roles_by_likeness = {logged.likeness: logged.role for logged in row if logged.likeness}
+    item_roles = [
+        roles.get(item.key) or (roles_by_likeness.get(item.likeness) if roles_by_likeness else None)
+        for item in items
+    ]
+    return sum(role is not None for role in item_roles) if "assistant" in item_roles else 0
 
 
 _RANK: Mapping[How, int] = {
@@ -157,31 +189,35 @@ _RANK: Mapping[How, int] = {
 }
 
 
-def _compacted(
-    items: Sequence[Item], voice: AgentRecorder, answers: Sequence[SummaryCandidate]
+def _match_compacted(
+    items: Sequence[Item], recorder: AgentRecorder, answers: Sequence[SummaryCandidate]
 ) -> AgentMatch | None:
-    """Return the agent as the one in place of whose past a request tells a summary of it."""
-    common = shared(items, voice.row)
+    """Match a request in which a summary replaces the agent's earlier messages."""
+    common = shared(items, recorder.row)
     is_known = True
-    for at, item in enumerate(items):
-        if item.key in voice.known:
+    for index, item in enumerate(items):
+        if item.key in recorder.known:
             continue
-        # What shares answers from the beginning is a fork, also where it quotes one.
-        if is_summary(item) and (at == 0 or any(one.key in voice.known for one in items[:at])):
+        # A request whose prefix contains answers is a fork, even if it quotes an answer.
+        if is_summary(item) and (
+            index == 0 or any(candidate.key in recorder.known for candidate in items[:index])
+        ):
             break
-        mine = [one for one in answers if at or one.voice is voice]
-        if is_known and common <= opening(voice.row) and _tells(item, mine):
+        candidates = [candidate for candidate in answers if index or candidate.voice is recorder]
+        if is_known and common <= opening(recorder.row) and _quotes_answer(item, candidates):
             break
         is_known = False
     else:
         return None
-    kept = _kept(items[common:], voice.row[common:])
-    return AgentMatch(voice, "compaction", common, summary=at, kept=kept)
+    kept_count = _count_kept(items[common:], recorder.row[common:])
+    return AgentMatch(recorder, "compaction", common, summary=index, kept=kept_count)
 
 
-def _tells(item: Item, answers: Sequence[SummaryCandidate]) -> bool:
-    """Whether an item says most of what one of the answers said, letter for letter."""
-    text = "\n".join(text_of(one.content) for one in item.messages if one.role == "user")
+def _quotes_answer(item: Item, answers: Sequence[SummaryCandidate]) -> bool:
+    """Whether an item contains most characters of one of the answers, line by line."""
+    text = "\n".join(
+        text_of(message.content) for message in item.messages if message.role == "user"
+    )
     return bool(text) and any(
         2 * sum(len(line) for line in answer.lines if line in text) > sum(map(len, answer.lines))
         for answer in answers
@@ -189,7 +225,7 @@ def _tells(item: Item, answers: Sequence[SummaryCandidate]) -> bool:
 
 
 def is_summary(item: Item) -> bool:
-    """Whether an item says of itself that it stands for a past."""
+    """Whether an item is marked as a summary by its client or its provider."""
     for message in item.messages:
         if isinstance(message.content, list) and any(
             isinstance(part, UnknownPart) and part.kind in _SUMMARY_KINDS

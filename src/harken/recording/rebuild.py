@@ -1,7 +1,8 @@
-"""A request as it was on the wire, from the log alone.
+"""Rebuild a request as it was on the wire, from the log alone.
 
-One idea: the context says which messages, their forms how each is written, and the request all
-else. So what was sent comes back equal as JSON, whatever became of the context later.
+The context gives the messages, their forms give the serialization of each, and the request gives
+everything else. The result is equal as JSON to what was sent, whatever happened to the context
+later.
 
 Source: docs/formats/session-log.md, "Segments" and "The wire".
 """
@@ -28,17 +29,23 @@ def rebuild_body(events: Iterable[ev.Event], request_id: str, loaded: Loaded | N
 
 
 class RequestRebuilder:
-    """The requests of a log. Reading it takes one pass, a request the time of its own length."""
+    """Rebuild the requests of a log.
+
+    Reading the log takes one pass. Rebuilding a request takes time proportional to its length.
+    """
 
     def __init__(self, events: Iterable[ev.Event], loaded: Loaded | None = None) -> None:
-        """Take what the log has; loaded: gives the messages of commits that agents began with."""
+        """Index the events of a log.
+
+        `loaded` returns the messages of commits that agents started from.
+        """
         self.requests: dict[MessageId, ev.LlmRequest] = {}
         self._entries: dict[MessageId, ev.TranscriptEntry] = {}
         self._tools: dict[MessageId, ev.ToolsDefined] = {}
         self._forms: dict[MessageId, list[tuple[int, Form]]] = {}
-        """Entry -> its forms, each with the number of the request from which on it has it."""
-        self._place: dict[MessageId, int] = {}
-        """Request -> how many came before it."""
+        """Entry -> its forms, each with the number of the request that set it."""
+        self._request_index: dict[MessageId, int] = {}
+        """Request -> the number of requests before it."""
         self._loaded = loaded
         for event in events:
             self._take(event)
@@ -50,86 +57,94 @@ class RequestRebuilder:
             case ev.ToolsDefined():
                 self._tools[event.message_id] = event
             case ev.LlmRequest():
-                self._place[event.message_id] = len(self.requests)
+                self._request_index[event.message_id] = len(self.requests)
                 self.requests[event.message_id] = event
                 for id_, form in forms_in(event).items():
-                    self._forms.setdefault(id_, []).append((_number(event.message_id), form))
+                    self._forms.setdefault(id_, []).append((_parse_number(event.message_id), form))
 
     def messages(self, request_id: str) -> list[ChatMessage]:
-        """Return what a request saw, oldest first. Raises NameNotFound, FormatError."""
+        """Return the context of a request, oldest first. Raises NameNotFound, FormatError."""
         request = self._request(request_id)
         try:
             chain = self._chain(request)
             if chain is None:
                 return context_of(request, self.requests, self._entries, self._loaded)
             context: list[ChatMessage] = []
-            for one in reversed(chain):
-                context = self._next(context, one)
+            for link in reversed(chain):
+                context = self._next(context, link)
         except (KeyError, ValueError) as error:
             raise FormatError("wire", f"{request_id}: its context is not here: {error}") from None
         return context
 
     def _chain(self, request: ev.LlmRequest) -> list[ev.LlmRequest] | None:
-        """Return a request and those that its context is made of, each the base of the one before.
+        """Return a request and the requests its context refers to, each the base of the one before.
 
-        None where one names several: it is rebuilt by following all names.
+        Return None if a request refers to several others. It is then rebuilt by following every
+        reference.
         """
         chain = [request]
         while True:
-            named = [one.request for one in request.context if one.request is not None]
-            if not named:
+            base_ids = [
+                segment.request for segment in request.context if segment.request is not None
+            ]
+            if not base_ids:
                 return chain
-            earlier = self.requests[named[0]]
-            if len({*named}) > 1 or self._place[named[0]] >= self._place[request.message_id]:
+            earlier = self.requests[base_ids[0]]
+            if (
+                len({*base_ids}) > 1
+                or self._request_index[base_ids[0]] >= self._request_index[request.message_id]
+            ):
                 return None
             chain.append(earlier)
             request = earlier
 
     def _next(self, before: list[ChatMessage], request: ev.LlmRequest) -> list[ChatMessage]:
-        """Return the context of a request, given that of the one that it names."""
-        first, *more = request.context or [_NOTHING]
+        """Return the context of a request. `before` is the context of the request it refers to."""
+        first, *others = request.context or [_EMPTY_SEGMENT]
         if first.start == 0 and first.stop == len(before) and first.request is not None:
-            if not more:
+            if not others:
                 return before
-            if len(more) == 1 and more[0].entries is not None:  # as mostly: it goes on
-                before.extend([self._entries[id_] for id_ in more[0].entries])
+            if (
+                len(others) == 1 and others[0].entries is not None
+            ):  # Most requests only append entries.
+                before.extend([self._entries[id_] for id_ in others[0].entries])
                 return before
-        if sum(map(length, request.context)) > _number(request.message_id):
+        if sum(map(length, request.context)) > _parse_number(request.message_id):
             raise ValueError(f"{request.message_id} names more entries than came before it")
         context: list[ChatMessage] = []
-        for one in request.context:
-            if one.entries is not None:
-                context += [self._entries[id_] for id_ in one.entries]
-            elif one.request is not None:
-                context += before[one.start : one.stop]
-            elif one.loaded is not None and self._loaded is not None:
-                context += self._loaded(one.loaded)[one.start : one.stop]
+        for segment in request.context:
+            if segment.entries is not None:
+                context += [self._entries[id_] for id_ in segment.entries]
+            elif segment.request is not None:
+                context += before[segment.start : segment.stop]
+            elif segment.loaded is not None and self._loaded is not None:
+                context += self._loaded(segment.loaded)[segment.start : segment.stop]
             else:
-                raise KeyError(one.loaded)
+                raise KeyError(segment.loaded)
         return context
 
     def body(self, request_id: str) -> Body:
         """Return the body of a request, equal as JSON to the one that was sent.
 
-        Raises NameNotFound for a request that is not there, or that says of no wire how it was
-        sent; FormatError where the log is not whole.
+        Raises NameNotFound if the request does not exist or has no wire data. Raises FormatError if
+        the log is incomplete.
         """
         request = self._request(request_id)
         protocol = self._protocol(request)
         wire = request.wire or {}
         defined = None if request.tools is None else self._tools.get(request.tools)
-        asked = ParsedRequest(
+        parsed = ParsedRequest(
             model=request.model,
             tools=() if defined is None else defined.tools,
             parameters=request.parameters or {},
             shape=wire.get("shape"),
             marks=[(path, value) for path, value in wire.get("marks") or ()],
         )
-        return protocol.put_together(asked, self._values(request, protocol))
+        return protocol.put_together(parsed, self._values(request, protocol))
 
     def _values(self, request: ev.LlmRequest, protocol: Protocol) -> list[Any]:
         """Return the pieces of a request."""
-        number = _number(request.message_id)
+        number = _parse_number(request.message_id)
         values: list[Any] = []
         piece: list[ChatMessage] = []
         form: Form = None
@@ -137,13 +152,13 @@ class RequestRebuilder:
             changes = (
                 self._forms.get(message.message_id) if hasattr(message, "message_id") else None
             )
-            own = None if changes is None else _at(changes, number)
-            if own == JOINED and piece:
+            current_form = None if changes is None else _form_at(changes, number)
+            if current_form == JOINED and piece:
                 piece.append(message)
                 continue
             if piece:
                 values.append(protocol.write(piece, form))
-            piece, form = [message], own
+            piece, form = [message], current_form
         return [*values, protocol.write(piece, form)] if piece else values
 
     def _request(self, request_id: str) -> ev.LlmRequest:
@@ -156,8 +171,8 @@ class RequestRebuilder:
         name = (request.wire or {}).get("protocol")
         protocol = wires.WIRES.get(name) if isinstance(name, str) else None
         if protocol is None:
-            known = (id_ for id_, one in self.requests.items() if one.wire)
-            raise NameNotFound("recorded request", request.message_id, known)
+            recorded_ids = (id_ for id_, recorded in self.requests.items() if recorded.wire)
+            raise NameNotFound("recorded request", request.message_id, recorded_ids)
         return protocol
 
 
@@ -167,16 +182,16 @@ def forms_in(request: ev.LlmRequest) -> Mapping[MessageId, Form]:
     return forms if isinstance(forms, dict) else {}
 
 
-def _at(changes: Sequence[tuple[int, Form]], number: int) -> Form:
+def _form_at(changes: Sequence[tuple[int, Form]], number: int) -> Form:
     """Return the form that an entry has at the request with this number."""
-    at = bisect_right(changes, number, key=lambda change: change[0])
-    return changes[at - 1][1] if at else None
+    index = bisect_right(changes, number, key=lambda change: change[0])
+    return changes[index - 1][1] if index else None
 
 
-def _number(id_: str) -> int:
+def _parse_number(id_: str) -> int:
     return parse_id_number(id_, "msg_") or 0
 
 
-_NOTHING = ev.Segment(entries=[])
+_EMPTY_SEGMENT = ev.Segment(entries=[])
 _NOBODY = MessageId("")
 """The id of a message that is no entry."""

@@ -1,7 +1,7 @@
-"""One recorded session while it is open: its agents, and what is asked and answered.
+"""`RecordedSession`: an open recorded session: its agents, its open calls, and their responses.
 
-One idea: a call is placed first, which changes nothing, and then logged. Whoever holds several runs
-may so ask each of them whether a call is its own.
+Matching a call to an agent and logging it are separate steps. Matching has no side effects, so a
+caller with several sessions may ask each of them whether a call belongs to it.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from harken.recording.matcher import AgentMatch, SummaryCandidate, match, summed
 from harken.recording.parentage import ASIDE, MAIN, OpenToolCall, OpenToolCalls, cause, free_name
 from harken.session.session import Session
 
-_MOST_ANSWERS = 16
-_AGENTIC = frozenset({"claude-code", "codex", "gemini-cli", "opencode", "pi"})
-"""Clients that ask for titles and such without tools, and for their work with tools."""
+_MAX_ANSWERS = 16
+_AGENTIC_CLIENTS = frozenset({"claude-code", "codex", "gemini-cli", "opencode", "pi"})
+"""Clients that ask for titles and summaries without tools, and work with tools."""
 _PROVIDERS = {
     "anthropic-messages": "anthropic",
     "openai-chat": "openai",
@@ -39,16 +39,16 @@ _PROVIDERS = {
 
 @dataclass(slots=True)
 class CallClock:
-    """The time of what is being logged: that of the call, not of its recording."""
+    """A settable clock: events get the time of the call, not of its recording."""
 
     now_us: int = 0
 
     def __call__(self) -> int:
-        """Return it, as a clock."""
+        """Return the current time, in microseconds."""
         return self.now_us
 
     def set(self, time: str, otherwise_us: int) -> None:
-        """Take a time of RFC 3339; one that is none counts for nothing."""
+        """Set an RFC 3339 time. An invalid time is replaced by `otherwise_us`."""
         try:
             self.now_us = parse_rfc3339(time)
         except (ValueError, OverflowError):
@@ -57,7 +57,7 @@ class CallClock:
 
 @dataclass(frozen=True, slots=True)
 class ParsedCall:
-    """A call, taken apart."""
+    """A parsed call."""
 
     call: CapturedRequest
     protocol: Protocol
@@ -67,7 +67,7 @@ class ParsedCall:
 
 @dataclass(frozen=True, slots=True)
 class PendingCall:
-    """A logged request that has no answer yet."""
+    """A logged request that has no response yet."""
 
     voice: AgentRecorder
     request_id: MessageId
@@ -76,203 +76,225 @@ class PendingCall:
 
 @dataclass(slots=True)
 class RecordedSession:
-    """A recorded session that is open."""
+    """An open recorded session."""
 
     session: Session
     moment: CallClock
     client: str = ""
     client_session: str = ""
-    """What the client calls it; empty: it is known by what was said."""
+    """The client's name for the session. If empty, the session is recognized by its content."""
     commits: SessionCommits | None = None
     prices: Prices = field(default_factory=Prices)
     voices: dict[AgentId, AgentRecorder] = field(default_factory=dict)
     calls: dict[str, MessageId] = field(default_factory=dict)
-    """The calls that are in the log -> their requests."""
+    """Logged calls -> their requests."""
     waiting: dict[str, PendingCall] = field(default_factory=dict)
-    """Those without an answer."""
+    """Calls without a response."""
     responses: dict[str, AgentRecorder] = field(default_factory=dict)
-    """The provider's names of the last answers -> whose they are."""
+    """Provider ids of the last responses -> the agents that received them."""
     made: OpenToolCalls = field(default_factory=OpenToolCalls)
-    answers: deque[SummaryCandidate] = field(default_factory=lambda: deque(maxlen=_MOST_ANSWERS))
+    answers: deque[SummaryCandidate] = field(default_factory=lambda: deque(maxlen=_MAX_ANSWERS))
 
     def placed(self, request: ParsedCall) -> AgentMatch | None:
-        """Return whose call it is; None: of an agent that is not born yet."""
+        """Match a call to an agent. Return None if the agent does not exist yet."""
         hint = request.call.hints.agent
-        own = [voice for voice in self.voices.values() if self.hint_of(voice) == hint]
-        found = match(request.items, own, list(self.answers))
-        if found is not None and found.how != "fork":
-            return found
+        own_recorders = [
+            recorder for recorder in self.voices.values() if self.hint_of(recorder) == hint
+        ]
+        own_match = match(request.items, own_recorders, list(self.answers))
+        if own_match is not None and own_match.how != "fork":
+            return own_match
         earlier = request.asked.parameters.get("previous_response_id")
         if isinstance(earlier, str) and earlier in self.responses:
             return AgentMatch(self.responses[earlier], "rewritten", 0)
-        if hint and own and own[0].open is None and (found is None or not found.common):
-            return AgentMatch(own[0], "rewritten", 0)
-        others = [one for one in self.voices.values() if self.hint_of(one) != hint]
-        left = match(request.items, others) if hint else None
-        # Another agent may go on from what one heard, but does not go on for it.
-        return found or (None if left is None else AgentMatch(left.voice, "fork", left.common))
+        if (
+            hint
+            and own_recorders
+            and own_recorders[0].open is None
+            and (own_match is None or not own_match.common)
+        ):
+            return AgentMatch(own_recorders[0], "rewritten", 0)
+        other_recorders = [
+            recorder for recorder in self.voices.values() if self.hint_of(recorder) != hint
+        ]
+        other_match = match(request.items, other_recorders) if hint else None
+        # Another agent may fork from this context, but it does not continue it.
+        return own_match or (
+            None
+            if other_match is None
+            else AgentMatch(other_match.voice, "fork", other_match.common)
+        )
 
-    def hint_of(self, voice: AgentRecorder) -> str:
-        """Return what the client calls an agent; the first one may be called as the session."""
-        named = self.session.agents[voice.agent_id].spec.get("recorded_agent")
-        return named if isinstance(named, str) else ""
+    def hint_of(self, recorder: AgentRecorder) -> str:
+        """Return the client's name for an agent. It is empty for an unnamed agent."""
+        name = self.session.agents[recorder.agent_id].spec.get("recorded_agent")
+        return name if isinstance(name, str) else ""
 
-    def begin(self, request: ParsedCall, found: AgentMatch | None) -> MessageId:
-        """Log a call of the agent that it was found to be of, or of a new one."""
-        voice, reason, summary = self._asker(request, found)
-        asked, call = request.asked, request.call
-        state = self.session.agents[voice.agent_id]
-        if state.language_model != asked.model:
+    def begin(self, request: ParsedCall, agent_match: AgentMatch | None) -> MessageId:
+        """Log a call of the matched agent, or of a new agent if there is no match."""
+        recorder, reason, summary = self._select_recorder(request, agent_match)
+        parsed, call = request.asked, request.call
+        state = self.session.agents[recorder.agent_id]
+        if state.language_model != parsed.model:
             self.session.append(
-                ev.AgentConfigured(agent_id=voice.agent_id, language_model=asked.model)
+                ev.AgentConfigured(agent_id=recorder.agent_id, language_model=parsed.model)
             )
         wire: dict[str, Any] = {"protocol": request.protocol.name, "path": call.path}
         wire["call"] = call.id
-        if asked.shape is not None:
-            wire["shape"] = asked.shape
-        if asked.marks:
-            wire["marks"] = [[list(path), value] for path, value in asked.marks]
-        id_ = voice.ask(
+        if parsed.shape is not None:
+            wire["shape"] = parsed.shape
+        if parsed.marks:
+            wire["marks"] = [[list(path), value] for path, value in parsed.marks]
+        id_ = recorder.ask(
             request.items,
-            model=asked.model,
-            parameters=asked.parameters,
-            tools=asked.tools,
+            model=parsed.model,
+            parameters=parsed.parameters,
+            tools=parsed.tools,
             wire=wire,
             reason=reason,
             summary=summary,
         )
         self.calls[call.id] = id_
-        self.waiting[call.id] = PendingCall(voice, id_, request.protocol)
+        self.waiting[call.id] = PendingCall(recorder, id_, request.protocol)
         return id_
 
     def end(self, reply: CapturedResponse) -> AgentRecorder | None:
-        """Log how a call ended; return whose it was. None: it is not waiting here."""
-        waiting = self.waiting.pop(reply.id, None)
-        if waiting is None or waiting.voice.open != waiting.request_id:
+        """Log the response to a call. Return its agent, or None if the call is not open here."""
+        pending = self.waiting.pop(reply.id, None)
+        if pending is None or pending.voice.open != pending.request_id:
             return None
-        voice, answered = waiting.voice, heard_in(reply, waiting.protocol)
-        is_late = answered.finish is not None and reply.broken in LATE
-        voice.answer(
-            waiting.request_id,
-            wired(waiting.protocol, answered.pieces),
-            finish=self._priced(answered.finish, waiting.protocol),
+        recorder, parsed = pending.voice, heard_in(reply, pending.protocol)
+        is_late = parsed.finish is not None and reply.broken in LATE
+        recorder.answer(
+            pending.request_id,
+            wired(pending.protocol, parsed.pieces),
+            finish=self._with_cost(parsed.finish, pending.protocol),
             latency_s=reply.latency_s,
-            error=answered.error or ("" if is_late else reply.broken),
-            partial=answered.partial,
+            error=parsed.error or ("" if is_late else reply.broken),
+            partial=parsed.partial,
         )
-        self._learn(voice, answered)
-        return voice
+        self._learn_response(recorder, parsed)
+        return recorder
 
-    def learn(self, voice: AgentRecorder, entries: Iterable[ev.TranscriptEntry]) -> None:
-        """Take what agents may be born from, and contexts summed up with."""
-        said = list(entries)
-        for entry in said:
-            self.made.learn(voice.agent_id, entry)
-        answer = summed(voice, said)
-        if answer is not None:
-            self.answers.append(answer)
+    def learn(self, recorder: AgentRecorder, entries: Iterable[ev.TranscriptEntry]) -> None:
+        """Note the tool calls that may start agents, and the answers that may become summaries."""
+        answers = list(entries)
+        for entry in answers:
+            self.made.learn(recorder.agent_id, entry)
+        candidate = summed(recorder, answers)
+        if candidate is not None:
+            self.answers.append(candidate)
 
     def time_of(self, request: ParsedCall) -> int:
-        """Return when a call was made, in microseconds; the run's own time where it says none."""
-        moment = CallClock()
-        moment.set(request.call.time, self.moment.now_us)
-        return moment.now_us
+        """Return the time of a call in microseconds.
+
+        Return the time of the session if the call has none.
+        """
+        clock = CallClock()
+        clock.set(request.call.time, self.moment.now_us)
+        return clock.now_us
 
     def close(self) -> None:
-        """Let go of the log."""
+        """Close the log."""
         self.session.close()
 
-    def _learn(self, voice: AgentRecorder, answered: ParsedResponse) -> None:
-        if not answered.pieces:
+    def _learn_response(self, recorder: AgentRecorder, parsed: ParsedResponse) -> None:
+        if not parsed.pieces:
             return
-        if answered.id:
-            self.responses[answered.id] = voice
-        context = self.session.context(voice.agent_id)[-len(answered.pieces) :]
-        self.learn(voice, (one for one in context if isinstance(one, ev.TranscriptEntry)))
+        if parsed.id:
+            self.responses[parsed.id] = recorder
+        context = self.session.context(recorder.agent_id)[-len(parsed.pieces) :]
+        self.learn(recorder, (entry for entry in context if isinstance(entry, ev.TranscriptEntry)))
 
-    def _asker(
-        self, request: ParsedCall, found: AgentMatch | None
+    def _select_recorder(
+        self, request: ParsedCall, agent_match: AgentMatch | None
     ) -> tuple[AgentRecorder, str, int | None]:
-        """Return who asks, why its context changed where it did, and the item that sums up."""
-        if found is not None and found.how != "fork":
-            is_summed = found.how == "compaction"
-            return found.voice, "compaction" if is_summed else "rewritten", found.summary
+        """Return the recorder of a call, the reason for a context change, and the summary index."""
+        if agent_match is not None and agent_match.how != "fork":
+            is_summed = agent_match.how == "compaction"
+            return (
+                agent_match.voice,
+                "compaction" if is_summed else "rewritten",
+                agent_match.summary,
+            )
         root = self.session.state.root
-        vacant = None if root is None else self.voices.get(root)
-        if root is None or vacant is None:
-            vacant = self._root(request)
-        if found is None and not vacant.asked and not self._is_aside(request):
-            self._name(vacant, request.call.hints)
-            return vacant, "rewritten", None
-        made = self.made.take(request.items) if self._is_first(request) else None
-        if found is not None and made is None:
-            name = f"{self.session.agents[found.voice.agent_id].name} (fork)"
-            name = request.call.hints.name or (ASIDE if found.kept else name)
-            agent, _ = self._born(request, name, None, found.voice.agent_id)
-            voice = self.voices[agent] = AgentRecorder.beside(found.voice, agent)
-            return voice, "rewound", None
-        return self._below(request, made), "rewritten", None
+        root_recorder = None if root is None else self.voices.get(root)
+        if root is None or root_recorder is None:
+            root_recorder = self._create_root(request)
+        if agent_match is None and not root_recorder.asked and not self._is_aside(request):
+            self._set_agent_hint(root_recorder, request.call.hints)
+            return root_recorder, "rewritten", None
+        call = self.made.take(request.items) if self._is_first(request) else None
+        if agent_match is not None and call is None:
+            name = f"{self.session.agents[agent_match.voice.agent_id].name} (fork)"
+            name = request.call.hints.name or (ASIDE if agent_match.kept else name)
+            agent, _ = self._create_agent(request, name, None, agent_match.voice.agent_id)
+            recorder = self.voices[agent] = AgentRecorder.beside(agent_match.voice, agent)
+            return recorder, "rewound", None
+        return self._create_subagent(request, call), "rewritten", None
 
-    def _root(self, request: ParsedCall) -> AgentRecorder:
-        """Bear the first agent, whom the others stand below."""
+    def _create_root(self, request: ParsedCall) -> AgentRecorder:
+        """Create the first agent, the root of all others."""
         hints = request.call.hints
-        own = "" if self._is_aside(request) else hints.agent
+        agent_hint = "" if self._is_aside(request) else hints.agent
         agent = self.session.allocate_agent_id()
-        spec = _spec(hints, own)
+        spec = _build_spec(hints, agent_hint)
         if hints.session:
             spec["recorded_session"] = hints.session
         self.session.log_agent_created(agent, None, MAIN, request.asked.model, spec=spec)
         self.voices[agent] = AgentRecorder(self.session, agent)
         return self.voices[agent]
 
-    def _name(self, voice: AgentRecorder, hints: ClientHints) -> None:
-        """Note what the client calls an agent that was born before it asked."""
-        if hints.agent != self.hint_of(voice):
+    def _set_agent_hint(self, recorder: AgentRecorder, hints: ClientHints) -> None:
+        """Log the client's name of an agent that was created without one."""
+        if hints.agent != self.hint_of(recorder):
             spec = {"recorded_agent": hints.agent}
-            self.session.append(ev.AgentConfigured(agent_id=voice.agent_id, spec=spec))
+            self.session.append(ev.AgentConfigured(agent_id=recorder.agent_id, spec=spec))
 
-    def _below(self, request: ParsedCall, made: OpenToolCall | None) -> AgentRecorder:
-        """Bear an agent below the one that made it, as far as that is known."""
+    def _create_subagent(self, request: ParsedCall, call: OpenToolCall | None) -> AgentRecorder:
+        """Create an agent below the agent that started it, or below the root."""
         hints = request.call.hints
-        parent = self._named(hints.parent) or self.session.state.root or AgentId("")
-        wished = hints.name or (made.name if made is not None else "") or ASIDE
-        agent, told_by = self._born(request, wished, made, parent)
-        voice = self.voices[agent] = AgentRecorder(self.session, agent)
-        voice.told_by = reference_message_id(told_by)
-        return voice
+        parent = self._find_agent(hints.parent) or self.session.state.root or AgentId("")
+        name = hints.name or (call.name if call is not None else "") or ASIDE
+        agent, cause_reference = self._create_agent(request, name, call, parent)
+        recorder = self.voices[agent] = AgentRecorder(self.session, agent)
+        recorder.told_by = reference_message_id(cause_reference)
+        return recorder
 
-    def _born(
-        self, request: ParsedCall, name: str, made: OpenToolCall | None, parent: AgentId
+    def _create_agent(
+        self, request: ParsedCall, name: str, call: OpenToolCall | None, parent: AgentId
     ) -> tuple[AgentId, ev.Reference]:
-        """Bear an agent; return it and what it was born from."""
+        """Create an agent. Return its id and its cause."""
         hints, agent = request.call.hints, self.session.allocate_agent_id()
-        born_from = cause(self.session, made, parent)
+        cause_reference = cause(self.session, call, parent)
         name, model = free_name(self.session, name), request.asked.model
-        spec = _spec(hints, hints.agent)
-        self.session.log_agent_created(agent, born_from, name, model, spec=spec)
-        return agent, born_from
+        spec = _build_spec(hints, hints.agent)
+        self.session.log_agent_created(agent, cause_reference, name, model, spec=spec)
+        return agent, cause_reference
 
-    def _named(self, hint: str) -> AgentId | None:
-        """Return the agent that the client calls so; the first one where it calls none so."""
+    def _find_agent(self, hint: str) -> AgentId | None:
+        """Return the agent with this client name, or None."""
         if not hint:
             return None
-        own = (voice.agent_id for voice in self.voices.values() if self.hint_of(voice) == hint)
-        return next(own, None)
+        agent_ids = (
+            recorder.agent_id for recorder in self.voices.values() if self.hint_of(recorder) == hint
+        )
+        return next(agent_ids, None)
 
     def _is_aside(self, request: ParsedCall) -> bool:
-        """Whether a call is hardly one of the main conversation."""
+        """Whether a call probably does not belong to the main conversation."""
         hints = request.call.hints
         if hints.parent or (hints.client == "claude-code" and hints.agent):
             return True
-        is_told = hints.client in _AGENTIC and bool(hints.session) and not hints.agent
-        return is_told and not request.asked.tools
+        is_agentic = hints.client in _AGENTIC_CLIENTS and bool(hints.session) and not hints.agent
+        return is_agentic and not request.asked.tools
 
     def _is_first(self, request: ParsedCall) -> bool:
-        """Whether nothing was answered yet in the conversation."""
+        """Whether the request contains no answer."""
         return all(item.messages[0].role != "assistant" for item in request.items)
 
-    def _priced(self, finish: Finish | None, protocol: Protocol) -> Finish | None:
-        """Return how an answer ended with what it cost, where that is known."""
+    def _with_cost(self, finish: Finish | None, protocol: Protocol) -> Finish | None:
+        """Add the cost to the end of a response, if the price of the model is known."""
         if finish is None or finish.usage is None or finish.cost_usd is not None:
             return finish
         day = datetime.fromtimestamp(self.moment.now_us // 1_000_000, UTC).date()
@@ -282,13 +304,13 @@ class RecordedSession:
 
 
 def heard_in(reply: CapturedResponse, protocol: Protocol) -> ParsedResponse:
-    """Return what a reply says."""
+    """Parse a response."""
     listener = protocol.listener(reply.status)
     listener.feed(reply.body)
     return listener.end()
 
 
-def _spec(hints: ClientHints, agent: str) -> dict[str, Any]:
+def _build_spec(hints: ClientHints, agent: str) -> dict[str, Any]:
     spec: dict[str, Any] = {"recorded": hints.client}
     if agent:
         spec["recorded_agent"] = agent

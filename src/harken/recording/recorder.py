@@ -1,10 +1,10 @@
-"""`Recorder`: calls and replies of other programs become sessions and commits.
+"""`Recorder`: turn calls and responses of other programs into sessions and commits.
 
-One idea: what was seen is handed over in order, and told nobody twice: a call that is in a log is
-not logged again. Nothing that comes in can make it fail; what cannot be recorded is told, on one
-line, and passed over, since whoever made the call must not notice.
+Events are handled in order and logged once: a call that is already in a log is skipped. No input
+can make the recorder fail. What cannot be recorded is reported on one line and skipped, because the
+program that made the call must not notice.
 
-Not for several threads. Source: docs/design/006-what-the-model-saw.md.
+Not thread-safe.
 """
 
 from __future__ import annotations
@@ -33,13 +33,15 @@ from harken.recording.session_pool import RecorderOptions, SessionPool
 from harken.session.session import Session
 from harken.store.base import Store
 
-_FRESH_US = 3600 * 1_000_000
-"""The same words after a longer time are a new conversation, where no client says otherwise."""
+_MAX_PAUSE_US = 3600 * 1_000_000
+"""After a longer pause, an equal beginning starts a new conversation, unless the client names
+it.
+"""
 
 
 @dataclass(slots=True)
-class _Held:
-    """A call that goes on from an answer that is not here yet."""
+class _HeldCall:
+    """A call that continues an answer that has not been recorded yet."""
 
     run: RecordedSession
     voice: AgentRecorder
@@ -48,27 +50,27 @@ class _Held:
 
 
 @dataclass(slots=True)
-class _Troubles:
-    """What went wrong, told once, and once more when it is over."""
+class _ProblemReporter:
+    """Report each problem once, and once more when it is over."""
 
     tell: Callable[[str], None]
-    _now: dict[str, str] = field(default_factory=dict)
+    _current: dict[str, str] = field(default_factory=dict)
 
-    def told(self, kind: str, line: str) -> None:
-        """Tell what is wrong, where that is new."""
-        if self._now.get(kind) != line:
-            self._now[kind] = line
+    def report(self, kind: str, line: str) -> None:
+        """Report a problem, if it is new."""
+        if self._current.get(kind) != line:
+            self._current[kind] = line
             self.tell(line)
 
-    def over(self, kind: str, line: str) -> None:
-        """Tell that it is well again, where it was not."""
-        if self._now.pop(kind, None) is not None:
+    def report_over(self, kind: str, line: str) -> None:
+        """Report that a problem is over, if there was one."""
+        if self._current.pop(kind, None) is not None:
             self.tell(line)
 
 
 @check_arguments
 class Recorder:
-    """Records calls into sessions of a folder. Use as a context manager, or call `close`."""
+    """Record calls into the sessions of a folder. Use it as a context manager, or call `close`."""
 
     def __init__(
         self,
@@ -79,66 +81,66 @@ class Recorder:
         tell: Callable[[str], None] = lambda _: None,
         options: RecorderOptions | None = None,
     ) -> None:
-        """Write sessions into `folder`, and what agents understood into `store`, if there is one.
+        """Write sessions into `folder`, and contexts into `store` if there is one.
 
-        tell: is told, on one line, what a person should know.
+        tell: called with one line for the user.
         """
         self._shelf = SessionPool(folder, store, clock, options or RecorderOptions())
         self._clock = clock
         self.failure: Exception | None = None
-        """What kept the last call or reply from being recorded; None: nothing did."""
+        """Why the last call or response was not recorded. None if it was."""
         self.answered: Callable[[Session, AgentId], None] = lambda *_: None
-        """Is told of each answer that is in the log."""
-        self._troubles = _Troubles(tell)
-        self._known: dict[str, PieceCache] = {}
-        self._held: dict[str, _Held] = {}
-        self._passed_over: set[str] = set()
-        """Calls that could not be recorded, and so no reply can."""
+        """Called after each response that was logged."""
+        self._problems = _ProblemReporter(tell)
+        self._piece_caches: dict[str, PieceCache] = {}
+        self._held_calls: dict[str, _HeldCall] = {}
+        self._skipped_calls: set[str] = set()
+        """Calls that could not be recorded. Their responses are skipped."""
 
     def begin(self, call: CapturedRequest) -> None:
-        """Record that a call was made. Never raises for anything that came in."""
-        with self._borne(call.id):
-            self._passed_over.add(call.id)
+        """Record a request. Never raises for any input."""
+        with self._reporting_errors(call.id):
+            self._skipped_calls.add(call.id)
             protocol = wires.WIRES.get(call.protocol)
             if protocol is None:
-                self._troubles.told("protocol", f"calls of {call.protocol} are not recorded")
+                self._problems.report("protocol", f"calls of {call.protocol} are not recorded")
                 return
-            request = self._request(call, protocol)
-            run, found = self._place(request)
-            if call.id in run.calls or call.id in self._held:
-                self._passed_over.discard(call.id)
+            request = self._parse_call(call, protocol)
+            run, agent_match = self._find_session(request)
+            if call.id in run.calls or call.id in self._held_calls:
+                self._skipped_calls.discard(call.id)
                 return
-            with self._kept(run):
-                if found is not None and found.how == "waits":
-                    self._held[call.id] = _Held(run, found.voice, request)
+            with self._dropping_on_error(run):
+                if agent_match is not None and agent_match.how == "waits":
+                    self._held_calls[call.id] = _HeldCall(run, agent_match.voice, request)
                 else:
-                    self._begin(run, request, found)
-                self._passed_over.discard(call.id)
+                    self._begin(run, request, agent_match)
+                self._skipped_calls.discard(call.id)
 
     def end(self, reply: CapturedResponse) -> None:
-        """Record how a call ended. Never raises for anything that came in."""
-        with self._borne(reply.id):
-            held = self._held.get(reply.id)
-            if held is not None:
-                held.reply = reply
+        """Record the end of a call. Never raises for any input."""
+        with self._reporting_errors(reply.id):
+            held_call = self._held_calls.get(reply.id)
+            if held_call is not None:
+                held_call.reply = reply
                 return
             run = self._shelf.with_call(reply.id)
-            if run is None and reply.id not in self._passed_over:
+            if run is None and reply.id not in self._skipped_calls:
                 run = self._shelf.with_call_in_log(reply.id)
-            self._passed_over.discard(reply.id)
+            self._skipped_calls.discard(reply.id)
             if run is None:
-                return  # it was passed over, or is in the log already
-            with self._kept(run):
+                return  # The call was skipped, or its response is in the log already.
+            with self._dropping_on_error(run):
                 self._end(run, reply)
             for idle in self._shelf.idle():
                 self._finish(idle)
 
     def holds(self, call_id: str) -> bool:
-        """Whether a call is in no log yet: it goes on from an answer that is not here."""
-        return call_id in self._held
+        """Whether a call is only in memory, because the answer that it continues is not logged."""
+        return call_id in self._held_calls
 
     def close(self) -> None:
-        """Commit what is pending, and let go of all sessions. A second call does nothing."""
+        """Commit what is pending, and close all sessions. A second call has no effect."""
         for run in self._shelf.runs:
             self._finish(run)
 
@@ -153,13 +155,13 @@ class Recorder:
     ) -> None:
         self.close()
 
-    def _request(self, call: CapturedRequest, protocol: Protocol) -> ParsedCall:
-        known = self._known.setdefault(protocol.name, PieceCache())
-        asked = protocol.take_apart(call.path, call.body, known)
-        return ParsedCall(call, protocol, asked, wired(protocol, asked.pieces))
+    def _parse_call(self, call: CapturedRequest, protocol: Protocol) -> ParsedCall:
+        piece_cache = self._piece_caches.setdefault(protocol.name, PieceCache())
+        parsed = protocol.take_apart(call.path, call.body, piece_cache)
+        return ParsedCall(call, protocol, parsed, wired(protocol, parsed.pieces))
 
-    def _place(self, request: ParsedCall) -> tuple[RecordedSession, AgentMatch | None]:
-        """Return whose call it is; the run may be a new one."""
+    def _find_session(self, request: ParsedCall) -> tuple[RecordedSession, AgentMatch | None]:
+        """Return the session and the agent of a call. The session may be new."""
         hints = request.call.hints
         self._shelf.began.set(request.call.time, self._clock())
         if hints.session:
@@ -167,105 +169,114 @@ class Recorder:
             return run, run.placed(request)
         best: tuple[RecordedSession, AgentMatch] | None = None
         for run in self._shelf.unnamed(hints.client):
-            found = self._own(run, request)
-            if found is not None and (best is None or found.rank > best[1].rank):
-                best = run, found
+            agent_match = self._match_unnamed(run, request)
+            if agent_match is not None and (best is None or agent_match.rank > best[1].rank):
+                best = run, agent_match
         for run in self._shelf.beginning_as(request) if best is None else ():
-            found = self._own(run, request)
-            if found is not None:
-                return run, found
+            agent_match = self._match_unnamed(run, request)
+            if agent_match is not None:
+                return run, agent_match
         return best or (self._shelf.new(hints.client, request.call.id), None)
 
-    def _own(self, run: RecordedSession, request: ParsedCall) -> AgentMatch | None:
-        """Return whose call it is where a run without a name can be sure that it is its own."""
+    def _match_unnamed(self, run: RecordedSession, request: ParsedCall) -> AgentMatch | None:
+        """Match a call in an unnamed session. Return None unless the match is reliable."""
         if request.call.id in run.calls:
             return run.placed(request)
-        found = run.placed(request)
-        if found is None or found.how in ("on", "waits", "compaction"):
-            return found
-        if found.kept:
-            return found if found.kept > 1 or found.common else None
+        agent_match = run.placed(request)
+        if agent_match is None or agent_match.how in ("on", "waits", "compaction"):
+            return agent_match
+        if agent_match.kept:
+            return agent_match if agent_match.kept > 1 or agent_match.common else None
         is_more = any(item.messages[0].role == "assistant" for item in request.items)
-        is_fresh = run.time_of(request) - run.moment.now_us < _FRESH_US
-        return found if is_more or is_fresh else None
+        is_fresh = run.time_of(request) - run.moment.now_us < _MAX_PAUSE_US
+        return agent_match if is_more or is_fresh else None
 
-    def _begin(self, run: RecordedSession, request: ParsedCall, found: AgentMatch | None) -> None:
+    def _begin(
+        self, run: RecordedSession, request: ParsedCall, agent_match: AgentMatch | None
+    ) -> None:
         run.moment.set(request.call.time, self._clock())
-        run.begin(request, found)
-        if found is not None and found.how == "compaction":
-            self._commit(run, found.voice, "compaction")
+        run.begin(request, agent_match)
+        if agent_match is not None and agent_match.how == "compaction":
+            self._commit(run, agent_match.voice, "compaction")
 
     def _end(self, run: RecordedSession, reply: CapturedResponse) -> None:
         run.moment.set(reply.time, self._clock())
-        voice = run.end(reply)
-        if voice is None:
+        recorder = run.end(reply)
+        if recorder is None:
             return
         run.session.sync()
-        self._commit(run, voice, "turn_boundary")
-        self.answered(run.session, voice.agent_id)
-        for held in [one for one in self._held.values() if one.voice is voice]:
-            self._release(held)
+        self._commit(run, recorder, "turn_boundary")
+        self.answered(run.session, recorder.agent_id)
+        for held_call in [
+            held_call for held_call in self._held_calls.values() if held_call.voice is recorder
+        ]:
+            self._release(held_call)
 
-    def _release(self, held: _Held, *, is_last: bool = False) -> None:
-        """Record a call that waited, and its reply if that is here; at last also without more."""
-        if self._held.pop(held.request.call.id, None) is None:
-            return  # the one before it let it go
-        found = held.run.placed(held.request)
-        if found is not None and found.how == "waits" and not is_last:
-            self._held[held.request.call.id] = held
+    def _release(self, held_call: _HeldCall, *, is_last: bool = False) -> None:
+        """Record a held call, and its response if there is one.
+
+        With `is_last`, do not hold it again.
+        """
+        if self._held_calls.pop(held_call.request.call.id, None) is None:
+            return  # The release of an earlier call released this one.
+        agent_match = held_call.run.placed(held_call.request)
+        if agent_match is not None and agent_match.how == "waits" and not is_last:
+            self._held_calls[held_call.request.call.id] = held_call
             return
-        self._begin(held.run, held.request, found)
-        if held.reply is not None:
-            self._end(held.run, held.reply)
+        self._begin(held_call.run, held_call.request, agent_match)
+        if held_call.reply is not None:
+            self._end(held_call.run, held_call.reply)
 
-    def _commit(self, run: RecordedSession, voice: AgentRecorder, trigger: Checkpoint) -> None:
+    def _commit(self, run: RecordedSession, recorder: AgentRecorder, trigger: Checkpoint) -> None:
         if run.commits is None:
             return
         try:
-            run.commits.take(voice, trigger)
+            run.commits.take(recorder, trigger)
         except StoreError as error:
             line = f"commits are not being kept: {error} (the log has everything)"
-            self._troubles.told("store", line)
+            self._problems.report("store", line)
         else:
-            self._troubles.over("store", "commits are being kept again")
+            self._problems.report_over("store", "commits are being kept again")
 
     def _finish(self, run: RecordedSession) -> None:
-        """Close a run: what waits in it is logged as it is, what is pending committed."""
-        with self._borne("the end"), self._kept(run):
-            for held in [one for one in self._held.values() if one.run is run]:
-                self._release(held, is_last=True)
-            for voice in run.voices.values():
-                if voice.asked and voice.open is None:
-                    self._commit(run, voice, "session_end")
+        """Close a session: log its held calls as they are, and commit what is pending."""
+        with self._reporting_errors("the end"), self._dropping_on_error(run):
+            for held_call in [
+                candidate for candidate in self._held_calls.values() if candidate.run is run
+            ]:
+                self._release(held_call, is_last=True)
+            for recorder in run.voices.values():
+                if recorder.asked and recorder.open is None:
+                    self._commit(run, recorder, "session_end")
         self._shelf.drop(run)
 
     @contextmanager
-    def _kept(self, run: RecordedSession) -> Iterator[None]:
-        """Let go of a run where something failed; the next call finds it as its log has it."""
+    def _dropping_on_error(self, run: RecordedSession) -> Iterator[None]:
+        """Close a session if the block fails. The next call reopens it from its log."""
         try:
             yield
         except BaseException:
             self._shelf.drop(run)
             raise
-        self._troubles.over("log", "calls are being recorded again")
+        self._problems.report_over("log", "calls are being recorded again")
 
     @contextmanager
-    def _borne(self, call_id: str) -> Iterator[None]:
-        """The border: whatever goes wrong with a call is told, and does not go further."""
+    def _reporting_errors(self, call_id: str) -> Iterator[None]:
+        """Report every error of the block instead of raising it."""
         self.failure = None
         try:
             yield
         except LogError as error:
             self.failure = error
-            self._troubles.told("log", f"calls are not being recorded: {error}")
+            self._problems.report("log", f"calls are not being recorded: {error}")
         except OSError as error:
             self.failure = error
             line = f"{error.filename}: {error.strerror}"
-            self._troubles.told("log", f"calls are not being recorded: {line}")
+            self._problems.report("log", f"calls are not being recorded: {line}")
         except HarkenError as error:
             self.failure = error
-            self._troubles.told("call", f"a call was not recorded: {error}")
+            self._problems.report("call", f"a call was not recorded: {error}")
         except Exception as error:  # noqa: BLE001 - whoever made the call must not notice
             self.failure = error
             kind = type(error).__name__
-            self._troubles.told("bug", f"call {call_id} was not recorded: {kind}: {error}"[:500])
+            self._problems.report("bug", f"call {call_id} was not recorded: {kind}: {error}"[:500])

@@ -1,4 +1,4 @@
-"""A recorded session is opened again: everything a `Run` knows is in its log."""
+"""Reopen a recorded session. All state of a `RecordedSession` is restored from its log."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from harken.session.session import Durability, Session, SessionOptions
 from harken.store.base import Store
 
 _FIRST_EVENTS = 3
-"""The birth of the first agent is among so many."""
+"""The creation of the first agent is within this number of events."""
 
 
 @dataclass(slots=True)
-class _Told:
-    """What a log says of the wire."""
+class _WireData:
+    """The wire data in a log."""
 
     forms: dict[MessageId, Form] = field(default_factory=dict)
     calls: dict[str, MessageId] = field(default_factory=dict)
     protocols: dict[AgentId, Protocol] = field(default_factory=dict)
-    """Of the last request of each agent."""
+    """The protocol of the last request of each agent."""
     open: dict[MessageId, str] = field(default_factory=dict)
-    """Requests without an answer -> their calls."""
+    """Requests without a response -> their calls."""
     told_by: dict[AgentId, MessageId] = field(default_factory=dict)
-    """What caused that each agent is told what it is."""
+    """The cause of the user messages of each agent."""
 
-    def take(self, event: ev.Event) -> None:
-        """Take the next event."""
+    def add(self, event: ev.Event) -> None:
+        """Process the next event."""
         if isinstance(event, ev.LlmRequest) and event.wire is not None:
             self.forms |= forms_in(event)
             call, name = event.wire.get("call"), event.wire.get("protocol")
@@ -66,61 +66,64 @@ def open_recorded_session(
     store: Store | None = None,
     machine: str = "",
 ) -> RecordedSession:
-    """Open a recorded session, or begin one. Raises LogError."""
-    told = _Told()
+    """Open a recorded session, or create it. Raises LogError."""
+    wire_data = _WireData()
     if path.exists() and path.stat().st_size:
         for event in events(path):
-            told.take(event)
+            wire_data.add(event)
     session = Session(path, options=SessionOptions(clock=moment, durability=durability))
-    run = RecordedSession(session, moment, client, client_session)
+    recorded = RecordedSession(session, moment, client, client_session)
     if store is not None:
         id_ = session.state.session_id or path.stem
         origin = CommitOrigin(template=client, principal=id_, machine=machine, session_id=id_)
-        run.commits = SessionCommits(store, origin)
+        recorded.commits = SessionCommits(store, origin)
     try:
-        shared: dict[tuple[MessageId, ...], LoggedItem] = {}
+        shared_items: dict[tuple[MessageId, ...], LoggedItem] = {}
         for agent_id, state in session.agents.items():
             if state.is_recorded:
-                _restore(run, agent_id, told, shared)
+                _restore_agent(recorded, agent_id, wire_data, shared_items)
     except BaseException:
         session.close()
         raise
-    run.calls = told.calls
-    return run
+    recorded.calls = wire_data.calls
+    return recorded
 
 
-def _restore(
-    run: RecordedSession,
+def _restore_agent(
+    recorded: RecordedSession,
     agent_id: AgentId,
-    told: _Told,
-    shared: dict[tuple[MessageId, ...], LoggedItem],
+    wire_data: _WireData,
+    shared_items: dict[tuple[MessageId, ...], LoggedItem],
 ) -> None:
-    """Go on with an agent."""
-    protocol = told.protocols.get(agent_id, messages_v1.PROTOCOL)
-    known = partial(known_by, protocol)
-    voice = AgentRecorder.resumed(
-        run.session, agent_id, forms=told.forms, known=known, shared_by=shared
+    """Restore the recorder of an agent."""
+    protocol = wire_data.protocols.get(agent_id, messages_v1.PROTOCOL)
+    make_key = partial(known_by, protocol)
+    recorder = AgentRecorder.resumed(
+        recorded.session, agent_id, forms=wire_data.forms, known=make_key, shared_by=shared_items
     )
-    run.voices[agent_id], voice.told_by = voice, told.told_by.get(agent_id)
-    state = run.session.agent(agent_id)
+    recorded.voices[agent_id], recorder.told_by = recorder, wire_data.told_by.get(agent_id)
+    state = recorded.session.agent(agent_id)
     if (
-        run.commits is not None
+        recorded.commits is not None
         and state.commit_id
         and state.committed_upto
         and state.uncommitted_edit is None
     ):
-        run.commits.know(voice, state.committed_upto, state.commit_id)
-    said = [entry for entry in state.transcript or () if entry.role == "assistant"]
-    for entry in said[-4:]:
-        run.learn(voice, [entry])
-    if voice.open is not None and voice.open in told.open:
-        run.waiting[told.open[voice.open]] = PendingCall(voice, voice.open, protocol)
+        recorded.commits.know(recorder, state.committed_upto, state.commit_id)
+    answers = [entry for entry in state.transcript or () if entry.role == "assistant"]
+    for entry in answers[-4:]:
+        recorded.learn(recorder, [entry])
+    if recorder.open is not None and recorder.open in wire_data.open:
+        recorded.waiting[wire_data.open[recorder.open]] = PendingCall(
+            recorder, recorder.open, protocol
+        )
 
 
 def client_of(path: Path) -> tuple[str, str]:
-    """Return the client of a recorded session, and what it calls it. Raises LogError.
+    """Return the client of a recorded session, and the client's name for the session.
 
-    Nothing but the first lines is read. LogError also where it is no recorded session.
+    Only the first events are read. Raises LogError if the log cannot be read, or is not a recorded
+    session.
     """
     for _, event in zip(range(_FIRST_EVENTS), events(path), strict=False):
         if isinstance(event, ev.AgentCreated) and "recorded" in (event.spec or {}):

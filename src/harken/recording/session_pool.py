@@ -1,8 +1,8 @@
-"""The recorded sessions of a folder: found, opened when they are needed, closed when idle.
+"""The recorded sessions of a folder: found by name, opened on demand, closed when idle.
 
-One idea: a session is one file, whose name follows from what its client calls it. So it is found
-again after a restart, and nothing else has to be remembered. Sessions without a name of their own
-are found by how their conversation begins, which is read from the beginning of the file.
+A session is one file. Its name is derived from the client's name for the session, so it is found
+again after a restart without any other state. Sessions without a client name are found by the
+beginning of their conversation, which is read from the file.
 """
 
 from __future__ import annotations
@@ -33,102 +33,105 @@ from harken.session.log.reader import events
 from harken.session.session import Durability
 from harken.store.base import Store
 
-_SHORT, _MOST_NAMES = (8, 13, 18, 36), 8
-_MOST_SEARCHED = 16
-_MOST_LOOKED_AT = 256
-"""So many of the newest sessions are looked at for how they begin."""
-_MOST_TRIED = 16
-"""So many of those that begin as a request are opened to see whether it is theirs."""
+_NAME_LENGTHS, _MAX_NAMES = (8, 13, 18, 36), 8
+_MAX_SEARCHED_LOGS = 16
+_MAX_INDEXED_LOGS = 256
+"""The number of newest sessions that are indexed by how they begin."""
+_MAX_OPENED_CANDIDATES = 16
+"""The number of sessions with the same beginning that are opened to match a request."""
 
 
 @check_arguments
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecorderOptions:
-    """How a recorder keeps sessions; all have defaults."""
+    """The options of a recorder. All have defaults."""
 
     machine: str = ""
-    """Stands in commits."""
+    """The machine name in commits."""
     durability: Durability = "turn"
-    """When what was recorded survives a power cut; `turn`: as soon as an answer is recorded."""
+    """When recorded events survive a power cut. With `turn`, as soon as an answer is recorded."""
     most_open: int = 32
-    """So many sessions are open at once, unless more wait for answers."""
+    """The maximum number of open sessions, unless more of them wait for responses."""
     idle_s: float = 900.0
-    """One that was not used for so long is closed."""
+    """A session that was not used for this time is closed."""
 
 
 @dataclass(slots=True)
 class SessionPool:
-    """The sessions in a folder. Not for several threads."""
+    """The recorded sessions of a folder. Not thread-safe."""
 
     folder: Path
     store: Store | None
     clock: Clock
     options: RecorderOptions = RecorderOptions()
     began: CallClock = field(default_factory=CallClock)
-    """When a run begins that is begun."""
+    """The time at which new sessions start."""
     _open: dict[Path, RecordedSession] = field(default_factory=dict)
-    """The one used last is the last."""
+    """The open sessions, the last used last."""
     _used_us: dict[Path, int] = field(default_factory=dict)
     _by_opening: dict[str, list[Path]] = field(default_factory=dict)
-    _looked_at: set[Path] = field(default_factory=set)
+    _indexed_paths: set[Path] = field(default_factory=set)
 
     @property
     def runs(self) -> list[RecordedSession]:
-        """Those that are open."""
+        """The open sessions."""
         return list(self._open.values())
 
     def of_session(self, client: str, session: str) -> RecordedSession:
-        """Return the run that a client calls so, or begin it. Raises LogError, OSError."""
+        """Return the session with this client name, or create it. Raises LogError, OSError."""
         for path, run in self._open.items():
             if (run.client, run.client_session) == (client, session):
-                return self._use(path, run)
-        for path in _names(self.folder, client, session):
-            if not path.exists() or _is_of(path, client, session):
+                return self._mark_used(path, run)
+        for path in _iter_paths(self.folder, client, session):
+            if not path.exists() or _is_log_of(path, client, session):
                 with contextlib.suppress(LogLocked):
-                    return self._opened(path, client, session)
+                    return self._open_session(path, client, session)
         raise LogError(self.folder, f"no name is left for the session {session} of {client}")
 
     def new(self, client: str, seed: str) -> RecordedSession:
-        """Begin a run without a name of its own; seed: says which, when it is tried again."""
-        for path in _names(self.folder, client, blake3(seed.encode()).hexdigest()):
+        """Create a session without a client name. The same `seed` gives the same file name."""
+        for path in _iter_paths(self.folder, client, blake3(seed.encode()).hexdigest()):
             if not path.exists():
-                return self._opened(path, client, "")
+                return self._open_session(path, client, "")
         raise LogError(self.folder, "no name is left for a new session")
 
     def unnamed(self, client: str) -> list[RecordedSession]:
-        """Return the open runs of a client that have no name of their own, the last used first."""
+        """Return the open sessions of a client that have no client name, the last used first."""
         runs = reversed(self._open.values())
         return [run for run in runs if run.client == client and not run.client_session]
 
     def beginning_as(self, request: ParsedCall) -> Iterator[RecordedSession]:
-        """Yield runs that are not open, and begin with what a request begins with."""
-        self._look()
-        like = self._by_opening.get(opening_of(request), [])
-        closed = [path for path in reversed(like) if path not in self._open]
-        for path in closed[:_MOST_TRIED]:
+        """Open and yield closed sessions whose conversation starts like a request."""
+        self._index_newest()
+        paths = self._by_opening.get(opening_of(request), [])
+        closed = [path for path in reversed(paths) if path not in self._open]
+        for path in closed[:_MAX_OPENED_CANDIDATES]:
             with contextlib.suppress(LogError, OSError):
-                yield self._opened(path, request.call.hints.client, "")
+                yield self._open_session(path, request.call.hints.client, "")
 
     def with_call(self, call_id: str) -> RecordedSession | None:
-        """Return the run in whose log a call waits for its answer."""
+        """Return the open session in which a call waits for its response, or None."""
         for path, run in self._open.items():
             if call_id in run.waiting:
-                return self._use(path, run)
+                return self._mark_used(path, run)
         return None
 
     def with_call_in_log(self, call_id: str) -> RecordedSession | None:
-        """Return the run in whose log a call waits, that nobody told of since a restart."""
-        wanted = canonical.to_json_line(call_id)
-        for path in self._newest()[: -_MOST_SEARCHED - 1 : -1]:
+        """Find a call without a response in the logs of closed sessions.
+
+        Return None if there is none.
+        """
+        call_bytes = canonical.to_json_line(call_id)
+        for path in self._list_newest()[: -_MAX_SEARCHED_LOGS - 1 : -1]:
             with contextlib.suppress(LogError, OSError):
-                if path not in self._open and wanted in path.read_bytes():
-                    run = self._opened(path, *client_of(path))
+                if path not in self._open and call_bytes in path.read_bytes():
+                    run = self._open_session(path, *client_of(path))
                     if call_id in run.waiting:
                         return run
         return None
 
     def drop(self, run: RecordedSession) -> None:
-        """Close a run, whatever state it is in; its log has what it has."""
+        """Close a session in any state. Errors are ignored."""
         path = run.session.path
         self._open.pop(path, None)
         self._used_us.pop(path, None)
@@ -136,17 +139,17 @@ class SessionPool:
             run.close()
 
     def idle(self) -> list[RecordedSession]:
-        """Return the runs that may be closed: nobody waits, and they were not used for a while."""
+        """Return the sessions to close: without open calls, and idle or in excess of the limit."""
         before = self.clock() - int(self.options.idle_s * 1_000_000)
         free = [(path, run) for path, run in self._open.items() if not run.waiting]
         surplus = len(self._open) - self.options.most_open
         return [
             run
-            for at, (path, run) in enumerate(free)
-            if at < surplus or self._used_us[path] < before
+            for index, (path, run) in enumerate(free)
+            if index < surplus or self._used_us[path] < before
         ]
 
-    def _opened(self, path: Path, client: str, session: str) -> RecordedSession:
+    def _open_session(self, path: Path, client: str, session: str) -> RecordedSession:
         self.folder.mkdir(parents=True, exist_ok=True)
         run = open_recorded_session(
             path,
@@ -157,25 +160,25 @@ class SessionPool:
             store=self.store,
             machine=self.options.machine,
         )
-        return self._use(run.session.path, run)
+        return self._mark_used(run.session.path, run)
 
-    def _use(self, path: Path, run: RecordedSession) -> RecordedSession:
+    def _mark_used(self, path: Path, run: RecordedSession) -> RecordedSession:
         self._open.pop(path, None)
         self._open[path] = run
         self._used_us[path] = self.clock()
         return run
 
-    def _look(self) -> None:
-        """Note how the newest sessions begin that were not looked at yet."""
-        for path in self._newest()[-_MOST_LOOKED_AT:]:
-            if path not in self._looked_at and path not in self._open:
-                self._looked_at.add(path)
-                opening = _opening_in(path)
+    def _index_newest(self) -> None:
+        """Index the newest sessions by how they begin."""
+        for path in self._list_newest()[-_MAX_INDEXED_LOGS:]:
+            if path not in self._indexed_paths and path not in self._open:
+                self._indexed_paths.add(path)
+                opening = _read_opening_key(path)
                 if opening:
                     self._by_opening.setdefault(opening, []).append(path)
 
-    def _newest(self) -> list[Path]:
-        """Return the sessions that are here, the one written last the last."""
+    def _list_newest(self) -> list[Path]:
+        """Return the files of the recorded sessions, the last written last."""
         paths = self.folder.absolute().glob("rec-*.jsonl")
         with contextlib.suppress(OSError):
             return sorted(paths, key=lambda path: path.stat().st_mtime_ns)
@@ -183,22 +186,26 @@ class SessionPool:
 
 
 def opening_of(request: ParsedCall) -> str:
-    """Return what is the same for requests that begin with the same words, up to an answer."""
-    return _opening((item.messages[0].role, item.key) for item in request.items)
+    """Return a key that is equal for requests whose messages before the first answer are equal."""
+    return _opening_key((item.messages[0].role, item.key) for item in request.items)
 
 
-def _opening(said: Iterable[tuple[Role, str]]) -> str:
-    """Return what a conversation is found by, of the role and key of each item.
+def _opening_key(items: Iterable[tuple[Role, str]]) -> str:
+    """Return the lookup key of a conversation, from the role and key of each item.
 
-    Its system prompt does not count, where it has more: clients write it anew each time they start.
+    The system prompt is left out if there are other items, because clients rewrite it with each
+    start.
     """
-    begins = list(takewhile(lambda one: one[0] != "assistant", said))
-    told = [key for role, key in begins if role != "system"]
-    return " ".join(told or [key for _, key in begins])
+    first_items = list(takewhile(lambda item: item[0] != "assistant", items))
+    prompt_keys = [key for role, key in first_items if role != "system"]
+    return " ".join(prompt_keys or [key for _, key in first_items])
 
 
-def _opening_in(path: Path) -> str:
-    """Return the same of the first request of a log without a name of its own."""
+def _read_opening_key(path: Path) -> str:
+    """Return the lookup key of the first request of a log.
+
+    Return "" for a session with a client name.
+    """
     entries: list[ev.TranscriptEntry] = []
     with contextlib.suppress(LogError, OSError):
         if client_of(path)[1]:
@@ -209,28 +216,31 @@ def _opening_in(path: Path) -> str:
             elif isinstance(event, ev.LlmRequest):
                 name, forms = (event.wire or {}).get("protocol"), forms_in(event)
                 protocol = wires.WIRES.get(str(name), messages_v1.PROTOCOL)
-                heard = [e for e in entries if e.agent_id == event.agent_id]
-                return _opening(
-                    (one[0].role, known_by(protocol, one, forms.get(one[0].message_id))[0])
-                    for one in items_of(heard, forms)
+                agent_entries = [e for e in entries if e.agent_id == event.agent_id]
+                return _opening_key(
+                    (
+                        item_entries[0].role,
+                        known_by(protocol, item_entries, forms.get(item_entries[0].message_id))[0],
+                    )
+                    for item_entries in items_of(agent_entries, forms)
                 )
     return ""
 
 
-def _is_of(path: Path, client: str, session: str) -> bool:
-    """Whether a file is the log of a session that a client calls so."""
+def _is_log_of(path: Path, client: str, session: str) -> bool:
+    """Whether a file is the log of the session with this client name."""
     with contextlib.suppress(LogError, OSError):
         return client_of(path) == (client, session)
     return False
 
 
-def _names(folder: Path, client: str, session: str) -> Iterator[Path]:
-    """Yield the files that a session may be: its short name, longer ones, numbered ones."""
-    plain_name = re.sub(r"[^A-Za-z0-9-]+", "-", session).strip("-") or "call"
-    beginning = f"rec-{client or 'client'}"
-    names = dict.fromkeys(plain_name[:length].strip("-") for length in _SHORT)
-    if plain_name != session or len(session) > _SHORT[-1]:
-        names[f"{plain_name[:8]}-{blake3(session.encode()).hexdigest()[:12]}"] = None
-    longest = list(names)[-1]
-    for name in (*names, *(f"{longest}.{count}" for count in range(2, _MOST_NAMES))):
-        yield folder / f"{beginning}-{name}.jsonl"
+def _iter_paths(folder: Path, client: str, session: str) -> Iterator[Path]:
+    """Yield the possible files of a session: with a short name, longer names, numbered names."""
+    safe_name = re.sub(r"[^A-Za-z0-9-]+", "-", session).strip("-") or "call"
+    prefix = f"rec-{client or 'client'}"
+    names = dict.fromkeys(safe_name[:length].strip("-") for length in _NAME_LENGTHS)
+    if safe_name != session or len(session) > _NAME_LENGTHS[-1]:
+        names[f"{safe_name[:8]}-{blake3(session.encode()).hexdigest()[:12]}"] = None
+    longest_name = list(names)[-1]
+    for name in (*names, *(f"{longest_name}.{count}" for count in range(2, _MAX_NAMES))):
+        yield folder / f"{prefix}-{name}.jsonl"
