@@ -34,8 +34,9 @@ from harken.session.session import Session
 from harken.store.base import Store
 
 _MAX_PAUSE_US = 3600 * 1_000_000
-"""After a longer pause, an equal beginning starts a new conversation, unless the client names
-it.
+"""After a longer pause, an equal beginning starts a new conversation.
+
+This applies if the client does not name the conversation.
 """
 
 
@@ -93,7 +94,7 @@ class Recorder:
         """Called after each response that was logged."""
         self._problems = _ProblemReporter(tell)
         self._piece_caches: dict[str, PieceCache] = {}
-        self._held_calls: dict[str, _HeldCall] = {}
+        self._held: dict[str, _HeldCall] = {}
         self._skipped_calls: set[str] = set()
         """Calls that could not be recorded. Their responses are skipped."""
 
@@ -107,12 +108,12 @@ class Recorder:
                 return
             request = self._parse_call(call, protocol)
             run, agent_match = self._find_session(request)
-            if call.id in run.calls or call.id in self._held_calls:
+            if call.id in run.calls or call.id in self._held:
                 self._skipped_calls.discard(call.id)
                 return
             with self._dropping_on_error(run):
                 if agent_match is not None and agent_match.how == "waits":
-                    self._held_calls[call.id] = _HeldCall(run, agent_match.voice, request)
+                    self._held[call.id] = _HeldCall(run, agent_match.voice, request)
                 else:
                     self._begin(run, request, agent_match)
                 self._skipped_calls.discard(call.id)
@@ -120,7 +121,7 @@ class Recorder:
     def end(self, reply: CapturedResponse) -> None:
         """Record the end of a call. Never raises for any input."""
         with self._reporting_errors(reply.id):
-            held_call = self._held_calls.get(reply.id)
+            held_call = self._held.get(reply.id)
             if held_call is not None:
                 held_call.reply = reply
                 return
@@ -137,7 +138,7 @@ class Recorder:
 
     def holds(self, call_id: str) -> bool:
         """Whether a call is only in memory, because the answer that it continues is not logged."""
-        return call_id in self._held_calls
+        return call_id in self._held
 
     def close(self) -> None:
         """Commit what is pending, and close all sessions. A second call has no effect."""
@@ -208,7 +209,7 @@ class Recorder:
         self._commit(run, recorder, "turn_boundary")
         self.answered(run.session, recorder.agent_id)
         for held_call in [
-            held_call for held_call in self._held_calls.values() if held_call.voice is recorder
+            held_call for held_call in self._held.values() if held_call.voice is recorder
         ]:
             self._release(held_call)
 
@@ -217,11 +218,11 @@ class Recorder:
 
         With `is_last`, do not hold it again.
         """
-        if self._held_calls.pop(held_call.request.call.id, None) is None:
+        if self._held.pop(held_call.request.call.id, None) is None:
             return  # The release of an earlier call released this one.
         agent_match = held_call.run.placed(held_call.request)
         if agent_match is not None and agent_match.how == "waits" and not is_last:
-            self._held_calls[held_call.request.call.id] = held_call
+            self._held[held_call.request.call.id] = held_call
             return
         self._begin(held_call.run, held_call.request, agent_match)
         if held_call.reply is not None:
@@ -242,7 +243,7 @@ class Recorder:
         """Close a session: log its held calls as they are, and commit what is pending."""
         with self._reporting_errors("the end"), self._dropping_on_error(run):
             for held_call in [
-                candidate for candidate in self._held_calls.values() if candidate.run is run
+                candidate for candidate in self._held.values() if candidate.run is run
             ]:
                 self._release(held_call, is_last=True)
             for recorder in run.voices.values():

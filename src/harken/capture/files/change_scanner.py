@@ -1,8 +1,8 @@
-"""`ChangeScanner`: which files of some folders have changed since one looked last.
+"""`ChangeScanner`: find files that changed since the last scan.
 
-One idea: nearly all files are old, and old files stay as they are. So a glance looks at those that
-were written lately and at the folders they are in, and costs the same however many there are; now
-and then all of them are looked at, for what a glance cannot see.
+Nearly all files are old and do not change. So a quick scan (`glance`) checks only the files written
+last and their folders, and its cost does not depend on the number of files. A full scan (`sweep`)
+from time to time finds what a quick scan misses.
 """
 
 from __future__ import annotations
@@ -17,56 +17,66 @@ from stat import S_ISREG
 from typing import TypeAlias
 
 MOST_WARM = 100
-"""So many files, and so many folders, are looked at in a glance: those that were written last."""
+"""The number of files, and of folders, that a quick scan checks: those written last."""
 Seen: TypeAlias = tuple[int, int]
-"""Size and time of a file; time and nothing of a folder."""
+"""The size and the time of a file. For a folder, 0 and its time."""
 
 
 @dataclass(frozen=True, slots=True)
 class WatchedPath:
-    """What is watched: a folder with all below it, or a file."""
+    """A folder to watch recursively, or a file."""
 
     path: Path
     pattern: str = "*"
-    """Which names are meant."""
+    """A glob pattern of the file names to include."""
 
 
 class ChangeScanner:
-    """What was seen of files. No link to a folder is followed; what cannot be seen is not there."""
+    """Detect changed files. Links to folders are not followed, and unreadable files are ignored."""
 
     def __init__(self, watched: Sequence[WatchedPath]) -> None:
-        """Begin with nothing seen: the first look gives all there is."""
+        """Start without any known file: the first scan returns all files."""
         self._watched = watched
         self._files: dict[str, Seen] = {}
         self._folders: dict[str, Seen] = {}
         self._patterns: dict[str, set[str]] = {}
-        """Folder -> the names in it that are meant."""
+        """Folder -> the file name patterns for it."""
         self._warm: list[str] = []
 
     def sweep(self) -> list[Path]:
-        """Look at everything; return the files that are new or have changed."""
-        found: list[Path] = []
-        for one in self._watched:
-            root = str(one.path)
+        """Scan everything. Return the files that are new or have changed."""
+        changed: list[Path] = []
+        for watched in self._watched:
+            root = str(watched.path)
             if os.path.isdir(root):  # noqa: PTH112 - as fast as it gets, and links are not folders
-                found += self._walk(root, one.pattern)
+                changed += self._walk(root, watched.pattern)
             else:
-                found += self._look([root])
+                changed += self._check_files([root])
         self._warm = [
             *nlargest(MOST_WARM, self._files, key=lambda path: self._files[path][1]),
             *nlargest(MOST_WARM, self._folders, key=lambda path: self._folders[path][1]),
-            *(str(one.path) for one in self._watched),
+            *(str(watched.path) for watched in self._watched),
         ]
-        return found
+        return changed
 
     def glance(self) -> list[Path]:
-        """Look at what was written lately; return the files that are new or have changed."""
-        changed = [path for path in self._warm if path in self._folders and self._has_changed(path)]
-        meant = [(folder, name) for folder in changed for name in sorted(self._patterns[folder])]
-        found = [file for folder, pattern in meant for file in self._walk(folder, pattern)]
-        found += self._look([path for path in self._warm if path not in self._folders])
-        self._warm += [str(path) for path in found if str(path) not in self._warm]
-        return found
+        """Scan the paths written last. Return the files that are new or have changed."""
+        changed_folders = [
+            path for path in self._warm if path in self._folders and self._has_changed(path)
+        ]
+        folder_patterns = [
+            (folder, pattern)
+            for folder in changed_folders
+            for pattern in sorted(self._patterns[folder])
+        ]
+        changed_files = [
+            file for folder, pattern in folder_patterns for file in self._walk(folder, pattern)
+        ]
+        changed_files += self._check_files(
+            [path for path in self._warm if path not in self._folders]
+        )
+        self._warm += [str(path) for path in changed_files if str(path) not in self._warm]
+        return changed_files
 
     def _has_changed(self, folder: str) -> bool:
         try:
@@ -75,28 +85,28 @@ class ChangeScanner:
             return False
 
     def _walk(self, root: str, pattern: str) -> Iterator[Path]:
-        """Look at all in a folder and below it; yield what is new or has changed."""
-        waiting = [root]
-        while waiting:
-            folder = waiting.pop()
+        """Scan a folder recursively. Yield files that are new or have changed."""
+        pending = [root]
+        while pending:
+            folder = pending.pop()
             try:
                 time_ns = os.stat(folder).st_mtime_ns  # noqa: PTH116
                 with os.scandir(folder) as entries:
-                    listed = [*entries]
+                    folder_entries = [*entries]
             except OSError:
                 continue
             self._folders[folder] = 0, time_ns
             self._patterns.setdefault(folder, set()).add(pattern)
-            waiting += [one.path for one in listed if _is_folder(one)]
-            names = [one.path for one in listed if fnmatch(one.name, pattern)]
-            yield from self._look(names)
+            pending += [entry.path for entry in folder_entries if _is_folder(entry)]
+            paths = [entry.path for entry in folder_entries if fnmatch(entry.name, pattern)]
+            yield from self._check_files(paths)
 
-    def _look(self, paths: Iterable[str]) -> Iterator[Path]:
-        """Yield those of some files that are new or have changed."""
+    def _check_files(self, paths: Iterable[str]) -> Iterator[Path]:
+        """Yield the paths of new or changed files."""
         for path in paths:
-            seen = _seen(path)
-            if seen is not None and self._files.get(path) != seen:
-                self._files[path] = seen
+            fingerprint = _fingerprint(path)
+            if fingerprint is not None and self._files.get(path) != fingerprint:
+                self._files[path] = fingerprint
                 yield Path(path)
 
 
@@ -107,20 +117,20 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _seen(path: str) -> Seen | None:
-    """Return the size and time of a file, of a database with what stands in its log.
+def _fingerprint(path: str) -> Seen | None:
+    """Return the size and time of a file. For a database, include its write-ahead log.
 
-    None: it is gone, or no file; who opens a pipe waits for ever.
+    Return None if the file does not exist or is not a regular file: opening a pipe would block.
     """
     size = time_ns = 0
-    for one in (path, f"{path}-wal") if path.endswith(".db") else (path,):
+    for file_path in (path, f"{path}-wal") if path.endswith(".db") else (path,):
         try:
-            found = os.stat(one)  # noqa: PTH116 - thousands of times a minute
+            status = os.stat(file_path)  # noqa: PTH116 - thousands of times a minute
         except (OSError, ValueError):
-            if one is path:
+            if file_path is path:
                 return None
             continue
-        if not S_ISREG(found.st_mode):
+        if not S_ISREG(status.st_mode):
             return None
-        size, time_ns = size + found.st_size, max(time_ns, found.st_mtime_ns)
+        size, time_ns = size + status.st_size, max(time_ns, status.st_mtime_ns)
     return size, time_ns

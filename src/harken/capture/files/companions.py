@@ -1,12 +1,12 @@
-"""Files that a client keeps beside a transcript, in the folder of the session.
+"""Find the files that a client stores next to a transcript, in the folder of the session.
 
 Claude Code has `<session>.jsonl` and a folder `<session>/` with `tool-results/*` (outputs that were
 too large for the transcript), `subagents/agent-*.meta.json` (type and task of a subagent),
-`workflows/journal.jsonl` and others; Copilot CLI has all of a session in one folder. Their bytes
-are kept as they are.
+`workflows/journal.jsonl` and others. Copilot CLI has all files of a session in one folder. Their
+bytes are stored unchanged.
 
-File names come from transcripts, which are hostile: a name is only ever compared with the names of
-a listed folder, and nothing is read through a link. So nothing outside the session's folder is.
+File names in transcripts are untrusted. A name is only compared with the names in a listed folder,
+and links are not followed, so nothing outside the session's folder is read.
 
 Source: docs/formats/claude-code.md, "Beside the transcript".
 """
@@ -33,17 +33,22 @@ from harken.formats.tool_calls import as_object
 OUTPUTS, SUBAGENTS = "tool-results", "subagents"
 _TRANSCRIPT, _EVENTS = ".jsonl", "events.jsonl"
 _META, _AGENT = ".meta.json", "agent-"
-_DEPTH = 4
-"""How far below the folder of a session a file may lie."""
+_MAX_DEPTH = 4
+"""The maximum depth of a file below the folder of a session."""
 _META_BYTES = 64 * 1024
 _READ_BYTES = 1 << 20
-_POINTER_CHARACTERS = 4096
-_POINTER = re.compile(r"(?:Full output saved to|Output has been saved to):?[ \t]*([^\r\n]+)")
-"""How the text of a result says where the output is."""
+_MAX_POINTER_CHARS = 4096
+_POINTER_PATTERN = re.compile(
+    r"(?:Full output saved to|Output has been saved to):?[ \t]*([^\r\n]+)"
+)
+"""Matches the path of the output file in the text of a tool result."""
 
 
 def companions_of(transcript: Path) -> Iterator[Path]:
-    """Yield the files that belong to a transcript, but for transcripts; no link is followed."""
+    """Yield the files that belong to a transcript, except other transcripts.
+
+    Links are not followed.
+    """
     if not transcript.name.endswith(_TRANSCRIPT):
         return
     if transcript.name.startswith(_AGENT):
@@ -54,10 +59,10 @@ def companions_of(transcript: Path) -> Iterator[Path]:
     folder = transcript.parent if transcript.name == _EVENTS else transcript.with_suffix("")
     if not _is_folder(folder) or not _is_transcript(str(transcript)):
         return
-    for at, folders, names in os.walk(folder):
-        if len(Path(at).parts) - len(folder.parts) >= _DEPTH - 1:
+    for directory, folders, names in os.walk(folder):
+        if len(Path(directory).parts) - len(folder.parts) >= _MAX_DEPTH - 1:
             folders.clear()
-        for path in (Path(at, name) for name in names):
+        for path in (Path(directory, name) for name in names):
             is_transcript = path == transcript or (
                 path.name.startswith(_AGENT) and path.name.endswith(_TRANSCRIPT)
             )
@@ -66,40 +71,46 @@ def companions_of(transcript: Path) -> Iterator[Path]:
 
 
 def session_folder_of(path: Path) -> Path | None:
-    """Return the folder of the session that a file lies in. Return None if it lies in none."""
-    at = str(path)
-    for _ in range(_DEPTH):  # as texts: each file of unknown kind in a large folder comes here
-        at = os.path.dirname(at)  # noqa: PTH120
-        if not at.strip(os.sep):
+    """Return the folder of the session that a file is in. Return None if there is none."""
+    directory = str(path)
+    for _ in range(
+        _MAX_DEPTH
+    ):  # Strings are faster than paths: this runs for each unknown file in a large folder.
+        directory = os.path.dirname(directory)  # noqa: PTH120
+        if not directory.strip(os.sep):
             break
-        events = f"{at}{os.sep}{_EVENTS}"
-        if _is_transcript(at + _TRANSCRIPT) or _is_transcript(events) or _has_subagents(at):
-            return Path(at)
-    beside = path.name.removesuffix(_META) + _TRANSCRIPT
+        events = f"{directory}{os.sep}{_EVENTS}"
+        if (
+            _is_transcript(directory + _TRANSCRIPT)
+            or _is_transcript(events)
+            or _has_subagents(directory)
+        ):
+            return Path(directory)
+    transcript_name = path.name.removesuffix(_META) + _TRANSCRIPT
     is_meta = path.name.startswith(_AGENT) and path.name.endswith(_META)
-    return path.parent if is_meta and _is_transcript(str(path.with_name(beside))) else None
+    return path.parent if is_meta and _is_transcript(str(path.with_name(transcript_name))) else None
 
 
 def is_output(path: Path) -> bool:
-    """Whether a file is the output of a tool, whatever is in it: it may look like a transcript."""
+    """Whether a file is the output of a tool, regardless of its content."""
     return path.parent.name == OUTPUTS and session_folder_of(path) == path.parent.parent
 
 
 def is_inside(path: Path, folder: Path) -> bool:
-    """Whether a file is a plain file inside a folder, and no link leads to it."""
+    """Whether a file is a regular file inside a folder, not reached through a link."""
     return _is_file(path) and path.resolve().is_relative_to(folder.resolve())
 
 
 @dataclass(frozen=True, slots=True)
 class AgentMeta:
-    """What a client says of a subagent beside its transcript."""
+    """The metadata of a subagent, from the file next to its transcript."""
 
     agent_type: str = ""
     task: str = ""
 
 
 def agent_meta_of(transcript: Path) -> AgentMeta:
-    """Return the type and the task of a subagent, as far as the file beside it says them."""
+    """Return the type and the task of a subagent. Missing fields are empty."""
     path = _meta_of(transcript)
     if not transcript.name.startswith(_AGENT) or not _is_file(path):
         return AgentMeta()
@@ -108,13 +119,13 @@ def agent_meta_of(transcript: Path) -> AgentMeta:
             data = file.read(_META_BYTES)
     except OSError:
         return AgentMeta()
-    found = as_object(data.decode("utf-8-sig", "replace")) or {}
-    return AgentMeta(get_text(found, "agentType"), get_text(found, "description"))
+    record = as_object(data.decode("utf-8-sig", "replace")) or {}
+    return AgentMeta(get_text(record, "agentType"), get_text(record, "description"))
 
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """The outputs that a client moved out of the transcripts of a session."""
+    """The tool outputs that a client moved out of the transcripts of a session."""
 
     folder: Path
     names: frozenset[str]
@@ -127,7 +138,12 @@ class Outputs:
         session = transcript.with_suffix("")
         if transcript.name.startswith(_AGENT):
             session = next(
-                (at.parent for at in transcript.parents[:_DEPTH] if at.name == SUBAGENTS), session
+                (
+                    parent.parent
+                    for parent in transcript.parents[:_MAX_DEPTH]
+                    if parent.name == SUBAGENTS
+                ),
+                session,
             )
         folder = session / OUTPUTS
         if not _is_folder(session) or not _is_folder(folder):
@@ -139,32 +155,36 @@ class Outputs:
         return cls(folder, names) if names else None
 
     def linked(self, entries: Sequence[ConversationEntry]) -> list[ConversationEntry]:
-        """Return entries, with the artifact of its output in the source of each such result."""
-        return [self._linked(one) if one.message.role == "tool" else one for one in entries]
+        """Return the entries, with the artifact of its output in the source of each tool result."""
+        return [
+            self._link_output(entry) if entry.message.role == "tool" else entry for entry in entries
+        ]
 
-    def _linked(self, entry: ConversationEntry) -> ConversationEntry:
-        name = self._name(entry)
-        found = None if name is None else _digest(self.folder / name)
-        if found is None:
+    def _link_output(self, entry: ConversationEntry) -> ConversationEntry:
+        name = self._find_output_name(entry)
+        output_digest = None if name is None else _digest(self.folder / name)
+        if output_digest is None:
             return entry
-        artifact, size = found
+        artifact, size = output_digest
         output = {"file": name, "artifact": artifact, "bytes": size}
         return replace(entry, source={**(entry.source or {}), "output": output})
 
-    def _name(self, entry: ConversationEntry) -> str | None:
-        """Return the name of the file with the output of a result: what it says, or its call."""
-        pointer = _POINTER.search(text_of(entry.message.content)[:_POINTER_CHARACTERS])
+    def _find_output_name(self, entry: ConversationEntry) -> str | None:
+        """Return the name of the output file of a tool result, from its text or its call id."""
+        pointer = _POINTER_PATTERN.search(text_of(entry.message.content)[:_MAX_POINTER_CHARS])
         if pointer is not None:
             name = re.split(r"[/\\]", pointer[1].rstrip())[-1]
-            for one in (name, name.rstrip(".")):
-                if one in self.names:
-                    return one
+            for candidate in (name, name.rstrip(".")):
+                if candidate in self.names:
+                    return candidate
         call = entry.message.tool_call_id or ""
-        return next((f"{call}{end}" for end in (".txt", ".json") if call + end in self.names), None)
+        return next(
+            (f"{call}{suffix}" for suffix in (".txt", ".json") if call + suffix in self.names), None
+        )
 
 
 def _digest(path: Path) -> tuple[str, int] | None:
-    """Return the name of the artifact with the bytes of a file, and how many there are."""
+    """Return the artifact name and the size of a file. Return None if it cannot be read."""
     hasher, size = blake3(canonical.RAW), 0
     try:
         with path.open("rb") as file:
@@ -181,7 +201,7 @@ def _meta_of(transcript: Path) -> Path:
 
 
 def _is_transcript(path: str) -> bool:
-    """Whether a file is a transcript: any data set may have a folder of the same name beside it."""
+    """Whether a file is a transcript. Other data may have a folder of the same name, too."""
     if not _is_file(path):
         return False
     try:
@@ -191,11 +211,11 @@ def _is_transcript(path: str) -> bool:
 
 
 def _has_subagents(folder: str) -> bool:
-    """Whether a folder is that of a session whose own transcript is gone."""
-    below = f"{folder}{os.sep}{SUBAGENTS}"
+    """Whether a folder belongs to a session whose main transcript was removed."""
+    subagents_folder = f"{folder}{os.sep}{SUBAGENTS}"
     try:
-        return _is_folder(below) and any(
-            path.name.startswith(_AGENT) for path in Path(below).iterdir()
+        return _is_folder(subagents_folder) and any(
+            path.name.startswith(_AGENT) for path in Path(subagents_folder).iterdir()
         )
     except OSError:
         return False

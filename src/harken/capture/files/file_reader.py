@@ -1,7 +1,7 @@
-"""Bringing a file: its bytes in pieces, and its steps made ready, each after the piece it came in.
+"""Read a file: its bytes in chunks, and its parsed steps, each with the chunk it came from.
 
-One idea: all of this needs no store, so several files can be brought at once. Only a file that is
-too large to be held is put into a store first, and read from there.
+None of this needs a store, so several files can be read in parallel. Only a file that is too large
+for memory is first written to a store, and read from there.
 """
 
 from __future__ import annotations
@@ -38,48 +38,47 @@ from harken.store.base import ObjectKind, StoredObject
 CLAUDE = "claude"
 """The runtime that moves outputs out of its transcripts."""
 SMALL_BYTES = 8 * 1024 * 1024
-"""A file up to here is held in memory; a larger one is read from the store, where it is then."""
+"""The maximum size of a file that is held in memory. A larger file is read from the store."""
 
 
 class FileTooLarge(Exception):
-    """A file cannot be held in memory: who has a store brings it."""
+    """A file is too large for memory, and no store is available."""
 
 
 class LargeFileStore(Protocol):
-    """Where a file goes that cannot be held."""
+    """The store for files that are too large for memory."""
 
     def put(self, path: Path) -> ArtifactRef:
-        """Write a file; return its name. Raises StoreError, OSError."""
+        """Write a file. Return its name. Raises StoreError, OSError."""
         ...
 
     def pieces(self, name: ArtifactRef) -> Iterable[bytes]:
-        """Return its bytes again."""
+        """Return the bytes of a stored file."""
         ...
 
 
 @dataclass(slots=True)
 class OpenedFile:
-    """A file that was opened, and is read while its steps are taken."""
+    """An open file. It is parsed while its steps are consumed."""
 
     mark: FileFingerprint
     ending: Callable[[], FileSummary]
-    """What it told beside its steps, when all of them were taken."""
+    """Returns the summary of the file, after all steps were consumed."""
     runtime: str = ""
-    """Empty: nothing in it is read."""
+    """Empty if the file is not parsed."""
     raw: ArtifactRef | None = None
     pieces: list[StoredObject] = field(default_factory=list)
-    """Its bytes, where they are held."""
+    """Its chunks, if they are in memory."""
     steps: Iterable[tuple[int, PreparedStep]] = ()
-    """With the number of the piece in which each came. Raises FormatError."""
+    """Each step with the number of the chunk in which it ends. Raises FormatError."""
     is_copy: bool = False
-    """Whether its bytes are others than those of the file: what was made of several."""
+    """Whether its bytes were assembled from several files."""
 
 
 class ParsedFile(msgspec.Struct, array_like=True):
-    """A file that was brought whole: what goes from one process to another.
+    """A parsed file, as it is sent between processes.
 
-    Its bytes do not, where they can be read again: to see by their name that they are the same
-    takes less time.
+    Bytes that can be read again are not sent: checking their hash takes less time.
     """
 
     size: int
@@ -89,20 +88,20 @@ class ParsedFile(msgspec.Struct, array_like=True):
     runtime: str
     raw: ArtifactRef | None
     cut: list[tuple[ArtifactRef, int]]
-    """The pieces by name, and how long they are."""
+    """The names and the sizes of the chunks."""
     copy: bytes | None
-    """Its bytes, where they cannot be read again."""
+    """Its bytes, if they cannot be read again."""
     steps: list[tuple[int, PreparedStep]]
 
     def brought(self, path: Path) -> OpenedFile | None:
-        """Return what it was made of; None: the file has changed. Raises OSError."""
+        """Return the opened file. Return None if the file has changed. Raises OSError."""
         data = self.copy
         if data is None:
             data = path.read_bytes() if self.cut else b""
             if self.cut and hash_raw(data) != self.raw:
                 return None
         ends = [*accumulate([size for _, size in self.cut], initial=0)]
-        places = zip(self.cut, ends, ends[1:], strict=False)
+        chunk_ranges = zip(self.cut, ends, ends[1:], strict=False)
         return OpenedFile(
             mark=FileFingerprint(self.size, self.mtime_ns, self.tail),
             ending=lambda: self.ending,
@@ -110,135 +109,140 @@ class ParsedFile(msgspec.Struct, array_like=True):
             raw=self.raw,
             pieces=[
                 StoredObject(ObjectKind.RAW, name, data[start:end])
-                for (name, _), start, end in places
+                for (name, _), start, end in chunk_ranges
             ],
             steps=self.steps,
         )
 
 
-def open_source_file(file: File, shelf: LargeFileStore | None) -> OpenedFile:
-    """Open a file. Raises OSError; FileTooLarge where there is no shelf for it."""
+def open_source_file(file: File, large_files: LargeFileStore | None) -> OpenedFile:
+    """Open a file. Raises OSError. Raises FileTooLarge if there is no store for a large file."""
     if is_output(file.path):
-        return _unread(file, shelf)
+        return _open_unknown(file, large_files)
     mark, beginning = file.mark(), file.beginning(LOOKED_AT_BYTES)
     native = native_of(file.shown, beginning)
     if native is None:
-        return _unread(file, shelf)
+        return _open_unknown(file, large_files)
     try:
         if native.settled is None:
-            return _read(file.path, file.shown, mark, native, shelf)
+            return _open_session(file.path, file.shown, mark, native, large_files)
         with TemporaryDirectory(prefix="harken-") as folder:
             path = native.settled(file.path, Path(folder))
-            return replace(_read(path, file.shown, mark, native, shelf), is_copy=True)
+            return replace(_open_session(path, file.shown, mark, native, large_files), is_copy=True)
     except FormatError as error:
         report = Report(source=file.shown, reason=str(error))
         return OpenedFile(mark, lambda: FileSummary(report))
 
 
 def read_whole_file(file: File) -> ParsedFile:
-    """Bring a file whole. Raises OSError, FileTooLarge."""
-    brought = open_source_file(file, None)
+    """Read and parse a complete file. Raises OSError, FileTooLarge."""
+    opened = open_source_file(file, None)
     steps: list[tuple[int, PreparedStep]] = []
     try:
-        steps += brought.steps
-        ending = brought.ending()
+        steps += opened.steps
+        ending = opened.ending()
     except FormatError as error:
-        ending, steps = failed(file.shown, brought.raw, error), []
-    mark, pieces = brought.mark, brought.pieces
+        ending, steps = failed(file.shown, opened.raw, error), []
+    mark, pieces = opened.mark, opened.pieces
     return ParsedFile(
         mark.size,
         mark.mtime_ns,
         mark.tail,
         ending,
-        brought.runtime,
-        brought.raw,
-        [(ArtifactRef(one.name), len(one.body)) for one in pieces],
-        b"".join([one.body for one in pieces]) if brought.is_copy else None,
+        opened.runtime,
+        opened.raw,
+        [(ArtifactRef(piece.name), len(piece.body)) for piece in pieces],
+        b"".join([piece.body for piece in pieces]) if opened.is_copy else None,
         steps,
     )
 
 
 def failed(source: str, raw: ArtifactRef | None, error: FormatError) -> FileSummary:
-    """Return the ending of a file that cannot be read, and is kept."""
+    """Return the summary of a file that cannot be parsed. Its bytes are stored."""
     return FileSummary(Report(source=source, raw=raw, reason=str(error)))
 
 
-def _unread(file: File, shelf: LargeFileStore | None) -> OpenedFile:
-    """Open what nobody reads: its bytes are kept if it lies in the folder of a session."""
+def _open_unknown(file: File, large_files: LargeFileStore | None) -> OpenedFile:
+    """Open a file of unknown format. Its bytes are stored if it is in the folder of a session."""
     report = Report(source=file.shown, reason="nobody here reads it", is_unknown=True)
     if not file.size:
-        held = BufferedFile(b"")
-        report = Report(source=file.shown, raw=held.name, reason="it is empty", is_unknown=True)
+        buffered = BufferedFile(b"")
+        report = Report(source=file.shown, raw=buffered.name, reason="it is empty", is_unknown=True)
         return OpenedFile(
-            file.mark(), lambda: FileSummary(report), raw=held.name, pieces=held.pieces
+            file.mark(), lambda: FileSummary(report), raw=buffered.name, pieces=buffered.pieces
         )
     folder = session_folder_of(file.path)
     if folder is None:
         return OpenedFile(file.mark(), lambda: FileSummary(report))
     if not is_inside(file.path, folder):
-        linked = Report(
+        link_report = Report(
             source=file.shown, reason="it is a link, which may lead out of its session's folder"
         )
         return OpenedFile(
-            FileFingerprint(file.size, file.mtime_ns, b""), lambda: FileSummary(linked)
+            FileFingerprint(file.size, file.mtime_ns, b""), lambda: FileSummary(link_report)
         )
-    kept, pieces = _kept(file.path, shelf)
-    told = Report(
+    raw, pieces = _store_bytes(file.path, large_files)
+    report_kept = Report(
         source=file.shown,
-        raw=kept,
+        raw=raw,
         belongs_to=sanitize_name(folder.name),
         reason="nobody here reads it; its bytes are kept with its session",
     )
-    return OpenedFile(file.mark(), lambda: FileSummary(told), raw=kept, pieces=pieces)
+    return OpenedFile(file.mark(), lambda: FileSummary(report_kept), raw=raw, pieces=pieces)
 
 
-def _kept(path: Path, shelf: LargeFileStore | None) -> tuple[ArtifactRef, list[StoredObject]]:
-    """Return the name of a file's bytes, and the bytes where they are held. Raises FileTooLarge."""
+def _store_bytes(
+    path: Path, large_files: LargeFileStore | None
+) -> tuple[ArtifactRef, list[StoredObject]]:
+    """Return the name of a file's bytes, and its chunks if they are in memory.
+
+    Raises FileTooLarge.
+    """
     if path.stat().st_size <= SMALL_BYTES:
-        held = BufferedFile(path.read_bytes())
-        return held.name, held.pieces
-    if shelf is None:
+        buffered = BufferedFile(path.read_bytes())
+        return buffered.name, buffered.pieces
+    if large_files is None:
         raise FileTooLarge
-    return shelf.put(path), []
+    return large_files.put(path), []
 
 
-def _read(
+def _open_session(
     path: Path,
     name: str,
     mark: FileFingerprint,
     native: RuntimeFormat,
-    shelf: LargeFileStore | None,
+    large_files: LargeFileStore | None,
 ) -> OpenedFile:
-    """Open what is read; it is at hand also when the file is gone."""
+    """Open a file of a known format. The steps can be read even if the file is removed."""
     size = path.stat().st_size
     reading = ReadReport()
     if size <= SMALL_BYTES:
-        held = BufferedFile(path.read_bytes())
-        raw, pieces = held.name, held.pieces
-        source = _source(name, held.chunks, reading, size, is_held=True)
-        piece_at: Callable[[int], int] = held.piece_at
-    elif shelf is None:
+        buffered = BufferedFile(path.read_bytes())
+        raw, pieces = buffered.name, buffered.pieces
+        source = _create_source(name, buffered.chunks, reading, size, is_held=True)
+        piece_at: Callable[[int], int] = buffered.piece_at
+    elif large_files is None:
         raise FileTooLarge
     else:
-        raw, pieces = shelf.put(path), []
-        source = _source(name, lambda: shelf.pieces(raw), reading, size)
+        raw, pieces = large_files.put(path), []
+        source = _create_source(name, lambda: large_files.pieces(raw), reading, size)
         piece_at = _first_piece
     outputs, agent = None, AgentMeta()
     if native.runtime == CLAUDE:
         outputs, agent = Outputs.of(path), agent_meta_of(path)
     reader = CommitReader(native, source, reading, outputs, agent)
-    steps = ((piece_at(reading.at), one) for one in reader.steps())
+    steps = ((piece_at(reading.at), step) for step in reader.steps())
     report = Report(source=name, raw=raw)
     return OpenedFile(mark, lambda: reader.ending(report), native.runtime, raw, pieces, steps)
 
 
 def _first_piece(start: int) -> int:
-    """Return where a byte of a file that is in the store already is: its pieces are not needed."""
+    """Return 0: the file is in the store already, so no chunk is needed."""
     del start
     return 0
 
 
-def _source(
+def _create_source(
     name: str,
     chunks: Callable[[], Iterable[bytes]],
     reading: ReadReport,
@@ -246,7 +250,7 @@ def _source(
     *,
     is_held: bool = False,
 ) -> SessionFile:
-    """Return what a file is read from: its bytes, or what they unpack to."""
+    """Return the session file to parse: the bytes, or the decompressed bytes."""
     beginning = next(iter(chunks()), b"")
     if is_compressed(beginning):
         return SessionFile(name, Unpacked(name, chunks, size_bytes, reading.notes).pieces)

@@ -1,9 +1,10 @@
-"""Watching: files that other programs write become commits as they grow.
+"""`FileFollower`: import files of other programs while they grow.
 
-One idea: to look is cheap, to read is not. A file that changed is read when its last line has its
-end, the model has answered, nobody has written for a moment, and reading it has not taken too much
-of the time lately; so what is read is almost always whole, and a long file that grows by the second
-costs no more than a short one. It is imported like any file: nothing that is known is made again.
+Checking a file is cheap, parsing it is not. A changed file is parsed when its last line is
+complete, the model has answered, the file has been quiet for a moment, and parsing it has not taken
+too much time lately. So a file is almost always complete when it is parsed, and a long file that
+grows every second costs no more than a short one. Imports are incremental: existing commits are not
+created again.
 """
 
 from __future__ import annotations
@@ -28,75 +29,78 @@ from harken.index.catalogue import Catalogue
 from harken.store.base import Store, StoredCommit
 
 SUPERSEDED = "superseded"
-"""A label: a commit of what was not whole yet, in whose place another one stands by now."""
+"""The label of a commit of an incomplete conversation that another commit replaces."""
 QUIET_S = 1.5
-"""So long nobody has written a file that is read."""
+"""A file is read after it has not changed for this time."""
 PATIENCE_S = 15.0
-"""A file that never rests is read after so long."""
+"""A file that keeps changing is read after this time."""
 UNANSWERED_S = 60.0
-"""So long a model may take to answer, and a last line to get its end; then the file is read."""
+"""The maximum wait for an answer, or for the end of the last line."""
 FREE_S, SHARE = 0.05, 20
-"""What takes longer to read is read again later: it takes one part in so many of the time."""
+"""A file that takes longer to read is delayed.
+
+Reading it takes at most one part in `SHARE` of the time.
+"""
 
 Seconds = Callable[[], float]
 
 
 @dataclass(frozen=True, slots=True)
 class ImportedChange:
-    """What is new of a file."""
+    """The import report of a changed file and the commits it added."""
 
     report: Report
     commits: tuple[StoredCommit, ...]
-    """Those that were not there before, oldest first."""
+    """The new commits, oldest first."""
 
 
 @dataclass(slots=True)
 class _Change:
-    """A file that has changed, and was not read since."""
+    """The times of the first and the last change since the file was read."""
 
     first_s: float
     last_s: float
 
 
 @dataclass(slots=True)
-class _Known:
-    """A file that was read."""
+class _FileState:
+    """The state of a file after it was read."""
 
     raw: str | None = None
     is_ours: bool = False
-    """Whether its bytes were kept for this follower alone."""
+    """Whether only this follower pinned its bytes."""
     tips: frozenset[str] = frozenset()
     session: str = ""
     size: int = 0
-    again_s: float = 0.0
-    """Before that it is not read again."""
+    not_before_s: float = 0.0
+    """The file is not read again before this time."""
 
 
 @dataclass(slots=True)
 class FileFollower:
-    """Imports files as they grow."""
+    """Import files as they grow."""
 
     store: Store
     catalogue: Catalogue
     clock: Seconds = time.monotonic
-    """Seconds, from anywhere on."""
+    """A monotonic clock, in seconds."""
     _changed: dict[Path, _Change] = field(default_factory=dict)
-    _known: dict[str, _Known] = field(default_factory=dict)
+    _states: dict[str, _FileState] = field(default_factory=dict)
     _pinned: frozenset[str] | None = None
-    """Whose bytes others had kept before."""
+    """The artifacts that were pinned before."""
 
     def note(self, paths: Iterable[Path]) -> None:
-        """Say that files have changed."""
+        """Record that files have changed."""
         now = self.clock()
         for path in paths:
             change = self._changed.setdefault(path, _Change(now, now))
             change.last_s = now
 
     def read(self, *, at_once: bool = False, to_the_end: bool = False) -> Iterator[ImportedChange]:
-        """Import those files that have changed and are due; yield what is new.
+        """Import the changed files that are due. Yield what is new.
 
-        at_once: also those that were written just now. to_the_end: all, nobody writes any more.
-        Raises StoreError: then they are due again.
+        at_once: include files that changed just now; to_the_end: include all files, because no
+        process writes them any more. Raises StoreError; the files are then due again.
         """
         now = self.clock()
         due = [
@@ -104,14 +108,14 @@ class FileFollower:
             for path, change in self._changed.items()
             if to_the_end or self._is_due(path, change, now, at_once=at_once)
         ]
-        found = in_order(file for path in due for file in files_in(path) if file.path == path)
-        yield from self._import(with_companions(found))
+        files = in_order(file for path in due for file in files_in(path) if file.path == path)
+        yield from self._import(with_companions(files))
         for path in due:
             self._changed.pop(path, None)
 
     def _is_due(self, path: Path, change: _Change, now: float, *, at_once: bool) -> bool:
-        known = self._known.get(os.path.abspath(path))  # noqa: PTH100 - as sources call it
-        if known is not None and now < known.again_s:
+        state = self._states.get(os.path.abspath(path))  # noqa: PTH100 - as sources call it
+        if state is not None and now < state.not_before_s:
             return False
         quiet_s, ending = now - change.last_s, ending_of(path)
         if ending in ("question", "torn") or self._is_orphan(path):
@@ -119,102 +123,109 @@ class FileFollower:
         return at_once or quiet_s >= QUIET_S or now - change.first_s >= PATIENCE_S
 
     def _is_orphan(self, path: Path) -> bool:
-        """Whether it is a subagent's, and its parent's file does not say yet where it began."""
+        """Whether it is a subagent's file, and the parent's file does not contain the spawn yet."""
         spawned = spawned_in(path)
         return spawned is not None and self.catalogue.spawner(*spawned) is None
 
     def _import(self, files: Sequence[File]) -> Iterator[ImportedChange]:
-        """Import files; yield what is new, where anything is."""
+        """Import files. Yield a change for each file with new commits."""
         if not files:
             return
         if self._pinned is None:
             self._pinned = frozenset(self.store.retention())
         for file in files:
-            if file.name not in self._known:
-                self._known[file.name] = self._first(file)
-        by_shown = {file.shown: self._known[file.name] for file in files}
+            if file.name not in self._states:
+                self._states[file.name] = self._load_state(file)
+        by_shown = {file.shown: self._states[file.name] for file in files}
         sizes = {file.shown: file.size for file in files}
         began = self.clock()
-        for one in Importer(self.store, self.catalogue).run(files):
-            known = by_shown.get(one.report.source)
-            if known is None or one.is_unchanged:
+        for result in Importer(self.store, self.catalogue).run(files):
+            state = by_shown.get(result.report.source)
+            if state is None or result.is_unchanged:
                 continue
-            size = sizes[one.report.source]
-            if one.report.format is not None:
-                yield from self._take(known, one, size)
-            elif one.report.raw is not None:
-                self._keep(known, one.report, has_grown=size >= known.size)
-                known.size = size
+            size = sizes[result.report.source]
+            if result.report.format is not None:
+                yield from self._apply_result(state, result, size)
+            elif result.report.raw is not None:
+                self._pin_bytes(state, result.report, has_grown=size >= state.size)
+                state.size = size
         took_s = (self.clock() - began) / len(files)
-        again_s = began + (1 + SHARE) * took_s if took_s > FREE_S else 0.0
-        for known in by_shown.values():
-            known.again_s = again_s
+        not_before_s = began + (1 + SHARE) * took_s if took_s > FREE_S else 0.0
+        for state in by_shown.values():
+            state.not_before_s = not_before_s
 
-    def _take(self, known: _Known, one: ImportResult, size: int) -> list[ImportedChange]:
-        """Take what became of a file. What was cut or replaced stays as it was read."""
-        tips = frozenset(tip.ctx for tip in one.report.tips)
-        is_same = one.report.session == known.session or bool(tips & known.tips)
-        has_grown = is_same and size >= known.size
-        self._keep(known, one.report, has_grown=has_grown)
-        commits = self._new(one.report, one.new)
+    def _apply_result(
+        self, state: _FileState, result: ImportResult, size: int
+    ) -> list[ImportedChange]:
+        """Process the import of a file.
+
+        Commits of a truncated or replaced file are not superseded.
+        """
+        tips = frozenset(tip.ctx for tip in result.report.tips)
+        is_same = result.report.session == state.session or bool(tips & state.tips)
+        has_grown = is_same and size >= state.size
+        self._pin_bytes(state, result.report, has_grown=has_grown)
+        commits = self._find_new_commits(result.report, result.new)
         if has_grown:
-            self._supersede(known.tips, one.report)
-        known.tips, known.session, known.size = tips, one.report.session, size
-        return [ImportedChange(one.report, commits)] if commits else []
+            self._supersede(state.tips, result.report)
+        state.tips, state.session, state.size = tips, result.report.session, size
+        return [ImportedChange(result.report, commits)] if commits else []
 
-    def _first(self, file: File) -> _Known:
-        """Return what the catalogue knows of a file."""
-        listed = self.catalogue.known([file.name]).get(file.name)
-        if listed is None:
-            return _Known()
+    def _load_state(self, file: File) -> _FileState:
+        """Return the state of a file from the catalogue."""
+        cached = self.catalogue.known([file.name]).get(file.name)
+        if cached is None:
+            return _FileState()
         with suppress(msgspec.DecodeError):
-            report = msgspec.json.decode(listed.record, type=Report)
+            report = msgspec.json.decode(cached.record, type=Report)
             tips = frozenset(tip.ctx for tip in report.tips)
-            return _Known(report.raw, False, tips, report.session, listed.mark.size)
-        return _Known()
+            return _FileState(report.raw, False, tips, report.session, cached.mark.size)
+        return _FileState()
 
-    def _keep(self, known: _Known, report: Report, *, has_grown: bool) -> None:
-        """Keep the bytes of a file as they are now; where it grew, no more as they were before."""
-        if known.raw == report.raw:
+    def _pin_bytes(self, state: _FileState, report: Report, *, has_grown: bool) -> None:
+        """Pin the current bytes of a file. If it grew, unpin the earlier bytes."""
+        if state.raw == report.raw:
             return
-        if has_grown and known.is_ours and known.raw is not None:
+        if has_grown and state.is_ours and state.raw is not None:
             with suppress(NameNotFound):
-                self.store.set_retention({ArtifactRef(known.raw): None})
-        known.raw, known.is_ours = report.raw, report.raw not in (self._pinned or ())
+                self.store.set_retention({ArtifactRef(state.raw): None})
+        state.raw, state.is_ours = report.raw, report.raw not in (self._pinned or ())
 
-    def _new(self, report: Report, new: int) -> tuple[StoredCommit, ...]:
-        """Return the commits that an import has made."""
-        found: dict[CommitId, StoredCommit] = {}
+    def _find_new_commits(self, report: Report, new: int) -> tuple[StoredCommit, ...]:
+        """Return the commits that an import created."""
+        new_commits: dict[CommitId, StoredCommit] = {}
         before = self._known_tips()
         for tip in report.tips:
-            if len(found) >= new:
+            if len(new_commits) >= new:
                 break
             with suppress(NameNotFound, ObjectNotFound):
-                for one in self.store.chain(CommitId(tip.ctx), new):
-                    if one.id in found or one.id in before or len(found) >= new:
+                for stored in self.store.chain(CommitId(tip.ctx), new):
+                    if stored.id in new_commits or stored.id in before or len(new_commits) >= new:
                         break
-                    found[one.id] = one
-        return tuple(sorted(found.values(), key=lambda one: one.commit.created_at))
+                    new_commits[stored.id] = stored
+        return tuple(sorted(new_commits.values(), key=lambda stored: stored.commit.created_at))
 
     def _known_tips(self) -> set[str]:
-        return {tip for known in self._known.values() for tip in known.tips}
+        return {tip for state in self._states.values() for tip in state.tips}
 
     def _supersede(self, tips: Iterable[str], report: Report) -> None:
-        """Label the ends of before on which nothing was built: they were not whole."""
+        """Label earlier tips without other children as superseded: they were incomplete."""
         ends = {tip.ctx for tip in report.tips}
         for tip in tips:
-            at: CommitId | None = CommitId(tip)
-            gone: set[CommitId] = set()
+            commit_id: CommitId | None = CommitId(tip)
+            superseded: set[CommitId] = set()
             with suppress(NameNotFound):
                 while (
-                    at is not None and at not in ends and gone.issuperset(self.store.children(at))
+                    commit_id is not None
+                    and commit_id not in ends
+                    and superseded.issuperset(self.store.children(commit_id))
                 ):
-                    supersede(self.store, at)
-                    gone.add(at)
-                    at = show(self.store, at).commit.parent
+                    supersede(self.store, commit_id)
+                    superseded.add(commit_id)
+                    commit_id = show(self.store, commit_id).commit.parent
 
 
 def supersede(store: Store, ctx: CommitId) -> None:
-    """Label a commit in whose place another one stands. Raises NameNotFound, StoreError."""
+    """Label a commit as superseded. Raises NameNotFound, StoreError."""
     labels = {*show(store, ctx).notes.labels, SUPERSEDED}
     update_metadata(store, ctx, labels=sorted(labels))

@@ -1,10 +1,7 @@
-"""Imported sessions: what the catalogue knows of the conversations of other runtimes.
+"""`ImportedSession`: the conversations of other runtimes, as listed in the catalogue.
 
-One idea: a session is all sources that say the same name, whatever files they are: its subagents,
-copies of it, and itself at several moments. To list them nothing is read but what was told of the
-sources; to look at one, its commits are retold.
-
-Conversations: a commit, and what is known of the session that it was imported from.
+A session consists of all sources with the same session id: its subagents, copies of it, and itself
+at several times. Listing sessions reads only the catalogue. Showing a session reads its commits.
 """
 
 from __future__ import annotations
@@ -24,8 +21,8 @@ from harken.index.catalogue import Catalogue, FileFingerprint
 from harken.store.base import Store
 
 
-class _Told(msgspec.Struct, frozen=True):
-    """What of a report tells of its session."""
+class _SessionReport(msgspec.Struct, frozen=True):
+    """The fields of a report that describe its session."""
 
     source: str
     format: str | None = None
@@ -41,31 +38,34 @@ class _Told(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Subagent:
-    """A subagent that has a transcript of its own."""
+    """A subagent with its own transcript."""
 
     agent: str
     agent_type: str
-    """What kind it is; empty: that is not known."""
+    """Its type. Empty if it is unknown."""
     task: str
-    """What it was made for, in a few words; empty: that is not known."""
+    """A short description of its task. Empty if it is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
     """A source of a session."""
 
-    told: _Told
+    report: _SessionReport
     mark: FileFingerprint
 
     @property
     def ended(self) -> str:
-        """When the last of it was said; where nobody says it, when the file was written."""
-        return self.told.ended or format_rfc3339(self.mark.mtime_ns // 1000)
+        """The time of the last message.
+
+        If the source has none, the modification time of the file.
+        """
+        return self.report.ended or format_rfc3339(self.mark.mtime_ns // 1000)
 
     @property
     def is_aside(self) -> bool:
-        """Whether it is a subagent's alone."""
-        return self.told.tips[0].agent != MAIN
+        """Whether it contains only a subagent."""
+        return self.report.tips[0].agent != MAIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,126 +74,128 @@ class ImportedSession:
 
     runtime: str
     native: str
-    """What the runtime calls it; where it has no name, its file's."""
+    """The runtime's id of the session. If it has none, the name of its file."""
     parts: Sequence[_Part]
     """Its sources: the main conversation before subagents, the newest first."""
 
     @property
     def name(self) -> str:
-        """What people call it here: `claude:0f1e...`."""
+        """The display name: `claude:0f1e...`."""
         return f"{self.runtime}:{self.native}"
 
     @property
     def title(self) -> str:
-        """What it is about."""
-        return next((part.told.title for part in self.parts if part.told.title), "")
+        """The title of the session. Empty if it has none."""
+        return next((part.report.title for part in self.parts if part.report.title), "")
 
     @property
     def project(self) -> str:
-        """The folder in which the runtime worked."""
-        return next((part.told.folder for part in self.parts if part.told.folder), "")
+        """The working folder of the runtime."""
+        return next((part.report.folder for part in self.parts if part.report.folder), "")
 
     @property
     def ended(self) -> str:
-        """When the last of it was said: UTC, RFC 3339."""
+        """The time of the last message: UTC, RFC 3339."""
         return max(part.ended for part in self.parts)
 
     @property
     def size_bytes(self) -> int:
-        """Of all its sources."""
+        """The total size of its sources."""
         return sum(part.mark.size for part in self.parts)
 
     @property
     def sources(self) -> list[str]:
         """The files that it was read from."""
-        return [part.told.source for part in self.parts]
+        return [part.report.source for part in self.parts]
 
     @property
     def subagents(self) -> list[Subagent]:
-        """Its subagents that have transcripts of their own, each once."""
-        asides = (part.told for part in self.parts if part.is_aside)
-        found = {
-            told.tips[0].agent: Subagent(told.tips[0].agent, told.agent_type, told.task)
-            for told in asides
+        """Its subagents that have their own transcripts, without duplicates."""
+        reports = (part.report for part in self.parts if part.is_aside)
+        by_agent = {
+            report.tips[0].agent: Subagent(report.tips[0].agent, report.agent_type, report.task)
+            for report in reports
         }
-        return [*found.values()]
+        return [*by_agent.values()]
 
     def is_of(self, path: str) -> bool:
-        """Whether it was read from this file, too."""
+        """Whether this file is one of its sources."""
         return os.path.abspath(path) in self.sources  # noqa: PTH100 - links stay as they are
 
     def tip_of(self, path: str) -> CommitId:
-        """Return where the main conversation of one of its files ends."""
-        at = self.sources.index(os.path.abspath(path))  # noqa: PTH100 - as above
-        return CommitId(self.parts[at].told.tips[0].ctx)
+        """Return the last commit of the main conversation in one of its files."""
+        index = self.sources.index(os.path.abspath(path))  # noqa: PTH100 - as above
+        return CommitId(self.parts[index].report.tips[0].ctx)
 
     @property
     def ends(self) -> list[BranchTip]:
-        """Where its conversations end, the main one first, each once."""
-        tips = ((tip.agent, tip.ctx) for part in self.parts for tip in part.told.tips)
+        """The tips of its conversations, the main one first, without duplicates."""
+        tips = ((tip.agent, tip.ctx) for part in self.parts for tip in part.report.tips)
         return [BranchTip(agent, CommitId(ctx)) for agent, ctx in dict.fromkeys(tips)]
 
 
 def imported_sessions(catalogue: Catalogue) -> list[ImportedSession]:
     """Return all imported sessions, the newest first."""
     parts: dict[tuple[str, str], list[_Part]] = {}
-    for path, known in catalogue.every():
+    for path, cached in catalogue.every():
         try:
-            told = _reports.decode(known.record)
+            report = _reports.decode(cached.record)
         except msgspec.DecodeError:
-            continue  # of another version: it is read again with the next import
-        if told.format is not None and told.tips:
-            key = (told.runtime or told.format, told.session or Path(path).stem)
-            parts.setdefault(key, []).append(_Part(told, known.mark))
-    found = [ImportedSession(*key, _in_order(some)) for key, some in parts.items()]
-    return sorted(found, key=lambda one: (one.ended, one.name), reverse=True)
+            continue  # The record has another version. The next import reads the file again.
+        if report.format is not None and report.tips:
+            key = (report.runtime or report.format, report.session or Path(path).stem)
+            parts.setdefault(key, []).append(_Part(report, cached.mark))
+    sessions = [
+        ImportedSession(*key, _sort_parts(session_parts)) for key, session_parts in parts.items()
+    ]
+    return sorted(sessions, key=lambda session: (session.ended, session.name), reverse=True)
 
 
 def ends_of(
     session: ImportedSession, others: Iterable[ImportedSession], catalogue: Catalogue
 ) -> list[BranchTip]:
-    """Return where the conversations of a session end, and of those that it spawned.
+    """Return the tips of a session and of the sessions that it spawned.
 
-    Some runtimes keep a subagent as a session of its own.
+    Some runtimes store a subagent as a separate session.
     """
-    by_name = {one.name: one for one in others}
-    found: dict[BranchTip, None] = {}
-    waiting, seen = [session], {session.name}
-    while waiting:
-        one = waiting.pop(0)
-        found |= dict.fromkeys(one.ends)
-        for agent in catalogue.spawned(one.runtime, one.native):
-            other = by_name.get(f"{one.runtime}:{agent}")
+    by_name = {current.name: current for current in others}
+    tips: dict[BranchTip, None] = {}
+    pending, seen = [session], {session.name}
+    while pending:
+        current = pending.pop(0)
+        tips |= dict.fromkeys(current.ends)
+        for agent in catalogue.spawned(current.runtime, current.native):
+            other = by_name.get(f"{current.runtime}:{agent}")
             if other is not None and other.name not in seen:
                 seen.add(other.name)
-                waiting.append(other)
-    return list(found)
+                pending.append(other)
+    return list(tips)
 
 
-def _in_order(parts: Iterable[_Part]) -> list[_Part]:
+def _sort_parts(parts: Iterable[_Part]) -> list[_Part]:
     newest = sorted(parts, key=lambda part: part.ended, reverse=True)
     return sorted(newest, key=lambda part: part.is_aside)
 
 
-_reports = msgspec.json.Decoder(_Told)
+_reports = msgspec.json.Decoder(_SessionReport)
 
 
 @dataclass(frozen=True, slots=True)
 class ImportedConversation:
-    """A commit, and what is known of the file that it was read from."""
+    """A commit, and the session that it was imported from."""
 
     ctx: CommitId
     runtime: str = ""
-    """Empty: it was not imported."""
+    """Empty if it was not imported."""
     folder: str = ""
-    """Where the runtime worked, as the file says: hostile."""
+    """The working folder according to the file. Untrusted."""
     title: str = ""
 
 
 def conversation_of(
     store: Store, sessions: Iterable[ImportedSession], ctx: CommitId
 ) -> ImportedConversation:
-    """Return a commit with the runtime and folder of the imported session that it is of, if any."""
+    """Return a commit with the runtime and the folder of its imported session, if there is one."""
     stored = store.commits([ctx])
     principal = stored[ctx].commit.principal if ctx in stored else ""
     for session in sessions:

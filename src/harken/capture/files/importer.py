@@ -1,11 +1,14 @@
-"""Importing: files of other runtimes become commits, and their bytes are kept.
+"""Import files of other runtimes as commits, and store their bytes.
 
-One idea: a commit follows from the file alone, and what has the same content at the same times
-after the same beginning is the same history, whatever file it stands in. So importing again, a
-copy that a runtime made to resume, or a session at a later moment, add only what is new.
+A commit is determined by the file alone. Equal content at equal times after an equal beginning is
+the same history, whatever file it is in. So importing again adds only what is new, also from a copy
+that a runtime made to resume, or from a later state of a session.
 
-What is small is written together: the disk is waited for once for many files. Only then does the
-catalogue say that they were read.
+Small files are written together, so that one sync covers many of them. The catalogue lists files as
+read only after that.
+
+A step has two names: its commit, which depends on all that the file says, and its key, which
+depends only on the messages. A copy of a conversation has other ids but the same keys.
 
 Source: docs/design/005-other-runtimes.md.
 
@@ -39,110 +42,117 @@ from harken.store.base import RetentionPolicy, Store
 from harken.store.batch import name_commit
 from harken.store.chunking import put_file
 
-_LENGTH = 32 + 16 + 1
+_RECORD_BYTES = 32 + 16 + 1
 
 
 @dataclass(slots=True)
 class CommitBuilder:
-    """A file that is being read."""
+    """Map the steps of a file to their commits while the file is read."""
 
     runtime: str
     is_last: bool
-    """Whether the parent of a subagent that is not known by now will not come any more."""
+    """Whether this is the last attempt: an unknown parent of a subagent will not be found later."""
     steps: dict[str, int] = field(default_factory=dict)
-    """Step -> where it stands in `_became`: a file may have many, and this takes little room."""
-    _became: bytearray = field(default_factory=bytearray)
-    """For each step the 32 bytes of the name of its commit, its key, and whether it is fresh."""
+    """Step -> its offset in `_became`. This is compact, because a file may have many steps."""
+    _records: bytearray = field(default_factory=bytearray)
+    """For each step: the 32-byte hash of its commit, its key, and whether it is fresh."""
     new: int = 0
     orphan: tuple[str, str, str] | None = None
 
     @property
     def commits(self) -> int:
-        """How many commits its steps became: counted in parts, since all names take much room."""
-        held = self._became
+        """The number of distinct commits. Counted in 16 parts to limit memory use."""
+        records = self._records
         return sum(
-            len({bytes(held[at : at + 32]) for at in self.steps.values() if held[at] % 16 == part})
+            len(
+                {
+                    bytes(records[offset : offset + 32])
+                    for offset in self.steps.values()
+                    if records[offset] % 16 == part
+                }
+            )
             for part in range(16)
         )
 
     def place(self, step: str, ctx: CommitId, key: bytes, *, is_fresh: bool) -> None:
-        """Say what a step became. is_fresh: no import knew it, but for this one."""
-        self.steps[step] = len(self._became)
-        self._became += bytes.fromhex(ctx.removeprefix("ctx-")) + key + bytes([is_fresh])
+        """Record the commit of a step. `is_fresh`: no earlier import has it."""
+        self.steps[step] = len(self._records)
+        self._records += bytes.fromhex(ctx.removeprefix("ctx-")) + key + bytes([is_fresh])
 
     def ctx(self, step: str) -> CommitId:
-        """Return the commit that a step became."""
+        """Return the commit of a step."""
         return CommitId(f"ctx-{self._of(step)[:32].hex()}")
 
     def is_fresh(self, step: str | None) -> bool:
-        """Whether no import knew a step: then none knew what follows it, either."""
-        return step is not None and bool(self._of(step)[_LENGTH - 1])
+        """Whether no earlier import has a step, and so none of its successors."""
+        return step is not None and bool(self._of(step)[_RECORD_BYTES - 1])
 
     def key(self, ready: PreparedStep, parent: CommitId | None) -> bytes:
-        """Return what is the same wherever the same was said since the beginning.
+        """Return a key that is equal for equal messages after an equal beginning.
 
-        parent: of the commit.
+        parent: the parent commit.
         """
-        before = parent or self.runtime
+        previous = parent or self.runtime
         if ready.parent is not None:
-            before = self._of(ready.parent)[32:-1].hex()
-        return blake3(b'["%b",%b' % (before.encode(), ready.said)).digest(16)
+            previous = self._of(ready.parent)[32:-1].hex()
+        return blake3(b'["%b",%b' % (previous.encode(), ready.said)).digest(16)
 
     def _of(self, step: str) -> bytes:
-        at = self.steps[step]
-        return bytes(self._became[at : at + _LENGTH])
+        offset = self.steps[step]
+        return bytes(self._records[offset : offset + _RECORD_BYTES])
 
 
 MUCH_BYTES = 8 * 1024 * 1024
-"""Of less, one process is done before others have begun."""
+"""Below this size, starting other processes takes longer than reading the files."""
 FLUSH_BYTES = 8 * 1024 * 1024
-"""So much is written at once."""
+"""The number of bytes that are written at once."""
 
 
-class _Later(HarkenError):
+class _ParentPending(HarkenError):
     """The parent of a subagent may be in a file that comes later."""
 
 
 class Importer:
-    """Imports files into a store."""
+    """Import files into a store."""
 
     def __init__(self, store: Store, catalogue: Catalogue, *, jobs: int = 1) -> None:
-        """Write to this store, and note it in this catalogue.
+        """Write to this store, and list the files in this catalogue.
 
-        jobs: how many processes read files, where there is much to read; 1: this one alone.
+        jobs: the number of processes that read files if there is much to read. 1 means this process
+        only.
         """
         self._jobs = jobs
-        self._store, self._catalogue, self._shelf = store, catalogue, _Shelf(store)
-        self._waiting = WriteBuffer()
-        self._there: set[CommitId] = set()
-        """Commits of which it is known that they are in the store, or wait to be written."""
+        self._store, self._catalogue, self._shelf = store, catalogue, _StoreLargeFiles(store)
+        self._buffer = WriteBuffer()
+        self._existing: set[CommitId] = set()
+        """Commits that are in the store or in the write buffer."""
 
     def run(
         self, files: Sequence[File], tell: Callable[[Progress], None] = lambda _: None
     ) -> Iterator[ImportResult]:
-        """Import files, and those that belong to them; yield each when it is in the store.
+        """Import files and their companions. Yield each result when it is in the store.
 
-        `tell` is called after each file that had to be read. What was read before and has not
-        changed is not read again. A file that cannot be read is reported. Raises StoreError.
+        `tell` is called after each file that had to be read. Unchanged files are not read again. A
+        file that cannot be read is reported. Raises StoreError.
         """
         names = {file.name: file for file in with_companions(files)}
-        known = self._unchanged(names)
-        for report in known.values():
+        unchanged = self._unchanged(names)
+        for report in unchanged.values():
             yield ImportResult(report, is_unchanged=True)
-        new = [file for name, file in names.items() if name not in known]
-        size, done, done_size = sum(file.size for file in new), 0, 0
+        new = [file for name, file in names.items() if name not in unchanged]
+        size, done_count, done_size = sum(file.size for file in new), 0, 0
         ready: list[ImportResult] = []
         later: list[File] = []
-        for some in (new, later):
-            for file, brings in self._ahead(some):
+        for batch in (new, later):
+            for file, open_file in self._open_ahead(batch):
                 try:
-                    ready.append(self._take_in(file, brings, is_last=some is later))
-                except _Later:
+                    ready.append(self._take_in(file, open_file, is_last=batch is later))
+                except _ParentPending:
                     later.append(file)
                     continue
-                done, done_size = done + 1, done_size + file.size
-                tell(Progress(done, len(new), done_size, size))
-                if self._waiting.size >= FLUSH_BYTES:
+                done_count, done_size = done_count + 1, done_size + file.size
+                tell(Progress(done_count, len(new), done_size, size))
+                if self._buffer.size >= FLUSH_BYTES:
                     self._flush()
                     yield from ready
                     ready = []
@@ -150,33 +160,36 @@ class Importer:
         yield from ready
 
     def _unchanged(self, files: Mapping[str, File]) -> dict[str, Report]:
-        """Return what was told of files that are as they were, and are in the store."""
-        known = self._catalogue.known(files)
-        found: dict[str, Report] = {}
+        """Return the stored reports of files that have not changed and are in the store."""
+        cached_by_name = self._catalogue.known(files)
+        reports: dict[str, Report] = {}
         for name, file in files.items():
-            one = known.get(name)
-            if one is not None and (one.mark.size, one.mark.mtime_ns) == (file.size, file.mtime_ns):
+            cached = cached_by_name.get(name)
+            if cached is not None and (cached.mark.size, cached.mark.mtime_ns) == (
+                file.size,
+                file.mtime_ns,
+            ):
                 with suppress(OSError, msgspec.DecodeError):
-                    if file.mark() == one.mark:
-                        found[name] = _reports.decode(one.record)
-        tips = {CommitId(tip.ctx) for report in found.values() for tip in report.tips}
-        there = known_of(self._store, tips)
-        kept = self._store.retention()
+                    if file.mark() == cached.mark:
+                        reports[name] = _reports.decode(cached.record)
+        tips = {CommitId(tip.ctx) for report in reports.values() for tip in report.tips}
+        existing = known_of(self._store, tips)
+        retained = self._store.retention()
         return {
             name: report
-            for name, report in found.items()
-            if all(tip.ctx in there for tip in report.tips)
-            and (report.raw is None or report.raw in kept)
-            and not self._is_found(report)
+            for name, report in reports.items()
+            if all(tip.ctx in existing for tip in report.tips)
+            and (report.raw is None or report.raw in retained)
+            and not self._is_parent_found(report)
         }
 
-    def _is_found(self, report: Report) -> bool:
-        """Whether the parent that a subagent lacked is known by now."""
-        where = report.orphan
-        return where is not None and self._catalogue.spawner(*where) is not None
+    def _is_parent_found(self, report: Report) -> bool:
+        """Whether the missing parent of a subagent is in the catalogue by now."""
+        spawn_key = report.orphan
+        return spawn_key is not None and self._catalogue.spawner(*spawn_key) is not None
 
-    def _ahead(self, files: Sequence[File]) -> Iterator[tuple[File, Callable[[], OpenedFile]]]:
-        """Yield files in their order, with what brings each."""
+    def _open_ahead(self, files: Sequence[File]) -> Iterator[tuple[File, Callable[[], OpenedFile]]]:
+        """Yield files in order, with a function that opens each."""
         if self._jobs > 1 and sum(file.size for file in files) >= MUCH_BYTES:
             with start_pool(self._jobs) as crew:
                 yield from crew.ahead(files, self._brought)
@@ -192,90 +205,92 @@ class Importer:
     ) -> ImportResult:
         """Read a file. Raises _Later where its parent may come, and it is not the last time."""
         try:
-            brought = brings()
+            opened = brings()
         except OSError as error:
             reason = f"it cannot be read ({error.strerror or error})"
             return ImportResult(Report(source=file.shown, reason=reason))
-        history = CommitBuilder(brought.runtime, is_last)
-        report = self._settled(brought, file.shown, history)
-        self._catalogue.note(file.name, brought.mark, msgspec.json.encode(report))
+        history = CommitBuilder(opened.runtime, is_last)
+        report = self._commit_steps(opened, file.shown, history)
+        self._catalogue.note(file.name, opened.mark, msgspec.json.encode(report))
         return ImportResult(report, new=history.new)
 
-    def _settled(self, brought: OpenedFile, source: str, history: CommitBuilder) -> Report:
+    def _commit_steps(self, opened: OpenedFile, source: str, history: CommitBuilder) -> Report:
         """Make commits of a file, and keep its bytes; return what became of it. Raises _Later."""
-        waiting, at = self._waiting, 0
+        waiting, first_piece = self._buffer, 0
         try:
-            for piece, ready in brought.steps:
-                waiting.keep(brought.pieces[at:piece])
-                at = max(at, piece)
-                self._take(ready, history)
-                if self._waiting.size >= FLUSH_BYTES and not brought.pieces:
+            for piece, ready in opened.steps:
+                waiting.keep(opened.pieces[first_piece:piece])
+                first_piece = max(first_piece, piece)
+                self._add_step(ready, history)
+                if self._buffer.size >= FLUSH_BYTES and not opened.pieces:
                     self._flush()
-            ending = brought.ending()
+            ending = opened.ending()
         except FormatError as error:
-            ending = failed(source, brought.raw, error)
-        if brought.raw is not None:
-            if brought.pieces:
-                self._waiting.keep(brought.pieces[at:])
-                self._waiting.whole(brought.raw, [ArtifactRef(one.name) for one in brought.pieces])
-            self._waiting.pins.append(brought.raw)
+            ending = failed(source, opened.raw, error)
+        if opened.raw is not None:
+            if opened.pieces:
+                self._buffer.keep(opened.pieces[first_piece:])
+                self._buffer.whole(
+                    opened.raw, [ArtifactRef(stored_piece.name) for stored_piece in opened.pieces]
+                )
+            self._buffer.pins.append(opened.raw)
         for agent, step in ending.spawned.items():
             if step in history.steps:
-                where = history.runtime, ending.session, agent
-                self._catalogue.note_spawner(*where, history.ctx(step))
+                spawn_key = history.runtime, ending.session, agent
+                self._catalogue.note_spawner(*spawn_key, history.ctx(step))
         return _report(ending, history)
 
-    def _take(self, ready: PreparedStep, history: CommitBuilder) -> None:
-        """Make a commit of a step, or find the one that it became in another file."""
+    def _add_step(self, ready: PreparedStep, history: CommitBuilder) -> None:
+        """Create the commit of a step, or find the equal commit of another file."""
         parent = None if ready.parent is None else history.ctx(ready.parent)
         if parent is None and ready.spawned_in is not None:
-            parent = self._spawner(ready, ready.spawned_in, history)
+            parent = self._find_spawner(ready, ready.spawned_in, history)
         key = history.key(ready, parent)
         ctx = self._catalogue.lineage_of(key, is_new=history.is_fresh(ready.parent))
         is_fresh = ctx is None
-        if ctx is None or not self._is_there(ctx):
+        if ctx is None or not self._exists(ctx):
             commit = msgspec.structs.replace(ready.commit, parent=parent)
             thing, new = name_commit(commit, ready.notes)
             ctx = new.id
             self._catalogue.note_lineage({key: ctx})
-            self._waiting.add(ready.things, thing, new)
-            self._there.add(ctx)
+            self._buffer.add(ready.things, thing, new)
+            self._existing.add(ctx)
             history.new += 1
         history.place(ready.step, ctx, key, is_fresh=is_fresh)
 
-    def _spawner(
+    def _find_spawner(
         self, ready: PreparedStep, session: str, history: CommitBuilder
     ) -> CommitId | None:
         """Return the commit that spawned a subagent, which is in another file."""
-        where = (history.runtime, session, ready.agent)
-        found = self._catalogue.spawner(*where)
-        if found is not None and self._is_there(found):
-            return found
+        spawn_key = (history.runtime, session, ready.agent)
+        spawner = self._catalogue.spawner(*spawn_key)
+        if spawner is not None and self._exists(spawner):
+            return spawner
         if not history.steps and not history.is_last:
-            raise _Later
-        history.orphan = where
+            raise _ParentPending
+        history.orphan = spawn_key
         return None
 
-    def _is_there(self, ctx: CommitId) -> bool:
-        if ctx not in self._there:
-            self._there.update(known_of(self._store, [ctx]))
-        return ctx in self._there
+    def _exists(self, ctx: CommitId) -> bool:
+        if ctx not in self._existing:
+            self._existing.update(known_of(self._store, [ctx]))
+        return ctx in self._existing
 
     def _flush(self) -> None:
-        """Write what waits, and let the catalogue say so."""
+        """Write the buffer, then commit the catalogue."""
         self._write()
         self._catalogue.commit()
 
     def _write(self) -> None:
-        waiting, self._waiting = self._waiting, WriteBuffer()
-        waiting.write(self._store)
-        self._there.clear()  # from here on the store knows
-        if waiting.pins:
-            self._store.set_retention(dict.fromkeys(waiting.pins, RetentionPolicy("pin")))
+        buffer, self._buffer = self._buffer, WriteBuffer()
+        buffer.write(self._store)
+        self._existing.clear()  # The buffered commits are in the store now.
+        if buffer.pins:
+            self._store.set_retention(dict.fromkeys(buffer.pins, RetentionPolicy("pin")))
 
 
-class _Shelf:
-    """A store, for files that cannot be held in memory."""
+class _StoreLargeFiles:
+    """A store for files that are too large for memory."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -1,8 +1,7 @@
-"""Reading a file into commits that lack only their parents: all that needs no store.
+"""Parse a file into commits without parents. This needs no store.
 
-One idea: what a step says, its messages, their names and its time, follows from the file alone. So
-it can be made ready anywhere, by another process too, and only who knows what is there already
-says which commit it becomes.
+The messages, names and times of a step depend only on the file. So it can be prepared anywhere,
+also in another process. The parent is set by the importer, which knows the store.
 """
 
 from __future__ import annotations
@@ -23,82 +22,87 @@ from harken.formats.tool_calls import clean
 from harken.store.base import StoredObject
 
 NO_TIME = "1970-01-01T00:00:00Z"
-"""The time of a step before which no record of its file has one."""
+"""The time of a step if neither its record nor an earlier one has a time."""
 LONGEST_NAME = 500
 _NO_META = AgentMeta()
 
 
 class PreparedStep(msgspec.Struct, array_like=True, gc=False):
-    """A step that is made ready."""
+    """A prepared step."""
 
     step: str
     parent: str | None
-    """The step before it; None: a conversation begins here."""
+    """The previous step. None if a conversation starts here."""
     agent: str
     spawned_in: str | None
-    """Whose subagent begins with it, as the file names that session; None: none does."""
+    """The session whose subagent starts with this step, as named in the file.
+
+    None if it starts none.
+    """
     commit: Commit
-    """Without a parent."""
+    """The commit without a parent."""
     notes: CommitNotes
     things: list[StoredObject]
-    """Its messages, and its delta."""
+    """The objects of its messages and its delta."""
     said: bytes
-    """What is the same wherever the same was said: the canonical bytes of a JSON array, without
-    the first bracket."""
+    """Bytes that are equal for equal messages: the canonical bytes of a JSON array, without the
+    first bracket.
+    """
 
 
 class FileSummary(msgspec.Struct, array_like=True):
-    """What a file told beside its steps."""
+    """The metadata of a file, apart from its steps."""
 
     report: Report
-    """Without what the steps became."""
+    """The report, without the commits of the steps."""
     tips: dict[str, str] = {}
     branches: list[tuple[str, str]] = []
     spawned: dict[str, str] = {}
     session: str = ""
-    """As the file names it, as it is."""
+    """The session id exactly as in the file."""
 
 
 @dataclass(slots=True)
 class CommitReader:
-    """Reads a file."""
+    """Parse a file into prepared steps."""
 
     native: RuntimeFormat
     source: SessionFile
     reading: ReadReport = field(default_factory=ReadReport)
     outputs: Outputs | None = None
-    """The outputs that are not in the file but beside it."""
+    """Outputs that are stored next to the file."""
     agent: AgentMeta = _NO_META
-    """Of the transcript of a subagent."""
+    """The metadata of a subagent's transcript."""
     _time: str = NO_TIME
 
     def steps(self) -> Iterator[PreparedStep]:
-        """Yield its steps, made ready. Raises FormatError."""
+        """Yield the prepared steps. Raises FormatError."""
         for step in self.native.steps(self.source, self.reading):
-            draft = self._draft(step)
-            made = prepare(draft)
+            draft = self._create_draft(step)
+            prepared = prepare(draft)
             yield PreparedStep(
                 step.id,
                 step.parent,
                 step.agent,
                 self._session() if step.trigger == "spawn" else None,
-                made.commit,
-                made.notes,
-                things_of(made.content),
-                _said(step, made.content.entries),
+                prepared.commit,
+                prepared.notes,
+                things_of(prepared.content),
+                _encode_identity(step, prepared.content.entries),
             )
 
     def ending(self, report: Report) -> FileSummary:
-        """Return what it told, once all steps were read."""
+        """Return the summary of the file, after all steps were read."""
         reading = self.reading
-        whole = msgspec.structs.replace(
+        full_report = msgspec.structs.replace(
             report,
             format=self.native.name,
             runtime=self.native.runtime,
             lines=reading.lines,
             bad_lines=len(reading.bad),
             bad=tuple(
-                BadRecord(one.number, one.start, one.reason) for one in reading.bad[:MOST_BAD]
+                BadRecord(bad_record.number, bad_record.start, bad_record.reason)
+                for bad_record in reading.bad[:MOST_BAD]
             ),
             kept=dict(reading.kept),
             session=sanitize_name(reading.session_id),
@@ -111,13 +115,13 @@ class CommitReader:
             task=sanitize_name(self.agent.task),
         )
         session = reading.session_id
-        return FileSummary(whole, reading.tips, reading.branches, reading.spawned, session)
+        return FileSummary(full_report, reading.tips, reading.branches, reading.spawned, session)
 
     def _session(self) -> str:
         return self.reading.parent or self.reading.session_id
 
-    def _draft(self, step: ImportStep) -> CommitDraft:
-        """Return the commit of a step as a draft."""
+    def _create_draft(self, step: ImportStep) -> CommitDraft:
+        """Return the commit draft of a step."""
         times = [step.time, *(entry.time for entry in reversed(step.entries))]
         self._time = next(filter(None, times), self._time)
         entries, kind, task = step.entries, "", ""
@@ -130,32 +134,32 @@ class CommitReader:
             entries=entries,
             type=step.type,
             trigger=step.trigger,
-            origin=_origin(self.native.runtime, self.reading.session_id, step.agent, kind),
+            origin=_create_origin(self.native.runtime, self.reading.session_id, step.agent, kind),
             summary=step.summary or task,
             created_at=self._time,
         )
 
 
 @lru_cache(64)
-def _origin(runtime: str, session: str, agent: str, kind: str) -> CommitOrigin:
+def _create_origin(runtime: str, session: str, agent: str, kind: str) -> CommitOrigin:
     names = [f"{runtime}:{sanitize_name(session)}", sanitize_name(agent)]
     principal = "/".join(filter(None, names))
     return CommitOrigin(template=kind, principal=principal, session_id=sanitize_name(session))
 
 
-def _said(step: ImportStep, entries: Sequence[DeltaEntry]) -> bytes:
-    """Return what is the same wherever the same was said.
+def _encode_identity(step: ImportStep, entries: Sequence[DeltaEntry]) -> bytes:
+    """Return bytes that are equal for equal messages.
 
-    Not in it: names of files and sessions, and ids that a runtime gives anew where it copies.
-    A response has an id from its provider, which says more than a time, so times count only
-    where there is none.
+    They do not contain names of files and sessions, or ids that a runtime changes when it copies a
+    conversation. The id of a provider response is more precise than a time, so times are included
+    only if there is no id.
     """
     ids = [(entry.source or {}).get("id") for entry in entries]
     has_id = any(isinstance(id_, str) for id_ in ids)
-    said = [(entry.message, None if has_id else entry.time) for entry in entries]
-    return canonical.to_canonical_bytes([step.agent, step.type, step.trigger, said, ids])[1:]
+    messages = [(entry.message, None if has_id else entry.time) for entry in entries]
+    return canonical.to_canonical_bytes([step.agent, step.type, step.trigger, messages, ids])[1:]
 
 
 def sanitize_name(text: str) -> str:
-    """Return a name from a file as one can be kept: of a size, and without lone surrogates."""
+    """Return a name from a file, truncated and without lone surrogates."""
     return clean(text[:LONGEST_NAME])

@@ -1,12 +1,11 @@
-"""How a file of lines ends: whether the model has spoken, or is about to.
+"""Read the beginning or the end of a session file, without parsing the whole file.
 
-One idea: a client writes down what goes to the model, then waits for it. A file that ends so would
-be read as a step that lacks its answer, and again when that is there. Its last records say it.
+A client writes the prompt before it waits for the answer. A file that ends with a prompt would be
+imported as a step without an answer, and again when the answer is there. The last records show this
+state (`ending_of`).
 
-Files of subagents: who spawned whose conversation is in a file of its own.
-
-One idea: where it begins is said in the file of its parent, which may not say it yet. Its first
-record tells who the parent is.
+The file of a subagent names its parent in one of its first records (`spawned_in`). The parent's
+file may not contain the spawn yet.
 """
 
 from __future__ import annotations
@@ -21,26 +20,29 @@ from harken.formats.runtimes.registry import LOOKED_AT_BYTES
 from harken.formats.tool_calls import as_object
 
 Spawned = tuple[str, str, str]
-"""Runtime, session of the parent, and agent: as the catalogue knows who was spawned."""
+"""Runtime, session of the parent, and agent: the key of a spawn in the catalogue."""
 
 
 _MAX_START_RECORDS = 20
 
 
 def spawned_in(path: Path) -> Spawned | None:
-    """Return who is spawned in a file, as far as its beginning says it; None: nobody."""
+    """Return the subagent of a file, from its first records.
+
+    Return None if it is not a subagent's file.
+    """
     try:
         beginning = beginning_of(path, LOOKED_AT_BYTES)
     except OSError:
         return None
     for line in beginning.split(b"\n")[:_MAX_START_RECORDS]:
-        found = _spawned(as_object(line.decode("utf-8", "replace")) or {})
-        if found is not None:
-            return found
+        spawned = _parse_spawned(as_object(line.decode("utf-8", "replace")) or {})
+        if spawned is not None:
+            return spawned
     return None
 
 
-def _spawned(record: Record) -> Spawned | None:
+def _parse_spawned(record: Record) -> Spawned | None:
     meta = get_object(record, "payload")
     spawn = get_object(get_object(get_object(meta, "source"), "subagent"), "thread_spawn")
     parent = get_text(spawn, "parent_thread_id")
@@ -53,13 +55,15 @@ def _spawned(record: Record) -> Spawned | None:
 
 
 Ending: TypeAlias = Literal["answer", "question", "torn", "unknown"]
-"""What a model said; what it was told; a line without its end; anything else."""
+"""How a file ends: with a model's answer, with a message to the model, within a line, or
+otherwise.
+"""
 _TAIL_BYTES = 256 * 1024
-_MOST_RECORDS = 100
+_MAX_END_RECORDS = 100
 
 
 def ending_of(path: Path) -> Ending:
-    """Return how a file ends, as far as its last quarter of a megabyte says it."""
+    """Return how a file ends, from its last 256 KiB."""
     if path.suffix != ".jsonl":
         return "unknown"
     try:
@@ -70,22 +74,22 @@ def ending_of(path: Path) -> Ending:
         return "unknown"
     if tail and not tail.endswith(b"\n"):
         return "torn"
-    for line in reversed(tail.split(b"\n")[-_MOST_RECORDS:]):
+    for line in reversed(tail.split(b"\n")[-_MAX_END_RECORDS:]):
         record = as_object(line.decode("utf-8", "replace")) or {}
-        said = _said(record)
-        if said is not None:
-            return said
+        ending = _classify_record(record)
+        if ending is not None:
+            return ending
     return "unknown"
 
 
-def _said(record: Record) -> Ending | None:
-    """Return who speaks in a record; None: nobody does."""
+def _classify_record(record: Record) -> Ending | None:
+    """Return whether a record is an answer or a question. Return None if it is neither."""
     payload, kind = get_object(record, "payload"), get_text(record, "type")
     if kind == "compacted":
         return "answer"
     if kind == "response_item" and get_text(payload, "type") in ITEMS:
-        is_whole = is_answer(payload) and get_text(payload, "type") != "reasoning"
-        return "answer" if is_whole else "question"
+        is_final = is_answer(payload) and get_text(payload, "type") != "reasoning"
+        return "answer" if is_final else "question"
     match get_text(get_object(record, "message"), "role"):
         case "assistant":
             return "answer"

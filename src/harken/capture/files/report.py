@@ -1,7 +1,6 @@
-"""Reports: what became of a source.
+"""Import reports of source files.
 
-One idea: a report is a value that is kept as JSON, so that a source that has not changed is told of
-without reading it again.
+A report is stored as JSON, so that an unchanged source is reported without reading it again.
 """
 
 from __future__ import annotations
@@ -11,13 +10,13 @@ from dataclasses import dataclass
 import msgspec
 
 MAIN = "main"
-"""What the main conversation is called among the agents of a source."""
+"""The name of the main conversation among the agents of a source."""
 MOST_BAD = 100
-"""So many bad lines of a source are told in full."""
+"""The maximum number of bad lines in a report."""
 
 
 class ConversationTip(msgspec.Struct, frozen=True):
-    """Where a conversation ends."""
+    """The last commit of a conversation."""
 
     agent: str
     ctx: str
@@ -32,13 +31,13 @@ class BadRecord(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a source."""
+    """The result of importing a source."""
 
     source: str
     format: str | None = None
-    """None: nobody here reads it."""
+    """None if the format is unknown."""
     runtime: str = ""
-    """Whose it is, as users call it."""
+    """The runtime, as users call it."""
     raw: str | None = None
     """The artifact with its bytes."""
     tips: tuple[ConversationTip, ...] = ()
@@ -47,46 +46,48 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     bad_lines: int = 0
     bad: tuple[BadRecord, ...] = ()
     kept: dict[str, int] = {}
-    """Lines that hold no conversation, by what they are."""
+    """The number of lines without conversation content, by kind."""
     session: str = ""
     title: str = ""
     folder: str = ""
     version: str = ""
-    """Of the runtime."""
+    """The version of the runtime."""
     ended: str = ""
-    """When the last of it was said: UTC, RFC 3339."""
+    """The time of the last message: UTC, RFC 3339."""
     notes: tuple[str, ...] = ()
     commits: int = 0
-    """How many commits it is; others may have made some of them before."""
+    """The number of its commits. Earlier imports may have created some of them."""
     agent_type: str = ""
-    """Of a subagent: what kind it is, as the file beside its transcript says."""
+    """Of a subagent: its type, from the file next to its transcript."""
     task: str = ""
-    """Of a subagent: what it was made for, in a few words."""
+    """Of a subagent: a short description of its task."""
     is_unknown: bool = False
-    """Whether the file is of no kind that is known, or empty, and lies in no session's folder."""
+    """Whether the file is empty or of unknown format, and not in the folder of a session."""
     belongs_to: str = ""
-    """The session whose folder a file lies in that nobody reads: its bytes are kept."""
+    """The session whose folder contains this file of unknown format. Its bytes are stored."""
     orphan: tuple[str, str, str] | None = None
-    """Runtime, session and agent, where the parent of a subagent was not found: it is looked for
-    again."""
+    """Runtime, session and agent of a subagent without a known parent.
+
+    The next import searches again.
+    """
     reason: str = ""
     """Why it was not read."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImportResult:
-    """A source, and what is new of it."""
+    """A source and its new commits."""
 
     report: Report
     is_unchanged: bool = False
-    """Whether nothing had to be read."""
+    """Whether the file was not read, because it has not changed."""
     new: int = 0
-    """How many commits were not there before."""
+    """The number of new commits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far an import is."""
+    """The progress of an import."""
 
     files: int
     of_files: int

@@ -1,8 +1,7 @@
-"""Sources: where runtimes keep their histories on a machine, and which files there are.
+"""Find session files: where each runtime stores its histories, and which files exist.
 
-One idea: a place is data, a kind of file is what its first bytes say. Nothing is ever written
-there, no link to a folder is followed, and a file that cannot be read is no reason not to read
-the others.
+The locations are data, and the format of a file is detected from its first bytes. These folders are
+never written, links to folders are not followed, and an unreadable file does not stop the others.
 """
 
 from __future__ import annotations
@@ -21,28 +20,28 @@ from harken.formats.runtimes.compressed import beginning_of
 from harken.index.catalogue import FileFingerprint
 
 _TAIL_BYTES = 4096
-_LATER = "agent-"
-"""Files of subagents are named so; that of their parent comes first."""
+_SUBAGENT_PREFIX = "agent-"
+"""Files of subagents have this prefix. They are imported after the file of the parent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceLocation:
-    """Where a runtime keeps its histories."""
+    """The folder in which a runtime stores its histories."""
 
     runtime: str
     name: str
-    """As people call it."""
+    """The display name."""
     folder: str
-    """Below the home of its user."""
+    """The folder, relative to the user's home."""
     variable: str = ""
-    """The variable of the environment that names another folder in place of `folder`."""
+    """The environment variable that overrides `folder`."""
     inside: tuple[str, ...]
-    """The folders in it that hold histories."""
+    """The subfolders that contain histories."""
     patterns: tuple[str, ...]
-    """How the files of histories are named."""
+    """Glob patterns of history files."""
 
     def has(self, path: Path) -> bool:
-        """Whether a file is named as a history of this runtime."""
+        """Whether the name of a file matches a pattern of this runtime."""
         return any(path.match(pattern) for pattern in self.patterns)
 
 
@@ -96,27 +95,27 @@ class File:
 
     path: Path
     size: int
-    """With the log that a database has beside it: the newest stands only there."""
+    """The size, including the write-ahead log of a database, which has the newest content."""
     mtime_ns: int
 
     @property
     def name(self) -> str:
-        """Its path, from the root on: by that it is known again."""
+        """Its absolute path, which identifies it in the catalogue."""
         return os.path.abspath(self.path)  # noqa: PTH100 - links stay as they are
 
     @property
     def shown(self) -> str:
-        """The same as a text that can be written down, also where the name is no UTF-8."""
+        """The same as valid text, also if the name is not valid UTF-8."""
         return self.name.encode("utf-8", "backslashreplace").decode()
 
     def beginning(self, size_bytes: int) -> bytes:
-        """Return its first bytes, unpacked where it is compressed. Raises OSError."""
+        """Return its first bytes, decompressed if necessary. Raises OSError."""
         return beginning_of(self.path, size_bytes)
 
     def mark(self) -> FileFingerprint:
-        """Return by what it is seen later that it has changed. Raises OSError."""
+        """Return a fingerprint for detecting changes. Raises OSError."""
         tails = blake3()
-        for path in (self.path, *_beside(self.path)):
+        for path in (self.path, *_list_wal(self.path)):
             with path.open("rb", buffering=0) as file:
                 size = os.fstat(file.fileno()).st_size
                 file.seek(max(0, size - _TAIL_BYTES))
@@ -126,7 +125,7 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class RuntimeHistory:
-    """What is found at a place."""
+    """The files in a location."""
 
     place: SourceLocation
     folder: Path
@@ -134,32 +133,32 @@ class RuntimeHistory:
 
     @property
     def size(self) -> int:
-        """Bytes of all files."""
+        """The total size of all files."""
         return sum(file.size for file in self.files)
 
 
 def histories(home: Path, environ: Mapping[str, str]) -> list[RuntimeHistory]:
-    """Return what is in the known folders of a user's home; those with nothing are left out."""
-    found = []
+    """Return the non-empty history folders in a user's home."""
+    runtime_histories = []
     for place in PLACES:
         for folder in folders_of(place, home, environ):
             files = tuple(f for f in files_in(folder) if place.has(f.path))
             if files:
-                found.append(RuntimeHistory(place, folder, files))
-    return found
+                runtime_histories.append(RuntimeHistory(place, folder, files))
+    return runtime_histories
 
 
 def folders_of(place: SourceLocation, home: Path, environ: Mapping[str, str]) -> list[Path]:
-    """Return the folders of a place for a user; they may not be there."""
-    given = environ.get(place.variable, "").strip() if place.variable else ""
-    at = Path(given).expanduser() if given else home / place.folder
-    return [at / inside for inside in place.inside]
+    """Return the folders of a location for a user. They may not exist."""
+    override = environ.get(place.variable, "").strip() if place.variable else ""
+    base_folder = Path(override).expanduser() if override else home / place.folder
+    return [base_folder / inside for inside in place.inside]
 
 
 def watched_at(
     places: Iterable[SourceLocation], home: Path, environ: Mapping[str, str]
 ) -> list[WatchedPath]:
-    """Return the folders of places, and which files in them are histories."""
+    """Return the folders of locations to watch, with the patterns of history files."""
     return [
         WatchedPath(folder, pattern)
         for place in places
@@ -169,48 +168,52 @@ def watched_at(
 
 
 def files_in(path: Path) -> Iterator[File]:
-    """Yield a file, or those in a folder and below it, those of subagents last."""
+    """Yield a file, or the files in a folder recursively, those of subagents last."""
     if path.is_dir():
-        walked = (Path(at, name) for at, _, names in os.walk(path) for name in names)
-        found = [file for file in map(_file, walked) if file is not None]
-        yield from in_order(found)
+        walked = (Path(directory, name) for directory, _, names in os.walk(path) for name in names)
+        files = [file for file in map(_stat_file, walked) if file is not None]
+        yield from in_order(files)
     elif path.exists():
-        file = _file(path)
+        file = _stat_file(path)
         if file is not None:
             yield file
 
 
 def with_companions(files: Iterable[File]) -> list[File]:
-    """Return files, and after them those that belong to them and are not among them."""
-    found = {file.name: file for file in files}
-    for file in [*found.values()]:
+    """Return files, followed by their companion files."""
+    by_name = {file.name: file for file in files}
+    for file in [*by_name.values()]:
         for path in companions_of(file.path):
-            companion = _file(path)
+            companion = _stat_file(path)
             if companion is not None:
-                found.setdefault(companion.name, companion)
-    return [*found.values()]
+                by_name.setdefault(companion.name, companion)
+    return [*by_name.values()]
 
 
 def in_order(files: Iterable[File]) -> list[File]:
-    """Return files in the order in which they are read: what others go on from comes first."""
+    """Return files in import order: a file comes after the files it depends on."""
     return sorted(
-        files, key=lambda file: (file.path.name.startswith(_LATER), file.mtime_ns, file.name)
+        files,
+        key=lambda file: (file.path.name.startswith(_SUBAGENT_PREFIX), file.mtime_ns, file.name),
     )
 
 
-def _file(path: Path) -> File | None:
-    """Return a file that can be looked at; sockets, pipes and what is gone are none."""
+def _stat_file(path: Path) -> File | None:
+    """Return a file with its status. Return None for sockets, pipes and missing files."""
     try:
-        found = [path.stat()]
+        statuses = [path.stat()]
     except OSError:
         return None
-    with suppress(OSError):  # its owner may take away the log just now
-        found += [one.stat() for one in _beside(path)]
-    size, changed_ns = sum(one.st_size for one in found), max(one.st_mtime_ns for one in found)
+    with suppress(OSError):  # Another process may remove the write-ahead log.
+        statuses += [wal_path.stat() for wal_path in _list_wal(path)]
+    size, changed_ns = (
+        sum(wal_path.st_size for wal_path in statuses),
+        max(wal_path.st_mtime_ns for wal_path in statuses),
+    )
     return File(path, size, changed_ns) if path.is_file() else None
 
 
-def _beside(path: Path) -> list[Path]:
-    """Return the log of a SQLite database, where there is one."""
+def _list_wal(path: Path) -> list[Path]:
+    """Return the write-ahead log of a SQLite database, if there is one."""
     log = f"{path}-wal"
-    return [Path(log)] if os.path.isfile(log) else []  # noqa: PTH113 - half of an import again
+    return [Path(log)] if os.path.isfile(log) else []  # noqa: PTH113 - pathlib makes an import half as slow again

@@ -1,8 +1,8 @@
-"""A crew: processes that read files ahead, while this one writes.
+"""`ReaderPool`: a process pool that parses files ahead while the main process writes to the store.
 
-One idea: bringing a file needs no store, so it can be done elsewhere; what came is taken in the
-order of the files, so everything is as it would be without a crew. A process that is lost is no
-harm: its files are read here.
+Parsing needs no store, so other processes can do it. Results are taken in the order of the files,
+so the outcome is the same without a pool. If a worker dies, its files are parsed in the main
+process.
 """
 
 from __future__ import annotations
@@ -33,83 +33,83 @@ from harken.capture.files.file_reader import (
 from harken.capture.files.sources import File
 
 AHEAD_BYTES = 24 * 1024 * 1024
-"""So much is read ahead: it is held until it is taken."""
+"""The maximum size of files that are parsed ahead and wait in memory."""
 _TOGETHER_BYTES = 512 * 1024
-"""Small files are sent together."""
+"""Small files are sent in groups up to this size."""
 _BARE, _PICKLED = b"\0", b"\1"
 
 
 class ReaderPool:
-    """Processes that bring files."""
+    """Processes that parse files."""
 
     def __init__(self, pool: ProcessPoolExecutor) -> None:
-        """Let a pool do it."""
+        """Use the given process pool."""
         self._pool = pool
 
     def ahead(
         self, files: Sequence[File], here: Callable[[File], OpenedFile]
     ) -> Iterator[tuple[File, Callable[[], OpenedFile]]]:
-        """Yield files in their order, with what returns each as it was brought.
+        """Yield files in order, with a function that returns each opened file.
 
-        `here` brings what the crew cannot; both raise OSError.
+        `here` opens a file in this process if a worker cannot. Both raise OSError.
         """
-        groups = deque(_groups(files))
-        sent: deque[tuple[list[File], Future[list[bytes | Exception]] | None]] = deque()
-        held = 0
-        while groups or sent:
-            while groups and (not sent or held < AHEAD_BYTES):
+        groups = deque(_group_files(files))
+        submitted: deque[tuple[list[File], Future[list[bytes | Exception]] | None]] = deque()
+        ahead_bytes = 0
+        while groups or submitted:
+            while groups and (not submitted or ahead_bytes < AHEAD_BYTES):
                 group = groups.popleft()
-                held += sum(file.size for file in group)
-                sent.append((group, self._send(group)))
-            group, future = sent.popleft()
-            held -= sum(file.size for file in group)
-            for file, came in zip(group, _came(group, future), strict=True):
-                yield file, partial(_taken, came, file, here)
+                ahead_bytes += sum(file.size for file in group)
+                submitted.append((group, self._send(group)))
+            group, future = submitted.popleft()
+            ahead_bytes -= sum(file.size for file in group)
+            for file, result in zip(group, _wait_results(group, future), strict=True):
+                yield file, partial(_open_result, result, file, here)
 
     def _send(self, group: list[File]) -> Future[list[bytes | Exception]] | None:
         if group[0].size > SMALL_BYTES:
             return None
         try:
-            return self._pool.submit(_brought, group)
-        except (BrokenProcessPool, OSError):  # no more processes, or none any more
+            return self._pool.submit(_parse_group, group)
+        except (BrokenProcessPool, OSError):  # The pool is broken, or no process can be started.
             return None
 
 
 @contextmanager
 def start_pool(jobs: int) -> Iterator[ReaderPool]:
-    """Give a crew of so many processes."""
+    """Run a pool with this number of processes."""
     is_alone = sys.platform == "linux" and threading.active_count() == 1
     context = multiprocessing.get_context("fork" if is_alone else "spawn")
-    pool = ProcessPoolExecutor(jobs, context, initializer=_begin)
+    pool = ProcessPoolExecutor(jobs, context, initializer=_init_worker)
     try:
         yield ReaderPool(pool)
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-def _begin() -> None:
-    """Begin: an interrupt is for the process that everything is read for, which ends the others.
+def _init_worker() -> None:
+    """Initialize a worker: ignore interrupts, and exit with the main process.
 
-    What was made before is never collected here, and so not copied by the collector's marks.
+    Existing objects are excluded from garbage collection, so that their memory pages stay shared.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_it, daemon=True).start()
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
     gc.freeze()
 
 
-def _end_with_it() -> None:
-    """End when that process ends, however it does: nobody else would say that there is no more."""
+def _exit_with_parent() -> None:
+    """Exit when the main process exits for any reason."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
         os._exit(1)
 
 
-def _groups(files: Sequence[File]) -> Iterator[list[File]]:
-    """Yield neighbouring files together, as long as they are small."""
+def _group_files(files: Sequence[File]) -> Iterator[list[File]]:
+    """Yield neighboring files in groups, as long as they are small."""
     group: list[File] = []
     for file in files:
-        if group and sum(one.size for one in group) + file.size > _TOGETHER_BYTES:
+        if group and sum(group_file.size for group_file in group) + file.size > _TOGETHER_BYTES:
             yield group
             group = []
         group.append(file)
@@ -117,10 +117,10 @@ def _groups(files: Sequence[File]) -> Iterator[list[File]]:
         yield group
 
 
-def _came(
+def _wait_results(
     group: list[File], future: Future[list[bytes | Exception]] | None
 ) -> Sequence[bytes | Exception | None]:
-    """Return what came of files; None: they are to be brought here."""
+    """Return the results of a group. None means that the file must be read in this process."""
     if future is not None:
         try:
             return future.result()
@@ -129,35 +129,38 @@ def _came(
     return [None] * len(group)
 
 
-def _taken(
-    came: bytes | Exception | None, file: File, here: Callable[[File], OpenedFile]
+def _open_result(
+    result: bytes | Exception | None, file: File, here: Callable[[File], OpenedFile]
 ) -> OpenedFile:
-    """Return a file as it was brought; here, where it was not, or has changed since."""
-    if came is None or isinstance(came, FileTooLarge):
+    """Return the opened file of a result.
+
+    Open it in this process if there is no result or the file has changed.
+    """
+    if result is None or isinstance(result, FileTooLarge):
         return here(file)
-    if isinstance(came, Exception):
-        raise came
-    inside = memoryview(came)[1:]
-    parcel: ParsedFile = (
-        _parcels.decode(inside) if came[:1] == _BARE else pickle.loads(inside)  # noqa: S301 - of a process of ours
+    if isinstance(result, Exception):
+        raise result
+    payload = memoryview(result)[1:]
+    parsed: ParsedFile = (
+        _parsed_files.decode(payload) if result[:1] == _BARE else pickle.loads(payload)  # noqa: S301 - of a process of ours
     )
-    return parcel.brought(file.path) or here(file)
+    return parsed.brought(file.path) or here(file)
 
 
-def _brought(group: list[File]) -> list[bytes | Exception]:
-    """Bring files, in a process of the crew."""
-    return [_sent(file) for file in group]
+def _parse_group(group: list[File]) -> list[bytes | Exception]:
+    """Parse files in a worker process."""
+    return [_parse_file(file) for file in group]
 
 
-def _sent(file: File) -> bytes | Exception:
+def _parse_file(file: File) -> bytes | Exception:
     try:
-        parcel = read_whole_file(file)
+        parsed = read_whole_file(file)
     except (OSError, FileTooLarge) as error:
         return error
     try:
-        return _BARE + msgspec.msgpack.encode(parcel)
+        return _BARE + msgspec.msgpack.encode(parsed)
     except UnicodeEncodeError:  # lone surrogates, which MessagePack cannot say
-        return _PICKLED + pickle.dumps(parcel, pickle.HIGHEST_PROTOCOL)
+        return _PICKLED + pickle.dumps(parsed, pickle.HIGHEST_PROTOCOL)
 
 
-_parcels = msgspec.msgpack.Decoder(ParsedFile)
+_parsed_files = msgspec.msgpack.Decoder(ParsedFile)

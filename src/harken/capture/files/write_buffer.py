@@ -1,7 +1,7 @@
-"""What an import has made and not written yet: written together, the disk is waited for once.
+"""`WriteBuffer`: buffer the objects of an import and write them together, with one sync.
 
-One idea: the bytes of a file wait with what was read from them, piece by piece: a store that keeps
-them side by side needs little more room than for one of them.
+The bytes of a file are buffered chunk by chunk next to what was parsed from them. A store that
+compresses neighboring objects together then needs little more space than for the bytes alone.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ from harken.store.sqlite.store import SqliteStore
 
 
 class BufferedFile:
-    """A file whose bytes are held in memory, in the pieces in which they are kept."""
+    """A file in memory, split into the chunks in which it is stored."""
 
     def __init__(self, data: bytes) -> None:
-        """Take the bytes."""
+        """Split the bytes."""
         pieces = list(cut_of(data))
         self.name = hash_raw(data)
         self.size = len(data)
         names = [self.name] if len(pieces) == 1 else [hash_raw(piece) for piece in pieces]
         self.pieces = [
-            StoredObject(ObjectKind.RAW, *one) for one in zip(names, pieces, strict=True)
+            StoredObject(ObjectKind.RAW, *named_piece)
+            for named_piece in zip(names, pieces, strict=True)
         ]
         self._data = data
         self._ends = [*accumulate(map(len, pieces))]
@@ -38,47 +39,47 @@ class BufferedFile:
         return [self._data]
 
     def piece_at(self, start: int) -> int:
-        """Return the number of the piece that a byte is in."""
+        """Return the index of the chunk that contains a byte offset."""
         return bisect_right(self._ends, start)
 
 
 def known_of(store: Store, names: Iterable[CommitId]) -> set[CommitId]:
-    """Return those of these commits that are in a store."""
+    """Return the commits that exist in a store."""
     return store.have(names) if isinstance(store, SqliteStore) else {*store.commits(names)}
 
 
 @dataclass(slots=True)
 class WriteBuffer:
-    """What is not written yet."""
+    """Objects that are not written yet."""
 
     contents: Contents = field(default_factory=Contents)
     pins: list[ArtifactRef] = field(default_factory=list)
     size: int = 0
-    """In bytes, about."""
+    """The approximate size in bytes."""
 
     def add(self, things: Sequence[StoredObject], commit: StoredObject, new: BatchCommit) -> None:
-        """Take a commit, and what it needs that may be new."""
-        taken = self.contents.things
-        for thing in things:
-            if taken.setdefault(thing.name, thing) is thing:
-                self.size += len(thing.body)
-        taken[commit.name] = commit
+        """Add a commit and the objects that it needs."""
+        objects = self.contents.things
+        for stored_object in things:
+            if objects.setdefault(stored_object.name, stored_object) is stored_object:
+                self.size += len(stored_object.body)
+        objects[commit.name] = commit
         self.contents.commits.append(new)
 
     def keep(self, pieces: Sequence[StoredObject]) -> None:
-        """Take the bytes of a file, or some of them."""
+        """Add chunks of a file."""
         for piece in pieces:
             self.contents.things.setdefault(piece.name, piece)
             self.size += len(piece.body)
 
     def whole(self, name: ArtifactRef, pieces: Sequence[ArtifactRef]) -> None:
-        """Take a file, whose pieces were taken."""
+        """Add a file whose chunks were added."""
         if pieces != [name]:
             self.contents.things.setdefault(name, file_thing(name, pieces))
             self.contents.files[name] = pieces
 
     def write(self, store: Store) -> None:
-        """Write all. Raises StoreError."""
+        """Write all objects. Raises StoreError."""
         if not self.contents.things:
             return
         if isinstance(store, SqliteStore):
