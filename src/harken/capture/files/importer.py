@@ -146,7 +146,7 @@ class Importer:
         for batch in (new, later):
             for file, open_file in self._open_ahead(batch):
                 try:
-                    ready.append(self._take_in(file, open_file, is_last=batch is later))
+                    ready.append(self._import_file(file, open_file, is_last=batch is later))
                 except _ParentPending:
                     later.append(file)
                     continue
@@ -191,21 +191,24 @@ class Importer:
     def _open_ahead(self, files: Sequence[File]) -> Iterator[tuple[File, Callable[[], OpenedFile]]]:
         """Yield files in order, with a function that opens each."""
         if self._jobs > 1 and sum(file.size for file in files) >= MUCH_BYTES:
-            with start_pool(self._jobs) as crew:
-                yield from crew.ahead(files, self._brought)
+            with start_pool(self._jobs) as pool:
+                yield from pool.ahead(files, self._open_file)
         else:
             for file in files:
-                yield file, partial(self._brought, file)
+                yield file, partial(self._open_file, file)
 
-    def _brought(self, file: File) -> OpenedFile:
+    def _open_file(self, file: File) -> OpenedFile:
         return open_source_file(file, self._shelf)
 
-    def _take_in(
-        self, file: File, brings: Callable[[], OpenedFile], *, is_last: bool
+    def _import_file(
+        self, file: File, open_file: Callable[[], OpenedFile], *, is_last: bool
     ) -> ImportResult:
-        """Read a file. Raises _Later where its parent may come, and it is not the last time."""
+        """Import a file.
+
+        Raises _ParentPending if its parent may come later, unless this is the last attempt.
+        """
         try:
-            opened = brings()
+            opened = open_file()
         except OSError as error:
             reason = f"it cannot be read ({error.strerror or error})"
             return ImportResult(Report(source=file.shown, reason=reason))
@@ -215,7 +218,10 @@ class Importer:
         return ImportResult(report, new=history.new)
 
     def _commit_steps(self, opened: OpenedFile, source: str, history: CommitBuilder) -> Report:
-        """Make commits of a file, and keep its bytes; return what became of it. Raises _Later."""
+        """Create the commits of a file, and store its bytes.
+
+        Return the report. Raises _ParentPending.
+        """
         waiting, first_piece = self._buffer, 0
         try:
             for piece, ready in opened.steps:

@@ -45,8 +45,9 @@ class PreparedStep(msgspec.Struct, array_like=True, gc=False):
     things: list[StoredObject]
     """The objects of its messages and its delta."""
     said: bytes
-    """Bytes that are equal for equal messages: the canonical bytes of a JSON array, without the
-    first bracket.
+    """Bytes that are equal for equal messages.
+
+    They are the canonical bytes of a JSON array, without the first bracket.
     """
 
 

@@ -55,9 +55,7 @@ def _parse_spawned(record: Record) -> Spawned | None:
 
 
 Ending: TypeAlias = Literal["answer", "question", "torn", "unknown"]
-"""How a file ends: with a model's answer, with a message to the model, within a line, or
-otherwise.
-"""
+"""The end of a file: a model's answer, a message to the model, an incomplete line, or unknown."""
 _TAIL_BYTES = 256 * 1024
 _MAX_END_RECORDS = 100
 

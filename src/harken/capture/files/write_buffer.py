@@ -1,7 +1,7 @@
 """`WriteBuffer`: buffer the objects of an import and write them together, with one sync.
 
 The bytes of a file are buffered chunk by chunk next to what was parsed from them. A store that
-compresses neighboring objects together then needs little more space than for the bytes alone.
+packs neighboring objects together then needs little more space than for one of them.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Runtimes that run: what they say becomes events, and at its boundaries commits."""
+"""Record running clients: their output becomes events, and commits at turn boundaries."""

@@ -1,7 +1,7 @@
-"""Claude Code, running: a line of `--output-format stream-json` as events.
+"""Parse the output of Claude Code: a line of `--output-format stream-json` as events.
 
-One idea: a line holds a message of the API, one block mostly, or the block alone as older wrappers
-have it; either way each block is an event. Both spellings are read wherever they stand.
+A line holds an API message, mostly with one block, or the block alone as in older wrappers. Each
+block becomes an event. Both camelCase and snake_case members are accepted.
 
 Source: [S2] "Capture by Runtime"; observed with 2.1.329 (docs/how-to/capture-live.md).
 """
@@ -28,102 +28,112 @@ from harken.formats.json_records import Record, get_count, get_object, get_text
 from harken.formats.runtimes.claude_code.records import blocks_in
 from harken.formats.runtimes.json_lines import time_of
 
-_INIT = ("session_id", "tools", "model", "cwd", "claude_code_version")
-"""What is kept of the first line; the rest of it is about the terminal."""
-_BOUNDARY = ("trigger", "pre_tokens", "post_tokens")
-_CALLS = frozenset({"tool_use", "server_tool_use"})
-_RESULT = "tool_result"
+_INIT_MEMBERS = ("session_id", "tools", "model", "cwd", "claude_code_version")
+"""The members of the first line that are recorded. The others describe the terminal."""
+_BOUNDARY_MEMBERS = ("trigger", "pre_tokens", "post_tokens")
+_CALL_TYPES = frozenset({"tool_use", "server_tool_use"})
+_RESULT_TYPE = "tool_result"
 
 
 def heard(line: bytes) -> StreamEvent:
-    """Read a line. See `harken.capture.live.stream_event.Listen`."""
+    """Parse a line. See `harken.capture.live.stream_event.Listen`."""
     record = record_in(line)
     if record is None:
         return unknown(line)
-    found = _heard(record, line)
-    called = get_text(record, "parent_tool_use_id")
+    event = _parse_record(record, line)
+    parent_call = get_text(record, "parent_tool_use_id")
     return StreamEvent(
-        events=found.events,
+        events=event.events,
         session=get_text(record, "session_id") or get_text(record, "sessionId"),
-        agent=get_text(record, "agent_id") or called,
-        call=called,
+        agent=get_text(record, "agent_id") or parent_call,
+        call=parent_call,
         uuid=get_text(record, "uuid"),
-        message=found.message,
-        source=found.source,
-        preserved=found.preserved,
+        message=event.message,
+        source=event.source,
+        preserved=event.preserved,
     )
 
 
-def _heard(record: Record, line: bytes) -> StreamEvent:
+def _parse_record(record: Record, line: bytes) -> StreamEvent:
     time = time_of(record.get("timestamp"))
     match get_text(record, "type"):
         case "system":
-            return _system(record, time)
+            return _parse_system(record, time)
         case "assistant":
-            return _answer(record, time)
+            return _parse_answer(record, time)
         case "user":
-            return said(*_told(record), time=time)
+            return said(*_user_payloads(record), time=time)
         case "tool" if get_text(record, "subtype") == "result":
             return said(_result(record), time=time)
         case "result":
             return said(_metric(record), time=time)
         case "stream_event":
-            return StreamEvent()  # a piece of what comes whole, too
+            return StreamEvent()  # The complete message follows on a line of its own.
     return unknown(line, time)
 
 
-def _system(record: Record, time: str | None) -> StreamEvent:
+def _parse_system(record: Record, time: str | None) -> StreamEvent:
     subtype = get_text(record, "subtype")
     if subtype == "init":
-        return said(SystemEvent(subtype, metadata=_only(record, _INIT)), time=time)
+        return said(
+            SystemEvent(subtype, metadata=_select_members(record, _INIT_MEMBERS)), time=time
+        )
     if subtype == "compact_boundary":
-        about = (
+        details = (
             get_object(record, "compact_metadata")
             or get_object(record, "compactMetadata")
             or get_object(record, "metadata")
             or record
         )
-        about = {**about, "pre_tokens": about.get("pre_tokens", about.get("preTokens"))}
-        kept = get_object(about, "preserved_messages") or get_object(about, "preservedMessages")
-        listed = kept.get("uuids")
-        uuids = listed if isinstance(listed, list) else []
-        event = SystemEvent(subtype, metadata=_only(about, _BOUNDARY))
+        details = {**details, "pre_tokens": details.get("pre_tokens", details.get("preTokens"))}
+        preserved = get_object(details, "preserved_messages") or get_object(
+            details, "preservedMessages"
+        )
+        listed_uuids = preserved.get("uuids")
+        uuids = listed_uuids if isinstance(listed_uuids, list) else []
+        event = SystemEvent(subtype, metadata=_select_members(details, _BOUNDARY_MEMBERS))
         return said(event, time=time, preserved=tuple(u for u in uuids if isinstance(u, str)))
-    rest = {name: value for name, value in record.items() if name not in ("type", "subtype")}
-    return said(SystemEvent(subtype, metadata=rest), time=time)
+    metadata = {name: value for name, value in record.items() if name not in ("type", "subtype")}
+    return said(SystemEvent(subtype, metadata=metadata), time=time)
 
 
-def _only(record: Record, names: tuple[str, ...]) -> Record:
+def _select_members(record: Record, names: tuple[str, ...]) -> Record:
     return {name: record[name] for name in names if record.get(name) is not None}
 
 
-def _answer(record: Record, time: str | None) -> StreamEvent:
+def _parse_answer(record: Record, time: str | None) -> StreamEvent:
     body = record.get("message")
     if not isinstance(body, dict):
-        return said(*_said(_lone(record)), time=time)
-    payloads = [one for block in blocks_in(body.get("content")) for one in _said(block)]
-    facts = {name: body[name] for name in ("model", "usage") if body.get(name) is not None}
-    return said(*payloads, time=time, message=get_text(body, "id"), source=facts or None)
+        return said(*_answer_payloads(_lone_block(record)), time=time)
+    payloads = [
+        payload for block in blocks_in(body.get("content")) for payload in _answer_payloads(block)
+    ]
+    response_metadata = {
+        name: body[name] for name in ("model", "usage") if body.get(name) is not None
+    }
+    return said(
+        *payloads, time=time, message=get_text(body, "id"), source=response_metadata or None
+    )
 
 
-def _lone(record: Record) -> Record:
-    """Return a block that stands in a line without a message: its subtype says what it is."""
+def _lone_block(record: Record) -> Record:
+    """Return the block of a line without a message. Its subtype gives the type."""
     kind = get_text(record, "subtype")
-    given = get_text(record, "thinking" if kind == "thinking" else "text") or get_text(
+    text = get_text(record, "thinking" if kind == "thinking" else "text") or get_text(
         record, "content"
     )
     id_ = get_text(record, "id") or get_text(record, "tool_use_id")
-    return {**record, "type": kind, "text": given, "thinking": given, "id": id_}
+    return {**record, "type": kind, "text": text, "thinking": text, "id": id_}
 
 
-def _said(block: Record) -> list[Payload]:
-    """Return what a block of an answer says; one that nobody knows stays as it is."""
+def _answer_payloads(block: Record) -> list[Payload]:
+    """Return the payloads of an answer block. A block of unknown type is passed on as output."""
     kind = get_text(block, "type")
     if kind == "text":
         return [ResponseEvent(get_text(block, "text"))]
     if kind == "thinking":
         return [ThinkingEvent(get_text(block, "thinking"), get_text(block, "signature") or None)]
-    if kind in _CALLS:
+    if kind in _CALL_TYPES:
         return [
             ToolCallEvent(
                 get_text(block, "id") or get_text(block, "tool_use_id"),
@@ -135,18 +145,20 @@ def _said(block: Record) -> list[Payload]:
     return [OutputEvent(canonical.to_json_line(block).decode())]
 
 
-def _told(record: Record) -> list[Payload]:
-    """Return what is said to the model: results, each by itself, and what else there is."""
+def _user_payloads(record: Record) -> list[Payload]:
+    """Return the payloads of a user line: each tool result, then the remaining content."""
     body = record.get("message")
     content = body.get("content") if isinstance(body, dict) else record.get("content")
     if content is None:
         content = record.get("text")
     blocks = [*blocks_in(content)]
-    found: list[Payload] = [_result(one) for one in blocks if get_text(one, "type") == _RESULT]
-    rest = [one for one in blocks if get_text(one, "type") != _RESULT]
-    if rest or not found:
-        found.append(PromptEvent(_readable(rest)))
-    return found
+    payloads: list[Payload] = [
+        _result(block) for block in blocks if get_text(block, "type") == _RESULT_TYPE
+    ]
+    other_blocks = [block for block in blocks if get_text(block, "type") != _RESULT_TYPE]
+    if other_blocks or not payloads:
+        payloads.append(PromptEvent(_readable(other_blocks)))
+    return payloads
 
 
 def _result(block: Record) -> ToolResultEvent:
@@ -155,16 +167,16 @@ def _result(block: Record) -> ToolResultEvent:
 
 
 def _readable(blocks: list[Record]) -> str:
-    """Return the texts of blocks, and marks for what is none."""
-    return readable(_pure(block) for block in blocks)
+    """Return the texts of blocks, with placeholders for other content."""
+    return readable(_to_part(block) for block in blocks)
 
 
-def _pure(block: Record) -> dict[str, Any]:
+def _to_part(block: Record) -> dict[str, Any]:
     if get_text(block, "type") == "image":
         return {"type": "image", "media_type": get_text(get_object(block, "source"), "media_type")}
-    said_ = block.get("text")
-    if isinstance(said_, str):
-        return {"type": "text", "text": said_}
+    text = block.get("text")
+    if isinstance(text, str):
+        return {"type": "text", "text": text}
     return {"type": "other", "kind": get_text(block, "type") or "block"}
 
 
@@ -184,8 +196,8 @@ def _metric(record: Record) -> MetricEvent:
 
 
 def _seconds(record: Record) -> float | None:
-    found = _number(record, "duration_ms")
-    return None if found is None else found / 1000
+    duration_ms = _number(record, "duration_ms")
+    return None if duration_ms is None else duration_ms / 1000
 
 
 def _number(record: Record, *names: str) -> float | None:

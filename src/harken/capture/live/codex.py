@@ -1,10 +1,11 @@
-"""Codex, running: a line of `codex exec --json` as events.
+"""Parse the output of Codex: a line of `codex exec --json` as events.
 
-One idea: an item is told when it begins and when it has ended. A call is heard at its beginning,
-its result at its end; what is told only at its end is both. All else is heard when it is whole.
+Codex reports an item when it starts and when it ends. A call is read from its start, its result
+from its end. If only the end is reported, it gives both. All other items are read when they are
+complete.
 
-The lines say less than the model sees: no prompt, no native ids, no compaction. So where Codex
-keeps the session in a file, that is read, and these lines only say when.
+The lines contain less than the model sees: no prompt, no native ids, no compaction. So if Codex
+keeps a session file, the messages are read from it, and these lines only give the times.
 
 Source: observed with 0.169.0 (docs/how-to/capture-live.md).
 """
@@ -26,26 +27,26 @@ from harken.formats.events import (
 from harken.formats.json_records import Record, get_count, get_object, get_objects, get_text
 from harken.formats.runtimes.json_lines import time_of
 
-_CALLS = frozenset(
+_CALL_TYPES = frozenset(
     {"command_execution", "mcp_tool_call", "collab_tool_call", "web_search", "file_change"}
 )
-_NO_ARGUMENT = frozenset(
+_NON_ARGUMENTS = frozenset(
     {"id", "type", "status", "aggregated_output", "exit_code", "result", "error", "agents_states"}
     | {"server", "tool", "arguments"}
 )
-"""Members of a call that are no arguments of it, or stand in its name."""
-_FAILED = frozenset({"failed", "declined"})
+"""Members of a call that are not arguments of the tool."""
+_FAILED_STATUSES = frozenset({"failed", "declined"})
 
 
 class CodexLines:
-    """Reads lines; it remembers which calls have begun."""
+    """Parse lines of Codex, and remember which calls have started."""
 
     def __init__(self) -> None:
-        """Begin with no call."""
-        self._begun: set[str] = set()
+        """Start without calls."""
+        self._started_calls: set[str] = set()
 
     def heard(self, line: bytes) -> StreamEvent:
-        """Read a line. See `harken.capture.live.stream_event.Listen`."""
+        """Parse a line. See `harken.capture.live.stream_event.Listen`."""
         record = record_in(line)
         if record is None:
             return unknown(line)
@@ -64,19 +65,21 @@ class CodexLines:
             case "error":
                 return said(ErrorEvent(get_text(record, "message")), time=time)
             case "item.started" | "item.completed" as kind:
-                found = self._item(get_object(record, "item"), is_end=kind == "item.completed")
-                return unknown(line, time) if found is None else said(*found, time=time)
+                payloads = self._parse_item(
+                    get_object(record, "item"), is_end=kind == "item.completed"
+                )
+                return unknown(line, time) if payloads is None else said(*payloads, time=time)
         return unknown(line, time)
 
-    def _item(self, item: Record, *, is_end: bool) -> list[Payload] | None:
-        """Return what an item says; None: nobody here knows it."""
+    def _parse_item(self, item: Record, *, is_end: bool) -> list[Payload] | None:
+        """Return the payloads of an item. Return None if its type is unknown."""
         kind, id_ = get_text(item, "type"), get_text(item, "id")
-        if kind in _CALLS:
-            found: list[Payload] = []
-            if id_ not in self._begun:
-                self._begun.add(id_)
-                found.append(_call(item, kind, id_))
-            return [*found, _result(item, id_)] if is_end else found
+        if kind in _CALL_TYPES:
+            payloads: list[Payload] = []
+            if id_ not in self._started_calls:
+                self._started_calls.add(id_)
+                payloads.append(_call(item, kind, id_))
+            return [*payloads, _result(item, id_)] if is_end else payloads
         if not is_end:
             return []
         match kind:
@@ -91,23 +94,29 @@ class CodexLines:
 
 def _call(item: Record, kind: str, id_: str) -> ToolCallEvent:
     name = ".".join(filter(None, (get_text(item, "server"), get_text(item, "tool")))) or kind
-    given = item.get("arguments")
-    if not isinstance(given, dict):
-        given = {key: value for key, value in item.items() if key not in _NO_ARGUMENT}
-    return ToolCallEvent(id_, name, given)
+    arguments = item.get("arguments")
+    if not isinstance(arguments, dict):
+        arguments = {key: value for key, value in item.items() if key not in _NON_ARGUMENTS}
+    return ToolCallEvent(id_, name, arguments)
 
 
 def _result(item: Record, id_: str) -> ToolResultEvent:
     code = item.get("exit_code")
     error = get_text(get_object(item, "error"), "message") or get_text(item, "error")
-    has_failed = get_text(item, "status") in _FAILED or bool(error) or code not in (None, 0)
-    shown = get_objects(get_object(item, "result"), "content")
-    texts = [get_text(item, "aggregated_output"), *(get_text(one, "text") for one in shown), error]
-    told = "\n".join(filter(None, texts))
+    has_failed = (
+        get_text(item, "status") in _FAILED_STATUSES or bool(error) or code not in (None, 0)
+    )
+    contents = get_objects(get_object(item, "result"), "content")
+    texts = [
+        get_text(item, "aggregated_output"),
+        *(get_text(content, "text") for content in contents),
+        error,
+    ]
+    output = "\n".join(filter(None, texts))
     states = get_object(item, "agents_states")
-    if not told and states:
-        told = canonical.to_json_line(states).decode()
-    return ToolResultEvent(told or get_text(item, "status"), id_, has_failed)
+    if not output and states:
+        output = canonical.to_json_line(states).decode()
+    return ToolResultEvent(output or get_text(item, "status"), id_, has_failed)
 
 
 def _metric(usage: Record, status: str) -> MetricEvent:

@@ -1,9 +1,8 @@
-"""What the user of a client is shown, made of what the client says to us.
+"""Format the output of a client for its user, from the events it writes.
 
-One idea: bytes come in and bytes go out, and nothing else happens. Where the user asked for events,
-they are the same bytes at once; where the user asked for words, the events are read for these, as
-the client itself would have said them. What is no event is passed on as it is: nothing the client
-says is swallowed.
+A formatter takes bytes and returns bytes, without side effects. If the user asked for events, the
+same bytes are returned at once. If the user asked for text or JSON, the events are converted to
+what the client itself would have printed. Lines that are not events are returned unchanged.
 
 Source: what Claude Code 2.1.329 prints with `--output-format text` and `json`, compared with the
 real client in tests/clients.
@@ -23,7 +22,7 @@ from harken.formats.tool_calls import as_object
 
 
 class LineSplitter:
-    r"""Cuts bytes into lines, wherever the pieces end.
+    r"""Split chunks of bytes into lines.
 
     >>> cut = LineSplitter()
     >>> cut.take(b"one\ntw"), cut.take(b"o\n\nthree"), cut.end()
@@ -31,56 +30,56 @@ class LineSplitter:
     """
 
     def __init__(self) -> None:
-        """Begin at the beginning of a line."""
-        self._waiting: list[bytes] = []
+        """Start at the beginning of a line."""
+        self._pending: list[bytes] = []
 
     def take(self, data: bytes) -> list[bytes]:
-        """Take a piece; return the lines that end in it, without their ends."""
-        first, *more = data.split(b"\n")
-        if not more:
-            self._waiting.append(data)
+        """Add a chunk. Return the lines that end in it, without line ends."""
+        first, *other_parts = data.split(b"\n")
+        if not other_parts:
+            self._pending.append(data)
             return []
-        lines = [b"".join([*self._waiting, first]), *more[:-1]]
-        self._waiting = [more[-1]] if more[-1] else []
+        lines = [b"".join([*self._pending, first]), *other_parts[:-1]]
+        self._pending = [other_parts[-1]] if other_parts[-1] else []
         return lines
 
     def end(self) -> bytes:
-        """Return the last line, where it lacks its end; else nothing."""
-        rest, self._waiting = b"".join(self._waiting), []
-        return rest
+        """Return the last line if it has no line end, else empty bytes."""
+        last_line, self._pending = b"".join(self._pending), []
+        return last_line
 
 
-_ONLY_IN_STREAM = frozenset({"model_usage_since_last_result"})
-"""Members that the client adds where it writes events, and only there."""
+_STREAM_ONLY_MEMBERS = frozenset({"model_usage_since_last_result"})
+"""Members that the client adds only in the stream of events."""
 _NO_ANSWER = "Failed to provide valid structured output after maximum retries"
 
 
 class OutputFormatter(Protocol):
-    """Makes what is shown."""
+    """Format the output for the user."""
 
     def take(self, data: bytes) -> bytes:
-        """Take what the client wrote; return what is shown now."""
+        """Process bytes of the client. Return the bytes to print now."""
         ...
 
     def end(self) -> bytes:
-        """Return what is shown at the end."""
+        """Return the bytes to print at the end."""
         ...
 
 
 def shown_for(invocation: Invocation) -> OutputFormatter:
-    """Return what makes the output that a user has asked for."""
+    """Return the formatter for the output that the user asked for."""
     match invocation.output:
         case "text":
-            return _Words(invocation.most_turns, invocation.most_usd)
+            return _TextFormatter(invocation.most_turns, invocation.most_usd)
         case "json":
-            return _Json(is_list=False)
+            return _JsonFormatter(is_list=False)
         case "jsons":
-            return _Json(is_list=True)
-    return _Verbatim()
+            return _JsonFormatter(is_list=True)
+    return _VerbatimFormatter()
 
 
-class _Verbatim:
-    """The same bytes."""
+class _VerbatimFormatter:
+    """Return the bytes unchanged."""
 
     def take(self, data: bytes) -> bytes:
         return data
@@ -89,21 +88,21 @@ class _Verbatim:
         return b""
 
 
-class _Lines:
-    """What is made of whole lines."""
+class _LineFormatter:
+    """The base of formatters that work on complete lines."""
 
     def __init__(self) -> None:
-        self._cut = LineSplitter()
+        self._splitter = LineSplitter()
 
     def take(self, data: bytes) -> bytes:
-        return b"".join(self._line(line) for line in self._cut.take(data))
+        return b"".join(self._line(line) for line in self._splitter.take(data))
 
     def end(self) -> bytes:
-        rest = self._cut.end()
-        return self._line(rest, b"") if rest else b""
+        last_line = self._splitter.end()
+        return self._line(last_line, b"") if last_line else b""
 
     def _line(self, line: bytes, end: bytes = b"\n") -> bytes:
-        """Take a line; what is no event is shown as it is."""
+        """Format a line. A line that is not an event is returned unchanged."""
         is_object = line.startswith(b"{") and line.rstrip().endswith(b"}")
         is_event = is_object and b'"type"' in line
         return self._event(line) if is_event else line + end
@@ -112,18 +111,18 @@ class _Lines:
         raise NotImplementedError
 
 
-class _Words(_Lines):
-    """The last words of each turn, as they come."""
+class _TextFormatter(_LineFormatter):
+    """Print the result text of each turn when it is complete."""
 
     def __init__(self, most_turns: str, most_usd: str) -> None:
         super().__init__()
         self._limits = {"error_max_turns": most_turns, "error_max_budget_usd": most_usd}
         self._has_begun = False
         self._last: Record | None = None
-        """The last result, where nothing of it was shown."""
+        """The last result, if it was empty and not printed."""
         self._is_first = True
         self._is_line = True
-        """Whether what was shown ends with a line."""
+        """Whether the printed output ends with a line end."""
 
     def _event(self, line: bytes) -> bytes:
         if b'"result"' not in line and b'"init"' not in line:
@@ -136,24 +135,24 @@ class _Words(_Lines):
             self._last = record
             return b""
         self._last = None
-        return self._turn(record)
+        return self._format_turn(record)
 
     def end(self) -> bytes:
-        rest = super().end()
+        output = super().end()
         if self._last is not None and self._is_first:
-            rest += self._turn(self._last)
-        return rest
+            output += self._format_turn(self._last)
+        return output
 
-    def _turn(self, record: Record) -> bytes:
-        words = self._words(record)
-        if words is None:
+    def _format_turn(self, record: Record) -> bytes:
+        text = self._format_result(record)
+        if text is None:
             return b""
-        before = "" if self._is_first else "\n" if self._is_line else "\n\n"
-        self._is_first, self._is_line = False, words.endswith("\n")
-        return (before + words).encode("utf-8", "replace")
+        separator = "" if self._is_first else "\n" if self._is_line else "\n\n"
+        self._is_first, self._is_line = False, text.endswith("\n")
+        return (separator + text).encode("utf-8", "replace")
 
-    def _words(self, record: Record) -> str | None:
-        """Return what the client says at the end of a turn; None: what it says as an error."""
+    def _format_result(self, record: Record) -> str | None:
+        """Return the text that the client prints for a result. Return None for an error message."""
         subtype = get_text(record, "subtype")
         match subtype:
             case "success":
@@ -170,8 +169,8 @@ class _Words(_Lines):
         return f"Error: {first if isinstance(first, str) else _NO_ANSWER}"
 
 
-class _Json(_Lines):
-    """The last result, or all events in one list."""
+class _JsonFormatter(_LineFormatter):
+    """Print the last result, or all events in one list."""
 
     def __init__(self, *, is_list: bool) -> None:
         super().__init__()
@@ -187,22 +186,22 @@ class _Json(_Lines):
         except (msgspec.DecodeError, RecursionError):
             return line + b"\n"
         if bytes(record.get("type", b"")) == b'"result"':
-            line = _without(record)
+            line = _without_stream_members(record)
             self._result = line
         if self._is_list:
             self._events.append(line)
         return b""
 
     def end(self) -> bytes:
-        rest = super().end()
+        output = super().end()
         if self._result is None or not self._has_begun:
-            return rest
+            return output
         if self._is_list:
-            return rest + b"[" + b",".join(self._events) + b"]\n"
-        return rest + self._result + b"\n"
+            return output + b"[" + b",".join(self._events) + b"]\n"
+        return output + self._result + b"\n"
 
 
-def _without(record: dict[str, Any]) -> bytes:
-    """Return an event without what stands in it only among events."""
-    kept = {name: value for name, value in record.items() if name not in _ONLY_IN_STREAM}
-    return msgspec.json.encode(kept)
+def _without_stream_members(record: dict[str, Any]) -> bytes:
+    """Return an event without the members that occur only in the stream."""
+    members = {name: value for name, value in record.items() if name not in _STREAM_ONLY_MEMBERS}
+    return msgspec.json.encode(members)

@@ -1,7 +1,11 @@
-"""`Invocation`: what somebody wants to run, and what is run in its place.
+"""`Invocation`: a client's command line, and the command that is run instead.
 
-One idea: a client is run as it was called, unless its output can be read only in another form. Then
-it is asked for that form, and what the user would have seen is made of it (`shown`).
+A client is run as the user called it, unless its output can only be parsed in another form. Then
+the command asks for that form, and the output for the user is made from it
+(`harken.capture.live.display`).
+
+Only a program itself knows its options. So the options that take values are listed for the
+supported programs, and every other option is treated as a switch.
 
 Source: docs/how-to/capture-live.md; the help of Claude Code 2.1.329 and Codex 0.169.0.
 
@@ -31,72 +35,75 @@ class Options:
     """The options of a program that take values."""
 
     one: frozenset[str] = frozenset()
-    """The next word, whatever it is."""
+    """Options with exactly one value."""
     perhaps: frozenset[str] = frozenset()
-    """The next word, unless it is an option."""
+    """Options with an optional value, which may not start with a dash."""
     many: frozenset[str] = frozenset()
-    """All words up to the next option."""
+    """Options with all following words up to the next option as values."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommandWord:
-    """An option with its values, or a word that stands alone."""
+    """An option with its values, or a positional argument."""
 
     option: str
-    """Empty: it stands alone."""
+    """Empty for a positional argument."""
     values: tuple[str, ...]
     start: int
-    """Where it begins in the command line."""
+    """The index of its first word in the command line."""
     end: int
 
     @property
     def value(self) -> str:
-        """Its first value; empty: it has none."""
+        """Its first value. Empty if it has none."""
         return self.values[0] if self.values else ""
 
 
 def names(listed: str) -> frozenset[str]:
-    """Return names that stand in a text, with blanks between them."""
+    """Split a text at blanks into names."""
     return frozenset(listed.split())
 
 
 def parse_command_line(arguments: Sequence[str], options: Options) -> Iterator[CommandWord]:
-    """Yield the words of a command line, without the name of the program.
+    """Parse the arguments of a command line, without the name of the program.
 
     >>> [*parse_command_line(["-p", "Hi", "--model=m"], Options())][-1]
     CommandWord(option='--model', values=('m',), start=2, end=3)
     """
-    at = 0
-    while at < len(arguments):
-        arg, start = arguments[at], at
-        at += 1
+    index = 0
+    while index < len(arguments):
+        arg, start = arguments[index], index
+        index += 1
         if arg == "--":
-            for alone in range(at, len(arguments)):
-                yield CommandWord("", (arguments[alone],), alone, alone + 1)
+            for position in range(index, len(arguments)):
+                yield CommandWord("", (arguments[position],), position, position + 1)
             return
         if not arg.startswith("-") or arg == "-":
-            yield CommandWord("", (arg,), start, at)
+            yield CommandWord("", (arg,), start, index)
             continue
         name, equals, value = arg.partition("=")
         if equals and arg.startswith("--"):
-            yield CommandWord(name, (value,), start, at)
+            yield CommandWord(name, (value,), start, index)
             continue
         if arg in options.one:
-            at = min(at + 1, len(arguments))
+            index = min(index + 1, len(arguments))
         elif arg in options.perhaps:
-            at += at < len(arguments) and not arguments[at].startswith("-")
+            index += index < len(arguments) and not arguments[index].startswith("-")
         elif arg in options.many:
-            while at < len(arguments) and not arguments[at].startswith("-"):
-                at += 1
-        yield CommandWord(arg, tuple(arguments[start + 1 : at]), start, at)
+            while index < len(arguments) and not arguments[index].startswith("-"):
+                index += 1
+        yield CommandWord(arg, tuple(arguments[start + 1 : index]), start, index)
 
 
 Output: TypeAlias = Literal["untouched", "verbatim", "text", "json", "jsons"]
-"""What the user is shown: what the client writes, without anybody between; the same, read on its
-way; or, made of events, the last words, the last event, or all of them in one list."""
+"""The output that the user sees.
+
+`untouched`: the client writes it itself; `verbatim`: the same bytes, passed through Harken; `text`,
+`json`, `jsons`: made from events: the result text, the last event, or all events in one list.
+"""
 RUNTIMES = tuple(place.runtime for place in PLACES)
 
-_CLAUDE = Options(
+_CLAUDE_OPTIONS = Options(
     one=names(
         "--agent --agents --append-system-prompt --append-system-prompt-file --autocompact "
         "--debug-file --effort --environment --fallback-model --input-format --json-schema "
@@ -110,7 +117,7 @@ _CLAUDE = Options(
         "--file --mcp-config --tools"
     ),
 )
-_CODEX = Options(
+_CODEX_OPTIONS = Options(
     one=names(
         "-c --config --enable --disable -m --model --local-provider -p --profile -s --sandbox "
         "-C --cd --add-dir --thread-source --cyber-access-program --output-schema --color -o "
@@ -118,108 +125,114 @@ _CODEX = Options(
     ),
     many=names("-i --image"),
 )
-_PRINT = re.compile(r"-[cp]*p[cp]*|--print")
-_FORGETFUL = frozenset({"--no-session-persistence", "--ephemeral"})
-_SESSIONS = frozenset({"resume", "fork"})
+_PRINT_PATTERN = re.compile(r"-[cp]*p[cp]*|--print")
+_NO_SESSION_OPTIONS = frozenset({"--no-session-persistence", "--ephemeral"})
+_SESSION_COMMANDS = frozenset({"resume", "fork"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invocation:
-    """What is run."""
+    """A command to run."""
 
     runtime: str
     command: tuple[str, ...]
     output: Output = "untouched"
     listen: Listen | None = None
-    """Reads the lines of its output; None: nobody reads them."""
+    """Parses the lines of its output. None if its output is not parsed."""
     prompt: str = ""
-    """What it is asked, where the command line says it."""
+    """The prompt, if the command line contains it."""
     has_file: bool = True
-    """Whether it keeps a file of its session."""
+    """Whether the client writes a session file."""
     folder: str = ""
-    """Where it works, where that is another folder than the one it is started in."""
+    """The working folder, if it differs from the current one."""
     most_turns: str = ""
     most_usd: str = ""
 
 
 def invocation(command: Sequence[str], runtime: str | None = None) -> Invocation:
-    """Return what to run for a command line; `runtime`: what it is, where its name does not say it.
+    """Return what to run for a command line. `runtime` overrides the name of the program.
 
-    Raises ConfigError where nobody here knows it.
+    Raises ConfigError if the client is unknown.
     """
     name = PurePath(command[0]).name.lower().partition(".")[0]
-    known = runtime or name
-    if known not in RUNTIMES:
+    client_name = runtime or name
+    if client_name not in RUNTIMES:
         raise ConfigError(
-            f"{known}: nobody here knows this client; known are {', '.join(RUNTIMES)} "
+            f"{client_name}: nobody here knows this client; known are {', '.join(RUNTIMES)} "
             "(--runtime says which one it is, where its name does not)"
         )
-    if known == "claude":
-        return _claude(tuple(command))
-    if known == "codex":
-        return _codex(tuple(command))
-    return Invocation(runtime=known, command=tuple(command))
+    if client_name == "claude":
+        return _parse_claude(tuple(command))
+    if client_name == "codex":
+        return _parse_codex(tuple(command))
+    return Invocation(runtime=client_name, command=tuple(command))
 
 
-def _claude(command: tuple[str, ...]) -> Invocation:
-    found = [*parse_command_line(command[1:], _CLAUDE)]
-    if not any(_PRINT.fullmatch(word.option) for word in found):
+def _parse_claude(command: tuple[str, ...]) -> Invocation:
+    words = [*parse_command_line(command[1:], _CLAUDE_OPTIONS)]
+    if not any(_PRINT_PATTERN.fullmatch(word.option) for word in words):
         return Invocation(runtime="claude", command=command)
-    forms = [word for word in found if word.option == "--output-format"]
-    form = forms[-1].value if forms else "text"
-    is_verbose = any(word.option == "--verbose" for word in found)
+    format_words = [word for word in words if word.option == "--output-format"]
+    output_format = format_words[-1].value if format_words else "text"
+    is_verbose = any(word.option == "--verbose" for word in words)
     output: Output = "verbatim"
-    if form in ("text", "json"):
-        output = "jsons" if form == "json" and is_verbose else "json" if form == "json" else "text"
-        command = _as_stream(command, forms, is_verbose=is_verbose)
+    if output_format in ("text", "json"):
+        output = (
+            "jsons"
+            if output_format == "json" and is_verbose
+            else "json"
+            if output_format == "json"
+            else "text"
+        )
+        command = _as_stream(command, format_words, is_verbose=is_verbose)
     return Invocation(
         runtime="claude",
         command=command,
         output=output,
         listen=claude_heard,
-        prompt=next((word.value for word in found if not word.option), ""),
-        has_file=_keeps(found),
-        most_turns=_value(found, "--max-turns"),
-        most_usd=_value(found, "--max-budget-usd"),
+        prompt=next((word.value for word in words if not word.option), ""),
+        has_file=_keeps_session_file(words),
+        most_turns=_option_value(words, "--max-turns"),
+        most_usd=_option_value(words, "--max-budget-usd"),
     )
 
 
 def _as_stream(
-    command: tuple[str, ...], forms: Sequence[CommandWord], *, is_verbose: bool
+    command: tuple[str, ...], format_words: Sequence[CommandWord], *, is_verbose: bool
 ) -> tuple[str, ...]:
-    """Return the command line that gives events, whatever form was asked for."""
-    gone = {at for word in forms for at in range(word.start, word.end)}
-    kept = [arg for at, arg in enumerate(command[1:]) if at not in gone]
-    end = kept.index("--") if "--" in kept else len(kept)
-    more = ["--output-format", "stream-json", *([] if is_verbose else ["--verbose"])]
-    return (command[0], *kept[:end], *more, *kept[end:])
+    """Return a command line that prints events, whatever output format the user asked for."""
+    removed_indexes = {index for word in format_words for index in range(word.start, word.end)}
+    remaining = [arg for index, arg in enumerate(command[1:]) if index not in removed_indexes]
+    end = remaining.index("--") if "--" in remaining else len(remaining)
+    added = ["--output-format", "stream-json", *([] if is_verbose else ["--verbose"])]
+    return (command[0], *remaining[:end], *added, *remaining[end:])
 
 
-def _codex(command: tuple[str, ...]) -> Invocation:
-    found = [*parse_command_line(command[1:], _CODEX)]
-    alone = [word.value for word in found if not word.option]
-    folder = _value(found, "-C") or _value(found, "--cd")
-    if not alone or alone[0] not in ("exec", "e"):
+def _parse_codex(command: tuple[str, ...]) -> Invocation:
+    words = [*parse_command_line(command[1:], _CODEX_OPTIONS)]
+    positionals = [word.value for word in words if not word.option]
+    folder = _option_value(words, "-C") or _option_value(words, "--cd")
+    if not positionals or positionals[0] not in ("exec", "e"):
         return Invocation(runtime="codex", command=command, folder=folder)
-    asked = alone[1:]
-    if asked and asked[0] in _SESSIONS:
-        asked = asked[1 if any(word.option == "--last" for word in found) else 2 :]
-    prompt = asked[0] if asked and asked[0] not in ("-", "review") else ""
-    is_told = any(word.option in ("--json", "--experimental-json") for word in found)
+    prompt_words = positionals[1:]
+    if prompt_words and prompt_words[0] in _SESSION_COMMANDS:
+        prompt_words = prompt_words[1 if any(word.option == "--last" for word in words) else 2 :]
+    prompt = prompt_words[0] if prompt_words and prompt_words[0] not in ("-", "review") else ""
+    has_events = any(word.option in ("--json", "--experimental-json") for word in words)
     return Invocation(
         runtime="codex",
         command=command,
-        output="verbatim" if is_told else "untouched",
-        listen=CodexLines().heard if is_told else None,
+        output="verbatim" if has_events else "untouched",
+        listen=CodexLines().heard if has_events else None,
         prompt=prompt,
-        has_file=_keeps(found),
+        has_file=_keeps_session_file(words),
         folder=folder,
     )
 
 
-def _value(found: Sequence[CommandWord], option: str) -> str:
-    return next((word.value for word in reversed(found) if word.option == option), "")
+def _option_value(words: Sequence[CommandWord], option: str) -> str:
+    return next((word.value for word in reversed(words) if word.option == option), "")
 
 
-def _keeps(found: Sequence[CommandWord]) -> bool:
-    return not any(word.option in _FORGETFUL for word in found)
+def _keeps_session_file(words: Sequence[CommandWord]) -> bool:
+    return not any(word.option in _NO_SESSION_OPTIONS for word in words)

@@ -1,8 +1,8 @@
-"""Running a client: its bytes are passed on, its signals are passed on, its exit code is returned.
+"""Run a client: pass on its bytes and its signals, and return its exit code.
 
-One idea: whoever started us should not be able to tell us from the client. So its input and its
-errors are its own, its output is written on before anybody looks at it, and a signal that is meant
-for it reaches it, once. What we were told to ignore, it ignores, too.
+The caller should not notice a difference to running the client directly. The client inherits
+standard input and standard error, its output is written before it is parsed, and each signal
+reaches it once. Signals that this process ignores are ignored by the client, too.
 """
 
 from __future__ import annotations
@@ -19,22 +19,28 @@ from types import FrameType
 
 from harken.capture.live.display import LineSplitter, OutputFormatter
 
-_AT_ONCE_BYTES = 1 << 16
-_AFTER_S = 0.2
-"""So long is waited for more after the client has ended: others may still hold its output open."""
-_TYPED = frozenset({signal.SIGINT, signal.SIGQUIT})
-"""What a terminal sends to all who run in it."""
-_PASSED_ON = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+_READ_BYTES = 1 << 16
+_DRAIN_S = 0.2
+"""How long to wait for more output after the client has ended.
+
+Other processes may still hold its output open.
+"""
+_TERMINAL_SIGNALS = frozenset({signal.SIGINT, signal.SIGQUIT})
+"""Signals that a terminal sends to all processes of its foreground group."""
+_FORWARDED_SIGNALS = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 
 
 @dataclass(frozen=True, slots=True)
 class ClientExit:
-    """How a client has ended."""
+    """The end of a client."""
 
     code: int
-    """Its exit code, 128 and more where a signal ended it."""
+    """Its exit code: 128 plus the signal number if a signal ended it."""
     unshown: str = ""
-    """Why not all of its output was written; empty: it was, or nobody wanted to read it."""
+    """Why part of its output was not written.
+
+    Empty if it was, or if the reader closed the output.
+    """
 
 
 def run_client(
@@ -46,11 +52,12 @@ def run_client(
 ) -> ClientExit:
     """Run a client to its end.
 
-    shown: makes what is written to the file descriptor `out`; None: the client writes there itself.
-    hear: is told each line of its output, without its end. Raises OSError where it cannot be run.
+    shown: formats what is written to the file descriptor `out`. If it is None, the client writes
+    there itself. hear: called with each line of its output, without the line end. Raises OSError if
+    the client cannot be run.
     """
     unshown = ""
-    with _signals() as passes:
+    with _forward_signals() as passes:
         pipe = None if shown is None else subprocess.PIPE
         process = subprocess.Popen(command, env=dict(environ), stdout=pipe)
         passes(process)
@@ -70,34 +77,34 @@ def _pump(
     hear: Callable[[bytes], None],
     out: int,
 ) -> str:
-    """Pass on what comes, until there is no more, or it cannot be written; return why not.
+    """Copy the output until it ends or cannot be written. Return the write error.
 
-    Where it cannot, the client learns it from its own pipe, which nobody reads then.
+    After a write error the client notices it at its own pipe, which is no longer read.
     """
-    cut, unshown = LineSplitter(), ""
+    splitter, unshown = LineSplitter(), ""
     try:
-        while data := _next(process, source):
+        while data := _read_next(process, source):
             try:
                 _write(out, shown.take(data))
             finally:
-                for line in cut.take(data):
+                for line in splitter.take(data):
                     hear(line)
         _write(out, shown.end())
     except BrokenPipeError:
-        pass  # who reads us left, and wants to see no more
+        pass  # The reader has closed our output.
     except OSError as error:
         unshown = error.strerror or str(error)
-    if rest := cut.end():
-        hear(rest)
+    if last_line := splitter.end():
+        hear(last_line)
     return unshown
 
 
-def _next(process: subprocess.Popen[bytes], source: int) -> bytes:
-    """Return what comes next; nothing: it has ended."""
-    while not select([source], [], [], _AFTER_S)[0]:
+def _read_next(process: subprocess.Popen[bytes], source: int) -> bytes:
+    """Return the next bytes. Return empty bytes if the client has ended."""
+    while not select([source], [], [], _DRAIN_S)[0]:
         if process.poll() is not None:
             return b""
-    return os.read(source, _AT_ONCE_BYTES)
+    return os.read(source, _READ_BYTES)
 
 
 def _write(out: int, data: bytes) -> None:
@@ -105,13 +112,13 @@ def _write(out: int, data: bytes) -> None:
     while view:
         try:
             view = view[os.write(out, view) :]
-        except BlockingIOError:  # the client shares it, and has told it not to wait
+        except BlockingIOError:  # The client shares the descriptor and made it non-blocking.
             select([], [out], [])
 
 
 @contextmanager
-def _signals() -> Iterator[Callable[[subprocess.Popen[bytes]], None]]:
-    """Pass on signals to the process that is given, until it has ended."""
+def _forward_signals() -> Iterator[Callable[[subprocess.Popen[bytes]], None]]:
+    """Pass on signals to the given process until the end of the block."""
     if current_thread() is not main_thread():
         yield lambda _: None
         return
@@ -121,7 +128,7 @@ def _signals() -> Iterator[Callable[[subprocess.Popen[bytes]], None]]:
     def pass_on(number: int, _frame: FrameType | None) -> None:
         if not running:
             early.append(number)
-        elif number not in _TYPED or not _is_typed_here():
+        elif number not in _TERMINAL_SIGNALS or not _has_foreground_terminal():
             running[0].send_signal(number)
 
     def begin(process: subprocess.Popen[bytes]) -> None:
@@ -129,17 +136,19 @@ def _signals() -> Iterator[Callable[[subprocess.Popen[bytes]], None]]:
         for number in early:
             process.send_signal(number)
 
-    heeded = [n for n in _PASSED_ON if signal.getsignal(n) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, pass_on) for number in heeded}
+    handled = [
+        number for number in _FORWARDED_SIGNALS if signal.getsignal(number) is not signal.SIG_IGN
+    ]
+    old_handlers = {number: signal.signal(number, pass_on) for number in handled}
     try:
         yield begin
     finally:
-        for number, handler in before.items():
+        for number, handler in old_handlers.items():
             signal.signal(number, handler)
 
 
-def _is_typed_here() -> bool:
-    """Whether what is typed reaches us from a terminal: then it has reached the client, too."""
+def _has_foreground_terminal() -> bool:
+    """Whether signals typed at the terminal reach this process, and so the client as well."""
     for fd in (0, 1, 2):
         try:
             if os.tcgetpgrp(fd) == os.getpgrp():

@@ -1,11 +1,12 @@
-"""`LiveRecorder`: a running client becomes commits, beside it and never in its way.
+"""`LiveRecorder`: turn the output of a running client into commits, without delaying the client.
 
-One idea: what the client says tells *when* a commit is due, and its own file *what* is in it. Where
-no such file comes, what it says tells both (`chain`). Which of the two it is, is decided once, when
-the first commit is due; so a run has one history, and importing the file later adds nothing to it.
+The output of the client determines *when* a commit is due, and its session file *what* is in it. If
+there is no session file, the output determines both (`StreamCommits`). The choice is made once,
+when the first commit is due. So a run has one history, and importing the file later adds nothing to
+it.
 
-A recording has a thread of its own, which alone uses the store. Whatever fails in it ends it, and
-nothing else: the client runs on.
+A recorder has its own thread, the only one that uses the store. An error ends the recording but not
+the client.
 """
 
 from __future__ import annotations
@@ -29,87 +30,87 @@ from harken.formats.events import Event, PromptEvent, SystemEvent
 from harken.store.base import Store
 
 SILENCE_S = 0.03
-"""After so long without a line, an answer with a call is whole, and its tool runs."""
+"""After this time without a line, an answer with a call is complete, and its tool is running."""
 FILE_S = 1.0
-"""So long the file is waited for, when a commit is due."""
+"""The maximum wait for the session file when a commit is due."""
 EACH_S = 0.1
-"""So often the file is looked at where nothing is due."""
+"""The interval of file checks while no commit is due."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommitSources:
-    """What a recording makes commits of."""
+    """The sources of the commits of a recording."""
 
     store: Store
     trail: RunFiles
     chain: StreamCommits
 
 
-class _Asked:
-    """Stands among the lines where a tool asks for its commit."""
+class _CommitRequested:
+    """A queue item: a tool asks for its commit."""
 
 
-Line: TypeAlias = bytes | _Asked | None
-"""None: it was the last."""
+Line: TypeAlias = bytes | _CommitRequested | None
+"""A line, a request of a tool, or None at the end."""
 Opens = Callable[[], AbstractContextManager[CommitSources]]
-"""Opens the store and all that is above it, for the thread of the recording."""
+"""Opens the store and the objects that use it, in the thread of the recording."""
 
 
 @dataclass(slots=True)
 class LiveRecorder:
-    """Records one run. `begin`, then `hear` line by line, then `end`."""
+    """Record one run. Call `begin`, then `hear` for each line, then `end`."""
 
     opens: Opens
     listen: Listen | None
-    """None: the client says nothing that we read; only its files are followed."""
+    """Parses the lines. None if the output is not parsed and only the files are followed."""
     settle: Callable[[CommitId], None]
-    """Is told each commit that the client's tools may ask for."""
+    """Called with each commit that the client's tools may ask for."""
     hold: Callable[[], None] = lambda: None
-    """Is told that a tool begins: what it may ask for is settled soon."""
+    """Called when a tool starts: the commit for it will be settled soon."""
     release: Callable[[], None] = lambda: None
-    """Is told that nothing is settled soon."""
+    """Called if no commit will be settled soon."""
     tell: Callable[[StreamEvent], None] = lambda _: None
-    """Is told all that is heard."""
+    """Called with each parsed line."""
     prompt: str = ""
-    """What the client was asked, which it does not say itself."""
+    """The prompt of the client, which its output may not contain."""
     has_file: bool = True
-    """Whether the client keeps a file of the session."""
+    """Whether the client writes a session file."""
     started: str | None = None
-    """When; RFC 3339."""
+    """The start time, RFC 3339."""
     failure: str = ""
-    """Why the recording ended before the client did; empty: it did not."""
+    """Why the recording ended before the client did. Empty if it did not."""
     newest: CommitId | None = None
     _lines: SimpleQueue[Line] = field(default_factory=SimpleQueue)
     _thread: Thread | None = None
     _is_over: bool = False
-    _witnesses: CommitSources | None = None
+    _sources: CommitSources | None = None
 
     def begin(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread = Thread(target=self._work, name="harken recording", daemon=True)
         self._thread.start()
 
     def hear(self, line: bytes) -> None:
-        """Take a line. It never waits, and after a failure it does nothing."""
+        """Add a line. Never blocks. After a failure it has no effect."""
         if not self._is_over:
             self._lines.put(line)
 
     def ask(self) -> bool:
-        """A tool asks for its commit: look now; return whether somebody does."""
+        """Handle a tool's request for its commit. Return whether the recording is running."""
         if not self._is_over:
-            self._lines.put(_Asked())
+            self._lines.put(_CommitRequested())
         return not self._is_over
 
     def end(self) -> None:
-        """The client has ended: record the rest, and return when it is written."""
+        """Record the remaining lines after the client has ended. Return when they are written."""
         self._lines.put(None)
         if self._thread is not None:
             self._thread.join()
 
     def _work(self) -> None:
         try:
-            with self.opens() as witnesses:
-                _Work(self, witnesses).run(self._lines)
+            with self.opens() as sources:
+                _RecordingLoop(self, sources).run(self._lines)
         except HarkenError as error:
             self.failure = str(error)
         except Exception as error:  # noqa: BLE001 - the border: the client runs on, whatever this is
@@ -117,121 +118,130 @@ class LiveRecorder:
         self._is_over = True
 
 
-class _Work:
-    """What the thread of a recording does."""
+class _RecordingLoop:
+    """The state and the main loop of the recording thread."""
 
-    def __init__(self, recording: LiveRecorder, witnesses: CommitSources) -> None:
-        self._recording, self._witnesses = recording, witnesses
-        self._trail, self._chain = witnesses.trail, witnesses.chain
-        self._early: list[StreamEvent] | None = []
-        """What was heard before it was decided who the witness is; None: it is decided."""
+    def __init__(self, recording: LiveRecorder, sources: CommitSources) -> None:
+        self._recording, self._sources = recording, sources
+        self._trail, self._chain = sources.trail, sources.chain
+        self._early_events: list[StreamEvent] | None = []
+        """The lines before the source of commits is chosen. None after that."""
         self._is_by_file = False
         self._boundaries: dict[str, BoundaryDetector] = {}
         self._due_s: float | None = None
-        """Since when a commit is due."""
+        """The time since when a commit is due."""
 
     def run(self, lines: SimpleQueue[Line]) -> None:
-        """Work until the client has ended. Raises StoreError."""
+        """Process lines until the client has ended. Raises StoreError."""
         while True:
             try:
                 line = lines.get(timeout=self._pause())
             except Empty:
-                self._rest()
+                self._handle_silence()
                 continue
             if line is None:
                 break
-            if isinstance(line, _Asked):
-                self._rest()
+            if isinstance(line, _CommitRequested):
+                self._handle_silence()
                 if self._due_s is None:
                     self._recording.release()
             else:
-                self._take(line)
+                self._process_line(line)
         self._end()
 
     def _pause(self) -> float:
-        is_acting = any(one.is_acting for one in self._boundaries.values())
+        is_acting = any(detector.is_acting for detector in self._boundaries.values())
         return SILENCE_S if self._due_s is not None or is_acting else EACH_S
 
-    def _take(self, line: bytes) -> None:
+    def _process_line(self, line: bytes) -> None:
         listen = self._recording.listen
         if listen is None:
             return
-        heard = listen(line)
-        self._recording.tell(heard)
-        if heard.is_call:
+        event = listen(line)
+        self._recording.tell(event)
+        if event.is_call:
             self._recording.hold()
-        if heard.session and not heard.agent:
-            self._trail.name(heard.session)
-        if self._early is None and not self._is_by_file:
-            self._chain.take(heard)
+        if event.session and not event.agent:
+            self._trail.name(event.session)
+        if self._early_events is None and not self._is_by_file:
+            self._chain.take(event)
             self._settle(self._chain.newest)
             return
-        if self._early is not None:
-            self._early.append(heard)
-        if heard.events and self._boundaries.setdefault(heard.agent, BoundaryDetector()).before(
-            heard
+        if self._early_events is not None:
+            self._early_events.append(event)
+        if event.events and self._boundaries.setdefault(event.agent, BoundaryDetector()).before(
+            event
         ):
-            self._due()
+            self._handle_due()
 
-    def _rest(self) -> None:
-        """Nothing was heard for a moment."""
-        if self._early is None and not self._is_by_file:
+    def _handle_silence(self) -> None:
+        """Handle a moment without lines."""
+        if self._early_events is None and not self._is_by_file:
             self._chain.rest()
             self._settle(self._chain.newest)
             return
-        acting = [one for one in self._boundaries.values() if one.is_acting]
-        for one in acting:
-            one.rest()
+        acting = [detector for detector in self._boundaries.values() if detector.is_acting]
+        for detector in acting:
+            detector.rest()
         if acting or self._due_s is not None:
-            self._due()
+            self._handle_due()
         else:
-            self._look()
+            self._import_files()
 
-    def _due(self) -> None:
-        """A commit is due: look at the file, and where it does not come, do without."""
+    def _handle_due(self) -> None:
+        """Handle a due commit: check the file, or do without it after the timeout."""
         now = time.monotonic()
         self._due_s = self._due_s or now
-        patience_s = FILE_S if self._recording.has_file else 0.0
-        if self._look() or now - self._due_s >= patience_s:
+        timeout_s = FILE_S if self._recording.has_file else 0.0
+        if self._import_files() or now - self._due_s >= timeout_s:
             self._due_s = None
-            if self._early is not None:
-                self._decide()
+            if self._early_events is not None:
+                self._choose_source()
 
-    def _look(self) -> bool:
-        """Read the files as far as they have come; return whether there was anything new."""
-        news = self._trail.look(at_once=True)
-        self._settle(newest_in(news))
-        return bool(news)
+    def _import_files(self) -> bool:
+        """Import the current content of the files. Return whether anything was new."""
+        changes = self._trail.look(at_once=True)
+        self._settle(newest_in(changes))
+        return bool(changes)
 
-    def _decide(self) -> None:
-        """Decide who the witness is."""
-        early, self._early = self._early or [], None
+    def _choose_source(self) -> None:
+        """Choose the source of commits: the session file or the output."""
+        early, self._early_events = self._early_events or [], None
         self._is_by_file = self._trail.is_found or self._recording.listen is None
         if not self._is_by_file:
-            for heard in self._with_prompt(early):
-                self._chain.take(heard)
+            for early_event in self._with_prompt(early):
+                self._chain.take(early_event)
             self._settle(self._chain.newest)
 
     def _with_prompt(self, early: Sequence[StreamEvent]) -> list[StreamEvent]:
-        """Return what was heard, with the prompt where nobody said it."""
-        said = [one for one in early if not one.agent]
-        at = next((at for at, one in enumerate(said) if not _is_about(one)), len(said))
-        if not self._recording.prompt or (at < len(said) and _asks(said[at])):
+        """Return the early lines, with the prompt inserted if they do not contain it."""
+        main_events = [early_event for early_event in early if not early_event.agent]
+        index = next(
+            (
+                index
+                for index, early_event in enumerate(main_events)
+                if not _is_metadata(early_event)
+            ),
+            len(main_events),
+        )
+        if not self._recording.prompt or (
+            index < len(main_events) and _has_prompt(main_events[index])
+        ):
             return [*early]
         event = Event(PromptEvent(self._recording.prompt), self._recording.started)
-        where = early.index(said[at]) if at < len(said) else len(early)
-        return [*early[:where], StreamEvent(events=(event,)), *early[where:]]
+        position = early.index(main_events[index]) if index < len(main_events) else len(early)
+        return [*early[:position], StreamEvent(events=(event,)), *early[position:]]
 
     def _end(self) -> None:
-        news = self._trail.look(to_the_end=True)
-        if self._early is not None:
-            self._decide()
+        changes = self._trail.look(to_the_end=True)
+        if self._early_events is not None:
+            self._choose_source()
         if not self._is_by_file:
             self._chain.end()
             self._settle(self._chain.newest)
-            if news and self._chain.newest is not None:  # the file came late
-                supersede(self._witnesses.store, self._chain.newest)
-        self._settle(newest_in(news))
+            if changes and self._chain.newest is not None:  # The file appeared after the choice.
+                supersede(self._sources.store, self._chain.newest)
+        self._settle(newest_in(changes))
 
     def _settle(self, newest: CommitId | None) -> None:
         if newest is not None and newest != self._recording.newest:
@@ -240,15 +250,15 @@ class _Work:
 
 
 def newest_in(news: Sequence[ImportedChange]) -> CommitId | None:
-    """Return the commit that covers the latest; None: there is none."""
-    made = [one for each in news for one in each.commits]
-    return max(made, key=lambda one: one.commit.created_at).id if made else None
+    """Return the latest commit. Return None if there is none."""
+    commits = [commit for change in news for commit in change.commits]
+    return max(commits, key=lambda commit: commit.commit.created_at).id if commits else None
 
 
-def _is_about(heard: StreamEvent) -> bool:
-    """Whether a line is about the run, and no conversation."""
-    return all(isinstance(event.payload, SystemEvent) for event in heard.events)
+def _is_metadata(line_event: StreamEvent) -> bool:
+    """Whether a line describes the run and is not part of the conversation."""
+    return all(isinstance(event.payload, SystemEvent) for event in line_event.events)
 
 
-def _asks(heard: StreamEvent) -> bool:
-    return any(isinstance(event.payload, PromptEvent) for event in heard.events)
+def _has_prompt(line_event: StreamEvent) -> bool:
+    return any(isinstance(event.payload, PromptEvent) for event in line_event.events)

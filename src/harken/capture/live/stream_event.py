@@ -1,8 +1,8 @@
-"""`StreamEvent`: what one line of a running client says.
+"""`StreamEvent`: the parsed content of one output line of a running client.
 
-One idea: a line is looked at alone, by whoever knows the client, and becomes events of the hub.
-What nobody knows becomes an output event with the line itself, so nothing is lost and nothing is
-an error: a client of tomorrow is recorded, too.
+Each line is parsed on its own, by a parser for the client, into events of the hub format. An
+unknown line becomes an output event that contains the line. So nothing is lost, nothing raises, and
+later versions of a client can be recorded, too.
 
 Source: docs/how-to/capture-live.md.
 """
@@ -28,48 +28,48 @@ from harken.formats.tool_calls import as_object
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamEvent:
-    """What a line says."""
+    """The content of one line."""
 
     events: tuple[Event, ...] = ()
     session: str = ""
-    """How the client calls its session, where the line says it; hostile."""
+    """The client's session id, if the line contains it. Untrusted."""
     agent: str = ""
-    """Whose line it is; empty: that of the main conversation."""
+    """The subagent of the line. Empty for the main conversation."""
     call: str = ""
-    """Of a subagent's line: the call that began it."""
+    """The call that started the subagent of the line."""
     uuid: str = ""
-    """How the client calls the line."""
+    """The client's id of the line."""
     message: str = ""
-    """The response that it is a part of: lines with the same one are one answer."""
+    """The id of the response that the line is part of. Lines with equal ids are one answer."""
     source: Record | None = None
-    """What else is known of a response: `model`, `usage`."""
+    """Other data of a response: `model`, `usage`."""
     preserved: tuple[str, ...] = ()
-    """Of a compaction: the `uuid`s of the lines that the model still sees after it."""
+    """Of a compaction: the `uuid`s of the lines that the model still sees."""
 
     @property
     def is_answer(self) -> bool:
-        """Whether it is what a model says: a text, a thought, a call."""
+        """Whether the line is model output: text, thinking, or a call."""
         kinds = ResponseEvent | ThinkingEvent | ToolCallEvent
         return any(isinstance(event.payload, kinds) for event in self.events)
 
     @property
     def is_call(self) -> bool:
-        """Whether a tool is called."""
+        """Whether the line contains a tool call."""
         return any(isinstance(event.payload, ToolCallEvent) for event in self.events)
 
 
 Listen: TypeAlias = Callable[[bytes], StreamEvent]
-"""Reads a line, with its end or without. Raises nothing, whatever the bytes are."""
+"""Parses a line, with or without its line end. Never raises."""
 
 
 def record_in(line: bytes) -> Record | None:
-    """Return the JSON object of a line, such that it can be written down; None: it is none."""
+    """Return the JSON object of a line, safe to serialize. Return None if it has none."""
     record = as_object(line.decode("utf-8", "replace"))
     return None if record is None else to_safe_json(record)
 
 
 def unknown(line: bytes, time: str | None = None) -> StreamEvent:
-    r"""Return what nobody here knows: a line as it is, as JSON.
+    r"""Return an unparsed line as an output event with JSON content.
 
     >>> unknown(b'{"type": "new"}\n').events[0].payload.raw, unknown(b"oh\n").events[0].payload.raw
     ('{"type": "new"}', '"oh"')
@@ -82,9 +82,9 @@ def unknown(line: bytes, time: str | None = None) -> StreamEvent:
     )
 
 
-def said(*payloads: Payload, time: str | None = None, **more: Any) -> StreamEvent:
-    """Return what is heard of payloads at one time."""
-    return StreamEvent(events=tuple(Event(payload, time) for payload in payloads), **more)
+def said(*payloads: Payload, time: str | None = None, **fields: Any) -> StreamEvent:
+    """Return the event of payloads with one time."""
+    return StreamEvent(events=tuple(Event(payload, time) for payload in payloads), **fields)
 
 
 def _is_json(text: str) -> bool:
