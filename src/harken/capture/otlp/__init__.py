@@ -1,1 +1,1 @@
-"""Spans that other programs emit become sessions: a receiver of OpenTelemetry's protocol."""
+"""Receive OpenTelemetry spans of other programs and record them as sessions."""

@@ -1,12 +1,11 @@
-"""`AgentTree`: which agent, of which run, made a call: from the spans around it.
+"""`AgentTree`: determine the run and the agent of a model call from the spans around it.
 
-One idea: a span tells its parent, and the parent comes later: what a program does ends from the
-inside out. So each span is remembered for a while, and whoever asks learns also whether all above a
-span has come.
+A span names its parent, and the parent arrives later, because inner spans end first. So spans are
+remembered for a while, and a lookup also tells whether all ancestors have arrived.
 
-An agent of a run is one invocation below another agent; the first is known by what it reads, since
-each of its turns is an invocation. A run is what the program calls a conversation. Where it calls
-it nothing, it is a trace, or the trace in which the conversation began that a call goes on with.
+An agent of a run is an agent invocation below another one. The outermost agent is recognized by its
+context, since each of its turns is a separate invocation. A run is a conversation id. Without an id
+it is the trace, or the trace in which the conversation that a call continues has started.
 """
 
 from __future__ import annotations
@@ -23,67 +22,77 @@ from harken.recording.exchange import ClientHints
 
 MOST_SPANS = 100_000
 MOST_CONTEXTS = 50_000
-_DEEPEST = 200
-_CHARACTERS = 120
+_MAX_DEPTH = 200
+_MAX_NAME_CHARS = 120
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """What of a span is remembered."""
+class _SpanInfo:
+    """The remembered fields of a span."""
 
     parent: SpanId | None
     is_agent: bool
     agent: str
-    """What a person would call it."""
+    """The display name of the agent."""
     conversation: str
 
 
 @dataclass(frozen=True, slots=True)
 class SpanAgent:
-    """Where a span stands among the agents of its run."""
+    """The agent and the run of a span."""
 
     hints: ClientHints
     is_settled: bool
-    """Whether all that is above it has come."""
+    """Whether all ancestors of the span have arrived."""
 
 
 class AgentTree:
-    """The spans of late, and the conversations that calls were part of."""
+    """The recent spans, and the contexts of recent calls."""
 
     def __init__(self, most_spans: int = MOST_SPANS, most_contexts: int = MOST_CONTEXTS) -> None:
-        self._spans: OrderedDict[SpanId, _Known] = OrderedDict()
+        self._spans: OrderedDict[SpanId, _SpanInfo] = OrderedDict()
         self._most_spans, self._most_contexts = most_spans, most_contexts
         self._runs: OrderedDict[str, str] = OrderedDict()
-        """The hash of a context -> the run in which it was read."""
+        """The hash of a context -> the run that it belongs to."""
 
     def add(self, span: ReceivedSpan) -> None:
         """Remember a span."""
-        name = _text(otel_attributes.get_attribute(span.attributes, otel_attributes.AGENT_NAME))
+        name = _clean_text(
+            otel_attributes.get_attribute(span.attributes, otel_attributes.AGENT_NAME)
+        )
         is_agent = otel_attributes.operation_of(span.attributes) == otel_attributes.INVOKE_AGENT
-        self._spans[span.id] = _Known(
+        self._spans[span.id] = _SpanInfo(
             span.parent,
             is_agent,
-            name or (_name_in(span.name) if is_agent else ""),
-            _text(otel_attributes.get_attribute(span.attributes, otel_attributes.CONVERSATION)),
+            name or (_parse_agent_name(span.name) if is_agent else ""),
+            _clean_text(
+                otel_attributes.get_attribute(span.attributes, otel_attributes.CONVERSATION)
+            ),
         )
         while len(self._spans) > self._most_spans:
             self._spans.popitem(last=False)
 
     def standing(self, span: ReceivedSpan) -> SpanAgent:
-        """Return where a span stands, as far as is known by now."""
-        own = self._spans.get(span.id)
-        line = [(span.id, own), *self._above(span.parent)] if own else [*self._above(span.parent)]
-        known = [(id_, one) for id_, one in line if one is not None]
-        agents = [(id_, one) for id_, one in known if one.is_agent]
-        is_settled = all(one is not None for _, one in line)
+        """Return the agent and the run of a span, as far as they are known."""
+        own_span = self._spans.get(span.id)
+        ancestors = (
+            [(span.id, own_span), *self._iter_ancestors(span.parent)]
+            if own_span
+            else [*self._iter_ancestors(span.parent)]
+        )
+        arrived = [(id_, span_info) for id_, span_info in ancestors if span_info is not None]
+        agents = [(id_, span_info) for id_, span_info in arrived if span_info.is_agent]
+        is_settled = all(span_info is not None for _, span_info in ancestors)
         agent = parent = ""
-        if is_settled and len(agents) > 1:  # else it may be the first, and what it reads tells
+        if (
+            is_settled and len(agents) > 1
+        ):  # Otherwise it may be the outermost agent, which is recognized by its context.
             agent = agents[0][0][1]
             parent = agents[1][0][1] if len(agents) > 2 else ""
-        names = (one.agent for _, one in known if one.agent)
-        runs = (one.conversation for _, one in known if one.conversation)
+        names = (span_info.agent for _, span_info in arrived if span_info.agent)
+        runs = (span_info.conversation for _, span_info in arrived if span_info.conversation)
         hints = ClientHints(
-            client=span.program[:_CHARACTERS],
+            client=span.program[:_MAX_NAME_CHARS],
             session=next(runs, ""),
             agent=agent,
             parent=parent,
@@ -92,49 +101,56 @@ class AgentTree:
         return SpanAgent(hints, is_settled)
 
     def run_of(
-        self, trace: str, asked: Sequence[ChatMessage], answers: Sequence[ChatMessage]
+        self, trace: str, messages: Sequence[ChatMessage], answers: Sequence[ChatMessage]
     ) -> str:
-        """Return the run of a call that names none, and remember what it read and said.
+        """Return the run of a call without a conversation id, and remember its context.
 
-        trace: that of its span.
+        trace: the trace of its span.
         """
-        hashes = [*_hashes(asked)]
-        has_begun = any(message.role == "assistant" for message in asked)
-        known = (self._runs.get(one) for one in reversed(hashes)) if has_begun else iter(())
-        run = next((one for one in known if one is not None), trace)
+        hashes = [*_iter_context_hashes(messages)]
+        has_begun = any(message.role == "assistant" for message in messages)
+        runs = (
+            (self._runs.get(context_hash) for context_hash in reversed(hashes))
+            if has_begun
+            else iter(())
+        )
+        run = next((context_hash for context_hash in runs if context_hash is not None), trace)
         if hashes:
-            kept = [hashes[-1]]
-            kept += [extend_context_hash(hashes[-1], answers[0])] if answers else []
-            for one in kept:
-                self._runs[one] = run
-                self._runs.move_to_end(one)
+            new_hashes = [hashes[-1]]
+            new_hashes += [extend_context_hash(hashes[-1], answers[0])] if answers else []
+            for context_hash in new_hashes:
+                self._runs[context_hash] = run
+                self._runs.move_to_end(context_hash)
         while len(self._runs) > self._most_contexts:
             self._runs.popitem(last=False)
         return run
 
-    def _above(self, parent: SpanId | None) -> Iterator[tuple[SpanId, _Known | None]]:
-        """Yield what is above a span, nearest first; None at the end: that has not come."""
-        for _ in range(_DEEPEST):
+    def _iter_ancestors(self, parent: SpanId | None) -> Iterator[tuple[SpanId, _SpanInfo | None]]:
+        """Yield the ancestors of a span, nearest first.
+
+        The last one is None if it has not arrived.
+        """
+        for _ in range(_MAX_DEPTH):
             if parent is None:
                 return
-            one = self._spans.get(parent)
-            yield parent, one
-            if one is None:
+            span_info = self._spans.get(parent)
+            yield parent, span_info
+            if span_info is None:
                 return
-            parent = one.parent
+            parent = span_info.parent
 
 
-def _hashes(messages: Sequence[ChatMessage]) -> Iterator[str]:
+def _iter_context_hashes(messages: Sequence[ChatMessage]) -> Iterator[str]:
     context = ""
     for message in messages:
         context = extend_context_hash(context, message)
         yield context
 
 
-def _name_in(title: str) -> str:
+def _parse_agent_name(title: str) -> str:
     """Return the name in `invoke_agent NAME`, else the title of the span."""
-    return _text(title.removeprefix(otel_attributes.INVOKE_AGENT).strip())
+    return _clean_text(title.removeprefix(otel_attributes.INVOKE_AGENT).strip())
 
 
-def _text(value: Any) -> str:
-    return " ".join(value.split())[:_CHARACTERS] if isinstance(value, str) else ""
+def _clean_text(value: Any) -> str:
+    return " ".join(value.split())[:_MAX_NAME_CHARS] if isinstance(value, str) else ""

@@ -1,8 +1,8 @@
-"""Requests of OTLP/HTTP, in either of its two forms, as spans and as what was logged within them.
+"""Decode OTLP/HTTP requests, in protobuf or JSON, into spans and log records.
 
-One idea: the JSON form is protobuf's, but for ids, which are hexadecimal there; so it is made
-protobuf first, and there is one reader. All of it is foreign: what is no span is counted, and a
-body that is no request is refused.
+The JSON form is that of protobuf, except for ids, which are hexadecimal. So JSON is converted to
+protobuf first, and there is one reader. The input is untrusted: invalid spans are counted, and an
+invalid body is rejected.
 
 Source: opentelemetry-proto 1.x, `trace.proto`, `logs.proto`, `common.proto`; the specification of
 OTLP 1.x, "OTLP/HTTP".
@@ -25,25 +25,25 @@ from harken.formats.providers.otel_messages import value_of
 NAME = "otlp"
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
 _IDS = frozenset({"traceId", "spanId", "parentSpanId", "trace_id", "span_id", "parent_span_id"})
-_DEPTH = 32
-_ERROR = 2
+_MAX_DEPTH = 32
+_STATUS_ERROR = 2
 """`STATUS_CODE_ERROR`."""
-_REASON_CHARACTERS = 300
+_MAX_REASON_CHARS = 300
 
 
 @dataclass(slots=True)
 class DecodedRequest:
-    """What was in a request."""
+    """The content of a request."""
 
     spans: list[ReceivedSpan] = field(default_factory=list)
     logged: list[tuple[SpanId, SpanEvent]] = field(default_factory=list)
-    """Events that were sent apart from their spans."""
+    """Events that were sent separately from their spans."""
     refused: int = 0
-    """Spans without an id or a time."""
+    """The number of spans without an id or a time."""
 
 
 def load() -> None:
-    """See that what it takes is installed. Raises ConfigError that names the extra."""
+    """Check that the protobuf package is installed. Raises ConfigError that names the extra."""
     try:
         import_module("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
     except ImportError:
@@ -54,60 +54,63 @@ def load() -> None:
 
 
 def traces_of(data: bytes, content_type: str) -> DecodedRequest:
-    """Read a request to `/v1/traces`. Raises FormatError for a body that is none."""
-    found = DecodedRequest()
+    """Decode a request to `/v1/traces`. Raises FormatError if the body is invalid."""
+    decoded = DecodedRequest()
     for resource in _request("trace", data, content_type).resource_spans:
-        program = _text(_members(resource.resource.attributes).get("service.name"))
+        program = _as_text(_parse_attributes(resource.resource.attributes).get("service.name"))
         for scope in resource.scope_spans:
-            for one in scope.spans:
-                span = _span(one, program)
+            for proto_span in scope.spans:
+                span = _parse_span(proto_span, program)
                 if span is None:
-                    found.refused += 1
+                    decoded.refused += 1
                 else:
-                    found.spans.append(span)
-    return found
+                    decoded.spans.append(span)
+    return decoded
 
 
 def logs_of(data: bytes, content_type: str) -> DecodedRequest:
-    """Read a request to `/v1/logs`: what belongs to a span. Raises FormatError as above."""
-    found = DecodedRequest()
+    """Decode the log records of a request to `/v1/logs` that belong to a span.
+
+    Raises FormatError if the body is invalid.
+    """
+    decoded = DecodedRequest()
     for resource in _request("logs", data, content_type).resource_logs:
         for scope in resource.scope_logs:
             for record in scope.log_records:
-                id_ = _id(record.trace_id, record.span_id)
+                id_ = _parse_id(record.trace_id, record.span_id)
                 if id_ is not None:
-                    found.logged.append((id_, _record(record)))
-    return found
+                    decoded.logged.append((id_, _parse_log_record(record)))
+    return decoded
 
 
 def response(kind: str, content_type: str, refused: int = 0) -> bytes:
-    """Return the answer to a request that was taken, in the form in which it came.
+    """Return the body of the response to an accepted request, in the format of the request.
 
     kind: `trace`, `logs` or `metrics`.
     """
     if content_type == JSON:
-        why = {"rejectedSpans": str(refused), "errorMessage": _REFUSED}
-        return canonical.to_json_line({"partialSuccess": why} if refused else {})
-    answer = getattr(_service(kind), f"Export{kind.capitalize()}ServiceResponse")()
+        partial_success = {"rejectedSpans": str(refused), "errorMessage": _REJECTED_TEXT}
+        return canonical.to_json_line({"partialSuccess": partial_success} if refused else {})
+    message = getattr(_import_service(kind), f"Export{kind.capitalize()}ServiceResponse")()
     if refused:
-        answer.partial_success.rejected_spans = refused
-        answer.partial_success.error_message = _REFUSED
-    return bytes(answer.SerializeToString())
+        message.partial_success.rejected_spans = refused
+        message.partial_success.error_message = _REJECTED_TEXT
+    return bytes(message.SerializeToString())
 
 
-_REFUSED = "spans without an id or a time"
+_REJECTED_TEXT = "spans without an id or a time"
 
 
-def _service(kind: str) -> Any:
+def _import_service(kind: str) -> Any:
     return import_module(f"opentelemetry.proto.collector.{kind}.v1.{kind}_service_pb2")
 
 
 def _request(kind: str, data: bytes, content_type: str) -> Any:
-    """Read a body. What protobuf's readers raise is their own: whatever it is, it is no request."""
-    request = getattr(_service(kind), f"Export{kind.capitalize()}ServiceRequest")()
+    """Parse a body. Raises FormatError for any error of the protobuf library."""
+    request = getattr(_import_service(kind), f"Export{kind.capitalize()}ServiceRequest")()
     try:
         if content_type == JSON:
-            value = _with_ids(canonical.from_json(data), _DEPTH * 2)
+            value = _encode_ids(canonical.from_json(data), _MAX_DEPTH * 2)
             if not isinstance(value, dict):
                 raise ValueError("it is no JSON object")
             json_format = import_module("google.protobuf.json_format")
@@ -120,89 +123,89 @@ def _request(kind: str, data: bytes, content_type: str) -> Any:
     return request
 
 
-def _with_ids(value: Any, levels: int) -> Any:
-    """Return JSON with its ids as protobuf's JSON has bytes: base64. Raises ValueError."""
+def _encode_ids(value: Any, levels: int) -> Any:
+    """Return JSON with its hexadecimal ids in base64, as protobuf expects. Raises ValueError."""
     if levels == 0:
         raise ValueError("it is nested too deeply")
     if isinstance(value, list):
-        return [_with_ids(item, levels - 1) for item in value]
+        return [_encode_ids(item, levels - 1) for item in value]
     if isinstance(value, dict):
         return {
             name: base64.b64encode(bytes.fromhex(item)).decode()
             if name in _IDS and isinstance(item, str)
-            else _with_ids(item, levels - 1)
+            else _encode_ids(item, levels - 1)
             for name, item in value.items()
         }
     return value
 
 
-def _span(one: Any, program: str) -> ReceivedSpan | None:
-    id_ = _id(one.trace_id, one.span_id)
-    start_ns, end_ns = int(one.start_time_unix_nano), int(one.end_time_unix_nano)
+def _parse_span(proto_span: Any, program: str) -> ReceivedSpan | None:
+    id_ = _parse_id(proto_span.trace_id, proto_span.span_id)
+    start_ns, end_ns = int(proto_span.start_time_unix_nano), int(proto_span.end_time_unix_nano)
     if id_ is None or start_ns <= 0:
         return None
-    failed = None
-    if one.status.code == _ERROR:
-        failed = " ".join(one.status.message.split())[:_REASON_CHARACTERS]
+    error_message = None
+    if proto_span.status.code == _STATUS_ERROR:
+        error_message = " ".join(proto_span.status.message.split())[:_MAX_REASON_CHARS]
     return ReceivedSpan(
         id=id_,
-        parent=_id(one.trace_id, one.parent_span_id),
-        name=one.name,
+        parent=_parse_id(proto_span.trace_id, proto_span.parent_span_id),
+        name=proto_span.name,
         start_ns=start_ns,
         end_ns=max(start_ns, end_ns),
-        attributes=_members(one.attributes),
+        attributes=_parse_attributes(proto_span.attributes),
         events=tuple(
-            SpanEvent(event.name, _members(event.attributes), int(event.time_unix_nano))
-            for event in one.events
+            SpanEvent(event.name, _parse_attributes(event.attributes), int(event.time_unix_nano))
+            for event in proto_span.events
         ),
-        failed=failed,
+        failed=error_message,
         program=program,
     )
 
 
-def _record(record: Any) -> SpanEvent:
-    attributes = _members(record.attributes)
-    body = value_of(_value(record.body, _DEPTH))
+def _parse_log_record(record: Any) -> SpanEvent:
+    attributes = _parse_attributes(record.attributes)
+    body = value_of(_to_json_value(record.body, _MAX_DEPTH))
     if isinstance(body, dict):
         attributes = {**body, **attributes}
-    name = record.event_name or _text(attributes.get("event.name"))
+    name = record.event_name or _as_text(attributes.get("event.name"))
     time_ns = int(record.time_unix_nano or record.observed_time_unix_nano)
     return SpanEvent(name, attributes, time_ns)
 
 
-def _id(trace: bytes, span: bytes) -> SpanId | None:
-    """Return an id; None for one that is none: of another length, or nothing but zeros."""
+def _parse_id(trace: bytes, span: bytes) -> SpanId | None:
+    """Return a span id. Return None if it has a wrong length or only zeros."""
     if len(trace) != 16 or len(span) != 8 or not any(trace) or not any(span):
         return None
     return trace.hex(), span.hex()
 
 
-def _members(pairs: Iterable[Any]) -> Mapping[str, Any]:
-    return {pair.key: _value(pair.value, _DEPTH) for pair in pairs}
+def _parse_attributes(pairs: Iterable[Any]) -> Mapping[str, Any]:
+    return {pair.key: _to_json_value(pair.value, _MAX_DEPTH) for pair in pairs}
 
 
-def _value(value: Any, levels: int) -> Any:
+def _to_json_value(value: Any, levels: int) -> Any:
     """Return an `AnyValue` as JSON."""
     kind = value.WhichOneof("value")
     if kind is None or levels == 0:
         return None
-    held = getattr(value, kind)
+    content = getattr(value, kind)
     match kind:
         case "array_value":
-            return [_value(item, levels - 1) for item in held.values]
+            return [_to_json_value(item, levels - 1) for item in content.values]
         case "kvlist_value":
-            return dict(_pairs(held.values, levels - 1))
+            return dict(_iter_pairs(content.values, levels - 1))
         case "bytes_value":
-            return base64.b64encode(held).decode()
+            return base64.b64encode(content).decode()
         case "double_value":
-            return float(held) if math.isfinite(held) else None
-    return held
+            return float(content) if math.isfinite(content) else None
+    return content
 
 
-def _pairs(pairs: Iterable[Any], levels: int) -> Iterator[tuple[str, Any]]:
+def _iter_pairs(pairs: Iterable[Any], levels: int) -> Iterator[tuple[str, Any]]:
     for pair in pairs:
-        yield pair.key, _value(pair.value, levels)
+        yield pair.key, _to_json_value(pair.value, levels)
 
 
-def _text(value: object) -> str:
+def _as_text(value: object) -> str:
     return value if isinstance(value, str) else ""

@@ -1,7 +1,7 @@
-"""`Receiver`: spans become calls, told to an ear in the order in which they were made.
+"""`Receiver`: turn spans into calls, and pass them to a sink in the order of their start.
 
-One idea: a call waits until all above it has come, for only then it is known whose it is; but not
-longer than some seconds, since its program may never send it, or be ended.
+A call waits until all ancestors of its span have arrived, because only then its agent is known. It
+waits for a limited time, since its program may never send them.
 """
 
 from __future__ import annotations
@@ -22,133 +22,143 @@ from harken.recording.exchange import CapturedRequest, CapturedResponse
 
 PATIENCE_S = 10.0
 MOST_WAITING = 10_000
-"""Calls; when more wait, the oldest are told as they are."""
+"""The maximum number of waiting calls. Above it, the oldest are passed on as they are."""
 MOST_KNOWN = 200_000
-"""So many calls are known again when they are sent twice; the ear may know more."""
-_MOST_LOGGED = 1_000
-_MOST_APART, _APART = 20_000, 6
-"""What is logged apart from its span is kept for so many, and so many times as long as a call."""
+"""The number of calls that are remembered to detect repeated spans. The sink may remember more."""
+_MAX_EVENTS_PER_SPAN = 1_000
+_MAX_ORPHAN_SPANS, _ORPHAN_LIFETIME_FACTOR = 20_000, 6
+"""The maximum number of spans with early log records.
+
+The second constant is their lifetime, as a multiple of the maximum wait of a call.
+"""
 
 
 class CallSink(Protocol):
-    """Whoever is told of calls: a `Recorder`."""
+    """A consumer of calls, such as a `Recorder`."""
 
     def begin(self, call: CapturedRequest) -> object:
-        """Take a call."""
+        """Process a request."""
         ...
 
     def end(self, reply: CapturedResponse) -> object:
-        """Take how it ended."""
+        """Process a response."""
         ...
 
 
 @dataclass(slots=True)
 class ReceiverStats:
-    """What has come so far."""
+    """Counters of a receiver."""
 
     spans: int = 0
     calls: int = 0
-    """Told to the ear."""
+    """Calls that were passed to the sink."""
     silent: int = 0
-    """Of models, without what was said: their program does not capture it."""
+    """Model calls without messages, because their program does not capture content."""
     again: int = 0
-    """Sent before."""
+    """Calls that were sent before."""
 
 
 @dataclass(slots=True)
 class Receiver:
-    """Takes spans, and tells an ear of the calls in them. For one thread at a time."""
+    """Collect spans, and pass their calls to a sink. Not thread-safe."""
 
     ear: CallSink
     patience_s: float = PATIENCE_S
     clock: Callable[[], float] = monotonic
     counted: ReceiverStats = field(default_factory=ReceiverStats)
-    _family: AgentTree = field(default_factory=AgentTree)
+    _agent_tree: AgentTree = field(default_factory=AgentTree)
     _waiting: dict[SpanId, tuple[float, ReceivedSpan]] = field(default_factory=dict)
     _logged: OrderedDict[SpanId, tuple[float, list[SpanEvent]]] = field(default_factory=OrderedDict)
-    _known: OrderedDict[SpanId, None] = field(default_factory=OrderedDict)
+    _seen_ids: OrderedDict[SpanId, None] = field(default_factory=OrderedDict)
 
     def take(
         self, spans: Iterable[ReceivedSpan], logged: Iterable[tuple[SpanId, SpanEvent]] = ()
     ) -> None:
-        """Take what was sent, and tell what waits no longer."""
+        """Add spans and log records, and pass on the calls that are due."""
         for id_, event in logged:
-            _, of_span = self._logged.setdefault(id_, (self.clock(), []))
-            if len(of_span) < _MOST_LOGGED:
-                of_span.append(event)
+            _, events = self._logged.setdefault(id_, (self.clock(), []))
+            if len(events) < _MAX_EVENTS_PER_SPAN:
+                events.append(event)
         for span in spans:
             self.counted.spans += 1
-            self._family.add(span)
+            self._agent_tree.add(span)
             if not is_call(span):
                 continue
-            if span.id in self._known:
+            if span.id in self._seen_ids:
                 self.counted.again += 1
                 continue
-            self._known[span.id] = None
+            self._seen_ids[span.id] = None
             self._waiting[span.id] = self.clock(), span
-        while len(self._known) > MOST_KNOWN:
-            self._known.popitem(last=False)
+        while len(self._seen_ids) > MOST_KNOWN:
+            self._seen_ids.popitem(last=False)
         self.tell()
 
     def is_waiting(self, id: SpanId) -> bool:
-        """Whether a call waits to be told, or what was logged of a span for the span."""
+        """Whether a call waits, or log records of a span wait for it."""
         return id in self._waiting or id in self._logged
 
     def tell(self, *, all_of_them: bool = False) -> None:
-        """Tell the ear of what waits no longer; all_of_them: of all that waits."""
+        """Pass the calls that are due to the sink. With `all_of_them`, all waiting calls."""
         now, due = self.clock(), []
         too_many = len(self._waiting) - MOST_WAITING
-        for at, (since_s, span) in enumerate(self._waiting.values()):
-            is_late = all_of_them or at < too_many or now - since_s >= self.patience_s
-            if is_late or (self._family.standing(span).is_settled and self._is_whole(span)):
+        for index, (since_s, span) in enumerate(self._waiting.values()):
+            is_late = all_of_them or index < too_many or now - since_s >= self.patience_s
+            if is_late or (self._agent_tree.standing(span).is_settled and self._is_complete(span)):
                 due.append(span)
-        exchanges = [one for span in sorted(due, key=_order) if (one := self._exchange(span))]
-        _told(self.ear, exchanges)
+        exchanges = [
+            exchange
+            for span in sorted(due, key=_time_key)
+            if (exchange := self._create_exchange(span))
+        ]
+        _emit_in_order(self.ear, exchanges)
         self.counted.calls += len(exchanges)
         while self._logged:
             since_s = next(iter(self._logged.values()))[0]
-            if len(self._logged) <= _MOST_APART and now - since_s < _APART * self.patience_s:
+            if (
+                len(self._logged) <= _MAX_ORPHAN_SPANS
+                and now - since_s < _ORPHAN_LIFETIME_FACTOR * self.patience_s
+            ):
                 break
             self._logged.popitem(last=False)
 
-    def _is_whole(self, span: ReceivedSpan) -> bool:
-        """Whether a span says what it is about; what is missing may come apart from it."""
-        said = read_span_messages(span.attributes, [*span.events, *self._apart(span)])
-        return bool(said.asked) and (bool(said.answers) or span.failed is not None)
+    def _is_complete(self, span: ReceivedSpan) -> bool:
+        """Whether the messages of a span have arrived, also in separate log records."""
+        messages = read_span_messages(span.attributes, [*span.events, *self._orphan_events(span)])
+        return bool(messages.asked) and (bool(messages.answers) or span.failed is not None)
 
-    def _exchange(self, span: ReceivedSpan) -> Exchange | None:
+    def _create_exchange(self, span: ReceivedSpan) -> Exchange | None:
         del self._waiting[span.id]
-        logged = self._apart(span)
+        logged = self._orphan_events(span)
         self._logged.pop(span.id, None)
-        hints = self._family.standing(span).hints
+        hints = self._agent_tree.standing(span).hints
         if not hints.session:
-            said = read_span_messages(span.attributes, [*span.events, *logged])
-            run = self._family.run_of(span.id[0], said.asked, said.answers)
+            messages = read_span_messages(span.attributes, [*span.events, *logged])
+            run = self._agent_tree.run_of(span.id[0], messages.asked, messages.answers)
             hints = replace(hints, session=run)
         exchange = exchange_of(span, logged, hints)
         if exchange is None:
             self.counted.silent += 1
-            self._known.pop(span.id, None)  # it may come again, with what was said
+            self._seen_ids.pop(span.id, None)  # The span may be sent again, with messages.
         return exchange
 
-    def _apart(self, span: ReceivedSpan) -> list[SpanEvent]:
-        """Return what was logged of a span apart from it, in order."""
+    def _orphan_events(self, span: ReceivedSpan) -> list[SpanEvent]:
+        """Return the separately sent log records of a span, in order."""
         _, events = self._logged.get(span.id, (0, []))
         return sorted(events, key=lambda event: event.time_ns)
 
 
-def _order(span: ReceivedSpan) -> tuple[int, int]:
+def _time_key(span: ReceivedSpan) -> tuple[int, int]:
     return span.start_ns, span.end_ns
 
 
-def _told(ear: CallSink, exchanges: Sequence[Exchange]) -> None:
-    """Tell of calls that may overlap: each beginning and end in its place."""
-    open_: list[tuple[int, int, CapturedResponse]] = []
-    for at, one in enumerate(exchanges):
-        begun_us = parse_rfc3339(one.call.time)
-        while open_ and open_[0][0] <= begun_us:
-            ear.end(heapq.heappop(open_)[2])
-        ear.begin(one.call)
-        heapq.heappush(open_, (parse_rfc3339(one.reply.time), at, one.reply))
-    while open_:
-        ear.end(heapq.heappop(open_)[2])
+def _emit_in_order(sink: CallSink, exchanges: Sequence[Exchange]) -> None:
+    """Pass overlapping calls to the sink: each begin and end in the order of time."""
+    open_calls: list[tuple[int, int, CapturedResponse]] = []
+    for index, exchange in enumerate(exchanges):
+        begun_us = parse_rfc3339(exchange.call.time)
+        while open_calls and open_calls[0][0] <= begun_us:
+            sink.end(heapq.heappop(open_calls)[2])
+        sink.begin(exchange.call)
+        heapq.heappush(open_calls, (parse_rfc3339(exchange.reply.time), index, exchange.reply))
+    while open_calls:
+        sink.end(heapq.heappop(open_calls)[2])

@@ -1,10 +1,10 @@
-"""The server: OTLP over HTTP, on this machine.
+"""`OtlpServer`: receive OTLP over HTTP on this machine.
 
-It is the standard library's, with a thread for each connection: exporters send few requests, each
-with many spans, and wait for no stream. So what aiohttp is good at is not needed.
+It uses the server of the standard library, with a thread for each connection: exporters send few
+requests with many spans each, and no streams, so an asynchronous server has no advantage.
 
-Requests are taken when they are decoded; one thread then makes calls of them. Who asks needs the
-token, where there is one, and is no page of a browser.
+Requests are accepted when they are decoded, and processed one at a time under a lock. Clients must
+send the token if there is one, and must not be a web page in a browser.
 
 Source: OTLP specification 1.x, "OTLP/HTTP": paths, types, compression, answers.
 """
@@ -28,18 +28,18 @@ from harken.errors import FormatError
 from harken.recording.body import body_from_bytes
 
 MOST_BYTES = 64 * 1024 * 1024
-"""Of one request, compressed and not."""
+"""The maximum size of a request, compressed and decompressed."""
 PATIENCE_S = 20.0
-"""So long a connection may be silent."""
+"""The timeout of a silent connection."""
 MOST_AT_ONCE = 32
-"""Requests; more are asked to come again."""
-_STEP_S, _LINGER_S = 0.25, 2.0
+"""The maximum number of concurrent requests. Further ones get status 503."""
+_TICK_S, _LINGER_S = 0.25, 2.0
 _KINDS = {"/v1/traces": "trace", "/v1/logs": "logs", "/v1/metrics": "metrics"}
-"""Path -> what is sent there. Metrics are taken, and mean nothing here."""
+"""Path -> signal type. Metrics are accepted and ignored."""
 
 
 class OtlpServer(ThreadingHTTPServer):
-    """Listens, and has a receiver take what comes; as a context manager it is closed in the end."""
+    """Listen, and pass requests to a receiver. As a context manager it is closed at the end."""
 
     daemon_threads = True
     request_queue_size = 128
@@ -54,9 +54,10 @@ class OtlpServer(ThreadingHTTPServer):
         spool: OtlpSpool | None = None,
         most_bytes: int = MOST_BYTES,
     ) -> None:
-        """Listen; 0 is any port that is free. Raises OSError.
+        """Listen on a port. 0 means any free port. Raises OSError.
 
-        token: None asks for none. spool: None: what is taken and not recorded yet is in memory.
+        token: if None, no token is required. spool: if None, unrecorded requests are only in
+        memory.
         """
         super().__init__((host, port), _Handler)
         self.url = f"http://{host}:{self.server_address[1]}"
@@ -68,44 +69,44 @@ class OtlpServer(ThreadingHTTPServer):
         self._ticking = Thread(target=self._tick, name="harken-otlp", daemon=True)
 
     def serve(self, *, idle_s: float | None = None) -> None:
-        """Serve until `shutdown`, or until nobody has asked for so long."""
-        for kept in self._spool.left() if self._spool is not None else ():
-            self._take(kept)
+        """Serve until `shutdown`, or until there was no request for `idle_s`."""
+        for request in self._spool.left() if self._spool is not None else ():
+            self._recover(request)
         self._ticking.start()
         if idle_s is not None:
             Thread(target=self._end_when_idle, args=(idle_s,), daemon=True).start()
         try:
-            self.serve_forever(_STEP_S / 5)
+            self.serve_forever(_TICK_S / 5)
         finally:
             self._stopping.set()
             self._ticking.join()
             with self._lock:
                 self._tell(all_of_them=True)
 
-    def take(self, kept: SpooledRequest) -> int:
-        """Take a request, and have it on disk; return how many spans of it were refused.
+    def take(self, request: SpooledRequest) -> int:
+        """Process a request, and store it on disk first. Return the number of rejected spans.
 
-        Raises FormatError, and OSError where it cannot be kept.
+        Raises FormatError. Raises OSError if it cannot be stored.
         """
-        read = _read(kept)
+        decoded = _decode_request(request)
         with self._lock:
-            if not read.spans and not read.logged:
-                return read.refused
+            if not decoded.spans and not decoded.logged:
+                return decoded.refused
             if self._spool is not None:
-                self._spool.keep(kept)
-            self._have(read)
-        return read.refused
+                self._spool.keep(request)
+            self._process(decoded)
+        return decoded.refused
 
-    def _take(self, kept: SpooledRequest) -> None:
-        """Take again what a receiver left behind."""
+    def _recover(self, request: SpooledRequest) -> None:
+        """Process a request that an earlier receiver left in the spool."""
         with self._lock, suppress(FormatError):
-            self._have(_read(kept))
+            self._process(_decode_request(request))
 
-    def _have(self, read: DecodedRequest) -> None:
+    def _process(self, decoded: DecodedRequest) -> None:
         if self._spool is not None:
-            ids = [*(span.id for span in read.spans), *(id_ for id_, _ in read.logged)]
+            ids = [*(span.id for span in decoded.spans), *(id_ for id_, _ in decoded.logged)]
             self._spool.holds(ids)
-        self._receiver.take(read.spans, read.logged)
+        self._receiver.take(decoded.spans, decoded.logged)
         self._tell()
 
     def _tell(self, *, all_of_them: bool = False) -> None:
@@ -114,33 +115,33 @@ class OtlpServer(ThreadingHTTPServer):
             self._spool.forget(self._receiver.is_waiting)
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing: who asked is gone."""
+        """Print nothing: the client has disconnected."""
 
     def _tick(self) -> None:
-        while not self._stopping.wait(_STEP_S):
+        while not self._stopping.wait(_TICK_S):
             with self._lock:
                 self._tell()
 
     def _end_when_idle(self, idle_s: float) -> None:
         while monotonic() - self.last_asked < idle_s:
-            if self._stopping.wait(min(_STEP_S, idle_s)):
+            if self._stopping.wait(min(_TICK_S, idle_s)):
                 return
         self.shutdown()
 
 
-def _read(kept: SpooledRequest) -> DecodedRequest:
-    read = traces_of if kept.kind == "trace" else logs_of
-    return read(kept.data, JSON if kept.is_json else PROTOBUF)
+def _decode_request(request: SpooledRequest) -> DecodedRequest:
+    decode = traces_of if request.kind == "trace" else logs_of
+    return decode(request.data, JSON if request.is_json else PROTOBUF)
 
 
-class _Refused(Exception):
+class _RequestRefused(Exception):
     def __init__(self, status: int, why: str) -> None:
         super().__init__(why)
         self.status = status
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers the requests of one connection."""
+    """Handle the requests of one connection."""
 
     server: OtlpServer
     protocol_version = "HTTP/1.1"
@@ -151,26 +152,26 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.last_asked = monotonic()
         try:
             if not self.server.room.acquire(blocking=False):
-                raise _Refused(503, "busy")
+                raise _RequestRefused(503, "busy")
             try:
-                body, kind = self._taken()
+                body, kind = self._process_request()
             finally:
                 self.server.room.release()
             self._answer(200, body, kind)
-        except _Refused as refused:
-            self.close_connection = True  # what it sent may not have been read
-            self._answer(refused.status, canonical.to_json_line({"message": str(refused)}), JSON)
+        except _RequestRefused as refusal:
+            self.close_connection = True  # The body of the request may not have been read.
+            self._answer(refusal.status, canonical.to_json_line({"message": str(refusal)}), JSON)
             self._linger()
 
-    def _taken(self) -> tuple[bytes, str]:
-        """Take a request; return the answer and its type. Raises _Refused."""
+    def _process_request(self) -> tuple[bytes, str]:
+        """Process a request. Return the response body and its type. Raises _Refused."""
         self._check()
         kind = _KINDS.get(self.path.partition("?")[0].rstrip("/"))
         if kind is None:
-            raise _Refused(404, f"there is {', '.join(_KINDS)}")
+            raise _RequestRefused(404, f"there is {', '.join(_KINDS)}")
         type_ = self.headers.get("content-type", "").partition(";")[0].strip().lower()
         if type_ not in (PROTOBUF, JSON):
-            raise _Refused(415, f"send {PROTOBUF} or {JSON}")
+            raise _RequestRefused(415, f"send {PROTOBUF} or {JSON}")
         data, refused = self._body(), 0
         if kind != "metrics":
             try:
@@ -178,37 +179,37 @@ class _Handler(BaseHTTPRequestHandler):
                 data = body_from_bytes(data, encoding, most_bytes=self.server.most_bytes)
                 refused = self.server.take(SpooledRequest(kind, type_ == JSON, data))
             except FormatError as error:
-                raise _Refused(400, str(error)) from None
+                raise _RequestRefused(400, str(error)) from None
             except OSError as error:
-                raise _Refused(503, f"it cannot be kept ({error.strerror})") from None
+                raise _RequestRefused(503, f"it cannot be kept ({error.strerror})") from None
         return response(kind, type_, refused), type_
 
     def _check(self) -> None:
         origin, host = self.headers.get("origin"), self.headers.get("host")
         if refusal := browser_refusal(origin, host, self.headers.get("sec-fetch-site")):
-            raise _Refused(403, refusal)
+            raise _RequestRefused(403, refusal)
         token = self.server.token
         if token is None:
             return
-        kind, _, given = self.headers.get("authorization", "").partition(" ")
+        kind, _, credentials = self.headers.get("authorization", "").partition(" ")
         if kind.lower() != "bearer" or not hmac.compare_digest(
-            given.strip().encode(), token.encode()
+            credentials.strip().encode(), token.encode()
         ):
-            raise _Refused(401, "send the token: authorization=Bearer TOKEN")
+            raise _RequestRefused(401, "send the token: authorization=Bearer TOKEN")
 
     def _body(self) -> bytes:
-        """Return the body, however it is framed. Raises _Refused."""
+        """Return the body, with any framing. Raises _Refused."""
         if self.headers.get("transfer-encoding", "").strip().lower() == "chunked":
             return self._chunks()
         text = self.headers.get("content-length", "")
         if not (text.isascii() and text.isdecimal()) or len(text) > 20:
-            raise _Refused(411, "say how long the body is")
+            raise _RequestRefused(411, "say how long the body is")
         length = int(text)
         if length > self.server.most_bytes:
-            raise _Refused(413, f"send at most {self.server.most_bytes} bytes")
+            raise _RequestRefused(413, f"send at most {self.server.most_bytes} bytes")
         data = self.rfile.read(length)
         if len(data) < length:
-            raise _Refused(400, "the body was cut off")
+            raise _RequestRefused(400, "the body was cut off")
         return data
 
     def _chunks(self) -> bytes:
@@ -220,21 +221,21 @@ class _Handler(BaseHTTPRequestHandler):
             except ValueError:
                 length = -1
             if length < 0:
-                raise _Refused(400, "the body is not framed as it says")
+                raise _RequestRefused(400, "the body is not framed as it says")
             if len(data) + length > self.server.most_bytes:
-                raise _Refused(413, f"send at most {self.server.most_bytes} bytes")
+                raise _RequestRefused(413, f"send at most {self.server.most_bytes} bytes")
             if length == 0:
                 while self._line().strip():
                     pass
                 return bytes(data)
             data += self.rfile.read(length)
             if self._line().strip():
-                raise _Refused(400, "the body is not framed as it says")
+                raise _RequestRefused(400, "the body is not framed as it says")
 
     def _line(self) -> bytes:
         line = self.rfile.readline(1024)
         if not line.endswith(b"\n"):
-            raise _Refused(400, "the body was cut off")
+            raise _RequestRefused(400, "the body was cut off")
         return line
 
     def _answer(self, status: int, body: bytes, kind: str) -> None:
@@ -250,7 +251,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def _linger(self) -> None:
-        """Read on for a moment: who is still sending would else never see why it is refused."""
+        """Read on for a moment.
+
+        A client that is still sending would not see the response otherwise.
+        """
         with suppress(OSError):
             self.connection.shutdown(SHUT_WR)
             self.connection.settimeout(_LINGER_S)
@@ -259,8 +263,8 @@ class _Handler(BaseHTTPRequestHandler):
                 pass
 
     def handle(self) -> None:
-        with suppress(OSError):  # it is gone, or was silent for too long
+        with suppress(OSError):  # The client has disconnected or timed out.
             super().handle()
 
     def log_message(self, *_: Any) -> None:
-        """Say nothing at the terminal."""
+        """Print nothing."""

@@ -1,4 +1,4 @@
-"""`ReceivedSpan`, and what was logged within it: what a program said of one thing that it did."""
+"""`ReceivedSpan` and `SpanEvent`: a span of a program, and an event within it."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from typing import Any, TypeAlias
 Attributes: TypeAlias = Mapping[str, Any]
 """Names and JSON values."""
 SpanId: TypeAlias = tuple[str, str]
-"""Trace and span, in hexadecimal digits."""
+"""The ids of the trace and the span, in hexadecimal digits."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpanEvent:
-    """An event: of a span, or a record of a log that names one."""
+    """An event of a span, or a log record that refers to one."""
 
     name: str
     attributes: Attributes
-    """Where it had a body that is an object, also the members of that."""
+    """The attributes, including the members of the body if it is an object."""
     time_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceivedSpan:
-    """One thing that a program did."""
+    """One operation of a program."""
 
     id: SpanId
     parent: SpanId | None = None
     name: str
     start_ns: int
-    """Since 1970 in UTC."""
+    """Nanoseconds since 1970 in UTC."""
     end_ns: int
     attributes: Attributes
     events: tuple[SpanEvent, ...] = ()
     failed: str | None = None
-    """Why it failed, on one line, maybe empty; None: it did not."""
+    """The error message, on one line, may be empty. None if the operation did not fail."""
     program: str = ""
-    """`service.name`: what its program calls itself."""
+    """The program: `service.name`."""

@@ -1,6 +1,6 @@
-"""A span of a model call as a `CapturedRequest` and its `Reply`, in the words of `messages-v1`.
+"""Convert the span of a model call to a captured request and response of `messages-v1`.
 
-Its id is the span's: a span that is sent twice is one call.
+The id of the call is that of the span, so a span that is sent twice is one call.
 """
 
 from __future__ import annotations
@@ -24,50 +24,52 @@ from harken.recording.exchange import CapturedRequest, CapturedResponse, ClientH
 
 PROTOCOL = "messages-v1"
 _PATH = f"/{PROTOCOL}"
-_FAILED = 500
+_ERROR_STATUS = 500
 _NOT_PARAMETERS = frozenset({"model", "messages", "tools", "system", "input", "stream", "metadata"})
-_TEXT_CHARACTERS = 200
+_MAX_TEXT_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A model call, whole."""
+    """A model call with its response."""
 
     call: CapturedRequest
     reply: CapturedResponse
 
 
 def is_call(span: ReceivedSpan) -> bool:
-    """Whether a span is of a call of a model."""
+    """Whether a span is a model call."""
     return otel_attributes.operation_of(span.attributes) in otel_attributes.MODEL_CALLS
 
 
 def exchange_of(
     span: ReceivedSpan, logged: Sequence[SpanEvent], hints: ClientHints
 ) -> Exchange | None:
-    """Return the call of a span; None: its program does not say what the model was told.
+    """Return the call of a span. Return None if the span does not contain the input messages.
 
-    logged: its events that were sent apart from it.
+    logged: its events that were sent separately.
     """
-    said = read_span_messages(span.attributes, [*span.events, *logged])
-    if not said.asked:
+    messages = read_span_messages(span.attributes, [*span.events, *logged])
+    if not messages.asked:
         return None
     id_ = "-".join(span.id)
     call = CapturedRequest(
         id=id_,
         protocol=PROTOCOL,
         path=_PATH,
-        body=canonical.to_json_line(_asked(span.attributes, said)),
+        body=canonical.to_json_line(_request_body(span.attributes, messages)),
         time=format_rfc3339(span.start_ns // 1000),
         hints=hints,
     )
     first_s = otel_attributes.get_attribute(span.attributes, otel_attributes.FIRST_CHUNK)
-    failed = span.failed is not None and not said.answers
+    has_failed = span.failed is not None and not messages.answers
     reply = CapturedResponse(
         id=id_,
-        status=_FAILED if failed else 200,
+        status=_ERROR_STATUS if has_failed else 200,
         content_type="application/json",
-        body=canonical.to_json_line(_failure(span) if failed else _answered(span, said)),
+        body=canonical.to_json_line(
+            _error_body(span) if has_failed else _response_body(span, messages)
+        ),
         time=format_rfc3339(span.end_ns // 1000),
         latency_s=(span.end_ns - span.start_ns) / 1e9,
         first_byte_s=first_s if isinstance(first_s, float) else None,
@@ -75,14 +77,16 @@ def exchange_of(
     return Exchange(call, reply)
 
 
-def _asked(attributes: Attributes, said: SpanMessages) -> dict[str, Any]:
+def _request_body(attributes: Attributes, messages: SpanMessages) -> dict[str, Any]:
     body: dict[str, Any] = {
-        "model": _text(otel_attributes.get_attribute(attributes, otel_attributes.REQUEST_MODEL))
+        "model": _clean_text(
+            otel_attributes.get_attribute(attributes, otel_attributes.REQUEST_MODEL)
+        )
         or _model(attributes),
-        "messages": [_flat(message) for message in said.asked],
+        "messages": [_to_dict(message) for message in messages.asked],
     }
-    if said.tools:
-        body["tools"] = list(said.tools)
+    if messages.tools:
+        body["tools"] = list(messages.tools)
     parameters = _parameters(attributes)
     if parameters:
         body["parameters"] = parameters
@@ -90,67 +94,67 @@ def _asked(attributes: Attributes, said: SpanMessages) -> dict[str, Any]:
 
 
 def _parameters(attributes: Attributes) -> dict[str, Any]:
-    others = value_of(attributes.get(otel_attributes.OPENINFERENCE_PARAMETERS))
-    found = {
+    other_parameters = value_of(attributes.get(otel_attributes.OPENINFERENCE_PARAMETERS))
+    parameters = {
         clean(name): to_safe_json(value)
-        for name, value in (others.items() if isinstance(others, dict) else ())
+        for name, value in (other_parameters.items() if isinstance(other_parameters, dict) else ())
         if name not in _NOT_PARAMETERS
     }
     for name, attribute in otel_attributes.PARAMETERS.items():
         if attributes.get(attribute) is not None:
-            found[name] = to_safe_json(attributes[attribute])
-    return found
+            parameters[name] = to_safe_json(attributes[attribute])
+    return parameters
 
 
-def _answered(span: ReceivedSpan, said: SpanMessages) -> dict[str, Any]:
-    """Return the answer; of several to choose from, the first."""
+def _response_body(span: ReceivedSpan, messages: SpanMessages) -> dict[str, Any]:
+    """Return the body of the response. Of several choices, the first is used."""
     attributes = span.attributes
-    message = said.answers[0] if said.answers else None
+    message = messages.answers[0] if messages.answers else None
     reasons = otel_attributes.get_attribute(attributes, otel_attributes.FINISH_REASONS)
     reason = reasons[0] if isinstance(reasons, list) and reasons else reasons
-    usual = "tool_call" if message is not None and message.tool_calls else "stop"
+    default_reason = "tool_call" if message is not None and message.tool_calls else "stop"
     body: dict[str, Any] = {
-        "stop_reason": _text(reason) or usual,
+        "stop_reason": _clean_text(reason) or default_reason,
         "model": _model(attributes),
         "usage": _usage(attributes),
     }
     if message is not None:
-        body["message"] = _flat(message)
-    id_ = _text(attributes.get(otel_attributes.RESPONSE_ID))
+        body["message"] = _to_dict(message)
+    id_ = _clean_text(attributes.get(otel_attributes.RESPONSE_ID))
     return {**body, "id": id_} if id_ else body
 
 
-def _failure(span: ReceivedSpan) -> dict[str, Any]:
-    kind = _text(span.attributes.get(otel_attributes.ERROR_TYPE))
-    thrown = next((one.attributes for one in span.events if one.name == "exception"), {})
-    told = _text(span.failed) or _text(thrown.get("exception.message"))
-    kind = kind or _text(thrown.get("exception.type"))
-    return {"error": {"type": kind or "error", "message": told or "the call failed"}}
+def _error_body(span: ReceivedSpan) -> dict[str, Any]:
+    kind = _clean_text(span.attributes.get(otel_attributes.ERROR_TYPE))
+    exception = next((event.attributes for event in span.events if event.name == "exception"), {})
+    message = _clean_text(span.failed) or _clean_text(exception.get("exception.message"))
+    kind = kind or _clean_text(exception.get("exception.type"))
+    return {"error": {"type": kind or "error", "message": message or "the call failed"}}
 
 
 def _usage(attributes: Attributes) -> dict[str, int]:
-    found: dict[str, int] = {}
+    usage: dict[str, int] = {}
     for name, attribute in otel_attributes.USAGE.items():
         value = otel_attributes.get_attribute(attributes, attribute)
         is_count = isinstance(value, int | float) and not isinstance(value, bool)
         if is_count and 0 <= value < MAX_COUNT:
-            found[name] = int(value)
-    return found
+            usage[name] = int(value)
+    return usage
 
 
 def _model(attributes: Attributes) -> str:
-    answering = _text(attributes.get(otel_attributes.RESPONSE_MODEL))
+    response_model = _clean_text(attributes.get(otel_attributes.RESPONSE_MODEL))
     return (
-        answering
-        or _text(otel_attributes.get_attribute(attributes, otel_attributes.REQUEST_MODEL))
+        response_model
+        or _clean_text(otel_attributes.get_attribute(attributes, otel_attributes.REQUEST_MODEL))
         or "unknown"
     )
 
 
-def _flat(message: Message) -> Mapping[str, Any]:
-    written: dict[str, Any] = msgspec.to_builtins(message)
-    return written
+def _to_dict(message: Message) -> Mapping[str, Any]:
+    members: dict[str, Any] = msgspec.to_builtins(message)
+    return members
 
 
-def _text(value: object) -> str:
-    return clean(" ".join(value.split())[:_TEXT_CHARACTERS]) if isinstance(value, str) else ""
+def _clean_text(value: object) -> str:
+    return clean(" ".join(value.split())[:_MAX_TEXT_CHARS]) if isinstance(value, str) else ""

@@ -1,8 +1,8 @@
-"""What a span says that a model was told, and answered, in whichever of the ways to write it.
+"""Read the input and output messages of a span, in any of the known conventions.
 
-One idea: each way is a function that finds messages or nothing, and the first that finds some
-counts: the conventions as they are, as they were (events), and the two families of libraries that
-write one attribute for each member of each message.
+For each convention a function returns messages or nothing, and the first result counts: the current
+conventions, the older ones (events), and the two families of libraries that write one attribute for
+each member of each message.
 
 Source: `harken.formats.providers.otel_attributes` names the conventions; OpenInference, "Messages
 and Content"; OpenLLMetry, "GenAI Semantic Conventions".
@@ -38,48 +38,51 @@ _PROMPT_EVENT, _COMPLETION_EVENT = "gen_ai.content.prompt", "gen_ai.content.comp
 _FLAT_INPUT = ("gen_ai.prompt.", "llm.input_messages.")
 _FLAT_OUTPUT = ("gen_ai.completion.", "llm.output_messages.")
 _FLAT_TOOLS = ("llm.request.functions.", "llm.tools.", "gen_ai.request.tools.")
-_DEPTH = 12
+_MAX_DEPTH = 12
 Messages: TypeAlias = list[Message]
 
 
 @dataclass(frozen=True, slots=True)
 class SpanMessages:
-    """A request and its answer."""
+    """The messages of a request and of its response."""
 
     asked: Sequence[Message]
-    """Oldest first, system messages included."""
+    """The input, oldest first, including system messages."""
     answers: Sequence[Message]
-    """Mostly one; several, where several were asked for."""
+    """The output. Usually one message, several if several choices were requested."""
     tools: Sequence[Record]
 
 
 def read_span_messages(attributes: Attributes, events: Sequence[SpanEvent]) -> SpanMessages:
-    """Return what a span says; nothing where its program does not capture what is said."""
+    """Return the messages of a span. They are empty if its program does not capture content."""
     details = [event.attributes for event in events if event.name == otel_attributes.DETAILS_EVENT]
     sources = [attributes, *details]
-    system = _first(sources, otel_attributes.SYSTEM_INSTRUCTIONS, instructions_of)
-    asked = (
-        _first(sources, otel_attributes.INPUT_MESSAGES, messages_of)
-        or _of_events(events)
-        or _flat(attributes, _FLAT_INPUT, "user")
+    system = _first_value(sources, otel_attributes.SYSTEM_INSTRUCTIONS, instructions_of)
+    input_messages = (
+        _first_value(sources, otel_attributes.INPUT_MESSAGES, messages_of)
+        or _messages_from_events(events)
+        or _messages_from_attributes(attributes, _FLAT_INPUT, "user")
     )
     answers = (
-        _first(sources, otel_attributes.OUTPUT_MESSAGES, _answers)
-        or _of_choices(events)
-        or _flat(attributes, _FLAT_OUTPUT, "assistant")
+        _first_value(sources, otel_attributes.OUTPUT_MESSAGES, _answers)
+        or _answers_from_events(events)
+        or _messages_from_attributes(attributes, _FLAT_OUTPUT, "assistant")
     )
-    tools = _first(sources, otel_attributes.TOOL_DEFINITIONS, tools_of) or tools_of(
-        [_tool(one) for one in chain.from_iterable(_nested(attributes, p) for p in _FLAT_TOOLS)]
+    tools = _first_value(sources, otel_attributes.TOOL_DEFINITIONS, tools_of) or tools_of(
+        [
+            _unwrap_tool(definition)
+            for definition in chain.from_iterable(_iter_nested(attributes, p) for p in _FLAT_TOOLS)
+        ]
     )
-    return SpanMessages([*system, *asked], answers, tools)
+    return SpanMessages([*system, *input_messages], answers, tools)
 
 
-def _first(sources: Iterable[Attributes], name: str, read: Any) -> Any:
-    """Return what is found first under a name, in the span or in one of its events."""
+def _first_value(sources: Iterable[Attributes], name: str, parse: Any) -> Any:
+    """Return the first non-empty value of an attribute, from the span or its events."""
     for source in sources:
-        found = read(otel_attributes.get_attribute(source, name))
-        if found:
-            return found
+        value = parse(otel_attributes.get_attribute(source, name))
+        if value:
+            return value
     return []
 
 
@@ -87,38 +90,38 @@ def _answers(value: object) -> Messages:
     return messages_of(value, "assistant")
 
 
-def _of_events(events: Iterable[SpanEvent]) -> Messages:
-    """Return what the older events say, one for each message."""
-    found: Messages = []
+def _messages_from_events(events: Iterable[SpanEvent]) -> Messages:
+    """Return the messages of the older events, one for each message."""
+    messages: Messages = []
     for event in events:
         role = _ROLES_OF_EVENTS.get(event.name)
         if role is not None:
-            found += message_of(_record(event.attributes), role)
+            messages += message_of(_event_record(event.attributes), role)
         elif event.name == _PROMPT_EVENT:
-            found += messages_of(event.attributes.get("gen_ai.prompt"))
-    return found
+            messages += messages_of(event.attributes.get("gen_ai.prompt"))
+    return messages
 
 
-def _of_choices(events: Iterable[SpanEvent]) -> Messages:
-    found: Messages = []
+def _answers_from_events(events: Iterable[SpanEvent]) -> Messages:
+    messages: Messages = []
     for event in events:
         if event.name == _CHOICE:
             message = value_of(event.attributes.get("message"))
-            record = message if isinstance(message, dict) else _record(event.attributes)
+            record = message if isinstance(message, dict) else _event_record(event.attributes)
             if not isinstance(message, dict) and message is not None:
                 record = {"content": message}
-            found += message_of(record, "assistant")
+            messages += message_of(record, "assistant")
         elif event.name == _COMPLETION_EVENT:
-            found += _answers(event.attributes.get("gen_ai.completion"))
-    return found
+            messages += _answers(event.attributes.get("gen_ai.completion"))
+    return messages
 
 
-def _record(attributes: Attributes) -> Record:
-    """Return an event as a message: its members may be JSON in texts, or all in one of them."""
-    whole = value_of(attributes.get("gen_ai.event.content"))
-    told = whole if isinstance(whole, dict) else attributes
-    calls = value_of(told.get("tool_calls"))
-    record = dict(told)
+def _event_record(attributes: Attributes) -> Record:
+    """Return an event as a message. Its members may be JSON texts, or all be in one attribute."""
+    content = value_of(attributes.get("gen_ai.event.content"))
+    members = content if isinstance(content, dict) else attributes
+    calls = value_of(members.get("tool_calls"))
+    record = dict(members)
     if isinstance(calls, list):
         record["tool_calls"] = calls
     if "tool_call_id" not in record and isinstance(record.get("id"), str):
@@ -126,32 +129,36 @@ def _record(attributes: Attributes) -> Record:
     return record
 
 
-def _flat(attributes: Attributes, prefixes: Iterable[str], role: str) -> Messages:
+def _messages_from_attributes(
+    attributes: Attributes, prefixes: Iterable[str], role: str
+) -> Messages:
     for prefix in prefixes:
-        found = [message_of(_unwrapped(one), role) for one in _nested(attributes, prefix)]
-        if found:
-            return [message for messages in found for message in messages]
+        message_lists = [
+            message_of(_unwrap_message(record), role) for record in _iter_nested(attributes, prefix)
+        ]
+        if message_lists:
+            return [message for messages in message_lists for message in messages]
     return []
 
 
-def _unwrapped(one: Any) -> Record:
-    """Return a message without the names that OpenInference puts around each object."""
-    told = one.get("message", one)
-    if not isinstance(told, dict):
+def _unwrap_message(wrapper: Any) -> Record:
+    """Return a message without the wrapper objects of OpenInference."""
+    inner = wrapper.get("message", wrapper)
+    if not isinstance(inner, dict):
         return {}
-    record = dict(told)
+    record = dict(inner)
     calls = record.get("tool_calls")
     if isinstance(calls, list):
         record["tool_calls"] = [
             call.get("tool_call", call) for call in calls if isinstance(call, dict)
         ]
     if isinstance(record.get("contents"), list):
-        record["content"] = [_content(one) for one in record["contents"]]
+        record["content"] = [_unwrap_content(wrapper) for wrapper in record["contents"]]
     return record
 
 
-def _content(one: Any) -> Any:
-    inner = one.get("message_content", one) if isinstance(one, dict) else one
+def _unwrap_content(wrapper: Any) -> Any:
+    inner = wrapper.get("message_content", wrapper) if isinstance(wrapper, dict) else wrapper
     image = inner.get("image") if isinstance(inner, dict) else None
     if isinstance(image, dict):
         image = image.get("image", image)
@@ -159,42 +166,42 @@ def _content(one: Any) -> Any:
     return inner
 
 
-def _tool(one: Any) -> Any:
-    """Return a definition of a tool, which OpenInference has as the JSON text of its schema."""
-    inner = one.get("tool", one)
+def _unwrap_tool(definition: Any) -> Any:
+    """Return a tool definition. OpenInference stores it as the JSON text of its schema."""
+    inner = definition.get("tool", definition)
     schema = value_of(inner.get("json_schema")) if isinstance(inner, dict) else None
-    told = schema if isinstance(schema, dict) else inner
-    if isinstance(told, dict) and "parameters" in told:
-        return {**told, "parameters": value_of(told["parameters"])}
-    return told
+    tool_definition = schema if isinstance(schema, dict) else inner
+    if isinstance(tool_definition, dict) and "parameters" in tool_definition:
+        return {**tool_definition, "parameters": value_of(tool_definition["parameters"])}
+    return tool_definition
 
 
-def _nested(attributes: Attributes, prefix: str) -> Iterator[Record]:
-    """Yield the objects that attributes spell out, as in `PREFIX0.role`, by their number."""
+def _iter_nested(attributes: Attributes, prefix: str) -> Iterator[Record]:
+    """Yield the objects that attributes such as `PREFIX0.role` spell out, by index."""
     tree: dict[str, Any] = {}
     for name, value in attributes.items():
         if name.startswith(prefix):
             path = name[len(prefix) :].split(".")
-            if len(path) <= _DEPTH and path[0].isdecimal():
-                _plant(tree, path, value)
-    yield from (one for one in _listed(tree, always=True) if isinstance(one, dict))
+            if len(path) <= _MAX_DEPTH and path[0].isdecimal():
+                _insert_path(tree, path, value)
+    yield from (item for item in _as_list(tree, always=True) if isinstance(item, dict))
 
 
-def _plant(tree: dict[str, Any], path: Sequence[str], value: Any) -> None:
-    *way, last = path
-    for step in way:
-        below = tree.get(step)
-        if not isinstance(below, dict):
-            below = tree[step] = {}
-        tree = below
-    tree.setdefault(last, value)
+def _insert_path(tree: dict[str, Any], path: Sequence[str], value: Any) -> None:
+    *parents, leaf = path
+    for step in parents:
+        child = tree.get(step)
+        if not isinstance(child, dict):
+            child = tree[step] = {}
+        tree = child
+    tree.setdefault(leaf, value)
 
 
-def _listed(tree: Any, *, always: bool = False) -> Any:
-    """Return a tree whose names are numbers as a list, in their order."""
+def _as_list(tree: Any, *, always: bool = False) -> Any:
+    """Return a tree with numeric names as a list, in numeric order."""
     if not isinstance(tree, dict):
         return tree
     if tree and all(name.isdecimal() and name.isascii() for name in tree):
         ordered = sorted(tree.items(), key=lambda pair: (len(pair[0]), pair[0]))
-        return [_listed(one) for _, one in ordered]
-    return [] if always else {name: _listed(one) for name, one in tree.items()}
+        return [_as_list(child) for _, child in ordered]
+    return [] if always else {name: _as_list(child) for name, child in tree.items()}

@@ -1,8 +1,8 @@
-"""What was taken and is not recorded yet, as files, so that a crash loses nothing of it.
+"""`OtlpSpool`: store accepted requests as files until they are recorded.
 
-An exporter forgets what was acknowledged. So a request is on disk before it is, and goes away when
-all calls in it, and in all requests before it, have been told to the recorder; what a receiver left
-behind is taken again by the next.
+An exporter forgets requests that were acknowledged. So a request is written to disk before the
+response is sent. It is removed when all calls in it, and in all earlier requests, were passed to
+the recorder. After a crash, the next receiver processes the remaining requests.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from pathlib import Path
 from harken.capture.otlp.span import SpanId
 from harken.errors import ConfigError
 
-_NAME = re.compile(r"(\d{1,18})\.(trace|logs)\.(json|pb)")
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+_NAME_PATTERN = re.compile(r"(\d{1,18})\.(trace|logs)\.(json|pb)")
+_CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
 
 
 @dataclass(frozen=True, slots=True)
 class SpooledRequest:
-    """A request that is on disk."""
+    """A request on disk."""
 
     kind: str
     """`trace` or `logs`."""
@@ -34,10 +34,13 @@ class SpooledRequest:
 
 
 class OtlpSpool:
-    """A folder of requests. One process at a time."""
+    """A folder of requests. Used by one process at a time."""
 
     def __init__(self, folder: Path) -> None:
-        """Make the folder, its owner's alone. Raises ConfigError where another one uses it."""
+        """Create the folder with private permissions.
+
+        Raises ConfigError if another process uses it.
+        """
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -49,31 +52,31 @@ class OtlpSpool:
             os.close(self._lock)
             raise ConfigError(f"{folder}: another receiver is at work there") from None
         self._folder = folder
-        self._held: deque[tuple[Path, Collection[SpanId]]] = deque()
-        self._left = sorted(_numbered(folder))
+        self._stored: deque[tuple[Path, Collection[SpanId]]] = deque()
+        self._left = sorted(_list_numbered(folder))
         self._next = self._left[-1][0] + 1 if self._left else 1
 
     def left(self) -> Iterator[SpooledRequest]:
-        """Yield what was left behind, oldest first; `holds` must be told of each.
+        """Yield the requests of an earlier process, oldest first. Call `holds` after each.
 
-        A file that cannot be read stays where it is.
+        A file that cannot be read stays in the folder.
         """
         for _, path in self._left:
-            matched = _NAME.fullmatch(path.name)
+            match = _NAME_PATTERN.fullmatch(path.name)
             with suppress(OSError):
                 data = path.read_bytes()
-                if matched is not None:
-                    self._held.append((path, ()))
-                    yield SpooledRequest(matched[2], matched[3] == "json", data)
+                if match is not None:
+                    self._stored.append((path, ()))
+                    yield SpooledRequest(match[2], match[3] == "json", data)
 
-    def keep(self, one: SpooledRequest) -> None:
-        """Have a request on disk. Raises OSError: then it is not kept."""
-        path = self._folder / f"{self._next}.{one.kind}.{'json' if one.is_json else 'pb'}"
+    def keep(self, request: SpooledRequest) -> None:
+        """Write a request to disk. Raises OSError if it was not written."""
+        path = self._folder / f"{self._next}.{request.kind}.{'json' if request.is_json else 'pb'}"
         part = path.with_suffix(".part")
         self._next += 1
         try:
-            with os.fdopen(os.open(part, _NEW, 0o600), "wb") as file:
-                file.write(one.data)
+            with os.fdopen(os.open(part, _CREATE_FLAGS, 0o600), "wb") as file:
+                file.write(request.data)
                 file.flush()
                 os.fsync(file.fileno())
             part.rename(path)
@@ -82,27 +85,27 @@ class OtlpSpool:
             with suppress(OSError):
                 part.unlink()
             raise
-        self._held.append((path, ()))
+        self._stored.append((path, ()))
 
     def holds(self, ids: Collection[SpanId]) -> None:
-        """Say which calls were in the request of late."""
-        if self._held:
-            self._held[-1] = (self._held[-1][0], frozenset(ids))
+        """Set the call ids of the last request."""
+        if self._stored:
+            self._stored[-1] = (self._stored[-1][0], frozenset(ids))
 
     def forget(self, is_waiting: Callable[[SpanId], bool]) -> None:
-        """Remove the requests whose calls, and those before them, wait no longer."""
-        while self._held and not any(map(is_waiting, self._held[0][1])):
+        """Remove the oldest requests as long as none of their calls is waiting."""
+        while self._stored and not any(map(is_waiting, self._stored[0][1])):
             with suppress(OSError):
-                self._held[0][0].unlink()
-            self._held.popleft()
+                self._stored[0][0].unlink()
+            self._stored.popleft()
 
     def close(self) -> None:
-        """Let others use the folder."""
+        """Release the lock of the folder."""
         os.close(self._lock)
 
 
-def _numbered(folder: Path) -> Iterator[tuple[int, Path]]:
+def _list_numbered(folder: Path) -> Iterator[tuple[int, Path]]:
     for path in folder.iterdir():
-        matched = _NAME.fullmatch(path.name)
-        if matched is not None:
-            yield int(matched[1]), path
+        match = _NAME_PATTERN.fullmatch(path.name)
+        if match is not None:
+            yield int(match[1]), path

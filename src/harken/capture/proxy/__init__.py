@@ -1,8 +1,8 @@
-"""The recording proxy: it passes on what programs say to their providers, and what they answer.
+"""Record model calls with a proxy between programs and their providers.
 
-One idea: the two halves do not wait for each other. The server passes bytes and appends them to a
-spool; another process reads the spool and makes sessions of it. So nothing that fails or is slow in
-recording can be noticed by a client.
+The two halves do not wait for each other. The server passes bytes on and appends them to a spool.
+Another process reads the spool and writes sessions. So an error or a delay in recording does not
+affect a client.
 
 Source: docs/design/006-what-the-model-saw.md; docs/how-to/record-with-the-proxy.md.
 """

@@ -1,8 +1,8 @@
-"""Passing on: one request to its server, and the answer back, as they are.
+"""`Forwarder`: pass one request to its server, and the response back, unchanged.
 
-One idea: what a client sees with the proxy is what it would see without it. Bytes are passed as
-they arrive, compressed as they are; an answer that is cut off is cut off; whoever hangs up is hung
-up on. Only what belongs to a single connection is made anew. What is recorded is noted beside it.
+A client should not notice the proxy. Bytes are passed on as they arrive and stay compressed. A
+truncated response stays truncated, and a disconnect is passed on in both directions. Only
+hop-by-hop headers are replaced. The recording is separate, in a `ProxyTap`.
 
 Source: RFC 9110 §7.6 (what an intermediary does with headers).
 """
@@ -35,20 +35,23 @@ HOP_BY_HOP = frozenset({
     "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection",
     "te", "trailer", "transfer-encoding", "upgrade", "expect",
 })  # fmt: skip
-"""What is between two neighbours only; the proxy itself answers `expect`."""
+"""Headers of a single connection. The proxy itself answers `expect`."""
 MOST_HEADER_BYTES = 1 << 16
 CONNECT_S = 60.0
-_AUTOMATIC = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
-_ADDED = ("Server", "Date", "Content-Type")
+_AUTOMATIC_HEADERS = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
+_ADDED_HEADERS = ("Server", "Date", "Content-Type")
 
 
 def new_session() -> ClientSession:
-    """Return what asks servers. It adds nothing, follows nothing, unpacks nothing, never tires."""
+    """Create the HTTP client.
+
+    It adds no headers, follows no redirects, does not decompress, and has no total timeout.
+    """
     return ClientSession(
         connector=TCPConnector(limit=0),
         cookie_jar=DummyCookieJar(),
         auto_decompress=False,
-        skip_auto_headers=_AUTOMATIC,
+        skip_auto_headers=_AUTOMATIC_HEADERS,
         timeout=ClientTimeout(total=None, sock_connect=CONNECT_S),
         max_line_size=MOST_HEADER_BYTES,
         max_field_size=MOST_HEADER_BYTES,
@@ -56,17 +59,17 @@ def new_session() -> ClientSession:
 
 
 class ForwardedResponse(web.StreamResponse):
-    """An answer that is passed on."""
+    """A response that is passed on."""
 
     def __init__(self, answer: ClientResponse) -> None:
-        headers = _passed_on(answer.raw_headers)
+        headers = _forwarded_headers(answer.raw_headers)
         super().__init__(status=answer.status, reason=answer.reason, headers=headers)
-        self.added = [name for name in _ADDED if name not in headers]
-        """What the library adds to it, and is taken away again."""
+        self.added = [name for name in _ADDED_HEADERS if name not in headers]
+        """Headers that the library adds, and that `strip` removes again."""
 
 
 async def strip(_request: web.Request, response: web.StreamResponse) -> None:
-    """Take away from an answer what the library added to it: a signal of its application."""
+    """Remove the headers that the library added to a response: an `on_response_prepare` signal."""
     if isinstance(response, ForwardedResponse):
         for name in response.added:
             response.headers.pop(name, None)
@@ -74,19 +77,19 @@ async def strip(_request: web.Request, response: web.StreamResponse) -> None:
 
 @dataclass(slots=True)
 class Forwarder:
-    """Passes on requests. All of it runs in one event loop."""
+    """Pass on requests. All methods run in one event loop."""
 
     upstreams: Upstreams
     session: ClientSession
     notes: ProxyTap
     open: int = 0
-    """How many requests are under way."""
+    """The number of active requests."""
     touched_s: float = field(default_factory=time.monotonic)
-    """When somebody last asked, or was answered."""
+    """The time of the last request or response."""
     is_ending: bool = False
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """Answer a request."""
+        """Handle a request."""
         self.open += 1
         self.touched_s = time.monotonic()
         try:
@@ -98,33 +101,33 @@ class Forwarder:
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         origin, host = request.headers.get("Origin"), request.headers.get("Host")
         if refusal := browser_refusal(origin, host, request.headers.get("Sec-Fetch-Site")):
-            return _said(403, refusal)
+            return _error_response(403, refusal)
         target = self.upstreams.find(request.raw_path, request.headers)
         if isinstance(target, UpstreamError):
-            return _said(target.status, target.reason)
+            return _error_response(target.status, target.reason)
         if request.headers.get("Upgrade", "").lower() == "websocket":
-            return _said(426, "WebSockets are not passed on: ask over HTTP")
-        noted = self.notes.begin(request.method, target, request.headers)
+            return _error_response(426, "WebSockets are not passed on: ask over HTTP")
+        tapped = self.notes.begin(request.method, target, request.headers)
         try:
-            return await self._pass(request, target, noted)
+            return await self._forward(request, target, tapped)
         except asyncio.CancelledError:
-            noted.broken = ENDED if self.is_ending else HUNG_UP
+            tapped.broken = ENDED if self.is_ending else HUNG_UP
             raise
         finally:
-            noted.end()
+            tapped.end()
 
-    async def _pass(
-        self, request: web.Request, target: Target, noted: TappedCall
+    async def _forward(
+        self, request: web.Request, target: Target, tapped: TappedCall
     ) -> web.StreamResponse:
-        """Ask the server, and give its answer."""
-        body = _body(request, noted) if request.body_exists else None
+        """Send the request, and return the response."""
+        body = _iter_body(request, tapped) if request.body_exists else None
         if body is None:
-            noted.asked()
+            tapped.asked()
         try:
             answer = await self.session.request(
                 request.method,
                 URL(target.url, encoded=True),
-                headers=_passed_on(request.raw_headers, "host"),
+                headers=_forwarded_headers(request.raw_headers, "host"),
                 data=body,
                 allow_redirects=False,
                 proxy=target.upstream.proxy,
@@ -135,72 +138,76 @@ class Forwarder:
             ConnectionTimeoutError,
             InvalidURL,
         ) as error:
-            noted.broken = f"{target.upstream.url} could not be reached ({_short(error)})"
-            if not request.content.at_eof():  # what was asked is known, if only here
-                async for _ in _body(request, noted):
+            tapped.broken = f"{target.upstream.url} could not be reached ({_format_error(error)})"
+            if (
+                not request.content.at_eof()
+            ):  # The request is recorded even if the server is unreachable.
+                async for _ in _iter_body(request, tapped):
                     pass
-            return _said(502, noted.broken)
+            return _error_response(502, tapped.broken)
         except (ClientError, OSError):
-            noted.broken = CUT
-            return _cut(request, web.StreamResponse())
+            tapped.broken = CUT
+            return _abort_connection(request, web.StreamResponse())
         try:
-            return await self._answer(request, answer, noted)
+            return await self._answer(request, answer, tapped)
         finally:
-            answer.close()  # it goes on being used where it is whole
+            answer.close()  # A completely read connection returns to the pool.
 
     async def _answer(
-        self, request: web.Request, answer: ClientResponse, noted: TappedCall
+        self, request: web.Request, answer: ClientResponse, tapped: TappedCall
     ) -> web.StreamResponse:
         response = ForwardedResponse(answer)
-        noted.answered(answer.status, answer.headers)
+        tapped.answered(answer.status, answer.headers)
         try:
             await response.prepare(request)
-            while data := await _next(answer):
-                noted.data(data)
+            while data := await _read_next(answer):
+                tapped.data(data)
                 await response.write(data)
             await response.write_eof()
-        except _Broken:
-            noted.broken = CUT
-            return _cut(request, response)
+        except _ServerDisconnected:
+            tapped.broken = CUT
+            return _abort_connection(request, response)
         except ConnectionError:
-            noted.broken = HUNG_UP
-            return _cut(request, response)
+            tapped.broken = HUNG_UP
+            return _abort_connection(request, response)
         return response
 
 
-class _Broken(Exception):
-    """The server has stopped in the midst of its answer."""
+class _ServerDisconnected(Exception):
+    """The server closed the connection within its response."""
 
 
-async def _next(answer: ClientResponse) -> bytes:
-    """Return what has come; nothing: that was all. Raises _Broken."""
+async def _read_next(answer: ClientResponse) -> bytes:
+    """Return the next bytes. Return empty bytes at the end. Raises _Broken."""
     try:
         return await answer.content.readany()
     except (ClientError, OSError) as error:
-        raise _Broken from error
+        raise _ServerDisconnected from error
 
 
-async def _body(request: web.Request, noted: TappedCall) -> AsyncIterator[bytes]:
+async def _iter_body(request: web.Request, tapped: TappedCall) -> AsyncIterator[bytes]:
     async for data in request.content.iter_any():
-        noted.body(data)
+        tapped.body(data)
         yield data
-    noted.asked()
+    tapped.asked()
 
 
-def _passed_on(raw: Iterable[tuple[bytes, bytes]], *without: str) -> CIMultiDict[str]:
-    """Return headers as they go on, in their order, spelled as they are."""
-    pairs = [(name.decode("ascii", "replace"), _text(value)) for name, value in raw]
-    named = ",".join(value for name, value in pairs if name.lower() == "connection")
-    left = HOP_BY_HOP.union(without, (name.strip().lower() for name in named.split(",")))
-    return CIMultiDict((name, value) for name, value in pairs if name.lower() not in left)
+def _forwarded_headers(raw: Iterable[tuple[bytes, bytes]], *excluded: str) -> CIMultiDict[str]:
+    """Return the headers to pass on, in their order and spelling."""
+    pairs = [(name.decode("ascii", "replace"), _decode_header(value)) for name, value in raw]
+    connection_options = ",".join(value for name, value in pairs if name.lower() == "connection")
+    removed = HOP_BY_HOP.union(
+        excluded, (name.strip().lower() for name in connection_options.split(","))
+    )
+    return CIMultiDict((name, value) for name, value in pairs if name.lower() not in removed)
 
 
-def _text(value: bytes) -> str:
+def _decode_header(value: bytes) -> str:
     return value.decode("utf-8", "surrogateescape")
 
 
-def _said(status: int, reason: str) -> web.Response:
-    """Return an answer of the proxy itself, in a shape that clients of all protocols read."""
+def _error_response(status: int, reason: str) -> web.Response:
+    """Return an error response of the proxy, in a format that clients of all protocols can read."""
     error = {"type": "api_error", "code": status, "status": "UNAVAILABLE"}
     message = f"harken proxy: {reason}"
     return web.json_response(
@@ -208,15 +215,15 @@ def _said(status: int, reason: str) -> web.Response:
     )
 
 
-def _cut(request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
-    """Close the connection without ending the answer."""
+def _abort_connection(request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
+    """Close the connection without completing the response."""
     if request.transport is not None:
         request.transport.close()
     return response
 
 
-def _short(error: Exception) -> str:
-    """Return what went wrong, without what the reader knows."""
+def _format_error(error: Exception) -> str:
+    """Return a short error message."""
     number = error.errno if isinstance(error, OSError) else None
     if number is not None and number > 0:
         return os.strerror(number)

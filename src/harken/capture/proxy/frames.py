@@ -1,7 +1,7 @@
-"""Frames: what a spool file is made of. One for each thing that happened to a call, as it happened.
+"""Encode and decode the frames of a spool file: one frame for each event of a call.
 
-A frame is a head (little endian: length of its content, CRC-32 of all that follows it, number of
-the call, kind) and its content. A file may end within a frame: whoever wrote it was ended.
+A frame is a header (little endian: length of the content, CRC-32 of all that follows it, number of
+the call, kind) and its content. A file may end within a frame if the writing process was killed.
 """
 
 from __future__ import annotations
@@ -15,42 +15,42 @@ from typing import TypeAlias
 import msgspec
 
 Content: TypeAlias = "bytes | CallHead | AnswerHead | CallEnd"
-_HEAD = struct.Struct("<IIQB")
-_REST = struct.Struct("<QB")
+_HEADER = struct.Struct("<IIQB")
+_CHECKED_FIELDS = struct.Struct("<QB")
 MOST_BYTES = 1 << 26
-"""What a longer content says is no frame, but damage."""
+"""A frame with a longer content is treated as damage."""
 
 
 class FrameKind(IntEnum):
-    """What happened."""
+    """The kind of an event of a call."""
 
     CALL = 1
-    """A request began: `CallHead`."""
+    """The start of a request: `CallHead`."""
     BODY = 2
-    """Bytes of its body."""
+    """Bytes of the request body."""
     ASKED = 3
-    """Its body is whole."""
+    """The request body is complete."""
     ANSWER = 4
-    """An answer began: `AnswerHead`."""
+    """The start of a response: `AnswerHead`."""
     DATA = 5
-    """Bytes of its body."""
+    """Bytes of the response body."""
     END = 6
-    """No more will come of this call: `CallEnd`."""
+    """The end of the call: `CallEnd`."""
 
 
 class CallHead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How a request began. Nothing of it is a credential."""
+    """The start of a request, without credentials."""
 
     id: str
     protocol: str
     path: str
     time: str
     headers: dict[str, str] = {}
-    """Names in lower case; only those that say whose call it is, and how the body is encoded."""
+    """The headers that identify the client, and the encoding of the body. Names in lower case."""
 
 
 class AnswerHead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How an answer began."""
+    """The start of a response."""
 
     status: int
     content_type: str = ""
@@ -58,21 +58,21 @@ class AnswerHead(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class CallEnd(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How a call ended."""
+    """The end of a call."""
 
     time: str
     latency_s: float
     first_byte_s: float | None = None
     broken: str = ""
-    """Why it is not whole; empty: it is."""
+    """Why the call is incomplete. Empty if it is complete."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One thing that happened to a call."""
+    """One event of a call."""
 
     call: int
-    """Its number; each is used once in a spool."""
+    """The number of the call, unique in a spool."""
     kind: int
     content: bytes = b""
 
@@ -80,40 +80,40 @@ class Frame:
 def encoded(call: int, kind: FrameKind, content: Content = b"") -> bytes:
     """Return the bytes of a frame."""
     data = content if isinstance(content, bytes) else msgspec.json.encode(content)
-    crc = zlib.crc32(data, zlib.crc32(_REST.pack(call, kind)))
-    return _HEAD.pack(len(data), crc, call, kind) + data
+    crc = zlib.crc32(data, zlib.crc32(_CHECKED_FIELDS.pack(call, kind)))
+    return _HEADER.pack(len(data), crc, call, kind) + data
 
 
 @dataclass(slots=True)
 class FrameReader:
-    """Takes the bytes of a file as they come, and gives the frames in them."""
+    """Decode frames from the bytes of a file as they arrive."""
 
     damaged: bool = False
-    """Whether bytes came that are no frame. What follows them cannot be read."""
-    _rest: bytearray = field(default_factory=bytearray)
+    """Whether an invalid frame was found. The bytes after it cannot be read."""
+    _buffered: bytearray = field(default_factory=bytearray)
 
     def feed(self, data: bytes) -> list[Frame]:
-        """Return the frames that the next bytes complete."""
-        self._rest += data
-        at, found = 0, []
-        while not self.damaged and len(self._rest) - at >= _HEAD.size:
-            size, crc, call, kind = _HEAD.unpack_from(self._rest, at)
-            end = at + _HEAD.size + size
+        """Add bytes. Return the frames that they complete."""
+        self._buffered += data
+        offset, frames = 0, []
+        while not self.damaged and len(self._buffered) - offset >= _HEADER.size:
+            size, crc, call, kind = _HEADER.unpack_from(self._buffered, offset)
+            end = offset + _HEADER.size + size
             if size > MOST_BYTES:
                 self.damaged = True
-            elif end > len(self._rest):
+            elif end > len(self._buffered):
                 break
             else:
-                content = bytes(self._rest[at + _HEAD.size : end])
-                if zlib.crc32(content, zlib.crc32(_REST.pack(call, kind))) != crc:
+                content = bytes(self._buffered[offset + _HEADER.size : end])
+                if zlib.crc32(content, zlib.crc32(_CHECKED_FIELDS.pack(call, kind))) != crc:
                     self.damaged = True
                 else:
-                    at = end
-                    found.append(Frame(call, kind, content))
-        del self._rest[:at]
-        return found
+                    offset = end
+                    frames.append(Frame(call, kind, content))
+        del self._buffered[:offset]
+        return frames
 
     @property
     def is_torn(self) -> bool:
         """Whether the bytes so far end within a frame."""
-        return bool(self._rest)
+        return bool(self._buffered)

@@ -1,8 +1,8 @@
-"""The recorder's process, kept running: started again when it ends, told when there is news.
+"""`RecorderProcess`: keep the recorder's process running, and notify it of new data.
 
-One idea: it hears by its standard input that something was written, and by the end of it that the
-proxy is gone, however that came about. It is in a session of its own, so that what is typed at the
-proxy's terminal does not end it: it ends by itself when the spool is done.
+A byte on its standard input means that data was written, and the end of the input that the proxy
+has ended. The process has a session of its own, so that signals typed at the proxy's terminal do
+not end it. It exits when the spool is processed.
 """
 
 from __future__ import annotations
@@ -17,38 +17,40 @@ from dataclasses import dataclass, field
 from threading import Event, Thread
 from typing import Any
 
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0
-_AT_ONCE = 1 << 12
+_MIN_PAUSE_S, _MAX_PAUSE_S = 0.5, 30.0
+_READ_BYTES = 1 << 12
 
 
 @dataclass(slots=True)
 class RecorderProcess:
-    """Runs a command until it is closed."""
+    """Run a command until it is closed."""
 
     command: Sequence[str]
     environ: Mapping[str, str]
     heed: Callable[[dict[str, Any]], None]
-    """Is given each line of JSON that the process writes."""
+    """Called with each JSON object that the process prints."""
     tell: Callable[[str], None]
-    """Is told when it had to be started again."""
+    """Called when the process had to be restarted."""
     process: subprocess.Popen[bytes] | None = None
     _is_closed: Event = field(default_factory=Event)
     _thread: Thread | None = None
 
     def start(self) -> None:
-        """Start it."""
-        self._thread = Thread(target=self._keep, name="recorder", daemon=True)
+        """Start the process."""
+        self._thread = Thread(target=self._keep_running, name="recorder", daemon=True)
         self._thread.start()
 
     def poke(self) -> None:
-        """Say that something was written. Never waits."""
+        """Notify the process of new data. Never blocks."""
         process = self.process
         if process is not None and process.stdin is not None:
-            with suppress(OSError, ValueError):  # it is full of pokes already, or gone
+            with suppress(
+                OSError, ValueError
+            ):  # The pipe is full of notifications, or the process has ended.
                 os.write(process.stdin.fileno(), b".")
 
     def close(self, patience_s: float) -> bool:
-        """Let it record what is left, and end; return whether it has, in time."""
+        """Let the process record the remaining data and exit. Return whether it has, in time."""
         self._is_closed.set()
         process = self.process
         if process is not None and process.stdin is not None:
@@ -59,23 +61,23 @@ class RecorderProcess:
             return not self._thread.is_alive()
         return True
 
-    def _keep(self) -> None:
-        pause_s, told = _FIRST_PAUSE_S, ""
+    def _keep_running(self) -> None:
+        pause_s, reported_error = _MIN_PAUSE_S, ""
         while True:
-            begun_s, is_last = time.monotonic(), self._is_closed.is_set()
-            how = self._run()
-            if is_last or (not how and self._is_closed.is_set()):
+            started_s, is_last = time.monotonic(), self._is_closed.is_set()
+            error = self._run()
+            if is_last or (not error and self._is_closed.is_set()):
                 return
-            if time.monotonic() - begun_s > _LONGEST_PAUSE_S:
-                pause_s, told = _FIRST_PAUSE_S, ""
-            if how != told:
-                self.tell(f"the recorder has ended and is started again: {how}")
-            told = how
-            self._is_closed.wait(pause_s)  # then what is left is recorded at once
-            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+            if time.monotonic() - started_s > _MAX_PAUSE_S:
+                pause_s, reported_error = _MIN_PAUSE_S, ""
+            if error != reported_error:
+                self.tell(f"the recorder has ended and is started again: {error}")
+            reported_error = error
+            self._is_closed.wait(pause_s)  # After a close, the remaining data is recorded at once.
+            pause_s = min(pause_s * 2, _MAX_PAUSE_S)
 
     def _run(self) -> str:
-        """Run it to its end; return how it failed; empty: it did not."""
+        """Run the process to its end. Return the error. Return "" if there was none."""
         try:
             process = subprocess.Popen(
                 self.command,
@@ -91,21 +93,24 @@ class RecorderProcess:
         assert process.stdout is not None
         os.set_blocking(process.stdin.fileno(), False)
         self.process = process
-        last = ""
-        if self._is_closed.is_set():  # it was closed before there was anything to close
+        last_line = ""
+        if self._is_closed.is_set():  # `close` was called before the process was started.
             process.stdin.close()
         with process.stdout as lines:
             for line in lines:
-                last = self._hear(line) or last
+                last_line = self._process_line(line) or last_line
         code = process.wait()
         with suppress(OSError):
             process.stdin.close()
         if code == 0:
             return "" if self._is_closed.is_set() else "it had nothing to do"
-        return last or (f"exit code {code}" if code > 0 else f"signal {-code}")
+        return last_line or (f"exit code {code}" if code > 0 else f"signal {-code}")
 
-    def _hear(self, line: bytes) -> str:
-        """Heed a line; return it where it is not for us: then it says what is wrong."""
+    def _process_line(self, line: bytes) -> str:
+        """Process a line of output.
+
+        Return it if it is not JSON, because then it is an error message.
+        """
         try:
             value = json.loads(line)
         except ValueError:
@@ -116,10 +121,10 @@ class RecorderProcess:
 
 
 def pokes(descriptor: int = 0) -> Iterator[bool]:
-    """Yield True when there is news, in the recorder's process; end with the proxy."""
+    """In the recorder's process: yield True for each notification, until the proxy has ended."""
     while True:
         try:
-            data = os.read(descriptor, _AT_ONCE)
+            data = os.read(descriptor, _READ_BYTES)
         except OSError:
             return
         if not data:

@@ -1,4 +1,4 @@
-"""The server of the proxy, in a thread of its own, on a socket that it is given."""
+"""Run the HTTP server of the proxy in a separate thread, on a given socket."""
 
 from __future__ import annotations
 
@@ -21,39 +21,39 @@ _BACKLOG = 512
 
 @dataclass(slots=True)
 class ProxyServer:
-    """A server that runs."""
+    """A running server."""
 
-    _passing: list[Forwarder] = field(default_factory=list)
+    _forwarders: list[Forwarder] = field(default_factory=list)
 
     @property
     def open(self) -> int:
-        """How many requests are under way."""
-        return sum(one.open for one in self._passing)
+        """The number of active requests."""
+        return sum(forwarder.open for forwarder in self._forwarders)
 
     @property
     def idle_s(self) -> float:
-        """How long nobody has asked for anything, or is being answered."""
-        if self.open or not self._passing:
+        """The time since the last request ended. 0 while a request is active."""
+        if self.open or not self._forwarders:
             return 0.0
-        return time.monotonic() - self._passing[0].touched_s
+        return time.monotonic() - self._forwarders[0].touched_s
 
 
 @contextmanager
 def serving(
     listener: socket.socket, upstreams: Upstreams, notes: ProxyTap
 ) -> Iterator[ProxyServer]:
-    """Serve until the end of the block. Requests that are under way then are cut off."""
+    """Serve until the end of the block. Active requests are then aborted."""
     server, ready = ProxyServer(), Event()
     failure: list[BaseException] = []
     stop: list[Callable[[], object]] = []
 
     async def serve() -> None:
-        ended = asyncio.Event()
+        stopped = asyncio.Event()
         loop = asyncio.get_running_loop()
         async with new_session() as session:
-            passing = Forwarder(upstreams, session, notes)
+            forwarder = Forwarder(upstreams, session, notes)
             runner = web.AppRunner(
-                _app(passing),
+                _make_app(forwarder),
                 access_log=None,
                 auto_decompress=False,
                 handle_signals=False,
@@ -64,17 +64,17 @@ def serving(
             )
             await runner.setup()
             await web.SockSite(runner, listener, backlog=_BACKLOG).start()
-            server._passing.append(passing)  # noqa: SLF001 - it is ours
-            stop.append(lambda: loop.call_soon_threadsafe(ended.set))
+            server._forwarders.append(forwarder)  # noqa: SLF001 - it is set up here
+            stop.append(lambda: loop.call_soon_threadsafe(stopped.set))
             ready.set()
-            await ended.wait()
-            passing.is_ending = True
+            await stopped.wait()
+            forwarder.is_ending = True
             await runner.cleanup()
 
     def run() -> None:
         try:
             asyncio.run(serve())
-        except BaseException as error:  # noqa: BLE001 - it is raised where it was started
+        except BaseException as error:  # noqa: BLE001 - it is raised in the starting thread
             failure.append(error)
         finally:
             ready.set()
@@ -87,13 +87,13 @@ def serving(
             raise failure[0]
         yield server
     finally:
-        for one in stop:
-            one()
+        for stop_server in stop:
+            stop_server()
         thread.join()
 
 
-def _app(passing: Forwarder) -> web.Application:
+def _make_app(forwarder: Forwarder) -> web.Application:
     app = web.Application()
     app.on_response_prepare.append(strip)
-    app.router.add_route("*", "/{path:.*}", passing.handle)
+    app.router.add_route("*", "/{path:.*}", forwarder.handle)
     return app

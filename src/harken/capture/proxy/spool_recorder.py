@@ -1,9 +1,10 @@
-"""What the recorder's process does: it reads spools, and hands what is in them to a recorder.
+"""`SpoolRecorder`: pass the calls in spools to a recorder, in the recorder's process.
 
-One idea: the recorder may fail, or be killed, at any moment; what it was given and has not done is
-in the spool, and is given to it again. A call that ends it again and again is passed over.
+The process may fail or be killed at any time. Unfinished calls are still in the spool and are
+passed on again. A call that repeatedly ended the process is skipped.
 
-`runs/NAME/` is the spool of one proxy, present or past: who holds `recorder.lock` in it reads it.
+`runs/NAME/` is the spool of one proxy, which may have ended. The process that holds `recorder.lock`
+reads it.
 """
 
 from __future__ import annotations
@@ -26,105 +27,109 @@ from harken.recording.exchange import ENDED, CapturedRequest, CapturedResponse
 
 RECORDER_LOCK = "recorder.lock"
 TRIES = "tries"
-_MOST_TRIES = 3
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0
+_MAX_TRIES = 3
+_MIN_PAUSE_S, _MAX_PAUSE_S = 0.5, 30.0
 
 
 class CallRecorder(Protocol):
-    """What calls are handed to; `harken.recording.recorder.Recorder` is one."""
+    """A consumer of calls, such as `harken.recording.recorder.Recorder`."""
 
     @property
     def failure(self) -> Exception | None:
-        """What kept the last call or reply from being recorded; None: nothing did."""
+        """Why the last call or response was not recorded. None if it was."""
         ...
 
     def begin(self, call: CapturedRequest, /) -> None:
-        """Record a request. Given again after a crash, it records nothing twice. Never raises."""
+        """Record a request. A repeated request is recorded once. Never raises."""
         ...
 
     def end(self, reply: CapturedResponse, /) -> None:
-        """Record how a call ended, that was begun before. Never raises."""
+        """Record the end of a call that was begun before. Never raises."""
         ...
 
     def holds(self, call_id: str, /) -> bool:
-        """Whether a call is in memory only: it goes on from an answer that is not here yet."""
+        """Whether a call is only in memory, because the answer that it continues is not logged."""
         ...
 
     def close(self) -> None:
-        """Record what is held. It may go on being used."""
+        """Record the calls in memory. The recorder may be used afterwards."""
         ...
 
 
 @dataclass(slots=True)
 class SpoolRecorder:
-    """Hands what is in spools to a recorder, and counts."""
+    """Pass the events of spools to a recorder, and count calls."""
 
     into: CallRecorder
     hints_of: HintsOf
     tell: Callable[[str], None]
     progress: Callable[[], None] = lambda: None
-    """Is called now and then, when the counts may have changed."""
+    """Called from time to time, when the counts may have changed."""
     pause: Callable[[float], None] = time.sleep
     recorded: int = 0
     unrecorded: Counter[str] = field(default_factory=Counter)
-    """How many calls could not be recorded, and why."""
-    _held: list[SpoolStep] = field(default_factory=list)
-    """Ends that were handed over, and are not in a log yet."""
-    _passed_over: set[int] = field(default_factory=set)
-    """Calls whose request is not recorded, so that their answer is not either."""
+    """The number of calls that could not be recorded, by reason."""
+    _held_steps: list[SpoolStep] = field(default_factory=list)
+    """Ends of calls that were passed on, and are not in a log yet."""
+    _skipped_calls: set[int] = field(default_factory=set)
+    """Calls whose request was not recorded. Their responses are skipped."""
 
     def catch_up(self, runs: Path, own: str = "") -> None:
-        """Record what proxies have left that are gone, all but `own`."""
+        """Record the spools of proxies that have ended, except `own`."""
         with suppress(FileNotFoundError):
             for folder in sorted(runs.iterdir()):
-                if folder.name == own or not folder.is_dir() or _is_written(folder):
+                if folder.name == own or not folder.is_dir() or _has_writer(folder):
                     continue
-                with _held(folder / RECORDER_LOCK) as held:
-                    if held and self._read(folder, iter(())):
+                with _hold_lock(folder / RECORDER_LOCK) as is_locked:
+                    if is_locked and self._read(folder, iter(())):
                         shutil.rmtree(folder, ignore_errors=True)
 
     def follow(self, folder: Path, news: Iterable[bool]) -> None:
-        """Record what a proxy writes. `news`: something was written; it ends when the proxy does.
+        """Record the spool of a running proxy.
 
-        Raises OSError for a folder that is not there.
+        `news` yields when data was written, and ends with the proxy.
+
+        Raises OSError if the folder does not exist.
         """
-        with _held(folder / RECORDER_LOCK, wait=True):
+        with _hold_lock(folder / RECORDER_LOCK, wait=True):
             if self._read(folder, iter(news)):
                 shutil.rmtree(folder, ignore_errors=True)
 
     def _read(self, folder: Path, news: Iterator[bool]) -> bool:
-        """Record all until there are no more news; return whether nothing is left to do."""
-        self._held.clear()
+        """Record until there are no more news. Return whether the spool is finished."""
+        self._held_steps.clear()
         reader = SpoolReader(folder, self.hints_of)
-        tries = _tries(folder)
+        tries = _load_tries(folder)
         is_written = True
-        while self._do(reader, reader.read(), tries, folder):
+        while self._record_steps(reader, reader.read(), tries, folder):
             if not is_written:
                 return self._finish(reader, tries, folder)
             is_written = next(news, False)
-        (folder / TRIES).unlink(missing_ok=True)  # they did no harm
+        (folder / TRIES).unlink(missing_ok=True)  # The attempts did not end the process.
         return False
 
     def _finish(self, reader: SpoolReader, tries: Counter[int], folder: Path) -> bool:
-        if not self._do(reader, reader.finish(ENDED), tries, folder):
+        if not self._record_steps(reader, reader.finish(ENDED), tries, folder):
             return False
         self.into.close()
         return not isinstance(self.into.failure, LogWriteError | OSError)
 
-    def _do(
+    def _record_steps(
         self, reader: SpoolReader, steps: Iterator[SpoolStep], tries: Counter[int], folder: Path
     ) -> bool:
-        """Record steps; return whether all are done that can be."""
+        """Record steps. Return False if the disk is full and the proxy has ended."""
         for step in steps:
             if isinstance(step.what, CapturedRequest):
                 _note_try(folder, step.call)
-            if not self._step(step, tries[step.call], folder):
+            if not self._record_step(step, tries[step.call], folder):
                 return False
             if step.is_last:
-                self._held.append(step)
-            for one in [one for one in self._held if not self._is_held(one)]:
-                self._held.remove(one)
-                reader.mark(one)
+                self._held_steps.append(step)
+            for held_step in [
+                held_step for held_step in self._held_steps if not self._is_held(held_step)
+            ]:
+                self._held_steps.remove(held_step)
+                reader.mark(held_step)
         for text in reader.damage:
             self.tell(text)
         reader.damage.clear()
@@ -134,22 +139,22 @@ class SpoolRecorder:
     def _is_held(self, step: SpoolStep) -> bool:
         return isinstance(step.what, CapturedResponse) and self.into.holds(step.what.id)
 
-    def _step(self, step: SpoolStep, tries: int, folder: Path) -> bool:
-        """Record one step; return False where the disk is full and the proxy is gone."""
+    def _record_step(self, step: SpoolStep, tries: int, folder: Path) -> bool:
+        """Record one step. Return False if the disk is full and the proxy has ended."""
         if isinstance(step.what, UnrecordableCall):
             self.unrecorded[step.what.reason] += 1
-        elif step.call in self._passed_over:
-            self._passed_over.discard(step.call)
-        elif tries >= _MOST_TRIES:
-            self._pass_over(step, "it has ended the recorder again and again")
+        elif step.call in self._skipped_calls:
+            self._skipped_calls.discard(step.call)
+        elif tries >= _MAX_TRIES:
+            self._skip(step, "it has ended the recorder again and again")
         else:
-            return self._hand(step, step.what, folder)
+            return self._pass_on(step, step.what, folder)
         return True
 
-    def _hand(
+    def _pass_on(
         self, step: SpoolStep, what: CapturedRequest | CapturedResponse, folder: Path
     ) -> bool:
-        pause_s = _FIRST_PAUSE_S
+        pause_s = _MIN_PAUSE_S
         while True:
             if isinstance(what, CapturedRequest):
                 self.into.begin(what)
@@ -158,24 +163,24 @@ class SpoolRecorder:
             failure = self.into.failure
             if not isinstance(failure, LogWriteError | OSError):
                 break
-            if not _is_written(folder):
+            if not _has_writer(folder):
                 return False
             self.pause(pause_s)
-            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+            pause_s = min(pause_s * 2, _MAX_PAUSE_S)
         if failure is not None:
-            self._pass_over(step, " ".join(str(failure).split()) or type(failure).__name__)
+            self._skip(step, " ".join(str(failure).split()) or type(failure).__name__)
         elif step.is_last:
             self.recorded += 1
         return True
 
-    def _pass_over(self, step: SpoolStep, reason: str) -> None:
+    def _skip(self, step: SpoolStep, reason: str) -> None:
         self.unrecorded[reason] += 1
         if not step.is_last:
-            self._passed_over.add(step.call)
+            self._skipped_calls.add(step.call)
 
 
-def _tries(folder: Path) -> Counter[int]:
-    """Return how often each call was handed to a recorder."""
+def _load_tries(folder: Path) -> Counter[int]:
+    """Return the number of attempts to record each call."""
     try:
         lines = (folder / TRIES).read_text().splitlines()
     except OSError:
@@ -188,15 +193,15 @@ def _note_try(folder: Path, call: int) -> None:
         file.write(f"{call}\n")
 
 
-def _is_written(folder: Path) -> bool:
-    """Whether a proxy is there that writes this spool."""
-    with _held(folder / WRITER_LOCK) as held:
-        return not held
+def _has_writer(folder: Path) -> bool:
+    """Whether a running proxy writes this spool."""
+    with _hold_lock(folder / WRITER_LOCK) as is_locked:
+        return not is_locked
 
 
 @contextmanager
-def _held(path: Path, *, wait: bool = False) -> Iterator[bool]:
-    """Hold a lock; give whether it is held. Raises OSError where there is no folder for it."""
+def _hold_lock(path: Path, *, wait: bool = False) -> Iterator[bool]:
+    """Lock a file. Yield whether it is locked. Raises OSError if its folder does not exist."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         try:

@@ -1,4 +1,4 @@
-"""Notes: what the proxy writes down of a request while it passes it on."""
+"""`ProxyTap`: copy model calls to the spool while the proxy passes them on."""
 
 from __future__ import annotations
 
@@ -13,31 +13,37 @@ from harken.capture.proxy.upstreams import Target
 from harken.core.clock import Clock, format_rfc3339
 from harken.core.secrets.redaction import redact
 
-_TELLING = ("x-claude-code-", "x-codex-", "x-openai-subagent", "x-opencode-", "x-session-")
-_TELLING_NAMES = frozenset({
+_RECORDED_PREFIXES = (
+    "x-claude-code-",
+    "x-codex-",
+    "x-openai-subagent",
+    "x-opencode-",
+    "x-session-",
+)
+_RECORDED_NAMES = frozenset({
     "user-agent", "originator", "session-id", "session_id", "thread-id", "thread_id",
     "conversation-id", "conversation_id", "x-client-request-id", "x-app", "content-encoding",
     "x-goog-api-client", "x-parent-session-id",
 })  # fmt: skip
-_SECRET = ("token", "key", "secret", "auth", "cookie")
-_MOST_CHARACTERS = 1 << 14
+_SECRET_WORDS = ("token", "key", "secret", "auth", "cookie")
+_MAX_HEADER_CHARS = 1 << 14
 
 
 @dataclass(slots=True)
 class ProxyTap:
-    """Begins to note calls of models, and nothing else."""
+    """Start the recording of model calls. Other requests are not recorded."""
 
     spool: ProxySpool
     protocol_of: Callable[[str], str]
-    """A path without its query -> the protocol of the call; empty: it is none of a model."""
+    """A path without its query -> the protocol of the call. Empty if it is not a model call."""
     run: str
-    """Stands in the names of calls: no other proxy has the same."""
+    """The prefix of call ids, unique among all proxies."""
     clock: Clock
     _numbers: count[int] = field(default_factory=lambda: count(1))
 
     def begin(self, method: str, target: Target, headers: Mapping[str, str]) -> TappedCall:
-        """Note a request, if it is one that is recorded."""
-        noted = TappedCall(self.clock)
+        """Start to record a request, if it is a model call."""
+        tapped = TappedCall(self.clock)
         path = target.path
         protocol = self.protocol_of(path.partition("?")[0]) if method == "POST" else ""
         if protocol:
@@ -48,33 +54,33 @@ class ProxyTap:
                 time=format_rfc3339(self.clock()),
                 headers=telling(headers),
             )
-            noted.track = self.spool.begin(head)
-        return noted
+            tapped.track = self.spool.begin(head)
+        return tapped
 
 
 @dataclass(slots=True)
 class TappedCall:
-    """What is noted of one request; of most, nothing."""
+    """The recording of one request. It records nothing if the request is not a model call."""
 
     _clock: Clock
     track: CallWriter | None = None
     broken: str = ""
-    """Why it is not whole."""
-    _begun_s: float = field(default_factory=time.monotonic)
+    """Why the call is incomplete."""
+    _started_s: float = field(default_factory=time.monotonic)
     _first_byte_s: float | None = None
 
     def body(self, data: bytes) -> None:
-        """Note bytes of the request."""
+        """Record bytes of the request."""
         if self.track is not None:
             self.track.body(data)
 
     def asked(self) -> None:
-        """Note that the request is whole."""
+        """Record that the request is complete."""
         if self.track is not None:
             self.track.asked()
 
     def answered(self, status: int, headers: Mapping[str, str]) -> None:
-        """Note how the answer began."""
+        """Record the start of the response."""
         if self.track is not None:
             head = AnswerHead(
                 status=status,
@@ -84,18 +90,18 @@ class TappedCall:
             self.track.answer(head)
 
     def data(self, data: bytes) -> None:
-        """Note bytes of the answer."""
+        """Record bytes of the response."""
         if self.track is not None:
             if self._first_byte_s is None:
-                self._first_byte_s = time.monotonic() - self._begun_s
+                self._first_byte_s = time.monotonic() - self._started_s
             self.track.data(data)
 
     def end(self) -> None:
-        """Note that no more comes."""
+        """Record the end of the call."""
         if self.track is not None:
             end = CallEnd(
                 time=format_rfc3339(self._clock()),
-                latency_s=round(time.monotonic() - self._begun_s, 6),
+                latency_s=round(time.monotonic() - self._started_s, 6),
                 first_byte_s=self._first_byte_s and round(self._first_byte_s, 6),
                 broken=self.broken,
             )
@@ -103,9 +109,9 @@ class TappedCall:
 
 
 def telling(headers: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers that say whose call it is, and how its body is encoded.
+    """Return the headers that identify the client, and the encoding of the body.
 
-    All others may be credentials, and are not looked at.
+    All others may be credentials, and are dropped.
 
     >>> telling({"User-Agent": "x/1", "X-Api-Key": "s", "X-Codex-Token": "s", "X-App": "cli"})
     {'user-agent': 'x/1', 'x-app': 'cli'}
@@ -113,7 +119,7 @@ def telling(headers: Mapping[str, str]) -> dict[str, str]:
     return {
         name: redact(value).text
         for name, value in ((name.lower(), value) for name, value in headers.items())
-        if (name in _TELLING_NAMES or name.startswith(_TELLING))
-        and not any(word in name for word in _SECRET)
-        and len(value) <= _MOST_CHARACTERS
+        if (name in _RECORDED_NAMES or name.startswith(_RECORDED_PREFIXES))
+        and not any(word in name for word in _SECRET_WORDS)
+        and len(value) <= _MAX_HEADER_CHARS
     }

@@ -1,12 +1,11 @@
-"""All that may differ between what was materialized and what a client sends, and why.
+"""The allowed differences between a materialized conversation and the request that a client sends.
 
-One idea: what may differ is listed here and nowhere else, with its reason. Everything else must be
-equal: order, roles, texts to the last byte, ids, inputs, signatures. A rule about what a client
-says of the present takes away only what nobody expects, so it hides no loss.
+All allowed differences are listed here, each with its reason. Everything else must be equal: order,
+roles, texts to the last byte, ids, inputs, signatures. A rule for what a client adds about the
+present only removes content that is not expected, so it hides no loss.
 
-There are two lists, since there are two steps: `LEFT_OUT` is what a written session may lack of the
-conversation that it is made of; `RULES` in what the request of the client may differ from the
-written session.
+There are two lists, one for each step: `LEFT_OUT` is what a written session may lack of its
+conversation; `RULES` is how the request of the client may differ from the written session.
 
 Source: docs/how-to/continue-anywhere.md, "What may differ".
 """
@@ -21,7 +20,7 @@ from harken.capture.resume.normalize import Change
 
 @dataclass(frozen=True, slots=True)
 class AllowedDifference:
-    """Something that may differ."""
+    """An allowed difference, and its reason."""
 
     name: str
     why: str
@@ -29,14 +28,14 @@ class AllowedDifference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DifferenceRule(AllowedDifference):
-    """Something in which two requests may differ."""
+    """An allowed difference between two requests."""
 
     clients: tuple[str, ...]
-    """By runtime."""
+    """The runtimes to which the rule applies."""
     sent: Change | None = None
-    """Takes it out of what was sent."""
+    """Removes the difference from the sent request."""
     expected: Change | None = None
-    """Takes it out of what is expected."""
+    """Removes the difference from the expected request."""
 
 
 RULES = (
@@ -123,7 +122,7 @@ RULES = (
         sent=normalize.unmasked,
     ),
 )
-"""All that may differ. They are applied in this order."""
+"""All allowed differences between requests. They are applied in this order."""
 
 
 THOUGHTS = AllowedDifference(
@@ -142,5 +141,8 @@ IMAGES = AllowedDifference(
     "images", "what no other provider shows: another kind, or an address; it is told"
 )
 LEFT_OUT = (THOUGHTS, UNREAD, INSTRUCTED, BLOCKS, IMAGES)
-"""What a written session may lack. Beside that, ids and names have only letters that all providers
-take, and what a provider demands is added: results of calls that nobody answered, turns."""
+"""What a written session may lack.
+
+In addition, ids and names are limited to letters that all providers accept, and what a provider
+requires is added: results of unanswered calls, turns.
+"""

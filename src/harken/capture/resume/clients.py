@@ -1,8 +1,7 @@
-"""The clients as data: how one goes on with a session, and how one is run where nobody sits.
+"""The supported clients as data: how each resumes a session, and how it is run without a user.
 
-One idea: what a client is called with, and what it must be told to speak with the recorder, are
-facts about it; where its sessions lie is in `harken.capture.resume.placement`. There it is told,
-too, not to shorten a long conversation by itself: that depends on the model that it goes on with.
+This module has the commands, and the configuration for the mock provider. Session locations are in
+`harken.capture.resume.placement`. The configuration also disables automatic compaction.
 
 Source: docs/how-to/continue-anywhere.md. *Last verified:* 2026-11, with the versions named there.
 """
@@ -22,30 +21,30 @@ from harken.errors import ConfigError, NameNotFound
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Client:
-    """A coding agent of the command line.
+    """A command-line coding agent.
 
-    Where they stand, `{session}`, `{model}`, `{prompt}`, `{url}` (of the recorder) and `{home}` are
-    filled in.
+    The placeholders `{session}`, `{model}`, `{prompt}`, `{url}` (of the mock provider) and `{home}`
+    are replaced.
     """
 
     runtime: str
     name: str
-    """As people call it."""
+    """The display name."""
     program: str
     install: str
-    """How a person gets it."""
+    """The command that installs it."""
     resume: tuple[str, ...]
-    """What it is called with to go on with a session."""
+    """The arguments that resume a session."""
     model: tuple[str, ...] = ("--model", "{model}")
     once: tuple[str, ...]
-    """What it is called with to go on with a session, say a prompt, and end."""
+    """The arguments that resume a session, send one prompt, and exit."""
     variables: Mapping[str, str]
-    """Its environment where it asks the recorder."""
+    """The environment variables for the mock provider."""
     files: Mapping[str, str] = field(default_factory=dict)
-    """What it is configured with there: paths below its home, and what stands in them."""
+    """The configuration files for the mock provider: paths below its home, and their contents."""
 
     def check_installed(self, path: str | None) -> None:
-        """Raise ConfigError, which says how to get it, where it is not in a `PATH`."""
+        """Raise ConfigError, with the install command, if the program is not in a `PATH`."""
         if shutil.which(self.program, path=path) is None:
             raise ConfigError(
                 f"{self.name} is not installed here: there is no `{self.program}` in PATH; "
@@ -53,30 +52,32 @@ class Client:
             )
 
     def command(self, session: str, model: str = "") -> list[str]:
-        """Return what a person types to go on with a session."""
+        """Return the command line that resumes a session."""
         return [
             self.program,
-            *_filled((*self.resume, *(self.model if model else ())), session, model),
+            *_fill_placeholders((*self.resume, *(self.model if model else ())), session, model),
         ]
 
     def one_turn(self, session: str, prompt: str) -> list[str]:
-        """Return what is run to say one prompt in a session."""
-        return [self.program, *_filled(self.once, session, prompt=prompt)]
+        """Return the command line that sends one prompt in a session."""
+        return [self.program, *_fill_placeholders(self.once, session, prompt=prompt)]
 
     def environment(self, url: str, home: str) -> dict[str, str]:
-        """Return the variables of the environment where it asks the recorder."""
+        """Return the environment variables for the mock provider."""
         return {
             name: value.replace("{url}", url).replace("{home}", home)
             for name, value in self.variables.items()
         }
 
 
-def _filled(words: tuple[str, ...], session: str, model: str = "", prompt: str = "") -> list[str]:
-    found = []
+def _fill_placeholders(
+    words: tuple[str, ...], session: str, model: str = "", prompt: str = ""
+) -> list[str]:
+    arguments = []
     for word in words:
-        whole = word.replace("{session}", session).replace("{model}", model)
-        found.append(whole.replace("{prompt}", prompt))
-    return found
+        argument = word.replace("{session}", session).replace("{model}", model)
+        arguments.append(argument.replace("{prompt}", prompt))
+    return arguments
 
 
 _CODEX = """\
@@ -190,23 +191,23 @@ CLIENTS = (
         files={".pi/agent/models.json": json.dumps(_PI)},
     ),
 )
-"""All that Harken can write sessions for."""
-_ORDERED = frozenset({"codex", "pi"})
-"""Runtimes whose sessions are named by their time."""
+"""All clients that Harken can write sessions for."""
+_TIME_ORDERED_RUNTIMES = frozenset({"codex", "pi"})
+"""Runtimes whose session ids are ordered by time."""
 RUNTIMES = tuple(client.runtime for client in CLIENTS)
 
 
 def client_for(runtime: str) -> Client:
     """Return the client of a runtime. Raises NameNotFound."""
-    found = next((client for client in CLIENTS if client.runtime == runtime), None)
-    if found is None:
+    match = next((client for client in CLIENTS if client.runtime == runtime), None)
+    if match is None:
         raise NameNotFound("client", runtime, RUNTIMES)
-    return found
+    return match
 
 
 def new_id(runtime: str, now_ms: int) -> str:
-    """Return a new UUID, of the kind that a runtime gives its sessions."""
-    if runtime not in _ORDERED:
+    """Return a new session id: a UUID of the version that the runtime uses."""
+    if runtime not in _TIME_ORDERED_RUNTIMES:
         return str(uuid4())
     # Version 7, RFC 9562: the time, then chance.
     number = now_ms << 80 | secrets.randbits(80)

@@ -1,9 +1,9 @@
-"""Whether a written conversation says all that was materialized.
+"""Check that a written conversation contains everything that was materialized.
 
-One idea: what answers said, what they called, what users said, and what each call returned are
-streams of texts: where a call stands among the words of its answer is not the same everywhere. Each
-text of what was materialized must stand in the same stream of what was written, in its order; what
-may be left out is in `harken.capture.resume.allowed_differences`. So a writer is not its own judge.
+Answers, calls, user messages and the results of each call are separate streams of texts, because
+runtimes place calls differently among the texts of an answer. Each materialized text must occur in
+the same stream of the written conversation, in order. Exceptions are listed in
+`harken.capture.resume.allowed_differences`. The check does not depend on the writer.
 """
 
 from __future__ import annotations
@@ -27,52 +27,56 @@ from harken.formats.runtimes.normalize import instructs, is_unread
 from harken.formats.tool_calls import as_object, clean, in_order
 
 ANSWERS, CALLS, USERS, RESULTS = "answers", "calls", "users", "results of call "
-_PLACES: dict[type, tuple[str | None, AllowedDifference | None]] = {
+_STREAMS_BY_TYPE: dict[type, tuple[str | None, AllowedDifference | None]] = {
     ThinkingPart: ("thoughts", THOUGHTS),
     ImagePart: ("images", IMAGES),
     UnknownPart: (None, BLOCKS),
     ToolCall: (CALLS, None),
 }
-"""The streams of parts and calls, and what allows to leave one out. A stream that is None is that
-of their message."""
+"""Type of a part or call -> its stream, and the difference that allows its absence.
+
+The stream None is that of the message.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class MissingContent:
-    """Something that was not written."""
+    """A text that was not written."""
 
     place: int
-    """Of its message among those that were materialized, from 0."""
+    """The index of its message among the materialized ones, from 0."""
     role: str
     what: str
 
 
 @dataclass(frozen=True, slots=True)
 class Completeness:
-    """What was written of a conversation."""
+    """The comparison of a written conversation with the materialized one."""
 
     lost: tuple[MissingContent, ...]
     left_out: tuple[AllowedDifference, ...]
-    """What was found that may be left out."""
+    """The allowed differences that occurred."""
     absent: dict[int, AllowedDifference | None] = field(default_factory=dict)
-    """The places of messages of which nothing was written, and why that may be; None: it may not.
-    A message that says nothing is not absent."""
+    """Indexes of messages of which no text was written, with the allowed difference.
+
+    The difference is None if it is not allowed. A message without text is not absent.
+    """
 
 
 @dataclass(slots=True)
-class _Said:
-    """A stream of texts, and how far it was read."""
+class _TextStream:
+    """A stream of texts, with a read position."""
 
     texts: list[str] = field(default_factory=list)
     at: int = 0
     within: int = 0
 
     def has(self, text: str) -> bool:
-        """Whether a text stands in it, from where it was read; it is read on to there."""
-        for at in range(self.at, len(self.texts)):
-            found = self.texts[at].find(text, self.within if at == self.at else 0)
-            if found >= 0:
-                self.at, self.within = at, found + len(text)
+        """Whether a text occurs after the read position. If so, the position moves behind it."""
+        for index in range(self.at, len(self.texts)):
+            offset = self.texts[index].find(text, self.within if index == self.at else 0)
+            if offset >= 0:
+                self.at, self.within = index, offset + len(text)
                 return True
         return False
 
@@ -80,9 +84,9 @@ class _Said:
 def wholeness(
     before: Sequence[ConversationEntry], written: Iterable[ConversationEntry]
 ) -> Completeness:
-    """Return what a written conversation lacks of that which it is made of."""
-    streams: defaultdict[str, _Said] = defaultdict(_Said)
-    reader = _Reader()
+    """Compare a written conversation with the materialized one."""
+    streams: defaultdict[str, _TextStream] = defaultdict(_TextStream)
+    reader = _ConversationReader()
     for entry in written:
         for stream, text, _ in reader.texts(entry):
             streams[stream].texts.append(text)
@@ -90,65 +94,74 @@ def wholeness(
     left_out: dict[AllowedDifference, None] = {}
     absent: dict[int, AllowedDifference | None] = {}
     present: set[int] = set()
-    reader = _Reader()
-    for place, entry in enumerate(before):
+    reader = _ConversationReader()
+    for index, entry in enumerate(before):
         for stream, text, allowed in reader.texts(entry):
-            told = _Said(streams[USERS].texts)  # a result whose call is not there
-            said = streams[stream]
+            user_stream = _TextStream(
+                streams[USERS].texts
+            )  # The result of a missing call is written as a user message.
+            stream_texts = streams[stream]
             if allowed is BLOCKS:
-                said = replace(said)  # what may not be there takes no place from what must be
-            if said.has(text) or (stream.startswith(RESULTS) and told.has(text)):
-                present.add(place)
+                stream_texts = replace(
+                    stream_texts
+                )  # An optional text must not move the position of required texts.
+            if stream_texts.has(text) or (stream.startswith(RESULTS) and user_stream.has(text)):
+                present.add(index)
                 continue
             reason = allowed
             if is_unread(entry):
                 reason = INSTRUCTED if instructs(entry) else UNREAD
-            absent[place] = reason
+            absent[index] = reason
             if reason is not None:
                 left_out[reason] = None
             else:
-                lost.append(MissingContent(place, entry.message.role, text))
-    nothing = {place: why for place, why in absent.items() if place not in present}
-    return Completeness(tuple(lost), tuple(left_out), nothing)
+                lost.append(MissingContent(index, entry.message.role, text))
+    fully_absent = {
+        index: allowed_reason for index, allowed_reason in absent.items() if index not in present
+    }
+    return Completeness(tuple(lost), tuple(left_out), fully_absent)
 
 
 @dataclass(slots=True)
-class _Reader:
-    """Reads the texts of a conversation. Calls are known by their order: their ids may change."""
+class _ConversationReader:
+    """Read the texts of a conversation. Calls are numbered, because their ids may change."""
 
     calls: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
-    """Those without a result, by their ids."""
+    """The numbers of calls without a result, by call id."""
     count: int = 0
 
     def texts(
         self, entry: ConversationEntry
     ) -> Iterator[tuple[str, str, AllowedDifference | None]]:
-        """Yield the texts of a message, where they stand, and what allows to leave one out."""
+        """Yield the texts of a message.
+
+        Each comes with its stream and the difference that allows its absence.
+        """
         message = entry.message
-        own = ANSWERS if message.role == "assistant" else USERS
+        message_stream = ANSWERS if message.role == "assistant" else USERS
         if message.role == "tool":
-            waiting = self.calls[message.tool_call_id or ""]
-            own = f"{RESULTS}{waiting.pop(0) if waiting else '?'}"
+            open_calls = self.calls[message.tool_call_id or ""]
+            message_stream = f"{RESULTS}{open_calls.pop(0) if open_calls else '?'}"
         for item in in_order(message):
             if isinstance(item, ToolCall):
-                if own != ANSWERS:
+                if message_stream != ANSWERS:
                     continue  # only models call tools
                 self.count += 1
                 self.calls[item.id].append(self.count)
-            stream, allowed = _PLACES.get(type(item), (own, None))
-            text = clean(_text(item))
+            stream, allowed = _STREAMS_BY_TYPE.get(type(item), (message_stream, None))
+            text = clean(_item_text(item))
             if text.strip():
-                yield stream or own, text, allowed
+                yield stream or message_stream, text, allowed
 
 
-def _text(item: Part | ToolCall) -> str:
+def _item_text(item: Part | ToolCall) -> str:
     if isinstance(item, TextPart):
         return item.text.strip()
     if isinstance(item, ToolCall):
         arguments = as_object(item.function.arguments)
         if arguments is None:
-            free = item.function.arguments
-            return json.dumps({"input": clean(free)} if free.strip() else {})
+            raw_arguments = item.function.arguments
+            return json.dumps({"input": clean(raw_arguments)} if raw_arguments.strip() else {})
         return json.dumps(arguments, sort_keys=True)
     if isinstance(item, ThinkingPart):
         return item.text

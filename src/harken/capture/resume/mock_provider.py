@@ -1,7 +1,9 @@
-"""The recorder: a provider on loopback that keeps what it was sent, and always answers the same.
+"""`MockProvider`: a provider on loopback that records requests and always answers `ok`.
 
-One idea: it speaks the protocols of all clients, and remembers no conversation. It also stands in
-as the client's way to other hosts, and refuses that: nothing that it is told leaves this machine.
+It supports the protocols of all clients and stores no conversation state. It is also configured as
+the client's HTTP proxy and rejects such requests, so no data leaves this machine.
+
+The answer of each protocol is one message, as a complete body (`whole`) or as a stream (`events`).
 
 Source: docs/how-to/continue-anywhere.md, "Verify".
 
@@ -33,39 +35,39 @@ Event: TypeAlias = tuple[str, Record | str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CannedResponse:
-    """How a protocol answers."""
+    """The response of a protocol."""
 
     ends: tuple[str, ...]
-    """How paths of requests for an answer end."""
+    """Suffixes of the request paths."""
     conversation: str
     """The member of a request that holds the messages."""
     whole: Callable[[str], Record]
-    """The answer of a model."""
+    """Returns the complete response."""
     events: Callable[[str], Iterable[Event]]
-    """The same as a stream."""
+    """Returns the same response as a stream of events."""
 
     def is_streamed(self, path: str, body: Record) -> bool:
-        """Whether a request wants a stream."""
+        """Whether a request asks for a stream."""
         return bool(body.get("stream")) or path.endswith(":streamGenerateContent")
 
 
-def _named(*records: Record) -> Iterable[Event]:
+def _events_by_type(*records: Record) -> Iterable[Event]:
     return [(record["type"], record) for record in records]
 
 
 def _anthropic(model: str) -> Record:
-    said = [{"type": "text", "text": OK}]
+    content = [{"type": "text", "text": OK}]
     stop = {"stop_reason": "end_turn", "stop_sequence": None}
     usage = {"input_tokens": 1, "output_tokens": 1}
     head = {"id": "msg_recorder", "type": "message", "role": "assistant", "model": model}
-    return {**head, "content": said, **stop, "usage": usage}
+    return {**head, "content": content, **stop, "usage": usage}
 
 
 def _anthropic_events(model: str) -> Iterable[Event]:
-    whole = _anthropic(model)
+    response = _anthropic(model)
     stop = {"stop_reason": "end_turn", "stop_sequence": None}
-    return _named(
-        {"type": "message_start", "message": {**whole, "content": [], "stop_reason": None}},
+    return _events_by_type(
+        {"type": "message_start", "message": {**response, "content": [], "stop_reason": None}},
         {
             "type": "content_block_start",
             "index": 0,
@@ -77,26 +79,29 @@ def _anthropic_events(model: str) -> Iterable[Event]:
             "delta": {"type": "text_delta", "text": OK},
         },
         {"type": "content_block_stop", "index": 0},
-        {"type": "message_delta", "delta": stop, "usage": whole["usage"]},
+        {"type": "message_delta", "delta": stop, "usage": response["usage"]},
         {"type": "message_stop"},
     )
 
 
 def _responses(model: str) -> Record:
-    said = [{"type": "output_text", "text": OK, "annotations": []}]
+    content = [{"type": "output_text", "text": OK, "annotations": []}]
     item = {"type": "message", "id": "msg_recorder", "role": "assistant", "status": "completed"}
     usage = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
     head = {"id": "resp_recorder", "object": "response", "status": "completed", "model": model}
-    return {**head, "output": [{**item, "content": said}], "usage": usage}
+    return {**head, "output": [{**item, "content": content}], "usage": usage}
 
 
 def _responses_events(model: str) -> Iterable[Event]:
-    whole = _responses(model)
-    (item,) = whole["output"]
-    return _named(
-        {"type": "response.created", "response": {**whole, "status": "in_progress", "output": []}},
+    response = _responses(model)
+    (item,) = response["output"]
+    return _events_by_type(
+        {
+            "type": "response.created",
+            "response": {**response, "status": "in_progress", "output": []},
+        },
         {"type": "response.output_item.done", "output_index": 0, "item": item},
-        {"type": "response.completed", "response": whole},
+        {"type": "response.completed", "response": response},
     )
 
 
@@ -112,10 +117,10 @@ def _chat(model: str) -> Record:
 
 
 def _chat_events(model: str) -> Iterable[Event]:
-    whole = {**_chat(model), "object": "chat.completion.chunk"}
+    response = {**_chat(model), "object": "chat.completion.chunk"}
     delta = {"index": 0, "delta": {"role": "assistant", "content": OK}, "finish_reason": "stop"}
-    yield "", {**whole, "choices": [delta], "usage": None}
-    yield "", {**whole, "choices": []}
+    yield "", {**response, "choices": [delta], "usage": None}
+    yield "", {**response, "choices": []}
     yield "", "[DONE]"
 
 
@@ -158,28 +163,28 @@ ANSWERS = (
 MOST_BYTES = 1 << 30
 """A longer request is refused."""
 _POLL_S = 0.02
-_COUNTED = {"input_tokens": 1, "totalTokens": 1}
-"""The answer to who wants to know how many tokens something has."""
+_TOKEN_COUNTS = {"input_tokens": 1, "totalTokens": 1}
+"""The response to requests for a token count."""
 _MODELS: dict[str, Any] = {"data": [], "models": [], "object": "list", "has_more": False}
 
 
 @dataclass(frozen=True, slots=True)
 class MockRequest:
-    """A request for an answer of the model."""
+    """A request for a model response."""
 
     path: str
     body: dict[str, Any]
     conversation: list[dict[str, Any]]
-    """The messages of the body, as far as they are objects."""
+    """The messages of the body that are objects."""
 
     @property
     def has_tools(self) -> bool:
-        """Whether the model was offered tools: a request for a title has none."""
+        """Whether the request has tools. A request for a title has none."""
         return bool(self.body.get("tools"))
 
 
 class MockProvider(ThreadingHTTPServer):
-    """The server. What it was asked may be read while it serves."""
+    """The server. Its requests may be read while it serves."""
 
     daemon_threads = True
 
@@ -189,28 +194,28 @@ class MockProvider(ThreadingHTTPServer):
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
         self.asked: list[MockRequest] = []
         self.others: list[str] = []
-        """Requests for something else: method and path."""
+        """The method and the path of other requests."""
         self._changed = Condition()
 
-    def keep(self, asked: MockRequest) -> None:
-        """Keep a request."""
+    def keep(self, request: MockRequest) -> None:
+        """Record a request for a model response."""
         with self._changed:
-            self.asked.append(asked)
+            self.asked.append(request)
             self._changed.notify_all()
 
     def keep_other(self, method: str, path: str) -> None:
-        """Keep that something else was asked for."""
+        """Record another request."""
         with self._changed:
             self.others.append(f"{method} {path}")
 
     def wait(self, wanted: Callable[[MockRequest], bool], timeout_s: float) -> MockRequest | None:
-        """Return the first request that is wanted; None: none came in time."""
+        """Return the first request that matches. Return None if none arrives in time."""
         with self._changed:
             self._changed.wait_for(lambda: any(map(wanted, self.asked)), timeout_s)
             return next(filter(wanted, self.asked), None)
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing: a client that goes away in the middle is no failure of the recorder."""
+        """Print nothing: a client may disconnect at any time."""
 
 
 @contextmanager
@@ -227,48 +232,52 @@ def recorder() -> Iterator[MockProvider]:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers the requests of one connection."""
+    """Handle the requests of one connection."""
 
     server: MockProvider
     protocol_version = "HTTP/1.1"
 
     def do_CONNECT(self) -> None:
-        """Refuse to connect to another machine."""
+        """Reject connections to other machines."""
         self.close_connection = True
         self.server.keep_other("CONNECT", self.path)
-        self._say(403, {"error": {"message": "the recorder connects nobody"}})
+        self._send_json(403, {"error": {"message": "the recorder connects nobody"}})
 
     def do_GET(self) -> None:
-        """Name no models; there is nothing else here."""
+        """Return an empty list of models, or 404 for other paths."""
         path = self._path()
         is_list = path.endswith(("/models", "/v1/models"))
         self.server.keep_other("GET", path)
-        self._say(200 if is_list else 404, _MODELS if is_list else _error(path))
+        self._send_json(200 if is_list else 404, _MODELS if is_list else _error_body(path))
 
     def do_HEAD(self) -> None:
-        """Say that somebody is there."""
+        """Return status 200."""
         self.server.keep_other("HEAD", self._path())
         self.send_response(200)
         self.send_header("content-length", "0")
         self.end_headers()
 
     def do_POST(self) -> None:
-        """Keep a request for an answer, and give it."""
+        """Record a request for a model response, and answer it."""
         path, length = self._path(), self.headers.get("content-length") or "0"
         if not length.isdecimal() or int(length) > MOST_BYTES:
             self.close_connection = True
-            self._say(413, _error("a body that is too long, or of unknown length"))
+            self._send_json(413, _error_body("a body that is too long, or of unknown length"))
             return
         body = self._body(int(length))
-        answer = next((one for one in ANSWERS if path.endswith(one.ends)), None)
+        answer = next((candidate for candidate in ANSWERS if path.endswith(candidate.ends)), None)
         if answer is None or not isinstance(body, dict):
             self.server.keep_other("POST", path)
             is_count = path.endswith(("/count_tokens", ":countTokens", "/input_tokens"))
-            self._say(200 if is_count else 404, _COUNTED if is_count else _error(path))
+            self._send_json(
+                200 if is_count else 404, _TOKEN_COUNTS if is_count else _error_body(path)
+            )
             return
-        listed = body.get(answer.conversation)
+        messages_value = body.get(answer.conversation)
         messages = (
-            [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+            [candidate for candidate in messages_value if isinstance(candidate, dict)]
+            if isinstance(messages_value, list)
+            else []
         )
         self.server.keep(MockRequest(path, body, messages))
         self._answer(answer, body, is_streamed=answer.is_streamed(path, body))
@@ -276,7 +285,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, answer: CannedResponse, body: dict[str, Any], *, is_streamed: bool) -> None:
         model = str(body.get("model") or "recorder")
         if not is_streamed:
-            self._say(200, answer.whole(model))
+            self._send_json(200, answer.whole(model))
             return
         self.close_connection = True
         self.send_response(200)
@@ -292,13 +301,13 @@ class _Handler(BaseHTTPRequestHandler):
         return urlsplit(self.path).path
 
     def _body(self, length: int) -> Any:
-        """Return the body: its JSON, or a text where it is none."""
+        """Return the body as JSON, or as text if it is not JSON."""
         data = self.rfile.read(length)
         with suppress(ValueError, RecursionError):
             return json.loads(data)
         return data.decode("utf-8", "replace")
 
-    def _say(self, status: int, answer: dict[str, Any]) -> None:
+    def _send_json(self, status: int, answer: dict[str, Any]) -> None:
         data = json.dumps(answer).encode()
         self.send_response(status)
         self.send_header("content-type", "application/json")
@@ -310,5 +319,5 @@ class _Handler(BaseHTTPRequestHandler):
         """Print nothing."""
 
 
-def _error(what: str) -> dict[str, Any]:
+def _error_body(what: str) -> dict[str, Any]:
     return {"type": "error", "error": {"type": "not_found_error", "message": f"not here: {what}"}}

@@ -1,7 +1,7 @@
-"""What is taken out of requests before they are compared: a function for each rule.
+"""Remove allowed differences from requests before they are compared: one function for each rule.
 
-One idea: each gets a request and the one that it is compared with, and returns the first without
-what its rule is about. Why, stands in `harken.capture.resume.allowed_differences`.
+Each function takes a request and the one it is compared with, and returns the first without the
+content of its rule. The reasons are in `harken.capture.resume.allowed_differences`.
 """
 
 from __future__ import annotations
@@ -14,24 +14,25 @@ from harken.capture.resume.request_diff import Message, Request, key
 from harken.formats.images import image_of
 
 Change: TypeAlias = Callable[[Request, Request], Request]
-"""Takes something out of the first request; the second is the one that it is compared with."""
-_MASKED = "<tool_output_masked>"
-_CHANGED = {"SendMessage": frozenset({"to", "summary", "message"})}
-"""Tools of Claude Code whose inputs had other members once, and what they take today."""
-_LARGEST_SIDE = 2048
-_ALIKE = 40
-"""How many characters instructions begin alike with that are of one client."""
+"""Removes content from the first request. The second is the one it is compared with."""
+_MASKED_TAG = "<tool_output_masked>"
+_CHANGED_TOOLS = {"SendMessage": frozenset({"to", "summary", "message"})}
+"""Tools of Claude Code with changed input members -> the members of the current version."""
+_MAX_SIDE_PX = 2048
+_COMMON_CHARS = 40
+"""The length of the common beginning that identifies the client of instructions."""
 
 
 def unmarked(request: Request, _other: Request) -> Request:
-    """Take out the marks that say how far to cache."""
+    """Remove cache markers."""
     return [
-        _with_blocks(message, _without(blocks_of(message), "cache_control")) for message in request
+        _with_blocks(message, _without_member(blocks_of(message), "cache_control"))
+        for message in request
     ]
 
 
 def listed(request: Request, _other: Request) -> Request:
-    """Write each content that is a text as a list."""
+    """Convert each text content to a list with a text block."""
     return [
         {**message, "content": [{"type": "text", "text": message["content"]}]}
         if isinstance(message.get("content"), str)
@@ -41,7 +42,7 @@ def listed(request: Request, _other: Request) -> Request:
 
 
 def unsaid(request: Request, _other: Request) -> Request:
-    """Take out members of blocks that say what their absence says."""
+    """Remove members of blocks with values equal to the default."""
 
     def plain(block: Any) -> Any:
         if not isinstance(block, dict):
@@ -53,14 +54,18 @@ def unsaid(request: Request, _other: Request) -> Request:
 
 
 def without_reminders(request: Request, expected: Request) -> Request:
-    """Take out blocks of reminders, and `system` messages, that nobody expects."""
-    known = {key(block) for message in expected for block in blocks_of(message)}
-    found = []
+    """Remove reminder blocks, and `system` messages, that are not expected."""
+    expected_keys = {key(block) for message in expected for block in blocks_of(message)}
+    messages = []
     for message in request:
-        kept = [one for one in blocks_of(message) if key(one) in known or not _is_reminder(one)]
-        if message.get("role") != "system" and (kept or not blocks_of(message)):
-            found.append(_with_blocks(message, kept))
-    return found
+        blocks = [
+            block
+            for block in blocks_of(message)
+            if key(block) in expected_keys or not _is_reminder(block)
+        ]
+        if message.get("role") != "system" and (blocks or not blocks_of(message)):
+            messages.append(_with_blocks(message, blocks))
+    return messages
 
 
 def _is_reminder(block: Any) -> bool:
@@ -68,43 +73,56 @@ def _is_reminder(block: Any) -> bool:
 
 
 def without_line_end(request: Request, expected: Request) -> Request:
-    """Take the line's end from the last text, with which Claude Code parts it from a prompt."""
-    wanted = [block for message in expected[-1:] for block in blocks_of(message)[-1:]]
+    """Remove the line end that Claude Code adds to the last text before a prompt."""
+    expected_last = [block for message in expected[-1:] for block in blocks_of(message)[-1:]]
     last = [block for message in request[-1:] for block in blocks_of(message)[-1:]]
-    if not (wanted and last) or text_of_block(last[0]) != f"{text_of_block(wanted[0])}\n":
+    if (
+        not (expected_last and last)
+        or text_of_block(last[0]) != f"{text_of_block(expected_last[0])}\n"
+    ):
         return request
-    return [*request[:-1], _with_blocks(request[-1], [*blocks_of(request[-1])[:-1], *wanted])]
+    return [
+        *request[:-1],
+        _with_blocks(request[-1], [*blocks_of(request[-1])[:-1], *expected_last]),
+    ]
 
 
 def without_gone_tools(expected: Request, sent: Request) -> Request:
-    """Take out references to tools, and members of their inputs, that the client knows no more."""
+    """Remove references to tools, and members of their inputs, that the client no longer has."""
     blocks = [block for message in sent for block in blocks_of(message) if isinstance(block, dict)]
-    named = {key(one) for block in blocks for one in _inner(block)}
+    sent_keys = {key(inner_block) for block in blocks for inner_block in _content_list(block)}
     inputs = {key(block.get("id")): block.get("input") for block in blocks}
 
     def plain(block: Any) -> Any:
         if not isinstance(block, dict):
             return block
-        if str(block.get("name")) in _CHANGED and isinstance(block.get("input"), dict):
-            known = inputs.get(key(block.get("id")))
-            return {**block, "input": _as_now(block, known if isinstance(known, dict) else {})}
-        if any(_is_reference(one) for one in _inner(block)):
-            kept = [one for one in _inner(block) if not _is_reference(one) or key(one) in named]
-            return {**block, "content": kept}
+        if str(block.get("name")) in _CHANGED_TOOLS and isinstance(block.get("input"), dict):
+            sent_input = inputs.get(key(block.get("id")))
+            return {
+                **block,
+                "input": _current_input(block, sent_input if isinstance(sent_input, dict) else {}),
+            }
+        if any(_is_reference(inner_block) for inner_block in _content_list(block)):
+            content = [
+                inner_block
+                for inner_block in _content_list(block)
+                if not _is_reference(inner_block) or key(inner_block) in sent_keys
+            ]
+            return {**block, "content": content}
         return block
 
     return [_with_blocks(message, [*map(plain, blocks_of(message))]) for message in expected]
 
 
-def _as_now(block: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
-    """Return an input without members that were once, and say what stands in others, too."""
-    taken = _CHANGED[block["name"]] | known.keys()
-    kept = {name: value for name, value in block["input"].items() if name in taken}
-    said = {key(value) for value in kept.values()} | {key("message")}
-    return {n: v for n, v in block["input"].items() if n in kept or key(v) not in said}
+def _current_input(block: dict[str, Any], sent_input: dict[str, Any]) -> dict[str, Any]:
+    """Return an input without old members whose values are repeated in current members."""
+    current_names = _CHANGED_TOOLS[block["name"]] | sent_input.keys()
+    current = {name: value for name, value in block["input"].items() if name in current_names}
+    current_keys = {key(value) for value in current.values()} | {key("message")}
+    return {n: v for n, v in block["input"].items() if n in current or key(v) not in current_keys}
 
 
-def _inner(block: dict[str, Any]) -> list[Any]:
+def _content_list(block: dict[str, Any]) -> list[Any]:
     content = block.get("content")
     return content if isinstance(content, list) else []
 
@@ -114,14 +132,14 @@ def _is_reference(block: Any) -> bool:
 
 
 def with_small_images(expected: Request, sent: Request) -> Request:
-    """Put what was sent in place of images that Codex makes smaller."""
-    ours, theirs = [*_images(expected)], [*_images(sent)]
-    if len(ours) != len(theirs):
+    """Replace images that Codex scales down by the sent ones."""
+    expected_images, sent_images = [*_iter_images(expected)], [*_iter_images(sent)]
+    if len(expected_images) != len(sent_images):
         return expected
     smaller = {
-        one["image_url"]: other["image_url"]
-        for one, other in zip(ours, theirs, strict=True)
-        if _is_large(one["image_url"])
+        expected_image["image_url"]: sent_image["image_url"]
+        for expected_image, sent_image in zip(expected_images, sent_images, strict=True)
+        if _is_large(expected_image["image_url"])
     }
 
     def plain(value: Any) -> Any:
@@ -135,13 +153,13 @@ def with_small_images(expected: Request, sent: Request) -> Request:
     return [plain(message) for message in expected] if smaller else expected
 
 
-def _images(value: Any) -> Iterator[dict[str, Any]]:
+def _iter_images(value: Any) -> Iterator[dict[str, Any]]:
     if isinstance(value, dict):
         if isinstance(value.get("image_url"), str):
             yield value
         value = [*value.values()]
     for inner in value if isinstance(value, list) else ():
-        yield from _images(inner)
+        yield from _iter_images(inner)
 
 
 def _is_large(url: str) -> bool:
@@ -150,73 +168,85 @@ def _is_large(url: str) -> bool:
         image = image_of(b64decode(data)) if comma and head.startswith("data:") else None
     except ValueError:
         return False
-    return image is not None and max(image.width, image.height) > _LARGEST_SIDE
+    return image is not None and max(image.width, image.height) > _MAX_SIDE_PX
 
 
 def without_first_system(request: Request, expected: Request) -> Request:
-    """Take out what a client says to the model before the conversation, in its own name."""
-    known = {key(message) for message in expected}
-    for at, message in enumerate(request):
-        if message.get("role") not in ("system", "developer") or key(message) in known:
-            return request[at:]
+    """Remove the client's own system messages at the beginning."""
+    expected_keys = {key(message) for message in expected}
+    for index, message in enumerate(request):
+        if message.get("role") not in ("system", "developer") or key(message) in expected_keys:
+            return request[index:]
     return []
 
 
 def with_own_sections(expected: Request, sent: Request) -> Request:
-    """Put what was sent in place of Codex's own instructions, if that begins alike."""
-    ours, theirs = (_instructions(request) for request in (expected, sent))
-    is_own = ours is not None and ours[:_ALIKE] == (theirs or "")[:_ALIKE]
-    return [*sent[:1], *expected[1:]] if is_own and len(ours or "") >= _ALIKE else expected
+    """Replace Codex's own instructions by the sent ones, if they start alike."""
+    expected_text, sent_text = (_developer_text(request) for request in (expected, sent))
+    is_own = (
+        expected_text is not None
+        and expected_text[:_COMMON_CHARS] == (sent_text or "")[:_COMMON_CHARS]
+    )
+    return (
+        [*sent[:1], *expected[1:]]
+        if is_own and len(expected_text or "") >= _COMMON_CHARS
+        else expected
+    )
 
 
-def _instructions(request: Request) -> str | None:
-    """Return the instructions that a request begins with; None: it begins otherwise."""
+def _developer_text(request: Request) -> str | None:
+    """Return the developer instructions at the beginning of a request.
+
+    Return None if there are none.
+    """
     if not request or request[0].get("role") != "developer":
         return None
     return "".join(map(text_of_block, blocks_of(request[0])))
 
 
 def without_new_ids(request: Request, expected: Request) -> Request:
-    """Take out ids of messages that nobody expects."""
-    known = {key(message.get("id")) for message in expected}
+    """Remove message ids that are not expected."""
+    expected_ids = {key(message.get("id")) for message in expected}
     return [
         message
-        if key(message.get("id")) in known
+        if key(message.get("id")) in expected_ids
         else {name: value for name, value in message.items() if name != "id"}
         for message in request
     ]
 
 
 def without_told(request: Request, expected: Request) -> Request:
-    """Take out messages at the end that nobody said."""
-    known = {key(message) for message in expected}
+    """Remove user and developer messages at the end that are not expected."""
+    expected_keys = {key(message) for message in expected}
     end = len(request)
-    while end and _is_told(request[end - 1]) and key(request[end - 1]) not in known:
+    while (
+        end and _is_context_message(request[end - 1]) and key(request[end - 1]) not in expected_keys
+    ):
         end -= 1
     return request[:end]
 
 
-def _is_told(message: Message) -> bool:
+def _is_context_message(message: Message) -> bool:
     return message.get("type") == "message" and message.get("role") in ("user", "developer")
 
 
 def without_setting(request: Request, expected: Request) -> Request:
-    """Take out what Gemini CLI says in front of the first text of the user."""
-    known = {key(block) for message in expected for block in blocks_of(message)}
+    """Remove the session context that Gemini CLI adds before the first user text."""
+    expected_keys = {key(block) for message in expected for block in blocks_of(message)}
     if not request:
         return request
-    first, *rest = request
-    kept = [
+    first, *others = request
+    blocks = [
         block
         for block in blocks_of(first)
-        if key(block) in known or not text_of_block(block).startswith("<session_context>")
+        if key(block) in expected_keys or not text_of_block(block).startswith("<session_context>")
     ]
-    return [_with_blocks(first, kept), *rest] if kept else rest
+    return [_with_blocks(first, blocks), *others] if blocks else others
 
 
 def unmasked(request: Request, expected: Request) -> Request:
-    """Put outputs that Gemini CLI masked back, where one is expected for the same call."""
-    whole = {
+    """Restore outputs that Gemini CLI masked, if one is expected for the same call."""
+    expected_parts = {
         key(part["functionResponse"].get("id")): part
         for message in expected
         for part in blocks_of(message)
@@ -225,14 +255,14 @@ def unmasked(request: Request, expected: Request) -> Request:
 
     def plain(part: Any) -> Any:
         response = part.get("functionResponse") if isinstance(part, dict) else None
-        is_masked = isinstance(response, dict) and _MASKED in key(response.get("response"))
-        return whole.get(key(response.get("id")), part) if response and is_masked else part
+        is_masked = isinstance(response, dict) and _MASKED_TAG in key(response.get("response"))
+        return expected_parts.get(key(response.get("id")), part) if response and is_masked else part
 
     return [_with_blocks(message, [*map(plain, blocks_of(message))]) for message in request]
 
 
 def blocks_of(message: Message) -> list[Any]:
-    """Return the blocks of a message; none: it has no list of them."""
+    """Return the blocks of a message. Return an empty list if its content is not a list."""
     for name in ("content", "parts"):
         if isinstance(message.get(name), list):
             return list(message[name])
@@ -244,7 +274,7 @@ def _with_blocks(message: Message, blocks: list[Any]) -> Message:
     return {**message, name: blocks} if isinstance(message.get(name), list) else message
 
 
-def _without(blocks: Sequence[Any], name: str) -> list[Any]:
+def _without_member(blocks: Sequence[Any], name: str) -> list[Any]:
     return [
         {n: v for n, v in block.items() if n != name} if isinstance(block, dict) else block
         for block in blocks

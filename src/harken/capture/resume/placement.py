@@ -1,7 +1,7 @@
-"""Placing: a written session is put where its client looks for it.
+"""Place a written session where its client finds it.
 
-One idea: each client has a rule for where a session of a folder lies, and a new session has a new
-id. So a file is only ever made, never written over; folders that are missing are made.
+Each client has a rule for the location of a folder's sessions, and a new session has a new id. So
+files are only created, never overwritten. Missing folders are created.
 
 Source: docs/how-to/continue-anywhere.md, "Where it is put". Rules observed in the clients.
 """
@@ -26,35 +26,35 @@ IMPORT_TIMEOUT_S = 120
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientHome:
-    """Whose home, and in which environment: the user's, or one that is made to try something."""
+    """The home and the environment of a client: the user's, or temporary ones."""
 
     home: Path
     environ: Mapping[str, str]
 
     def folder(self, variable: str, default: str) -> Path:
-        """Return the folder that a variable names, else the one of this name in the home."""
-        given = self.environ.get(variable, "").strip()
-        if given == "~" or given.startswith("~/"):
-            return self.home / given[2:]
-        return Path(given) if given else self.home / default
+        """Return the folder that a variable names, else the default below the home."""
+        value = self.environ.get(variable, "").strip()
+        if value == "~" or value.startswith("~/"):
+            return self.home / value[2:]
+        return Path(value) if value else self.home / default
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedSession:
-    """A session that its client finds."""
+    """A session that its client can resume."""
 
     session: str
-    """What the client is called with to go on with it."""
+    """The argument with which the client resumes it."""
     file: Path | None
-    """None: it is in a database of the client's."""
+    """None if it is in a database of the client."""
 
 
 def place(
     client: Client, native: RuntimeFormat, data: bytes, new: NewSessionInfo, here: ClientHome
 ) -> PlacedSession:
-    """Put a session where its client finds it. Raises ConfigError where that fails."""
+    """Place a session where its client finds it. Raises ConfigError if that fails."""
     try:
-        return _PLACES[client.runtime](client, _Written(native, data, new), here)
+        return _PLACE_FUNCTIONS[client.runtime](client, _WrittenSession(native, data, new), here)
     except OSError as error:
         where = error.filename or here.home
         raise ConfigError(
@@ -64,14 +64,14 @@ def place(
 
 
 @dataclass(frozen=True, slots=True)
-class _Written:
+class _WrittenSession:
     native: RuntimeFormat
     data: bytes
     new: NewSessionInfo
 
     @property
     def session(self) -> str:
-        """The id that stands in it."""
+        """The session id in the written data."""
         reading = ReadReport()
         with suppress(FormatError):
             for _ in self.native.steps(SessionFile("new session", lambda: [self.data]), reading):
@@ -79,14 +79,14 @@ class _Written:
         return reading.session_id or self.new.id
 
 
-def _claude(_client: Client, written: _Written, here: ClientHome) -> PlacedSession:
+def _place_claude(_client: Client, written: _WrittenSession, here: ClientHome) -> PlacedSession:
     folder = here.folder("CLAUDE_CONFIG_DIR", ".claude") / "projects"
     file = folder / claude_name(written.new.folder) / f"{written.new.id}.jsonl"
     make(file, written.data)
     return PlacedSession(written.new.id, file)
 
 
-def _codex(_client: Client, written: _Written, here: ClientHome) -> PlacedSession:
+def _place_codex(_client: Client, written: _WrittenSession, here: ClientHome) -> PlacedSession:
     new = written.new
     day, time = new.time[:10].split("-"), new.time[:19].replace(":", "-")
     folder = here.folder("CODEX_HOME", ".codex").joinpath("sessions", *day)
@@ -95,16 +95,16 @@ def _codex(_client: Client, written: _Written, here: ClientHome) -> PlacedSessio
     return PlacedSession(new.id, file)
 
 
-def _pi(_client: Client, written: _Written, here: ClientHome) -> PlacedSession:
+def _place_pi(_client: Client, written: _WrittenSession, here: ClientHome) -> PlacedSession:
     new = written.new
     sessions = here.folder("PI_CODING_AGENT_DIR", ".pi/agent") / "sessions" / pi_name(new.folder)
     folder = here.folder("PI_CODING_AGENT_SESSION_DIR", str(sessions))
     file = folder / f"{re.sub('[:.]', '-', new.time)}_{new.id}.jsonl"
     make(file, written.data)
-    return PlacedSession(str(file), file)  # by its path: an id is looked for in some folders only
+    return PlacedSession(str(file), file)  # Pi finds a session id only in some folders.
 
 
-def _gemini(_client: Client, written: _Written, here: ClientHome) -> PlacedSession:
+def _place_gemini(_client: Client, written: _WrittenSession, here: ClientHome) -> PlacedSession:
     new = written.new
     home = here.folder("GEMINI_CLI_HOME", "") / ".gemini"
     minute = new.time[:16].replace(":", "-")
@@ -114,13 +114,13 @@ def _gemini(_client: Client, written: _Written, here: ClientHome) -> PlacedSessi
     return PlacedSession(new.id, file)
 
 
-def _opencode(client: Client, written: _Written, here: ClientHome) -> PlacedSession:
+def _place_opencode(client: Client, written: _WrittenSession, here: ClientHome) -> PlacedSession:
     with TemporaryDirectory(prefix="harken-") as folder:
         file = Path(folder) / "session.json"
         make(file, written.data)
         command, environ = [client.program, "import", str(file)], dict(here.environ)
         try:
-            done = subprocess.run(
+            process = subprocess.run(
                 command,
                 cwd=written.new.folder,
                 env=environ,
@@ -133,16 +133,16 @@ def _opencode(client: Client, written: _Written, here: ClientHome) -> PlacedSess
             raise ConfigError(
                 f"{client.name} did not import the session in {IMPORT_TIMEOUT_S} s"
             ) from None
-    if done.returncode != 0:
-        said = " ".join((done.stderr or done.stdout).decode("utf-8", "replace").split())
-        raise ConfigError(f"{client.name} does not import the session: {said[-300:]}")
+    if process.returncode != 0:
+        output = " ".join((process.stderr or process.stdout).decode("utf-8", "replace").split())
+        raise ConfigError(f"{client.name} does not import the session: {output[-300:]}")
     return PlacedSession(written.session, None)
 
 
-_PLACES: dict[str, Callable[[Client, _Written, ClientHome], PlacedSession]] = {
-    "claude": _claude,
-    "codex": _codex,
-    "gemini": _gemini,
-    "opencode": _opencode,
-    "pi": _pi,
+_PLACE_FUNCTIONS: dict[str, Callable[[Client, _WrittenSession, ClientHome], PlacedSession]] = {
+    "claude": _place_claude,
+    "codex": _place_codex,
+    "gemini": _place_gemini,
+    "opencode": _place_opencode,
+    "pi": _place_pi,
 }

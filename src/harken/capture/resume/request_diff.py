@@ -1,7 +1,6 @@
-"""Where two requests differ, message by message, for people.
+"""Diff two requests message by message, for display.
 
-One idea: what is the same is found first, so that one message that is missing is one difference,
-not all that follow it.
+Equal messages are aligned first, so that one missing message is one difference.
 """
 
 from __future__ import annotations
@@ -14,53 +13,62 @@ from itertools import zip_longest
 from typing import Any, Literal, TypeAlias
 
 Message: TypeAlias = dict[str, Any]
-"""A message as it is sent: of Anthropic, OpenAI or Gemini."""
+"""A message in the format of Anthropic, OpenAI or Gemini."""
 Request: TypeAlias = list[Message]
 State: TypeAlias = Literal["same", "changed", "missing", "added"]
 
-_TEXTS = ("text", "thinking", "name", "arguments", "content", "output")
-_SHOWN = 60
-"""How many characters of a difference are shown."""
+_TEXT_MEMBERS = ("text", "thinking", "name", "arguments", "content", "output")
+_MAX_VALUE_CHARS = 60
+"""The maximum length of a value in a difference."""
 
 
 @dataclass(frozen=True, slots=True)
 class MessageComparison:
-    """A message of either request."""
+    """The comparison of one message."""
 
     state: State
     number: int
-    """Its place, from 1: in what is expected, of `added` in what was sent."""
+    """Its position, from 1, in the expected request. For `added`, in the sent one."""
     role: str
     said: str
     difference: str = ""
-    """Where it first differs."""
+    """The first difference."""
 
 
 def rows(expected: Request, sent: Request) -> Iterator[MessageComparison]:
-    """Yield what became of each message, in order."""
-    ours, theirs = [*map(key, expected)], [*map(key, sent)]
-    matcher = SequenceMatcher(None, ours, theirs, autojunk=False)
+    """Yield the comparison of each message, in order."""
+    expected_keys, sent_keys = [*map(key, expected)], [*map(key, sent)]
+    matcher = SequenceMatcher(None, expected_keys, sent_keys, autojunk=False)
     for tag, i1, i2, j1, j2 in matcher.get_opcodes():
         if tag == "equal":
-            yield from (_row("same", at, expected[at]) for at in range(i1, i2))
+            yield from (
+                _compare_message("same", expected_index, expected[expected_index])
+                for expected_index in range(i1, i2)
+            )
             continue
-        for at, to in zip_longest(range(i1, i2), range(j1, j2)):
-            if at is None:
-                yield _row("added", to, sent[to])
-            elif to is None:
-                yield _row("missing", at, expected[at])
+        for expected_index, sent_index in zip_longest(range(i1, i2), range(j1, j2)):
+            if expected_index is None:
+                yield _compare_message("added", sent_index, sent[sent_index])
+            elif sent_index is None:
+                yield _compare_message("missing", expected_index, expected[expected_index])
             else:
-                difference = first_difference(expected[at], sent[to])
-                yield _row("changed", at, expected[at], difference)
+                difference = first_difference(expected[expected_index], sent[sent_index])
+                yield _compare_message(
+                    "changed", expected_index, expected[expected_index], difference
+                )
 
 
-def _row(state: State, at: int, message: Message, difference: str = "") -> MessageComparison:
+def _compare_message(
+    state: State, index: int, message: Message, difference: str = ""
+) -> MessageComparison:
     role = message.get("role") or message.get("type") or "?"
-    return MessageComparison(state, at + 1, str(role), " ".join(_said(message).split()), difference)
+    return MessageComparison(
+        state, index + 1, str(role), " ".join(_message_text(message).split()), difference
+    )
 
 
 def first_difference(ours: Any, theirs: Any, where: str = "") -> str:
-    """Return where two values first differ, and how; empty: they do not.
+    """Return the path and the values of the first difference. Return "" if the values are equal.
 
     >>> first_difference({"content": [{"text": "at one"}]}, {"content": [{"text": "at two"}]})
     'content[0].text: "one" is not "two", from character 3 on'
@@ -71,36 +79,37 @@ def first_difference(ours: Any, theirs: Any, where: str = "") -> str:
         for name in [*ours, *(name for name in theirs if name not in ours)]:
             inner = f"{where}.{name}" if where else str(name)
             if name not in theirs or name not in ours:
-                there, gone = ("expected", "sent") if name in ours else ("sent", "expected")
-                return f"{inner}: {_short((ours | theirs)[name])} is {there} and not {gone}"
+                present, missing = ("expected", "sent") if name in ours else ("sent", "expected")
+                return f"{inner}: {_truncate((ours | theirs)[name])} is {present} and not {missing}"
             if found := first_difference(ours[name], theirs[name], inner):
                 return found
     if isinstance(ours, list) and isinstance(theirs, list):
-        for at, (one, other) in enumerate(zip(ours, theirs, strict=False)):
-            if found := first_difference(one, other, f"{where}[{at}]"):
+        for index, (our_item, their_item) in enumerate(zip(ours, theirs, strict=False)):
+            if found := first_difference(our_item, their_item, f"{where}[{index}]"):
                 return found
         return f"{where}: {len(ours)} are expected, {len(theirs)} were sent"
     if isinstance(ours, str) and isinstance(theirs, str):
-        both = enumerate(zip(ours, theirs, strict=False))
-        at = next((i for i, (a, b) in both if a != b), min(len(ours), len(theirs)))
-        return f"{where}: {_short(ours[at:])} is not {_short(theirs[at:])}, from character {at} on"
-    return f"{where}: {_short(ours)} is not {_short(theirs)}"
+        pairs = enumerate(zip(ours, theirs, strict=False))
+        index = next((i for i, (a, b) in pairs if a != b), min(len(ours), len(theirs)))
+        our_tail, their_tail = _truncate(ours[index:]), _truncate(theirs[index:])
+        return f"{where}: {our_tail} is not {their_tail}, from character {index} on"
+    return f"{where}: {_truncate(ours)} is not {_truncate(theirs)}"
 
 
-def _short(value: Any) -> str:
+def _truncate(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    return text if len(text) <= _MAX_VALUE_CHARS else f"{text[:_MAX_VALUE_CHARS]}…"
 
 
 def key(value: Any) -> str:
-    """Return by what two values are equal: as JSON, where 1 is neither 1.0 nor true."""
+    """Return a comparison key: JSON, in which 1, 1.0 and true differ."""
     return json.dumps(value, sort_keys=True)
 
 
-def _said(value: Any, name: str = "text") -> str:
-    """Return what a message says, for people."""
+def _message_text(value: Any, name: str = "text") -> str:
+    """Return the text of a message, for display."""
     if isinstance(value, dict):
-        return " ".join(filter(None, (_said(inner, name) for name, inner in value.items())))
+        return " ".join(filter(None, (_message_text(inner, name) for name, inner in value.items())))
     if isinstance(value, list):
-        return " ".join(filter(None, (_said(inner, name) for inner in value)))
-    return value if isinstance(value, str) and name in _TEXTS else ""
+        return " ".join(filter(None, (_message_text(inner, name) for inner in value)))
+    return value if isinstance(value, str) and name in _TEXT_MEMBERS else ""

@@ -1,8 +1,8 @@
-"""How much of a conversation goes over to another client, and why the rest does not.
+"""Count the messages that are transferred to another client, and the reasons for the others.
 
-Two things keep a message back: the summary of a compaction stands for it, or nothing of it is in
-the session that was written, because the client cannot hold it. The second is read from what was
-written, not from the rules by which it was.
+A message is not transferred if the summary of a compaction replaces it, or if none of its content
+was written because the client cannot store it. The latter is determined from the written session,
+not from the rules of the writer.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ CANNOT_HOLD = AllowedDifference(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transfer:
-    """The messages of a conversation, by what becomes of them."""
+    """The numbers of transferred, summarized and omitted messages of a conversation."""
 
     messages: int
-    """All that were said, up to where the conversation goes on."""
+    """All messages up to the position where the conversation continues."""
     go_over: int
     summarized: int
-    """Those for which the summary of a compaction goes over."""
+    """Messages that are replaced by the summary of a compaction."""
     left_out: dict[AllowedDifference, int] = field(default_factory=dict)
-    """Those of which nothing was written, by the reason."""
+    """Messages of which nothing was written, by reason."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields of a JSON object."""
@@ -39,33 +39,37 @@ class Transfer:
             "go_over": self.go_over,
             "summarized": self.summarized,
             "left_out": [
-                {"messages": size, "what": one.name, "why": one.why}
-                for one, size in self.left_out.items()
+                {"messages": size, "what": reason.name, "why": reason.why}
+                for reason, size in self.left_out.items()
             ],
         }
 
 
 def transfer(said: Said, whole: Completeness) -> Transfer:
-    """Return what becomes of a conversation.
+    """Count what is transferred of a conversation.
 
-    said: of where it goes on; whole: what was written of that which is read there.
+    said: the messages up to the position where it continues; whole: the comparison of the written
+    session with the context there.
     """
     reasons = Counter(
         reason or CANNOT_HOLD
         for place, reason in whole.absent.items()
         if place not in said.summaries
     )
-    kept_back = said.summarized + sum(reasons.values())
+    omitted = said.summarized + sum(reasons.values())
     return Transfer(
         messages=said.messages,
-        go_over=max(said.messages - kept_back, 0),
+        go_over=max(said.messages - omitted, 0),
         summarized=said.summarized,
         left_out=dict(reasons),
     )
 
 
 def whole_transfer(said: Said) -> Transfer:
-    """Return what becomes of a conversation that goes on in Harken: all that is read goes over."""
+    """Count the messages of a conversation that continues in Harken.
+
+    All of its context is transferred.
+    """
     return Transfer(
         messages=said.messages,
         go_over=said.messages - said.summarized,

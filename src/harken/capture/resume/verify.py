@@ -1,9 +1,9 @@
-"""Verifying: the installed client resumes a session, and what it sends is what was materialized.
+"""Verify that the installed client sends the materialized conversation when it resumes a session.
 
-One idea: nothing is believed. The session is written into a home that was made for that, with an
-environment that holds nothing of the user's, and the client is run on it with one more prompt; a
-recorder stands for its provider. Then two things are compared: what was written against what was
-materialized, and what the client sent against what was written.
+The session is written into a temporary home, with an environment without the user's data. The
+client is run with one more prompt, against a mock provider. Then the written session is compared
+with the materialized conversation, and the request of the client with the written session, message
+by message. `harken.capture.resume.allowed_differences` lists what may differ.
 
 Source: docs/how-to/continue-anywhere.md, "Verify".
 
@@ -37,66 +37,71 @@ from harken.world.shell.process_group import ProcessGroup
 
 @dataclass(frozen=True, slots=True)
 class RequestComparison:
-    """How two requests compare."""
+    """The comparison of two requests."""
 
     rows: tuple[MessageComparison, ...]
     ignored: tuple[DifferenceRule, ...]
-    """What was found that may differ."""
+    """The rules for allowed differences that applied."""
 
     @property
     def differences(self) -> list[MessageComparison]:
-        """The messages that are not the same."""
+        """The messages that differ."""
         return [row for row in self.rows if row.state != "same"]
 
 
 def compare(
     runtime: str, expected: Request, sent: Request, *, prompt: str = ""
 ) -> RequestComparison:
-    """Compare a request with what it should be.
+    """Compare a sent request with the expected one.
 
-    prompt: what the client was asked beside the conversation: it ends where that begins.
+    prompt: the additional prompt. The conversation ends before it.
     """
-    theirs = list(_before(sent, prompt)) if prompt else sent
-    ours, ignored = expected, []
+    sent_messages = list(_iter_before_prompt(sent, prompt)) if prompt else sent
+    expected_messages, ignored = expected, []
     for rule in RULES:
         if runtime not in rule.clients:
             continue
-        before = (theirs, ours)
-        theirs = rule.sent(theirs, ours) if rule.sent else theirs
-        ours = rule.expected(ours, before[0]) if rule.expected else ours
-        if (theirs, ours) != before:
+        unchanged = (sent_messages, expected_messages)
+        sent_messages = rule.sent(sent_messages, expected_messages) if rule.sent else sent_messages
+        expected_messages = (
+            rule.expected(expected_messages, unchanged[0]) if rule.expected else expected_messages
+        )
+        if (sent_messages, expected_messages) != unchanged:
             ignored.append(rule)
-    return RequestComparison(tuple(rows(ours, theirs)), tuple(ignored))
+    return RequestComparison(tuple(rows(expected_messages, sent_messages)), tuple(ignored))
 
 
-def _before(request: Request, prompt: str) -> Iterator[Message]:
-    """Yield what stands before a prompt."""
+def _iter_before_prompt(request: Request, prompt: str) -> Iterator[Message]:
+    """Yield the messages and blocks before a prompt."""
     for message in request:
-        whole = "content" if "content" in message else "parts"
-        blocks = message.get(whole)
-        listed = blocks if isinstance(blocks, list) else [blocks]
-        at = next((at for at, block in enumerate(listed) if prompt in text_of_block(block)), None)
-        if at is None:
+        member = "content" if "content" in message else "parts"
+        blocks = message.get(member)
+        block_list = blocks if isinstance(blocks, list) else [blocks]
+        index = next(
+            (index for index, block in enumerate(block_list) if prompt in text_of_block(block)),
+            None,
+        )
+        if index is None:
             yield message
             continue
-        if at:
-            yield {**message, whole: listed[:at]}
+        if index:
+            yield {**message, member: block_list[:index]}
         return
 
 
 TIMEOUT_S = 120.0
 _POLL_S = 0.1
-_SAID_CHARACTERS, _READ_BYTES = 300, 20_000
+_MAX_OUTPUT_CHARS, _READ_BYTES = 300, 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientRun:
-    """How a client is tried."""
+    """A trial run of a client."""
 
     folder: Path
-    """Empty: home, files and output of the client go here."""
+    """An empty folder for the home, files and output of the client."""
     path: str
-    """`PATH`: where the client, and what it needs, are found."""
+    """The `PATH` of the client."""
     timeout_s: float = TIMEOUT_S
 
     @property
@@ -106,17 +111,17 @@ class ClientRun:
 
     @property
     def work(self) -> Path:
-        """Where it works."""
+        """The working folder of the client."""
         return self.folder / "work"
 
     @property
     def output(self) -> Path:
-        """What it printed."""
+        """The file with the output of the client."""
         return self.folder / "output.txt"
 
     @contextmanager
     def run(self, command: Sequence[str], environ: Mapping[str, str]) -> Iterator[ProcessGroup]:
-        """Run a client until the end of the block; then it ends, with all that it began."""
+        """Run a client until the end of the block. Then kill its process group."""
         with self.output.open("wb") as output:
             running = ProcessGroup.start(
                 command, folder=self.work, environment=environ, output=output.fileno()
@@ -127,29 +132,29 @@ class ClientRun:
                 running.kill()
 
     def said(self) -> str:
-        """Return the end of what the client printed, on one line."""
+        """Return the end of the client's output, on one line."""
         text = " ".join(self.output.read_bytes()[-_READ_BYTES:].decode("utf-8", "replace").split())
-        return text[-_SAID_CHARACTERS:] or "it said nothing"
+        return text[-_MAX_OUTPUT_CHARS:] or "it said nothing"
 
 
 @dataclass(frozen=True, slots=True)
 class VerifyResult:
-    """What was found."""
+    """The result of a verification."""
 
     wholeness: Completeness
-    """What was written against what was materialized."""
+    """The written session compared with the materialized conversation."""
     comparison: RequestComparison
-    """What was sent against what was written."""
+    """The sent request compared with the written session."""
     expected: Request
-    """What it should send."""
+    """The expected request."""
     sent: Request
-    """What it sent, the present and the prompt included."""
+    """The sent request, including the client's context messages and the prompt."""
     others: tuple[str, ...]
-    """What else the client wanted; nothing of that left this machine."""
+    """Other requests of the client. None of them left this machine."""
 
     @property
     def is_same(self) -> bool:
-        """Whether what was sent is what was materialized."""
+        """Whether the client sent what was materialized."""
         return not self.wholeness.lost and not self.comparison.differences
 
 
@@ -160,10 +165,10 @@ def verify(
     new: NewSessionInfo,
     trial: ClientRun,
 ) -> VerifyResult:
-    """Run a client on a conversation, and compare what it sends.
+    """Run a client on a conversation, and compare its request.
 
-    new: its folder is that of the trial, `work`. Raises ConfigError where the client cannot be run,
-    sends nothing, or takes too long.
+    new: its folder is `work` of the trial. Raises ConfigError if the client cannot be run, sends no
+    request, or times out.
     """
     if native.writes is None or native.sent is None:
         raise ConfigError(
@@ -177,25 +182,25 @@ def verify(
         _prepare(client, trial, server.url)
         placed = place(client, native, data, new, ClientHome(home=trial.home, environ=environ))
         with trial.run(client.one_turn(placed.session, prompt), environ) as running:
-            asked = _asked(running, server, prompt, trial.timeout_s)
+            request = _wait_for_request(running, server, prompt, trial.timeout_s)
             code = running.exit_code
         others = tuple(server.others)
-    if asked is None:
-        what = f"took more than {trial.timeout_s:g} s" if code is None else f"ended with {code}"
-        raise ConfigError(f"{client.name} {what} and did not ask its model: {trial.said()}")
+    if request is None:
+        problem = f"took more than {trial.timeout_s:g} s" if code is None else f"ended with {code}"
+        raise ConfigError(f"{client.name} {problem} and did not ask its model: {trial.said()}")
     expected: Request = native.sent(written)
-    compared = compare(client.runtime, expected, asked.conversation, prompt=prompt)
-    whole = wholeness(entries, written)
-    return VerifyResult(whole, compared, expected, asked.conversation, others)
+    comparison = compare(client.runtime, expected, request.conversation, prompt=prompt)
+    completeness = wholeness(entries, written)
+    return VerifyResult(completeness, comparison, expected, request.conversation, others)
 
 
 def read_written_conversation(
     client: Client, native: RuntimeFormat, data: bytes
 ) -> list[ConversationEntry]:
-    """Return the conversation of a session just written. Raises ConfigError for an empty one."""
+    """Parse the session that was just written. Raises ConfigError if it is empty."""
     with suppress(FormatError):
-        if found := conversation(native.steps, data):
-            return found
+        if entries := conversation(native.steps, data):
+            return entries
     raise ConfigError(f"nothing is said there that {client.name} could go on with")
 
 
@@ -203,22 +208,22 @@ _PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "https_proxy", "http_proxy
 
 
 def environment(client: Client, trial: ClientRun, url: str) -> dict[str, str]:
-    """Return all that a client sees of an environment: nothing of the user's but `PATH`."""
-    own = {
+    """Return the environment of a client, without variables of the user except `PATH`."""
+    variables = {
         "PATH": trial.path,
         "HOME": str(trial.home),
         "TMPDIR": str(trial.folder / "tmp"),
         "LANG": "C.UTF-8",
         "TERM": "dumb",
-        # It connects nobody: whoever asks for a proxy finds no way off this machine.
+        # The mock provider rejects proxy requests, so the client cannot reach other machines.
         **dict.fromkeys(_PROXIES, url),
         "NO_PROXY": "127.0.0.1",
     }
-    return own | client.environment(url, str(trial.home))
+    return variables | client.environment(url, str(trial.home))
 
 
 def _prepare(client: Client, trial: ClientRun, url: str) -> None:
-    """Make the folders of a client, and configure it. Raises OSError."""
+    """Create the folders and the configuration of a client. Raises OSError."""
     for folder in (trial.home, trial.work, trial.folder / "tmp"):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for name, text in client.files.items():
@@ -227,20 +232,22 @@ def _prepare(client: Client, trial: ClientRun, url: str) -> None:
         file.write_text(text.replace("{url}", url), encoding="utf-8")
 
 
-def _asked(
+def _wait_for_request(
     running: ProcessGroup, server: MockProvider, prompt: str, timeout_s: float
 ) -> MockRequest | None:
-    """Return the request in which a client puts a prompt to the model; None: there was none."""
+    """Return the request that contains the prompt. Return None if there was none."""
 
-    def is_it(asked: MockRequest) -> bool:
-        return any(prompt in _texts(message) for message in asked.conversation)
+    def is_it(request: MockRequest) -> bool:
+        return any(prompt in _content_text(message) for message in request.conversation)
 
-    until, found = time.monotonic() + timeout_s, None
-    while found is None and running.exit_code is None and time.monotonic() < until:
-        found = server.wait(lambda asked: asked.has_tools and is_it(asked), _POLL_S)
-    return found or server.wait(is_it, 0)  # a client may have no tools, or ask and end at once
+    deadline, match = time.monotonic() + timeout_s, None
+    while match is None and running.exit_code is None and time.monotonic() < deadline:
+        match = server.wait(lambda request: request.has_tools and is_it(request), _POLL_S)
+    return match or server.wait(
+        is_it, 0
+    )  # A client may have no tools, or exit right after its request.
 
 
-def _texts(message: dict[str, object]) -> str:
-    """Return where a prompt would stand."""
+def _content_text(message: dict[str, object]) -> str:
+    """Return the content of a message as text, to search it for the prompt."""
     return str(message.get("content")) + str(message.get("parts"))
