@@ -14,7 +14,7 @@ Source: docs/design/005-other-runtimes.md.
 
 A history: the steps of a file that is being read, and the commits that they become.
 
-One idea: a step has two names. Its commit follows from all that the file says, its key from what
+A step has two names. Its commit follows from all that the file says, its key from what
 was said alone: so a copy of a conversation, which has other ids, is known by its keys.
 """
 

@@ -11,7 +11,7 @@ Source: docs/how-to/capture-live.md; the help of Claude Code 2.1.329 and Codex 0
 
 Words of a command line: which are options, which are values of these, and which stand alone.
 
-One idea: only the program itself knows its options. So those that take values are listed, for the
+Only the program itself knows its options. So those that take values are listed, for the
 few programs that are known; any other option is a switch.
 """
 

@@ -9,7 +9,7 @@ Source: docs/how-to/continue-anywhere.md, "Verify".
 
 What the recorder answers, in the words of each protocol: `ok`, and nothing else.
 
-One idea: an answer is one message: `whole` says it at once, `events` as a stream of its pieces.
+An answer is one message: `whole` says it at once, `events` as a stream of its pieces.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ Source: docs/how-to/continue-anywhere.md, "Verify".
 
 When what a client sends, and what it should send, are the same.
 
-One idea: what may differ stands in `harken.capture.resume.allowed_differences`. It is taken out of
+What may differ stands in `harken.capture.resume.allowed_differences`. It is taken out of
 both, and what is left is compared message by message.
 """
 
