@@ -11,11 +11,6 @@ A step has two names: its commit, which depends on all that the file says, and i
 depends only on the messages. A copy of a conversation has other ids but the same keys.
 
 Source: docs/design/005-other-runtimes.md.
-
-A history: the steps of a file that is being read, and the commits that they become.
-
-A step has two names. Its commit follows from all that the file says, its key from what
-was said alone: so a copy of a conversation, which has other ids, is known by its keys.
 """
 
 from __future__ import annotations

@@ -6,8 +6,6 @@ what the client itself would have printed. Lines that are not events are returne
 
 Source: what Claude Code 2.1.329 prints with `--output-format text` and `json`, compared with the
 real client in tests/clients.
-
-`LineSplitter`: bytes that come in pieces, cut into lines.
 """
 
 from __future__ import annotations

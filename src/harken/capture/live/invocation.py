@@ -8,11 +8,6 @@ Only a program itself knows its options. So the options that take values are lis
 supported programs, and every other option is treated as a switch.
 
 Source: docs/how-to/capture-live.md; the help of Claude Code 2.1.329 and Codex 0.169.0.
-
-Words of a command line: which are options, which are values of these, and which stand alone.
-
-Only the program itself knows its options. So those that take values are listed, for the
-few programs that are known; any other option is a switch.
 """
 
 from __future__ import annotations

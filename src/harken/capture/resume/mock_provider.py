@@ -6,10 +6,6 @@ the client's HTTP proxy and rejects such requests, so no data leaves this machin
 The answer of each protocol is one message, as a complete body (`whole`) or as a stream (`events`).
 
 Source: docs/how-to/continue-anywhere.md, "Verify".
-
-What the recorder answers, in the words of each protocol: `ok`, and nothing else.
-
-An answer is one message: `whole` says it at once, `events` as a stream of its pieces.
 """
 
 from __future__ import annotations

@@ -6,11 +6,6 @@ with the materialized conversation, and the request of the client with the writt
 by message. `harken.capture.resume.allowed_differences` lists what may differ.
 
 Source: docs/how-to/continue-anywhere.md, "Verify".
-
-When what a client sends, and what it should send, are the same.
-
-What may differ stands in `harken.capture.resume.allowed_differences`. It is taken out of
-both, and what is left is compared message by message.
 """
 
 from __future__ import annotations
