@@ -5,9 +5,6 @@ truncated to a short safe text, and only the headers named here are read, so no 
 
 Source: what Claude Code 2.1.329, Codex 0.169.0 and Gemini CLI 0.61.0 send; OpenCode and Pi as they
 document it.
-
-Source: what Claude Code 2.1.329, Codex 0.169.0 and Gemini CLI 0.61.0 send; OpenCode and Pi as they
-document it.
 """
 
 from __future__ import annotations
