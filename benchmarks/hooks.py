@@ -33,7 +33,7 @@ from harken import (
     register_agent_class,
     tool,
 )
-from harken.agents.hooks.registry import hook_kind
+from harken.agents.hooks.registry import get_hook_class
 from harken.core.verdict import Verdict
 
 TURNS = 100
@@ -99,7 +99,9 @@ def run(case: Case) -> list[float]:
         log = Path(folder) / "log.jsonl"
         root, session = load_session(log, runtime=runtime, system_prompt="Count.", options=options)
         for number, kind in enumerate(case.kinds):
-            hook_kind(kind, runtime)(session, runtime=runtime).install(root, f"{kind} {number}")
+            get_hook_class(kind, runtime)(session, runtime=runtime).install(
+                root, f"{kind} {number}"
+            )
         for number in range(case.others):
             other = SmartAgent(session, "Wait.", runtime=runtime)
             other.log_birth(root.state.birth, f"other {number}")

@@ -21,7 +21,7 @@ import msgspec
 from benchmarks.measure import RUNS, Row, cpu_s, median, spread, wall_s
 from harken.capture.files.importer import Importer
 from harken.capture.files.report import ImportResult
-from harken.capture.files.sources import File, files_in, in_order
+from harken.capture.files.sources import File, iter_files, sort_for_import
 from harken.index.catalogue import Catalogue
 from harken.store.sqlite.store import SqliteStore
 
@@ -158,7 +158,7 @@ def _growing_row(file: File) -> Row:
             path.write_bytes(body)
             total += len(body)
             start = time.process_time()
-            _import(store, catalogue, list(files_in(path)))
+            _import(store, catalogue, list(iter_files(path)))
             spent += time.process_time() - start
         store.close()
         stored = (folder / "store.db").stat().st_size
@@ -172,15 +172,15 @@ def rows() -> list[Row]:
     """Measure each format, all of the data, and a transcript that grows."""
     if not DATA.is_dir():
         return [Row("import", "not measured", "", "the real transcripts are not here")]
-    _run(list(files_in(DATA / "gemini-cli")))  # modules are loaded, once
+    _run(list(iter_files(DATA / "gemini-cli")))  # modules are loaded, once
     found = []
     for name in FORMATS:
-        large = [file for file in files_in(DATA / name) if file.size >= LARGE_BYTES]
+        large = [file for file in iter_files(DATA / name) if file.size >= LARGE_BYTES]
         found += _rows_of(name, large)
-    everything = in_order(files_in(DATA))
+    everything = sort_for_import(iter_files(DATA))
     found += _rows_of("all", everything)
     found.append(_jobs_row(everything))
-    claude = in_order(files_in(DATA / FORMATS[0]))
+    claude = sort_for_import(iter_files(DATA / FORMATS[0]))
     found.append(_moments_row(_of_one_session(claude)))
     found.append(_growing_row(max(claude, key=lambda file: file.size)))
     return found

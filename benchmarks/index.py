@@ -18,14 +18,14 @@ from typing import Any
 from benchmarks.importing import DATA, decoded
 from benchmarks.measure import RUNS, Row, cpu_s, median, spread, wall_s
 from harken.capture.files.importer import Importer
-from harken.capture.files.sources import File, files_in
+from harken.capture.files.sources import File, iter_files
 from harken.core.commits import Hash
 from harken.index.catalogue import Catalogue
 from harken.index.ingest.messages import MessageRow, Messages
 from harken.index.ingest.row_writer import RowWriter
 from harken.index.search import SearchQuery, search
 from harken.index.session_index import SessionIndex
-from harken.index.stored_text import stored_said
+from harken.index.stored_text import read_stored_texts
 from harken.store.sqlite.store import SqliteStore
 
 COPIES, MANY_COPIES = 7, 68
@@ -64,7 +64,7 @@ def rows() -> list[Row]:
     """Measure reading what is new, and searches."""
     if not DATA.is_dir():
         return [Row("index", "-", "", "the real transcripts are not here")]
-    files = list(files_in(DATA))
+    files = list(iter_files(DATA))
     runs = [_run(files) for _ in range(RUNS)]
     last = runs[-1]
     return [
@@ -111,7 +111,7 @@ def _searches() -> list[Row]:
     """Ask all queries of some messages, and then of many."""
     with _home() as folder, closing(SqliteStore(folder / "store.db")) as store:
         with closing(_catalogue(folder)) as catalogue:
-            list(Importer(store, catalogue).run(list(files_in(DATA))))
+            list(Importer(store, catalogue).run(list(iter_files(DATA))))
         with closing(SessionIndex(folder / "facts.db")) as facts:
             facts.update(store)
             copies = _Copies(facts, store)
@@ -149,7 +149,7 @@ class _Copies:
     def __init__(self, facts: SessionIndex, store: SqliteStore) -> None:
         self.database = facts.database
         self.rows = self.database.execute(_ROWS).fetchall()
-        self.said = stored_said(store, [Hash(row[0].hex()) for row in self.rows])
+        self.said = read_stored_texts(store, [Hash(row[0].hex()) for row in self.rows])
 
     def plant(self, first: int, last: int) -> None:
         """Enter these copies, several at once: the first is of a week before, and so on."""

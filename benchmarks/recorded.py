@@ -21,7 +21,7 @@ from harken.recording.exchange import CapturedRequest, CapturedResponse, ClientH
 from harken.recording.rebuild import RequestRebuilder
 from harken.recording.recorder import Recorder
 from harken.recording.session_pool import RecorderOptions
-from harken.session.log.reader import events
+from harken.session.log.reader import iter_events
 from harken.store.sqlite.store import SqliteStore
 
 TURNS = (200, 1_000, 5_000)
@@ -150,7 +150,7 @@ def rows() -> list[Row]:
 
 def _rebuilt(folder: Path) -> list[Row]:
     log = _log(folder, TURNS[-1])
-    read = [*events(log)]
+    read = [*iter_events(log)]
     rebuilder = RequestRebuilder(read)
     request = list(rebuilder.requests)[REBUILT - 1]
     sent = next(one.body for n, one in enumerate(conversation(REBUILT), 1) if n == REBUILT)

@@ -21,7 +21,7 @@ from harken.agents.agent import Agent
 from harken.core.canonical import to_json_line
 from harken.core.stream import Chunk, Finish, TextDelta, ToolCallDelta
 from harken.llm.base import ModelRequest
-from harken.session.log.reader import LogReadReport, records
+from harken.session.log.reader import LogReadReport, iter_records
 from harken.session.session import Session
 
 AGENTS = 1000
@@ -70,7 +70,7 @@ def rows() -> list[Row]:
             asyncio.run(root.response("Go."))
         size_mb = log.stat().st_size / 1e6
         for _ in range(RUNS):
-            reads.append(cpu_s(lambda: sum(1 for _ in records(log, LogReadReport()))))
+            reads.append(cpu_s(lambda: sum(1 for _ in iter_records(log, LogReadReport()))))
             start = process_time()
             root, session = opened(log)
             loads.append(process_time() - start)

@@ -14,7 +14,7 @@ from harken.agents.action_schemas import ACTIONS
 from harken.agents.tree.hook_file import HookFiles
 from harken.llm.base import Model
 from harken.llm.providers import BUILT_IN
-from harken.llm.resolve import one_per_name
+from harken.llm.resolve import caching_resolver
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Example:
         """Use this model, with its key from the environment; None: the script."""
         keys = {n: os.environ.get(one.key_env or "", "") for n, one in BUILT_IN.items()}
         providers = {n: replace(one, api_key=keys[n]) for n, one in BUILT_IN.items()}
-        models = one_per_name(providers=providers)
+        models = caching_resolver(providers=providers)
         script = os.path.relpath(folder / "script.yaml")  # short: it stands in the log, often
         return cls(folder, log, models(model or f"scripted:{script}"))
 

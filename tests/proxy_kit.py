@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from harken.capture.proxy.server import ProxyServer, serving
+from harken.capture.proxy.server import ProxyServer, serve_proxy
 from harken.capture.proxy.spool import ProxySpool, SpoolLimits
 from harken.capture.proxy.spool_recorder import SpoolRecorder
 from harken.capture.proxy.tap import ProxyTap
@@ -195,7 +195,7 @@ def place(
         upstreams = Upstreams({"fake": upstream("fake", url)}, token)
         notes = ProxyTap(kept, protocol_of, "run", system_clock)
         address = upstreams.address("fake", f"http://127.0.0.1:{listener.getsockname()[1]}")
-        with serving(listener, upstreams, notes) as server:
+        with serve_proxy(listener, upstreams, notes) as server:
             yield Place(Address(url), Address(address), kept, server, told)
     kept.close()
 

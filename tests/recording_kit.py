@@ -15,7 +15,7 @@ from harken.recording.exchange import CapturedRequest, CapturedResponse, ClientH
 from harken.recording.rebuild import RequestRebuilder
 from harken.recording.recorder import Recorder
 from harken.recording.session_pool import RecorderOptions
-from harken.session.log.reader import events
+from harken.session.log.reader import iter_events
 from harken.store.base import Store
 
 Body = dict[str, Any]
@@ -121,7 +121,7 @@ def logs(folder: Path) -> list[Path]:
 def logged(folder: Path) -> list[ev.Event]:
     """Return the events of the one session in a folder."""
     (path,) = logs(folder)
-    return list(events(path))
+    return list(iter_events(path))
 
 
 def of_kind(folder: Path, kind: type[Any]) -> list[Any]:
@@ -137,7 +137,7 @@ def rebuilt(folder: Path) -> dict[str, Body]:
     """Return the bodies of all calls of a folder, from its logs alone."""
     found: dict[str, Body] = {}
     for path in logs(folder):
-        log = RequestRebuilder(events(path))
+        log = RequestRebuilder(iter_events(path))
         for id_, request in log.requests.items():
             call = (request.wire or {})["call"]
             assert call not in found

@@ -12,7 +12,7 @@ from harken.service.access import AccessCheck
 from harken.service.app import make_app
 from harken.service.dependencies import ServiceLimits
 from harken.service.middleware import ErrorMiddleware
-from harken.service.server import serving
+from harken.service.server import serve_in_thread
 from harken.service.sockets import address_of, listen_at, listen_in
 from harken.store.base import Store
 from harken.store.memory import MemoryStore
@@ -55,7 +55,7 @@ def services_at_a_port() -> Iterator[Services]:
     services = Services()
     with listen_at("127.0.0.1", 0) as listener:
         services.url = address_of(listener)
-        with serving(services, [listener]):
+        with serve_in_thread(services, [listener]):
             yield services
 
 
@@ -64,7 +64,7 @@ def services_at_a_socket(path: Path) -> Iterator[Services]:
     """Serve at a Unix socket."""
     services = Services()
     services.url, services.socket = "http://localhost", path
-    with listen_in(path) as listener, serving(services, [listener]):
+    with listen_in(path) as listener, serve_in_thread(services, [listener]):
         yield services
 
 
@@ -73,5 +73,5 @@ def service(store: Store | None = None, **how: Any) -> Iterator[str]:
     """Serve one store; its address."""
     limits = how.get("limits", ServiceLimits())
     app = make_app(store or MemoryStore(), AccessCheck(TOKEN), **how)
-    with listen_at("127.0.0.1", 0) as listener, serving(app, [listener], limits=limits):
+    with listen_at("127.0.0.1", 0) as listener, serve_in_thread(app, [listener], limits=limits):
         yield address_of(listener)

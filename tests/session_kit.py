@@ -12,9 +12,9 @@ from harken.core import events as ev
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import ChatMessage, Message, extend_context_hash
 from harken.errors import InvalidEvent
-from harken.session.fold import Resolver, context_now, fold
+from harken.session.fold import Resolver, current_messages, fold
 from harken.session.log.file import Disk
-from harken.session.log.reader import LogReadReport, events
+from harken.session.log.reader import LogReadReport, iter_events
 from harken.session.session import Durability, Session, SessionOptions
 from harken.session.state import SessionState
 from harken.testing import ticking
@@ -156,19 +156,19 @@ def lines(path: Path) -> list[dict[str, Any]]:
 def folded(path: Path, resolver: Resolver | None = None) -> SessionState:
     """Return what a log amounts to, read afresh."""
     state = SessionState()
-    for event in events(path):
+    for event in iter_events(path):
         fold(state, event, resolver)
     return state
 
 
 def ids(path: Path, reading: LogReadReport | None = None) -> list[str]:
     """Return the message ids of a log, read and verified."""
-    return [event.message_id for event in events(path, reading)]
+    return [event.message_id for event in iter_events(path, reading)]
 
 
 def texts(session: Session, agent: str) -> list[Any]:
     """Return the contents of an agent's context."""
-    return [message.content for message in context_now(session.agent(agent))]
+    return [message.content for message in current_messages(session.agent(agent))]
 
 
 def refused(session: Session, event: ev.Event, *, because: str) -> None:

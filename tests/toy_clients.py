@@ -16,7 +16,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from harken.formats.runtimes.registry import native_for
+from harken.formats.runtimes.registry import find_runtime_format
 from tests.unit.formats.natives import context, read
 
 Manner: TypeAlias = Literal["faithful", "forgetful", "deaf", "slow", "wordy"]
@@ -87,7 +87,7 @@ def session_file(runtime: str, home: Path, words: list[str]) -> Path:
 
 def conversation(runtime: str, data: bytes, manner: str) -> list[dict[str, Any]]:
     """Return what a client makes of a session."""
-    native = native_for(runtime)
+    native = find_runtime_format(runtime)
     assert native is not None
     assert native.sent is not None
     steps, reading = read(native, data)

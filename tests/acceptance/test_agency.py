@@ -10,7 +10,7 @@ import pytest
 from harken import AgentRuntime, Conversation, World
 from harken.agents.action_schemas import ACTIONS
 from harken.llm.base import ModelRequest
-from harken.session.log.reader import events
+from harken.session.log.reader import iter_events
 from harken.views.timeline import timeline
 from harken.views.tree import tree
 from harken.views.verdicts import verdicts
@@ -30,7 +30,7 @@ def say(one: Stage, text: str) -> str:
 
 def places(one: Stage) -> list[tuple[str, int, str]]:
     """Return the tree as the view shows it, without those who are gone."""
-    rows = tree(events(one.log))
+    rows = tree(iter_events(one.log))
     return [(row.name, row.depth, row.place) for row in rows if not row.gone]
 
 
@@ -104,7 +104,7 @@ def test_a_teacher_steers_a_pupil_unseen_and_comes_back(tmp_path: Path) -> None:
     assert say(one, "Teach me.") == "What falls?"
     assert say(one, "A stone.") == "Well taught."
     assert "[hook main]: Ask about weight." in one.heard("pupil")
-    given = verdicts(events(one.log))
+    given = verdicts(iter_events(one.log))
     assert [(v.hook_name, v.kind, v.name) for v in given] == [
         ("main", "comment", "pupil"),
         ("main", "ok", "pupil"),
@@ -112,7 +112,7 @@ def test_a_teacher_steers_a_pupil_unseen_and_comes_back(tmp_path: Path) -> None:
     ]
     assert [outcome.text for outcome in given[0].outcomes] == ["[hook main]: Ask about weight."]
     assert places(one) == [("main", 0, "primary"), ("pupil", 1, "subagent")]
-    assert {mark.turn for mark in timeline(events(one.log)).marks} == {0, 1, 2}
+    assert {mark.turn for mark in timeline(iter_events(one.log)).marks} == {0, 1, 2}
     check_log(one.log)
 
 
@@ -154,7 +154,7 @@ def test_an_agent_puts_a_hook_above_itself_that_can_make_none_unless_granted(
     short, maker = sorted(one.root.hooks, key=lambda hook: hook.name != "short")
     assert ("hook" in short.tools, "hook" in maker.tools) == (False, True)  # type: ignore[attr-defined]
     assert (short.hooks, maker.hooks) == ([], [])
-    assert [v.kind for v in verdicts(events(one.log))] == ["denial", "ok"]
+    assert [v.kind for v in verdicts(iter_events(one.log))] == ["denial", "ok"]
 
 
 @pytest.mark.req("S4-53")
@@ -243,7 +243,7 @@ def test_agents_do_by_themselves_what_a_user_does_with_commands(tmp_path: Path) 
     )
     assert say(one, "Go.") == "It is 7."
     assert places(one) == [("again", 0, "primary")]
-    gone = [(row.name, row.place) for row in tree(events(one.log)) if row.gone]
+    gone = [(row.name, row.place) for row in tree(iter_events(one.log)) if row.gone]
     assert gone == [("main", "hook"), ("aide", "subagent"), ("twin", "subagent")]
     check_log(one.log)
     again = one.again()

@@ -15,7 +15,7 @@ from harken.cli.main import run_cli
 from harken.context.materialize import materialize
 from harken.core.commits import CommitId
 from harken.formats.runtimes.base import ReadReport, SessionFile
-from harken.formats.runtimes.registry import natives
+from harken.formats.runtimes.registry import list_runtime_formats
 from harken.store.sqlite.store import SqliteStore
 from tests.acceptance.plainly import READERS, items_of
 from tests.acceptance.shared_data import DATA, needed
@@ -98,7 +98,7 @@ def cat(raw: str, home: Path, folder: Path) -> bytes:
 
 def lines_of(report: Report, data: bytes) -> Counter[str]:
     """Return how many lines became what; what was told of them is all of them."""
-    (native,) = [one for one in natives() if one.name == report["format"]]
+    (native,) = [one for one in list_runtime_formats() if one.name == report["format"]]
     reading = ReadReport()
     assert (
         list(native.steps(SessionFile(report["source"], lambda: [data]), reading))

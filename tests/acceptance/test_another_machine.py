@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from harken.context.materialize import resolver
+from harken.context.materialize import make_resolver
 from harken.core.commits import CommitId
 from harken.core.events import LlmRequest
 from harken.core.messages import ChatMessage, text_of
-from harken.session.log.reader import events
+from harken.session.log.reader import iter_events
 from harken.store.fsck import fsck
 from harken.store.sqlite.store import SqliteStore
 from harken.views.context import context
@@ -90,10 +90,10 @@ class Machine:
 def first_request(machine: Machine) -> list[ChatMessage]:
     """Return what the model read first in the only session of a machine."""
     [log] = (machine.home / "sessions").glob("*.jsonl")
-    all_ = list(events(log))
+    all_ = list(iter_events(log))
     request = next(event for event in all_ if isinstance(event, LlmRequest))
     store = SqliteStore(machine.home / "store.db")
-    seen = context(all_, request.message_id, resolver=resolver(store))
+    seen = context(all_, request.message_id, resolver=make_resolver(store))
     store.close()
     assert seen.verified, "that is not what was sent"
     return [row.message for row in seen.messages]

@@ -21,7 +21,7 @@ from harken import (
     register_agent_class,
     tool,
 )
-from harken.agents.hooks.registry import hook_kind
+from harken.agents.hooks.registry import get_hook_class
 from harken.core.verdict import HookPoint, Verdict
 from harken.world.files.root import Root
 from harken.world.files.tools import file_tools
@@ -85,7 +85,7 @@ def begun(tmp_path: Path) -> Stage:
     runtime = AgentRuntime(model=model, world=World(tools, folder=folder))
     one = stage(tmp_path, model, runtime=runtime)
     for kind, options in HOOKS.items():
-        hook = hook_kind(kind, runtime)(one.session, runtime=runtime, options=options)
+        hook = get_hook_class(kind, runtime)(one.session, runtime=runtime, options=options)
         hook.install(one.root)
     return one
 

@@ -8,9 +8,9 @@ import pytest
 
 from harken.capture.files.importer import Importer
 from harken.capture.files.report import ImportResult
-from harken.capture.files.sources import files_in
-from harken.capture.resume.verify import compare
-from harken.context.commit_content import entries_in
+from harken.capture.files.sources import iter_files
+from harken.capture.resume.verify import compare_requests
+from harken.context.commit_content import read_entries
 from harken.context.materialize import select_commits
 from harken.core.commits import ArtifactRef, CommitId
 from harken.errors import FormatError
@@ -33,7 +33,7 @@ def store() -> MemoryStore:
 
 @pytest.fixture(scope="module")
 def imported(store: MemoryStore) -> dict[Path, ImportResult]:
-    files = list(files_in(DATA / "transcripts" / "claude-code"))
+    files = list(iter_files(DATA / "transcripts" / "claude-code"))
     done = list(Importer(store, Catalogue(None)).run(files))
     assert len(done) == len(files) == len(FILES)
     return {Path(one.report.source): one for one in done}
@@ -74,7 +74,7 @@ def test_what_the_commits_hold_is_what_the_file_says(
     for path, one in imported.items():
         if one.report.tips:
             main = CommitId(one.report.tips[0].ctx)
-            found = entries_in(store, select_commits(store, main))
+            found = read_entries(store, select_commits(store, main))
             assert _plain(found) == _plain(FORMAT.reads(path.read_bytes())), path
             compared += 1
     assert compared > 100
@@ -102,4 +102,4 @@ def test_subagents_begin_where_they_were_spawned(
 def test_what_is_sent_is_what_the_real_client_sent(recorded: Recorded) -> None:
     assert FORMAT.reads is not None
     ours = build_resume_request(FORMAT.reads(recorded.source.read_bytes()))
-    assert compare("claude", ours, recorded.messages).differences == []
+    assert compare_requests("claude", ours, recorded.messages).differences == []

@@ -18,7 +18,7 @@ import pytest
 from harken.core.messages import ChatMessage, text_of
 from harken.formats.providers import anthropic, openai_chat
 from harken.llm.base import ModelRequest
-from harken.session.log.reader import events
+from harken.session.log.reader import iter_events
 from harken.views.viewer import SessionViewer
 from tests.acceptance.coding import ANSWER, MENDED, PROMPT, make_project, plan
 from tests.agent_kit import check_log
@@ -28,7 +28,7 @@ from tests.provider.wire import WIRES, Wire
 from tests.session_kit import lines
 
 ROOT = Path(__file__).parents[2]
-READ = {"anthropic": anthropic.messages_of, "openai": openai_chat.messages_of}
+READ = {"anthropic": anthropic.parse_request_messages, "openai": openai_chat.parse_request_messages}
 
 
 def strict(protocol: str) -> list[Callable[[dict[str, Any]], None]]:
@@ -74,7 +74,7 @@ def check_end(folder: Path) -> None:
 def moments(folder: Path, *provider: str) -> Iterator[int]:
     """Yield after how many events to kill: all of a whole run, in a few steps."""
     code(folder, 0, *provider)
-    count = sum(1 for _ in events(folder / "s.jsonl"))
+    count = sum(1 for _ in iter_events(folder / "s.jsonl"))
     check_end(folder)
     assert count > 30
     yield from range(1, count - 1, max(count // 8, 1))

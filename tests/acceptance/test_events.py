@@ -10,7 +10,7 @@ from harken import tool
 from harken.core.events import PieceOfText
 from harken.core.ids import AgentId
 from harken.experiments.replay.check import check
-from harken.session.log.reader import events as read
+from harken.session.log.reader import iter_events as read
 from harken.views.viewer import SessionViewer
 from tests.agent_kit import Stage, call, calls, check_log, everything, play, run
 from tests.trigger_kit import talking, woken_stage

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harken.capture.files.importer import Importer
-from harken.capture.files.sources import files_in
+from harken.capture.files.sources import iter_files
 from harken.index.catalogue import Catalogue
 from harken.index.session_index import SessionIndex
 from harken.store.sqlite.store import SqliteStore
@@ -24,7 +24,7 @@ COUNTS = (
 
 def facts_of(folder: Path, format: str) -> SessionIndex:
     store, catalogue = SqliteStore(folder / "store.db"), Catalogue(folder / "index.db")
-    list(Importer(store, catalogue).run(list(files_in(DATA / "transcripts" / format))))
+    list(Importer(store, catalogue).run(list(iter_files(DATA / "transcripts" / format))))
     facts = SessionIndex(folder / "facts.db")
     facts.update(store, catalogue)
     return facts

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harken.errors import FormatError
-from harken.formats.providers.openai_responses import items_of
+from harken.formats.providers.openai_responses import build_items
 from harken.formats.runtimes import copilot_cli
 from harken.formats.runtimes.base import ReadReport, RuntimeFormat
 from harken.formats.runtimes.codex import reader as codex
@@ -80,4 +80,4 @@ def test_the_items_of_a_rollout_come_back_as_they_were(path: Path) -> None:
             expected.append(record["payload"])
         if record["type"] == "compacted":
             expected = [*record["payload"]["replacement_history"]]
-    assert items_of(stored(context(steps, reading.tips[""]))) == expected
+    assert build_items(stored(context(steps, reading.tips[""]))) == expected

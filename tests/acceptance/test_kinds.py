@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harken.formats.runtimes.registry import LOOKED_AT_BYTES, native_of
+from harken.formats.runtimes.registry import CHECKED_BYTES, detect_runtime_format
 from tests.acceptance.shared_data import needed, transcripts
 
 RUNTIMES = {
@@ -22,7 +22,7 @@ pytestmark = needed
 def test_a_transcript_is_known(folder: str) -> None:
     for path in transcripts(folder):
         data = path.read_bytes()
-        native = native_of(str(path), data[:LOOKED_AT_BYTES])
+        native = detect_runtime_format(str(path), data[:CHECKED_BYTES])
         if native is not None:
             assert native.runtime == RUNTIMES[folder], path
         else:

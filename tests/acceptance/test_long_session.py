@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from harken.capture.files.imported_sessions import imported_sessions
+from harken.capture.files.imported_sessions import list_imported_sessions
 from harken.capture.files.importer import Importer
-from harken.capture.files.sources import files_in
+from harken.capture.files.sources import iter_files
 from harken.context.to_events.session import retell
 from harken.core import events as ev
 from harken.index.catalogue import Catalogue
@@ -61,8 +61,8 @@ def test_twenty_thousand_messages_are_viewed_in_seconds(
         record["timestamp"] = f"{begin + timedelta(seconds=at):%Y-%m-%dT%H:%M:%S}.000Z"
     (tmp_path / "long.jsonl").write_bytes(made.data)
     store, catalogue = MemoryStore(), Catalogue(None)
-    list(Importer(store, catalogue).run(list(files_in(tmp_path))))
-    (session,) = imported_sessions(catalogue)
+    list(Importer(store, catalogue).run(list(iter_files(tmp_path))))
+    (session,) = list_imported_sessions(catalogue)
     started = time.process_time()
     viewer = SessionViewer.of(retell(store, session.name, session.ends), session.name)
     assert viewer.tree()[0].entries >= MESSAGES - 200

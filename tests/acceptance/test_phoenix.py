@@ -23,7 +23,7 @@ import pytest
 from harken.interactions.otel.endpoint import OtlpEndpoint
 from harken.interactions.otel.exporter import OtlpExportSummary, OtlpOptions, send
 from harken.interactions.otel.otlp import Sender
-from harken.session.log.reader import events
+from harken.session.log.reader import iter_events
 
 ROOT = Path(__file__).parents[2]
 DEMO = ROOT / "tests" / "golden" / "demo.jsonl"
@@ -95,7 +95,7 @@ def _spans(url: str, project: str, wanted: int) -> list[dict[str, Any]]:
 def _send(url: str) -> OtlpExportSummary:
     sender = Sender("1", resource={"openinference.project.name": "cafe"})
     with closing(OtlpEndpoint(url=url)) as endpoint:
-        return send(events(DEMO), "demo", endpoint, OtlpOptions(sender=sender))
+        return send(iter_events(DEMO), "demo", endpoint, OtlpOptions(sender=sender))
 
 
 @pytest.mark.req("S3-30")

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from harken.context.commit_content import entries_in
+from harken.context.commit_content import read_entries
 from harken.core.commits import CommitId
 from harken.core.messages import text_of
 from harken.formats.base import ConversationEntry
@@ -49,7 +49,7 @@ def entries(cli: Cli) -> dict[str, list[ConversationEntry]]:
     for tip in json.loads(ran.out)["tips"]:
         new = [one for one in store.chain(CommitId(tip["ctx"]))[::-1] if one.id not in seen]
         seen.update(one.id for one in new)
-        found.setdefault(tip["agent"], []).extend(entries_in(store, new))
+        found.setdefault(tip["agent"], []).extend(read_entries(store, new))
     store.close()
     return found
 

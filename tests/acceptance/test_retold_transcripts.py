@@ -7,17 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from harken.capture.files.imported_sessions import ImportedSession, ends_of, imported_sessions
+from harken.capture.files.imported_sessions import (
+    ImportedSession,
+    find_branch_tips,
+    list_imported_sessions,
+)
 from harken.capture.files.importer import Importer
-from harken.capture.files.sources import files_in
+from harken.capture.files.sources import iter_files
 from harken.context.materialize import materialize
 from harken.context.to_events.session import retell
 from harken.core import events as ev
 from harken.core.commits import CommitId
 from harken.core.ids import AgentId
 from harken.index.catalogue import Catalogue
-from harken.session.fold import context_now, fold
-from harken.session.invariants import as_written, check
+from harken.session.fold import current_messages, fold
+from harken.session.invariants import check_event, encode_checked_event
 from harken.session.state import SessionState
 from harken.store.memory import MemoryStore
 from harken.views.viewer import SessionViewer
@@ -36,10 +40,10 @@ pytestmark = needed
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_an_imported_session_is_looked_at_like_a_log(folder: str) -> None:
     store, catalogue = MemoryStore(), Catalogue(None)
-    list(Importer(store, catalogue).run(list(files_in(DATA / "transcripts" / folder))))
-    sessions = imported_sessions(catalogue)
+    list(Importer(store, catalogue).run(list(iter_files(DATA / "transcripts" / folder))))
+    sessions = list_imported_sessions(catalogue)
     for session in sessions:
-        ends = ends_of(session, sessions, catalogue)
+        ends = find_branch_tips(session, sessions, catalogue)
         found = retell(store, session.name, ends)
         check_lawful(found)
         if session.name not in TWICE:
@@ -51,9 +55,9 @@ def test_an_imported_session_is_looked_at_like_a_log(folder: str) -> None:
 def check_lawful(found: list[ev.Event]) -> None:
     state = SessionState()
     for event in found:
-        check(state, event)
+        check_event(state, event)
         assert not isinstance(event, ev.UnknownEvent)
-        as_written(event)
+        encode_checked_event(event)
         fold(state, event)
 
 
@@ -67,7 +71,7 @@ def check_commits(store: MemoryStore, found: list[ev.Event]) -> None:
         if isinstance(event, ev.ContextCommitted):
             passed += 1
             if passed % EVERY == 0 or event in last.values():
-                reads = context_now(state.agents[event.agent_id or AgentId("")])
+                reads = current_messages(state.agents[event.agent_id or AgentId("")])
                 expected = materialize(store, CommitId(event.ctx)).messages
                 assert [*map(likeness, reads)] == [*map(likeness, expected)], event.ctx
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harken.capture.resume.verify import compare
+from harken.capture.resume.verify import compare_requests
 from harken.formats.runtimes.base import RuntimeFormat
 from harken.formats.runtimes.codex import reader as codex
 from harken.formats.runtimes.pi import reader as pi
@@ -30,6 +30,6 @@ def test_what_is_sent_is_what_the_client_sent(path: Path) -> None:
     steps, reading = read(native, DATA / "transcripts" / recorded["source"])
     assert native.sent
     ours = native.sent(stored(context(steps, next(iter(reading.tips.values())))))
-    found = compare(native.runtime, ours, recorded["request_messages"])
+    found = compare_requests(native.runtime, ours, recorded["request_messages"])
     assert found.differences == []
     assert len(found.rows) == len(ours)

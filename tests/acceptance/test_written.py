@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from harken.formats.base import ConversationEntry
-from harken.formats.runtimes.base import RuntimeFormat, conversation
+from harken.formats.runtimes.base import RuntimeFormat, read_conversation
 from harken.formats.runtimes.claude_code import reader as claude_code
 from harken.formats.runtimes.claude_code import writer as claude_code_written
-from harken.formats.runtimes.normalize import fitted
+from harken.formats.runtimes.normalize import normalize_entries
 from harken.formats.runtimes.pi import reader as pi
 from harken.formats.runtimes.pi import writer as pi_written
 from harken.formats.runtimes.target import TargetRules
@@ -35,12 +35,14 @@ def found() -> list[Conversation]:
 
 def rewritten(native: RuntimeFormat, entries: list[ConversationEntry]) -> list[ConversationEntry]:
     assert native.writes
-    return conversation(native.steps, native.writes(entries, new_session(1)))
+    return read_conversation(native.steps, native.writes(entries, new_session(1)))
 
 
 def is_whole(entries: list[ConversationEntry], fit: TargetRules) -> bool:
     """Whether nothing has to be closed, joined or told otherwise."""
-    return [one.message for one in fitted(entries, fit)] == [one.message for one in entries]
+    return [one.message for one in normalize_entries(entries, fit)] == [
+        one.message for one in entries
+    ]
 
 
 def own(
@@ -97,7 +99,7 @@ def test_what_anybody_said_is_taken_by_the_provider_and_read_again(
 ) -> None:
     for said in found:
         again = rewritten(native, said.entries)
-        assert len(again) == len(fitted(said.entries, fit)), said.source
+        assert len(again) == len(normalize_entries(said.entries, fit)), said.source
         assert native.sent
         assert callable(strict)
         strict(native.sent(again))

@@ -9,12 +9,12 @@ import pytest
 from harken import tool
 from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.hook_action import new_hook
-from harken.chat.commands.agent_paths import find_agent, paths
+from harken.chat.commands.agent_paths import find_agent, map_agent_paths
 from harken.chat.commands.base import run_command
 from harken.core.ids import AgentId
 from harken.core.messages import Message
 from harken.errors import NameNotFound
-from harken.terminal.event_lines import hook_lines
+from harken.terminal.event_lines import iter_hook_lines
 from harken.views.viewer import SessionViewer
 from tests.agent_kit import Line, Stage, call, calls, play, stage
 from tests.cli.talking import Talking
@@ -57,7 +57,7 @@ def test_subagents_are_listed_with_what_they_said_last(one: Stage, talk: Talking
 
 
 def test_an_agent_is_meant_by_its_path_its_name_or_its_id(one: Stage, talk: Talking) -> None:
-    assert [*paths(one.session).values()] == ["", "Ann", "Bob", "Ann/Zoe"]
+    assert [*map_agent_paths(one.session).values()] == ["", "Ann", "Bob", "Ann/Zoe"]
     zoe = one.id_of("Zoe")
     assert find_agent(talk, "Zoe") == find_agent(talk, "Ann/Zoe") == find_agent(talk, zoe) == zoe
     assert find_agent(talk, "") == one.root.agent_id
@@ -100,7 +100,7 @@ def test_what_a_hook_was_told_is_said_once_and_not_of_each_copy(one: Stage) -> N
     assert isinstance(one.root, ToolAgent)
     new_hook(one.root, "Watch.").install(one.root, "critic")
     watches = SessionViewer(one.session.path).watches()
-    assert [len([*hook_lines(row)]) for row in watches] == [2, 1, 1, 1]
+    assert [len([*iter_hook_lines(row)]) for row in watches] == [2, 1, 1, 1]
 
 
 def test_code_needs_no_tools(one: Stage, talk: Talking) -> None:

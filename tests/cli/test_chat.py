@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from harken.core.messages import Message
-from harken.session.session import Session, SessionOptions, entry_of
+from harken.session.session import Session, SessionOptions, build_entry
 from harken.session.verify import verify
 from tests.cli.kit import HARKEN, Cli, one_line, start
 
@@ -219,8 +219,8 @@ def test_a_session_of_thousands_of_messages_loads_and_shows_whole(cli: Cli, scri
     with Session(log, options=SessionOptions(durability="none")) as session:
         root = session.agent("agent_001").id
         for number in range(3000):
-            session.append(entry_of(root, Message("user", f"question {number}")))
-            session.append(entry_of(root, Message("assistant", f"answer {number}")))
+            session.append(build_entry(root, Message("user", f"question {number}")))
+            session.append(build_entry(root, Message("assistant", f"answer {number}")))
     assert cli.ok("chat", "--continue", "-p", "hello").out == "Hi there.\n"
     assert cli.sessions() == [log]  # no rotation
     entries = cli.ok("view", log, "transcript", "main", "--json").json

@@ -9,7 +9,7 @@ import pytest
 from harken.agents.runtime import AgentRuntime
 from harken.agents.turn.compaction import CompactionResult
 from harken.chat.commands.base import COMMANDS, Command, is_command, run_command
-from harken.chat.commands.views import compacted_text
+from harken.chat.commands.views import format_compaction
 from harken.cli.commands.demo import play as play_demo
 from harken.core.events import Segment, ToolsDefined, TranscriptEdited, Usage
 from harken.core.ids import AgentId
@@ -198,11 +198,11 @@ def test_a_world_without_permissions_says_so(talk: Talking) -> None:
 
 def test_compact_says_what_to_keep_and_what_went_wrong(talk: Talking) -> None:
     assert talk("/compact the colours of the cups") == "no tea: the colours of the cups"
-    assert compacted_text(None) == "there is too little to sum up"
+    assert format_compaction(None) == "there is too little to sum up"
     done = CompactionResult(
         LoggedString("Tea."), messages=41, tokens_before=120_000, tokens_after=900
     )
-    assert compacted_text(done) == (
+    assert format_compaction(done) == (
         "41 messages summed up: the context takes ~900 tokens, before ~120.0k"
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harken.config.file import ConfigFile, line_of, parse_config
+from harken.config.file import ConfigFile, find_line, parse_config
 from harken.errors import ConfigError
 
 
@@ -170,7 +170,7 @@ def test_a_line_is_that_of_the_member_or_of_the_nearest_above(
         "model = 'x = y'  # model\n\n[providers.work]\nbase_url='b'\n\n"
         '[models."a/b".parameters]\n  x = 5\n[[many]]\nb = 1\n'
     )
-    assert line_of(text, path) == line
+    assert find_line(text, path) == line
 
 
 def test_a_secret_of_a_login_is_named_and_not_written() -> None:

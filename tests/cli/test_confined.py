@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harken.chat.sandbox import confined
+from harken.chat.sandbox import build_shell_sandbox
 from harken.config.home import Home
 from harken.config.settings import Settings, load_settings
 from harken.errors import ConfigError
@@ -38,14 +38,14 @@ def configured(home: Home, text: str) -> Settings:
 
 def works(home: Home) -> None:
     """Skip a test where there is no sandbox."""
-    found = confined(home, Settings(), outputs=home.folder / "outputs")
+    found = build_shell_sandbox(home, Settings(), outputs=home.folder / "outputs")
     if found.sandbox is None:
         pytest.skip(found.notes[0])
 
 
 def test_a_sandbox_is_used_where_there_is_one(home: Home) -> None:
     works(home)
-    found = confined(home, configured(home, ""), outputs=home.folder / "outputs")
+    found = build_shell_sandbox(home, configured(home, ""), outputs=home.folder / "outputs")
     assert found.sandbox is not None
     assert (found.notes, found.refusal, found.sandbox.network) == ((), "", False)
     assert home.folder.resolve() in found.sandbox.private
@@ -54,13 +54,13 @@ def test_a_sandbox_is_used_where_there_is_one(home: Home) -> None:
 def test_an_allowed_folder_that_is_not_there_changes_nothing(home: Home) -> None:
     works(home)
     settings = configured(home, "[tools]\nallow_folders = ['not-there']\n")
-    assert confined(home, settings, outputs=home.folder / "outputs").sandbox is not None
+    assert build_shell_sandbox(home, settings, outputs=home.folder / "outputs").sandbox is not None
 
 
 def test_the_network_is_let_in_where_the_user_says_so(home: Home) -> None:
     works(home)
     settings = configured(home, "[tools]\nnetwork = true\npass_env = ['GITHUB_TOKEN']\n")
-    found = confined(home, settings, outputs=home.folder / "outputs")
+    found = build_shell_sandbox(home, settings, outputs=home.folder / "outputs")
     assert found.sandbox is not None
     assert found.sandbox.network
     assert settings.pass_env == ("GITHUB_TOKEN",)
@@ -68,7 +68,7 @@ def test_the_network_is_let_in_where_the_user_says_so(home: Home) -> None:
 
 def test_without_one_a_person_is_told_what_that_means(home: Home) -> None:
     settings = configured(home, "[tools]\nsandbox = 'off'\n")
-    found = confined(home, settings, outputs=home.folder / "outputs")
+    found = build_shell_sandbox(home, settings, outputs=home.folder / "outputs")
     [note] = found.notes
     assert note.startswith("Commands run without a sandbox: the shell of an agent can do all that")
     assert (found.sandbox, found.refusal) == (None, "")
@@ -76,14 +76,14 @@ def test_without_one_a_person_is_told_what_that_means(home: Home) -> None:
 
 def test_the_command_line_counts_before_the_configuration(home: Home) -> None:
     settings = configured(home, "[tools]\nsandbox = 'on'\n")
-    assert confined(home, settings, outputs=home.folder, wanted="off").sandbox is None
+    assert build_shell_sandbox(home, settings, outputs=home.folder, wanted="off").sandbox is None
 
 
 def test_where_one_is_required_and_there_is_none_no_command_runs(home: Home) -> None:
     """A folder that bubblewrap cannot mount stands for all that may be wrong with a machine."""
     odd = f"/proc/{os.getpid()}/task"
     settings = configured(home, f"[tools]\nsandbox = 'on'\nallow_folders = ['{odd}']\n")
-    found = confined(home, settings, outputs=home.folder / "outputs")
+    found = build_shell_sandbox(home, settings, outputs=home.folder / "outputs")
     assert found.sandbox is None
     assert found.refusal.startswith("it may run in a sandbox only, and there is none: ")
     assert found.notes[0].startswith("Commands do not run: ")

@@ -10,7 +10,7 @@ import pytest
 
 from harken.capture.files.imported_sessions import ImportedConversation
 from harken.capture.files.importer import Importer
-from harken.capture.files.sources import files_in
+from harken.capture.files.sources import iter_files
 from harken.cli.options.conversation import resolve_conversation
 from harken.config.home import Home
 from harken.core.commits import CommitId
@@ -36,7 +36,7 @@ class Shelf:
         path = self.folder / name
         path.write_bytes(made.data)
         with closing(Catalogue(self.home.index_file)) as catalogue:
-            (done,) = Importer(self.store, catalogue).run(list(files_in(path)))
+            (done,) = Importer(self.store, catalogue).run(list(iter_files(path)))
         return CommitId(done.report.tips[0].ctx)
 
     def find(self, name: str | Path) -> ImportedConversation:

@@ -13,7 +13,7 @@ from harken.context.materialize import materialize
 from harken.core.commits import CommitId
 from harken.core.events import LlmRequest
 from harken.core.messages import Message, extend_context_hash
-from harken.session.log.reader import events
+from harken.session.log.reader import iter_events
 from harken.store.sqlite.store import SqliteStore
 from tests.cli.kit import Cli
 
@@ -62,7 +62,7 @@ def test_a_chat_begins_with_what_a_commit_understood_on_another_machine_too(
     store = SqliteStore(elsewhere / "store.db")
     known = materialize(store, CommitId(name)).messages
     store.close()
-    [request] = [event for event in events(log) if isinstance(event, LlmRequest)]
+    [request] = [event for event in iter_events(log) if isinstance(event, LlmRequest)]
     context_hash = ""
     for message in [*known, Message("user", "hello")]:
         context_hash = extend_context_hash(context_hash, message)

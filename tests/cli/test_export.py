@@ -64,7 +64,7 @@ def test_its_events_are_written_to_a_file_or_a_pipe(talked: Cli, tmp_path: Path)
     ran = talked.ok("export", last(talked), "--format", "events", "-o", file)
     assert (ran.out, ran.err) == ("", "events-v1: 3 messages (tier 1, native)\n")
     assert file.stat().st_mode & 0o777 == 0o600
-    assert [event.type for event in events_v1.decode(file.read_bytes())] == [
+    assert [event.type for event in events_v1.decode_events(file.read_bytes())] == [
         "system",
         "prompt",
         "response",

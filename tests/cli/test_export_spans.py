@@ -15,7 +15,7 @@ from harken.core.events import LlmRequest
 from harken.core.ids import AgentId
 from harken.recording.recorder import Recorder
 from harken.recording.session_pool import RecorderOptions
-from harken.session.log.reader import events
+from harken.session.log.reader import iter_events
 from harken.session.session import Session
 from harken.views.context import context
 from tests.cli.kit import Cli
@@ -26,7 +26,7 @@ from tests.spans_kit import Answer, backend, partial, said
 def read_by(log: Path) -> list[list[str]]:
     """Return what each model call of a log read: roles and texts, sorted."""
     found = []
-    read = list(events(log))
+    read = list(iter_events(log))
     for event in read:
         if isinstance(event, LlmRequest):
             rows = context(read, event.message_id).messages

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from harken.context.graph import graph
-from harken.context.history import histories
-from harken.context.refs import name_of
+from harken.context.graph import layout_graph
+from harken.context.history import iter_histories
+from harken.context.refs import abbreviate_name
 from harken.core.commits import ArtifactRef, CommitId, CommitNotes, DeltaEntry, Hash
 from harken.store.memory import MemoryStore
 from harken.store.sqlite.store import SqliteStore
-from harken.terminal.commit_graph import TerminalStyle, graph_lines, look_of
-from harken.terminal.styled_text import cells
+from harken.terminal.commit_graph import TerminalStyle, detect_terminal_style, graph_lines
+from harken.terminal.styled_text import cell_width
 from harken.testing.store import batch_of, commit_in
 from tests.cli.kit import Cli
 
@@ -63,8 +63,10 @@ def family(store: MemoryStore | SqliteStore) -> dict[str, CommitId]:
 
 
 def shown(store: MemoryStore, tips: list[CommitId], look: TerminalStyle | None = None) -> list[str]:
-    rows = graph(histories(store, tips))
-    return list(graph_lines(rows, lambda name: name_of(store, name), look or TerminalStyle()))
+    rows = layout_graph(iter_histories(store, tips))
+    return list(
+        graph_lines(rows, lambda name: abbreviate_name(store, name), look or TerminalStyle())
+    )
 
 
 @pytest.mark.req("S2-63")
@@ -103,7 +105,7 @@ def test_no_row_is_wider_than_the_terminal(store: MetadataOnly, width: int) -> N
         trunk.append(put(store, trunk[-1], principal="鳥居さん", notes=notes))
     tips = [put(store, fork, principal="鳥居さん", notes=notes) for fork in reversed(trunk)]
     lines = shown(store, tips, TerminalStyle(width=width))
-    assert max(map(cells, lines)) in (width, width - 1)
+    assert max(map(cell_width, lines)) in (width, width - 1)
     assert any("~" in line for line in lines)
 
 
@@ -129,7 +131,7 @@ def test_lanes_have_colours_of_their_own_in_a_terminal(store: MetadataOnly) -> N
 
 def test_a_file_is_given_whole_lines_without_colours(tmp_path: Path) -> None:
     with (tmp_path / "file").open("w", encoding="utf-8") as file:
-        look = look_of(file, {"TERM": "xterm"})
+        look = detect_terminal_style(file, {"TERM": "xterm"})
     assert (look.colour, look.styled, look.is_wide) == (False, False, True)
     assert look.width > 1000
 
@@ -139,10 +141,10 @@ def test_a_file_is_given_whole_lines_without_colours(tmp_path: Path) -> None:
         def isatty(self) -> bool:
             return True
 
-    assert look_of(Terminal(), {"TERM": "xterm"}).colour
-    assert not look_of(Terminal(), {"TERM": "xterm", "NO_COLOR": "1"}).colour
-    assert not look_of(Terminal(), {"TERM": "dumb"}).styled
-    assert not look_of(Terminal(), {}).styled
+    assert detect_terminal_style(Terminal(), {"TERM": "xterm"}).colour
+    assert not detect_terminal_style(Terminal(), {"TERM": "xterm", "NO_COLOR": "1"}).colour
+    assert not detect_terminal_style(Terminal(), {"TERM": "dumb"}).styled
+    assert not detect_terminal_style(Terminal(), {}).styled
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harken.cli.commands.init import config_text, toml_text, what_next
-from harken.config.discovery import SUGGESTED, ModelChoice, ProviderStatus, choose
+from harken.config.discovery import SUGGESTED, ModelChoice, ProviderStatus, choose_model
 from harken.config.file import parse_config
 from harken.llm.prices import Prices
 from harken.llm.providers import BUILT_IN
@@ -169,12 +169,17 @@ def found(
 def test_the_model_to_begin_with_is_one_that_works_now() -> None:
     lacking = found("openai", key="k", missing=("pip install 'harken[openai]'",))
     no_key = found("anthropic", key="", missing=("set ANTHROPIC_API_KEY",))
-    assert choose([no_key, lacking, found("ollama", "llama3.2")]) == ModelChoice("ollama/llama3.2")
-    assert choose([no_key, lacking]) == ModelChoice("openai/gpt-6.2-sol", lacking.missing)
-    assert choose([no_key, found("groq", key="k"), found("ollama", missing=("start it",))]) is None
-    assert choose([]) is None
+    assert choose_model([no_key, lacking, found("ollama", "llama3.2")]) == ModelChoice(
+        "ollama/llama3.2"
+    )
+    assert choose_model([no_key, lacking]) == ModelChoice("openai/gpt-6.2-sol", lacking.missing)
+    assert (
+        choose_model([no_key, found("groq", key="k"), found("ollama", missing=("start it",))])
+        is None
+    )
+    assert choose_model([]) is None
     listed = found("ollama", "nomic-embed-text", "llama3.2")
-    assert choose([listed]) == ModelChoice("ollama/llama3.2"), "not one that cannot answer"
+    assert choose_model([listed]) == ModelChoice("ollama/llama3.2"), "not one that cannot answer"
 
 
 def test_init_says_how_to_find_a_model_of_a_provider_that_it_found() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from harken.core import events as ev
-from harken.session.log.reader import events as events_of
+from harken.session.log.reader import iter_events as events_of
 from tests.cli.kit import HARKEN, Cli, one_line, start
 
 PROGRAM = """

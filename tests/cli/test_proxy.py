@@ -17,11 +17,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from harken.cli.commands.proxy.upstreams import for_command, upstreams_of
+from harken.cli.commands.proxy.upstreams import build_client_environment, build_upstreams
 from harken.core.events import LlmResponse
 from harken.errors import ConfigError
 from harken.recording.rebuild import RequestRebuilder
-from harken.session.log.reader import events
+from harken.session.log.reader import iter_events
 from tests.cli.kit import Cli, start
 from tests.proxy_kit import KEY, PATHS, Address, provider, wait_for
 
@@ -72,7 +72,7 @@ class Proxy:
         return sorted((self.home / "sessions").glob("*.jsonl"))
 
     def responses(self) -> list[LlmResponse]:
-        found = [event for log in self.logs() for event in events(log)]
+        found = [event for log in self.logs() for event in iter_events(log)]
         return [event for event in found if isinstance(event, LlmResponse)]
 
 
@@ -239,7 +239,7 @@ def test_the_recorded_request_is_the_one_on_the_wire(url: str, tmp_path: Path) -
         assert running.end()["recorded"] == len(BODIES)
     rebuilt = []
     for log in running.logs():
-        rebuilder = RequestRebuilder(events(log))
+        rebuilder = RequestRebuilder(iter_events(log))
         rebuilt += [rebuilder.body(request) for request in rebuilder.requests]
     assert as_json(rebuilt) == as_json(BODIES.values())
     assert [one.error for one in running.responses()] == [None] * len(BODIES)
@@ -278,16 +278,18 @@ def test_it_stops_when_nobody_asks_any_more(tmp_path: Path) -> None:
 
 def test_codex_is_told_by_an_option_and_others_by_their_environment() -> None:
     addresses = {name: f"{SERVER}/{name}" for name in VENDORS}
-    words, environ = for_command(["/bin/codex", "exec", "Hi"], {"NO_PROXY": "a"}, addresses)
+    words, environ = build_client_environment(
+        ["/bin/codex", "exec", "Hi"], {"NO_PROXY": "a"}, addresses
+    )
     assert words == ["/bin/codex", "-c", f'openai_base_url="{SERVER}/openai"', "exec", "Hi"]
     assert environ["GOOGLE_GEMINI_BASE_URL"] == f"{SERVER}/gemini"
     assert environ["NO_PROXY"] == "a,127.0.0.1"
-    assert for_command(["claude"], {}, addresses)[0] == ["claude"]
+    assert build_client_environment(["claude"], {}, addresses)[0] == ["claude"]
 
 
 def test_the_servers_are_those_named_else_those_of_the_environment_else_the_vendors() -> None:
     environ = {"OPENAI_BASE_URL": "http://gate.example/v1", "ANTHROPIC_BASE_URL": " "}
-    found = upstreams_of(["local=http://127.0.0.1:11434/v1/"], environ, SERVER, TOKEN).by_name
+    found = build_upstreams(["local=http://127.0.0.1:11434/v1/"], environ, SERVER, TOKEN).by_name
     assert {name: one.url for name, one in found.items()} == {
         **VENDORS, "openai": "http://gate.example/v1", "local": "http://127.0.0.1:11434/v1"
     }  # fmt: skip
@@ -296,20 +298,20 @@ def test_the_servers_are_those_named_else_those_of_the_environment_else_the_vend
 def test_the_proxy_never_asks_itself() -> None:
     own = f"http://127.0.0.1:9/{TOKEN}/anthropic"  # left in a shell by an earlier one
     environ = {"ANTHROPIC_BASE_URL": own, "OPENAI_BASE_URL": f"{SERVER}/openai"}
-    found = upstreams_of([], environ, SERVER, TOKEN).by_name
+    found = build_upstreams([], environ, SERVER, TOKEN).by_name
     assert {name: one.url for name, one in found.items()} == VENDORS
     with pytest.raises(ConfigError, match="would ask itself"):
-        upstreams_of([f"anthropic={SERVER}"], {}, SERVER, TOKEN)
+        build_upstreams([f"anthropic={SERVER}"], {}, SERVER, TOKEN)
 
 
 def test_the_proxy_of_the_network_is_asked_where_the_environment_says_so() -> None:
     environ = {"HTTPS_PROXY": "http://gate:3128", "NO_PROXY": "localhost,.openai.com"}
-    found = upstreams_of(["local=https://127.0.0.1:1"], environ, SERVER, TOKEN).by_name
+    found = build_upstreams(["local=https://127.0.0.1:1"], environ, SERVER, TOKEN).by_name
     assert {name: one.proxy for name, one in found.items()} == {
         "anthropic": "http://gate:3128", "openai": None, "gemini": "http://gate:3128", "local": None
     }  # fmt: skip
     with pytest.raises(ConfigError, match="only proxies of the network with http://"):
-        upstreams_of([], {"https_proxy": "socks5://gate:1"}, SERVER, TOKEN)
+        build_upstreams([], {"https_proxy": "socks5://gate:1"}, SERVER, TOKEN)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from harken.cli.commands.demo import play as play_demo
 from harken.cli.replay_view.reader import HELP, ReplayReader
 from harken.core import events as ev
-from harken.terminal.styled_text import cells
+from harken.terminal.styled_text import cell_width
 from harken.views.steps import RequestSteps
 from harken.views.viewer import SessionViewer
 from tests.unit.views.play import Play
@@ -198,7 +198,7 @@ def test_whatever_is_done_the_window_is_full_and_no_row_is_too_wide(
         SIGHTS[key](reader)
         rows = reader.frame(width, height)
         assert len(rows) == height
-        assert all(cells("".join(text for _, text in row)) <= max(width, 2) for row in rows)
+        assert all(cell_width("".join(text for _, text in row)) <= max(width, 2) for row in rows)
 
 
 def test_a_thousand_requests_show_at_once(tmp_path: Path) -> None:

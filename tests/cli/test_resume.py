@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from harken.capture.resume.clients import RUNTIMES
-from harken.formats.runtimes.registry import native_for
+from harken.formats.runtimes.registry import find_runtime_format
 from harken.session.session import Session
 from tests.cli.kit import Cli, start
 from tests.toy_clients import install
@@ -55,7 +55,7 @@ def talk(cli: Cli, tmp_path: Path, worked: Path) -> Path:
 
 def said(file: Path, runtime: str) -> list[str]:
     """Return what is said in a session that was written."""
-    native = native_for(runtime)
+    native = find_runtime_format(runtime)
     assert native is not None
     steps, reading = read(native, file)
     entries = context(steps, next(iter(reading.tips.values())))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from harken.analytics.overview import one_session, overview
+from harken.analytics.overview import overview, session_overview
 from harken.analytics.scope import ALL, Scope
 from harken.cli.commands.stats.overview import show_overview
 from harken.cli.commands.stats.sections import bins_for, show_session
@@ -59,7 +59,7 @@ def drawn(story: Story, width: int, encoding: str = "utf-8", *, one: int | None 
         show_overview(sheet, overview(story.database, ALL, LocalZone()), LocalZone())
     else:
         scope = Scope(session_id=one)
-        show_session(sheet, one_session(story.database, scope, bins_for(width)), LocalZone())
+        show_session(sheet, session_overview(story.database, scope, bins_for(width)), LocalZone())
     stream.flush()
     stream.seek(0)
     return stream.read()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harken.agents.action_schemas import ACTIONS
-from harken.chat.commands.arguments import ActionForm, named_and_rest, words_in
+from harken.chat.commands.arguments import ActionForm, split_named_arguments, split_positional
 from harken.world.result import InvalidArguments
 
 
@@ -73,7 +73,7 @@ def test_how_each_action_is_typed_fits_on_a_line() -> None:
 
 @given(st.text(max_size=40), st.integers(min_value=0, max_value=4))
 def test_nothing_that_is_typed_breaks_the_form(typed: str, most: int) -> None:
-    assert len(words_in(typed, most)) <= most
-    given_, rest = named_and_rest(["tools", "prompt"], typed)
+    assert len(split_positional(typed, most)) <= most
+    given_, rest = split_named_arguments(["tools", "prompt"], typed)
     assert set(given_) <= {"tools", "prompt"}
     assert len(rest) <= len(typed)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harken.chat.world import provider_of, web_tools
+from harken.chat.world import build_web_tools, find_search_provider
 from harken.config.file import WebTable, parse_config
 from harken.config.home import Home
 from harken.config.settings import load_settings
@@ -16,23 +16,25 @@ from tests.cli.kit import Cli
 
 
 def test_pages_can_be_fetched_without_any_configuration() -> None:
-    tools, web = web_tools(WebTable())
+    tools, web = build_web_tools(WebTable())
     assert ([one.name for one in tools], web) == (["fetch"], None)
 
 
 def test_who_finds_pages_is_configured(monkeypatch: pytest.MonkeyPatch) -> None:
-    tools, web = web_tools(WebTable(search="searxng", url="https://s.example.org", allow=["a.b"]))
+    tools, web = build_web_tools(
+        WebTable(search="searxng", url="https://s.example.org", allow=["a.b"])
+    )
     assert [one.name for one in tools] == ["fetch", "websearch"]
     assert web is not None
     assert web.search == Searxng("https://s.example.org")
     assert web.downloads.reach.allowed == ("a.b",)
     monkeypatch.setenv("MY_KEY", "k3y")
-    assert provider_of(WebTable(search="brave", key_env="MY_KEY")) == Brave("k3y", BRAVE)
+    assert find_search_provider(WebTable(search="brave", key_env="MY_KEY")) == Brave("k3y", BRAVE)
 
 
 def test_a_search_without_its_key_is_said_at_once() -> None:
     with pytest.raises(ConfigError, match="set the variable NO_SUCH_KEY"):
-        provider_of(WebTable(search="brave", key_env="NO_SUCH_KEY"))
+        find_search_provider(WebTable(search="brave", key_env="NO_SUCH_KEY"))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from harken.cli.options.time import moment_us
+from harken.cli.options.time import parse_time_us
 from harken.errors import ConfigError
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -15,7 +15,7 @@ NOW = datetime(2026, 3, 5, 12, 0, tzinfo=UTC)
 
 
 def read(text: str, *, is_end: bool = False) -> str:
-    found = moment_us(text, BERLIN, NOW, is_end=is_end)
+    found = parse_time_us(text, BERLIN, NOW, is_end=is_end)
     return datetime.fromtimestamp(found / 1e6, UTC).strftime("%Y-%m-%d %H:%M")
 
 
@@ -48,4 +48,4 @@ def test_the_last_day_is_meant_to_its_end() -> None:
 )
 def test_what_is_no_time_is_an_error_that_says_what_is_one(text: str) -> None:
     with pytest.raises(ConfigError, match=r"is no time; write 2026-03-05, "):
-        moment_us(text, UTC, NOW, is_end=True)
+        parse_time_us(text, UTC, NOW, is_end=True)

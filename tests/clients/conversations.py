@@ -12,8 +12,8 @@ from pathlib import Path
 
 from harken.errors import FormatError
 from harken.formats.base import ConversationEntry
-from harken.formats.runtimes.base import NewSessionInfo, conversation
-from harken.formats.runtimes.registry import LOOKED_AT_BYTES, native_of
+from harken.formats.runtimes.base import NewSessionInfo, read_conversation
+from harken.formats.runtimes.registry import CHECKED_BYTES, detect_runtime_format
 from tests.acceptance.shared_data import DATA
 
 PROMPT = "hi oracle"
@@ -61,11 +61,11 @@ def _files() -> Iterator[Path]:
 def _read(path: Path) -> Conversation | None:
     """Return the main conversation of a file; None: it has none."""
     data = path.read_bytes()
-    native = native_of(str(path), data[:LOOKED_AT_BYTES])
+    native = detect_runtime_format(str(path), data[:CHECKED_BYTES])
     if native is None or native.settled is not None:
         return None
     try:
-        entries = conversation(native.steps, data)
+        entries = read_conversation(native.steps, data)
     except FormatError:
         return None
     return Conversation(path, native.runtime, entries) if entries else None

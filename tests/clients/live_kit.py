@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from harken.cli.commands.run import QUIET
-from harken.context.commit_content import entries_in
+from harken.context.commit_content import read_entries
 from harken.context.materialize import select_commits
 from harken.core.commits import CommitId
 from harken.formats.base import ConversationEntry
@@ -89,7 +89,7 @@ class Place:
     def entries(self, ctx: CommitId) -> list[ConversationEntry]:
         """Return what a commit stands for."""
         with self.store() as store:
-            return entries_in(store, select_commits(store, ctx, "compaction"))
+            return read_entries(store, select_commits(store, ctx, "compaction"))
 
     @contextmanager
     def store(self) -> Iterator[SqliteStore]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from harken.formats.runtimes.codex.writer import writes
+from harken.formats.runtimes.codex.writer import write_session
 from harken.testing import plain_conversation
 from tests.clients import kit
 from tests.clients.conversations import new_session
@@ -61,7 +61,7 @@ def test_codex_lists_what_was_written_and_shows_the_conversation(tmp_path: Path)
     session = new_session(7)
     file = tmp_path / f".codex/sessions/2026/01/31/rollout-2026-01-31T12-00-00-{session.id}.jsonl"
     file.parent.mkdir(parents=True)
-    file.write_bytes(writes(plain_conversation(), session))
+    file.write_bytes(write_session(plain_conversation(), session))
     with serving(tmp_path) as server:
         (listed,) = server.ask("thread/list", limit=5)["data"]
         read = server.ask("thread/read", threadId=session.id, includeTurns=True)

@@ -21,7 +21,7 @@ import pytest
 from harken.cli.commands.run import QUIET
 from harken.core import events as ev
 from harken.recording.rebuild import RequestRebuilder
-from harken.session.log.reader import events
+from harken.session.log.reader import iter_events as events
 from tests.cli.kit import start
 from tests.clients.kit import LAB_PY, TIMEOUT_S, needs, programs
 

@@ -14,10 +14,10 @@ from harken.core import canonical
 from harken.core import events as ev
 from harken.core.clock import format_rfc3339
 from harken.formats.wire import registry as wires
-from harken.recording.client_hints import hints_of
+from harken.recording.client_hints import parse_hints
 from harken.recording.exchange import CapturedRequest, CapturedResponse
 from harken.recording.rebuild import RequestRebuilder
-from harken.session.log.reader import events
+from harken.session.log.reader import iter_events
 from tests.clients.kit import lab
 from tests.recording_kit import logs, recorder
 
@@ -69,7 +69,7 @@ def sent_in(path: Path) -> list[Sent]:
     found = []
     for line in path.read_text().splitlines():
         record = json.loads(line)
-        protocol = wires.of(record["path"])
+        protocol = wires.find_protocol(record["path"])
         if protocol is None or not isinstance(record.get("body"), dict):
             continue
         raw = json.dumps(record["body"]).encode()
@@ -80,7 +80,7 @@ def sent_in(path: Path) -> list[Sent]:
             path=record["path"],
             body=raw,
             time=format_rfc3339(int(record["time"] * 1e6)),
-            hints=hints_of(headers, record["path"], raw),
+            hints=parse_hints(headers, record["path"], raw),
         )
         pieces = protocol.take_apart(call.path, raw).pieces
         found.append(Sent(call, record["body"], [p.key for p in pieces], [p.raw for p in pieces]))
@@ -103,7 +103,7 @@ def test_requests_of_real_clients_come_back(path: Path, tmp_path: Path) -> None:
                 )
     bodies = {one.call.id: one.body for one in sent}
     for log in logs(tmp_path):
-        found = list(events(log))
+        found = list(iter_events(log))
         rebuilder = RequestRebuilder(found)
         for id_, request in rebuilder.requests.items():
             body = bodies.pop((request.wire or {})["call"])

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from harken.capture.resume.verify import compare
+from harken.capture.resume.verify import compare_requests
 from harken.formats.registry import FORMATS
-from harken.formats.runtimes.base import RuntimeFormat, conversation
-from harken.formats.runtimes.registry import native_for
+from harken.formats.runtimes.base import RuntimeFormat, read_conversation
+from harken.formats.runtimes.registry import find_runtime_format
 from tests.acceptance.shared_data import needed
 from tests.clients import kit
 from tests.clients.conversations import PROMPT, Conversation, conversations, new_session, spread
@@ -34,7 +34,7 @@ each_client = pytest.mark.parametrize(
 
 def resume(client: str, number: int, said: Conversation, folder: Path) -> list[str]:
     """Return what is wrong with a conversation that is resumed; it is written into a folder."""
-    native: RuntimeFormat | None = native_for(client)
+    native: RuntimeFormat | None = find_runtime_format(client)
     assert native
     assert native.writes
     session = replace(new_session(number), model=MODELS.get(client, ""))
@@ -45,16 +45,16 @@ def resume(client: str, number: int, said: Conversation, folder: Path) -> list[s
 
 def resumed(client: str, data: bytes, file: Path) -> list[str]:
     """Return what is wrong with a session that is resumed, once it is in a file."""
-    native = native_for(client)
+    native = find_runtime_format(client)
     assert native
     assert native.sent
     file.write_bytes(data)
-    ours = native.sent(conversation(native.steps, data))
+    ours = native.sent(read_conversation(native.steps, data))
     if not ours:
         return []
     done = kit.resume(client, file)
     found = [] if done.reason is None else [f"refused: {done.reason}"]
-    compared = compare(client, ours, done.sent, prompt=PROMPT)
+    compared = compare_requests(client, ours, done.sent, prompt=PROMPT)
     return found + [f"{row!r:.500}" for row in compared.differences]
 
 
@@ -85,7 +85,7 @@ def test_every_conversation_is_resumed(client: str, tmp_path: Path) -> None:
 )
 @pytest.mark.req("S2-54", "S2-56")
 def test_what_is_exported_is_resumed(client: str, tmp_path: Path) -> None:
-    native = native_for(client)
+    native = find_runtime_format(client)
     assert native
     form = FORMATS.find(native.name)
     assert form.writes

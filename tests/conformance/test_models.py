@@ -13,7 +13,7 @@ from harken.errors import ModelError
 from harken.llm.base import Model, ModelRequest
 from harken.llm.replay import ReplayModel
 from harken.llm.scripted import FunctionModel, ScriptedModel
-from harken.session.session import entry_of
+from harken.session.session import build_entry
 from harken.testing import ModelSuite, request_of
 from tests.unit.llm.asking import Recorder
 
@@ -57,7 +57,7 @@ class TestReplayModel(ModelSuite):
         for request, said in zip(self.requests(), answers, strict=True):
             agent = recorder.born("Jack", recorder.session.agent(root).birth)
             for message in request.messages:
-                recorder.session.append(entry_of(agent, message))
+                recorder.session.append(build_entry(agent, message))
             recorder.answers(agent, recorder.asks(agent, tools=request.tools), said)
         recorder.session.close()
 

@@ -17,8 +17,8 @@ from harken.context.materialize import materialize
 from harken.core.commits import ArtifactRef, CommitId, Hash, hash_raw
 from harken.core.messages import Message
 from harken.store.base import ObjectKind, Store, WriteBatch
-from harken.store.sqlite.pack import unpacked
-from harken.store.sqlite.pack_table import rows
+from harken.store.sqlite.pack import decode_objects
+from harken.store.sqlite.pack_table import iter_rows
 from harken.store.sqlite.store import SqliteStore
 
 LATE = "2100-01-01T00:00:00Z"
@@ -75,9 +75,9 @@ def packs_in(path: Path) -> dict[int, Things]:
     store = SqliteStore(path)
     found: dict[int, Things] = {}
     with store.snapshot() as connection:
-        for row in rows(connection):
+        for row in iter_rows(connection):
             names: dict[ObjectKind, list[str]] = {}
-            for name, (kind, _) in unpacked(row.data).items():
+            for name, (kind, _) in decode_objects(row.data).items():
                 names.setdefault(kind, []).append(name)
             found[row.first] = Things(names)
     store.close()

@@ -13,7 +13,7 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-from harken.context.shipping.outbox import outbox_at
+from harken.context.shipping.outbox import open_outbox
 from harken.context.shipping.shipper import Shipper
 from harken.core.secrets.redaction import Credentials
 from harken.service.access import AccessCheck
@@ -40,7 +40,7 @@ def ship_from(folder: Path, socket: Path) -> None:
     with (
         closing(SqliteStore(folder / "store.db")) as store,
         closing(RemoteStore(socket=socket, patience_s=0)) as far,
-        outbox_at(folder / "outbox", f"unix:{socket}") as outbox,
+        open_outbox(folder / "outbox", f"unix:{socket}") as outbox,
     ):
         shipper = Shipper(store, far, outbox, Credentials())
         for log in sorted((folder / "sessions").glob("*.jsonl")):

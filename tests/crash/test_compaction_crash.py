@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harken.agents.compaction_text import stand_in
+from harken.agents.compaction_text import format_summary_message
 from harken.agents.turn.compaction import Compactor
 from tests.agent_kit import call, calls, check_log, run
 from tests.session_kit import lines
@@ -49,7 +49,10 @@ def test_cut_at_every_event_of_a_compaction_a_resume_is_exact(
     for end in range(began, len(whole) + 1):
         again = scene.resumed(talk(main=["fine"] * 9), b"".join(log[:end]))
         context = again.context()
-        stood = any(text.startswith(stand_in(SUMMARY, is_pending=in_a_turn)) for _, text in context)
+        stood = any(
+            text.startswith(format_summary_message(SUMMARY, is_pending=in_a_turn))
+            for _, text in context
+        )
         seen.add(stood)
         if not stood:
             before = before or context

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from harken.core.messages import message_from
-from harken.formats.wire.registry import WIRES
+from harken.core.messages import parse_message
+from harken.formats.wire.registry import WIRE_PROTOCOLS
 
 PAGE = Path(__file__).parents[2] / "docs" / "formats" / "wire.md"
 SHOWN: list[Any] = [
@@ -17,13 +17,16 @@ SHOWN: list[Any] = [
 
 def test_a_form_gives_the_value_that_is_shown() -> None:
     shown = next(one for one in SHOWN if "form" in one)
-    messages, protocol = [*map(message_from, shown["messages"])], WIRES["anthropic-messages"]
+    messages, protocol = (
+        [*map(parse_message, shown["messages"])],
+        WIRE_PROTOCOLS["anthropic-messages"],
+    )
     assert protocol.write(messages, shown["form"]) == shown["value"]
     assert protocol.read(protocol.piece(shown["value"])) == (messages, shown["form"])
 
 
 def test_a_request_and_its_answer_are_such() -> None:
-    protocol = WIRES["messages-v1"]
+    protocol = WIRE_PROTOCOLS["messages-v1"]
     body = next(one for one in SHOWN if "tools" in one)
     said = next(one for one in SHOWN if "stop_reason" in one)
     asked = protocol.take_apart("", json.dumps(body).encode())
@@ -38,4 +41,4 @@ def test_a_request_and_its_answer_are_such() -> None:
 
 
 def test_every_protocol_has_its_chapter() -> None:
-    assert all(f"### {name}\n" in PAGE.read_text() for name in WIRES)
+    assert all(f"### {name}\n" in PAGE.read_text() for name in WIRE_PROTOCOLS)

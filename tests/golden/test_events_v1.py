@@ -11,7 +11,7 @@ import pytest
 from harken.core.messages import FunctionCall, Message, ToolCall
 from harken.errors import FormatError
 from harken.formats.base import ConversationEntry
-from harken.formats.events_v1 import FORMAT, decode, encode, joined
+from harken.formats.events_v1 import FORMAT, decode_events, encode_events, join_event_arrays
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "formats" / "events-v1.md"
 HI = "81a364747970656670726f6d70746974696d657374616d7074323032362d30312d33315431323a30303a30305a6670726f6d7074a267636f6e74656e7462486966736f757263656475736572"
@@ -31,20 +31,20 @@ def test_a_conversation_has_these_bytes() -> None:
     assert FORMAT.reads
     assert (FORMAT.writes(ENTRIES[:1]) or b"").hex() == HI
     assert (FORMAT.writes(ENTRIES[1:]) or b"").hex() == LOOK
-    assert FORMAT.reads(joined(map(bytes.fromhex, [HI, LOOK]))) == ENTRIES
+    assert FORMAT.reads(join_event_arrays(map(bytes.fromhex, [HI, LOOK]))) == ENTRIES
     assert FORMAT.writes([]) == b"\x80"
 
 
 @pytest.mark.req("S2-52")
 def test_arrays_of_anybody_are_joined_event_for_event() -> None:
     foreign = bytes.fromhex("9801a264747970656874656c65706f7274636e6577f6")  # a long head, a null
-    assert joined([foreign, bytes.fromhex(HI), b"\x80", foreign]) == (
+    assert join_event_arrays([foreign, bytes.fromhex(HI), b"\x80", foreign]) == (
         b"\x83" + foreign[2:] + bytes.fromhex(HI)[1:] + foreign[2:]
     )
-    assert joined([]) == b"\x80"
-    many = joined([bytes.fromhex(HI)] * 300)
+    assert join_event_arrays([]) == b"\x80"
+    many = join_event_arrays([bytes.fromhex(HI)] * 300)
     assert many[:3] == b"\x99\x01\x2c"
-    assert encode(decode(many)) == many
+    assert encode_events(decode_events(many)) == many
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_arrays_of_anybody_are_joined_event_for_event() -> None:
 )
 def test_what_is_no_array_of_events_is_refused(data: str, why: str) -> None:
     with pytest.raises(FormatError, match=why):
-        decode(bytes.fromhex(data))
+        decode_events(bytes.fromhex(data))
 
 
 def test_the_document_has_these_bytes_and_says_how_they_are_read() -> None:

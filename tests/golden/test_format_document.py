@@ -27,15 +27,15 @@ from harken.core.messages import (
     Message,
     ToolCall,
     extend_context_hash,
-    message_from,
     message_hash,
+    parse_message,
     part_hash,
 )
 from harken.llm.base import request_hash, tools_hash
 from harken.session.fold import fold
-from harken.session.invariants import check
-from harken.session.log.checksum import verifies
-from harken.session.segments import context_of
+from harken.session.invariants import check_event
+from harken.session.log.checksum import is_valid_line
+from harken.session.segments import resolve_context
 from harken.session.state import SessionState
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "formats" / "session-log.md"
@@ -160,7 +160,7 @@ def test_every_member_of_a_message_is_named() -> None:
 def test_the_three_lines_verify() -> None:
     before = b""
     for line in lines("Lines"):
-        assert verifies(before, line + b"\n")
+        assert is_valid_line(before, line + b"\n")
         before = line[-18:-2]
 
 
@@ -236,11 +236,11 @@ def test_a_golden_value_is_what_the_code_gives(value: Mapping[str, Any]) -> None
         case {"part": part}:
             found = part_hash(part)
         case {"message": message}:
-            found = message_hash(message_from(message))
+            found = message_hash(parse_message(message))
         case {"context": messages}:
             found = ""
             for message in messages:
-                found = extend_context_hash(found, message_from(message))
+                found = extend_context_hash(found, parse_message(message))
         case {"tools": tools}:
             found = tools_hash(tools)
         case {"request": request}:
@@ -264,11 +264,11 @@ def test_there_is_a_golden_value_of_every_kind() -> None:
 
 def test_every_domain_line_is_in_the_table() -> None:
     domains = {
-        canonical.PART,
-        canonical.MESSAGE,
-        canonical.CONTEXT,
-        canonical.TOOLS,
-        canonical.REQUEST,
+        canonical.PART_DOMAIN,
+        canonical.MESSAGE_DOMAIN,
+        canonical.CONTEXT_DOMAIN,
+        canonical.TOOLS_DOMAIN,
+        canonical.REQUEST_DOMAIN,
     }
     found = set(re.findall(r"\| `(harken\.\w+\.v1)` \|", SECTIONS["Identity"]))
     assert found == {domain.decode().rstrip("\n") for domain in domains}
@@ -283,7 +283,7 @@ def example_session() -> list[ev.Event]:
 def test_the_segments_are_the_only_ones_that_the_writer_takes() -> None:
     state = SessionState()
     for event in example_session():
-        check(state, event)
+        check_event(state, event)
         fold(state, event)
 
 
@@ -294,7 +294,7 @@ def test_the_contexts_are_rebuilt_from_the_segments_alone() -> None:
     table = {name: _ids(cells[0]) for name, cells in rows("Segments").items() if name in requests}
     assert len(table) == 3
     for name, request in requests.items():
-        messages = context_of(request, requests, entries)
+        messages = resolve_context(request, requests, entries)
         assert [getattr(message, "message_id", None) for message in messages] == table[name]
         context_hash = ""
         for message in messages:

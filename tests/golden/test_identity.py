@@ -17,8 +17,8 @@ from harken.core.messages import (
     ThinkingPart,
     ToolCall,
     extend_context_hash,
-    message_from,
     message_hash,
+    parse_message,
     part_hash,
     split_occurrence,
 )
@@ -188,4 +188,4 @@ def test_a_sum_covers_the_sum_before_and_the_line_up_to_its_own_digits() -> None
 def test_messages_in_a_log_have_the_same_identity_as_messages_alone() -> None:
     for message, expected in MESSAGES:
         flat = canonical.from_json(canonical.to_json_line(message))
-        assert message_hash(message_from(flat)) == expected
+        assert message_hash(parse_message(flat)) == expected

@@ -11,9 +11,9 @@ import pytest
 
 from harken.core import canonical
 from harken.core.messages import message_hash
-from harken.interactions.export.layout import line_of
+from harken.interactions.export.layout import encode_line
 from harken.interactions.records import LoggedMessage, ThreadEntry, ThreadEventType
-from harken.interactions.unit import message_of, units_of
+from harken.interactions.unit import split_message, to_message
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "formats" / "interactions.md"
 LINES = [
@@ -29,17 +29,17 @@ ROWS = [line for line in LINES if "eventType" in json.loads(line)]
 @pytest.mark.parametrize("line", MESSAGES)
 def test_a_message_has_the_id_of_its_content_and_is_written_just_so(line: str) -> None:
     record = msgspec.convert(canonical.from_json(line.encode()), LoggedMessage)
-    assert message_hash(message_of(record)) == record.id
-    [unit] = units_of(message_of(record))
+    assert message_hash(to_message(record)) == record.id
+    [unit] = split_message(to_message(record))
     model = None if record.metadata is None else record.metadata.model
-    assert line_of(unit.logged(record.timestamp, model)) == line.encode() + b"\n"
+    assert encode_line(unit.logged(record.timestamp, model)) == line.encode() + b"\n"
 
 
 @pytest.mark.req("S3-12", "S3-14")
 @pytest.mark.parametrize("line", ROWS)
 def test_a_row_is_written_just_so(line: str) -> None:
     row = msgspec.convert(canonical.from_json(line.encode()), ThreadEntry)
-    assert line_of(row) == line.encode() + b"\n"
+    assert encode_line(row) == line.encode() + b"\n"
 
 
 @pytest.mark.req("S3-13")

@@ -25,7 +25,7 @@ from harken.core.commits import (
 from harken.core.messages import Message
 from harken.store.base import ObjectKind, StoredObject
 from harken.store.sqlite.compression import WORDS
-from harken.store.sqlite.pack import packs_of, unpacked
+from harken.store.sqlite.pack import decode_objects, encode_packs
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "formats" / "store.md"
 NOON = "2026-01-31T12:00:00.000000Z"
@@ -119,9 +119,9 @@ def test_a_pack_has_these_bytes() -> None:
         StoredObject(ObjectKind.COMMIT, ROOT, commit_bytes(ROOT_COMMIT), (DELTA,)),
     ]
     expected = {thing.name: (thing.kind, thing.body) for thing in things}
-    assert unpacked(PACK) == expected
-    [packed] = packs_of(things)
-    assert packed.things == unpacked(packed.data) == expected
+    assert decode_objects(PACK) == expected
+    [packed] = encode_packs(things)
+    assert packed.things == decode_objects(packed.data) == expected
 
 
 def test_a_pack_with_raw_bytes_behind_has_these_bytes() -> None:
@@ -131,9 +131,9 @@ def test_a_pack_with_raw_bytes_behind_has_these_bytes() -> None:
         StoredObject(ObjectKind.RAW, hash_raw(FILE), FILE),
     ]
     expected = {thing.name: (thing.kind, thing.body) for thing in things}
-    assert unpacked(WOVEN_PACK) == expected
-    [packed] = packs_of(things)
-    assert packed.things == unpacked(packed.data) == expected
+    assert decode_objects(WOVEN_PACK) == expected
+    [packed] = encode_packs(things)
+    assert packed.things == decode_objects(packed.data) == expected
 
 
 def test_the_words_of_the_compression_never_change() -> None:

@@ -34,7 +34,7 @@ from harken.agents.hooks.options import HookOptions
 from harken.agents.smart_agent import SmartAgent
 from harken.agents.tree.hook_action import new_hook
 from harken.agents.tree.registry import RUN
-from harken.agents.tree.user_command import obey
+from harken.agents.tree.user_command import run_user_command
 from harken.core.verdict import Verdict
 from harken.errors import ModelError
 from tests.agent_kit import Stage, quick, run
@@ -198,7 +198,11 @@ class Course:
         if action == "talk_with":
             given["name"] = own.choice((*NAMES, "smart", "H1", "main"))
         checked = ACTIONS[action].check(given)
-        run(obey(talk.primary, f"/{action}", lambda who, cause: RUN[action](who, cause, checked)))
+        run(
+            run_user_command(
+                talk.primary, f"/{action}", lambda who, cause: RUN[action](who, cause, checked)
+            )
+        )
 
     def say(self, talk: Conversation, text: str | None, own: Random) -> None:
         """Say something; what fails or is broken off goes on."""

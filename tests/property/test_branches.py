@@ -17,9 +17,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from harken.context.checkpoint import CommitDraft, CommitOrigin, checkpoint
 from harken.context.compaction import compact, snapshot
-from harken.context.history import commit_history, diff, resolve, show, update_metadata
+from harken.context.history import commit_history, diff, get_commit, resolve, update_metadata
 from harken.context.materialize import Cache, materialize
-from harken.context.purge import PurgeRequest, find_secret, purge_text
+from harken.context.purge import PurgeRequest, find_text, purge_text
 from harken.core.commits import CommitId, CommitNotes, CommitType
 from harken.core.messages import Message, text_of
 from harken.core.replace import PURGED, Secret
@@ -99,7 +99,7 @@ class Branches(RuleBasedStateMachine):
     def known(self, ctx: CommitId, seen: Seen, branch: int | None = None) -> None:
         """Note a commit that was made; it is the new end of a branch, or a branch of its own."""
         assert self.seen.setdefault(ctx, seen) == seen, "equal names, other content"
-        self.notes.setdefault(ctx, show(self.store, ctx).notes)
+        self.notes.setdefault(ctx, get_commit(self.store, ctx).notes)
         if branch is None and len(self.tips) < BRANCHES:
             self.tips.append(ctx)
         else:
@@ -248,14 +248,14 @@ class Branches(RuleBasedStateMachine):
         for ctx, notes in self.notes.items():
             summary = notes.summary.replace(secret, PURGED)
             self.notes[ctx] = msgspec.structs.replace(notes, summary=summary)
-        assert find_secret(self.store, [], Secret(secret)) == []
+        assert find_text(self.store, [], Secret(secret)) == []
 
     @rule(at=ANY)
     def look(self, at: int) -> None:
         """All that is not the conversation is as it was, too."""
         ctx = self.pick(at)
         assert tuple(one.id for one in commit_history(self.store, ctx)) == self.seen[ctx].path
-        assert show(self.store, ctx).notes == self.notes[ctx]
+        assert get_commit(self.store, ctx).notes == self.notes[ctx]
         labelled = {label for notes in self.notes.values() for label in notes.labels}
         assert self.store.commits_by_label().keys() == labelled
         assert self.store.newest_commits(999) == list(self.seen)[::-1]

@@ -14,8 +14,8 @@ from harken.core.messages import Message
 from harken.errors import FormatError
 from harken.formats import events_v1
 from harken.formats.base import ConversationEntry
-from harken.formats.events import Event, event_dict, event_from
-from harken.formats.hub import entries_of, events_of
+from harken.formats.events import Event, event_to_record, parse_event
+from harken.formats.hub import entries_from_events, events_from_entry
 from tests.property.test_messages import MAYBE, MESSAGE, META
 from tests.unit.formats.contexts import ODD_CONTEXT, tidy_contexts
 
@@ -35,9 +35,9 @@ def exactly(entries: list[ConversationEntry]) -> list[bytes]:
 @pytest.mark.req("S2-53")
 @given(ENTRIES)
 def test_entries_come_back_from_their_events(entries: list[ConversationEntry]) -> None:
-    events = [event for entry in entries for event in events_of(entry)]
-    assert entries_of(events) == entries
-    assert exactly(entries_of(events)) == exactly(entries)
+    events = [event for entry in entries for event in events_from_entry(entry)]
+    assert entries_from_events(events) == entries
+    assert exactly(entries_from_events(events)) == exactly(entries)
 
 
 @pytest.mark.req("S2-52", "S2-53")
@@ -47,14 +47,14 @@ def test_entries_come_back_from_their_bytes_joined_or_not(
 ) -> None:
     pieces = [written(before), written(after)]
     assert exactly(read(pieces[0])) == exactly(before)
-    assert events_v1.joined(pieces) == written([*before, *after])
-    assert exactly(read(events_v1.joined(pieces))) == exactly([*before, *after])
+    assert events_v1.join_event_arrays(pieces) == written([*before, *after])
+    assert exactly(read(events_v1.join_event_arrays(pieces))) == exactly([*before, *after])
 
 
 @given(ENTRIES)
 def test_an_event_comes_back_from_its_values(entries: list[ConversationEntry]) -> None:
-    events: list[Event] = [event for entry in entries for event in events_of(entry)]
-    assert [event_from(event_dict(event)) for event in events] == events
+    events: list[Event] = [event for entry in entries for event in events_from_entry(entry)]
+    assert [parse_event(event_to_record(event)) for event in events] == events
 
 
 @st.composite
@@ -94,4 +94,4 @@ def test_messages_whose_places_fit_come_back(context: list[Message]) -> None:
             exact = exactly([entry])
         except ValueError:
             continue
-        assert exactly(entries_of(events_of(entry))) == exact
+        assert exactly(entries_from_events(events_from_entry(entry))) == exact

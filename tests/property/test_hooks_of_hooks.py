@@ -21,7 +21,7 @@ from harken.agents.hooks.hook import LEAVES
 from harken.core import events as ev
 from harken.core.ids import AgentId, MessageId, parse_id_number, reference_message_id
 from harken.core.messages import text_of
-from harken.core.verdict import FAILED, parse_verdict_entry
+from harken.core.verdict import HOOK_FAILED_PREFIX, parse_verdict_entry
 from harken.session.fold import fold
 from harken.session.session import Session
 from harken.session.state import AgentState, SessionState
@@ -129,7 +129,7 @@ class Reading:
 
     def _judges(self, entry: ev.TranscriptEntry, hook: AgentState, subject: str) -> None:
         """Note what a hook says, or that it failed; the last of it is its verdict."""
-        has_failed = text_of(entry.content).startswith(FAILED)
+        has_failed = text_of(entry.content).startswith(HOOK_FAILED_PREFIX)
         said = parse_verdict_entry(entry)
         self.refused.pop((subject, hook.id), None)
         if has_failed or (said is not None and said.word == "DENY"):

@@ -8,15 +8,15 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harken.capture.live.claude_code import heard
+from harken.capture.live.claude_code import parse_claude_line
 from harken.capture.live.codex import CodexLines
-from harken.capture.live.display import LineSplitter, shown_for
+from harken.capture.live.display import LineSplitter, make_formatter
 from harken.capture.live.invocation import Invocation
 from harken.capture.live.stream_commits import StreamCommits
-from harken.capture.live.stream_event import Listen
+from harken.capture.live.stream_event import LineParser
 from harken.context.history import commit_history
 from harken.context.materialize import materialize
-from harken.formats.events import event_dict, event_from
+from harken.formats.events import event_to_record, parse_event
 from harken.store.memory import MemoryStore
 
 TEXTS = st.text(max_size=8) | st.sampled_from(["text", "tool_use", "tool_result", "t1", "\ud800"])
@@ -56,8 +56,8 @@ LINES = st.lists(
 )
 
 
-def listeners() -> list[Listen]:
-    return [heard, CodexLines().heard]
+def listeners() -> list[LineParser]:
+    return [parse_claude_line, CodexLines().heard]
 
 
 @settings(max_examples=settings().max_examples // 2)
@@ -68,7 +68,7 @@ def test_whatever_a_client_says_becomes_events_that_can_be_written_and_read(
     for listen in listeners():
         for line in lines:
             for event in listen(line).events:
-                assert event_from(event_dict(event)) == event
+                assert parse_event(event_to_record(event)) == event
 
 
 @settings(max_examples=settings().max_examples // 2)
@@ -97,7 +97,7 @@ def test_lines_are_the_same_wherever_the_pieces_end(pieces: list[bytes]) -> None
 @settings(max_examples=settings().max_examples // 2)
 @given(LINES, st.sampled_from(["text", "json", "jsons"]))
 def test_no_output_stops_what_is_shown_of_it(lines: list[bytes], output: Any) -> None:
-    shown = shown_for(Invocation(runtime="claude", command=("claude",), output=output))
+    shown = make_formatter(Invocation(runtime="claude", command=("claude",), output=output))
     for line in lines:
         shown.take(line + b"\n")
     shown.end()

@@ -30,8 +30,8 @@ from harken.core.messages import (
     UnknownPart,
     extend_context_hash,
     join_occurrence,
-    message_from,
     message_hash,
+    parse_message,
     split_occurrence,
 )
 
@@ -271,7 +271,7 @@ def test_an_entry_and_its_message_are_the_same_content(message: Message) -> None
     members = {name: getattr(message, name) for name in Message.__struct_fields__}
     entry = ev.TranscriptEntry(**members)
     assert split_occurrence(entry) == split_occurrence(message)
-    assert message_from(msgspec.to_builtins(message)) == message
+    assert parse_message(msgspec.to_builtins(message)) == message
 
 
 @given(st.lists(MESSAGE, max_size=4), st.integers(0, 4))

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harken.context.message_reader import entries_in, messages_of
+from harken.context.message_reader import read_entries, read_entry_messages
 from harken.core import commits
 from harken.core.messages import Message
 from harken.store.base import ObjectKind, WriteBatch
-from harken.store.batch import contents_of
-from harken.store.sqlite.pack import PackCorrupted, packed, unpacked
+from harken.store.batch import validate_batch
+from harken.store.sqlite.pack import PackCorrupted, decode_objects, encode_pack
 from harken.store.sqlite.store import SqliteStore
 from tests.property.test_messages import messages
 
@@ -46,7 +46,7 @@ def test_messages_by_places_are_those_by_names(conversations: list[list[Message]
             [name] = batch.deltas
             fresh = SqliteStore(store.path)
             assert fresh.messages([name]).get(name, conversation) == conversation
-            assert messages_of(fresh, entries_in(fresh, [name])) == conversation
+            assert read_entry_messages(fresh, read_entries(fresh, [name])) == conversation
             assert fresh.messages([name]).get(name, conversation) == conversation
             fresh.close()
         store.close()
@@ -58,10 +58,10 @@ def test_what_is_packed_is_unpacked(conversation: list[Message], raw: bytes, tim
     raw *= times
     batch = batch_of(conversation)
     whole = WriteBatch(objects=batch.objects, deltas=batch.deltas, raw={commits.hash_raw(raw): raw})
-    things = list(contents_of(whole).things.values())
-    found = packed(things)
-    assert found.things == unpacked(found.data) == {t.name: (t.kind, t.body) for t in things}
-    assert [*unpacked(found.data)] == [thing.name for thing in things]
+    things = list(validate_batch(whole).things.values())
+    found = encode_pack(things)
+    assert found.things == decode_objects(found.data) == {t.name: (t.kind, t.body) for t in things}
+    assert [*decode_objects(found.data)] == [thing.name for thing in things]
 
 
 @settings(max_examples=50, deadline=None)
@@ -84,10 +84,10 @@ def test_whatever_is_no_pack_is_damage(data: st.DataObject) -> None:
     )
     body = b"\0" + msgspec.msgpack.encode(inside)
     with suppress(PackCorrupted):
-        unpacked(blake3(body).digest(8) + body)
+        decode_objects(blake3(body).digest(8) + body)
 
 
 @pytest.mark.parametrize("data", [b"", b"x", b"12345678", b"12345678\2", None, 3, "x"])
 def test_what_is_too_short_or_of_another_type_is_damage(data: bytes) -> None:
     with pytest.raises(PackCorrupted):
-        unpacked(data)
+        decode_objects(data)

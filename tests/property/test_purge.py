@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from harken.core import canonical
 from harken.core import events as ev
 from harken.core.ids import AgentId
-from harken.core.messages import message_from
+from harken.core.messages import parse_message
 from harken.core.replace import Secret, in_json
 from harken.session.log.file import LogFile
-from harken.session.log.reader import events
+from harken.session.log.reader import iter_events
 from harken.session.purge import PurgeOptions, purge_log
 from harken.session.repair import verify
 from harken.session.session import Session
@@ -73,7 +73,7 @@ def test_a_purged_log_is_whole_and_says_the_same_but_for_the_text(
             else:
                 session.log_transcript_entry(ROOT, step)
                 ask(session, ROOT)
-        before = canonical.to_json_line([message_from(_plain(m)) for m in session.context(ROOT)])
+        before = canonical.to_json_line([parse_message(_plain(m)) for m in session.context(ROOT)])
         saved = canonical.to_json_line(session.agent(ROOT).saved_state)
         session.close()
         log = LogFile(session.path)
@@ -82,14 +82,14 @@ def test_a_purged_log_is_whole_and_says_the_same_but_for_the_text(
         assert not SECRET.is_in(session.path.read_bytes())
         assert verify(session.path) == []
         resumed = Session.load(session.path, options=options())
-        after = canonical.to_json_line([message_from(_plain(m)) for m in resumed.context(ROOT)])
+        after = canonical.to_json_line([parse_message(_plain(m)) for m in resumed.context(ROOT)])
         assert after == in_json(before, SECRET.replace)
         assert canonical.to_json_line(resumed.agent(ROOT).saved_state) == in_json(
             saved, SECRET.replace
         )
         resumed.close()
-        requests = [e for e in events(session.path) if isinstance(e, ev.LlmRequest)]
-        assert all(context(events(session.path), e.message_id).verified for e in requests)
+        requests = [e for e in iter_events(session.path) if isinstance(e, ev.LlmRequest)]
+        assert all(context(iter_events(session.path), e.message_id).verified for e in requests)
         assert folded(session.path).next_message == 2 + _count(logged) + bool(places)
 
 

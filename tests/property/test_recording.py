@@ -20,8 +20,8 @@ from harken.core.commits import CommitId
 from harken.core.messages import extend_context_hash, message_hash
 from harken.recording.exchange import ClientHints
 from harken.recording.rebuild import RequestRebuilder
-from harken.session.fold import context_now, fold
-from harken.session.log.reader import events
+from harken.session.fold import current_messages, fold
+from harken.session.log.reader import iter_events
 from harken.session.state import SessionState
 from harken.store.memory import MemoryStore
 from tests.recording_kit import Body, Client, answer, check, logs, recorder
@@ -330,18 +330,18 @@ def run(folder: Path, data: st.DataObject, most: int) -> World:
 def check_logs(world: World) -> None:
     """Check that logs and commits say of each agent what it read."""
     for path in logs(world.folder):
-        log = RequestRebuilder(events(path))
+        log = RequestRebuilder(iter_events(path))
         for id_, request in log.requests.items():
             hash_ = ""
             for message in log.messages(id_):
                 hash_ = extend_context_hash(hash_, message)
             assert (hash_, len(log.messages(id_))) == (request.context_hash, request.count)
         state = SessionState()
-        for event in events(path):
+        for event in iter_events(path):
             fold(state, event)
             if isinstance(event, ev.ContextCommitted):
                 whole = materialize(world.store, CommitId(event.ctx)).messages
-                context = context_now(state.agents[event.agent_id or ""])  # type: ignore[index]
+                context = current_messages(state.agents[event.agent_id or ""])  # type: ignore[index]
                 assert [*map(message_hash, whole)] == [*map(message_hash, context)]
 
 

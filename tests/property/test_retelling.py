@@ -15,7 +15,7 @@ from harken.core.events import UnknownEvent
 from harken.core.messages import FunctionCall, Message, ToolCall
 from harken.formats.base import ConversationEntry
 from harken.session.fold import fold
-from harken.session.invariants import as_written, check
+from harken.session.invariants import check_event, encode_checked_event
 from harken.session.state import SessionState
 from harken.store.memory import MemoryStore
 from tests.unit.context.retold import check_contexts
@@ -79,7 +79,7 @@ def test_any_commits_are_retold_as_a_log_that_could_be_written(
     check_contexts(store, found)
     state = SessionState()
     for event in found:
-        check(state, event)
+        check_event(state, event)
         if not isinstance(event, UnknownEvent):
-            as_written(event)
+            encode_checked_event(event)
         fold(state, event)

@@ -23,8 +23,8 @@ from harken.core.ids import USER, AgentId, MessageId
 from harken.core.messages import ChatMessage, Message
 from harken.errors import InvalidEvent
 from harken.session.fold import fold
-from harken.session.log.reader import events
-from harken.session.segments import context_of
+from harken.session.log.reader import iter_events
+from harken.session.segments import resolve_context
 from harken.session.session import Session
 from harken.session.state import AgentState, SessionState
 from tests.session_kit import answered, ask, born, hash_of, hear, listed, options, plain, say
@@ -260,7 +260,7 @@ def test_the_fold_of_every_prefix_is_what_was_live(chosen: Any, cut: int) -> Non
         path = Path(folder) / "s.jsonl"
         history = write(path, chosen)
         state = SessionState()
-        for event in events(path):
+        for event in iter_events(path):
             fold(state, event, resolver)
             if event.message_id in history.snapshots:
                 assert state.describe() == history.snapshots[event.message_id]
@@ -278,7 +278,7 @@ def test_every_context_that_a_model_read_is_rebuilt_from_the_log(chosen: Any) ->
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "s.jsonl"
         history = write(path, chosen)
-        read = list(events(path))
+        read = list(iter_events(path))
         requests = {e.message_id: e for e in read if isinstance(e, ev.LlmRequest)}
         entries = {e.message_id: e for e in read if isinstance(e, ev.TranscriptEntry)}
         commits = {e.message_id: e for e in read if isinstance(e, ev.ContextLoaded)}
@@ -288,7 +288,7 @@ def test_every_context_that_a_model_read_is_rebuilt_from_the_log(chosen: Any) ->
 
         assert requests.keys() == history.contexts.keys()
         for id_, request in requests.items():
-            rebuilt = plain(context_of(request, requests, entries, loaded))
+            rebuilt = plain(resolve_context(request, requests, entries, loaded))
             assert rebuilt == history.contexts[id_]
             assert (len(rebuilt), hash_of(rebuilt)) == (request.count, request.context_hash)
 

@@ -30,7 +30,7 @@ from harken import (
     load_session,
     register_agent_class,
 )
-from harken.agents.action_schemas import ACTIONS, OF_HOOKS
+from harken.agents.action_schemas import ACTIONS, HOOK_ACTIONS
 from harken.agents.agent import Agent, unload_agent
 from harken.core.ids import AgentId
 from harken.core.messages import Message, ToolCall, text_of
@@ -42,7 +42,7 @@ from tests.unit.agents.hooking import unguarded
 
 Dice: TypeAlias = Callable[[int], int]
 NAMES = ("Ann", "Ben", "Joe", "Kim")
-OFFERED = sorted(ACTIONS.keys() - OF_HOOKS)
+OFFERED = sorted(ACTIONS.keys() - HOOK_ACTIONS)
 POINTS = ("input", "action", "result", "response")
 
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harken.formats.wire.base import Protocol
-from harken.formats.wire.json_patch import changed, form_of, same
-from harken.formats.wire.registry import WIRES
+from harken.formats.wire.json_patch import apply_form, build_form, equal_json
+from harken.formats.wire.registry import WIRE_PROTOCOLS
 from tests.property.test_messages import JSON, STRING
 from tests.unit.formats.wire import (
     test_anthropic,
@@ -58,7 +58,7 @@ def written(protocol: Protocol, data: bytes, path: str) -> Any:
     asked = protocol.take_apart(path, data)
     values = [protocol.write(*protocol.read(piece)) for piece in asked.pieces]
     for piece, value in zip(asked.pieces, values, strict=True):
-        assert same(value, piece.raw)
+        assert equal_json(value, piece.raw)
         assert piece.key == protocol.piece(value).key
         assert protocol.likeness(piece)
     return protocol.put_together(asked, values)
@@ -67,8 +67,8 @@ def written(protocol: Protocol, data: bytes, path: str) -> Any:
 @NAMES
 def test_an_ordinary_request_comes_back_with_small_forms(name: str) -> None:
     path, body = EXAMPLES[name]
-    protocol, data = WIRES[name], json.dumps(body).encode()
-    assert same(written(protocol, data, path), body)
+    protocol, data = WIRE_PROTOCOLS[name], json.dumps(body).encode()
+    assert equal_json(written(protocol, data, path), body)
     forms = [protocol.read(piece)[1] for piece in protocol.take_apart(path, data).pieces]
     assert sum("whole" in form for form in forms if form is not None) <= 2
     assert protocol.asks(path)
@@ -85,17 +85,17 @@ def test_a_request_comes_back(name: str, data: st.DataObject) -> None:
         body = {listed: [body]}
     if name == "openai-responses" and isinstance(data.draw(st.sampled_from([0, "a"])), str):
         body[listed] = "Hi"
-    assert same(written(WIRES[name], json.dumps(body).encode(), path), body)
+    assert equal_json(written(WIRE_PROTOCOLS[name], json.dumps(body).encode(), path), body)
 
 
 @NAMES
 @FEWER
 @given(st.data())
 def test_a_piece_has_a_form_beside_whatever_messages(name: str, data: st.DataObject) -> None:
-    protocol = WIRES[name]
+    protocol = WIRE_PROTOCOLS[name]
     said, piece = (protocol.piece(data.draw(PIECES[name])) for _ in range(2))
     messages, _ = protocol.read(said)
-    assert same(protocol.write(messages, protocol.form(messages, piece)), piece.raw)
+    assert equal_json(protocol.write(messages, protocol.form(messages, piece)), piece.raw)
 
 
 HEARD = {
@@ -122,23 +122,23 @@ ANSWERS = {
 @FEWER
 @given(st.data())
 def test_whatever_is_heard_is_an_answer(name: str, data: st.DataObject) -> None:
-    protocol, events = WIRES[name], data.draw(ANSWERS[name])
+    protocol, events = WIRE_PROTOCOLS[name], data.draw(ANSWERS[name])
     whole = json.dumps(data.draw(st.sampled_from([events, *events, {}]))).encode()
     for answer in (streamed(*EVENTS[name], *events), streamed(*events), whole):
         answered = heard(protocol, answer, status=data.draw(st.sampled_from([200, 500])))
         assert "\n" not in answered.error
         for piece in answered.pieces:
-            assert same(protocol.write(*protocol.read(piece)), piece.raw)
+            assert equal_json(protocol.write(*protocol.read(piece)), piece.raw)
 
 
 @NAMES
 @given(st.binary() | st.binary().map(lambda data: b"data: " + data + b"\n\n"))
 def test_any_bytes_are_an_answer(name: str, data: bytes) -> None:
-    assert heard(WIRES[name], data).finish is None
+    assert heard(WIRE_PROTOCOLS[name], data).finish is None
 
 
 @FEWER
 @given(JSON, JSON)
 def test_a_form_makes_any_value_of_any_other(plain: Any, value: Any) -> None:
-    form = json.loads(json.dumps(form_of(plain, value)))
-    assert same(changed(plain, form), value)
+    form = json.loads(json.dumps(build_form(plain, value)))
+    assert equal_json(apply_form(plain, form), value)

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from harken.core.messages import Message, TextPart, ThinkingPart, ToolCall
 from harken.formats.base import ConversationEntry
-from harken.formats.providers.alternation import SYSTEM
+from harken.formats.providers.alternation import SYSTEM_PREFIX
 from harken.formats.runtimes.base import NewSessionInfo, RuntimeFormat
 from harken.formats.runtimes.codex import reader as codex
 from harken.formats.runtimes.gemini_cli import reader as gemini_cli
 from harken.formats.runtimes.opencode import reader as opencode
-from harken.formats.tool_calls import in_order
+from harken.formats.tool_calls import iter_items
 from tests.provider.sessions import check
 from tests.unit.formats.contexts import ODD_CONTEXT, tidy_contexts
 from tests.unit.formats.natives import context, read, stored
@@ -77,11 +77,11 @@ def said(messages: Sequence[Message]) -> list[object]:
     """Return what was said and done, without thoughts, ids and who said an instruction."""
     found: list[object] = []
     for message in messages:
-        for item in in_order(message):
+        for item in iter_items(message):
             if isinstance(item, ToolCall):
                 found.append((item.function.name, item.function.arguments))
             elif isinstance(item, TextPart):
-                text = item.text.removeprefix(SYSTEM).removeprefix("[error]: ")
+                text = item.text.removeprefix(SYSTEM_PREFIX).removeprefix("[error]: ")
                 found.append(text.removesuffix("\n\n"))  # OpenCode's writer parts texts so
             elif not isinstance(item, ThinkingPart):
                 found.append(item)

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 from harken.core.messages import Message, message_hash
 from harken.formats.base import ConversationEntry
-from harken.formats.runtimes.base import NewSessionInfo, RuntimeFormat, conversation
-from harken.formats.runtimes.base import Writes as Writer
+from harken.formats.runtimes.base import NewSessionInfo, RuntimeFormat, read_conversation
+from harken.formats.runtimes.base import SessionWriter as Writer
 from harken.formats.runtimes.claude_code import reader as claude_code
 from harken.formats.runtimes.claude_code import writer as claude_code_written
-from harken.formats.runtimes.normalize import fitted
+from harken.formats.runtimes.normalize import normalize_entries
 from harken.formats.runtimes.pi import reader as pi
 from harken.formats.runtimes.pi import writer as pi_written
 from harken.formats.runtimes.target import TargetRules
@@ -64,7 +64,7 @@ def writer(native: RuntimeFormat) -> Writer:
 
 def again(native: RuntimeFormat, entries: list[ConversationEntry]) -> list[ConversationEntry]:
     """Return entries as they are read after they were written."""
-    return conversation(native.steps, writer(native)(entries, SESSION))
+    return read_conversation(native.steps, writer(native)(entries, SESSION))
 
 
 def whole(messages: list[Message]) -> list[ConversationEntry]:
@@ -103,7 +103,7 @@ def test_every_line_is_read_and_stands_in_one_conversation(
 def test_what_is_read_says_what_was_fitted(
     native: RuntimeFormat, fit: TargetRules, strict: object, context: list[Message]
 ) -> None:
-    expected = [message_hash(entry.message) for entry in fitted(whole(context), fit)]
+    expected = [message_hash(entry.message) for entry in normalize_entries(whole(context), fit)]
     assert [message_hash(entry.message) for entry in again(native, whole(context))] == expected
 
 

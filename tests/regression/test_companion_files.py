@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from harken.capture.files.companions import companions_of
+from harken.capture.files.companions import iter_companions
 from harken.capture.files.importer import Importer
 from harken.capture.files.report import ImportResult
-from harken.capture.files.sources import files_in
-from harken.context.commit_content import entries_in
+from harken.capture.files.sources import iter_files
+from harken.context.commit_content import read_entries
 from harken.core.commits import ArtifactRef, CommitId
 from harken.index.catalogue import Catalogue
 from harken.store.memory import MemoryStore
@@ -57,7 +57,7 @@ class Project:
         return write(self.folder / f"{SESSION}.jsonl", made.data)
 
     def run(self, path: Path | None = None) -> dict[str, ImportResult]:
-        files = list(files_in(path or self.folder))
+        files = list(iter_files(path or self.folder))
         done = Importer(self.store, Catalogue(None)).run(files)
         return {Path(one.report.source).name: one for one in done}
 
@@ -67,7 +67,7 @@ class Project:
     def linked(self, tip: ImportResult) -> list[dict[str, Any] | None]:
         """Return what each result says of its output."""
         chain = [*self.store.chain(CommitId(tip.report.tips[0].ctx))][::-1]
-        entries = entries_in(self.store, chain)
+        entries = read_entries(self.store, chain)
         return [(e.source or {}).get("output") for e in entries if e.message.role == "tool"]
 
 
@@ -131,7 +131,7 @@ def test_names_and_links_do_not_lead_out_of_the_folder(project: Project, tmp_pat
     assert "link" in done["link.txt"].report.reason
     kept = {project.raw(one) for one in done.values() if one.report.raw}
     assert b"the secret" not in kept
-    assert {path.name for path in companions_of(transcript)} == {"b1.txt"}
+    assert {path.name for path in iter_companions(transcript)} == {"b1.txt"}
 
 
 def test_a_linked_folder_of_outputs_is_not_read(project: Project, tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ def test_a_file_that_is_no_transcript_brings_nothing_along(project: Project) -> 
     for name in ("data.jsonl", "events.jsonl"):
         path = write(project.folder / name, '{"no": "transcript"}\n')
         write(project.folder / "data" / "x.txt", "a set of data")
-        assert list(companions_of(path)) == []
+        assert list(iter_companions(path)) == []
         assert list(project.run(path)) == [name]
 
 

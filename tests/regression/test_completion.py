@@ -19,7 +19,7 @@ from pathlib import Path
 import pexpect
 import pytest
 
-from harken.capture.files.imported_sessions import imported_sessions
+from harken.capture.files.imported_sessions import list_imported_sessions
 from harken.cli.commands.completion import SCRIPTS, Line, complete_line, parse_line, quoted
 from harken.cli.completion_names import commit_names, imported_names, label_names
 from harken.cli.main import run_cli
@@ -103,7 +103,7 @@ def test_commits_are_completed_newest_first(home: Home) -> None:
 
 def test_the_names_are_those_that_commands_know(home: Home) -> None:
     with closing(Catalogue(home.index_file)) as catalogue:
-        assert imported_names(home) == [one.name for one in imported_sessions(catalogue)]
+        assert imported_names(home) == [one.name for one in list_imported_sessions(catalogue)]
     with closing(SqliteStore(home.store_file)) as store:
         assert label_names(home) == [*store.commits_by_label()]
 

@@ -18,7 +18,7 @@ import zstandard
 
 from harken.capture.files.importer import Importer
 from harken.capture.files.report import Report
-from harken.capture.files.sources import files_in
+from harken.capture.files.sources import iter_files
 from harken.context.materialize import materialize
 from harken.core.commits import ArtifactRef, CommitId
 from harken.core.messages import text_of
@@ -45,7 +45,7 @@ def rollout(number: int, *said: str) -> bytes:
 
 def imported(path: Path) -> tuple[Report, MemoryStore]:
     store = MemoryStore()
-    (done,) = Importer(store, Catalogue(None)).run(list(files_in(path)))
+    (done,) = Importer(store, Catalogue(None)).run(list(iter_files(path)))
     assert store.raw(ArtifactRef(done.report.raw or "")) == path.read_bytes()
     return done.report, store
 
@@ -82,7 +82,7 @@ def test_a_compressed_copy_of_a_session_adds_nothing(tmp_path: Path) -> None:
     data = rollout(1, "Tea?", "No.")
     (tmp_path / "a.jsonl").write_bytes(data)
     (tmp_path / "a.jsonl.zst").write_bytes(zstandard.compress(data))
-    first, second = Importer(store, catalogue).run(list(files_in(tmp_path)))
+    first, second = Importer(store, catalogue).run(list(iter_files(tmp_path)))
     assert (first.new, second.new) == (1, 0)
     assert first.report.tips == second.report.tips
 
@@ -121,7 +121,7 @@ BOMB = """
 import sys
 from pathlib import Path
 from harken.capture.files.importer import Importer
-from harken.capture.files.sources import files_in
+from harken.capture.files.sources import iter_files as files_in
 from harken.index.catalogue import Catalogue
 from harken.store.memory import MemoryStore
 (done,) = Importer(MemoryStore(), Catalogue(None)).run(list(files_in(Path(sys.argv[1]))))
@@ -156,4 +156,4 @@ def test_a_frame_that_asks_for_too_much_memory_is_damaged(tmp_path: Path) -> Non
     packer = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
     path = tmp_path / "rollout-a.jsonl.zst"
     path.write_bytes(packer.compress(rollout(1, "Tea?", "No.")) + packer.flush())
-    assert compressed.beginning_of(path, 100) == b""
+    assert compressed.read_beginning(path, 100) == b""

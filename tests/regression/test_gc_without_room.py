@@ -17,7 +17,7 @@ import pytest
 from harken.core.commits import Hash, hash_raw
 from harken.errors import ObjectTooLarge, StoreError
 from harken.store.base import RetentionPolicy, WriteBatch
-from harken.store.batch import LARGEST_BODY, contents_of
+from harken.store.batch import MAX_OBJECT_BYTES, validate_batch
 from harken.store.sqlite.store import SqliteStore
 from harken.testing.store import batch_of, commit_in
 from tests.cli.kit import Cli
@@ -144,9 +144,9 @@ def test_a_damaged_time_of_keeping_is_told_with_what_to_do(cli: Cli) -> None:
 
 
 def test_an_object_that_is_too_large_is_not_called_damaged() -> None:
-    body = bytes(LARGEST_BODY + 1)
+    body = bytes(MAX_OBJECT_BYTES + 1)
     with pytest.raises(ObjectTooLarge, match=r"is too large: 256\.0 MB") as error:
-        contents_of(WriteBatch(objects={Hash("0" * 64): body}))
-    assert error.value.size_bytes == LARGEST_BODY + 1
-    assert error.value.limit_bytes == LARGEST_BODY
+        validate_batch(WriteBatch(objects={Hash("0" * 64): body}))
+    assert error.value.size_bytes == MAX_OBJECT_BYTES + 1
+    assert error.value.limit_bytes == MAX_OBJECT_BYTES
     assert "damaged" not in str(error.value)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pexpect
 import pytest
 
-from harken.terminal.styled_text import cells
+from harken.terminal.styled_text import cell_width
 from tests.cli.kit import HARKEN, Cli
 from tests.unit.formats.transcripts import Transcript, text, use
 
@@ -88,7 +88,7 @@ def test_a_graph_of_imported_history_has_the_order_of_time_and_fits(cli: Cli, wi
     terminal.expect(pexpect.EOF)
     assert terminal.before is not None
     lines = [CODES.sub("", line) for line in terminal.before.splitlines()]
-    assert max(cells(line) for line in lines) <= width
+    assert max(cell_width(line) for line in lines) <= width
     times = TIME.findall("\n".join(lines))
     assert times == sorted(times, reverse=True)
     assert len(set(times)) == 4

@@ -16,7 +16,7 @@ import pytest
 
 from harken.capture.files.importer import Importer
 from harken.capture.files.report import Report
-from harken.capture.files.sources import files_in
+from harken.capture.files.sources import iter_files
 from harken.context.materialize import materialize
 from harken.core.commits import ArtifactRef, CommitId
 from harken.core.messages import text_of
@@ -85,7 +85,7 @@ LAYOUTS: dict[str, tuple[Callable[[Sequence[bytes]], bytes], int]] = {
 
 def imported(path: Path) -> tuple[Report, MemoryStore]:
     store = MemoryStore()
-    (done,) = Importer(store, Catalogue(None)).run(list(files_in(path)))
+    (done,) = Importer(store, Catalogue(None)).run(list(iter_files(path)))
     return done.report, store
 
 

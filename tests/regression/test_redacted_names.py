@@ -18,7 +18,7 @@ from uuid import UUID
 
 import pytest
 
-from harken.core.secrets.redaction import findings, redact
+from harken.core.secrets.redaction import find_credentials, redact
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 RANDOM = Random(15)
@@ -264,7 +264,7 @@ def test_no_hash_or_id_is_taken_for_a_credential() -> None:
     assert len(names) == 15_800
     for frame in FRAMES:
         text = "\n".join(frame.format(name) for name in names)
-        eaten = [text[found.start - 40 : found.end] for found in findings(text)]
+        eaten = [text[found.start - 40 : found.end] for found in find_credentials(text)]
         assert eaten == [], frame
 
 
@@ -283,7 +283,7 @@ def test_no_id_of_real_transcripts_is_taken_for_a_credential() -> None:
         if not path.is_file() or path.stat().st_size > 200_000:
             continue
         text = path.read_bytes().decode("utf-8", "replace")
-        spans = [(found.start, found.end) for found in findings(text)]
+        spans = [(found.start, found.end) for found in find_credentials(text)]
         names = list(IDENTIFIER.finditer(text))
         seen += len(names)
         eaten = [n[0] for n in names if any(a < n.end() and n.start() < b for a, b in spans)]
@@ -301,6 +301,6 @@ def test_no_text_takes_time_that_grows_with_its_square(unit: str) -> None:
     times = []
     for size in (20_000, 200_000):
         begin = time.process_time()
-        findings(unit * (size // len(unit)))
+        find_credentials(unit * (size // len(unit)))
         times.append(time.process_time() - begin)
     assert times[1] < 5

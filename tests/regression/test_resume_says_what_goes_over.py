@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from harken.capture.resume.completeness import wholeness
-from harken.capture.resume.transfer import transfer, whole_transfer
-from harken.context.position import Said
+from harken.capture.resume.completeness import check_completeness
+from harken.capture.resume.transfer import count_full_transfer, count_transfer
+from harken.context.position import MessageCounts
 from harken.core.messages import Message, TextPart, ThinkingPart
 from harken.formats.base import ConversationEntry
 from tests.cli.kit import Cli
@@ -83,9 +83,9 @@ def test_the_fields_add_up() -> None:
         ConversationEntry(Message("assistant", [ThinkingPart("Well."), TextPart("Yes.")])),
     ]
     written = [entries[0], entries[1], ConversationEntry(Message("assistant", "Yes."))]
-    said = Said(13, 10, frozenset({0}))
-    found = transfer(said, wholeness(entries, written)).as_json()
+    said = MessageCounts(13, 10, frozenset({0}))
+    found = count_transfer(said, check_completeness(entries, written)).as_json()
     (left_out,) = found.pop("left_out")
     assert found == {"messages": 13, "go_over": 2, "summarized": 10}
     assert (left_out["messages"], left_out["what"]) == (1, "thoughts")
-    assert whole_transfer(said).go_over == 3
+    assert count_full_transfer(said).go_over == 3

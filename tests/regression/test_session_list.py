@@ -19,7 +19,7 @@ import pytest
 from harken.cli.commands.sessions.table import SessionRow, table_lines
 from harken.core import events as ev
 from harken.core.ids import AgentId
-from harken.session.log.compress import pack
+from harken.session.log.compress import compress_log
 from harken.session.session import Session
 from tests.cli.conftest import cli, demo, script
 from tests.cli.kit import Cli
@@ -136,7 +136,7 @@ def test_a_renamed_session_is_found_resumed_and_whole(demo: Cli, script: str) ->
     assert not (demo.home / f"sessions/{old}.jsonl").exists()
     demo.ok("chat", "--resume", "tea-talk", "--model", script, "-p", "hello")
     demo.ok("sessions", "check", "tea-talk")
-    pack(demo.home / "sessions/tea-talk.jsonl")
+    compress_log(demo.home / "sessions/tea-talk.jsonl")
     row = demo.ok("sessions", "rename", "tea-talk", "packed", "--json").json
     assert (row["session"], row["was"]) == ("packed", "tea-talk")
     demo.ok("view", "packed", "tree")

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from harken.terminal.styled_text import cells
+from harken.terminal.styled_text import cell_width
 from tests.cli.kit import Cli
 from tests.terminal.kit import HARKEN, Terminal
 
@@ -86,7 +86,7 @@ def test_no_line_is_wider_than_the_terminal(
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     lines = talked.ok("view", "latest", *view.split()).out.splitlines()
-    assert max(map(cells, lines)) <= columns
+    assert max(map(cell_width, lines)) <= columns
 
 
 def test_the_only_agent_needs_no_name_and_of_several_all_are_listed(talked: Cli) -> None:

@@ -21,7 +21,7 @@ import pytest
 
 from harken.capture.otlp.receiver import Receiver
 from harken.capture.otlp.server import OtlpServer
-from harken.capture.proxy.server import serving as serving_proxy
+from harken.capture.proxy.server import serve_proxy as serving_proxy
 from harken.capture.proxy.spool import ProxySpool
 from harken.capture.proxy.tap import ProxyTap
 from harken.capture.proxy.upstreams import Upstreams, upstream
@@ -30,7 +30,7 @@ from harken.core.loopback import browser_refusal
 from harken.service.access import AccessCheck
 from harken.service.app import make_app
 from harken.service.dependencies import ServiceLimits
-from harken.service.server import serving
+from harken.service.server import serve_in_thread
 from harken.service.sockets import listen_at
 from harken.store.memory import MemoryStore
 from tests.otlp_kit import Collecting
@@ -145,5 +145,5 @@ def is_closed(connection: socket.socket, *, drips: bool) -> bool:
 def serving_empty(limits: ServiceLimits) -> Iterator[int]:
     """Serve an empty store; yield the port."""
     app = make_app(MemoryStore(), AccessCheck("t" * 40), limits=limits)
-    with listen_at("127.0.0.1", 0) as listener, serving(app, [listener], limits=limits):
+    with listen_at("127.0.0.1", 0) as listener, serve_in_thread(app, [listener], limits=limits):
         yield listener.getsockname()[1]

@@ -182,11 +182,11 @@ ACTIONS: dict[str, Tool] = {
 }
 """The structural actions by name, as sent to models."""
 
-BASIC = ("task", "discuss", "terminate")
+BASIC_ACTIONS = ("task", "discuss", "terminate")
 """The actions of an agent without a tool list, unless its runtime names others."""
-OF_HOOKS = frozenset({"quit", "keep_note", "read_log", "meta"})
+HOOK_ACTIONS = frozenset({"quit", "keep_note", "read_log", "meta"})
 """Actions that only an agent that is a hook now may use."""
-GRANTED = frozenset({"hook"})
+GRANTED_HOOK_ACTIONS = frozenset({"hook"})
 """Actions that a hook may use only if its tool list names them."""
 
 
@@ -202,12 +202,12 @@ def may_use(
     >>> may_use("hook", None, "primary", ["hook"]), may_use("hook", None, "hook", ["hook"])
     (True, False)
     """
-    if name in OF_HOOKS:
+    if name in HOOK_ACTIONS:
         return place == "hook"
     if allowed is not None:
         return name in allowed
     if name in ACTIONS:
-        return name in actions and not (place == "hook" and name in GRANTED)
+        return name in actions and not (place == "hook" and name in GRANTED_HOOK_ACTIONS)
     return True
 
 
@@ -231,7 +231,7 @@ def with_templates(listing: str) -> dict[str, Tool]:
     return {**ACTIONS, task.name: described}
 
 
-def listing_in(description: str) -> str:
+def parse_template_listing(description: str) -> str:
     """Parse the templates from the description of `task`: the inverse of `with_templates`."""
     before, _, listing = description.partition(_HINT)
     return listing if before == task.description else ""

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 from harken.agents.agent_classes import check_points, check_registered, get_agent_class
-from harken.agents.guards import MADE, SELF_MADE, guarded, is_guard, is_made
+from harken.agents.guards import SELF_MADE, SELF_MADE_BY_AGENT, guarded_agents, is_guard, is_made
 from harken.agents.initial_transcript import (
     INTERRUPTED,
     UNNAMED,
@@ -33,10 +33,10 @@ from harken.core.events import (
 from harken.core.ids import AgentId, MessageId
 from harken.core.logged_string import LoggedString
 from harken.core.messages import ChatMessage, Message, text_of
-from harken.core.untrusted import from_outside
-from harken.core.verdict import POINTS, HookPoint, HookQuestion, Verdict, verdict_in
+from harken.core.untrusted import escape_hook_markers
+from harken.core.verdict import HOOK_POINTS, HookPoint, HookQuestion, Verdict, parse_allowed_verdict
 from harken.errors import ConfigError, NameNotFound, NotBorn
-from harken.session.fold import context_now
+from harken.session.fold import current_messages
 from harken.session.session import Session
 from harken.session.state import AgentState, OpenCall
 from harken.world.loop_lock import LoopLock
@@ -55,7 +55,7 @@ class Agent:
     can_unload: ClassVar[bool] = False
     """Whether a long session may unload an idle object of exactly this class and create it again.
     """
-    points: ClassVar[frozenset[HookPoint]] = POINTS
+    points: ClassVar[frozenset[HookPoint]] = HOOK_POINTS
     """The points at which it is asked while it is a hook, unless its spec names others."""
     can_restore: ClassVar[bool] = True
     """Whether it can be created from a dump file: not if the file would name code to run."""
@@ -200,7 +200,7 @@ class Agent:
         """The context that its model would read now, as message dicts with ids, oldest first."""
         if not self.is_born:
             return [dict(message) for message in self._initial]
-        return [message_dict(message) for message in context_now(self.state)]
+        return [message_dict(message) for message in current_messages(self.state)]
 
     @property
     def subagents(self) -> dict[str, Agent]:
@@ -255,7 +255,7 @@ class Agent:
         event = TranscriptEntry(
             agent_id=self.agent_id,
             role="user",
-            content=from_outside(str(input)),
+            content=escape_hook_markers(str(input)),
             substance=getattr(input, "message_id", None),
         )
         self.session.append(event)
@@ -278,7 +278,7 @@ class Agent:
     def hook_points(self) -> frozenset[HookPoint]:
         """The points at which it is asked while it is a hook."""
         points = self.state.spec.get("points")
-        return self.points if points is None else POINTS & frozenset(points)
+        return self.points if points is None else HOOK_POINTS & frozenset(points)
 
     def should_ask(self, question: HookQuestion) -> bool:
         """Whether to ask this hook a question; if not, it counts as OK and is not logged.
@@ -296,7 +296,7 @@ class Agent:
         Raises UnparsableVerdict if it is none.
         """
         answer = await self.response()
-        return verdict_in(str(answer), question.point), answer.message_id or question_id
+        return parse_allowed_verdict(str(answer), question.point), answer.message_id or question_id
 
     def after_verdict(self) -> None:
         """Do the follow-up work of a verdict, also of a failed one. A second call does nothing."""
@@ -323,7 +323,9 @@ class Agent:
 
     def log_hook_birth(self, agent: Agent, name: str, cause: Cause) -> None:
         """Log the birth of this hook on an agent. A self-made hook is not copied."""
-        if not is_made(self.born_with) and (agent_ids := guarded(self.session.agents, agent.state)):
+        if not is_made(self.born_with) and (
+            agent_ids := guarded_agents(self.session.agents, agent.state)
+        ):
             self.born_with["reaches"] = list(agent_ids)
         self.log_birth(cause, name, "hook")
 
@@ -371,7 +373,7 @@ class Agent:
         copy = None if below and spec.get("subagents") is False else self.copy_for(agent)
         if copy is not None:
             copy.born_with |= {name: spec[name] for name in ("points", "subagents") if name in spec}
-            copy.born_with |= {SELF_MADE: MADE} if is_made(spec) else {}
+            copy.born_with |= {SELF_MADE: SELF_MADE_BY_AGENT} if is_made(spec) else {}
             copy.born_with["original"] = self.original_id
         return copy
 

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import Any, Protocol, TypeVar
 
 from harken.core.arguments import check_arguments, check_choices
-from harken.core.verdict import POINTS
+from harken.core.verdict import HOOK_POINTS
 from harken.errors import NameNotFound
 
 Kind = TypeVar("Kind", bound=type)
@@ -89,4 +89,4 @@ def check_points(kind: type) -> None:
         return
     if isinstance(points, str) or not isinstance(points, Collection):
         raise TypeError(f"{kind.__name__}: points must be a set of str, not {points!r}")
-    check_choices(points, sorted(POINTS), f"a point at which {kind.__name__} can be asked")
+    check_choices(points, sorted(HOOK_POINTS), f"a point at which {kind.__name__} can be asked")

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from harken.agents.guards import below
+from harken.agents.guards import iter_below
 from harken.core.arguments import check_fields
 from harken.core.events import AgentMoved, Event, LlmRequest, LlmResponse
 from harken.core.ids import AgentId
@@ -54,7 +54,7 @@ def budget_of(spec: Mapping[str, Any]) -> Budget | None:
 
 def check_spending(state: SessionState, agent_id: AgentId) -> None:
     """Raise BudgetExceeded if this agent, or an agent above it, may not call a model again."""
-    for agent in upwards(state, agent_id):
+    for agent in iter_upwards(state, agent_id):
         budget = budget_of(agent.spec) or Budget()
         if (budget.model_calls, budget.tokens, budget.cost_usd) != (None, None, None):
             _check_spent(state, agent, budget)
@@ -66,14 +66,14 @@ def check_birth(state: SessionState, parent: AgentId, births: int = 1, lower: in
     births: the number of new agents, including those below the new subagent; lower: the number of
     levels below it.
     """
-    for levels, agent in enumerate(upwards(state, parent), 1 + lower):
+    for levels, agent in enumerate(iter_upwards(state, parent), 1 + lower):
         budget = budget_of(agent.spec) or Budget()
         if budget.depth is not None and levels > budget.depth:
             raise BudgetExceeded(
                 f"{_describe(agent)} may have {budget.depth} levels of subagents below"
             )
         limit = budget.live_subagents
-        live = 0 if limit is None else sum(1 for _ in below(state.agents, agent))
+        live = 0 if limit is None else sum(1 for _ in iter_below(state.agents, agent))
         if limit is not None and live + births > limit:
             has = "and has them" if live >= limit else f"and has {live}"
             raise BudgetExceeded(f"{_describe(agent)} may have {limit} live subagents, {has}")
@@ -100,7 +100,7 @@ def _describe(agent: AgentState) -> str:
     return f"agent {agent.name or agent.id}"
 
 
-def upwards(state: SessionState, agent_id: AgentId) -> Iterator[AgentState]:
+def iter_upwards(state: SessionState, agent_id: AgentId) -> Iterator[AgentState]:
     """Yield an agent, then all agents above it."""
     above: AgentId | None = agent_id
     for _ in range(len(state.agents)):  # a foreign log may contain a cycle of parents
@@ -177,7 +177,7 @@ class SpendingTotals:
         totals = self._totals
         if totals is None:
             return
-        for above in upwards(self._state, agent_id):
+        for above in iter_upwards(self._state, agent_id):
             total = totals.setdefault(above.id, UsageTotals())
             total.model_calls += usage.model_calls
             total.input_tokens += usage.input_tokens

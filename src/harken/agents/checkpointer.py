@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import TypeAlias
 
-from harken.agents.compaction_text import summary_in
+from harken.agents.compaction_text import parse_summary_message
 from harken.context.checkpoint import CommitDraft, CommitOrigin, checkpoint_all
 from harken.context.socket_client import VARIABLE
 from harken.context.socket_server import ContextSocketServer
@@ -86,7 +86,7 @@ class Checkpointer:
             return True
         if self.every is None:
             return False
-        new = pending(session.agent(agent_id), session.context(agent_id))
+        new = pending_messages(session.agent(agent_id), session.context(agent_id))
         return sum(message.role == "assistant" for message in new) >= self.every
 
     def take(
@@ -163,7 +163,7 @@ def _create_drafts(
     state: AgentState, context: Sequence[ChatMessage], trigger: Checkpoint
 ) -> list[CommitDraft]:
     """Return the drafts to commit, each the parent of the next; empty if nothing is pending."""
-    new = pending(state, context)
+    new = pending_messages(state, context)
     relevant = new if state.uncommitted_edit is None else [*context, *(state.transcript or ())]
     untouched = state.uncommitted_edit is None or state.commit_id is None
     if untouched and all(message.role == "system" for message in relevant):
@@ -223,7 +223,7 @@ def _draft_edit(
         type="compaction" if edit.summary else "snapshot",
         trigger="compaction" if edit.summary else trigger,
         created_at=edit.time,
-        summary=summary_in("".join(summaries)),
+        summary=parse_summary_message("".join(summaries)),
     )
     return (
         [CommitDraft(messages=pending_entries, trigger=edit_draft.trigger), edit_draft]
@@ -232,7 +232,7 @@ def _draft_edit(
     )
 
 
-def pending(state: AgentState, context: Sequence[ChatMessage]) -> list[ChatMessage]:
+def pending_messages(state: AgentState, context: Sequence[ChatMessage]) -> list[ChatMessage]:
     """Return the messages added to a context since the last commit or edit, oldest first."""
     return _entries_after(
         context,

@@ -47,22 +47,22 @@ NOT_RUN = "Error: not run: the conversation is being summed up."
 """The result of a call in the answer to the request for a summary."""
 
 
-def question(instructions: str = "") -> str:
+def format_summary_request(instructions: str = "") -> str:
     """Format the request for a summary; `instructions` say what it must keep in particular."""
     stripped = instructions.strip()
     return _QUESTION + (_IN_PARTICULAR.format(stripped) if stripped else "")
 
 
-def instructions_in(request: str) -> str:
+def parse_summary_request(request: str) -> str:
     """Parse the instructions from a request: the inverse of `question`."""
     return request.removeprefix(_QUESTION).removeprefix(_IN_PARTICULAR.format(""))
 
 
-def stand_in(summary: str, *, is_pending: bool) -> str:
+def format_summary_message(summary: str, *, is_pending: bool) -> str:
     """Format the message with a summary; `is_pending`: the agent has not answered yet."""
     return f"{_STANDS_IN}{summary}{_GO_ON if is_pending else ''}"
 
 
-def summary_in(text: str) -> str:
+def parse_summary_message(text: str) -> str:
     """Parse the summary from its message: the inverse of `stand_in`."""
     return text.removeprefix(_STANDS_IN).removesuffix(_GO_ON)

@@ -13,7 +13,7 @@ from harken.agents.agent import Agent
 from harken.core.events import AgentStateSaved, Cause, Event, TranscriptEntry
 from harken.core.logged_string import LoggedString
 from harken.core.messages import text_of
-from harken.session.invariants import as_written
+from harken.session.invariants import encode_checked_event
 from harken.session.state import AgentState
 
 
@@ -93,5 +93,5 @@ class DumbAgent(Agent):
         if state == self.state.saved_state and self.state.pending_state is None:
             return []
         saved = AgentStateSaved(agent_id=self.agent_id, state=state, cause=cause)
-        as_written(saved)
+        encode_checked_event(saved)
         return [saved]

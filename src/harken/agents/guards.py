@@ -27,15 +27,15 @@ from harken.session.state import AgentState
 
 SELF_MADE = "self_made"
 """The member of the spec."""
-MADE: Literal[True] = True
+SELF_MADE_BY_AGENT: Literal[True] = True
 """The watched agent created this hook, or a file did."""
-MOVED: Literal["moved"] = "moved"
+SELF_MADE_BY_MOVE: Literal["moved"] = "moved"
 """The hook was above the watched agent before, and watches it since that agent took its place."""
 
 
 def is_made(spec: Mapping[str, Any]) -> bool:
     """Whether a hook with this spec was created by the agent that it watches, or by a file."""
-    return bool(spec.get(SELF_MADE)) and spec[SELF_MADE] != MOVED
+    return bool(spec.get(SELF_MADE)) and spec[SELF_MADE] != SELF_MADE_BY_MOVE
 
 
 def is_guard(spec: Mapping[str, Any]) -> bool:
@@ -52,7 +52,7 @@ def is_born_as_hook(spec: Mapping[str, Any]) -> bool:
     return "keeps" in spec
 
 
-def below(agents: Mapping[AgentId, AgentState], agent: AgentState) -> Iterator[AgentState]:
+def iter_below(agents: Mapping[AgentId, AgentState], agent: AgentState) -> Iterator[AgentState]:
     """Yield all agents that count as below an agent."""
     pending, seen_ids = [agent], {agent.id}
     for state in pending:  # the loop extends it
@@ -64,7 +64,7 @@ def below(agents: Mapping[AgentId, AgentState], agent: AgentState) -> Iterator[A
     yield from pending[1:]
 
 
-def guarded(agents: Mapping[AgentId, AgentState], agent: AgentState) -> Sequence[AgentId]:
+def guarded_agents(agents: Mapping[AgentId, AgentState], agent: AgentState) -> Sequence[AgentId]:
     """Return the agents directly at an agent that are watched as it is: those that may act.
 
     Of self-made hooks this includes only hooks that may act. A hook without tools besides those of

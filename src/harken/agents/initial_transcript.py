@@ -14,10 +14,10 @@ import msgspec
 
 from harken.core.events import Segment, TranscriptEdited, TranscriptEntry
 from harken.core.ids import AgentId, MessageId
-from harken.core.messages import ChatMessage, Message, message_from
-from harken.session.fold import fold, held
-from harken.session.invariants import as_written, check
-from harken.session.session import Session, entry_of
+from harken.core.messages import ChatMessage, Message, parse_message
+from harken.session.fold import fold, iter_loaded_entries
+from harken.session.invariants import check_event, encode_checked_event
+from harken.session.session import Session, build_entry
 from harken.session.state import AgentState, SessionState
 
 INTERRUPTED = (
@@ -61,7 +61,7 @@ def begin_with(session: Session, agent_id: AgentId, initial: Sequence[Mapping[st
         if all(e is not None and _is_same(e, m) for e, m in zip(logged, group, strict=True)):
             ids += [entry.message_id for entry in logged if entry is not None]
         else:  # a call and its results are stored in the same way
-            entries = (entry_of(agent_id, message_from(message)) for message in group)
+            entries = (build_entry(agent_id, parse_message(message)) for message in group)
             ids += [session.append(entry) for entry in entries]
     segments = [Segment(start=0, stop=before), Segment(entries=ids)]
     session.append(TranscriptEdited(agent_id=agent_id, segments=segments, reason="init_prompt"))
@@ -81,7 +81,9 @@ def _find_entries(
     ids = {message.get("message_id") for message in messages} - {None}
     entries_by_id: dict[str, TranscriptEntry] = {}
     for state in session.agents.values():
-        entries_by_id |= {e.message_id: e for e in held(state) if e.message_id in ids}
+        entries_by_id |= {
+            e.message_id: e for e in iter_loaded_entries(state) if e.message_id in ids
+        }
     for agent_id in session.agents:
         if len(entries_by_id) < len(ids):
             entries = session.agent(agent_id).transcript or ()
@@ -90,7 +92,7 @@ def _find_entries(
 
 
 def _is_same(entry: TranscriptEntry, message: Mapping[str, Any]) -> bool:
-    return message_from(message_dict(entry)) == message_from(message)
+    return parse_message(message_dict(entry)) == parse_message(message)
 
 
 def _group_results(messages: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
@@ -110,9 +112,9 @@ def _is_system(message: Mapping[str, Any]) -> bool:
 
 def _add_to_scratch(state: SessionState, message: Mapping[str, Any]) -> None:
     """Add a message to a scratch transcript, which checks it. Raises ValueError."""
-    event = entry_of(_SCRATCH_AGENT, message_from(message))
-    check(state, event)
-    fold(state, as_written(event)[1])
+    event = build_entry(_SCRATCH_AGENT, parse_message(message))
+    check_event(state, event)
+    fold(state, encode_checked_event(event)[1])
 
 
 def _with_tool_name(state: SessionState, message: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -15,18 +15,18 @@ import msgspec
 from harken.agents.agent import Agent, load_agent, unload_agent
 from harken.agents.budget import Budget, budget_of
 from harken.agents.hooks.smart_hook import finish_verdicts
-from harken.agents.hooks.verdict_log import left_unheard
+from harken.agents.hooks.verdict_log import has_undelivered_comment
 from harken.agents.runtime import AgentRuntime
 from harken.agents.smart_agent import SmartAgent
 from harken.agents.turn.compaction import end_compactions
-from harken.agents.turn.interrupted import finish_watching
-from harken.agents.turn.model_call import log_interrupted, unanswered
+from harken.agents.turn.interrupted import finish_hook_installs
+from harken.agents.turn.model_call import log_interrupted, unanswered_requests
 from harken.core.arguments import check_arguments
 from harken.core.events import AgentConfigured, ContextLoaded, Segment, TranscriptEdited
 from harken.core.messages import Message, extend_context_hash
 from harken.errors import InvalidLog
 from harken.llm.base import Model
-from harken.session.session import Session, SessionOptions, entry_of
+from harken.session.session import Session, SessionOptions, build_entry
 
 
 @check_arguments
@@ -101,7 +101,7 @@ def _restore_root(session: Session, runtime: AgentRuntime) -> Agent:
         raise InvalidLog(session.path, "has no agent")
     root = load_agent(session, session.state.root, runtime)
     _change_model(session, runtime)
-    for request in unanswered(session):
+    for request in unanswered_requests(session):
         log_interrupted(session, request)
     for state in list(session.agents.values()):
         if state.open_calls:
@@ -110,10 +110,10 @@ def _restore_root(session: Session, runtime: AgentRuntime) -> Agent:
                 if not agent.is_retryable(call):
                     agent.close_call(call)
     end_compactions(session)
-    finish_watching(session, lambda agent_id: load_agent(session, agent_id, runtime))
+    finish_hook_installs(session, lambda agent_id: load_agent(session, agent_id, runtime))
     finish_verdicts(session, lambda agent_id: load_agent(session, agent_id, runtime))
     for state in session.agents.values():
-        if not session.state.is_live(state.id) and not left_unheard(session, state):
+        if not session.state.is_live(state.id) and not has_undelivered_comment(session, state):
             unload_agent(session, state.id)  # a long session holds only live agents
     if runtime.checkpoints is not None:
         runtime.checkpoints.finish(session, runtime.notify)  # entries that a crash left uncommitted
@@ -124,7 +124,7 @@ def _complete_root(root: Agent, system_prompt: str | None, budget: Budget | None
     """Complete the root after a crash at its birth, and set its current budget."""
     if system_prompt is not None and not root.state.transcript:
         message = Message("system", str(system_prompt))
-        root.session.append(entry_of(root.agent_id, message))
+        root.session.append(build_entry(root.agent_id, message))
     if budget is not None and budget != budget_of(root.state.spec):
         spec = {"budget": msgspec.to_builtins(budget)}
         root.session.append(AgentConfigured(agent_id=root.agent_id, spec=spec))

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from harken.world.result import InvalidArguments
 
 
-def check_plain(name: str) -> None:
+def check_agent_name(name: str) -> None:
     """Raise InvalidArguments for a name that could be confused with another party."""
     if not name.strip():
         raise InvalidArguments("an agent needs a name")

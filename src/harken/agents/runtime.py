@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, MutableSet, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
-from harken.agents.action_schemas import ACTIONS, BASIC
+from harken.agents.action_schemas import ACTIONS, BASIC_ACTIONS
 from harken.agents.checkpointer import Checkpointer, Tell
 from harken.agents.templates.skills import Skills
 from harken.agents.templates.template import Templates
@@ -18,7 +18,7 @@ from harken.errors import ConfigError
 from harken.llm.base import Model, ModelResolver
 from harken.llm.context_windows import ContextWindows
 from harken.llm.observer import ModelObserver
-from harken.llm.resolve import one_per_name
+from harken.llm.resolve import caching_resolver
 from harken.world.environment import visible_variables
 from harken.world.world import World
 
@@ -52,7 +52,7 @@ class AgentRuntime:
     model: Model | str | None = None
     """The model of agents with its name or with none. `models` resolves a name (`anthropic/...`) at
     once; see `default_model`."""
-    models: ModelResolver = field(default_factory=one_per_name)
+    models: ModelResolver = field(default_factory=caching_resolver)
     """Resolves all other models by name."""
     world: World = field(default_factory=World)
     kinds: Mapping[str, type] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class AgentRuntime:
     secret."""
     allowed_commands: MutableSet[str] | None = None
     """Digests of the hook commands that may run, even if a log names others. None allows all."""
-    actions: Collection[str] = BASIC
+    actions: Collection[str] = BASIC_ACTIONS
     """The structural actions of agents without a tool list of their own."""
     on_chunk: OnChunk | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)

@@ -22,7 +22,7 @@ from harken.agents.hooks import smart_hook
 from harken.agents.hooks.hook import TurnEnded, TurnStopped
 from harken.agents.hooks.pending_answer import MAX_DENIALS, denials, pending_answer, was_blocked
 from harken.agents.runtime import AgentRuntime
-from harken.agents.template_setup import reach
+from harken.agents.template_setup import wait_for_servers
 from harken.agents.templates.skills import skills_of
 from harken.agents.templates.template import Template
 from harken.agents.tool_agent import ToolAgent
@@ -32,16 +32,16 @@ from harken.agents.turn.hook_review import (
     STOPPED,
     TAKEN_OVER,
     comment_on,
-    is_asked,
+    has_hook_at,
     judge_answer,
     log_visible_answer,
     new_inputs,
     new_results,
     send_back,
 )
-from harken.agents.turn.interrupted import abandon, note_on
+from harken.agents.turn.interrupted import describe_interrupted_call, end_incomplete_agent
 from harken.agents.turn.model_call import HALF_A_CALL, ModelCall
-from harken.agents.turn.request import ask
+from harken.agents.turn.request import request_model
 from harken.core.arguments import check_arguments
 from harken.core.events import TranscriptEntry
 from harken.core.ids import MessageId
@@ -51,8 +51,8 @@ from harken.core.verdict import (
     Rewrite,
     UnparsableVerdict,
     Verdict,
-    unfenced,
-    verdict_in,
+    parse_allowed_verdict,
+    strip_code_fence,
 )
 from harken.errors import AgentBusy, BudgetExceeded, ModelError
 from harken.llm.base import Model
@@ -63,7 +63,7 @@ from harken.world.result import ToolResult
 MIN_COMPACTED_SHARE = 0.2
 """The minimum share of a context that automatic compaction must replace to be worth a model call.
 """
-NOTHING_TO_SUM_UP = "too little of it could give way to a summary"
+NOTHING_TO_SUMMARIZE = "too little of it could give way to a summary"
 COMPACTION_RETRY_SHARE = 0.05
 """After a compaction that did not help, it is tried again when the context grew by this share of
 the window."""
@@ -157,14 +157,14 @@ class SmartAgent(ToolAgent):
         """
         answer = await self._answer_as_hook()
         try:
-            verdict = verdict_in(str(answer), question.point)
+            verdict = parse_allowed_verdict(str(answer), question.point)
         except UnparsableVerdict:
-            if not smart_hook.ask_again(self, question, answer):
+            if not smart_hook.request_verdict(self, question, answer):
                 raise
             answer = await self._answer_as_hook()
-            verdict = verdict_in(str(answer), question.point)
+            verdict = parse_allowed_verdict(str(answer), question.point)
         if question.point == "action" and isinstance(verdict, Rewrite):
-            verdict = Rewrite(unfenced(verdict.text))
+            verdict = Rewrite(strip_code_fence(verdict.text))
         return verdict, answer.message_id or question_id
 
     async def _answer_as_hook(self) -> LoggedString:
@@ -183,12 +183,12 @@ class SmartAgent(ToolAgent):
 
         A self-made hook has guards because it may act; its copies only judge. See `Agent`.
         """
-        instructions = smart_hook.told_of_copy(self)
+        instructions = smart_hook.copied_instructions(self)
         if instructions is None:
             return None
         tools = [] if is_made(self.state.spec) else self.allowed
         return self.make_subagent(
-            instructions, tools, None, smart_hook.spec_of_copy(self.state.spec)
+            instructions, tools, None, smart_hook.copied_spec(self.state.spec)
         )
 
     @property
@@ -337,10 +337,10 @@ class SmartAgent(ToolAgent):
 
     async def _ask_once(self) -> ModelCall:
         """Call the model once, with everything about the call in the log."""
-        await reach(self)
-        held_back = is_asked(self, "response")
+        await wait_for_servers(self)
+        held_back = has_hook_at(self, "response")
         on_chunk = None if held_back else self.runtime.on_chunk
-        return await ask(self, self.model, self.toolbox(), on_chunk)
+        return await request_model(self, self.model, self.toolbox(), on_chunk)
 
     async def _shrink(self, refusal: ModelError) -> None:
         """Compact a context that a provider rejected. Raises ModelError if that is impossible."""
@@ -353,7 +353,7 @@ class SmartAgent(ToolAgent):
                 refusal, f"it could not be compacted ({error})"
             ) from error
         if result is None:
-            raise _context_too_long_error(refusal, NOTHING_TO_SUM_UP)
+            raise _context_too_long_error(refusal, NOTHING_TO_SUMMARIZE)
 
     def is_full(self) -> bool:
         """Whether the context must be compacted before the next model request."""
@@ -366,7 +366,7 @@ class SmartAgent(ToolAgent):
         """Compact a nearly full context. If that does not help, notify the user and continue."""
         if not self.is_full():
             return
-        why = NOTHING_TO_SUM_UP
+        why = NOTHING_TO_SUMMARIZE
         try:
             if await compact(self, self.model, pending=True, least=MIN_COMPACTED_SHARE) is not None:
                 why = "what is left is too long"
@@ -442,7 +442,7 @@ class SmartAgent(ToolAgent):
 
     def close_call(self, call: OpenCall) -> MessageId:
         """Give a call without a result a result that says how far it had come."""
-        abandon(self, call)
+        end_incomplete_agent(self, call)
         return super().close_call(call)
 
     def _close_undone_calls(self, why: str) -> None:
@@ -452,7 +452,7 @@ class SmartAgent(ToolAgent):
 
     def interruption_note(self, call: OpenCall) -> str:
         """Return how far an interrupted call had come."""
-        return note_on(self, call)
+        return describe_interrupted_call(self, call)
 
     def _last_utterance(self) -> TranscriptEntry | None:
         """Return the answer at the end of the context, or None if there was input after it."""

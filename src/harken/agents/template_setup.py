@@ -12,8 +12,8 @@ from typing import Any
 
 from harken.agents.agent import Agent
 from harken.agents.command_hooks.config import read_hooks
-from harken.agents.command_hooks.hook import CommandHook, Commands, let_run
-from harken.agents.hooks.registry import hook_kind
+from harken.agents.command_hooks.hook import CommandHook, Commands, allow_commands
+from harken.agents.hooks.registry import get_hook_class
 from harken.agents.templates.template import Template
 from harken.agents.tool_agent import ToolAgent
 from harken.errors import ConfigError, HarkenError
@@ -57,7 +57,7 @@ def _add_servers(agent: ToolAgent, template: Template) -> None:
             )
 
 
-async def reach(agent: ToolAgent) -> None:
+async def wait_for_servers(agent: ToolAgent) -> None:
     """Wait until the tools of an agent's servers are available, before a request lists them."""
     connections = agent.runtime.world.mcp
     if connections is not None and any(name not in connections.servers for name in agent.servers):
@@ -68,7 +68,7 @@ async def reach(agent: ToolAgent) -> None:
     await agent.runtime.world.wait_ready(agent.servers)
 
 
-def hooks_of(
+def create_template_hooks(
     template: Template | None, watched: Agent, existing_names: Collection[str]
 ) -> list[tuple[str, Agent]]:
     """Create the hooks of a template, with their names, except those in `existing_names`.
@@ -96,7 +96,7 @@ def make_hook(name: str, watched: Agent) -> Agent:
     if registry is not None:
         hook: Agent = registry.make(name, watched)
         return hook
-    return hook_kind(name, watched.runtime)(watched.session, runtime=watched.runtime)
+    return get_hook_class(name, watched.runtime)(watched.session, runtime=watched.runtime)
 
 
 def _create_command_hook(template: Template, watched: Agent) -> CommandHook:
@@ -104,5 +104,5 @@ def _create_command_hook(template: Template, watched: Agent) -> CommandHook:
     hooks = read_hooks(template.commands, str(template.path), of_subagent=not is_root)
     for note in hooks.notes:
         watched.runtime.notify(note)
-    options = let_run(watched.runtime, Commands(hooks.entries))
+    options = allow_commands(watched.runtime, Commands(hooks.entries))
     return CommandHook(watched.session, runtime=watched.runtime, options=options)

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-PATIENCE_S = 60.0
+TURN_TIMEOUT_S = 60.0
 """How long an action waits for the turns of subagents that a trigger woke."""
 
 
@@ -83,7 +83,9 @@ class TurnLock:
                 waiter.set_result(None)
 
 
-async def woken_ones_done(gates: Sequence[TurnLock], patience_s: float = PATIENCE_S) -> None:
+async def wait_for_triggered_turns(
+    gates: Sequence[TurnLock], patience_s: float = TURN_TIMEOUT_S
+) -> None:
     """Wait until no agent is in a turn that a trigger began.
 
     Gives up after `patience_s`: such a turn may itself wait for the caller.

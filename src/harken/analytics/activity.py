@@ -16,7 +16,7 @@ from datetime import date, datetime, tzinfo
 
 import apsw
 
-from harken.analytics.quarter_hours import QUARTER_US, QuarterHour, begins
+from harken.analytics.quarter_hours import QUARTER_US, QuarterHour, quarter_start
 from harken.analytics.scope import Scope
 from harken.analytics.times import to_datetime
 from harken.core.record import Record
@@ -69,7 +69,7 @@ def concurrency(
     )
 
 
-HOURS = 24
+HOURS_PER_DAY = 24
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
@@ -96,13 +96,13 @@ class ActivityByHour(Record, frozen=True, kw_only=True):
 
 def activity(quarter_hours: Iterable[QuarterHour], zone: tzinfo) -> ActivityByHour:
     """Count messages by hour and by day. Messages without a time are ignored."""
-    messages = [[0] * HOURS for _ in WEEKDAYS]
-    prompts = [[0] * HOURS for _ in WEEKDAYS]
+    messages = [[0] * HOURS_PER_DAY for _ in WEEKDAYS]
+    prompts = [[0] * HOURS_PER_DAY for _ in WEEKDAYS]
     by_day: dict[date, list[QuarterHour]] = defaultdict(list)
     for quarter_hour in quarter_hours:
         if quarter_hour.quarter is None:
             continue
-        start = begins(quarter_hour.quarter, zone)
+        start = quarter_start(quarter_hour.quarter, zone)
         messages[start.weekday()][start.hour] += quarter_hour.messages
         prompts[start.weekday()][start.hour] += quarter_hour.prompts
         by_day[start.date()].append(quarter_hour)

@@ -14,7 +14,13 @@ from html import escape
 from typing import Any, TypeAlias
 
 from harken.analytics.activity import WEEKDAYS
-from harken.analytics.number_text import cost, dollars, duration, number, tokens
+from harken.analytics.number_text import (
+    count_tokens,
+    format_cost,
+    format_dollars,
+    format_duration,
+    format_number,
+)
 from harken.analytics.overview import OneSession, Overview
 from harken.analytics.profile import Profile
 from harken.analytics.sessions import Lifecycle
@@ -22,7 +28,7 @@ from harken.analytics.tools import Tools
 from harken.analytics.usage import DayUsage, ModelUsage, ProjectUsage
 
 Data: TypeAlias = dict[str, Any]
-MOST = 15
+MAX_BARS = 15
 """Maximum number of bars in a chart."""
 _MAX_LABEL_CHARS = 24
 _ROW_PX = 26
@@ -32,7 +38,7 @@ _MAX_DOTS = 3000
 _BAR_DAYS = {1: "a day", 7: "a week", 28: "in four weeks", 364: "in 52 weeks"}
 """Days per bar -> label. These are the possible widths of a bar."""
 _TICKS_S = (1, 60, 600, 3600, 6 * 3600, 86_400, 7 * 86_400)
-COLOURS = {
+COLORS = {
     "prompt": "#e9a23b",
     "response": "#2a9d8f",
     "thinking": "#9b5de5",
@@ -40,7 +46,7 @@ COLOURS = {
     "compaction": "#d1495b",
     "idle": "#dfe3e6",
 }
-_TEAL = COLOURS["response"]
+_TEAL = COLORS["response"]
 _HIDDEN_PATTERN = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
@@ -103,7 +109,7 @@ def _activity_chart(report: Overview) -> Chart | None:
         (
             "prompts",
             {day: day_activity.prompts for day, day_activity in days.items()},
-            COLOURS["prompt"],
+            COLORS["prompt"],
         ),
         ("responses", {day: day_activity.responses for day, day_activity in days.items()}, _TEAL),
     )
@@ -124,8 +130,8 @@ def _cost_chart(days: Sequence[DayUsage]) -> Chart | None:
         return None
     step = _choose_bar_days(cost_by_day)
     sums = _sum_by_bar(cost_by_day, step)
-    hover_texts = [f"{day}: {dollars(value)}" for day, value in sums.items()]
-    bar = _time_bars(sums, step, COLOURS["tool"]) | {"hovertext": hover_texts, "hoverinfo": "text"}
+    hover_texts = [f"{day}: {format_dollars(value)}" for day, value in sums.items()]
+    bar = _time_bars(sums, step, COLORS["tool"]) | {"hovertext": hover_texts, "hoverinfo": "text"}
     layout = {"xaxis": {"type": "date"}, "yaxis": {"tickprefix": "$"}}
     note = f"{_BAR_DAYS[step]}, of responses whose price is known"
     return Chart("Cost", note, [bar], layout, 240)
@@ -162,7 +168,7 @@ def _week_chart(messages: Sequence[Sequence[int]]) -> Chart | None:
     if not any(map(any, messages)):
         return None
     text = [
-        [f"{name} {hour}:00, {number(value)} messages" for hour, value in enumerate(row)]
+        [f"{name} {hour}:00, {format_number(value)} messages" for hour, value in enumerate(row)]
         for name, row in zip(WEEKDAYS, messages, strict=True)
     ]
     heat = {
@@ -183,15 +189,16 @@ def _week_chart(messages: Sequence[Sequence[int]]) -> Chart | None:
 
 def _models_chart(models: Sequence[ModelUsage]) -> Chart | None:
     kinds = (
-        ("read anew", "input_tokens", COLOURS["prompt"]),
+        ("read anew", "input_tokens", COLORS["prompt"]),
         ("from a cache", "cache_read_tokens", "#a8dadc"),
         ("into a cache", "cache_write_tokens", "#6a8caf"),
         ("written", "output_tokens", _TEAL),
     )
-    shown_models = [model for model in models if tokens(model)][:MOST]
+    shown_models = [model for model in models if count_tokens(model)][:MAX_BARS]
     names = [model.model or "(not named)" for model in shown_models]
     hover_texts = [
-        f"{number(model.responses)} responses, {_format_cost(model)}" for model in shown_models
+        f"{format_number(model.responses)} responses, {_format_cost(model)}"
+        for model in shown_models
     ]
     bars = [
         _horizontal_bars(
@@ -205,16 +212,16 @@ def _models_chart(models: Sequence[ModelUsage]) -> Chart | None:
 
 
 def _projects_chart(projects: Sequence[ProjectUsage]) -> Chart | None:
-    shown_projects = projects[:MOST]
+    shown_projects = projects[:MAX_BARS]
     names = [project.project or "(not known)" for project in shown_projects]
     hover_texts = [
-        f"{number(project.sessions)} sessions, {_format_cost(project)}"
+        f"{format_number(project.sessions)} sessions, {_format_cost(project)}"
         for project in shown_projects
     ]
     if len(shown_projects) < 2:
         return None
     bars = _horizontal_bars(
-        names, [project.cost_usd or 0 for project in shown_projects], hover_texts, COLOURS["tool"]
+        names, [project.cost_usd or 0 for project in shown_projects], hover_texts, COLORS["tool"]
     )
     layout = {"xaxis": {"tickprefix": "$"}}
     return _with_row_labels(
@@ -223,21 +230,22 @@ def _projects_chart(projects: Sequence[ProjectUsage]) -> Chart | None:
 
 
 def _format_cost(usage: ModelUsage | ProjectUsage) -> str:
-    money = cost(usage.cost_usd, usage.unpriced)
+    money = format_cost(usage.cost_usd, usage.unpriced)
     return f"cost {money}" if money == "unknown" else money
 
 
 def _tools_chart(tools: Tools) -> Chart | None:
-    shown_tools = tools.tools[:MOST]
+    shown_tools = tools.tools[:MAX_BARS]
     names = [tool.name for tool in shown_tools]
     hover_texts = [
-        f"{number(tool.calls)} calls, {number(tool.errors)} failed" for tool in shown_tools
+        f"{format_number(tool.calls)} calls, {format_number(tool.errors)} failed"
+        for tool in shown_tools
     ]
     succeeded = _horizontal_bars(
         names, [tool.calls - tool.errors for tool in shown_tools], hover_texts, _TEAL
     )
     failed = _horizontal_bars(
-        names, [tool.errors for tool in shown_tools], hover_texts, COLOURS["compaction"]
+        names, [tool.errors for tool in shown_tools], hover_texts, COLORS["compaction"]
     )
     data = [{**succeeded, "name": "calls"}, {**failed, "name": "failed"}]
     layout = {"barmode": "stack", "showlegend": any(tool.errors for tool in shown_tools)}
@@ -250,7 +258,7 @@ def _compactions_chart(sessions: Iterable[Lifecycle]) -> Chart | None:
         return None
     titles = [escape_label(session.title or session.session, 60) for session in timed]
     hover_texts = [
-        f"{title}: {duration(session.duration_s)}, {session.compactions}"
+        f"{title}: {format_duration(session.duration_s)}, {session.compactions}"
         for title, session in zip(titles, timed, strict=True)
     ]
     dots = {
@@ -260,13 +268,13 @@ def _compactions_chart(sessions: Iterable[Lifecycle]) -> Chart | None:
         "y": [session.compactions for session in timed],
         "hovertext": hover_texts,
         "hoverinfo": "text",
-        "marker": {"color": COLOURS["compaction"], "size": 9, "opacity": 0.6},
+        "marker": {"color": COLORS["compaction"], "size": 9, "opacity": 0.6},
     }
     layout = {
         "xaxis": {
             "type": "log",
             "tickvals": list(_TICKS_S),
-            "ticktext": [duration(seconds) for seconds in _TICKS_S],
+            "ticktext": [format_duration(seconds) for seconds in _TICKS_S],
         },
         "yaxis": {"rangemode": "tozero"},
     }
@@ -288,10 +296,10 @@ def _profile_chart(profile: Profile, zone: tzinfo) -> Chart | None:
             "offset": 0,
             "marker": {"color": colour},
         }
-        for name, colour in COLOURS.items()
+        for name, colour in COLORS.items()
     ]
     layout = {"barmode": "stack", "showlegend": True, "yaxis": {"ticksuffix": " s"}}
-    note = f"seconds in each {duration(profile.bin_s)}; agents side by side add up"
+    note = f"seconds in each {format_duration(profile.bin_s)}; agents side by side add up"
     return Chart("Profile", note, bars, layout, 320)
 
 

@@ -11,15 +11,15 @@ from html import escape
 from typing import Any, TypeAlias
 
 from harken.analytics.charts import Chart, Data, escape_label, overview_charts, session_charts
-from harken.analytics.number_text import cost, duration, number, tokens
+from harken.analytics.number_text import count_tokens, format_cost, format_duration, format_number
 from harken.analytics.overview import OneSession, Overview
 from harken.analytics.sessions import Lifecycle
-from harken.analytics.times import minute
+from harken.analytics.times import format_minute
 from harken.analytics.tools import Amplification
 from harken.analytics.usage import UsageStats
 from harken.errors import ConfigError
 
-SESSIONS = 100
+MAX_SESSIONS = 100
 """Maximum number of sessions in the table."""
 Figure: TypeAlias = tuple[str, str]
 """A formatted number and its label."""
@@ -58,7 +58,7 @@ _NUMBER = ' class="number"'
 _CONFIG: Data = {"displayModeBar": False, "responsive": True}
 
 
-def page(report: Overview | OneSession, zone: tzinfo) -> str:
+def render_page(report: Overview | OneSession, zone: tzinfo) -> str:
     """Render a page. Raises ConfigError if plotly is not installed."""
     if isinstance(report, OneSession):
         title = report.session.title or report.session.session
@@ -67,8 +67,8 @@ def page(report: Overview | OneSession, zone: tzinfo) -> str:
         peaks: list[Figure] = []
     else:
         title, charts, table = "Harken: what was done", overview_charts(report), report.sessions
-        subtitle = f"{number(len(report.sessions))} sessions"
-        peaks = [(number(report.concurrency.at_work), "sessions at work at once, at most")]
+        subtitle = f"{format_number(len(report.sessions))} sessions"
+        peaks = [(format_number(report.concurrency.at_work), "sessions at work at once, at most")]
     body = [
         f"<h1>{escape_label(title)}</h1>",
         f"<p>{subtitle}</p>",
@@ -81,13 +81,13 @@ def page(report: Overview | OneSession, zone: tzinfo) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape_label(title)}</title>\n<style>{_STYLE}</style>\n"
-        f"<script>{_plotly().offline.get_plotlyjs()}</script>\n</head>\n<body>\n"
+        f"<script>{_import_plotly().offline.get_plotlyjs()}</script>\n</head>\n<body>\n"
         + "\n".join(filter(None, body))
         + "\n</body>\n</html>\n"
     )
 
 
-def _plotly() -> Any:
+def _import_plotly() -> Any:
     """Import plotly. Raises ConfigError if it is not installed."""
     try:
         import plotly.io  # noqa: PLC0415 - an extra
@@ -103,8 +103,8 @@ def _session_subtitle(session: Lifecycle, zone: tzinfo) -> str:
     facts = [
         escape_label(session.session),
         escape_label(session.project),
-        f"{minute(session.began, zone)} to {minute(session.ended, zone)}",
-        duration(session.duration_s),
+        f"{format_minute(session.began, zone)} to {format_minute(session.ended, zone)}",
+        format_duration(session.duration_s),
         f"outcome {escape_label(session.outcome)}" if session.outcome else "",
         f"{session.compactions} compactions",
     ]
@@ -113,14 +113,14 @@ def _session_subtitle(session: Lifecycle, zone: tzinfo) -> str:
 
 def _summary_figures(sums: Amplification, usage: UsageStats) -> list[Figure]:
     return [
-        (number(sums.prompts), "prompts"),
-        (number(sums.responses), "responses"),
-        (number(sums.tool_calls), "tool calls"),
-        (number(tokens(usage)), "tokens"),
-        (cost(usage.cost_usd, usage.unpriced) or "none", "cost"),
-        (number(sums.responses_per_prompt), "responses for a prompt"),
-        (number(sums.tool_calls_per_prompt), "tool calls for a prompt"),
-        (number(sums.output_per_input), "characters for each one asked"),
+        (format_number(sums.prompts), "prompts"),
+        (format_number(sums.responses), "responses"),
+        (format_number(sums.tool_calls), "tool calls"),
+        (format_number(count_tokens(usage)), "tokens"),
+        (format_cost(usage.cost_usd, usage.unpriced) or "none", "cost"),
+        (format_number(sums.responses_per_prompt), "responses for a prompt"),
+        (format_number(sums.tool_calls_per_prompt), "tool calls for a prompt"),
+        (format_number(sums.output_per_input), "characters for each one asked"),
     ]
 
 
@@ -133,7 +133,7 @@ def _render_section(index: int, chart: Chart) -> str:
     layout = {**_LAYOUT, **chart.layout}
     for axis in ("xaxis", "yaxis"):
         layout[axis] = {**_AXIS, **chart.layout.get(axis, {})}
-    chart_html = _plotly().io.to_html(
+    chart_html = _import_plotly().io.to_html(
         {"data": chart.data, "layout": layout},
         config=_CONFIG,
         include_plotlyjs=False,
@@ -148,9 +148,13 @@ def _render_sessions(sessions: Sequence[Lifecycle], zone: tzinfo) -> str:
     if not sessions:
         return ""
     heads = ("ended", "session", "lasted", "prompts", "calls", "compactions", "outcome", "cost")
-    rows = "".join(_render_row(session, zone) for session in sessions[:SESSIONS])
-    hidden_count = len(sessions) - SESSIONS
-    note = f"<p>... and {number(hidden_count)} more, with --json</p>" if hidden_count > 0 else ""
+    rows = "".join(_render_row(session, zone) for session in sessions[:MAX_SESSIONS])
+    hidden_count = len(sessions) - MAX_SESSIONS
+    note = (
+        f"<p>... and {format_number(hidden_count)} more, with --json</p>"
+        if hidden_count > 0
+        else ""
+    )
     head = "".join(f"<th{'' if name in heads[:2] else _NUMBER}>{name}</th>" for name in heads)
     table = f'<div class="wide"><table><tr>{head}</tr>{rows}</table></div>{note}'
     return f"<section><h2>Sessions <small>the last ones first</small></h2>{table}</section>"
@@ -158,18 +162,18 @@ def _render_sessions(sessions: Sequence[Lifecycle], zone: tzinfo) -> str:
 
 def _render_row(session: Lifecycle, zone: tzinfo) -> str:
     numbers = [
-        duration(session.duration_s),
-        number(session.prompts),
-        number(session.tool_calls),
-        number(session.compactions),
+        format_duration(session.duration_s),
+        format_number(session.prompts),
+        format_number(session.tool_calls),
+        format_number(session.compactions),
         escape_label(session.outcome or "", 40),
-        cost(session.cost_usd, session.unpriced),
+        format_cost(session.cost_usd, session.unpriced),
     ]
     title = escape_label(session.title or session.session)
     name, project = escape_label(session.session), escape_label(session.project)
     location = f'<br><small title="{name}">{project}</small>'
     return (
-        f'<tr><td class="number">{minute(session.ended, zone)}</td>'
+        f'<tr><td class="number">{format_minute(session.ended, zone)}</td>'
         f'<td class="title">{title}{location}</td>{_render_cells(numbers)}</tr>'
     )
 

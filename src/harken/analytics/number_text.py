@@ -18,12 +18,24 @@ _MIN_THOUSAND = 999.5
 """From this value on, three significant digits round to a thousand."""
 
 
-def number(value: float | None) -> str:
+def format_number(value: float | None) -> str:
     """Format a number; from ten thousand on with a letter for thousands, millions and so on.
 
-    >>> number(9876), number(45_600), number(1_249_999), number(5_500_000_000), number(None)
+    >>> (
+    ...     format_number(9876),
+    ...     format_number(45_600),
+    ...     format_number(1_249_999),
+    ...     format_number(5_500_000_000),
+    ...     format_number(None),
+    ... )
     ('9,876', '45.6 K', '1.2 M', '5.5 B', '?')
-    >>> number(35.512), number(0.014), number(2.0), number(999.7), number(0.00001)
+    >>> (
+    ...     format_number(35.512),
+    ...     format_number(0.014),
+    ...     format_number(2.0),
+    ...     format_number(999.7),
+    ...     format_number(0.00001),
+    ... )
     ('35.5', '0.014', '2', '1,000', '<0.0001')
     """
     if value is None:
@@ -40,10 +52,10 @@ def number(value: float | None) -> str:
     return f"{value / unit:,.1f} {letter}"
 
 
-def share(part: float, whole: float) -> str:
+def format_percent(part: float, whole: float) -> str:
     """Format a ratio as a percentage.
 
-    >>> share(1, 3), share(1, 1000), share(0, 3), share(1, 0)
+    >>> format_percent(1, 3), format_percent(1, 1000), format_percent(0, 3), format_percent(1, 0)
     ('33 %', '<1 %', '0 %', '')
     """
     if not whole:
@@ -52,12 +64,18 @@ def share(part: float, whole: float) -> str:
     return "<1 %" if 0 < percent < 1 else f"{percent:.0f} %"
 
 
-def duration(seconds: float | None) -> str:
+def format_duration(seconds: float | None) -> str:
     """Format a duration in its two largest units.
 
-    >>> duration(0.25), duration(59.6), duration(754), duration(12_000), duration(200_000)
+    >>> (
+    ...     format_duration(0.25),
+    ...     format_duration(59.6),
+    ...     format_duration(754),
+    ...     format_duration(12_000),
+    ...     format_duration(200_000),
+    ... )
     ('0.2 s', '60 s', '13 min', '3 h 20 min', '2 d 8 h')
-    >>> duration(0.001), duration(0), duration(None)
+    >>> format_duration(0.001), format_duration(0), format_duration(None)
     ('<0.1 s', '0 s', '?')
     """
     if seconds is None:
@@ -74,10 +92,16 @@ def duration(seconds: float | None) -> str:
     return f"{count} {name} {remainder} {smaller_name}" if remainder else f"{count} {name}"
 
 
-def dollars(amount: float) -> str:
+def format_dollars(amount: float) -> str:
     """Format an amount of money.
 
-    >>> dollars(0.0123), dollars(1.5), dollars(12_345.6), dollars(0), dollars(0.00001)
+    >>> (
+    ...     format_dollars(0.0123),
+    ...     format_dollars(1.5),
+    ...     format_dollars(12_345.6),
+    ...     format_dollars(0),
+    ...     format_dollars(0.00001),
+    ... )
     ('$0.0123', '$1.50', '$12,346', '$0.00', '<$0.0001')
     """
     if 0 < amount < _MIN_NUMBER:
@@ -87,26 +111,26 @@ def dollars(amount: float) -> str:
     return f"${amount:,.2f}" if amount < 1000 else f"${amount:,.0f}"
 
 
-def cost(cost_usd: float | None, unpriced: int) -> str:
+def format_cost(cost_usd: float | None, unpriced: int) -> str:
     """Format a cost. `unpriced` is the number of responses with an unknown price.
 
-    >>> cost(1.5, 0), cost(1.5, 2), cost(None, 2), cost(None, 0)
+    >>> format_cost(1.5, 0), format_cost(1.5, 2), format_cost(None, 2), format_cost(None, 0)
     ('$1.50', '≥ $1.50', 'unknown', '')
     """
     if cost_usd is None:
         return "unknown" if unpriced else ""
-    return f"≥ {dollars(cost_usd)}" if unpriced else dollars(cost_usd)
+    return f"≥ {format_dollars(cost_usd)}" if unpriced else format_dollars(cost_usd)
 
 
-def tokens(usage: UsageStats) -> int | None:
+def count_tokens(usage: UsageStats) -> int | None:
     """Return the number of input and output tokens, or None if no count is known."""
     return usage.total_tokens
 
 
-def ratio(part: float | None, whole: float | None, digits: int = 2) -> float | None:
+def compute_ratio(part: float | None, whole: float | None, digits: int = 2) -> float | None:
     """Return a rounded quotient, or None if the divisor is zero or unknown.
 
-    >>> ratio(71, 2), ratio(1, 0)
+    >>> compute_ratio(71, 2), compute_ratio(1, 0)
     (35.5, None)
     """
     return round(part / whole, digits) if whole and part is not None else None

@@ -11,7 +11,7 @@ import apsw
 
 from harken.analytics.activity import ActivityByHour, Concurrency, activity, concurrency
 from harken.analytics.profile import Profile, profile
-from harken.analytics.quarter_hours import spells
+from harken.analytics.quarter_hours import load_quarter_hours
 from harken.analytics.scope import Scope
 from harken.analytics.sessions import (
     Compactions,
@@ -20,19 +20,19 @@ from harken.analytics.sessions import (
     ScopeTotals,
     compactions,
     lifecycles,
-    outcomes,
 )
+from harken.analytics.sessions import group_outcomes as outcomes
 from harken.analytics.tools import Amplification, Tools, amplification, tools
 from harken.analytics.usage import (
     DayUsage,
     ModelUsage,
     ProjectUsage,
     UsageStats,
-    by_day,
-    by_model,
-    by_project,
-    total,
-    used,
+    load_usage,
+    total_usage,
+    usage_by_day,
+    usage_by_model,
+    usage_by_project,
 )
 from harken.core.record import Record
 
@@ -67,17 +67,17 @@ class OneSession(Record, frozen=True, kw_only=True):
 
 def overview(database: apsw.Connection, scope: Scope, zone: tzinfo) -> Overview:
     """Compute the statistics of all sessions of a scope, with hours and days in a time zone."""
-    quarters, usage_rows = spells(database, scope), used(database, scope)
+    quarters, usage_rows = load_quarter_hours(database, scope), load_usage(database, scope)
     sessions = lifecycles(database, scope, ScopeTotals(quarters, usage_rows.sessions))
     tool_stats = tools(database, scope)
     return Overview(
         amplification=amplification(quarters, tool_stats.calls),
         activity=activity(quarters, zone),
         concurrency=concurrency(database, scope, quarters),
-        usage=total(usage_rows),
-        models=by_model(usage_rows),
-        days=by_day(usage_rows, zone),
-        projects=by_project(database, scope, usage_rows),
+        usage=total_usage(usage_rows),
+        models=usage_by_model(usage_rows),
+        days=usage_by_day(usage_rows, zone),
+        projects=usage_by_project(database, scope, usage_rows),
         tools=tool_stats,
         compactions=compactions(sessions),
         outcomes=outcomes(sessions),
@@ -85,16 +85,16 @@ def overview(database: apsw.Connection, scope: Scope, zone: tzinfo) -> Overview:
     )
 
 
-def one_session(database: apsw.Connection, scope: Scope, most_bins: int = 60) -> OneSession:
+def session_overview(database: apsw.Connection, scope: Scope, most_bins: int = 60) -> OneSession:
     """Compute the statistics of the only session of a scope."""
-    quarters, usage_rows = spells(database, scope), used(database, scope)
+    quarters, usage_rows = load_quarter_hours(database, scope), load_usage(database, scope)
     (session,) = lifecycles(database, scope, ScopeTotals(quarters, usage_rows.sessions))
     tool_stats = tools(database, scope)
     return OneSession(
         session=session,
         profile=profile(database, scope, most_bins),
         amplification=amplification(quarters, tool_stats.calls),
-        usage=total(usage_rows),
-        models=by_model(usage_rows),
+        usage=total_usage(usage_rows),
+        models=usage_by_model(usage_rows),
         tools=tool_stats,
     )

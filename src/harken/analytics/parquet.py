@@ -30,9 +30,9 @@ from harken.analytics.table_schema import (
     TableSchema,
 )
 from harken.errors import ConfigError
-from harken.formats.tool_calls import clean
+from harken.formats.tool_calls import replace_surrogates
 
-ROWS = 16 * 1024
+MAX_GROUP_ROWS = 16 * 1024
 """Maximum number of rows in memory."""
 _ARROW_TYPES: dict[Kind, str] = {"ctx": "string", "hash": "string", "bool": "bool_"}
 
@@ -91,7 +91,12 @@ def _write_table(
                 values = [list(column) for column in zip(*group, strict=True)]
                 if texts is not None:
                     hashes = values[[column.name for column in table.columns].index("hash")]
-                    values.append([None if text is None else clean(text) for text in texts(hashes)])
+                    values.append(
+                        [
+                            None if text is None else replace_surrogates(text)
+                            for text in texts(hashes)
+                        ]
+                    )
                 arrays = [
                     _to_array(pa, column, kind)
                     for column, kind in zip(values, schema.types, strict=True)
@@ -109,7 +114,7 @@ def _iter_groups(
 ) -> Iterator[list[tuple[Any, ...]]]:
     rows = scope.rows(database, table.query, "sessions")
     convert = [_CONVERSIONS.get(column.kind) for column in table.columns]
-    while group := list(islice(rows, ROWS)):
+    while group := list(islice(rows, MAX_GROUP_ROWS)):
         yield [
             tuple(
                 value if conversion is None or value is None else conversion(value)

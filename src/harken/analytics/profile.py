@@ -28,15 +28,9 @@ from harken.analytics.times import US, to_datetime
 from harken.core.record import Record
 
 Activity: TypeAlias = Literal["prompt", "response", "tool", "thinking", "compaction"]
-
-
 ACTIVITIES: tuple[Activity, ...] = ("prompt", "response", "tool", "thinking", "compaction")
-
-
-IDLE_AFTER_US = 10 * 60 * US
+MAX_GAP_US = 10 * 60 * US
 """Maximum duration of a response or of a user's reading; a longer gap is idle."""
-
-
 _INTERVALS_SQL = """
     SELECT kind, began, time, thinking, characters + coalesce(called.arguments, 0)
     FROM (
@@ -50,8 +44,6 @@ _INTERVALS_SQL = """
     ) AS called ON called.message_id = said.id
     ORDER BY time, said.id
 """
-
-
 _ACTIVITY_OF: dict[str, Activity] = {
     "prompt": "prompt",
     "response": "response",
@@ -70,7 +62,7 @@ class ActivityInterval:
     ended_us: int
 
 
-def spans(database: apsw.Connection, scope: Scope) -> Iterator[ActivityInterval]:
+def iter_intervals(database: apsw.Connection, scope: Scope) -> Iterator[ActivityInterval]:
     """Yield the activities of the only session of a scope, in the order of its messages.
 
     A response with thoughts becomes two intervals, in proportion to their characters.
@@ -79,7 +71,7 @@ def spans(database: apsw.Connection, scope: Scope) -> Iterator[ActivityInterval]
         activity = _ACTIVITY_OF.get(kind)
         if activity is None or began is None or began == ended:
             continue
-        if ended - began > IDLE_AFTER_US and activity != "tool":
+        if ended - began > MAX_GAP_US and activity != "tool":
             continue
         if activity == "response" and thinking_chars:
             thought_until = began + (ended - began) * thinking_chars // (
@@ -92,7 +84,7 @@ def spans(database: apsw.Connection, scope: Scope) -> Iterator[ActivityInterval]
 
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
-WIDTHS_S = (
+BIN_LENGTHS_S = (
     *(1, 2, 5, 10, 15, 30),
     *(_MINUTE * n for n in (1, 2, 3, 5, 10, 15, 20, 30)),
     *(_HOUR * n for n in (1, 2, 3, 6, 12)),
@@ -173,7 +165,7 @@ def profile(database: apsw.Connection, scope: Scope, most_bins: int = 60) -> Pro
         )
     grid = _Grid(began, ended, _choose_width(began, ended, most_bins))
     events = _count_events(database, scope, grid)
-    durations = _sum_durations(list(spans(database, scope)), grid)
+    durations = _sum_durations(list(iter_intervals(database, scope)), grid)
     return Profile(
         began=to_datetime(began),
         ended=to_datetime(ended),
@@ -216,7 +208,7 @@ class _Grid(NamedTuple):
 def _choose_width(began_us: int, ended_us: int, most_bins: int) -> int:
     """Return the bin length in microseconds."""
     min_width_s = (ended_us - began_us) // (US * most_bins) + 1
-    return US * next((width for width in WIDTHS_S if width >= min_width_s), min_width_s)
+    return US * next((width for width in BIN_LENGTHS_S if width >= min_width_s), min_width_s)
 
 
 def _count_events(database: apsw.Connection, scope: Scope, grid: _Grid) -> dict[str, list[int]]:

@@ -42,11 +42,11 @@ class QuarterHour:
     """Characters of responses, without thoughts and arguments."""
 
 
-def spells(database: apsw.Connection, scope: Scope) -> list[QuarterHour]:
+def load_quarter_hours(database: apsw.Connection, scope: Scope) -> list[QuarterHour]:
     """Return the quarter hours of all sessions, by session and time."""
     return [QuarterHour(*row) for row in scope.rows(database, _QUERY)]
 
 
-def begins(quarter: int, zone: tzinfo) -> datetime:
+def quarter_start(quarter: int, zone: tzinfo) -> datetime:
     """Return the start of a quarter of an hour in a time zone."""
     return to_datetime(quarter * QUARTER_US, zone)

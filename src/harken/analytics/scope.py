@@ -19,14 +19,8 @@ import apsw
 from harken.errors import NameNotFound
 
 _NEWEST_SQL = "SELECT name, id FROM sessions ORDER BY ended DESC, id DESC"
-
-
 _MAX_NAMES = 10
-
-
 _PROJECTS_SQL = "SELECT DISTINCT project FROM sessions WHERE project <> '' ORDER BY 1"
-
-
 _SEPARATOR_PATTERN = re.compile(r"[/\\]")
 
 

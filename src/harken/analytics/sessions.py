@@ -13,10 +13,10 @@ from statistics import StatisticsError, correlation, median
 
 import apsw
 
-from harken.analytics.number_text import ratio
+from harken.analytics.number_text import compute_ratio
 from harken.analytics.quarter_hours import QuarterHour
 from harken.analytics.scope import Scope
-from harken.analytics.times import seconds, to_datetime
+from harken.analytics.times import to_datetime, to_seconds
 from harken.analytics.usage import UsageSums
 from harken.core.record import Record
 
@@ -95,7 +95,7 @@ def lifecycles(database: apsw.Connection, scope: Scope, done: ScopeTotals) -> li
                 runtime=runtime,
                 began=to_datetime(began),
                 ended=to_datetime(ended),
-                duration_s=None if began is None or ended is None else seconds(ended - began),
+                duration_s=None if began is None or ended is None else to_seconds(ended - began),
                 outcome=outcome,
                 compactions=compactions.get(id_, 0),
                 prompts=prompts[id_],
@@ -109,7 +109,7 @@ def lifecycles(database: apsw.Connection, scope: Scope, done: ScopeTotals) -> li
     return rows
 
 
-def outcomes(sessions: Iterable[Lifecycle]) -> list[EndingStats]:
+def group_outcomes(sessions: Iterable[Lifecycle]) -> list[EndingStats]:
     """Group sessions by outcome, the most frequent first."""
     by_outcome: dict[str | None, list[Lifecycle]] = defaultdict(list)
     for session in sessions:
@@ -129,8 +129,6 @@ def _build_outcome(outcome: str | None, ended: Sequence[Lifecycle]) -> EndingSta
 
 
 _MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86_400.0
-
-
 BOUNDS_S = (10 * _MINUTE, _HOUR, 4 * _HOUR, 12 * _HOUR, _DAY, 7 * _DAY)
 """Limits between bands of durations, in seconds."""
 
@@ -187,7 +185,7 @@ def _build_band(timed: Sequence[tuple[float, int]], since: float, below: float |
         below_s=below,
         sessions=len(inside),
         compactions=sum(inside),
-        per_session=ratio(sum(inside), len(inside)),
+        per_session=compute_ratio(sum(inside), len(inside)),
     )
 
 

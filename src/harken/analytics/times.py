@@ -28,19 +28,19 @@ def to_datetime(time_us: int | None, zone: tzinfo = UTC) -> datetime | None:
     return datetime.fromtimestamp(min(max(time_us, 0), _LAST_US) // US, zone)
 
 
-def minute(time: datetime | None, zone: tzinfo) -> str:
+def format_minute(time: datetime | None, zone: tzinfo) -> str:
     """Format a time to the minute. Returns an empty string for None.
 
-    >>> minute(to_datetime(90_000_000), UTC), minute(None, UTC)
+    >>> format_minute(to_datetime(90_000_000), UTC), format_minute(None, UTC)
     ('1970-01-01 00:01', '')
     """
     return "" if time is None else f"{time.astimezone(zone):%Y-%m-%d %H:%M}"
 
 
-def seconds(duration_us: float | None) -> float | None:
+def to_seconds(duration_us: float | None) -> float | None:
     """Convert microseconds to seconds, rounded to milliseconds. None stays None.
 
-    >>> seconds(1_234_567)
+    >>> to_seconds(1_234_567)
     1.235
     """
     return None if duration_us is None else round(duration_us / US, 3)

@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import apsw
 
-from harken.analytics.number_text import ratio
+from harken.analytics.number_text import compute_ratio
 from harken.analytics.quarter_hours import QuarterHour
 from harken.analytics.scope import Scope
-from harken.analytics.times import seconds
+from harken.analytics.times import to_seconds
 from harken.core.record import Record
 
 
@@ -52,9 +52,9 @@ def amplification(quarter_hours: Iterable[QuarterHour], tool_calls: int) -> Ampl
         tool_calls=tool_calls,
         input_characters=input_chars,
         output_characters=output_chars,
-        responses_per_prompt=ratio(responses, prompts),
-        tool_calls_per_prompt=ratio(tool_calls, prompts),
-        output_per_input=ratio(output_chars, input_chars),
+        responses_per_prompt=compute_ratio(responses, prompts),
+        tool_calls_per_prompt=compute_ratio(tool_calls, prompts),
+        output_per_input=compute_ratio(output_chars, input_chars),
     )
 
 
@@ -163,7 +163,7 @@ def _build_tool(name: str, rows: Sequence[_CallGroup]) -> ToolStats:
         errors=sum(row.errors for row in rows),
         unanswered=sum(row.unanswered for row in rows),
         untold=sum(row.untold for row in rows),
-        duration_s=seconds(sum(durations_us)) if durations_us else None,
+        duration_s=to_seconds(sum(durations_us)) if durations_us else None,
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from harken.analytics.quarter_hours import QUARTER_US, begins
+from harken.analytics.quarter_hours import QUARTER_US, quarter_start
 from harken.analytics.scope import Scope
 from harken.core.record import Record
 
@@ -110,12 +110,12 @@ class UsageRows(NamedTuple):
     """By quarter hour since 1970, UTC; None for responses without a time."""
 
 
-def added(all_sums: Iterable[UsageSums]) -> UsageSums:
+def add_sums(all_sums: Iterable[UsageSums]) -> UsageSums:
     """Add sums. A value that is unknown in all of them stays unknown.
 
     >>> (
-    ...     added([UsageSums(1, 5), UsageSums(2, None)]).input_tokens,
-    ...     added([UsageSums(1)]).input_tokens,
+    ...     add_sums([UsageSums(1, 5), UsageSums(2, None)]).input_tokens,
+    ...     add_sums([UsageSums(1)]).input_tokens,
     ... )
     (5, None)
     """
@@ -127,7 +127,7 @@ def added(all_sums: Iterable[UsageSums]) -> UsageSums:
     return UsageSums(*totals)
 
 
-def used(database: apsw.Connection, scope: Scope) -> UsageRows:
+def load_usage(database: apsw.Connection, scope: Scope) -> UsageRows:
     """Read the usage of a scope."""
     groupings: list[dict[Any, UsageSums]] = [
         {name: UsageSums(*sums) for name, *sums in scope.rows(database, query, "requests")}
@@ -136,12 +136,12 @@ def used(database: apsw.Connection, scope: Scope) -> UsageRows:
     return UsageRows(*groupings)
 
 
-def total(rows: UsageRows) -> UsageStats:
+def total_usage(rows: UsageRows) -> UsageStats:
     """Return the total usage."""
-    return UsageStats(**added(rows.models.values()).members())
+    return UsageStats(**add_sums(rows.models.values()).members())
 
 
-def by_model(rows: UsageRows) -> list[ModelUsage]:
+def usage_by_model(rows: UsageRows) -> list[ModelUsage]:
     """Return the usage of each model, the largest number of tokens first.
 
     Models are not sorted by cost, because a model without a known price would come last.
@@ -150,16 +150,18 @@ def by_model(rows: UsageRows) -> list[ModelUsage]:
     return sorted(usages, key=lambda usage: (-(usage.total_tokens or 0), usage.model))
 
 
-def by_day(rows: UsageRows, zone: tzinfo) -> list[DayUsage]:
+def usage_by_day(rows: UsageRows, zone: tzinfo) -> list[DayUsage]:
     """Return the usage per day of a time zone, in order; responses without a time come last."""
     by_date: dict[date | None, list[UsageSums]] = defaultdict(list)
     for quarter, sums in rows.quarters.items():
-        by_date[None if quarter is None else begins(quarter, zone).date()].append(sums)
+        by_date[None if quarter is None else quarter_start(quarter, zone).date()].append(sums)
     days = sorted(by_date, key=lambda day: (day is None, day or date.min))
-    return [DayUsage(day=day, **added(by_date[day]).members()) for day in days]
+    return [DayUsage(day=day, **add_sums(by_date[day]).members()) for day in days]
 
 
-def by_project(database: apsw.Connection, scope: Scope, rows: UsageRows) -> list[ProjectUsage]:
+def usage_by_project(
+    database: apsw.Connection, scope: Scope, rows: UsageRows
+) -> list[ProjectUsage]:
     """Return the usage of each project folder, the largest cost first.
 
     `spent` is the usage of the same scope.
@@ -169,7 +171,7 @@ def by_project(database: apsw.Connection, scope: Scope, rows: UsageRows) -> list
         if id_ in rows.sessions:
             sums_by_project[project].append(rows.sessions[id_])
     usages = [
-        ProjectUsage(project=project, sessions=len(all_sums), **added(all_sums).members())
+        ProjectUsage(project=project, sessions=len(all_sums), **add_sums(all_sums).members())
         for project, all_sums in sums_by_project.items()
     ]
     return sorted(usages, key=lambda usage: (*_sort_key(usage), usage.project))

@@ -13,14 +13,14 @@ from pathlib import Path
 
 from harken.agents.checkpointer import Checkpointer
 from harken.config.home import Home
-from harken.context.materialize import resolver
+from harken.context.materialize import make_resolver
 from harken.context.socket_server import ContextSocketServer
 from harken.core.events import ContextLoaded
 from harken.core.messages import ChatMessage
 from harken.errors import ConfigError, StoreError
 from harken.store.base import Store
 
-PATIENCE_S = 3.0
+LOCK_TIMEOUT_S = 3.0
 """The time that a chat waits for the store's lock. The chat is blocked meanwhile."""
 
 
@@ -52,7 +52,7 @@ class CheckpointStore:
 
     def resolve(self, event: ContextLoaded) -> Sequence[ChatMessage]:
         """Return the messages of a commit that an agent started from. Raises as `need`."""
-        return resolver(self.need())(event)
+        return make_resolver(self.need())(event)
 
     def checkpoints(self, home: Home) -> Checkpointer | None:
         """Return the checkpointer of the store. Return None if the store cannot be used."""

@@ -11,17 +11,17 @@ from typing import Any
 
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.agent import Agent
-from harken.agents.template_setup import hooks_of, servers_for
+from harken.agents.template_setup import create_template_hooks, servers_for
 from harken.agents.templates.template import Template
 from harken.agents.tool_agent import ToolAgent
-from harken.agents.tree.actions import allowed_for, install
+from harken.agents.tree.actions import allowed_for, install_hooks
 from harken.core.events import AgentConfigured
 from harken.errors import ConfigError
 from harken.world.mcp.names import server_in
 from harken.world.result import InvalidArguments
 
 
-def make_from(template: Template | None, root: Agent) -> None:
+def configure_from_template(template: Template | None, root: Agent) -> None:
     """Log the configuration of an agent from its template, and install the template's hooks.
 
     Raises ConfigError if something that the template names is not available.
@@ -46,11 +46,11 @@ def make_from(template: Template | None, root: Agent) -> None:
             "skills": None if template.skills is None else list(template.skills),
             **servers_for(root, None, template),
         }
-        hooks = hooks_of(template, root, [hook.name for hook in root.hooks])
+        hooks = create_template_hooks(template, root, [hook.name for hook in root.hooks])
     except InvalidArguments as error:
         raise ConfigError(str(error)) from None
     agent_spec = {name: value for name, value in spec.items() if value is not None}
     root.session.append(AgentConfigured(agent_id=root.agent_id, spec=agent_spec))
-    install(hooks, root)
+    install_hooks(hooks, root)
     for note in template.notes:
         root.runtime.notify(note)

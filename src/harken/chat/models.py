@@ -10,8 +10,8 @@ from functools import cache
 from pathlib import Path
 
 from harken.chat.demo_model import MODEL_NAME, demo_model
-from harken.chat.system_prompt import ChatPrompt, system_prompt
-from harken.config.discovery import can_chat, choose, discover, offers
+from harken.chat.system_prompt import ChatPrompt, build_system_prompt
+from harken.config.discovery import can_chat, choose_model, discover, list_offers
 from harken.config.home import Home, current_folder
 from harken.config.imported_sessions import view_commit, view_imported
 from harken.config.name_resolver import CommitName, ImportedName, LogFile, NameResolver, SessionLog
@@ -22,9 +22,9 @@ from harken.core.messages import text_of
 from harken.errors import ConfigError, ScriptError
 from harken.llm.base import Model, ModelResolver
 from harken.llm.replay import ReplayLog, ReplayModel
-from harken.session.log.reader import events
+from harken.session.log.reader import iter_events
 
-MODELS_OF_PROVIDER = 9
+MAX_MODELS_PER_PROVIDER = 9
 """The maximum number of models per provider in the list of `/model`."""
 
 
@@ -34,14 +34,14 @@ def list_models(settings: Settings) -> list[str]:
     names = [settings.model] if settings.model is not None else []
     for provider in discover(settings.providers.values()):
         if provider.ready:
-            offered = [offer.name for offer in offers(provider, settings.prices, day)]
-            names += [name for name in offered if can_chat(name)][:MODELS_OF_PROVIDER]
+            offered = [offer.name for offer in list_offers(provider, settings.prices, day)]
+            names += [name for name in offered if can_chat(name)][:MAX_MODELS_PER_PROVIDER]
     return list(dict.fromkeys(names))
 
 
-def found_model(settings: Settings) -> str:
+def choose_default_model(settings: Settings) -> str:
     """Return the model to use where none is configured. Raises ConfigError if there is none."""
-    choice = choose(
+    choice = choose_model(
         [provider for provider in discover(settings.providers.values()) if provider.ready]
     )
     if choice is None:
@@ -52,7 +52,7 @@ def found_model(settings: Settings) -> str:
     return choice.model
 
 
-def model_finder(home: Home, settings: Settings) -> ModelResolver:
+def build_model_resolver(home: Home, settings: Settings) -> ModelResolver:
     """Return a function that resolves model names, cached. `replay:` accepts session ids, too."""
     resolve = settings.models()
 
@@ -78,7 +78,7 @@ def _replay(home: Home, session: str, name: str) -> ReplayModel:
     return ReplayModel.load(resolved.path, name=name)
 
 
-def anchored(name: str) -> str:
+def with_absolute_path(name: str) -> str:
     """Return a scripted model's name with an absolute path: a resume may run in another folder."""
     kind, _, file = name.partition(":")
     if kind == "scripted" and name != MODEL_NAME and Path(file).is_file():
@@ -86,29 +86,29 @@ def anchored(name: str) -> str:
     return name
 
 
-def chosen_model(find: ModelResolver, name: str | None) -> Model | None:
+def load_named_model(find: ModelResolver, name: str | None) -> Model | None:
     """Return the model of the command line. Raises ConfigError also for a bad script."""
     try:
-        return find(anchored(name)) if name is not None else None
+        return find(with_absolute_path(name)) if name is not None else None
     except ScriptError as error:
         raise ConfigError(str(error)) from None
 
 
-def prompt_for(home: Home, model: str | None) -> ChatPrompt:
+def build_chat_prompt(home: Home, model: str | None) -> ChatPrompt:
     """Return the system prompt of a new chat; a recorded session is replayed with its own."""
     kind, _, file = (model or "").partition(":")
     if kind == "replay":
         resolved = NameResolver(home).resolve(file)
         if isinstance(resolved, SessionLog | LogFile):
-            recorded = recorded_prompt(resolved.path)
+            recorded = find_recorded_prompt(resolved.path)
             if recorded:
                 return ChatPrompt(recorded)
-    return system_prompt(current_folder(), datetime.now().astimezone().date(), Trust(home))
+    return build_system_prompt(current_folder(), datetime.now().astimezone().date(), Trust(home))
 
 
-def recorded_prompt(log: Path) -> str | None:
+def find_recorded_prompt(log: Path) -> str | None:
     """Return the system prompt of the first agent of a session."""
-    for event in events(log):
+    for event in iter_events(log):
         if isinstance(event, TranscriptEntry):
             return text_of(event.content) if event.role == "system" else None
     return None

@@ -17,18 +17,23 @@ from harken.agents.budget import Budget
 from harken.agents.built_in.changed_files import ChangedFiles
 from harken.agents.checkpointer import Tell
 from harken.agents.command_hooks.hook import NAME as COMMAND_HOOK
-from harken.agents.command_hooks.hook import NOT_RUN, CommandHook, Commands, let_run
+from harken.agents.command_hooks.hook import NOT_RUN, CommandHook, Commands, allow_commands
 from harken.agents.load import load_session, start_from_commit
 from harken.agents.runtime import AgentRuntime, OnChunk
 from harken.agents.smart_agent import SmartAgent
 from harken.agents.turn.wakeups import armed_triggers
-from harken.chat.checkpoint_store import PATIENCE_S, CheckpointStore
+from harken.chat.checkpoint_store import LOCK_TIMEOUT_S, CheckpointStore
 from harken.chat.commands.prompts import prompt_file_notes
-from harken.chat.first_agent import make_from
-from harken.chat.models import chosen_model, found_model, model_finder, prompt_for
+from harken.chat.first_agent import configure_from_template
+from harken.chat.models import (
+    build_chat_prompt,
+    build_model_resolver,
+    choose_default_model,
+    load_named_model,
+)
 from harken.chat.open_chat import OpenChat
 from harken.chat.options import ChatOptions
-from harken.chat.world import around_of, open_world, permissions_of, user_shell
+from harken.chat.world import build_permissions, build_user_shell, build_world_settings, open_world
 from harken.config.allowed_commands import AllowedCommands
 from harken.config.home import Home, current_folder
 from harken.config.name_resolver import NameResolver
@@ -68,16 +73,16 @@ def open_chat(
     settings = load_settings(
         home, model=wish.model, permission=wish.permission, claude_hooks=wish.claude_hooks
     )
-    name = wish.model if old is not None else settings.model or found_model(settings)
-    check_there(old)
-    find = model_finder(home, settings)
-    model = chosen_model(find, name)
-    permissions, prompt = permissions_of(settings, home.folder), prompt_for(home, name)
+    name = wish.model if old is not None else settings.model or choose_default_model(settings)
+    check_log_exists(old)
+    find = build_model_resolver(home, settings)
+    model = load_named_model(find, name)
+    permissions, prompt = build_permissions(settings, home.folder), build_chat_prompt(home, name)
     home.make()
     with ExitStack() as opening:
         where = (wish.store or settings.store, settings.backing)
         checkpoints = CheckpointStore.opened(
-            lambda: open_store(home, *where, patience_s=PATIENCE_S)
+            lambda: open_store(home, *where, patience_s=LOCK_TIMEOUT_S)
         )
         opening.callback(checkpoints.close)
         ctx = None if wish.ctx is None else NameResolver(home, checkpoints.need()).commit(wish.ctx)
@@ -85,13 +90,13 @@ def open_chat(
         path = old or home.new_session(wish.name)
         if old is None:
             opening.callback(path.unlink, missing_ok=True)  # an unstarted session is deleted
-        around = around_of(home, wish, settings, path, tools, on_notice)
+        around = build_world_settings(home, wish, settings, path, tools, on_notice)
         world = open_world(wish, settings, permissions, tools, around)
         if world.sources is not None:
             world.sources.ignore = (home.folder, path)
         world.user = user
         runtime = replace(
-            runtime_of(settings),
+            build_runtime(settings),
             allowed_commands=AllowedCommands(home),
             checkpoints=checkpoints.checkpoints(home),
             model=model,
@@ -114,19 +119,19 @@ def open_chat(
         if old is None:
             ChangedFiles(session, runtime=runtime).install(root)
             watch_with_hooks(root, settings)
-            make_from(wish.template, root)
+            configure_from_template(wish.template, root)
         watch_with_commands(root, settings, is_new=old is None or wish.claude_hooks)
-        messages = (*notes_for(wish, settings, checkpoints, root), *around.box.notes)
+        messages = (*list_start_notes(wish, settings, checkpoints, root), *around.box.notes)
         has_own = old is None and ctx is None and not wish.system_prompt and prompt.note
-        notes = (*messages, *([prompt.note] if has_own else ()), *armed_notes(session, wish))
-        shell = user_shell(settings, around)
+        notes = (*messages, *([prompt.note] if has_own else ()), *list_trigger_notes(session, wish))
+        shell = build_user_shell(settings, around)
         chat = OpenChat(root, session, runtime, settings, checkpoints.store, shell, notes)
         check_agent(chat.primary)
         opening.pop_all()
     return chat
 
 
-def notes_for(
+def list_start_notes(
     wish: ChatOptions, settings: Settings, checkpoints: CheckpointStore, root: Agent
 ) -> tuple[str, ...]:
     """Return the messages for the user at the start of a chat, such as about unusual hooks."""
@@ -154,7 +159,7 @@ def _is_foreign(hook: Agent) -> bool:
     return isinstance(hook, CommandHook) and not hook.is_let
 
 
-def check_there(old: Path | None) -> None:
+def check_log_exists(old: Path | None) -> None:
     """Raise ConfigError if the log is missing or empty."""
     if old is not None and not is_packed(old) and not (old.is_file() and old.stat().st_size):
         Session.load(old).close()
@@ -182,12 +187,12 @@ def watch_with_commands(root: Agent, settings: Settings, *, is_new: bool) -> Non
         and is_new
         and not any(isinstance(hook, CommandHook) and hook.is_let for hook in root.hooks)
     ):
-        options = let_run(root.runtime, Commands(entries, settings.claude_may_allow))
+        options = allow_commands(root.runtime, Commands(entries, settings.claude_may_allow))
         hook = CommandHook(root.session, runtime=root.runtime, options=options)
         hook.install(root, COMMAND_HOOK)
 
 
-def runtime_of(settings: Settings) -> AgentRuntime:
+def build_runtime(settings: Settings) -> AgentRuntime:
     """Return the runtime of the agents, as configured."""
     return AgentRuntime(
         templates=settings.templates,
@@ -204,7 +209,7 @@ def runtime_of(settings: Settings) -> AgentRuntime:
     )
 
 
-def armed_notes(session: Session, wish: ChatOptions) -> list[str]:
+def list_trigger_notes(session: Session, wish: ChatOptions) -> list[str]:
     """Return a note about the triggers of an existing session."""
     armed = armed_triggers(session) if wish.wakes else {}
     summary = ", ".join(f"{name} ({trigger.words})" for (_, name, _), trigger in armed.items())

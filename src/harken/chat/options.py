@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harken.chat.turn_limit import MOST_CALLS
+from harken.chat.turn_limit import MAX_MODEL_CALLS
 from harken.world.permissions.permissions import Mode
-from harken.world.shell.sandbox import Wanted
+from harken.world.shell.sandbox import SandboxMode
 
 if TYPE_CHECKING:  # agents are slow to import, and `harken chat --help` does not need them
     from harken.agents.templates.template import Template
@@ -27,7 +27,7 @@ class ChatOptions:
     system_prompt: str | None = None
     permission: Mode | None = None
     """The permission mode. None: as configured."""
-    most_calls: int = MOST_CALLS
+    most_calls: int = MAX_MODEL_CALLS
     """The maximum number of model calls of an agent in an unattended turn."""
     ctx: str | None = None
     """The commit from which a new session starts."""
@@ -38,7 +38,7 @@ class ChatOptions:
     claude_hooks: bool = False
     """Whether hooks that Claude Code is configured with watch the agents, however it is configured
     here."""
-    sandbox: Wanted | None = None
+    sandbox: SandboxMode | None = None
     """Whether commands run in a sandbox. None: as configured."""
     memory: Path | None = None
     """The folder of the notes of the memory tool. None: agents have no such tool."""

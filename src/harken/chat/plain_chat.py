@@ -20,11 +20,11 @@ from harken.agents.smart_agent import SmartAgent
 from harken.chat.commands.base import SHELL, Command, Doing, NextSession, is_command, run_command
 from harken.chat.commands.mcp import prompt_commands
 from harken.chat.commands.prompts import prompt_file_commands
-from harken.chat.commands.tree import owes_since
-from harken.chat.commands.views import compacted_text
+from harken.chat.commands.tree import owes_answer_since
+from harken.chat.commands.views import format_compaction
 from harken.chat.models import list_models
 from harken.chat.open_chat import OpenChat
-from harken.chat.turn_limit import MOST_CALLS, TurnLimit
+from harken.chat.turn_limit import MAX_MODEL_CALLS, TurnLimit
 from harken.chat.usage import UsageTotal
 from harken.core.events import Event, TranscriptEdited, TranscriptEntry
 from harken.core.ids import AgentId
@@ -34,15 +34,13 @@ from harken.errors import ConfigError, ModelError
 from harken.terminal.stdin import StdinReader, stdin_is_interactive
 from harken.terminal.text import escape_control_characters, one_line, print_json
 from harken.terminal.text import print_text as say
-from harken.views.message_text import count
-from harken.views.verdicts import read_words
+from harken.views.message_text import format_count
+from harken.views.verdicts import parse_verdict_text
 from harken.world.result import ToolError
 from harken.world.user import ApprovalDecision, ApprovalRequest, UserQuestion, UserUnavailable
 
 Read = Callable[[str], str | None]
 """Prints a prompt and returns a line. Returns None at the end of the input."""
-
-
 CHOICES = "yes, no, or why not / what instead"
 
 
@@ -112,7 +110,7 @@ _STOPS = {"denial": "denies", "failure": "failed"}
 How: TypeAlias = Callable[[Coroutine[Any, Any, LoggedString]], Coroutine[Any, Any, LoggedString]]
 
 
-def report(chat: OpenChat, *, resumed: bool) -> None:
+def print_session_notes(chat: OpenChat, *, resumed: bool) -> None:
     """Print the session and the notes about its log on standard error."""
     session = chat.session
     tell(f"{'Session resumed from' if resumed else 'Session'} {session.path}")
@@ -127,7 +125,7 @@ def tell(text: str) -> None:
     click.echo(escape_control_characters(text), err=True)
 
 
-async def as_it_is(work: Coroutine[Any, Any, LoggedString]) -> LoggedString:
+async def run_unchanged(work: Coroutine[Any, Any, LoggedString]) -> LoggedString:
     """Await the coroutine without any change."""
     return await work
 
@@ -145,7 +143,7 @@ class PlainChat:
         *,
         as_json: bool,
         typed: StdinReader | None = None,
-        most_calls: int = MOST_CALLS,
+        most_calls: int = MAX_MODEL_CALLS,
     ) -> None:
         """Talk with the primary agent; `as_json` prints one object an answer.
 
@@ -228,7 +226,7 @@ class PlainChat:
         agent = self.session.agents.get(entry.agent_id or AgentId(""))
         if agent is None or agent.place != "hook" or entry.role == "user":
             return
-        verdict = read_words(entry)
+        verdict = parse_verdict_text(entry)
         if verdict is not None and verdict.kind in _STOPS:
             words = one_line(verdict.words, 300)
             tell(f"hook {agent.name or agent.id} {_STOPS[verdict.kind]}: {words}")
@@ -247,7 +245,7 @@ class PlainChat:
         if not isinstance(agent, SmartAgent):
             raise ConfigError(f"{agent.name} has no context to sum up: code decides for it")
         try:
-            self.say(compacted_text(self.runner.run(agent.compact(instructions))))
+            self.say(format_compaction(self.runner.run(agent.compact(instructions))))
         except KeyboardInterrupt:
             tell("Interrupted: nothing was changed")
 
@@ -279,7 +277,7 @@ class PlainChat:
             return
         if self.primary.agent_id == before or not self.primary.has_open_calls:
             return
-        if owes_since(self.primary, first):
+        if owes_answer_since(self.primary, first):
             self.try_to_ask(None)
         else:
             tell(f"An empty line lets {self.primary.name} answer what it heard last")
@@ -334,14 +332,14 @@ class PlainChat:
         if permissions is not None and (refused := permissions.unasked):
             were = "was" if refused == 1 else "were"
             how = "nobody could be asked; see --permission"
-            tell(f"{count(refused, 'action')} {were} refused: {how}")
+            tell(f"{format_count(refused, 'action')} {were} refused: {how}")
 
     def explain(self, text: str) -> None:
         """Print why a turn ended without an answer, and how it can continue."""
         is_open = self.opened.primary.has_open_calls
         tell(f"{text}; an empty line lets it go on" if is_open else text)
 
-    def ask(self, line: str | None, how: How = as_it_is) -> None:
+    def ask(self, line: str | None, how: How = run_unchanged) -> None:
         """Send a message and print the answer. `how` runs the coroutine of the turn."""
         self._tally = UsageTotal()
         began = time.monotonic()

@@ -10,7 +10,7 @@ from harken.config.home import Home, current_folder, environment
 from harken.config.settings import Settings
 from harken.config.trust import FOLDER, Trust
 from harken.errors import ConfigError
-from harken.world.shell.sandbox import Sandbox, Wanted
+from harken.world.shell.sandbox import Sandbox, SandboxMode
 
 _BARE = "Commands run without a sandbox: the shell of an agent can do all that you can"
 
@@ -26,13 +26,13 @@ class ShellSandbox:
     """Messages for the user, one per line."""
 
 
-def confined(
+def build_shell_sandbox(
     home: Home,
     settings: Settings,
     *,
     outputs: Path,
     allowed: Sequence[Path] = (),
-    wanted: Wanted | None = None,
+    wanted: SandboxMode | None = None,
 ) -> ShellSandbox:
     """Return the sandbox for commands in the current folder; `wanted` is from the command line.
 
@@ -43,7 +43,7 @@ def confined(
     if wanted == "off":
         return ShellSandbox(notes=(f"{_BARE} (it is switched off).",))
     wanted_walls = replace(
-        walls(home, settings, outputs),
+        build_sandbox(home, settings, outputs),
         allowed=[*allowed, *settings.allow_folders],
         network=settings.network,
     )
@@ -57,7 +57,7 @@ def confined(
     return ShellSandbox(sandbox)
 
 
-def walls(home: Home, settings: Settings, outputs: Path) -> Sandbox:
+def build_sandbox(home: Home, settings: Settings, outputs: Path) -> Sandbox:
     """Return the configuration of every sandbox: hidden and read-only paths.
 
     Raises ConfigError if the list of trusted folders cannot be read.

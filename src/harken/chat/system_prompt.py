@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-from harken.config.trust import Trust, upwards
+from harken.config.trust import Trust, iter_project_folders
 from harken.config.trust_summary import INSTRUCTIONS
 from harken.terminal.text import escape_control_characters, program_name
 from harken.world.files.root import display_name, size_text
 
-LONGEST = 64_000
+MAX_INSTRUCTIONS_BYTES = 64_000
 
 TEXT = """\
 You are main, an agent of Harken. You work with a user in a terminal.
@@ -54,7 +54,7 @@ class ChatPrompt:
     """A line for the user, if a part of it comes from a folder that they do not trust."""
 
 
-def system_prompt(folder: Path, today: date, trust: Trust | None = None) -> ChatPrompt:
+def build_system_prompt(folder: Path, today: date, trust: Trust | None = None) -> ChatPrompt:
     """Return the prompt for a new chat in a folder, with the instructions of its project.
 
     trust: without it, no folder is trusted. Raises ConfigError if its list cannot be read.
@@ -62,7 +62,7 @@ def system_prompt(folder: Path, today: date, trust: Trust | None = None) -> Chat
     text = TEXT.format(
         folder=display_name(str(folder)), system=platform.system(), today=today.isoformat()
     )
-    instructions = project_instructions(folder)
+    instructions = find_project_instructions(folder)
     if instructions is None:
         return ChatPrompt(text)
     text = f"{text}\n\nFrom {INSTRUCTIONS} of this project:\n\n{instructions.text}"
@@ -76,7 +76,7 @@ def system_prompt(folder: Path, today: date, trust: Trust | None = None) -> Chat
     return ChatPrompt(text, f"{note}: read it, then `{how}`")
 
 
-def project_instructions(folder: Path, user_home: Path | None = None) -> Instructions | None:
+def find_project_instructions(folder: Path, user_home: Path | None = None) -> Instructions | None:
     """Return the nearest `AGENTS.md`, from a folder upwards. Return None if there is none.
 
     It is looked for where `.harken/` is (`user_home`: see `upwards`). A link out of the project is
@@ -84,7 +84,7 @@ def project_instructions(folder: Path, user_home: Path | None = None) -> Instruc
     """
     try:
         end = (user_home or Path("~").expanduser()).resolve()
-        folders = (folder.resolve(), *upwards(folder.resolve(), end))
+        folders = (folder.resolve(), *iter_project_folders(folder.resolve(), end))
         ancestor = next((path for path in folders if os.path.lexists(path / INSTRUCTIONS)), None)
         if ancestor is None:
             return None
@@ -92,13 +92,18 @@ def project_instructions(folder: Path, user_home: Path | None = None) -> Instruc
         if not file.is_file() or not file.resolve().is_relative_to(_find_repository(ancestor)):
             return None
         with file.open("rb") as stream:
-            data = stream.read(LONGEST + 1)
+            data = stream.read(MAX_INSTRUCTIONS_BYTES + 1)
             size_bytes = os.fstat(stream.fileno()).st_size
     except OSError:
         return None
-    text = data[:LONGEST].decode("utf-8-sig", "replace").replace("\r\n", "\n").strip()
-    if len(data) > LONGEST:
-        text += f"\n\n[{INSTRUCTIONS} is longer; it was cut here, after {size_text(LONGEST)}]"
+    text = (
+        data[:MAX_INSTRUCTIONS_BYTES].decode("utf-8-sig", "replace").replace("\r\n", "\n").strip()
+    )
+    if len(data) > MAX_INSTRUCTIONS_BYTES:
+        text += (
+            f"\n\n[{INSTRUCTIONS} is longer; it was cut here, after "
+            f"{size_text(MAX_INSTRUCTIONS_BYTES)}]"
+        )
     return Instructions(file, escape_control_characters(text), size_bytes) if text else None
 
 

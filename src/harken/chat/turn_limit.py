@@ -16,7 +16,7 @@ from harken.core.ids import AgentId
 from harken.errors import ModelError
 
 T = TypeVar("T")
-MOST_CALLS = 1000
+MAX_MODEL_CALLS = 1000
 _ENDS = frozenset({"end_turn", "stop", "stop_sequence"})
 """The stop reasons of a complete answer."""
 
@@ -25,7 +25,7 @@ _ENDS = frozenset({"end_turn", "stop", "stop_sequence"})
 class TurnLimit:
     """Counts the model calls of each agent in a turn, and cancels a turn with too many."""
 
-    most: int = MOST_CALLS
+    most: int = MAX_MODEL_CALLS
     over: AgentId | None = None
     """The agent that exceeded the limit."""
     _calls: Counter[AgentId] = field(default_factory=Counter)

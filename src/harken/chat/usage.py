@@ -12,7 +12,7 @@ from typing import Any
 
 from harken.core.events import Event, LlmResponse, TranscriptEntry
 from harken.core.ids import AgentId
-from harken.views.message_text import count
+from harken.views.message_text import format_count as count
 
 CHARACTERS_A_TOKEN = 4
 """A rough estimate for text that no provider has counted."""
@@ -75,7 +75,7 @@ class UsageTotal:
         return {name: count for name, count in counts.items() if count is not None}
 
 
-def tally(events: Iterable[Event]) -> UsageTotal:
+def sum_usage(events: Iterable[Event]) -> UsageTotal:
     """Return the usage of these events."""
     total = UsageTotal()
     for event in events:
@@ -83,7 +83,7 @@ def tally(events: Iterable[Event]) -> UsageTotal:
     return total
 
 
-def by_agent(events: Iterable[Event]) -> dict[AgentId, UsageTotal]:
+def sum_usage_by_agent(events: Iterable[Event]) -> dict[AgentId, UsageTotal]:
     """Return the usage of each agent that called a model."""
     each: dict[AgentId, UsageTotal] = {}
     for event in events:
@@ -92,10 +92,10 @@ def by_agent(events: Iterable[Event]) -> dict[AgentId, UsageTotal]:
     return each
 
 
-def cost_text(sums: UsageTotal) -> str:
+def format_cost(sums: UsageTotal) -> str:
     """Format a cost; "cost unknown" if it is not known, "at least" if a part of it is not.
 
-    >>> cost_text(UsageTotal(known_usd=0.0123, priced=1)), cost_text(UsageTotal(unpriced=1))
+    >>> format_cost(UsageTotal(known_usd=0.0123, priced=1)), format_cost(UsageTotal(unpriced=1))
     ('$0.0123', 'cost unknown')
     """
     if not sums.priced:
@@ -108,10 +108,10 @@ def cost_text(sums: UsageTotal) -> str:
     )
 
 
-def tokens_text(count: int) -> str:
+def format_tokens(count: int) -> str:
     """Format a number of tokens.
 
-    >>> tokens_text(950), tokens_text(12_345), tokens_text(2_000_000)
+    >>> format_tokens(950), format_tokens(12_345), format_tokens(2_000_000)
     ('950', '12.3k', '2.0M')
     """
     if count < 1000:
@@ -119,19 +119,19 @@ def tokens_text(count: int) -> str:
     return f"{count / 1000:.1f}k" if count < 999_950 else f"{count / 1e6:.1f}M"
 
 
-def used_text(sums: UsageTotal) -> str:
+def format_usage(sums: UsageTotal) -> str:
     """Format tokens, cost and calls on one line."""
-    parts = [tokens_in_out(sums), cost_text(sums) or "no cost"]
+    parts = [format_tokens_in_out(sums), format_cost(sums) or "no cost"]
     parts.append(count(sums.model_calls, "model call"))
     return " · ".join(filter(None, parts))
 
 
-def tokens_in_out(sums: UsageTotal) -> str:
+def format_tokens_in_out(sums: UsageTotal) -> str:
     """Format input and output tokens. Return an empty text if they were not counted."""
     if sums.input_tokens is None and sums.output_tokens is None:
         return ""
-    cached = f" ({tokens_text(sums.cache_read_tokens)} cached)" if sums.cache_read_tokens else ""
+    cached = f" ({format_tokens(sums.cache_read_tokens)} cached)" if sums.cache_read_tokens else ""
     return (
-        f"{tokens_text(sums.input_tokens or 0)} in{cached}"
-        f" · {tokens_text(sums.output_tokens or 0)} out"
+        f"{format_tokens(sums.input_tokens or 0)} in{cached}"
+        f" · {format_tokens(sums.output_tokens or 0)} out"
     )

@@ -13,7 +13,7 @@ from harken.agents.built_in.websearch import websearch_tool
 from harken.agents.checkpointer import Tell
 from harken.agents.templates.skills import skill_tool
 from harken.chat.options import ChatOptions
-from harken.chat.sandbox import ShellSandbox, confined, walls
+from harken.chat.sandbox import ShellSandbox, build_sandbox, build_shell_sandbox
 from harken.config.file import WebTable
 from harken.config.home import Home, current_folder, environment
 from harken.config.local_zone import zone_name
@@ -40,12 +40,12 @@ from harken.world.web.search import BRAVE, Brave, SearchProvider, Searxng, Web
 from harken.world.world import World
 
 
-def web_tools(table: WebTable) -> tuple[list[Tool], Web | None]:
+def build_web_tools(table: WebTable) -> tuple[list[Tool], Web | None]:
     """Return `fetch`, and `websearch` if a search provider is configured, and its web.
 
     Return nothing if the extra `web` is not installed. Raises ConfigError if a key is missing.
     """
-    provider = provider_of(table)
+    provider = find_search_provider(table)
     if not is_installed():
         return [], None
     downloads = Downloads(NetworkPolicy(tuple(table.allow)))
@@ -54,7 +54,7 @@ def web_tools(table: WebTable) -> tuple[list[Tool], Web | None]:
     return [fetch_tool(downloads), websearch_tool()], Web(downloads, provider)
 
 
-def provider_of(table: WebTable) -> SearchProvider | None:
+def find_search_provider(table: WebTable) -> SearchProvider | None:
     """Return the search provider. Return None if none is configured. Raises ConfigError."""
     if table.search == "searxng" and table.url is not None:
         return Searxng(table.url)
@@ -83,7 +83,7 @@ class WorldSettings:
     home: Home
 
 
-def around_of(
+def build_world_settings(
     home: Home,
     wish: ChatOptions,
     settings: Settings,
@@ -95,7 +95,9 @@ def around_of(
     outputs = home.folder / "outputs" / path.stem
     box = ShellSandbox()
     if tools is None:
-        box = confined(home, settings, outputs=outputs, allowed=wish.allowed, wanted=wish.sandbox)
+        box = build_shell_sandbox(
+            home, settings, outputs=outputs, allowed=wish.allowed, wanted=wish.sandbox
+        )
     return WorldSettings(outputs, box, tell, home)
 
 
@@ -126,7 +128,7 @@ def open_world(
             outputs=outputs,
             shell=shell,
         )
-        more_tools, web = web_tools(settings.web)
+        more_tools, web = build_web_tools(settings.web)
         tools = [*tools, skill_tool(settings.skills), *more_tools]
         if wish.wakes:
             sources = local_triggers(
@@ -136,13 +138,13 @@ def open_world(
             tools = [*tools, *trigger_tools(sources)]
     if wish.memory is not None:
         tools = [*tools, memory_tool(NotesMemory(wish.memory))]
-    mcp = connections_of(servers, settings, around.outputs, around.tell, home=around.home)
+    mcp = build_mcp_servers(servers, settings, around.outputs, around.tell, home=around.home)
     world = World(tools, folder=current_folder(), permissions=permissions, mcp=mcp)
     world.sources, world.web = sources, web
     return world
 
 
-def user_shell(settings: Settings, around: WorldSettings) -> Shell:
+def build_user_shell(settings: Settings, around: WorldSettings) -> Shell:
     """Return the shell for the user's commands, without a sandbox and with a high time limit."""
     return Shell(
         current_folder(),
@@ -153,7 +155,7 @@ def user_shell(settings: Settings, around: WorldSettings) -> Shell:
     )
 
 
-def connections_of(
+def build_mcp_servers(
     servers: Sequence[McpServerConfig],
     settings: Settings,
     outputs: Path,
@@ -167,7 +169,7 @@ def connections_of(
         outputs=outputs,
         environ=environment(),
         hide=settings.key_variables,
-        sandbox=walls(home, settings, outputs),
+        sandbox=build_sandbox(home, settings, outputs),
         logins=home.logins_file,
         tell=tell or _ignore_notice,
     )
@@ -178,7 +180,7 @@ def _ignore_notice(_: str) -> None:
     """Ignore a notice."""
 
 
-def permissions_of(settings: Settings, *steering: Path) -> Permissions:
+def build_permissions(settings: Settings, *steering: Path) -> Permissions:
     """Return the permissions of agents. Raises ConfigError for an invalid rule.
 
     steering: sensitive folders in addition to those of the user and the system.

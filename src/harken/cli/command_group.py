@@ -84,7 +84,7 @@ def _group_without_module(name: str, entry: CommandEntry) -> click.Command:
     return group
 
 
-def refuse_options_before_subcommand(context: click.Context) -> None:
+def check_options_before_subcommand(context: click.Context) -> None:
     """Raise UsageError for an option of the group itself, such as `sessions --json check`.
 
     A group that does something without a subcommand has options of its own. Before a subcommand

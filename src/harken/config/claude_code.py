@@ -22,7 +22,9 @@ _FOLDER_VARIABLE = "CLAUDE_CONFIG_DIR"
 _SKILLS = "skills"
 
 
-def agents(project: Project | None, environ: Mapping[str, str], *, commands: bool) -> ClaudeAgents:
+def load_claude_agents(
+    project: Project | None, environ: Mapping[str, str], *, commands: bool
+) -> ClaudeAgents:
     """Return the agents of a trusted project, then those of the user.
 
     commands: whether the commands that an agent has as hooks are run. Raises ConfigError.
@@ -33,7 +35,7 @@ def agents(project: Project | None, environ: Mapping[str, str], *, commands: boo
     return ClaudeAgents(folders, runs_commands=commands)
 
 
-def skills(project: Project | None, home: Home, environ: Mapping[str, str]) -> Skills:
+def load_skills(project: Project | None, home: Home, environ: Mapping[str, str]) -> Skills:
     """Return the skills of a trusted project, then those of the user. Raises ConfigError."""
     folders = [home.folder / _SKILLS, _user_folder(environ) / _SKILLS]
     if project is not None and project.trusted:
@@ -51,7 +53,7 @@ def commands(project: Project | None, home: Home, environ: Mapping[str, str]) ->
     return PromptFiles(folders)
 
 
-def hooks(project: Project | None, environ: Mapping[str, str]) -> Hooks:
+def load_claude_hooks(project: Project | None, environ: Mapping[str, str]) -> Hooks:
     """Return the hooks of the user's settings, then those of a trusted project.
 
     Raises ConfigError, on one line, if a settings file cannot be used.

@@ -63,7 +63,7 @@ def discover(
         if (provider.local or remote) and not _lacks_key(provider)
     ]
     answers: dict[str, list[str] | None] = dict.fromkeys(provider.name for provider in reachable)
-    answers.update(ask_all(reachable))
+    answers.update(fetch_model_lists(reachable))
     return [_provider_status(provider, answers, has) for provider in all_providers]
 
 
@@ -88,7 +88,7 @@ def _provider_status(
     return ProviderStatus(provider, tuple(missing), tuple(models or ()))
 
 
-def ask_all(providers: Iterable[Provider]) -> dict[str, list[str]]:
+def fetch_model_lists(providers: Iterable[Provider]) -> dict[str, list[str]]:
     """Fetch the model lists of providers concurrently. Omit those that do not respond in time."""
     answers: dict[str, list[str]] = {}
 
@@ -177,7 +177,7 @@ class ModelChoice:
     missing: tuple[str, ...] = ()
 
 
-def choose(statuses: Sequence[ProviderStatus]) -> ModelChoice | None:
+def choose_model(statuses: Sequence[ProviderStatus]) -> ModelChoice | None:
     """Return a default model: of the first ready provider, else of the first that has a key.
 
     Return None if no provider is usable.
@@ -207,7 +207,7 @@ class ModelOffer:
     price: Price | None
 
 
-def offers(status: ProviderStatus, prices: Prices, day: date) -> list[ModelOffer]:
+def list_offers(status: ProviderStatus, prices: Prices, day: date) -> list[ModelOffer]:
     """Return the models of a provider: those that it lists, else those that have a price."""
     name = status.provider.name
     if status.models:

@@ -26,7 +26,7 @@ from harken.world.mcp.server_config import ServerTable, server_of
 from harken.world.permissions.permissions import Mode
 from harken.world.permissions.rules import PermissionRules
 from harken.world.private_file import read_settings_file
-from harken.world.shell.sandbox import Wanted as Sandboxed
+from harken.world.shell.sandbox import SandboxMode as Sandboxed
 
 CONFIG = "config.toml"
 Path_: TypeAlias = tuple[str, ...]
@@ -192,7 +192,7 @@ def parse_config(text: str) -> ConfigFile:
     except RecursionError:
         raise ConfigError(": is nested too deeply") from None
     except _Malformed as error:
-        line = line_of(text, error.path)
+        line = find_line(text, error.path)
         location = f", line {line}" if line else ""
         raise ConfigError(f"{location}: {'.'.join(map(_quote_key, error.path))}: {error}") from None
     return config
@@ -394,12 +394,12 @@ def _check_url(url: str, path: Path_) -> None:
         raise _Malformed(f"is an address without user, `?` and `#`; {_NO_KEYS}", path)
 
 
-def line_of(text: str, path: Sequence[str]) -> int | None:
+def find_line(text: str, path: Sequence[str]) -> int | None:
     r"""Return the line number, from 1, of a member or of its nearest ancestor in the file.
 
     Return None if the file has neither.
 
-    >>> line_of('model = "x"\n[providers.work]\nbase_url = 5', ["providers", "work", "base_url"])
+    >>> find_line('model = "x"\n[providers.work]\nbase_url = 5', ["providers", "work", "base_url"])
     3
     """
     best: tuple[int, int | None] = (0, None)

@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 
 from harken.errors import ConfigError, LogError
-from harken.session.log.compressed import log_of, stat_log
+from harken.session.log.compressed import log_path, stat_log
 from harken.session.log.file import is_being_written, new_log
 from harken.terminal.text import program_name
 
@@ -102,7 +102,7 @@ class Home:
 
     def logs(self) -> list[Path]:
         """Return the logs of all sessions, plain or compressed, the last written first."""
-        names = {log_of(path) for path in self.sessions_folder.glob("*.jsonl*") if path.is_file()}
+        names = {log_path(path) for path in self.sessions_folder.glob("*.jsonl*") if path.is_file()}
         written_paths = [
             (stat_log(path).written_ns, path) for path in names if path.suffix == ".jsonl"
         ]

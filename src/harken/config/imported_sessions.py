@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from harken.config.home import Home, command_prefix
-from harken.config.store import store_of
-from harken.context.history import show
-from harken.context.refs import name_of
+from harken.config.store import open_configured_store
+from harken.context.history import get_commit
+from harken.context.refs import abbreviate_name
 from harken.terminal.text import one_line
 from harken.views.viewer import SessionViewer
 
@@ -75,26 +75,27 @@ def read_catalogue(home: Home, read: Callable[[Catalogue], T]) -> T | None:
     return run_with_repair(run, {home.index_file: repair_imports})
 
 
-def imported(home: Home) -> list[ImportedSession]:
+def list_imported(home: Home) -> list[ImportedSession]:
     """Return all imported sessions, the newest first."""
     if not home.index_file.exists():
         return []
-    from harken.capture.files.imported_sessions import imported_sessions
+    from harken.capture.files.imported_sessions import list_imported_sessions
 
-    return read_catalogue(home, imported_sessions) or []
+    return read_catalogue(home, list_imported_sessions) or []
 
 
 def view_imported(home: Home, session: ImportedSession) -> SessionViewer:
     """Return a viewer of an imported session and of the sessions that it spawned."""
-    from harken.capture.files.imported_sessions import ends_of, imported_sessions
+    from harken.capture.files.imported_sessions import find_branch_tips, list_imported_sessions
 
     ends = read_catalogue(
-        home, lambda catalogue: ends_of(session, imported_sessions(catalogue), catalogue)
+        home,
+        lambda catalogue: find_branch_tips(session, list_imported_sessions(catalogue), catalogue),
     )
     assert ends is not None  # Otherwise there is no imported session.
     title = f"{one_line(session.title, 60)} " if session.title else ""
     label = f"Imported from {session.runtime}: {title}({one_line(session.sources[0], 200)})"
-    with store_of(home) as store:
+    with open_configured_store(home) as store:
         _print_source(label, store, ends)
         return _build_viewer(store, session.name, ends)
 
@@ -103,20 +104,21 @@ def view_commit(home: Home, ctx: CommitId) -> SessionViewer:
     """Return a viewer of the conversation of one agent up to a commit."""
     from harken.context.to_events.branches import BranchTip
 
-    with store_of(home) as store:
-        commit = show(store, ctx).commit
+    with open_configured_store(home) as store:
+        commit = get_commit(store, ctx).commit
         _, _, agent = commit.principal.partition("/")
         ends = [BranchTip(agent or commit.template or "main", ctx)]
         _print_source(
             f"As far as a commit of {one_line(commit.principal or 'nobody', 60)}", store, ends
         )
-        return _build_viewer(store, name_of(store, ctx), ends)
+        return _build_viewer(store, abbreviate_name(store, ctx), ends)
 
 
 def _print_source(label: str, store: Store, ends: Sequence[BranchTip]) -> None:
     """Print the commits that a view shows to stderr, since there is no log to name."""
     names = [
-        f"{name_of(store, end.ctx)} ({one_line(end.agent, 20)})" for end in ends[:_MAX_SHOWN_ENDS]
+        f"{abbreviate_name(store, end.ctx)} ({one_line(end.agent, 20)})"
+        for end in ends[:_MAX_SHOWN_ENDS]
     ]
     suffix = f" and {len(ends) - _MAX_SHOWN_ENDS} more" if len(ends) > _MAX_SHOWN_ENDS else ""
     click.echo(f"{label}; commits {', '.join(names)}{suffix}", err=True)

@@ -22,7 +22,7 @@ from harken.world.mcp.server_config import (
 )
 
 
-def own_servers(config: ConfigFile, file: Path) -> list[McpServerConfig]:
+def load_user_servers(config: ConfigFile, file: Path) -> list[McpServerConfig]:
     """Return the servers of the user's own file. Raises ConfigError.
 
     A relative `cwd` starts at the file's folder; without a `cwd` a server runs in the working
@@ -53,7 +53,7 @@ def _with_folder(server: McpServerConfig, base: Path) -> McpServerConfig:
     return replace(server, cwd=str(base.absolute() / Path(server.cwd or ".").expanduser()))
 
 
-def project_servers(
+def load_project_servers(
     root: Path, config: ConfigFile, file: Path, keys: Collection[str] = (), obstacle: str = ""
 ) -> tuple[list[McpServerConfig], list[str]]:
     """Return the servers of a trusted project, and a note for each server that cannot be used.
@@ -91,18 +91,18 @@ def all_servers(
     return tuple(servers), notes
 
 
-def switched_off(config: ConfigFile) -> set[str]:
+def disabled_servers(config: ConfigFile) -> set[str]:
     """Return the names of the servers that a file disables."""
     return {name for name, table in config.mcp.servers.items() if not table.enabled}
 
 
-def runs(servers: Iterable[McpServerConfig], root: Path | None = None) -> list[str]:
+def describe_servers(servers: Iterable[McpServerConfig], root: Path | None = None) -> list[str]:
     """Describe each server in a line: its program or address, and the variables that it gets.
 
     The line also names settings that change the program or its sandbox: environment variables, and
     a folder outside of `root`.
 
-    >>> runs([McpServerConfig(name="docs", command="sh", env={"A": "${B}"})])
+    >>> describe_servers([McpServerConfig(name="docs", command="sh", env={"A": "${B}"})])
     ['MCP server docs runs sh, with A=${B}, gets the variable B']
     """
     lines = []

@@ -33,7 +33,7 @@ from harken.errors import (
     NameNotFound,
     StoreError,
 )
-from harken.session.log.compressed import is_packed, log_of, stat_log
+from harken.session.log.compressed import is_packed, log_path, stat_log
 
 if TYPE_CHECKING:
     from harken.capture.files.imported_sessions import ImportedSession
@@ -117,13 +117,13 @@ class NameResolver:
         imported = self._exact_import(name)
         if imported is not None:
             return imported
-        is_path = log_of(Path(name)).suffix == ".jsonl" or "/" in name
+        is_path = log_path(Path(name)).suffix == ".jsonl" or "/" in name
         if name and (Path(name).is_file() or (is_path and _exists(name))):
             return self._file(name)
         match = self._by_label(name) or self._by_prefix(name)
         if match is not None:
             return match
-        if log_of(Path(name)).suffix == ".jsonl" or name.startswith(("/", "./", "../", "~")):
+        if log_path(Path(name)).suffix == ".jsonl" or name.startswith(("/", "./", "../", "~")):
             return self._file(name)
         renamed = self._by_recorded_id(name)
         if renamed is not None:
@@ -256,7 +256,7 @@ class NameResolver:
 
     @cached_property
     def _imported(self) -> Sequence[ImportedSession]:
-        from harken.config.imported_sessions import imported
+        from harken.config.imported_sessions import list_imported as imported
 
         return imported(self.home)
 
@@ -280,7 +280,7 @@ class NameResolver:
         return SessionLog(log)
 
     def _file(self, name: str) -> SessionLog | LogFile | ImportedName:
-        path = Path(name) if log_of(Path(name)).exists() else log_of(Path(name))
+        path = Path(name) if log_path(Path(name)).exists() else log_path(Path(name))
         exists = path.exists() or is_packed(path)
         log = self._log_by_id.get(path.stem)
         if log is not None and (not exists or path.resolve() == log.resolve()):
@@ -345,19 +345,19 @@ class NameResolver:
         return None
 
     def _commit_by_id(self, name: str) -> CommitId:
-        from harken.context.refs import find
+        from harken.context.refs import find_commit
 
         with self._store() as store:
-            return find(store, name)
+            return find_commit(store, name)
 
     def _last_commit(self, log: SessionLog | LogFile) -> CommitId:
         from harken.core.commits import CommitId
         from harken.core.events import AgentCreated, ContextCommitted, ContextLoaded
-        from harken.session.log.reader import events
+        from harken.session.log.reader import iter_events
 
         agent_id, commit = None, None
         try:
-            for event in events(log.path):
+            for event in iter_events(log.path):
                 if isinstance(event, AgentCreated) and agent_id is None:
                     agent_id = event.agent_id
                 elif isinstance(event, ContextCommitted | ContextLoaded):
@@ -386,9 +386,9 @@ class NameResolver:
         if self._given_store is not None:
             yield self._given_store
             return
-        from harken.config.store import store_of
+        from harken.config.store import open_configured_store
 
-        with store_of(self.home) as store:
+        with open_configured_store(self.home) as store:
             yield store
 
 
@@ -401,10 +401,10 @@ def _common_length(first: str, second: str) -> int:
 def _recorded_id(path: Path) -> str | None:
     """Return the session id in the first event of a log. Return None if it cannot be read."""
     from harken.core.events import SessionStarted
-    from harken.session.log.reader import events
+    from harken.session.log.reader import iter_events
 
     try:
-        first = next(iter(events(path)), None)
+        first = next(iter(iter_events(path)), None)
     except (LogError, OSError):
         return None
     return first.session_id if isinstance(first, SessionStarted) else None
@@ -416,7 +416,7 @@ def _name_of_log(log: SessionLog | LogFile) -> str:
 
 def _exists(name: str) -> bool:
     path = Path(name)
-    return path.exists() or log_of(path).exists() or is_packed(log_of(path))
+    return path.exists() or log_path(path).exists() or is_packed(log_path(path))
 
 
 def _similarity(typed: str, name: str) -> float:

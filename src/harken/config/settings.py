@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from harken.agents.action_schemas import ACTIONS, BASIC
+from harken.agents.action_schemas import ACTIONS, BASIC_ACTIONS
 from harken.agents.command_hooks.config import Hooks
 from harken.agents.templates.prompt_file import PromptFiles
 from harken.agents.templates.skills import Skills
@@ -22,17 +22,23 @@ from harken.agents.tree.hook_file import HookFiles
 from harken.config import claude_code
 from harken.config.file import CONFIG, ConfigFile, PriceTable, ProviderTable, WebTable, read_config
 from harken.config.home import Home, current_folder, environment
-from harken.config.mcp import all_servers, own_servers, project_servers, runs, switched_off
+from harken.config.mcp import (
+    all_servers,
+    describe_servers,
+    disabled_servers,
+    load_project_servers,
+    load_user_servers,
+)
 from harken.config.trust import FOLDER, Project, Trust
 from harken.errors import ConfigError
 from harken.llm.base import ModelResolver
 from harken.llm.context_windows import ContextWindows
 from harken.llm.prices import Price, Prices
 from harken.llm.providers import BUILT_IN, Provider
-from harken.llm.resolve import one_per_name
+from harken.llm.resolve import caching_resolver
 from harken.world.mcp.server_config import MCP_JSON, McpServerConfig
 from harken.world.permissions.permissions import Mode
-from harken.world.shell.sandbox import Wanted as Sandboxed
+from harken.world.shell.sandbox import SandboxMode as Sandboxed
 
 AGENTS = "agents"
 HOOKS = "hooks"
@@ -117,7 +123,7 @@ class Settings:
 
     def models(self, base: Path | None = None) -> ModelResolver:
         """Return a resolver of model names, with these providers, keys and prices."""
-        return one_per_name(base=base, providers=self.providers, prices=self.prices)
+        return caching_resolver(base=base, providers=self.providers, prices=self.prices)
 
 
 def load_settings(
@@ -151,11 +157,11 @@ def load_settings(
         settings = _apply_file(settings, config, project_file)
         folders.insert(0, agents)
         hook_folders.insert(0, project.folder / HOOKS)
-        mcp_servers, notes = project_servers(
+        mcp_servers, notes = load_project_servers(
             project.root, config, project_file, settings.key_variables, project.mcp_obstacle
         )
     servers, left_out = all_servers(
-        own_servers(user_config, user_file), mcp_servers, switched_off(user_config)
+        load_user_servers(user_config, user_file), mcp_servers, disabled_servers(user_config)
     )
     if environ.get(MODEL, "").strip():
         settings = replace(settings, model=environ[MODEL].strip(), model_from=MODEL)
@@ -168,17 +174,17 @@ def load_settings(
     )
     settings = replace(settings, servers=servers)
     root = None if project is None else project.root
-    note = widening(config, before.permission, settings, mcp_servers, root)
+    note = describe_widening(config, before.permission, settings, mcp_servers, root)
     if project is not None:
         note = project.note(home, runs_commands=settings.claude_hooks) or note
-    claude = claude_code.agents(project, environ, commands=settings.claude_hooks)
-    commands = claude_code.hooks(project, environ) if settings.claude_hooks else Hooks()
+    claude = claude_code.load_claude_agents(project, environ, commands=settings.claude_hooks)
+    commands = claude_code.load_claude_hooks(project, environ) if settings.claude_hooks else Hooks()
     return replace(
         settings,
-        providers=with_keys(settings.providers, environ),
+        providers=add_keys(settings.providers, environ),
         templates=Templates(folders, [claude]),
         hooks=HookFiles(hook_folders),
-        skills=claude_code.skills(project, home, environ),
+        skills=claude_code.load_skills(project, home, environ),
         prompt_files=claude_code.commands(project, home, environ),
         commands=commands,
         project=project,
@@ -186,7 +192,7 @@ def load_settings(
     )
 
 
-def with_keys(providers: Mapping[str, Provider], environ: Mapping[str, str]) -> dict[str, Provider]:
+def add_keys(providers: Mapping[str, Provider], environ: Mapping[str, str]) -> dict[str, Provider]:
     """Return the providers with their keys from the environment, or an empty key if unset."""
     return {
         name: replace(provider, api_key=environ.get(provider.key_env, "").strip())
@@ -231,7 +237,7 @@ def _read_project_config(file: Path, existing: Mapping[str, Provider]) -> Config
     return config
 
 
-def widening(
+def describe_widening(
     config: ConfigFile,
     permission: Mode,
     found: Settings,
@@ -245,7 +251,7 @@ def widening(
     may change later.
 
     >>> config = ConfigFile(permission="all", model="lab/small")
-    >>> widening(config, "ask", Settings(permission="all", model="lab/small"))
+    >>> describe_widening(config, "ask", Settings(permission="all", model="lab/small"))
     "This project's .harken/config.toml: permission = all, model = lab/small."
     """
     parts: list[str] = []
@@ -259,7 +265,7 @@ def widening(
     if config.model is not None and found.model_from not in _USER_SOURCES:
         parts.append(f"model = {config.model}")
     parts += [f"provider {name} at {item.base_url}" for name, item in config.providers.items()]
-    parts += runs((item for item in servers if item in found.servers), root)
+    parts += describe_servers((item for item in servers if item in found.servers), root)
     source = f"{FOLDER}/{CONFIG}"
     if any(item.origin.endswith(MCP_JSON) for item in servers):
         source = f"{source} and {MCP_JSON}"
@@ -310,7 +316,7 @@ def _restrict_actions(
     """Return the actions that a file allows. A file can only remove actions, not add them."""
     if value is None or value == "all":
         return available
-    allowed = BASIC if value == "basic" else value
+    allowed = BASIC_ACTIONS if value == "basic" else value
     return tuple(name for name in available if name in allowed)
 
 

@@ -36,7 +36,7 @@ def open_store(
     Raises ConfigError, StoreError.
     """
     if address is not None:
-        return far_away(home, address)
+        return open_remote_store(home, address)
     local = SqliteStore(home.store_file, patience_s=patience_s)
     if behind is None:
         return local
@@ -48,18 +48,18 @@ def open_store(
 
 
 @contextmanager
-def store_of(home: Home) -> Iterator[Store]:
+def open_configured_store(home: Home) -> Iterator[Store]:
     """Open the configured store. Raises ConfigError if it does not exist yet, and StoreError."""
     if _load_settings(home).store is None and not home.store_file.exists():
         raise ConfigError(
             f"{home.store_file}: there is no store yet; a chat makes one, or an import"
         )
-    with made_store(home) as store:
+    with open_or_create_store(home) as store:
         yield store
 
 
 @contextmanager
-def made_store(home: Home) -> Iterator[Store]:
+def open_or_create_store(home: Home) -> Iterator[Store]:
     """Open the configured store. Create that of the home if it does not exist.
 
     Raises ConfigError, StoreError.
@@ -72,19 +72,19 @@ def made_store(home: Home) -> Iterator[Store]:
         store.close()
 
 
-def resolver_of(home: Home) -> Resolver:
+def build_commit_resolver(home: Home) -> Resolver:
     """Return a function that reads the messages of a commit from the store.
 
     If the store cannot be read, the function prints the error and returns placeholders.
     """
 
     def resolve(event: ContextLoaded) -> Sequence[ChatMessage]:
-        from harken.context.materialize import resolver
+        from harken.context.materialize import make_resolver
         from harken.views.model_calls import placeholders
 
         try:
-            with store_of(home) as store:
-                return resolver(store)(event)
+            with open_configured_store(home) as store:
+                return make_resolver(store)(event)
         except HarkenError as error:
             click.echo(f"harken: {error}", err=True)
             return placeholders(event)
@@ -102,14 +102,14 @@ def _load_settings(home: Home) -> Settings:
 
 def _open_backing(home: Home, behind: str) -> Store:
     if "://" in behind or behind.startswith(UNIX):
-        return far_away(home, behind)
+        return open_remote_store(home, behind)
     path = Path(behind)
     if path.absolute() == home.store_file.absolute():
         raise ConfigError(f"{behind}: a store cannot stand behind itself")
     return SqliteStore(path)
 
 
-def far_away(home: Home, address: str) -> RemoteStore:
+def open_remote_store(home: Home, address: str) -> RemoteStore:
     """Open the store of a remote service. No request is sent yet. Raises ConfigError."""
     from harken.store.remote.store import RemoteStore
 

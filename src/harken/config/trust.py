@@ -138,7 +138,7 @@ class Trust:
         of another user. If no folder has one, it is the nearest with a `.mcp.json`, else the
         nearest with a `.claude/`, else with an `AGENTS.md`.
         """
-        folders = [*upwards(start.resolve(), self._user_home)]
+        folders = [*iter_project_folders(start.resolve(), self._user_home)]
         for marker in MARKERS:
             for folder in folders:
                 if os.path.lexists(folder / marker) and not self._is_home(folder / marker):
@@ -169,7 +169,7 @@ class Trust:
             raise ConfigError(f"{self.file}: cannot be written ({error.strerror})") from None
 
 
-def upwards(start: Path, user_home: Path) -> Iterator[Path]:
+def iter_project_folders(start: Path, user_home: Path) -> Iterator[Path]:
     """Yield the folders that may be the project of `start`, a real path, from `start` upwards.
 
     The last is the root of the git repository. Without a repository the search stops before the

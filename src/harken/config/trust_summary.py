@@ -11,13 +11,13 @@ from pathlib import Path
 
 from harken.agents.command_hooks.config import CommandHookConfig, read_hooks, read_settings
 from harken.agents.templates.claude_code import ClaudeAgents
-from harken.agents.templates.front_matter import files_in
+from harken.agents.templates.front_matter import find_markdown_files
 from harken.agents.templates.prompt_file import PromptFiles
 from harken.agents.templates.skills import FILE as SKILL_FILE
 from harken.agents.templates.template import Template, read_template
 from harken.agents.tree.hook_file import HookFile, read_hook
 from harken.config.file import ConfigFile, read_config
-from harken.config.mcp import project_servers, runs
+from harken.config.mcp import describe_servers, load_project_servers
 from harken.errors import ConfigError
 from harken.terminal.text import escape_control_characters
 
@@ -27,14 +27,14 @@ INSTRUCTIONS = "AGENTS.md"
 FOLDERS = ("agents", "skills", "commands")
 """The folders of a `.claude/` that Harken reads."""
 SETTINGS = ("settings.json", "settings.local.json")
-MOST_FILES = 20
+MAX_FILES = 20
 _ALLOWING = ("PreToolUse", "PermissionRequest")
 """Events at which a command can allow an action that the user would be asked about."""
-LONGEST = 2000
+MAX_LINE_CHARS = 2000
 """Maximum characters of a line; a longer line ends with the number of omitted characters."""
 
 
-def files(root: Path, folder: Path, servers: Path) -> list[str]:
+def list_project_files(root: Path, folder: Path, servers: Path) -> list[str]:
     """Return the files of a project that Harken reads, as paths relative to its root.
 
     folder: its `.harken/`. servers: its `.mcp.json`.
@@ -46,7 +46,7 @@ def files(root: Path, folder: Path, servers: Path) -> list[str]:
     return sorted(str(path.relative_to(root)) for path in paths if path.is_file())
 
 
-def lines(
+def summary_lines(
     root: Path, folder: Path, config_file: Path, *, runs_commands: bool, may_allow: bool = False
 ) -> list[str]:
     """Return the summary of the files, the most important lines first.
@@ -64,19 +64,21 @@ def lines(
         _iter_text_lines(root, folder),
     ):
         summary += part
-    return [exact(line) for line in summary]
+    return [escape_line(line) for line in summary]
 
 
-def exact(line: str) -> str:
+def escape_line(line: str) -> str:
     r"""Escape line breaks and control characters of a line, and truncate it to a size limit.
 
-    >>> print(exact("rm -rf x\n  it says: nothing\x1b[2J"))
+    >>> print(escape_line("rm -rf x\n  it says: nothing\x1b[2J"))
     rm -rf x\n  it says: nothing\x1b[2J
     """
     escaped = escape_control_characters(line.replace("\n", "\\n").replace("\t", "\\t"))
-    excess = len(escaped) - LONGEST
+    excess = len(escaped) - MAX_LINE_CHARS
     return (
-        escaped if excess <= 0 else f"{escaped[:LONGEST]}… {excess} more characters: read the file"
+        escaped
+        if excess <= 0
+        else f"{escaped[:MAX_LINE_CHARS]}… {excess} more characters: read the file"
     )
 
 
@@ -106,10 +108,10 @@ def _iter_server_lines(root: Path, file: Path) -> Iterator[str]:
     except ConfigError:
         config = ConfigFile()  # `_iter_config_lines` reports the error.
     try:
-        servers, notes = project_servers(root, config, file)
+        servers, notes = load_project_servers(root, config, file)
     except ConfigError as error:
         servers, notes = [], [str(error)]
-    yield from runs(servers, root)
+    yield from describe_servers(servers, root)
     yield from notes
 
 
@@ -143,13 +145,15 @@ def _format_entries(
 def _iter_template_lines(root: Path, folder: Path, *, runs_commands: bool) -> Iterator[str]:
     """Yield a line for each agent template, and for its MCP servers and command hooks."""
     of_claude = ClaudeAgents([root / CLAUDE / "agents"], runs_commands=True)
-    harken_files = [(path, read_template) for _, path in sorted(files_in([folder]).items())]
+    harken_files = [
+        (path, read_template) for _, path in sorted(find_markdown_files([folder]).items())
+    ]
     claude_files = [(path, of_claude.read) for _, path in sorted(of_claude.files().items())]
     for path, reader in [*harken_files, *claude_files]:
         try:
             template = reader(path)
             yield f"agent {template.name}: {_format_template(template)}"
-            yield from runs(template.servers, root)
+            yield from describe_servers(template.servers, root)
             commands = read_hooks(template.commands or {}, str(path), of_subagent=True).entries
             where = f"agent {template.name}"
             yield from _format_entries(commands, where, runs_commands=runs_commands)
@@ -180,7 +184,7 @@ def _format_template(template: Template) -> str:
 
 def _iter_hook_lines(folder: Path) -> Iterator[str]:
     """Yield a line for each hook: its model or code, its hook points and its tools."""
-    for path in files_in([folder]).values():
+    for path in find_markdown_files([folder]).values():
         try:
             yield _format_hook(read_hook(path))
         except ConfigError as error:

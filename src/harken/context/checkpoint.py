@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import get_args
 
 from harken.context.commit_content import read_artifact
-from harken.context.message_reader import messages_of
+from harken.context.message_reader import read_entry_messages
 from harken.core import commits as core
 from harken.core.arguments import check_arguments
 from harken.core.clock import normalize_rfc3339
@@ -30,9 +30,9 @@ from harken.errors import FormatError, NameNotFound, ObjectNotFound
 from harken.formats.base import ConversationEntry
 from harken.store.base import ObjectKind, Store, StoredObject, WriteBatch
 
-SUMMARY_CHARACTERS = 200
+MAX_SUMMARY_CHARS = 200
 """The maximum length of a derived summary."""
-_SUMMARY_SOURCE_CHARS = 8 * SUMMARY_CHARACTERS
+_SUMMARY_SOURCE_CHARS = 8 * MAX_SUMMARY_CHARS
 """The length of the text that a summary is derived from, unless most of it is white space."""
 _TYPES, _TRIGGERS = get_args(CommitType), get_args(core.Checkpoint)
 _BYTES_PER_TOKEN = 4
@@ -104,7 +104,7 @@ def checkpoint_all(store: Store, drafts: Sequence[CommitDraft]) -> list[CommitId
         parent = names[-1] if names else draft.parent
         prepared.append(_prepare(draft, parent, _read_content(store, draft)))
         names.append(prepared[-1].commit.id)
-    store.write(batch_of(prepared))
+    store.write(build_batch(prepared))
     return names
 
 
@@ -132,7 +132,7 @@ def prepare(draft: CommitDraft) -> PreparedCommit:
     return _prepare(draft, draft.parent, _encode_content(draft))
 
 
-def things_of(content: DraftContent) -> list[StoredObject]:
+def build_objects(content: DraftContent) -> list[StoredObject]:
     """Return the new objects of a content with their names, each after its needs."""
     objects: list[StoredObject] = []
     for message in content.said:
@@ -144,7 +144,7 @@ def things_of(content: DraftContent) -> list[StoredObject]:
     return objects
 
 
-def batch_of(prepared_commits: Sequence[PreparedCommit]) -> WriteBatch:
+def build_batch(prepared_commits: Sequence[PreparedCommit]) -> WriteBatch:
     """Build the batch of several commits. Parents precede children, or exist in the store."""
     contents = [commit.content for commit in prepared_commits]
     return WriteBatch(
@@ -185,7 +185,7 @@ def _read_content(store: Store, draft: CommitDraft) -> DraftContent:
         raise ValueError("a draft has messages or an artifact, never both")
     stored = store.deltas([draft.artifact]).get(draft.artifact)
     if stored is not None:
-        return DraftContent(draft.artifact, stored, messages_of(store, stored))
+        return DraftContent(draft.artifact, stored, read_entry_messages(store, stored))
     if None not in (draft.message_count, draft.token_count, draft.created_at) and draft.summary:
         return DraftContent(draft.artifact)  # Nothing needs to be read to build the commit.
     try:
@@ -213,7 +213,7 @@ def _encode_content(draft: CommitDraft) -> DraftContent:
     return DraftContent(artifact, entries, messages, encoded, body)
 
 
-def tokens_in(messages: Sequence[ChatMessage]) -> int:
+def estimate_message_tokens(messages: Sequence[ChatMessage]) -> int:
     """Estimate the number of tokens in messages. The result is the same on every machine."""
     texts = [text_of(message.content) for message in messages]
     for message in messages:
@@ -226,7 +226,7 @@ def tokens_in(messages: Sequence[ChatMessage]) -> int:
     return -(-size_bytes // _BYTES_PER_TOKEN)
 
 
-def derived_summary(messages: Sequence[ChatMessage]) -> str:
+def derive_summary(messages: Sequence[ChatMessage]) -> str:
     """Return a one-line summary: the last answer, else the last call, else the last text."""
     if not messages:
         return "nothing new"
@@ -242,12 +242,12 @@ def derived_summary(messages: Sequence[ChatMessage]) -> str:
     return _format_line(f"{last.role}: {text_of(last.content)}")
 
 
-def normal_time(time: str) -> str:
+def normalize_time(time: str) -> str:
     """Normalize a time to the form of commits: RFC 3339, UTC, microseconds.
 
     Such times sort as text. Raises ValueError if the time is invalid or has no time zone.
 
-    >>> normal_time("2026-01-31T13:00:00+01:00")
+    >>> normalize_time("2026-01-31T13:00:00+01:00")
     '2026-01-31T12:00:00.000000Z'
     """
     try:
@@ -261,7 +261,11 @@ def _build_commit(draft: CommitDraft, parent: CommitId | None, content: DraftCon
         if value not in allowed:
             raise ValueError(f"{value!r} is none of {', '.join(allowed)}")
     count = len(content.entries) if draft.message_count is None else draft.message_count
-    tokens = tokens_in(content.messages) if draft.token_count is None else draft.token_count
+    tokens = (
+        estimate_message_tokens(content.messages)
+        if draft.token_count is None
+        else draft.token_count
+    )
     if count < 0 or tokens < 0:
         raise ValueError(f"a commit has neither {count} messages nor {tokens} tokens")
     time = draft.created_at or next((e.time for e in reversed(content.entries) if e.time), None)
@@ -282,14 +286,14 @@ def _build_commit(draft: CommitDraft, parent: CommitId | None, content: DraftCon
         thread_id=origin.thread_id,
         message_count=count,
         token_count=tokens,
-        created_at=normal_time(time),
+        created_at=normalize_time(time),
     )
 
 
 def _build_notes(draft: CommitDraft, messages: Sequence[ChatMessage]) -> CommitNotes:
     if draft.summary.strip():
         return CommitNotes(summary=draft.summary, labels=draft.labels)
-    summary = derived_summary(messages)
+    summary = derive_summary(messages)
     if draft.artifact is not None and not messages:
         summary = f"{draft.message_count or 0} messages as {draft.format}"
     return CommitNotes(summary=summary, derived=True, labels=draft.labels)
@@ -297,6 +301,6 @@ def _build_notes(draft: CommitDraft, messages: Sequence[ChatMessage]) -> CommitN
 
 def _format_line(text: str) -> str:
     line = " ".join(text[:_SUMMARY_SOURCE_CHARS].split())
-    if len(line) <= SUMMARY_CHARACTERS:
+    if len(line) <= MAX_SUMMARY_CHARS:
         line = " ".join(text.split())
-    return line if len(line) <= SUMMARY_CHARACTERS else line[: SUMMARY_CHARACTERS - 1] + "…"
+    return line if len(line) <= MAX_SUMMARY_CHARS else line[: MAX_SUMMARY_CHARS - 1] + "…"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from harken.context.message_reader import check_size, leaves, messages_of
+from harken.context.message_reader import check_size, iter_leaves, read_entry_messages
 from harken.core.commits import ArtifactRef, DeltaEntry, Hash, encode_entry
 from harken.core.messages import Message
 from harken.errors import FormatError, NameNotFound
@@ -20,7 +20,7 @@ from harken.formats.base import ConversationEntry
 from harken.formats.registry import FORMATS, FormatRegistry
 from harken.store.base import Store, StoredCommit
 
-MOST_SHOWN = 50_000
+MAX_PREVIEW_BYTES = 50_000
 """The limit of unreadable bytes that are shown in a conversation."""
 
 
@@ -39,18 +39,18 @@ class CommitContent:
         return self.stored.commit.format
 
 
-def entries_in(
+def read_entries(
     store: Store, commits: Sequence[StoredCommit], formats: FormatRegistry = FORMATS
 ) -> list[ConversationEntry]:
     """Return the entries of commits, oldest first, with a note in place of unreadable content.
 
     Raises ObjectNotFound, ObjectCorrupted.
     """
-    contents = contents_of(store, commits)
+    contents = read_contents(store, commits)
     return [entry for content in contents for entry in entries_or_note(content, formats)]
 
 
-def as_deltas(
+def read_delta_entries(
     store: Store, commits: Sequence[StoredCommit]
 ) -> tuple[list[DeltaEntry], dict[Hash, bytes]]:
     """Return the entries of commits as those of one delta, oldest first, and the objects they need.
@@ -64,14 +64,14 @@ def as_deltas(
         if stored.commit.artifact in deltas:
             entries += deltas[stored.commit.artifact]
             continue
-        for parsed in entries_in(store, [stored]):
+        for parsed in read_entries(store, [stored]):
             entry, needed = encode_entry(parsed.message, time=parsed.time, source=parsed.source)
             entries.append(entry)
             objects |= needed
     return entries, objects
 
 
-def contents_of(store: Store, commits: Sequence[StoredCommit]) -> list[CommitContent]:
+def read_contents(store: Store, commits: Sequence[StoredCommit]) -> list[CommitContent]:
     """Read the contents of commits: a few round trips, and one for each commit with bytes.
 
     A commit with a sequence yields one content for each of its artifacts. Raises ObjectNotFound,
@@ -108,7 +108,7 @@ def read_artifact(
     Also raises ObjectNotFound, ObjectCorrupted.
     """
     deltas = store.deltas([artifact])
-    names = list(leaves(store, [artifact], deltas))
+    names = list(iter_leaves(store, [artifact], deltas))
     check_size(names, deltas)
     entries_by_name = _read_entries(store, deltas)
     entries: list[ConversationEntry] = []
@@ -140,8 +140,10 @@ def entries_or_note(
 
 def _build_note(content: CommitContent) -> ConversationEntry:
     data, commit = content.data, content.stored.commit
-    preview = data[:MOST_SHOWN].decode("utf-8", "backslashreplace")
-    cut_note = "" if len(data) <= MOST_SHOWN else f", of which the first {MOST_SHOWN} follow"
+    preview = data[:MAX_PREVIEW_BYTES].decode("utf-8", "backslashreplace")
+    cut_note = (
+        "" if len(data) <= MAX_PREVIEW_BYTES else f", of which the first {MAX_PREVIEW_BYTES} follow"
+    )
     note = (
         f"[{len(data)} bytes in the format {commit.format!a}, which cannot be read here{cut_note}; "
         f"all of them: `harken cat {commit.artifact}`]"
@@ -159,7 +161,7 @@ def _flatten_sequences(
         if stored.commit.artifact in deltas:
             flat.append(stored)
         else:
-            names = list(leaves(store, [stored.commit.artifact], deltas))
+            names = list(iter_leaves(store, [stored.commit.artifact], deltas))
             check_size(names, deltas)
             flat += [_with_artifact(stored, name) for name in names]
     check_size((stored.commit.artifact for stored in flat), deltas)
@@ -176,7 +178,7 @@ def _read_entries(
 ) -> dict[ArtifactRef, list[ConversationEntry]]:
     """Return the entries of deltas with their messages, in one read."""
     all_entries: Iterable[DeltaEntry] = (entry for entries in deltas.values() for entry in entries)
-    messages = iter(messages_of(store, [*all_entries]))
+    messages = iter(read_entry_messages(store, [*all_entries]))
     return {
         ref: [ConversationEntry(next(messages), entry.time, entry.source) for entry in entries]
         for ref, entries in deltas.items()

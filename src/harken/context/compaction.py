@@ -13,8 +13,8 @@ from itertools import takewhile
 import msgspec
 
 from harken.context.checkpoint import CommitDraft, checkpoint_all
-from harken.context.commit_content import as_deltas
-from harken.context.history import show
+from harken.context.commit_content import read_delta_entries
+from harken.context.history import get_commit
 from harken.context.materialize import materialize, select_commits
 from harken.core.arguments import check_arguments
 from harken.core.commits import CommitId, CommitNotes, encode_delta
@@ -36,7 +36,7 @@ def compact(store: Store, pending: CommitDraft, context: str | Sequence[ChatMess
     if parent is None and not pending.messages:
         raise ValueError("there is nothing to compact: neither a commit nor pending messages")
     if parent is not None and not pending.messages and time is None:
-        time = show(store, parent).commit.created_at
+        time = get_commit(store, parent).commit.created_at
     summary = pending.summary
     if isinstance(context, str):
         if not context.strip():
@@ -68,9 +68,9 @@ def snapshot(store: Store, ctx: CommitId) -> CommitId:
     Default walks end there and read nothing before. The same commit gives the same snapshot.
     Raises NameNotFound, ObjectNotFound, StoreError.
     """
-    stored = show(store, ctx)
+    stored = get_commit(store, ctx)
     commits = select_commits(store, ctx)
-    entries, objects = as_deltas(store, commits)
+    entries, objects = read_delta_entries(store, commits)
     commit = msgspec.structs.replace(
         stored.commit,
         parent=ctx,

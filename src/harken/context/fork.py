@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from harken.context.checkpoint import SUMMARY_CHARACTERS, CommitDraft, CommitOrigin, checkpoint
-from harken.context.history import show
-from harken.context.refs import name_of
+from harken.context.checkpoint import MAX_SUMMARY_CHARS, CommitDraft, CommitOrigin, checkpoint
+from harken.context.history import get_commit
+from harken.context.refs import abbreviate_name
 from harken.core.arguments import check_arguments
 from harken.core.commits import CommitId, encode_delta
 from harken.store.base import Store
 
-EMPTY = encode_delta([])[0]
+EMPTY_DELTA = encode_delta([])[0]
 """The artifact of every fork: a delta without entries."""
 
 
@@ -35,10 +35,12 @@ def fork(
     `created_at`: RFC 3339 with a time zone. An empty summary is derived from that of the commit.
     Raises NameNotFound, ValueError, StoreError.
     """
-    parent = show(store, ctx)
+    parent = get_commit(store, ctx)
     if not origin.template:
         origin = replace(origin, template=parent.commit.template)
-    derived_summary = f"Fork of {name_of(store, ctx)}: {parent.notes.summary}"[:SUMMARY_CHARACTERS]
+    derived_summary = f"Fork of {abbreviate_name(store, ctx)}: {parent.notes.summary}"[
+        :MAX_SUMMARY_CHARS
+    ]
     draft = CommitDraft(
         parent=ctx,
         origin=origin,

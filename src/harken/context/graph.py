@@ -39,15 +39,15 @@ class GraphRow:
     commit: StoredCommit | None = None
 
 
-def graph(commits: Iterable[StoredCommit]) -> Iterator[GraphRow]:
+def layout_graph(commits: Iterable[StoredCommit]) -> Iterator[GraphRow]:
     """Yield the rows of a graph of commits, newest first, with the commits of a branch together.
 
     `commits` are ordered newest first. A parent that is not among them is not shown.
     """
-    yield from lanes(by_line(commits))
+    yield from layout_rows(sort_by_branch(commits))
 
 
-def by_line(commits: Iterable[StoredCommit]) -> list[StoredCommit]:
+def sort_by_branch(commits: Iterable[StoredCommit]) -> list[StoredCommit]:
     """Sort commits so that branches are not mixed, and parents follow all their children.
 
     `commits` may have any order. Branches are in the order of their tips.
@@ -78,7 +78,7 @@ class _Column:
     number: int
 
 
-def lanes(commits: Iterable[StoredCommit]) -> Iterator[GraphRow]:
+def layout_rows(commits: Iterable[StoredCommit]) -> Iterator[GraphRow]:
     """Yield the rows of a graph of commits in the given order, lazily in one pass.
 
     In `commits`, parents must follow all their children.

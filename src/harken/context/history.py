@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
-from harken.context.checkpoint import normal_time
-from harken.context.commit_content import entries_in
+from harken.context.checkpoint import normalize_time
+from harken.context.commit_content import read_entries
 from harken.context.materialize import select_commits, walk
 from harken.core.arguments import check_arguments
 from harken.core.clock import parse_rfc3339
@@ -20,7 +20,7 @@ _MAX_ATTEMPTS = 20
 """The number of attempts to update notes if concurrent writers interfere."""
 
 
-def show(store: Store, ctx: CommitId) -> StoredCommit:
+def get_commit(store: Store, ctx: CommitId) -> StoredCommit:
     """Return a commit, also if its artifact no longer exists.
 
     Raises NameNotFound.
@@ -42,7 +42,7 @@ def commit_history(store: Store, ctx: CommitId, depth: int | None = None) -> lis
     return store.chain(ctx, depth)
 
 
-def histories(store: Store, tips: Iterable[CommitId]) -> Iterator[StoredCommit]:
+def iter_histories(store: Store, tips: Iterable[CommitId]) -> Iterator[StoredCommit]:
     """Yield commits and their ancestors without duplicates, newest first, lazily.
 
     If clocks disagree, a commit may precede its descendant in another branch. Raises NameNotFound.
@@ -71,7 +71,7 @@ def resolve(store: Store, principal: str, time: str) -> CommitId | None:
 
     Raises ValueError if `time` is not an RFC 3339 time with a time zone.
     """
-    return store.latest_commit(principal, normal_time(time))
+    return store.latest_commit(principal, normalize_time(time))
 
 
 def update_metadata(
@@ -94,7 +94,7 @@ def update_metadata(
         raise ValueError("a commit always has a summary: say something")
     new_labels = None if labels is None else tuple(labels)
     for attempts_left in reversed(range(_MAX_ATTEMPTS)):
-        old_notes = show(store, ctx).notes
+        old_notes = get_commit(store, ctx).notes
         if instead_of not in (None, old_notes.summary):
             raise NotesConflict("the store", ctx)
         notes = CommitNotes(
@@ -128,13 +128,13 @@ def diff(store: Store, ours: CommitId, theirs: CommitId) -> CommitDiff:
 
     The messages since the ancestor are complete: compactions and snapshots are passed over.
     """
-    ancestor = common_ancestor(store, ours, theirs)
+    ancestor = find_common_ancestor(store, ours, theirs)
     return CommitDiff(
         ancestor, *(_read_messages_since(store, ancestor, ctx) for ctx in (ours, theirs))
     )
 
 
-def common_ancestor(store: Store, one: CommitId, other: CommitId) -> CommitId | None:
+def find_common_ancestor(store: Store, one: CommitId, other: CommitId) -> CommitId | None:
     """Return the last commit in both histories, including both commits, or None."""
     walks = [walk(store, one), walk(store, other)]
     seen: list[set[CommitId]] = [set(), set()]
@@ -158,7 +158,7 @@ def _read_messages_since(store: Store, ancestor: CommitId | None, ctx: CommitId)
         if ancestor is None
         else _select_after(store, ancestor, ctx)
     )
-    return [entry.message for entry in entries_in(store, commits)]
+    return [entry.message for entry in read_entries(store, commits)]
 
 
 def _select_after(store: Store, ancestor: CommitId, ctx: CommitId) -> list[StoredCommit]:

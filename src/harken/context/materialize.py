@@ -25,8 +25,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from harken.context.commit_content import entries_in
-from harken.context.message_reader import read
+from harken.context.commit_content import read_entries
+from harken.context.message_reader import read_messages
 from harken.core import canonical
 from harken.core.arguments import check_arguments
 from harken.core.commits import ArtifactRef, CommitId, encode_sequence, hash_raw
@@ -88,14 +88,14 @@ class MaterializedContext:
         if artifacts is None:
             raise ObjectNotFound("the store", self.ref)
         try:
-            return read(self.store, artifacts)
+            return read_messages(self.store, artifacts)
         except ArtifactNotMessages:
             if self.asked is None:
                 raise
             commits = select_commits(
                 self.store, *self.asked
             )  # The commits contain the formats of their bytes.
-            return [entry.message for entry in entries_in(self.store, commits)]
+            return [entry.message for entry in read_entries(self.store, commits)]
 
 
 @check_arguments
@@ -130,7 +130,7 @@ def materialize(
     return context
 
 
-def resolver(store: Store, cache: Cache | None = None) -> Resolver:
+def make_resolver(store: Store, cache: Cache | None = None) -> Resolver:
     """Return a function that materializes the commits that agents of a session started from."""
 
     def resolve(event: ContextLoaded) -> list[Message]:

@@ -18,9 +18,9 @@ from harken.store.base import Store
 
 _ARTIFACTS_PER_READ = 4096
 """The number of artifacts per read. Packs that are loaded for them serve their messages too."""
-MOST_MESSAGES = 1 << 21
+MAX_MESSAGES = 1 << 21
 """The limit of messages in one conversation."""
-MOST_NESTED = 1 << 20
+MAX_NESTED_ARTIFACTS = 1 << 20
 """The limit of artifacts in the sequences of a conversation, including nested ones."""
 
 
@@ -33,7 +33,7 @@ class _MessageStore(Protocol):
         ...
 
 
-def read(store: Store, artifacts: Sequence[ArtifactRef]) -> list[Message]:
+def read_messages(store: Store, artifacts: Sequence[ArtifactRef]) -> list[Message]:
     """Return the messages of deltas and of sequences of them, in order. Errors as `entries_in`."""
     direct = store.messages(artifacts) if isinstance(store, _MessageStore) else {}
     messages: list[Message] = []
@@ -45,20 +45,20 @@ def read(store: Store, artifacts: Sequence[ArtifactRef]) -> list[Message]:
                 check_size(batch, direct)
                 messages += chain.from_iterable(direct[name] for name in batch)
             else:
-                messages += messages_of(store, entries_in(store, batch))
-            if len(messages) > MOST_MESSAGES:
-                raise _size_error(batch[-1], f"{MOST_MESSAGES:,} messages")
+                messages += read_entry_messages(store, read_entries(store, batch))
+            if len(messages) > MAX_MESSAGES:
+                raise _size_error(batch[-1], f"{MAX_MESSAGES:,} messages")
     return messages
 
 
-def entries_in(store: Store, artifacts: Sequence[ArtifactRef]) -> list[DeltaEntry]:
+def read_entries(store: Store, artifacts: Sequence[ArtifactRef]) -> list[DeltaEntry]:
     """Return the entries of deltas and of sequences of them, in order.
 
     Raises ObjectNotFound, ObjectCorrupted, and ArtifactNotMessages for raw bytes.
     """
     deltas = store.deltas(dict.fromkeys(artifacts))
     if len(deltas) < len(artifacts):
-        artifacts = list(leaves(store, artifacts, deltas))
+        artifacts = list(iter_leaves(store, artifacts, deltas))
         for name in artifacts:
             if name not in deltas:
                 raise _not_messages_error(store, name)
@@ -66,7 +66,7 @@ def entries_in(store: Store, artifacts: Sequence[ArtifactRef]) -> list[DeltaEntr
     return [entry for artifact in artifacts for entry in deltas[artifact]]
 
 
-def messages_of(store: Store, entries: Sequence[DeltaEntry]) -> list[Message]:
+def read_entry_messages(store: Store, entries: Sequence[DeltaEntry]) -> list[Message]:
     """Return the messages of entries. Each distinct message is read once.
 
     Raises ObjectNotFound, ObjectCorrupted.
@@ -82,7 +82,7 @@ def messages_of(store: Store, entries: Sequence[DeltaEntry]) -> list[Message]:
     return [_assemble(entry, roles_and_parts[entry.message], values) for entry in entries]
 
 
-def leaves(
+def iter_leaves(
     store: Store, artifacts: Iterable[ArtifactRef], deltas: dict[ArtifactRef, list[DeltaEntry]]
 ) -> Iterator[ArtifactRef]:
     """Yield artifacts in order, with the members of a sequence in its place.
@@ -103,8 +103,8 @@ def leaves(
             sequences |= new_sequences
         if name in sequences:
             nested += len(sequences[name])
-            if nested > MOST_NESTED:
-                raise _size_error(name, f"{MOST_NESTED:,} artifacts")
+            if nested > MAX_NESTED_ARTIFACTS:
+                raise _size_error(name, f"{MAX_NESTED_ARTIFACTS:,} artifacts")
             stack += sequences[name][::-1]
         else:
             yield name
@@ -117,8 +117,8 @@ def check_size(
     messages = 0
     for name in artifacts:
         messages += len(deltas.get(name, ()))
-        if messages > MOST_MESSAGES:
-            raise _size_error(name, f"{MOST_MESSAGES:,} messages")
+        if messages > MAX_MESSAGES:
+            raise _size_error(name, f"{MAX_MESSAGES:,} messages")
 
 
 def _size_error(name: ArtifactRef, limit: str) -> ObjectCorrupted:

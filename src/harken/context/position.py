@@ -22,7 +22,7 @@ from itertools import accumulate
 from typing import Any
 
 from harken.context.checkpoint import CommitDraft, CommitOrigin, checkpoint
-from harken.context.commit_content import entries_in
+from harken.context.commit_content import read_entries
 from harken.context.materialize import is_spawn, select_commits, walk
 from harken.core.commits import CommitId, Hash
 from harken.errors import AmbiguousName, NameNotFound
@@ -59,18 +59,18 @@ def find_position(store: Store, ctx: CommitId, at: str | None = None) -> Convers
     one. If a compaction repeats a message, its first occurrence counts. Raises NameNotFound,
     AmbiguousName, ObjectNotFound, ObjectCorrupted.
     """
-    chain = chain_of(store, ctx)
+    chain = read_chain(store, ctx)
     ends = [*accumulate(stored.commit.message_count for stored in chain)]
     if at is None:
-        entries = entries_in(store, select_commits(store, ctx))
+        entries = read_entries(store, select_commits(store, ctx))
         return ConversationPosition(ctx, ends[-1], entries, chain[-1].commit.message_count)
     number = _parse_position(store, chain, at, ends[-1])
     index = next(i for i, end in enumerate(ends) if number <= end)
     commit = chain[index]
     earlier = select_commits(store, commit.id)[:-1]
-    commit_entries = entries_in(store, [commit])
+    commit_entries = read_entries(store, [commit])
     offset = number - (ends[index] - commit.commit.message_count)
-    entries = [*entries_in(store, earlier), *commit_entries[:offset]]
+    entries = [*read_entries(store, earlier), *commit_entries[:offset]]
     return ConversationPosition(
         commit.id,
         number,
@@ -80,7 +80,7 @@ def find_position(store: Store, ctx: CommitId, at: str | None = None) -> Convers
     )
 
 
-def commit_at(store: Store, position: ConversationPosition) -> CommitId:
+def get_or_create_commit(store: Store, position: ConversationPosition) -> CommitId:
     """Return the commit that ends at a position. Create one if the position is inside a commit.
 
     The same position gives the same commit. Raises StoreError.
@@ -104,15 +104,15 @@ def commit_at(store: Store, position: ConversationPosition) -> CommitId:
     return checkpoint(store, draft)
 
 
-def first_numbers(store: Store, ctx: CommitId) -> dict[CommitId, int]:
+def number_commits(store: Store, ctx: CommitId) -> dict[CommitId, int]:
     """Return the number of the first message of each commit of a conversation, oldest first."""
-    chain = chain_of(store, ctx)
+    chain = read_chain(store, ctx)
     counts = [stored.commit.message_count for stored in chain]
     starts = accumulate(counts[:-1], initial=1)
     return {stored.id: start for stored, start in zip(chain, starts, strict=True)}
 
 
-def chain_of(store: Store, ctx: CommitId) -> list[StoredCommit]:
+def read_chain(store: Store, ctx: CommitId) -> list[StoredCommit]:
     """Return a commit and its ancestors, oldest first, from the beginning of its agent.
 
     Raises NameNotFound.
@@ -150,9 +150,9 @@ def _find_native_ids(store: Store, chain: Sequence[StoredCommit], prefix: str) -
     last_number = 0
     for stored in chain:
         ids = delta_ids if stored.commit.type == "delta" else compaction_ids
-        entries = entries_in(store, [stored])[: stored.commit.message_count]
+        entries = read_entries(store, [stored])[: stored.commit.message_count]
         for number, entry in enumerate(entries, start=last_number + 1):
-            for id_ in ids_of(entry):
+            for id_ in iter_native_ids(entry):
                 ids.setdefault(id_, number)
         last_number += stored.commit.message_count
     all_ids = compaction_ids | delta_ids
@@ -164,7 +164,7 @@ def _find_native_ids(store: Store, chain: Sequence[StoredCommit], prefix: str) -
     return matches if len(set(matches.values())) > 1 else dict([*matches.items()][:1])
 
 
-def ids_of(entry: ConversationEntry) -> Iterator[str]:
+def iter_native_ids(entry: ConversationEntry) -> Iterator[str]:
     """Yield the native ids of a message: its own, and for a result that of its call."""
     yield from _iter_source_ids(entry.source or {}, _MAX_DEPTH)
     if entry.message.tool_call_id:
@@ -181,7 +181,7 @@ def _iter_source_ids(source: dict[str, Any], depth: int) -> Iterator[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class MessageCounts:
     """The number of messages up to a position, and the summaries among them."""
 
     messages: int
@@ -192,14 +192,14 @@ class Said:
     """The indexes of summaries among the entries at the position."""
 
 
-def count_said(store: Store, position: ConversationPosition) -> Said:
+def count_messages(store: Store, position: ConversationPosition) -> MessageCounts:
     """Count the messages up to a position. Raises NameNotFound, StoreError."""
-    chain = chain_of(store, position.ctx)
+    chain = read_chain(store, position.ctx)
     index = next(
         (index for index in range(len(chain) - 1, 0, -1) if _is_compaction(chain[index])), None
     )
     if index is None:
-        return Said(len(position.entries), 0)
+        return MessageCounts(len(position.entries), 0)
     size = position.own if index == len(chain) - 1 else chain[index].commit.message_count
     before = [
         stored for i, stored in enumerate(chain[:index]) if not i or not _is_compaction(stored)
@@ -214,7 +214,9 @@ def count_said(store: Store, position: ConversationPosition) -> Said:
     repeated = size - len(summaries)
     message_count = sum(stored.commit.message_count for stored in before)
     after = len(position.entries) - size
-    return Said(message_count + after, max(message_count - repeated, 0), frozenset(summaries))
+    return MessageCounts(
+        message_count + after, max(message_count - repeated, 0), frozenset(summaries)
+    )
 
 
 def _is_compaction(stored: StoredCommit) -> bool:

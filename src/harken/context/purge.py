@@ -23,8 +23,8 @@ from pathlib import Path
 import msgspec
 from blake3 import blake3
 
-from harken.context.materialize import resolver, select_commits
-from harken.context.message_reader import read
+from harken.context.materialize import make_resolver, select_commits
+from harken.context.message_reader import read_messages
 from harken.core import canonical, commits
 from harken.core.clock import Clock, format_rfc3339, system_clock
 from harken.core.commits import ArtifactRef, CommitId, CommitNotes
@@ -33,10 +33,16 @@ from harken.core.messages import extend_context_hash
 from harken.core.replace import PURGED, Secret, TextRemover, in_json
 from harken.errors import HarkenError, PurgeIncomplete
 from harken.session.log.file import LogFile
-from harken.session.log.reader import events
-from harken.session.purge import PartOfStructure, PurgeOptions, check_log, places_in, purge_log
+from harken.session.log.reader import iter_events
+from harken.session.purge import (
+    PartOfStructure,
+    PurgeOptions,
+    check_log,
+    find_log_places,
+    purge_log,
+)
 from harken.store.base import Name, ObjectKind, Store, StoredObject, Tombstone
-from harken.store.batch import file_from
+from harken.store.batch import parse_file
 
 _COMMITS_PER_BATCH = 500
 _FIXED_MEMBERS = ("type", "parent", "artifact", "checkpoint", "created_at")
@@ -75,12 +81,12 @@ class PurgeMatches:
     """Summaries and labels without the text."""
 
 
-def find_secret(store: Store, logs: Iterable[Path], secret: Secret) -> list[PurgeMatch]:
+def find_text(store: Store, logs: Iterable[Path], secret: Secret) -> list[PurgeMatch]:
     """Return every location of a text in readable stores and logs.
 
     Nothing is changed. Raises StoreError, LogNotFound, InvalidLog.
     """
-    return [*found_in_store(store, secret).places, *_iter_log_matches(logs, secret)]
+    return [*find_in_store(store, secret).places, *_iter_log_matches(logs, secret)]
 
 
 def purge_text(store: Store, logs: Sequence[Path], purge: PurgeRequest) -> list[PurgeMatch]:
@@ -101,10 +107,10 @@ def purge_text(store: Store, logs: Sequence[Path], purge: PurgeRequest) -> list[
         tail=secret.cut,
         by=purge.by,
         why=purge.why,
-        resolver=resolver(store),
+        resolver=make_resolver(store),
         clock=purge.clock,
     )
-    store_matches = found_in_store(store, secret)
+    store_matches = find_in_store(store, secret)
     with ExitStack() as stack:
         locked_logs: list[LogFile] = []
         log_matches: list[PurgeMatch] = []
@@ -131,7 +137,7 @@ def purge_text(store: Store, logs: Sequence[Path], purge: PurgeRequest) -> list[
     return store_matches.places + log_matches
 
 
-def found_in_store(store: Store, secret: TextRemover) -> PurgeMatches:
+def find_in_store(store: Store, secret: TextRemover) -> PurgeMatches:
     """Return the matches of a text in a store, and their stand-ins.
 
     Raises PartOfStructure if an object would be invalid without the text; StoreError.
@@ -212,7 +218,7 @@ def _find_in_chunks(
     """Record the spans to remove from a file's chunks. A match may span several chunks."""
     spans = list(secret.spans_in(store.read_chunks(ArtifactRef(file.name))))
     chunk_start = 0
-    for name in file_from(file.body).pieces:
+    for name in parse_file(file.body).pieces:
         chunk_end = chunk_start + len(store.raw(name))
         for start, stop in spans:
             if start < chunk_end and stop > chunk_start:
@@ -237,9 +243,9 @@ def _replace_spans(data: bytes, spans: Iterable[tuple[int, int]]) -> bytes:
 
 def _build_file(store: Store, file: StoredObject, new_bodies: Mapping[Name, bytes]) -> bytes:
     """Return the body of a file with the purged chunks."""
-    hasher = blake3(canonical.RAW)
+    hasher = blake3(canonical.RAW_DOMAIN)
     pieces: list[ArtifactRef] = []
-    for name in file_from(file.body).pieces:
+    for name in parse_file(file.body).pieces:
         body = new_bodies[name] if name in new_bodies else store.raw(name)
         hasher.update(body)
         pieces.append(commits.hash_raw(body))
@@ -274,14 +280,14 @@ def _iter_log_matches(logs: Iterable[Path], secret: Secret) -> Iterator[PurgeMat
 def _find_in_log(path: Path, secret: Secret) -> list[PurgeMatch]:
     return [
         PurgeMatch(f"{path}:{match.line}", match.event_type, match.message_id)
-        for match in places_in(path, secret.replace)
+        for match in find_log_places(path, secret.replace)
     ]
 
 
 def _depends_on_text(store: Store, path: Path, secret: Secret) -> bool:
     """Whether an agent of a log started from a commit that contains or contained the text."""
     try:
-        for event in events(path):
+        for event in iter_events(path):
             if isinstance(event, ContextLoaded) and _has_text(store, event, secret):
                 return True
     except HarkenError:  # A commit that cannot be read cannot be hashed again.
@@ -291,7 +297,7 @@ def _depends_on_text(store: Store, path: Path, secret: Secret) -> bool:
 
 def _has_text(store: Store, event: ContextLoaded, secret: Secret) -> bool:
     selected = select_commits(store, CommitId(event.ctx), event.stop)
-    messages = read(store, [commit.commit.artifact for commit in selected])
+    messages = read_messages(store, [commit.commit.artifact for commit in selected])
     context_hash = ""
     for message in messages:
         context_hash = extend_context_hash(context_hash, message)

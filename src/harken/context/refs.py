@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from harken.core.commits import SHOWN, ArtifactRef, CommitId
+from harken.core.commits import SHORT_NAME_DIGITS, ArtifactRef, CommitId
 from harken.errors import AmbiguousName, NameNotFound
 from harken.store.base import Store
 
@@ -13,7 +13,7 @@ _COMMIT_PATTERN = re.compile(r"ctx-[0-9a-f]{1,64}")
 _ARTIFACT_PATTERN = re.compile(r"art-[0-9a-f]{1,64}")
 
 
-def find(store: Store, prefix: str) -> CommitId:
+def find_commit(store: Store, prefix: str) -> CommitId:
     """Return the commit with this name or unique prefix.
 
     Raises NameNotFound (also for names of other kinds: `art-`, `tkt-`) and AmbiguousName, which
@@ -21,17 +21,21 @@ def find(store: Store, prefix: str) -> CommitId:
     """
     matches = store.names_with_prefix(prefix) if _COMMIT_PATTERN.fullmatch(prefix) else []
     if len(matches) > 1:
-        raise AmbiguousName("commit", prefix, (name_of(store, CommitId(name)) for name in matches))
+        raise AmbiguousName(
+            "commit", prefix, (abbreviate_name(store, CommitId(name)) for name in matches)
+        )
     if not matches:
         raise NameNotFound(
-            "commit", prefix, (name[: len(PREFIX) + SHOWN] for name in _sample_names(store))
+            "commit",
+            prefix,
+            (name[: len(PREFIX) + SHORT_NAME_DIGITS] for name in _sample_names(store)),
         )
     return CommitId(matches[0])
 
 
-def name_of(store: Store, commit: CommitId) -> str:
+def abbreviate_name(store: Store, commit: CommitId) -> str:
     """Return a commit's name abbreviated to twelve digits, or more if the prefix is not unique."""
-    length = len(PREFIX) + SHOWN
+    length = len(PREFIX) + SHORT_NAME_DIGITS
     matches = store.names_with_prefix(commit[:length])
     while length < len(commit) and any(
         name != commit and name.startswith(commit[:length]) for name in matches
@@ -44,13 +48,13 @@ def _sample_names(store: Store) -> list[str]:
     return [*store.names_with_prefix(PREFIX, 13)]
 
 
-def find_any(store: Store, prefix: str) -> CommitId | ArtifactRef:
+def find_commit_or_artifact(store: Store, prefix: str) -> CommitId | ArtifactRef:
     """Return the commit or the artifact with this name or unique prefix.
 
     Raises NameNotFound and AmbiguousName.
     """
     if prefix.startswith(PREFIX):
-        return find(store, prefix)
+        return find_commit(store, prefix)
     matches = store.names_with_prefix(prefix) if _ARTIFACT_PATTERN.fullmatch(prefix) else []
     if len(matches) > 1:
         raise AmbiguousName("artifact", prefix, matches)
@@ -58,6 +62,6 @@ def find_any(store: Store, prefix: str) -> CommitId | ArtifactRef:
         raise NameNotFound(
             "commit or artifact",
             prefix,
-            (name[: len(PREFIX) + SHOWN] for name in _sample_names(store)),
+            (name[: len(PREFIX) + SHORT_NAME_DIGITS] for name in _sample_names(store)),
         )
     return matches[0]

@@ -25,15 +25,20 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from harken.context.commit_content import CommitContent, contents_of, entries_or_note, read_content
+from harken.context.commit_content import (
+    CommitContent,
+    entries_or_note,
+    read_content,
+    read_contents,
+)
 from harken.context.materialize import Stop, select_commits
 from harken.core import canonical
 from harken.core.arguments import check_arguments
-from harken.core.commits import SHOWN, ArtifactRef, CommitId, hash_raw
+from harken.core.commits import SHORT_NAME_DIGITS, ArtifactRef, CommitId, hash_raw
 from harken.errors import FormatError, NameNotFound, ObjectNotFound, StoreLocked, StoreWriteError
 from harken.formats.base import ConversationEntry, Format
 from harken.formats.narrative import NAME as NARRATIVE
-from harken.formats.narrative import code, narrative
+from harken.formats.narrative import format_code, format_narrative
 from harken.formats.registry import FORMATS, FormatRegistry
 from harken.store.base import Store, WriteBatch
 
@@ -44,7 +49,7 @@ TIERS: dict[Tier, str] = {
     3: "rendered",
     4: "raw",
 }
-RAW = "raw-v1"
+RAW_FORMAT = "raw-v1"
 """The format of the fourth tier: Markdown that shows bytes."""
 _MIN_FILE_BYTES, _CHUNK_BYTES = 4 << 20, 1 << 20
 """Larger results are stored in chunks of the second size."""
@@ -91,7 +96,7 @@ def render(
     if cached is not None:
         return cached
     commits = [] if ctx is None else select_commits(store, ctx, stop)
-    contents = contents_of(store, commits)
+    contents = read_contents(store, commits)
     target = formats.get(format)
     if target is None and all(content.format != format for content in contents):
         raise NameNotFound("format", format, formats.names())
@@ -100,7 +105,7 @@ def render(
         return render(store, ctx, NARRATIVE, stop, formats=formats)
     record = _RenderRecord(
         tier=tier,
-        format=RAW if tier == 4 else format,
+        format=RAW_FORMAT if tier == 4 else format,
         message_count=sum(stored.commit.message_count for stored in commits),
         token_count=sum(stored.commit.token_count for stored in commits),
     )
@@ -167,19 +172,22 @@ def _render_raw(
 ) -> bytes:
     """Return a list of contents that cannot all be read, and their readable entries and bytes."""
     lines = [
-        f"# A conversation that cannot be written as {code(format_name)}",
+        f"# A conversation that cannot be written as {format_code(format_name)}",
         "",
         _UNREADABLE_TEXT,
         "",
     ]
     for content in contents:
-        stored, description = content.stored, f"{len(content.data)} bytes of {code(content.format)}"
+        stored, description = (
+            content.stored,
+            f"{len(content.data)} bytes of {format_code(content.format)}",
+        )
         if content.entries is not None:
             description = f"{len(content.entries)} entries"
-        names = f"{stored.commit.artifact} of {stored.id[: len('ctx-') + SHOWN]}"
-        lines.append(f"- {names}: {description}: {code(stored.notes.summary)}")
+        names = f"{stored.commit.artifact} of {stored.id[: len('ctx-') + SHORT_NAME_DIGITS]}"
+        lines.append(f"- {names}: {description}: {format_code(stored.notes.summary)}")
     entries = [entry for content in contents for entry in entries_or_note(content, formats)]
-    return "\n".join([*lines, "", narrative(entries)]).encode()
+    return "\n".join([*lines, "", format_narrative(entries)]).encode()
 
 
 class _RenderRecord(msgspec.Struct, frozen=True):

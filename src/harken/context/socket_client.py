@@ -20,15 +20,15 @@ VARIABLE = "HARKEN_CONTEXT_SOCKET"
 """The environment variable with the path of the socket."""
 ACTION = "current-context"
 """The only supported action."""
-PATIENCE_S = 1.0
+TIMEOUT_S = 1.0
 """The timeout of both ends."""
-LONGEST_LINE = 4096
+MAX_LINE_BYTES = 4096
 """The size limit of a request or a response, in bytes."""
 _COMMIT_PATTERN = re.compile(r"ctx-[0-9a-f]{12,64}")
 
 
 @check_arguments
-def current_context(path: str, *, timeout_s: float = PATIENCE_S) -> str:
+def current_context(path: str, *, timeout_s: float = TIMEOUT_S) -> str:
     """Return the full name of the current commit of the agent with this socket.
 
     The result is empty before the agent's first commit, and if there is no valid response within
@@ -47,12 +47,12 @@ def current_context(path: str, *, timeout_s: float = PATIENCE_S) -> str:
     return _parse_response(response)
 
 
-def answer_to(question: bytes, context_id: str) -> bytes:
+def encode_response(question: bytes, context_id: str) -> bytes:
     r"""Return the response line to a request line. It contains nothing of the request.
 
-    >>> answer_to(b'{"action":"current-context"}\n', "ctx-12ab")
+    >>> encode_response(b'{"action":"current-context"}\n', "ctx-12ab")
     b'{"context_id":"ctx-12ab"}\n'
-    >>> answer_to(b'{"action":"ls"}\n', "ctx-12ab")
+    >>> encode_response(b'{"action":"ls"}\n', "ctx-12ab")
     b'{"error":"there is one action: current-context"}\n'
     """
     request = _parse_object(question)
@@ -68,9 +68,9 @@ def answer_to(question: bytes, context_id: str) -> bytes:
 def _read_line(connection: socket.socket, deadline: float) -> bytes:
     """Read a line. Raises TimeoutError at the deadline."""
     line = b""
-    while len(line) <= LONGEST_LINE and not line.endswith(b"\n"):
+    while len(line) <= MAX_LINE_BYTES and not line.endswith(b"\n"):
         connection.settimeout(max(deadline - time.monotonic(), 0.001))
-        chunk = connection.recv(LONGEST_LINE)
+        chunk = connection.recv(MAX_LINE_BYTES)
         if not chunk:
             break
         line += chunk

@@ -28,16 +28,16 @@ from threading import Lock, Thread
 from time import monotonic
 from typing import TypeAlias
 
-from harken.context.socket_client import LONGEST_LINE, PATIENCE_S, answer_to
+from harken.context.socket_client import MAX_LINE_BYTES, TIMEOUT_S, encode_response
 from harken.core.arguments import check_arguments
 from harken.core.ids import AgentId
 
-LONGEST_PATH = 100
+MAX_PATH_BYTES = 100
 """The limit in bytes. The system allows 104 (macOS) or 108 (Linux) with the final zero."""
-HELD_S = 0.7
+HOLD_TIMEOUT_S = 0.7
 """The time that a request waits for a pending commit: less than the client's timeout."""
 _HOLD_POLL_S = 0.01
-MOST_AT_ONCE = 64
+MAX_CONNECTIONS = 64
 """The limit of connections; others are closed without a response."""
 _PREFIX = "harken-"
 _FOLDER_PATTERN = re.compile(rf"{_PREFIX}(\d+)-[0-9a-f]{{8}}")
@@ -63,8 +63,8 @@ class ContextSocketServer:
         folder: Path | None = None,
         asked: Callable[[], bool] = lambda: False,
         *,
-        read_timeout_s: float = PATIENCE_S,
-        hold_timeout_s: float = HELD_S,
+        read_timeout_s: float = TIMEOUT_S,
+        hold_timeout_s: float = HOLD_TIMEOUT_S,
     ) -> None:
         """Use `folder` if its paths are short enough, else a temporary folder.
 
@@ -144,7 +144,7 @@ class ContextSocketServer:
         if thread is not None:
             thread.end(servers)
         if folder is not None:
-            remove(folder)
+            remove_sockets(folder)
         atexit.unregister(self.close)
 
     def _listen(self, agent: Key) -> _Socket:
@@ -157,9 +157,9 @@ class ContextSocketServer:
         try:
             listener.bind(str(path))
             path.chmod(0o600)
-            listener.listen(MOST_AT_ONCE)
+            listener.listen(MAX_CONNECTIONS)
             start_server = asyncio.start_unix_server(
-                partial(self._serve, agent), sock=listener, limit=LONGEST_LINE
+                partial(self._serve, agent), sock=listener, limit=MAX_LINE_BYTES
             )
             server = asyncio.run_coroutine_threadsafe(start_server, self._get_loop()).result()
         except BaseException:
@@ -179,14 +179,14 @@ class ContextSocketServer:
         """Answer one request. A slow or oversized request is aborted."""
         self._connections += 1
         try:
-            if self._connections <= MOST_AT_ONCE:
+            if self._connections <= MAX_CONNECTIONS:
                 async with asyncio.timeout(self._read_timeout_s):
                     request = await reader.readline()
                     if self._on_request():
                         self._hold_deadlines_s.setdefault(agent, monotonic() + self._hold_timeout_s)
                     while monotonic() < self._hold_deadlines_s.get(agent, 0.0):  # noqa: ASYNC110 - a thread settles
                         await asyncio.sleep(_HOLD_POLL_S)
-                    writer.write(answer_to(request, self._settled.get(agent, "")))
+                    writer.write(encode_response(request, self._settled.get(agent, "")))
                     await writer.drain()
         # TimeoutError is an OSError; a line without end raises ValueError.
         except (OSError, ValueError):
@@ -196,7 +196,7 @@ class ContextSocketServer:
             writer.close()
 
 
-def remove(place: Path) -> None:
+def remove_sockets(place: Path) -> None:
     """Remove the sockets of a process, and their folder if it is empty."""
     with suppress(OSError):
         for path in _iter_sockets(place):
@@ -225,7 +225,7 @@ class _Thread:
         for server in servers:
             self.loop.call_soon_threadsafe(server.close)
         self.loop.call_soon_threadsafe(self._ended.set)
-        self._thread.join(PATIENCE_S)
+        self._thread.join(TIMEOUT_S)
 
 
 def _create_folder(preferred: Path | None) -> Path:
@@ -237,7 +237,7 @@ def _create_folder(preferred: Path | None) -> Path:
     for folder in (
         temporary_folders if preferred is None else (preferred.absolute(), *temporary_folders)
     ):
-        if len(os.fsencode(folder / name / _LONGEST_NAME)) > LONGEST_PATH:
+        if len(os.fsencode(folder / name / _LONGEST_NAME)) > MAX_PATH_BYTES:
             continue
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -261,7 +261,7 @@ def _remove_stale(folder: Path) -> None:
                 and not _is_alive(int(owner[1]))
                 and not _has_listener(path)
             ):
-                remove(path)
+                remove_sockets(path)
 
 
 def _is_ours(path: Path) -> bool:
@@ -284,7 +284,7 @@ def _has_listener(folder: Path) -> bool:
     """Whether any process listens: a pid may belong to another container."""
     for path in _iter_sockets(folder):
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-            connection.settimeout(PATIENCE_S)
+            connection.settimeout(TIMEOUT_S)
             try:
                 connection.connect(str(path))
             except (ConnectionRefusedError, FileNotFoundError):

@@ -20,8 +20,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, M
 from dataclasses import dataclass, field
 from typing import Any
 
-from harken.context.checkpoint import SUMMARY_CHARACTERS
-from harken.context.commit_content import entries_in
+from harken.context.checkpoint import MAX_SUMMARY_CHARS
+from harken.context.commit_content import read_entries
 from harken.context.history import update_metadata
 from harken.context.materialize import materialize
 from harken.core.clock import parse_rfc3339
@@ -41,13 +41,9 @@ from harken.errors import ModelError, NameNotFound, NotesConflict, ObjectCorrupt
 from harken.llm.base import Model, ModelRequest
 from harken.store.base import Store, StoredCommit
 
-CHARACTERS = 24_000
+MAX_EXCERPT_CHARS = 24_000
 """The maximum length of an excerpt: some 6,000 tokens."""
-
-
 _MAX_MESSAGE_CHARS = 4_000
-
-
 _MAX_CALL_CHARS = 500
 
 
@@ -60,7 +56,9 @@ class BoundedTranscript:
     """The number of redacted credentials."""
 
 
-def excerpt(messages: Sequence[ChatMessage], max_chars: int = CHARACTERS) -> BoundedTranscript:
+def build_excerpt(
+    messages: Sequence[ChatMessage], max_chars: int = MAX_EXCERPT_CHARS
+) -> BoundedTranscript:
     """Format messages, oldest first, as a text of about `max_chars` characters.
 
     Long messages are truncated in the middle. Of many messages those in the middle are omitted,
@@ -118,7 +116,7 @@ def _truncate(text: str, max_chars: int) -> str:
     return f"{text[:half]}\n[{len(text) - 2 * half} characters are left out]\n{text[-half:]}"
 
 
-ASKED = """\
+SYSTEM_PROMPT = """\
 You keep the history of an agent's work. You are given what one commit of it holds. Answer with
 the line that stands for it in the history, like the first line of a good commit message: what was
 done, decided or found out, concrete, with the names that matter. One line of at most 120
@@ -175,7 +173,7 @@ class SummaryResult:
     """The number of credentials that were redacted."""
 
 
-def chosen(store: Store, choice: SummaryFilter, model: str) -> Iterator[StoredCommit]:
+def select_commits(store: Store, choice: SummaryFilter, model: str) -> Iterator[StoredCommit]:
     """Yield the commits that this model is to summarize, most recently written first."""
     names = store.newest_commits(2**62)
     for start in range(0, len(names), _COMMITS_PER_BATCH):
@@ -183,10 +181,14 @@ def chosen(store: Store, choice: SummaryFilter, model: str) -> Iterator[StoredCo
         yield from (stored for stored in commits.values() if choice.fits(stored, model))
 
 
-def expected(commits: Iterable[StoredCommit], *, whole: bool = False) -> Usage:
+def estimate_usage(commits: Iterable[StoredCommit], *, whole: bool = False) -> Usage:
     """Estimate the maximum usage of summarizing these commits, without reading their content."""
-    content_tokens = [stored.commit.token_count if not whole else CHARACTERS for stored in commits]
-    read_tokens = sum(min(tokens, CHARACTERS // _CHARS_PER_TOKEN) for tokens in content_tokens)
+    content_tokens = [
+        stored.commit.token_count if not whole else MAX_EXCERPT_CHARS for stored in commits
+    ]
+    read_tokens = sum(
+        min(tokens, MAX_EXCERPT_CHARS // _CHARS_PER_TOKEN) for tokens in content_tokens
+    )
     input_tokens = read_tokens + len(content_tokens) * _PROMPT_TOKENS
     return Usage(input_tokens=input_tokens, output_tokens=len(content_tokens) * _ANSWER_TOKENS)
 
@@ -247,9 +249,9 @@ async def _summarize_commit(
         messages = (
             materialize(store, commit.id).messages
             if manner.whole
-            else [entry.message for entry in entries_in(store, [commit])]
+            else [entry.message for entry in read_entries(store, [commit])]
         )
-        transcript = excerpt(messages)
+        transcript = build_excerpt(messages)
         await pace.turn()
         answer = await _read_answer(model, _build_request(commit.id, transcript.text, manner))
         summary = _format_summary(answer.text)
@@ -280,7 +282,7 @@ def _build_request(ctx: CommitId, text: str, manner: SummaryOptions) -> ModelReq
     """Build the model request for a commit."""
     # The mark is derived from a hash of the content, so the content cannot contain it.
     mark = f"commit-{ctx[-16:]}"
-    messages = [Message("system", ASKED), Message("user", f"<{mark}>\n{text}\n</{mark}>")]
+    messages = [Message("system", SYSTEM_PROMPT), Message("user", f"<{mark}>\n{text}\n</{mark}>")]
     context_hash = ""
     for message in messages:
         context_hash = extend_context_hash(context_hash, message)
@@ -314,4 +316,4 @@ async def _read_answer(model: Model, request: ModelRequest) -> StreamAccumulator
 def _format_summary(answer: str) -> str:
     """Format an answer as a summary: one line, bounded, without credentials."""
     line = redact(" ".join(answer.split())).text
-    return line if len(line) <= SUMMARY_CHARACTERS else line[: SUMMARY_CHARACTERS - 1] + "…"
+    return line if len(line) <= MAX_SUMMARY_CHARS else line[: MAX_SUMMARY_CHARS - 1] + "…"

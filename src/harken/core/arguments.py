@@ -55,10 +55,10 @@ def check_arguments(target: Checked) -> Checked:
     return cast(Checked, _wrap_with_checks(target, is_constructor=False))
 
 
-def nearest(typed: object, choices: Iterable[str]) -> str:
+def format_suggestion(typed: object, choices: Iterable[str]) -> str:
     """Return a hint that suggests the most similar valid name, or "" if there is none.
 
-    >>> nearest("turm", ["turn", "always"]), nearest("x", ["turn"])
+    >>> format_suggestion("turm", ["turn", "always"]), format_suggestion("x", ["turn"])
     ("; did you mean 'turn'?", '')
     """
     if not isinstance(typed, str):
@@ -77,7 +77,7 @@ def check_fields(value: object) -> None:
     """
     kind = type(value)
     for name, annotation in inspect.get_annotations(kind, eval_str=True).items():
-        mismatch = _compared(getattr(value, name), annotation, name)
+        mismatch = _find_mismatch(getattr(value, name), annotation, name)
         if mismatch is not None:
             raise mismatch.error(f"{kind.__name__}: {_format_mismatch(mismatch)}")
 
@@ -94,7 +94,7 @@ def check_choices(values: Iterable[object], choices: Iterable[str], label: str) 
     for value in values:
         if value not in valid_names:
             raise ValueError(
-                f"{value!r} is not {label}{nearest(value, valid_names)}; "
+                f"{value!r} is not {label}{format_suggestion(value, valid_names)}; "
                 f"there is: {', '.join(valid_names)}"
             )
 
@@ -174,7 +174,7 @@ class _Checks:
             kind = self.signature.parameters[name].kind
             items = value if kind is inspect.Parameter.VAR_POSITIONAL else [value]
             for item in () if kind is inspect.Parameter.VAR_KEYWORD else items:
-                mismatch = _compared(item, self.annotations[name], name)
+                mismatch = _find_mismatch(item, self.annotations[name], name)
                 if mismatch is not None:
                     raise mismatch.error(
                         f"{self._callee_name(args)}: {_format_mismatch(mismatch)}"
@@ -200,7 +200,8 @@ class _Checks:
         for name in kwargs:
             if name not in names:
                 raise TypeError(
-                    f"{self._callee_name(args)} has no argument {name!r}{nearest(name, names)}; "
+                    f"{self._callee_name(args)} has no argument "
+                    f"{name!r}{format_suggestion(name, names)}; "
                     f"it takes: {', '.join(names) or 'none'}"
                 ) from None
 
@@ -251,7 +252,7 @@ def _accepts_everything(annotation: Any) -> bool:
     return annotation is Any or annotation is object or isinstance(annotation, TypeVar)
 
 
-def _compared(value: object, annotation: Any, place: str) -> _Mismatch | None:
+def _find_mismatch(value: object, annotation: Any, place: str) -> _Mismatch | None:
     """Return the mismatch of a value and an annotation. Return None if it matches."""
     if _accepts_everything(annotation):
         return None
@@ -273,7 +274,7 @@ def _compared(value: object, annotation: Any, place: str) -> _Mismatch | None:
 def _find_union_mismatch(value: object, annotation: Any, place: str) -> _Mismatch | None:
     mismatches = []
     for option in get_args(annotation):
-        mismatch = _compared(value, option, place)
+        mismatch = _find_mismatch(value, option, place)
         if mismatch is None:
             return None
         mismatches.append(mismatch)
@@ -296,13 +297,13 @@ def _find_item_mismatch(value: object, items: Sequence[Any], place: str) -> _Mis
         entries = [*islice(value.items(), _MAX_CHECKED_ITEMS)]
         pairs = ((f"{place}[{key!r}]", item, items[1]) for key, item in entries)
         for key, _ in entries:
-            if _compared(key, items[0], place) is not None:
+            if _find_mismatch(key, items[0], place) is not None:
                 return _Mismatch(f"a key of {place}", key, _format_annotation(items[0]), TypeError)
     elif isinstance(value, list | tuple | set | frozenset) and items and items[0] is not Ellipsis:
         is_fixed = isinstance(value, tuple) and len(items) > 1 and items[-1] is not Ellipsis
         first = () if is_fixed else islice(value, _MAX_CHECKED_ITEMS)
         pairs = ((f"{place}[{index}]", item, items[0]) for index, item in enumerate(first))
-    mismatches = (_compared(item, annotation, path) for path, item, annotation in pairs)
+    mismatches = (_find_mismatch(item, annotation, path) for path, item, annotation in pairs)
     return next((mismatch for mismatch in mismatches if mismatch is not None), None)
 
 
@@ -372,7 +373,7 @@ def _format_mismatch(mismatch: _Mismatch) -> str:
     name = mismatch.place.removeprefix("a key of ").partition("[")[0]
     value_text = _format_value(mismatch.value, is_secret=name in _SECRET_NAMES)
     choices = [choice for choice in mismatch.choices if isinstance(choice, str)]
-    hint = nearest(mismatch.value, choices) or _format_hint(mismatch)
+    hint = format_suggestion(mismatch.value, choices) or _format_hint(mismatch)
     return f"{mismatch.place} must be {mismatch.expected}, not {value_text}{hint}"
 
 

@@ -18,15 +18,15 @@ from typing import Any
 import msgspec
 from blake3 import blake3
 
-PART = b"harken.part.v1\n"
-MESSAGE = b"harken.message.v1\n"
-CONTEXT = b"harken.context.v1\n"
-TOOLS = b"harken.tools.v1\n"
-REQUEST = b"harken.request.v1\n"
-DELTA = b"harken.delta.v1\n"
-SEQUENCE = b"harken.sequence.v1\n"
-RAW = b"harken.raw.v1\n"
-COMMIT = b"harken.commit.v1\n"
+PART_DOMAIN = b"harken.part.v1\n"
+MESSAGE_DOMAIN = b"harken.message.v1\n"
+CONTEXT_DOMAIN = b"harken.context.v1\n"
+TOOLS_DOMAIN = b"harken.tools.v1\n"
+REQUEST_DOMAIN = b"harken.request.v1\n"
+DELTA_DOMAIN = b"harken.delta.v1\n"
+SEQUENCE_DOMAIN = b"harken.sequence.v1\n"
+RAW_DOMAIN = b"harken.raw.v1\n"
+COMMIT_DOMAIN = b"harken.commit.v1\n"
 
 
 def _encode_str_subclass(value: object) -> object:
@@ -70,7 +70,7 @@ def from_json(data: bytes) -> Any:
 
     A number that is not finite becomes null, as `to_json_line` writes it.
 
-    >>> from_json(b'[NaN, 1e999, 1.5]')
+    >>> from_json(b"[NaN, 1e999, 1.5]")
     [None, None, 1.5]
     """
     try:

@@ -39,7 +39,7 @@ Checkpoint: TypeAlias = Literal[
     "turn_boundary", "tool_call", "compaction", "session_end", "explicit", "spawn", "import"
 ]
 """The trigger of a commit."""
-SHOWN = 12
+SHORT_NAME_DIGITS = 12
 """Hex digits in the short form of a name."""
 
 
@@ -79,7 +79,9 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     @property
     def id(self) -> CommitId:
         """The commit's name: the hash of its canonical bytes."""
-        return CommitId(f"ctx-{canonical.hash_bytes(canonical.COMMIT, commit_bytes(self)).hex()}")
+        return CommitId(
+            f"ctx-{canonical.hash_bytes(canonical.COMMIT_DOMAIN, commit_bytes(self)).hex()}"
+        )
 
 
 class CommitNotes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -126,7 +128,7 @@ def encode_delta(entries: Sequence[DeltaEntry]) -> tuple[ArtifactRef, bytes]:
     body = canonical.to_canonical_bytes(list(entries))
     if b'"shape":"text"' in body:  # msgspec did not recognize a default that is another object
         body = canonical.to_canonical_bytes([_with_default_shape(entry) for entry in entries])
-    return ArtifactRef(f"art-{canonical.hash_bytes(canonical.DELTA, body).hex()}"), body
+    return ArtifactRef(f"art-{canonical.hash_bytes(canonical.DELTA_DOMAIN, body).hex()}"), body
 
 
 def decode_delta(body: bytes) -> list[DeltaEntry]:
@@ -137,7 +139,7 @@ def decode_delta(body: bytes) -> list[DeltaEntry]:
 def encode_sequence(names: Sequence[ArtifactRef]) -> tuple[ArtifactRef, bytes]:
     """Return the name of a sequence and its canonical bytes: the array of its artifacts' names."""
     body = canonical.to_canonical_bytes(list(names))
-    return ArtifactRef(f"art-{canonical.hash_bytes(canonical.SEQUENCE, body).hex()}"), body
+    return ArtifactRef(f"art-{canonical.hash_bytes(canonical.SEQUENCE_DOMAIN, body).hex()}"), body
 
 
 def decode_sequence(body: bytes) -> list[ArtifactRef]:
@@ -147,7 +149,7 @@ def decode_sequence(body: bytes) -> list[ArtifactRef]:
 
 def hash_raw(data: bytes) -> ArtifactRef:
     """Return the name of raw bytes."""
-    return ArtifactRef(f"art-{canonical.hash_bytes(canonical.RAW, data).hex()}")
+    return ArtifactRef(f"art-{canonical.hash_bytes(canonical.RAW_DOMAIN, data).hex()}")
 
 
 def encode_entry(
@@ -176,12 +178,12 @@ def encode_message(message: ChatMessage) -> EncodedMessage:
     parts = tuple([(_hash_part(body), body) for body in part_bytes(message, items)])
     names = ",".join([f'"{name}"' for name, _ in parts]).encode()
     body = b'{"parts":[%b],"role":%b}' % (names, canonical.to_canonical_bytes(message.role))
-    name = Hash(blake3(canonical.MESSAGE + body).hexdigest())
+    name = Hash(blake3(canonical.MESSAGE_DOMAIN + body).hexdigest())
     return EncodedMessage(name, body, parts, occurrence)
 
 
 def _hash_part(body: bytes) -> Hash:
-    return Hash(blake3(canonical.PART + body).hexdigest())
+    return Hash(blake3(canonical.PART_DOMAIN + body).hexdigest())
 
 
 def decode_entry(entry: DeltaEntry, objects: Mapping[Hash, bytes]) -> Message:

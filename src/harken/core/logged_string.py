@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from harken.core.ids import MessageId
 
-PREVIEW_CHARACTERS = 100
+MAX_PREVIEW_CHARS = 100
 """Maximum length of a preview, in characters."""
 
 
@@ -55,6 +55,6 @@ def preview(text: str) -> str:
     >>> preview("Tea.\n" * 40)[-12:], len(preview("Tea.\n" * 40))
     ('. Tea. Tea.…', 100)
     """
-    line = " ".join(text[: 4 * PREVIEW_CHARACTERS].split())
-    fits = len(text) <= 4 * PREVIEW_CHARACTERS and len(line) <= PREVIEW_CHARACTERS
-    return line if fits else line[: PREVIEW_CHARACTERS - 1] + "…"
+    line = " ".join(text[: 4 * MAX_PREVIEW_CHARS].split())
+    fits = len(text) <= 4 * MAX_PREVIEW_CHARS and len(line) <= MAX_PREVIEW_CHARS
+    return line if fits else line[: MAX_PREVIEW_CHARS - 1] + "…"

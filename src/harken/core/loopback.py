@@ -29,10 +29,13 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def host_of(header: str) -> str:
+def parse_host_header(header: str) -> str:
     """Return the name in a `Host` header without the port, or "" if the header is malformed.
 
-    >>> [host_of(text) for text in ("127.0.0.1:8420", "[::1]:8420", "localhost", "a:b", "[::1]x1")]
+    >>> [
+    ...     parse_host_header(text)
+    ...     for text in ("127.0.0.1:8420", "[::1]:8420", "localhost", "a:b", "[::1]x1")
+    ... ]
     ['127.0.0.1', '::1', 'localhost', '', '']
     """
     match = _HOST_PATTERN.fullmatch(header)
@@ -52,6 +55,6 @@ def browser_refusal(
     if site is not None and site != "none":
         return "pages of browsers are not answered (Sec-Fetch-Site)"
     # No browser omits the host; a client that speaks HTTP/1.0 may.
-    if not any_host and host is not None and not is_loopback(host_of(host)):
+    if not any_host and host is not None and not is_loopback(parse_host_header(host)):
         return "ask by the name of this machine, such as 127.0.0.1 (Host)"
     return ""

@@ -199,7 +199,7 @@ def drop_unknown_members(kind: type[msgspec.Struct], value: Any) -> Any:
     return known
 
 
-def message_from(data: Mapping[str, Any]) -> Message:
+def parse_message(data: Mapping[str, Any]) -> Message:
     """Convert a message dict (role, content, tool_calls, ...); members of the log are ignored.
 
     Raises ValueError (msgspec.ValidationError) if a member has the wrong type.
@@ -318,7 +318,7 @@ def join_occurrence(pure: MessageContent, occurrence: Occurrence) -> Message:
 
 def part_hash(part: Mapping[str, Any]) -> str:
     """Return the identity of one part: 64 hex digits."""
-    return canonical.hash_value(canonical.PART, part)
+    return canonical.hash_value(canonical.PART_DOMAIN, part)
 
 
 def message_hash(message: ChatMessage) -> str:
@@ -329,7 +329,7 @@ def message_hash(message: ChatMessage) -> str:
     """
     pure, _ = split_occurrence(message)
     hashes = [part_hash(part) for part in pure.parts]
-    return canonical.hash_value(canonical.MESSAGE, {"parts": hashes, "role": pure.role})
+    return canonical.hash_value(canonical.MESSAGE_DOMAIN, {"parts": hashes, "role": pure.role})
 
 
 def extend_context_hash(before: str, message: ChatMessage) -> str:
@@ -340,7 +340,7 @@ def extend_context_hash(before: str, message: ChatMessage) -> str:
 def extend_context_hash_with(before: str, hash: str) -> str:
     """Return the rolling hash of a context extended by a message with this hash."""
     return canonical.hash_bytes(
-        canonical.CONTEXT, bytes.fromhex(before) + bytes.fromhex(hash)
+        canonical.CONTEXT_DOMAIN, bytes.fromhex(before) + bytes.fromhex(hash)
     ).hex()
 
 

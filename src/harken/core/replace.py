@@ -19,7 +19,7 @@ from typing import Protocol, TypeAlias
 from harken.core import canonical
 
 PURGED = "[purged]"
-LEAST_CHARACTERS = 6
+MIN_SECRET_CHARS = 6
 """Minimum length of a secret: a shorter text would match by chance."""
 
 Replace: TypeAlias = Callable[[str], str]
@@ -53,8 +53,8 @@ class Secret:
     """
 
     def __init__(self, text: str) -> None:
-        if len(text.strip()) < LEAST_CHARACTERS:
-            raise ValueError(f"a text of less than {LEAST_CHARACTERS} characters stands everywhere")
+        if len(text.strip()) < MIN_SECRET_CHARS:
+            raise ValueError(f"a text of less than {MIN_SECRET_CHARS} characters stands everywhere")
         if text in PURGED:
             raise ValueError(f"{PURGED} is what stands in the place of purged text")
         self._encoded_forms = _encoded_forms(text)
@@ -74,7 +74,7 @@ class Secret:
         """Return a text without the secret, and without a truncated secret at its end."""
         text = self.replace(text)
         for form in self._encoded_forms:
-            for size in range(min(len(form) - 1, len(text)), LEAST_CHARACTERS - 1, -1):
+            for size in range(min(len(form) - 1, len(text)), MIN_SECRET_CHARS - 1, -1):
                 if text.endswith(form[:size]):
                     return text[:-size] + PURGED
         return text
@@ -125,7 +125,7 @@ def in_json(data: bytes, replace: Replace) -> bytes:
     return _LITERAL_PATTERN.sub(replace_literal, data)
 
 
-def in_bytes(data: bytes, replace: Replace) -> bytes:
+def replace_in_bytes(data: bytes, replace: Replace) -> bytes:
     """Apply `replace` to bytes as text. Bytes that are not UTF-8 are preserved."""
     text = data.decode("utf-8", "surrogateescape")
     new = replace(text)

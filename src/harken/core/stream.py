@@ -35,17 +35,15 @@ from harken.core.messages import (
 )
 
 _THINKING = "[thinking]\n"
-
-
 _ANSWER = "\n[answer]\n"
 
 
-def partial_of(thinking: str, text: str) -> str | None:
+def format_partial(thinking: str, text: str) -> str | None:
     r"""Format thinking and text as a partial. Return None if both are empty.
 
-    >>> partial_of("hm, ", "The te")
+    >>> format_partial("hm, ", "The te")
     '[thinking]\nhm, \n[answer]\nThe te'
-    >>> partial_of("", "The te")
+    >>> format_partial("", "The te")
     'The te'
     """
     if not thinking.strip():
@@ -53,10 +51,10 @@ def partial_of(thinking: str, text: str) -> str | None:
     return f"{_THINKING}{thinking}{_ANSWER}{text}" if text else f"{_THINKING}{thinking}"
 
 
-def thinking_in(partial: str | None) -> str:
+def parse_partial_thinking(partial: str | None) -> str:
     r"""Return the thinking part of a partial.
 
-    >>> thinking_in("[thinking]\nhm, \n[answer]\nThe te")
+    >>> parse_partial_thinking("[thinking]\nhm, \n[answer]\nThe te")
     'hm, '
     """
     if partial is None or not partial.startswith(_THINKING):
@@ -64,10 +62,14 @@ def thinking_in(partial: str | None) -> str:
     return partial.removeprefix(_THINKING).partition(_ANSWER)[0]
 
 
-def text_in(partial: str | None) -> str:
+def parse_partial_text(partial: str | None) -> str:
     r"""Return the text part of a partial, without the thinking.
 
-    >>> text_in("[thinking]\nhm, \n[answer]\nThe te"), text_in("The te"), text_in("[thinking]\nhm")
+    >>> (
+    ...     parse_partial_text("[thinking]\nhm, \n[answer]\nThe te"),
+    ...     parse_partial_text("The te"),
+    ...     parse_partial_text("[thinking]\nhm"),
+    ... )
     ('The te', 'The te', '')
     """
     if partial is None or not partial.startswith(_THINKING):
@@ -192,7 +194,7 @@ class StreamAccumulator:
                     yield kind(text, chunk.meta or None)
 
 
-def chunks_of(message: ChatMessage) -> Iterator[Chunk]:
+def iter_chunks(message: ChatMessage) -> Iterator[Chunk]:
     """Yield a message as chunks of a word each, without `Finish`: inverse of `StreamAccumulator`.
 
     The message that a `StreamAccumulator` builds from the chunks has the same `message_hash` and

@@ -22,9 +22,9 @@ from harken.core.events import Reference, TranscriptEntry
 from harken.core.ids import MessageId
 from harken.core.logged_string import preview
 from harken.core.messages import ToolCall, text_of
-from harken.core.untrusted import from_outside
+from harken.core.untrusted import escape_hook_markers
 
-FAILED = "[hook failed] "
+HOOK_FAILED_PREFIX = "[hook failed] "
 """The prefix of an entry that replaces a verdict in a hook's transcript."""
 
 VerdictWord: TypeAlias = Literal["OK", "COMMENT", "DENY", "REWRITE"]
@@ -61,13 +61,13 @@ def parse_verdict_entry(entry: TranscriptEntry) -> ParsedVerdict | None:
     if not entry.is_utterance:
         return None
     words = text_of(entry.content)
-    return freely(words) if entry.cause is None else exactly(words)
+    return parse_model_verdict(words) if entry.cause is None else parse_exact_verdict(words)
 
 
-def exactly(words: str) -> ParsedVerdict | None:
+def parse_exact_verdict(words: str) -> ParsedVerdict | None:
     r"""Parse a verdict as code writes it. Return None if the text is not a verdict.
 
-    >>> exactly("COMMENT: Mind this:\nOK"), exactly("I think: OK")
+    >>> parse_exact_verdict("COMMENT: Mind this:\nOK"), parse_exact_verdict("I think: OK")
     (ParsedVerdict(word='COMMENT', text='Mind this:\nOK'), None)
     """
     if words.strip().rstrip(".").upper() == "OK":
@@ -76,14 +76,14 @@ def exactly(words: str) -> ParsedVerdict | None:
     return None if match is None else ParsedVerdict(_verdict_word(match[1]), match[2])
 
 
-def freely(words: str) -> ParsedVerdict | None:
+def parse_model_verdict(words: str) -> ParsedVerdict | None:
     r"""Parse a verdict as a model writes it. Return None if there is none, or several that differ.
 
-    >>> freely("It only reads.\n\n**Verdict:** ok")
+    >>> parse_model_verdict("It only reads.\n\n**Verdict:** ok")
     ParsedVerdict(word='OK', text='')
-    >>> freely("It deletes files.\n**DENY:** ask first")
+    >>> parse_model_verdict("It deletes files.\n**DENY:** ask first")
     ParsedVerdict(word='DENY', text='ask first')
-    >>> freely("It says:\n```\nOK\n```"), freely("OK\nDENY: no")
+    >>> parse_model_verdict("It says:\n```\nOK\n```"), parse_model_verdict("OK\nDENY: no")
     (None, None)
     """
     lines = _unwrap(_THINKING_PATTERN.sub("", words).strip()).split("\n")
@@ -94,10 +94,10 @@ def freely(words: str) -> ParsedVerdict | None:
     return verdicts[0] if is_last else None
 
 
-def unfenced(text: str) -> str:
+def strip_code_fence(text: str) -> str:
     r"""Return the content of a code block if the text consists of it alone, else the text.
 
-    >>> unfenced('```json\n{"a": 1}\n```'), unfenced("a")
+    >>> strip_code_fence('```json\n{"a": 1}\n```'), strip_code_fence("a")
     ('{"a": 1}', 'a')
     """
     first, *lines = text.strip().split("\n")
@@ -110,7 +110,7 @@ def unfenced(text: str) -> str:
 
 def _unwrap(text: str) -> str:
     """Remove a code block or quotes that enclose the full text."""
-    inner = unfenced(text).strip()
+    inner = strip_code_fence(text).strip()
     closing = _QUOTES.get(inner[:1])
     if closing is not None and len(inner) > 1 and inner.endswith(closing):
         middle = inner[1:-1]
@@ -160,12 +160,8 @@ def _verdict_word(text: str) -> VerdictWord:
 
 
 HookPoint: TypeAlias = Literal["input", "action", "result", "response"]
-
-
-POINTS: frozenset[HookPoint] = frozenset({"input", "action", "result", "response"})
-
-
-GUARDED: frozenset[HookPoint] = frozenset({"action", "response"})
+HOOK_POINTS: frozenset[HookPoint] = frozenset({"input", "action", "result", "response"})
+BLOCKING_POINTS: frozenset[HookPoint] = frozenset({"action", "response"})
 """Points at which a failed hook blocks; at the others its failure is ignored."""
 
 
@@ -199,18 +195,14 @@ class Rewrite:
 
 
 Verdict: TypeAlias = Ok | Comment | Deny | Rewrite
-
-
-ALLOWED: dict[HookPoint, tuple[type, ...]] = {
+ALLOWED_VERDICTS: dict[HookPoint, tuple[type, ...]] = {
     "input": (Ok, Comment),
     "result": (Ok, Comment),
     "action": (Ok, Comment, Deny, Rewrite),
     "response": (Ok, Comment, Deny, Rewrite),
 }
 """The verdicts that are allowed at each point; any other counts as a failure of the hook."""
-
-
-FORMS: Mapping[type, str] = {
+VERDICT_FORMS: Mapping[type, str] = {
     Ok: "OK",
     Comment: "COMMENT: what the agent shall hear",
     Deny: "DENY: why it must not be",
@@ -219,10 +211,10 @@ FORMS: Mapping[type, str] = {
 """The text form of each verdict, as instructions for a model."""
 
 
-def checked(verdict: Verdict, point: HookPoint) -> Verdict:
+def check_verdict(verdict: Verdict, point: HookPoint) -> Verdict:
     """Return a verdict if it is valid at this point. Raises TypeError otherwise."""
-    if not isinstance(verdict, ALLOWED[point]):
-        forms = ", ".join(kind.__name__ for kind in ALLOWED[point])
+    if not isinstance(verdict, ALLOWED_VERDICTS[point]):
+        forms = ", ".join(kind.__name__ for kind in ALLOWED_VERDICTS[point])
         raise TypeError(f"{verdict!r} is no verdict on {point}: return an instance of {forms}")
     text = verdict.reason if isinstance(verdict, Deny) else getattr(verdict, "text", "")
     if not isinstance(text, str):
@@ -267,7 +259,7 @@ class HookQuestion:
 @lru_cache(maxsize=4)
 def _fence(text: str) -> str:
     """Enclose a text in fence lines that it does not contain. Cached: several hooks judge it."""
-    text, fence = from_outside(text), "~~~"
+    text, fence = escape_hook_markers(text), "~~~"
     while fence in text:
         fence += "~"
     return f"{fence}\n{text}\n{fence}"
@@ -311,23 +303,28 @@ class UnparsableVerdict(ValueError):
     """A model's answer is not a verdict that is allowed at this point."""
 
 
-def verdict_in(words: str, point: HookPoint) -> Verdict:
+def parse_allowed_verdict(words: str, point: HookPoint) -> Verdict:
     r"""Parse a model's verdict that is allowed at this point. Raises UnparsableVerdict.
 
-    >>> verdict_in("It is the third one.\n**DENY:** too many", "action"), verdict_in("ok", "input")
+    >>> (
+    ...     parse_allowed_verdict("It is the third one.\n**DENY:** too many", "action"),
+    ...     parse_allowed_verdict("ok", "input"),
+    ... )
     (Deny(reason='too many'), Ok())
     """
-    parsed = freely(words)
-    verdict = None if parsed is None else verdict_of(parsed)
-    if verdict is None or not isinstance(verdict, ALLOWED[point]):
+    parsed = parse_model_verdict(words)
+    verdict = None if parsed is None else build_verdict(parsed)
+    if verdict is None or not isinstance(verdict, ALLOWED_VERDICTS[point]):
         forms = ", ".join(
-            form.partition(" ")[0] for kind, form in FORMS.items() if kind in ALLOWED[point]
+            form.partition(" ")[0]
+            for kind, form in VERDICT_FORMS.items()
+            if kind in ALLOWED_VERDICTS[point]
         )
         raise UnparsableVerdict(f"its answer {preview(words)!r} is none of {forms}")
     return verdict
 
 
-def verdict_of(parsed: ParsedVerdict) -> Verdict:
+def build_verdict(parsed: ParsedVerdict) -> Verdict:
     """Convert a parsed verdict to its class."""
     match parsed.word:
         case "OK":

@@ -4,9 +4,9 @@ from harken.experiments.change import Change
 from harken.experiments.compare import compare, compare_groups
 from harken.experiments.fork_point import ForkPoint
 from harken.experiments.outcome import ComparedRun, RunMetrics
-from harken.experiments.provider_rules import ContextRefused, breaches, check_edit
+from harken.experiments.provider_rules import ContextRefused, check_edit, find_violations
 from harken.experiments.rerun import RerunResult, rerun
-from harken.experiments.sweep import Grid, Results, sweep
+from harken.experiments.sweep import Grid, SweepResults, sweep
 
 __all__ = [
     "Change",
@@ -15,12 +15,12 @@ __all__ = [
     "ForkPoint",
     "Grid",
     "RerunResult",
-    "Results",
     "RunMetrics",
-    "breaches",
+    "SweepResults",
     "check_edit",
     "compare",
     "compare_groups",
+    "find_violations",
     "rerun",
     "sweep",
 ]

@@ -56,7 +56,7 @@ class Change:
                     f"and edited by {ref!r}, too: give one change of it"
                 )
             edited.add(position)
-            messages[position] = saying(messages[position], text)
+            messages[position] = replace_text(messages[position], text)
         for position in dropped:
             del messages[position]
         changed = list(messages.values())
@@ -106,10 +106,10 @@ def find_message(rows: Sequence[ContextMessage], given: str) -> int:
     return matches[0]
 
 
-def saying(message: Message, text: str) -> Message:
+def replace_text(message: Message, text: str) -> Message:
     """Return a message with another text. An empty text removes the text.
 
-    >>> saying(Message("user", [TextPart("a"), TextPart("b")]), "c").content
+    >>> replace_text(Message("user", [TextPart("a"), TextPart("b")]), "c").content
     [TextPart(text='c', meta=None)]
     """
     content: Content = text or None

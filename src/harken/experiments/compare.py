@@ -16,7 +16,7 @@ from harken.core.messages import ChatMessage
 from harken.core.record import SparseRecord
 from harken.experiments.outcome import ComparedRun, RunMetrics
 from harken.views.message_diff import TextSpan, spans
-from harken.views.message_text import heading, written
+from harken.views.message_text import format_message, heading
 
 METRICS = (
     *("model_calls", "turns", "input_tokens", "output_tokens", "cost_usd"),
@@ -140,7 +140,9 @@ def compare_groups(before: Sequence[ComparedRun], after: Sequence[ComparedRun]) 
     """Compare two groups of runs, each run with each of the other group. Raises as `compare`."""
     left = [left_run.beside(after) for left_run in before]
     right = [left_run.beside(before) for left_run in after]
-    divergences = [first_parting(left_run, right_run) for left_run in left for right_run in right]
+    divergences = [
+        first_divergence(left_run, right_run) for left_run in left for right_run in right
+    ]
     places = Counter(place for place in divergences if place is not None)
     sides = [Counter(run.outcome.answer for run in side) for side in (left, right)]
     return GroupComparison(
@@ -165,14 +167,14 @@ def compare_groups(before: Sequence[ComparedRun], after: Sequence[ComparedRun]) 
     )
 
 
-def figures(outcome: RunMetrics) -> dict[str, float | int | None]:
+def metric_values(outcome: RunMetrics) -> dict[str, float | int | None]:
     """Return the metrics of a run by the names in `METRICS`."""
     values = msgspec.structs.asdict(outcome)
     values["tool_calls"] = sum(outcome.tools.values())
     return {name: values[name] for name in METRICS}
 
 
-def first_parting(before: ComparedRun, after: ComparedRun) -> tuple[str, int] | None:
+def first_divergence(before: ComparedRun, after: ComparedRun) -> tuple[str, int] | None:
     """Return the first agent that diverges, and its number of common messages. None if none does.
 
     A run that ends earlier, but is equal up to there, does not diverge. Both runs are compared from
@@ -202,7 +204,7 @@ def _build_divergence(
     before, after = _message_at(left, position), _message_at(right, position)
     has_same_heading = before is not None and after is not None and before.heading == after.heading
     answers = [
-        [written(message) for message in messages[position:] if message.role == "assistant"]
+        [format_message(message) for message in messages[position:] if message.role == "assistant"]
         for messages in (left, right)
     ]
     index = _common_length(*answers)
@@ -224,11 +226,13 @@ def _build_divergence(
 def _message_at(messages: Sequence[ChatMessage], position: int) -> ComparedMessage | None:
     if position >= len(messages):
         return None
-    return ComparedMessage(heading=heading(messages[position]), text=written(messages[position]))
+    return ComparedMessage(
+        heading=heading(messages[position]), text=format_message(messages[position])
+    )
 
 
 def _compute_spread(runs: Sequence[ComparedRun], name: str) -> MetricSpread | None:
-    values = [value for run in runs if (value := figures(run.outcome)[name]) is not None]
+    values = [value for run in runs if (value := metric_values(run.outcome)[name]) is not None]
     if not values:
         return None
     return MetricSpread(median=median(values), least=min(values), most=max(values))

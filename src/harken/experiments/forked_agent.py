@@ -26,25 +26,25 @@ from harken.agents.runtime import AgentRuntime
 from harken.agents.smart_agent import SmartAgent
 from harken.agents.tool_agent import Toolset
 from harken.context.checkpoint import CommitDraft, CommitOrigin, checkpoint
-from harken.context.commit_content import entries_in
+from harken.context.commit_content import read_entries
 from harken.context.materialize import select_commits
 from harken.core import events as ev
 from harken.core.commits import CommitId
 from harken.core.events import Segment, TranscriptEdited
 from harken.core.ids import AgentId, MessageId
-from harken.core.messages import ChatMessage, message_from, message_hash
+from harken.core.messages import ChatMessage, message_hash, parse_message
 from harken.errors import ConfigError, NameNotFound
 from harken.experiments.change import Change
 from harken.experiments.fork_point import ForkPoint
 from harken.experiments.replay.recorded_world import RecordedTool, RecordedWorld, recorded_tools
-from harken.session.fold import context_now
-from harken.session.session import Session, entry_of
+from harken.session.fold import current_messages
+from harken.session.session import Session, build_entry
 from harken.session.state import AgentState, OpenCall
 from harken.store.base import Store, StoredCommit
 from harken.world.tool import Tool
 
 
-def begin_with(
+def set_initial_context(
     agent: Agent,
     messages: Sequence[ChatMessage],
     *,
@@ -63,10 +63,10 @@ def begin_with(
     if store is None:
         _log_messages(agent.session, agent.agent_id, messages)
         return
-    start_from_commit(agent, commit_of(store, messages, tip=tip, origin=origin, time=time))
+    start_from_commit(agent, commit_context(store, messages, tip=tip, origin=origin, time=time))
 
 
-def commit_of(
+def commit_context(
     store: Store,
     messages: Sequence[ChatMessage],
     *,
@@ -99,7 +99,7 @@ def _find_shared(
     """Return the last commit that is a prefix of the context, and the number of its messages."""
     parent, count = None, 0
     for commit in existing:
-        commit_keys = [_message_key(entry.message) for entry in entries_in(store, [commit])]
+        commit_keys = [_message_key(entry.message) for entry in read_entries(store, [commit])]
         if commit_keys != [
             _message_key(message) for message in messages[count : count + len(commit_keys)]
         ]:
@@ -117,7 +117,7 @@ def _message_key(message: ChatMessage) -> tuple[Any, ...]:
 def _log_messages(session: Session, agent_id: AgentId, messages: Sequence[ChatMessage]) -> None:
     """Write the messages to the transcript as the context before any new message."""
     completed = complete_transcript([message_dict(message) for message in messages])
-    ids = [session.append(entry_of(agent_id, message_from(message))) for message in completed]
+    ids = [session.append(build_entry(agent_id, parse_message(message))) for message in completed]
     edit = TranscriptEdited(
         agent_id=agent_id, segments=[Segment(entries=ids)], reason="context_loaded"
     )
@@ -176,14 +176,14 @@ class ForkedAgent(SmartAgent):
         await super()._act(calls)
         for call in world.given[first_index:]:
             for entry in inputs.get(call.result.message_id, ()):
-                self.session.append(entry_of(self.agent_id, entry))
+                self.session.append(build_entry(self.agent_id, entry))
 
     def toolbox(self) -> Toolset:
         """Return the recorded tools, regardless of the current ones."""
         return self._toolset
 
 
-def offered(schemas: Sequence[Mapping[str, Any]], *, is_own: bool) -> list[Tool]:
+def build_tools(schemas: Sequence[Mapping[str, Any]], *, is_own: bool) -> list[Tool]:
     """Return tools with these schemas. Structural actions of Harken's own agents are executed."""
     tools: list[Tool] = []
     for schema in schemas:
@@ -230,7 +230,7 @@ class SessionForker:
         }
         spec["parameters"] = self.change.asked_with(point.parameters)
         spec["rerun"] = self.provenance()
-        tools = offered(schemas, is_own=point.is_own)
+        tools = build_tools(schemas, is_own=point.is_own)
         agent = ForkedAgent(self.session, runtime=self.runtime, spec=spec, tools=tools)
         agent.log_birth(name=point.name)
         self._ids[recorded.id] = agent.agent_id
@@ -262,7 +262,7 @@ class SessionForker:
                     self._copy_agent(hook, parent, "hook")
             for child in [agents[id_] for id_ in parent.subagents]:
                 self._copy_agent(child, parent, "subagent")
-                self._set_context(self._ids[child.id], child, context_now(child))
+                self._set_context(self._ids[child.id], child, current_messages(child))
                 pending.append(child)
         for state in pending:
             self._copy_interlocutors(state)
@@ -298,7 +298,7 @@ class SessionForker:
         self, id_: AgentId, recorded: AgentState, messages: Sequence[ChatMessage]
     ) -> None:
         template = recorded.spec.get("template")
-        begin_with(
+        set_initial_context(
             load_agent(self.session, id_, self.runtime),
             messages,
             store=self.store,
@@ -333,7 +333,7 @@ def check_hooks(point: ForkPoint, change: Change, runtime: AgentRuntime) -> None
                 ) from None
 
 
-def born_from(spec: Mapping[str, Any]) -> tuple[str, MessageId] | None:
+def parse_rerun_origin(spec: Mapping[str, Any]) -> tuple[str, MessageId] | None:
     """Return the session and request that an agent is a rerun of, or None if it is no rerun."""
     source = spec.get("rerun")
     if not isinstance(source, dict):

@@ -20,7 +20,7 @@ from harken.core.clock import parse_rfc3339
 from harken.core.ids import USER, AgentId, MessageId
 from harken.core.messages import ChatMessage, message_hash, text_of
 from harken.core.record import SparseRecord
-from harken.experiments.forked_agent import born_from
+from harken.experiments.forked_agent import parse_rerun_origin
 from harken.session.fold import Resolver
 from harken.views.model_calls import placeholders
 from harken.views.steps import RequestSteps
@@ -70,7 +70,7 @@ class ComparedRun:
         """The session and model call that this is a rerun of, or None if it is no rerun."""
         creations = (event for event in self.stepping.links if isinstance(event, ev.AgentCreated))
         first = next(creations, None)
-        return None if first is None else born_from(first.spec or {})
+        return None if first is None else parse_rerun_origin(first.spec or {})
 
     def beside(self, others: Iterable[ComparedRun]) -> ComparedRun:
         """Return this run from the point where one of the others was forked from it, if any."""

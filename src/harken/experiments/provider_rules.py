@@ -64,11 +64,16 @@ class ContextRefused(ConfigError):
         self.breach = breach
 
 
-def breaches(messages: Sequence[ChatMessage], family: Family | None = None) -> list[RuleViolation]:
+def find_violations(
+    messages: Sequence[ChatMessage], family: Family | None = None
+) -> list[RuleViolation]:
     """Return all violations of a family's rules. None means the rules of all families.
 
     >>> from harken.core.messages import Message
-    >>> [one.rule.name for one in breaches([Message("tool", "4", tool_call_id="c1", name="add")])]
+    >>> [
+    ...     one.rule.name
+    ...     for one in find_violations([Message("tool", "4", tool_call_id="c1", name="add")])
+    ... ]
     ['result-without-call']
     """
     return [
@@ -83,17 +88,23 @@ def check_edit(
     before: Sequence[ChatMessage], after: Sequence[ChatMessage], family: Family | None = None
 ) -> None:
     """Raise ContextRefused for the first violation that an edit introduces."""
-    existing = {(violation.rule.name, violation.what) for violation in breaches(before, family)}
-    violations = [*breaches(after, family), *_find_changed_thinking(before, after)]
+    existing = {
+        (violation.rule.name, violation.what) for violation in find_violations(before, family)
+    }
+    violations = [*find_violations(after, family), *_find_changed_thinking(before, after)]
     for violation in sorted(violations, key=lambda violation: violation.position):
         if (violation.rule.name, violation.what) not in existing:
             raise ContextRefused(violation, after)
 
 
-def family_of(model: str) -> Family | None:
+def find_family(model: str) -> Family | None:
     """Return the rule set of a model, or None if its name does not tell.
 
-    >>> family_of("anthropic/claude-opus-5-5"), family_of("gpt-6"), family_of("scripted:x.yaml")
+    >>> (
+    ...     find_family("anthropic/claude-opus-5-5"),
+    ...     find_family("gpt-6"),
+    ...     find_family("scripted:x.yaml"),
+    ... )
     ('anthropic', 'chat', None)
     """
     provider, separator, name = model.rpartition("/")
@@ -225,7 +236,7 @@ def _find_changed_thinking(
     for position, message in enumerate(after):
         for part in _iter_signed_thoughts([message]):
             if signed_texts.get(repr(part.meta), part.text) != part.text:
-                yield RuleViolation(SIGNED, position, part.text)
+                yield RuleViolation(SIGNED_THINKING, position, part.text)
 
 
 def _iter_signed_thoughts(messages: Sequence[ChatMessage]) -> Iterator[ThinkingPart]:
@@ -235,7 +246,7 @@ def _iter_signed_thoughts(messages: Sequence[ChatMessage]) -> Iterator[ThinkingP
                 yield part
 
 
-SIGNED = ProviderRule(
+SIGNED_THINKING = ProviderRule(
     "signed-thinking",
     "thinking is signed by its provider: it stays as it is, or goes as a whole",
     FAMILIES,

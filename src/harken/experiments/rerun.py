@@ -18,13 +18,13 @@ from typing import Any
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.agent import Agent
 from harken.agents.runtime import AgentRuntime
-from harken.context.materialize import resolver
+from harken.context.materialize import make_resolver
 from harken.core.messages import FunctionCall, Message
 from harken.errors import BudgetExceeded, ConfigError, ModelError
 from harken.experiments.change import Change
 from harken.experiments.fork_point import ForkPoint
 from harken.experiments.forked_agent import SessionForker, check_hooks
-from harken.experiments.provider_rules import check_edit, family_of
+from harken.experiments.provider_rules import check_edit, find_family
 from harken.experiments.replay.recorded_calls import RecordedCalls
 from harken.experiments.replay.recorded_world import RecordedWorld, recorded_actions, recorded_tools
 from harken.llm.base import Model
@@ -32,9 +32,9 @@ from harken.session.session import Session, SessionOptions
 from harken.store.base import Store
 from harken.world.world import World
 
-REASON = "rerun"
+SUCCESS_REASON = "rerun"
 """Reason of the end of a successful rerun's session."""
-FAILED = "rerun failed"
+FAILURE_REASON = "rerun failed"
 """Reason of the end of a session whose model failed. It can be resumed."""
 _COMMON_PARAMETERS = frozenset(
     {
@@ -77,13 +77,13 @@ async def rerun(
     StoreError, LogError. An error of the model is not raised, but returned and logged.
     """
     change = change or Change()
-    messages, model = check(point, change, runtime)
+    messages, model = check_rerun(point, change, runtime)
     if log.exists() and log.stat().st_size:
         raise ConfigError(f"{log}: there is a session already; a rerun begins a new one")
     world = _build_world(point, live)
     actions = recorded_actions(point.tools) if point.is_own else runtime.actions
     runtime = replace(runtime, world=world, model=model, actions=actions)
-    options = SessionOptions(resolver=None if store is None else resolver(store))
+    options = SessionOptions(resolver=None if store is None else make_resolver(store))
     with Session(log, options=options) as session:
         forking = SessionForker(
             point, _without_specific_parameters(point, change), session, runtime, store
@@ -98,18 +98,20 @@ async def rerun(
         answer, error = await _run_agent(agent, inputs)
         if runtime.checkpoints is not None:
             runtime.checkpoints.finish(session, runtime.notify)
-        session.end(REASON if error is None else FAILED)
+        session.end(SUCCESS_REASON if error is None else FAILURE_REASON)
     return RerunResult(session.path, answer, error, tuple(world.differing))
 
 
-def check(point: ForkPoint, change: Change, runtime: AgentRuntime) -> tuple[list[Message], Model]:
+def check_rerun(
+    point: ForkPoint, change: Change, runtime: AgentRuntime
+) -> tuple[list[Message], Model]:
     """Return the context and model of a rerun after checking them. Raises as `rerun`."""
-    messages = edited(point, change)
+    messages = edit_context(point, change)
     check_hooks(point, change, runtime)
-    return messages, model_for(point, change, runtime)
+    return messages, get_rerun_model(point, change, runtime)
 
 
-def edited(point: ForkPoint, change: Change) -> list[Message]:
+def edit_context(point: ForkPoint, change: Change) -> list[Message]:
     """Return the changed context of a fork point.
 
     Raises ContextRefused if it violates a rule of the provider, NameNotFound for an unknown
@@ -121,11 +123,11 @@ def edited(point: ForkPoint, change: Change) -> list[Message]:
             f"not at hand, or not as it was; open the store that the session was kept in"
         )
     messages = change.context(point.context)
-    check_edit(point.messages, messages, family_of(change.model or point.request.model))
+    check_edit(point.messages, messages, find_family(change.model or point.request.model))
     return messages
 
 
-def model_for(point: ForkPoint, change: Change, runtime: AgentRuntime) -> Model:
+def get_rerun_model(point: ForkPoint, change: Change, runtime: AgentRuntime) -> Model:
     """Return the changed or the recorded model. Raises ConfigError."""
     name = change.model or point.request.model
     if change.model is None and not point.is_own and "/" not in name and ":" not in name:

@@ -17,21 +17,21 @@ from pathlib import Path
 from typing import Any
 
 from harken.agents.runtime import AgentRuntime
-from harken.context.materialize import resolver
+from harken.context.materialize import make_resolver
 from harken.core import canonical
 from harken.core import events as ev
 from harken.errors import ConfigError, LogError
 from harken.experiments.change import Change
-from harken.experiments.compare import figures, first_parting
+from harken.experiments.compare import first_divergence, metric_values
 from harken.experiments.fork_point import ForkPoint
 from harken.experiments.outcome import ComparedRun
-from harken.experiments.provider_rules import family_of
-from harken.experiments.rerun import FAILED, REASON, check, rerun
-from harken.session.log.reader import events
+from harken.experiments.provider_rules import find_family
+from harken.experiments.rerun import FAILURE_REASON, SUCCESS_REASON, check_rerun, rerun
+from harken.session.log.reader import iter_events
 from harken.store.base import Store
 from harken.world.world import World
 
-AT_ONCE = 4
+DEFAULT_CONCURRENCY = 4
 """Default number of concurrent cells."""
 
 
@@ -77,11 +77,11 @@ class SweepCell:
             "seed": self.seed,
             "follow": self.follow,
         }
-        return "cell-" + canonical.hash_value(canonical.REQUEST, settings)[:16]
+        return "cell-" + canonical.hash_value(canonical.REQUEST_DOMAIN, settings)[:16]
 
 
 @dataclass(frozen=True, slots=True)
-class Results:
+class SweepResults:
     """The results of a sweep, with a row for each cell in the order of the grid."""
 
     rows: list[dict[str, Any]]
@@ -93,7 +93,7 @@ class Results:
         return [dict(row) for row in self.rows]
 
 
-def cells(grid: Grid) -> Iterator[SweepCell]:
+def iter_cells(grid: Grid) -> Iterator[SweepCell]:
     """Yield the cells of a grid; the last list varies fastest."""
     base = grid.change
     for model, prompt, hooks, seed in product(
@@ -116,8 +116,8 @@ async def sweep(
     runtime: AgentRuntime,
     store: Store | None = None,
     live: Callable[[], World] | None = None,
-    at_once: int = AT_ONCE,
-) -> Results:
+    at_once: int = DEFAULT_CONCURRENCY,
+) -> SweepResults:
     """Run all cells that are not complete in this folder; return the results of all cells.
 
     `runtime` and `store` are as for `rerun`. `live` creates a world for each cell. Before the first
@@ -125,9 +125,9 @@ async def sweep(
     """
     if at_once < 1:
         raise ValueError(f"at least one cell runs at a time, not {at_once}")
-    all_cells = list(cells(grid))
+    all_cells = list(iter_cells(grid))
     for cell in all_cells:
-        check(point, cell.change, runtime)
+        check_rerun(point, cell.change, runtime)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -155,7 +155,7 @@ async def sweep(
             return _build_row(point, cell, log, recorded, store)
 
     rows = await asyncio.gather(*map(one, _unique_cells(all_cells, point)))
-    return Results(list(rows), ran)
+    return SweepResults(list(rows), ran)
 
 
 def _unique_cells(all_cells: Sequence[SweepCell], point: ForkPoint) -> list[SweepCell]:
@@ -165,7 +165,7 @@ def _unique_cells(all_cells: Sequence[SweepCell], point: ForkPoint) -> list[Swee
 
 def _with_seed(point: ForkPoint, cell: SweepCell) -> Change:
     model = cell.change.model or point.request.model
-    if cell.seed is None or family_of(model) == "anthropic":
+    if cell.seed is None or find_family(model) == "anthropic":
         return cell.change
     return replace(cell.change, parameters={**cell.change.parameters, "seed": cell.seed})
 
@@ -174,10 +174,10 @@ def _find_complete(folder: Path, key: str) -> Path | None:
     """Return the log of a completed cell, or None if there is none."""
     for log in sorted(folder.glob(f"{key}*.jsonl")):
         try:
-            *_, last = events(log)
+            *_, last = iter_events(log)
         except (LogError, ValueError, OSError):
             continue
-        if isinstance(last, ev.SessionEnded) and last.reason == REASON:
+        if isinstance(last, ev.SessionEnded) and last.reason == SUCCESS_REASON:
             return log
     return None
 
@@ -195,13 +195,13 @@ def _build_row(
     point: ForkPoint, cell: SweepCell, log: Path, recorded: ComparedRun, store: Store | None
 ) -> dict[str, Any]:
     """Return the result row of a cell."""
-    log_events = list(events(log))
+    log_events = list(iter_events(log))
     run = ComparedRun.of(
-        log.stem, log_events, **({} if store is None else {"resolver": resolver(store)})
+        log.stem, log_events, **({} if store is None else {"resolver": make_resolver(store)})
     )
-    divergence = first_parting(recorded, run)
+    divergence = first_divergence(recorded, run)
     last = log_events[-1] if log_events else None
-    failed = isinstance(last, ev.SessionEnded) and last.reason == FAILED
+    failed = isinstance(last, ev.SessionEnded) and last.reason == FAILURE_REASON
     responses = [event for event in log_events if isinstance(event, ev.LlmResponse)]
     return {
         "session": log.stem,
@@ -213,5 +213,5 @@ def _build_row(
         "answer": None if failed else run.outcome.answer,
         "error": (responses[-1].error if responses else None) if failed else None,
         "parts_after": None if divergence is None else divergence[1],
-        **figures(run.outcome),
+        **metric_values(run.outcome),
     }

@@ -154,10 +154,10 @@ class Event:
         return str(self.payload.__struct_config__.tag)
 
 
-def event_dict(event: Event) -> dict[str, Any]:
+def event_to_record(event: Event) -> dict[str, Any]:
     """Return an event as a JSON object: `type`, `timestamp`, and a payload under the type's name.
 
-    >>> event_dict(Event(PromptEvent("Hi")))
+    >>> event_to_record(Event(PromptEvent("Hi")))
     {'type': 'prompt', 'prompt': {'content': 'Hi', 'source': 'user'}}
     """
     payload = msgspec.structs.asdict(event.payload)
@@ -170,7 +170,7 @@ def event_dict(event: Event) -> dict[str, Any]:
     return record
 
 
-def event_from(data: object) -> Event:
+def parse_event(data: object) -> Event:
     """Parse an event from a JSON object. An event of an unknown type becomes an OutputEvent.
 
     Raises FormatError.

@@ -20,10 +20,10 @@ import cbor2
 
 from harken.errors import FormatError
 from harken.formats.base import ConversationEntry, Format
-from harken.formats.events import NAME, Event, event_dict, event_from
-from harken.formats.hub import entries_of, events_of
+from harken.formats.events import NAME, Event, event_to_record, parse_event
+from harken.formats.hub import entries_from_events, events_from_entry
 
-MOST_BYTES = 1 << 29
+MAX_RENDERING_BYTES = 1 << 29
 """The maximum length of a rendering."""
 _MAX_DEPTH = 96
 """The maximum nesting of one event. Arguments are written as a value up to 64 levels."""
@@ -44,17 +44,17 @@ class _NoTags(dict[int, Callable[[Any, bool], Any]]):
         return refuse
 
 
-def encode(events: Iterable[Event]) -> bytes:
+def encode_events(events: Iterable[Event]) -> bytes:
     """Encode events as CBOR. Raises ValueError for a text that UTF-8 cannot encode."""
-    return cbor2.dumps([event_dict(event) for event in events])
+    return cbor2.dumps([event_to_record(event) for event in events])
 
 
-def decode(data: bytes) -> list[Event]:
+def decode_events(data: bytes) -> list[Event]:
     """Decode events, also from untrusted bytes. Raises FormatError."""
-    return [event_from(item) for item in _iter_items(data)]
+    return [parse_event(item) for item in _iter_items(data)]
 
 
-def joined(pieces: Iterable[bytes]) -> bytes:
+def join_event_arrays(pieces: Iterable[bytes]) -> bytes:
     """Join arrays of events, in order, byte for byte. Raises FormatError."""
     total, bodies = 0, []
     for piece in pieces:
@@ -70,8 +70,8 @@ def joined(pieces: Iterable[bytes]) -> bytes:
 
 def _iter_items(data: bytes) -> Iterator[Any]:
     """Yield the items of an array. The bytes are decoded lazily."""
-    if len(data) > MOST_BYTES:
-        raise FormatError(NAME, f"it has {len(data)} bytes, at most {MOST_BYTES} are read")
+    if len(data) > MAX_RENDERING_BYTES:
+        raise FormatError(NAME, f"it has {len(data)} bytes, at most {MAX_RENDERING_BYTES} are read")
     count, start = _read_array_head(data)
     file = io.BytesIO(data)
     file.seek(start)
@@ -114,11 +114,11 @@ def _read_array_head(data: bytes) -> tuple[int, int]:
 
 
 def _read(data: bytes) -> list[ConversationEntry]:
-    return entries_of(decode(data))
+    return entries_from_events(decode_events(data))
 
 
 def _write(entries: Sequence[ConversationEntry]) -> bytes:
-    return encode(chain.from_iterable(map(events_of, entries)))
+    return encode_events(chain.from_iterable(map(events_from_entry, entries)))
 
 
 FORMAT = Format(
@@ -126,6 +126,6 @@ FORMAT = Format(
     media_type="application/cbor",
     reads=_read,
     writes=_write,
-    joins=joined,
+    joins=join_event_arrays,
     is_exact=True,
 )

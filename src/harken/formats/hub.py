@@ -29,7 +29,7 @@ from harken.core.messages import (
     ToolCall,
     UnknownPart,
     join_occurrence,
-    message_from,
+    parse_message,
     split_occurrence,
 )
 from harken.errors import FormatError
@@ -48,7 +48,7 @@ from harken.formats.events import (
     ToolCallEvent,
     ToolResultEvent,
 )
-from harken.formats.tool_calls import as_object, clean, spoken
+from harken.formats.tool_calls import build_assistant_message, parse_json_object, replace_surrogates
 
 _PurePart: TypeAlias = dict[str, Any]
 _SERVER_TOOL = "server_tool_use"
@@ -56,7 +56,7 @@ _INTEGERS = range(-(2**63), 2**64)
 """Integers that CBOR encodes without a tag and that other readers accept."""
 
 
-def events_of(entry: ConversationEntry) -> list[Event]:
+def events_from_entry(entry: ConversationEntry) -> list[Event]:
     """Return the events of an entry, one or more. Raises ValueError as `split_occurrence`."""
     pure, occurrence = split_occurrence(entry.message)
     payloads = _payloads(pure, occurrence)
@@ -65,7 +65,7 @@ def events_of(entry: ConversationEntry) -> list[Event]:
         occurrence
     )
     time = entry.time
-    timestamp = time if time is None or clean(time) == time else None
+    timestamp = time if time is None or replace_surrogates(time) == time else None
     extension = HarkenExtension(
         events=len(payloads),
         parts=_changed_parts(pure.parts, carried.parts),
@@ -78,7 +78,7 @@ def events_of(entry: ConversationEntry) -> list[Event]:
     return [first, *(Event(payload, timestamp) for payload in payloads[1:])]
 
 
-def entries_of(events: Sequence[Event]) -> list[ConversationEntry]:
+def entries_from_events(events: Sequence[Event]) -> list[ConversationEntry]:
     """Return the entries of events, oldest first. Events that are no message are skipped.
 
     In events of other programs, consecutive answers, thoughts and calls are one message.
@@ -159,7 +159,7 @@ def _restore_message(message: Message, extension: HarkenExtension) -> Message:
     if extension.parts is not None:
         parts = [pure.parts[index] if p is None else p for index, p in enumerate(extension.parts)]
     message_ = join_occurrence(MessageContent(pure.role, parts), extension.occurrence or occurrence)
-    validated = message_from(msgspec.to_builtins(message_))
+    validated = parse_message(msgspec.to_builtins(message_))
     split_occurrence(validated)
     return validated
 
@@ -180,28 +180,30 @@ def _changed_parts(
 def _payloads(pure: MessageContent, occurrence: Occurrence) -> list[Payload]:
     match pure.role:
         case "user":
-            return [PromptEvent(readable(pure.parts))]
+            return [PromptEvent(format_parts(pure.parts))]
         case "system":
-            return [SystemEvent(INSTRUCTIONS, readable(pure.parts))]
+            return [SystemEvent(INSTRUCTIONS, format_parts(pure.parts))]
         case "tool":
             result = pure.parts[0]
-            id_ = clean(occurrence.tool_call_id or "")
-            return [ToolResultEvent(readable(result["content"]), id_, result["is_error"])]
+            id_ = replace_surrogates(occurrence.tool_call_id or "")
+            return [ToolResultEvent(format_parts(result["content"]), id_, result["is_error"])]
     ids = iter(occurrence.calls)
     payloads = []
     for index, part in enumerate(pure.parts):
-        id_ = clean(next(ids)["id"]) if part["type"] == "tool_call" else ""
+        id_ = replace_surrogates(next(ids)["id"]) if part["type"] == "tool_call" else ""
         payloads.append(_part_payload(part, id_, occurrence.metas.get(str(index))))
     return payloads or [ResponseEvent("")]
 
 
-def readable(parts: Iterable[_PurePart]) -> str:
+def format_parts(parts: Iterable[_PurePart]) -> str:
     r"""Return parts as text for people and foreign programs, with marks for all other parts.
 
-    >>> readable([{"type": "text", "text": "See:"}, {"type": "image", "media_type": "image/png"}])
+    >>> format_parts(
+    ...     [{"type": "text", "text": "See:"}, {"type": "image", "media_type": "image/png"}]
+    ... )
     'See:\n\n[image image/png]'
     """
-    return "\n\n".join(clean(_format_part(part)) for part in parts)
+    return "\n\n".join(replace_surrogates(_format_part(part)) for part in parts)
 
 
 def _format_part(part: _PurePart) -> str:
@@ -221,13 +223,17 @@ def _part_payload(part: _PurePart, id_: str, meta: dict[str, Any] | None) -> Pay
     """Return the payload for one part of an answer."""
     match part["type"]:
         case "text":
-            return ResponseEvent(clean(part["text"]))
+            return ResponseEvent(replace_surrogates(part["text"]))
         case "thinking":
             signature = (meta or {}).get("signature")
-            is_valid = isinstance(signature, str) and signature and clean(signature) == signature
-            return ThinkingEvent(clean(part["text"]), signature if is_valid else None)
+            is_valid = (
+                isinstance(signature, str)
+                and signature
+                and replace_surrogates(signature) == signature
+            )
+            return ThinkingEvent(replace_surrogates(part["text"]), signature if is_valid else None)
         case "tool_call":
-            return ToolCallEvent(id_, clean(part["name"]), _input(part["arguments"]))
+            return ToolCallEvent(id_, replace_surrogates(part["name"]), _input(part["arguments"]))
         case "other":
             return _native_payload(part)
     return OutputEvent(canonical.to_canonical_bytes(part).decode())
@@ -235,8 +241,8 @@ def _part_payload(part: _PurePart, id_: str, meta: dict[str, Any] | None) -> Pay
 
 def _native_payload(part: _PurePart) -> Payload:
     """Return the payload of a native block: a server tool call, or the block verbatim."""
-    data = clean(part["data"])
-    block = as_object(data)
+    data = replace_surrogates(part["data"])
+    block = parse_json_object(data)
     if block is None or block.get("type") != part["kind"] or part["kind"] in PART_TYPES:
         return OutputEvent(canonical.to_canonical_bytes(part).decode())
     match block:
@@ -252,8 +258,12 @@ def _native_payload(part: _PurePart) -> Payload:
 
 def _input(arguments: str) -> Any:
     """Return arguments as a JSON value, or as text if they are not a plain JSON object."""
-    value = as_object(arguments)
-    return clean(arguments) if value is None else _value_or_text(value, clean(arguments))
+    value = parse_json_object(arguments)
+    return (
+        replace_surrogates(arguments)
+        if value is None
+        else _value_or_text(value, replace_surrogates(arguments))
+    )
 
 
 def _value_or_text(value: dict[str, Any], otherwise: str) -> Any:
@@ -278,7 +288,7 @@ def _message(payloads: Sequence[Payload]) -> Message:
             return Message("system", message or "")
         case ToolResultEvent(content=content, tool_use_id=id_, is_error=is_error):
             return Message("tool", content, tool_call_id=id_ or None, is_error=is_error)
-    return spoken([_item(payload) for payload in payloads])
+    return build_assistant_message([_item(payload) for payload in payloads])
 
 
 def _item(payload: Payload) -> Part | ToolCall:

@@ -17,20 +17,16 @@ from dataclasses import dataclass
 
 from harken.core.messages import ImagePart, TextPart
 
-LARGEST_BYTES = 5_242_880 * 3 // 4
+MAX_IMAGE_BYTES = 5_242_880 * 3 // 4
 """The maximum size of an image for providers: 5 MiB in base64."""
-
-
-LARGEST_SIDE = 8000
+MAX_IMAGE_SIDE_PX = 8000
 """The maximum width or height in pixels."""
-
-
 _SOF = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}
 """Markers of the JPEG segments that hold the image size."""
 
 
 @dataclass(frozen=True, slots=True)
-class Image:
+class ImageHeader:
     """The media type and size of an image."""
 
     media_type: str
@@ -45,7 +41,7 @@ class Image:
         return not (self.width and self.height and self.is_whole)
 
 
-def image_of(data: bytes) -> Image | None:
+def read_image_header(data: bytes) -> ImageHeader | None:
     """Read the header of an image. Return None if it is no image type that providers accept.
 
     Width and height are 0 if the header is damaged.
@@ -56,7 +52,7 @@ def image_of(data: bytes) -> Image | None:
                 width, height, is_whole = read_header(data)
             except (struct.error, IndexError):
                 width, height, is_whole = 0, 0, False
-            return Image(media_type, width, height, is_whole)
+            return ImageHeader(media_type, width, height, is_whole)
     return None
 
 
@@ -108,18 +104,16 @@ _KINDS: dict[bytes, tuple[str, Callable[[bytes], tuple[int, int, bool]]]] = {
     b"GIF89a": ("image/gif", _gif),
     b"RIFF": ("image/webp", _webp),
 }
-
-
-MAX_BASE64 = 5 * 1024 * 1024
+MAX_BASE64_CHARS = 5 * 1024 * 1024
 """The maximum length of the base64 text of one image: the limit of Anthropic, which is the lowest.
 """
 _DATA_URL = re.compile(r"data:(?P<type>[^;,]*);base64,", re.IGNORECASE)
 
 
-def sendable(image: ImagePart) -> ImagePart | TextPart:
+def to_sendable_image(image: ImagePart) -> ImagePart | TextPart:
     """Return an image with its true media type and clean base64, or its URL, or else a note.
 
-    >>> sendable(ImagePart("image/tiff", "SUkqAA=="))
+    >>> to_sendable_image(ImagePart("image/tiff", "SUkqAA=="))
     TextPart(text='[an image (image/tiff) that cannot be shown]', meta=None)
     """
     data, url = image.data, image.url or ""
@@ -135,16 +129,16 @@ def sendable(image: ImagePart) -> ImagePart | TextPart:
 
 def _check_inline(data: str, media_type: str | None) -> ImagePart | TextPart:
     data = "".join(data.split())
-    if len(data) > MAX_BASE64:
+    if len(data) > MAX_BASE64_CHARS:
         return TextPart(f"[an image of {len(data) * 3 // 4} bytes, too large to be shown]")
     try:
         content = binascii.a2b_base64(data, strict_mode=True)
     except ValueError:
         return _note(media_type)
-    image = image_of(content)
+    image = read_image_header(content)
     if image is None or image.is_damaged:
         return _note(media_type)
-    if max(image.width, image.height) > LARGEST_SIDE:
+    if max(image.width, image.height) > MAX_IMAGE_SIDE_PX:
         size = f"{image.width} x {image.height} pixels"
         return TextPart(f"[an image of {size}, too large to be shown]")
     return ImagePart(image.media_type, data)

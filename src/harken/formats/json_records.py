@@ -48,7 +48,7 @@ def get_count(record: Record, name: str) -> int | None:
     return value if is_valid else None
 
 
-def title_of(prompt: str) -> str:
+def truncate_title(prompt: str) -> str:
     """Return the beginning of a prompt on one line."""
     return " ".join(prompt[: 8 * _MAX_TITLE_CHARS].split())[:_MAX_TITLE_CHARS]
 
@@ -68,7 +68,7 @@ def to_safe_json(value: Any, levels: int = _MAX_DEPTH) -> Any:
     return value
 
 
-def members_not_in(record: Record, restored: Record) -> Record:
+def extra_members(record: Record, restored: Record) -> Record:
     """Return the members of `record` that are missing or different in `restored`."""
     return {
         name: to_safe_json(value)

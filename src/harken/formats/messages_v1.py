@@ -23,8 +23,8 @@ from harken.formats.providers import anthropic, openai_chat
 
 NAME = "messages-v1"
 _READERS: Mapping[str, Callable[[Mapping[str, Any]], list[Message]]] = {
-    "anthropic": anthropic.messages_of,
-    "openai": openai_chat.messages_of,
+    "anthropic": anthropic.parse_request_messages,
+    "openai": openai_chat.parse_request_messages,
 }
 
 

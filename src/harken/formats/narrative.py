@@ -28,11 +28,11 @@ from harken.core.messages import (
 from harken.formats.base import ConversationEntry, Format
 
 NAME = "narrative-v1"
-MOST_SAID = 20_000
+MAX_TEXT_CHARS = 20_000
 """The maximum number of characters of one text."""
-MOST_RESULT = 2_000
-MOST_ARGUMENTS = 300
-MOST_NAME = 80
+MAX_RESULT_CHARS = 2_000
+MAX_ARGUMENTS_CHARS = 300
+MAX_NAME_CHARS = 80
 _CONTROL_PATTERN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff"
     "\ufff9-\ufffb\U000e0000-\U000e0fff]"
@@ -40,11 +40,11 @@ _CONTROL_PATTERN = re.compile(
 _SPEAKERS = {"user": "User", "assistant": "Assistant", "system": "Instructions", "tool": "Result"}
 
 
-def narrative(entries: Sequence[ConversationEntry]) -> str:
+def format_narrative(entries: Sequence[ConversationEntry]) -> str:
     r"""Return a conversation as Markdown. Narratives of consecutive parts can be concatenated.
 
     >>> from harken.core.messages import Message
-    >>> print(narrative([ConversationEntry(Message("user", "Hi"), "2026-01-31T12:00:00Z")]))
+    >>> print(format_narrative([ConversationEntry(Message("user", "Hi"), "2026-01-31T12:00:00Z")]))
     ## User, 2026-01-31T12:00:00Z
     <BLANKLINE>
     ```
@@ -60,19 +60,19 @@ def _format_blocks(entry: ConversationEntry) -> Iterator[str]:
     message = entry.message
     yield _format_heading(message, entry.time)
     if message.role == "tool":
-        yield from _format_fenced(_visible_text(message), MOST_RESULT)
+        yield from _format_fenced(_visible_text(message), MAX_RESULT_CHARS)
         return
-    yield from _format_fenced(_visible_text(message), MOST_SAID)
+    yield from _format_fenced(_visible_text(message), MAX_TEXT_CHARS)
     for call in message.tool_calls or ():
-        yield f"calls {code(call.function.name)} {_format_arguments(call)}"
+        yield f"calls {format_code(call.function.name)} {_format_arguments(call)}"
 
 
 def _format_heading(message: ChatMessage, time: str | None) -> str:
     words = [_SPEAKERS[message.role]]
     if message.name:
-        words.append(code(message.name))
+        words.append(format_code(message.name))
     if message.role == "tool" and message.tool_call_id:
-        words.append(f"of {code(message.tool_call_id)}")
+        words.append(f"of {format_code(message.tool_call_id)}")
     if message.is_error:
         words.append("(an error)")
     time_suffix = f", {_format_time(time)}" if time else ""
@@ -81,9 +81,12 @@ def _format_heading(message: ChatMessage, time: str | None) -> str:
 
 def _format_arguments(call: ToolCall) -> str:
     text = call.function.arguments
-    id_text = f"as {code(call.id)} " if call.id else ""
-    missing_note = _format_missing(len(text) - MOST_ARGUMENTS)
-    return f"{id_text}with {code(text, MOST_ARGUMENTS)}{f' {missing_note}' if missing_note else ''}"
+    id_text = f"as {format_code(call.id)} " if call.id else ""
+    missing_note = _format_missing(len(text) - MAX_ARGUMENTS_CHARS)
+    return (
+        f"{id_text}with "
+        f"{format_code(text, MAX_ARGUMENTS_CHARS)}{f' {missing_note}' if missing_note else ''}"
+    )
 
 
 def _visible_text(message: ChatMessage) -> str:
@@ -118,7 +121,7 @@ def _format_fenced(text: str, limit: int) -> Iterator[str]:
         yield missing_note
 
 
-def code(text: str, most: int = MOST_NAME) -> str:
+def format_code(text: str, most: int = MAX_NAME_CHARS) -> str:
     """Return a text as inline code that it cannot end, of at most `most` characters."""
     line = " ".join(_escape_control(text).split())
     visible = line if len(line) <= most else line[: most - 1] + "…"
@@ -129,7 +132,7 @@ def code(text: str, most: int = MOST_NAME) -> str:
 
 def _format_time(text: str) -> str:
     """Return a time unchanged, and any other text as code."""
-    return text if re.fullmatch(r"[0-9TZ:.+-]{1,40}", text) else code(text)
+    return text if re.fullmatch(r"[0-9TZ:.+-]{1,40}", text) else format_code(text)
 
 
 def _format_missing(characters: int) -> str:
@@ -149,7 +152,7 @@ def _escape_control(text: str) -> str:
 
 
 def _write(entries: Sequence[ConversationEntry]) -> bytes:
-    return narrative(entries).encode()
+    return format_narrative(entries).encode()
 
 
 FORMAT = Format(name=NAME, media_type="text/markdown", writes=_write, joins=b"".join)

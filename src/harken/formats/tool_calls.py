@@ -31,7 +31,7 @@ from harken.core.messages import (
 )
 from harken.core.stream import PartDelta
 
-MAX_COUNT = 1 << 40
+TOKEN_COUNT_LIMIT = 1 << 40
 """Exclusive limit for token counts. A larger count is invalid."""
 _MAX_DEPTH = 64
 """Arguments nested deeper are sent as text, because servers and libraries have limits."""
@@ -70,7 +70,7 @@ class CallIds:
 
     def new(self, raw: str) -> str:
         """Return the id of the next call. The same calls in the same order get the same ids."""
-        base = candidate = well_formed(raw, self.length) or "call"
+        base = candidate = sanitize_name(raw, self.length) or "call"
         count = 1
         while candidate in self._used_ids:
             count += 1
@@ -98,33 +98,35 @@ class ShortIds:
         candidate, count = raw, 0
         while not re.fullmatch("[a-zA-Z0-9]{9}", candidate) or candidate in self._used_ids:
             count += 1
-            candidate = hashlib.sha256(clean(f"{count} {raw}").encode()).hexdigest()[:9]
+            candidate = hashlib.sha256(replace_surrogates(f"{count} {raw}").encode()).hexdigest()[
+                :9
+            ]
         self._used_ids.add(candidate)
         return candidate
 
 
-def well_formed(text: str, length: int) -> str:
+def sanitize_name(text: str, length: int) -> str:
     """Replace characters that providers refuse in names and ids, and truncate to `length`.
 
-    >>> well_formed("mcp/read file", 64)
+    >>> sanitize_name("mcp/read file", 64)
     'mcp_read_file'
     """
     return re.sub(r"[^a-zA-Z0-9_-]", "_", text)[:length]
 
 
-def wire_call(call: ToolCall, ids: Ids, name_length: int) -> EncodedToolCall:
+def encode_tool_call(call: ToolCall, ids: Ids, name_length: int) -> EncodedToolCall:
     """Return a call that can be sent. Arguments that are no JSON object are wrapped in `input`."""
     text = call.function.arguments
-    arguments = as_object(text)
+    arguments = parse_json_object(text)
     if arguments is None:
-        arguments = {"input": clean(text)} if text.strip() else {}
+        arguments = {"input": replace_surrogates(text)} if text.strip() else {}
         text = canonical.to_json_line(arguments).decode()
-    name = well_formed(call.function.name, name_length) or "unknown"
+    name = sanitize_name(call.function.name, name_length) or "unknown"
     meta = call.meta if isinstance(call.meta, dict) else {}
-    return EncodedToolCall(ids.new(call.id), name, arguments, clean(text), meta)
+    return EncodedToolCall(ids.new(call.id), name, arguments, replace_surrogates(text), meta)
 
 
-def as_object(text: str) -> dict[str, Any] | None:
+def parse_json_object(text: str) -> dict[str, Any] | None:
     """Parse a JSON object that can be sent. Return None if the text is not one."""
     try:
         value = msgspec.json.decode(text)
@@ -138,7 +140,7 @@ def as_object(text: str) -> dict[str, Any] | None:
     return value
 
 
-def clean(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """Replace lone surrogates with question marks, so that the text can be encoded as UTF-8."""
     if text.isascii():
         return str(text)
@@ -148,13 +150,13 @@ def clean(text: str) -> str:
 def _sanitize_value(value: Any) -> Any:
     """Return a JSON value without values that only Python's parser accepts."""
     if isinstance(value, str):
-        return clean(value)
+        return replace_surrogates(value)
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, list):
         return [_sanitize_value(item) for item in value]
     if isinstance(value, dict):
-        return {clean(name): _sanitize_value(item) for name, item in value.items()}
+        return {replace_surrogates(name): _sanitize_value(item) for name, item in value.items()}
     return value
 
 
@@ -195,13 +197,15 @@ class CallPositions:
         return []
 
 
-def spoken(items: Sequence[Part | ToolCall]) -> Message:
+def build_assistant_message(items: Sequence[Part | ToolCall]) -> Message:
     """Build the assistant message with these parts and calls, in this order.
 
     If calls share an id, they get no slots and follow all parts.
 
     >>> from harken.core.messages import FunctionCall
-    >>> spoken([TextPart("I look."), ToolCall("c1", FunctionCall("look", "{}"))]).content
+    >>> build_assistant_message(
+    ...     [TextPart("I look."), ToolCall("c1", FunctionCall("look", "{}"))]
+    ... ).content
     'I look.'
     """
     calls = [item for item in items if isinstance(item, ToolCall)]
@@ -212,16 +216,21 @@ def spoken(items: Sequence[Part | ToolCall]) -> Message:
             ToolCallSlot(item.id) if isinstance(item, ToolCall) else item for item in items
         ]
         return Message("assistant", items_with_slots, calls)
-    return Message("assistant", content_of(parts), calls or None)
+    return Message("assistant", normalize_content(parts), calls or None)
 
 
-def in_order(message: ChatMessage) -> Iterator[Part | ToolCall]:
+def iter_items(message: ChatMessage) -> Iterator[Part | ToolCall]:
     """Yield the parts and calls of a message, each once, in the order of the slots.
 
     A call without a slot follows all parts.
 
     >>> from harken.core.messages import FunctionCall
-    >>> [type(item).__name__ for item in in_order(spoken([ToolCall("c", FunctionCall("f", "{}"))]))]
+    >>> [
+    ...     type(item).__name__
+    ...     for item in iter_items(
+    ...         build_assistant_message([ToolCall("c", FunctionCall("f", "{}"))])
+    ...     )
+    ... ]
     ['ToolCall']
     """
     content, waiting = message.content, list(message.tool_calls or ())
@@ -236,7 +245,7 @@ def in_order(message: ChatMessage) -> Iterator[Part | ToolCall]:
     yield from waiting
 
 
-def content_of(parts: Sequence[Part]) -> Content:
+def normalize_content(parts: Sequence[Part]) -> Content:
     """Return parts as message content.
 
     A single plain text becomes a string, no parts become None.

@@ -25,14 +25,14 @@ from harken.index.database import (
     delete_database,
     is_damage,
     is_temporary,
+    iter_rows_in,
     open_database,
     open_read_only,
-    query_in,
     reset_database,
 )
 
-APPLICATION = 0x48726B69  # "Hrki"
-VERSION = 2
+APPLICATION_ID = 0x48726B69  # "Hrki"
+SCHEMA_VERSION = 2
 _TABLES = """
 CREATE TABLE source (
     path BLOB PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, tail BLOB NOT NULL,
@@ -46,7 +46,7 @@ CREATE TABLE spawned (
 CREATE TABLE lost (what TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
 """
 """`lost` has a row after a repair, until sources are imported again."""
-_SCHEMA = DatabaseSchema("the catalogue", APPLICATION, VERSION, _TABLES)
+_SCHEMA = DatabaseSchema("the catalogue", APPLICATION_ID, SCHEMA_VERSION, _TABLES)
 _KEYS = {"source": "path", "lineage": "key", "spawned": "runtime, session, agent"}
 """The tables and their keys."""
 
@@ -99,7 +99,7 @@ class Catalogue:
         path_list = list(paths)
         names = [os.fsencode(path) for path in path_list]
         query = "SELECT path, size, mtime_ns, tail, record FROM source WHERE path IN"
-        rows = query_in(self._database, query, names)
+        rows = iter_rows_in(self._database, query, names)
         entries = {
             os.fsdecode(row[0]): CatalogueEntry(FileFingerprint(*row[1:4]), row[4]) for row in rows
         }
@@ -128,7 +128,7 @@ class Catalogue:
         query = "SELECT key, ctx FROM lineage WHERE key IN"
         missing = (key for key in key_list if key not in cached)
         return cached | {
-            key: CommitId(ctx) for key, ctx in query_in(self._database, query, missing)
+            key: CommitId(ctx) for key, ctx in iter_rows_in(self._database, query, missing)
         }
 
     def lineage_of(self, key: bytes, *, is_new: bool) -> CommitId | None:

@@ -135,7 +135,7 @@ def reset_database(path: Path, successor: Path | None = None) -> None:
         raise StoreWriteError(path, reason=error.strerror or str(error)) from None
 
 
-def query_in(
+def iter_rows_in(
     database: apsw.Connection, query: str, values: Iterable[object]
 ) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of a query that ends in `... IN`, for a list of values of any length."""

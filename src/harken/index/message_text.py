@@ -67,7 +67,7 @@ class _Part(msgspec.Struct):
     is_error: bool = False
 
 
-def shape_of(body: bytes) -> StoredMessageShape:
+def decode_shape(body: bytes) -> StoredMessageShape:
     """Decode the role and part hashes of a stored message. An unreadable one is empty."""
     try:
         return _decode(body, _shapes, StoredMessageShape)
@@ -88,16 +88,16 @@ def extract_text(shape: StoredMessageShape, parts: Mapping[Hash, bytes]) -> Mess
     return text
 
 
-def words_of(text: MessageText) -> str:
+def searchable_text(text: MessageText) -> str:
     r"""Return the text to index: blanks separate the characters of unspaced scripts.
 
-    >>> words_of(MessageText("user", ["Tea, please.", "\u304a\u8336"]))
+    >>> searchable_text(MessageText("user", ["Tea, please.", "\u304a\u8336"]))
     'Tea, please.\n \u304a  \u8336 '
     """
-    return spaced("\n".join(text.texts))
+    return separate_unspaced("\n".join(text.texts))
 
 
-def spaced(text: str) -> str:
+def separate_unspaced(text: str) -> str:
     """Add blanks around the characters of scripts that do not separate words.
 
     A lone surrogate becomes a question mark.
@@ -107,13 +107,13 @@ def spaced(text: str) -> str:
     try:
         encoded = text.encode()
     except UnicodeEncodeError:
-        return spaced(utf8(text))
+        return separate_unspaced(to_utf8(text))
     if not encoded.translate(None, _OTHER_UTF8_BYTES):
         return text  # The usual case; a substitution takes ten times as long.
     return _UNSPACED_PATTERN.sub(r" \1 ", text)
 
 
-def utf8(text: str) -> str:
+def to_utf8(text: str) -> str:
     """Return text that SQLite can store: a lone surrogate becomes a question mark."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from harken.errors import ConfigError
-from harken.index.message_text import spaced, utf8
+from harken.index.message_text import separate_unspaced, to_utf8
 
 MAX_TERMS = 100
 _TERM_PATTERN = re.compile(
@@ -32,7 +32,7 @@ class Term:
     @property
     def words(self) -> list[str]:
         """The consecutive words of this term, as the index tokenizes them."""
-        return _WORD_PATTERN.findall(spaced(self.text))
+        return _WORD_PATTERN.findall(separate_unspaced(self.text))
 
     def __str__(self) -> str:
         return '"' + " ".join(self.words) + '"' + "*" * self.is_beginning
@@ -69,20 +69,20 @@ class TextQuery:
         return f"({required}) NOT ({' OR '.join(map(str, self.none))})" if self.none else required
 
 
-def query_of(text: str) -> TextQuery:
+def parse_query(text: str) -> TextQuery:
     """Parse a query. Raises ConfigError if it has no word or too many words.
 
-    >>> str(query_of('tea -milk "in the cafe" pot*'))
+    >>> str(parse_query('tea -milk "in the cafe" pot*'))
     '(("tea") AND ("in the cafe") AND ("pot"*)) NOT ("milk")'
-    >>> str(query_of("tea OR coffee now"))
+    >>> str(parse_query("tea OR coffee now"))
     '("tea" OR "coffee") AND ("now")'
-    >>> str(query_of("git --amend src/harken.py"))
+    >>> str(parse_query("git --amend src/harken.py"))
     '("git") AND ("amend") AND ("src harken py")'
     """
     required: list[list[Term]] = []
     excluded: list[Term] = []
     is_or = False
-    for match in _TERM_PATTERN.finditer(utf8(text)):
+    for match in _TERM_PATTERN.finditer(to_utf8(text)):
         if match["word"] == "OR" and not match["no"] and required:
             is_or = True
             continue

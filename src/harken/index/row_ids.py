@@ -21,29 +21,29 @@ _STRETCH_SIZE = 1 << _STRETCH_SIZE_BITS
 """Number of ids in a stretch."""
 
 
-def stretch_of(number: int) -> int:
+def get_stretch(number: int) -> int:
     """Return the stretch that an id belongs to."""
     return number >> _STRETCH_SIZE_BITS
 
 
-def first_number(time_us: int) -> int:
+def first_id(time_us: int) -> int:
     """Return the first id of the stretch of a time. Later messages have no smaller id.
 
-    >>> first_number(1 << 28), first_number((1 << 29) - 1), first_number(-1)
+    >>> first_id(1 << 28), first_id((1 << 29) - 1), first_id(-1)
     (4096, 4096, 0)
     """
     return max(time_us, 0) >> _TIME_BITS << _STRETCH_SIZE_BITS
 
 
-def end_of_numbers(database: apsw.Connection, time_us: int) -> int:
+def find_end_id(database: apsw.Connection, time_us: int) -> int:
     """Return an id greater than the ids of all messages up to a time."""
-    end = first_number(time_us) + _STRETCH_SIZE
+    end = first_id(time_us) + _STRETCH_SIZE
     while database.execute("SELECT 1 FROM messages WHERE id = ?", (end - 1,)).fetchone():
         end += _STRETCH_SIZE  # A full stretch may continue in the next one.
     return end
 
 
-class Numbers:
+class MessageIdAllocator:
     """Allocates row ids of messages. The caller has begun a transaction."""
 
     def __init__(self, database: apsw.Connection) -> None:
@@ -54,7 +54,7 @@ class Numbers:
 
     def next(self, time_us: int) -> int:
         """Return the next row id for a time. Pass 0 if the time is unknown."""
-        first = first_number(time_us)
+        first = first_id(time_us)
         while (
             number := self._next.get(first) or self._next_free_id(first)
         ) == first + _STRETCH_SIZE:

@@ -12,10 +12,10 @@ Source: docs/formats/facts.md.
 
 from __future__ import annotations
 
-APPLICATION = 0x48726B66  # "Hrkf"
-VERSION = 4
+APPLICATION_ID = 0x48726B66  # "Hrkf"
+SCHEMA_VERSION = 4
 
-TABLES = """
+TABLES_SQL = """
 CREATE TABLE sessions (
     id INTEGER PRIMARY KEY,
     name TEXT NOT NULL UNIQUE,      -- 'claude:0f1e...'; of Harken itself: the id of its session

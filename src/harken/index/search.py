@@ -19,12 +19,13 @@ from typing import Any
 import apsw
 
 from harken.core.commits import CommitId, Hash
-from harken.index.database import query_in
-from harken.index.query import TextQuery, query_of
-from harken.index.row_ids import end_of_numbers, first_number, stretch_of
+from harken.index.database import iter_rows_in
+from harken.index.query import TextQuery, parse_query
+from harken.index.row_ids import find_end_id, first_id, get_stretch
 from harken.index.session_index import SessionIndex
-from harken.index.snippet import Snippet, excerpt
-from harken.index.stored_text import said_of
+from harken.index.snippet import Snippet
+from harken.index.snippet import build_excerpt as excerpt
+from harken.index.stored_text import read_texts
 from harken.store.base import Store
 
 _MAX_WORDS = 500
@@ -111,7 +112,7 @@ def search(facts: SessionIndex, store: Store | None, query: SearchQuery) -> Sear
 
     Messages of deleted commits are not returned; their rows are removed from the index.
     """
-    text_query = query_of(query.words)
+    text_query = parse_query(query.words)
     matches = _find_matches(facts, text_query, query)
     while deleted := _find_deleted_commits(facts.database, store, matches.newest):
         facts.forget(deleted)
@@ -165,22 +166,22 @@ def _build_statement(facts: SessionIndex, query: SearchQuery) -> tuple[str, list
         return _INDEX_ONLY_SQL, []
     if query.since_us is not None:
         conditions += " AND words.rowid >= ?"
-        values.append(first_number(query.since_us))
+        values.append(first_id(query.since_us))
     if query.until_us is not None:
         conditions += " AND words.rowid < ?"
-        values.append(end_of_numbers(facts.database, query.until_us))
+        values.append(find_end_id(facts.database, query.until_us))
     return _MESSAGES_SQL.format(conditions), values
 
 
 def _is_same_stretch(left: tuple[int], right: tuple[int]) -> bool:
     """Whether two messages belong to the same stretch of time."""
-    return stretch_of(left[0]) == stretch_of(right[0])
+    return get_stretch(left[0]) == get_stretch(right[0])
 
 
 def _sort_by_time(database: apsw.Connection, rows: Sequence[tuple[int]]) -> list[int]:
     """Return message ids, newest first; messages without a time last."""
     numbers = [number for (number,) in rows]
-    times = dict(query_in(database, _TIMES_SQL, numbers))
+    times = dict(iter_rows_in(database, _TIMES_SQL, numbers))
     return sorted(numbers, key=lambda id_: (times.get(id_) or 0, id_), reverse=True)
 
 
@@ -190,7 +191,9 @@ def _find_deleted_commits(
     """Return the commits of messages that no longer exist in the store."""
     if store is None:
         return []
-    names = {CommitId(f"ctx-{name.hex()}") for (name,) in query_in(database, _COMMITS_SQL, rows)}
+    names = {
+        CommitId(f"ctx-{name.hex()}") for (name,) in iter_rows_in(database, _COMMITS_SQL, rows)
+    }
     existing = store.commits(names) if names else {}
     return [name for name in names if name not in existing]
 
@@ -202,7 +205,7 @@ def _iter_hits(
         cursor = database.execute(_DETAILS_SQL.format(_placeholders(batch)), batch)
         details_by_id = {row[0]: dict(zip(_DETAIL_COLUMNS, row, strict=True)) for row in cursor}
         details = [details_by_id[row] for row in batch if row in details_by_id]
-        for row_details, text in zip(details, said_of(database, store, details), strict=True):
+        for row_details, text in zip(details, read_texts(database, store, details), strict=True):
             yield _build_hit(row_details, excerpt(text.texts, query))
 
 

@@ -22,22 +22,22 @@ from harken.core.events import SessionStarted
 from harken.errors import LogError, StoreWriteError
 from harken.index import database, schema
 from harken.index.catalogue import Catalogue
-from harken.index.ingest.commits import HARKEN, CommitIngest
-from harken.index.ingest.import_reports import describe
-from harken.index.ingest.logs import LogChanged, LogOffset, LogRows, chunks, grown
+from harken.index.ingest.commits import HARKEN_RUNTIME, CommitIngest
+from harken.index.ingest.import_reports import update_sessions
+from harken.index.ingest.logs import LogChanged, LogOffset, LogRows, has_grown, iter_chunks
 from harken.index.ingest.messages import Messages
-from harken.index.ingest.new_commits import batches, read, unread
+from harken.index.ingest.new_commits import find_unread, iter_batches, read_commit_texts
 from harken.index.ingest.responses import ResponseIngest
 from harken.index.ingest.row_writer import RowWriter
 from harken.index.ingest.usage import Costs
-from harken.index.message_text import utf8, words_of
-from harken.index.stored_text import said_of
+from harken.index.message_text import searchable_text, to_utf8
+from harken.index.stored_text import read_texts
 from harken.llm.prices import Prices
 from harken.session.log.compressed import is_packed
-from harken.session.log.reader import events as events_of
+from harken.session.log.reader import iter_events as events_of
 from harken.store.base import Store
 
-TABLES = """
+STATE_TABLES_SQL = """
 CREATE TABLE state (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE roots (commit_id INTEGER PRIMARY KEY, root INTEGER NOT NULL) STRICT;
 CREATE TABLE said (key INTEGER PRIMARY KEY) STRICT;
@@ -77,7 +77,7 @@ and `links`: its agents, its messages, and up to which message an agent's messag
 one by one.
 """
 _SCHEMA = database.DatabaseSchema(
-    "the facts", schema.APPLICATION, schema.VERSION, schema.TABLES + TABLES
+    "the facts", schema.APPLICATION_ID, schema.SCHEMA_VERSION, schema.TABLES_SQL + STATE_TABLES_SQL
 )
 
 
@@ -116,12 +116,12 @@ class SessionIndex:
         if self.has_forgotten:
             self._rebuild()
         # The commits are listed first, so that a log of each new commit, if any, is among `logs`.
-        new = [] if store is None else unread(store, self._find_indexed)
+        new = [] if store is None else find_unread(store, self._find_indexed)
         try:
             self._read_logs(logs)
         except LogChanged:
             self._rebuild()
-            new = [] if store is None else unread(store, self._find_indexed)
+            new = [] if store is None else find_unread(store, self._find_indexed)
             self._read_logs(logs)
         if store is not None:
             self._read_commits(store, new, tell)
@@ -190,15 +190,15 @@ class SessionIndex:
     def _find_indexed(self, names: Sequence[CommitId]) -> set[CommitId]:
         """Return the commits that are indexed."""
         blobs = (bytes.fromhex(name[4:]) for name in names)
-        rows = database.query_in(self.database, "SELECT name FROM commits WHERE name IN", blobs)
+        rows = database.iter_rows_in(self.database, "SELECT name FROM commits WHERE name IN", blobs)
         return {CommitId(f"ctx-{name.hex()}") for (name,) in rows}
 
     def _read_commits(
         self, store: Store, new: Sequence[CommitId], tell: Callable[[int, int], None]
     ) -> None:
         done = 0
-        for batch in batches(store, new):
-            texts = read(store, batch)
+        for batch in iter_batches(store, new):
+            texts = read_commit_texts(store, batch)
             with self._write_transaction() as ledger:
                 # Another process may have added them meanwhile.
                 indexed = self._find_indexed([commit.id for commit in batch])
@@ -218,9 +218,9 @@ class SessionIndex:
         for (row,) in sorted(messages):  # The order in which FTS5 is fastest.
             rows: list[tuple[Any, ...]] = self.database.execute(query, (row,)).fetchall()
             location = dict(zip(names, rows[0], strict=True))
-            (text,) = said_of(self.database, store, [location])
+            (text,) = read_texts(self.database, store, [location])
             delete = "INSERT INTO words (words, rowid, text) VALUES ('delete', ?, ?)"
-            self.database.execute(delete, (row, words_of(text)))
+            self.database.execute(delete, (row, searchable_text(text)))
 
     def _read_logs(self, logs: Iterable[Path]) -> None:
         """Read logs that have grown. An unreadable log is skipped."""
@@ -229,7 +229,7 @@ class SessionIndex:
         for path in logs:
             offset = offsets.get(str(path)) or LogOffset()
             try:
-                if grown(path, offset):
+                if has_grown(path, offset):
                     self._read_log(path)
             except (LogError, OSError):
                 continue
@@ -242,9 +242,9 @@ class SessionIndex:
                 offset = self._get_offset(path, ledger)
                 if not offset.session:
                     return
-                session = ledger.session(offset.session, HARKEN, offset.session)
+                session = ledger.session(offset.session, HARKEN_RUNTIME, offset.session)
                 messages, requests = Messages(ledger), ResponseIngest(ledger, self._costs)
-                lines = next(chunks(path, offset), None)
+                lines = next(iter_chunks(path, offset), None)
                 is_more = lines is not None
                 if lines is not None:
                     rows = LogRows(ledger, messages, requests, offset.session, session)
@@ -261,7 +261,7 @@ class SessionIndex:
             return LogOffset(*row)
         first = next(events_of(path), None)
         session_id = first.session_id if isinstance(first, SessionStarted) else ""
-        session = utf8(session_id or path.stem)
+        session = to_utf8(session_id or path.stem)
         query = "SELECT path FROM logs WHERE session = ?"
         rows: list[tuple[Any, ...]] = self.database.execute(query, (session,)).fetchall()
         logs = [Path(os.fsdecode(log_path)) for (log_path,) in rows]
@@ -294,7 +294,7 @@ class SessionIndex:
         if fingerprint and self.database.execute(query).fetchone() == (fingerprint,):
             return
         with self._write_transaction() as ledger:
-            describe(ledger.database, catalogue.records())
+            update_sessions(ledger.database, catalogue.records())
             ledger.database.execute(
                 "INSERT OR REPLACE INTO state VALUES ('catalogue', ?)", (fingerprint,)
             )

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from harken.index.message_text import spaced
+from harken.index.message_text import separate_unspaced
 from harken.index.query import Term, TextQuery
 
-BEFORE, WHOLE = 60, 200
+MAX_LEAD_CHARS, MAX_EXCERPT_CHARS = 60, 200
 """Number of characters of an excerpt before the first match, and in total."""
 _MAX_FOLDED_CHARS = 200_000
 """Accents are removed from at most so many characters of a text."""
@@ -44,7 +44,7 @@ class Snippet:
         return spans
 
 
-def excerpt(texts: Sequence[str], query: TextQuery) -> Snippet:
+def build_excerpt(texts: Sequence[str], query: TextQuery) -> Snippet:
     """Return an excerpt around the first match in several texts, or the start of the first text."""
     pattern = _compile_query(query)
     for text in texts:
@@ -80,13 +80,13 @@ def _find_all(text: str, needles: Iterable[str]) -> list[int]:
 
 def _build_snippet(text: str, searched: str, offset: int, pattern: re.Pattern[str]) -> Snippet:
     """Return an excerpt around an offset. `searched` has the same length as `text`."""
-    start = max(offset - BEFORE, 0)
+    start = max(offset - MAX_LEAD_CHARS, 0)
     if start:
         space = text.find(" ", start, offset)
         start = start if space < 0 else space + 1
-    end = min(start + WHOLE, len(text))
+    end = min(start + MAX_EXCERPT_CHARS, len(text))
     if end < len(text):
-        space = text.rfind(" ", offset + BEFORE, end)
+        space = text.rfind(" ", offset + MAX_LEAD_CHARS, end)
         end = end if space < 0 else space
     pieces: list[tuple[str, bool]] = [("… ", False)] if start else []
     last = start
@@ -127,7 +127,7 @@ def _term_pattern(term: Term) -> str:
 
 def _is_alone(word: str) -> bool:
     """Whether a word is a character of a script without word separators, which matches anywhere."""
-    return len(word) == 1 and spaced(word) != word
+    return len(word) == 1 and separate_unspaced(word) != word
 
 
 def _strip_accents(text: str) -> str:

@@ -14,20 +14,18 @@ import msgspec
 
 from harken.core.clock import Clock
 from harken.core.events import Usage
-from harken.core.messages import ChatMessage, Message, Role, message_from
+from harken.core.messages import ChatMessage, Message, Role, parse_message
 from harken.core.stream import Finish
 
-Spoken: TypeAlias = ChatMessage | Mapping[str, Any] | str
+MessageLike: TypeAlias = ChatMessage | Mapping[str, Any] | str
 """A dict has `role` and `content`, and may have `tool_calls`, `tool_call_id`, `name`."""
-
-
 _ROLE_ALIASES: dict[str, Role] = {"developer": "system", "function": "tool", "model": "assistant"}
 
 
-def message_in(raw: Spoken, role: Role = "user") -> Message:
+def to_message(raw: MessageLike, role: Role = "user") -> Message:
     """Convert a dict, a string or a message object to a message. Raises ValueError.
 
-    >>> message_in({"role": "developer", "content": "Be brief."}).role
+    >>> to_message({"role": "developer", "content": "Be brief."}).role
     'system'
     """
     if isinstance(raw, str):
@@ -37,7 +35,7 @@ def message_in(raw: Spoken, role: Role = "user") -> Message:
         normalized = (
             _ROLE_ALIASES.get(raw_role, raw_role) if isinstance(raw_role, str) else raw_role
         )
-        return message_from({**raw, "role": normalized})
+        return parse_message({**raw, "role": normalized})
     content = raw.content
     return Message(
         role=raw.role,
@@ -50,11 +48,11 @@ def message_in(raw: Spoken, role: Role = "user") -> Message:
     )
 
 
-def messages_in(said: Sequence[Spoken] | Spoken, role: Role = "user") -> list[Message]:
+def to_messages(said: Sequence[MessageLike] | MessageLike, role: Role = "user") -> list[Message]:
     """Convert one message or a sequence of messages. Raises ValueError."""
     if isinstance(said, str | Mapping) or not isinstance(said, Sequence):
-        return [message_in(said, role)]
-    return [message_in(message, role) for message in said]
+        return [to_message(said, role)]
+    return [to_message(message, role) for message in said]
 
 
 Reply = TypeVar("Reply")
@@ -102,7 +100,7 @@ class LoggedCall:
         if self._is_answered:
             raise ValueError("this call was answered before: each has a `with` of its own")
         raw: Any = reply
-        self.answers = messages_in(raw, "assistant")
+        self.answers = to_messages(raw, "assistant")
         self.model, self.stop_reason = model, stop_reason
         self.usage = usage if isinstance(usage, Usage | None) else msgspec.convert(usage, Usage)
         self.cost_usd = cost_usd

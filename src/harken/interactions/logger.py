@@ -30,7 +30,7 @@ from threading import RLock
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from harken.context.materialize import resolver
+from harken.context.materialize import make_resolver
 from harken.core.arguments import check_arguments
 from harken.core.clock import Clock, format_rfc3339, system_clock
 from harken.core.commits import Checkpoint
@@ -41,8 +41,8 @@ from harken.errors import ConfigError, HarkenError, NameNotFound, StoreError
 from harken.index.database import reset_database, run_with_repair
 from harken.index.session_index import SessionIndex
 from harken.interactions import single_messages
-from harken.interactions.call import LoggedCall, Spoken, messages_in
-from harken.interactions.open_threads import OpenThreads, parsed
+from harken.interactions.call import LoggedCall, MessageLike, to_messages
+from harken.interactions.open_threads import OpenThreads, parse_thread_id
 from harken.interactions.records import (
     LoggedMessage,
     MemoryOperationRecord,
@@ -52,17 +52,17 @@ from harken.interactions.records import (
     ThreadEventType,
     ThreadSummary,
 )
-from harken.interactions.retention import drop_old
+from harken.interactions.retention import delete_expired
 from harken.interactions.sdk.background import BackgroundRecorder
 from harken.interactions.sdk.wrap import recording
 from harken.interactions.sdk.wrap import wrap_client as wrap
-from harken.interactions.search import found_in
-from harken.interactions.thread import ThreadRow, stand_ins, thread_rows
+from harken.interactions.search import find_messages
+from harken.interactions.thread import ThreadRow, placeholder_messages, thread_rows
 from harken.interactions.thread_index import ThreadIndex
-from harken.interactions.unit import message_of
+from harken.interactions.unit import to_message
 from harken.interactions.writer import RequestSettings
-from harken.session.log.compressed import is_packed, log_of
-from harken.session.log.reader import events
+from harken.session.log.compressed import is_packed, log_path
+from harken.session.log.reader import iter_events
 from harken.session.session import Durability
 from harken.store.base import Store
 from harken.store.sqlite.store import SqliteStore
@@ -154,7 +154,7 @@ class InteractionLogger:
         self._is_refused = False
         days = self.config.retention_days
         if self.config.enabled and days is not None:
-            self.dropped = drop_old(self.logs(), self.open_store, days=days, now_us=clock())
+            self.dropped = delete_expired(self.logs(), self.open_store, days=days, now_us=clock())
 
     def log_message(self, message: LoggedMessage) -> str:
         """Store a single message unless the store has it; return its id.
@@ -164,9 +164,9 @@ class InteractionLogger:
         """
         with self._lock:
             if not self.config.enabled:
-                return message_hash(message_of(message))
+                return message_hash(to_message(message))
             time = message.timestamp or format_rfc3339(self._clock())
-            return single_messages.keep(self.open_store(), message, time)
+            return single_messages.store_message(self.open_store(), message, time)
 
     def get_message(self, id: str) -> LoggedMessage | None:
         """Return a message by its id, with its earliest time. Return None if it does not exist.
@@ -182,7 +182,7 @@ class InteractionLogger:
                 self._index.update(self.logs())
                 message = self._index.find(id, tokens=tokens)
             if message is None and self._has_store:
-                message = single_messages.find(self.open_store(), id, tokens=tokens)
+                message = single_messages.find_message(self.open_store(), id, tokens=tokens)
             return message
 
     def start_thread(
@@ -234,26 +234,30 @@ class InteractionLogger:
         """
         if thread_id in self._threads.issued:
             return
-        session_id, agent_id = parsed(thread_id)
+        session_id, agent_id = parse_thread_id(thread_id)
         path = self.sessions_folder / f"{session_id}.jsonl"
         if not (path.is_file() or is_packed(path)):
             raise NameNotFound("thread", thread_id, [event.stem for event in self.logs()])
         if not agent_id:
-            agent_ids = (event.agent_id for event in events(path) if event.agent_id is not None)
+            agent_ids = (
+                event.agent_id for event in iter_events(path) if event.agent_id is not None
+            )
             agent_id = str(next(agent_ids, ""))
-        elif all(event.agent_id != agent_id for event in events(path)):
-            threads = dict.fromkeys(f"{session_id}/{event.agent_id}" for event in events(path))
+        elif all(event.agent_id != agent_id for event in iter_events(path)):
+            threads = dict.fromkeys(f"{session_id}/{event.agent_id}" for event in iter_events(path))
             raise NameNotFound(
                 "thread", thread_id, [event for event in threads if event[-5:] != "/None"]
             )
         estimates = self.config.include_token_estimates
         find_commit = self._resolve if self._has_store else None
-        yield from thread_rows(events(path), agent_id, resolver=find_commit, estimates=estimates)
+        yield from thread_rows(
+            iter_events(path), agent_id, resolver=find_commit, estimates=estimates
+        )
 
     def log_context_state(
         self,
         thread_id: str,
-        messages: Sequence[Spoken],
+        messages: Sequence[MessageLike],
         event_type: ThreadEventType,
         *,
         model: str = "",
@@ -266,7 +270,7 @@ class InteractionLogger:
         """
         if event_type in _MEMORY_EVENTS:
             raise ValueError(f"{event_type.value} is no state of a context: log_memory_operation")
-        parsed_messages = messages_in(messages)
+        parsed_messages = to_messages(messages)
         with self._lock:
             if self.config.enabled:
                 writer = self._threads.writer(thread_id)
@@ -278,7 +282,7 @@ class InteractionLogger:
     def call(
         self,
         thread_id: str,
-        messages: Sequence[Spoken],
+        messages: Sequence[MessageLike],
         *,
         model: str = "",
         tools: Sequence[Mapping[str, Any]] = (),
@@ -290,7 +294,7 @@ class InteractionLogger:
         message. Entering the context manager raises NameNotFound, LogError.
         """
         settings = RequestSettings(model=model, parameters=parameters or {}, tools=tools)
-        parsed_messages = messages_in(messages)
+        parsed_messages = to_messages(messages)
         begin = partial(self._begin, thread_id, parsed_messages, settings)
         return LoggedCall(clock=self._clock, begin=begin, finish=partial(self._finish, thread_id))
 
@@ -355,7 +359,7 @@ class InteractionLogger:
             with closing(SessionIndex(path)) as facts:
                 store = self.open_store() if self._has_store else None
                 facts.update(store, None, self.logs())
-                return list(found_in(facts, store, query, limit, tokens=tokens))
+                return list(find_messages(facts, store, query, limit, tokens=tokens))
 
         with self._lock:
             repairs = {} if path is None else {path: reset_database}
@@ -371,7 +375,7 @@ class InteractionLogger:
     def logs(self) -> list[Path]:
         """Return the logs of the folder, compressed or not, sorted by name."""
         files = (file for file in self.sessions_folder.glob("*.jsonl*") if file.is_file())
-        return sorted({path for file in files if (path := log_of(file)).suffix == ".jsonl"})
+        return sorted({path for file in files if (path := log_path(file)).suffix == ".jsonl"})
 
     def open_store(self) -> Store:
         """Return the store. Creates its file if it does not exist. Raises StoreError."""
@@ -455,6 +459,6 @@ class InteractionLogger:
     def _resolve(self, event: ContextLoaded) -> Sequence[ChatMessage]:
         """Return the messages of a commit, or placeholders if it cannot be read."""
         try:
-            return resolver(self.open_store())(event)
+            return make_resolver(self.open_store())(event)
         except HarkenError:
-            return stand_ins(event)
+            return placeholder_messages(event)

@@ -17,14 +17,14 @@ from harken.core.messages import ChatMessage
 from harken.errors import ConfigError, NameNotFound
 from harken.interactions.writer import SettableClock, ThreadWriter
 from harken.recording.commits import SessionCommits
-from harken.session.log.compressed import is_packed, log_of
+from harken.session.log.compressed import is_packed, log_path
 from harken.session.log.file import new_log
 from harken.session.session import Durability, Session, SessionOptions
 from harken.store.base import Store
 
-RECORDED = "interaction-logger"
+RECORDED_BY = "interaction-logger"
 """Value of `recorded` in the `spec` of agents that a logger creates."""
-MOST_OPEN = 64
+MAX_OPEN_SESSIONS = 64
 """Maximum number of open sessions; others are closed and reopened when they are used again."""
 _NAME_PATTERN = re.compile(r"[^/\\\0-\x1f\x7f.][^/\\\0-\x1f\x7f]{0,150}")
 _DISABLED = "disabled"
@@ -64,7 +64,7 @@ class OpenThreads:
         `name` adds another agent to the session. Raises ConfigError, LogError, NameNotFound.
         """
         if session_id is not None:
-            check_name(session_id)
+            check_session_name(session_id)
         if not self.enabled:
             thread = f"{session_id or _DISABLED}/{agent_id or 'agent_001'}"
             self.issued.add(thread)
@@ -89,11 +89,11 @@ class OpenThreads:
 
     def writer(self, thread_id: str) -> ThreadWriter:
         """Return the writer of a thread. Raises NameNotFound, ConfigError, LogError."""
-        session_id, agent_id = parsed(thread_id)
+        session_id, agent_id = parse_thread_id(thread_id)
         path = self.folder / f"{session_id}.jsonl"
         exists = path.is_file() or is_packed(path)
         if session_id not in self._sessions and not exists:
-            names = sorted(log_of(path_).stem for path_ in self.folder.glob("*.jsonl*"))
+            names = sorted(log_path(path_).stem for path_ in self.folder.glob("*.jsonl*"))
             raise NameNotFound("thread", thread_id, names)
         open_session = self._get_session(path)
         agent_id = agent_id or str(open_session.session.state.root)
@@ -157,7 +157,7 @@ class OpenThreads:
 
     def _close_oldest(self) -> None:
         """Close the least recently used session if too many are open."""
-        if len(self._sessions) <= MOST_OPEN:
+        if len(self._sessions) <= MAX_OPEN_SESSIONS:
             return
         for session_id, open_session in list(self._sessions.items())[:-1]:
             if all(writer.voice.open is None for writer in open_session.writers.values()):
@@ -170,7 +170,7 @@ class OpenThreads:
     ) -> None:
         root = session.state.root
         cause = None if is_root or root is None else session.agents[root].birth
-        session.log_agent_created(agent_id, cause, name, spec={"recorded": RECORDED})
+        session.log_agent_created(agent_id, cause, name, spec={"recorded": RECORDED_BY})
 
     def _check_agent(self, session: Session, agent_id: str) -> None:
         """Raise NameNotFound for an unknown agent, and ConfigError for one that Harken runs."""
@@ -200,18 +200,18 @@ class OpenThreads:
         return new_log(self.folder, f"session_{digits[:8]}_{digits[8:]}")
 
 
-def check_name(session_id: str) -> None:
+def check_session_name(session_id: str) -> None:
     """Raise ConfigError for an invalid session name."""
     if not _NAME_PATTERN.fullmatch(session_id):
         raise ConfigError(f"{session_id[:80]!r} is no name of a session: it names a file")
 
 
-def parsed(thread_id: str) -> tuple[str, str]:
+def parse_thread_id(thread_id: str) -> tuple[str, str]:
     """Parse a thread id into session and agent. An empty agent means the first one.
 
     Raises NameNotFound if the session cannot be a file name.
 
-    >>> parsed("cafe/agent_002"), parsed("cafe")
+    >>> parse_thread_id("cafe/agent_002"), parse_thread_id("cafe")
     (('cafe', 'agent_002'), ('cafe', ''))
     """
     session_id, _, agent_id = thread_id.partition("/")

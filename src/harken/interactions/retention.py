@@ -13,15 +13,15 @@ from pathlib import Path
 from harken.core.clock import format_rfc3339
 from harken.core.commits import CommitId
 from harken.errors import LogError
-from harken.session.log.compressed import packs_of, stat_log
+from harken.session.log.compressed import find_packs, stat_log
 from harken.session.log.file import LogFile
-from harken.session.log.reader import mentions
+from harken.session.log.reader import find_mentioned_names
 from harken.store.base import RetentionPolicy, Store, StoredCommit
 
 _DAY_US = 86_400_000_000
 
 
-def drop_old(
+def delete_expired(
     logs: Sequence[Path], open_store: Callable[[], Store], *, days: int, now_us: int
 ) -> list[str]:
     """Delete sessions without writes for this number of days; return their names.
@@ -48,7 +48,7 @@ def drop_old(
 
 def _find_commits(path: Path, open_store: Callable[[], Store]) -> list[StoredCommit]:
     """Return the commits that were created by a session."""
-    names = [CommitId(name) for name in mentions(path) if name.startswith("ctx-")]
+    names = [CommitId(name) for name in find_mentioned_names(path) if name.startswith("ctx-")]
     commits = open_store().commits(names).values() if names else ()
     return [commit for commit in commits if commit.commit.session_id == path.stem]
 
@@ -68,7 +68,7 @@ def _delete_log(path: Path) -> None:
     file = LogFile(path)
     try:
         path.unlink()
-        for pack in packs_of(path):
+        for pack in find_packs(path):
             pack.unlink()
     finally:
         file.close()

@@ -10,13 +10,13 @@ from harken.core.commits import Hash
 from harken.core.messages import MessageContent
 from harken.index.search import SearchHit, SearchQuery, search
 from harken.index.session_index import SessionIndex
-from harken.index.stored_text import logged_entry
+from harken.index.stored_text import read_logged_entry
 from harken.interactions.records import LoggedMessage
-from harken.interactions.unit import MessageUnit, units_in, units_of
+from harken.interactions.unit import MessageUnit, split_content, split_message
 from harken.store.base import Store
 
 
-def found_in(
+def find_messages(
     facts: SessionIndex, store: Store | None, query: str, limit: int | None, *, tokens: bool
 ) -> Iterator[LoggedMessage]:
     """Yield each matching message once, newest first.
@@ -35,9 +35,9 @@ def found_in(
 
 def _matching_units(facts: SessionIndex, store: Store | None, hit: SearchHit) -> list[MessageUnit]:
     """Return the matching units of a message; its only unit if it has one."""
-    entry = logged_entry(facts.database, hit.place.session_id, hit.place.position)
+    entry = read_logged_entry(facts.database, hit.place.session_id, hit.place.position)
     try:
-        units = _read_units(store, hit.place.message) if entry is None else units_of(entry)
+        units = _read_units(store, hit.place.message) if entry is None else split_message(entry)
     except (ValueError, LookupError, TypeError):
         return []
     marked = {text.casefold() for text, is_word in hit.excerpt.pieces if is_word}
@@ -51,7 +51,7 @@ def _read_units(store: Store | None, name: Hash) -> tuple[MessageUnit, ...]:
     shape = canonical.from_json(store.objects([name])[name])
     names = [Hash(part) for part in shape["parts"]]
     parts = store.objects(names)
-    return units_in(
+    return split_content(
         MessageContent(shape["role"], [canonical.from_json(parts[part]) for part in names])
     )
 

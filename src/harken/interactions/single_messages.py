@@ -12,15 +12,15 @@ from harken.core.commits import DeltaEntry, Hash, encode_delta, encode_message
 from harken.core.messages import MessageContent
 from harken.errors import FormatError
 from harken.interactions.records import LoggedMessage, MessageMetadata
-from harken.interactions.unit import joined, message_of, units_in
+from harken.interactions.unit import join_unit, split_content, to_message
 from harken.store.base import Store, WriteBatch
 
 _KEY_PREFIX = "interactions-v1:"
 
 
-def keep(store: Store, message: LoggedMessage, time: str) -> str:
+def store_message(store: Store, message: LoggedMessage, time: str) -> str:
     """Store a message unless it exists; return its id. Raises FormatError, StoreError."""
-    encoded = encode_message(message_of(message))
+    encoded = encode_message(to_message(message))
     key = _KEY_PREFIX + encoded.name
     if store.find_derived([key]):
         return encoded.name
@@ -34,7 +34,7 @@ def keep(store: Store, message: LoggedMessage, time: str) -> str:
     return encoded.name
 
 
-def find(store: Store, id: str, *, tokens: bool) -> LoggedMessage | None:
+def find_message(store: Store, id: str, *, tokens: bool) -> LoggedMessage | None:
     """Return a message of the store. Return None if it does not exist or has several units.
 
     Raises StoreError.
@@ -52,8 +52,8 @@ def find(store: Store, id: str, *, tokens: bool) -> LoggedMessage | None:
         )
         entry = _find_occurrence(store, id)
         source = {} if entry is None else entry.source or {}
-        unit, *others = units_in(content, source.get("tool_name"))
-        joined(content)
+        unit, *others = split_content(content, source.get("tool_name"))
+        join_unit(content)
     except (ValueError, LookupError, TypeError, AttributeError, FormatError):
         return None
     if others or unit.id != id:

@@ -30,8 +30,8 @@ from harken.interactions.records import (
     ThreadEntry,
     ThreadEventType,
 )
-from harken.interactions.unit import MessageUnit, units_of
-from harken.session.fold import Resolver, context_now, fold
+from harken.interactions.unit import MessageUnit, split_message
+from harken.session.fold import Resolver, current_messages, fold
 from harken.session.state import AgentState, SessionState
 
 Key: TypeAlias = str | int
@@ -46,7 +46,7 @@ class FirstSeen:
     model: str | None = None
 
 
-NEVER = FirstSeen()
+NEVER_SEEN = FirstSeen()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class ThreadRow:
     """The entry or event that the row is about, or None for a message of a commit."""
     request: MessageId | None = None
     """The request whose context contained the message."""
-    said: FirstSeen = NEVER
+    said: FirstSeen = NEVER_SEEN
     """Time and model of the first occurrence of the message."""
 
 
@@ -125,7 +125,7 @@ class ThreadReader:
                 self._measure_all(agent)
                 self._first_seen |= {
                     _message_key(message): FirstSeen(_normalize_time(event.time))
-                    for message in context_now(agent)
+                    for message in current_messages(agent)
                     if _message_key(message) not in self._first_seen
                 }
             case ev.MemoryOperation():
@@ -148,13 +148,15 @@ class ThreadReader:
     ) -> list[ThreadRow]:
         """Return a row for each position of the context: replayed or added."""
         rows: list[ThreadRow] = []
-        for message in context_now(agent):
+        for message in current_messages(agent):
             key = _message_key(message)
             is_replayed = key in self._seen
             kind = (
                 ThreadEventType.CONTEXT_REPLAYED if is_replayed else ThreadEventType.MESSAGE_ADDED
             )
-            first_time = "" if key in self._seen_before else self._first_seen.get(key, NEVER).time
+            first_time = (
+                "" if key in self._seen_before else self._first_seen.get(key, NEVER_SEEN).time
+            )
             for unit in self._get_units(message):
                 entry = ThreadEntry(
                     timestamp=_normalize_time(first_time or time),
@@ -163,14 +165,14 @@ class ThreadReader:
                     event_type=kind,
                 )
                 entry_id = key if isinstance(key, str) else None
-                first_seen = self._first_seen.get(key, NEVER)
+                first_seen = self._first_seen.get(key, NEVER_SEEN)
                 message_id = None if entry_id is None else MessageId(entry_id)
                 rows.append(ThreadRow(entry, unit, message_id, request, first_seen))
         return rows
 
     def snapshot(self, agent: AgentState, model: str | None) -> ContextSnapshot:
         """Return the size of the context."""
-        units = [unit for message in context_now(agent) for unit in self._get_units(message)]
+        units = [unit for message in current_messages(agent) for unit in self._get_units(message)]
         return ContextSnapshot(
             total_messages=len(units),
             estimated_tokens=sum(unit.tokens for unit in units) if self.estimates else None,
@@ -180,7 +182,7 @@ class ThreadReader:
     def unit_at(self, agent: AgentState, position: int) -> tuple[MessageUnit, Key] | None:
         """Return the unit at a position of the context and the message that it belongs to."""
         start = 0
-        for message in context_now(agent):
+        for message in current_messages(agent):
             units = self._get_units(message)
             if start <= position < start + len(units):
                 return units[position - start], _message_key(message)
@@ -242,14 +244,14 @@ class ThreadReader:
             if not pending.is_entry:
                 yield from pending.rows
         yield from rows
-        self._seen = {_message_key(message) for message in context_now(agent)}
+        self._seen = {_message_key(message) for message in current_messages(agent)}
         self._seen_before |= self._seen
 
     def _add_response(self, agent: AgentState, event: ev.LlmResponse) -> None:
         """Replace the pending rows of the response's entry by the rows of the response."""
         self._open_model = None
         model = event.model or self._models.get(event.request)
-        first_seen = self._first_seen.get(event.entry or "", NEVER)
+        first_seen = self._first_seen.get(event.entry or "", NEVER_SEEN)
         pending = next(
             (item for item in self.waiting if item.of == event.entry and item.is_entry), None
         )
@@ -362,7 +364,7 @@ class ThreadReader:
             return ThreadRow(entry, of=event.of)
         unit, key = match
         entry_id = MessageId(key) if isinstance(key, str) else event.of
-        return ThreadRow(entry, unit, entry_id, said=self._first_seen.get(key, NEVER))
+        return ThreadRow(entry, unit, entry_id, said=self._first_seen.get(key, NEVER_SEEN))
 
     def _mark_seen(self, key: Key) -> None:
         self._seen.add(key)
@@ -370,7 +372,7 @@ class ThreadReader:
 
     def _measure_new(self, agent: AgentState) -> None:
         """Measure the messages that were appended to the context."""
-        context = context_now(agent)
+        context = current_messages(agent)
         if len(context) < self._measured_count:
             self._measure_all(agent)
             return
@@ -411,12 +413,12 @@ def thread_rows(
     state = SessionState()
     reader = ThreadReader(AgentId(agent_id), estimates, written or _unchanged)
     for event in events:
-        fold(state, event, resolver or stand_ins)
+        fold(state, event, resolver or placeholder_messages)
         yield from reader.take(state, event)
     yield from reader.rest()
 
 
-def stand_ins(event: ev.ContextLoaded) -> list[Message]:
+def placeholder_messages(event: ev.ContextLoaded) -> list[Message]:
     """Return placeholders for the messages of a commit, for use without a store."""
     text = f"[message {{}} of {event.ctx}, which is in a store that is not open]"
     return [Message("system", text.format(index)) for index in range(event.count)]
@@ -425,9 +427,9 @@ def stand_ins(event: ev.ContextLoaded) -> list[Message]:
 def _units_by_key(message: ChatMessage) -> tuple[MessageUnit, ...]:
     """Return the units of a message; an inconsistent message becomes a single text."""
     try:
-        return units_of(message)
+        return split_message(message)
     except ValueError:
-        return units_of(Message(message.role, str(message.content), tool_call_id="", name=""))
+        return split_message(Message(message.role, str(message.content), tool_call_id="", name=""))
 
 
 def _message_key(message: ChatMessage) -> Key:

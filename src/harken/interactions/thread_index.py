@@ -31,10 +31,10 @@ from harken.core.logged_string import preview
 from harken.core.messages import text_of
 from harken.errors import LogError, StoreError, StoreWriteError
 from harken.index import database
-from harken.index.ingest.logs import LogChanged, LogOffset, chunks, grown
-from harken.index.message_text import utf8
+from harken.index.ingest.logs import LogChanged, LogOffset, has_grown, iter_chunks
+from harken.index.message_text import to_utf8
 from harken.interactions.records import LoggedMessage, ThreadSummary
-from harken.interactions.unit import MessageUnit, units_of
+from harken.interactions.unit import MessageUnit, split_message
 from harken.session.log.reader import open_log
 
 _TABLES = """
@@ -87,33 +87,33 @@ class _LogRows:
         agent = event.agent_id
         if agent is None or agent == USER or isinstance(event, SessionStarted):
             return
-        name = utf8(agent)
+        name = to_utf8(agent)
         thread = self.threads.setdefault(name, _Thread(asked=self.asked.get(name)))
-        thread.began, thread.ended = thread.began or utf8(event.time), utf8(event.time)
+        thread.began, thread.ended = thread.began or to_utf8(event.time), to_utf8(event.time)
         match event:
             case AgentCreated() | AgentConfigured():
                 thread.is_recorded = "recorded" in (event.spec or {})
-                thread.name = utf8(event.name) if event.name else thread.name
-                thread.model = utf8(event.language_model or "") or thread.model
+                thread.name = to_utf8(event.name) if event.name else thread.name
+                thread.model = to_utf8(event.language_model or "") or thread.model
             case LlmRequest():
                 thread.requests += 1
-                thread.asked = utf8(event.model)
+                thread.asked = to_utf8(event.model)
                 thread.model = thread.asked or thread.model
             case LlmResponse():
                 thread.asked = None
             case TranscriptEntry():
                 thread.messages += 1
                 if event.role == "user" and not thread.title:
-                    thread.title = utf8(preview(text_of(event.content)))
+                    thread.title = to_utf8(preview(text_of(event.content)))
                 self._add_units(event, start, thread.asked if event.role == "assistant" else None)
             case _:
                 pass
 
     def _add_units(self, event: TranscriptEntry, start: int, model: str | None) -> None:
         with suppress(ValueError):
-            for part, unit in enumerate(units_of(event)):
+            for part, unit in enumerate(split_message(event)):
                 location = self.log, start, part
-                self.units.append((bytes.fromhex(unit.id), *location, utf8(event.time), model))
+                self.units.append((bytes.fromhex(unit.id), *location, to_utf8(event.time), model))
 
 
 class ThreadIndex:
@@ -206,7 +206,7 @@ class ThreadIndex:
         for path in logs:
             offset = offsets.get(str(path)) or LogOffset(path.stem)
             with suppress(LogError, OSError):
-                if grown(path, offset):
+                if has_grown(path, offset):
                     self._read_log(path)
 
     def _read_log(self, path: Path) -> None:
@@ -215,7 +215,7 @@ class ThreadIndex:
         while is_more:
             with self._write_transaction() as write:
                 log, offset = self._get_offset(write, path)
-                lines = next(chunks(path, offset), None)
+                lines = next(iter_chunks(path, offset), None)
                 is_more = lines is not None
                 rows = write.execute("SELECT agent, asked FROM threads WHERE log = ?", (log,))
                 new_rows = _LogRows(
@@ -233,7 +233,7 @@ class ThreadIndex:
     def _get_offset(self, write: apsw.Connection, path: Path) -> tuple[int, LogOffset]:
         """Return the row id of a log and the offset up to which it was read."""
         name = os.fsencode(path)
-        write.execute(_NEW_LOG_SQL, (name, utf8(path.stem)))
+        write.execute(_NEW_LOG_SQL, (name, to_utf8(path.stem)))
         query = "SELECT id, session, size, tail FROM logs WHERE path = ?"
         rows: list[tuple[Any, ...]] = write.execute(query, (name,)).fetchall()
         log, *offset = rows[0]
@@ -262,7 +262,7 @@ def _read_unit(path: Path, start: int, part: int) -> MessageUnit | None:
         with open_log(path) as file:
             file.seek(start)
             event = decode_event(file.readline())
-        return units_of(event)[part] if isinstance(event, TranscriptEntry) else None
+        return split_message(event)[part] if isinstance(event, TranscriptEntry) else None
     except (LogError, OSError, ValueError, LookupError, RecursionError):
         return None
 

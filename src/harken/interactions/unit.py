@@ -75,16 +75,16 @@ class MessageUnit:
         )
 
 
-def units_of(message: ChatMessage) -> tuple[MessageUnit, ...]:
+def split_message(message: ChatMessage) -> tuple[MessageUnit, ...]:
     """Split a message into its units, in order; at least one.
 
-    >>> [unit.role.value for unit in units_of(Message("user", "Hi"))]
+    >>> [unit.role.value for unit in split_message(Message("user", "Hi"))]
     ['USER']
     """
-    return units_in(split_occurrence(message)[0], message.name)
+    return split_content(split_occurrence(message)[0], message.name)
 
 
-def units_in(pure: MessageContent, tool: str | None = None) -> tuple[MessageUnit, ...]:
+def split_content(pure: MessageContent, tool: str | None = None) -> tuple[MessageUnit, ...]:
     """Split the content of a message into units. `tool` is the tool that returned a result."""
     if pure.role == "tool":
         content = pure.parts[0]["content"]
@@ -107,7 +107,7 @@ def units_in(pure: MessageContent, tool: str | None = None) -> tuple[MessageUnit
     return tuple(units) or (_build_unit(pure.role, pure.parts[:1], ""),)
 
 
-def message_of(logged: LoggedMessage) -> Message:
+def to_message(logged: LoggedMessage) -> Message:
     """Convert a record to a message. Its calls and results have empty ids.
 
     Content of a record without an id is a text. Raises FormatError if the id does not match the
@@ -115,15 +115,15 @@ def message_of(logged: LoggedMessage) -> Message:
     """
     metadata = logged.metadata or MessageMetadata()
     candidates = (
-        pure for pure in _iter_candidates(logged, metadata) if logged.id in ("", id_of(pure))
+        pure for pure in _iter_candidates(logged, metadata) if logged.id in ("", unit_id(pure))
     )
     pure = next(candidates, None)
     if pure is None:
         raise FormatError("logged message", f"its id {logged.id[:80]!r} is not that of its content")
-    return joined(pure, metadata.tool_name)
+    return join_unit(pure, metadata.tool_name)
 
 
-def joined(pure: MessageContent, tool: str | None = None) -> Message:
+def join_unit(pure: MessageContent, tool: str | None = None) -> Message:
     """Build the message of a unit, with empty occurrence ids."""
     types = [part["type"] for part in pure.parts]
     if pure.role == "tool":
@@ -136,10 +136,10 @@ def joined(pure: MessageContent, tool: str | None = None) -> Message:
     return join_occurrence(pure, Occurrence(shape=shapes.get(tuple(types), "list")))  # type: ignore[arg-type]
 
 
-def id_of(pure: MessageContent) -> str:
+def unit_id(pure: MessageContent) -> str:
     """Return the hash of a message, as `message_hash` does for a message with occurrence."""
     hashes = [part_hash(part) for part in pure.parts]
-    return canonical.hash_value(canonical.MESSAGE, {"parts": hashes, "role": pure.role})
+    return canonical.hash_value(canonical.MESSAGE_DOMAIN, {"parts": hashes, "role": pure.role})
 
 
 def _iter_candidates(logged: LoggedMessage, metadata: MessageMetadata) -> Iterator[MessageContent]:
@@ -175,7 +175,7 @@ def _parse_json(content: str) -> Any:
 
 
 def _build_unit(role: Role, parts: Parts, content: str, **members: str | None) -> MessageUnit:
-    return MessageUnit(id_of(MessageContent(role, parts)), _ROLES[role], content, **members)
+    return MessageUnit(unit_id(MessageContent(role, parts)), _ROLES[role], content, **members)
 
 
 def _iter_thought_unit(role: Role, thoughts: Parts) -> Iterator[MessageUnit]:
@@ -188,7 +188,7 @@ def _build_other_unit(role: Role, part: dict[str, Any]) -> MessageUnit:
     """Return the unit of a tool call, or of another part that is not text."""
     if part["type"] != "tool_call":
         return _build_unit(role, [part], _as_json(part))
-    id_ = id_of(MessageContent(role, [part]))
+    id_ = unit_id(MessageContent(role, [part]))
     return MessageUnit(id_, MessageRole.TOOL_CALL, part["arguments"], tool_name=part["name"])
 
 

@@ -28,12 +28,12 @@ from harken.interactions.records import (
     ThreadEventType,
 )
 from harken.interactions.thread import ThreadReader
-from harken.interactions.unit import message_of
+from harken.interactions.unit import to_message
 from harken.recording.agent_recorder import AgentRecorder
-from harken.recording.context_diff import shared
+from harken.recording.context_diff import common_prefix_length
 from harken.recording.item import Item
 from harken.session.fold import fold
-from harken.session.log.reader import events
+from harken.session.log.reader import iter_events
 from harken.session.session import Session
 from harken.session.state import AgentState, SessionState
 
@@ -115,7 +115,7 @@ class ThreadWriter:
             return
         items = self._to_items(messages)
         self._flush_pending()
-        common = shared(items, self.voice.row)
+        common = common_prefix_length(items, self.voice.row)
         if kind is Kind.LLM_RESPONSE:
             if common < len(self.voice.row):
                 self.voice.bring(items[:common])
@@ -264,7 +264,7 @@ class ThreadWriter:
 
     def _to_message(self, logged: LoggedMessage) -> Message:
         """Return a message with generated ids: calls are answered in their order."""
-        message = message_of(logged)
+        message = to_message(logged)
         if logged.role is MessageRole.TOOL_CALL:
             call = (message.tool_calls or [])[0]
             id_ = f"call_{self.session.next_id().removeprefix('msg_')}"
@@ -332,7 +332,7 @@ class ThreadWriter:
         """The reader of this thread. It is created on first use, and then receives all events."""
         if self._reader is None:
             state, reader = SessionState(), ThreadReader(self.agent_id)
-            for event in events(self.session.path):
+            for event in iter_events(self.session.path):
                 fold(state, event, self.session.options.resolver)
                 _feed(reader, state, event)
             self._reader = reader

@@ -69,7 +69,7 @@ def build_request(
         request.messages, request.tools, model=model
     )
     if "cache_control" not in request.parameters:
-        body = messages.marked(body)
+        body = messages.add_cache_breakpoints(body)
     parameters = {"max_tokens": MAX_TOKENS, **request.parameters}
     if _has_thinking_budget(parameters.get("thinking")) and messages.lacks_thinking(body):
         del parameters["thinking"]

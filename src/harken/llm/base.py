@@ -45,12 +45,12 @@ def request_hash(
 ) -> str:
     """Return the hash of a request, also of a logged one: 64 hex digits."""
     content = {"context": context_hash, "tools": tools_hash, "parameters": dict(parameters or {})}
-    return canonical.hash_value(canonical.REQUEST, content)
+    return canonical.hash_value(canonical.REQUEST_DOMAIN, content)
 
 
 def tools_hash(tools: Sequence[ToolSchema]) -> str:
     """Return the hash of a list of tool schemas: 64 hex digits."""
-    return canonical.hash_value(canonical.TOOLS, [dict(tool) for tool in tools])
+    return canonical.hash_value(canonical.TOOLS_DOMAIN, [dict(tool) for tool in tools])
 
 
 class Model(Protocol):

@@ -15,7 +15,7 @@ from typing import Annotated
 import msgspec
 
 from harken.core.arguments import check_arguments
-from harken.llm.prices import fits
+from harken.llm.prices import rank_match
 
 
 class _WindowRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -41,13 +41,15 @@ class ContextWindows:
         """Return the context window of a model in tokens. Return None if it is unknown."""
         if model not in self._tokens_by_model:
             self._tokens_by_model[model] = _find_tokens(self.own, model) or _find_tokens(
-                built_in(), model
+                load_built_in_windows(), model
             )
         return self._tokens_by_model[model]
 
 
 def _find_tokens(windows: Mapping[str, int], model: str) -> int | None:
-    matches = [(rank, tokens) for name, tokens in windows.items() if (rank := fits(name, model))]
+    matches = [
+        (rank, tokens) for name, tokens in windows.items() if (rank := rank_match(name, model))
+    ]
     return max(matches)[1] if matches else None
 
 
@@ -60,7 +62,7 @@ class _WindowList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @cache
-def built_in() -> dict[str, int]:
+def load_built_in_windows() -> dict[str, int]:
     """Return the windows of the package. The file is read once."""
     text = Path(__file__).with_name("context_windows.toml").read_text("utf-8")
     lists = msgspec.convert(tomllib.loads(text)["list"], list[_WindowList])

@@ -32,10 +32,10 @@ from harken.llm.retries import watch_retries
 Import: TypeAlias = Callable[[str], Any]
 """Imports a module by its name."""
 
-PATIENCE_S = 60
+MAX_RETRY_DELAY_S = 60
 """If a service asks for a longer delay before a retry, the call fails at once, because a user would
 see no progress."""
-CONNECT_S = 10.0
+CONNECT_TIMEOUT_S = 10.0
 """The timeout of connecting."""
 _NO_PROXY = {"http://": None, "https://": None, "all://": None}
 """Replaces the proxies of the environment."""
@@ -43,7 +43,7 @@ _DRAIN_TIMEOUT_S = 0.1
 _LATE_IMPORT = "anyio._backends._asyncio"
 """A module that the SDKs would otherwise import during the first request, which a user waits for.
 """
-MAX_ERROR = 64 * 1024
+MAX_ERROR_BYTES = 64 * 1024
 """The number of bytes read of a response that is an error or no stream. Its message is at the
 beginning."""
 _ERROR_TIMEOUT_S = 10.0
@@ -129,7 +129,7 @@ class HttpModelClient:
         self.endpoint = endpoint
         self.failures = ModelErrorFactory(
             model=name,
-            host=host_of(endpoint.base_url or vendor.base_url),
+            host=parse_host(endpoint.base_url or vendor.base_url),
             key=endpoint.api_key,
             key_name=endpoint.key_name,
             timeout_s=endpoint.timeout_s,
@@ -231,7 +231,7 @@ class HttpModelClient:
         """
         endpoint = self.endpoint
         base_url = endpoint.base_url or self._vendor.base_url
-        timeout = sdk.Timeout(endpoint.timeout_s, connect=CONNECT_S)
+        timeout = sdk.Timeout(endpoint.timeout_s, connect=CONNECT_TIMEOUT_S)
         client = getattr(sdk, self._vendor.client)(
             api_key=endpoint.api_key or "none",  # Without a key, the SDK reads the environment.
             base_url=base_url,
@@ -315,7 +315,7 @@ async def _iter_events(
                 for event in reader.feed(piece):
                     is_silent = False
                     yield event
-                if is_silent and not is_stream and len(beginning) <= MAX_ERROR:
+                if is_silent and not is_stream and len(beginning) <= MAX_ERROR_BYTES:
                     beginning += piece
                 elif is_silent and beginning.lstrip().startswith((b"{", b"[", b"<")):
                     return  # The end of a JSON body or an HTML page may never arrive.
@@ -359,7 +359,7 @@ async def _limit_retry_delay(response: Any) -> None:
         wait_s = wait_s or float(headers.get("retry-after") or 0)
     except ValueError:
         return
-    if wait_s > PATIENCE_S:
+    if wait_s > MAX_RETRY_DELAY_S:
         response.headers["x-should-retry"] = "false"
 
 
@@ -375,7 +375,7 @@ async def _limit_error_body(response: Any) -> None:
         async with asyncio.timeout(_ERROR_TIMEOUT_S), aclosing(response.aiter_bytes()) as pieces:
             async for piece in pieces:
                 body += piece
-                if len(body) > MAX_ERROR:
+                if len(body) > MAX_ERROR_BYTES:
                     break
     await response.aclose()
     response._content = bytes(body)  # noqa: SLF001 - `aread` sets it; no public API
@@ -388,7 +388,7 @@ def _is_local(url: str) -> bool:
         return False
 
 
-def host_of(url: str) -> str:
+def parse_host(url: str) -> str:
     """Return the host of a URL, without user information."""
     try:
         host = urlsplit(url).netloc

@@ -60,7 +60,7 @@ class ModelObserver(Protocol):
         ...
 
 
-def tell_all(
+def notify_observers(
     observers: Iterable[ModelObserver],
     tell: Callable[[ModelObserver], None],
     warn: Callable[[str], None],

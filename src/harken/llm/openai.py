@@ -11,7 +11,7 @@ from harken.core.stream import Chunk
 from harken.formats.providers import openai_chat as messages
 from harken.formats.providers.openai_chat_stream import OpenAIStreamDecoder
 from harken.llm.base import ModelRequest
-from harken.llm.http_model import HttpModelClient, Import, ModelEndpoint, Vendor, host_of
+from harken.llm.http_model import HttpModelClient, Import, ModelEndpoint, Vendor, parse_host
 from harken.llm.prices import Cost
 
 _OPENAI = Vendor(
@@ -76,5 +76,5 @@ def build_request(
 
 def _is_openai(endpoint: ModelEndpoint) -> bool:
     """Whether the endpoint is OpenAI itself, which requires the new name of a parameter."""
-    host = host_of(endpoint.base_url or _OPENAI.base_url)
+    host = parse_host(endpoint.base_url or _OPENAI.base_url)
     return host == "api.openai.com" or host.endswith(".api.openai.com")

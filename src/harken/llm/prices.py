@@ -99,11 +99,11 @@ class Prices:
 
         A dated snapshot (`...-20251101`) has the price of its model, unless it has its own.
         """
-        return _find_price(self.own, model, day) or _find_price(built_in(), model, day)
+        return _find_price(self.own, model, day) or _find_price(load_built_in_prices(), model, day)
 
     def of_provider(self, provider: str, day: date) -> list[Price]:
         """Return the prices of a provider's models on a day, the newest first."""
-        names = {listed_price.model for listed_price in [*self.own, *built_in()]}
+        names = {listed_price.model for listed_price in [*self.own, *load_built_in_prices()]}
         candidates = [
             self.price(name, day) for name in sorted(names) if name.startswith(f"{provider}/")
         ]
@@ -131,12 +131,12 @@ def _find_price(prices: Sequence[Price], model: str, day: date) -> Price | None:
     ranked = [
         (rank, price.effective_from, index, price)
         for index, price in enumerate(prices)
-        if (rank := fits(price.model, model)) is not None and price.effective_from <= day
+        if (rank := rank_match(price.model, model)) is not None and price.effective_from <= day
     ]
     return max(ranked, key=lambda match: match[:3])[3] if ranked else None
 
 
-def fits(pattern: str, model: str) -> int | None:
+def rank_match(pattern: str, model: str) -> int | None:
     """Return the rank of a pattern for a model's name, higher is better. Return None for no match.
 
     A pattern is a name, which also matches its dated snapshots, or a prefix and a `*`.
@@ -157,7 +157,7 @@ class _PriceList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @cache
-def built_in() -> tuple[Price, ...]:
+def load_built_in_prices() -> tuple[Price, ...]:
     """Return the prices of the package. The file is read once."""
     text = Path(__file__).with_name("prices.toml").read_text("utf-8")
     lists = msgspec.convert(tomllib.loads(text)["list"], list[_PriceList])

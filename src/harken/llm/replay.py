@@ -21,13 +21,13 @@ from harken.core import events as ev
 from harken.core.arguments import check_arguments
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import ChatMessage, TextPart, ThinkingPart, message_hash
-from harken.core.stream import Chunk, Finish, chunks_of
+from harken.core.stream import Chunk, Finish, iter_chunks
 from harken.errors import ReplayMiss
 from harken.llm.base import ModelRequest, request_hash
-from harken.session.log.reader import events, paused_gc
-from harken.session.segments import context_of
+from harken.session.log.reader import iter_events, paused_gc
+from harken.session.segments import resolve_context
 
-UNUSABLE = frozenset({"cancelled", "error", "interrupted"})
+FAILED_STOP_REASONS = frozenset({"cancelled", "error", "interrupted"})
 """Stop reasons of incomplete answers."""
 
 
@@ -68,7 +68,7 @@ class ReplayLog:
         Raises LogNotFound, InvalidLog, LogVersionUnsupported, LogCorrupted.
         """
         with paused_gc():
-            return ReplayLog.of(events(session_file))
+            return ReplayLog.of(iter_events(session_file))
 
     @staticmethod
     def of(session: Iterable[ev.Event]) -> ReplayLog:
@@ -107,7 +107,7 @@ class ReplayLog:
 
         Raises KeyError or ValueError if it cannot be rebuilt from the log alone.
         """
-        return context_of(request, self.requests, self.entries)
+        return resolve_context(request, self.requests, self.entries)
 
     def answer_to(self, request: ev.LlmRequest) -> RecordedAnswer | None:
         """Return the complete answer to a recorded request.
@@ -115,7 +115,7 @@ class ReplayLog:
         Return None if it failed or was cut off.
         """
         response = self.responses.get(request.message_id)
-        if response is None or response.error or response.stop_reason in UNUSABLE:
+        if response is None or response.error or response.stop_reason in FAILED_STOP_REASONS:
             return None
         entry = self.entries.get(response.entry) if response.entry else None
         return None if entry is None else RecordedAnswer(entry, response)
@@ -168,7 +168,7 @@ class ReplayModel:
         """Stream the answer word by word, without delay. Raises ReplayMiss if there is none."""
         await asyncio.sleep(0)
         answer = self.take(request)
-        for chunk in chunks_of(answer.entry):
+        for chunk in iter_chunks(answer.entry):
             yield chunk
         yield answer.finish
 

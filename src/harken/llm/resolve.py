@@ -9,7 +9,7 @@ from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 
-from harken.core.arguments import check_arguments, nearest
+from harken.core.arguments import check_arguments, format_suggestion
 from harken.errors import ConfigError
 from harken.llm.base import Model, ModelResolver
 from harken.llm.prices import Cost, Prices
@@ -59,7 +59,7 @@ def resolve_model(
 def _unknown_provider_message(name: str, providers: Mapping[str, Provider]) -> str:
     names = ", ".join(providers) or "none"
     return (
-        f"there is no provider {name!r}{nearest(name, providers)}; there is: {names}; "
+        f"there is no provider {name!r}{format_suggestion(name, providers)}; there is: {names}; "
         f"[providers.{name}] with a base_url in config.toml adds one"
     )
 
@@ -104,7 +104,7 @@ def _with_key(provider: Provider) -> Provider:
     return provider
 
 
-def one_per_name(
+def caching_resolver(
     *,
     base: Path | None = None,
     providers: Mapping[str, Provider] = BUILT_IN,

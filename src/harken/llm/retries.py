@@ -20,7 +20,7 @@ _TIMEOUT_METHOD = "_calculate_retry_timeout"
 
 
 @contextmanager
-def reporting_retries(on_retry: OnRetry) -> Iterator[None]:
+def report_retries(on_retry: OnRetry) -> Iterator[None]:
     """Report the retries of model calls in this task to a callback."""
     token = _ON_RETRY.set(on_retry)
     try:

@@ -40,11 +40,11 @@ from harken.core.messages import (
     ToolCall,
     text_of,
 )
-from harken.core.stream import Chunk, Finish, chunks_of
+from harken.core.stream import Chunk, Finish, iter_chunks
 from harken.errors import ModelError, ScriptError
 from harken.llm.base import ModelRequest
 
-Answer: TypeAlias = str | Message | Sequence[Chunk]
+FunctionAnswer: TypeAlias = str | Message | Sequence[Chunk]
 
 _ANY_PATTERN = re.compile("")
 _MAX_LISTED = 8
@@ -127,7 +127,7 @@ class ScriptedModel:
         """
         text = text_of(request.messages[-1].content) if request.messages else ""
         rule, match = self._find_rule(request, text)
-        chunks = [*chunks_of(rule.message(match, seen=len(request.messages)))]
+        chunks = [*iter_chunks(rule.message(match, seen=len(request.messages)))]
         pause_s = rule.delay_s / (len(chunks) + 1)
         await asyncio.sleep(pause_s)  # A sleep of 0 allows the cancellation of endless agents.
         for chunk in chunks:
@@ -172,7 +172,9 @@ class FunctionModel:
     """
 
     def __init__(
-        self, function: Callable[[ModelRequest], Answer | Awaitable[Answer]], name: str = "function"
+        self,
+        function: Callable[[ModelRequest], FunctionAnswer | Awaitable[FunctionAnswer]],
+        name: str = "function",
     ) -> None:
         self.name = name
         self._function = function
@@ -187,7 +189,7 @@ class FunctionModel:
             answer = Message("assistant", answer)
         if isinstance(answer, Message):
             stop_reason = "tool_use" if answer.tool_calls else "end_turn"
-            answer = [*chunks_of(answer), Finish(stop_reason=stop_reason)]
+            answer = [*iter_chunks(answer), Finish(stop_reason=stop_reason)]
         for chunk in answer:
             yield chunk
 

@@ -24,18 +24,18 @@ from harken.core.messages import (
     extend_context_hash_with,
     message_hash,
 )
-from harken.core.stream import Finish, partial_of
+from harken.core.stream import Finish, format_partial
 from harken.formats.wire.base import Form
-from harken.recording.context_diff import SegmentBuilder, places, shared
-from harken.recording.item import Item, LoggedItem, plain_key
-from harken.session.fold import held
-from harken.session.session import Session, entry_of
+from harken.recording.context_diff import SegmentBuilder, common_prefix_length, find_origins
+from harken.recording.item import Item, LoggedItem, message_key
+from harken.session.fold import iter_loaded_entries
+from harken.session.session import Session, build_entry
 
-JOINED = {"joined": True}
+JOINED_FORM = {"joined": True}
 """The form of an entry that belongs to the same item as the entry before it."""
-UNNAMED = "unnamed"
+UNNAMED_CALL = "unnamed"
 """The tool name, or the call id, of a tool result that does not name its own."""
-Known: TypeAlias = Callable[[Sequence[ChatMessage], Form], tuple[str, str]]
+KeyFunction: TypeAlias = Callable[[Sequence[ChatMessage], Form], tuple[str, str]]
 """A function from the entries of an item and its form to its key and likeness."""
 
 
@@ -78,7 +78,7 @@ class AgentRecorder:
         agent_id: str,
         *,
         forms: Mapping[MessageId, Form] | None = None,
-        known: Known | None = None,
+        known: KeyFunction | None = None,
         shared_by: dict[tuple[MessageId, ...], LoggedItem] | None = None,
     ) -> AgentRecorder:
         """Restore an agent from its log.
@@ -90,21 +90,21 @@ class AgentRecorder:
         recorder = cls(session, agent_id)
         shared_items = {} if shared_by is None else shared_by
         agent, forms = session.agent(agent_id), forms or {}
-        make_key = known or (lambda messages, _: (plain_key(messages[0]), ""))
-        agent_entries = {entry.message_id: entry for entry in held(agent)}
+        make_key = known or (lambda messages, _: (message_key(messages[0]), ""))
+        agent_entries = {entry.message_id: entry for entry in iter_loaded_entries(agent)}
         context_entries = [
             entry for entry in session.context(agent_id) if isinstance(entry, ev.TranscriptEntry)
         ]
         context_ids = {entry.message_id for entry in context_entries}
         request_count = 0 if agent.request is None else agent.request.count
-        for entries in items_of(context_entries, forms):
+        for entries in group_items(context_entries, forms):
             recorder.asked += recorder._before[-1][0] < request_count
             is_answer = recorder._before[-1][0] >= request_count and entries[0].role == "assistant"
             item = _from_log(entries, forms, make_key, shared_items, is_answer=is_answer)
             recorder._remember(item)
             recorder._place(item)
         other_entries = [entry for id_, entry in agent_entries.items() if id_ not in context_ids]
-        for entries in items_of(other_entries, forms):
+        for entries in group_items(other_entries, forms):
             recorder._remember(_from_log(entries, forms, make_key, shared_items, is_answer=False))
         for entry in agent_entries.values():
             recorder._learn_calls(entry)
@@ -194,7 +194,7 @@ class AgentRecorder:
                 cost_usd=finish.cost_usd,
                 latency_s=latency_s,
                 error=error or None,
-                partial=partial_of(*partial),
+                partial=format_partial(*partial),
             )
         )
         self.open = None
@@ -215,12 +215,12 @@ class AgentRecorder:
 
     def _arrange(self, items: Sequence[Item], reason: str, summary: int | None) -> None:
         """Make these items the agent's context."""
-        shared_count = shared(items, self.row)
+        shared_count = common_prefix_length(items, self.row)
         for item, logged in zip(items[:shared_count], self.row, strict=False):
             logged.likeness = ""
             self._rename(logged, item.key)
         changed, message_count = items[shared_count:], self.count
-        origins = places(items, self.row, shared_count, self.known)
+        origins = find_origins(items, self.row, shared_count, self.known)
         is_more = shared_count == len(self.row) and all(origin.is_new for origin in origins)
         new_items = {
             index: self._append(changed[index])
@@ -267,7 +267,7 @@ class AgentRecorder:
             if not _equal(form, logged.form):
                 forms[logged.ids[0]] = logged.form = form
             if not logged.is_joined:
-                forms |= dict.fromkeys(logged.ids[1:], JOINED)
+                forms |= dict.fromkeys(logged.ids[1:], JOINED_FORM)
                 logged.is_joined = True
             logged.dress = item.dress
         return forms
@@ -283,7 +283,7 @@ class AgentRecorder:
         first_message = item.messages[0]
         for message in item.messages:
             cause = self.told_by if message.role == "user" else None
-            entry = entry_of(self.agent_id, self._loggable(message), cause=cause)
+            entry = build_entry(self.agent_id, self._loggable(message), cause=cause)
             ids.append(self.session.append(entry))
             entry_logged = self.session.context(self.agent_id)[-1]
             hashes.append(message_hash(entry_logged))
@@ -314,8 +314,8 @@ class AgentRecorder:
     def _loggable(self, message: Message) -> Message:
         """Return a message that the log accepts. A tool result names its call and its tool."""
         if message.role == "tool":
-            id_ = message.tool_call_id or UNNAMED
-            name = message.name or self._called.get(id_) or UNNAMED
+            id_ = message.tool_call_id or UNNAMED_CALL
+            name = message.name or self._called.get(id_) or UNNAMED_CALL
             message = Message("tool", message.content, None, id_, name, message.is_error)
         try:
             message_hash(message)
@@ -337,7 +337,7 @@ class AgentRecorder:
         raw = canonical.to_json_line(tools)
         if raw in self._tools:
             return self._tools[raw]
-        tools_hash = canonical.hash_value(canonical.TOOLS, tools)
+        tools_hash = canonical.hash_value(canonical.TOOLS_DOMAIN, tools)
         id_ = self.session.state.tools.get(tools_hash)
         if id_ is None:
             schemas = [dict(schema) for schema in tools]
@@ -353,13 +353,13 @@ def _equal(left: Form, right: Form) -> bool:
     return canonical.to_canonical_bytes(left) == canonical.to_canonical_bytes(right)
 
 
-def items_of(
+def group_items(
     entries: Sequence[ev.TranscriptEntry], forms: Mapping[MessageId, Form]
 ) -> list[list[ev.TranscriptEntry]]:
     """Group entries into items: each entry with the entries that are joined to it."""
     items: list[list[ev.TranscriptEntry]] = []
     for entry in entries:
-        if items and forms.get(entry.message_id) == JOINED:
+        if items and forms.get(entry.message_id) == JOINED_FORM:
             items[-1].append(entry)
         else:
             items.append([entry])
@@ -369,7 +369,7 @@ def items_of(
 def _from_log(
     entries: Sequence[ev.TranscriptEntry],
     forms: Mapping[MessageId, Form],
-    make_key: Known,
+    make_key: KeyFunction,
     shared_items: dict[tuple[MessageId, ...], LoggedItem],
     *,
     is_answer: bool,

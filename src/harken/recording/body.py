@@ -101,10 +101,8 @@ def _brotli(data: bytes, most_bytes: int) -> bytes:
     return bytes(decoded)
 
 
-MOST_BYTES = 1 << 28
+MAX_BODY_BYTES = 1 << 28
 """A body that is larger when decompressed is not recorded."""
-
-
 _SECRET_PATTERN = re.compile(
     r"(?:^|[-_.])(?:(?:api)?key|(?:access|auth|security|id|refresh)?token|sig(?:nature)?|secret"
     r"|password|credentials?|auth(?:orization)?|code)$",
@@ -112,10 +110,10 @@ _SECRET_PATTERN = re.compile(
 )
 
 
-def path_of(target: str) -> str:
+def sanitize_path(target: str) -> str:
     """Return the path of a request with its query, without parameters that may be credentials.
 
-    >>> path_of("/v1/messages?beta=true&key=AIza123&X-Amz-Signature=5f")
+    >>> sanitize_path("/v1/messages?beta=true&key=AIza123&X-Amz-Signature=5f")
     '/v1/messages?beta=true'
     """
     path, _, query = target.partition("#")[0].partition("?")
@@ -129,7 +127,7 @@ def _is_secret(pair: str) -> bool:
     return bool(_SECRET_PATTERN.search(unquote_plus(name)) or redact(unquote_plus(value)).found)
 
 
-def body_from_bytes(data: bytes, encoding: str, *, most_bytes: int = MOST_BYTES) -> bytes:
+def decompress_body(data: bytes, encoding: str, *, most_bytes: int = MAX_BODY_BYTES) -> bytes:
     """Return a decompressed body. Of a truncated body, return the part received.
 
     encoding: the `Content-Encoding` header; empty if the body is not compressed. Raises FormatError

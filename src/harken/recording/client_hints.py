@@ -57,7 +57,7 @@ class _BodyMetadata(msgspec.Struct):
     prompt_cache_key: Any = None
 
 
-def hints_of(headers: Mapping[str, str], path: str, body: bytes) -> ClientHints:
+def parse_hints(headers: Mapping[str, str], path: str, body: bytes) -> ClientHints:
     """Return the client hints of a request. Never raises.
 
     headers: by lower-case name; path: with its query; body: decompressed.

@@ -29,7 +29,7 @@ class ItemOrigin:
         return self.index is None and self.returns is None
 
 
-NEW = ItemOrigin()
+NEW_ITEM = ItemOrigin()
 
 
 def is_same(item: Item, logged: LoggedItem) -> bool:
@@ -39,7 +39,7 @@ def is_same(item: Item, logged: LoggedItem) -> bool:
     return bool(logged.likeness) and logged.likeness == item.likeness
 
 
-def shared(items: Sequence[Item], row: Sequence[LoggedItem]) -> int:
+def common_prefix_length(items: Sequence[Item], row: Sequence[LoggedItem]) -> int:
     """Return the length of the common prefix of two item lists."""
     count = 0
     for item, logged in zip(items, row, strict=False):
@@ -49,7 +49,7 @@ def shared(items: Sequence[Item], row: Sequence[LoggedItem]) -> int:
     return count
 
 
-def places(
+def find_origins(
     items: Sequence[Item],
     row: Sequence[LoggedItem],
     common: int,
@@ -108,7 +108,7 @@ def _match_item(item: Item, unmatched: _UnmatchedItems) -> ItemOrigin:
         if index_alike is not None and index_alike not in unmatched.taken:
             unmatched.taken.add(index_alike)
             return ItemOrigin(index=index_alike)
-    return NEW
+    return NEW_ITEM
 
 
 @dataclass(slots=True)

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from harken.core.arguments import check_arguments
 
-CUT = "the provider cut the connection"
-HUNG_UP = "the client hung up"
-ENDED = "the proxy was ended"
-LATE = frozenset({CUT, HUNG_UP, ENDED})
+PROVIDER_DISCONNECTED = "the provider cut the connection"
+CLIENT_DISCONNECTED = "the client hung up"
+PROXY_STOPPED = "the proxy was ended"
+HARMLESS_INTERRUPTIONS = frozenset({PROVIDER_DISCONNECTED, CLIENT_DISCONNECTED, PROXY_STOPPED})
 """Reasons that do not invalidate a response whose body was already complete."""
 
 

@@ -39,7 +39,7 @@ class Item:
     @classmethod
     def of(cls, message: Message) -> Item:
         """Return the item of a message of Harken's own kind. Its key is `plain_key`."""
-        return cls(plain_key(message), [message])
+        return cls(message_key(message), [message])
 
     @property
     def messages(self) -> Sequence[Message]:
@@ -84,10 +84,10 @@ class LoggedItem:
         return len(self.ids)
 
 
-def plain_key(message: ChatMessage) -> str:
+def message_key(message: ChatMessage) -> str:
     """Return the key of a message that is not from a provider: its hash and the call ids it names.
 
-    >>> plain_key(Message("tool", "a door", tool_call_id="call_1"))[64:]
+    >>> message_key(Message("tool", "a door", tool_call_id="call_1"))[64:]
     ' call_1'
     """
     call_ids = [call.id for call in message.tool_calls or ()]
@@ -128,12 +128,14 @@ class WireItem(Item):
         return self._likeness
 
 
-def wired(protocol: Protocol, pieces: Iterable[Piece]) -> list[Item]:
+def wire_items(protocol: Protocol, pieces: Iterable[Piece]) -> list[Item]:
     """Return the pieces of a request or an answer as items."""
     return [WireItem(protocol, piece) for piece in pieces]
 
 
-def known_by(protocol: Protocol, messages: Sequence[ChatMessage], form: Form) -> tuple[str, str]:
+def compute_logged_key(
+    protocol: Protocol, messages: Sequence[ChatMessage], form: Form
+) -> tuple[str, str]:
     """Return the key and the likeness of a logged piece.
 
     Return empty strings if it cannot be encoded.

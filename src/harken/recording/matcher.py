@@ -17,10 +17,10 @@ from typing import Literal, TypeAlias
 
 from harken.core.messages import ChatMessage, UnknownPart, text_of
 from harken.recording.agent_recorder import AgentRecorder
-from harken.recording.context_diff import shared
+from harken.recording.context_diff import common_prefix_length
 from harken.recording.item import Item, LoggedItem
 
-How: TypeAlias = Literal["on", "waits", "again", "rewritten", "compaction", "fork"]
+MatchKind: TypeAlias = Literal["on", "waits", "again", "rewritten", "compaction", "fork"]
 """How a request relates to a context: it continues it (`on`), continues it once the open request is
 answered (`waits`), repeats the last request (`again`), changes earlier messages (`rewritten`),
 replaces them by a summary (`compaction`), or diverges from it (`fork`).
@@ -44,7 +44,7 @@ class AgentMatch:
     """The agent that a request belongs to."""
 
     voice: AgentRecorder
-    how: How
+    how: MatchKind
     common: int
     """The number of items in the common prefix."""
     summary: int | None = None
@@ -66,7 +66,9 @@ class SummaryCandidate:
     lines: tuple[str, ...]
 
 
-def summed(recorder: AgentRecorder, messages: Iterable[ChatMessage]) -> SummaryCandidate | None:
+def extract_summary_candidate(
+    recorder: AgentRecorder, messages: Iterable[ChatMessage]
+) -> SummaryCandidate | None:
     """Return the long lines of an answer, by which a later compaction summary is recognized.
 
     Return None if it has none.
@@ -78,7 +80,7 @@ def summed(recorder: AgentRecorder, messages: Iterable[ChatMessage]) -> SummaryC
     return SummaryCandidate(recorder, lines) if lines else None
 
 
-def match(
+def match_request(
     items: Sequence[Item],
     recorders: Sequence[AgentRecorder],
     answers: Sequence[SummaryCandidate] = (),
@@ -87,7 +89,9 @@ def match(
 
     answers: the most recent answers, newest last.
     """
-    common_counts = [(recorder, shared(items, recorder.row)) for recorder in recorders]
+    common_counts = [
+        (recorder, common_prefix_length(items, recorder.row)) for recorder in recorders
+    ]
     matches = [
         candidate
         for recorder, common in common_counts
@@ -111,7 +115,7 @@ def match(
     return max(compactions, key=lambda candidate: candidate.rank, default=best)
 
 
-def opening(row: Sequence[LoggedItem]) -> int:
+def count_before_answer(row: Sequence[LoggedItem]) -> int:
     """Return the number of items before the first answer."""
     return next((index for index, item in enumerate(row) if item.role == "assistant"), len(row))
 
@@ -138,7 +142,9 @@ def _match_changed(
         return AgentMatch(recorder, "fork", common, kept=kept_count)
     if kept_count and recorder.open is None:
         return AgentMatch(recorder, "rewritten", common, kept=kept_count)
-    has_opening = common >= opening(row) or (is_all and any(h.role == "user" for h in row[:common]))
+    has_opening = common >= count_before_answer(row) or (
+        is_all and any(h.role == "user" for h in row[:common])
+    )
     return AgentMatch(recorder, "fork", common) if has_opening and common else None
 
 
@@ -179,7 +185,7 @@ def _count_kept(items: Sequence[Item], row: Sequence[LoggedItem]) -> int:
     return sum(role is not None for role in item_roles) if "assistant" in item_roles else 0
 
 
-_RANK: Mapping[How, int] = {
+_RANK: Mapping[MatchKind, int] = {
     "on": 6,
     "waits": 5,
     "again": 4,
@@ -193,7 +199,7 @@ def _match_compacted(
     items: Sequence[Item], recorder: AgentRecorder, answers: Sequence[SummaryCandidate]
 ) -> AgentMatch | None:
     """Match a request in which a summary replaces the agent's earlier messages."""
-    common = shared(items, recorder.row)
+    common = common_prefix_length(items, recorder.row)
     is_known = True
     for index, item in enumerate(items):
         if item.key in recorder.known:
@@ -204,7 +210,11 @@ def _match_compacted(
         ):
             break
         candidates = [candidate for candidate in answers if index or candidate.voice is recorder]
-        if is_known and common <= opening(recorder.row) and _quotes_answer(item, candidates):
+        if (
+            is_known
+            and common <= count_before_answer(recorder.row)
+            and _quotes_answer(item, candidates)
+        ):
             break
         is_known = False
     else:

@@ -18,11 +18,11 @@ from harken.core.events import Reference, TranscriptEntry
 from harken.core.ids import AgentId
 from harken.core.messages import Content, TextPart, ToolCall
 from harken.recording.item import Item
-from harken.session.fold import reference_to
+from harken.session.fold import format_call_reference
 from harken.session.session import Session
 
-MAIN = "main"
-ASIDE = "aside"
+MAIN_NAME = "main"
+ASIDE_NAME = "aside"
 """The name of an agent that neither a call nor its client names."""
 _MIN_PROMPT_CHARS = 12
 """A shorter text in the arguments of a call is not considered a prompt."""
@@ -74,7 +74,7 @@ class OpenToolCalls:
                     ),
                     "",
                 )
-                reference = reference_to(entry, call.id)
+                reference = format_call_reference(entry, call.id)
                 name = name or call.function.name
                 self.made.append(OpenToolCall(agent, reference, name, tuple(texts)))
 
@@ -98,7 +98,7 @@ class OpenToolCalls:
         return None
 
 
-def cause(session: Session, call: OpenToolCall | None, parent: AgentId) -> Reference:
+def find_cause(session: Session, call: OpenToolCall | None, parent: AgentId) -> Reference:
     """Return the cause of a new agent: the call while it has no result, else its parent's birth."""
     if call is not None and call.reference in session.state.open_references:
         return call.reference

@@ -19,8 +19,8 @@ from harken.core.messages import ChatMessage
 from harken.errors import FormatError, NameNotFound
 from harken.formats.wire import registry as wires
 from harken.formats.wire.base import Body, Form, ParsedRequest, Protocol
-from harken.recording.agent_recorder import JOINED
-from harken.session.segments import Loaded, context_of, length
+from harken.recording.agent_recorder import JOINED_FORM
+from harken.session.segments import Loaded, resolve_context, segment_length
 
 
 def rebuild_body(events: Iterable[ev.Event], request_id: str, loaded: Loaded | None = None) -> Body:
@@ -59,7 +59,7 @@ class RequestRebuilder:
             case ev.LlmRequest():
                 self._request_index[event.message_id] = len(self.requests)
                 self.requests[event.message_id] = event
-                for id_, form in forms_in(event).items():
+                for id_, form in request_forms(event).items():
                     self._forms.setdefault(id_, []).append((_parse_number(event.message_id), form))
 
     def messages(self, request_id: str) -> list[ChatMessage]:
@@ -68,7 +68,7 @@ class RequestRebuilder:
         try:
             chain = self._chain(request)
             if chain is None:
-                return context_of(request, self.requests, self._entries, self._loaded)
+                return resolve_context(request, self.requests, self._entries, self._loaded)
             context: list[ChatMessage] = []
             for link in reversed(chain):
                 context = self._next(context, link)
@@ -109,7 +109,7 @@ class RequestRebuilder:
             ):  # Most requests only append entries.
                 before.extend([self._entries[id_] for id_ in others[0].entries])
                 return before
-        if sum(map(length, request.context)) > _parse_number(request.message_id):
+        if sum(map(segment_length, request.context)) > _parse_number(request.message_id):
             raise ValueError(f"{request.message_id} names more entries than came before it")
         context: list[ChatMessage] = []
         for segment in request.context:
@@ -153,7 +153,7 @@ class RequestRebuilder:
                 self._forms.get(message.message_id) if hasattr(message, "message_id") else None
             )
             current_form = None if changes is None else _form_at(changes, number)
-            if current_form == JOINED and piece:
+            if current_form == JOINED_FORM and piece:
                 piece.append(message)
                 continue
             if piece:
@@ -169,14 +169,14 @@ class RequestRebuilder:
 
     def _protocol(self, request: ev.LlmRequest) -> Protocol:
         name = (request.wire or {}).get("protocol")
-        protocol = wires.WIRES.get(name) if isinstance(name, str) else None
+        protocol = wires.WIRE_PROTOCOLS.get(name) if isinstance(name, str) else None
         if protocol is None:
             recorded_ids = (id_ for id_, recorded in self.requests.items() if recorded.wire)
             raise NameNotFound("recorded request", request.message_id, recorded_ids)
         return protocol
 
 
-def forms_in(request: ev.LlmRequest) -> Mapping[MessageId, Form]:
+def request_forms(request: ev.LlmRequest) -> Mapping[MessageId, Form]:
     """Return the forms that a request changes, by entry."""
     forms = (request.wire or {}).get("forms")
     return forms if isinstance(forms, dict) else {}

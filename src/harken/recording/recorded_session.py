@@ -20,10 +20,27 @@ from harken.formats.wire.base import ParsedRequest, ParsedResponse, Protocol
 from harken.llm.prices import Prices
 from harken.recording.agent_recorder import AgentRecorder
 from harken.recording.commits import SessionCommits
-from harken.recording.exchange import LATE, CapturedRequest, CapturedResponse, ClientHints
-from harken.recording.item import Item, wired
-from harken.recording.matcher import AgentMatch, SummaryCandidate, match, summed
-from harken.recording.parentage import ASIDE, MAIN, OpenToolCall, OpenToolCalls, cause, free_name
+from harken.recording.exchange import (
+    HARMLESS_INTERRUPTIONS,
+    CapturedRequest,
+    CapturedResponse,
+    ClientHints,
+)
+from harken.recording.item import Item, wire_items
+from harken.recording.matcher import (
+    AgentMatch,
+    SummaryCandidate,
+    extract_summary_candidate,
+    match_request,
+)
+from harken.recording.parentage import (
+    ASIDE_NAME,
+    MAIN_NAME,
+    OpenToolCall,
+    OpenToolCalls,
+    find_cause,
+    free_name,
+)
 from harken.session.session import Session
 
 _MAX_ANSWERS = 16
@@ -101,7 +118,7 @@ class RecordedSession:
         own_recorders = [
             recorder for recorder in self.voices.values() if self.hint_of(recorder) == hint
         ]
-        own_match = match(request.items, own_recorders, list(self.answers))
+        own_match = match_request(request.items, own_recorders, list(self.answers))
         if own_match is not None and own_match.how != "fork":
             return own_match
         earlier = request.asked.parameters.get("previous_response_id")
@@ -117,7 +134,7 @@ class RecordedSession:
         other_recorders = [
             recorder for recorder in self.voices.values() if self.hint_of(recorder) != hint
         ]
-        other_match = match(request.items, other_recorders) if hint else None
+        other_match = match_request(request.items, other_recorders) if hint else None
         # Another agent may fork from this context, but it does not continue it.
         return own_match or (
             None
@@ -163,11 +180,11 @@ class RecordedSession:
         pending = self.waiting.pop(reply.id, None)
         if pending is None or pending.voice.open != pending.request_id:
             return None
-        recorder, parsed = pending.voice, heard_in(reply, pending.protocol)
-        is_late = parsed.finish is not None and reply.broken in LATE
+        recorder, parsed = pending.voice, parse_response(reply, pending.protocol)
+        is_late = parsed.finish is not None and reply.broken in HARMLESS_INTERRUPTIONS
         recorder.answer(
             pending.request_id,
-            wired(pending.protocol, parsed.pieces),
+            wire_items(pending.protocol, parsed.pieces),
             finish=self._with_cost(parsed.finish, pending.protocol),
             latency_s=reply.latency_s,
             error=parsed.error or ("" if is_late else reply.broken),
@@ -181,7 +198,7 @@ class RecordedSession:
         answers = list(entries)
         for entry in answers:
             self.made.learn(recorder.agent_id, entry)
-        candidate = summed(recorder, answers)
+        candidate = extract_summary_candidate(recorder, answers)
         if candidate is not None:
             self.answers.append(candidate)
 
@@ -227,7 +244,7 @@ class RecordedSession:
         call = self.made.take(request.items) if self._is_first(request) else None
         if agent_match is not None and call is None:
             name = f"{self.session.agents[agent_match.voice.agent_id].name} (fork)"
-            name = request.call.hints.name or (ASIDE if agent_match.kept else name)
+            name = request.call.hints.name or (ASIDE_NAME if agent_match.kept else name)
             agent, _ = self._create_agent(request, name, None, agent_match.voice.agent_id)
             recorder = self.voices[agent] = AgentRecorder.beside(agent_match.voice, agent)
             return recorder, "rewound", None
@@ -241,7 +258,7 @@ class RecordedSession:
         spec = _build_spec(hints, agent_hint)
         if hints.session:
             spec["recorded_session"] = hints.session
-        self.session.log_agent_created(agent, None, MAIN, request.asked.model, spec=spec)
+        self.session.log_agent_created(agent, None, MAIN_NAME, request.asked.model, spec=spec)
         self.voices[agent] = AgentRecorder(self.session, agent)
         return self.voices[agent]
 
@@ -255,7 +272,7 @@ class RecordedSession:
         """Create an agent below the agent that started it, or below the root."""
         hints = request.call.hints
         parent = self._find_agent(hints.parent) or self.session.state.root or AgentId("")
-        name = hints.name or (call.name if call is not None else "") or ASIDE
+        name = hints.name or (call.name if call is not None else "") or ASIDE_NAME
         agent, cause_reference = self._create_agent(request, name, call, parent)
         recorder = self.voices[agent] = AgentRecorder(self.session, agent)
         recorder.told_by = reference_message_id(cause_reference)
@@ -266,7 +283,7 @@ class RecordedSession:
     ) -> tuple[AgentId, ev.Reference]:
         """Create an agent. Return its id and its cause."""
         hints, agent = request.call.hints, self.session.allocate_agent_id()
-        cause_reference = cause(self.session, call, parent)
+        cause_reference = find_cause(self.session, call, parent)
         name, model = free_name(self.session, name), request.asked.model
         spec = _build_spec(hints, hints.agent)
         self.session.log_agent_created(agent, cause_reference, name, model, spec=spec)
@@ -303,7 +320,7 @@ class RecordedSession:
         return finish if price is None else replace(finish, cost_usd=price.cost(finish.usage))
 
 
-def heard_in(reply: CapturedResponse, protocol: Protocol) -> ParsedResponse:
+def parse_response(reply: CapturedResponse, protocol: Protocol) -> ParsedResponse:
     """Parse a response."""
     listener = protocol.listener(reply.status)
     listener.feed(reply.body)

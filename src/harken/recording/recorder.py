@@ -26,7 +26,7 @@ from harken.formats.wire.base import Protocol
 from harken.formats.wire.piece_cache import PieceCache
 from harken.recording.agent_recorder import AgentRecorder
 from harken.recording.exchange import CapturedRequest, CapturedResponse
-from harken.recording.item import wired
+from harken.recording.item import wire_items
 from harken.recording.matcher import AgentMatch
 from harken.recording.recorded_session import ParsedCall, RecordedSession
 from harken.recording.session_pool import RecorderOptions, SessionPool
@@ -102,7 +102,7 @@ class Recorder:
         """Record a request. Never raises for any input."""
         with self._reporting_errors(call.id):
             self._skipped_calls.add(call.id)
-            protocol = wires.WIRES.get(call.protocol)
+            protocol = wires.WIRE_PROTOCOLS.get(call.protocol)
             if protocol is None:
                 self._problems.report("protocol", f"calls of {call.protocol} are not recorded")
                 return
@@ -159,7 +159,7 @@ class Recorder:
     def _parse_call(self, call: CapturedRequest, protocol: Protocol) -> ParsedCall:
         piece_cache = self._piece_caches.setdefault(protocol.name, PieceCache())
         parsed = protocol.take_apart(call.path, call.body, piece_cache)
-        return ParsedCall(call, protocol, parsed, wired(protocol, parsed.pieces))
+        return ParsedCall(call, protocol, parsed, wire_items(protocol, parsed.pieces))
 
     def _find_session(self, request: ParsedCall) -> tuple[RecordedSession, AgentMatch | None]:
         """Return the session and the agent of a call. The session may be new."""

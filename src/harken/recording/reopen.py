@@ -15,10 +15,10 @@ from harken.formats.wire import registry as wires
 from harken.formats.wire.base import Form, Protocol
 from harken.recording.agent_recorder import AgentRecorder
 from harken.recording.commits import SessionCommits
-from harken.recording.item import LoggedItem, known_by
-from harken.recording.rebuild import forms_in
+from harken.recording.item import LoggedItem, compute_logged_key
+from harken.recording.rebuild import request_forms
 from harken.recording.recorded_session import CallClock, PendingCall, RecordedSession
-from harken.session.log.reader import events
+from harken.session.log.reader import iter_events
 from harken.session.session import Durability, Session, SessionOptions
 from harken.store.base import Store
 
@@ -42,12 +42,12 @@ class _WireData:
     def add(self, event: ev.Event) -> None:
         """Process the next event."""
         if isinstance(event, ev.LlmRequest) and event.wire is not None:
-            self.forms |= forms_in(event)
+            self.forms |= request_forms(event)
             call, name = event.wire.get("call"), event.wire.get("protocol")
             if isinstance(call, str):
                 self.calls[call] = event.message_id
                 self.open[event.message_id] = call
-            protocol = wires.WIRES.get(name) if isinstance(name, str) else None
+            protocol = wires.WIRE_PROTOCOLS.get(name) if isinstance(name, str) else None
             self.protocols[event.agent_id or AgentId("")] = protocol or messages_v1.PROTOCOL
         elif isinstance(event, ev.TranscriptEntry):
             if event.role == "user" and isinstance(event.cause, str):
@@ -69,7 +69,7 @@ def open_recorded_session(
     """Open a recorded session, or create it. Raises LogError."""
     wire_data = _WireData()
     if path.exists() and path.stat().st_size:
-        for event in events(path):
+        for event in iter_events(path):
             wire_data.add(event)
     session = Session(path, options=SessionOptions(clock=moment, durability=durability))
     recorded = RecordedSession(session, moment, client, client_session)
@@ -97,7 +97,7 @@ def _restore_agent(
 ) -> None:
     """Restore the recorder of an agent."""
     protocol = wire_data.protocols.get(agent_id, messages_v1.PROTOCOL)
-    make_key = partial(known_by, protocol)
+    make_key = partial(compute_logged_key, protocol)
     recorder = AgentRecorder.resumed(
         recorded.session, agent_id, forms=wire_data.forms, known=make_key, shared_by=shared_items
     )
@@ -119,13 +119,13 @@ def _restore_agent(
         )
 
 
-def client_of(path: Path) -> tuple[str, str]:
+def read_client(path: Path) -> tuple[str, str]:
     """Return the client of a recorded session, and the client's name for the session.
 
     Only the first events are read. Raises LogError if the log cannot be read, or is not a recorded
     session.
     """
-    for _, event in zip(range(_FIRST_EVENTS), events(path), strict=False):
+    for _, event in zip(range(_FIRST_EVENTS), iter_events(path), strict=False):
         if isinstance(event, ev.AgentCreated) and "recorded" in (event.spec or {}):
             spec = event.spec or {}
             return str(spec["recorded"]), str(spec.get("recorded_session", ""))

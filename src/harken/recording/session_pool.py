@@ -24,12 +24,12 @@ from harken.core.messages import Role
 from harken.errors import LogError, LogLocked
 from harken.formats.wire import messages_v1
 from harken.formats.wire import registry as wires
-from harken.recording.agent_recorder import items_of
-from harken.recording.item import known_by
-from harken.recording.rebuild import forms_in
+from harken.recording.agent_recorder import group_items
+from harken.recording.item import compute_logged_key
+from harken.recording.rebuild import request_forms
 from harken.recording.recorded_session import CallClock, ParsedCall, RecordedSession
-from harken.recording.reopen import client_of, open_recorded_session
-from harken.session.log.reader import events
+from harken.recording.reopen import open_recorded_session, read_client
+from harken.session.log.reader import iter_events
 from harken.session.session import Durability
 from harken.store.base import Store
 
@@ -103,7 +103,7 @@ class SessionPool:
     def beginning_as(self, request: ParsedCall) -> Iterator[RecordedSession]:
         """Open and yield closed sessions whose conversation starts like a request."""
         self._index_newest()
-        paths = self._by_opening.get(opening_of(request), [])
+        paths = self._by_opening.get(opening_key(request), [])
         closed = [path for path in reversed(paths) if path not in self._open]
         for path in closed[:_MAX_OPENED_CANDIDATES]:
             with contextlib.suppress(LogError, OSError):
@@ -125,7 +125,7 @@ class SessionPool:
         for path in self._list_newest()[: -_MAX_SEARCHED_LOGS - 1 : -1]:
             with contextlib.suppress(LogError, OSError):
                 if path not in self._open and call_bytes in path.read_bytes():
-                    run = self._open_session(path, *client_of(path))
+                    run = self._open_session(path, *read_client(path))
                     if call_id in run.waiting:
                         return run
         return None
@@ -185,7 +185,7 @@ class SessionPool:
         return []
 
 
-def opening_of(request: ParsedCall) -> str:
+def opening_key(request: ParsedCall) -> str:
     """Return a key that is equal for requests whose messages before the first answer are equal."""
     return _opening_key((item.messages[0].role, item.key) for item in request.items)
 
@@ -208,21 +208,23 @@ def _read_opening_key(path: Path) -> str:
     """
     entries: list[ev.TranscriptEntry] = []
     with contextlib.suppress(LogError, OSError):
-        if client_of(path)[1]:
+        if read_client(path)[1]:
             return ""
-        for event in events(path):
+        for event in iter_events(path):
             if isinstance(event, ev.TranscriptEntry):
                 entries.append(event)
             elif isinstance(event, ev.LlmRequest):
-                name, forms = (event.wire or {}).get("protocol"), forms_in(event)
-                protocol = wires.WIRES.get(str(name), messages_v1.PROTOCOL)
+                name, forms = (event.wire or {}).get("protocol"), request_forms(event)
+                protocol = wires.WIRE_PROTOCOLS.get(str(name), messages_v1.PROTOCOL)
                 agent_entries = [e for e in entries if e.agent_id == event.agent_id]
                 return _opening_key(
                     (
                         item_entries[0].role,
-                        known_by(protocol, item_entries, forms.get(item_entries[0].message_id))[0],
+                        compute_logged_key(
+                            protocol, item_entries, forms.get(item_entries[0].message_id)
+                        )[0],
                     )
-                    for item_entries in items_of(agent_entries, forms)
+                    for item_entries in group_items(agent_entries, forms)
                 )
     return ""
 
@@ -230,7 +232,7 @@ def _read_opening_key(path: Path) -> str:
 def _is_log_of(path: Path, client: str, session: str) -> bool:
     """Whether a file is the log of the session with this client name."""
     with contextlib.suppress(LogError, OSError):
-        return client_of(path) == (client, session)
+        return read_client(path) == (client, session)
     return False
 
 

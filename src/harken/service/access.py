@@ -20,15 +20,11 @@ from harken.store.remote.errors import RequestRefused
 from harken.world.private_file import read_own_file
 
 _TOKEN_PATTERN = re.compile(r"[A-Za-z0-9_-]{32,256}")
-
-
 _MAX_TOKEN_FILE_BYTES = 1024
-
-
 _CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 
 
-def made_token(path: Path) -> str:
+def ensure_token(path: Path) -> str:
     """Return the token in this file. Create the file if it does not exist. Raises ConfigError."""
     try:
         return read_token(path)
@@ -63,7 +59,7 @@ def read_token(path: Path) -> str:
     return text
 
 
-OPEN_PATH = "/v1/health"
+HEALTH_PATH = "/v1/health"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +80,7 @@ class AccessCheck:
         site = headers.get("sec-fetch-site")
         if refusal := browser_refusal(origin, host, site, any_host=self.any_host):
             raise RequestRefused("forbidden", refusal)
-        if self.token is None or path == OPEN_PATH:
+        if self.token is None or path == HEALTH_PATH:
             return
         kind, _, token = headers.get("authorization", "").partition(" ")
         if kind.lower() != "bearer":

@@ -16,15 +16,15 @@ from starlette.exceptions import HTTPException
 
 from harken.errors import HarkenError
 from harken.service import commit_routes, lifecycle_routes, log_routes, store_routes
-from harken.service.access import OPEN_PATH, AccessCheck
-from harken.service.body import Json, only_known
+from harken.service.access import HEALTH_PATH, AccessCheck
+from harken.service.body import Json, reject_unknown_parameters
 from harken.service.dependencies import ServiceLimits
 from harken.service.log_routes import Logs
-from harken.service.middleware import ErrorMiddleware, hints
-from harken.service.openapi import SCHEMAS, describe, failure, methods_of
+from harken.service.middleware import ErrorMiddleware, error_headers
+from harken.service.openapi import SCHEMAS, describe, error_response, methods_of
 from harken.service.schemas import Health
 from harken.store.base import Store
-from harken.store.remote.errors import ErrorBody, Problem, problem_of
+from harken.store.remote.errors import ErrorBody, Problem, encode_error
 from harken.store.remote.wire import JSON
 
 # The service must not report requests to others. Older versions of FastAPI ignore this.
@@ -76,7 +76,7 @@ def make_app(
         lifecycle_routes.routes,
         log_routes.routes,
     ):
-        app.include_router(routes, dependencies=[Depends(only_known)])
+        app.include_router(routes, dependencies=[Depends(reject_unknown_parameters)])
     _add_service_routes(app)
     for kind in (HarkenError, ValueError, OverflowError, RecursionError, Exception):
         app.add_exception_handler(kind, _handle_error)
@@ -89,11 +89,11 @@ def _add_service_routes(app: FastAPI) -> None:
     """Add the routes of the service itself."""
     responses: dict[int | str, dict[str, Any]] = {
         200: {"description": "It is there.", "content": {JSON: {"schema": SCHEMAS.of(Health)}}},
-        **{status: failure(status) for status in (403, 500, 503)},
+        **{status: error_response(status) for status in (403, 500, 503)},
     }
 
     @app.get(
-        OPEN_PATH,
+        HEALTH_PATH,
         tags=["service"],
         response_class=Json,
         response_model=None,
@@ -111,11 +111,11 @@ def _add_service_routes(app: FastAPI) -> None:
 
 
 def _build_response(problem: Problem) -> Json:
-    return Json(ErrorBody(problem), problem.status, hints(problem))
+    return Json(ErrorBody(problem), problem.status, error_headers(problem))
 
 
 async def _handle_error(_: Request, error: Exception) -> Json:
-    return _build_response(problem_of(error))
+    return _build_response(encode_error(error))
 
 
 async def _handle_invalid(_: Request, error: Exception) -> Json:

@@ -93,7 +93,7 @@ async def _read_body(request: Request) -> bytes:
     return bytes(data)
 
 
-async def only_known(request: Request) -> None:
+async def reject_unknown_parameters(request: Request) -> None:
     """Raise RequestRefused for an unknown or repeated query parameter."""
     known_names = {param.alias for param in request.scope["route"].dependant.query_params}
     given_names = [name for name, _ in request.query_params.multi_items()]
@@ -112,5 +112,5 @@ def _too_large(limits: ServiceLimits) -> RequestRefused:
     return RequestRefused("too_large", f"a body has at most {size_mb:g} MB here: send less at once")
 
 
-Given = Annotated[Body, Depends(read)]
-Sent = Annotated[bytes, Depends(read_bytes)]
+RequestBody = Annotated[Body, Depends(read)]
+RawBody = Annotated[bytes, Depends(read_bytes)]

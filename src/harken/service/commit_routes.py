@@ -16,11 +16,11 @@ from harken.context import checkpoint as checkpoints
 from harken.context import compaction, history
 from harken.context import fork as forks
 from harken.context.materialize import materialize
-from harken.context.refs import find
+from harken.context.refs import find_commit
 from harken.context.render import render
 from harken.core.commits import CommitNotes
-from harken.service.body import Given, Json
-from harken.service.dependencies import CHANGES, Open
+from harken.service.body import Json, RequestBody
+from harken.service.dependencies import WRITE_DEPENDENCIES, OpenStore
 from harken.service.openapi import operation
 from harken.service.schemas import (
     CommitCreated,
@@ -35,19 +35,21 @@ from harken.service.schemas import (
     RenderedBody,
     row_of,
 )
-from harken.store.remote.wire import MOST_NAMES, CommitList, LabelList, MaybeCommit, NameList
+from harken.store.remote.wire import MAX_NAMES, CommitList, LabelList, MaybeCommit, NameList
 
 routes = APIRouter(prefix="/v1", tags=["commits"])
-Most: TypeAlias = Annotated[int, Query(ge=1, le=MOST_NAMES)]
+Most: TypeAlias = Annotated[int, Query(ge=1, le=MAX_NAMES)]
 
 
 @routes.post(
-    "/checkpoint", **operation(CommitCreated, CommitRequest, names=True), dependencies=CHANGES
+    "/checkpoint",
+    **operation(CommitCreated, CommitRequest, names=True),
+    dependencies=WRITE_DEPENDENCIES,
 )
-def checkpoint(store: Open, body: Given) -> Json:
+def checkpoint(store: OpenStore, body: RequestBody) -> Json:
     """Make a commit; once answered it is durable. The same request gives the same commit."""
     fields = body.json(CommitRequest)
-    parent = None if fields.parent is None else find(store, fields.parent)
+    parent = None if fields.parent is None else find_commit(store, fields.parent)
     draft = replace(
         fields.draft(parent),
         messages=fields.messages,
@@ -63,7 +65,7 @@ def checkpoint(store: Open, body: Given) -> Json:
 
 @routes.get("/materialize", **operation(ConversationBody, names=True))
 def materialized(
-    store: Open,
+    store: OpenStore,
     ctx: str | None = None,
     stop: str = "compaction",
     *,
@@ -73,8 +75,8 @@ def materialized(
 
     `stop`: `compaction`, `root`, or a commit before it.
     """
-    name = None if ctx is None else find(store, ctx)
-    until = stop if stop in ("compaction", "root") else find(store, stop)
+    name = None if ctx is None else find_commit(store, ctx)
+    until = stop if stop in ("compaction", "root") else find_commit(store, stop)
     conversation = materialize(store, name, until)
     included = conversation.messages if messages else None
     return Json(
@@ -85,26 +87,28 @@ def materialized(
 
 
 @routes.get("/render", **operation(RenderedBody, names=True))
-def rendered(store: Open, format: str, ctx: str | None = None, stop: str = "compaction") -> Json:
+def rendered(
+    store: OpenStore, format: str, ctx: str | None = None, stop: str = "compaction"
+) -> Json:
     """Give the conversation of a commit in a format: its bytes are a raw artifact.
 
     `stop`: as for materialize.
     """
-    name = None if ctx is None else find(store, ctx)
-    until = stop if stop in ("compaction", "root") else find(store, stop)
+    name = None if ctx is None else find_commit(store, ctx)
+    until = stop if stop in ("compaction", "root") else find_commit(store, stop)
     conversation = render(store, name, format, until)
     counts = conversation.message_count, conversation.token_count
     return Json(RenderedBody(conversation.ref, conversation.tier, conversation.format, *counts))
 
 
 @routes.get("/resolve", **operation(MaybeCommit))
-def resolve(store: Open, principal: str, time: str) -> Json:
+def resolve(store: OpenStore, principal: str, time: str) -> Json:
     """Give a principal's last commit at or before a time (RFC 3339); null where it has none."""
     return Json(MaybeCommit(history.resolve(store, principal, time)))
 
 
 @routes.get("/commits", **operation(CommitInfoList))
-def newest(store: Open, limit: Most = 20) -> Json:
+def newest(store: OpenStore, limit: Most = 20) -> Json:
     """List the commits that were written last, the last first."""
     names = store.newest_commits(limit)
     commits = store.commits(names)
@@ -112,18 +116,20 @@ def newest(store: Open, limit: Most = 20) -> Json:
 
 
 @routes.get("/commits/{ctx}", **operation(CommitInfo, names=True))
-def show(store: Open, ctx: str) -> Json:
+def show(store: OpenStore, ctx: str) -> Json:
     """Give all fields of a commit."""
-    return Json(row_of(history.show(store, find(store, ctx))))
+    return Json(row_of(history.get_commit(store, find_commit(store, ctx))))
 
 
 @routes.patch(
-    "/commits/{ctx}", **operation(CommitNotes, NewNotes, names=True), dependencies=CHANGES
+    "/commits/{ctx}",
+    **operation(CommitNotes, NewNotes, names=True),
+    dependencies=WRITE_DEPENDENCIES,
 )
-def annotate(store: Open, ctx: str, body: Given) -> Json:
+def annotate(store: OpenStore, ctx: str, body: RequestBody) -> Json:
     """Replace the summary or the labels of a commit: nothing else of it can change."""
     fields = body.json(NewNotes)
-    name = find(store, ctx)
+    name = find_commit(store, ctx)
     notes = history.update_metadata(
         store, name, summary=fields.summary, labels=fields.labels, by=fields.by
     )
@@ -131,29 +137,31 @@ def annotate(store: Open, ctx: str, body: Given) -> Json:
 
 
 @routes.get("/commits/{ctx}/history", **operation(CommitInfoList, names=True))
-def past(store: Open, ctx: str, depth: Most = MOST_NAMES) -> Json:
+def past(store: OpenStore, ctx: str, depth: Most = MAX_NAMES) -> Json:
     """List a commit and those before it, newest first."""
     return Json(
         CommitInfoList(
-            [row_of(one) for one in history.commit_history(store, find(store, ctx), depth)]
+            [row_of(one) for one in history.commit_history(store, find_commit(store, ctx), depth)]
         )
     )
 
 
 @routes.get("/commits/{ctx}/children", **operation(CommitList, names=True))
-def children(store: Open, ctx: str) -> Json:
+def children(store: OpenStore, ctx: str) -> Json:
     """List the commits whose parent this is, oldest first."""
-    return Json(CommitList(store.children(find(store, ctx))))
+    return Json(CommitList(store.children(find_commit(store, ctx))))
 
 
 @routes.post(
-    "/commits/{ctx}/fork", **operation(CommitCreated, NewFork, names=True), dependencies=CHANGES
+    "/commits/{ctx}/fork",
+    **operation(CommitCreated, NewFork, names=True),
+    dependencies=WRITE_DEPENDENCIES,
 )
-def fork(store: Open, ctx: str, body: Given) -> Json:
+def fork(store: OpenStore, ctx: str, body: RequestBody) -> Json:
     """Begin a branch: a commit on top of this one with nothing new in it."""
     fields = body.json(NewFork)
-    name = find(store, ctx)
-    time = fields.created_at or history.show(store, name).commit.created_at
+    name = find_commit(store, ctx)
+    time = fields.created_at or history.get_commit(store, name).commit.created_at
     fork_id = forks.fork(
         store, name, fields.origin, time, summary=fields.summary, labels=fields.labels
     )
@@ -163,43 +171,45 @@ def fork(store: Open, ctx: str, body: Given) -> Json:
 @routes.post(
     "/commits/{ctx}/compact",
     **operation(CommitCreated, NewCompaction, names=True),
-    dependencies=CHANGES,
+    dependencies=WRITE_DEPENDENCIES,
 )
-def compact(store: Open, ctx: str, body: Given) -> Json:
+def compact(store: OpenStore, ctx: str, body: RequestBody) -> Json:
     """Commit what is pending, then what stands for all before it from now on."""
     fields = body.json(NewCompaction)
-    pending = replace(fields.draft(find(store, ctx)), messages=fields.pending)
+    pending = replace(fields.draft(find_commit(store, ctx)), messages=fields.pending)
     return Json(CommitCreated(compaction.compact(store, pending, fields.context)))
 
 
 @routes.post(
-    "/commits/{ctx}/snapshot", **operation(CommitCreated, names=True), dependencies=CHANGES
+    "/commits/{ctx}/snapshot",
+    **operation(CommitCreated, names=True),
+    dependencies=WRITE_DEPENDENCIES,
 )
-def snapshot(store: Open, ctx: str) -> Json:
+def snapshot(store: OpenStore, ctx: str) -> Json:
     """Commit the whole conversation of a commit as one object, on top of it."""
-    return Json(CommitCreated(compaction.snapshot(store, find(store, ctx))))
+    return Json(CommitCreated(compaction.snapshot(store, find_commit(store, ctx))))
 
 
 @routes.get("/diff", **operation(CommitDiffBody, names=True))
-def diff(store: Open, ours: str, theirs: str) -> Json:
+def diff(store: OpenStore, ours: str, theirs: str) -> Json:
     """Give where two commits went apart, and what each saw since."""
-    result = history.diff(store, find(store, ours), find(store, theirs))
+    result = history.diff(store, find_commit(store, ours), find_commit(store, theirs))
     return Json(CommitDiffBody(result.ancestor, result.ours, result.theirs))
 
 
 @routes.get("/labels", **operation(LabelList))
-def labels(store: Open) -> Json:
+def labels(store: OpenStore) -> Json:
     """List all labels and the commits that have them, oldest first."""
     return Json(LabelList(store.commits_by_label()))
 
 
 @routes.get("/labels/{label}", **operation(LabelList))
-def labelled(store: Open, label: str) -> Json:
+def labelled(store: OpenStore, label: str) -> Json:
     """List the commits that have a label, oldest first."""
     return Json(LabelList(store.commits_by_label(label)))
 
 
 @routes.get("/names", **operation(NameList))
-def names(store: Open, beginning: str = "", limit: Most = 20) -> Json:
+def names(store: OpenStore, beginning: str = "", limit: Most = 20) -> Json:
     """List the names of commits and artifacts that begin so, sorted."""
     return Json(NameList([*store.names_with_prefix(beginning, limit)]))

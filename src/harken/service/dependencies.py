@@ -13,14 +13,14 @@ from fastapi import Depends, Request
 
 from harken.store.base import Store
 from harken.store.remote.errors import RequestRefused
-from harken.store.remote.wire import BATCH_BYTES
+from harken.store.remote.wire import MAX_BATCH_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceLimits:
     """Limits of the service. A request that exceeds one is rejected without effect."""
 
-    body_bytes: int = BATCH_BYTES
+    body_bytes: int = MAX_BATCH_BYTES
     body_s: float = 60
     """Maximum time for receiving a body, in seconds."""
     silence_s: float = 60
@@ -44,7 +44,7 @@ async def streams_of(request: Request) -> anyio.CapacityLimiter:
     return cast(anyio.CapacityLimiter, request.app.state.streams)
 
 
-async def may_change(request: Request) -> None:
+async def require_writable(request: Request) -> None:
     """Raise RequestRefused if the service is read-only."""
     if request.app.state.read_only:
         raise RequestRefused(
@@ -52,7 +52,7 @@ async def may_change(request: Request) -> None:
         )
 
 
-Open = Annotated[Store, Depends(store_of)]
-Streams = Annotated[anyio.CapacityLimiter, Depends(streams_of)]
-CHANGES = [Depends(may_change)]
+OpenStore = Annotated[Store, Depends(store_of)]
+StreamLimiter = Annotated[anyio.CapacityLimiter, Depends(streams_of)]
+WRITE_DEPENDENCIES = [Depends(require_writable)]
 """The dependencies of a route that modifies the store."""

@@ -12,10 +12,10 @@ from fastapi.responses import Response
 
 from harken.core import canonical
 from harken.core.commits import ArtifactRef
-from harken.service.body import Given, Json
-from harken.service.dependencies import CHANGES, Open, Streams
+from harken.service.body import Json, RequestBody
+from harken.service.dependencies import WRITE_DEPENDENCIES, OpenStore, StreamLimiter
 from harken.service.openapi import operation
-from harken.service.streaming import gathered, streamed
+from harken.service.streaming import join_pieces, stream_response
 from harken.store.base import GcResult, StoredObject, StoreStats, Tombstone
 from harken.store.remote import wire
 
@@ -23,42 +23,46 @@ routes = APIRouter(prefix="/v1/store", tags=["store"])
 
 
 @routes.get("/raw/{name}", **operation(names=True))
-async def raw(store: Open, streams: Streams, name: str) -> Response:
+async def raw(store: OpenStore, streams: StreamLimiter, name: str) -> Response:
     """Give raw bytes, however many they are."""
-    return await streamed(lambda: store.read_chunks(ArtifactRef(name)), streams, wire.BYTES)
+    return await stream_response(lambda: store.read_chunks(ArtifactRef(name)), streams, wire.BYTES)
 
 
 @routes.get("/things", **operation())
-async def things(store: Open, streams: Streams) -> Response:
+async def things(store: OpenStore, streams: StreamLimiter) -> Response:
     """Give everything that is there, what is needed before what needs it, as a stream of frames."""
-    return await streamed(lambda: gathered(_frames(store.iter_objects())), streams, wire.BYTES)
+    return await stream_response(
+        lambda: join_pieces(_frames(store.iter_objects())), streams, wire.BYTES
+    )
 
 
 @routes.get("/stats", **operation(StoreStats))
-def stats(store: Open) -> Json:
+def stats(store: OpenStore) -> Json:
     """Say how much is there."""
     return Json(store.stats())
 
 
 @routes.get("/kept", **operation(wire.RetentionBody))
-def kept(store: Open) -> Json:
+def kept(store: OpenStore) -> Json:
     """List what is kept otherwise than usual."""
     policies = store.retention()
     return Json(wire.RetentionBody({name: policies[name] for name in policies}))
 
 
 @routes.post(
-    "/keep", **operation(wire.DoneBody, wire.RetentionBody, names=True), dependencies=CHANGES
+    "/keep",
+    **operation(wire.DoneBody, wire.RetentionBody, names=True),
+    dependencies=WRITE_DEPENDENCIES,
 )
-def keep(store: Open, body: Given) -> Json:
+def keep(store: OpenStore, body: RequestBody) -> Json:
     """Say how long commits and artifacts are kept; null: as all others."""
     fields = body.json(wire.RetentionBody).kept
     store.set_retention({ArtifactRef(name): policy for name, policy in fields.items()})
     return Json(wire.DoneBody())
 
 
-@routes.post("/collect", **operation(GcResult, wire.Collection), dependencies=CHANGES)
-def collect(store: Open, body: Given) -> Json:
+@routes.post("/collect", **operation(GcResult, wire.Collection), dependencies=WRITE_DEPENDENCIES)
+def collect(store: OpenStore, body: RequestBody) -> Json:
     """Remove what nothing needs, and what has expired. It may be cut off, and asked for again."""
     fields = body.json(wire.Collection)
     result = store.collect(
@@ -70,9 +74,9 @@ def collect(store: Open, body: Given) -> Json:
 @routes.post(
     "/purge",
     **operation(wire.DoneBody, wire.PlainPurge, names=True, takes_packed=True),
-    dependencies=CHANGES,
+    dependencies=WRITE_DEPENDENCIES,
 )
-def purge(store: Open, body: Given) -> Json:
+def purge(store: OpenStore, body: RequestBody) -> Json:
     """Put other content in the place of things, for good."""
     if body.is_packed:
         packed = wire.unpack(body.data, wire.PackedPurge)
@@ -87,12 +91,12 @@ def purge(store: Open, body: Given) -> Json:
 
 
 @routes.get("/tombstones", **operation(wire.Tombstones))
-def tombstones(store: Open) -> Json:
+def tombstones(store: OpenStore) -> Json:
     """List what was purged."""
     return Json(wire.Tombstones(dict(store.tombstones())))
 
 
 def _frames(things: Iterator[StoredObject]) -> Iterator[bytes]:
     for stored_object in things:
-        yield wire.frame(wire.PackedThing(stored_object.kind, stored_object.body))
+        yield wire.encode_frame(wire.PackedThing(stored_object.kind, stored_object.body))
     yield wire.END

@@ -14,8 +14,8 @@ from typing import Annotated, TypeAlias, cast
 
 from fastapi import APIRouter, Depends, Query, Request
 
-from harken.service.body import Json, Sent
-from harken.service.dependencies import CHANGES
+from harken.service.body import Json, RawBody
+from harken.service.dependencies import WRITE_DEPENDENCIES
 from harken.service.openapi import operation
 from harken.session.log import receive as received
 from harken.session.log.receive import LogEnd
@@ -23,8 +23,6 @@ from harken.store.remote import wire
 from harken.store.remote.errors import RequestRefused
 
 _NAME_PATTERN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
-
-
 _LOCK_COUNT = 64
 
 
@@ -41,13 +39,13 @@ class Logs:
 
     def end(self, name: str) -> LogEnd:
         """Return the length of a log. Raises RequestRefused, InvalidLog."""
-        return received.end_of(self._path(name))
+        return received.read_log_end(self._path(name))
 
     def receive(self, name: str, at: int, lines: bytes) -> LogEnd:
         """Append lines to a log. Raises RequestRefused, and as `session.log.receive.receive`."""
         path = self._path(name)
         with self._locks[hash(name) % _LOCK_COUNT]:
-            return received.receive(path, at, lines)
+            return received.receive_lines(path, at, lines)
 
     def _path(self, name: str) -> Path:
         if self._folder is None:
@@ -66,19 +64,21 @@ async def logs_of(request: Request) -> Logs:
     return cast(Logs, request.app.state.logs)
 
 
-Kept = Annotated[Logs, Depends(logs_of)]
+ReceivedLogs = Annotated[Logs, Depends(logs_of)]
 
 
 @routes.get("/{name}", **operation(wire.LogEndBody, names=True))
-def end(logs: Kept, name: str) -> Json:
+def end(logs: ReceivedLogs, name: str) -> Json:
     """Say how much is there of the log of a session; nothing, where there is none."""
     return _build_response(logs.end(name))
 
 
 @routes.post(
-    "/{name}", **operation(wire.LogEndBody, names=True, takes_bytes=True), dependencies=CHANGES
+    "/{name}",
+    **operation(wire.LogEndBody, names=True, takes_bytes=True),
+    dependencies=WRITE_DEPENDENCIES,
 )
-def append(logs: Kept, name: str, at: Offset, lines: Sent) -> Json:
+def append(logs: ReceivedLogs, name: str, at: Offset, lines: RawBody) -> Json:
     """Add whole lines after the first `from` bytes; once answered they are durable.
 
     Lines that are there already are not added again; others in their place are refused.

@@ -18,7 +18,7 @@ from harken.core import canonical
 from harken.service.access import AccessCheck
 from harken.service.dependencies import ServiceLimits
 from harken.service.streaming import StreamInterrupted
-from harken.store.remote.errors import ErrorBody, Problem, RequestRefused, problem_of
+from harken.store.remote.errors import ErrorBody, Problem, RequestRefused, encode_error
 from harken.store.remote.wire import JSON
 
 log = logging.getLogger("harken.service")
@@ -62,7 +62,7 @@ class ErrorMiddleware:
             raise RequestRefused("busy", "too much is asked at once: ask again in a second")
 
     async def _send_error(self, error: Exception, scope: Scope, sender: _ResponseSender) -> None:
-        problem = problem_of(error)
+        problem = encode_error(error)
         if isinstance(error, StreamInterrupted):
             log.warning("an answer was cut off: %s", error)
             return
@@ -95,7 +95,7 @@ class _ResponseSender:
             (b"content-length", b"%d" % len(body)),
         ]
         response_headers += [
-            (name.encode(), text.encode()) for name, text in hints(problem).items()
+            (name.encode(), text.encode()) for name, text in error_headers(problem).items()
         ]
         await self.send(
             {"type": "http.response.start", "status": problem.status, "headers": response_headers}
@@ -103,7 +103,7 @@ class _ResponseSender:
         await self.send({"type": "http.response.body", "body": body})
 
 
-def hints(problem: Problem) -> dict[str, str]:
+def error_headers(problem: Problem) -> dict[str, str]:
     """Return the response headers for an error."""
     match problem.code:
         case "unauthorized":

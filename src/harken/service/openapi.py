@@ -79,7 +79,7 @@ def operation(
     responses: dict[int, Any] = {
         200: {"description": "Done.", "content": _response_content(gives, packed)}
     }
-    responses |= {status: failure(status) for status in sorted(statuses)}
+    responses |= {status: error_response(status) for status in sorted(statuses)}
     arguments: dict[str, Any] = {
         "response_class": Json,
         "response_model": None,
@@ -96,7 +96,7 @@ def operation(
     return arguments
 
 
-def failure(status: int) -> dict[str, Any]:
+def error_response(status: int) -> dict[str, Any]:
     """Return the OpenAPI response of an error status."""
     return {
         "description": FAILURES[status],

@@ -43,7 +43,7 @@ def serve(
 
 
 @contextmanager
-def serving(
+def serve_in_thread(
     app: ASGIApp, listeners: Sequence[socket.socket], *, limits: ServiceLimits | None = None
 ) -> Iterator[None]:
     """Serve in a background thread until the end of the block."""

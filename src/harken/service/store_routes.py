@@ -17,8 +17,8 @@ from fastapi.responses import Response
 
 from harken.core import commits
 from harken.core.commits import ArtifactRef, Commit, CommitId, CommitNotes, DeltaEntry
-from harken.service.body import Given, Json
-from harken.service.dependencies import CHANGES, Open
+from harken.service.body import Json, RequestBody
+from harken.service.dependencies import WRITE_DEPENDENCIES, OpenStore
 from harken.service.openapi import operation
 from harken.store.base import StoredCommit
 from harken.store.remote import wire
@@ -26,8 +26,8 @@ from harken.store.remote import wire
 routes = APIRouter(prefix="/v1/store", tags=["store"])
 _BATCH_NAMES = 500
 T = TypeVar("T")
-Depth = Annotated[int, msgspec.Meta(ge=0, le=wire.MOST_NAMES)]
-Listed = Annotated[int, msgspec.Meta(ge=0, le=wire.MOST_LISTED)]
+Depth = Annotated[int, msgspec.Meta(ge=0, le=wire.MAX_NAMES)]
+Listed = Annotated[int, msgspec.Meta(ge=0, le=wire.MAX_LISTED_NAMES)]
 
 
 class AskedKeys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -40,7 +40,7 @@ class AskedChain(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A commit, and how many of its chain are wanted."""
 
     name: CommitId
-    depth: Depth = wire.MOST_NAMES
+    depth: Depth = wire.MAX_NAMES
 
 
 class AskedName(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -123,31 +123,31 @@ class KnownCommits(msgspec.Struct, frozen=True):
 @routes.post(
     "/write",
     **operation(wire.DoneBody, wire.PlainBatch, names=True, takes_packed=True),
-    dependencies=CHANGES,
+    dependencies=WRITE_DEPENDENCIES,
 )
-def write(store: Open, body: Given) -> Json:
+def write(store: OpenStore, body: RequestBody) -> Json:
     """Write a batch, all or nothing; once answered it is durable."""
     if body.is_packed:
-        batch = wire.batch_from(body.data)
+        batch = wire.decode_batch(body.data)
     else:
-        batch = wire.batch_of(body.json(wire.PlainBatch))
+        batch = wire.batch_from_json(body.json(wire.PlainBatch))
     store.write(batch)
     return Json(wire.DoneBody())
 
 
 @routes.post("/objects", **operation(Objects, wire.AskedNames, packed=True))
-def objects(store: Open, body: Given) -> Response:
+def objects(store: OpenStore, body: RequestBody) -> Response:
     """Give parts and messages."""
     names = body.json(wire.AskedNames).names
     objects_by_name, name_count = _read_some(names, store.objects, len)
     return body.answer(
         lambda: wire.PackedFound(objects_by_name, name_count),
-        lambda: Objects(wire.values_of(objects_by_name), name_count),
+        lambda: Objects(wire.decode_bodies(objects_by_name), name_count),
     )
 
 
 @routes.post("/deltas", **operation(Deltas, wire.AskedNames, packed=True))
-def deltas(store: Open, body: Given) -> Response:
+def deltas(store: OpenStore, body: RequestBody) -> Response:
     """Give deltas."""
     names = body.json(wire.AskedNames).names
     deltas_by_name, name_count = _read_some(names, store.deltas, lambda entries: 200 * len(entries))
@@ -160,7 +160,7 @@ def deltas(store: Open, body: Given) -> Response:
 
 
 @routes.post("/sequences", **operation(Sequences, wire.AskedNames, packed=True))
-def sequences(store: Open, body: Given) -> Response:
+def sequences(store: OpenStore, body: RequestBody) -> Response:
     """Give sequences."""
     names = body.json(wire.AskedNames).names
     sequences_by_name, name_count = _read_some(names, store.sequences, lambda refs: 70 * len(refs))
@@ -173,7 +173,7 @@ def sequences(store: Open, body: Given) -> Response:
 
 
 @routes.post("/commits", **operation(KnownCommits, wire.AskedNames, packed=True))
-def known(store: Open, body: Given) -> Response:
+def known(store: OpenStore, body: RequestBody) -> Response:
     """Give commits."""
     names = body.json(wire.AskedNames).names
     commits_by_name, name_count = _read_some(names, store.commits, lambda _: 1000)
@@ -183,7 +183,7 @@ def known(store: Open, body: Given) -> Response:
 
 
 @routes.post("/chain", **operation(KnownCommits, AskedChain, names=True, packed=True))
-def chain(store: Open, body: Given) -> Response:
+def chain(store: OpenStore, body: RequestBody) -> Response:
     """Give a commit and those before it, newest first."""
     fields = body.json(AskedChain)
     stored_commits = store.chain(fields.name, fields.depth)
@@ -191,33 +191,35 @@ def chain(store: Open, body: Given) -> Response:
 
 
 @routes.post("/children", **operation(wire.CommitList, AskedName))
-def children(store: Open, body: Given) -> Json:
+def children(store: OpenStore, body: RequestBody) -> Json:
     """List the commits whose parent this is, oldest first."""
     return Json(wire.CommitList(store.children(body.json(AskedName).name)))
 
 
 @routes.post("/latest", **operation(wire.MaybeCommit, AskedLatest))
-def latest(store: Open, body: Given) -> Json:
+def latest(store: OpenStore, body: RequestBody) -> Json:
     """Give a principal's last commit at or before a time; null where it has none."""
     fields = body.json(AskedLatest)
     return Json(wire.MaybeCommit(store.latest_commit(fields.principal, fields.at)))
 
 
 @routes.post("/newest", **operation(wire.CommitList, AskedNewest))
-def newest(store: Open, body: Given) -> Json:
+def newest(store: OpenStore, body: RequestBody) -> Json:
     """List the commits that were written last, the last first."""
     return Json(wire.CommitList(store.newest_commits(body.json(AskedNewest).limit)))
 
 
 @routes.post("/named", **operation(wire.NameList, AskedNamed))
-def list_names(store: Open, body: Given) -> Json:
+def list_names(store: OpenStore, body: RequestBody) -> Json:
     """List the names of commits and artifacts that begin so, sorted."""
     fields = body.json(AskedNamed)
     return Json(wire.NameList([*store.names_with_prefix(fields.beginning, fields.limit)]))
 
 
-@routes.post("/annotate", **operation(wire.DoneBody, NewNotesOf, names=True), dependencies=CHANGES)
-def annotate(store: Open, body: Given) -> Json:
+@routes.post(
+    "/annotate", **operation(wire.DoneBody, NewNotesOf, names=True), dependencies=WRITE_DEPENDENCIES
+)
+def annotate(store: OpenStore, body: RequestBody) -> Json:
     """Replace what of a commit may change."""
     fields = body.json(NewNotesOf)
     store.update_notes(fields.name, fields.notes, was=fields.was)
@@ -225,13 +227,13 @@ def annotate(store: Open, body: Given) -> Json:
 
 
 @routes.post("/labelled", **operation(wire.LabelList, AskedLabel))
-def labelled(store: Open, body: Given) -> Json:
+def labelled(store: OpenStore, body: RequestBody) -> Json:
     """List labels and the commits that have them, oldest first."""
     return Json(wire.LabelList(store.commits_by_label(body.json(AskedLabel).label)))
 
 
 @routes.post("/derived", **operation(wire.Derived, AskedKeys))
-def derived(store: Open, body: Given) -> Json:
+def derived(store: OpenStore, body: RequestBody) -> Json:
     """Give what was derived under these keys and is still there."""
     return Json(wire.Derived(store.find_derived(body.json(AskedKeys).keys)))
 
@@ -244,7 +246,7 @@ def _read_some(
     """Read the objects of as many names as fit into a response; return them and that number."""
     result: dict[str, T] = {}
     name_count = size_bytes = 0
-    while name_count < len(names) and size_bytes < wire.ANSWER_BYTES:
+    while name_count < len(names) and size_bytes < wire.MAX_RESPONSE_BYTES:
         batch = read(names[name_count : name_count + _BATCH_NAMES])
         result.update(batch)
         size_bytes += sum(map(size, batch.values()))
@@ -252,9 +254,9 @@ def _read_some(
     return result, min(name_count, len(names))
 
 
-def _build_response(body: Given, stored: list[StoredCommit], name_count: int) -> Response:
+def _build_response(body: RequestBody, stored: list[StoredCommit], name_count: int) -> Response:
     return body.answer(
-        lambda: wire.PackedCommits(wire.packed_commits(stored), name_count),
+        lambda: wire.PackedCommits(wire.encode_commits(stored), name_count),
         lambda: KnownCommits(
             [
                 KnownCommit(stored_commit.id, stored_commit.commit, stored_commit.notes)

@@ -23,7 +23,7 @@ class StreamInterrupted(Exception):  # Not a HarkenError: the client can no long
     """A response failed after it had started."""
 
 
-async def streamed(
+async def stream_response(
     make: Callable[[], Iterable[bytes]], threads: anyio.CapacityLimiter, kind: str
 ) -> Response:
     """Return a response with the bytes that `make` yields.
@@ -35,7 +35,7 @@ async def streamed(
     return StreamingResponse(_prepend(first, pieces), media_type=kind)
 
 
-def gathered(frames: Iterable[bytes]) -> Iterator[bytes]:
+def join_pieces(frames: Iterable[bytes]) -> Iterator[bytes]:
     """Join small pieces into larger ones."""
     pending: list[bytes] = []
     size = 0

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from harken.core import events as ev
 from harken.core.ids import USER, AgentId, MessageId, parse_id_number, reference_message_id
 from harken.core.messages import ChatMessage
-from harken.session.segments import length, slice_segments
+from harken.session.segments import segment_length, slice_segments
 from harken.session.state import AgentState, ContextTokens, OpenCall, SessionState, TriggerState
 
 Resolver: TypeAlias = Callable[[ev.ContextLoaded], Sequence[ChatMessage]]
@@ -38,7 +38,7 @@ def fold(state: SessionState, event: ev.Event, resolver: Resolver | None = None)
         _context_loaded(state, event, resolver)
 
 
-def agent_of(state: SessionState, agent_id: AgentId | None) -> AgentState:
+def get_or_create_agent(state: SessionState, agent_id: AgentId | None) -> AgentState:
     """Return an agent's state. Create it if a log of an older dialect lacks the agent's birth."""
     agent_id = agent_id or AgentId("")
     agent = state.agents.get(agent_id)
@@ -49,7 +49,7 @@ def agent_of(state: SessionState, agent_id: AgentId | None) -> AgentState:
     return agent
 
 
-def reference_to(entry: ev.TranscriptEntry, call_id: str) -> ev.Reference:
+def format_call_reference(entry: ev.TranscriptEntry, call_id: str) -> ev.Reference:
     """Return the reference to a call: `msg_003`, or `msg_003.call_abc` if there are several."""
     if len(entry.tool_calls or ()) == 1:
         return entry.message_id
@@ -78,7 +78,7 @@ def _agent_created(state: SessionState, event: ev.AgentCreated) -> None:
         state.next_agent = number + 1
     parent = _parent_of(state, event)
     if parent is not None:
-        agent.spawn_commit_id = agent_of(state, parent).commit_id
+        agent.spawn_commit_id = get_or_create_agent(state, parent).commit_id
     _place(state, agent, event.relation or ("subagent" if parent else "primary"), parent)
     if state.root is None or (not parent and not state.agents[state.root].birth):
         state.root = agent_id
@@ -98,12 +98,12 @@ def _place(state: SessionState, agent: AgentState, place: ev.Place, parent: Agen
     if place == "primary":
         state.primary = agent.id
     elif place != "gone" and parent is not None:
-        above = agent_of(state, parent)
+        above = get_or_create_agent(state, parent)
         (above.hooks if place == "hook" else above.subagents).append(agent.id)
 
 
 def _agent_moved(state: SessionState, event: ev.AgentMoved) -> None:
-    agent = agent_of(state, event.agent_id)
+    agent = get_or_create_agent(state, event.agent_id)
     above = state.agents.get(agent.parent) if agent.parent is not None else None
     if above is not None:
         for row in _relations_of(above):
@@ -113,7 +113,7 @@ def _agent_moved(state: SessionState, event: ev.AgentMoved) -> None:
     agent.spec = {**agent.spec, **(event.spec or {})}
     agent.placed = event.message_id
     if event.replaces is not None:
-        before = agent_of(state, event.replaces)
+        before = get_or_create_agent(state, event.replaces)
         before.placed = event.message_id
         before.spec = {**before.spec, **(event.replaced_spec or {})}
         _swap_places(state, agent, before, event.replaced_as or "subagent")
@@ -150,7 +150,7 @@ def _transcript_entry(state: SessionState, event: ev.TranscriptEntry) -> None:
         if event.agent_id == USER:
             state.last_shown_message = event.substance or state.last_shown_message
             return
-        agent = agent_of(state, event.agent_id)
+        agent = get_or_create_agent(state, event.agent_id)
     if agent.transcript is not None:
         agent.transcript.append(event)
     if agent.context is not None:
@@ -187,7 +187,7 @@ def _note_report(state: SessionState, agent: AgentState, event: ev.TranscriptEnt
 def _open_calls(state: SessionState, agent: AgentState, event: ev.TranscriptEntry) -> None:
     state.cause_owners[event.message_id] = agent.id
     for call in event.tool_calls or ():
-        reference = reference_to(event, call.id)
+        reference = format_call_reference(event, call.id)
         function = call.function
         agent.open_calls[call.id] = OpenCall(call.id, function.name, function.arguments, reference)
         state.open_references.add(reference)
@@ -223,7 +223,7 @@ def _piece_of_text(state: SessionState, event: ev.PieceOfText) -> None:
 
 
 def _agent_configured(state: SessionState, event: ev.AgentConfigured) -> None:
-    agent = agent_of(state, event.agent_id)
+    agent = get_or_create_agent(state, event.agent_id)
     agent.name = event.name if event.name is not None else agent.name
     if event.language_model is not None:
         agent.language_model = event.language_model
@@ -239,7 +239,7 @@ def _agent_configured(state: SessionState, event: ev.AgentConfigured) -> None:
 
 
 def _agent_state_saved(state: SessionState, event: ev.AgentStateSaved) -> None:
-    agent = agent_of(state, event.agent_id)
+    agent = get_or_create_agent(state, event.agent_id)
     if event.cause is None:
         agent.saved_state, agent.pending_state = event.state, None
     else:
@@ -254,13 +254,13 @@ def _apply_pending_state(agent: AgentState, event: ev.TranscriptEntry) -> None:
 
 
 def _interlocutors_set(state: SessionState, event: ev.InterlocutorsSet) -> None:
-    agent = agent_of(state, event.agent_id)
+    agent = get_or_create_agent(state, event.agent_id)
     agent.speakers, agent.listeners = list(event.speakers), list(event.listeners)
 
 
 def _transcript_edited(state: SessionState, event: ev.TranscriptEdited) -> None:
-    agent = agent_of(state, event.agent_id)
-    before, described = context_now(agent), agent.segments()
+    agent = get_or_create_agent(state, event.agent_id)
+    before, described = current_messages(agent), agent.segments()
     context: list[ChatMessage] = []
     layout: list[ev.Segment] = []
     for segment in event.segments:
@@ -292,14 +292,14 @@ def find_entries(
         if len(entries) == len(set(ids)):
             break
         missing = set(ids) - entries.keys()
-        entries |= {e.message_id: e for e in held(holder) if e.message_id in missing}
+        entries |= {e.message_id: e for e in iter_loaded_entries(holder) if e.message_id in missing}
     unknown = [id_ for id_ in ids if id_ not in entries]
     if unknown:
         raise ValueError(f"no entry {unknown[0]} is known")
     return [entries[id_] for id_ in ids]
 
 
-def held(agent: AgentState) -> Iterator[ev.TranscriptEntry]:
+def iter_loaded_entries(agent: AgentState) -> Iterator[ev.TranscriptEntry]:
     """Yield the entries that an agent has in memory: its own, and others in its context."""
     yield from agent.transcript or ()
     for message in agent.context or ():
@@ -310,7 +310,7 @@ def held(agent: AgentState) -> Iterator[ev.TranscriptEntry]:
 def _context_loaded(
     state: SessionState, event: ev.ContextLoaded, resolver: Resolver | None
 ) -> None:
-    agent = agent_of(state, event.agent_id)
+    agent = get_or_create_agent(state, event.agent_id)
     agent.commit_id, agent.committed_upto = event.ctx, None
     if resolver is None:
         raise ValueError(f"{event.message_id} starts from {event.ctx}: no store to read it from")
@@ -318,7 +318,7 @@ def _context_loaded(
     if len(messages) != event.count:
         raise ValueError(f"{event.ctx} has {len(messages)} messages, not {event.count}")
     segment = ev.Segment(loaded=event.message_id, start=0, stop=event.count)
-    agent.context = [*messages, *context_now(agent)]
+    agent.context = [*messages, *current_messages(agent)]
     agent.context_prefix, agent.new_entries, agent.request = [segment, *agent.segments()], [], None
     agent.counted_tokens = None
     _reopen_calls(state, agent, event.message_id, messages)
@@ -346,7 +346,7 @@ def _reopen_calls(
 
 
 def _context_committed(state: SessionState, event: ev.ContextCommitted) -> None:
-    agent = agent_of(state, event.agent_id)
+    agent = get_or_create_agent(state, event.agent_id)
     agent.commit_id, agent.committed_upto, agent.uncommitted_edit = event.ctx, event.upto, None
 
 
@@ -355,7 +355,7 @@ def _tools_defined(state: SessionState, event: ev.ToolsDefined) -> None:
 
 
 def _llm_request(state: SessionState, event: ev.LlmRequest) -> None:
-    agent = agent_of(state, event.agent_id)
+    agent = get_or_create_agent(state, event.agent_id)
     agent.usage.model_calls += 1
     agent.request = event
     if agent.new_entries:
@@ -364,7 +364,7 @@ def _llm_request(state: SessionState, event: ev.LlmRequest) -> None:
 
 
 def _llm_response(state: SessionState, event: ev.LlmResponse) -> None:
-    agent = agent_of(state, event.agent_id)
+    agent = get_or_create_agent(state, event.agent_id)
     request = state.requests.pop(agent.id, None)
     agent.usage.cost_usd += event.cost_usd or 0.0
     if event.usage is None:
@@ -378,7 +378,7 @@ def _llm_response(state: SessionState, event: ev.LlmResponse) -> None:
         )
 
 
-def context_now(agent: AgentState) -> Sequence[ChatMessage]:
+def current_messages(agent: AgentState) -> Sequence[ChatMessage]:
     """Return the agent's current context. Raises ValueError if the agent is evicted."""
     if agent.context is not None:
         return agent.context
@@ -390,7 +390,9 @@ def context_now(agent: AgentState) -> Sequence[ChatMessage]:
 def context_length(agent: AgentState) -> int:
     """Return the number of messages in the current context, also of an evicted agent."""
     before = (
-        sum(map(length, agent.context_prefix)) if agent.request is None else agent.request.count
+        sum(map(segment_length, agent.context_prefix))
+        if agent.request is None
+        else agent.request.count
     )
     return before + len(agent.new_entries)
 

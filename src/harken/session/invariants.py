@@ -21,7 +21,7 @@ from harken.session.state import AgentState, SessionState
 ROLES = ("user", "assistant", "tool", "system")
 
 
-def check(state: SessionState, event: ev.Event) -> None:
+def check_event(state: SessionState, event: ev.Event) -> None:
     """Raise InvalidEvent if writing `event` next would violate an invariant."""
     if isinstance(event, ev.UnknownEvent):
         return
@@ -32,7 +32,7 @@ def check(state: SessionState, event: ev.Event) -> None:
     _RULES.get(type(event), _check_born)(state, event)
 
 
-def as_written(event: ev.KnownEvent) -> tuple[bytes, ev.KnownEvent]:
+def encode_checked_event(event: ev.KnownEvent) -> tuple[bytes, ev.KnownEvent]:
     """Return the event's JSON object and the event that a reader decodes from it.
 
     Raises InvalidEvent if the decoded event differs or cannot be decoded: values that are not plain
@@ -50,7 +50,9 @@ def as_written(event: ev.KnownEvent) -> tuple[bytes, ev.KnownEvent]:
     return ev.encode_event(decoded), decoded  # A surrogate pair was decoded into one character.
 
 
-def loaded(event: ev.ContextLoaded, resolver: Resolver | None) -> Sequence[ChatMessage]:
+def load_commit_messages(
+    event: ev.ContextLoaded, resolver: Resolver | None
+) -> Sequence[ChatMessage]:
     """Load the messages of a `context_loaded` event. Raises InvalidEvent if they do not match."""
     if resolver is None:
         raise InvalidEvent(f"{event.ctx}: this session was opened without a store")

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from harken.core import events as ev
 from harken.core.ids import AgentId, MessageId, parse_id_number
-from harken.session.fold import Resolver, agent_of, fold
-from harken.session.log.checksum import BODY, CLOSE, DIGITS, verifies
-from harken.session.log.reader import LogReadReport, records
+from harken.session.fold import Resolver, fold, get_or_create_agent
+from harken.session.log.checksum import BODY, CLOSE, DIGITS, is_valid_line
+from harken.session.log.reader import LogReadReport, iter_records
 from harken.session.state import AgentState, SessionState
 
 _CONTEXT_EVENTS = (ev.TranscriptEntry, ev.TranscriptEdited, ev.ContextLoaded)
@@ -38,7 +38,7 @@ class LineOffsets:
     def of(cls, path: Path) -> LineOffsets:
         """Read the offsets of a log. Raises as `records`."""
         offsets, report = cls(), LogReadReport()
-        for event, _ in records(path, report):
+        for event, _ in iter_records(path, report):
             offsets.add(event, report.end - offsets._starts[-1])
         return offsets
 
@@ -65,7 +65,7 @@ class LineOffsets:
                     if isinstance(event, ev.TranscriptEdited):
                         self._load_edit_entries(file.fileno(), state, event, lines)
                     fold(state, event, resolver)
-        return agent_of(state, agent_id)
+        return get_or_create_agent(state, agent_id)
 
     def owner(self, path: Path, id_: MessageId) -> AgentId | None:
         """Return the agent of an entry. Return None if the id is unknown. Raises ValueError."""
@@ -79,7 +79,7 @@ class LineOffsets:
         self, fd: int, state: SessionState, edit: ev.TranscriptEdited, loaded_lines: Collection[int]
     ) -> None:
         """Load the entries that an edit takes from transcripts of other agents."""
-        others = agent_of(state, AgentId("~others"))
+        others = get_or_create_agent(state, AgentId("~others"))
         for segment in edit.segments:
             for id_ in segment.entries or ():
                 line = self._find_line(id_)
@@ -97,6 +97,6 @@ class LineOffsets:
         start, end = self._starts[line], self._starts[line + 1]
         prefix_bytes = min(_PREFIX_BYTES, start)
         data = os.pread(fd, end - start + prefix_bytes, start - prefix_bytes)
-        if not verifies(data[:DIGITS] if prefix_bytes else b"", data[prefix_bytes:]):
+        if not is_valid_line(data[:DIGITS] if prefix_bytes else b"", data[prefix_bytes:]):
             raise ValueError(f"line {line + 1} is not what was written")
         return ev.decode_event(data[prefix_bytes:][BODY] + b"}")

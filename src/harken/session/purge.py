@@ -19,13 +19,13 @@ from harken.core import events as ev
 from harken.core.clock import Clock, system_clock
 from harken.core.ids import MessageId
 from harken.core.messages import Message
-from harken.core.replace import Replace, in_bytes, in_json
+from harken.core.replace import Replace, in_json, replace_in_bytes
 from harken.errors import LogWriteError
 from harken.session.fold import Resolver, fold
 from harken.session.log.checksum import BODY, has_sum
 from harken.session.log.file import LogFile, RealDisk, free_name
-from harken.session.log.reader import events, open_log
-from harken.session.rewrite import PartOfStructure, Rewriting
+from harken.session.log.reader import iter_events, open_log
+from harken.session.rewrite import LogRewriter, PartOfStructure
 from harken.session.state import SessionState
 
 __all__ = [
@@ -33,9 +33,9 @@ __all__ = [
     "PartOfStructure",
     "PurgeOptions",
     "check_log",
-    "places_in",
+    "find_log_places",
     "purge_log",
-    "purged_copy",
+    "write_purged_copy",
 ]
 
 _CHUNK_BYTES = 1 << 20
@@ -65,7 +65,7 @@ class PurgeOptions:
     clock: Clock = system_clock
 
 
-def places_in(path: Path, replace: Replace) -> Iterator[LogPlace]:
+def find_log_places(path: Path, replace: Replace) -> Iterator[LogPlace]:
     """Yield the lines of a log that contain text to replace, valid or damaged.
 
     Raises LogNotFound, InvalidLog.
@@ -73,7 +73,7 @@ def places_in(path: Path, replace: Replace) -> Iterator[LogPlace]:
     with open_log(path) as file:
         for number, raw in enumerate(file, 1):
             body = raw[BODY] + b"}" if has_sum(raw) else raw
-            if in_bytes(in_json(body, replace), replace) == body:
+            if replace_in_bytes(in_json(body, replace), replace) == body:
                 continue
             event: ev.Event | None = None
             with suppress(ValueError):
@@ -117,7 +117,7 @@ def purge_log(log: LogFile, taking: PurgeOptions) -> int:
     return rewriting.places
 
 
-def purged_copy(path: Path, out: Path, taking: PurgeOptions) -> int:
+def write_purged_copy(path: Path, out: Path, taking: PurgeOptions) -> int:
     """Write a copy of a log without some text. Return the number of changed lines.
 
     A log that is being written is copied up to its current end. A torn line at its end is omitted.
@@ -133,11 +133,11 @@ def purged_copy(path: Path, out: Path, taking: PurgeOptions) -> int:
     return rewriting.places
 
 
-def _rewriting(taking: PurgeOptions) -> Rewriting:
-    return Rewriting(taking.replace, taking.tail or taking.replace, taking.resolver)
+def _rewriting(taking: PurgeOptions) -> LogRewriter:
+    return LogRewriter(taking.replace, taking.tail or taking.replace, taking.resolver)
 
 
-def _iter_chunks(path: Path, rewriting: Rewriting, taking: PurgeOptions) -> Iterator[bytes]:
+def _iter_chunks(path: Path, rewriting: LogRewriter, taking: PurgeOptions) -> Iterator[bytes]:
     """Yield the new log in chunks."""
     with open_log(path) as file:
         lines: list[bytes] = []
@@ -155,7 +155,7 @@ def _iter_chunks(path: Path, rewriting: Rewriting, taking: PurgeOptions) -> Iter
         yield b"".join(lines)
 
 
-def _check_meaning(old: Path, new: Path, rewriting: Rewriting) -> None:
+def _check_meaning(old: Path, new: Path, rewriting: LogRewriter) -> None:
     """Raise PartOfStructure if the old log can be folded and the new one cannot."""
     is_sure = rewriting.is_known or not rewriting.places
     if not is_sure and _can_fold(old) and not _can_fold(new):
@@ -168,7 +168,7 @@ def _can_fold(path: Path) -> bool:
 
     state = SessionState()
     try:
-        for event in events(path):
+        for event in iter_events(path):
             fold(state, event, as_many)
     except Exception:  # noqa: BLE001 - any failure means that the log cannot be folded
         return False

@@ -11,7 +11,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 from harken.errors import LogNotFound, LogWriteError
-from harken.session.log.compressed import packs_of
+from harken.session.log.compressed import find_packs
 from harken.session.log.file import LogFile
 
 
@@ -21,10 +21,10 @@ def rename_log(path: Path, name: str) -> Path:
     Raises LogLocked while the log is being written, LogNotFound, LogWriteError.
     """
     target = path.with_name(f"{name}.jsonl")
-    files = [*([path] if path.exists() else []), *packs_of(path)]
+    files = [*([path] if path.exists() else []), *find_packs(path)]
     if not files:
         raise LogNotFound(path)
-    existing = [target, *packs_of(target)]
+    existing = [target, *find_packs(target)]
     if any(map(os.path.lexists, existing)):
         raise LogWriteError(path, reason=f"renaming: {target.name} exists")
     with ExitStack() as stack:

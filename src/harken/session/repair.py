@@ -26,7 +26,7 @@ from harken.core.events import KnownEvent, Segment, TranscriptEdited, Transcript
 from harken.core.ids import MessageId, message_id, parse_id_number, reference_message_id
 from harken.core.messages import ChatMessage, Message, ToolCall
 from harken.errors import ConfigError
-from harken.session.fold import context_length, context_now, fold
+from harken.session.fold import context_length, current_messages, fold
 from harken.session.log.checksum import seal
 from harken.session.log.file import Disk, LogFile
 from harken.session.session import SessionOptions
@@ -45,13 +45,13 @@ class _MessageGroup:
     unanswered: dict[str, ToolCall] = field(default_factory=dict)
 
 
-def repair_events(state: SessionState, ids: Iterator[MessageId]) -> Iterator[KnownEvent]:
+def iter_repair_events(state: SessionState, ids: Iterator[MessageId]) -> Iterator[KnownEvent]:
     """Yield the events, with their ids, that make every agent's context valid for a model.
 
     There are none for an intact log. The calls of an agent's last message may be open.
     """
     for agent in state.agents.values():
-        context = context_now(agent)
+        context = current_messages(agent)
         rows = _group_results(context)
         answers = list(_iter_placeholder_results(agent, rows[:-1], ids))
         messages = [message for row in rows for message in (row.head, *row.results)]
@@ -168,7 +168,10 @@ def repair(
         _write(lost_file, (_with_newline(line.raw) for line in lines), options.disk)
     bodies = [item.body for item in items]
     ids = map(message_id, count(state.next_message + len(lines)))  # Ids of lost events stay unused.
-    for event in (*repair_events(state, ids), _build_repaired_event(path.name, lost, next(ids))):
+    for event in (
+        *iter_repair_events(state, ids),
+        _build_repaired_event(path.name, lost, next(ids)),
+    ):
         event.time = format_rfc3339(options.clock())
         bodies.append(ev.encode_event(event))
     _write(out, _iter_sealed_chunks(bodies), options.disk)

@@ -16,10 +16,19 @@ from harken.core import events as ev
 from harken.core.clock import format_rfc3339
 from harken.core.ids import message_id, parse_id_number
 from harken.core.messages import ChatMessage, Message, extend_context_hash
-from harken.core.replace import Replace, in_bytes, in_json
+from harken.core.replace import Replace, in_json, replace_in_bytes
 from harken.errors import HarkenError
-from harken.session.fold import Resolver, context_now, fold
-from harken.session.log.checksum import BODY, CLOSE, DIGITS_AT, HEAD, OPEN, has_sum, seal, sum_of
+from harken.session.fold import Resolver, current_messages, fold
+from harken.session.log.checksum import (
+    BODY,
+    CLOSE,
+    DIGITS_AT,
+    HEAD,
+    OPEN,
+    checksum_line,
+    has_sum,
+    seal,
+)
 from harken.session.state import AgentState, SessionState
 
 _MAX_SUMS = 16
@@ -35,7 +44,7 @@ class PartOfStructure(ValueError):
 
 
 @dataclass(slots=True)
-class Rewriting:
+class LogRewriter:
     """The state of a log that is being rewritten."""
 
     replace: Replace
@@ -75,7 +84,7 @@ class Rewriting:
             waiting = raw
         if waiting and self._is_torn(waiting):
             new = in_json(waiting, self.replace)
-            self.torn = in_bytes(new, self.tail)
+            self.torn = replace_in_bytes(new, self.tail)
             self._count(self.torn != waiting)
         elif waiting:
             yield self._rewrite_line(waiting)
@@ -106,7 +115,7 @@ class Rewriting:
         """Return the new sum of the line that this line was written after, or None if unknown."""
         if has_sum(line) and line.endswith(CLOSE):
             for old, new in self._sums.items():
-                if sum_of(old, line[HEAD]) == line[DIGITS_AT]:
+                if checksum_line(old, line[HEAD]) == line[DIGITS_AT]:
                     return new
         return None
 
@@ -126,12 +135,15 @@ class Rewriting:
         before = self._find_new_sum(line)
         head = self._rewrite_event(line[BODY] + b"}")[:-1] + OPEN
         if before is not None:
-            self._last_sum = sum_of(before, head)
+            self._last_sum = checksum_line(before, head)
             self._sums = {line[DIGITS_AT]: self._last_sum}
             return head + self._last_sum + CLOSE
         # The line does not verify and must not verify afterwards. If only its digits are wrong,
         # the next line proves it by following the correct sum.
-        right = {sum_of(old, line[HEAD]): sum_of(now, head) for old, now in self._sums.items()}
+        right = {
+            checksum_line(old, line[HEAD]): checksum_line(now, head)
+            for old, now in self._sums.items()
+        }
         self._allow_next({line[DIGITS_AT]: line[DIGITS_AT], **right})
         return head + line[DIGITS_AT] + CLOSE
 
@@ -150,7 +162,7 @@ class Rewriting:
             self.is_known = False
             if new != body and _can_decode(body):
                 raise PartOfStructure from None
-            new = in_bytes(new, self.replace)
+            new = replace_in_bytes(new, self.replace)
             self._count(new != body)
             return new
         is_changed = new != body
@@ -178,7 +190,7 @@ class Rewriting:
     def _compute_hashes(self, event: ev.Event, *, is_changed: bool) -> dict[str, str]:
         match event:
             case ev.ToolsDefined() if is_changed:
-                return {"tools_hash": canonical.hash_value(canonical.TOOLS, event.tools)}
+                return {"tools_hash": canonical.hash_value(canonical.TOOLS_DOMAIN, event.tools)}
             case ev.ContextLoaded():
                 messages = self._load(event)
                 is_changed_context = any(id(message) in self._changed for message in messages)
@@ -191,7 +203,7 @@ class Rewriting:
     def _hash_request_context(self, agent: AgentState) -> dict[str, str]:
         """Return the new hash of a request's context, or {} if the context is unchanged."""
         hashed_count, before = agent.context_hash_state
-        new = context_now(agent)[hashed_count:]
+        new = current_messages(agent)[hashed_count:]
         is_touched = any(id(message) in self._changed for message in (agent.request, *new))
         if not is_touched or any(id(message) in self._placeholders for message in new):
             return {}

@@ -18,7 +18,7 @@ Loaded = Callable[[MessageId], Sequence[ChatMessage]]
 """Resolver: the id of a `context_loaded` event -> the messages that it loaded."""
 
 
-def length(segment: Segment) -> int:
+def segment_length(segment: Segment) -> int:
     """Return the number of messages in a segment."""
     if segment.entries is not None:
         return len(segment.entries)
@@ -36,7 +36,7 @@ Segment(request=None, loaded=None, start=None, stop=None, entries=['a'])]
     result: list[Segment] = []
     offset = 0
     for segment in segments:
-        size = length(segment)
+        size = segment_length(segment)
         low, high = max(start - offset, 0), min(stop - offset, size)
         if low < high:
             result.append(_slice_segment(segment, low, high))
@@ -53,7 +53,9 @@ def _slice_segment(segment: Segment, low: int, high: int) -> Segment:
     )
 
 
-def leaves(request: LlmRequest, requests: Mapping[MessageId, LlmRequest]) -> Iterator[Segment]:
+def iter_leaf_segments(
+    request: LlmRequest, requests: Mapping[MessageId, LlmRequest]
+) -> Iterator[Segment]:
     """Yield the context of a request as segments of entries and loaded messages only.
 
     `requests` contains the earlier requests by id. Raises KeyError if one is missing,
@@ -82,7 +84,7 @@ def _precedes(earlier: LlmRequest, later: LlmRequest) -> bool:
     return earlier_number is not None and later_number is not None and earlier_number < later_number
 
 
-def context_of(
+def resolve_context(
     request: LlmRequest,
     requests: Mapping[MessageId, LlmRequest],
     entries: Mapping[MessageId, ChatMessage],
@@ -93,7 +95,7 @@ def context_of(
     Raises KeyError with the id if an entry, request or loaded context is missing.
     """
     messages: list[ChatMessage] = []
-    for leaf in leaves(request, requests):
+    for leaf in iter_leaf_segments(request, requests):
         if leaf.loaded is not None:
             if loaded is None:
                 raise KeyError(leaf.loaded)

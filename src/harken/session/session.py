@@ -21,7 +21,7 @@ from harken.core import events as ev
 from harken.core.arguments import check_arguments
 from harken.core.clock import Clock, format_rfc3339, system_clock
 from harken.core.ids import AgentId, MessageId, agent_id, message_id, parse_id_number
-from harken.core.messages import ChatMessage, Message, message_from
+from harken.core.messages import ChatMessage, Message, parse_message
 from harken.errors import (
     InvalidEvent,
     InvalidLog,
@@ -30,13 +30,13 @@ from harken.errors import (
     LogReadOnly,
     NameNotFound,
 )
-from harken.session.fold import Resolver, context_now, fold, held
-from harken.session.invariants import as_written, check, loaded
+from harken.session.fold import Resolver, current_messages, fold, iter_loaded_entries
+from harken.session.invariants import check_event, encode_checked_event, load_commit_messages
 from harken.session.line_offsets import LineOffsets
 from harken.session.log.checksum import seal
 from harken.session.log.compressed import stat_log
 from harken.session.log.file import Disk, LogFile
-from harken.session.log.reader import LogReadReport, events, paused_gc, records
+from harken.session.log.reader import LogReadReport, iter_events, iter_records, paused_gc
 from harken.session.state import AgentState, SessionState
 
 Durability: TypeAlias = Literal["turn", "always", "none"]
@@ -131,7 +131,7 @@ class Session:
         event: ev.Event | None = None
         try:
             with paused_gc():
-                for event, _ in records(self.path, reading):
+                for event, _ in iter_records(self.path, reading):
                     fold(self.state, event, self.options.resolver)
         except ValueError as error:
             raise self._fold_error(event, error, reading.end) from None
@@ -194,15 +194,15 @@ class Session:
         """Check an event and set its id and time. Return its JSON and the event decoded from it."""
         resolver = self.options.resolver
         self._reload_for(event)
-        check(self.state, event)
+        check_event(self.state, event)
         if isinstance(event, ev.UnknownEvent):
             raise InvalidEvent(f"events of type {event.event_type} are read, not written")
         if isinstance(event, ev.ContextLoaded):
-            messages = loaded(event, resolver)
+            messages = load_commit_messages(event, resolver)
             resolver = lambda _: messages  # noqa: E731 - called once: a second call may fail
         event.message_id = self.next_id()
         event.time = format_rfc3339(self.options.clock())
-        return (*as_written(event), resolver)
+        return (*encode_checked_event(event), resolver)
 
     def add_listener(self, listener: Listener) -> None:
         """Call `listener` with every event from now on, after it is written and folded."""
@@ -278,7 +278,7 @@ class Session:
         )
         id_ = self.append(birth)
         for message in self._deferred.pop(identity, []):
-            self.append(entry_of(identity, message, cause=cause))
+            self.append(build_entry(identity, message, cause=cause))
         return id_
 
     def log_transcript_entry(
@@ -295,10 +295,10 @@ class Session:
         its id. Raises InvalidEvent if it violates an invariant or is not a message.
         """
         try:
-            parsed = message_from(message)
+            parsed = parse_message(message)
         except ValueError as error:
             raise InvalidEvent(f"not a message: {error}") from None
-        return self.append(entry_of(AgentId(agent_id), parsed, substance=substance, cause=cause))
+        return self.append(build_entry(AgentId(agent_id), parsed, substance=substance, cause=cause))
 
     def log_piece_of_text(self, agent_id: str, content: str, cause: ev.Cause) -> MessageId:
         """Log a text that an agent wrote for other agents. `cause` is one message or several."""
@@ -329,7 +329,7 @@ class Session:
 
     def context(self, agent_id: str) -> Sequence[ChatMessage]:
         """Return the agent's current context, oldest message first."""
-        return context_now(self.agent(agent_id))
+        return current_messages(self.agent(agent_id))
 
     def evict(self, agent_id: str) -> None:
         """Drop an agent's transcript from memory. `agent` reads it from the log again.
@@ -411,7 +411,7 @@ class Session:
         if isinstance(event, ev.TranscriptEdited):
             missing = {id_ for segment in event.segments for id_ in segment.entries or ()}
             for state in self.agents.values() if missing else ():
-                missing -= {entry.message_id for entry in held(state)}
+                missing -= {entry.message_id for entry in iter_loaded_entries(state)}
             for id_ in missing:
                 owner = self._known_places().owner(self.path, id_)
                 if owner in self.agents:
@@ -426,7 +426,7 @@ class Session:
                 )
             except ValueError:  # A line fails its checksum, or is not in the index.
                 state = SessionState()
-                for event in events(self.path):
+                for event in iter_events(self.path):
                     fold(state, event, self.options.resolver)
                 loaded_agent = state.agents[agent.id]
             agent.transcript, agent.context = loaded_agent.transcript, loaded_agent.context
@@ -438,7 +438,7 @@ class Session:
         return self._offsets
 
 
-def entry_of(
+def build_entry(
     agent: AgentId, message: ChatMessage, *, substance: str | None = None, cause: ev.Cause = None
 ) -> ev.TranscriptEntry:
     """Create the transcript entry of a message."""

@@ -28,12 +28,13 @@ from harken.session.log.checksum import (
     DIGITS_AT,
     HEAD,
     OPEN,
+    checksum_line,
     has_sum,
     seems_sealed,
-    sum_of,
 )
 from harken.session.log.dialects import Dialect, dialect_of
-from harken.session.log.reader import events, open_log
+from harken.session.log.reader import iter_events as events
+from harken.session.log.reader import open_log
 
 Kind: TypeAlias = Literal["torn", "damaged", "missing", "doubled", "moved", "unverified"]
 """An unfinished line; a changed line; a gap before a line; a repeated line or id; a line in the
@@ -91,7 +92,7 @@ class SealedLine(LogLine):
 
     def sum_after(self, before: bytes) -> bytes:
         """Return the sum that the line has if it is whole and follows one with `before`."""
-        return sum_of(before, self.content + OPEN)
+        return checksum_line(before, self.content + OPEN)
 
 
 @dataclass(frozen=True, slots=True)

@@ -267,7 +267,7 @@ class Store(Protocol):
         ...
 
 
-def stats(objects: Iterable[StoredObject], path: Path | None = None) -> StoreStats:
+def compute_stats(objects: Iterable[StoredObject], path: Path | None = None) -> StoreStats:
     """Count objects, each after those that it requires; `path` is the file that holds them."""
     counts = {kind.name.lower(): 0 for kind in ObjectKind if kind is not ObjectKind.FILE}
     sizes_with_needs: dict[bytes, int] = {}

@@ -22,21 +22,21 @@ from harken.errors import ObjectCorrupted, ObjectNotFound, ObjectTooLarge
 from harken.store.base import ObjectKind, StoredObject, Tombstone, WriteBatch
 
 BATCH = "the batch"
-LARGEST_BODY = 256 * 1024 * 1024
+MAX_OBJECT_BYTES = 256 * 1024 * 1024
 """The size limit of an object. A file may be larger, in chunks."""
 
-DOMAINS = {
-    ObjectKind.PART: canonical.PART,
-    ObjectKind.MESSAGE: canonical.MESSAGE,
-    ObjectKind.DELTA: canonical.DELTA,
-    ObjectKind.SEQUENCE: canonical.SEQUENCE,
-    ObjectKind.RAW: canonical.RAW,
-    ObjectKind.COMMIT: canonical.COMMIT,
+DOMAIN_BY_KIND = {
+    ObjectKind.PART: canonical.PART_DOMAIN,
+    ObjectKind.MESSAGE: canonical.MESSAGE_DOMAIN,
+    ObjectKind.DELTA: canonical.DELTA_DOMAIN,
+    ObjectKind.SEQUENCE: canonical.SEQUENCE_DOMAIN,
+    ObjectKind.RAW: canonical.RAW_DOMAIN,
+    ObjectKind.COMMIT: canonical.COMMIT_DOMAIN,
 }
 """The hash domain of each kind whose name is a hash of its body. The body of a file contains its
 name, which is the hash of all its bytes as raw ones.
 """
-PREFIXES = {
+PREFIX_BY_KIND = {
     ObjectKind.DELTA: "art-",
     ObjectKind.SEQUENCE: "art-",
     ObjectKind.RAW: "art-",
@@ -80,7 +80,7 @@ class BatchCommit(msgspec.Struct, frozen=True, gc=False):
 
 
 @dataclass(slots=True)
-class Contents:
+class BatchContents:
     """The validated contents of a batch."""
 
     things: dict[str, StoredObject] = field(default_factory=dict)
@@ -93,19 +93,19 @@ class Contents:
     tombstones: Mapping[str, Tombstone] = field(default_factory=dict)
 
 
-def name_of(kind: ObjectKind, body: bytes) -> str:
+def compute_name(kind: ObjectKind, body: bytes) -> str:
     """Return the full name of canonical bytes. Raises ValueError if a file body is invalid."""
     if kind is ObjectKind.FILE:
-        return file_from(body).name
-    return PREFIXES.get(kind, "") + _hash(DOMAINS[kind], body)
+        return parse_file(body).name
+    return PREFIX_BY_KIND.get(kind, "") + _hash(DOMAIN_BY_KIND[kind], body)
 
 
-def fits(obj: StoredObject, kind: ObjectKind | None) -> bool:
+def is_allowed_need(obj: StoredObject, kind: ObjectKind | None) -> bool:
     """Whether a need of an object may be of this kind. A purged need (None) is not judged."""
     return kind is None or kind in _ALLOWED_NEEDS[obj.kind]
 
 
-def contents_of(batch: WriteBatch) -> Contents:
+def validate_batch(batch: WriteBatch) -> BatchContents:
     """Validate a batch by itself and return its contents as bytes.
 
     Raises ObjectCorrupted if a name does not match its content or the content is not canonical;
@@ -114,7 +114,7 @@ def contents_of(batch: WriteBatch) -> Contents:
     invalid member.
     """
     unordered = {obj.name: obj for obj in _iter_objects(batch)}
-    contents = Contents(derived=dict(batch.derived), tombstones=dict(batch.tombstones))
+    contents = BatchContents(derived=dict(batch.derived), tombstones=dict(batch.tombstones))
     if batch.files:
         contents.files = {
             ref: tuple(pieces) for ref, pieces in batch.files.items() if ref not in batch.raw
@@ -136,13 +136,13 @@ def name_commit(commit: Commit, notes: CommitNotes) -> tuple[StoredObject, Batch
     return _build_commit(commit, notes, commits.commit_bytes(commit))
 
 
-def file_thing(name: ArtifactRef, pieces: Sequence[ArtifactRef]) -> StoredObject:
+def build_file_object(name: ArtifactRef, pieces: Sequence[ArtifactRef]) -> StoredObject:
     """Build the object of a file from its name and chunks. The name is not verified."""
     body = canonical.to_canonical_bytes({"name": name, "pieces": list(pieces)})
     return StoredObject(ObjectKind.FILE, name, body, tuple(dict.fromkeys(pieces)))
 
 
-def batch_from(contents: Contents) -> WriteBatch:
+def batch_from(contents: BatchContents) -> WriteBatch:
     """Build a batch with the same contents, for a store that validates batches."""
     by_kind = {
         kind: [obj for obj in contents.things.values() if obj.kind is kind] for kind in ObjectKind
@@ -174,7 +174,7 @@ def _append_with_needs(
         missing = [need for need in needs if need in unordered and need not in ordered]
         if missing:
             for need in missing:
-                if not fits(obj, unordered[need].kind):
+                if not is_allowed_need(obj, unordered[need].kind):
                     raise ObjectNotFound(BATCH, need, needed_by=obj.name)
             stack += missing[::-1]
         else:
@@ -192,24 +192,24 @@ def _iter_objects(batch: WriteBatch) -> Iterator[StoredObject]:
         _check_names(_ARTIFACT_PATTERN, refs, needed_by=ref)
         yield StoredObject(ObjectKind.SEQUENCE, ref, body, tuple(dict.fromkeys(refs)))
     for ref, data in batch.raw.items():
-        _check_equal(name_of(ObjectKind.RAW, data), ref)
+        _check_equal(compute_name(ObjectKind.RAW, data), ref)
         yield StoredObject(ObjectKind.RAW, ref, _check_size(ref, bytes(data)))
     for ref, refs in batch.files.items():
         if ref not in batch.raw:  # A file of one chunk is that chunk.
             _check_names(_ARTIFACT_PATTERN, [ref, *refs], needed_by=ref)
-            yield file_thing(ref, refs)
+            yield build_file_object(ref, refs)
 
 
 def _check_size(name: str, body: bytes) -> bytes:
-    if len(body) > LARGEST_BODY:
-        raise ObjectTooLarge(BATCH, name, size_bytes=len(body), limit_bytes=LARGEST_BODY)
+    if len(body) > MAX_OBJECT_BYTES:
+        raise ObjectTooLarge(BATCH, name, size_bytes=len(body), limit_bytes=MAX_OBJECT_BYTES)
     return body
 
 
 def _validate_object(name: Hash, body: bytes) -> StoredObject:
-    if body.startswith(_MESSAGE_START) and _hash(canonical.MESSAGE, body) == name:
-        return StoredObject(ObjectKind.MESSAGE, name, body, part_names(name, body))
-    _check_equal(_hash(canonical.PART, body), name)
+    if body.startswith(_MESSAGE_START) and _hash(canonical.MESSAGE_DOMAIN, body) == name:
+        return StoredObject(ObjectKind.MESSAGE, name, body, parse_part_names(name, body))
+    _check_equal(_hash(canonical.PART_DOMAIN, body), name)
     try:
         is_canonical = canonical.to_canonical_bytes(canonical.from_json(body)) == body
     except ValueError:
@@ -219,7 +219,7 @@ def _validate_object(name: Hash, body: bytes) -> StoredObject:
     return StoredObject(ObjectKind.PART, name, body)
 
 
-def part_names(name: str, body: bytes) -> tuple[str, ...]:
+def parse_part_names(name: str, body: bytes) -> tuple[str, ...]:
     """Return the distinct part names of a message. Raises ObjectCorrupted."""
     try:
         message = _message_decoder.decode(body)
@@ -230,7 +230,7 @@ def part_names(name: str, body: bytes) -> tuple[str, ...]:
     return tuple(dict.fromkeys(message.parts))
 
 
-def message_from(body: bytes) -> StoredMessage:
+def parse_message(body: bytes) -> StoredMessage:
     """Parse the canonical bytes of a message. Raises ValueError."""
     try:
         return _message_decoder.decode(body)
@@ -238,7 +238,7 @@ def message_from(body: bytes) -> StoredMessage:
         return msgspec.convert(canonical.from_json(body), StoredMessage)
 
 
-def file_from(body: bytes) -> ChunkedFile:
+def parse_file(body: bytes) -> ChunkedFile:
     """Parse the canonical bytes of a file. Raises ValueError."""
     file = _file_decoder.decode(body)
     for name in (file.name, *file.pieces):
@@ -247,17 +247,17 @@ def file_from(body: bytes) -> ChunkedFile:
     return file
 
 
-def needs_of(kind: ObjectKind, body: bytes) -> tuple[str, ...]:
+def parse_needs(kind: ObjectKind, body: bytes) -> tuple[str, ...]:
     """Return the full names that canonical bytes reference. Raises ValueError."""
     match kind:
         case ObjectKind.MESSAGE:
-            return tuple(dict.fromkeys(message_from(body).parts))
+            return tuple(dict.fromkeys(parse_message(body).parts))
         case ObjectKind.DELTA:
             return tuple(dict.fromkeys(entry.message for entry in commits.decode_delta(body)))
         case ObjectKind.SEQUENCE:
             return tuple(dict.fromkeys(commits.decode_sequence(body)))
         case ObjectKind.FILE:
-            return tuple(dict.fromkeys(file_from(body).pieces))
+            return tuple(dict.fromkeys(parse_file(body).pieces))
         case ObjectKind.COMMIT:
             return _commit_needs(commits.decode_commit(body))
         case _:
@@ -285,7 +285,7 @@ def _validate_delta(ref: ArtifactRef, entries: Sequence[DeltaEntry]) -> StoredOb
 def _build_commit(
     commit: Commit, notes: CommitNotes, body: bytes
 ) -> tuple[StoredObject, BatchCommit]:
-    name = CommitId(f"ctx-{_hash(canonical.COMMIT, body)}")
+    name = CommitId(f"ctx-{_hash(canonical.COMMIT_DOMAIN, body)}")
     obj = StoredObject(ObjectKind.COMMIT, name, body, _commit_needs(commit))
     return obj, BatchCommit(name, commit, notes, parse_rfc3339(commit.created_at))
 

@@ -23,13 +23,13 @@ from harken.core.commits import ArtifactRef, hash_raw
 from harken.errors import ObjectCorrupted
 from harken.store.base import Store, WriteBatch
 
-LEAST_BYTES = 64 * 1024
-MEAN_BYTES = 256 * 1024
-MOST_BYTES = 1024 * 1024
-AT_ONCE_BYTES = 4 * 1024 * 1024
+MIN_CHUNK_BYTES = 64 * 1024
+MEAN_CHUNK_BYTES = 256 * 1024
+MAX_CHUNK_BYTES = 1024 * 1024
+WRITE_BYTES = 4 * 1024 * 1024
 """The size of one write, and the bound on memory, whatever the size of the file."""
 _READ_BYTES = 256 * 1024
-_PER_BYTE = (1 << 32) // (MEAN_BYTES - LEAST_BYTES)
+_PER_BYTE = (1 << 32) // (MEAN_CHUNK_BYTES - MIN_CHUNK_BYTES)
 
 
 def put_file(store: Store, source: BinaryIO | Iterable[bytes]) -> ArtifactRef:
@@ -38,7 +38,7 @@ def put_file(store: Store, source: BinaryIO | Iterable[bytes]) -> ArtifactRef:
     If interrupted, it leaves chunks that `collect` removes. Raises as `Store.write`, and any error
     of reading the source.
     """
-    hasher = blake3(canonical.RAW)
+    hasher = blake3(canonical.RAW_DOMAIN)
     names: list[ArtifactRef] = []
     waiting: dict[ArtifactRef, bytes] = {}
     size_bytes = 0
@@ -47,7 +47,7 @@ def put_file(store: Store, source: BinaryIO | Iterable[bytes]) -> ArtifactRef:
         names.append(hash_raw(piece))
         waiting[names[-1]] = piece
         size_bytes += len(piece)
-        if size_bytes >= AT_ONCE_BYTES:
+        if size_bytes >= WRITE_BYTES:
             store.write(WriteBatch(raw=waiting))
             waiting, size_bytes = {}, 0
     name = ArtifactRef(f"art-{hasher.hexdigest()}")
@@ -68,15 +68,15 @@ def split_chunks(chunks: Iterable[bytes]) -> Iterator[bytes]:
     for chunk in chunks:
         buffer += chunk
         start = 0
-        while len(buffer) - start > MOST_BYTES:
+        while len(buffer) - start > MAX_CHUNK_BYTES:
             end = _find_boundary(buffer, start)
             yield bytes(buffer[start:end])
             start, is_first = end, False
         del buffer[:start]
-    yield from cut_of(bytes(buffer), is_first=is_first)
+    yield from iter_chunks(bytes(buffer), is_first=is_first)
 
 
-def cut_of(data: bytes, *, is_first: bool = True) -> Iterator[bytes]:
+def iter_chunks(data: bytes, *, is_first: bool = True) -> Iterator[bytes]:
     """Split bytes in memory into chunks. With `is_first`, empty data yields one empty chunk."""
     start = 0
     while start < len(data) or is_first:
@@ -90,8 +90,8 @@ def _find_boundary(data: bytes | bytearray, start: int) -> int:
 
     The chance of a line to be the last one of its chunk is proportional to its length.
     """
-    limit = min(len(data), start + MOST_BYTES)
-    line_start = data.find(b"\n", start + LEAST_BYTES, limit) + 1
+    limit = min(len(data), start + MAX_CHUNK_BYTES)
+    line_start = data.find(b"\n", start + MIN_CHUNK_BYTES, limit) + 1
     with memoryview(data) as view:
         while line_start:
             end = data.find(b"\n", line_start, limit) + 1
@@ -101,12 +101,12 @@ def _find_boundary(data: bytes | bytearray, start: int) -> int:
     return limit
 
 
-def checked(store: str, name: ArtifactRef, pieces: Iterable[bytes]) -> Iterator[bytes]:
+def verify_chunks(store: str, name: ArtifactRef, pieces: Iterable[bytes]) -> Iterator[bytes]:
     """Yield chunks unchanged.
 
     After the last, raise ObjectCorrupted if they do not match the file's name.
     """
-    hasher = blake3(canonical.RAW)
+    hasher = blake3(canonical.RAW_DOMAIN)
     for piece in pieces:
         hasher.update(piece)
         yield piece

@@ -31,10 +31,10 @@ from harken.core.commits import (
 )
 from harken.errors import ObjectNotFound
 from harken.store.base import Name, Store, StoredCommit, Tombstone, WriteBatch
-from harken.store.batch import part_names
+from harken.store.batch import parse_part_names
 
 SOURCE = "the store that is copied from"
-AT_ONCE_BYTES = 4 * 1024 * 1024
+BATCH_BYTES = 4 * 1024 * 1024
 """A batch is written when it reaches this size."""
 _MIN_STEPS = 16
 _MAX_STEPS = 1024
@@ -62,7 +62,7 @@ def copy_commits(
     tips: Iterable[CommitId],
     *,
     on_progress: Progress | None = None,
-    at_once_bytes: int = AT_ONCE_BYTES,
+    at_once_bytes: int = BATCH_BYTES,
 ) -> CopyResult:
     """Copy commits and their ancestors, oldest first, with summaries and labels.
 
@@ -71,7 +71,7 @@ def copy_commits(
     ObjectNotFound, ObjectCorrupted, StoreError, of either store; content written before an error
     stays.
     """
-    missing = missing_commits(source, target, tips)
+    missing = find_missing_commits(source, target, tips)
     writer = _BatchWriter(source, target, at_once_bytes, source.tombstones() if missing else {})
     for start in range(0, len(missing), _COMMITS_PER_BATCH):
         writer.add_commits(missing[start : start + _COMMITS_PER_BATCH])
@@ -81,7 +81,7 @@ def copy_commits(
     return CopyResult(len(missing), writer.things, writer.size_bytes)
 
 
-def missing_commits(source: Store, target: Store, tips: Iterable[CommitId]) -> list[CommitId]:
+def find_missing_commits(source: Store, target: Store, tips: Iterable[CommitId]) -> list[CommitId]:
     """Return the tips and their ancestors that the target lacks, parents before children."""
     distinct_tips = list(dict.fromkeys(tips))
     visited: set[CommitId] = set()
@@ -234,7 +234,7 @@ class _BatchWriter:
         missing = [name for name in new_names if name not in existing]
         messages = self.source.objects(missing)
         _check_found(missing, messages)
-        parts = [Hash(part) for name in missing for part in part_names(name, messages[name])]
+        parts = [Hash(part) for name in missing for part in parse_part_names(name, messages[name])]
         for objects in chain(self._iter_parts(dict.fromkeys(parts)), [messages]):
             for name, body in objects.items():
                 self._objects[Hash(self._resolve_purged(name))] = body

@@ -12,8 +12,8 @@ from harken.core.arguments import check_arguments
 from harken.core.commits import ArtifactRef, CommitId
 from harken.errors import HarkenError
 from harken.store.base import ObjectKind, Store, StoredCommit
-from harken.store.batch import needs_of
-from harken.store.sqlite.check import StoreFinding, findings
+from harken.store.batch import parse_needs
+from harken.store.sqlite.check import StoreFinding, iter_findings
 from harken.store.sqlite.graph import Progress
 from harken.store.sqlite.store import SqliteStore
 
@@ -27,7 +27,7 @@ def fsck(store: Store, on_progress: Progress | None = None) -> list[StoreFinding
     `on_progress` is called with the progress if the store is a file.
     """
     if isinstance(store, SqliteStore):
-        return list(findings(store, on_progress))
+        return list(iter_findings(store, on_progress))
     return list(_verify_by_reading(store))
 
 
@@ -71,7 +71,9 @@ def _find_artifact_problem(store: Store, name: ArtifactRef) -> str:
     if delta := store.deltas([name]):
         messages = store.objects([entry.message for entry in delta[name]])
         needed = {entry.message for entry in delta[name]}
-        parts = {part for body in messages.values() for part in needs_of(ObjectKind.MESSAGE, body)}
+        parts = {
+            part for body in messages.values() for part in parse_needs(ObjectKind.MESSAGE, body)
+        }
         existing = {*messages, *store.objects(map(commits.Hash, parts))}
         needed |= parts
     elif sequence := store.sequences([name]):

@@ -21,12 +21,12 @@ from harken.store.base import (
     StoreStats,
     Tombstone,
     WriteBatch,
-    stats,
 )
-from harken.store.batch import Contents, contents_of, file_from, fits
-from harken.store.chunking import checked
-from harken.store.purge import bring, inherit, replaced
-from harken.store.retention import check_keeping, held, reached
+from harken.store.base import compute_stats as stats
+from harken.store.batch import BatchContents, is_allowed_need, parse_file, validate_batch
+from harken.store.chunking import verify_chunks
+from harken.store.purge import plan_purge, purge_new_files, select_new_tombstones
+from harken.store.retention import active_names, check_policy, find_reachable
 
 NAME = "the store in memory"
 
@@ -54,10 +54,10 @@ class MemoryStore:
         self._tombstones: dict[Name, Tombstone] = {}
 
     def write(self, batch: WriteBatch) -> None:
-        contents = contents_of(batch)
+        contents = validate_batch(batch)
         with self._lock:
-            inherit(contents, self._tombstones, self._find_object)
-            bring(NAME, contents, lambda name: self._find_object(name) is not None)
+            purge_new_files(contents, self._tombstones, self._find_object)
+            select_new_tombstones(NAME, contents, lambda name: self._find_object(name) is not None)
             self._check(contents)
             now_us = self._clock()
             for name, obj in contents.things.items():
@@ -73,7 +73,7 @@ class MemoryStore:
                     self._index_name(name)
             self._derived |= contents.derived
 
-    def _check(self, contents: Contents) -> None:
+    def _check(self, contents: BatchContents) -> None:
         """Raise ObjectNotFound unless all needs exist and parents precede their children."""
         before: set[Name] = {*contents.tombstones}
         for obj in contents.things.values():
@@ -81,7 +81,9 @@ class MemoryStore:
                 need = (
                     contents.things.get(needed) if needed in before else self._find_object(needed)
                 )
-                if needed not in contents.tombstones and (need is None or not fits(obj, need.kind)):
+                if needed not in contents.tombstones and (
+                    need is None or not is_allowed_need(obj, need.kind)
+                ):
                     raise ObjectNotFound(NAME, needed, needed_by=obj.name)
             if obj.name in self._tombstones and self._find_object(obj.name) is None:
                 raise ObjectNotFound(
@@ -93,12 +95,12 @@ class MemoryStore:
             if ref not in before and self._find_object(ref) is None:
                 raise ObjectNotFound(NAME, ref, needed_by=f"the derived {key!r}")
 
-    def _check_files(self, contents: Contents) -> None:
+    def _check_files(self, contents: BatchContents) -> None:
         """Raise ObjectCorrupted if the chunks of a new file do not match its name."""
         for name, pieces in contents.files.items():
             if self._find_object(name) is None:
                 objs = (contents.things.get(piece) or self._find_object(piece) for piece in pieces)
-                for _ in checked(NAME, name, (obj.body for obj in objs if obj)):
+                for _ in verify_chunks(NAME, name, (obj.body for obj in objs if obj)):
                     pass
 
     def _index_name(self, name: Name) -> None:
@@ -129,12 +131,12 @@ class MemoryStore:
                 raise ObjectNotFound(NAME, name)
             if stored.kind is ObjectKind.RAW:
                 return iter([stored.body])
-            objs = [(piece, self._find_object(piece)) for piece in file_from(stored.body).pieces]
+            objs = [(piece, self._find_object(piece)) for piece in parse_file(stored.body).pieces]
         missing = next((piece for piece, obj in objs if obj is None), None)
         if missing is not None:
             raise ObjectNotFound(NAME, missing, needed_by=name)
         bodies = (obj.body for _, obj in objs if obj is not None)
-        return checked(NAME, ArtifactRef(stored.name), bodies)
+        return verify_chunks(NAME, ArtifactRef(stored.name), bodies)
 
     def find_derived(self, keys: Iterable[str]) -> dict[str, ArtifactRef]:
         with self._lock:
@@ -197,7 +199,7 @@ class MemoryStore:
     def set_retention(self, names: Mapping[CommitId | ArtifactRef, RetentionPolicy | None]) -> None:
         for policy in names.values():
             if policy is not None:
-                check_keeping(policy)
+                check_policy(policy)
         with self._lock:
             for name in names:
                 if not self._can_be_retained(name):
@@ -238,7 +240,7 @@ class MemoryStore:
 
     def _roots(self, now_us: int) -> Iterator[Name]:
         """Yield the roots of the collection, and the stand-ins of purged content."""
-        retained = held(self._retention, now_us)
+        retained = active_names(self._retention, now_us)
         yield from retained
         for name, notes in self._notes.items():
             if notes.labels or name in retained or name not in self._retention:
@@ -255,7 +257,7 @@ class MemoryStore:
             tombstone, obj = self._tombstones.get(name), self._things.get(name)
             return (tombstone.stand_in,) if tombstone is not None else obj.needs if obj else ()
 
-        return reached(roots, needs)
+        return find_reachable(roots, needs)
 
     def _remove_commits(self, commits: Iterable[CommitId]) -> None:
         for name in commits:
@@ -278,7 +280,7 @@ class MemoryStore:
 
     def purge(self, stand_ins: Mapping[Name, bytes], tombstone: Tombstone) -> None:
         with self._lock:
-            plan = replaced(
+            plan = plan_purge(
                 NAME,
                 stand_ins,
                 tombstone,

@@ -28,8 +28,8 @@ from harken.core.commits import (
 )
 from harken.errors import ObjectCorrupted, ObjectNotFound
 from harken.store.base import Name, ObjectKind, StoredObject, Tombstone, WriteBatch
-from harken.store.batch import Contents, contents_of, file_from, name_of
-from harken.store.chunking import checked
+from harken.store.batch import BatchContents, compute_name, parse_file, validate_batch
+from harken.store.chunking import verify_chunks
 
 STAND_IN = "the stand-in"
 _FULL_NAME_PATTERN = re.compile(r"(ctx-|art-)?[0-9a-f]{64}")
@@ -39,7 +39,7 @@ _FULL_NAME_PATTERN = re.compile(r"(ctx-|art-)?[0-9a-f]{64}")
 class PurgePlan:
     """The validated effects of a purge."""
 
-    contents: Contents
+    contents: BatchContents
     """The stand-ins as objects, by their own names."""
     gone: Mapping[Name, StoredObject]
     """The objects whose bytes are removed, by their own names."""
@@ -47,7 +47,7 @@ class PurgePlan:
     """All tombstones that are new or changed."""
 
 
-def replaced(
+def plan_purge(
     where: str,
     stand_ins: Mapping[Name, bytes],
     tombstone: Tombstone,
@@ -72,7 +72,7 @@ def replaced(
         originals[obj.name] = obj
         targets[name] = targets[obj.name] = builder.add(obj.kind, body)
         _check_same_parent(obj, body)
-    contents = contents_of(builder.batch())
+    contents = validate_batch(builder.batch())
     for name, body in stand_ins.items():
         if contents.things[targets[name]].body != body:
             raise ObjectCorrupted(STAND_IN, name, reason="it is not in canonical form")
@@ -82,7 +82,7 @@ def replaced(
                 raise ObjectNotFound(where, needed, needed_by=obj.name)
     for name, pieces in contents.files.items():
         objs = (contents.things.get(piece) or find_object(piece) for piece in pieces)
-        for _ in checked(STAND_IN, name, (obj.body for obj in objs if obj)):
+        for _ in verify_chunks(STAND_IN, name, (obj.body for obj in objs if obj)):
             pass
     old_targets = {name: old.stand_in for name, old in tombstones.items()}
     final_targets = _follow_chains({**old_targets, **targets})
@@ -96,7 +96,9 @@ def replaced(
     return PurgePlan(contents, originals, new_tombstones)
 
 
-def bring(where: str, contents: Contents, exists: Callable[[Name], bool]) -> None:
+def select_new_tombstones(
+    where: str, contents: BatchContents, exists: Callable[[Name], bool]
+) -> None:
     """Retain in a batch only the new tombstones: no content exists under their names.
 
     Commits that are stand-ins get the names of the commits that they replace. Raises ObjectNotFound
@@ -124,8 +126,8 @@ def bring(where: str, contents: Contents, exists: Callable[[Name], bool]) -> Non
     contents.tombstones = new
 
 
-def inherit(
-    contents: Contents,
+def purge_new_files(
+    contents: BatchContents,
     tombstones: Mapping[Name, Tombstone],
     find_object: Callable[[Name], StoredObject | None],
 ) -> None:
@@ -138,7 +140,7 @@ def inherit(
         purged = next((piece for piece in pieces if piece in tombstones), None)
         if purged is None or find_object(name) is not None:
             continue
-        hasher = blake3(canonical.RAW)
+        hasher = blake3(canonical.RAW_DOMAIN)
         refs: list[ArtifactRef] = []
         for piece in pieces:
             obj = find_object(piece) or contents.things.get(piece)
@@ -193,10 +195,10 @@ class _BatchBuilder:
 
     def _add(self, kind: ObjectKind, body: bytes) -> Name:
         if kind is ObjectKind.FILE:
-            file = file_from(body)
+            file = parse_file(body)
             self._files[file.name] = file.pieces
             return file.name
-        name = name_of(kind, body)
+        name = compute_name(kind, body)
         match kind:
             case ObjectKind.PART | ObjectKind.MESSAGE:
                 self._objects[Hash(name)] = body

@@ -15,7 +15,7 @@ from harken.core import commits
 from harken.core.commits import ArtifactRef, DeltaEntry, Hash, hash_raw
 from harken.errors import ObjectCorrupted, ObjectNotFound, StoreError
 from harken.store.base import Name, ObjectKind, Store, Tombstone, WriteBatch
-from harken.store.batch import name_of, part_names
+from harken.store.batch import compute_name, parse_part_names
 
 T = TypeVar("T")
 WHERE = "the backing store"
@@ -45,8 +45,8 @@ class ReadThrough:
         part_refs = [
             Hash(part)
             for name, body in objects.items()
-            if name_of(ObjectKind.MESSAGE, body) == name
-            for part in part_names(name, body)
+            if compute_name(ObjectKind.MESSAGE, body) == name
+            for part in parse_part_names(name, body)
         ]
         cached = self._here.objects(part_refs)
         missing = [
@@ -146,7 +146,9 @@ class ReadThrough:
         deltas = source.deltas(names)
         messages = [e.message for entries in deltas.values() for e in entries]
         objects = source.objects(messages)
-        parts = [Hash(part) for name, body in objects.items() for part in part_names(name, body)]
+        parts = [
+            Hash(part) for name, body in objects.items() for part in parse_part_names(name, body)
+        ]
         self._there.write(WriteBatch(objects=source.objects(parts) | objects, deltas=deltas))
         sequences = source.sequences(names)
         for refs in sequences.values():
@@ -186,10 +188,10 @@ class ReadThrough:
 
 def _object_name(name: Hash, body: bytes) -> Hash:
     """Return the hash name of a part or a message."""
-    if name_of(ObjectKind.PART, body) == name:
+    if compute_name(ObjectKind.PART, body) == name:
         return name
     try:
-        part_names(name, body)
+        parse_part_names(name, body)
     except ObjectCorrupted:
-        return Hash(name_of(ObjectKind.PART, body))
-    return Hash(name_of(ObjectKind.MESSAGE, body))
+        return Hash(compute_name(ObjectKind.PART, body))
+    return Hash(compute_name(ObjectKind.MESSAGE, body))

@@ -13,7 +13,7 @@ from harken.store.base import Name, RetentionPolicy
 _POLICIES = get_type_hints(RetentionPolicy)["policy"]
 
 
-def check_keeping(keeping: RetentionPolicy) -> None:
+def check_policy(keeping: RetentionPolicy) -> None:
     """Raise ValueError for an unknown policy, or an end time that the policy cannot have."""
     try:
         msgspec.convert(keeping.policy, _POLICIES)
@@ -35,15 +35,15 @@ def has_expired(keeping: RetentionPolicy | None, now_us: int) -> bool:
     )
 
 
-def held(policies: Mapping[Name, RetentionPolicy], now_us: int) -> set[Name]:
+def active_names(policies: Mapping[Name, RetentionPolicy], now_us: int) -> set[Name]:
     """Return the names with a policy that has not expired."""
     return {name for name, policy in policies.items() if not has_expired(policy, now_us)}
 
 
-def reached(roots: Iterable[Name], needs: Callable[[Name], Iterable[Name]]) -> set[Name]:
+def find_reachable(roots: Iterable[Name], needs: Callable[[Name], Iterable[Name]]) -> set[Name]:
     """Return the roots and all their transitive needs.
 
-    >>> sorted(reached(["c"], {"c": ["b"], "b": ["a"], "a": [], "x": ["a"]}.__getitem__))
+    >>> sorted(find_reachable(["c"], {"c": ["b"], "b": ["a"], "a": [], "x": ["a"]}.__getitem__))
     ['a', 'b', 'c']
     """
     names = set(roots)

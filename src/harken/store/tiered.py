@@ -31,14 +31,14 @@ from harken.store.base import (
     Tombstone,
     WriteBatch,
 )
-from harken.store.batch import contents_of, name_of
+from harken.store.batch import compute_name, validate_batch
 from harken.store.copy import CopyResult, Progress, copy_commits
 from harken.store.read_through import ReadThrough
-from harken.store.sqlite.evict import EvictionResult, evict, needed_elsewhere
+from harken.store.sqlite.evict import EvictionResult, evict, find_evicted_needs
 from harken.store.sqlite.store import SqliteStore
 
 T = TypeVar("T")
-EVERYTHING = 2**62
+NO_LIMIT = 2**62
 _COMMITS_PER_BATCH = 500
 
 
@@ -65,7 +65,7 @@ class TieredStore:
 
     def _fetch_needs(self, batch: WriteBatch) -> None:
         """Fetch the needs of a batch that neither it nor the local store has."""
-        objects = contents_of(batch).things
+        objects = validate_batch(batch).things
         needed = {need for obj in objects.values() for need in obj.needs if need not in objects}
         self.objects(Hash(name) for name in needed if not name.startswith(("art-", "ctx-")))
         artifacts = [ArtifactRef(name) for name in needed if name.startswith("art-")]
@@ -188,7 +188,7 @@ class TieredStore:
             for name, policy in names.items()
             if policy and policy.policy != "ephemeral"
         }
-        missing = needed_elsewhere(self.local, retained) if retained else []
+        missing = find_evicted_needs(self.local, retained) if retained else []
         self.objects(Hash(name) for name in missing if not name.startswith("art-"))
         for name_ in missing:
             if name_.startswith("art-"):
@@ -252,7 +252,7 @@ class TieredStore:
 
         An interrupted push continues with the next one. Raises StoreError.
         """
-        names = self.local.newest_commits(EVERYTHING)
+        names = self.local.newest_commits(NO_LIMIT)
         copied = copy_commits(self, self.backing, names[::-1], on_progress=on_progress)
         for start in range(0, len(names), _COMMITS_PER_BATCH):
             batch = names[start : start + _COMMITS_PER_BATCH]
@@ -273,12 +273,12 @@ class TieredStore:
     def _iter_verified(self, names: Sequence[Name]) -> Iterator[Name]:
         parts = [Hash(name) for name in names if not name.startswith("art-")]
         for part, body in self.backing.objects(parts).items():
-            if name_of(ObjectKind.PART, body) == part:
+            if compute_name(ObjectKind.PART, body) == part:
                 yield part
         for name in names:
             if name.startswith("art-"):
                 with suppress(ObjectNotFound, ObjectCorrupted):
-                    if name_of(ObjectKind.RAW, self.backing.raw(ArtifactRef(name))) == name:
+                    if compute_name(ObjectKind.RAW, self.backing.raw(ArtifactRef(name))) == name:
                         yield name
 
     def _send(self, names: Collection[CommitId | ArtifactRef]) -> None:

@@ -51,10 +51,10 @@ def _codes(style: str, *, colour: bool) -> str:
     return ";".join(codes_by_word[word] for word in style.split() if word in codes_by_word)
 
 
-def trimmed(drawn: str) -> str:
+def strip_trailing_spaces(drawn: str) -> str:
     r"""Return rows without trailing spaces, which would be copied, and wrap.
 
-    >>> trimmed("a \x1b[1m \x1b[0m\nb ")
+    >>> strip_trailing_spaces("a \x1b[1m \x1b[0m\nb ")
     'a\x1b[0m\nb'
     """
     return _TRAILING_PATTERN.sub(_reset, drawn)

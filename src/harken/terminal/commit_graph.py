@@ -14,14 +14,14 @@ from harken.context.materialize import is_spawn
 from harken.core.commits import CommitId
 from harken.store.base import StoredCommit
 from harken.terminal.ansi import AnsiStyler
-from harken.terminal.styled_text import Line, Span, clean, shorten, truncate_line
+from harken.terminal.styled_text import Line, Span, clean_text, shorten, truncate_line
 
-COLOURS = ("red", "green", "yellow", "blue", "magenta", "cyan")
+LANE_COLORS = ("red", "green", "yellow", "blue", "magenta", "cyan")
 """The colors of lanes, in rotation."""
-NARROWEST = 20
+MIN_GRAPH_CELLS = 20
 """The minimum width of a graph in cells, even on a narrower terminal."""
-UNLIMITED = 10_000
-SHOWN_ID, SHOWN_AGENT = 8, 12
+UNLIMITED_CELLS = 10_000
+MAX_ID_CHARS, MAX_AGENT_CHARS = 8, 12
 """The number of characters of a native session id and of a subagent in a graph."""
 
 
@@ -42,16 +42,16 @@ class CommitGlyphs:
         return signs.get(stored.commit.type, self.delta)
 
 
-PLAIN = CommitGlyphs()
+ASCII_GLYPHS = CommitGlyphs()
 # These characters are one cell wide in all terminals, also in East Asian ones.
-DRAWN = CommitGlyphs(compaction="\u25ca", snapshot="\u25ab", spawn="\u25ba")
+UNICODE_GLYPHS = CommitGlyphs(compaction="\u25ca", snapshot="\u25ab", spawn="\u25ba")
 
 
 @dataclass(frozen=True, slots=True)
 class TerminalStyle:
     """The width, colors and encoding that a terminal supports."""
 
-    width: int = UNLIMITED
+    width: int = UNLIMITED_CELLS
     """The width in cells."""
     colour: bool = False
     styled: bool = False
@@ -64,7 +64,7 @@ class TerminalStyle:
 
     def sign(self, stored: StoredCommit) -> str:
         """Return the character of a commit."""
-        return (DRAWN if self.is_wide else PLAIN).of(stored)
+        return (UNICODE_GLYPHS if self.is_wide else ASCII_GLYPHS).of(stored)
 
     def fit(self, line: Line) -> Line:
         """Return a line as printed, truncated to the width."""
@@ -79,7 +79,7 @@ class TerminalStyle:
         ]
 
 
-def look_of(
+def detect_terminal_style(
     stream: TextIO | None = None, environ: Mapping[str, str] | None = None
 ) -> TerminalStyle:
     """Return the capabilities of the terminal at a stream, standard output by default.
@@ -102,16 +102,16 @@ def graph_lines(
     """Yield the rows of a graph for a terminal. `name` formats a commit id."""
     ink = AnsiStyler(colour=look.colour)
     for row in rows:
-        spans = drawn(row, look)
+        spans = format_lanes(row, look)
         if row.commit is not None:
-            spans = [*spans, ("", " "), *described(row.commit, name(row.commit.id))]
+            spans = [*spans, ("", " "), *format_commit_line(row.commit, name(row.commit.id))]
         fitting = look.fit(spans)
         yield ink.draw(fitting) if look.styled else "".join(text for _, text in fitting)
 
 
-def drawn(row: GraphRow, look: TerminalStyle) -> Line:
+def format_lanes(row: GraphRow, look: TerminalStyle) -> Line:
     """Return the lanes of a row, at most half as wide as the terminal; `~` marks a truncation."""
-    limit = max(look.width // 2, NARROWEST)
+    limit = max(look.width // 2, MIN_GRAPH_CELLS)
     cells = row.cells
     sign = look.sign(row.commit) if row.commit is not None else ""
     spans = [_cell(cell, sign) for cell in cells[:limit]]
@@ -119,13 +119,13 @@ def drawn(row: GraphRow, look: TerminalStyle) -> Line:
 
 
 def _cell(cell: GraphCell, sign: str) -> Span:
-    colour = COLOURS[cell.lane % len(COLOURS)] if cell.lane >= 0 else ""
+    colour = LANE_COLORS[cell.lane % len(LANE_COLORS)] if cell.lane >= 0 else ""
     if cell.glyph == "*":
         return f"bold {colour}", sign
     return colour, cell.glyph
 
 
-def described(stored: StoredCommit, name: str) -> Line:
+def format_commit_line(stored: StoredCommit, name: str) -> Line:
     """Return a commit on one line: its name, time, principal, type, labels and summary."""
     commit, notes = stored.commit, stored.notes
     line: Line = [
@@ -150,8 +150,10 @@ def _short_principal(principal: str) -> str:
     if not colon:
         return _one_line(principal, 40)
     session, slash, agent = tail.partition("/")
-    return _one_line(f"{runtime}:{session[:SHOWN_ID]}{slash}{_one_line(agent, SHOWN_AGENT)}", 40)
+    return _one_line(
+        f"{runtime}:{session[:MAX_ID_CHARS]}{slash}{_one_line(agent, MAX_AGENT_CHARS)}", 40
+    )
 
 
-def _one_line(text: str, width: int = UNLIMITED) -> str:
-    return shorten(" ".join(clean(text).split()), width)
+def _one_line(text: str, width: int = UNLIMITED_CELLS) -> str:
+    return shorten(" ".join(clean_text(text).split()), width)

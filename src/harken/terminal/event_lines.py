@@ -18,16 +18,16 @@ from harken.terminal.text import indent, one_line
 from harken.views.context import ContextMessage, ContextView
 from harken.views.interventions import Intervention
 from harken.views.links import causes_of, substance_of
-from harken.views.message_text import heading, tool_names, written
+from harken.views.message_text import format_message, heading, join_tool_names
 from harken.views.timeline import Timeline
 from harken.views.verdicts import VerdictRow, Watch
 from harken.views.viewer import SessionViewer
 
 
-def model_text(name: str | None) -> str:
+def format_model_name(name: str | None) -> str:
     """Return a model's name for display: of a file path, only its last part.
 
-    >>> model_text("scripted:/tmp/tea.yaml"), model_text("anthropic/claude")
+    >>> format_model_name("scripted:/tmp/tea.yaml"), format_model_name("anthropic/claude")
     ('scripted:tea.yaml', 'anthropic/claude')
     """
     kind, colon, file = (name or "no model").partition(":")
@@ -46,18 +46,18 @@ _VERDICT_VERBS = {
 }
 
 
-def entry_text(entry: TranscriptEntry) -> str:
+def format_entry(entry: TranscriptEntry) -> str:
     """Return an entry of a transcript in full, with indented further lines."""
-    text = indent(written(entry), "  ")
+    text = indent(format_message(entry), "  ")
     return f"{entry.message_id} {_format_links(entry)}{heading(entry)}: {text}"
 
 
-def event_line(viewer: SessionViewer, event: Event) -> str:
+def format_event(viewer: SessionViewer, event: Event) -> str:
     """Return an event on one line: agent, links, role or type, and text or members."""
     agent_name = viewer.events.names.of(event.agent_id) or ""
     kind, text = event_type(event), ""
     if isinstance(event, TranscriptEntry):
-        kind, text = heading(event), written(event)
+        kind, text = heading(event), format_message(event)
     else:
         data = viewer.raw(event)
         text = data["content"] if isinstance(data.get("content"), str) else _format_members(data)
@@ -65,7 +65,7 @@ def event_line(viewer: SessionViewer, event: Event) -> str:
     return line.replace("  ", " ")
 
 
-def timeline_lines(view: Timeline, columns: int) -> Iterator[str]:
+def iter_timeline_lines(view: Timeline, columns: int) -> Iterator[str]:
     """Yield a line for each mark of a timeline: time, id, agent, kind and the text that fits."""
     names = [one_line(lane.name or lane.agent_id, _LANE_WIDTH) for lane in view.lanes]
     lane_width = max(map(cell_len, names), default=0)
@@ -80,34 +80,36 @@ def timeline_lines(view: Timeline, columns: int) -> Iterator[str]:
         yield line if fits else set_cell_size(line, columns - 1).rstrip() + "…"
 
 
-def context_line(row: ContextMessage, mark: str | None = None) -> str:
+def format_context_message(row: ContextMessage, mark: str | None = None) -> str:
     """Return a message of a context in full. Without a `mark`, a new message gets `+`."""
     mark = mark or ("+" if row.new else " ")
-    text = indent(written(row.message), "      ")
+    text = indent(format_message(row.message), "      ")
     id_ = row.message_id or row.loaded
     return f"{mark}{row.position:4} {id_} {heading(row.message)}: {text}"
 
 
-def offered(view: ContextView) -> str:
+def format_call_options(view: ContextView) -> str:
     """Return the tools and parameters of a model call."""
-    parameters = [f"{name}={value_text(value)}" for name, value in (view.parameters or {}).items()]
-    tools, parameter_text = tool_names(view.tools or ()), ", ".join(parameters)
+    parameters = [
+        f"{name}={format_value(value)}" for name, value in (view.parameters or {}).items()
+    ]
+    tools, parameter_text = join_tool_names(view.tools or ()), ", ".join(parameters)
     return f"tools: {tools or 'none'}; parameters: {parameter_text or 'none'}"
 
 
-def hook_lines(row: Watch | VerdictRow | Intervention) -> Iterator[str]:
+def iter_hook_lines(row: Watch | VerdictRow | Intervention) -> Iterator[str]:
     """Yield lines about the action of a hook, or about a change of the hook."""
     if isinstance(row, Watch):
-        yield watch_line(row)
+        yield format_watch(row)
         if row.told and row.how != "copied":  # a copy has the instructions of the original
             yield f"  told: {one_line(row.told)}"
     elif isinstance(row, VerdictRow):
-        yield from verdict_lines(row)
+        yield from iter_verdict_lines(row)
     else:
-        yield from intervention_lines(row)
+        yield from iter_intervention_lines(row)
 
 
-def verdict_lines(row: VerdictRow) -> Iterator[str]:
+def iter_verdict_lines(row: VerdictRow) -> Iterator[str]:
     """Yield the proposal, the verdict of the hook and its outcomes."""
     proposed = _PROPOSED.get(row.point or "", "proposed")
     yield f"{row.subject} {row.name or '?'} {proposed}: {one_line(row.proposed)}"
@@ -119,12 +121,12 @@ def verdict_lines(row: VerdictRow) -> Iterator[str]:
         yield "  nothing came of it"
 
 
-def watch_line(row: Watch) -> str:
+def format_watch(row: Watch) -> str:
     """Return a line about a hook that starts or stops watching an agent, and the cause."""
     hook, watched, by = row.hook_name, row.name, _actor_name(row)
     cause = f" ({row.cause})" if row.cause else ""
     if row.kind == "installed":
-        text = f"{hook} watches {watched}, {put_there(row)}{cause}"
+        text = f"{hook} watches {watched}, {describe_installation(row)}{cause}"
     elif row.how == "ended":
         text = f"{hook} watches {watched} no longer: ended by {by}{cause}"
     else:
@@ -133,7 +135,7 @@ def watch_line(row: Watch) -> str:
     return f"{row.message_id} {text}"
 
 
-def put_there(row: Watch) -> str:
+def describe_installation(row: Watch) -> str:
     """Return how a hook came to watch an agent."""
     return {
         "made": f"by {_actor_name(row)}",
@@ -151,13 +153,13 @@ def _describe_move(row: Watch) -> str:
     return "your move" if row.by == USER else f"a move of {_actor_name(row)}"
 
 
-def intervention_lines(row: Intervention) -> Iterator[str]:
+def iter_intervention_lines(row: Intervention) -> Iterator[str]:
     """Yield the proposal of an intervention and its outcome."""
     yield f"{row.message_id} {row.name} proposed: {one_line(row.proposed)}"
     yield f"  {row.became_id} {row.heard_by_name} got: {one_line(row.became)}"
 
 
-def value_text(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Return a text as it is, and any other value as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
@@ -170,4 +172,4 @@ def _format_links(event: Event) -> str:
 
 
 def _format_members(data: dict[str, Any]) -> str:
-    return " ".join(f"{n}={value_text(value)}" for n, value in data.items() if n not in _HIDDEN)
+    return " ".join(f"{n}={format_value(value)}" for n, value in data.items() if n not in _HIDDEN)

@@ -23,10 +23,10 @@ from rich.table import Table
 from rich.text import Text
 from rich.theme import Theme
 
-from harken.terminal.ansi import trimmed
-from harken.terminal.styled_text import clean
+from harken.terminal.ansi import strip_trailing_spaces
+from harken.terminal.styled_text import clean_text
 
-LONGEST = 60_000
+MAX_BLOCK_CHARS = 60_000
 """The maximum number of characters of a rendered block; a longer one is printed as it is."""
 _NO_STYLE_PATTERN = re.compile(r"\x1b(?!\[[0-9;]*m)")
 _PARSER = MarkdownIt().enable(["strikethrough", "table"]).disable(["html_block", "html_inline"])
@@ -116,10 +116,10 @@ class _Prose(Markdown):
 def _clean_tokens(tokens: Sequence[Token]) -> list[Token]:
     """Remove control characters that entities contain, and keep newlines."""
     for token in tokens:
-        token.content, token.info = clean(token.content), clean(token.info)
+        token.content, token.info = clean_text(token.content), clean_text(token.info)
         for name, value in token.attrs.items():
             if isinstance(value, str):
-                token.attrs[name] = clean(value)
+                token.attrs[name] = clean_text(value)
         if token.type == "softbreak":
             token.type = "hardbreak"
         elif token.type == "image":
@@ -131,9 +131,9 @@ def _clean_tokens(tokens: Sequence[Token]) -> list[Token]:
     return list(tokens)
 
 
-def typeset(text: str, width: int, *, colour: bool = True) -> str:
+def render_markdown(text: str, width: int, *, colour: bool = True) -> str:
     """Return the rows of a block, each with a newline, at most `width` cells wide."""
-    text = clean(text)
+    text = clean_text(text)
     console = Console(
         file=io.StringIO(),
         force_terminal=True,
@@ -148,8 +148,8 @@ def typeset(text: str, width: int, *, colour: bool = True) -> str:
     )
     with console.capture() as captured:
         try:
-            console.print(_Prose(text) if len(text) <= LONGEST else Text(text))
+            console.print(_Prose(text) if len(text) <= MAX_BLOCK_CHARS else Text(text))
         except Exception:  # noqa: BLE001 - Markdown that cannot be parsed is printed as it is
             console.print(Text(text))
-    drawn = trimmed(_NO_STYLE_PATTERN.sub("", captured.get()))
+    drawn = strip_trailing_spaces(_NO_STYLE_PATTERN.sub("", captured.get()))
     return drawn.strip("\n") + "\n"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from harken.terminal.styled_text import Line, Span, clean, wrap
+from harken.terminal.styled_text import Line, Span, clean_text, wrap
 
 _MAX_CHARS = 4000
 _STEP_CHARS = 2000
@@ -20,7 +20,7 @@ _BULLET_PATTERN = re.compile(r"(\s*)[-*+]\s+")
 _NUMBER_PATTERN = re.compile(r"(\s*)(\d{1,9}[.)])\s+")
 
 
-def tail(text: str, width: int, height: int, *, in_fence: bool = False) -> list[Line]:
+def format_tail(text: str, width: int, height: int, *, in_fence: bool = False) -> list[Line]:
     """Return the last rows of an incomplete block."""
     rows: list[Line] = []
     lines = _window(text).split("\n")
@@ -42,26 +42,26 @@ def _window(text: str) -> str:
 
 
 def _code(line: str, width: int) -> list[Line]:
-    return wrap([("", "  " + clean(line))], width, "  ")
+    return wrap([("", "  " + clean_text(line))], width, "  ")
 
 
 def _prose(line: str, width: int) -> list[Line]:
-    line = clean(line)
+    line = clean_text(line)
     if heading := _HEADING_PATTERN.match(line):
         return wrap([("bold", line[heading.end() :])], width)
     for pattern in (_BULLET_PATTERN, _NUMBER_PATTERN):
         if match := pattern.match(line):
             mark = "•" if pattern is _BULLET_PATTERN else match[2]
             lead = f" {match[1]}{mark} "
-            spans = [("", lead), *inline(line[match.end() :])]
+            spans = [("", lead), *parse_inline(line[match.end() :])]
             return wrap(spans, width, " " * len(lead))
-    return wrap([*inline(line)], width)
+    return wrap([*parse_inline(line)], width)
 
 
-def inline(text: str) -> Iterator[Span]:
+def parse_inline(text: str) -> Iterator[Span]:
     """Yield the spans of a line of Markdown. An unclosed mark is kept as it is.
 
-    >>> [*inline("a **b** `c` *")]
+    >>> [*parse_inline("a **b** `c` *")]
     [('', 'a '), ('bold', 'b'), ('', ' '), ('cyan', 'c'), ('', ' *')]
     """
     position = 0

@@ -20,7 +20,7 @@ def columns(default: int = 80) -> int:
     return shutil.get_terminal_size((default, 24)).columns
 
 
-def page(texts: Iterable[str]) -> None:
+def print_paged(texts: Iterable[str]) -> None:
     """Print texts; page them if they are longer than the terminal is high.
 
     The texts may contain escape codes of styles, which are printed only to a terminal. `less -F`
@@ -35,7 +35,7 @@ def page(texts: Iterable[str]) -> None:
 
 
 @contextmanager
-def paged(*, is_wanted: bool = True) -> Iterator[None]:
+def page_output(*, is_wanted: bool = True) -> Iterator[None]:
     """Page all output of the block if it goes to a terminal and is longer than the screen."""
     if not is_wanted or not sys.stdout.isatty() or not sys.stdin.isatty():
         yield
@@ -43,4 +43,4 @@ def paged(*, is_wanted: bool = True) -> Iterator[None]:
     text = io.StringIO()
     with redirect_stdout(text):
         yield
-    page([text.getvalue()])
+    print_paged([text.getvalue()])

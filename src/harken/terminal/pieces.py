@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from harken.terminal.ansi import AnsiStyler
-from harken.terminal.styled_text import Line, cells, wrap
+from harken.terminal.styled_text import Line, cell_width, wrap
 
 Kind: TypeAlias = Literal["prompt", "prose", "action", "note", "summary"]
 INDENT = "  "
@@ -48,14 +48,10 @@ def note(text: str, style: str = "dim", *, depth: int = 0) -> TextRows:
     return TextRows("note", [[(style, line)] for line in text.split("\n")], depth, hanging=2)
 
 
-WIDEST = 110
+MAX_TEXT_CELLS = 110
 """The maximum number of columns of texts: longer rows are hard to read."""
-
-
 _COLUMN_PATTERN = re.compile(r" *\S+(?: \S+){0,3} {2,}(?=\S)")
 """Matches the first column of a row of a list, with the blanks after it."""
-
-
 _DENSE: frozenset[Kind] = frozenset({"action", "note"})
 
 
@@ -69,15 +65,13 @@ class Printer:
     def text(self, piece: Piece, columns: int) -> str:
         """Return a piece as rows for a terminal of this width, each with a newline."""
         is_wide = isinstance(piece, TextRows) and piece.is_wide
-        width = max(columns - 1 if is_wide else min(columns - 1, WIDEST), 1)
+        width = max(columns - 1 if is_wide else min(columns - 1, MAX_TEXT_CELLS), 1)
         gap = "" if self._is_adjacent(piece) else "\n"
         self.last = piece.kind
         if isinstance(piece, Prose):
-            from harken.terminal.markdown import (
-                typeset,  # imported late because it is slow to import
-            )
+            from harken.terminal.markdown import render_markdown
 
-            return gap + typeset(piece.text, width, colour=self.ink.colour)
+            return gap + render_markdown(piece.text, width, colour=self.ink.colour)
         return gap + self._rows(piece, width)
 
     def _is_adjacent(self, piece: Piece) -> bool:
@@ -115,6 +109,6 @@ def _offset(text: str, width: int) -> int:
     """
     indented = len(text) - len(text.lstrip(" "))
     column = _COLUMN_PATTERN.match(text)
-    if column is not None and cells(column[0]) <= (width - 9) // 2:
-        return cells(column[0])
+    if column is not None and cell_width(column[0]) <= (width - 9) // 2:
+        return cell_width(column[0])
     return indented + len(INDENT) if indented or column is not None else 0

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol, TextIO
 if TYPE_CHECKING:
     import rich.progress
 
-AFTER_S = 1.0
+SHOW_AFTER_S = 1.0
 """Work that takes less time than this gets no bar."""
 
 
@@ -52,7 +52,7 @@ class _Bar:
 
     def __init__(self, label: str, stream: TextIO, clock: Callable[[], float]) -> None:
         self._label, self._stream, self._clock = label, stream, clock
-        self._begins = clock() + AFTER_S
+        self._begins = clock() + SHOW_AFTER_S
         self._progress: rich.progress.Progress | None = None
         self._task: rich.progress.TaskID | None = None
         self._is_watched = stream.isatty()

@@ -20,7 +20,7 @@ class Sparkline:
 
         A value above zero never gets the character for zero.
 
-        >>> DRAWN.line([0, 1, 4, 8])
+        >>> UNICODE_SPARKLINE.line([0, 1, 4, 8])
         ' ▁▄█'
         """
         return "".join(_character_for(self.heights, value, full or max(values)) for value in values)
@@ -28,7 +28,12 @@ class Sparkline:
     def shade(self, value: float, full: float) -> str:
         """Return a shade from the root of a value, so that a single peak does not hide others.
 
-        >>> PLAIN.shade(0, 9), PLAIN.shade(0.1, 9), PLAIN.shade(3, 9), PLAIN.shade(9, 9)
+        >>> (
+        ...     ASCII_SPARKLINE.shade(0, 9),
+        ...     ASCII_SPARKLINE.shade(0.1, 9),
+        ...     ASCII_SPARKLINE.shade(3, 9),
+        ...     ASCII_SPARKLINE.shade(9, 9),
+        ... )
         ('.', ':', '+', '#')
         """
         return _character_for(self.shades, math.sqrt(value), math.sqrt(full))
@@ -36,26 +41,30 @@ class Sparkline:
     def length(self, value: float, full: float, width: int) -> str:
         """Return a bar proportional to a value, with at most this many characters.
 
-        >>> PLAIN.length(5, 10, 8), PLAIN.length(1, 1000, 8), PLAIN.length(0, 10, 8)
+        >>> (
+        ...     ASCII_SPARKLINE.length(5, 10, 8),
+        ...     ASCII_SPARKLINE.length(1, 1000, 8),
+        ...     ASCII_SPARKLINE.length(0, 10, 8),
+        ... )
         ('====', '=', '')
         """
         return self.bar * (max(1, round(width * value / full)) if value else 0)
 
 
-DRAWN = Sparkline(" ▁▂▃▄▅▆▇█", "·░▒▓█", "█")
-PLAIN = Sparkline(" _.-=+*%#", ".:+*#", "=")
+UNICODE_SPARKLINE = Sparkline(" ▁▂▃▄▅▆▇█", "·░▒▓█", "█")
+ASCII_SPARKLINE = Sparkline(" _.-=+*%#", ".:+*#", "=")
 
 
-def strokes_for(encoding: str | None) -> Sparkline:
+def choose_sparkline(encoding: str | None) -> Sparkline:
     """Return the characters that a terminal or file with this encoding can represent."""
     is_wide = (encoding or "").lower().replace("-", "").startswith("utf")
-    return DRAWN if is_wide else PLAIN
+    return UNICODE_SPARKLINE if is_wide else ASCII_SPARKLINE
 
 
-def fitted(values: Sequence[float], width: int) -> list[float]:
+def fit_to_width(values: Sequence[float], width: int) -> list[float]:
     """Return at most `width` values: each the sum of the same number of neighbors.
 
-    >>> fitted([1, 2, 3, 4, 5], 3), fitted([1, 2], 3)
+    >>> fit_to_width([1, 2, 3, 4, 5], 3), fit_to_width([1, 2], 3)
     ([3, 7, 5], [1, 2])
     """
     step = -(-len(values) // max(width, 1)) or 1

@@ -25,21 +25,21 @@ _JOINERS_PATTERN = re.compile("[\u200b-\u200f\u2060\ufe0e\ufe0f\ufeff]")
 _WORD_PATTERN = re.compile(r"\s*\S+|\s+")
 
 
-def clean(text: str) -> str:
+def clean_text(text: str) -> str:
     r"""Return a text that is safe to print: without control characters, tabs as spaces.
 
     Invisible joiners are removed: terminals disagree about the width of the joined characters.
 
-    >>> clean("a\tb\x1b[2J")
+    >>> clean_text("a\tb\x1b[2J")
     'a    b\\x1b[2J'
     """
     return _JOINERS_PATTERN.sub("", escape_control_characters(text).replace("\t", TAB))
 
 
-def cells(text: str) -> int:
+def cell_width(text: str) -> int:
     """Return the width of a text in cells.
 
-    >>> cells("abc"), cells("日本")
+    >>> cell_width("abc"), cell_width("日本")
     (3, 4)
     """
     return len(text) if text.isascii() else get_cwidth(text)
@@ -54,9 +54,9 @@ def wrap(line: Sequence[Span], width: int, indent: str = "") -> list[Line]:
     [[('', 'to be '), ('bold', 'or')], [('', '  '), ('bold', 'not')]]
     """
     text = "".join(part for _, part in line)
-    if cells(text) <= width:
+    if cell_width(text) <= width:
         return [list(line)]
-    inner = max(width - cells(indent), 1)
+    inner = max(width - cell_width(indent), 1)
     rows: list[Line] = []
     for start, stop in _find_row_bounds(text, max(width, 1), inner):
         row = list(_slice_line(line, start, stop))
@@ -70,11 +70,11 @@ def shorten(text: str, width: int) -> str:
     >>> shorten("abcdef", 4), shorten("日本語", 4)
     ('abc…', '日…')
     """
-    if cells(text) <= width:
+    if cell_width(text) <= width:
         return text
     length, width_used = 0, 1
     for char in text:
-        width_used += cells(char)
+        width_used += cell_width(char)
         if width_used > width:
             break
         length += 1
@@ -83,16 +83,16 @@ def shorten(text: str, width: int) -> str:
 
 def truncate_line(line: Sequence[Span], width: int) -> Line:
     """Return the beginning of a line that fits into a row, with `…` if it is truncated."""
-    if cells("".join(text for _, text in line)) <= width:
+    if cell_width("".join(text for _, text in line)) <= width:
         return list(line)
     row: Line = []
     remaining = width
     for style, text in line:
-        if cells(text) >= remaining:
+        if cell_width(text) >= remaining:
             row.append((style, shorten(text + "…", remaining)))
             break
         row.append((style, text))
-        remaining -= cells(text)
+        remaining -= cell_width(text)
     return row
 
 
@@ -102,12 +102,12 @@ def _find_row_bounds(text: str, first: int, further: int) -> Iterator[tuple[int,
     width = first
     for match in _WORD_PATTERN.finditer(text):
         word = match[0]
-        size = cells(word)
+        size = cell_width(word)
         if row_width + size <= width:
             stop, row_width = match.end(), row_width + size
             continue
         position = match.start()
-        if position and cells(word.lstrip()) <= further:  # the word fits into the next row
+        if position and cell_width(word.lstrip()) <= further:  # the word fits into the next row
             if stop > start:
                 yield start, stop
                 width = further
@@ -115,7 +115,7 @@ def _find_row_bounds(text: str, first: int, further: int) -> Iterator[tuple[int,
             row_width = 0
         # The word is longer than a row, or than a row after the indent.
         for index in range(position, match.end()):
-            size = cells(text[index])
+            size = cell_width(text[index])
             if row_width + size > width and index > start:
                 yield start, index
                 width, row_width = further, 0
@@ -148,7 +148,7 @@ def diff_lines(lines: Iterable[str], plain: str = "") -> list[Line]:
     >>> diff_lines(["-a", "+b", " c"], "dim")
     [[('red', '-a')], [('green', '+b')], [('dim', ' c')]]
     """
-    return [[(_diff_style(line) or plain, clean(line))] for line in lines]
+    return [[(_diff_style(line) or plain, clean_text(line))] for line in lines]
 
 
 def _diff_style(line: str) -> str:

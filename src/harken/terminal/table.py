@@ -15,14 +15,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from harken.terminal.sparkline import PLAIN, Sparkline, strokes_for
+from harken.terminal.sparkline import ASCII_SPARKLINE, Sparkline, choose_sparkline
 from harken.terminal.text import one_line
 
-NARROW = 60
+NARROW_CELLS = 60
 """On a terminal with fewer cells a table leaves out its less important columns."""
-WIDEST = 120
+MAX_CELLS = 120
 """The maximum width in cells. Wider lines are hard to read."""
-LEAST = 8
+MIN_TEXT_CELLS = 8
 """The number of cells that a text column keeps when other columns need space."""
 _PAD_CELLS = 2
 """The number of cells after each column."""
@@ -52,8 +52,8 @@ class Sheet:
         self._console = Console(
             file=stream, width=width, highlight=False, markup=False, emoji=False, soft_wrap=False
         )
-        self._console.width = self.width = min(self._console.width, WIDEST)
-        self.strokes: Sparkline = strokes_for(getattr(stream, "encoding", None))
+        self._console.width = self.width = min(self._console.width, MAX_CELLS)
+        self.strokes: Sparkline = choose_sparkline(getattr(stream, "encoding", None))
 
     def heading(self, text: str, note: str = "") -> None:
         """Print the heading of a section."""
@@ -95,7 +95,7 @@ class Sheet:
         """Return a text that this terminal can show, with its spaces."""
         safe = text if text.isprintable() else one_line(text, len(text) * 6)
         encoding = self._console.encoding
-        if self.strokes is PLAIN:
+        if self.strokes is ASCII_SPARKLINE:
             safe = safe.replace("≥", ">=").replace("…", "~")
         return safe.encode(encoding, "backslashreplace").decode(encoding)
 
@@ -115,7 +115,7 @@ def _widths(
     widest = widest or [0] * len(columns)
     natural = [max(pair) for pair in zip(heads, widest, strict=True)]
     widths = [
-        min(LEAST, wish) if column.is_text else max(1, width)
+        min(MIN_TEXT_CELLS, wish) if column.is_text else max(1, width)
         for column, wish, width in zip(columns, natural, widest, strict=True)
     ]
     remaining = room - sum(widths) - _PAD_CELLS * len(columns)

@@ -19,8 +19,8 @@ from harken.core.events import TranscriptEntry
 from harken.core.stream import Chunk, Finish, StreamAccumulator
 from harken.errors import ModelError
 from harken.llm.base import Model, ModelRequest, ToolSchema, tools_hash
-from harken.session.log.reader import events
-from harken.session.session import Session, SessionOptions, entry_of
+from harken.session.log.reader import iter_events
+from harken.session.session import Session, SessionOptions, build_entry
 from harken.testing.fakes import ticking
 
 T = TypeVar("T")
@@ -215,5 +215,5 @@ def _log_and_read(message: ms.Message) -> TranscriptEntry:
         with Session(log, options=SessionOptions(durability="none", clock=ticking())) as session:
             agent = session.allocate_agent_id()
             session.log_agent_created(agent)
-            session.append(entry_of(agent, message))
-        return next(event for event in events(log) if isinstance(event, TranscriptEntry))
+            session.append(build_entry(agent, message))
+        return next(event for event in iter_events(log) if isinstance(event, TranscriptEntry))

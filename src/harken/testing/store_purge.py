@@ -13,7 +13,7 @@ from harken.core.commits import CommitId, CommitNotes, DeltaEntry, Hash
 from harken.core.messages import Message
 from harken.errors import ObjectCorrupted, ObjectNotFound
 from harken.store.base import GcResult, Name, ObjectKind, Store, Tombstone, WriteBatch
-from harken.store.batch import DOMAINS, name_of
+from harken.store.batch import DOMAIN_BY_KIND, compute_name
 from harken.store.fsck import fsck
 from harken.testing.store_kit import batch_of, commit_in, refused
 
@@ -127,7 +127,7 @@ class PurgeSuite:
         first = _replaced(batch.objects[name])
         second = _replaced(first, "more-fedcba98")
         third = _replaced(second, "then-76543210")
-        middle = Hash(name_of(ObjectKind.PART, first))
+        middle = Hash(compute_name(ObjectKind.PART, first))
         store.purge({name: first}, _PURGED)
         store.purge({middle: second}, _PURGED)
         store.purge({name: third}, _PURGED)
@@ -171,7 +171,7 @@ class PurgeSuite:
         name, commit = _part_with(root, _SECRET), commit_in(root)
         new_part = _replaced(root.objects[name])
         new_commit = msgspec.structs.replace(root.commits[0][0], template="[purged]")
-        part = Hash(name_of(ObjectKind.PART, new_part))
+        part = Hash(compute_name(ObjectKind.PART, new_part))
         stones: dict[Name, Tombstone] = {
             name: msgspec.structs.replace(_PURGED, stand_in=part),
             commit: msgspec.structs.replace(_PURGED, stand_in=new_commit.id),
@@ -274,7 +274,7 @@ class PurgeSuite:
             known_names: set[Name] = set()
             stones = reader.tombstones()
             for obj in reader.iter_objects():
-                assert obj.kind is ObjectKind.FILE or obj.name == name_of(obj.kind, obj.body)
+                assert obj.kind is ObjectKind.FILE or obj.name == compute_name(obj.kind, obj.body)
                 assert all(need in known_names or need in stones for need in obj.needs)
                 known_names.add(obj.name)
 
@@ -300,7 +300,7 @@ def _part_with(batch: WriteBatch, text: str) -> Hash:
         name
         for name, body in batch.objects.items()
         if text.encode() in body
-        and canonical.hash_bytes(DOMAINS[ObjectKind.PART], body).hex() == name
+        and canonical.hash_bytes(DOMAIN_BY_KIND[ObjectKind.PART], body).hex() == name
     )
     return name
 

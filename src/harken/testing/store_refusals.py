@@ -122,7 +122,7 @@ class RefusalSuite:
         invalid = [
             WriteBatch(deltas={commits.encode_delta(of_part)[0]: of_part}),
             WriteBatch(
-                objects={Hash(canonical.hash_bytes(canonical.MESSAGE, nested).hex()): nested}
+                objects={Hash(canonical.hash_bytes(canonical.MESSAGE_DOMAIN, nested).hex()): nested}
             ),
             WriteBatch(sequences={commits.encode_sequence([_art(commit)])[0]: [_art(commit)]}),
             *(
@@ -169,7 +169,7 @@ class RefusalSuite:
 
     def test_an_object_that_is_no_json_is_refused(self) -> None:
         for body in (b"[" * 100_000, b"x", b"", b'{"b":1,"a":2}', b'{"text": "Hi","type":"text"}'):
-            name = Hash(canonical.hash_bytes(canonical.PART, body).hex())
+            name = Hash(canonical.hash_bytes(canonical.PART_DOMAIN, body).hex())
             refused(ObjectCorrupted, self.store().write, WriteBatch(objects={name: body}))
 
     def _both(self, store: Store) -> Sequence[Store]:

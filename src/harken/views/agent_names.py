@@ -71,7 +71,7 @@ class AgentNames:
         return name if name == agent else f"{name} ({agent})"
 
 
-class Paths:
+class AgentPaths:
     """The tree paths of all agents, including removed agents."""
 
     def __init__(self, rows: Sequence[TreeRow], names: AgentNames) -> None:

@@ -85,12 +85,14 @@ def context(
         model=request.model,
         parameters=request.parameters,
         tools=calls.schemas(request),
-        messages=rows_of(keys, messages, known=set(previous_keys)),
+        messages=build_context_rows(keys, messages, known=set(previous_keys)),
         previous=None if previous is None else previous.message_id,
         dropped=[
             row
             for key, row in zip(
-                previous_keys, rows_of(previous_keys, previous_messages, known=set()), strict=True
+                previous_keys,
+                build_context_rows(previous_keys, previous_messages, known=set()),
+                strict=True,
             )
             if key not in key_set
         ],
@@ -118,7 +120,7 @@ def _compare_prefix(
     return kept, None if kept == len(previous_keys) else "messages"
 
 
-def rows_of(
+def build_context_rows(
     keys: Sequence[Key], messages: Sequence[ChatMessage], *, known: Collection[Key]
 ) -> list[ContextMessage]:
     """Return the messages of a context as rows. A message is new if its key is not in `known`."""

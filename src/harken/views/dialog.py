@@ -25,11 +25,9 @@ from harken.core.messages import TextPart, ThinkingPart, ToolCall
 from harken.core.record import SparseRecord
 from harken.views.filter import transcript
 from harken.views.links import Links
-from harken.views.message_text import call_text, in_order, readable_text, same_words
+from harken.views.message_text import call_text, has_same_text, iter_parts, readable_text
 
 Label: TypeAlias = Literal["System", "Heard", "Thought", "Action", "Received", "Said"]
-
-
 _INPUT_LABELS: dict[str, Label] = {"system": "System", "user": "Heard", "tool": "Received"}
 
 
@@ -47,14 +45,14 @@ def perspective(events: Iterable[Event], agent_id: str) -> list[PerspectiveItem]
     return [
         PerspectiveItem(label=label, text=text, message_id=entry.message_id, time=entry.time)
         for entry in transcript(events, agent_id)
-        for label, text in moments_of(entry)
+        for label, text in iter_items(entry)
     ]
 
 
-def narrate(items: Iterable[PerspectiveItem]) -> str:
+def format_items(items: Iterable[PerspectiveItem]) -> str:
     """Format items as text, one after another.
 
-    >>> narrate(
+    >>> format_items(
     ...     [PerspectiveItem(label="Heard", text="[Jack]: Hi", message_id=MessageId("0"), time="")]
     ... )
     '[Heard]: [Jack]: Hi'
@@ -62,7 +60,7 @@ def narrate(items: Iterable[PerspectiveItem]) -> str:
     return "\n".join(f"[{item.label}]: {item.text}" for item in items)
 
 
-def moments_of(entry: TranscriptEntry) -> Iterator[tuple[Label, str]]:
+def iter_items(entry: TranscriptEntry) -> Iterator[tuple[Label, str]]:
     """Yield label and text of each item of an entry, at least one."""
     label = _INPUT_LABELS.get(entry.role)
     if label is not None or entry.substance is not None:
@@ -70,7 +68,7 @@ def moments_of(entry: TranscriptEntry) -> Iterator[tuple[Label, str]]:
         return
     text_label: Label = "Action" if entry.tool_calls else "Said"
     empty = TextPart("")  # Some models add an empty text to their calls.
-    items = [item for item in in_order(entry) if item != empty]
+    items = [item for item in iter_parts(entry) if item != empty]
     for item in items:
         if isinstance(item, ToolCall):
             yield "Action", call_text(item)
@@ -159,7 +157,7 @@ def _build_item(
     names, author = links.names, links.author(id_) if trigger is None else None
     shown = min(content.versions, key=lambda event: rank[event.agent_id or AgentId("")])
     first = content.versions[0]
-    if first.message_id == id_ and same_words(first.content, shown.content, names.ever(author)):
+    if first.message_id == id_ and has_same_text(first.content, shown.content, names.ever(author)):
         shown = first  # Only the label differs; the original has none.
     other_versions = [
         Version(
@@ -169,7 +167,7 @@ def _build_item(
             content=readable_text(event.content),
         )
         for event in content.versions
-        if not same_words(shown.content, event.content, names.ever(author))
+        if not has_same_text(shown.content, event.content, names.ever(author))
     ]
     return DialogItem(
         message_id=id_,

@@ -14,7 +14,7 @@ from harken.core.ids import AgentId, MessageId
 from harken.core.record import SparseRecord
 from harken.views.filter import role_of
 from harken.views.links import Link, LinkKind, Links
-from harken.views.message_text import readable_text, same_words
+from harken.views.message_text import has_same_text, readable_text
 
 
 class Hop(SparseRecord, frozen=True, kw_only=True):
@@ -140,5 +140,7 @@ def _is_different(links: Links, event: Event, original: MessageId) -> bool:
     return (
         isinstance(source, TranscriptEntry | PieceOfText)
         and isinstance(event, TranscriptEntry | PieceOfText)
-        and not same_words(source.content, event.content, links.names.ever(links.author(original)))
+        and not has_same_text(
+            source.content, event.content, links.names.ever(links.author(original))
+        )
     )

@@ -14,7 +14,7 @@ from harken.core.events import ActionRewritten, Event, PieceOfText, TranscriptEn
 from harken.core.ids import AgentId, MessageId
 from harken.core.record import SparseRecord
 from harken.views.links import Links
-from harken.views.message_text import call_text, readable_text, same_words
+from harken.views.message_text import call_text, has_same_text, readable_text
 
 
 class Intervention(SparseRecord, frozen=True, kw_only=True):
@@ -53,7 +53,7 @@ def _iter_message_rows(links: Links, event: TranscriptEntry) -> Iterator[Interve
     original = links.get(links.original(event))
     if isinstance(original, TranscriptEntry | PieceOfText):
         author = links.names.ever(links.author(original.message_id))
-        if not same_words(original.content, event.content, author):
+        if not has_same_text(original.content, event.content, author):
             texts = readable_text(original.content), readable_text(event.content)
             yield _build_row(links, original, event, texts)
 

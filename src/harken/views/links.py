@@ -20,7 +20,7 @@ from harken.core.events import (
 )
 from harken.core.ids import USER, AgentId, MessageId, reference_message_id
 from harken.core.messages import ToolCall
-from harken.session.fold import reference_to
+from harken.session.fold import format_call_reference
 from harken.views.agent_names import AgentNames
 
 LinkKind: TypeAlias = Literal["substance", "cause", "call"]
@@ -142,7 +142,7 @@ class Links:
             id_ = event.tool_call_id
             caller = None if id_ is None else entries_by_call.get((event.agent_id, id_))
             if id_ is not None and caller is not None:
-                reference = reference_to(caller, id_)
+                reference = format_call_reference(caller, id_)
                 links_by_result[event.message_id] = Link("call", caller.message_id, reference)
         return links_by_result
 

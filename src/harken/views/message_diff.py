@@ -18,7 +18,7 @@ import msgspec
 
 from harken.core.messages import ChatMessage, message_hash
 from harken.core.record import SparseRecord
-from harken.views.message_text import heading, written
+from harken.views.message_text import format_message, heading
 
 _WORD_PATTERN = re.compile(r"\s+|\w+|[^\w\s]")
 _MAX_DIFF_WORDS = 4_000
@@ -56,7 +56,7 @@ class MessageDiff(SparseRecord, frozen=True, kw_only=True):
     """For a changed message: the diff of its text, with unchanged text shortened."""
 
 
-def difference(
+def diff_messages(
     before: Sequence[ChatMessage], after: Sequence[ChatMessage], *, kept: int = 0
 ) -> list[MessageDiff]:
     """Align two lists of messages. Return a row for each message or pair, in order.
@@ -64,7 +64,7 @@ def difference(
     `kept` is the number of equal messages before both lists; positions include them.
 
     >>> from harken.core.messages import Message
-    >>> rows = difference(
+    >>> rows = diff_messages(
     ...     [Message("user", "One tea"), Message("user", "Go")],
     ...     [Message("user", "One coffee"), Message("user", "Now"), Message("user", "Go")],
     ... )
@@ -86,7 +86,9 @@ def difference(
     return rows
 
 
-def parts_at(before: Sequence[ChatMessage], after: Sequence[ChatMessage]) -> int | None:
+def find_first_difference(
+    before: Sequence[ChatMessage], after: Sequence[ChatMessage]
+) -> int | None:
     """Return the position of the first different message, or None if the lists are equal.
 
     If one list is a prefix of the other, return the length of the shorter one.
@@ -157,7 +159,9 @@ def _iter_unequal(
         )
         if j < len(old):
             old_position, new_position = old[j], new[m]
-            text_spans = spans(written(before[old_position]), written(after[new_position]))
+            text_spans = spans(
+                format_message(before[old_position]), format_message(after[new_position])
+            )
             yield _build_row(
                 "changed", after[new_position], old_position + kept, new_position + kept, text_spans
             )
@@ -183,7 +187,7 @@ def _pair_similar(old: Sequence[ChatMessage], new: Sequence[ChatMessage]) -> lis
 
 
 def _count_words(message: ChatMessage) -> Counter[str]:
-    return Counter(_WORD_PATTERN.findall(written(message)))
+    return Counter(_WORD_PATTERN.findall(format_message(message)))
 
 
 def _is_similar(message: ChatMessage, old: Counter[str], new: Counter[str]) -> bool:
@@ -204,7 +208,7 @@ def _build_row(
         before=before,
         after=after,
         heading=heading(message),
-        text=written(message),
+        text=format_message(message),
         spans=list(text_spans),
     )
 

@@ -28,7 +28,7 @@ from harken.core.messages import (
     ToolCallSlot,
     UnknownPart,
 )
-from harken.core.untrusted import from_outside
+from harken.core.untrusted import escape_hook_markers
 
 _LABEL_PATTERN = re.compile(r"\[([^\[\]\n]+)\]: ")
 
@@ -49,10 +49,10 @@ def call_text(call: ToolCall) -> str:
     return f"{call.function.name} {call.function.arguments}"
 
 
-def same_words(left: Content, right: Content, author: Collection[str] = ()) -> bool:
+def has_same_text(left: Content, right: Content, author: Collection[str] = ()) -> bool:
     """Whether two versions of a message have the same text. `author` has all names of the author.
 
-    >>> same_words("[Jack]: Hi", "Hi", ["Jack"]), same_words("[Jill]: Hi", "Hi", ["Jack"])
+    >>> has_same_text("[Jack]: Hi", "Hi", ["Jack"]), has_same_text("[Jill]: Hi", "Hi", ["Jack"])
     (True, False)
 
     For an author without a name, any label is ignored. A backslash that distinguishes a line from a
@@ -60,17 +60,20 @@ def same_words(left: Content, right: Content, author: Collection[str] = ()) -> b
     """
     if _non_text_parts(left) != _non_text_parts(right):
         return False
-    left_text, right_text = from_outside(readable_text(left)), from_outside(readable_text(right))
+    left_text, right_text = (
+        escape_hook_markers(readable_text(left)),
+        escape_hook_markers(readable_text(right)),
+    )
     if left_text == right_text:
         return True
-    bare_left, bare_right = without_label(left_text, author), without_label(right_text, author)
+    bare_left, bare_right = strip_label(left_text, author), strip_label(right_text, author)
     return bare_left in (right_text, bare_right) or left_text == bare_right
 
 
-def without_label(text: str, author: Collection[str]) -> str:
+def strip_label(text: str, author: Collection[str]) -> str:
     """Remove the label with the author's name from a text.
 
-    >>> without_label("[Jack]: Hi", ["Jack"]), without_label("[Jill]: Hi", ["Jack"])
+    >>> strip_label("[Jack]: Hi", ["Jack"]), strip_label("[Jill]: Hi", ["Jack"])
     ('Hi', '[Jill]: Hi')
     """
     label = _LABEL_PATTERN.match(text)
@@ -120,19 +123,19 @@ def heading(message: ChatMessage) -> str:
     return " ".join(filter(None, [message.role, message.name, f"({shown})" if shown else ""]))
 
 
-def written(message: ChatMessage) -> str:
+def format_message(message: ChatMessage) -> str:
     r"""Format all parts and calls of a message in order, each on its own lines.
 
     >>> from harken.core.messages import Message
-    >>> print(written(Message("assistant", [ThinkingPart("hm"), TextPart("Look:\n1")])))
+    >>> print(format_message(Message("assistant", [ThinkingPart("hm"), TextPart("Look:\n1")])))
     <thinking hm>
     Look:
     1
     """
-    return "\n".join(map(_format_part, in_order(message)))
+    return "\n".join(map(_format_part, iter_parts(message)))
 
 
-def in_order(message: ChatMessage) -> Iterator[Part | ToolCall]:
+def iter_parts(message: ChatMessage) -> Iterator[Part | ToolCall]:
     """Yield parts and calls in order; calls without a slot come after the content."""
     calls = {call.id: call for call in message.tool_calls or ()}
     if isinstance(message.content, str) and message.content:
@@ -146,10 +149,10 @@ def in_order(message: ChatMessage) -> Iterator[Part | ToolCall]:
     yield from calls.values()
 
 
-def tool_names(schemas: Iterable[Mapping[str, Any]]) -> str:
+def join_tool_names(schemas: Iterable[Mapping[str, Any]]) -> str:
     """Join the tool names of schemas in the format of any provider.
 
-    >>> tool_names([{"name": "look"}, {"type": "function", "function": {"name": "task"}}])
+    >>> join_tool_names([{"name": "look"}, {"type": "function", "function": {"name": "task"}}])
     'look, task'
     """
     functions = (schema.get("function", schema) for schema in schemas)
@@ -159,19 +162,23 @@ def tool_names(schemas: Iterable[Mapping[str, Any]]) -> str:
     )
 
 
-def count(n: int, one: str, several: str | None = None) -> str:
+def format_count(n: int, one: str, several: str | None = None) -> str:
     """Format a number with a noun in singular or plural.
 
-    >>> count(1, "message"), count(2, "message"), count(2, "stretch", "stretches")
+    >>> (
+    ...     format_count(1, "message"),
+    ...     format_count(2, "message"),
+    ...     format_count(2, "stretch", "stretches"),
+    ... )
     ('1 message', '2 messages', '2 stretches')
     """
     return f"{n} {one if n == 1 else several or one + 's'}"
 
 
-def size_text(size_bytes: int) -> str:
+def format_size(size_bytes: int) -> str:
     """Format a size with a unit.
 
-    >>> size_text(120), size_text(1234), size_text(2_500_000)
+    >>> format_size(120), format_size(1234), format_size(2_500_000)
     ('120 B', '1.2 KB', '2.4 MB')
     """
     if size_bytes < 1024:
@@ -189,7 +196,7 @@ def _format_part(part: Part | ToolCall) -> str:
         case ImagePart():
             return _format_mark("image", _describe_image(part))
         case UnknownPart():
-            return _format_mark("block", f"{part.kind}, {size_text(_byte_length(part.data))}")
+            return _format_mark("block", f"{part.kind}, {format_size(_byte_length(part.data))}")
         case ToolCall():
             kind = "call" if part.type == "function" else f"{part.type} call"
             return f"{_format_mark(kind, part.id)} {call_text(part)}"
@@ -203,7 +210,7 @@ def _describe_image(part: ImagePart) -> str:
     """Describe an image: media type, and its URL or size."""
     is_inside = part.url is not None and part.url.startswith("data:")
     data = part.url.partition(",")[2] if is_inside and part.url else part.data
-    size = None if data is None else size_text(len(data.rstrip("=")) * 3 // 4)
+    size = None if data is None else format_size(len(data.rstrip("=")) * 3 // 4)
     return ", ".join(filter(None, [part.media_type, None if is_inside else part.url, size]))
 
 

@@ -23,7 +23,7 @@ from harken.core.ids import AgentId, MessageId
 from harken.core.messages import ChatMessage, Message
 from harken.errors import HarkenError
 from harken.session.fold import Resolver
-from harken.session.segments import context_of, leaves
+from harken.session.segments import iter_leaf_segments, resolve_context
 
 Key: TypeAlias = tuple[MessageId, int]
 """An entry id and -1, or the id of a `context_loaded` event and an index into its messages."""
@@ -100,7 +100,7 @@ class ModelCalls:
         Raises HarkenError if the log lacks a message or event that they refer to.
         """
         with _convert_errors(request):
-            return context_of(
+            return resolve_context(
                 _with_segments(request, segments), self.requests, self.entries, self._load
             )
 
@@ -108,7 +108,7 @@ class ModelCalls:
         """Return the keys of the messages of a request, in the order of `messages`."""
         keys: list[Key] = []
         with _convert_errors(request):
-            for leaf in leaves(_with_segments(request, segments), self.requests):
+            for leaf in iter_leaf_segments(_with_segments(request, segments), self.requests):
                 if leaf.loaded is not None:
                     keys.extend(
                         (leaf.loaded, index) for index in range(leaf.start or 0, leaf.stop or 0)

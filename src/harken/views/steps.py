@@ -20,13 +20,13 @@ from harken.core.ids import AgentId, MessageId
 from harken.core.messages import ChatMessage, Message, extend_context_hash
 from harken.core.record import SparseRecord
 from harken.errors import HarkenError, NameNotFound
-from harken.session.fold import Resolver, reference_to
-from harken.session.segments import length
-from harken.views.context import ContextMessage, rows_of, without_entry_fields
+from harken.session.fold import Resolver, format_call_reference
+from harken.session.segments import segment_length
+from harken.views.context import ContextMessage, build_context_rows, without_entry_fields
 from harken.views.interventions import Intervention, interventions
 from harken.views.links import Links
-from harken.views.message_diff import MessageDiff, TextSpan, difference, spans
-from harken.views.message_text import written
+from harken.views.message_diff import MessageDiff, TextSpan, diff_messages, spans
+from harken.views.message_text import format_message
 from harken.views.model_calls import ModelCalls, placeholders
 
 _MAX_NUMBER_DIGITS = 18
@@ -191,7 +191,9 @@ class RequestSteps:
         request = self.requests[number - 1]
         previous = self.calls.before(request)
         previous_keys = set() if previous is None else set(self.calls.keys(previous))
-        return rows_of(self.calls.keys(request), self.calls.messages(request), known=previous_keys)
+        return build_context_rows(
+            self.calls.keys(request), self.calls.messages(request), known=previous_keys
+        )
 
     def tools(self, number: int) -> list[dict[str, Any]]:
         """Return the full tool schemas of a call."""
@@ -210,7 +212,10 @@ class RequestSteps:
             segments, hash_ = segments[1:], earlier.context_hash
         for message in self.calls.messages(request, segments):
             hash_ = extend_context_hash(hash_, message)
-        return hash_ == request.context_hash and sum(map(length, request.context)) == request.count
+        return (
+            hash_ == request.context_hash
+            and sum(map(segment_length, request.context)) == request.count
+        )
 
     def changes(self, number: int) -> Changes:
         """Return the differences from the agent's previous call. Raises as `context`."""
@@ -218,14 +223,14 @@ class RequestSteps:
         previous = self.calls.before(request)
         edits = list(self._iter_edits(request))
         if previous is None:
-            messages = difference([], self.calls.messages(request))
+            messages = diff_messages([], self.calls.messages(request))
             return Changes(messages=messages, edits=edits)
         kept, old, new = self._split_common(previous, request)
         schemas = [self.calls.schemas(compared) or [] for compared in (previous, request)]
         return Changes(
             previous=previous.message_id,
             kept=kept,
-            messages=difference(old, new, kept=kept),
+            messages=diff_messages(old, new, kept=kept),
             edits=edits,
             model=previous.model if previous.model != request.model else None,
             tools=_diff_members(*map(_by_name, schemas)) if previous.tools != request.tools else [],
@@ -267,7 +272,7 @@ class RequestSteps:
         except HarkenError:
             rows = []
         result = self.outcome(number)
-        answer_texts = [] if result.answer is None else [written(result.answer)]
+        answer_texts = [] if result.answer is None else [format_message(result.answer)]
         return "\n".join(
             [*rows, *answer_texts, *(executed.result or "" for executed in result.ran)]
         )
@@ -330,7 +335,7 @@ def _iter_executed(answer: ev.TranscriptEntry, after: Iterable[ev.Event]) -> Ite
         elif isinstance(event, ev.ActionRewritten):
             became[event.call] = f"{event.tool} {event.arguments}"
     for call in answer.tool_calls or ():
-        reference = reference_to(answer, call.id)
+        reference = format_call_reference(answer, call.id)
         result = results.get(call.id)
         yield ExecutedCall(
             call=reference,
@@ -338,7 +343,7 @@ def _iter_executed(answer: ev.TranscriptEntry, after: Iterable[ev.Event]) -> Ite
             arguments=call.function.arguments,
             became=became.get(reference),
             result_id=None if result is None else result.message_id,
-            result=None if result is None else written(result),
+            result=None if result is None else format_message(result),
             is_error=result is not None and result.is_error,
         )
 

@@ -20,10 +20,11 @@ from harken.session.fold import fold
 from harken.session.state import SessionState
 from harken.views.agent_names import AgentNames
 from harken.views.links import Links
-from harken.views.message_text import call_text, count, readable_text, size_text, tool_names
+from harken.views.message_text import call_text, format_size, join_tool_names, readable_text
+from harken.views.message_text import format_count as count
 
 
-def happened(event: ev.Event, names: AgentNames) -> str:
+def describe_event(event: ev.Event, names: AgentNames) -> str:
     """Describe an event as text. An unknown event is formatted as JSON."""
     match event:
         case ev.TranscriptEntry():
@@ -38,7 +39,7 @@ def happened(event: ev.Event, names: AgentNames) -> str:
         case ev.LlmResponse():
             return _describe_response(event)
         case ev.ToolsDefined():
-            return tool_names(event.tools)
+            return join_tool_names(event.tools)
         case ev.MemoryOperation():
             return _describe_memory(event)
         case ev.ThreadNoted():
@@ -54,10 +55,10 @@ def happened(event: ev.Event, names: AgentNames) -> str:
             return _describe_agent(event, names)
 
 
-def latency_text(latency_s: float) -> str:
+def format_latency(latency_s: float) -> str:
     """Format a duration in seconds or milliseconds.
 
-    >>> latency_text(0.00012), latency_text(1.23)
+    >>> format_latency(0.00012), format_latency(1.23)
     ('0.1 ms', '1.2 s')
     """
     return f"{latency_s:.1f} s" if latency_s >= 1 else f"{latency_s * 1000:.1f} ms"
@@ -92,7 +93,7 @@ def _describe_agent(
             new = f"new {', '.join(event.spec)}" if event.spec else None
             return _join_facts(event.name, event.language_model, new)
         case ev.AgentStateSaved():
-            return f"{size_text(len(to_json_line(event.state)))} of state"
+            return f"{format_size(len(to_json_line(event.state)))} of state"
         case ev.AgentMoved():
             below = "" if event.parent is None else f" of {names.of(event.parent)}"
             if event.replaces is not None:
@@ -121,7 +122,7 @@ def _describe_context(event: ev.TranscriptEdited | ev.ContextLoaded | ev.Context
 def _describe_response(event: ev.LlmResponse) -> str:
     """Describe the end of a model call, as far as the provider reports it."""
     usage = event.usage or ev.Usage()
-    latency = None if event.latency_s is None else latency_text(event.latency_s)
+    latency = None if event.latency_s is None else format_latency(event.latency_s)
     cost = None if event.cost_usd is None else f"{event.cost_usd:.6f}".rstrip("0").rstrip(".")
     return _join_facts(
         event.stop_reason,
@@ -238,5 +239,5 @@ def _build_mark(event: ev.Event, turn: int, lane: int | None, names: AgentNames)
         lane=lane,
         event_type=ev.event_type(event),
         role=event.role if isinstance(event, ev.TranscriptEntry) else None,
-        text=happened(event, names),
+        text=describe_event(event, names),
     )

@@ -115,7 +115,7 @@ def _build_row(agent: AgentState, place: Place, depth: int, *, gone: bool) -> Tr
         model_calls=agent.usage.model_calls,
         tokens=agent.usage.tokens,
         cost_usd=agent.usage.cost_usd,
-        rerun=rerun_said(agent.spec.get("rerun")),
+        rerun=parse_rerun(agent.spec.get("rerun")),
     )
 
 
@@ -129,7 +129,7 @@ def _get_text(value: Json) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def rerun_said(said: Json) -> dict[str, Json] | None:
+def parse_rerun(said: Json) -> dict[str, Json] | None:
     """Parse the rerun provenance in a creation event. Return None if there is none."""
     if not isinstance(said, dict):
         return None
@@ -138,10 +138,10 @@ def rerun_said(said: Json) -> dict[str, Json] | None:
     return {**source, "changes": [*map(str, changes if isinstance(changes, list) else [])]}
 
 
-def rerun_text(said: Mapping[str, Json]) -> str:
+def format_rerun(said: Mapping[str, Json]) -> str:
     """Format the provenance of a rerun, as parsed by `rerun_said`.
 
-    >>> rerun_text({"session": "demo", "request": "msg_051", "changes": ["edited #1"]})
+    >>> format_rerun({"session": "demo", "request": "msg_051", "changes": ["edited #1"]})
     'rerun of demo from msg_051: edited #1'
     """
     changes = said.get("changes")

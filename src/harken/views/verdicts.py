@@ -35,7 +35,7 @@ from harken.core.events import (
 from harken.core.ids import AgentId, MessageId, reference_message_id
 from harken.core.messages import text_of
 from harken.core.record import SparseRecord
-from harken.core.verdict import FAILED, VerdictWord, parse_verdict_entry
+from harken.core.verdict import HOOK_FAILED_PREFIX, VerdictWord, parse_verdict_entry
 from harken.session.fold import fold
 from harken.session.state import AgentState, SessionState
 from harken.views.interventions import Intervention, interventions
@@ -236,11 +236,11 @@ def verdicts(events: Iterable[Event]) -> list[VerdictRow]:
     return [reader.row(*judgement) for judgement in judgements.values()]
 
 
-def read_words(entry: TranscriptEntry) -> _Verdict | None:
+def parse_verdict_text(entry: TranscriptEntry) -> _Verdict | None:
     """Parse a hook's entry as a verdict. Return None if it is not one."""
     text = text_of(entry.content)
-    if entry.role == "system" and text.startswith(FAILED):
-        return _Verdict("failure", text.removeprefix(FAILED))
+    if entry.role == "system" and text.startswith(HOOK_FAILED_PREFIX):
+        return _Verdict("failure", text.removeprefix(HOOK_FAILED_PREFIX))
     verdict = parse_verdict_entry(entry)
     return None if verdict is None else _Verdict(_KINDS[verdict.word], verdict.text)
 
@@ -271,7 +271,7 @@ def _collect_judgements(
             if not _is_response_to_hook(links, event, hook):
                 open_questions[hook.id] = _update_open(questions, event)
                 last_answered.pop(hook.id, None)
-        elif (verdict := read_words(event)) is not None and not _is_rejected(links, event):
+        elif (verdict := parse_verdict_text(event)) is not None and not _is_rejected(links, event):
             question = _find_answered(event, questions) or last_answered.get(hook.id)
             if question is None:
                 continue

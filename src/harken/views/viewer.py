@@ -21,11 +21,11 @@ from harken.core.events import Event, event_dict
 from harken.core.ids import AgentId, MessageId, reference_message_id
 from harken.errors import HarkenError, NameNotFound
 from harken.session.fold import Resolver
-from harken.session.log.reader import LogReadReport, open_log, paused_gc, records
+from harken.session.log.reader import LogReadReport, iter_records, open_log, paused_gc
 from harken.views import flow
-from harken.views.agent_names import Paths
+from harken.views.agent_names import AgentPaths
 from harken.views.context import ContextView, context
-from harken.views.dialog import dialog, narrate, perspective
+from harken.views.dialog import dialog, format_items, perspective
 from harken.views.filter import transcript
 from harken.views.interventions import Intervention, interventions
 from harken.views.links import Links
@@ -76,7 +76,7 @@ class SessionViewer:
         lines: list[bytes] = []
         self.reading = LogReadReport()
         with paused_gc():
-            for event, line in records(self.path, self.reading):
+            for event, line in iter_records(self.path, self.reading):
                 events.append(event)
                 lines.append(line)
         self._lines = lines
@@ -106,7 +106,7 @@ class SessionViewer:
         if name_or_id in names.called or (len(named_agents) < 2 and "/" not in name_or_id):
             return names.resolve(name_or_id)
         try:
-            paths = Paths(self.tree(), names)
+            paths = AgentPaths(self.tree(), names)
         except HarkenError:  # The log is inconsistent; only names and ids can be resolved.
             return names.resolve(name_or_id)
         matches = named_agents or paths.found(name_or_id)
@@ -157,7 +157,7 @@ class SessionViewer:
 
         Labels: [System] [Heard] [Thought] [Action] [Received] [Said].
         """
-        return narrate(perspective(self.events, self.resolve_agent(agent_id)))
+        return format_items(perspective(self.events, self.resolve_agent(agent_id)))
 
     def build_causality_index(self) -> dict[MessageId, MessageId]:
         """Return each message's parent: its substance, else its first cause, else its call."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 
-from harken.core.secrets.redaction import findings
+from harken.core.secrets.redaction import find_credentials
 
 _WORDS = """
 auth authorization bearer cookie cookies cred creds credential credentials jwt key keys oauth pass
@@ -88,13 +88,17 @@ def is_secret(name: str, value: str) -> bool:
     )
     if has_secret_name and name not in _NOT_SECRET and not _PLAIN_VALUE_PATTERN.fullmatch(value):
         return True
-    return bool(_PASSWORD_PATTERN.search(value) or findings(value))
+    return bool(_PASSWORD_PATTERN.search(value) or find_credentials(value))
 
 
-def hidden_in(text: str, environ: Mapping[str, str], visible: Mapping[str, str]) -> list[str]:
+def find_hidden_variables(
+    text: str, environ: Mapping[str, str], visible: Mapping[str, str]
+) -> list[str]:
     """Return the variables that a command mentions and does not get, sorted by name.
 
-    >>> hidden_in("curl -H $A ${B} $HOME A", {"A": "1", "B": "2", "HOME": "/"}, {"HOME": "/"})
+    >>> find_hidden_variables(
+    ...     "curl -H $A ${B} $HOME A", {"A": "1", "B": "2", "HOME": "/"}, {"HOME": "/"}
+    ... )
     ['A', 'B']
     """
     mentioned = set(re.findall(r"\$\{?[#!]?(\w+)|\bprintenv\s+(\w+)", text))

@@ -32,13 +32,13 @@ def todo(items: list[TodoItem]) -> str:
     Use it for work of several steps: put down all steps, keep one of them at `doing`, and write
     the list again when a step is done or the plan changes. The result is the list.
     """
-    return rendered(items)
+    return format_todo_list(items)
 
 
-def rendered(items: Sequence[TodoItem]) -> str:
+def format_todo_list(items: Sequence[TodoItem]) -> str:
     """Format a list as text. Raises InvalidArguments if an item has no text.
 
-    >>> print(rendered([TodoItem("look", "done"), TodoItem("leap")]))
+    >>> print(format_todo_list([TodoItem("look", "done"), TodoItem("leap")]))
     [x] look
     [ ] leap
     1 of 2 done.

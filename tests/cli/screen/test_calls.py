@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from harken.chat.render.activity import FEWEST, AgentActivity
+from harken.chat.render.activity import MIN_AGENTS, AgentActivity
 from harken.chat.render.tool_calls import (
-    FOLDED,
-    LONGEST_LINE,
-    call_text,
-    change_lines,
-    folded,
+    MAX_LINE_CHARS,
+    MAX_RESULT_LINES,
+    fold_result,
+    format_call,
     full_result,
+    list_change_lines,
     plain_lines,
 )
 from harken.core.events import AgentMoved, LlmRequest, LlmResponse, TranscriptEntry
@@ -48,7 +48,7 @@ def texts(lines: list[list[tuple[str, str]]]) -> list[str]:
 def test_a_call_is_one_line_that_says_what_it_is_about(
     name: str, arguments: str, text: str
 ) -> None:
-    assert call_text(name, arguments) == text
+    assert format_call(name, arguments) == text
 
 
 def test_a_tool_may_say_which_argument_it_is_about() -> None:
@@ -57,7 +57,7 @@ def test_a_tool_may_say_which_argument_it_is_about() -> None:
         """Edit."""
 
     arguments = '{"path": "a.py", "old": "x"}'
-    assert call_text("edit", arguments, edit.with_subject(by="path")) == "edit(a.py)"
+    assert format_call("edit", arguments, edit.with_subject(by="path")) == "edit(a.py)"
 
 
 def test_output_is_shown_as_a_terminal_would_leave_it() -> None:
@@ -67,53 +67,56 @@ def test_output_is_shown_as_a_terminal_would_leave_it() -> None:
 
 def test_a_result_is_its_first_lines_and_how_many_more_there_are() -> None:
     lines = [f"line {number}" for number in range(20)]
-    result = folded("\n".join(lines))
-    assert (texts(result.lines), result.more) == (lines[:FOLDED], 20 - FOLDED)
+    result = fold_result("\n".join(lines))
+    assert (texts(result.lines), result.more) == (lines[:MAX_RESULT_LINES], 20 - MAX_RESULT_LINES)
     assert texts(full_result("\n".join(lines))) == lines
-    just = folded("\n".join(lines[: FOLDED + 1]))
-    assert (len(just.lines), just.more) == (FOLDED + 1, 0)  # a note would take as much room
+    just = fold_result("\n".join(lines[: MAX_RESULT_LINES + 1]))
+    assert (len(just.lines), just.more) == (
+        MAX_RESULT_LINES + 1,
+        0,
+    )  # a note would take as much room
 
 
 def test_a_long_line_is_cut_and_counted_as_one_that_is_not_whole() -> None:
-    result = folded("short\n" + "x" * 100_000)
-    assert [len(line) for line in texts(result.lines)] == [5, LONGEST_LINE]
+    result = fold_result("short\n" + "x" * 100_000)
+    assert [len(line) for line in texts(result.lines)] == [5, MAX_LINE_CHARS]
     assert result.more == 1
-    changed = change_lines('{"old_string": "a", "new_string": "%s"}' % ("b" * 5000))
-    assert max(map(len, texts(changed))) <= LONGEST_LINE
+    changed = list_change_lines('{"old_string": "a", "new_string": "%s"}' % ("b" * 5000))
+    assert max(map(len, texts(changed))) <= MAX_LINE_CHARS
     assert texts(changed)[-1] == "… 1 more line of the change"
 
 
 def test_a_failure_is_red_and_an_empty_result_is_nothing() -> None:
-    assert folded("Error: no", is_error=True).lines == [[("red", "Error: no")]]
-    assert folded("").lines == []
-    assert folded(None).lines == []
+    assert fold_result("Error: no", is_error=True).lines == [[("red", "Error: no")]]
+    assert fold_result("").lines == []
+    assert fold_result(None).lines == []
 
 
 def test_a_result_of_parts_shows_their_texts_and_marks() -> None:
     content: list[ContentPart] = [TextPart("a cup"), ImagePart(media_type="image/png", data="x")]
-    assert texts(folded(content).lines) == ["a cup", "", "[image image/png]"]
+    assert texts(fold_result(content).lines) == ["a cup", "", "[image image/png]"]
 
 
 def test_a_diff_has_its_colours_and_more_room() -> None:
     diff = "@@ -1,9 +1,9 @@\n" + "-a\n+b\n c\n" * 20
-    result = folded(diff)
+    result = fold_result(diff)
     assert result.lines[1:4] == [[("red", "-a")], [("green", "+b")], [("dim", " c")]]
     assert result.more == 61 - 16
 
 
 def test_what_an_edit_changed_is_seen_from_its_arguments() -> None:
-    assert change_lines('{"old_string": "a\\nb\\nc", "new_string": "a\\nB\\nc"}') == [
+    assert list_change_lines('{"old_string": "a\\nb\\nc", "new_string": "a\\nB\\nc"}') == [
         [("dim", " a")],
         [("red", "-b")],
         [("green", "+B")],
         [("dim", " c")],
     ]
     for odd in ("", "[]", '{"old_string": 1, "new_string": "x"}', '{"old_string": "x"}'):
-        assert change_lines(odd) == []
+        assert list_change_lines(odd) == []
 
 
 def test_a_huge_edit_is_not_compared() -> None:
-    assert change_lines('{"old_string": "%s", "new_string": "b"}' % ("a\\n" * 5000)) == []
+    assert list_change_lines('{"old_string": "%s", "new_string": "b"}' % ("a\\n" * 5000)) == []
 
 
 def request(agent: AgentId = MAIN) -> LlmRequest:
@@ -177,15 +180,20 @@ def test_the_user_is_never_busy() -> None:
 
 def test_of_many_agents_some_are_shown() -> None:
     activity = AgentActivity()
-    for number in range(FEWEST + 3):
+    for number in range(MIN_AGENTS + 3):
         activity.hear(request(AgentId(f"a{number}")), 9.5)
     assert shown(activity)[-1] == "… and 3 more agents"
-    assert len(activity.lines(str, 10.0, most=2)) == FEWEST + 1
-    assert len(activity.lines(str, 10.0, most=FEWEST + 3)) == FEWEST + 3  # where there is room
+    assert len(activity.lines(str, 10.0, most=2)) == MIN_AGENTS + 1
+    assert (
+        len(activity.lines(str, 10.0, most=MIN_AGENTS + 3)) == MIN_AGENTS + 3
+    )  # where there is room
 
 
 def test_what_was_only_read_is_not_shown_but_what_is_short() -> None:
     lines = "one\ntwo\nthree"
-    assert (folded(lines, was_read=True).lines, folded(lines, was_read=True).more) == ([], 3)
-    assert texts(folded("one\ntwo", was_read=True).lines) == ["one", "two"]
-    assert texts(folded(lines, was_read=True, is_error=True).lines) == ["one", "two", "three"]
+    assert (fold_result(lines, was_read=True).lines, fold_result(lines, was_read=True).more) == (
+        [],
+        3,
+    )
+    assert texts(fold_result("one\ntwo", was_read=True).lines) == ["one", "two"]
+    assert texts(fold_result(lines, was_read=True, is_error=True).lines) == ["one", "two", "three"]

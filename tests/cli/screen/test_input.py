@@ -11,10 +11,10 @@ from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
 from harken.chat.render.status_line import Status, folder_text
-from harken.chat.screen.completion import SHOWN, FileTree, InputCompleter
-from harken.chat.screen.input_history import LONGEST, Pastes, PrivateHistory
+from harken.chat.screen.completion import MAX_COMPLETIONS, FileTree, InputCompleter
+from harken.chat.screen.input_history import MAX_HISTORY_CHARS, Pastes, PrivateHistory
 from harken.chat.screen.turns import TypeAhead
-from harken.terminal.styled_text import cells
+from harken.terminal.styled_text import cell_width
 
 
 @pytest.fixture
@@ -79,10 +79,10 @@ def test_hidden_files_are_offered_where_they_are_named(folder: Path) -> None:
 
 
 def test_a_big_tree_is_walked_once_and_offers_some(tmp_path: Path) -> None:
-    for number in range(SHOWN + 30):
+    for number in range(MAX_COMPLETIONS + 30):
         (tmp_path / f"file{number}").write_text("")
-    assert len(completions(tmp_path, "@file")) == SHOWN
-    assert len(completions(tmp_path, "./file")) == SHOWN
+    assert len(completions(tmp_path, "@file")) == MAX_COMPLETIONS
+    assert len(completions(tmp_path, "./file")) == MAX_COMPLETIONS
     tree = FileTree(tmp_path)
     walk = tree.refresh(now=100.0)
     assert walk is not None
@@ -99,7 +99,7 @@ def test_names_that_are_no_text_are_not_offered(tmp_path: Path) -> None:
 
 def test_history_is_private_and_keeps_lines_and_half_letters(tmp_path: Path) -> None:
     history = PrivateHistory(tmp_path / "history")
-    for text in ("one", "two\nlines", "half \udc80 letter", "x" * (LONGEST + 1)):
+    for text in ("one", "two\nlines", "half \udc80 letter", "x" * (MAX_HISTORY_CHARS + 1)):
         history.append_string(text)
     assert (tmp_path / "history").stat().st_mode & 0o777 == 0o600
     again = [*PrivateHistory(tmp_path / "history").load_history_strings()]
@@ -166,7 +166,7 @@ def test_the_status_line_leaves_out_what_matters_least() -> None:
     assert line(STATUS, 40) == "anthropic/claude · ask · 12.3k context"
     assert line(STATUS, 30) == "anthropic/claude · ask"
     assert line(STATUS, 10) == "anthropic…"
-    assert all(cells(line(STATUS, width)) <= width for width in range(1, 90))
+    assert all(cell_width(line(STATUS, width)) <= width for width in range(1, 90))
 
 
 def test_where_the_window_is_known_the_status_says_how_full_it_is() -> None:

@@ -7,7 +7,7 @@ import sys
 
 PROGRAM = """
 import gc
-from harken.chat.screen.screen import lasting
+from harken.chat.screen.screen import exclude_from_gc as lasting
 
 with lasting():
     made = [[] for _ in range(100_000)]

@@ -11,7 +11,7 @@ from harken.chat.render.agent_tree import LiveTree
 from harken.core.events import Usage
 from harken.core.ids import AgentId
 from harken.core.stream import Chunk, Finish, TextDelta, ThinkingDelta
-from harken.terminal.styled_text import Line, cells
+from harken.terminal.styled_text import Line, cell_width
 from tests.agent_kit import Line as Said
 from tests.agent_kit import Stage, call, calls, play, stage
 from tests.unit.agents.hooking import watch
@@ -94,7 +94,7 @@ def test_no_line_is_wider_or_lower_than_there_is_room(one: Stage, width: int, he
     one.ask("Go.")
     lines = tree_of(one).lines(width, height, 3.0, asking=["Ann"])
     assert len(lines) <= height
-    assert all(cells("".join(span for _, span in line)) <= max(width, 4) for line in lines)
+    assert all(cell_width("".join(span for _, span in line)) <= max(width, 4) for line in lines)
 
 
 def test_hostile_names_are_harmless(tmp_path: Path) -> None:

@@ -10,7 +10,12 @@ from harken import AgentRuntime, Comment, Deny, Rewrite, SmartAgent, World, tool
 from harken.agents.built_in.planning_mode import start_planning
 from harken.agents.tree.hook_action import new_hook
 from harken.chat.render.answer_stream import AnswerStream
-from harken.chat.render.event_printer import PROMPT_LINES, prose, rewritten, thought
+from harken.chat.render.event_printer import (
+    PROMPT_LINES,
+    find_rewritten_answers,
+    format_thought,
+    iter_prose,
+)
 from harken.core.messages import Message, TextPart, ThinkingPart
 from harken.core.stream import Chunk, Finish, TextDelta, ThinkingDelta
 from harken.errors import ModelError
@@ -207,7 +212,7 @@ def test_an_answer_that_a_hook_rewrote_is_shown_again_as_the_user_got_it(tmp_pat
     watch(one, response=lambda _: Rewrite("Yes."))
     one.ask("go")
     teller = heard.teller(live=False)
-    teller.heard_as = rewritten(heard.events)
+    teller.heard_as = find_rewritten_answers(heard.events)
     told = drawn(piece for event in heard.events for piece in teller.tell(event))
     assert "Yes." in told
     assert "No." not in told
@@ -264,7 +269,7 @@ def test_thoughts_are_folded_to_a_line(tmp_path: Path) -> None:
     heard = Heard(one)
     one.ask("go")
     assert heard.again()[1:] == ["thought, 3 words (Ctrl-T shows it)", "Four."]
-    assert drawn([thought("one", 4.2)]) == ["thought for 4 s, 1 word (Ctrl-T shows it)"]
+    assert drawn([format_thought("one", 4.2)]) == ["thought for 4 s, 1 word (Ctrl-T shows it)"]
 
 
 def test_a_stream_gives_what_is_finished_and_the_rest_is_its_tail() -> None:
@@ -286,7 +291,7 @@ def text_of(*pieces: Prose | TextRows) -> str:
 
 
 def test_empty_lines_stand_between_what_does_not_belong_together() -> None:
-    said = [*prose("a\n\n- b\n- c")]
+    said = [*iter_prose("a\n\n- b\n- c")]
     action = TextRows("action", [[("", "did")]])
     assert text_of(*said, action, note("noted"), action, *said) == (
         "a\n\n • b\n • c\n\ndid\nnoted\ndid\n\na\n\n • b\n • c\n"

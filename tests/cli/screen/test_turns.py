@@ -12,9 +12,9 @@ import pytest
 
 from harken import Budget
 from harken.chat.open_chat import OpenChat
-from harken.chat.render.event_printer import failure
-from harken.chat.render.greeting import greeting, past_events, replay
-from harken.chat.screen.event_queue import EventQueue, Heard
+from harken.chat.render.event_printer import format_failure
+from harken.chat.render.greeting import iter_greeting, iter_last_exchanges, past_events
+from harken.chat.screen.event_queue import EventQueue, QueuedItem
 from harken.chat.screen.screen import FrameLimiter
 from harken.chat.screen.turns import TurnResult, Turns
 from harken.config.settings import Settings
@@ -23,7 +23,7 @@ from harken.core.ids import AgentId
 from harken.core.stream import TextDelta
 from harken.errors import AgentBusy, ModelError
 from harken.terminal.environment import TerminalEnvironment
-from harken.terminal.event_lines import model_text
+from harken.terminal.event_lines import format_model_name
 from tests.agent_kit import Stage, play, run, stage
 from tests.cli.screen.drawing import drawn
 from tests.unit.agents.compacting import talk
@@ -193,7 +193,7 @@ def test_closing_waits_for_the_end_of_the_turn(tmp_path: Path) -> None:
 
 def test_ears_give_on_in_order_what_was_heard_also_before_they_were_open() -> None:
     async def act() -> None:
-        batches: list[list[Heard]] = []
+        batches: list[list[QueuedItem]] = []
         asked: list[int] = []
         ears = EventQueue()
         ears.take = lambda batch: batches.append([*batch])
@@ -267,7 +267,7 @@ def how_often_drawn(*steps: Callable[[FrameLimiter], None]) -> list[int]:
 
 
 def test_a_failure_says_what_why_and_how_to_go_on() -> None:
-    lines = drawn([failure(ModelError("too\nmany\x1b", why="rate_limit", status=429))])
+    lines = drawn([format_failure(ModelError("too\nmany\x1b", why="rate_limit", status=429))])
     assert lines == [
         "✗ too many\\x1b (HTTP 429)",
         "  nothing is lost; wait a little, then Enter tries again",
@@ -279,7 +279,7 @@ HERE = TerminalEnvironment(folder=Path("/home/ann/tea"), user_home="/home/ann")
 
 def test_the_greeting_is_two_lines(tmp_path: Path) -> None:
     one = stage(tmp_path, play(main=["Hi."]))
-    assert drawn(greeting(opened(one), HERE)) == [
+    assert drawn(iter_greeting(opened(one), HERE)) == [
         "harken · play · ~/tea",
         "/help lists commands and keys · Ctrl-D ends",
     ]
@@ -287,7 +287,7 @@ def test_the_greeting_is_two_lines(tmp_path: Path) -> None:
 
 def test_a_new_session_has_nothing_to_show_again(tmp_path: Path) -> None:
     one = opened(stage(tmp_path, play()))
-    assert drawn(replay(one, past_events(one))) == []
+    assert drawn(iter_last_exchanges(one, past_events(one))) == []
 
 
 def test_of_an_old_session_the_last_exchanges_are_shown(tmp_path: Path) -> None:
@@ -295,7 +295,7 @@ def test_of_an_old_session_the_last_exchanges_are_shown(tmp_path: Path) -> None:
     for text in "abcd":
         one.ask(text)
     again = opened(one.again())
-    assert drawn(replay(again, past_events(again))) == [
+    assert drawn(iter_last_exchanges(again, past_events(again))) == [
         "… 1 earlier exchange (/view perspective main)",
         *("› b", "B.", "› c", "C.", "› d", "D."),
     ]
@@ -314,7 +314,7 @@ def test_an_old_session_says_that_its_last_turn_was_cut_off(tmp_path: Path) -> N
 
     run(act())
     again = opened(one.again())
-    assert drawn(replay(again, past_events(again))) == [
+    assert drawn(iter_last_exchanges(again, past_events(again))) == [
         "› a",
         "no line",
         "The last turn was cut off: Enter goes on with it.",
@@ -322,7 +322,7 @@ def test_an_old_session_says_that_its_last_turn_was_cut_off(tmp_path: Path) -> N
 
 
 def test_a_model_of_a_file_is_named_by_the_file_alone() -> None:
-    assert model_text("replay:/a/b/s.jsonl") == "replay:s.jsonl"
-    assert model_text("scripted:demo") == "scripted:demo"
-    assert model_text("openai/gpt/x") == "openai/gpt/x"
-    assert model_text(None) == "no model"
+    assert format_model_name("replay:/a/b/s.jsonl") == "replay:s.jsonl"
+    assert format_model_name("scripted:demo") == "scripted:demo"
+    assert format_model_name("openai/gpt/x") == "openai/gpt/x"
+    assert format_model_name(None) == "no model"

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harken.terminal.markdown import typeset
-from harken.terminal.markdown_tail import tail
-from harken.terminal.styled_text import cells
+from harken.terminal.markdown import render_markdown
+from harken.terminal.markdown_tail import format_tail
+from harken.terminal.styled_text import cell_width
 
 CODES = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def plain(text: str, width: int = 60) -> str:
-    return CODES.sub("", typeset(text, width))
+    return CODES.sub("", render_markdown(text, width))
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_a_table_that_is_too_wide_loses_nothing() -> None:
     st.text(alphabet="ab \n#*`|-[]()<>&;x1_~!\\\x1b\x9b\u202e日", max_size=80), st.integers(2, 40)
 )
 def test_whatever_is_typeset_only_styles_come_out(text: str, width: int) -> None:
-    drawn = typeset(text, width)
+    drawn = render_markdown(text, width)
     bare = CODES.sub("", drawn)
     assert "\x1b" not in bare
     assert all(line.isprintable() for line in bare.split("\n"))
@@ -70,7 +70,7 @@ def test_no_entity_becomes_a_control_character(entity: str) -> None:
 
 
 def test_without_colour_there_is_none() -> None:
-    drawn = typeset("# T\n`code` **b**\n\n```python\nx = 'a' # c\n```", 40, colour=False)
+    drawn = render_markdown("# T\n`code` **b**\n\n```python\nx = 'a' # c\n```", 40, colour=False)
     assert {code for found in CODES.findall(drawn) for code in re.findall(r"\d+", found)} <= {
         *"01234"
     }
@@ -78,7 +78,7 @@ def test_without_colour_there_is_none() -> None:
 
 @pytest.mark.parametrize("text", ["word " * 50, "- " + "word " * 50, "> " + "w" * 300, "日本" * 60])
 def test_rows_are_no_wider_than_they_may_be(text: str) -> None:
-    assert all(cells(line) <= 30 for line in plain(text, 30).split("\n"))
+    assert all(cell_width(line) <= 30 for line in plain(text, 30).split("\n"))
 
 
 def test_a_huge_block_is_shown_as_it_is() -> None:
@@ -91,7 +91,7 @@ def test_hostile_nesting_is_shown_somehow() -> None:
 
 
 def rows(text: str, height: int = 10, *, in_fence: bool = False) -> list[str]:
-    lines = tail(text, 20, height, in_fence=in_fence)
+    lines = format_tail(text, 20, height, in_fence=in_fence)
     return ["".join(part for _, part in line) for line in lines]
 
 

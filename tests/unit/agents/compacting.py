@@ -12,7 +12,7 @@ from harken.agents.checkpointer import Checkpointer
 from harken.agents.load import load_session
 from harken.agents.smart_agent import SmartAgent
 from harken.agents.turn.compaction import NAME
-from harken.context.materialize import materialize, resolver
+from harken.context.materialize import make_resolver, materialize
 from harken.core.commits import CommitId
 from harken.core.events import Usage
 from harken.core.messages import text_of
@@ -124,7 +124,7 @@ def begin(folder: Path, model: Play, *, window: int | None = None, **how: Any) -
 
 
 def options(store: MemoryStore) -> SessionOptions:
-    return SessionOptions(durability="none", clock=ticking(), resolver=resolver(store))
+    return SessionOptions(durability="none", clock=ticking(), resolver=make_resolver(store))
 
 
 def plain(messages: Sequence[Any]) -> list[tuple[str, str]]:

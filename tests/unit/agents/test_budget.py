@@ -9,7 +9,7 @@ from harken import Budget, SmartAgent, load_session, tool
 from harken.agents.budget import budget_of
 from harken.core.events import Usage
 from harken.core.messages import Message
-from harken.core.stream import Finish, chunks_of
+from harken.core.stream import Finish, iter_chunks
 from harken.errors import ModelError
 from harken.llm.base import ModelRequest
 from tests.agent_kit import Stage, call, calls, check_log, everything, play, quick, run, stage
@@ -25,7 +25,7 @@ def costing(message: Message, *, tokens: int = 0, usd: float = 0.0) -> list[Any]
     """Return an answer that used up so much."""
     usage = Usage(input_tokens=tokens // 2, output_tokens=tokens - tokens // 2)
     finish = Finish(stop_reason="end_turn", usage=usage, cost_usd=usd)
-    return [*chunks_of(message), finish]
+    return [*iter_chunks(message), finish]
 
 
 def looking(folder: Path, budget: Budget, **cost: Any) -> Stage:

@@ -10,8 +10,8 @@ from harken.agents.checkpointer import Checkpointer
 from harken.agents.load import load_session, start_from_commit
 from harken.agents.tree.moves import endo
 from harken.agents.turn.conversation import Conversation
-from harken.context.history import show
-from harken.context.materialize import materialize, resolver
+from harken.context.history import get_commit
+from harken.context.materialize import make_resolver, materialize
 from harken.core.commits import CommitId
 from harken.core.events import Segment, TranscriptEdited
 from harken.core.ids import AgentId
@@ -37,7 +37,7 @@ def look() -> str:
 
 
 def options(store: MemoryStore) -> SessionOptions:
-    return SessionOptions(durability="none", clock=ticking(), resolver=resolver(store))
+    return SessionOptions(durability="none", clock=ticking(), resolver=make_resolver(store))
 
 
 def begin(folder: Path, model: Play, store: MemoryStore, **how: Any) -> Stage:
@@ -174,7 +174,7 @@ def test_an_agent_or_operator_may_ask_for_a_commit(tmp_path: Path, store: Memory
     scene.ask("hi")
     ctx = scene.root.checkpoint(summary="greeted")
     assert ctx is not None
-    stored = show(store, ctx)
+    stored = get_commit(store, ctx)
     assert (stored.commit.checkpoint, stored.notes.summary) == ("explicit", "greeted")
     assert scene.root.checkpoint() == ctx
     bare = stage(tmp_path_in(tmp_path), play(main=["hello"]))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from harken import Comment, Deny, HookQuestion, Ok, Rewrite, SmartAgent
-from harken.core.verdict import UnparsableVerdict, Verdict, format_verdict, verdict_in
+from harken.core.verdict import UnparsableVerdict, Verdict, format_verdict, parse_allowed_verdict
 from harken.errors import LogWriteError, NameNotFound
 from harken.testing import FailingDisk
 from tests.agent_kit import check_log, play, quick, raw_call, stage
@@ -114,13 +114,13 @@ def test_the_first_denial_ends_the_asking(tmp_path: Path) -> None:
     "verdict", [Ok(), Comment("a: b"), Deny("two\nlines"), Rewrite('{"a": 1}'), Comment("")]
 )
 def test_verdicts_can_be_written_and_read(verdict: Verdict) -> None:
-    assert verdict_in(format_verdict(verdict), "action") == verdict
+    assert parse_allowed_verdict(format_verdict(verdict), "action") == verdict
 
 
 @pytest.mark.parametrize("words", ["", "Fine.", "OKAY", "I say DENY: x", "DENY"])
 def test_other_words_are_no_verdict(words: str) -> None:
     with pytest.raises(UnparsableVerdict, match="is none of"):
-        verdict_in(words, "action")
+        parse_allowed_verdict(words, "action")
 
 
 @pytest.mark.req("S4-25", "S4-26")

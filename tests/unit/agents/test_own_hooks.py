@@ -14,7 +14,7 @@ from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.hook_action import new_hook
 from harken.agents.tree.moves import talk_with
 from harken.agents.tree.registry import RUN
-from harken.agents.tree.user_command import obey
+from harken.agents.tree.user_command import run_user_command
 from harken.llm.base import ModelRequest
 from tests.agent_kit import (
     Line,
@@ -188,9 +188,13 @@ def test_no_hook_of_its_own_takes_a_name_from_the_users(tmp_path: Path) -> None:
     one = watched(tmp_path, later=True, main=[hooked("guard"), "Done."], guard=["OK"])
     say(one)
     arguments = ACTIONS["hook"].check({"name": "guard", "instructions": "Watch."})
-    done = obey(one.root, "/hook", lambda agent, said: RUN["hook"](agent, said, arguments))
+    done = run_user_command(
+        one.root, "/hook", lambda agent, said: RUN["hook"](agent, said, arguments)
+    )
     assert run(done).content == "Installed hook: guard (2) watches main"
-    again = obey(one.root, "/hook", lambda agent, said: RUN["hook"](agent, said, arguments))
+    again = run_user_command(
+        one.root, "/hook", lambda agent, said: RUN["hook"](agent, said, arguments)
+    )
     assert run(again).content == "Installed hook: guard (3) watches main"
 
 

@@ -21,10 +21,10 @@ from tests.unit.agents.smart_hooks import Cast, always, guard, guarded, is_quest
 
 def judge(hook: Agent, text: str = "x", subject: str | None = None) -> Verdict | None:
     """Put a question to a hook as `consult` does; return what it says."""
-    from harken.agents.hooks.hook import ask
+    from harken.agents.hooks.hook import ask_hook
 
     about = subject or hook.agent_by_id(hook.state.parent or "").state.birth
-    opinion = run(ask(hook, hook.state.parent, HookQuestion("response", "main", about, text)))
+    opinion = run(ask_hook(hook, hook.state.parent, HookQuestion("response", "main", about, text)))
     return None if opinion is None else opinion.verdict
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from harken.agents.tree.hook_action import protocol
+from harken.agents.tree.hook_action import format_hook_protocol
 from tests.agent_kit import call, calls, check_log
 from tests.unit.agents.hooking import SENT
 from tests.unit.agents.smart_hooks import Cast, always, guard, guarded, sends, texts
@@ -118,12 +118,12 @@ def test_what_is_judged_cannot_be_taken_for_the_question_or_the_verdict(tmp_path
 
 
 def test_a_hook_is_told_what_it_may_say_where_it_is_asked() -> None:
-    everywhere, action = protocol(None), protocol(["action"])
+    everywhere, action = format_hook_protocol(None), format_hook_protocol(["action"])
     assert "DENY: why it must not be (at action and response only)" in everywhere
     assert "DENY: why it must not be\n" in action
     assert "You are asked at: action." in action
-    assert "DENY" not in protocol(["input"])
-    assert "keep_note" not in protocol(None, "all")
+    assert "DENY" not in format_hook_protocol(["input"])
+    assert "keep_note" not in format_hook_protocol(None, "all")
 
 
 @pytest.mark.req("S4-52")

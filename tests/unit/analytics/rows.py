@@ -6,7 +6,7 @@ from typing import Any
 
 import apsw
 
-from harken.index.schema import TABLES
+from harken.index.schema import TABLES_SQL
 
 SECOND = 1_000_000
 BEGAN = 1_767_261_600 * SECOND
@@ -55,7 +55,7 @@ _AGENTS = [(1, 1, "", None), (2, 1, "sub", 1), (3, 2, "", None)]
 def story() -> apsw.Connection:
     """Return the facts of a story that fits on a page."""
     db = apsw.Connection(":memory:")
-    db.execute(TABLES)
+    db.execute(TABLES_SQL)
     times = [(BEGAN, BEGAN + 9 * SECOND, "success"), (5, 6, None)]
     rows = [(*one, *more) for one, more in zip(_SESSIONS, times, strict=True)]
     db.executemany(f"INSERT INTO sessions VALUES ({','.join('?' * 11)})", rows)

@@ -9,7 +9,7 @@ from typing import Any
 
 import apsw
 
-from harken.index.schema import TABLES
+from harken.index.schema import TABLES_SQL
 
 US = 1_000_000
 MINUTE, HOUR, DAY = 60, 3600, 86_400
@@ -27,7 +27,7 @@ def us(seconds: float | None) -> int | None:
 def empty() -> apsw.Connection:
     """Return a database in memory with the tables of facts."""
     database = apsw.Connection(":memory:")
-    database.execute(TABLES)
+    database.execute(TABLES_SQL)
     return database
 
 

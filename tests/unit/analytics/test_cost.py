@@ -10,7 +10,7 @@ from datetime import UTC
 import apsw
 import pytest
 
-from harken.analytics.overview import one_session, overview
+from harken.analytics.overview import overview, session_overview
 from harken.analytics.scope import ALL, Scope
 from tests.unit.analytics.story import DAY, US, Story, at
 
@@ -51,7 +51,7 @@ def history(sessions: int, rounds: int = 60) -> Story:
     ],
 )
 def test_a_part_costs_what_is_in_it_and_not_what_is_beside_it(scope: Scope) -> None:
-    show = one_session if scope.session_id else lambda data, part: overview(data, part, UTC)
+    show = session_overview if scope.session_id else lambda data, part: overview(data, part, UTC)
     costs = []
     for sessions in (5, 50):
         database = history(sessions).database

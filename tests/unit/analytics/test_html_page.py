@@ -11,8 +11,8 @@ from html.parser import HTMLParser
 import pytest
 
 from harken.analytics.charts import escape_label, overview_charts, session_charts
-from harken.analytics.html_page import page
-from harken.analytics.overview import one_session, overview
+from harken.analytics.html_page import render_page
+from harken.analytics.overview import overview, session_overview
 from harken.analytics.scope import ALL, Scope
 from tests.unit.analytics.story import DAY, Story, at
 
@@ -51,8 +51,10 @@ def hostile() -> Story:
 @pytest.mark.parametrize("is_one", [True, False])
 def test_what_comes_from_outside_is_never_markup(is_one: bool) -> None:
     database = hostile().database
-    found = one_session(database, Scope(session_id=1)) if is_one else overview(database, ALL, UTC)
-    text = page(found, UTC)
+    found = (
+        session_overview(database, Scope(session_id=1)) if is_one else overview(database, ALL, UTC)
+    )
+    text = render_page(found, UTC)
     tags = Tags(text)
     assert "img" not in tags.tags
     assert tags.addresses == []
@@ -63,7 +65,7 @@ def test_what_comes_from_outside_is_never_markup(is_one: bool) -> None:
 
 
 def test_a_browser_is_forbidden_to_ask_for_anything() -> None:
-    text = page(overview(hostile().database, ALL, UTC), UTC)
+    text = render_page(overview(hostile().database, ALL, UTC), UTC)
     assert "default-src 'none'" in text.split("<script>")[0]
     assert "<link" not in text
     assert "viewport" in text
@@ -82,7 +84,7 @@ def test_every_chart_is_one_that_plotly_draws() -> None:
     charts = overview_charts(overview(story.database, ALL, UTC))
     titles = [chart.title for chart in charts]
     assert titles == ["Activity", "Cost", "Hours of the week", "Models", "Tools", "Compactions"]
-    charts += session_charts(one_session(story.database, Scope(session_id=1)), UTC)
+    charts += session_charts(session_overview(story.database, Scope(session_id=1)), UTC)
     for chart in charts:
         go.Figure({"data": chart.data, "layout": chart.layout})
 
@@ -99,7 +101,7 @@ def test_bars_of_a_long_time_hold_weeks() -> None:
 
 
 def test_of_nothing_there_is_a_page_all_the_same() -> None:
-    assert "<h1>" in page(overview(Story().database, ALL, UTC), UTC)
+    assert "<h1>" in render_page(overview(Story().database, ALL, UTC), UTC)
 
 
 def test_a_lone_surrogate_is_shown_as_a_mark() -> None:

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from harken.analytics.overview import Overview, one_session, overview
+from harken.analytics.overview import Overview, overview, session_overview
 from harken.analytics.scope import ALL, Scope
 from harken.analytics.sessions import compactions
 from harken.analytics.tools import tools
@@ -56,7 +56,7 @@ def test_amplification_is_what_comes_of_a_prompt(found: Overview) -> None:
     assert (sums.input_characters, sums.output_characters) == (40, 160)
     assert (sums.responses_per_prompt, sums.tool_calls_per_prompt) == (1.33, 1.33)
     assert sums.output_per_input == 4.0
-    first = one_session(told().database, Scope(session_id=1)).amplification
+    first = session_overview(told().database, Scope(session_id=1)).amplification
     assert (first.responses_per_prompt, first.output_per_input) == (2.0, 8.0)
 
 
@@ -191,7 +191,7 @@ def test_a_span_of_time_counts_what_was_done_in_it() -> None:
 
 
 def test_one_session_is_told_alone() -> None:
-    found = one_session(told().database, Scope(session_id=1))
+    found = session_overview(told().database, Scope(session_id=1))
     assert (found.session.session, found.session.title) == ("claude:1", "Tea")
     assert (found.usage.output_tokens, found.tools.calls) == (40, 2)
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from harken.analytics.parquet import ROWS, WrittenTable, write_tables
+from harken.analytics.parquet import MAX_GROUP_ROWS, WrittenTable, write_tables
 from harken.analytics.scope import ALL, Scope
 from harken.analytics.table_schema import TABLES
 from harken.errors import ConfigError
@@ -119,13 +119,13 @@ def test_a_table_that_is_not_whole_takes_no_ones_place(tmp_path: Path) -> None:
 
 def test_more_rows_than_one_group_are_written_in_their_order(tmp_path: Path) -> None:
     db = story()
-    for id_ in range(5, 2 * ROWS):
+    for id_ in range(5, 2 * MAX_GROUP_ROWS):
         message(db, id_, role="user", kind="prompt")
     found: list[WrittenTable] = list(write_tables(db, tmp_path))
     file = pq.ParquetFile(tmp_path / "messages.parquet")
     assert file.num_row_groups == 2
     ids = file.read(columns=["id"])["id"].to_pylist()
-    assert ids == list(range(1, 2 * ROWS))
+    assert ids == list(range(1, 2 * MAX_GROUP_ROWS))
     assert sum(one.size_bytes for one in found) == sum(
         path.stat().st_size for path in tmp_path.iterdir()
     )

@@ -6,7 +6,13 @@ from datetime import UTC, date
 from zoneinfo import ZoneInfo
 
 from harken.analytics.scope import ALL, Scope
-from harken.analytics.usage import by_day, by_model, by_project, total, used
+from harken.analytics.usage import (
+    load_usage,
+    total_usage,
+    usage_by_day,
+    usage_by_model,
+    usage_by_project,
+)
 from tests.unit.analytics.story import Story, at
 
 MORNING = at("2026-03-02 09:00")
@@ -28,7 +34,7 @@ def told() -> Story:
 
 
 def test_each_model_has_the_sums_of_its_responses() -> None:
-    opus, gpt = by_model(used(told().database, ALL))
+    opus, gpt = usage_by_model(load_usage(told().database, ALL))
     assert (opus.model, opus.responses, opus.cost_usd, opus.unpriced) == ("opus", 3, 0.75, 1)
     assert (opus.input_tokens, opus.output_tokens) == (31, 122)
     assert (opus.cache_read_tokens, opus.cache_write_tokens) == (3000, 100)
@@ -36,7 +42,7 @@ def test_each_model_has_the_sums_of_its_responses() -> None:
 
 
 def test_what_nobody_counted_is_not_zero() -> None:
-    gpt = by_model(used(told().database, ALL))[1]
+    gpt = usage_by_model(load_usage(told().database, ALL))[1]
     assert (gpt.cache_read_tokens, gpt.cache_write_tokens, gpt.reasoning_tokens) == (None,) * 3
 
 
@@ -45,7 +51,7 @@ def test_an_unknown_price_is_said_and_never_zero() -> None:
     one = story.session()
     story.request(one, "mystery", MORNING, (5, None, None, 5), None)
     story.request(one, "mystery", MORNING, (None, None, None, None), None)
-    whole = total(used(story.database, ALL))
+    whole = total_usage(load_usage(story.database, ALL))
     assert (whole.cost_usd, whole.unpriced) == (None, 2)
 
 
@@ -53,28 +59,28 @@ def test_a_response_without_tokens_costs_nothing_unknown() -> None:
     story = Story()
     one = story.session()
     story.request(one, "<synthetic>", MORNING, (0, 0, 0, 0), None)
-    assert total(used(story.database, ALL)).unpriced == 0
+    assert total_usage(load_usage(story.database, ALL)).unpriced == 0
 
 
 def test_a_day_is_one_of_the_time_zone_that_is_given() -> None:
-    spent = used(told().database, ALL)
-    days = [(one.day, one.responses) for one in by_day(spent, UTC)]
+    spent = load_usage(told().database, ALL)
+    days = [(one.day, one.responses) for one in usage_by_day(spent, UTC)]
     assert days == [(date(2026, 3, 2), 3), (date(2026, 3, 3), 1)]
-    days = [(one.day, one.responses) for one in by_day(spent, ZoneInfo("Europe/Berlin"))]
+    days = [(one.day, one.responses) for one in usage_by_day(spent, ZoneInfo("Europe/Berlin"))]
     assert days == [(date(2026, 3, 2), 2), (date(2026, 3, 3), 2)]
 
 
 def test_a_response_without_a_time_is_on_no_day_and_in_every_sum() -> None:
     story = Story()
     story.request(story.session(), "opus", None, (1, None, None, 1), 1.0)
-    spent = used(story.database, ALL)
-    assert [(one.day, one.cost_usd) for one in by_day(spent, UTC)] == [(None, 1.0)]
-    assert total(spent).cost_usd == 1.0
+    spent = load_usage(story.database, ALL)
+    assert [(one.day, one.cost_usd) for one in usage_by_day(spent, UTC)] == [(None, 1.0)]
+    assert total_usage(spent).cost_usd == 1.0
 
 
 def test_each_folder_has_the_sums_of_its_sessions() -> None:
     story = told()
-    found = by_project(story.database, ALL, used(story.database, ALL))
+    found = usage_by_project(story.database, ALL, load_usage(story.database, ALL))
     rows = [(one.project, one.sessions, one.responses, one.cost_usd) for one in found]
     assert rows == [("/srv/cafe", 1, 3, 0.75), ("/srv/bar", 1, 1, 0.125)]
 
@@ -82,9 +88,9 @@ def test_each_folder_has_the_sums_of_its_sessions() -> None:
 def test_only_what_is_in_the_scope_counts() -> None:
     database = told().database
     since = Scope(since_us=int(at("2026-03-03 00:00")) * 1_000_000)
-    assert total(used(database, since)).responses == 1
+    assert total_usage(load_usage(database, since)).responses == 1
     until = Scope(until_us=int(at("2026-03-03 00:00")) * 1_000_000)
-    assert total(used(database, until)).responses == 3
-    assert total(used(database, Scope(projects=("/srv/bar",)))).input_tokens == 300
-    assert total(used(database, Scope(runtime="claude"))).input_tokens == 31
-    assert total(used(database, Scope(runtime="pi"))).responses == 0
+    assert total_usage(load_usage(database, until)).responses == 3
+    assert total_usage(load_usage(database, Scope(projects=("/srv/bar",)))).input_tokens == 300
+    assert total_usage(load_usage(database, Scope(runtime="claude"))).input_tokens == 31
+    assert total_usage(load_usage(database, Scope(runtime="pi"))).responses == 0

@@ -15,8 +15,8 @@ import pytest
 
 from harken.capture.files.importer import Importer
 from harken.capture.files.report import ImportResult, Report
-from harken.capture.files.sources import files_in
-from harken.context.commit_content import entries_in
+from harken.capture.files.sources import iter_files
+from harken.context.commit_content import read_entries
 from harken.context.materialize import select_commits
 from harken.core.commits import ArtifactRef, CommitId
 from harken.core.messages import text_of
@@ -101,7 +101,7 @@ CASES = [
 
 
 def imported(folder: Path, store: MemoryStore, catalogue: Catalogue) -> dict[str, ImportResult]:
-    done = Importer(store, catalogue).run(list(files_in(folder)))
+    done = Importer(store, catalogue).run(list(iter_files(folder)))
     return {Path(one.report.source).name: one for one in done}
 
 
@@ -110,7 +110,7 @@ def conversations(report: Report, store: MemoryStore) -> list[list[str]]:
     return [
         [
             text_of(entry.message.content)
-            for entry in entries_in(store, select_commits(store, CommitId(tip.ctx)))
+            for entry in read_entries(store, select_commits(store, CommitId(tip.ctx)))
         ]
         for tip in report.tips
     ]
@@ -155,7 +155,7 @@ def test_a_file_that_grows_while_it_is_read_comes_as_far_as_it_was_then(
     store, catalogue = MemoryStore(), Catalogue(None)
     cut = data.index(WORDS[2].encode())
     path.write_bytes(data[: cut - 200])
-    files = list(files_in(tmp_path))
+    files = list(iter_files(tmp_path))
     path.write_bytes(data[:cut])
     (first,) = Importer(store, catalogue).run(files)
     assert (first.report.bad_lines, conversations(first.report, store)) == (1, [[*WORDS[:2]]])

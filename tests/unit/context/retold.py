@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from harken.capture.files.imported_sessions import ends_of, imported_sessions
+from harken.capture.files.imported_sessions import find_branch_tips, list_imported_sessions
 from harken.capture.files.importer import Importer
-from harken.capture.files.sources import files_in
+from harken.capture.files.sources import iter_files
 from harken.context.materialize import materialize
 from harken.context.to_events.branches import BranchTip
 from harken.context.to_events.session import retell
@@ -16,7 +16,7 @@ from harken.core.commits import CommitId
 from harken.core.ids import AgentId
 from harken.core.messages import ChatMessage, extend_context_hash, message_hash
 from harken.index.catalogue import Catalogue
-from harken.session.fold import context_now, fold
+from harken.session.fold import current_messages, fold
 from harken.session.session import Session, SessionOptions
 from harken.session.state import SessionState
 from harken.store.base import Store
@@ -30,9 +30,9 @@ def imported(folder: Path, **files: Transcript) -> tuple[MemoryStore, list[Branc
     for name, made in files.items():
         (folder / f"{name.replace('_', '-')}.jsonl").write_bytes(made.data)
     store, catalogue = MemoryStore(), Catalogue(None)
-    list(Importer(store, catalogue).run(list(files_in(folder))))
-    sessions = imported_sessions(catalogue)
-    return store, ends_of(sessions[0], sessions, catalogue)
+    list(Importer(store, catalogue).run(list(iter_files(folder))))
+    sessions = list_imported_sessions(catalogue)
+    return store, find_branch_tips(sessions[0], sessions, catalogue)
 
 
 def told(store: Store, ends: Sequence[BranchTip], folder: Path) -> list[ev.Event]:
@@ -66,11 +66,11 @@ def check_contexts(store: Store, found: Sequence[ev.Event]) -> None:
     state = SessionState()
     for event in found:
         if isinstance(event, ev.LlmRequest):
-            before = context_now(state.agents[event.agent_id or AgentId("")])
+            before = current_messages(state.agents[event.agent_id or AgentId("")])
             assert (event.count, event.context_hash) == (len(before), hash_of(before))
         fold(state, event)
         if isinstance(event, ev.ContextCommitted):
-            reads = context_now(state.agents[event.agent_id or AgentId("")])
+            reads = current_messages(state.agents[event.agent_id or AgentId("")])
             expected = materialize(store, CommitId(event.ctx)).messages
             assert [*map(likeness, reads)] == [*map(likeness, expected)]
 

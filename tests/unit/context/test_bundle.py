@@ -12,11 +12,11 @@ from random import Random
 import pytest
 
 from harken.context.bundle.create import BundleRequest, BundleResult, create_bundle
-from harken.context.bundle.manifest import log_name
-from harken.context.bundle.open import BundleImportResult, open_bundle, take
+from harken.context.bundle.manifest import sanitize_log_name
+from harken.context.bundle.open import BundleImportResult, import_bundle, open_bundle
 from harken.context.checkpoint import CommitDraft, CommitOrigin, checkpoint
-from harken.context.history import show
-from harken.context.materialize import materialize, resolver
+from harken.context.history import get_commit
+from harken.context.materialize import make_resolver, materialize
 from harken.core.commits import CommitId, hash_raw
 from harken.core.events import ContextLoaded
 from harken.core.secrets.redaction import Credentials
@@ -60,7 +60,7 @@ def sessions(store: SqliteStore) -> Path:
 def log(store: SqliteStore, name: str, *said: str, ctx: CommitId | None = None) -> Path:
     """Write the log of a session that began with a commit, and in which this was said."""
     path = sessions(store) / f"{name}.jsonl"
-    session = Session(path, options=options(resolver=resolver(store)))
+    session = Session(path, options=options(resolver=make_resolver(store)))
     agent = born(session)
     if ctx is not None:
         known = materialize(store, ctx).messages
@@ -92,7 +92,7 @@ def made(
 
 def opened(bundle: Path, store: SqliteStore) -> BundleImportResult:
     with open_bundle(bundle, store.path.parent) as found:
-        return take(found, store, sessions(store))
+        return import_bundle(found, store, sessions(store))
 
 
 def everything(store: SqliteStore) -> dict[str, bytes | tuple[str, ...]]:
@@ -131,7 +131,7 @@ def test_a_session_goes_on_on_the_other_machine(
     made(out, source, logs=[log(source, "first", "hello", ctx=tip)])
     opened(out, there)
     path = sessions(there) / "first.jsonl"
-    session = Session.load(path, options=options(resolver=resolver(there)))
+    session = Session.load(path, options=options(resolver=make_resolver(there)))
     [agent] = session.agents
     assert [m.content for m in session.context(agent)] == ["a", "b", "hello"]
     ask(session, session.agent(agent).id)
@@ -234,8 +234,8 @@ def test_names_of_logs_are_such_that_every_system_takes(source: SqliteStore, out
     assert {"a", "A-2"} <= stems or {"A", "a-2"} <= stems
     with open_bundle(out, folder) as found:
         assert len(found.logs) == len(stems)
-    assert log_name("../../x.jsonl") == "sessions/_.._x.jsonl"
-    assert log_name(".jsonl") == "sessions/session.jsonl"
+    assert sanitize_log_name("../../x.jsonl") == "sessions/_.._x.jsonl"
+    assert sanitize_log_name(".jsonl") == "sessions/session.jsonl"
 
 
 def test_commits_that_logs_name_and_nobody_has_are_told(source: SqliteStore, out: Path) -> None:
@@ -316,7 +316,7 @@ def test_credentials_leave_only_where_that_is_wanted(
     origin = CommitOrigin(principal="ann", template=f"for {OTHER}")
     tip = commit(source, None, f"the key is {KEY}", "thanks", origin=origin)
     source.update_notes(
-        tip, show(source, tip).notes.__class__(summary=f"told {KEY}", labels=("x",))
+        tip, get_commit(source, tip).notes.__class__(summary=f"told {KEY}", labels=("x",))
     )
     after = commit(source, tip, "more")
     raw = hash_raw(f"export K={OTHER}\n".encode())
@@ -334,8 +334,8 @@ def test_credentials_leave_only_where_that_is_wanted(
     kept = sessions(there) / "first.jsonl"
     told = [KEY, OTHER] if as_is else ["[redacted anthropic-key]", "[redacted github-token]"]
     assert texts(there, after) == [f"the key is {told[0]}", "thanks", "more"]
-    assert show(there, tip).notes.summary == f"told {told[0]}"
-    assert show(there, tip).commit.template == f"for {told[1]}"
+    assert get_commit(there, tip).notes.summary == f"told {told[0]}"
+    assert get_commit(there, tip).commit.template == f"for {told[1]}"
     assert (kept.read_bytes() == before) == as_is
     assert verify(kept) == []
     assert fsck(there) == []
@@ -343,7 +343,7 @@ def test_credentials_leave_only_where_that_is_wanted(
     for place in (there.raw(raw), kept.read_bytes(), *map(inside.read, inside.namelist())):
         assert as_is or not any(secret.encode() in place for secret in (KEY, OTHER))
     # the log still fits to the commits that it names
-    session = Session.load(kept, options=options(resolver=resolver(there)))
+    session = Session.load(kept, options=options(resolver=make_resolver(there)))
     [agent] = session.agents
     assert [m.content for m in session.context(agent)][-1] == f"again: {told[0]}"
     ask(session, session.agent(agent).id)

@@ -5,15 +5,15 @@ import pytest
 from harken.context.checkpoint import (
     CommitDraft,
     CommitOrigin,
-    batch_of,
+    build_batch,
     checkpoint,
     checkpoint_all,
-    derived_summary,
-    normal_time,
+    derive_summary,
+    estimate_message_tokens,
+    normalize_time,
     prepare,
-    tokens_in,
 )
-from harken.context.history import show
+from harken.context.history import get_commit
 from harken.context.materialize import materialize
 from harken.core.commits import ArtifactRef, CommitId, hash_raw
 from harken.core.events import TranscriptEntry
@@ -49,7 +49,7 @@ def test_a_commit_has_all_the_fields_that_it_was_given(store: WatchedStore) -> N
         token_count=7,
         created_at=NOON,
     )
-    stored = show(store, checkpoint(store, draft))
+    stored = get_commit(store, checkpoint(store, draft))
     made = stored.commit
     assert (made.parent, made.type, made.checkpoint) == (root, "compaction", "compaction")
     assert (made.template, made.principal, made.machine) == ("reviewer", "ann", "m1")
@@ -106,17 +106,17 @@ def test_other_types_and_triggers_are_refused(store: WatchedStore, what: dict[st
 
 @pytest.mark.req("S2-07")
 def test_without_a_summary_the_last_answer_is_one_and_marked(store: WatchedStore) -> None:
-    notes = show(store, commit(store, None, "why?", "Because\n  it broke.", "ok")).notes
+    notes = get_commit(store, commit(store, None, "why?", "Because\n  it broke.", "ok")).notes
     assert (notes.summary, notes.derived) == ("Because it broke.", True)
 
 
 @pytest.mark.req("S2-07")
 def test_a_summary_is_derived_from_whatever_there_is() -> None:
     call = ToolCall("c1", FunctionCall("read_file", "{}"))
-    assert derived_summary([]) == "nothing new"
-    assert derived_summary([Message("assistant", None, [call])]) == "called read_file"
-    assert derived_summary([Message("user", "hi")]) == "user: hi"
-    long = derived_summary([Message("assistant", "x" * 999)])
+    assert derive_summary([]) == "nothing new"
+    assert derive_summary([Message("assistant", None, [call])]) == "called read_file"
+    assert derive_summary([Message("user", "hi")]) == "user: hi"
+    long = derive_summary([Message("assistant", "x" * 999)])
     assert (len(long), long[-1]) == (200, "…")
 
 
@@ -136,8 +136,8 @@ def test_a_missing_object_is_an_error(store: WatchedStore) -> None:
 
 @pytest.mark.req("S2-10")
 def test_a_stored_delta_can_be_committed_again(store: WatchedStore) -> None:
-    first = show(store, commit(store, None, "hi", "hello"))
-    again = show(
+    first = get_commit(store, commit(store, None, "hi", "hello"))
+    again = get_commit(
         store, checkpoint(store, CommitDraft(artifact=first.commit.artifact, created_at=NOON))
     )
     assert texts(store, again.id) == ["hi", "hello"]
@@ -150,7 +150,7 @@ def test_raw_bytes_can_be_committed(store: WatchedStore) -> None:
     ref = hash_raw(b"{}\n")
     store.write(WriteBatch(raw={ref: b"{}\n"}))
     draft = CommitDraft(artifact=ref, format="claude-code-v1", message_count=1, created_at=NOON)
-    stored = show(store, checkpoint(store, draft))
+    stored = get_commit(store, checkpoint(store, draft))
     assert stored.commit.message_count == 1
     assert stored.notes.summary == "1 messages as claude-code-v1"
 
@@ -160,7 +160,7 @@ def test_what_was_materialized_can_be_committed(store: WatchedStore) -> None:
     whole = materialize(store, commit(store, commit(store, None, "a", "b"), "c"))
     again = checkpoint(store, CommitDraft(artifact=whole.ref, created_at=NOON))
     assert materialize(store, again).messages == whole.messages
-    assert show(store, again).commit.message_count == 3
+    assert get_commit(store, again).commit.message_count == 3
 
 
 def test_a_draft_has_messages_or_an_artifact(store: WatchedStore) -> None:
@@ -174,7 +174,7 @@ def test_the_time_of_a_commit_is_that_of_the_last_message(store: WatchedStore) -
         TranscriptEntry(role="user", content="a", time="2026-01-31T12:00:01.000000Z"),
         TranscriptEntry(role="user", content="b", time="2026-01-31T12:00:02.000000Z"),
     ]
-    made = show(store, checkpoint(store, CommitDraft(messages=entries))).commit
+    made = get_commit(store, checkpoint(store, CommitDraft(messages=entries))).commit
     assert made.created_at == "2026-01-31T12:00:02.000000Z"
     with pytest.raises(ValueError, match="created_at"):
         checkpoint(store, CommitDraft(messages=said("timeless")))
@@ -183,7 +183,7 @@ def test_the_time_of_a_commit_is_that_of_the_last_message(store: WatchedStore) -
 @pytest.mark.parametrize("odd", ["", "yesterday", "2026-01-31", "2026-01-31T12:00:00", "\0"])
 def test_what_is_no_time_is_refused(odd: str) -> None:
     with pytest.raises(ValueError, match="no time such as"):
-        normal_time(odd)
+        normalize_time(odd)
 
 
 @pytest.mark.parametrize("counts", [{"message_count": -1}, {"token_count": -1}])
@@ -194,9 +194,9 @@ def test_counts_are_not_negative(store: WatchedStore, counts: dict[str, int]) ->
 
 def test_tokens_are_estimated_from_texts_and_calls() -> None:
     call = ToolCall("c1", FunctionCall("f", "{}"))
-    assert tokens_in([Message("user", "12345678")]) == 2
-    assert tokens_in([Message("assistant", [TextPart("1")], [call])]) == 1
-    assert tokens_in([Message("user", "\ud800")]) == 1
+    assert estimate_message_tokens([Message("user", "12345678")]) == 2
+    assert estimate_message_tokens([Message("assistant", [TextPart("1")], [call])]) == 1
+    assert estimate_message_tokens([Message("user", "\ud800")]) == 1
 
 
 @pytest.mark.req("S2-11")
@@ -210,7 +210,7 @@ def test_several_commits_are_written_together_each_the_parent_of_the_next(
             CommitDraft(messages=said("b"), created_at=NOON),
         ],
     )
-    assert show(store, two).commit.parent == one
+    assert get_commit(store, two).commit.parent == one
     assert texts(store, two) == ["a", "b"]
 
 
@@ -228,7 +228,7 @@ def test_a_prepared_commit_is_the_one_that_a_checkpoint_writes(store: WatchedSto
     entries = [ConversationEntry(Message("user", "hi"), "2026-01-31T12:00:00Z", {"uuid": "u1"})]
     first = prepare(CommitDraft(entries=entries))
     second = prepare(CommitDraft(entries=entries, parent=first.id))
-    store.write(batch_of([first, second]))
+    store.write(build_batch([first, second]))
     assert store.chain(second.id)[-1].id == first.id
     assert checkpoint(store, CommitDraft(entries=entries)) == first.id
     (delta,) = store.deltas([first.commit.artifact]).values()

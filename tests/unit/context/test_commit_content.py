@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from harken.context.checkpoint import CommitDraft, checkpoint
-from harken.context.commit_content import MOST_SHOWN, contents_of, read_content
+from harken.context.commit_content import MAX_PREVIEW_BYTES, read_content, read_contents
 from harken.context.compaction import compact, snapshot
-from harken.context.history import diff, show
+from harken.context.history import diff, get_commit
 from harken.context.materialize import Cache, materialize
 from harken.context.render import render
 from harken.core.commits import CommitId, hash_raw
@@ -56,7 +56,7 @@ def test_bytes_in_a_chain_are_part_of_its_conversation(store: WatchedStore) -> N
 
 @pytest.mark.req("S2-07", "S2-10")
 def test_what_bytes_say_is_known_of_their_commit(store: WatchedStore) -> None:
-    stored = show(store, commit_bytes(store, None, events(*ANSWER)))
+    stored = get_commit(store, commit_bytes(store, None, events(*ANSWER)))
     assert stored.commit.message_count == 2
     assert stored.commit.token_count > 0
     assert stored.commit.created_at == ANSWER[-1].time
@@ -73,20 +73,20 @@ def test_bytes_that_nobody_can_read_stand_in_the_conversation(store: WatchedStor
         f'`harken cat {hash_raw(data)}`]\n\n{{"a": "transcript"}}\\xff'
     )
     with pytest.raises(NameNotFound, match="codex-v9"):
-        read_content(contents_of(store, [show(store, tip)])[0])
+        read_content(read_contents(store, [get_commit(store, tip)])[0])
 
 
 def test_of_many_bytes_a_conversation_shows_the_first(store: WatchedStore) -> None:
-    data = b"x" * MOST_SHOWN + b"yyy"
+    data = b"x" * MAX_PREVIEW_BYTES + b"yyy"
     [note] = texts(store, commit_bytes(store, None, data, format="codex-v9", created_at=NOON))
-    assert f"of which the first {MOST_SHOWN} follow" in note
+    assert f"of which the first {MAX_PREVIEW_BYTES} follow" in note
     assert note.endswith("x")
 
 
 def test_an_unknown_format_is_committed_without_being_read(store: WatchedStore) -> None:
     tip = commit_bytes(store, None, b"?", format="codex-v9", created_at=NOON)
-    assert show(store, tip).commit.message_count == 0
-    assert show(store, tip).notes.summary == "0 messages as codex-v9"
+    assert get_commit(store, tip).commit.message_count == 0
+    assert get_commit(store, tip).notes.summary == "0 messages as codex-v9"
 
 
 @pytest.mark.req("S2-25", "S2-27")
@@ -105,7 +105,7 @@ def test_what_was_materialized_of_bytes_can_be_committed(store: WatchedStore) ->
     whole = materialize(store, commit_bytes(store, commit(store, None, "a"), events(*ANSWER))).ref
     again = checkpoint(store, CommitDraft(artifact=whole, type="snapshot"))
     assert texts(store, again) == ["a", "I look.", "Nobody."]
-    assert show(store, again).commit.message_count == 3
+    assert get_commit(store, again).commit.message_count == 3
     assert texts(store, snapshot(store, again)) == texts(store, again)
     rendered = render(store, again, "events-v1")
     assert (rendered.tier, rendered.message_count) == (1, 3)

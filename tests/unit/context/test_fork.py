@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from harken.context.checkpoint import CommitOrigin
-from harken.context.fork import EMPTY, fork
-from harken.context.history import commit_history, resolve, show
+from harken.context.fork import EMPTY_DELTA, fork
+from harken.context.history import commit_history, get_commit, resolve
 from harken.core.commits import CommitId
 from harken.errors import NameNotFound
 from tests.unit.context.kit import NOON, commit, texts
@@ -21,8 +21,8 @@ def test_a_fork_writes_no_messages(store: WatchedStore) -> None:
     store.asked.clear()
     made = fork(store, trunk, BOB, ONE)
     assert {what: store.asked[what] for what in store.asked if store.asked[what]} == {}
-    assert store.commits([made])[made].commit.artifact == EMPTY
-    assert store.deltas([EMPTY]) == {EMPTY: []}
+    assert store.commits([made])[made].commit.artifact == EMPTY_DELTA
+    assert store.deltas([EMPTY_DELTA]) == {EMPTY_DELTA: []}
 
 
 @pytest.mark.req("S2-08")
@@ -39,7 +39,7 @@ def test_forks_share_what_came_before_and_nothing_after(store: WatchedStore) -> 
 
 def test_a_fork_says_where_it_comes_from_and_whose_it_is(store: WatchedStore) -> None:
     trunk = commit(store, None, "a", summary="x" * 500, origin=CommitOrigin(template="coder"))
-    made = show(store, fork(store, trunk, BOB, ONE, labels=["try"]))
+    made = get_commit(store, fork(store, trunk, BOB, ONE, labels=["try"]))
     assert (made.commit.principal, made.commit.thread_id, made.commit.machine) == ("bob", "t", "m")
     assert (made.commit.template, made.commit.message_count) == ("coder", 0)
     assert made.notes.labels == ("try",)

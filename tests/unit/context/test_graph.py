@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harken.context.graph import GraphRow, by_line, graph, lanes
+from harken.context.graph import GraphRow, layout_graph, layout_rows, sort_by_branch
 from harken.core.commits import ArtifactRef, Commit, CommitNotes
 from harken.store.base import StoredCommit
 
@@ -44,7 +44,7 @@ def drawn(rows: Sequence[GraphRow]) -> list[str]:
 
 
 def picture(parents: Parents) -> list[str]:
-    return drawn(list(graph(history(parents))))
+    return drawn(list(layout_graph(history(parents))))
 
 
 def git(folder: Path, *arguments: str, at: int = 0) -> str:
@@ -112,11 +112,11 @@ def test_histories_of_their_own_are_told_apart() -> None:
 
 def test_where_a_history_goes_on_unshown_its_lane_says_so() -> None:
     newest = history([None, 0, 1, 0, 3])[:3]
-    assert drawn(list(graph(newest))) == ["* 4", "* 3", "| * 2", ": :"]
+    assert drawn(list(layout_graph(newest))) == ["* 4", "* 3", "| * 2", ": :"]
 
 
 def test_a_lane_keeps_its_number_as_it_moves() -> None:
-    rows = list(lanes(history([None, None, 0, 1, 2])))
+    rows = list(layout_rows(history([None, None, 0, 1, 2])))
     numbers = {row.commit.notes.summary: cell.lane for row in rows if row.commit
                for cell in row.cells if cell.glyph == "*"}  # fmt: skip
     assert numbers == {"4": 0, "2": 0, "0": 0, "3": 1, "1": 1}
@@ -164,8 +164,8 @@ def test_every_commit_has_one_row_after_its_children_and_lanes_never_break(
     parents: list[int | None], most: int
 ) -> None:
     commits = history(parents)[:most]
-    assert {one.id for one in by_line(commits)} == {one.id for one in commits}
-    rows = list(graph(commits))
+    assert {one.id for one in sort_by_branch(commits)} == {one.id for one in commits}
+    rows = list(layout_graph(commits))
     shown = [row.commit for row in rows if row.commit]
     places = {one.id: at for at, one in enumerate(shown)}
     assert len(places) == len(shown) == len(commits)

@@ -5,8 +5,15 @@ from msgspec.structs import replace
 
 from harken.context.checkpoint import CommitDraft, CommitOrigin, checkpoint
 from harken.context.compaction import compact, snapshot
-from harken.context.history import commit_history, diff, histories, resolve, show, update_metadata
-from harken.context.refs import find, name_of
+from harken.context.history import (
+    commit_history,
+    diff,
+    get_commit,
+    iter_histories,
+    resolve,
+    update_metadata,
+)
+from harken.context.refs import abbreviate_name, find_commit
 from harken.core.commits import CommitId, CommitNotes
 from harken.core.messages import Message, text_of
 from harken.errors import AmbiguousName, NameNotFound, NotesConflict, ObjectNotFound
@@ -19,9 +26,11 @@ def test_a_commit_is_found_by_its_name_or_any_beginning_that_is_its_alone(
     store: WatchedStore,
 ) -> None:
     ctx = commit(store, None, "a")
-    shown = name_of(store, ctx)
+    shown = abbreviate_name(store, ctx)
     assert len(shown) == len("ctx-") + 12
-    assert find(store, ctx) == find(store, shown) == find(store, ctx[:5]) == ctx
+    assert (
+        find_commit(store, ctx) == find_commit(store, shown) == find_commit(store, ctx[:5]) == ctx
+    )
 
 
 @pytest.mark.req("S2-05")
@@ -30,8 +39,8 @@ def test_an_ambiguous_beginning_lists_the_candidates(store: WatchedStore) -> Non
     digits = [ctx[4] for ctx in made]
     twice = next(digit for digit in digits if digits.count(digit) > 1)
     with pytest.raises(AmbiguousName) as raised:
-        find(store, f"ctx-{twice}")
-    candidates = {name_of(store, ctx) for ctx in made if ctx[4] == twice}
+        find_commit(store, f"ctx-{twice}")
+    candidates = {abbreviate_name(store, ctx) for ctx in made if ctx[4] == twice}
     assert set(raised.value.known) == candidates
     assert all(name in str(raised.value) for name in candidates)
 
@@ -41,8 +50,8 @@ def test_more_digits_are_shown_where_twelve_fit_several(store: WatchedStore) -> 
     ctx = commit(store, None, "a")
     twin = CommitId(ctx[:20] + ("0" if ctx[20] != "0" else "1") * 48)
     store.twins.append(twin)
-    assert name_of(store, ctx) == ctx[:21]
-    assert find(store, name_of(store, ctx)) == ctx
+    assert abbreviate_name(store, ctx) == ctx[:21]
+    assert find_commit(store, abbreviate_name(store, ctx)) == ctx
 
 
 @pytest.mark.req("S2-04", "S2-05")
@@ -50,18 +59,18 @@ def test_more_digits_are_shown_where_twelve_fit_several(store: WatchedStore) -> 
 def test_names_of_other_things_are_no_commits(store: WatchedStore, given: str) -> None:
     ctx = commit(store, None, "a")
     with pytest.raises(NameNotFound, match=ctx[:16]):
-        find(store, given)
+        find_commit(store, given)
     with pytest.raises(NameNotFound):
-        find(store, store.artifact(ctx))
+        find_commit(store, store.artifact(ctx))
 
 
 @pytest.mark.req("S2-19")
 def test_a_commit_is_shown_though_its_artifact_is_gone(store: WatchedStore) -> None:
     ctx = commit(store, None, "a")
     store.lost.add(store.artifact(ctx))
-    assert show(store, ctx).commit.message_count == 1
+    assert get_commit(store, ctx).commit.message_count == 1
     with pytest.raises(NameNotFound):
-        show(store, CommitId("ctx-0"))
+        get_commit(store, CommitId("ctx-0"))
 
 
 @pytest.mark.req("S2-20")
@@ -91,13 +100,13 @@ def test_a_principal_is_resolved_to_its_last_commit_at_that_time(store: WatchedS
 @pytest.mark.req("S2-21", "S2-06")
 def test_summary_and_labels_can_change_and_nothing_else(store: WatchedStore) -> None:
     ctx = commit(store, None, "a", "b")
-    before = show(store, ctx).commit
+    before = get_commit(store, ctx).commit
     assert update_metadata(store, ctx, labels=["x"]) == CommitNotes(
         summary="b", derived=True, labels=("x",)
     )
     assert update_metadata(store, ctx, summary="new") == CommitNotes(summary="new", labels=("x",))
-    assert show(store, ctx).notes == CommitNotes(summary="new", labels=("x",))
-    assert show(store, ctx).commit == before
+    assert get_commit(store, ctx).notes == CommitNotes(summary="new", labels=("x",))
+    assert get_commit(store, ctx).commit == before
     with pytest.raises(ValueError, match="always has a summary"):
         update_metadata(store, ctx, summary=" ")
     with pytest.raises(NameNotFound):
@@ -207,7 +216,7 @@ def test_a_snapshot_repeats_what_a_commit_stands_for(store: WatchedStore) -> Non
     assert texts(store, taken) == ["a", "b", "c"]
     assert texts(store, commit(store, taken, "d"), "root") == ["a", "b", "c", "d"]
     assert snapshot(store, tip) == taken
-    assert show(store, taken).commit.token_count == sum(
+    assert get_commit(store, taken).commit.token_count == sum(
         stored.commit.token_count for stored in commit_history(store, tip)
     )
     store.lost.add(store.artifact(tip))
@@ -224,7 +233,7 @@ def test_histories_are_merged_newest_first_each_commit_once(store: WatchedStore)
         ours.append(commit(store, ours[-1], "ours", created_at=at[second]))
         theirs.append(commit(store, theirs[-1], "theirs", created_at=at[second + 1]))
     alone = commit(store, None, "alone", created_at=at[50])
-    found = [one.id for one in histories(store, [ours[-1], theirs[-1], alone, ours[3]])]
+    found = [one.id for one in iter_histories(store, [ours[-1], theirs[-1], alone, ours[3]])]
     turns = zip(theirs[:0:-1], ours[:0:-1], strict=True)
     assert found == [alone, *(name for turn in turns for name in turn), root]
 
@@ -235,10 +244,10 @@ def test_histories_are_walked_no_further_than_they_are_asked_for(store: WatchedS
         tip = commit(store, tip, str(at))
     assert tip is not None
     store.asked.clear()
-    assert next(histories(store, [tip])).id == tip
+    assert next(iter_histories(store, [tip])).id == tip
     assert store.asked["commits walked"] <= 16
     with pytest.raises(NameNotFound):
-        list(histories(store, [CommitId("ctx-" + "0" * 64)]))
+        list(iter_histories(store, [CommitId("ctx-" + "0" * 64)]))
 
 
 class Busy(WatchedStore):
@@ -262,8 +271,8 @@ def test_changes_of_summary_and_labels_at_once_are_all_kept() -> None:
     store.others = 3
     ctx = commit(store, None, "a")
     update_metadata(store, ctx, summary="what it knew")
-    assert show(store, ctx).notes.summary == "what it knew"
-    assert show(store, ctx).notes.labels == ("label 2", "label 1", "label 0")
+    assert get_commit(store, ctx).notes.summary == "what it knew"
+    assert get_commit(store, ctx).notes.labels == ("label 2", "label 1", "label 0")
     store.others = 1000
     with pytest.raises(NotesConflict):
         update_metadata(store, ctx, summary="never")

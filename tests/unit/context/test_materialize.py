@@ -4,7 +4,7 @@ import pytest
 
 from harken.context.checkpoint import CommitDraft, CommitOrigin
 from harken.context.compaction import snapshot
-from harken.context.materialize import Cache, materialize, resolver
+from harken.context.materialize import Cache, make_resolver, materialize
 from harken.core.commits import CommitId, encode_sequence
 from harken.core.events import ContextLoaded
 from harken.core.messages import FunctionCall, Message, TextPart, ThinkingPart, ToolCall
@@ -191,7 +191,7 @@ def test_what_another_machine_wrote_wrong_is_damage_not_a_crash(store: WatchedSt
 def test_a_resolver_gives_a_session_what_it_started_from(
     store: WatchedStore, history: list[CommitId]
 ) -> None:
-    resolve = resolver(store)
+    resolve = make_resolver(store)
     event = ContextLoaded(ctx=history[4], count=5, context_hash="", stop="root")
     assert [message.content for message in resolve(event)] == ["a", "b", "c", "d", "e"]
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from harken.context.commit_content import as_deltas, contents_of, read_artifact
-from harken.context.history import show
+from harken.context.commit_content import read_artifact, read_contents, read_delta_entries
+from harken.context.history import get_commit
 from harken.context.materialize import materialize
-from harken.context.message_reader import MOST_MESSAGES
+from harken.context.message_reader import MAX_MESSAGES
 from harken.context.render import render
 from harken.core import canonical
 from harken.core.commits import (
@@ -27,7 +27,7 @@ from harken.core.commits import (
 from harken.core.messages import Occurrence, text_of
 from harken.errors import ObjectCorrupted
 from harken.store.base import ObjectKind, Store, WriteBatch
-from harken.store.batch import name_of
+from harken.store.batch import compute_name
 from harken.store.memory import MemoryStore
 from harken.store.sqlite.store import SqliteStore
 from tests.unit.context.kit import NOON, commit, texts
@@ -42,7 +42,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 
 
 def artifact_of(store: Store, ctx: CommitId) -> ArtifactRef:
-    return show(store, ctx).commit.artifact
+    return get_commit(store, ctx).commit.artifact
 
 
 def sequence(store: Store, *members: ArtifactRef) -> ArtifactRef:
@@ -90,9 +90,9 @@ def test_what_is_no_message_is_damage_and_not_a_crash(
 ) -> None:
     """What stands in a store may come from anybody: the names of such things are all correct."""
     bodies = [canonical.to_canonical_bytes(part)]
-    names = [name_of(ObjectKind.PART, bodies[0])]
+    names = [compute_name(ObjectKind.PART, bodies[0])]
     bodies.append(canonical.to_canonical_bytes({"role": role, "parts": names}))
-    names.append(name_of(ObjectKind.MESSAGE, bodies[1]))
+    names.append(compute_name(ObjectKind.MESSAGE, bodies[1]))
     entries = [DeltaEntry(Hash(names[1]), occurrence)]
     ref = encode_delta(entries)[0]
     objects = {Hash(name): body for name, body in zip(names, bodies, strict=True)}
@@ -107,8 +107,8 @@ def test_what_is_no_message_is_damage_and_not_a_crash(
 READ: list[Callable[[Store, CommitId], Any]] = [
     lambda store, ctx: materialize(store, ctx).messages,
     lambda store, ctx: render(store, ctx, "narrative-v1"),
-    lambda store, ctx: contents_of(store, [show(store, ctx)]),
-    lambda store, ctx: as_deltas(store, [show(store, ctx)]),
+    lambda store, ctx: read_contents(store, [get_commit(store, ctx)]),
+    lambda store, ctx: read_delta_entries(store, [get_commit(store, ctx)]),
     lambda store, ctx: read_artifact(store, artifact_of(store, ctx), "events-v1"),
 ]
 
@@ -125,8 +125,8 @@ def test_sequences_that_double_each_other_are_refused(
 
 def test_a_long_delta_that_is_named_again_and_again_is_refused(store: Store) -> None:
     tip = commit(store, None, *["tea"] * 10_000)
-    one = show(store, tip).commit
-    for at in range(MOST_MESSAGES // 10_000):
+    one = get_commit(store, tip).commit
+    for at in range(MAX_MESSAGES // 10_000):
         more = Commit(parent=tip, artifact=one.artifact, created_at=NOON, message_count=at)
         store.write(WriteBatch(commits=[(more, CommitNotes(summary="again"))]))
         tip = more.id
@@ -142,7 +142,7 @@ def test_sequences_may_be_nested_as_deep_as_they_like(store: Store) -> None:
     assert texts(store, ctx) == ["Hi", "Tea?"] * 2
     said = [
         entry
-        for content in contents_of(store, [show(store, ctx)])
+        for content in read_contents(store, [get_commit(store, ctx)])
         for entry in content.entries or ()
     ]
     assert [text_of(entry.message.content) for entry in said] == ["Hi", "Tea?"] * 2

@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from harken.context.checkpoint import CommitDraft, checkpoint
-from harken.context.position import ConversationPosition, commit_at, find_position, first_numbers
+from harken.context.position import (
+    ConversationPosition,
+    find_position,
+    get_or_create_commit,
+    number_commits,
+)
 from harken.core.commits import CommitId
 from harken.core.messages import Message, text_of
 from harken.errors import AmbiguousName, NameNotFound
@@ -60,7 +65,7 @@ def test_a_message_keeps_its_number_whatever_comes_after_it(
 ) -> None:
     longer = commit(store, compacted, "g")
     assert said(find_position(store, longer, "3")) == said(find_position(store, compacted, "3"))
-    assert [*first_numbers(store, longer).values()] == [1, 3, 5, 7, 9]
+    assert [*number_commits(store, longer).values()] == [1, 3, 5, 7, 9]
 
 
 @pytest.mark.parametrize("at", ["0", "9", "-9", "-0", "x", "", "--1", "1.0", "٣", "9" * 5000])
@@ -76,12 +81,12 @@ def test_a_commit_of_a_moment_stands_for_what_was_read_then(
 ) -> None:
     for at in range(1, 9):
         found = find_position(store, compacted, str(at))
-        made = commit_at(store, found)
+        made = get_or_create_commit(store, found)
         assert texts(store, made) == said(found)
-        assert commit_at(store, found) == made
-    assert commit_at(store, find_position(store, compacted)) == compacted
+        assert get_or_create_commit(store, found) == made
+    assert get_or_create_commit(store, find_position(store, compacted)) == compacted
     before = store.newest_commits(1)
-    commit_at(store, find_position(store, compacted, "-1"))
+    get_or_create_commit(store, find_position(store, compacted, "-1"))
     assert store.newest_commits(1) == before
 
 
@@ -92,7 +97,7 @@ def test_a_subagents_messages_are_numbered_from_its_beginning_on(
     tip = commit(store, begins, "go", "gone")
     assert said(find_position(store, tip, "3")) == ["be quick", "yes", "go"]
     assert said(find_position(store, tip, "1")) == ["be quick"]
-    cut = commit_at(store, find_position(store, tip, "1"))
+    cut = get_or_create_commit(store, find_position(store, tip, "1"))
     assert texts(store, cut) == ["be quick"]
     assert texts(store, cut, "root") == ["be quick"]
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from harken.context.checkpoint import CommitDraft, CommitOrigin, checkpoint
-from harken.context.history import show, update_metadata
-from harken.context.materialize import materialize, resolver
-from harken.context.purge import PurgeMatch, PurgeRequest, find_secret, found_in_store, purge_text
+from harken.context.history import get_commit, update_metadata
+from harken.context.materialize import make_resolver, materialize
+from harken.context.purge import PurgeMatch, PurgeRequest, find_in_store, find_text, purge_text
 from harken.core import canonical, commits
 from harken.core import events as ev
 from harken.core.commits import ArtifactRef, CommitId
@@ -22,11 +22,11 @@ from harken.core.messages import (
     TextPart,
     ToolCall,
     UnknownPart,
-    message_from,
+    parse_message,
 )
 from harken.core.replace import Secret, in_json
 from harken.errors import LogLocked
-from harken.session.log.reader import events
+from harken.session.log.reader import iter_events
 from harken.session.purge import PartOfStructure
 from harken.session.repair import verify
 from harken.session.session import Session
@@ -80,7 +80,7 @@ def written(store: Store) -> CommitId:
 
 
 def assert_gone(store: Store, *logs: Path) -> None:
-    assert find_secret(store, logs, SECRET) == []
+    assert find_text(store, logs, SECRET) == []
     assert fsck(store) == []
     for thing in store.iter_objects():
         assert not SECRET.is_in(thing.body)
@@ -92,13 +92,13 @@ def assert_gone(store: Store, *logs: Path) -> None:
 
 def cleaned(messages: list[Message]) -> list[Message]:
     encoded = in_json(canonical.to_json_line(messages), SECRET.replace)
-    return [message_from(one) for one in canonical.from_json(encoded)]
+    return [parse_message(one) for one in canonical.from_json(encoded)]
 
 
 def test_everything_that_holds_it_is_replaced_and_stays_readable(store: Store) -> None:
     tip = written(store)
     before = materialize(store, tip).messages
-    kinds = {place.kind for place in find_secret(store, [], SECRET)}
+    kinds = {place.kind for place in find_text(store, [], SECRET)}
     assert kinds == {"part", "delta", "commit", "summary", "label"}
     places = purge_text(store, [], PURGE)
     assert {place.kind for place in places} == kinds
@@ -111,7 +111,7 @@ def test_everything_that_holds_it_is_replaced_and_stays_readable(store: Store) -
     assert leaked.notes.summary == "logged in with [purged]"
     assert leaked.notes.labels == ("[purged]", "login")
     assert store.latest_commit("[purged]", "2100-01-01T00:00:00Z") == leaked.id
-    assert show(store, leaked.id).id == leaked.id
+    assert get_commit(store, leaked.id).id == leaked.id
     stones = store.tombstones()
     assert leaked.id in stones
     assert {(stone.by, stone.why) for stone in stones.values()} == {("ann", "it leaked")}
@@ -128,7 +128,7 @@ def test_raw_bytes_and_files_lose_it_also_across_borders(store: Store) -> None:
     raw = dict(zip(refs, pieces, strict=True))
     store.write(WriteBatch(raw=raw, files=dict(zip(names, (whole, other), strict=True))))
     purge_text(store, [], PURGE)
-    assert find_secret(store, [], SECRET) == []
+    assert find_text(store, [], SECRET) == []
     assert fsck(store) == []
     first, second = (store.raw(name) for name in names)
     assert first == (
@@ -147,7 +147,7 @@ def test_finding_changes_nothing_and_says_nothing_of_the_text(store: Store, tmp_
         born(session)
         hear(session, ROOT, KEY)
     before = session.path.read_bytes(), store.tombstones()
-    places = find_secret(store, [session.path], SECRET)
+    places = find_text(store, [session.path], SECRET)
     assert PurgeMatch(f"{session.path}:3", "transcript_entry", "msg_002") in places
     assert (session.path.read_bytes(), store.tombstones()) == before
     assert "0123456789" not in repr(places)
@@ -155,7 +155,7 @@ def test_finding_changes_nothing_and_says_nothing_of_the_text(store: Store, tmp_
 
 def session_from(store: Store, tmp_path: Path, tip: CommitId) -> Session:
     """Return a session whose agent begins with a commit, and then asks its model."""
-    session = new_session(tmp_path, resolver=resolver(store))
+    session = new_session(tmp_path, resolver=make_resolver(store))
     born(session)
     messages = materialize(store, tip).messages
     session.append(
@@ -180,13 +180,15 @@ def test_a_session_that_began_with_a_purged_commit_is_resumed(store: Store, tmp_
     session.close()
     purge_text(store, [session.path], PURGE)
     assert_gone(store, session.path)
-    resumed = Session.load(session.path, options=options(resolver=resolver(store)))
+    resumed = Session.load(session.path, options=options(resolver=make_resolver(store)))
     after = [message.content for message in resumed.context(ROOT)]
     assert len(after) == len(before)
     ask(resumed, ROOT)
     resumed.close()
-    requests = [e.message_id for e in events(session.path) if isinstance(e, ev.LlmRequest)]
-    views = [context(events(session.path), one, resolver=resolver(store)) for one in requests]
+    requests = [e.message_id for e in iter_events(session.path) if isinstance(e, ev.LlmRequest)]
+    views = [
+        context(iter_events(session.path), one, resolver=make_resolver(store)) for one in requests
+    ]
     assert [view.verified for view in views] == [True] * 3
 
 
@@ -194,10 +196,10 @@ def test_a_purge_that_was_cut_off_is_finished_by_the_next(store: Store, tmp_path
     session = session_from(store, tmp_path, written(store))
     hear(session, ROOT, KEY)
     session.close()
-    for name, notes in found_in_store(store, SECRET).notes.items():
+    for name, notes in find_in_store(store, SECRET).notes.items():
         store.update_notes(name, notes)
     purge_text(store, [], PURGE)  # as far as this it came
-    assert find_secret(store, [session.path], SECRET)
+    assert find_text(store, [session.path], SECRET)
     purge_text(store, [session.path], PURGE)
     assert_gone(store, session.path)
     before = session.path.read_bytes()

@@ -238,4 +238,4 @@ def test_the_stop_counts_in_every_format(store: WatchedStore) -> None:
     short = render(store, tip, "narrative-v1").read()
     assert (b"in short" in full, b"in short" in short) == (False, True)
     said_in_full = [Message("user", "a"), Message("assistant", "b"), Message("user", "c")]
-    assert full == narrative.narrative([*map(ConversationEntry, said_in_full)]).encode()
+    assert full == narrative.format_narrative([*map(ConversationEntry, said_in_full)]).encode()

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from harken.context.checkpoint import CommitDraft, checkpoint
-from harken.context.materialize import materialize, resolver
-from harken.context.shipping.log_stream import AT_ONCE_BYTES
-from harken.context.shipping.outbox import ShipState, outbox_at
+from harken.context.materialize import make_resolver, materialize
+from harken.context.shipping.log_stream import BATCH_BYTES
+from harken.context.shipping.outbox import ShipState, open_outbox
 from harken.context.shipping.shipper import Shipper
 from harken.core import events as ev
 from harken.core.commits import CommitId
@@ -20,7 +20,7 @@ from harken.core.messages import Message, extend_context_hash
 from harken.core.secrets.redaction import Credentials
 from harken.errors import ConfigError, InvalidLog, LogCorrupted, LogError, StoreUnavailable
 from harken.session.log.checksum import BODY, seal
-from harken.session.log.compress import pack
+from harken.session.log.compress import compress_log
 from harken.session.session import Session
 from harken.session.verify import verify
 from harken.store.base import Store
@@ -46,17 +46,19 @@ class Ends:
         self.store = MemoryStore()
 
     def session(self, name: str = "s") -> Session:
-        return Session(self.logs / f"{name}.jsonl", options=options(resolver=resolver(self.store)))
+        return Session(
+            self.logs / f"{name}.jsonl", options=options(resolver=make_resolver(self.store))
+        )
 
     def again(self, name: str = "s") -> Session:
         path = self.logs / f"{name}.jsonl"
-        return Session.load(path, options=options(resolver=resolver(self.store)))
+        return Session.load(path, options=options(resolver=make_resolver(self.store)))
 
     @contextmanager
     def shipper(self, *, redacts: bool = True) -> Iterator[Shipper]:
         with (
             closing(RemoteStore(self.url, token=TOKEN, patience_s=0)) as far,
-            outbox_at(self.outbox, self.url) as outbox,
+            open_outbox(self.outbox, self.url) as outbox,
         ):
             yield Shipper(self.store, far, outbox, Credentials() if redacts else None)
 
@@ -125,7 +127,7 @@ def test_a_long_log_arrives_in_pieces_also_when_some_are_there(ends: Ends) -> No
         agent = born(session)
         for n in range(30):
             hear(session, agent, f"{n} {KEY} " + "long " * 10_000)
-    assert len(ends.here_bytes()) > 2 * AT_ONCE_BYTES
+    assert len(ends.here_bytes()) > 2 * BATCH_BYTES
     ends.ship()
     whole = ends.there_bytes()
     lines = whole.splitlines(keepends=True)
@@ -160,7 +162,7 @@ def test_credentials_stay_here_and_what_arrives_is_whole(ends: Ends) -> None:
     for one in ("first", "second"):
         assert KEY.encode() not in ends.there_bytes(one)
         path = ends.logs_there / f"{one}.jsonl"
-        Session.load(path, options=options(resolver=resolver(ends.there))).close()
+        Session.load(path, options=options(resolver=make_resolver(ends.there))).close()
     assert fsck(ends.there) == []
     assert KEY not in repr(materialize(ends.there, name).messages)
     assert KEY not in ends.there.commits([name])[name].notes.summary
@@ -192,7 +194,7 @@ def test_half_a_line_waits_and_a_packed_log_is_shipped_as_its_lines(ends: Ends) 
     ends.ship()
     assert ends.there_bytes() == b"".join(whole.splitlines(keepends=True)[:-1])
     path.write_bytes(whole)
-    pack(path)
+    compress_log(path)
     ends.ship()
     assert ends.there_bytes() == whole
     assert not path.exists()
@@ -289,17 +291,17 @@ def test_a_log_that_a_credential_holds_together_is_shipped_only_as_it_is(ends: E
 
 def test_one_process_at_a_time_ships_to_a_service(ends: Ends) -> None:
     with (
-        outbox_at(ends.outbox, ends.url),
+        open_outbox(ends.outbox, ends.url),
         pytest.raises(ConfigError, match="ships to"),
-        outbox_at(ends.outbox, ends.url),
+        open_outbox(ends.outbox, ends.url),
     ):
         pass
-    with outbox_at(ends.outbox, "unix:/run/s"), outbox_at(ends.outbox, "https://" + "x" * 300):
+    with open_outbox(ends.outbox, "unix:/run/s"), open_outbox(ends.outbox, "https://" + "x" * 300):
         pass
     (ends.outbox.parent / "file").write_text("")
     with (
         pytest.raises(ConfigError, match="cannot be made"),
-        outbox_at(ends.outbox.parent / "file", ends.url),
+        open_outbox(ends.outbox.parent / "file", ends.url),
     ):
         pass
 
@@ -307,7 +309,7 @@ def test_one_process_at_a_time_ships_to_a_service(ends: Ends) -> None:
 def test_what_a_crash_left_in_the_outbox_is_removed_and_no_bad_note_is_believed(
     ends: Ends,
 ) -> None:
-    with outbox_at(ends.outbox, ends.url) as outbox:
+    with open_outbox(ends.outbox, ends.url) as outbox:
         outbox.keep("s", ShipState(lines=3, last_sum="0" * 16))
         assert outbox.note("s").lines == 3
         folder = next(ends.outbox.iterdir())
@@ -315,14 +317,14 @@ def test_what_a_crash_left_in_the_outbox_is_removed_and_no_bad_note_is_believed(
         for text in ("", "{", "[]", '{"lines":"x"}', "[" * 100_000):
             (folder / "s.json").write_text(text)
             assert outbox.note("s") == ShipState()
-    with outbox_at(ends.outbox, ends.url):
+    with open_outbox(ends.outbox, ends.url):
         assert not (folder / ".staging-1").exists()
     assert folder.stat().st_mode & 0o077 == 0
 
 
 def test_where_the_service_is_away_it_says_so(tmp_path: Path) -> None:
     far = RemoteStore("http://127.0.0.1:9", token=TOKEN, patience_s=0)
-    with closing(far), outbox_at(tmp_path / "outbox", far.address) as outbox:
+    with closing(far), open_outbox(tmp_path / "outbox", far.address) as outbox:
         shipper = Shipper(MemoryStore(), far, outbox, Credentials())
         with pytest.raises(StoreUnavailable):
             shipper.check()

@@ -20,8 +20,8 @@ from threading import Thread
 import pytest
 
 from harken.context import socket_client as context_socket
-from harken.context.socket_client import LONGEST_LINE
-from harken.context.socket_server import LONGEST_PATH, MOST_AT_ONCE, ContextSocketServer
+from harken.context.socket_client import MAX_LINE_BYTES
+from harken.context.socket_server import MAX_CONNECTIONS, MAX_PATH_BYTES, ContextSocketServer
 from harken.core.ids import AgentId
 
 CTX = "ctx-" + "1f" * 32
@@ -113,14 +113,14 @@ def test_whatever_else_is_asked_is_an_error_that_repeats_nothing(
 
 
 def test_a_question_without_end_is_cut_off(sockets: ContextSocketServer) -> None:
-    assert say(sockets.path(ONE), b"x" * (4 * LONGEST_LINE)) == b""
+    assert say(sockets.path(ONE), b"x" * (4 * MAX_LINE_BYTES)) == b""
 
 
 def test_who_asks_slowly_is_cut_off_and_holds_up_nobody(short: Path) -> None:
     sockets = ContextSocketServer(short / "run", read_timeout_s=2)
     sockets.settle(ONE, CTX)
     path = sockets.path(ONE)
-    slow = [socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) for _ in range(MOST_AT_ONCE - 1)]
+    slow = [socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) for _ in range(MAX_CONNECTIONS - 1)]
     try:
         for one in slow:
             one.connect(str(path))
@@ -159,7 +159,7 @@ def test_a_long_home_has_its_sockets_elsewhere(tmp_path: Path) -> None:
     sockets = ContextSocketServer(tmp_path / ("long" * 30))
     path = sockets.path(ONE)
     try:
-        assert len(os.fsencode(path)) <= LONGEST_PATH
+        assert len(os.fsencode(path)) <= MAX_PATH_BYTES
         assert not path.is_relative_to(tmp_path)
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
         assert current_context(str(path)) == ""

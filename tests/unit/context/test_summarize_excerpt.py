@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harken.context.summarize import CHARACTERS, excerpt
+from harken.context.summarize import MAX_EXCERPT_CHARS, build_excerpt
 from harken.core.messages import (
     FunctionCall,
     ImagePart,
@@ -31,7 +31,7 @@ def test_who_says_and_does_what_is_in_it_and_no_thinking() -> None:
         ),
         Message("tool", "it is empty", tool_call_id="c1", name="read"),
     ]
-    assert excerpt(messages).text.splitlines() == [
+    assert build_excerpt(messages).text.splitlines() == [
         "[user ann]", "look",
         "[assistant]", "I look.", "(an image)", "(odd)", '-> read({"path": "x"})',
         "[tool read]", "it is empty",
@@ -42,15 +42,15 @@ def test_it_is_bounded_however_long_the_messages_are() -> None:
     calls = [ToolCall(f"c{n}", FunctionCall("w" * 9999, "a" * 9999)) for n in range(9)]
     long = Message("assistant", "begin" + "x" * 20_000 + "end", tool_calls=calls, name="n" * 9999)
     for messages in ([long], [long] * 3, [long] * 1000, [Message("user", "short")] * 9999):
-        assert len(excerpt(messages).text) < CHARACTERS + 200
-    text = excerpt([long]).text
+        assert len(build_excerpt(messages).text) < MAX_EXCERPT_CHARS + 200
+    text = build_excerpt([long]).text
     assert text.startswith(f"[assistant {'n' * 70}]\nbegin")
     assert "characters are left out]" in text
 
 
 def test_of_many_messages_the_first_and_the_last_stay() -> None:
     messages = [Message("user", f"message {n} " + "x" * 100) for n in range(1000)]
-    text = excerpt(messages, 2000).text
+    text = build_excerpt(messages, 2000).text
     assert "message 0 " in text
     assert "message 999 " in text
     assert "message 500 " not in text
@@ -60,10 +60,10 @@ def test_of_many_messages_the_first_and_the_last_stay() -> None:
 
 def test_credentials_are_taken_out_also_where_text_is_cut() -> None:
     for before in range(1900, 2100):
-        told = excerpt([Message("user", "x" * before + KEY + "y" * 9000)])
+        told = build_excerpt([Message("user", "x" * before + KEY + "y" * 9000)])
         assert "kkk" not in told.text
         assert told.redacted == 1
     call = ToolCall("c", FunctionCall("bash", '{"command": "curl -H x-api-key:' + KEY + '"}'))
-    told = excerpt([Message("assistant", None, tool_calls=[call])])
+    told = build_excerpt([Message("assistant", None, tool_calls=[call])])
     assert "kkk" not in told.text
     assert told.redacted == 1

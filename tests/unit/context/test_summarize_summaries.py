@@ -11,13 +11,13 @@ from itertools import count
 import pytest
 
 from harken.context.checkpoint import CommitDraft, CommitOrigin, checkpoint
-from harken.context.history import show, update_metadata
+from harken.context.history import get_commit, update_metadata
 from harken.context.summarize import (
     SummaryFilter,
     SummaryOptions,
     SummaryResult,
-    chosen,
-    expected,
+    estimate_usage,
+    select_commits,
     summarize,
 )
 from harken.core.commits import CommitId, CommitNotes, hash_raw
@@ -26,7 +26,7 @@ from harken.core.messages import text_of
 from harken.core.stream import Chunk, Finish, TextDelta
 from harken.errors import ModelError, StoreWriteError
 from harken.llm.base import Model, ModelRequest
-from harken.llm.scripted import Answer, FunctionModel
+from harken.llm.scripted import FunctionAnswer, FunctionModel
 from harken.store.base import Store, WriteBatch
 from harken.testing.model import request_of
 from tests.unit.context.kit import NOON, commit
@@ -37,7 +37,7 @@ KEY = "ghp_" + "k" * 36
 
 def run(
     store: Store,
-    answer: Callable[[ModelRequest], Answer],
+    answer: Callable[[ModelRequest], FunctionAnswer],
     manner: SummaryOptions | None = None,
     choice: SummaryFilter | None = None,
     *,
@@ -52,7 +52,7 @@ async def collect(
     manner: SummaryOptions | None = None,
     choice: SummaryFilter | None = None,
 ) -> list[SummaryResult]:
-    found = list(chosen(store, choice or SummaryFilter(), model.name))
+    found = list(select_commits(store, choice or SummaryFilter(), model.name))
     return [outcome async for outcome in summarize(store, model, found, manner)]
 
 
@@ -68,7 +68,7 @@ def chain(store: Store, size: int) -> list[CommitId]:
 
 
 def summary_of(store: Store, ctx: CommitId) -> str:
-    return show(store, ctx).notes.summary
+    return get_commit(store, ctx).notes.summary
 
 
 @pytest.mark.req("S2-62")
@@ -79,10 +79,10 @@ def test_commits_that_lack_a_summary_get_one_of_their_delta(store: WatchedStore)
     outcomes = run(store, lambda request: f"It said {told(request).splitlines()[-2]}")
     assert {one.ctx for one in outcomes} == set(made)
     for at, ctx in enumerate(made):
-        assert show(store, ctx).notes.summary == f"It said say {at}"
-        assert not show(store, ctx).notes.derived
-        assert show(store, ctx).notes.summarized_by == "small"
-    assert show(store, made[0]).notes.labels == ("good",)
+        assert get_commit(store, ctx).notes.summary == f"It said say {at}"
+        assert not get_commit(store, ctx).notes.derived
+        assert get_commit(store, ctx).notes.summarized_by == "small"
+    assert get_commit(store, made[0]).notes.labels == ("good",)
     assert summary_of(store, by_hand) == "By hand."
 
 
@@ -101,7 +101,7 @@ def test_another_model_may_be_asked_about_all(store: WatchedStore) -> None:
     assert run(store, lambda _: "Again.", choice=every, name="large") == []
     assert [summary_of(store, ctx) for ctx in made] == ["Better."] * 3
     update_metadata(store, made[0], summary="By hand.")
-    assert show(store, made[0]).notes.summarized_by == ""
+    assert get_commit(store, made[0]).notes.summarized_by == ""
 
 
 def test_commits_are_chosen_by_principal_and_age(store: WatchedStore) -> None:
@@ -110,7 +110,7 @@ def test_commits_are_chosen_by_principal_and_age(store: WatchedStore) -> None:
     commit(store, None, "b", created_at=late, origin=CommitOrigin(principal="ann"))
     commit(store, None, "c", created_at=early, origin=CommitOrigin(principal="bob"))
     choice = SummaryFilter(principal="ann", before="2026-01-15T01:00:00+01:00")
-    assert [one.id for one in chosen(store, choice, "m")] == [old]
+    assert [one.id for one in select_commits(store, choice, "m")] == [old]
 
 
 class Listening:
@@ -167,7 +167,7 @@ def test_a_failure_is_told_and_passed_over(store: WatchedStore) -> None:
     lost = store.artifact(made[0])
     store.lost.add(lost)
 
-    def answer(request: ModelRequest) -> Answer:
+    def answer(request: ModelRequest) -> FunctionAnswer:
         if "ask 1" in told(request):
             raise ModelError("the service is away", why="overloaded")
         if "ask 2" in told(request):
@@ -285,7 +285,7 @@ def test_what_was_yielded_is_stored_and_the_rest_is_left_when_it_is_stopped(
 
     async def stopped() -> int:
         model = FunctionModel(lambda _: "Done.", "small")
-        found = list(chosen(store, SummaryFilter(), "small"))
+        found = list(select_commits(store, SummaryFilter(), "small"))
         async with aclosing(summarize(store, model, found, SummaryOptions(at_once=2))) as outcomes:
             seen = 0
             async for outcome in outcomes:
@@ -296,7 +296,7 @@ def test_what_was_yielded_is_stored_and_the_rest_is_left_when_it_is_stopped(
         return len(asyncio.all_tasks())
 
     assert asyncio.run(stopped()) == 1  # nothing goes on in the background
-    left = list(chosen(store, SummaryFilter(), "small"))
+    left = list(select_commits(store, SummaryFilter(), "small"))
     assert 12 <= len(left) <= 15
     assert len(run(store, lambda _: "Done.")) == len(left)
 
@@ -305,12 +305,12 @@ def test_what_it_will_use_is_estimated_without_reading_anything(store: WatchedSt
     made = chain(store, 3)
     long = commit(store, made[-1], "x" * 1_000_000)
     store.asked.clear()
-    found = [show(store, ctx) for ctx in [*made, long]]
-    usage = expected(found)
+    found = [get_commit(store, ctx) for ctx in [*made, long]]
+    usage = estimate_usage(found)
     assert usage.input_tokens is not None
     assert 4 * 200 + 6000 < usage.input_tokens < 4 * 200 + 6000 + 100
     assert usage.output_tokens == 4 * 60
-    whole = expected(found, whole=True)
+    whole = estimate_usage(found, whole=True)
     assert whole.input_tokens == 4 * 6200
     assert store.asked["deltas read"] == store.asked["objects read"] == 0
 

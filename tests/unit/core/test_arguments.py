@@ -9,7 +9,7 @@ from typing import Any, Literal, NewType
 
 import pytest
 
-from harken.core.arguments import _compared, _exact_types
+from harken.core.arguments import _exact_types, _find_mismatch
 
 Name = NewType("Name", str)
 ANNOTATIONS: list[Any] = [
@@ -50,7 +50,7 @@ def test_the_quick_decision_agrees_with_the_comparison(annotation: Any) -> None:
     quick = _exact_types(annotation)
     for value in VALUES:
         if quick.include(value):
-            assert _compared(value, annotation, "x") is None, value
+            assert _find_mismatch(value, annotation, "x") is None, value
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ DIFFERENT: list[Any] = [
 def test_values_of_different_types_are_different() -> None:
     """In Python 0 == 0.0 == False; as content they are three things."""
     assert len({canonical.to_canonical_bytes(value) for value in DIFFERENT}) == len(DIFFERENT)
-    assert len({canonical.hash_value(canonical.PART, value) for value in DIFFERENT}) == len(
+    assert len({canonical.hash_value(canonical.PART_DOMAIN, value) for value in DIFFERENT}) == len(
         DIFFERENT
     )
 
@@ -115,17 +115,19 @@ def test_what_is_no_json_is_a_value_error(damaged: bytes) -> None:
 
 def test_an_identity_is_blake3_over_the_domain_line_and_the_canonical_bytes() -> None:
     hashed = blake3(b'harken.part.v1\n{"text":"Hi","type":"text"}').hexdigest()
-    assert canonical.hash_value(canonical.PART, {"type": "text", "text": "Hi"}) == hashed
-    assert canonical.hash_bytes(canonical.PART, b'{"text":"Hi","type":"text"}').hex() == hashed
+    assert canonical.hash_value(canonical.PART_DOMAIN, {"type": "text", "text": "Hi"}) == hashed
+    assert (
+        canonical.hash_bytes(canonical.PART_DOMAIN, b'{"text":"Hi","type":"text"}').hex() == hashed
+    )
 
 
 def test_the_same_value_has_another_identity_in_another_domain() -> None:
     domains = [
-        canonical.PART,
-        canonical.MESSAGE,
-        canonical.CONTEXT,
-        canonical.TOOLS,
-        canonical.REQUEST,
+        canonical.PART_DOMAIN,
+        canonical.MESSAGE_DOMAIN,
+        canonical.CONTEXT_DOMAIN,
+        canonical.TOOLS_DOMAIN,
+        canonical.REQUEST_DOMAIN,
     ]
     assert len({canonical.hash_value(domain, []) for domain in domains}) == len(domains)
 
@@ -133,10 +135,10 @@ def test_the_same_value_has_another_identity_in_another_domain() -> None:
 def test_no_domain_line_is_the_beginning_of_another() -> None:
     """Else two domains could give one byte string."""
     domains = [
-        canonical.PART,
-        canonical.MESSAGE,
-        canonical.CONTEXT,
-        canonical.TOOLS,
-        canonical.REQUEST,
+        canonical.PART_DOMAIN,
+        canonical.MESSAGE_DOMAIN,
+        canonical.CONTEXT_DOMAIN,
+        canonical.TOOLS_DOMAIN,
+        canonical.REQUEST_DOMAIN,
     ]
     assert all(domain.endswith(b"\n") and domain.count(b"\n") == 1 for domain in domains)

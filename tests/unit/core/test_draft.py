@@ -25,7 +25,7 @@ from harken.core.stream import (
     TextDelta,
     ThinkingDelta,
     ToolCallDelta,
-    chunks_of,
+    iter_chunks,
 )
 
 metas = st.none() | st.just({"signature": "c2ln"})
@@ -55,7 +55,7 @@ kinds = st.sampled_from(["function", "custom"])
 
 def redrafted(message: Message) -> Message:
     draft = StreamAccumulator()
-    for chunk in chunks_of(message):
+    for chunk in iter_chunks(message):
         draft.add(chunk)
     return draft.message()
 
@@ -78,7 +78,7 @@ def test_a_call_keeps_its_own_meta() -> None:
 
 
 def test_a_long_text_comes_in_words() -> None:
-    words = [chunk.text for chunk in chunks_of(Message("assistant", "Hi  Jill,\n\nit is me"))]  # type: ignore[union-attr]
+    words = [chunk.text for chunk in iter_chunks(Message("assistant", "Hi  Jill,\n\nit is me"))]  # type: ignore[union-attr]
     assert words == ["Hi  ", "Jill,\n\n", "it ", "is ", "me"]
 
 

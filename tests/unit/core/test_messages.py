@@ -20,8 +20,8 @@ from harken.core.messages import (
     UnknownPart,
     extend_context_hash,
     join_occurrence,
-    message_from,
     message_hash,
+    parse_message,
     split_occurrence,
     text_of,
 )
@@ -185,11 +185,11 @@ def test_a_message_is_read_from_a_dict_with_more_in_it() -> None:
         "substance": None,
         "name": None,
     }
-    assert message_from(data) == Message("user", "Hi")
+    assert parse_message(data) == Message("user", "Hi")
 
 
 def test_a_logged_string_becomes_plain_content() -> None:
-    message = message_from({"role": "user", "content": LoggedString("Hi", "msg_001")})
+    message = parse_message({"role": "user", "content": LoggedString("Hi", "msg_001")})
     assert type(message.content) is str
 
 
@@ -201,7 +201,9 @@ def test_a_message_may_be_made_of_dicts_or_of_values() -> None:
         "tool_calls": [{"id": "c1", "function": {"name": "look", "arguments": "{}"}}],
     }
     assert (
-        message_from(as_values) == message_from(as_dicts) == assistant([TextPart("a")], call("c1"))
+        parse_message(as_values)
+        == parse_message(as_dicts)
+        == assistant([TextPart("a")], call("c1"))
     )
 
 
@@ -222,18 +224,18 @@ def test_a_message_may_be_made_of_dicts_or_of_values() -> None:
 )
 def test_what_is_no_message_is_a_value_error(data: dict[str, Any]) -> None:
     with pytest.raises(ValueError):
-        message_from(data)
+        parse_message(data)
 
 
 def test_a_part_of_an_unknown_kind_is_read_as_its_json() -> None:
-    message = message_from({"role": "user", "content": [{"type": "song", "bars": 12, "key": "é"}]})
+    message = parse_message({"role": "user", "content": [{"type": "song", "bars": 12, "key": "é"}]})
     assert message.content == [UnknownPart("song", '{"type":"song","bars":12,"key":"é"}')]
 
 
 def test_unknown_members_of_parts_and_calls_are_read_into_their_meta() -> None:
     part = {"type": "text", "text": "a", "cached": True, "meta": {"id": 1}}
     native = {"id": "c1", "index": 0, "function": {"name": "look", "arguments": "{}"}}
-    message = message_from({"role": "assistant", "content": [part], "tool_calls": [native]})
+    message = parse_message({"role": "assistant", "content": [part], "tool_calls": [native]})
     assert message.content == [TextPart("a", {"cached": True, "id": 1})]
     assert message.tool_calls == [call("c1", meta={"index": 0})]
 

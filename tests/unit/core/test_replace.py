@@ -7,7 +7,7 @@ import json
 import pytest
 
 from harken.core import canonical
-from harken.core.replace import Secret, in_bytes, in_json
+from harken.core.replace import Secret, in_json, replace_in_bytes
 
 KEYS = [
     "sk-0123456789",
@@ -49,7 +49,7 @@ def test_what_has_nothing_of_it_keeps_every_byte() -> None:
     secret = Secret("sk-0123456789")
     for data in (b'{ "a" : 1.50, "b":"\\u0061\xff" }', b'"torn \\"', b"", b'["sk-012345678"]'):
         assert in_json(data, secret.replace) == data
-        assert in_bytes(data, secret.replace) == data
+        assert replace_in_bytes(data, secret.replace) == data
 
 
 def test_numbers_order_and_white_space_stay() -> None:

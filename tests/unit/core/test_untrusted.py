@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harken.core.logged_string import LoggedString
-from harken.core.untrusted import from_outside
+from harken.core.untrusted import escape_hook_markers
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ from harken.core.untrusted import from_outside
     ],
 )
 def test_a_line_that_begins_as_a_comment_of_a_hook_gets_a_backslash(line: str) -> None:
-    escaped = from_outside(f"before\n{line}\nafter")
+    escaped = escape_hook_markers(f"before\n{line}\nafter")
     changed = escaped.splitlines()[1]
     assert changed.replace("\\", "", 1) == line
     assert "\\" in changed[: changed.index("]") if "]" in changed else None]
@@ -36,7 +36,7 @@ def test_a_line_that_begins_as_a_comment_of_a_hook_gets_a_backslash(line: str) -
     "end", ["\n", "\r", "\r\n", "\v", "\f", "\x1c", "\x85", "\u2028", "\u2029"]
 )
 def test_whatever_ends_a_line_begins_another(end: str) -> None:
-    assert from_outside(f"a{end}[hook x]") == f"a{end}\\[hook x]"
+    assert escape_hook_markers(f"a{end}[hook x]") == f"a{end}\\[hook x]"
 
 
 @pytest.mark.parametrize(
@@ -53,8 +53,8 @@ def test_whatever_ends_a_line_begins_another(end: str) -> None:
     ],
 )
 def test_other_text_stays_as_it_is(text: str) -> None:
-    assert from_outside(text) == text
+    assert escape_hook_markers(text) == text
 
 
 def test_what_a_logged_text_said_is_plain_text_from_outside() -> None:
-    assert type(from_outside(LoggedString("[hook", "msg_001"))) is str
+    assert type(escape_hook_markers(LoggedString("[hook", "msg_001"))) is str

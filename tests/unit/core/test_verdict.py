@@ -4,7 +4,12 @@ import time
 
 import pytest
 
-from harken.core.verdict import ParsedVerdict, exactly, freely, unfenced
+from harken.core.verdict import (
+    ParsedVerdict,
+    parse_exact_verdict,
+    parse_model_verdict,
+    strip_code_fence,
+)
 
 OK = ParsedVerdict("OK", "")
 NO = ParsedVerdict("DENY", "no")
@@ -47,7 +52,7 @@ NO = ParsedVerdict("DENY", "no")
 def test_a_verdict_is_read_through_what_models_write_around_it(
     words: str, said: ParsedVerdict
 ) -> None:
-    assert freely(words) == said
+    assert parse_model_verdict(words) == said
 
 
 @pytest.mark.req("S4-25")
@@ -73,21 +78,21 @@ def test_a_verdict_is_read_through_what_models_write_around_it(
     ],
 )
 def test_what_is_quoted_or_said_in_two_ways_is_no_verdict(words: str) -> None:
-    assert freely(words) is None
+    assert parse_model_verdict(words) is None
 
 
 def test_what_code_says_is_read_to_the_letter() -> None:
-    assert exactly("COMMENT: Mind this:\nDENY: x") == ParsedVerdict(
+    assert parse_exact_verdict("COMMENT: Mind this:\nDENY: x") == ParsedVerdict(
         "COMMENT", "Mind this:\nDENY: x"
     )
-    assert exactly("ok.") == OK
-    assert exactly("So: OK") is None
+    assert parse_exact_verdict("ok.") == OK
+    assert parse_exact_verdict("So: OK") is None
 
 
 def test_a_code_block_is_taken_away_where_it_is_all_there_is() -> None:
-    assert unfenced('```json\n{"a": 1}\n```') == '{"a": 1}'
+    assert strip_code_fence('```json\n{"a": 1}\n```') == '{"a": 1}'
     two = "```\na\n```\nand\n```\nb\n```"
-    assert unfenced(two) == two
+    assert strip_code_fence(two) == two
 
 
 @pytest.mark.parametrize(
@@ -96,6 +101,6 @@ def test_a_code_block_is_taken_away_where_it_is_all_there_is() -> None:
 def test_a_long_answer_is_read_in_no_time(letter: str) -> None:
     began = time.process_time()
     for words in (letter * 50_000, letter * 50_000 + "x", "<think>" * 20_000 + letter):
-        freely(words)
-        exactly(words)
+        parse_model_verdict(words)
+        parse_exact_verdict(words)
     assert time.process_time() - began < 5

@@ -5,7 +5,7 @@ import pytest
 from harken.core.ids import MessageId
 from harken.core.messages import Message, TextPart, ThinkingPart
 from harken.errors import AmbiguousName, ConfigError, NameNotFound
-from harken.experiments.change import Change, find_message, saying
+from harken.experiments.change import Change, find_message, replace_text
 from harken.views.context import ContextMessage
 from tests.agent_kit import call, calls
 
@@ -74,12 +74,12 @@ def test_only_the_text_changes() -> None:
     message = Message(
         "assistant", [thinking, TextPart("a"), TextPart("b")], calls(call("x")).tool_calls
     )
-    assert saying(message, "c").content == [thinking, TextPart("c")]
-    assert saying(message, "c").tool_calls == message.tool_calls
-    assert saying(message, "").content == [thinking]
-    assert saying(Message("assistant", [thinking]), "c").content == [thinking, TextPart("c")]
-    assert saying(MESSAGES[3], "").content == ""
-    assert saying(MESSAGES[1], "").content is None
+    assert replace_text(message, "c").content == [thinking, TextPart("c")]
+    assert replace_text(message, "c").tool_calls == message.tool_calls
+    assert replace_text(message, "").content == [thinking]
+    assert replace_text(Message("assistant", [thinking]), "c").content == [thinking, TextPart("c")]
+    assert replace_text(MESSAGES[3], "").content == ""
+    assert replace_text(MESSAGES[1], "").content is None
 
 
 def test_a_system_prompt_goes_or_comes() -> None:

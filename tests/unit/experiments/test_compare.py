@@ -4,7 +4,7 @@ from pathlib import Path
 
 from harken import AgentRuntime, SessionViewer
 from harken.experiments.change import Change
-from harken.experiments.compare import compare, compare_groups, figures
+from harken.experiments.compare import compare, compare_groups, metric_values
 from harken.experiments.fork_point import ForkPoint
 from harken.experiments.outcome import ComparedRun
 from harken.experiments.rerun import rerun
@@ -42,7 +42,7 @@ def test_equal_runs_do_not_part(tmp_path: Path) -> None:
     found = compare(one, two)
     assert found.same
     assert found.partings == []
-    assert figures(found.outcome_before)["tool_calls"] == 1
+    assert metric_values(found.outcome_before)["tool_calls"] == 1
     assert found.outcome_after.tools == {"price": 1}
     assert found.outcome_after.answer == "Bye."
 

@@ -8,9 +8,9 @@ from harken.experiments.provider_rules import (
     RULES,
     ContextRefused,
     Family,
-    breaches,
     check_edit,
-    family_of,
+    find_family,
+    find_violations,
 )
 from tests.agent_kit import call, calls
 
@@ -21,7 +21,7 @@ WHOLE = [SYSTEM, ASKED, CALL, RESULT, SAID, MORE]
 
 
 def rules(messages: list[Message], family: Family | None = None) -> list[str]:
-    return [one.rule.name for one in breaches(messages, family)]
+    return [one.rule.name for one in find_violations(messages, family)]
 
 
 @pytest.mark.parametrize("family", [*FAMILIES, None])
@@ -108,4 +108,4 @@ def test_each_rule_says_a_sentence_and_for_whom() -> None:
     ],
 )
 def test_a_models_name_says_whose_rules_hold(model: str, family: Family | None) -> None:
-    assert family_of(model) == family
+    assert find_family(model) == family

@@ -9,8 +9,8 @@ import pytest
 
 from harken import AgentRuntime, Deny, Session, SessionViewer, World, load_session, tool
 from harken.agents.checkpointer import Checkpointer
-from harken.context.history import show
-from harken.context.materialize import resolver
+from harken.context.history import get_commit
+from harken.context.materialize import make_resolver
 from harken.core import events as ev
 from harken.core.commits import CommitId
 from harken.core.messages import Message, extend_context_hash, text_of
@@ -18,10 +18,10 @@ from harken.errors import ConfigError, ModelError, NameNotFound
 from harken.experiments.change import Change
 from harken.experiments.fork_point import ForkPoint
 from harken.experiments.provider_rules import ContextRefused
-from harken.experiments.rerun import FAILED, REASON, RerunResult, rerun
+from harken.experiments.rerun import FAILURE_REASON, SUCCESS_REASON, RerunResult, rerun
 from harken.llm import ReplayModel
 from harken.llm.base import Model, tools_hash
-from harken.session.session import entry_of
+from harken.session.session import build_entry
 from harken.store.base import Store
 from harken.store.memory import MemoryStore
 from tests.agent_kit import (
@@ -77,7 +77,7 @@ def point(one: Stage, at: str, store: Store | None = None) -> ForkPoint:
     events = SessionViewer(one.log).events
     if store is None:
         return ForkPoint.find(one.log.stem, events, at)
-    return ForkPoint.find(one.log.stem, events, at, resolver=resolver(store))
+    return ForkPoint.find(one.log.stem, events, at, resolver=make_resolver(store))
 
 
 def again(
@@ -107,7 +107,7 @@ def test_what_was_said_later_is_said_again(tmp_path: Path) -> None:
     done = again(point(one, "2"), tmp_path, ReplayModel.load(one.log), follow=True)
     assert done.answer == "1 euro."
     assert SOLD == ["tea", "milk"]
-    assert rows(done.log, event_type="session_ended")[0]["reason"] == REASON
+    assert rows(done.log, event_type="session_ended")[0]["reason"] == SUCCESS_REASON
 
 
 def test_what_was_said_together_is_said_together_again(tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_the_context_is_a_commit_that_goes_on_from_what_was_there(tmp_path: Path
     assert done.answer == "1 euro."
     (loaded,) = rows(done.log, event_type="context_loaded")
     assert loaded["context_hash"] == fork.request.context_hash
-    commit = show(store, CommitId(loaded["ctx"])).commit
+    commit = get_commit(store, CommitId(loaded["ctx"])).commit
     recorded = [row["ctx"] for row in rows(one.log, event_type="context_committed")]
     assert commit.parent == recorded[2]
     assert commit.message_count == 1
@@ -188,14 +188,14 @@ def test_an_edited_context_shares_what_stands_before_the_edit(tmp_path: Path) ->
     recorded = [CommitId(row["ctx"]) for row in rows(one.log, event_type="context_committed")]
     done = again(fork, tmp_path, play(main=["."] * 4), Change(edit=[("#4", "x")]), store=store)
     (loaded,) = rows(done.log, event_type="context_loaded")
-    commit = show(store, CommitId(loaded["ctx"])).commit
+    commit = get_commit(store, CommitId(loaded["ctx"])).commit
     assert (commit.parent, commit.type) == (recorded[0], "delta")
     other = tmp_path / "other"
     other.mkdir()
     changed = Change(system="Other.")
     done = again(fork, other, play(main=["."] * 4), changed, store=store)
     (loaded,) = rows(done.log, event_type="context_loaded")
-    commit = show(store, CommitId(loaded["ctx"])).commit
+    commit = get_commit(store, CommitId(loaded["ctx"])).commit
     assert (commit.type, commit.message_count) == ("snapshot", fork.request.count)
     assert commit.parent in recorded
 
@@ -249,7 +249,7 @@ def test_a_rerun_of_a_rerun_is_one(tmp_path: Path) -> None:
     fork = point(cafe(tmp_path, store), "4", store)
     done = again(fork, tmp_path, play(main=["."] * 4), Change(edit=[("-1", "x")]), store=store)
     events = SessionViewer(done.log).events
-    second = ForkPoint.find("again", events, "-1", resolver=resolver(store))
+    second = ForkPoint.find("again", events, "-1", resolver=make_resolver(store))
     assert second.messages[-1].content == "x"
     other = tmp_path / "other"
     other.mkdir()
@@ -321,7 +321,7 @@ def test_a_failing_model_ends_a_session_that_says_so(tmp_path: Path) -> None:
     fork = point(cafe(tmp_path), "1")
     done = again(fork, tmp_path, play(main=[ModelError("no credit")]))
     assert (done.answer, done.error) == (None, "no credit")
-    assert rows(done.log, event_type="session_ended")[0]["reason"] == FAILED
+    assert rows(done.log, event_type="session_ended")[0]["reason"] == FAILURE_REASON
 
 
 def test_a_call_that_is_not_there_is_refused_with_the_nearest(tmp_path: Path) -> None:
@@ -340,7 +340,7 @@ def foreign(folder: Path) -> ForkPoint:
     with Session(folder / "claude.jsonl", options=quick()) as session:
         one = session.allocate_agent_id()
         session.log_agent_created(one, None, "main", "claude-x", spec={"recorded": "claude-code"})
-        session.append(entry_of(one, Message("user", "Go")))
+        session.append(build_entry(one, Message("user", "Go")))
         hash_ = tools_hash([schema])
         tools = session.append(ev.ToolsDefined(tools=[schema], tools_hash=hash_))
         for said in (made, Message("assistant", "Nothing.")):
@@ -355,10 +355,10 @@ def foreign(folder: Path) -> ForkPoint:
                 tools=tools,
             )
             request = session.append(asked)
-            entry = session.append(entry_of(one, said))
+            entry = session.append(build_entry(one, said))
             session.append(ev.LlmResponse(agent_id=one, request=request, entry=entry))
             if said is made:
-                session.append(entry_of(one, result))
+                session.append(build_entry(one, result))
     return ForkPoint.find("claude", SessionViewer(session.path).events, "1")
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from harken.core import canonical
 from harken.core.messages import Message
 from harken.formats.providers import anthropic, openai_chat
-from harken.formats.providers.alternation import NOTHING, AlternatingContext
+from harken.formats.providers.alternation import EMPTY_TURN_TEXT, AlternatingContext
 from harken.formats.tool_calls import CallIds
 from tests.provider import checks
 from tests.unit.formats.contexts import ODD_CONTEXT, flat, tidy_contexts
@@ -25,7 +25,7 @@ needs_shared = pytest.mark.skipif(STRICT is None, reason="the shared clients are
 
 @given(ODD_CONTEXT)
 def test_whatever_the_context_anthropic_takes_the_body(context: list[Message]) -> None:
-    body = anthropic.marked(anthropic.build_request_body(context, TOOLS))
+    body = anthropic.add_cache_breakpoints(anthropic.build_request_body(context, TOOLS))
     json.dumps(body, allow_nan=False, ensure_ascii=False).encode()
     checks.check_anthropic(body)
     assert anthropic.lacks_thinking(body) in (True, False)
@@ -42,7 +42,9 @@ def test_whatever_the_context_openai_takes_the_body(context: list[Message], shor
 @given(ODD_CONTEXT)
 def test_the_strict_checks_of_real_clients_find_nothing_to_refuse(context: list[Message]) -> None:
     assert STRICT is not None
-    STRICT.check_anthropic(anthropic.marked(anthropic.build_request_body(context, TOOLS)))
+    STRICT.check_anthropic(
+        anthropic.add_cache_breakpoints(anthropic.build_request_body(context, TOOLS))
+    )
     STRICT.check_chat(openai_chat.build_request_body(context, TOOLS))
 
 
@@ -57,20 +59,20 @@ def test_equal_contexts_have_equal_bodies(context: list[Message]) -> None:
 
 @given(tidy_contexts())
 def test_what_a_body_of_anthropic_says_is_what_the_context_says(context: list[Message]) -> None:
-    read = anthropic.messages_of(anthropic.build_request_body(context))
+    read = anthropic.parse_request_messages(anthropic.build_request_body(context))
     assert flat(read) == flat(_begun_and_heard(context))
 
 
 @given(tidy_contexts(images=False, placed=False))
 def test_what_a_body_of_openai_says_is_what_the_context_says(context: list[Message]) -> None:
-    read = openai_chat.messages_of(openai_chat.build_request_body(context))
+    read = openai_chat.parse_request_messages(openai_chat.build_request_body(context))
     assert flat(read) == flat(_begun_and_heard(context), with_thinking=False)
 
 
 def _begun_and_heard(context: list[Message]) -> list[Message]:
     """Add the word of the user that a body ends with where the context has none."""
     is_heard = context[-1].role in ("user", "tool")
-    return context if is_heard else [*context, Message("user", NOTHING)]
+    return context if is_heard else [*context, Message("user", EMPTY_TURN_TEXT)]
 
 
 @given(ODD_CONTEXT, st.data())
@@ -98,7 +100,7 @@ def _texts(body: dict[str, Any]) -> list[str]:
     """Return all blocks of a body in order, each as JSON, without a closing word."""
     blocks = [("system", block) for block in body.get("system", ())]
     blocks += [(m["role"], block) for m in body["messages"] for block in m["content"]]
-    if blocks[-1] == ("user", {"type": "text", "text": NOTHING}):
+    if blocks[-1] == ("user", {"type": "text", "text": EMPTY_TURN_TEXT}):
         blocks.pop()
     return [json.dumps(block) for block in blocks]
 
@@ -126,7 +128,7 @@ def _is_beginning(shorter: Flat | None, longer: Flat | None) -> bool:
 @given(ODD_CONTEXT)
 def test_breakpoints_change_nothing_but_themselves(context: list[Message]) -> None:
     body = anthropic.build_request_body(context, TOOLS)
-    marked = anthropic.marked(body)
+    marked = anthropic.add_cache_breakpoints(body)
     assert _without_marks(marked) == body == anthropic.build_request_body(context, TOOLS)
 
 
@@ -139,7 +141,8 @@ def test_each_request_has_a_breakpoint_where_the_one_before_it_ended(
     if len(asked) < 2:
         return
     before, after = (
-        anthropic.marked(anthropic.build_request_body(context[:at], TOOLS)) for at in asked[-2:]
+        anthropic.add_cache_breakpoints(anthropic.build_request_body(context[:at], TOOLS))
+        for at in asked[-2:]
     )
     assert _marked_prefixes(before)[-1] in _marked_prefixes(after)
 
@@ -179,7 +182,12 @@ JSON_ODDITY = st.recursive(
 @given(st.dictionaries(st.sampled_from(["messages", "system", "content", "choices"]), JSON_ODDITY))
 @pytest.mark.parametrize(
     "read",
-    [anthropic.messages_of, anthropic.message_of, openai_chat.messages_of, openai_chat.message_of],
+    [
+        anthropic.parse_request_messages,
+        anthropic.parse_response_message,
+        openai_chat.parse_request_messages,
+        openai_chat.parse_response_message,
+    ],
 )
 def test_reading_never_fails_on_what_others_wrote(
     read: Callable[[dict[str, Any]], Any], body: dict[str, Any]

@@ -23,16 +23,16 @@ from harken.formats.events import (
     Event,
     OutputEvent,
     PromptEvent,
-    event_dict,
-    event_from,
+    event_to_record,
+    parse_event,
 )
-from harken.formats.hub import entries_of, events_of
+from harken.formats.hub import entries_from_events, events_from_entry
 
 NOON = "2026-01-31T12:00:00.000000Z"
 
 
 def dicts(message: Message) -> list[dict[str, Any]]:
-    return [event_dict(event) for event in events_of(ConversationEntry(message, NOON))]
+    return [event_to_record(event) for event in events_from_entry(ConversationEntry(message, NOON))]
 
 
 def payloads(message: Message) -> list[tuple[str, Any]]:
@@ -40,7 +40,9 @@ def payloads(message: Message) -> list[tuple[str, Any]]:
 
 
 def messages(*events: dict[str, Any]) -> list[Message]:
-    return [entry.message for entry in entries_of([event_from(event) for event in events])]
+    return [
+        entry.message for entry in entries_from_events([parse_event(event) for event in events])
+    ]
 
 
 @pytest.mark.req("S2-52")
@@ -130,7 +132,9 @@ def test_arguments_are_a_value_where_all_can_read_it(arguments: str, shown: Any)
     message = Message("assistant", tool_calls=[ToolCall("c", FunctionCall("f", arguments))])
     [(_, payload)] = payloads(message)
     assert payload["input"] == shown
-    assert entries_of(events_of(ConversationEntry(message))) == [ConversationEntry(message)]
+    assert entries_from_events(events_from_entry(ConversationEntry(message))) == [
+        ConversationEntry(message)
+    ]
 
 
 @pytest.mark.req("S2-30", "S2-52")
@@ -169,7 +173,7 @@ def test_calls_of_others_that_look_alike_are_kept() -> None:
 
 
 def test_an_unknown_event_is_kept_as_its_json() -> None:
-    assert event_from({"type": "teleport", "to": [1]}) == Event(
+    assert parse_event({"type": "teleport", "to": [1]}) == Event(
         OutputEvent('{"type":"teleport","to":[1]}')
     )
 
@@ -207,14 +211,16 @@ def test_an_unknown_event_is_kept_as_its_json() -> None:
 )
 def test_an_event_that_is_none_is_refused(event: Any) -> None:
     with pytest.raises(FormatError):
-        entries_of([event_from(event)])
+        entries_from_events([parse_event(event)])
 
 
 def test_messages_of_several_events_are_whole_or_refused() -> None:
-    events = events_of(ConversationEntry(Message("assistant", [TextPart("a"), TextPart("b")])))
-    prompts = events_of(ConversationEntry(Message("user", "Hi")))
+    events = events_from_entry(
+        ConversationEntry(Message("assistant", [TextPart("a"), TextPart("b")]))
+    )
+    prompts = events_from_entry(ConversationEntry(Message("user", "Hi")))
     headless = [Event(PromptEvent("Hi"), own=events[0].own), events[1]]
     for torn in (events[:1], [events[0], *prompts], [events[0], events[0]], headless):
         with pytest.raises(FormatError):
-            entries_of(torn)
-    assert entries_of([*events, *prompts, *events]) != []
+            entries_from_events(torn)
+    assert entries_from_events([*events, *prompts, *events]) != []

@@ -7,7 +7,7 @@ import base64
 import pytest
 
 from harken.core.messages import ImagePart, TextPart
-from harken.formats.images import MAX_BASE64, sendable
+from harken.formats.images import MAX_BASE64_CHARS, to_sendable_image
 from tests.unit.formats.contexts import GIF, PNG
 from tests.unit.formats.pictures import gif, jpeg, png, webp
 
@@ -27,22 +27,24 @@ WEBP = base64_of(webp(b"VP8 ", 30, 20))
 @pytest.mark.parametrize("said", [None, "image/png", "text/html"])
 def test_the_bytes_say_what_an_image_is(data: str, kind: str, said: str | None) -> None:
     """A provider refuses an image that is not of the type that it is said to be."""
-    assert sendable(ImagePart(said, data)) == ImagePart(kind, data)
+    assert to_sendable_image(ImagePart(said, data)) == ImagePart(kind, data)
 
 
 def test_an_image_in_a_url_is_one_like_any_other() -> None:
-    assert sendable(ImagePart(url=f"data:image/png;base64,{PNG}")) == ImagePart("image/png", PNG)
+    assert to_sendable_image(ImagePart(url=f"data:image/png;base64,{PNG}")) == ImagePart(
+        "image/png", PNG
+    )
 
 
 def test_white_space_in_base64_means_nothing() -> None:
-    assert sendable(ImagePart("image/png", f" {PNG[:40]}\n{PNG[40:]}\n")) == ImagePart(
+    assert to_sendable_image(ImagePart("image/png", f" {PNG[:40]}\n{PNG[40:]}\n")) == ImagePart(
         "image/png", PNG
     )
 
 
 def test_an_image_elsewhere_is_named_by_its_url() -> None:
     image = ImagePart("image/png", url="https://example.org/a.png")
-    assert sendable(image) == ImagePart(url="https://example.org/a.png")
+    assert to_sendable_image(image) == ImagePart(url="https://example.org/a.png")
 
 
 @pytest.mark.parametrize(
@@ -60,7 +62,7 @@ def test_an_image_elsewhere_is_named_by_its_url() -> None:
     ],
 )
 def test_of_what_no_provider_reads_there_is_a_note(image: ImagePart) -> None:
-    note = sendable(image)
+    note = to_sendable_image(image)
     assert isinstance(note, TextPart)
     assert note.text.startswith("[an image")
     assert "\n" not in note.text
@@ -70,19 +72,19 @@ def test_of_what_no_provider_reads_there_is_a_note(image: ImagePart) -> None:
 def test_an_image_that_is_cut_is_not_sent(image: bytes) -> None:
     """A provider refuses it, and with it every later request of the conversation."""
     for size in (len(image) // 2, len(image) - 8):
-        note = sendable(ImagePart("image/x", base64_of(image[:size])))
+        note = to_sendable_image(ImagePart("image/x", base64_of(image[:size])))
         assert note == TextPart("[an image (image/x) that cannot be shown]")
 
 
 @pytest.mark.parametrize(("width", "sent"), [(8000, True), (8001, False)])
 def test_an_image_of_too_many_pixels_is_not_sent(width: int, sent: bool) -> None:
     for image in (png(width, 1), jpeg(1, width), webp(b"VP8X", width, 1)):
-        shown = sendable(ImagePart(None, base64_of(image)))
+        shown = to_sendable_image(ImagePart(None, base64_of(image)))
         assert isinstance(shown, ImagePart) is sent
         assert sent or "8001" in repr(shown)
 
 
 def test_an_image_that_is_too_large_is_not_sent() -> None:
-    data = PNG + "A" * MAX_BASE64
-    note = sendable(ImagePart("image/png", data))
+    data = PNG + "A" * MAX_BASE64_CHARS
+    note = to_sendable_image(ImagePart("image/png", data))
     assert note == TextPart(f"[an image of {len(data) * 3 // 4} bytes, too large to be shown]")

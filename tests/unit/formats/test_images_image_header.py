@@ -2,7 +2,7 @@
 
 import pytest
 
-from harken.formats.images import Image, image_of
+from harken.formats.images import ImageHeader, read_image_header
 from tests.unit.formats.pictures import gif, jpeg, png, webp
 
 MADE = {
@@ -15,30 +15,34 @@ MADE = {
 
 @pytest.mark.parametrize("media_type", MADE)
 def test_kind_and_size_are_read_from_the_beginning(media_type: str) -> None:
-    assert image_of(MADE[media_type]) == Image(media_type, 300, 20, is_whole=True)
+    assert read_image_header(MADE[media_type]) == ImageHeader(media_type, 300, 20, is_whole=True)
 
 
 @pytest.mark.parametrize("kind", [b"VP8 ", b"VP8L", b"VP8X"])
 def test_each_kind_of_webp_says_its_size(kind: bytes) -> None:
-    assert image_of(webp(kind, 301, 22)) == Image("image/webp", 301, 22, is_whole=True)
+    assert read_image_header(webp(kind, 301, 22)) == ImageHeader(
+        "image/webp", 301, 22, is_whole=True
+    )
 
 
 @pytest.mark.parametrize("media_type", MADE)
 def test_an_image_cut_anywhere_is_not_whole_and_never_a_crash(media_type: str) -> None:
     data = MADE[media_type]
     for size in range(len(data)):
-        image = image_of(data[:size])
+        image = read_image_header(data[:size])
         assert image is None or not image.is_whole or size > len(data) - 8
 
 
 def test_what_is_no_image_is_none() -> None:
-    assert image_of(b"") is None
-    assert image_of(b"plain text") is None
-    assert image_of(b"RIFF\x04\0\0\0WAVE") is None
+    assert read_image_header(b"") is None
+    assert read_image_header(b"plain text") is None
+    assert read_image_header(b"RIFF\x04\0\0\0WAVE") is None
 
 
 def test_a_jpeg_of_garbage_ends() -> None:
-    assert image_of(b"\xff\xd8\xff" + b"\0" * 1000) == Image("image/jpeg", 0, 0, is_whole=False)
-    assert image_of(b"\xff\xd8\xff" + b"\xff" * 100_000) == Image(
+    assert read_image_header(b"\xff\xd8\xff" + b"\0" * 1000) == ImageHeader(
+        "image/jpeg", 0, 0, is_whole=False
+    )
+    assert read_image_header(b"\xff\xd8\xff" + b"\xff" * 100_000) == ImageHeader(
         "image/jpeg", 0, 0, is_whole=False
     )

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from harken.core import canonical
 from harken.core.clock import format_rfc3339, parse_rfc3339
 from harken.errors import FormatError
-from harken.formats.json_records import members_not_in, to_safe_json
+from harken.formats.json_records import extra_members, to_safe_json
 from harken.formats.runtimes.base import ReadReport
-from harken.formats.runtimes.json_lines import read_document, read_records, time_of
+from harken.formats.runtimes.json_lines import normalize_time, read_document, read_records
 from tests.unit.formats.natives import source_of
 
 ZONES = st.integers(-1439, 1439).map(lambda minutes: timezone(timedelta(minutes=minutes)))
@@ -31,7 +31,7 @@ def test_a_time_is_that_of_the_clock_in_every_spelling(time: datetime) -> None:
         time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         time.isoformat(timespec="seconds"),
     ):
-        assert time_of(spelled) == format_rfc3339(parse_rfc3339(spelled))
+        assert normalize_time(spelled) == format_rfc3339(parse_rfc3339(spelled))
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_a_time_is_that_of_the_clock_in_every_spelling(time: datetime) -> None:
     ],
 )
 def test_what_is_no_time_is_none(value: object) -> None:
-    assert time_of(value) is None
+    assert normalize_time(value) is None
 
 
 @given(JSON)
@@ -77,8 +77,8 @@ def test_what_is_nested_too_deeply_is_kept_as_text() -> None:
 def test_unsaid_is_what_restores_the_whole() -> None:
     said = {"a": 1, "b": [2]}
     whole = {"a": 1, "b": [3], "c": None}
-    assert members_not_in(whole, said) == {"b": [3], "c": None}
-    assert {**said, **members_not_in(whole, said)} == whole
+    assert extra_members(whole, said) == {"b": [3], "c": None}
+    assert {**said, **extra_members(whole, said)} == whole
 
 
 def test_every_line_is_told_whatever_it_holds() -> None:

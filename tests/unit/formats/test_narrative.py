@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from harken.core.messages import FunctionCall, Message, TextPart, ThinkingPart, ToolCall
 from harken.formats.base import ConversationEntry
-from harken.formats.narrative import MOST_ARGUMENTS, MOST_RESULT, narrative
+from harken.formats.narrative import MAX_ARGUMENTS_CHARS, MAX_RESULT_CHARS, format_narrative
 from tests.property.test_messages import MAYBE, MESSAGE
 
 
 def told(*messages: Message, time: str | None = None) -> str:
-    return narrative([ConversationEntry(message, time) for message in messages])
+    return format_narrative([ConversationEntry(message, time) for message in messages])
 
 
 def outside(text: str) -> list[str]:
@@ -82,14 +82,16 @@ def test_no_text_can_pretend_that_somebody_else_speaks(text: str) -> None:
 
 @given(st.lists(st.builds(ConversationEntry, MESSAGE, MAYBE), max_size=3))
 def test_outside_of_fences_speaks_harken_alone(entries: list[ConversationEntry]) -> None:
-    lines = outside(narrative(entries))
+    lines = outside(format_narrative(entries))
     assert sum(line.startswith("## ") for line in lines) == len(entries)
     assert all(re.match(r"## |calls `|\*\(", line) for line in lines)
 
 
 def test_long_texts_are_cut_and_it_says_how_much_is_missing() -> None:
-    call = ToolCall("c1", FunctionCall("f", "y" * (MOST_ARGUMENTS + 1)))
-    said = told(Message("tool", "x" * (MOST_RESULT + 1234)), Message("assistant", None, [call]))
+    call = ToolCall("c1", FunctionCall("f", "y" * (MAX_ARGUMENTS_CHARS + 1)))
+    said = told(
+        Message("tool", "x" * (MAX_RESULT_CHARS + 1234)), Message("assistant", None, [call])
+    )
     assert "*(1,234 more characters are not shown)*" in outside(said)
     assert outside(said)[-1].endswith("…` *(1 more character is not shown)*")
-    assert said.count("x") == MOST_RESULT
+    assert said.count("x") == MAX_RESULT_CHARS

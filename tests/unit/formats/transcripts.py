@@ -143,7 +143,7 @@ def read(data: bytes | Transcript) -> Read:
     """Read a transcript; every line is accounted for, and parents come first."""
     given = data.data if isinstance(data, Transcript) else data
     reading = ReadReport()
-    steps = list(claude_code.steps(SessionFile("a transcript", lambda: [given]), reading))
+    steps = list(claude_code.iter_steps(SessionFile("a transcript", lambda: [given]), reading))
     assert reading.lines == reading.used + sum(reading.kept.values()) + len(reading.bad)
     seen: set[str] = set()
     for step in steps:

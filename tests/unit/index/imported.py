@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from harken.capture.files.importer import Importer
-from harken.capture.files.sources import files_in
+from harken.capture.files.sources import iter_files
 from harken.index.catalogue import Catalogue
 from harken.index.session_index import SessionIndex
 from harken.store.sqlite.store import SqliteStore
@@ -35,7 +35,7 @@ class Imports:
         path = self.sources / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data if isinstance(data, bytes) else data.data)
-        list(Importer(self.store, self.catalogue).run(list(files_in(path))))
+        list(Importer(self.store, self.catalogue).run(list(iter_files(path))))
 
     def update(self) -> None:
         """Read what is new."""

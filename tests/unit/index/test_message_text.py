@@ -15,29 +15,29 @@ from harken.core.messages import (
     ToolCall,
     UnknownPart,
 )
-from harken.index.message_text import MessageText, extract_text, shape_of, words_of
+from harken.index.message_text import MessageText, decode_shape, extract_text, searchable_text
 
 
 def said(message: Message) -> MessageText:
     entry, objects = encode_entry(message)
-    return extract_text(shape_of(objects[entry.message]), objects)
+    return extract_text(decode_shape(objects[entry.message]), objects)
 
 
 def called(arguments: str) -> str:
     call = ToolCall("c1", FunctionCall("Write", arguments))
-    return words_of(said(Message("assistant", None, [call])))
+    return searchable_text(said(Message("assistant", None, [call])))
 
 
 def test_texts_thoughts_and_images_are_counted_apart() -> None:
     content: Content = [ThinkingPart("hm"), TextPart("tea"), ImagePart("image/png", "AAAA")]
     found = said(Message("assistant", content))
     assert (found.role, found.characters, found.thinking, found.images) == ("assistant", 3, 2, 1)
-    assert words_of(found) == "hm\ntea"
+    assert searchable_text(found) == "hm\ntea"
 
 
 def test_a_result_has_what_a_tool_gave() -> None:
     found = said(Message("tool", "no such door", tool_call_id="c1", is_error=True))
-    assert (words_of(found), found.is_error, found.characters) == ("no such door", True, 12)
+    assert (searchable_text(found), found.is_error, found.characters) == ("no such door", True, 12)
 
 
 def test_of_arguments_the_strings_and_their_names_count() -> None:
@@ -57,7 +57,7 @@ def test_what_has_no_blanks_is_no_words() -> None:
 
 def test_blocks_that_nobody_knows_have_words() -> None:
     found = said(Message("user", [UnknownPart("document", '{"title": "The cafe"}')]))
-    assert words_of(found) == "title\nThe cafe"
+    assert searchable_text(found) == "title\nThe cafe"
 
 
 @pytest.mark.parametrize(
@@ -72,12 +72,12 @@ def test_blocks_that_nobody_knows_have_words() -> None:
     ],
 )
 def test_scripts_without_blanks_are_given_some(text: str, wanted: str) -> None:
-    assert words_of(MessageText("user", [text])) == wanted
+    assert searchable_text(MessageText("user", [text])) == wanted
 
 
 def test_parts_that_are_gone_or_damaged_are_left_out() -> None:
     entry, objects = encode_entry(Message("user", [TextPart("tea"), TextPart("milk")]))
-    shape = shape_of(objects[entry.message])
+    shape = decode_shape(objects[entry.message])
     del objects[shape.parts[0]]
-    assert words_of(extract_text(shape, objects)) == "milk"
-    assert words_of(extract_text(shape, {shape.parts[0]: b"[]", shape.parts[1]: b"{"})) == ""
+    assert searchable_text(extract_text(shape, objects)) == "milk"
+    assert searchable_text(extract_text(shape, {shape.parts[0]: b"[]", shape.parts[1]: b"{"})) == ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harken.errors import ConfigError
-from harken.index.query import query_of
+from harken.index.query import parse_query
 
 
 @pytest.mark.parametrize(
@@ -31,26 +31,26 @@ from harken.index.query import query_of
     ],
 )
 def test_words_phrases_beginnings_exceptions_and_alternatives(text: str, wanted: str) -> None:
-    assert str(query_of(text)) == wanted
+    assert str(parse_query(text)) == wanted
 
 
 def test_beginnings_can_be_spelled_out() -> None:
     known = {"tea": ["tea", "teapot"], "mi": ["milk", "mint"], "x": ["x\ue000"]}
 
     def spelled(text: str) -> str:
-        return str(query_of(text).spelled_out(lambda word: known.get(word, [])))
+        return str(parse_query(text).spelled_out(lambda word: known.get(word, [])))
 
     assert spelled("TEA* OR cake -mi*") == '(("tea" OR "teapot" OR "cake")) NOT ("milk" OR "mint")'
     for same in ("cup*", "x*", "tea", '"hot tea"*', "tëa*"):
-        assert spelled(same) == str(query_of(same)), same
+        assert spelled(same) == str(parse_query(same)), same
 
 
 @pytest.mark.parametrize("text", ["", "  ", "!!", '""', "*", "- -", "__"])
 def test_without_a_word_there_is_no_query(text: str) -> None:
     with pytest.raises(ConfigError, match="no word"):
-        query_of(text)
+        parse_query(text)
 
 
 def test_a_query_has_an_end() -> None:
     with pytest.raises(ConfigError, match="at most 100 words"):
-        query_of("tea " * 101)
+        parse_query("tea " * 101)

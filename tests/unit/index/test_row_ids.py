@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harken.index.row_ids import Numbers, end_of_numbers, first_number, stretch_of
+from harken.index.row_ids import MessageIdAllocator, find_end_id, first_id, get_stretch
 
 STRETCH_US, ROOM = 1 << 28, 1 << 12
 NOON = 1_772_366_400_000_000
@@ -30,7 +30,7 @@ def database() -> Iterator[apsw.Connection]:
 
 def enter(database: apsw.Connection, *times: int) -> list[int]:
     """Enter messages at once, as those that are read together are."""
-    numbers = Numbers(database)
+    numbers = MessageIdAllocator(database)
     found = [numbers.next(time) for time in times]
     database.executemany("INSERT INTO messages VALUES (?)", [(one,) for one in found])
     return found
@@ -41,7 +41,7 @@ def test_what_was_said_later_has_a_greater_number(read: list[list[int]]) -> None
     with closing(empty()) as database:
         found = [one for times in read for one in zip(times, enter(database, *times), strict=True)]
     assert len({number for _, number in found}) == len(found)
-    by_stretch = sorted(found, key=lambda one: (first_number(one[0]), one[1]))
+    by_stretch = sorted(found, key=lambda one: (first_id(one[0]), one[1]))
     assert [number for _, number in by_stretch] == sorted(number for _, number in found)
 
 
@@ -49,7 +49,7 @@ def test_within_a_stretch_numbers_are_in_the_order_of_reading(database: apsw.Con
     first, second = enter(database, NOON + 1, NOON)
     (third,) = enter(database, NOON)
     assert (second, third) == (first + 1, first + 2)
-    assert {*map(stretch_of, (first, second, third))} == {stretch_of(first_number(NOON))}
+    assert {*map(get_stretch, (first, second, third))} == {get_stretch(first_id(NOON))}
 
 
 def test_a_stretch_that_is_full_goes_on_with_the_numbers_of_the_next(
@@ -62,9 +62,9 @@ def test_a_stretch_that_is_full_goes_on_with_the_numbers_of_the_next(
 
 
 def test_an_end_is_after_all_that_was_said_until_then(database: apsw.Connection) -> None:
-    assert end_of_numbers(database, NOON) == first_number(NOON) + ROOM
+    assert find_end_id(database, NOON) == first_id(NOON) + ROOM
     many = enter(database, *[NOON] * (ROOM + 1))
-    assert first_number(NOON) + ROOM == many[-1] < end_of_numbers(database, NOON)
+    assert first_id(NOON) + ROOM == many[-1] < find_end_id(database, NOON)
 
 
 def test_what_was_said_nobody_knows_when_comes_first(database: apsw.Connection) -> None:

@@ -6,13 +6,13 @@ import time
 
 import pytest
 
-from harken.index.query import query_of
-from harken.index.snippet import WHOLE, excerpt
+from harken.index.query import parse_query
+from harken.index.snippet import MAX_EXCERPT_CHARS, build_excerpt
 
 
 def marked(query: str, *texts: str) -> str:
     """Return an excerpt with what was looked for in brackets."""
-    pieces = excerpt(texts, query_of(query)).pieces
+    pieces = build_excerpt(texts, parse_query(query)).pieces
     return "".join(f"[{text}]" if is_found else text for text, is_found in pieces)
 
 
@@ -49,11 +49,11 @@ def test_a_long_text_is_cut_on_both_sides() -> None:
     assert shown.startswith("… hay")
     assert "[needle]" in shown
     assert shown.endswith("hay …")
-    assert len(shown) < WHOLE + 20
+    assert len(shown) < MAX_EXCERPT_CHARS + 20
 
 
 def test_marks_say_where_it_stands_in_the_text() -> None:
-    found = excerpt(["On the  table: tea and TEA"], query_of("tea"))
+    found = build_excerpt(["On the  table: tea and TEA"], parse_query("tea"))
     assert [found.text[begin:end] for begin, end in found.marks] == ["tea", "TEA"]
 
 

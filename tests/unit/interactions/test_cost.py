@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from harken.capture.resume.mock_provider import recorder
+from harken.capture.resume.mock_provider import run_mock_provider
 from harken.core.events import LlmRequest, LlmResponse
 from harken.core.messages import text_of
 from harken.index.session_index import SessionIndex
@@ -126,7 +126,7 @@ def test_tokens_cost_and_time_of_logged_calls_are_counted(tmp_path: Path) -> Non
 @pytest.mark.req("S3-20")
 def test_a_client_that_is_wrapped_logs_into_the_folder(tmp_path: Path) -> None:
     body = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]}
-    with logger(tmp_path) as log, recorder() as provider, httpx.Client() as client:
+    with logger(tmp_path) as log, run_mock_provider() as provider, httpx.Client() as client:
         wrapped = log.wrap(client)
         assert log.wrap(wrapped) is wrapped
         answer = wrapped.post(f"{provider.url}/v1/messages", json=body)

@@ -21,7 +21,7 @@ from harken.interactions.records import (
     MemoryType,
     ThreadEntry,
 )
-from harken.session.log.reader import events
+from harken.session.log.reader import iter_events
 from harken.session.session import Session
 from harken.testing import ticking
 from tests.session_kit import born, hear
@@ -329,7 +329,7 @@ def test_a_failed_call_is_logged_and_goes_on(tmp_path: Path) -> None:
         with log.call(thread, [HI]):
             pass
         log.close()
-        ends = list(events(tmp_path / "sessions" / "cafe.jsonl"))
+        ends = list(iter_events(tmp_path / "sessions" / "cafe.jsonl"))
         told = [(e.stop_reason, e.error) for e in ends if isinstance(e, LlmResponse)]
         assert told == [("error", "ZeroDivisionError: by zero"), ("interrupted", None)]
         assert [kind for kind, _, _ in brief(log, thread)].count("LLM_RESPONSE") == 2
@@ -461,6 +461,6 @@ def test_entries_of_the_log_are_named_beside_the_rows(tmp_path: Path) -> None:
         thread = log.start_thread("cafe")
         converse(log, thread)
         rows = list(log.thread_rows(thread))
-        ids = {one.message_id for one in events(tmp_path / "sessions" / "cafe.jsonl")}
+        ids = {one.message_id for one in iter_events(tmp_path / "sessions" / "cafe.jsonl")}
         assert {one.of for one in rows} <= ids
         assert all(isinstance(one.entry, ThreadEntry) for one in rows)

@@ -15,7 +15,7 @@ from harken.core.stream import Finish
 from harken.errors import ModelError
 from harken.interactions.observer import InteractionLogging
 from harken.llm.observer import ObservedAnswer, ObservedCall
-from harken.session.log.reader import events
+from harken.session.log.reader import iter_events
 from harken.world.world import World
 from tests.agent_kit import call, calls, play, stage
 from tests.unit.interactions.kit import brief, logger
@@ -28,11 +28,11 @@ class Notes:
     heard: list[str] = field(default_factory=list)
 
     def on_context_assembled(self, call: ObservedCall) -> None:
-        in_log = [one for one in events(call.session.path) if isinstance(one, LlmRequest)]
+        in_log = [one for one in iter_events(call.session.path) if isinstance(one, LlmRequest)]
         self.heard.append(f"assembled {len(call.request.messages)}, {len(in_log)} asked before")
 
     def on_llm_request(self, call: ObservedCall) -> None:
-        last = [*events(call.session.path)][-1]
+        last = [*iter_events(call.session.path)][-1]
         assert isinstance(last, LlmRequest)
         assert last.message_id == call.request_id
         self.heard.append(f"asked {call.model}")
@@ -142,7 +142,7 @@ def test_a_logger_elsewhere_gets_the_threads_of_all_agents(tmp_path: Path) -> No
             for thread in ("s/agent_001", "s/agent_002"):
                 assert brief(log, thread) == brief(same, thread)
         path = tmp_path / "elsewhere" / "sessions" / "s.jsonl"
-        ends = [one for one in events(path) if isinstance(one, LlmResponse)]
+        ends = [one for one in iter_events(path) if isinstance(one, LlmResponse)]
         assert [one.stop_reason for one in ends] == ["tool_use", "end_turn", "end_turn"]
 
 

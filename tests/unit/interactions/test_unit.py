@@ -10,7 +10,7 @@ from harken.core import messages as ms
 from harken.core.messages import Message, message_hash
 from harken.errors import FormatError
 from harken.interactions.records import LoggedMessage, MessageMetadata, MessageRole
-from harken.interactions.unit import message_of, units_of
+from harken.interactions.unit import split_message, to_message
 from tests.unit.interactions.kit import ROLE, said
 
 CALL = ms.ToolCall("c1", ms.FunctionCall("look", '{"at": "door"}'))
@@ -39,13 +39,13 @@ GOLDEN = [
 @pytest.mark.parametrize(("record", "id_"), GOLDEN, ids=lambda one: str(one)[:24])
 def test_the_id_of_a_record_is_this_one(record: LoggedMessage, id_: str) -> None:
     """A changed id is a change of format (docs/formats/interactions.md)."""
-    assert message_hash(message_of(record)) == id_
+    assert message_hash(to_message(record)) == id_
 
 
 @pytest.mark.req("S3-09")
 def test_an_assistant_message_with_calls_is_several() -> None:
     other = ms.ToolCall("c2", ms.FunctionCall("ask", "why?"), "custom")
-    found = units_of(Message("assistant", "I look.", [CALL, other]))
+    found = split_message(Message("assistant", "I look.", [CALL, other]))
     assert [(unit.role, unit.content, unit.tool_name) for unit in found] == [
         (ROLE.ASSISTANT, "I look.", None),
         (ROLE.TOOL_CALL, '{"at": "door"}', "look"),
@@ -55,13 +55,13 @@ def test_an_assistant_message_with_calls_is_several() -> None:
 
 @pytest.mark.parametrize("content", [None, "", []])
 def test_calls_without_a_text_are_calls_alone(content: ms.Content) -> None:
-    [unit] = units_of(Message("assistant", content, [CALL]))
+    [unit] = split_message(Message("assistant", content, [CALL]))
     assert unit.role is ROLE.TOOL_CALL
 
 
 def test_units_stand_in_the_order_of_the_parts() -> None:
     parts: list[ms.ContentPart] = [ms.ToolCallSlot("c1"), ms.TextPart("Done."), ms.TextPart("Bye.")]
-    found = units_of(Message("assistant", parts, [CALL]))
+    found = split_message(Message("assistant", parts, [CALL]))
     assert [unit.content for unit in found] == ['{"at": "door"}', "Done.", "Bye."]
 
 
@@ -72,7 +72,7 @@ def test_a_thought_belongs_to_the_text_after_it_and_else_stands_alone() -> None:
         ms.TextPart("I look."),
         ms.ThinkingPart("Now."),
     ]
-    found = units_of(Message("assistant", parts, [CALL]))
+    found = split_message(Message("assistant", parts, [CALL]))
     assert [(unit.content, unit.thinking) for unit in found] == [
         ("", "Hm."),
         ("I look.", "Ah."),
@@ -83,7 +83,7 @@ def test_a_thought_belongs_to_the_text_after_it_and_else_stands_alone() -> None:
 
 def test_a_message_without_anything_is_one_unit() -> None:
     for message in (Message("assistant"), Message("user", ""), Message("user", [])):
-        [unit] = units_of(message)
+        [unit] = split_message(message)
         assert unit.content == ""
 
 
@@ -94,7 +94,7 @@ def test_most_messages_are_known_by_the_name_that_the_store_has_for_them() -> No
         Message("assistant", None, [CALL]),
         Message("user", [ms.ImagePart("image/png", "aGk=")]),
     ):
-        assert [unit.id for unit in units_of(message)] == [message_hash(message)]
+        assert [unit.id for unit in split_message(message)] == [message_hash(message)]
 
 
 PARTS = st.one_of(
@@ -132,12 +132,12 @@ MESSAGES = st.one_of(
 @given(MESSAGES)
 def test_every_unit_is_a_message_by_itself_with_its_id(message: Message) -> None:
     """Whatever is in it: what is no text is JSON, and a text that looks like it stays a text."""
-    for unit in units_of(message):
+    for unit in split_message(message):
         record = unit.logged("2026-01-31T12:00:00Z", "m")
-        again = message_of(record)
+        again = to_message(record)
         assert message_hash(again) == unit.id
-        assert [one.id for one in units_of(again)] == [unit.id]
-        [once_more] = units_of(again)
+        assert [one.id for one in split_message(again)] == [unit.id]
+        [once_more] = split_message(again)
         assert once_more.content == unit.content
         assert (record.role, unit.thinking) == (once_more.role, once_more.thinking)
 
@@ -145,7 +145,7 @@ def test_every_unit_is_a_message_by_itself_with_its_id(message: Message) -> None
 def test_a_record_whose_id_is_another_is_none() -> None:
     wrong = LoggedMessage(id="0" * 64, role=MessageRole.USER, content="Hi")
     with pytest.raises(FormatError, match="its id '0000"):
-        message_of(wrong)
+        to_message(wrong)
 
 
 def test_metadata_that_varies_is_no_part_of_the_id() -> None:
@@ -154,4 +154,4 @@ def test_metadata_that_varies_is_no_part_of_the_id() -> None:
         LoggedMessage(role=ROLE.ASSISTANT, content="Hi", metadata=MessageMetadata(model=model))
         for model in ("one", "other")
     ]
-    assert len({message_hash(message_of(one)) for one in records}) == 1
+    assert len({message_hash(to_message(one)) for one in records}) == 1

@@ -15,7 +15,7 @@ from harken.core.messages import Message
 from harken.core.stream import Chunk, Finish, StreamAccumulator
 from harken.llm.base import Model, ModelRequest, ToolSchema
 from harken.session.fold import context_length
-from harken.session.session import Session, entry_of
+from harken.session.session import Session, build_entry
 from harken.testing import request_of
 
 
@@ -66,7 +66,7 @@ class Recorder:
 
     def hears(self, agent: AgentId, message: Message | str) -> MessageId:
         message = user(message) if isinstance(message, str) else message
-        return self.session.append(entry_of(agent, message))
+        return self.session.append(build_entry(agent, message))
 
     def asks(
         self,
@@ -102,7 +102,7 @@ class Recorder:
     ) -> None:
         message = assistant(message) if isinstance(message, str) else message
         finish = finish or Finish(stop_reason="tool_use" if message.tool_calls else "end_turn")
-        entry = self.session.append(entry_of(agent, message))
+        entry = self.session.append(build_entry(agent, message))
         self.session.append(
             ev.LlmResponse(
                 agent_id=agent,

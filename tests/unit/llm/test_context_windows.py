@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from harken.llm.context_windows import ContextWindows, built_in
-from harken.llm.prices import built_in as prices
+from harken.llm.context_windows import ContextWindows, load_built_in_windows
+from harken.llm.prices import load_built_in_prices as prices
 
 
 def test_known_models_have_a_window_and_so_have_their_snapshots() -> None:
@@ -28,4 +28,4 @@ def test_what_a_person_says_comes_first() -> None:
 def test_every_model_in_the_table_is_one_that_is_priced() -> None:
     """So a slip in a name is found."""
     priced = {price.model for price in prices()}
-    assert set(built_in()) - priced == {"gemini/gemini-3-flash-preview"}
+    assert set(load_built_in_windows()) - priced == {"gemini/gemini-3-flash-preview"}

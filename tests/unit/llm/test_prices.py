@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from harken.core.events import Usage
-from harken.llm.prices import LongPrompt, Price, Prices, built_in
+from harken.llm.prices import LongPrompt, Price, Prices, load_built_in_prices
 from harken.llm.providers import BUILT_IN
 
 TODAY = date(2026, 11, 21)
@@ -179,7 +179,7 @@ def test_a_provider_shows_its_models_with_the_newest_first() -> None:
 
 
 @pytest.mark.parametrize(
-    "price", built_in(), ids=lambda price: f"{price.model}@{price.effective_from}"
+    "price", load_built_in_prices(), ids=lambda price: f"{price.model}@{price.effective_from}"
 )
 def test_every_price_has_a_source_a_day_and_rates_that_make_sense(price: Price) -> None:
     assert price.source.startswith("https://")
@@ -197,7 +197,7 @@ def test_every_price_has_a_source_a_day_and_rates_that_make_sense(price: Price) 
 
 
 def test_no_price_is_there_twice() -> None:
-    days = [(price.model, price.effective_from) for price in built_in()]
+    days = [(price.model, price.effective_from) for price in load_built_in_prices()]
     assert len(days) == len(set(days))
 
 
@@ -216,8 +216,8 @@ def test_the_table_is_read_when_it_is_needed_and_fast() -> None:
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
     begun = time.perf_counter()
-    built_in.cache_clear()
-    assert built_in()
+    load_built_in_prices.cache_clear()
+    assert load_built_in_prices()
     assert time.perf_counter() - begun < 5
 
 

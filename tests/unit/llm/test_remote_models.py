@@ -100,8 +100,8 @@ def _check(wire: Wire, body: Any) -> None:
 
 def _said(wire: Wire, body: Any) -> Any:
     if wire is ANTHROPIC:
-        return flat(anthropic.messages_of(body))
-    return flat(openai_chat.messages_of(body), with_thinking=False)
+        return flat(anthropic.parse_request_messages(body))
+    return flat(openai_chat.parse_request_messages(body), with_thinking=False)
 
 
 def _logged(wire: Wire, context: Any) -> Any:
@@ -109,7 +109,8 @@ def _logged(wire: Wire, context: Any) -> Any:
     if wire is ANTHROPIC:
         return flat(context)
     return flat(
-        openai_chat.messages_of(openai_chat.build_request_body(context)), with_thinking=False
+        openai_chat.parse_request_messages(openai_chat.build_request_body(context)),
+        with_thinking=False,
     )
 
 

@@ -15,7 +15,7 @@ from harken.errors import ConfigError, LogNotFound, ScriptError
 from harken.llm.base import ModelResolver
 from harken.llm.prices import Price, Prices
 from harken.llm.providers import BUILT_IN, Provider
-from harken.llm.resolve import one_per_name, resolve_model
+from harken.llm.resolve import caching_resolver, resolve_model
 from tests.loopback_kit import Loopback, loopback, sse
 from tests.unit.llm.asking import Recorder, answer, draft, request
 
@@ -139,9 +139,9 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_one_run_has_one_model_per_name(script: Path) -> None:
-    models = one_per_name(base=script.parent)
+    models = caching_resolver(base=script.parent)
     assert models("scripted:cafe.yaml") is models("scripted:cafe.yaml")
-    assert models("scripted:cafe.yaml") is not one_per_name(base=script.parent)(
+    assert models("scripted:cafe.yaml") is not caching_resolver(base=script.parent)(
         "scripted:cafe.yaml"
     )
 

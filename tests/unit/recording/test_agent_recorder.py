@@ -23,9 +23,9 @@ from harken.core.messages import (
 )
 from harken.core.stream import Finish
 from harken.recording.agent_recorder import AgentRecorder
-from harken.recording.item import Item, plain_key
-from harken.session.log.reader import events
-from harken.session.segments import context_of
+from harken.recording.item import Item, message_key
+from harken.session.log.reader import iter_events
+from harken.session.segments import resolve_context
 from harken.session.session import Session
 from tests.session_kit import again, new_session
 
@@ -72,7 +72,7 @@ def answered(voice: AgentRecorder, message: Message) -> None:
 
 
 def logged(session: Session, kind: type[ev.EventBase]) -> list[Any]:
-    return [event for event in events(session.path) if isinstance(event, kind)]
+    return [event for event in iter_events(session.path) if isinstance(event, kind)]
 
 
 def requests(session: Session) -> dict[Any, ev.LlmRequest]:
@@ -81,7 +81,7 @@ def requests(session: Session) -> dict[Any, ev.LlmRequest]:
 
 def saw(session: Session, request: ev.LlmRequest) -> list[str]:
     entries = {event.message_id: event for event in logged(session, ev.TranscriptEntry)}
-    messages = context_of(request, requests(session), entries)
+    messages = resolve_context(request, requests(session), entries)
     return [text_of(message.content) for message in messages]
 
 
@@ -104,7 +104,7 @@ def test_messages_of_what_is_known_are_never_made(voice: AgentRecorder) -> None:
     def never() -> Sequence[Message]:
         raise AssertionError("it was read again")
 
-    known = [Item(plain_key(message), never) for message in (SYSTEM, HI)]
+    known = [Item(message_key(message), never) for message in (SYSTEM, HI)]
     voice.ask([*known, Item.of(MORE)], model="m")
     assert said(voice.session) == ["You are Jack.", "Hi", "How are you?"]
 
@@ -112,9 +112,9 @@ def test_messages_of_what_is_known_are_never_made(voice: AgentRecorder) -> None:
 def test_the_same_request_again_costs_one_line(voice: AgentRecorder) -> None:
     asked(voice, SYSTEM, HI)
     voice.answer(voice.open or "", error="overloaded")  # type: ignore[arg-type]
-    before = len(list(events(voice.session.path)))
+    before = len(list(iter_events(voice.session.path)))
     asked(voice, SYSTEM, HI)
-    assert len(list(events(voice.session.path))) == before + 1
+    assert len(list(iter_events(voice.session.path))) == before + 1
 
 
 def test_what_left_the_context_is_an_edit_of_ranges(voice: AgentRecorder) -> None:
@@ -202,7 +202,7 @@ class Dressed(Item):
 
     def __init__(self, message: Message, form: Any, *, alike: str = "", key: str = "") -> None:
         dress = hash(repr(form) + key)
-        super().__init__(key or plain_key(message), [message], form, dress)
+        super().__init__(key or message_key(message), [message], form, dress)
         self.alike = alike
 
     @property
@@ -260,7 +260,7 @@ def test_a_voice_goes_on_from_its_log(voice: AgentRecorder, *, compacted: bool) 
         voice.ask([Item.of(SYSTEM), Item.of(HELLO)], model="m")
     loaded = again(voice.session)
     known = {id_: form for r in requests(loaded).values() for id_, form in forms_of(r)}
-    key = lambda messages, _: ("both" if len(messages) > 1 else plain_key(messages[0]), "")  # noqa: E731
+    key = lambda messages, _: ("both" if len(messages) > 1 else message_key(messages[0]), "")  # noqa: E731
     resumed = AgentRecorder.resumed(loaded, voice.agent_id, forms=known, known=key)
     assert [heard.key for heard in resumed.row] == [heard.key for heard in voice.row]
     assert (resumed.count, resumed.context_hash) == (voice.count, voice.context_hash)

@@ -8,12 +8,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harken.recording.client_hints import hints_of
+from harken.recording.client_hints import parse_hints
 from harken.recording.exchange import ClientHints
 
 
 def told(headers: dict[str, str], **body: Any) -> ClientHints:
-    return hints_of(headers, "/v1/messages", json.dumps(body).encode())
+    return parse_hints(headers, "/v1/messages", json.dumps(body).encode())
 
 
 def test_claude_code_names_its_session_and_its_subagents() -> None:
@@ -84,4 +84,4 @@ def test_nothing_makes_it_fail_and_no_credential_is_read(
     headers: dict[str, str], body: bytes
 ) -> None:
     without = {name: value for name, value in headers.items() if name != "authorization"}
-    assert hints_of(headers, "/v1/responses", body) == hints_of(without, "/", body)
+    assert parse_hints(headers, "/v1/responses", body) == parse_hints(without, "/", body)

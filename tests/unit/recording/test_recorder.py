@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harken.core import events as ev
-from harken.recording.exchange import HUNG_UP, ClientHints
+from harken.recording.exchange import CLIENT_DISCONNECTED, ClientHints
 from tests.recording_kit import (
     Client,
     answer,
@@ -405,7 +405,7 @@ def test_answers_that_failed_say_why(client: Client, tmp_path: Path) -> None:
 
 def test_who_hangs_up_after_the_end_missed_nothing(client: Client, tmp_path: Path) -> None:
     """Codex does so after each answer."""
-    client.end(client.begin(body("Hi")), "Hello.", broken=HUNG_UP)
+    client.end(client.begin(body("Hi")), "Hello.", broken=CLIENT_DISCONNECTED)
     (response,) = of_kind(tmp_path, ev.LlmResponse)
     assert (response.stop_reason, response.error) == ("end_turn", None)
 

@@ -11,34 +11,34 @@ from pathlib import Path
 import pytest
 
 from harken.errors import ConfigError
-from harken.service.access import made_token, read_token
+from harken.service.access import ensure_token, read_token
 
 pytestmark = pytest.mark.req("D-07")
 
 
 def test_a_token_is_made_once_and_only_its_owner_can_read_it(tmp_path: Path) -> None:
     path = tmp_path / "token"
-    token = made_token(path)
+    token = ensure_token(path)
     assert re.fullmatch(r"[A-Za-z0-9_-]{43}", token)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert (made_token(path), read_token(path)) == (token, token)
+    assert (ensure_token(path), read_token(path)) == (token, token)
     assert list(tmp_path.iterdir()) == [path]
-    assert made_token(tmp_path / "other") != token
+    assert ensure_token(tmp_path / "other") != token
 
 
 def test_services_that_start_at_once_have_one_token(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as threads:
-        tokens = set(threads.map(made_token, [tmp_path / "token"] * 32))
+        tokens = set(threads.map(ensure_token, [tmp_path / "token"] * 32))
     assert len(tokens) == 1
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o644, 0o660, 0o777])
 def test_a_token_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> None:
     path = tmp_path / "token"
-    token = made_token(path)
+    token = ensure_token(path)
     path.chmod(mode)
     with pytest.raises(ConfigError, match="others can read this token") as refused:
-        made_token(path)
+        ensure_token(path)
     assert token not in str(refused.value)
 
 
@@ -48,14 +48,14 @@ def test_a_file_that_holds_no_token_is_refused(tmp_path: Path, text: str) -> Non
     path.touch(mode=0o600)
     path.write_text(text)
     with pytest.raises(ConfigError, match="holds no token"):
-        made_token(path)
+        ensure_token(path)
 
 
 def test_links_folders_and_pipes_are_no_tokens(tmp_path: Path) -> None:
-    made_token(tmp_path / "real")
+    ensure_token(tmp_path / "real")
     (tmp_path / "link").symlink_to(tmp_path / "real")
     (tmp_path / "folder").mkdir(mode=0o700)
     os.mkfifo(tmp_path / "pipe", 0o600)
     for name in ("link", "folder", "pipe", "no/such"):
         with pytest.raises(ConfigError):
-            made_token(tmp_path / name)
+            ensure_token(tmp_path / name)

@@ -229,12 +229,12 @@ def test_a_lone_surrogate_comes_back(ask: Caller) -> None:
 
 @pytest.mark.parametrize("form", ["json", "msgpack"])
 def test_the_batch_of_a_store_is_taken_in_both_forms(ask: Caller, form: str) -> None:
-    from harken.store.remote.wire import packed_batch
+    from harken.store.remote.wire import encode_batch
     from harken.testing.store import batch_of, commit_in
 
     batch = batch_of("Hi")
     if form == "msgpack":
-        body, kind = packed_batch(batch), "application/msgpack"
+        body, kind = encode_batch(batch), "application/msgpack"
     else:
         kind = "application/json"
         plain = {

@@ -10,9 +10,9 @@ from harken.core import events as ev
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import ImagePart, Message, TextPart, ThinkingPart
 from harken.errors import LogCorrupted, LogError
-from harken.session.fold import context_length, context_now, find_entries
-from harken.session.log.reader import events
-from harken.session.segments import context_of
+from harken.session.fold import context_length, current_messages, find_entries
+from harken.session.log.reader import iter_events
+from harken.session.segments import resolve_context
 from harken.session.session import Session
 from harken.session.state import AgentState
 from tests.session_kit import (
@@ -54,7 +54,7 @@ def agent(session: Session, id_: AgentId = ROOT) -> AgentState:
 
 def contexts(session: Session) -> dict[str, list[Message]]:
     """The context of every request, rebuilt from the log alone."""
-    read = list(events(session.path))
+    read = list(iter_events(session.path))
     requests = {e.message_id: e for e in read if isinstance(e, ev.LlmRequest)}
     entries = {e.message_id: e for e in read if isinstance(e, ev.TranscriptEntry)}
     resolver = session.options.resolver
@@ -64,7 +64,7 @@ def contexts(session: Session) -> dict[str, list[Message]]:
         return resolver(commits[id_]) if resolver else None
 
     return {
-        id_: plain(context_of(request, requests, entries, loaded))
+        id_: plain(resolve_context(request, requests, entries, loaded))
         for id_, request in requests.items()
     }
 
@@ -121,7 +121,7 @@ def test_an_edit_leaves_the_transcript_as_it_is(session: Session) -> None:
     hear(session, ROOT, "d")
     state = agent(session)
     assert [entry.content for entry in state.transcript or ()] == ["a", "b", "c", "d"]
-    assert [message.content for message in context_now(state)] == ["c", "d"]
+    assert [message.content for message in current_messages(state)] == ["c", "d"]
     assert context_length(state) == 2
     assert state.segments() == [listed(heard[2]), listed(MessageId("msg_006"))]
 
@@ -224,5 +224,5 @@ def test_entries_are_found_whoever_has_them_and_in_the_order_asked_for(session: 
 def test_an_evicted_agent_has_no_context_to_read(session: Session) -> None:
     session.evict(ROOT)
     with pytest.raises(ValueError, match="revive it first"):
-        context_now(session.agents[ROOT])
+        current_messages(session.agents[ROOT])
     session.agent(ROOT)

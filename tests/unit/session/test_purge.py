@@ -15,8 +15,14 @@ from harken.core.messages import Message
 from harken.core.replace import Secret, in_json
 from harken.errors import LogLocked, LogWriteError
 from harken.session.log.file import LogFile
-from harken.session.log.reader import events
-from harken.session.purge import PartOfStructure, PurgeOptions, places_in, purge_log, purged_copy
+from harken.session.log.reader import iter_events
+from harken.session.purge import (
+    PartOfStructure,
+    PurgeOptions,
+    find_log_places,
+    purge_log,
+    write_purged_copy,
+)
 from harken.session.repair import verify
 from harken.session.session import Session
 from harken.testing import FailingDisk, ticking
@@ -97,11 +103,11 @@ def test_the_text_is_nowhere_and_the_log_verifies(session: Session) -> None:
     leaked(session)
     session.close()
     count = len(lines(session.path))
-    places = list(places_in(session.path, SECRET.replace))
+    places = list(find_log_places(session.path, SECRET.replace))
     assert purge(session.path) == len(places) == 5
     assert_gone(session.path)
     assert verify(session.path) == []
-    assert list(places_in(session.path, SECRET.replace)) == []
+    assert list(find_log_places(session.path, SECRET.replace)) == []
     *_, last = after = lines(session.path)
     assert len(after) == count + 1
     assert (last["event_type"], last["places"]) == ("content_purged", 5)
@@ -136,8 +142,8 @@ def test_every_request_has_the_hash_of_what_it_saw(session: Session) -> None:
     resumed = Session.load(session.path, options=options())
     turn(resumed, ROOT, 9)
     resumed.close()
-    requests = [e.message_id for e in events(session.path) if isinstance(e, ev.LlmRequest)]
-    seen = [context(events(session.path), id_) for id_ in requests]
+    requests = [e.message_id for e in iter_events(session.path) if isinstance(e, ev.LlmRequest)]
+    seen = [context(iter_events(session.path), id_) for id_ in requests]
     assert all(one.verified for one in seen)
     kept_hashes = [
         line["message_id"]
@@ -183,12 +189,12 @@ def test_an_ended_session_is_still_ended(session: Session) -> None:
 
 def test_schemas_of_tools_have_the_hash_of_what_they_are_now(session: Session) -> None:
     tools = [{"name": "look", "description": KEY, "parameters": {}}]
-    old = canonical.hash_value(canonical.TOOLS, tools)
+    old = canonical.hash_value(canonical.TOOLS_DOMAIN, tools)
     session.append(ev.ToolsDefined(tools=tools, tools_hash=old))
     session.close()
     purge(session.path)
-    [defined] = [e for e in events(session.path) if isinstance(e, ev.ToolsDefined)]
-    assert defined.tools_hash == canonical.hash_value(canonical.TOOLS, defined.tools) != old
+    [defined] = [e for e in iter_events(session.path) if isinstance(e, ev.ToolsDefined)]
+    assert defined.tools_hash == canonical.hash_value(canonical.TOOLS_DOMAIN, defined.tools) != old
 
 
 def test_a_context_from_a_store_is_as_the_store_has_it_now(tmp_path: Path) -> None:
@@ -204,10 +210,10 @@ def test_a_context_from_a_store_is_as_the_store_has_it_now(tmp_path: Path) -> No
     session.close()
     now = of_store("[purged]")
     assert purge(session.path, resolver=now) == 0
-    [loaded] = [e for e in events(session.path) if isinstance(e, ev.ContextLoaded)]
+    [loaded] = [e for e in iter_events(session.path) if isinstance(e, ev.ContextLoaded)]
     assert loaded.context_hash == hash_of(now(None))
-    [request] = [e for e in events(session.path) if isinstance(e, ev.LlmRequest)]
-    assert context(events(session.path), request.message_id, resolver=now).verified
+    [request] = [e for e in iter_events(session.path) if isinstance(e, ev.LlmRequest)]
+    assert context(iter_events(session.path), request.message_id, resolver=now).verified
 
 
 def test_without_the_store_its_messages_are_left_alone(tmp_path: Path) -> None:
@@ -274,7 +280,7 @@ def test_a_log_of_an_older_dialect_is_purged_and_stays_one(tmp_path: Path) -> No
         log.close()
         assert count > 0
         assert not secret.is_in(path.read_bytes())
-        assert len(list(events(path))) == len(list(events(source)))
+        assert len(list(iter_events(path))) == len(list(iter_events(source)))
 
 
 @pytest.mark.parametrize("text", ["transcript_entry", "agent_001", "msg_002", "assistant"])
@@ -311,12 +317,12 @@ def test_a_copy_leaves_the_log_alone(session: Session, tmp_path: Path) -> None:
     leaked(session)
     before = session.path.read_bytes()
     out = tmp_path / "copy.jsonl"
-    assert purged_copy(session.path, out, taking()) == 5
+    assert write_purged_copy(session.path, out, taking()) == 5
     assert session.path.read_bytes() == before
     assert_gone(out)
     assert verify(out) == []
     with pytest.raises(LogWriteError):
-        purged_copy(session.path, out, taking())
+        write_purged_copy(session.path, out, taking())
 
 
 @pytest.mark.parametrize("text", ["hello", KEY])
@@ -326,7 +332,7 @@ def test_a_copy_has_no_half_line(session: Session, tmp_path: Path, text: str) ->
     with session.path.open("ab") as file:
         file.write(b'{"event_type":"transcript_entry","half')
     out = tmp_path / "copy.jsonl"
-    purged_copy(session.path, out, taking())
+    write_purged_copy(session.path, out, taking())
     assert verify(out) == []
     assert_gone(out)
 
@@ -335,7 +341,9 @@ def test_a_copy_that_cannot_be_is_not_left(session: Session, tmp_path: Path) -> 
     turn(session, ROOT, 1)
     out = tmp_path / "copy.jsonl"
     with pytest.raises(PartOfStructure):
-        purged_copy(session.path, out, PurgeOptions(replace=Secret("transcript_entry").replace))
+        write_purged_copy(
+            session.path, out, PurgeOptions(replace=Secret("transcript_entry").replace)
+        )
     assert not out.exists()
 
 

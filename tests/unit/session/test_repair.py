@@ -14,7 +14,7 @@ from harken.core import events as ev
 from harken.core.canonical import to_json_line
 from harken.errors import ConfigError, InvalidLog, LogNotFound, LogWriteError
 from harken.session.log.checksum import DIGITS_AT, seal
-from harken.session.log.reader import events
+from harken.session.log.reader import iter_events
 from harken.session.repair import RepairResult, repair, verify
 from harken.session.session import Session
 from harken.testing import FailingDisk, RecordingDisk
@@ -241,8 +241,8 @@ class TestOlderDialects:
         done = repair(FIXTURES / "s1.jsonl", tmp_path / "new.jsonl", options=options())
         assert (done.kept, done.dialect) == (38, "S1")
         assert verify(done.out) == []
-        old = list(events(FIXTURES / "s1.jsonl"))
-        assert list(events(done.out))[1:39] == old
+        old = list(iter_events(FIXTURES / "s1.jsonl"))
+        assert list(iter_events(done.out))[1:39] == old
         first = lines(done.out)[0]
         assert (first["message_id"], first["session_id"]) == ("msg_000", "s1")
         assert "time" not in first

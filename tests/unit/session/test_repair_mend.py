@@ -8,9 +8,9 @@ import pytest
 
 from harken.core import events as ev
 from harken.core.messages import Message
-from harken.session.invariants import check
-from harken.session.log.reader import events
-from harken.session.repair import repair, repair_events
+from harken.session.invariants import check_event
+from harken.session.log.reader import iter_events
+from harken.session.repair import iter_repair_events, repair
 from harken.session.session import Session
 from tests.session_kit import (
     act,
@@ -48,7 +48,7 @@ def repaired_without(path: Path, number: int) -> Path:
 
 
 def test_a_sound_log_needs_nothing(path: Path) -> None:
-    assert list(repair_events(folded(path), iter(()))) == []
+    assert list(iter_repair_events(folded(path), iter(()))) == []
 
 
 @pytest.mark.req("S0-35")
@@ -116,7 +116,7 @@ def test_what_an_agent_was_given_from_a_commit_stays_at_its_place(tmp_path: Path
 
 def test_the_added_events_obey_the_rules_of_the_log(path: Path) -> None:
     out = repaired_without(path, 6)
-    added = list(events(out))[-3:]
+    added = list(iter_events(out))[-3:]
     assert [ev.event_type(event) for event in added] == [
         "transcript_entry",
         "transcript_edited",
@@ -124,4 +124,4 @@ def test_the_added_events_obey_the_rules_of_the_log(path: Path) -> None:
     ]
     state = folded(out)
     assert isinstance(added[1], ev.TranscriptEdited)
-    check(state, added[1])
+    check_event(state, added[1])

@@ -5,7 +5,12 @@ import pytest
 from harken.core.events import LlmRequest, Segment
 from harken.core.ids import MessageId, message_id
 from harken.core.messages import Message
-from harken.session.segments import context_of, leaves, length, slice_segments
+from harken.session.segments import (
+    iter_leaf_segments,
+    resolve_context,
+    segment_length,
+    slice_segments,
+)
 from tests.session_kit import kept
 
 
@@ -18,7 +23,7 @@ def of(request: str, start: int, stop: int) -> Segment:
 
 
 def asked(number: int, *context: Segment) -> LlmRequest:
-    count = sum(map(length, context))
+    count = sum(map(segment_length, context))
     return LlmRequest(
         message_id=message_id(number), context=list(context), count=count, context_hash="", model=""
     )
@@ -32,7 +37,7 @@ ENTRIES = {MessageId(name): Message("user", name) for name in "abcdefgh"}
 
 
 def read(request: LlmRequest, *earlier: LlmRequest) -> str:
-    return "".join(str(m.content) for m in context_of(request, by_id(*earlier), ENTRIES))
+    return "".join(str(m.content) for m in resolve_context(request, by_id(*earlier), ENTRIES))
 
 
 @pytest.mark.parametrize(
@@ -48,7 +53,7 @@ def read(request: LlmRequest, *earlier: LlmRequest) -> str:
     ],
 )
 def test_a_segment_stands_for_so_many_messages(segment: Segment, expected: int) -> None:
-    assert length(segment) == expected
+    assert segment_length(segment) == expected
 
 
 ROW = (of("msg_001", 10, 13), named("a", "b"), Segment(loaded=MessageId("msg_002"), stop=2))
@@ -72,7 +77,9 @@ def test_a_cut_is_the_same_as_cutting_the_single_messages(start: int, stop: int)
 
 def cut_up(segment: Segment) -> list[Segment]:
     return [
-        piece for at in range(length(segment)) for piece in slice_segments([segment], at, at + 1)
+        piece
+        for at in range(segment_length(segment))
+        for piece in slice_segments([segment], at, at + 1)
     ]
 
 
@@ -95,7 +102,7 @@ def test_leaves_are_entries_and_loaded_messages_only() -> None:
     loaded = Segment(loaded=MessageId("msg_002"), start=0, stop=3)
     first = asked(10, loaded, named("a"))
     second = asked(20, of("msg_010", 1, 4), named("b"))
-    assert list(leaves(second, by_id(first))) == [
+    assert list(iter_leaf_segments(second, by_id(first))) == [
         Segment(loaded=MessageId("msg_002"), start=1, stop=3),
         named("a"),
         named("b"),
@@ -105,7 +112,7 @@ def test_leaves_are_entries_and_loaded_messages_only() -> None:
 def test_loaded_messages_come_from_whoever_has_them() -> None:
     request = asked(10, Segment(loaded=MessageId("msg_002"), start=1, stop=3), named("a"))
     store = [Message("user", str(n)) for n in range(5)]
-    found = context_of(request, {}, ENTRIES, lambda id_: store if id_ == "msg_002" else [])
+    found = resolve_context(request, {}, ENTRIES, lambda id_: store if id_ == "msg_002" else [])
     assert [m.content for m in found] == ["1", "2", "a"]
 
 

@@ -13,8 +13,8 @@ from harken.core.events import LlmRequest, Segment, decode_event
 from harken.core.ids import MessageId
 from harken.errors import InvalidLog, LogCorrupted, LogWriteError
 from harken.session.log.checksum import seal
-from harken.session.log.reader import events
-from harken.session.segments import leaves
+from harken.session.log.reader import iter_events
+from harken.session.segments import iter_leaf_segments
 
 
 def test_a_log_that_was_deleted_under_its_writer_acknowledges_nothing_more(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_threads_that_append_at_once_leave_a_whole_log(tmp_path: Path) -> None:
             thread.start()
         for thread in threads:
             thread.join()
-    ids = [event.message_id for event in events(tmp_path / "s.jsonl")]
+    ids = [event.message_id for event in iter_events(tmp_path / "s.jsonl")]
     assert len(ids) == len(set(ids)) == 202
 
 
@@ -66,7 +66,7 @@ def test_a_line_that_is_nested_too_deeply_is_damage(tmp_path: Path) -> None:
     line, _ = seal(b"", deep + b"]" * 200_000 + b"}")
     (tmp_path / "s.jsonl").write_bytes(line)
     with pytest.raises(LogCorrupted, match="too deeply"):
-        list(events(tmp_path / "s.jsonl"))
+        list(iter_events(tmp_path / "s.jsonl"))
 
 
 def test_an_unknown_member_beside_a_meta_that_is_none_is_no_crash() -> None:
@@ -88,7 +88,7 @@ def test_requests_that_name_one_twice_do_not_multiply() -> None:
         )
         segments = [Segment(request=id_, start=0, stop=size)] * 2
     with pytest.raises(ValueError, match="more entries"):
-        list(leaves(requests[MessageId("msg_059")], requests))
+        list(iter_leaf_segments(requests[MessageId("msg_059")], requests))
 
 
 def test_a_log_that_does_not_verify_and_says_that_it_is_newer_is_told_as_both(

@@ -10,7 +10,7 @@ import pytest
 
 from harken import LoggedString, Session
 from harken.session import MessageString, SessionLogger
-from harken.session.log.reader import LogReadReport, events
+from harken.session.log.reader import LogReadReport, iter_events
 
 pytestmark = pytest.mark.req("S1-04")
 
@@ -47,7 +47,7 @@ def test_a_session_logger_writes_a_current_log(tmp_path: Path) -> None:
     logger.close()
 
     reading = LogReadReport()
-    by_id = {event.message_id: event for event in events(logger.session_file, reading)}
+    by_id = {event.message_id: event for event in iter_events(logger.session_file, reading)}
     assert reading.sealed
     assert by_id[piece].agent_id == "agent_root"
     assert getattr(by_id[piece], "cause", None) == asked

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from harken.core.canonical import to_json_line
 from harken.errors import InvalidLog, LogCorrupted, LogNotFound, LogVersionUnsupported
 from harken.session.log.checksum import DIGITS_AT, seal
-from harken.session.log.reader import events
+from harken.session.log.reader import iter_events
 from harken.session.verify import LogFinding, examine, verify
 from tests.session_kit import act, born, hear, new_session, result, say
 
@@ -285,7 +285,7 @@ def test_the_reader_stops_at_every_flipped_bit_too(tmp_path: Path) -> None:
     for bit in range((len(data) - 1) * 8):
         changed.write_bytes(flipped(data, bit))
         with pytest.raises((LogCorrupted, InvalidLog)):
-            list(events(changed))
+            list(iter_events(changed))
 
 
 @given(data=st.data())

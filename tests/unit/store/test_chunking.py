@@ -12,7 +12,13 @@ import pytest
 from harken.core.commits import ArtifactRef, hash_raw
 from harken.errors import ObjectCorrupted, ObjectNotFound
 from harken.store.base import ObjectKind, WriteBatch
-from harken.store.chunking import LEAST_BYTES, MEAN_BYTES, MOST_BYTES, put_file, split_chunks
+from harken.store.chunking import (
+    MAX_CHUNK_BYTES,
+    MEAN_CHUNK_BYTES,
+    MIN_CHUNK_BYTES,
+    put_file,
+    split_chunks,
+)
 from harken.store.fsck import fsck
 from harken.store.sqlite.store import SqliteStore
 
@@ -35,8 +41,8 @@ def store(tmp_path: Path) -> Iterator[SqliteStore]:
 def test_pieces_make_up_the_bytes_and_follow_from_them_alone(data: bytes) -> None:
     pieces = list(split_chunks([data]))
     assert b"".join(pieces) == data
-    assert all(len(piece) <= MOST_BYTES for piece in pieces)
-    assert all(len(piece) >= LEAST_BYTES for piece in pieces[:-1])
+    assert all(len(piece) <= MAX_CHUNK_BYTES for piece in pieces)
+    assert all(len(piece) >= MIN_CHUNK_BYTES for piece in pieces[:-1])
     assert (
         list(split_chunks(data[at : at + 70_001] for at in range(0, len(data), 70_001))) == pieces
     )
@@ -44,7 +50,7 @@ def test_pieces_make_up_the_bytes_and_follow_from_them_alone(data: bytes) -> Non
 
 @pytest.mark.parametrize("data", [LINES, BINARY])
 def test_pieces_are_neither_many_nor_few(data: bytes) -> None:
-    assert MEAN_BYTES / 2 < len(data) / len(list(split_chunks([data]))) < MEAN_BYTES * 2
+    assert MEAN_CHUNK_BYTES / 2 < len(data) / len(list(split_chunks([data]))) < MEAN_CHUNK_BYTES * 2
 
 
 @pytest.mark.parametrize("data", [LINES, BINARY])
@@ -68,7 +74,7 @@ def test_a_file_that_grew_costs_what_is_new_in_it(store: SqliteStore) -> None:
     before = store.stats()
     put_file(store, [LINES, b"a last line\n"])
     after = store.stats()
-    assert after.raw_bytes - before.raw_bytes < MOST_BYTES
+    assert after.raw_bytes - before.raw_bytes < MAX_CHUNK_BYTES
     assert before.things["raw"] < after.things["raw"] <= before.things["raw"] + 2
 
 

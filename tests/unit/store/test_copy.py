@@ -24,7 +24,7 @@ from harken.core.commits import (
 from harken.core.messages import Message
 from harken.errors import NameNotFound, ObjectNotFound, StoreWriteError
 from harken.store.base import Store, Tombstone, WriteBatch
-from harken.store.copy import copy_commits, missing_commits
+from harken.store.copy import copy_commits, find_missing_commits
 from harken.store.fsck import fsck
 from harken.store.memory import MemoryStore
 from harken.store.sqlite.store import SqliteStore
@@ -275,11 +275,11 @@ def test_a_long_history_is_asked_for_in_few_steps() -> None:
 
     source, target = MemoryStore(), Counted()
     trunk = grow(source, None, 1200)
-    assert len(missing_commits(source, target, [trunk[-1]])) == 1200
+    assert len(find_missing_commits(source, target, [trunk[-1]])) == 1200
     assert len(asked) < 15
     copy_commits(source, target, [trunk[-2]])
     asked.clear()
-    assert missing_commits(source, target, [trunk[-1], trunk[5]]) == [trunk[-1]]
+    assert find_missing_commits(source, target, [trunk[-1], trunk[5]]) == [trunk[-1]]
     assert asked == ["commits", "commits"]
 
 

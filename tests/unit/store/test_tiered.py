@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from harken.context.checkpoint import CommitDraft, checkpoint
-from harken.context.history import commit_history, show
+from harken.context.history import commit_history, get_commit
 from harken.context.materialize import materialize
-from harken.context.purge import PurgeRequest, find_secret, purge_text
+from harken.context.purge import PurgeRequest, find_text, purge_text
 from harken.core.commits import ArtifactRef, CommitId, CommitNotes, Hash, hash_raw
 from harken.core.messages import Message
 from harken.core.replace import Secret
@@ -115,12 +115,12 @@ def test_commits_can_be_read_with_everything_evicted_and_nobody_there(
     evicted_whole(tiered)
     behind.is_away = True
     assert commit_history(tiered, tip) == before
-    assert show(tiered, tip).notes.summary == "the end"
+    assert get_commit(tiered, tip).notes.summary == "the end"
     assert tiered.newest_commits(3)[0] == tip
     assert tiered.commits_by_label() == {"x": [tip]}
     assert tiered.names_with_prefix(tip[:16]) == [tip]
     assert tiered.children(before[1].id) == [tip]
-    artifact = show(tiered, tip).commit.artifact
+    artifact = get_commit(tiered, tip).commit.artifact
     [entry, _] = tiered.deltas([artifact])[artifact]
     with pytest.raises(StoreError, match=r"[0-9a-f]{64} is not here.*does not answer"):
         _ = materialize(tiered, tip).messages
@@ -266,17 +266,17 @@ def test_what_was_purged_there_arrives_as_what_stands_for_it(
     told = materialize(tiered, tip).messages
     assert told == materialize(behind, tip).messages
     tiered.write(batch_of("go on", parent=tip))
-    assert find_secret(tiered, [], SECRET) == []
+    assert find_text(tiered, [], SECRET) == []
     assert fsck(tiered.local) == []
 
 
 def test_a_purge_reaches_both_and_what_is_evicted(tiered: TieredStore, behind: Behind) -> None:
     tip = written(tiered)
     evicted_whole(tiered)
-    assert find_secret(tiered, [], SECRET)
+    assert find_text(tiered, [], SECRET)
     purge_text(tiered, [], PURGE)
     for store in (tiered.local, behind, tiered):
-        assert find_secret(store, [], SECRET) == []
+        assert find_text(store, [], SECRET) == []
         assert fsck(store) == []
     assert "[purged]" in str(materialize(tiered, tip).messages)
 

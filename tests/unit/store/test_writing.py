@@ -29,7 +29,7 @@ def path(tmp_path: Path) -> Path:
 
 def rows_of(store: SqliteStore) -> list[int]:
     with store.snapshot() as connection:
-        return [row.first for row in pack_table.rows(connection)]
+        return [row.first for row in pack_table.iter_rows(connection)]
 
 
 def chain(store: SqliteStore, length: int, parent: CommitId | None = None) -> list[CommitId]:
@@ -92,7 +92,7 @@ def test_large_packs_are_left_alone_and_no_number_is_given_twice(path: Path) -> 
         store.write(WriteBatch(raw={hash_raw(data): data}))
         assert store.raw(hash_raw(data)) == data
     with store.snapshot() as connection:
-        found = list(pack_table.rows(connection))
+        found = list(pack_table.iter_rows(connection))
         assert pack_table.last_number(connection) == 2 * pack_table.BLOCK + 3
     assert all(one.end == two.first for one, two in itertools.pairwise(found))
     assert fsck(store) == []

@@ -6,7 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harken.core.messages import FunctionCall, Message, ToolCall
-from harken.views.message_diff import MessageDiff, TextSpan, difference, parts_at, spans
+from harken.views.message_diff import (
+    MessageDiff,
+    TextSpan,
+    diff_messages,
+    find_first_difference,
+    spans,
+)
 
 
 def user(*texts: str) -> list[Message]:
@@ -18,7 +24,7 @@ def kinds(rows: list[MessageDiff]) -> list[str]:
 
 
 def test_equal_lists_have_only_equal_rows() -> None:
-    rows = difference(user("a", "b"), user("a", "b"))
+    rows = diff_messages(user("a", "b"), user("a", "b"))
     assert [(row.kind, row.before, row.after) for row in rows] == [("same", 0, 0), ("same", 1, 1)]
 
 
@@ -30,12 +36,12 @@ def test_ids_of_calls_are_no_difference() -> None:
             Message("tool", "a cat", tool_call_id=id_, name="look"),
         ]
 
-    assert kinds(difference(called("c1"), called("c2"))) == ["same", "same"]
-    assert parts_at(called("c1"), called("c2")) is None
+    assert kinds(diff_messages(called("c1"), called("c2"))) == ["same", "same"]
+    assert find_first_difference(called("c1"), called("c2")) is None
 
 
 def test_what_is_new_is_added_at_its_place() -> None:
-    rows = difference(user("a", "c"), user("a", "b", "c"))
+    rows = diff_messages(user("a", "c"), user("a", "b", "c"))
     assert [(row.kind, row.before, row.after) for row in rows] == [
         ("same", 0, 0),
         ("added", None, 1),
@@ -46,7 +52,7 @@ def test_what_is_new_is_added_at_its_place() -> None:
 def test_a_message_in_other_words_is_one_change() -> None:
     before = user("one", "The cat sat on the mat by the door", "two words here", "end")
     after = user("one", "The dog sat on the mat by the door", "something else", "new", "end")
-    rows = difference(before, after)
+    rows = diff_messages(before, after)
     assert kinds(rows) == ["same", "changed", "dropped", "added", "added", "same"]
     assert [span for span in rows[1].spans if span.kind != "same"] == [
         TextSpan(kind="dropped", text="cat"),
@@ -55,30 +61,30 @@ def test_a_message_in_other_words_is_one_change() -> None:
 
 
 def test_one_message_in_the_place_of_one_is_its_change_whatever_it_says() -> None:
-    assert kinds(difference(user("a", "tea", "z"), user("a", "42", "z"))) == [
+    assert kinds(diff_messages(user("a", "tea", "z"), user("a", "42", "z"))) == [
         "same",
         "changed",
         "same",
     ]
     other_role = [Message("assistant", "tea")]
-    assert kinds(difference(user("tea"), other_role)) == ["dropped", "added"]
+    assert kinds(diff_messages(user("tea"), other_role)) == ["dropped", "added"]
 
 
 def test_a_system_prompt_is_the_same_prompt_changed() -> None:
     before = [Message("system", "Be kind."), *user("a b c")]
     after = [Message("system", "Never mind"), *user("x y z", "q")]
-    rows = difference(before, after)
+    rows = diff_messages(before, after)
     assert (rows[0].kind, rows[0].heading) == ("changed", "system")
 
 
 def test_a_summary_in_the_place_of_many_drops_them() -> None:
     before = user(*(f"message {n} is about nothing else than {n * 7}" for n in range(10)))
-    rows = difference(before, [*user("They spoke of multiples."), *before[8:]])
+    rows = diff_messages(before, [*user("They spoke of multiples."), *before[8:]])
     assert kinds(rows) == ["dropped"] * 8 + ["added"] + ["same"] * 2
 
 
 def test_positions_count_what_stands_before_both() -> None:
-    rows = difference(user("a", "b"), user("x", "b", "c"), kept=2)
+    rows = diff_messages(user("a", "b"), user("x", "b", "c"), kept=2)
     assert [(row.kind, row.before, row.after) for row in rows] == [
         ("changed", 2, 2),
         ("same", 3, 3),
@@ -87,10 +93,10 @@ def test_positions_count_what_stands_before_both() -> None:
 
 
 def test_lists_part_where_one_ends() -> None:
-    assert parts_at(user("a"), user("a", "b")) == 1
-    assert parts_at(user("a", "b"), user("a")) == 1
-    assert parts_at(user("a", "x"), user("a", "y", "z")) == 1
-    assert parts_at([], []) is None
+    assert find_first_difference(user("a"), user("a", "b")) == 1
+    assert find_first_difference(user("a", "b"), user("a")) == 1
+    assert find_first_difference(user("a", "x"), user("a", "y", "z")) == 1
+    assert find_first_difference([], []) is None
 
 
 def test_what_stays_of_a_text_is_shortened() -> None:
@@ -118,7 +124,7 @@ _lists = st.lists(
 def test_a_difference_names_every_message_of_both_once_and_in_order(
     before: list[Message], after: list[Message]
 ) -> None:
-    rows = difference(before, after)
+    rows = diff_messages(before, after)
     assert [row.before for row in rows if row.before is not None] == [*range(len(before))]
     assert [row.after for row in rows if row.after is not None] == [*range(len(after))]
     for row in rows:
@@ -130,10 +136,10 @@ def test_a_difference_names_every_message_of_both_once_and_in_order(
 
 def test_long_lists_and_texts_that_share_nothing_take_no_time() -> None:
     start = perf_counter()
-    difference(
+    diff_messages(
         user(*(f"{n} a" for n in range(2_000))), user(*(f"{n} b" for n in range(3_000, 5_000)))
     )
-    difference(user(*("a b" for _ in range(3_000))), user(*("b c" for _ in range(3_000))))
+    diff_messages(user(*("a b" for _ in range(3_000))), user(*("b c" for _ in range(3_000))))
     spans("a b c " * 100_000, "d e f " * 100_000)
     spans("a b c " * 600, "b c a " * 600)
     assert perf_counter() - start < 20

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from harken.core.messages import Content, TextPart, ThinkingPart, ToolCallSlot, UnknownPart
-from harken.views.message_text import readable_text, same_words
+from harken.views.message_text import has_same_text, readable_text
 
 
 @pytest.mark.parametrize(
@@ -20,14 +20,14 @@ def test_what_a_person_reads(content: Content, read: str) -> None:
 
 
 def test_text_as_a_string_and_as_a_part_is_the_same() -> None:
-    assert same_words("Hi", [TextPart("Hi"), ThinkingPart("hm")])
+    assert has_same_text("Hi", [TextPart("Hi"), ThinkingPart("hm")])
 
 
 def test_two_labelled_versions_are_the_same_whatever_stands_beside_the_name() -> None:
-    assert same_words("[Jack]: Hi", "[Jack whispers]: Hi", ["Jack"])
-    assert not same_words("[Jack]: Hi", "[Jack]: Ho", ["Jack"])
+    assert has_same_text("[Jack]: Hi", "[Jack whispers]: Hi", ["Jack"])
+    assert not has_same_text("[Jack]: Hi", "[Jack]: Ho", ["Jack"])
 
 
 def test_a_label_that_the_author_wrote_belongs_to_the_text() -> None:
-    assert same_words("[Jack]: [Jack]: Hi", "[Jack]: Hi", ["Jack"])
-    assert not same_words("[REDACTED]: Hi", "Hi", ["Jack"])
+    assert has_same_text("[Jack]: [Jack]: Hi", "[Jack]: Hi", ["Jack"])
+    assert not has_same_text("[REDACTED]: Hi", "Hi", ["Jack"])

@@ -13,7 +13,7 @@ from harken.core.messages import (
     ToolCallSlot,
     UnknownPart,
 )
-from harken.views.message_text import heading, tool_names, written
+from harken.views.message_text import format_message, heading, join_tool_names
 
 CALL = ToolCall("c1", FunctionCall("look", '{"at": 1}'))
 
@@ -34,7 +34,7 @@ CALL = ToolCall("c1", FunctionCall("look", '{"at": 1}'))
     ],
 )
 def test_every_kind_of_part_is_written(part: ContentPart, text: str) -> None:
-    assert written(Message("user", [part])) == text
+    assert format_message(Message("user", [part])) == text
 
 
 def test_parts_and_calls_are_written_in_order() -> None:
@@ -46,14 +46,14 @@ def test_parts_and_calls_are_written_in_order() -> None:
         ToolCallSlot("c9"),
     ]
     message = Message("assistant", parts, tool_calls=[CALL, free])
-    assert written(message) == 'a\n<custom call c2> sh ls\n-l\nb\n<call c1> look {"at": 1}'
+    assert format_message(message) == 'a\n<custom call c2> sh ls\n-l\nb\n<call c1> look {"at": 1}'
 
 
 @pytest.mark.parametrize("content", [None, "", []])
 def test_calls_alone_are_written_alone(content: str | list[ContentPart] | None) -> None:
     message = Message("assistant", content, tool_calls=[CALL])
-    assert written(message) == '<call c1> look {"at": 1}'
-    assert written(Message("user", content)) == ""
+    assert format_message(message) == '<call c1> look {"at": 1}'
+    assert format_message(Message("user", content)) == ""
 
 
 @pytest.mark.parametrize(
@@ -73,4 +73,6 @@ def test_a_heading_says_which_call_a_result_answers_and_whether_it_failed(
 
 
 def test_a_tool_without_a_name_is_there_all_the_same() -> None:
-    assert tool_names([{"type": "search"}, {"function": "x"}, {"name": "look"}]) == "?, ?, look"
+    assert (
+        join_tool_names([{"type": "search"}, {"function": "x"}, {"name": "look"}]) == "?, ?, look"
+    )

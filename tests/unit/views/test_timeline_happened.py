@@ -8,7 +8,7 @@ from harken.core import events as ev
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import FunctionCall, ToolCall
 from harken.views.agent_names import AgentNames
-from harken.views.timeline import happened
+from harken.views.timeline import describe_event
 
 JACK, MSG = AgentId("agent_002"), MessageId("msg_007")
 NAMES = AgentNames([ev.AgentCreated(agent_id=JACK, name="Jack")])
@@ -91,7 +91,7 @@ EVENTS: list[tuple[ev.Event, str]] = [
 
 @pytest.mark.parametrize(("event", "text"), EVENTS)
 def test_an_event_in_words(event: ev.Event, text: str) -> None:
-    assert happened(event, NAMES) == text
+    assert describe_event(event, NAMES) == text
 
 
 def test_every_type_of_event_has_words_of_its_own() -> None:

@@ -11,7 +11,7 @@ from harken.core import events as ev
 from harken.core.ids import AgentId, MessageId
 from harken.core.verdict import Verdict as Saying
 from harken.core.verdict import format_verdict
-from harken.views.verdicts import VerdictRow, read_words, verdicts
+from harken.views.verdicts import VerdictRow, parse_verdict_text, verdicts
 from harken.views.viewer import SessionViewer
 from tests.unit.agents.hooking import Judge, sending, watch
 from tests.unit.views.play import Play
@@ -240,7 +240,7 @@ def test_what_hooks_write_is_what_is_read(saying: Saying) -> None:
     entry = ev.TranscriptEntry(role="assistant", content=format_verdict(saying))
     kinds = {Ok: "ok", Comment: "comment", Deny: "denial", Rewrite: "rewrite"}
     words = saying.reason if isinstance(saying, Deny) else getattr(saying, "text", "")
-    assert read_words(entry) == (kinds[type(saying)], words)
+    assert parse_verdict_text(entry) == (kinds[type(saying)], words)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harken.world.environment import hidden_in, is_secret, visible_variables
+from harken.world.environment import find_hidden_variables, is_secret, visible_variables
 from harken.world.shell.shell import Shell
 
 
@@ -123,7 +123,11 @@ def test_what_is_named_is_passed_on_and_what_is_hidden_beside_is_not() -> None:
 def test_only_what_a_command_mentions_is_told() -> None:
     environ = {"A_TOKEN": "x", "B_TOKEN": "y", "C_TOKEN": "z", "HOME": "/h"}
     command = "echo $A_TOKEN ${B_TOKEN:-no} $HOME $OTHER C_TOKEN; printenv C_TOKEN"
-    assert hidden_in(command, environ, {"HOME": "/h"}) == ["A_TOKEN", "B_TOKEN", "C_TOKEN"]
+    assert find_hidden_variables(command, environ, {"HOME": "/h"}) == [
+        "A_TOKEN",
+        "B_TOKEN",
+        "C_TOKEN",
+    ]
 
 
 def test_a_command_without_a_sandbox_does_not_get_secrets_either(tmp_path: Path) -> None:

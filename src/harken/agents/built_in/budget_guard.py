@@ -15,7 +15,7 @@ from msgspec import Meta
 
 from harken.agents.agent import Agent
 from harken.agents.agent_classes import register_agent_class
-from harken.agents.budget import Budget, budget_of, spent_by, upwards
+from harken.agents.budget import Budget, budget_of, iter_upwards, spent_by
 from harken.agents.built_in.transcript_reader import saved_dict, top_of
 from harken.agents.hooks.hook import Hook
 from harken.agents.hooks.options import HookOptions
@@ -149,7 +149,7 @@ class BudgetGuard(Hook):
         if option_limits != Budget():
             top = top_of(self) or watched
             yield self._measure(top.agent_id, option_limits, "own")
-        for agent in upwards(self.session.state, watched.agent_id):
+        for agent in iter_upwards(self.session.state, watched.agent_id):
             budget = budget_of(agent.spec)
             if budget is not None:
                 yield self._measure(agent.id, budget, agent.id)

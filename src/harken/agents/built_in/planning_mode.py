@@ -37,22 +37,16 @@ from harken.core.verdict import (
 )
 
 _PLAN_PATTERN = re.compile(r"^[\s#*_>`-]*plan\b[\s*_`]*(?::|$)", re.IGNORECASE | re.MULTILINE)
-
-
 _YES = (
     *("yes", "yep", "yeah", "yup", "y", "ok", "okay", "sure", "agreed", "i agree", "approved"),
     *("go ahead", "go for it", "go on", "go", "proceed", "do it", "do so", "do that", "please do"),
     *("make it so", "let s go", "lets go", "lgtm", "looks good", "sounds good", "fine", "start"),
 )
-
-
 _FILLERS = (
     *("please", "thanks", "thank you", "then", "now", "good", "great", "perfect", "to me", "and"),
     *("with it", "with that", "with this", "with the plan", "as planned", "that s", "by me"),
 )
 """Words without a meaning of their own beside a yes."""
-
-
 _MAX_AGREEMENT_CHARS = 200
 """The maximum length of an agreement, in characters."""
 
@@ -90,7 +84,7 @@ def _normalize(text: str) -> str:
 
 
 KIND = "planning-mode"
-THINKING = frozenset({"task", "clone", "discuss", "introduce", "terminate", "quit"})
+ALLOWED_ACTIONS = frozenset({"task", "clone", "discuss", "introduce", "terminate", "quit"})
 """Structural actions that are allowed while planning: agents that these create are under planning
 mode, too. A new hook would not be; `dump` writes a file; a move is for when there is work to do."""
 ASKING = "ask_user"
@@ -192,7 +186,7 @@ class PlanningMode(Hook):
             return None
         name = call.function.name
         tool = self.runtime.world.tools.get(name)
-        if name in THINKING or (tool is None and name not in ACTIONS):
+        if name in ALLOWED_ACTIONS or (tool is None and name not in ACTIONS):
             return None
         if tool is not None and tool.reads_only:
             return None
@@ -247,7 +241,7 @@ def stop_planning(agent: Agent, cause: Cause = None) -> bool:
 
     Only for users: an agent cannot do that.
     """
-    hooks = planning(agent)
+    hooks = planning_hooks(agent)
     for hook in hooks:
         verdict = Comment(ENDS.format("the user ended it"))
         message = hook.say(format_verdict(verdict), cause)
@@ -258,7 +252,7 @@ def stop_planning(agent: Agent, cause: Cause = None) -> bool:
     return bool(hooks)
 
 
-def planning(agent: Agent) -> list[Hook]:
+def planning_hooks(agent: Agent) -> list[Hook]:
     """Return the hooks that keep an agent in planning mode."""
     hooks = [agent.agent_by_id(id_) for id_ in _planning_ids(agent, agent.agent_id)]
     return [hook for hook in hooks if isinstance(hook, Hook)]
@@ -266,7 +260,7 @@ def planning(agent: Agent) -> list[Hook]:
 
 def _guard_hooks(agent: Agent) -> list[Hook]:
     """Return the planning hooks that the agent did not create itself."""
-    return [hook for hook in planning(agent) if not is_made(hook.state.spec)]
+    return [hook for hook in planning_hooks(agent) if not is_made(hook.state.spec)]
 
 
 def _planning_ids(member: Agent, agent_id: AgentId) -> Sequence[AgentId]:

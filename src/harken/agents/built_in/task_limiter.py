@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from harken.agents.agent import Agent
 from harken.agents.agent_classes import register_agent_class
-from harken.agents.budget import upwards
+from harken.agents.budget import iter_upwards
 from harken.agents.built_in.subagent_hook import BirthHook, live_below
 from harken.agents.built_in.transcript_reader import saved_dict, top_of
 from harken.agents.hooks.options import HookOptions
@@ -80,7 +80,7 @@ class TaskLimiter(BirthHook):
 
     def _level(self, watched: Agent, top: AgentId) -> int:
         """Return the level below the top at which a subagent of the watched agent would be."""
-        above = (id_.id for id_ in upwards(self.session.state, watched.agent_id))
+        above = (id_.id for id_ in iter_upwards(self.session.state, watched.agent_id))
         return 1 + sum(1 for _ in takewhile(lambda id_: id_ != top, above))
 
     def _created_below(self, top: AgentId) -> Counter[str]:
@@ -98,7 +98,7 @@ class TaskLimiter(BirthHook):
     def _is_copy(self, state: AgentState, top: AgentId) -> bool:
         """Whether an agent is, or was, the same hook at or below the top."""
         is_same = state.name == self.name and state.spec.get("kind") == self.kind
-        return is_same and any(a.id == top for a in upwards(self.session.state, state.id))
+        return is_same and any(a.id == top for a in iter_upwards(self.session.state, state.id))
 
     def dump_state(self) -> Any:
         """Return the counts."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from harken.agents.agent import Agent
-from harken.agents.budget import upwards
+from harken.agents.budget import iter_upwards
 from harken.agents.hooks.hook import Hook
 from harken.core.events import Reference, TranscriptEntry
 from harken.core.ids import reference_message_id, reference_number
@@ -51,7 +51,7 @@ def top_of(hook: Hook) -> Agent | None:
     if watched is None:
         return None
     top = watched.agent_id
-    for above in upwards(hook.session.state, top):
+    for above in iter_upwards(hook.session.state, top):
         if above.id != top and not _has_same(hook, above):
             break
         top = above.id

@@ -21,7 +21,7 @@ from harken.agents.budget import check_birth
 from harken.agents.dumb_agent import DumbAgent
 from harken.agents.smart_agent import SmartAgent
 from harken.agents.tool_agent import ToolAgent
-from harken.agents.tree.actions import copies_for, end_subtree, install
+from harken.agents.tree.actions import create_hook_copies, end_subtree, install_hooks
 from harken.core.events import Reference
 from harken.core.logged_string import LoggedString
 from harken.core.messages import text_of
@@ -29,14 +29,14 @@ from harken.errors import BudgetExceeded
 from harken.world.permissions.permissions import PermissionRequest
 from harken.world.result import InvalidArguments, ToolError
 from harken.world.tool import Tool, ToolContext, tool
-from harken.world.web.fetch import OUTSIDE, read_page
+from harken.world.web.fetch import OUTSIDE_NOTE, read_page
 from harken.world.web.search import Web, WebResult
 
 KIND = "websearch"
-MOST_PAGES = 10
-AT_ONCE = 4
+MAX_PAGES = 10
+MAX_CONCURRENT_READERS = 4
 """The number of readers that read concurrently."""
-CHARACTERS = 60_000
+MAX_PAGE_CHARS = 60_000
 """The maximum characters of a page that a reader gets."""
 _DESCRIPTION = """\
 Search the web and have what was found read: several pages at once, each by an agent of its own.
@@ -111,9 +111,9 @@ class WebSearch(DumbAgent):
         check_birth(agent.session.state, agent.agent_id)
         searcher = cls(agent.session, runtime=agent.runtime)
         searcher._call, searcher._model = call, agent.language_model
-        hooks = copies_for(searcher, agent)
+        hooks = create_hook_copies(searcher, agent)
         searcher.log_birth(call, _free_name(agent), "subagent")
-        install(hooks, searcher)
+        install_hooks(hooks, searcher)
         return searcher
 
     async def response(self, input: str | None = None) -> LoggedString:
@@ -134,7 +134,7 @@ class WebSearch(DumbAgent):
             results = await self._search()
             self._state = {**self._state, "hits": [[hit.title, hit.url] for hit in results]}
             self.save_state()
-        limiter = asyncio.Semaphore(AT_ONCE)
+        limiter = asyncio.Semaphore(MAX_CONCURRENT_READERS)
         hits = [WebResult(*item) for item in self._state["hits"]]
         reading = (self._read(number, hit, limiter) for number, hit in enumerate(hits, 1))
         answers = await asyncio.gather(*reading, return_exceptions=True)
@@ -178,7 +178,7 @@ class WebSearch(DumbAgent):
             reader = self.agent_by_id(ids[name]) if name in ids else None
             try:
                 if reader is None or not _has_input(reader):
-                    page = await read_page(self._web.downloads, hit.url, most=CHARACTERS)
+                    page = await read_page(self._web.downloads, hit.url, most=MAX_PAGE_CHARS)
                     reader = reader or self._create_reader(name)
                     self._ask(reader, page)
             except (ToolError, BudgetExceeded) as error:
@@ -192,11 +192,11 @@ class WebSearch(DumbAgent):
         if model is not None:
             runtime = replace(runtime, model=self.runtime.get_model(model))
         reader = SmartAgent(self.session, READER, runtime=runtime, tools=[])
-        hooks = copies_for(reader, self)
+        hooks = create_hook_copies(reader, self)
 
         # No call of this agent caused the birth, so its own birth comes first in the cause.
         reader.log_birth([self.state.birth, self.state.spec["call"]], name, "subagent")
-        install(hooks, reader)
+        install_hooks(hooks, reader)
         return reader
 
     def _ask(self, reader: Agent, page: str) -> None:
@@ -222,8 +222,8 @@ def websearch_tool() -> Tool:
     async def websearch(
         caller: ToolContext, question: str, query: str | None = None, pages: int = 5
     ) -> LoggedString:
-        if not question.strip() or not 1 <= pages <= MOST_PAGES:
-            raise InvalidArguments(f"websearch: a question, and 1 to {MOST_PAGES} pages")
+        if not question.strip() or not 1 <= pages <= MAX_PAGES:
+            raise InvalidArguments(f"websearch: a question, and 1 to {MAX_PAGES} pages")
         saved = {"question": question, "query": query or question, "pages": pages}
         agent = WebSearch.made_for(caller.agent, caller.call, saved)
         try:
@@ -235,7 +235,7 @@ def websearch_tool() -> Tool:
             end_subtree(agent.session, agent.agent_id, caller.call)
         return answer
 
-    websearch.__doc__ = _DESCRIPTION.format(most=MOST_PAGES)
+    websearch.__doc__ = _DESCRIPTION.format(most=MAX_PAGES)
 
     # Run again after a crash, it continues with its existing agent and readers.
     search_tool = replace(tool(reads_only=True)(websearch), sends_data=True)
@@ -274,4 +274,4 @@ def _format_answers(
         f"[{number}] {hit.title or hit.url}\n{hit.url}\n{answer}"
         for number, (hit, answer) in enumerate(zip(hits, answers, strict=True), 1)
     ]
-    return "\n\n".join([f"{OUTSIDE[:-1]}, as its readers understood it]", *parts])
+    return "\n\n".join([f"{OUTSIDE_NOTE[:-1]}, as its readers understood it]", *parts])

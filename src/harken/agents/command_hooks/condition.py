@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from harken.world.permissions.pattern import compiled
+from harken.world.permissions.pattern import compile_pattern
 from harken.world.permissions.subjects import CommandSubject, PathSubject
 
 _RULE_PATTERN = re.compile(r"([A-Za-z][\w*-]*)(?:\((.*)\))?", re.DOTALL)
@@ -77,13 +77,13 @@ class Condition:
         if path is not None:
             return PathSubject(path, folder).is_held(_path_pattern(self.about)) != "no"
         texts = [argument for argument in arguments.values() if isinstance(argument, str)]
-        return not texts or any(compiled(self.about).matches(argument) for argument in texts)
+        return not texts or any(compile_pattern(self.about).matches(argument) for argument in texts)
 
     def _matches_tool(self, name: str) -> bool:
         """Whether the rule is about a tool; an MCP server's name stands for all of its tools."""
         if self.tool.startswith("mcp__") and name.startswith(f"{self.tool}__"):
             return True
-        return compiled(self.tool).matches(name)
+        return compile_pattern(self.tool).matches(name)
 
 
 def _may_run(command: str, about: str, folder: Path) -> bool:
@@ -98,7 +98,7 @@ def _may_reach(url: str, domain: str) -> bool:
     except ValueError:
         return True
     host, domain = host.rstrip("."), domain.strip().casefold()
-    return compiled(domain).matches(host) or host.endswith(f".{domain}")
+    return compile_pattern(domain).matches(host) or host.endswith(f".{domain}")
 
 
 def _path_pattern(about: str) -> str:

@@ -22,7 +22,9 @@ _PRINT_ENVIRONMENT = CommandHookConfig(
 _SHELL_VARIABLES = {FILE, "_", "OLDPWD", "PWD", "SHLVL"}
 
 
-async def keep(world: World, file: Path, folder: Path, environment: Mapping[str, str]) -> str:
+async def import_variables(
+    world: World, file: Path, folder: Path, environment: Mapping[str, str]
+) -> str:
     """Add the variables that a file sets to the world. Return an error, or an empty string.
 
     environment: that of the commands. A variable that names a socket is left out, since it would

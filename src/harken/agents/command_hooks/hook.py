@@ -21,9 +21,9 @@ from typing import Any
 from harken.agents.agent import Agent
 from harken.agents.agent_classes import register_agent_class
 from harken.agents.command_hooks.config import EVENTS, CommandHookConfig
-from harken.agents.command_hooks.environment import EVENT, FILE, keep
-from harken.agents.command_hooks.output import HookOutput, answer_of
-from harken.agents.command_hooks.payload import HookEvent, Situation, ended, moments_of
+from harken.agents.command_hooks.environment import EVENT, FILE, import_variables
+from harken.agents.command_hooks.output import HookOutput, parse_output
+from harken.agents.command_hooks.payload import HookEvent, Situation, hook_events, session_end_event
 from harken.agents.command_hooks.run import run_command
 from harken.agents.command_hooks.transcript_file import Transcripts
 from harken.agents.hooks.hook import Hook, TurnStopped
@@ -32,7 +32,7 @@ from harken.agents.hooks.notifications import (
     ApprovalPending,
     CompactionFinished,
     CompactionStarting,
-    Happening,
+    HookNotification,
     NotificationReply,
 )
 from harken.agents.hooks.options import HookOptions, options_dict
@@ -78,7 +78,7 @@ class Commands(HookOptions, frozen=True):
         return sha256(canonical.to_json_line(options_dict(self))).hexdigest()
 
 
-def let_run(runtime: AgentRuntime, options: Commands) -> Commands:
+def allow_commands(runtime: AgentRuntime, options: Commands) -> Commands:
     """Allow configured commands to run, also after a resume. Return them."""
     if runtime.allowed_commands is not None:
         runtime.allowed_commands.add(options.digest)
@@ -164,15 +164,15 @@ class CommandHook(Hook):
 
     async def session_ended(self, reason: str = "other") -> None:
         """Run the commands for the end of a session. Their decisions are ignored."""
-        await self._run_for_event(self._question, ended(reason))
+        await self._run_for_event(self._question, session_end_event(reason))
 
-    async def heed(self, happening: Happening) -> NotificationReply | None:
+    async def heed(self, happening: HookNotification) -> NotificationReply | None:
         """Run the commands for a notification. Return their reply."""
         question = self._question
         if isinstance(happening, ApprovalPending):
             question = self._approval_question(happening)
         answer = HookOutput()
-        for event in moments_of(happening):
+        for event in hook_events(happening):
             answer = answer.joined(await self._run_for_event(question, event))
         match happening:
             case CompactionStarting() | ApprovalPending():
@@ -303,11 +303,11 @@ class CommandHook(Hook):
                     for command in commands
                 )
             )
-            error = await keep(self.runtime.world, file, situation.folder, environment)
+            error = await import_variables(self.runtime.world, file, situation.folder, environment)
         if error:
             answer = HookOutput(problems=(error,))
         for entry, result in zip(commands, results, strict=True):
-            answer = answer.joined(answer_of(entry, result))
+            answer = answer.joined(parse_output(entry, result))
         if event in _UNSTOPPABLE_EVENTS and answer.decision == "deny":
             return replace(answer, decision="", messages=(*answer.messages, answer.reason))
         if event in _IGNORED_EVENTS:

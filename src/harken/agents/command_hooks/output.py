@@ -95,7 +95,7 @@ class _Malformed(Exception):
     """The output of a command violates the protocol."""
 
 
-def answer_of(entry: CommandHookConfig, result: CommandResult) -> HookOutput:
+def parse_output(entry: CommandHookConfig, result: CommandResult) -> HookOutput:
     """Parse the output of a command that has ended."""
     line = f"{entry.shown}: "
     background_notes = (f"{line}left something running in the background",) if result.left else ()

@@ -27,11 +27,15 @@ from harken.agents.hooks.notifications import (
     ApprovalPending,
     CompactionFinished,
     CompactionStarting,
-    Happening,
+    HookNotification,
     UserInputPending,
 )
 from harken.agents.hooks.verdict_log import rewritten_arguments
-from harken.agents.templates.claude_code_tools import names_of, real, to_claude_arguments
+from harken.agents.templates.claude_code_tools import (
+    claude_names,
+    resolve_path,
+    to_claude_arguments,
+)
 from harken.core import canonical
 from harken.core.events import TranscriptEntry
 from harken.core.ids import reference_number
@@ -40,11 +44,7 @@ from harken.core.verdict import HookQuestion
 
 Names: TypeAlias = tuple[str, ...] | None
 """The names that matchers are compared with. None: the event takes no matcher."""
-
-
 WAITING = "Claude is waiting for your input"
-
-
 WANTED = "Claude needs your permission to use {}"
 
 
@@ -58,7 +58,7 @@ class HookEvent:
     """The members of its payload besides the common members."""
 
 
-def moments_of(happening: Happening) -> Sequence[HookEvent]:
+def hook_events(happening: HookNotification) -> Sequence[HookEvent]:
     """Return the events for a notification, in order."""
     match happening:
         case CompactionStarting(trigger=trigger, instructions=instructions):
@@ -66,21 +66,21 @@ def moments_of(happening: Happening) -> Sequence[HookEvent]:
             return [HookEvent("PreCompact", (trigger,), members)]
         case CompactionFinished(trigger=trigger, summary=summary):
             members = {"trigger": trigger, "compact_summary": summary}
-            return [begun("compact"), HookEvent("PostCompact", (trigger,), members)]
+            return [session_start_event("compact"), HookEvent("PostCompact", (trigger,), members)]
         case ApprovalPending(wanted=wanted):
-            return [HookEvent("PermissionRequest", names_of(wanted.tool))]
+            return [HookEvent("PermissionRequest", claude_names(wanted.tool))]
         case UserInputPending(kind=kind, tool=tool):
-            message = WANTED.format(names_of(tool)[0]) if tool else WAITING
+            message = WANTED.format(claude_names(tool)[0]) if tool else WAITING
             members = {"message": message, "notification_type": kind}
             return [HookEvent("Notification", (kind,), members)]
 
 
-def begun(source: str) -> HookEvent:
+def session_start_event(source: str) -> HookEvent:
     """Return the event for the start of a session, or of a part of it."""
     return HookEvent("SessionStart", (source,), {"source": source})
 
 
-def ended(reason: str) -> HookEvent:
+def session_end_event(reason: str) -> HookEvent:
     """Return the event for the end of a session."""
     return HookEvent("SessionEnd", (reason,), {"reason": reason})
 
@@ -128,12 +128,12 @@ class Situation:
                 is_first = self._source == "startup"
                 return (("SubagentStart", (self.agent_type,)),) if is_first else ()
             case "action":
-                return (("PreToolUse", names_of(self.tool)),)
+                return (("PreToolUse", claude_names(self.tool)),)
             case "result" if self._was_refused:
                 return ()  # a refused call was not run, so it did not fail
             case "result":
                 event = "PostToolUse" if self._error is None else "PostToolUseFailure"
-                return ((event, names_of(self.tool)),)
+                return ((event, claude_names(self.tool)),)
             case _ if is_primary:
                 return (("Stop", None),)
             case _:
@@ -219,7 +219,7 @@ class Situation:
     def _tool_members(self) -> dict[str, Any]:
         """The tool and its arguments."""
         return {
-            "tool_name": names_of(self.tool)[0],
+            "tool_name": claude_names(self.tool)[0],
             "tool_input": to_claude_arguments(self.tool, self.arguments, self.folder),
         }
 
@@ -227,7 +227,7 @@ class Situation:
         """Whether the call matches a condition; an empty condition matches any call."""
         if not condition:
             return True
-        names, arguments = names_of(self.tool), self._tool_members["tool_input"]
+        names, arguments = claude_names(self.tool), self._tool_members["tool_input"]
         return Condition.parse(condition).holds(names, arguments, self.folder)
 
     def _call_members(self, event: str) -> dict[str, Any]:
@@ -349,7 +349,7 @@ class Situation:
 
     @property
     def _file_path(self) -> str:
-        return real(str(self.arguments.get("path", "")), self.folder)
+        return resolve_path(str(self.arguments.get("path", "")), self.folder)
 
     @property
     def _is_stopped(self) -> bool:

@@ -17,14 +17,14 @@ from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 from weakref import WeakKeyDictionary, finalize
 
-from harken.agents.templates.claude_code_tools import names_of, to_claude_arguments
+from harken.agents.templates.claude_code_tools import claude_names, to_claude_arguments
 from harken.core import canonical
 from harken.core.events import TranscriptEntry
 from harken.core.ids import AgentId
 from harken.core.messages import TextPart
-from harken.formats.runtimes.claude_code.entries import block_of
+from harken.formats.runtimes.claude_code.entries import build_block
 from harken.formats.runtimes.claude_code.writer import VERSION
-from harken.formats.tool_calls import in_order
+from harken.formats.tool_calls import iter_items
 from harken.session.session import Session
 
 _by_session: WeakKeyDictionary[Session, Transcripts] = WeakKeyDictionary()
@@ -90,11 +90,11 @@ class Transcripts:
 
 def _messages(entry: TranscriptEntry, folder: Path) -> Iterator[dict[str, Any]]:
     if entry.role == "assistant":
-        for item in in_order(entry):
-            block = block_of(item)
+        for item in iter_items(entry):
+            block = build_block(item)
             if block.get("type") == "tool_use":
                 tool = str(block.get("name"))
-                block["name"] = names_of(tool)[0]
+                block["name"] = claude_names(tool)[0]
                 block["input"] = to_claude_arguments(tool, block["input"], folder)
             body = {"id": entry.message_id, "type": "message", "role": "assistant"}
             yield {**body, "content": [block]}
@@ -111,4 +111,4 @@ def _content(entry: TranscriptEntry) -> str | list[dict[str, Any]]:
         return entry.content or ""
     if all(isinstance(part, TextPart) for part in entry.content):
         return "".join(part.text for part in entry.content if isinstance(part, TextPart))
-    return [block_of(item) for item in in_order(entry)]
+    return [build_block(item) for item in iter_items(entry)]

@@ -20,14 +20,14 @@ from harken.agents.agent import Agent
 from harken.agents.dumb_agent import DumbAgent
 from harken.agents.hooks.options import HookOptions, options_dict, options_from
 from harken.agents.runtime import AgentRuntime
-from harken.core.arguments import check_arguments, nearest
+from harken.core.arguments import check_arguments, format_suggestion
 from harken.core.events import AgentConfigured, AgentMoved, Event, TranscriptEntry
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import FunctionCall, ToolCall
-from harken.core.untrusted import from_outside
+from harken.core.untrusted import escape_hook_markers
 from harken.core.verdict import (
-    FAILED,
-    GUARDED,
+    BLOCKING_POINTS,
+    HOOK_FAILED_PREFIX,
     Comment,
     Deny,
     HookQuestion,
@@ -36,7 +36,7 @@ from harken.core.verdict import (
     Rewrite,
     UnparsableVerdict,
     Verdict,
-    checked,
+    check_verdict,
     format_verdict,
     parse_verdict_entry,
 )
@@ -49,8 +49,6 @@ _logger = logging.getLogger(__name__)
 
 BLOCKED = "Error: Action blocked by hook '{}': {}"
 """The result of an action that a hook denied, with the hook's name and the reason."""
-
-
 LEAVES = "leaves"
 """The member of a spec that names the question to which a hook gives its last verdict."""
 
@@ -131,7 +129,7 @@ class Hook(DumbAgent):
         if cls.judge_question is not Hook.judge_question:
             return
         if cls.judge is Hook.judge:
-            hint = nearest("judge", vars(cls))
+            hint = format_suggestion("judge", vars(cls))
             raise TypeError(f"{cls.__name__} has no method judge(self, question){hint}")
         try:
             inspect.signature(self.judge).bind(None)
@@ -159,7 +157,7 @@ class Hook(DumbAgent):
             raw_verdict, Awaitable
         ):  # the check for Awaitable is slow
             raw_verdict = await raw_verdict
-        verdict = checked(raw_verdict, question.point)
+        verdict = check_verdict(raw_verdict, question.point)
         if self._leaves:
             self.note_leaving(question_id)
         message = self.say(format_verdict(verdict), question_id)
@@ -192,7 +190,9 @@ def finish_leaving(session: Session, state: AgentState) -> None:
             session.append(AgentMoved(agent_id=state.id, place="gone", cause=answer.message_id))
 
 
-async def ask(hook: Agent, watched: AgentId | None, question: HookQuestion) -> HookVerdict | None:
+async def ask_hook(
+    hook: Agent, watched: AgentId | None, question: HookQuestion
+) -> HookVerdict | None:
     """Ask a hook a question; question and verdict are added to the hook's transcript.
 
     Concurrent calls are judged in sequence, since a hook may count them. A waiting hook may have
@@ -262,7 +262,7 @@ def _log_failure(
     note = TranscriptEntry(
         agent_id=hook.agent_id,
         role="system",
-        content=f"{FAILED}{reason}",
+        content=f"{HOOK_FAILED_PREFIX}{reason}",
         cause=question_id,
     )
     events: list[Event] = [note]
@@ -271,7 +271,9 @@ def _log_failure(
             events = hook.with_state(note)
     hook.session.append_all(events)
     denial = Deny(f"the hook failed ({reason})")
-    return HookVerdict(hook.name, denial if question.point in GUARDED else Ok(), note.message_id)
+    return HookVerdict(
+        hook.name, denial if question.point in BLOCKING_POINTS else Ok(), note.message_id
+    )
 
 
 @dataclass(slots=True)
@@ -296,8 +298,12 @@ async def consult(
     watched = hooks[0].state.parent if hooks else None
     for hook in hooks:
         opinion = earlier = said.get(hook.agent_id)
-        if opinion is None and question.point in hook.hook_points and is_concerned(hook, question):
-            opinion = await ask(hook, watched, question)
+        if (
+            opinion is None
+            and question.point in hook.hook_points
+            and is_to_be_asked(hook, question)
+        ):
+            opinion = await ask_hook(hook, watched, question)
         if opinion is None:
             continue
         match opinion.verdict:
@@ -312,7 +318,7 @@ async def consult(
     return judgement
 
 
-def is_concerned(hook: Agent, question: HookQuestion) -> bool:
+def is_to_be_asked(hook: Agent, question: HookQuestion) -> bool:
     """Whether a hook is to be asked; a hook whose check fails is asked."""
     try:
         return hook.should_ask(question)
@@ -333,6 +339,6 @@ def comment_entry(watched: Agent, opinion: HookVerdict, text: str) -> Transcript
     return TranscriptEntry(
         agent_id=watched.agent_id,
         role="user",
-        content=f"[hook {opinion.hook}]: {from_outside(text)}",
+        content=f"[hook {opinion.hook}]: {escape_hook_markers(text)}",
         cause=opinion.message_id,
     )

@@ -20,7 +20,7 @@ from harken.world.user import ApprovalRequest
 
 Trigger: TypeAlias = Literal["auto", "manual"]
 """Whether the context was too full, or the user requested the compaction."""
-PATIENCE_S = 0.2
+HANDLER_TIMEOUT_S = 0.2
 """How long a question to the user waits for slow notification handlers."""
 
 
@@ -60,7 +60,9 @@ class UserInputPending:
     """The tool that needs approval; empty if the agent waits for the next input."""
 
 
-Happening: TypeAlias = CompactionStarting | CompactionFinished | ApprovalPending | UserInputPending
+HookNotification: TypeAlias = (
+    CompactionStarting | CompactionFinished | ApprovalPending | UserInputPending
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +89,7 @@ class NotificationHandler(Protocol):
         """Whether it may answer in the user's place, also without any user."""
         ...
 
-    async def heed(self, happening: Happening) -> NotificationReply | None:
+    async def heed(self, happening: HookNotification) -> NotificationReply | None:
         """Handle a notification about the watched agent. Return a reply, or None."""
         ...
 
@@ -97,7 +99,7 @@ def _has_heed(hook: Agent) -> bool:
     return hasattr(type(hook), "heed")
 
 
-async def notify_hooks(agent: Agent, happening: Happening) -> list[NotificationReply]:
+async def notify_hooks(agent: Agent, happening: HookNotification) -> list[NotificationReply]:
     """Notify the hooks of an agent. Return their replies, up to a refusal."""
     replies: list[NotificationReply] = []
     for hook in agent.hooks:
@@ -117,7 +119,7 @@ async def notify_hooks(agent: Agent, happening: Happening) -> list[NotificationR
     return replies
 
 
-def is_spoken_for(agent: Agent) -> bool:
+def has_user_substitute(agent: Agent) -> bool:
     """Whether a hook of an agent may answer in the user's place."""
     handlers = (hook for hook in agent.hooks if _has_heed(hook))
     return any(isinstance(hook, NotificationHandler) and hook.speaks_for_user for hook in handlers)
@@ -136,7 +138,7 @@ async def hook_decision_for_user(
 async def call_user(agent: Agent, notification: UserInputPending) -> None:
     """Notify hooks that the user is waited for. Waits only briefly for slow hooks."""
     task = _start_task(notify_hooks(agent, notification))
-    await asyncio.wait([task], timeout=PATIENCE_S)
+    await asyncio.wait([task], timeout=HANDLER_TIMEOUT_S)
 
 
 _tasks: set[asyncio.Task[Any]] = set()

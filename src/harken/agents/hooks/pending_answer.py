@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from harken.agents.agent import Agent, asks_nothing
-from harken.agents.hooks.verdict_log import about, is_due, read_verdicts
+from harken.agents.hooks.verdict_log import answer_question, is_unjudged, read_verdicts
 from harken.core.events import TranscriptEntry
 from harken.core.ids import AgentId, MessageId, reference_number
 from harken.core.messages import ChatMessage, text_of
@@ -30,13 +30,13 @@ def pending_answer(agent: Agent) -> TranscriptEntry | None:
     entry, state = _last_answer(agent), agent.state
     if entry is None or state.request is None or entry.message_id not in state.new_entries[:1]:
         return None  # no model call of its own brought it
-    question = about(agent, entry)
+    question = answer_question(agent, entry)
     verdicts_by_hook = read_verdicts(agent, question)
     verdicts = [opinion.verdict for opinion in verdicts_by_hook.values()]
     denial = _find_denial(verdicts_by_hook)
     if denial is not None:
         return None if _is_sent_back(agent, denial) else entry
-    if is_due(agent, verdicts_by_hook, question):
+    if is_unjudged(agent, verdicts_by_hook, question):
         return entry
     is_rewritten = any(isinstance(verdict, Rewrite) for verdict in verdicts)
     return entry if is_rewritten and not _is_shown(agent, entry) else None
@@ -45,7 +45,9 @@ def pending_answer(agent: Agent) -> TranscriptEntry | None:
 def was_blocked(agent: Agent) -> bool:
     """Whether an agent was told that its last answer was blocked and must give another."""
     entry = _last_answer(agent)
-    denial = None if entry is None else _find_denial(read_verdicts(agent, about(agent, entry)))
+    denial = (
+        None if entry is None else _find_denial(read_verdicts(agent, answer_question(agent, entry)))
+    )
     return denial is not None and _is_sent_back(agent, denial) and denials(agent) > 0
 
 
@@ -61,7 +63,7 @@ def denials(agent: Agent) -> int:
         if entry.role == "user" and isinstance(entry.cause, str):
             inputs[entry.cause] = entry
         elif entry.is_utterance:
-            denial = _find_denial(read_verdicts(agent, about(agent, entry)))
+            denial = _find_denial(read_verdicts(agent, answer_question(agent, entry)))
             notice = None if denial is None else inputs.get(denial.message_id)
             match = None if notice is None else _BLOCKED_PATTERN.match(text_of(notice.content))
             if notice is not None and match is not None:

@@ -28,7 +28,7 @@ BUILT_IN: dict[str, str] = {
 register_lazy(BUILT_IN)
 
 
-def hook_kind(name: str, runtime: AgentRuntime) -> type[Hook]:
+def get_hook_class(name: str, runtime: AgentRuntime) -> type[Hook]:
     """Return the class of dumb hooks with a registered name: built-in, or a user's.
 
     Create a hook with `kind(session, runtime=runtime, options={...})`. Raises NameNotFound with the

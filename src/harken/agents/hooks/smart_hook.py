@@ -21,9 +21,9 @@ from harken.core.ids import MessageId, reference_number
 from harken.core.logged_string import LoggedString
 from harken.core.messages import ChatMessage, text_of
 from harken.core.verdict import (
-    ALLOWED,
-    FAILED,
-    FORMS,
+    ALLOWED_VERDICTS,
+    HOOK_FAILED_PREFIX,
+    VERDICT_FORMS,
     HookPoint,
     HookQuestion,
     is_question,
@@ -59,7 +59,7 @@ async def run_keep_note(agent: Agent, call: Reference, arguments: Mapping[str, A
     return ToolResult(KEPT + text)
 
 
-def told_of_copy(hook: Agent) -> str | None:
+def copied_instructions(hook: Agent) -> str | None:
     """Return the system prompt for a copy of a hook: its own, as in its transcript.
 
     Returns None for an agent that was not created as a hook, which is not copied.
@@ -75,13 +75,13 @@ def told_of_copy(hook: Agent) -> str | None:
     return "\n\n".join(parts)
 
 
-def spec_of_copy(spec: Mapping[str, Any]) -> dict[str, Any]:
+def copied_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
     """Return the members of a copy's birth besides its kind, taken from the hook's spec."""
     names = ("points", "keeps", "parameters", "template", "budget")
     return {name: spec.get(name) for name in names}
 
 
-def ask_again(hook: Agent, question: HookQuestion, answer: LoggedString) -> bool:
+def request_verdict(hook: Agent, question: HookQuestion, answer: LoggedString) -> bool:
     """Tell a hook once that its answer was no verdict. Return False if it wrote no answer."""
     entries = reversed(hook.state.transcript or ())
     answer_entry = next((entry for entry in entries if entry.message_id == answer.message_id), None)
@@ -90,16 +90,16 @@ def ask_again(hook: Agent, question: HookQuestion, answer: LoggedString) -> bool
     entry = TranscriptEntry(
         agent_id=hook.agent_id,
         role="user",
-        content=expected(question.point),
+        content=format_verdict_request(question.point),
         cause=answer.message_id,
     )
     hook.session.append(entry)
     return True
 
 
-def expected(point: HookPoint) -> str:
+def format_verdict_request(point: HookPoint) -> str:
     """Return the message to a hook whose answer is no valid verdict at this point."""
-    forms = "\n".join(FORMS[kind] for kind in ALLOWED[point])
+    forms = "\n".join(VERDICT_FORMS[kind] for kind in ALLOWED_VERDICTS[point])
     return (
         f"That is no verdict on {point}. Answer with one of these and nothing else, "
         f"the word at the beginning of the line:\n{forms}"
@@ -174,7 +174,7 @@ def _is_judged(stretch: Sequence[TranscriptEntry]) -> bool:
         if is_question(entry):
             question, judged = entry.message_id, False
         elif entry.role == "system" and entry.cause == question:
-            judged = judged or text_of(entry.content).startswith(FAILED)
+            judged = judged or text_of(entry.content).startswith(HOOK_FAILED_PREFIX)
         elif entry.cause is None:  # a message with a cause was interrupted
             judged = judged or parse_verdict_entry(entry) is not None
     return judged

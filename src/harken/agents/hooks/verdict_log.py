@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from harken.agents.agent import Agent
-from harken.agents.hooks.hook import is_concerned
+from harken.agents.hooks.hook import is_to_be_asked
 from harken.core.events import Reference, TranscriptEntry
 from harken.core.ids import AgentId, reference_message_id, reference_number
 from harken.core.messages import text_of
 from harken.core.verdict import (
-    ALLOWED,
-    FAILED,
+    ALLOWED_VERDICTS,
+    HOOK_FAILED_PREFIX,
     Comment,
     Deny,
     HookQuestion,
@@ -30,11 +30,11 @@ from harken.core.verdict import (
     Ok,
     Rewrite,
     Verdict,
-    freely,
+    build_verdict,
     is_question,
+    parse_model_verdict,
     parse_verdict_entry,
-    unfenced,
-    verdict_of,
+    strip_code_fence,
 )
 from harken.errors import NameNotFound
 from harken.session.session import Session
@@ -79,7 +79,7 @@ def reply_to(hook: AgentState, subject: Reference) -> TranscriptEntry | None:
     )
 
 
-def about(agent: Agent, entry: TranscriptEntry) -> HookQuestion:
+def answer_question(agent: Agent, entry: TranscriptEntry) -> HookQuestion:
     """Return the question to hooks about an answer."""
     return HookQuestion("response", agent.name, entry.message_id, text_of(entry.content))
 
@@ -94,16 +94,16 @@ def read_verdicts(agent: Agent, question: HookQuestion) -> dict[AgentId, HookVer
     return dict(sorted(verdicts, key=lambda pair: reference_number(pair[1].message_id)))
 
 
-def hooks_left_to_ask(agent: Agent, verdicts: dict[AgentId, HookVerdict]) -> Sequence[AgentId]:
+def hooks_without_verdict(agent: Agent, verdicts: dict[AgentId, HookVerdict]) -> Sequence[AgentId]:
     """Return the hooks after the last that has a verdict; an earlier hook was not concerned."""
     ids = agent.hook_ids
     positions = [position for position, id_ in enumerate(ids) if id_ in verdicts]
     return ids[positions[-1] + 1 :] if positions else ids
 
 
-def is_due(agent: Agent, verdicts: dict[AgentId, HookVerdict], question: HookQuestion) -> bool:
+def is_unjudged(agent: Agent, verdicts: dict[AgentId, HookVerdict], question: HookQuestion) -> bool:
     """Whether a hook that was installed before the subject has yet to be asked about it."""
-    return any(_is_due(agent, id_, question) for id_ in hooks_left_to_ask(agent, verdicts))
+    return any(_is_due(agent, id_, question) for id_ in hooks_without_verdict(agent, verdicts))
 
 
 def undelivered_comments(agent: Agent, hook: AgentState) -> list[HookVerdict]:
@@ -117,7 +117,7 @@ def undelivered_comments(agent: Agent, hook: AgentState) -> list[HookVerdict]:
     ]
 
 
-def left_unheard(session: Session, state: AgentState) -> bool:
+def has_undelivered_comment(session: Session, state: AgentState) -> bool:
     """Whether a former hook has a comment that was not delivered."""
     if state.place != "gone" or state.parent is None or not session.state.is_live(state.parent):
         return False
@@ -152,13 +152,13 @@ def _read_verdict(agent: Agent, hook: AgentState, question: HookQuestion) -> Hoo
         return None
     text = text_of(entry.content)
     verdict = _final_verdict(agent, hook, entry)
-    if text.startswith(FAILED) and entry.role == "system" and point != "action":
-        reason = text.removeprefix(FAILED)
+    if text.startswith(HOOK_FAILED_PREFIX) and entry.role == "system" and point != "action":
+        reason = text.removeprefix(HOOK_FAILED_PREFIX)
         verdict = Deny(f"the hook failed ({reason})") if point == "response" else Ok()
-    if verdict is None or not isinstance(verdict, ALLOWED[point]):
+    if verdict is None or not isinstance(verdict, ALLOWED_VERDICTS[point]):
         return None
     if isinstance(verdict, Rewrite) and point == "action" and entry.cause is None:
-        verdict = Rewrite(unfenced(verdict.text))
+        verdict = Rewrite(strip_code_fence(verdict.text))
     return HookVerdict(hook.name or hook.id, verdict, entry.message_id)
 
 
@@ -166,21 +166,21 @@ def _final_verdict(agent: Agent, hook: AgentState, entry: TranscriptEntry) -> Ve
     """Return the verdict in a hook's answer after the judgement of the hook's own hooks."""
     parsed = parse_verdict_entry(entry)
     if parsed is None or entry.cause is not None:  # code has no hooks
-        return None if parsed is None else verdict_of(parsed)
+        return None if parsed is None else build_verdict(parsed)
     try:
         hook_agent = agent.agent_by_id(hook.id)
     except NameNotFound:
-        return verdict_of(parsed)
-    question = about(hook_agent, entry)
+        return build_verdict(parsed)
+    question = answer_question(hook_agent, entry)
     verdicts_by_hook = read_verdicts(hook_agent, question)
     verdicts = [opinion.verdict for opinion in verdicts_by_hook.values()]
-    if any(isinstance(verdict, Deny) for verdict in verdicts) or is_due(
+    if any(isinstance(verdict, Deny) for verdict in verdicts) or is_unjudged(
         hook_agent, verdicts_by_hook, question
     ):
         return None
     rewritten = [verdict.text for verdict in verdicts if isinstance(verdict, Rewrite)]
-    parsed = freely(rewritten[-1]) if rewritten else parsed
-    return None if parsed is None else verdict_of(parsed)
+    parsed = parse_model_verdict(rewritten[-1]) if rewritten else parsed
+    return None if parsed is None else build_verdict(parsed)
 
 
 def _former_hooks_since(agent: Agent, subject: Reference) -> list[AgentId]:
@@ -200,7 +200,7 @@ def _is_due(agent: Agent, hook_id: AgentId, question: HookQuestion) -> bool:
         hook = agent.agent_by_id(hook_id)
     except NameNotFound:
         return True  # an unavailable guard must not be bypassed
-    return question.point in hook.hook_points and is_concerned(hook, question)
+    return question.point in hook.hook_points and is_to_be_asked(hook, question)
 
 
 def rewritten_arguments(agent: Agent, call: Reference) -> str | None:

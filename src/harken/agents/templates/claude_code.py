@@ -15,12 +15,17 @@ from pathlib import Path
 from typing import Any
 
 from harken.agents.templates import front_matter
-from harken.agents.templates.claude_code_tools import our_name
-from harken.agents.templates.front_matter import Malformed, files_in, naming, read_page
+from harken.agents.templates.claude_code_tools import harken_name
+from harken.agents.templates.front_matter import (
+    Malformed,
+    file_errors,
+    find_markdown_files,
+    read_markdown_file,
+)
 from harken.agents.templates.template import TEMPLATE, Template
 from harken.core import canonical
 from harken.errors import ConfigError
-from harken.world.mcp.server_config import McpServerConfig, granted
+from harken.world.mcp.server_config import McpServerConfig, parse_granted_servers
 from harken.world.permissions.permissions import Mode
 
 _MODES: Mapping[str, Mode] = {
@@ -65,12 +70,12 @@ class ClaudeAgents:
 
     def files(self) -> dict[str, Path]:
         """Return the files by name; the first folder takes precedence."""
-        return files_in(self.folders, "**/*.md")
+        return find_markdown_files(self.folders, "**/*.md")
 
     def read(self, path: Path) -> Template:
         """Read a file. Raises ConfigError, with a single line, if it cannot be used."""
-        with naming(path):
-            page = read_page(path, lenient=True)
+        with file_errors(path):
+            page = read_markdown_file(path, lenient=True)
             if not page.body.strip():
                 raise Malformed("has no instructions: write them below the front matter")
             front, notes = page.front, list[str]()
@@ -141,7 +146,7 @@ def _translate_tools(tools: Iterable[str], notes: list[str]) -> tuple[str, ...]:
     names: dict[str, None] = {}
     for tool in tools:
         match = _LIMITED_PATTERN.fullmatch(tool)
-        name = our_name(tool if match is None else match[1])
+        name = harken_name(tool if match is None else match[1])
         if name is None:
             notes.append(f"there is no tool {tool!r} here")
         elif match is not None and name != "task":
@@ -162,7 +167,9 @@ def _parse_servers(value: Any, origin: str, notes: list[str]) -> dict[str, Any]:
     for item in [value] if isinstance(value, str | dict) else value or ():
         for name, table in item.items() if isinstance(item, dict) else [(item, None)]:
             try:
-                item_names, item_servers = granted(_format_server(name, table), origin)
+                item_names, item_servers = parse_granted_servers(
+                    _format_server(name, table), origin
+                )
             except ConfigError as error:
                 notes.append(str(error))
             else:

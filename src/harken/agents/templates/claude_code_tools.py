@@ -63,20 +63,20 @@ _OUR_NAMES = {name: ours for ours, tool in TOOLS.items() for name in (tool.name,
 _UNKNOWN = ClaudeTool("")
 
 
-def names_of(tool: str) -> tuple[str, ...]:
+def claude_names(tool: str) -> tuple[str, ...]:
     """Return Claude Code's name of a tool, then its earlier names.
 
-    >>> names_of("task"), names_of("mcp__github__search")
+    >>> claude_names("task"), claude_names("mcp__github__search")
     (('Agent', 'Task'), ('mcp__github__search',))
     """
     spelling = TOOLS.get(tool)
     return (tool,) if spelling is None else (spelling.name, *spelling.older)
 
 
-def our_name(tool: str) -> str | None:
+def harken_name(tool: str) -> str | None:
     """Return Harken's name of a tool of Claude Code, or None if there is no such tool.
 
-    >>> our_name("MultiEdit"), our_name("mcp__github__search"), our_name("NotebookEdit")
+    >>> harken_name("MultiEdit"), harken_name("mcp__github__search"), harken_name("NotebookEdit")
     ('edit', 'mcp__github__search', None)
     """
     return tool if tool.startswith("mcp__") else _OUR_NAMES.get(tool)
@@ -90,7 +90,7 @@ def to_claude_arguments(
     translated = dict(spelling.always)
     for name, value in arguments.items():
         if name in spelling.paths and isinstance(value, str):
-            value = real(value, folder)
+            value = resolve_path(value, folder)
         translated[spelling.members.get(name, name)] = _to_claude_value(tool, name, value)
     if tool == "task" and "subagent_type" not in translated:
         translated["subagent_type"] = _DEFAULT_SUBAGENT_TYPE
@@ -113,7 +113,7 @@ def from_claude_arguments(
     return changed
 
 
-def real(path: str, folder: Path | None) -> str:
+def resolve_path(path: str, folder: Path | None) -> str:
     """Return the absolute real path of a path argument, or the argument itself if invalid."""
     if folder is None or not path or "\0" in path:
         return path

@@ -46,7 +46,7 @@ class MarkdownFile:
 
 
 @contextmanager
-def naming(path: Path) -> Iterator[None]:
+def file_errors(path: Path) -> Iterator[None]:
     """Convert errors of a file into a ConfigError with a single line that names the file."""
     try:
         yield
@@ -59,7 +59,7 @@ def naming(path: Path) -> Iterator[None]:
         raise ConfigError(f"{path}: {error}") from None
 
 
-def read_page(path: Path, *, lenient: bool = False) -> MarkdownFile:
+def read_markdown_file(path: Path, *, lenient: bool = False) -> MarkdownFile:
     """Read a Markdown file, within `naming`. Raises Malformed, OSError, UnicodeDecodeError.
 
     lenient: parse front matter that is invalid YAML line by line. Other programs do so, and files
@@ -69,7 +69,7 @@ def read_page(path: Path, *, lenient: bool = False) -> MarkdownFile:
     return MarkdownFile(*_split(data.decode("utf-8").removeprefix("\ufeff"), lenient=lenient), data)
 
 
-def files_in(folders: Sequence[Path], pattern: str = "*.md") -> dict[str, Path]:
+def find_markdown_files(folders: Sequence[Path], pattern: str = "*.md") -> dict[str, Path]:
     """Return the Markdown files of some folders by name; the first folder takes precedence.
 
     Files with other names are ignored; folders need not exist.
@@ -112,7 +112,7 @@ def names(front: Mapping[str, Any], key: str, example: str) -> tuple[str, ...] |
     )
 
 
-def check_called(front: Mapping[str, Any], name: str) -> None:
+def check_name_member(front: Mapping[str, Any], name: str) -> None:
     """Raise Malformed if the member `name` differs from the file's name."""
     if front.get("name") not in (None, name):
         raise Malformed(f"is called {name!r} by its file: take `name` away, or rename the file")

@@ -26,8 +26,14 @@ from pathlib import Path
 from typing import Any
 
 from harken.agents.templates import front_matter
-from harken.agents.templates.front_matter import NAME, Malformed, files_in, naming, read_page
-from harken.agents.templates.skills import UNRUN, has_shell
+from harken.agents.templates.front_matter import (
+    NAME,
+    Malformed,
+    file_errors,
+    find_markdown_files,
+    read_markdown_file,
+)
+from harken.agents.templates.skills import UNRUN_COMMANDS_NOTE, has_shell
 from harken.errors import ConfigError
 
 FOLDER = "commands"
@@ -68,7 +74,7 @@ class PromptFiles:
 
     def paths(self) -> dict[str, Path]:
         """Return the files by name; the name of a file in a subfolder includes the subfolder."""
-        paths = dict(files_in(self.folders))
+        paths = dict(find_markdown_files(self.folders))
         for folder in self.folders:
             for path in sorted(islice(folder.rglob("*.md"), MAX_FILES)):
                 names = path.relative_to(folder).with_suffix("").parts
@@ -91,15 +97,18 @@ class PromptFiles:
 
 def fill_in_prompt(path: Path, typed: str) -> Prompt:
     """Read a prompt file and fill in what the user typed after its name. Raises ConfigError."""
-    with naming(path):
-        page = read_page(path, lenient=True)
+    with file_errors(path):
+        page = read_markdown_file(path, lenient=True)
         role = front_matter.text(page.front, "role") or "user"
         if role not in ROLES:
             raise Malformed("role is user or system: who says the text")
         text = fill_in_arguments(page.body, typed).strip()
         if not text:
             raise Malformed("says nothing: write the text below the front matter")
-    return Prompt(f"{text}\n\n[{UNRUN}]" if has_shell(text) else text, is_system=role == "system")
+    return Prompt(
+        f"{text}\n\n[{UNRUN_COMMANDS_NOTE}]" if has_shell(text) else text,
+        is_system=role == "system",
+    )
 
 
 def fill_in_arguments(body: str, typed: str) -> str:
@@ -135,8 +144,8 @@ def fill_in_arguments(body: str, typed: str) -> str:
 
 def _read_prompt_file(path: Path) -> PromptFile:
     try:
-        with naming(path):
-            front = read_page(path, lenient=True).front
+        with file_errors(path):
+            front = read_markdown_file(path, lenient=True).front
             description = _one_line(front, "description")
         return PromptFile(path, description, _one_line(front, "argument-hint"))
     except ConfigError as error:

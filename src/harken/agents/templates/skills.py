@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from harken.agents.templates import front_matter
-from harken.agents.templates.front_matter import Malformed, naming, read_page
+from harken.agents.templates.front_matter import Malformed, file_errors, read_markdown_file
 from harken.core.arguments import check_arguments
 from harken.errors import ConfigError, NameNotFound
 from harken.world.files.root import display_name
@@ -43,7 +43,9 @@ MAX_FILES = 100
 """The maximum files of a skill in its result."""
 MAX_CHARACTERS = 100_000
 """The maximum length of instructions in a result."""
-UNRUN = "what stands in it as !`COMMAND` was not run: where you need its output, run it yourself"
+UNRUN_COMMANDS_NOTE = (
+    "what stands in it as !`COMMAND` was not run: where you need its output, run it yourself"
+)
 """The note about a text in which Claude Code would insert the output of commands."""
 _NAME_PATTERN = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _SHELL_PATTERN = re.compile(r"(?:^|\s)!`[^`\n]+`")
@@ -121,10 +123,10 @@ class Skills:
 def read_skill(folder: Path) -> Skill:
     """Read a skill. Raises ConfigError, with a single line, if it cannot be used."""
     path = folder / FILE
-    with naming(path):
+    with file_errors(path):
         if folder.resolve().parent != folder.parent.resolve():
             raise Malformed(f"its folder is a link out of {folder.parent}: copy it")
-        page = read_page(path, lenient=True)
+        page = read_markdown_file(path, lenient=True)
         front, body = page.front, page.body.strip()
         description = front_matter.one_line(front, "description") or _first_paragraph(body)
         when = front_matter.one_line(front, "when_to_use")
@@ -154,7 +156,7 @@ def _first_paragraph(body: str) -> str:
 def _iter_notes(front: Mapping[str, Any], body: str) -> Iterator[str]:
     """Yield notes about features that Harken ignores."""
     if has_shell(body):
-        yield UNRUN
+        yield UNRUN_COMMANDS_NOTE
     ignored_names = [name for name in _IGNORED_MEMBERS if name in front]
     if ignored_names:
         yield f"{', '.join(ignored_names)} in its front matter: counts for nothing here"

@@ -24,11 +24,17 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias, get_args
 
 from harken.agents.templates import front_matter
-from harken.agents.templates.front_matter import NAME, Malformed, files_in, naming, read_page
+from harken.agents.templates.front_matter import (
+    NAME,
+    Malformed,
+    file_errors,
+    find_markdown_files,
+    read_markdown_file,
+)
 from harken.core import canonical
 from harken.core.arguments import check_arguments
 from harken.errors import ConfigError, NameNotFound
-from harken.world.mcp.server_config import McpServerConfig, granted
+from harken.world.mcp.server_config import McpServerConfig, parse_granted_servers
 from harken.world.permissions.permissions import Mode
 
 MAX_LISTED = 50
@@ -149,7 +155,7 @@ class Templates:
     def _find_files(self) -> dict[str, tuple[Path, Reader]]:
         """Return the files by name, with their readers."""
         files: dict[str, tuple[Path, Reader]] = {
-            name: (path, read_template) for name, path in files_in(self.folders).items()
+            name: (path, read_template) for name, path in find_markdown_files(self.folders).items()
         }
         for source in self.more:
             for name, path in source.files().items():
@@ -159,8 +165,8 @@ class Templates:
 
 def read_template(path: Path) -> Template:
     """Read a template. Raises ConfigError, with a single line, if it cannot be used."""
-    with naming(path):
-        page = read_page(path)
+    with file_errors(path):
+        page = read_markdown_file(path)
         fields = _parse_members(page.front, path.stem)
         if not page.body.strip():
             raise Malformed("has no instructions: write them below the front matter")
@@ -176,7 +182,7 @@ def read_template(path: Path) -> Template:
 
 def _parse_members(front: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Parse the supported members into fields of a template."""
-    front_matter.check_called(front, name)
+    front_matter.check_name_member(front, name)
     front_matter.check_members(front, _KEYS)
     return {
         "description": front_matter.one_line(front, "description"),
@@ -205,7 +211,7 @@ def _parse_servers(value: object, origin: str) -> dict[str, Any]:
     if value is None:
         return {}
     try:
-        names, servers = granted(value, origin)
+        names, servers = parse_granted_servers(value, origin)
     except ConfigError as error:
         raise Malformed(str(error)) from None
     return {"mcp": names, "servers": servers}

@@ -13,8 +13,8 @@ from harken.agents.action_schemas import ACTIONS
 from harken.agents.agent import Agent, unload_agent
 from harken.agents.budget import check_birth
 from harken.agents.guards import is_made
-from harken.agents.names import check_plain, free_name
-from harken.agents.template_setup import hooks_of, servers_for
+from harken.agents.names import check_agent_name, free_name
+from harken.agents.template_setup import create_template_hooks, servers_for
 from harken.agents.templates.template import Template
 from harken.agents.tool_agent import ToolAgent
 from harken.core import canonical
@@ -33,7 +33,7 @@ INTRODUCED = (
 """The message that each participant gets about the others."""
 
 
-def handed_through(answer: LoggedString) -> ToolResult:
+def result_from_answer(answer: LoggedString) -> ToolResult:
     """Return a tool result that represents another agent's message."""
     return ToolResult(str(answer), substance=answer.message_id)
 
@@ -42,24 +42,24 @@ async def run_task(agent: ToolAgent, call: Reference, arguments: Mapping[str, An
     """Create a subagent and, with a prompt, ask it. Raises InvalidArguments, BudgetExceeded."""
     name = arguments["name"]
     instructions = arguments["instructions"] or arguments["system_prompt"]
-    template = template_in(agent, instructions)
+    template = find_template(agent, instructions)
     if template is not None:
         instructions = template.instructions
     else:
-        instructions = await instructions_in(agent, call, instructions)
-    prompt = prompt_in(arguments["prompt"], arguments["user_prompt"])
+        instructions = await read_instructions(agent, call, instructions)
+    prompt = select_prompt(arguments["prompt"], arguments["user_prompt"])
     check_name(agent, name)
     allowed = allowed_for(agent, arguments["tools"], template)
     check_birth(agent.session.state, agent.agent_id)
     servers = servers_for(agent, arguments["tools"], template)
     child = agent.make_subagent(instructions, allowed, template, servers)
-    hooks = copies_for(child, agent)
+    hooks = create_hook_copies(child, agent)
     guards = {name for name, hook in hooks if not is_made(hook.born_with)}
-    hooks += hooks_of(template, child, guards)
+    hooks += create_template_hooks(template, child, guards)
     agent.checkpoint_if_due("spawn")  # the child's history goes on into that of its parent
     child.log_birth(birth_cause(agent, call), name, "subagent")
     try:
-        install(hooks, child)
+        install_hooks(hooks, child)
     except Exception:
         end_subtree(agent.session, child.agent_id, call)
         raise
@@ -67,10 +67,10 @@ async def run_task(agent: ToolAgent, call: Reference, arguments: Mapping[str, An
     if prompt is None:
         return ToolResult(f"Created subagent: {name}")
     agent.inform(child, log_text_piece(agent, call, prompt))
-    return handed_through((await answer_of(agent, child)).said)
+    return result_from_answer((await request_answer(agent, child)).said)
 
 
-def copies_for(
+def create_hook_copies(
     child: Agent,
     watched: Agent,
     *,
@@ -94,7 +94,9 @@ def copies_for(
     return [(name, copy) for name, copy in copies if copy is not None]
 
 
-def install(copies: Sequence[tuple[str, Agent]], child: Agent, but: Collection[str] = ()) -> None:
+def install_hooks(
+    copies: Sequence[tuple[str, Agent]], child: Agent, but: Collection[str] = ()
+) -> None:
     """Install hooks on an agent whose birth is logged, under free names.
 
     but: further names that are taken.
@@ -133,7 +135,7 @@ def current_agent_at(agent: Agent, original: Agent) -> Agent:
     return original
 
 
-async def answer_of(agent: Agent, subagent: Agent) -> AgentReply:
+async def request_answer(agent: Agent, subagent: Agent) -> AgentReply:
     """Return a subagent's answer, or that of the agent that takes its place and owes the answer."""
     answer = await subagent.response()
     while (current := current_agent_at(agent, subagent)) is not subagent and current.has_open_calls:
@@ -156,7 +158,7 @@ async def run_discuss(
             "nobody is there to speak: create a subagent first, or name speakers"
         )
     everyone = list(dict.fromkeys([*speakers, *listeners]))
-    prompt = prompt_in(arguments["prompt"])
+    prompt = select_prompt(arguments["prompt"])
     _check_free(everyone)
     if arguments["speakers"] is not None or arguments["listeners"] is not None:
         ids = [[participant.agent_id for participant in group] for group in (speakers, listeners)]
@@ -171,7 +173,7 @@ async def run_discuss(
             agent.inform(participant, message)
     answers: list[tuple[str, LoggedString]] = []
     for speaker in speakers:
-        answerer, utterance = await answer_of(agent, current_agent_at(agent, speaker))
+        answerer, utterance = await request_answer(agent, current_agent_at(agent, speaker))
         answers.append((answerer.name, utterance))
         for listener in everyone:
             if listener is not speaker:
@@ -179,7 +181,7 @@ async def run_discuss(
                     current_agent_at(agent, listener), utterance.as_said_by(answerer.name)
                 )
     if len(answers) == 1 and not listeners:
-        return handed_through(answers[0][1])
+        return result_from_answer(answers[0][1])
     text = "\n\n".join(utterance.as_said_by(name) for name, utterance in answers)
     return ToolResult(
         text,
@@ -267,8 +269,10 @@ def end_subtree(session: Session, agent_id: AgentId, cause: Reference) -> None:
 def affected_subtrees(agent: Agent, action: str, arguments: Mapping[str, Any]) -> set[str] | None:
     """Return the names of the subtrees that a structural call touches, or None for any."""
     if action == "discuss":
-        speakers = {*strings_in(arguments.get("speakers"))}  # without them, those of before speak
-        return speakers | {*strings_in(arguments.get("listeners"))} if speakers else None
+        speakers = {
+            *filter_strings(arguments.get("speakers"))
+        }  # without them, those of before speak
+        return speakers | {*filter_strings(arguments.get("listeners"))} if speakers else None
     name = arguments.get("name")
     return {name} if isinstance(name, str) and action in ("task", "terminate") else None
 
@@ -282,12 +286,12 @@ def parse_arguments_or_empty(arguments: str) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def strings_in(value: Any) -> list[str]:
+def filter_strings(value: Any) -> list[str]:
     """Return the strings in a model's unchecked list of names."""
     return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
 
-async def instructions_in(agent: Agent, call: Reference, instructions: str | None) -> str | None:
+async def read_instructions(agent: Agent, call: Reference, instructions: str | None) -> str | None:
     """Return instructions, read from the file or MCP resource if they name one."""
     if instructions is None or not instructions.startswith(("file:", "mcp:")):
         return instructions
@@ -297,7 +301,7 @@ async def instructions_in(agent: Agent, call: Reference, instructions: str | Non
         raise InvalidArguments(f"instructions {instructions} cannot be read: {error}") from None
 
 
-def template_in(agent: Agent, instructions: str | None) -> Template | None:
+def find_template(agent: Agent, instructions: str | None) -> Template | None:
     """Return the template that instructions name, read now, or None if they name none."""
     if instructions is None or not instructions.startswith("template:"):
         return None
@@ -325,12 +329,12 @@ def template_in(agent: Agent, instructions: str | None) -> Template | None:
 
 def check_name(agent: Agent, name: str) -> None:
     """Raise InvalidArguments for a name that is taken or could be confused with another party."""
-    check_plain(name)
+    check_agent_name(name)
     if name in agent.subagent_ids:
         raise InvalidArguments(f"there is a subagent {name!r} already; choose another name")
 
 
-def prompt_in(*prompts: str | None) -> str | None:
+def select_prompt(*prompts: str | None) -> str | None:
     """Return the first non-blank prompt, or None if none is set.
 
     Raises InvalidArguments if all are blank.

@@ -24,9 +24,9 @@ from harken.core.messages import Message
 from harken.session.session import Session
 from harken.session.state import AgentState
 
-OF_A_PLACE = frozenset({"points", "keeps", "copy", "subagents", "self_made"})
+PLACE_MEMBERS = frozenset({"points", "keeps", "copy", "subagents", "self_made"})
 """Members of a spec that describe an agent's role as a hook."""
-OF_A_SESSION = frozenset({"recorded", "rerun", "triggers", "original", "reaches", "leaves"})
+SESSION_MEMBERS = frozenset({"recorded", "rerun", "triggers", "original", "reaches", "leaves"})
 """Members of a spec that are valid only in the session of the birth."""
 
 
@@ -65,13 +65,13 @@ class AgentSnapshot(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=Tr
         return count
 
 
-def blueprint_of(agent: Agent) -> AgentSnapshot:
+def snapshot_agent(agent: Agent) -> AgentSnapshot:
     """Return the snapshot of a single agent; its messages keep the ids of its session."""
     state = agent.state
     spec = {
         name: value
         for name, value in state.spec.items()
-        if name not in OF_A_SESSION and name != "kind"
+        if name not in SESSION_MEMBERS and name != "kind"
     }
     return AgentSnapshot(
         kind=state.spec.get("kind", "smart"),
@@ -83,7 +83,7 @@ def blueprint_of(agent: Agent) -> AgentSnapshot:
     )
 
 
-def with_everybody(agent: Agent, call: str, *, is_users: bool) -> AgentSnapshot:
+def snapshot_subtree(agent: Agent, call: str, *, is_users: bool) -> AgentSnapshot:
     """Return the snapshot of an agent with its hooks and subagents, for another session.
 
     Open calls get a result; that of `call`, the dump itself, says that it was done. Agents that
@@ -93,16 +93,16 @@ def with_everybody(agent: Agent, call: str, *, is_users: bool) -> AgentSnapshot:
     state, agents = agent.state, agent.session.agents
     hooks = [hook for hook in map(agent.agent_by_id, state.hooks) if hook.can_restore]
     if is_users:
-        hook_plans = [with_everybody(hook, call, is_users=True) for hook in hooks]
+        hook_plans = [snapshot_subtree(hook, call, is_users=True) for hook in hooks]
     else:
         hook_plans = [plan for plan in map(_strip_hook, hooks) if plan is not None]
     children = [child for child in agent.subagents.values() if child.can_restore]
     names = {child.agent_id: child.name for child in children}
     return msgspec.structs.replace(
-        blueprint_of(agent),
+        snapshot_agent(agent),
         transcript=_closed_transcript(agent, call),
         hooks=hook_plans,
-        subagents=[with_everybody(child, call, is_users=is_users) for child in children],
+        subagents=[snapshot_subtree(child, call, is_users=is_users) for child in children],
         speakers=[names[id_] for id_ in state.speakers if id_ in names and id_ in agents],
         listeners=[names[id_] for id_ in state.listeners if id_ in names and id_ in agents],
     )
@@ -113,7 +113,7 @@ def _strip_hook(hook: Agent) -> AgentSnapshot | None:
 
     Returns None for an agent that became a hook by a move: it is not copied.
     """
-    plan = blueprint_of(hook)
+    plan = snapshot_agent(hook)
     if not isinstance(hook, Hook) and not is_born_as_hook(plan.spec):
         return None
     system_messages = takewhile(lambda message: message.get("role") == "system", plan.transcript)
@@ -145,7 +145,7 @@ def _interrupted_text(tool: str) -> str:
     return INTERRUPTED.format(tool)
 
 
-def made_from(plan: AgentSnapshot, session: Session, runtime: AgentRuntime) -> Agent:
+def create_from_snapshot(plan: AgentSnapshot, session: Session, runtime: AgentRuntime) -> Agent:
     """Create an agent, without its birth, from a snapshot.
 
     It is created like a revived agent: its class gets the spec and the state. Raises NameNotFound,
@@ -165,7 +165,9 @@ def made_from(plan: AgentSnapshot, session: Session, runtime: AgentRuntime) -> A
     return agent
 
 
-def bear(agent: Agent, plan: AgentSnapshot, cause: Cause, name: str, relation: Relation) -> None:
+def log_snapshot_birth(
+    agent: Agent, plan: AgentSnapshot, cause: Cause, name: str, relation: Relation
+) -> None:
     """Log the birth of an agent created from a snapshot, with its state and transcript."""
     agent.session.log_agent_created(
         agent.agent_id,
@@ -191,6 +193,6 @@ def set_speakers(
         agent.session.append(event)
 
 
-def without(spec: dict[str, Any], names: frozenset[str]) -> dict[str, Any]:
+def omit_members(spec: dict[str, Any], names: frozenset[str]) -> dict[str, Any]:
     """Return a spec without some members."""
     return {name: value for name, value in spec.items() if name not in names}

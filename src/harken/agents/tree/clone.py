@@ -17,14 +17,20 @@ from harken.agents.budget import check_birth
 from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.actions import (
     check_name,
-    copies_for,
+    create_hook_copies,
     end_subtree,
     get_subagents,
-    install,
+    install_hooks,
     log_text_piece,
     set_interlocutors,
 )
-from harken.agents.tree.agent_snapshot import OF_A_PLACE, bear, blueprint_of, made_from, without
+from harken.agents.tree.agent_snapshot import (
+    PLACE_MEMBERS,
+    create_from_snapshot,
+    log_snapshot_birth,
+    omit_members,
+    snapshot_agent,
+)
 from harken.core.events import Reference
 from harken.world.result import InvalidArguments, ToolResult
 
@@ -69,23 +75,23 @@ async def run_clone(agent: ToolAgent, call: Reference, arguments: Mapping[str, A
 
 
 def _create_copy(above: Agent, original: Agent, name: str, call: Reference) -> Agent:
-    plan = blueprint_of(original)
-    spec = without(plan.spec, OF_A_PLACE | {"mcp"})
+    plan = snapshot_agent(original)
+    spec = omit_members(plan.spec, PLACE_MEMBERS | {"mcp"})
     servers = _select_servers(above, original, plan.spec.get("mcp") or ())
     spec |= {"mcp": servers} if servers else {}
     allowed = _limit_tools(above, spec.get("tools"))
     if allowed is not None:
         spec = {**spec, "tools": allowed}
     plan = msgspec.structs.replace(plan, spec=spec, name=name)
-    copy = made_from(plan, above.session, above.runtime)
-    hooks = copies_for(copy, above)
+    copy = create_from_snapshot(plan, above.session, above.runtime)
+    hooks = create_hook_copies(copy, above)
     originals = {hook.born_with["original"] for _, hook in hooks}
-    guards = copies_for(copy, original, own=False, below=False, there=originals)
+    guards = create_hook_copies(copy, original, own=False, below=False, there=originals)
     hooks += guards  # guards of the original: its copy may do no more
     above.checkpoint_if_due("spawn")
-    bear(copy, plan, [above.state.birth, call], name, "subagent")
+    log_snapshot_birth(copy, plan, [above.state.birth, call], name, "subagent")
     try:
-        install(hooks, copy)
+        install_hooks(hooks, copy)
     except Exception:
         end_subtree(above.session, copy.agent_id, call)
         raise

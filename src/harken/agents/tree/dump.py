@@ -25,44 +25,36 @@ from harken.agents.agent import Agent
 from harken.agents.hooks.logged_user import LoggedUser
 from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.actions import check_name, get_subagents, log_text_piece, set_interlocutors
-from harken.agents.tree.agent_snapshot import AgentSnapshot, with_everybody
+from harken.agents.tree.agent_snapshot import AgentSnapshot, snapshot_subtree
 from harken.agents.tree.restore import AgentRestorer
 from harken.core import canonical
 from harken.core.clock import format_rfc3339
 from harken.core.events import Reference
 from harken.core.ids import reference_message_id
 from harken.session.session import Session
-from harken.world.files.regular_file import WHOLE, create, load, replace
+from harken.world.files.regular_file import MAX_FILE_BYTES, create, load, replace
 from harken.world.files.root import Root, size_text
 from harken.world.permissions.subjects import PathSubject
 from harken.world.result import InvalidArguments, ToolError, ToolResult
 from harken.world.tool import ToolContext
 
 FORMAT, VERSION = "harken-agent-dump", 1
-
-
 DUMP = b"harken.dump.v1\n"
 """The domain line of a dump's checksum."""
-
-
 BEGINNING = b'{"format":"harken-agent-dump",'
 """The first bytes of every dump file. A file without them is never replaced."""
-
-
 MAX_AGENTS = 1000
-
-
 MAX_LEVELS = 100
 
 
-def encoded(plan: AgentSnapshot, session: Session) -> bytes:
+def encode_dump(plan: AgentSnapshot, session: Session) -> bytes:
     """Encode an agent as a dump of this session, made now. Raises ValueError."""
     check_bounds(plan)
     agent = msgspec.to_builtins(plan)
     document = {
         "format": FORMAT,
         "version": VERSION,
-        "sum": sum_of(agent),
+        "sum": dump_checksum(agent),
         "session": session.state.session_id,
         "time": format_rfc3339(session.options.clock()),
         "agent": agent,
@@ -70,12 +62,12 @@ def encoded(plan: AgentSnapshot, session: Session) -> bytes:
     return canonical.to_json_line(document) + b"\n"
 
 
-def sum_of(agent: Mapping[str, Any]) -> str:
+def dump_checksum(agent: Mapping[str, Any]) -> str:
     """Return the checksum of the `agent` in a dump: 64 hex digits of BLAKE3."""
     return canonical.hash_bytes(DUMP, canonical.to_canonical_bytes(agent)).hex()
 
 
-def decoded(data: bytes) -> AgentSnapshot:
+def decode_dump(data: bytes) -> AgentSnapshot:
     """Decode the agent in a dump. Raises ValueError, with a single line, for an invalid dump."""
     try:
         head = canonical.from_json(data)
@@ -88,7 +80,7 @@ def decoded(data: bytes) -> AgentSnapshot:
         raise ValueError(f"this dump has version {version!r}; this Harken reads {VERSION} only")
     agent = head.get("agent")
     try:
-        if not isinstance(agent, dict) or head.get("sum") != sum_of(agent):
+        if not isinstance(agent, dict) or head.get("sum") != dump_checksum(agent):
             raise ValueError("this dump is damaged: its sum is not that of its agent")
         plan: AgentSnapshot = msgspec.convert(agent, AgentSnapshot)
     except (msgspec.ValidationError, RecursionError) as error:
@@ -122,13 +114,13 @@ async def run_dump(agent: ToolAgent, call: Reference, arguments: Mapping[str, An
         raise InvalidArguments(f"{target.name} is what its file would say: it cannot be dumped")
     root, path = await _resolve_path(agent, call, "dump", arguments["path"])
     is_users = reference_message_id(call) not in agent.session.state.cause_owners
-    plan = with_everybody(target, call, is_users=is_users)
+    plan = snapshot_subtree(target, call, is_users=is_users)
     try:
-        data = encoded(plan, agent.session)
+        data = encode_dump(plan, agent.session)
     except ValueError as error:
         raise ToolError(str(error)) from None
-    if len(data) > WHOLE:
-        size, limit = size_text(len(data)), size_text(WHOLE)
+    if len(data) > MAX_FILE_BYTES:
+        size, limit = size_text(len(data)), size_text(MAX_FILE_BYTES)
         raise ToolError(f"the dump would have {size}, and {limit} is the most: compact it before")
     async with agent.runtime.world.exclusive():
         agent.session.sync()
@@ -146,7 +138,7 @@ async def run_restore(
     """Create a subagent from a dump. Raises ToolError, BudgetExceeded before any birth."""
     root, path = await _resolve_path(agent, call, "restore", arguments["path"])
     try:
-        plan = decoded(load(root, path).data)
+        plan = decode_dump(load(root, path).data)
     except ValueError as error:
         raise ToolError(f"{root.shown(path)}: {error}") from None
     name = arguments["name"] or plan.name

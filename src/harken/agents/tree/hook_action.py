@@ -7,22 +7,22 @@ from typing import Any
 
 from harken.agents.agent import Agent
 from harken.agents.budget import check_birth
-from harken.agents.guards import MADE, SELF_MADE, is_guard, is_made, may_act
+from harken.agents.guards import SELF_MADE, SELF_MADE_BY_AGENT, is_guard, is_made, may_act
 from harken.agents.hooks.smart_hook import is_judging
-from harken.agents.names import check_plain, free_name
+from harken.agents.names import check_agent_name, free_name
 from harken.agents.template_setup import servers_for
 from harken.agents.templates.template import Template
 from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.actions import (
     allowed_for,
-    copies_for,
-    install,
-    instructions_in,
-    template_in,
+    create_hook_copies,
+    find_template,
+    install_hooks,
+    read_instructions,
 )
 from harken.core.events import AgentMoved, Reference
 from harken.core.ids import reference_message_id
-from harken.core.verdict import ALLOWED, FORMS, GUARDED
+from harken.core.verdict import ALLOWED_VERDICTS, BLOCKING_POINTS, VERDICT_FORMS
 from harken.errors import HarkenError
 from harken.world.result import InvalidArguments, ToolResult
 
@@ -50,7 +50,7 @@ async def run_hook(agent: ToolAgent, call: Reference, arguments: Mapping[str, An
 
     Raises InvalidArguments, BudgetExceeded.
     """
-    watched = watched_by(agent) if agent.state.place == "hook" else agent
+    watched = get_watched(agent) if agent.state.place == "hook" else agent
     name, instructions = arguments["name"], arguments["instructions"]
     is_mine = watched is agent or not is_guard(
         agent.state.spec
@@ -68,11 +68,11 @@ async def run_hook(agent: ToolAgent, call: Reference, arguments: Mapping[str, An
         hook = await _create_smart_hook(agent, call, arguments)
     guards: list[tuple[str, Agent]] = []
     if is_own:
-        hook.born_with[SELF_MADE] = MADE
+        hook.born_with[SELF_MADE] = SELF_MADE_BY_AGENT
         if may_act({**hook.spec(), **hook.born_with}):
-            guards = copies_for(hook, watched, own=False)
+            guards = create_hook_copies(hook, watched, own=False)
     hook.install_with_copies(watched, name, [watched.state.birth, call])
-    install(guards, hook)
+    install_hooks(guards, hook)
     return ToolResult(f"Installed hook: {name} watches {watched.name}")
 
 
@@ -104,7 +104,7 @@ def new_hook(
     `keeps` ("notes" or "all") and `subagents` (False: subagents get no copy).
     """
     members = {"keeps": "notes", **(spec or {})}
-    text = instructions.strip() + protocol(points, members["keeps"])
+    text = instructions.strip() + format_hook_protocol(points, members["keeps"])
     point_list = None if points is None else list(points)
     return maker.make_subagent(text, tools, template, {"points": point_list, **members})
 
@@ -114,8 +114,8 @@ async def _create_smart_hook(
 ) -> Agent:
     """Create a smart hook from the instructions in the arguments. Raises InvalidArguments."""
     instructions, tool_names = arguments["instructions"], arguments["tools"]
-    template = template_in(agent, instructions)
-    text = template.instructions if template else await instructions_in(agent, call, instructions)
+    template = find_template(agent, instructions)
+    text = template.instructions if template else await read_instructions(agent, call, instructions)
     if text is None or not text.strip():
         raise InvalidArguments("a hook needs instructions: say what it watches for")
     tools = allowed_for(agent, tool_names if template else tool_names or [], template)
@@ -146,24 +146,24 @@ def _create_named_hook(
     return hook
 
 
-def protocol(points: Sequence[str] | None, keeps: str = "notes") -> str:
+def format_hook_protocol(points: Sequence[str] | None, keeps: str = "notes") -> str:
     """Format the protocol that a smart hook is told."""
-    asked_points = [point for point in ALLOWED if points is None or point in points]
-    guarded = [point for point in asked_points if point in GUARDED]
+    asked_points = [point for point in ALLOWED_VERDICTS if points is None or point in points]
+    guarded = [point for point in asked_points if point in BLOCKING_POINTS]
     restriction = (
         f" (at {' and '.join(guarded)} only)" if guarded and guarded != asked_points else ""
     )
     lines = [
-        form + ("" if kind in ALLOWED["input"] else restriction)
-        for kind, form in FORMS.items()
-        if any(kind in ALLOWED[point] for point in asked_points)
+        form + ("" if kind in ALLOWED_VERDICTS["input"] else restriction)
+        for kind, form in VERDICT_FORMS.items()
+        if any(kind in ALLOWED_VERDICTS[point] for point in asked_points)
     ]
     return PROTOCOL.format(
         points=", ".join(asked_points), answers="\n".join(lines), notes=NOTES[keeps]
     )
 
 
-def watched_by(hook: Agent) -> Agent:
+def get_watched(hook: Agent) -> Agent:
     """Return the agent that a hook watches. Raises InvalidArguments if it is no hook."""
     state = hook.state
     if state.place != "hook" or state.parent is None:
@@ -177,7 +177,7 @@ def hook_name(watched: Agent, name: str, *, is_own: bool = False, is_users: bool
     Raises InvalidArguments for a name that another hook has, and for too many hooks. A self-made
     hook takes neither room nor a name from guards or from the user's hooks.
     """
-    check_plain(name)
+    check_agent_name(name)
     hooks = watched.hooks
     rivals = [hook for hook in hooks if is_own or not is_made(hook.state.spec)]
     if name in [hook.name for hook in rivals]:

@@ -24,16 +24,22 @@ from harken.agents.agent import Agent
 from harken.agents.agent_classes import get_agent_class
 from harken.agents.hooks.hook import Hook
 from harken.agents.hooks.options import options_from
-from harken.agents.hooks.registry import BUILT_IN, hook_kind
+from harken.agents.hooks.registry import BUILT_IN, get_hook_class
 from harken.agents.runtime import AgentRuntime
 from harken.agents.templates import front_matter
-from harken.agents.templates.front_matter import NAME, Malformed, files_in, naming, read_page
+from harken.agents.templates.front_matter import (
+    NAME,
+    Malformed,
+    file_errors,
+    find_markdown_files,
+    read_markdown_file,
+)
 from harken.agents.templates.template import Template
 from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.hook_action import new_hook
 from harken.core import canonical
 from harken.core.arguments import check_arguments
-from harken.core.verdict import POINTS, HookPoint
+from harken.core.verdict import HOOK_POINTS, HookPoint
 from harken.errors import ConfigError, NameNotFound
 
 HOOK_FILE = b"harken.hook.v1\n"
@@ -98,7 +104,7 @@ class HookFile:
         project, and those programs would run outside of any sandbox.
         """
         try:
-            kind = hook_kind(use, runtime)
+            kind = get_hook_class(use, runtime)
             if not kind.can_restore:
                 raise ConfigError(f"{use} runs programs, which no hook file may name")
             options_from(use, kind.Options, self.options)
@@ -199,7 +205,7 @@ class HookFiles:
             return file.made_for(watched)
         if name not in BUILT_IN and name not in watched.runtime.kinds:
             raise NameNotFound("hook", name, self.names())
-        return hook_kind(name, watched.runtime)(watched.session, runtime=watched.runtime)
+        return get_hook_class(name, watched.runtime)(watched.session, runtime=watched.runtime)
 
     def find(self, name: str) -> HookFile | None:
         """Return the hook file of this name, read now, or None if there is none.
@@ -221,14 +227,14 @@ class HookFiles:
         return sorted({*self._files(), *BUILT_IN})
 
     def _files(self) -> dict[str, Path]:
-        return files_in([*self.folders, SHIPPED])
+        return find_markdown_files([*self.folders, SHIPPED])
 
 
 def read_hook(path: Path) -> HookFile:
     """Read a hook file. Raises ConfigError, with a single line, if it cannot be used."""
-    with naming(path):
-        page = read_page(path)
-        front_matter.check_called(page.front, path.stem)
+    with file_errors(path):
+        page = read_markdown_file(path)
+        front_matter.check_name_member(page.front, path.stem)
         front_matter.check_members(page.front, _KEYS)
         fields = _parse_members(page.front)
         instructions = page.body.strip()
@@ -274,7 +280,7 @@ def _parse_members(front: Mapping[str, Any]) -> dict[str, Any]:
 
 def _parse_points(front: Mapping[str, Any]) -> tuple[HookPoint, ...] | None:
     points = front_matter.names(front, "points", "action, response")
-    unknown = [name for name in points or () if name not in POINTS]
+    unknown = [name for name in points or () if name not in HOOK_POINTS]
     if unknown:
         raise Malformed(f"points are input, action, result and response, not {unknown[0]!r}")
     return cast("tuple[HookPoint, ...] | None", points)

@@ -15,18 +15,24 @@ import msgspec
 
 from harken.agents.agent import Agent
 from harken.agents.budget import Budget, budget_of
-from harken.agents.guards import MOVED, SELF_MADE, is_born_as_hook, is_made
+from harken.agents.guards import SELF_MADE, SELF_MADE_BY_MOVE, is_born_as_hook, is_made
 from harken.agents.tool_agent import ToolAgent
-from harken.agents.tree.actions import copies_for, get_subagents, install, log_text_piece, prompt_in
-from harken.agents.tree.hook_action import protocol, watched_by
+from harken.agents.tree.actions import (
+    create_hook_copies,
+    get_subagents,
+    install_hooks,
+    log_text_piece,
+    select_prompt,
+)
+from harken.agents.tree.hook_action import format_hook_protocol, get_watched
 from harken.core.events import AgentMoved, Cause, Reference
 from harken.core.ids import reference_message_id
 from harken.core.messages import text_of
-from harken.core.verdict import POINTS
+from harken.core.verdict import HOOK_POINTS
 from harken.world.permissions.permissions import narrower
 from harken.world.result import InvalidArguments, ToolResult
 
-LONGEST = 4_000
+MAX_INPUT_CHARS = 4_000
 """Maximum characters of the last input that are shown to an agent that takes another's place."""
 
 
@@ -35,13 +41,13 @@ async def run_endo(agent: ToolAgent, call: Reference, arguments: Mapping[str, An
 
     Raises InvalidArguments.
     """
-    name, prompt = arguments["subagent"], prompt_in(arguments["prompt"])
+    name, prompt = arguments["subagent"], select_prompt(arguments["prompt"])
     (child,) = get_subagents(agent, [name])
     await child.finish_calls()
     (child,) = get_subagents(agent, [name])  # its hook may have taken its place by then
     check_endo(agent, child)
     if agent.state.place == "hook":
-        duty = protocol(_spec_points(agent), "all").strip()
+        duty = format_hook_protocol(_spec_points(agent), "all").strip()
         agent.inform(child, log_text_piece(agent, call, f"You take my place. {duty}"))
     if prompt is not None:  # it hears this first: when it stands there, it owes the answer
         agent.inform(child, log_text_piece(agent, call, prompt))
@@ -51,7 +57,7 @@ async def run_endo(agent: ToolAgent, call: Reference, arguments: Mapping[str, An
 
 async def run_meta(agent: ToolAgent, call: Reference, arguments: Mapping[str, Any]) -> ToolResult:
     """Let the calling hook take the place of the agent it watches. Raises InvalidArguments."""
-    watched = watched_by(agent)
+    watched = get_watched(agent)
     last_input = _last_input(watched)
     meta(agent, call)
     context = f" It was last told: {last_input}" if last_input else ""
@@ -78,7 +84,7 @@ def endo(agent: Agent, child: Agent, cause: Cause, points: Sequence[str] | None 
     AgentBusy.
     """
     check_endo(agent, child)
-    install(copies_for(child, agent, below=False), child, but={agent.name})
+    install_hooks(create_hook_copies(child, agent, below=False), child, but={agent.name})
     _swap(child, agent, "hook", cause, points)
 
 
@@ -95,11 +101,11 @@ def meta(hook: Agent, cause: Cause) -> None:
     A self-made hook first gets copies of the hooks of the watched agent, before the move, so that
     it is never without them, even after a crash. Raises InvalidArguments.
     """
-    watched = watched_by(hook)
+    watched = get_watched(hook)
     _check_talks(hook)
     _check_names(hook, watched, watched, "subagent")
     if is_made(hook.state.spec):
-        install(copies_for(hook, watched, own=False, below=False), hook)
+        install_hooks(create_hook_copies(hook, watched, own=False, below=False), hook)
     _swap(hook, watched, "subagent", cause)
 
 
@@ -193,7 +199,9 @@ def _swap(
     replaced_spec: dict[str, Any] = {}
     if now == "hook":
         replaced_spec = {"points": None if points is None else list(points)}
-        replaced_spec |= {} if is_born_as_hook(before.state.spec) else {SELF_MADE: MOVED}
+        replaced_spec |= (
+            {} if is_born_as_hook(before.state.spec) else {SELF_MADE: SELF_MADE_BY_MOVE}
+        )
     event = AgentMoved(
         agent_id=taker.agent_id,
         place=place,
@@ -215,7 +223,7 @@ def _changed_members(agent: Agent, members: Mapping[str, Any]) -> dict[str, Any]
 def _spec_points(hook: Agent) -> list[str] | None:
     """Return the points of a hook for its spec, or None for all points."""
     points = hook.hook_points
-    return None if points == POINTS else sorted(points)
+    return None if points == HOOK_POINTS else sorted(points)
 
 
 def _inherited_self_made(before: Agent, taker: Agent) -> dict[str, Any]:
@@ -258,5 +266,5 @@ def _last_input(agent: Agent) -> str:
     """Return the start of the last input of an agent that did not come from its hooks."""
     for message in reversed(agent.session.context(agent.agent_id)):
         if message.role == "user" and getattr(message, "cause", None) is None:
-            return text_of(message.content)[:LONGEST]
+            return text_of(message.content)[:MAX_INPUT_CHARS]
     return ""

@@ -12,16 +12,16 @@ from itertools import islice
 from typing import Any
 
 from harken.agents.agent import Agent
-from harken.agents.tree.hook_action import watched_by
+from harken.agents.tree.hook_action import get_watched
 from harken.core.events import Reference, TranscriptEntry
 from harken.session.session import Session
 from harken.session.state import AgentState
-from harken.world.memory.transcript import entry_text, matching
+from harken.world.memory.transcript import entry_text, find_matching_entries
 from harken.world.result import InvalidArguments, ToolResult
 
-MOST = 50
+MAX_MESSAGES = 50
 """Maximum messages per call."""
-CHARACTERS, MAX_MESSAGE_CHARS = 8_000, 1_000
+MAX_OUTPUT_CHARS, MAX_MESSAGE_CHARS = 8_000, 1_000
 """Maximum characters of the output, and of each message in a list."""
 
 
@@ -30,15 +30,15 @@ async def run_read_log(agent: Agent, call: Reference, arguments: Mapping[str, An
 
     Raises InvalidArguments.
     """
-    state = _resolve_agent(agent.session, watched_by(agent).state, arguments["agent"])
+    state = _resolve_agent(agent.session, get_watched(agent).state, arguments["agent"])
     entries = agent.session.agent(state.id).transcript or []
     name = state.name or state.id
     if arguments["message"] is not None:
         entry = _get_entry(entries, arguments["message"], name)
-        return ToolResult(f"Of {name}, not said to you:\n{_format_entry(entry, CHARACTERS)}")
-    last = max(1, min(arguments["last"], MOST))
+        return ToolResult(f"Of {name}, not said to you:\n{_format_entry(entry, MAX_OUTPUT_CHARS)}")
+    last = max(1, min(arguments["last"], MAX_MESSAGES))
     if arguments["query"] is not None:
-        matches = list(islice(matching(entries, arguments["query"]), last))[::-1]
+        matches = list(islice(find_matching_entries(entries, arguments["query"]), last))[::-1]
     else:
         matches = entries[-last:]
     return ToolResult(
@@ -82,7 +82,7 @@ def _get_entry(entries: Sequence[TranscriptEntry], id_: str, name: str) -> Trans
 def _format_entries(entries: Sequence[TranscriptEntry], title: str) -> str:
     """Format the newest messages that fit, oldest first."""
     lines: list[str] = []
-    remaining_chars = CHARACTERS
+    remaining_chars = MAX_OUTPUT_CHARS
     for entry in reversed(entries):
         text = _format_entry(entry, MAX_MESSAGE_CHARS)
         remaining_chars -= len(text)

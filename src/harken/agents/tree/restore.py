@@ -10,24 +10,24 @@ import msgspec
 from harken.agents.agent import Agent
 from harken.agents.agent_classes import get_agent_class
 from harken.agents.budget import Budget, check_birth
-from harken.agents.guards import MADE, SELF_MADE, may_act
-from harken.agents.names import check_plain, free_name
+from harken.agents.guards import SELF_MADE, SELF_MADE_BY_AGENT, may_act
+from harken.agents.names import check_agent_name, free_name
 from harken.agents.tool_agent import ToolAgent
-from harken.agents.tree.actions import birth_cause, copies_for, end_subtree, install
+from harken.agents.tree.actions import birth_cause, create_hook_copies, end_subtree, install_hooks
 from harken.agents.tree.agent_snapshot import (
-    OF_A_PLACE,
-    OF_A_SESSION,
+    PLACE_MEMBERS,
+    SESSION_MEMBERS,
     AgentSnapshot,
-    bear,
-    made_from,
+    create_from_snapshot,
+    log_snapshot_birth,
+    omit_members,
     set_speakers,
-    without,
 )
 from harken.core.clock import format_rfc3339
 from harken.core.events import Cause, Reference, Relation
 from harken.core.ids import AgentId
 from harken.core.messages import Message
-from harken.core.verdict import POINTS
+from harken.core.verdict import HOOK_POINTS
 from harken.errors import NameNotFound
 from harken.world.result import InvalidArguments
 
@@ -99,7 +99,7 @@ class AgentRestorer:
         Only a hook keeps the members that describe a hook: otherwise a subagent that later becomes
         a hook by a move would pass for a guard.
         """
-        check_plain(plan.name)
+        check_agent_name(plan.name)
         try:
             kind = get_agent_class(plan.kind, self.runtime)
         except NameNotFound as error:
@@ -110,7 +110,7 @@ class AgentRestorer:
         return msgspec.structs.replace(
             plan,
             model=self._model(plan),
-            spec=spec if relation == "hook" else without(spec, OF_A_PLACE),
+            spec=spec if relation == "hook" else omit_members(spec, PLACE_MEMBERS),
             transcript=[_strip_message(message) for message in plan.transcript],
             hooks=[_mark_self_made(self._restrict(hook, "hook")) for hook in plan.hooks],
             subagents=[self._restrict(child, "subagent") for child in plan.subagents],
@@ -138,10 +138,10 @@ class AgentRestorer:
             raise InvalidArguments(
                 f"what the dump says of {plan.name} cannot be: {error}"
             ) from None
-        if members.points is not None and not POINTS.issuperset(members.points):
+        if members.points is not None and not HOOK_POINTS.issuperset(members.points):
             raise InvalidArguments(f"{plan.name} is asked at points that there are not")
         if plan.kind != SMART:
-            return without(plan.spec, OF_A_SESSION | {"kind"})
+            return omit_members(plan.spec, SESSION_MEMBERS | {"kind"})
         allowed = self.agent.allowed
         if members.tools is not None:
             allowed = [tool for tool in members.tools if tool in self.agent.tools]
@@ -155,13 +155,13 @@ class AgentRestorer:
         Raises InvalidArguments.
         """
         try:
-            agent = made_from(plan, self.session, self.runtime)
+            agent = create_from_snapshot(plan, self.session, self.runtime)
         except Exception as error:  # noqa: BLE001 - registered code refuses as it likes
             why = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
             raise InvalidArguments(f"{plan.name} cannot be made as the dump says: {why}") from None
         self._agents_by_plan[id(plan)] = agent, []
         if watched:
-            self._agents_by_plan[id(plan)] = agent, copies_for(agent, self.agent)
+            self._agents_by_plan[id(plan)] = agent, create_hook_copies(agent, self.agent)
         for hook in self._hooks(plan):
             self._make(hook, watched=may_act({**hook.spec, "kind": hook.kind}))
         for child in plan.subagents:
@@ -182,8 +182,8 @@ class AgentRestorer:
     ) -> AgentId:
         """Log the births of an agent and of all agents above and below it."""
         agent, copies = self._agents_by_plan[id(plan)]
-        bear(agent, plan, cause, name, relation)
-        install(copies, agent)
+        log_snapshot_birth(agent, plan, cause, name, relation)
+        install_hooks(copies, agent)
         child_cause: Cause = [agent.state.birth, self.call]
         used_names = {name for name, _ in copies}
         for hook in self._hooks(plan):
@@ -209,7 +209,7 @@ def _code_identity(spec: Mapping[str, Any]) -> Any:
 
 def _mark_self_made(hook: AgentSnapshot) -> AgentSnapshot:
     """Mark a hook as self-made: it is asked before the guards, which judge its rewrites."""
-    return msgspec.structs.replace(hook, spec={**hook.spec, SELF_MADE: MADE})
+    return msgspec.structs.replace(hook, spec={**hook.spec, SELF_MADE: SELF_MADE_BY_AGENT})
 
 
 class _AllowedSpec(msgspec.Struct, omit_defaults=True):

@@ -26,11 +26,11 @@ TOLD = "[the user did this: {}] {}"
 BROKEN_OFF = "It was broken off: {}"
 TAKEN_OVER = "You talk with the user from now on, in the place of {}."
 """The text for an agent that the user put in the place of another."""
-Doing: TypeAlias = Callable[[ToolAgent, Reference], Awaitable[ToolResult]]
+UserAction: TypeAlias = Callable[[ToolAgent, Reference], Awaitable[ToolResult]]
 """A command on an agent; the reference is the logged command, for causes."""
 
 
-async def obey(agent: Agent, command: str, doing: Doing) -> ToolResult:
+async def run_user_command(agent: Agent, command: str, doing: UserAction) -> ToolResult:
     """Run a user's command, `command` as typed. An error in it becomes its result.
 
     Raises AgentBusy in the middle of a turn and ConfigError for a dumb agent, before anything is
@@ -85,14 +85,14 @@ def _notify_new_primary(
         _notify_agent(taker, cause, command, TAKEN_OVER.format(agent.agent_by_id(previous).name))
 
 
-async def instruct(agent: ToolAgent, command: Reference, text: str) -> ToolResult:
+async def add_system_message(agent: ToolAgent, command: Reference, text: str) -> ToolResult:
     """Add a system message, which the agent reads from its next turn on."""
     entry = TranscriptEntry(agent_id=agent.agent_id, role="system", content=text, cause=command)
     agent.session.append(entry)
     return ToolResult("The system says so from now on.")
 
 
-async def dismiss(agent: ToolAgent, command: Reference, name: str) -> ToolResult:
+async def remove_hook(agent: ToolAgent, command: Reference, name: str) -> ToolResult:
     """Remove a hook from an agent, with all agents below it. Raises InvalidArguments.
 
     Only the user can do that: a watched agent has no authority over its hooks.

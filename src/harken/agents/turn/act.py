@@ -17,17 +17,17 @@ from typing import Any
 from harken.agents.action_schemas import ACTIONS, is_action
 from harken.agents.hooks.hook import BLOCKED, CombinedVerdict, TurnEnded
 from harken.agents.hooks.logged_user import LoggedUser
-from harken.agents.hooks.notifications import is_spoken_for
+from harken.agents.hooks.notifications import has_user_substitute
 from harken.agents.initial_transcript import UNNAMED
 from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.actions import affected_subtrees, parse_arguments_or_empty
 from harken.agents.tree.registry import RUN
 from harken.agents.turn.hook_review import judge_call
-from harken.agents.turn_lock import TurnLock, woken_ones_done
+from harken.agents.turn_lock import TurnLock, wait_for_triggered_turns
 from harken.context.socket_client import VARIABLE
 from harken.core.events import ActionRewritten, TranscriptEntry
 from harken.core.messages import FunctionCall
-from harken.core.untrusted import content_from_outside
+from harken.core.untrusted import escape_content_hook_markers
 from harken.errors import InvalidEvent
 from harken.session.state import OpenCall
 from harken.world.result import InvalidArguments, ToolError, ToolResult, run_catching
@@ -205,10 +205,10 @@ async def _run(agent: ToolAgent, call: OpenCall, text: str) -> ToolResult:
                 stack.enter_context(gate.held())
             return await RUN[call.name](agent, call.reference, arguments)
     user = agent.runtime.world.user
-    has_no_user = user is None and not is_spoken_for(agent)
+    has_no_user = user is None and not has_user_substitute(agent)
     logged_user = None if has_no_user else LoggedUser(user, agent, call.reference)
     caller = ToolContext(
-        agent, call.reference, logged_user, environment_changes=partial(variables, agent)
+        agent, call.reference, logged_user, environment_changes=partial(program_variables, agent)
     )
     return await agent.runtime.world.call_tool(FunctionCall(call.name, text), caller)
 
@@ -229,11 +229,11 @@ async def _turn_locks(
         if (name in names if names is not None else id_ in interlocutors or id_ in live)
     ]
     if any(gate.woken for gate in gates):
-        await woken_ones_done(gates)
+        await wait_for_triggered_turns(gates)
     return gates
 
 
-def variables(agent: ToolAgent) -> Mapping[str, str | None]:
+def program_variables(agent: ToolAgent) -> Mapping[str, str | None]:
     """Return environment variables for programs that an agent runs.
 
     The socket of this process itself is removed: it belongs to another agent.
@@ -254,7 +254,7 @@ def log_result(agent: ToolAgent, call: OpenCall, result: ToolResult) -> None:
     entry = TranscriptEntry(
         agent_id=agent.agent_id,
         role="tool",
-        content=content_from_outside(result.content),
+        content=escape_content_hook_markers(result.content),
         substance=result.substance,
         cause=result.cause if result.substance is None else None,
         tool_call_id=call.id,

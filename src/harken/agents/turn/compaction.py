@@ -17,7 +17,8 @@ from typing import Any
 
 from harken.agents.agent import Agent
 from harken.agents.agent_classes import register_agent_class
-from harken.agents.compaction_text import CUT_OFF, NOT_RUN, question, stand_in
+from harken.agents.compaction_text import CUT_OFF, NOT_RUN, format_summary_message
+from harken.agents.compaction_text import format_summary_request as question
 from harken.agents.hooks.notifications import CompactionFinished as HasCompacted
 from harken.agents.hooks.notifications import CompactionStarting, Trigger, notify_hooks
 from harken.agents.initial_transcript import UNNAMED, message_dict
@@ -30,12 +31,12 @@ from harken.agents.turn.context_split import (
     split_context,
     trim_to_tokens,
 )
-from harken.agents.turn.request import ask
+from harken.agents.turn.request import request_model
 from harken.core.events import Segment, TranscriptEdited, TranscriptEntry
 from harken.core.ids import MessageId
 from harken.core.logged_string import LoggedString
 from harken.core.messages import ChatMessage, Message, text_of
-from harken.core.untrusted import from_outside
+from harken.core.untrusted import escape_hook_markers
 from harken.errors import ModelError
 from harken.llm.base import Model
 from harken.session.session import Session
@@ -93,7 +94,7 @@ class Compactor(Agent):
     async def sum_up(self, model: Model, tools: Toolset, request: str) -> LoggedString:
         """Return the summary. Raises ModelError, also for an empty summary, and BudgetExceeded."""
         self.harken(request)
-        call = await ask(self, model, tools, self.runtime.on_chunk)
+        call = await request_model(self, model, tools, self.runtime.on_chunk)
         self.close_open_calls()
         text = text_of(call.answer.content).strip()
         if not text:
@@ -215,9 +216,12 @@ def _edit_context(
     """Edit the agent's context: the only event of a compaction that changes it."""
     end = len(agent.session.context(agent.agent_id))
     is_pending = split.request is not None or split.stays < end
-    text = stand_in(summary, is_pending=is_pending)
+    text = format_summary_message(summary, is_pending=is_pending)
     entry = TranscriptEntry(
-        agent_id=child.agent_id, role="user", content=from_outside(text), cause=summary.message_id
+        agent_id=child.agent_id,
+        role="user",
+        content=escape_hook_markers(text),
+        cause=summary.message_id,
     )
     id_ = agent.session.append(entry)
     segments = [Segment(start=0, stop=split.begins), Segment(entries=[id_])]

@@ -12,7 +12,7 @@ from itertools import takewhile
 
 import msgspec
 
-from harken.context.checkpoint import tokens_in
+from harken.context.checkpoint import estimate_message_tokens
 from harken.core.events import TranscriptEntry
 from harken.core.messages import (
     ChatMessage,
@@ -36,7 +36,9 @@ _SHORTENED = "\n[... {:,} characters were left out here, since all of it did not
 
 def estimate_tokens(messages: Iterable[ChatMessage]) -> int:
     """Estimate the size of messages in tokens."""
-    return sum(tokens_in([message]) + _estimate_non_text(message) for message in messages)
+    return sum(
+        estimate_message_tokens([message]) + _estimate_non_text(message) for message in messages
+    )
 
 
 def count_context_tokens(

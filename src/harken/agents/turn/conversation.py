@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import AbstractAsyncContextManager
 
 from harken.agents.agent import Agent, load_agent
-from harken.agents.turn.wakeups import TriggerListener, news_of
+from harken.agents.turn.wakeups import TriggerListener, unread_message_ids
 from harken.core.arguments import check_arguments
 from harken.core.ids import MessageId
 from harken.core.logged_string import LoggedString
@@ -59,7 +59,7 @@ class Conversation:
         """
         while True:
             self._listening.check()
-            unheard = news_of(self.session, self.primary.agent_id)
+            unheard = unread_message_ids(self.session, self.primary.agent_id)
             is_new = not unheard <= self._announced
             self._announced = unheard
             if is_new or (to_the_end and not self.is_waiting):

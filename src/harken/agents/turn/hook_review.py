@@ -13,7 +13,7 @@ from itertools import takewhile
 from harken.agents.action_schemas import ACTIONS, is_action
 from harken.agents.hooks.hook import CombinedVerdict, comment_entry, consult
 from harken.agents.hooks.pending_answer import BLOCKED, MAX_DENIALS
-from harken.agents.hooks.verdict_log import about, hooks_left_to_ask, read_verdicts
+from harken.agents.hooks.verdict_log import answer_question, hooks_without_verdict, read_verdicts
 from harken.agents.initial_transcript import INTERRUPTED
 from harken.agents.tool_agent import ToolAgent
 from harken.agents.turn.model_call import HALF_A_CALL
@@ -29,7 +29,7 @@ STOPPED = "Error: {} was not run: a hook ended the turn"
 _SYNTHETIC_RESULTS = (INTERRUPTED, TAKEN_OVER, STOPPED, HALF_A_CALL)
 
 
-def is_asked(agent: ToolAgent, point: HookPoint) -> bool:
+def has_hook_at(agent: ToolAgent, point: HookPoint) -> bool:
     """Whether any hook of an agent is asked at a point."""
     return any(point in hook.hook_points for hook in agent.hooks)
 
@@ -81,7 +81,7 @@ def _is_result(agent: ToolAgent, entry: TranscriptEntry) -> bool:
 
 async def comment_on(agent: ToolAgent, point: HookPoint, messages: Sequence[ChatMessage]) -> None:
     """Let hooks comment on inputs or results. Raises TurnEnded, TurnStopped."""
-    if not messages or not is_asked(agent, point):
+    if not messages or not has_hook_at(agent, point):
         return
     for message in messages:
         if isinstance(message, TranscriptEntry):
@@ -94,7 +94,7 @@ async def comment_on(agent: ToolAgent, point: HookPoint, messages: Sequence[Chat
 async def _ask_hooks(agent: ToolAgent, question: HookQuestion) -> CombinedVerdict:
     """Ask the hooks that have no verdict on a question yet, also after a resume."""
     verdicts = read_verdicts(agent, question)
-    hooks = [agent.agent_by_id(id_) for id_ in [*verdicts, *hooks_left_to_ask(agent, verdicts)]]
+    hooks = [agent.agent_by_id(id_) for id_ in [*verdicts, *hooks_without_verdict(agent, verdicts)]]
     return await consult(hooks, question, verdicts)
 
 
@@ -109,7 +109,7 @@ async def judge_call(agent: ToolAgent, call: OpenCall) -> CombinedVerdict:
 
 async def judge_answer(agent: ToolAgent, entry: TranscriptEntry) -> CombinedVerdict:
     """Let hooks judge an answer before it is delivered. Raises TurnEnded, TurnStopped."""
-    judgement = await _ask_hooks(agent, about(agent, entry))
+    judgement = await _ask_hooks(agent, answer_question(agent, entry))
     agent.note_comments(judgement)
     agent.deliver()
     return judgement

@@ -12,26 +12,26 @@ from collections.abc import Callable, Iterator, Sequence
 
 from harken.agents.agent import Agent
 from harken.agents.guards import is_born_as_hook, is_made, may_act
-from harken.agents.tree.actions import end_subtree, parse_arguments_or_empty, strings_in
+from harken.agents.tree.actions import end_subtree, filter_strings, parse_arguments_or_empty
 from harken.core.events import AgentCreated, AgentMoved, Event
 from harken.core.ids import AgentId, reference_number
-from harken.session.log.reader import events
+from harken.session.log.reader import iter_events
 from harken.session.session import Session
 from harken.session.state import AgentState, OpenCall
 
-MAKING = frozenset({"hook", "clone", "restore"})
+CREATING_ACTIONS = frozenset({"hook", "clone", "restore"})
 """Actions besides `task` that create agents."""
 MOVING_ACTIONS = frozenset({"meta", "endo", "talk_with"})
 """Actions after which another agent has an agent's place."""
 
 
-def note_on(agent: Agent, call: OpenCall) -> str:
+def describe_interrupted_call(agent: Agent, call: OpenCall) -> str:
     """Return the known effects of an interrupted call; empty for most tools."""
     if call.name == "task":
         return _describe_task(agent, call)
     if call.name == "discuss":
         return _describe_discuss(agent, call)
-    if call.name in MAKING:
+    if call.name in CREATING_ACTIONS:
         created = [agent.session.agents[id_] for id_ in _created_agents(agent, call)]
         names = [_name(state) for state in created if state.place != "gone"]
         return f" Made: {_join_names(names[:1])}."  # the others are below or above the first
@@ -40,15 +40,15 @@ def note_on(agent: Agent, call: OpenCall) -> str:
     return ""
 
 
-def abandon(agent: Agent, call: OpenCall) -> None:
+def end_incomplete_agent(agent: Agent, call: OpenCall) -> None:
     """End the incomplete agent that an interrupted call left behind."""
-    if call.name in MAKING:
+    if call.name in CREATING_ACTIONS:
         _end_incomplete_agent(agent, call)
     elif call.name == "task":
         _end_incomplete_task(agent, call)
 
 
-def finish_watching(session: Session, revived: Callable[[AgentId], Agent]) -> None:
+def finish_hook_installs(session: Session, revived: Callable[[AgentId], Agent]) -> None:
     """Complete interrupted installations of hooks.
 
     A smart hook without instructions is ended. A hook with pending copies installs them on the
@@ -108,7 +108,7 @@ def _describe_move(agent: Agent, call: OpenCall) -> str:
 
 def _iter_caused_events(agent: Agent, call: OpenCall) -> Iterator[Event]:
     """Yield the events that a call caused."""
-    for event in events(agent.session.path):
+    for event in iter_events(agent.session.path):
         cause = getattr(event, "cause", None)
         if call.reference in ([cause] if isinstance(cause, str) else cause or ()):
             yield event
@@ -141,7 +141,7 @@ def _describe_task(agent: Agent, call: OpenCall) -> str:
 def _describe_discuss(agent: Agent, call: OpenCall) -> str:
     agents, names = (
         agent.session.agents,
-        strings_in(parse_arguments_or_empty(call.arguments).get("speakers")),
+        filter_strings(parse_arguments_or_empty(call.arguments).get("speakers")),
     )
     ids: Sequence[AgentId] = agent.state.speakers
     if names:

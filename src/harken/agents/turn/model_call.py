@@ -24,15 +24,17 @@ from harken.core.messages import (
     ToolCall,
     ToolCallSlot,
 )
-from harken.core.stream import Finish, StreamAccumulator, partial_of
+from harken.core.stream import Finish, StreamAccumulator, format_partial
 from harken.errors import LogError, ModelError
-from harken.formats.tool_calls import as_object
+from harken.formats.tool_calls import parse_json_object
 from harken.llm.base import Model, ModelRequest
-from harken.session.session import Session, entry_of
+from harken.session.session import Session, build_entry
 
 CUT_OFF = "[interrupted]: your answer was cut off here"
 """The message to an agent after its canceled answer."""
-TOO_LONG = frozenset({"max_tokens", "length", "model_length", "model_context_window_exceeded"})
+TRUNCATED_STOP_REASONS = frozenset(
+    {"max_tokens", "length", "model_length", "model_context_window_exceeded"}
+)
 """Stop reasons of truncated answers: the last call may be incomplete."""
 LOST_USAGE = "a crash lost its usage"
 """The error of an answer whose outcome a crash lost."""
@@ -109,12 +111,17 @@ class ModelCall:
         follow, and a tool may do the opposite of the intention without them.
         """
         calls = self.draft.message().tool_calls
-        return bool(calls and self.is_cut_off and not as_object(calls[-1].function.arguments))
+        return bool(
+            calls and self.is_cut_off and not parse_json_object(calls[-1].function.arguments)
+        )
 
     @property
     def is_cut_off(self) -> bool:
         """Whether the answer was truncated at its maximum length."""
-        return self.draft.finish is not None and self.draft.finish.stop_reason in TOO_LONG
+        return (
+            self.draft.finish is not None
+            and self.draft.finish.stop_reason in TRUNCATED_STOP_REASONS
+        )
 
     def _is_blank(self) -> bool:
         """Whether the answer has neither visible content nor calls."""
@@ -127,14 +134,14 @@ class ModelCall:
         used_ids = self.session.agent(self.agent_id).open_calls
         message = with_call_ids(self.draft.message(), used_ids, self.request_id)
         finish = self.draft.finish or Finish(stop_reason="end_turn")
-        self.answer = entry_of(self.agent_id, message)
+        self.answer = build_entry(self.agent_id, message)
         self.session.append_all([self.answer, self._response(finish, self.session.next_id())])
 
     def _log_failure(self, error: ModelError) -> None:
         finish = self._finish_without_answer("error")
         response = self._response(finish, None)
         response.error = str(error)
-        response.partial = partial_of(self.draft.thinking, self.draft.text)
+        response.partial = format_partial(self.draft.thinking, self.draft.text)
         self.session.append(response)
 
     def _log_cancelled(self) -> None:
@@ -152,15 +159,15 @@ class ModelCall:
         entry_id = self.session.next_id()
         self.session.append_all(
             [
-                entry_of(self.agent_id, Message("assistant", text), cause=self.request_id),
+                build_entry(self.agent_id, Message("assistant", text), cause=self.request_id),
                 self._cancelled_response(finish, entry_id),
-                entry_of(self.agent_id, Message("user", CUT_OFF), cause=entry_id),
+                build_entry(self.agent_id, Message("user", CUT_OFF), cause=entry_id),
             ]
         )
 
     def _cancelled_response(self, finish: Finish, entry_id: MessageId | None) -> LlmResponse:
         response = self._response(finish, entry_id)
-        response.partial = partial_of(self.draft.thinking, "")
+        response.partial = format_partial(self.draft.thinking, "")
         return response
 
     def _finish_without_answer(self, reason: str) -> Finish:
@@ -238,7 +245,7 @@ def _remove_unmatched_slots(message: Message) -> Message:
     return msgspec.structs.replace(message, content=remaining or None)
 
 
-def unanswered(session: Session) -> list[LlmRequest]:
+def unanswered_requests(session: Session) -> list[LlmRequest]:
     """Return the model calls that a crash left without an answer."""
     return list(session.state.requests.values())
 

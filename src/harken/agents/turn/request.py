@@ -15,25 +15,27 @@ from harken.core.ids import MessageId
 from harken.core.messages import extend_context_hash
 from harken.errors import ConfigError
 from harken.llm.base import MessageWindow, Model, ModelRequest
-from harken.llm.observer import ObservedAnswer, ObservedCall, tell_all
-from harken.llm.retries import reporting_retries
+from harken.llm.observer import ObservedAnswer, ObservedCall, notify_observers
+from harken.llm.retries import report_retries
 from harken.session.session import Session
 
 
-async def ask(agent: Agent, model: Model, tools: Toolset, on_chunk: OnChunk | None) -> ModelCall:
+async def request_model(
+    agent: Agent, model: Model, tools: Toolset, on_chunk: OnChunk | None
+) -> ModelCall:
     """Request a model with an agent's context, and log its answer.
 
     Raises BudgetExceeded, ModelError, and ConfigError for an empty context.
     """
     session = agent.session
     check_spending(session.state, agent.agent_id)
-    request = request_of(agent, tools)
+    request = build_request(agent, tools)
     if not request.messages:
         raise ConfigError(f"{agent.name} has heard nothing yet: tell it something first")
     observed_call = ObservedCall(
         session=session, agent_id=agent.agent_id, model=model.name, request=request
     )
-    notify = partial(tell_all, agent.runtime.observers, warn=agent.runtime.notify)
+    notify = partial(notify_observers, agent.runtime.observers, warn=agent.runtime.notify)
     notify(lambda observer: observer.on_context_assembled(observed_call))
     request_id = session.append(
         LlmRequest(
@@ -50,7 +52,7 @@ async def ask(agent: Agent, model: Model, tools: Toolset, on_chunk: OnChunk | No
     notify(lambda observer: observer.on_llm_request(logged_call))
     call = ModelCall(session, agent.agent_id, request_id)
     try:
-        with reporting_retries(agent.runtime.notify):
+        with report_retries(agent.runtime.notify):
             await call.run(model, request, on_chunk)
     finally:
         if call.response is not None and call.response.message_id:
@@ -59,7 +61,7 @@ async def ask(agent: Agent, model: Model, tools: Toolset, on_chunk: OnChunk | No
     return call
 
 
-def request_of(agent: Agent, tools: Toolset) -> ModelRequest:
+def build_request(agent: Agent, tools: Toolset) -> ModelRequest:
     """Build the request, continuing the hash of the context from the part hashed before."""
     context = agent.session.context(agent.agent_id)
     state = agent.state

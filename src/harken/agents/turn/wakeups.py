@@ -31,10 +31,10 @@ from harken.errors import InvalidEvent, LogError
 from harken.session.session import Session
 from harken.world.result import ToolError
 from harken.world.triggers.base import TriggerEvent, TriggerSource
-from harken.world.triggers.file_watch import Own
+from harken.world.triggers.file_watch import SelectKnownFiles
 from harken.world.triggers.sources import Sources
 from harken.world.triggers.timer import TriggerClock
-from harken.world.triggers.trigger import AnyArmed, armed_in, log_armed
+from harken.world.triggers.trigger import AnyArmed, log_armed, parse_triggers
 
 Key: TypeAlias = tuple[AgentId, str, str]
 """An agent, the name of its trigger, and the call that armed it."""
@@ -148,7 +148,11 @@ class TriggerListener:
             self.stirred.set()
 
     async def _log_events(
-        self, make: Callable[[Own], TriggerSource], alarm: TriggerClock, key: Key, armed: AnyArmed
+        self,
+        make: Callable[[SelectKnownFiles], TriggerSource],
+        alarm: TriggerClock,
+        key: Key,
+        armed: AnyArmed,
     ) -> None:
         """Create a source and log its events, no faster than its agent reads them."""
         pieces: list[MessageId] = []
@@ -220,7 +224,7 @@ class TriggerListener:
             id_
             for id_ in state.agents
             if id_ != state.primary
-            and (news := news_of(self.session, id_))
+            and (news := unread_message_ids(self.session, id_))
             and not news <= set(self._last_unread.get(id_, ()))
             and state.is_live(id_)
         ]
@@ -241,7 +245,9 @@ class TriggerListener:
         try:
             agent = self._agent(agent_id)
             await agent.gate.opened()
-            news = news_of(self.session, agent_id)  # another turn may have read it meanwhile
+            news = unread_message_ids(
+                self.session, agent_id
+            )  # another turn may have read it meanwhile
             if (news or is_owed) and agent_id != self.session.state.primary:
                 self._last_unread[agent_id] = news
                 self._deliver_to_parent(agent, await self._answer(agent))
@@ -285,11 +291,11 @@ def armed_triggers(session: Session, only: Iterable[AgentId] | None = None) -> d
         (id_, name, armed.call): armed
         for id_ in (state.agents if only is None else only)
         if state.agents[id_].spec.get("triggers") and state.is_live(id_)
-        for name, armed in armed_in(state.agents[id_].spec).items()
+        for name, armed in parse_triggers(state.agents[id_].spec).items()
     }
 
 
-def news_of(session: Session, agent_id: AgentId) -> set[MessageId]:
+def unread_message_ids(session: Session, agent_id: AgentId) -> set[MessageId]:
     """Return the ids of an agent's unread messages: pieces, and answers of subagents."""
     agent = session.live.get(agent_id)
     entries = agent.news if isinstance(agent, Agent) else ()

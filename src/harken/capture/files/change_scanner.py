@@ -16,9 +16,9 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import TypeAlias
 
-MOST_WARM = 100
+MAX_RECENT_PATHS = 100
 """The number of files, and of folders, that a quick scan checks: those written last."""
-Seen: TypeAlias = tuple[int, int]
+PathFingerprint: TypeAlias = tuple[int, int]
 """The size and the time of a file. For a folder, 0 and its time."""
 
 
@@ -37,8 +37,8 @@ class ChangeScanner:
     def __init__(self, watched: Sequence[WatchedPath]) -> None:
         """Start without any known file: the first scan returns all files."""
         self._watched = watched
-        self._files: dict[str, Seen] = {}
-        self._folders: dict[str, Seen] = {}
+        self._files: dict[str, PathFingerprint] = {}
+        self._folders: dict[str, PathFingerprint] = {}
         self._patterns: dict[str, set[str]] = {}
         """Folder -> the file name patterns for it."""
         self._warm: list[str] = []
@@ -53,8 +53,8 @@ class ChangeScanner:
             else:
                 changed += self._check_files([root])
         self._warm = [
-            *nlargest(MOST_WARM, self._files, key=lambda path: self._files[path][1]),
-            *nlargest(MOST_WARM, self._folders, key=lambda path: self._folders[path][1]),
+            *nlargest(MAX_RECENT_PATHS, self._files, key=lambda path: self._files[path][1]),
+            *nlargest(MAX_RECENT_PATHS, self._folders, key=lambda path: self._folders[path][1]),
             *(str(watched.path) for watched in self._watched),
         ]
         return changed
@@ -117,7 +117,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _fingerprint(path: str) -> Seen | None:
+def _fingerprint(path: str) -> PathFingerprint | None:
     """Return the size and time of a file. For a database, include its write-ahead log.
 
     Return None if the file does not exist or is not a regular file: opening a pipe would block.

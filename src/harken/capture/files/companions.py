@@ -26,9 +26,9 @@ from harken.core import canonical
 from harken.core.messages import text_of
 from harken.formats.base import ConversationEntry
 from harken.formats.json_records import get_text
-from harken.formats.runtimes.compressed import beginning_of
-from harken.formats.runtimes.registry import LOOKED_AT_BYTES, native_of
-from harken.formats.tool_calls import as_object
+from harken.formats.runtimes.compressed import read_beginning
+from harken.formats.runtimes.registry import CHECKED_BYTES, detect_runtime_format
+from harken.formats.tool_calls import parse_json_object
 
 OUTPUTS, SUBAGENTS = "tool-results", "subagents"
 _TRANSCRIPT, _EVENTS = ".jsonl", "events.jsonl"
@@ -44,7 +44,7 @@ _POINTER_PATTERN = re.compile(
 """Matches the path of the output file in the text of a tool result."""
 
 
-def companions_of(transcript: Path) -> Iterator[Path]:
+def iter_companions(transcript: Path) -> Iterator[Path]:
     """Yield the files that belong to a transcript, except other transcripts.
 
     Links are not followed.
@@ -70,7 +70,7 @@ def companions_of(transcript: Path) -> Iterator[Path]:
                 yield path
 
 
-def session_folder_of(path: Path) -> Path | None:
+def find_session_folder(path: Path) -> Path | None:
     """Return the folder of the session that a file is in. Return None if there is none."""
     directory = str(path)
     for _ in range(
@@ -93,7 +93,7 @@ def session_folder_of(path: Path) -> Path | None:
 
 def is_output(path: Path) -> bool:
     """Whether a file is the output of a tool, regardless of its content."""
-    return path.parent.name == OUTPUTS and session_folder_of(path) == path.parent.parent
+    return path.parent.name == OUTPUTS and find_session_folder(path) == path.parent.parent
 
 
 def is_inside(path: Path, folder: Path) -> bool:
@@ -109,7 +109,7 @@ class AgentMeta:
     task: str = ""
 
 
-def agent_meta_of(transcript: Path) -> AgentMeta:
+def read_agent_meta(transcript: Path) -> AgentMeta:
     """Return the type and the task of a subagent. Missing fields are empty."""
     path = _meta_of(transcript)
     if not transcript.name.startswith(_AGENT) or not _is_file(path):
@@ -119,7 +119,7 @@ def agent_meta_of(transcript: Path) -> AgentMeta:
             data = file.read(_META_BYTES)
     except OSError:
         return AgentMeta()
-    record = as_object(data.decode("utf-8-sig", "replace")) or {}
+    record = parse_json_object(data.decode("utf-8-sig", "replace")) or {}
     return AgentMeta(get_text(record, "agentType"), get_text(record, "description"))
 
 
@@ -185,7 +185,7 @@ class Outputs:
 
 def _digest(path: Path) -> tuple[str, int] | None:
     """Return the artifact name and the size of a file. Return None if it cannot be read."""
-    hasher, size = blake3(canonical.RAW), 0
+    hasher, size = blake3(canonical.RAW_DOMAIN), 0
     try:
         with path.open("rb") as file:
             while piece := file.read(_READ_BYTES):
@@ -205,7 +205,7 @@ def _is_transcript(path: str) -> bool:
     if not _is_file(path):
         return False
     try:
-        return native_of(path, beginning_of(Path(path), LOOKED_AT_BYTES)) is not None
+        return detect_runtime_format(path, read_beginning(Path(path), CHECKED_BYTES)) is not None
     except OSError:
         return False
 

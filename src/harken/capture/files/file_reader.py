@@ -18,10 +18,10 @@ import msgspec
 from harken.capture.files.companions import (
     AgentMeta,
     Outputs,
-    agent_meta_of,
+    find_session_folder,
     is_inside,
     is_output,
-    session_folder_of,
+    read_agent_meta,
 )
 from harken.capture.files.parsed_file import CommitReader, FileSummary, PreparedStep, sanitize_name
 from harken.capture.files.report import Report
@@ -30,14 +30,14 @@ from harken.capture.files.write_buffer import BufferedFile
 from harken.core.commits import ArtifactRef, hash_raw
 from harken.errors import FormatError
 from harken.formats.runtimes.base import ReadReport, RuntimeFormat, SessionFile
-from harken.formats.runtimes.compressed import Unpacked, is_compressed
-from harken.formats.runtimes.registry import LOOKED_AT_BYTES, native_of
+from harken.formats.runtimes.compressed import DecompressedFile, is_compressed
+from harken.formats.runtimes.registry import CHECKED_BYTES, detect_runtime_format
 from harken.index.catalogue import FileFingerprint
 from harken.store.base import ObjectKind, StoredObject
 
-CLAUDE = "claude"
+CLAUDE_RUNTIME = "claude"
 """The runtime that moves outputs out of its transcripts."""
-SMALL_BYTES = 8 * 1024 * 1024
+MAX_IN_MEMORY_BYTES = 8 * 1024 * 1024
 """The maximum size of a file that is held in memory. A larger file is read from the store."""
 
 
@@ -119,8 +119,8 @@ def open_source_file(file: File, large_files: LargeFileStore | None) -> OpenedFi
     """Open a file. Raises OSError. Raises FileTooLarge if there is no store for a large file."""
     if is_output(file.path):
         return _open_unknown(file, large_files)
-    mark, beginning = file.mark(), file.beginning(LOOKED_AT_BYTES)
-    native = native_of(file.shown, beginning)
+    mark, beginning = file.mark(), file.beginning(CHECKED_BYTES)
+    native = detect_runtime_format(file.shown, beginning)
     if native is None:
         return _open_unknown(file, large_files)
     try:
@@ -142,7 +142,7 @@ def read_whole_file(file: File) -> ParsedFile:
         steps += opened.steps
         ending = opened.ending()
     except FormatError as error:
-        ending, steps = failed(file.shown, opened.raw, error), []
+        ending, steps = failed_summary(file.shown, opened.raw, error), []
     mark, pieces = opened.mark, opened.pieces
     return ParsedFile(
         mark.size,
@@ -157,7 +157,7 @@ def read_whole_file(file: File) -> ParsedFile:
     )
 
 
-def failed(source: str, raw: ArtifactRef | None, error: FormatError) -> FileSummary:
+def failed_summary(source: str, raw: ArtifactRef | None, error: FormatError) -> FileSummary:
     """Return the summary of a file that cannot be parsed. Its bytes are stored."""
     return FileSummary(Report(source=source, raw=raw, reason=str(error)))
 
@@ -171,7 +171,7 @@ def _open_unknown(file: File, large_files: LargeFileStore | None) -> OpenedFile:
         return OpenedFile(
             file.mark(), lambda: FileSummary(report), raw=buffered.name, pieces=buffered.pieces
         )
-    folder = session_folder_of(file.path)
+    folder = find_session_folder(file.path)
     if folder is None:
         return OpenedFile(file.mark(), lambda: FileSummary(report))
     if not is_inside(file.path, folder):
@@ -198,7 +198,7 @@ def _store_bytes(
 
     Raises FileTooLarge.
     """
-    if path.stat().st_size <= SMALL_BYTES:
+    if path.stat().st_size <= MAX_IN_MEMORY_BYTES:
         buffered = BufferedFile(path.read_bytes())
         return buffered.name, buffered.pieces
     if large_files is None:
@@ -216,7 +216,7 @@ def _open_session(
     """Open a file of a known format. The steps can be read even if the file is removed."""
     size = path.stat().st_size
     reading = ReadReport()
-    if size <= SMALL_BYTES:
+    if size <= MAX_IN_MEMORY_BYTES:
         buffered = BufferedFile(path.read_bytes())
         raw, pieces = buffered.name, buffered.pieces
         source = _create_source(name, buffered.chunks, reading, size, is_held=True)
@@ -228,8 +228,8 @@ def _open_session(
         source = _create_source(name, lambda: large_files.pieces(raw), reading, size)
         piece_at = _first_piece
     outputs, agent = None, AgentMeta()
-    if native.runtime == CLAUDE:
-        outputs, agent = Outputs.of(path), agent_meta_of(path)
+    if native.runtime == CLAUDE_RUNTIME:
+        outputs, agent = Outputs.of(path), read_agent_meta(path)
     reader = CommitReader(native, source, reading, outputs, agent)
     steps = ((piece_at(reading.at), step) for step in reader.steps())
     report = Report(source=name, raw=raw)
@@ -253,5 +253,5 @@ def _create_source(
     """Return the session file to parse: the bytes, or the decompressed bytes."""
     beginning = next(iter(chunks()), b"")
     if is_compressed(beginning):
-        return SessionFile(name, Unpacked(name, chunks, size_bytes, reading.notes).pieces)
+        return SessionFile(name, DecompressedFile(name, chunks, size_bytes, reading.notes).pieces)
     return SessionFile(name, chunks, is_held=is_held)

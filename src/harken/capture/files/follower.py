@@ -19,20 +19,20 @@ from pathlib import Path
 import msgspec
 
 from harken.capture.files.importer import Importer
-from harken.capture.files.peek import ending_of, spawned_in
+from harken.capture.files.peek import read_ending, read_spawned
 from harken.capture.files.report import ImportResult, Report
-from harken.capture.files.sources import File, files_in, in_order, with_companions
-from harken.context.history import show, update_metadata
+from harken.capture.files.sources import File, iter_files, sort_for_import, with_companions
+from harken.context.history import get_commit, update_metadata
 from harken.core.commits import ArtifactRef, CommitId
 from harken.errors import NameNotFound, ObjectNotFound
 from harken.index.catalogue import Catalogue
 from harken.store.base import Store, StoredCommit
 
-SUPERSEDED = "superseded"
+SUPERSEDED_LABEL = "superseded"
 """The label of a commit of an incomplete conversation that another commit replaces."""
-QUIET_S = 1.5
+DEBOUNCE_S = 1.5
 """A file is read after it has not changed for this time."""
-PATIENCE_S = 15.0
+MAX_DELAY_S = 15.0
 """A file that keeps changing is read after this time."""
 UNANSWERED_S = 60.0
 """The maximum wait for an answer, or for the end of the last line."""
@@ -108,7 +108,9 @@ class FileFollower:
             for path, change in self._changed.items()
             if to_the_end or self._is_due(path, change, now, at_once=at_once)
         ]
-        files = in_order(file for path in due for file in files_in(path) if file.path == path)
+        files = sort_for_import(
+            file for path in due for file in iter_files(path) if file.path == path
+        )
         yield from self._import(with_companions(files))
         for path in due:
             self._changed.pop(path, None)
@@ -117,14 +119,14 @@ class FileFollower:
         state = self._states.get(os.path.abspath(path))  # noqa: PTH100 - as sources call it
         if state is not None and now < state.not_before_s:
             return False
-        quiet_s, ending = now - change.last_s, ending_of(path)
+        quiet_s, ending = now - change.last_s, read_ending(path)
         if ending in ("question", "torn") or self._is_orphan(path):
             return quiet_s >= UNANSWERED_S
-        return at_once or quiet_s >= QUIET_S or now - change.first_s >= PATIENCE_S
+        return at_once or quiet_s >= DEBOUNCE_S or now - change.first_s >= MAX_DELAY_S
 
     def _is_orphan(self, path: Path) -> bool:
         """Whether it is a subagent's file, and the parent's file does not contain the spawn yet."""
-        spawned = spawned_in(path)
+        spawned = read_spawned(path)
         return spawned is not None and self.catalogue.spawner(*spawned) is None
 
     def _import(self, files: Sequence[File]) -> Iterator[ImportedChange]:
@@ -222,10 +224,10 @@ class FileFollower:
                 ):
                     supersede(self.store, commit_id)
                     superseded.add(commit_id)
-                    commit_id = show(self.store, commit_id).commit.parent
+                    commit_id = get_commit(self.store, commit_id).commit.parent
 
 
 def supersede(store: Store, ctx: CommitId) -> None:
     """Label a commit as superseded. Raises NameNotFound, StoreError."""
-    labels = {*show(store, ctx).notes.labels, SUPERSEDED}
+    labels = {*get_commit(store, ctx).notes.labels, SUPERSEDED_LABEL}
     update_metadata(store, ctx, labels=sorted(labels))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from harken.capture.files.report import MAIN, ConversationTip
+from harken.capture.files.report import MAIN_AGENT, ConversationTip
 from harken.context.to_events.branches import BranchTip
 from harken.core.clock import format_rfc3339
 from harken.core.commits import CommitId
@@ -65,7 +65,7 @@ class _Part:
     @property
     def is_aside(self) -> bool:
         """Whether it contains only a subagent."""
-        return self.report.tips[0].agent != MAIN
+        return self.report.tips[0].agent != MAIN_AGENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ class ImportedSession:
         return [BranchTip(agent, CommitId(ctx)) for agent, ctx in dict.fromkeys(tips)]
 
 
-def imported_sessions(catalogue: Catalogue) -> list[ImportedSession]:
+def list_imported_sessions(catalogue: Catalogue) -> list[ImportedSession]:
     """Return all imported sessions, the newest first."""
     parts: dict[tuple[str, str], list[_Part]] = {}
     for path, cached in catalogue.every():
@@ -151,7 +151,7 @@ def imported_sessions(catalogue: Catalogue) -> list[ImportedSession]:
     return sorted(sessions, key=lambda session: (session.ended, session.name), reverse=True)
 
 
-def ends_of(
+def find_branch_tips(
     session: ImportedSession, others: Iterable[ImportedSession], catalogue: Catalogue
 ) -> list[BranchTip]:
     """Return the tips of a session and of the sessions that it spawned.
@@ -192,7 +192,7 @@ class ImportedConversation:
     title: str = ""
 
 
-def conversation_of(
+def find_conversation(
     store: Store, sessions: Iterable[ImportedSession], ctx: CommitId
 ) -> ImportedConversation:
     """Return a commit with the runtime and the folder of its imported session, if there is one."""

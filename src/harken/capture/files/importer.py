@@ -24,12 +24,12 @@ from pathlib import Path
 import msgspec
 from blake3 import blake3
 
-from harken.capture.files.file_reader import OpenedFile, failed, open_source_file
+from harken.capture.files.file_reader import OpenedFile, failed_summary, open_source_file
 from harken.capture.files.parsed_file import FileSummary, PreparedStep, sanitize_name
-from harken.capture.files.report import MAIN, ConversationTip, ImportResult, Progress, Report
+from harken.capture.files.report import MAIN_AGENT, ConversationTip, ImportResult, Progress, Report
 from harken.capture.files.sources import File, with_companions
 from harken.capture.files.worker_pool import start_pool
-from harken.capture.files.write_buffer import WriteBuffer, known_of
+from harken.capture.files.write_buffer import WriteBuffer, find_existing_commits
 from harken.core.commits import ArtifactRef, CommitId
 from harken.errors import FormatError, HarkenError
 from harken.index.catalogue import Catalogue
@@ -97,7 +97,7 @@ class CommitBuilder:
         return bytes(self._records[offset : offset + _RECORD_BYTES])
 
 
-MUCH_BYTES = 8 * 1024 * 1024
+MIN_POOL_BYTES = 8 * 1024 * 1024
 """Below this size, starting other processes takes longer than reading the files."""
 FLUSH_BYTES = 8 * 1024 * 1024
 """The number of bytes that are written at once."""
@@ -168,7 +168,7 @@ class Importer:
                     if file.mark() == cached.mark:
                         reports[name] = _reports.decode(cached.record)
         tips = {CommitId(tip.ctx) for report in reports.values() for tip in report.tips}
-        existing = known_of(self._store, tips)
+        existing = find_existing_commits(self._store, tips)
         retained = self._store.retention()
         return {
             name: report
@@ -185,7 +185,7 @@ class Importer:
 
     def _open_ahead(self, files: Sequence[File]) -> Iterator[tuple[File, Callable[[], OpenedFile]]]:
         """Yield files in order, with a function that opens each."""
-        if self._jobs > 1 and sum(file.size for file in files) >= MUCH_BYTES:
+        if self._jobs > 1 and sum(file.size for file in files) >= MIN_POOL_BYTES:
             with start_pool(self._jobs) as pool:
                 yield from pool.ahead(files, self._open_file)
         else:
@@ -227,7 +227,7 @@ class Importer:
                     self._flush()
             ending = opened.ending()
         except FormatError as error:
-            ending = failed(source, opened.raw, error)
+            ending = failed_summary(source, opened.raw, error)
         if opened.raw is not None:
             if opened.pieces:
                 self._buffer.keep(opened.pieces[first_piece:])
@@ -274,7 +274,7 @@ class Importer:
 
     def _exists(self, ctx: CommitId) -> bool:
         if ctx not in self._existing:
-            self._existing.update(known_of(self._store, [ctx]))
+            self._existing.update(find_existing_commits(self._store, [ctx]))
         return ctx in self._existing
 
     def _flush(self) -> None:
@@ -309,7 +309,7 @@ def _report(ending: FileSummary, history: CommitBuilder) -> Report:
     return msgspec.structs.replace(
         ending.report,
         tips=tuple(
-            ConversationTip(sanitize_name(agent) or MAIN, history.ctx(step))
+            ConversationTip(sanitize_name(agent) or MAIN_AGENT, history.ctx(step))
             for agent, step in ends
             if step in history.steps
         ),

@@ -13,17 +13,17 @@ from functools import lru_cache
 import msgspec
 
 from harken.capture.files.companions import AgentMeta, Outputs
-from harken.capture.files.report import MOST_BAD, BadRecord, Report
-from harken.context.checkpoint import CommitDraft, CommitOrigin, prepare, things_of
+from harken.capture.files.report import MAX_BAD_RECORDS, BadRecord, Report
+from harken.context.checkpoint import CommitDraft, CommitOrigin, build_objects, prepare
 from harken.core import canonical
 from harken.core.commits import Commit, CommitNotes, DeltaEntry
 from harken.formats.runtimes.base import ImportStep, ReadReport, RuntimeFormat, SessionFile
-from harken.formats.tool_calls import clean
+from harken.formats.tool_calls import replace_surrogates
 from harken.store.base import StoredObject
 
 NO_TIME = "1970-01-01T00:00:00Z"
 """The time of a step if neither its record nor an earlier one has a time."""
-LONGEST_NAME = 500
+MAX_NAME_CHARS = 500
 _NO_META = AgentMeta()
 
 
@@ -88,7 +88,7 @@ class CommitReader:
                 self._session() if step.trigger == "spawn" else None,
                 prepared.commit,
                 prepared.notes,
-                things_of(prepared.content),
+                build_objects(prepared.content),
                 _encode_identity(step, prepared.content.entries),
             )
 
@@ -103,7 +103,7 @@ class CommitReader:
             bad_lines=len(reading.bad),
             bad=tuple(
                 BadRecord(bad_record.number, bad_record.start, bad_record.reason)
-                for bad_record in reading.bad[:MOST_BAD]
+                for bad_record in reading.bad[:MAX_BAD_RECORDS]
             ),
             kept=dict(reading.kept),
             session=sanitize_name(reading.session_id),
@@ -163,4 +163,4 @@ def _encode_identity(step: ImportStep, entries: Sequence[DeltaEntry]) -> bytes:
 
 def sanitize_name(text: str) -> str:
     """Return a name from a file, truncated and without lone surrogates."""
-    return clean(text[:LONGEST_NAME])
+    return replace_surrogates(text[:MAX_NAME_CHARS])

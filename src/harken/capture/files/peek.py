@@ -14,35 +14,33 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from harken.formats.json_records import Record, get_object, get_text
-from harken.formats.providers.openai_responses import ITEMS, is_answer
-from harken.formats.runtimes.compressed import beginning_of
-from harken.formats.runtimes.registry import LOOKED_AT_BYTES
-from harken.formats.tool_calls import as_object
+from harken.formats.providers.openai_responses import ITEM_TYPES, is_answer
+from harken.formats.runtimes.compressed import read_beginning
+from harken.formats.runtimes.registry import CHECKED_BYTES
+from harken.formats.tool_calls import parse_json_object
 
-Spawned = tuple[str, str, str]
+SpawnKey = tuple[str, str, str]
 """Runtime, session of the parent, and agent: the key of a spawn in the catalogue."""
-
-
 _MAX_START_RECORDS = 20
 
 
-def spawned_in(path: Path) -> Spawned | None:
+def read_spawned(path: Path) -> SpawnKey | None:
     """Return the subagent of a file, from its first records.
 
     Return None if it is not a subagent's file.
     """
     try:
-        beginning = beginning_of(path, LOOKED_AT_BYTES)
+        beginning = read_beginning(path, CHECKED_BYTES)
     except OSError:
         return None
     for line in beginning.split(b"\n")[:_MAX_START_RECORDS]:
-        spawned = _parse_spawned(as_object(line.decode("utf-8", "replace")) or {})
+        spawned = _parse_spawned(parse_json_object(line.decode("utf-8", "replace")) or {})
         if spawned is not None:
             return spawned
     return None
 
 
-def _parse_spawned(record: Record) -> Spawned | None:
+def _parse_spawned(record: Record) -> SpawnKey | None:
     meta = get_object(record, "payload")
     spawn = get_object(get_object(get_object(meta, "source"), "subagent"), "thread_spawn")
     parent = get_text(spawn, "parent_thread_id")
@@ -60,7 +58,7 @@ _TAIL_BYTES = 256 * 1024
 _MAX_END_RECORDS = 100
 
 
-def ending_of(path: Path) -> Ending:
+def read_ending(path: Path) -> Ending:
     """Return how a file ends, from its last 256 KiB."""
     if path.suffix != ".jsonl":
         return "unknown"
@@ -73,7 +71,7 @@ def ending_of(path: Path) -> Ending:
     if tail and not tail.endswith(b"\n"):
         return "torn"
     for line in reversed(tail.split(b"\n")[-_MAX_END_RECORDS:]):
-        record = as_object(line.decode("utf-8", "replace")) or {}
+        record = parse_json_object(line.decode("utf-8", "replace")) or {}
         ending = _classify_record(record)
         if ending is not None:
             return ending
@@ -85,7 +83,7 @@ def _classify_record(record: Record) -> Ending | None:
     payload, kind = get_object(record, "payload"), get_text(record, "type")
     if kind == "compacted":
         return "answer"
-    if kind == "response_item" and get_text(payload, "type") in ITEMS:
+    if kind == "response_item" and get_text(payload, "type") in ITEM_TYPES:
         is_final = is_answer(payload) and get_text(payload, "type") != "reasoning"
         return "answer" if is_final else "question"
     match get_text(get_object(record, "message"), "role"):

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-MAIN = "main"
+MAIN_AGENT = "main"
 """The name of the main conversation among the agents of a source."""
-MOST_BAD = 100
+MAX_BAD_RECORDS = 100
 """The maximum number of bad lines in a report."""
 
 

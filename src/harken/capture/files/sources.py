@@ -15,8 +15,8 @@ from pathlib import Path
 from blake3 import blake3
 
 from harken.capture.files.change_scanner import WatchedPath
-from harken.capture.files.companions import companions_of
-from harken.formats.runtimes.compressed import beginning_of
+from harken.capture.files.companions import iter_companions
+from harken.formats.runtimes.compressed import read_beginning
 from harken.index.catalogue import FileFingerprint
 
 _TAIL_BYTES = 4096
@@ -45,7 +45,7 @@ class SourceLocation:
         return any(path.match(pattern) for pattern in self.patterns)
 
 
-PLACES = (
+SOURCE_LOCATIONS = (
     SourceLocation(
         runtime="claude",
         name="Claude Code",
@@ -110,7 +110,7 @@ class File:
 
     def beginning(self, size_bytes: int) -> bytes:
         """Return its first bytes, decompressed if necessary. Raises OSError."""
-        return beginning_of(self.path, size_bytes)
+        return read_beginning(self.path, size_bytes)
 
     def mark(self) -> FileFingerprint:
         """Return a fingerprint for detecting changes. Raises OSError."""
@@ -137,42 +137,42 @@ class RuntimeHistory:
         return sum(file.size for file in self.files)
 
 
-def histories(home: Path, environ: Mapping[str, str]) -> list[RuntimeHistory]:
+def find_histories(home: Path, environ: Mapping[str, str]) -> list[RuntimeHistory]:
     """Return the non-empty history folders in a user's home."""
     runtime_histories = []
-    for place in PLACES:
-        for folder in folders_of(place, home, environ):
-            files = tuple(f for f in files_in(folder) if place.has(f.path))
+    for place in SOURCE_LOCATIONS:
+        for folder in source_folders(place, home, environ):
+            files = tuple(f for f in iter_files(folder) if place.has(f.path))
             if files:
                 runtime_histories.append(RuntimeHistory(place, folder, files))
     return runtime_histories
 
 
-def folders_of(place: SourceLocation, home: Path, environ: Mapping[str, str]) -> list[Path]:
+def source_folders(place: SourceLocation, home: Path, environ: Mapping[str, str]) -> list[Path]:
     """Return the folders of a location for a user. They may not exist."""
     override = environ.get(place.variable, "").strip() if place.variable else ""
     base_folder = Path(override).expanduser() if override else home / place.folder
     return [base_folder / inside for inside in place.inside]
 
 
-def watched_at(
+def watched_paths(
     places: Iterable[SourceLocation], home: Path, environ: Mapping[str, str]
 ) -> list[WatchedPath]:
     """Return the folders of locations to watch, with the patterns of history files."""
     return [
         WatchedPath(folder, pattern)
         for place in places
-        for folder in folders_of(place, home, environ)
+        for folder in source_folders(place, home, environ)
         for pattern in place.patterns
     ]
 
 
-def files_in(path: Path) -> Iterator[File]:
+def iter_files(path: Path) -> Iterator[File]:
     """Yield a file, or the files in a folder recursively, those of subagents last."""
     if path.is_dir():
         walked = (Path(directory, name) for directory, _, names in os.walk(path) for name in names)
         files = [file for file in map(_stat_file, walked) if file is not None]
-        yield from in_order(files)
+        yield from sort_for_import(files)
     elif path.exists():
         file = _stat_file(path)
         if file is not None:
@@ -183,14 +183,14 @@ def with_companions(files: Iterable[File]) -> list[File]:
     """Return files, followed by their companion files."""
     by_name = {file.name: file for file in files}
     for file in [*by_name.values()]:
-        for path in companions_of(file.path):
+        for path in iter_companions(file.path):
             companion = _stat_file(path)
             if companion is not None:
                 by_name.setdefault(companion.name, companion)
     return [*by_name.values()]
 
 
-def in_order(files: Iterable[File]) -> list[File]:
+def sort_for_import(files: Iterable[File]) -> list[File]:
     """Return files in import order: a file comes after the files it depends on."""
     return sorted(
         files,

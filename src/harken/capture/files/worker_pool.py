@@ -24,7 +24,7 @@ from functools import partial
 import msgspec
 
 from harken.capture.files.file_reader import (
-    SMALL_BYTES,
+    MAX_IN_MEMORY_BYTES,
     FileTooLarge,
     OpenedFile,
     ParsedFile,
@@ -32,7 +32,7 @@ from harken.capture.files.file_reader import (
 )
 from harken.capture.files.sources import File
 
-AHEAD_BYTES = 24 * 1024 * 1024
+MAX_AHEAD_BYTES = 24 * 1024 * 1024
 """The maximum size of files that are parsed ahead and wait in memory."""
 _TOGETHER_BYTES = 512 * 1024
 """Small files are sent in groups up to this size."""
@@ -57,7 +57,7 @@ class ReaderPool:
         submitted: deque[tuple[list[File], Future[list[bytes | Exception]] | None]] = deque()
         ahead_bytes = 0
         while groups or submitted:
-            while groups and (not submitted or ahead_bytes < AHEAD_BYTES):
+            while groups and (not submitted or ahead_bytes < MAX_AHEAD_BYTES):
                 group = groups.popleft()
                 ahead_bytes += sum(file.size for file in group)
                 submitted.append((group, self._send(group)))
@@ -67,7 +67,7 @@ class ReaderPool:
                 yield file, partial(_open_result, result, file, here)
 
     def _send(self, group: list[File]) -> Future[list[bytes | Exception]] | None:
-        if group[0].size > SMALL_BYTES:
+        if group[0].size > MAX_IN_MEMORY_BYTES:
             return None
         try:
             return self._pool.submit(_parse_group, group)

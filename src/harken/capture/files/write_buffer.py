@@ -13,8 +13,8 @@ from itertools import accumulate
 
 from harken.core.commits import ArtifactRef, CommitId, hash_raw
 from harken.store.base import ObjectKind, Store, StoredObject
-from harken.store.batch import BatchCommit, Contents, batch_from, file_thing
-from harken.store.chunking import cut_of
+from harken.store.batch import BatchCommit, BatchContents, batch_from, build_file_object
+from harken.store.chunking import iter_chunks
 from harken.store.sqlite.store import SqliteStore
 
 
@@ -23,7 +23,7 @@ class BufferedFile:
 
     def __init__(self, data: bytes) -> None:
         """Split the bytes."""
-        pieces = list(cut_of(data))
+        pieces = list(iter_chunks(data))
         self.name = hash_raw(data)
         self.size = len(data)
         names = [self.name] if len(pieces) == 1 else [hash_raw(piece) for piece in pieces]
@@ -43,7 +43,7 @@ class BufferedFile:
         return bisect_right(self._ends, start)
 
 
-def known_of(store: Store, names: Iterable[CommitId]) -> set[CommitId]:
+def find_existing_commits(store: Store, names: Iterable[CommitId]) -> set[CommitId]:
     """Return the commits that exist in a store."""
     return store.have(names) if isinstance(store, SqliteStore) else {*store.commits(names)}
 
@@ -52,7 +52,7 @@ def known_of(store: Store, names: Iterable[CommitId]) -> set[CommitId]:
 class WriteBuffer:
     """Objects that are not written yet."""
 
-    contents: Contents = field(default_factory=Contents)
+    contents: BatchContents = field(default_factory=BatchContents)
     pins: list[ArtifactRef] = field(default_factory=list)
     size: int = 0
     """The approximate size in bytes."""
@@ -75,7 +75,7 @@ class WriteBuffer:
     def whole(self, name: ArtifactRef, pieces: Sequence[ArtifactRef]) -> None:
         """Add a file whose chunks were added."""
         if pieces != [name]:
-            self.contents.things.setdefault(name, file_thing(name, pieces))
+            self.contents.things.setdefault(name, build_file_object(name, pieces))
             self.contents.files[name] = pieces
 
     def write(self, store: Store) -> None:

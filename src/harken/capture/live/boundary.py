@@ -18,7 +18,7 @@ from harken.formats.events import (
     ToolResultEvent,
 )
 
-COMPACTED = "compact_boundary"
+COMPACTION_SUBTYPE = "compact_boundary"
 _ENDS = PromptEvent | ToolResultEvent | MetricEvent
 
 
@@ -60,4 +60,4 @@ class BoundaryDetector:
 
 def is_compaction(event: Event) -> bool:
     """Whether an event is a compaction of the conversation."""
-    return isinstance(event.payload, SystemEvent) and event.payload.subtype == COMPACTED
+    return isinstance(event.payload, SystemEvent) and event.payload.subtype == COMPACTION_SUBTYPE

@@ -10,7 +10,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from harken.capture.live.stream_event import StreamEvent, record_in, said, unknown
+from harken.capture.live.stream_event import (
+    StreamEvent,
+    parse_record,
+    payload_event,
+    unknown_line_event,
+)
 from harken.core import canonical
 from harken.formats.events import (
     MetricEvent,
@@ -23,10 +28,10 @@ from harken.formats.events import (
     ToolCallEvent,
     ToolResultEvent,
 )
-from harken.formats.hub import readable
+from harken.formats.hub import format_parts
 from harken.formats.json_records import Record, get_count, get_object, get_text
-from harken.formats.runtimes.claude_code.records import blocks_in
-from harken.formats.runtimes.json_lines import time_of
+from harken.formats.runtimes.claude_code.records import iter_blocks
+from harken.formats.runtimes.json_lines import normalize_time
 
 _INIT_MEMBERS = ("session_id", "tools", "model", "cwd", "claude_code_version")
 """The members of the first line that are recorded. The others describe the terminal."""
@@ -35,11 +40,11 @@ _CALL_TYPES = frozenset({"tool_use", "server_tool_use"})
 _RESULT_TYPE = "tool_result"
 
 
-def heard(line: bytes) -> StreamEvent:
-    """Parse a line. See `harken.capture.live.stream_event.Listen`."""
-    record = record_in(line)
+def parse_claude_line(line: bytes) -> StreamEvent:
+    """Parse a line. See `harken.capture.live.stream_event.LineParser`."""
+    record = parse_record(line)
     if record is None:
-        return unknown(line)
+        return unknown_line_event(line)
     event = _parse_record(record, line)
     parent_call = get_text(record, "parent_tool_use_id")
     return StreamEvent(
@@ -55,27 +60,27 @@ def heard(line: bytes) -> StreamEvent:
 
 
 def _parse_record(record: Record, line: bytes) -> StreamEvent:
-    time = time_of(record.get("timestamp"))
+    time = normalize_time(record.get("timestamp"))
     match get_text(record, "type"):
         case "system":
             return _parse_system(record, time)
         case "assistant":
             return _parse_answer(record, time)
         case "user":
-            return said(*_user_payloads(record), time=time)
+            return payload_event(*_user_payloads(record), time=time)
         case "tool" if get_text(record, "subtype") == "result":
-            return said(_result(record), time=time)
+            return payload_event(_result(record), time=time)
         case "result":
-            return said(_metric(record), time=time)
+            return payload_event(_metric(record), time=time)
         case "stream_event":
             return StreamEvent()  # The complete message follows on a line of its own.
-    return unknown(line, time)
+    return unknown_line_event(line, time)
 
 
 def _parse_system(record: Record, time: str | None) -> StreamEvent:
     subtype = get_text(record, "subtype")
     if subtype == "init":
-        return said(
+        return payload_event(
             SystemEvent(subtype, metadata=_select_members(record, _INIT_MEMBERS)), time=time
         )
     if subtype == "compact_boundary":
@@ -92,9 +97,11 @@ def _parse_system(record: Record, time: str | None) -> StreamEvent:
         listed_uuids = preserved.get("uuids")
         uuids = listed_uuids if isinstance(listed_uuids, list) else []
         event = SystemEvent(subtype, metadata=_select_members(details, _BOUNDARY_MEMBERS))
-        return said(event, time=time, preserved=tuple(u for u in uuids if isinstance(u, str)))
+        return payload_event(
+            event, time=time, preserved=tuple(u for u in uuids if isinstance(u, str))
+        )
     metadata = {name: value for name, value in record.items() if name not in ("type", "subtype")}
-    return said(SystemEvent(subtype, metadata=metadata), time=time)
+    return payload_event(SystemEvent(subtype, metadata=metadata), time=time)
 
 
 def _select_members(record: Record, names: tuple[str, ...]) -> Record:
@@ -104,14 +111,14 @@ def _select_members(record: Record, names: tuple[str, ...]) -> Record:
 def _parse_answer(record: Record, time: str | None) -> StreamEvent:
     body = record.get("message")
     if not isinstance(body, dict):
-        return said(*_answer_payloads(_lone_block(record)), time=time)
+        return payload_event(*_answer_payloads(_lone_block(record)), time=time)
     payloads = [
-        payload for block in blocks_in(body.get("content")) for payload in _answer_payloads(block)
+        payload for block in iter_blocks(body.get("content")) for payload in _answer_payloads(block)
     ]
     response_metadata = {
         name: body[name] for name in ("model", "usage") if body.get(name) is not None
     }
-    return said(
+    return payload_event(
         *payloads, time=time, message=get_text(body, "id"), source=response_metadata or None
     )
 
@@ -151,7 +158,7 @@ def _user_payloads(record: Record) -> list[Payload]:
     content = body.get("content") if isinstance(body, dict) else record.get("content")
     if content is None:
         content = record.get("text")
-    blocks = [*blocks_in(content)]
+    blocks = [*iter_blocks(content)]
     payloads: list[Payload] = [
         _result(block) for block in blocks if get_text(block, "type") == _RESULT_TYPE
     ]
@@ -162,13 +169,13 @@ def _user_payloads(record: Record) -> list[Payload]:
 
 
 def _result(block: Record) -> ToolResultEvent:
-    content = _readable([*blocks_in(block.get("content"))])
+    content = _readable([*iter_blocks(block.get("content"))])
     return ToolResultEvent(content, get_text(block, "tool_use_id"), block.get("is_error") is True)
 
 
 def _readable(blocks: list[Record]) -> str:
     """Return the texts of blocks, with placeholders for other content."""
-    return readable(_to_part(block) for block in blocks)
+    return format_parts(_to_part(block) for block in blocks)
 
 
 def _to_part(block: Record) -> dict[str, Any]:

@@ -12,7 +12,12 @@ Source: observed with 0.169.0 (docs/how-to/capture-live.md).
 
 from __future__ import annotations
 
-from harken.capture.live.stream_event import StreamEvent, record_in, said, unknown
+from harken.capture.live.stream_event import (
+    StreamEvent,
+    parse_record,
+    payload_event,
+    unknown_line_event,
+)
 from harken.core import canonical
 from harken.formats.events import (
     ErrorEvent,
@@ -25,7 +30,7 @@ from harken.formats.events import (
     ToolResultEvent,
 )
 from harken.formats.json_records import Record, get_count, get_object, get_objects, get_text
-from harken.formats.runtimes.json_lines import time_of
+from harken.formats.runtimes.json_lines import normalize_time
 
 _CALL_TYPES = frozenset(
     {"command_execution", "mcp_tool_call", "collab_tool_call", "web_search", "file_change"}
@@ -46,30 +51,34 @@ class CodexLines:
         self._started_calls: set[str] = set()
 
     def heard(self, line: bytes) -> StreamEvent:
-        """Parse a line. See `harken.capture.live.stream_event.Listen`."""
-        record = record_in(line)
+        """Parse a line. See `harken.capture.live.stream_event.LineParser`."""
+        record = parse_record(line)
         if record is None:
-            return unknown(line)
-        time = time_of(record.get("timestamp"))
+            return unknown_line_event(line)
+        time = normalize_time(record.get("timestamp"))
         match get_text(record, "type"):
             case "thread.started":
                 id_ = get_text(record, "thread_id")
-                return said(SystemEvent("init", metadata={"session_id": id_}), session=id_)
+                return payload_event(SystemEvent("init", metadata={"session_id": id_}), session=id_)
             case "turn.started":
-                return said(SystemEvent("turn_started"), time=time)
+                return payload_event(SystemEvent("turn_started"), time=time)
             case "turn.completed":
-                return said(_metric(get_object(record, "usage"), "success"), time=time)
+                return payload_event(_metric(get_object(record, "usage"), "success"), time=time)
             case "turn.failed":
                 error = ErrorEvent(get_text(get_object(record, "error"), "message"))
-                return said(error, _metric({}, "error_during_execution"), time=time)
+                return payload_event(error, _metric({}, "error_during_execution"), time=time)
             case "error":
-                return said(ErrorEvent(get_text(record, "message")), time=time)
+                return payload_event(ErrorEvent(get_text(record, "message")), time=time)
             case "item.started" | "item.completed" as kind:
                 payloads = self._parse_item(
                     get_object(record, "item"), is_end=kind == "item.completed"
                 )
-                return unknown(line, time) if payloads is None else said(*payloads, time=time)
-        return unknown(line, time)
+                return (
+                    unknown_line_event(line, time)
+                    if payloads is None
+                    else payload_event(*payloads, time=time)
+                )
+        return unknown_line_event(line, time)
 
     def _parse_item(self, item: Record, *, is_end: bool) -> list[Payload] | None:
         """Return the payloads of an item. Return None if its type is unknown."""

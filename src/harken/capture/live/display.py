@@ -16,7 +16,7 @@ import msgspec
 
 from harken.capture.live.invocation import Invocation
 from harken.formats.json_records import Record, get_text
-from harken.formats.tool_calls import as_object
+from harken.formats.tool_calls import parse_json_object
 
 
 class LineSplitter:
@@ -64,7 +64,7 @@ class OutputFormatter(Protocol):
         ...
 
 
-def shown_for(invocation: Invocation) -> OutputFormatter:
+def make_formatter(invocation: Invocation) -> OutputFormatter:
     """Return the formatter for the output that the user asked for."""
     match invocation.output:
         case "text":
@@ -125,7 +125,7 @@ class _TextFormatter(_LineFormatter):
     def _event(self, line: bytes) -> bytes:
         if b'"result"' not in line and b'"init"' not in line:
             return b""
-        record = as_object(line.decode("utf-8", "replace")) or {}
+        record = parse_json_object(line.decode("utf-8", "replace")) or {}
         self._has_begun = self._has_begun or get_text(record, "subtype") == "init"
         if get_text(record, "type") != "result":
             return b""

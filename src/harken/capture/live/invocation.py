@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Literal, TypeAlias
 
-from harken.capture.files.sources import PLACES
-from harken.capture.live.claude_code import heard as claude_heard
+from harken.capture.files.sources import SOURCE_LOCATIONS
+from harken.capture.live.claude_code import parse_claude_line as claude_heard
 from harken.capture.live.codex import CodexLines
-from harken.capture.live.stream_event import Listen
+from harken.capture.live.stream_event import LineParser
 from harken.errors import ConfigError
 
 
@@ -54,7 +54,7 @@ class CommandWord:
         return self.values[0] if self.values else ""
 
 
-def names(listed: str) -> frozenset[str]:
+def split_names(listed: str) -> frozenset[str]:
     """Split a text at blanks into names."""
     return frozenset(listed.split())
 
@@ -96,29 +96,29 @@ Output: TypeAlias = Literal["untouched", "verbatim", "text", "json", "jsons"]
 `untouched`: the client writes it itself; `verbatim`: the same bytes, passed through Harken; `text`,
 `json`, `jsons`: made from events: the result text, the last event, or all events in one list.
 """
-RUNTIMES = tuple(place.runtime for place in PLACES)
+RUNTIMES = tuple(place.runtime for place in SOURCE_LOCATIONS)
 
 _CLAUDE_OPTIONS = Options(
-    one=names(
+    one=split_names(
         "--agent --agents --append-system-prompt --append-system-prompt-file --autocompact "
         "--debug-file --effort --environment --fallback-model --input-format --json-schema "
         "--max-budget-usd --max-turns --model -n --name --output-format --permission-mode "
         "--permission-prompt-tool --plugin-dir --session-id --setting-sources --settings "
         "--system-prompt --system-prompt-file"
     ),
-    perhaps=names("-d --debug --cloud --from-pr -r --resume -w --worktree --teleport"),
-    many=names(
+    perhaps=split_names("-d --debug --cloud --from-pr -r --resume -w --worktree --teleport"),
+    many=split_names(
         "--add-dir --allowedTools --allowed-tools --betas --disallowedTools --disallowed-tools "
         "--file --mcp-config --tools"
     ),
 )
 _CODEX_OPTIONS = Options(
-    one=names(
+    one=split_names(
         "-c --config --enable --disable -m --model --local-provider -p --profile -s --sandbox "
         "-C --cd --add-dir --thread-source --cyber-access-program --output-schema --color -o "
         "--output-last-message -a --ask-for-approval --remote"
     ),
-    many=names("-i --image"),
+    many=split_names("-i --image"),
 )
 _PRINT_PATTERN = re.compile(r"-[cp]*p[cp]*|--print")
 _NO_SESSION_OPTIONS = frozenset({"--no-session-persistence", "--ephemeral"})
@@ -132,7 +132,7 @@ class Invocation:
     runtime: str
     command: tuple[str, ...]
     output: Output = "untouched"
-    listen: Listen | None = None
+    listen: LineParser | None = None
     """Parses the lines of its output. None if its output is not parsed."""
     prompt: str = ""
     """The prompt, if the command line contains it."""
@@ -144,7 +144,7 @@ class Invocation:
     most_usd: str = ""
 
 
-def invocation(command: Sequence[str], runtime: str | None = None) -> Invocation:
+def parse_invocation(command: Sequence[str], runtime: str | None = None) -> Invocation:
     """Return what to run for a command line. `runtime` overrides the name of the program.
 
     Raises ConfigError if the client is unknown.

@@ -23,7 +23,7 @@ from harken.capture.files.follower import ImportedChange, supersede
 from harken.capture.live.boundary import BoundaryDetector
 from harken.capture.live.session_files import RunFiles
 from harken.capture.live.stream_commits import StreamCommits
-from harken.capture.live.stream_event import Listen, StreamEvent
+from harken.capture.live.stream_event import LineParser, StreamEvent
 from harken.core.commits import CommitId
 from harken.errors import HarkenError
 from harken.formats.events import Event, PromptEvent, SystemEvent
@@ -31,9 +31,9 @@ from harken.store.base import Store
 
 SILENCE_S = 0.03
 """After this time without a line, an answer with a call is complete, and its tool is running."""
-FILE_S = 1.0
+FILE_TIMEOUT_S = 1.0
 """The maximum wait for the session file when a commit is due."""
-EACH_S = 0.1
+POLL_INTERVAL_S = 0.1
 """The interval of file checks while no commit is due."""
 
 
@@ -50,7 +50,7 @@ class _CommitRequested:
     """A queue item: a tool asks for its commit."""
 
 
-Line: TypeAlias = bytes | _CommitRequested | None
+QueueItem: TypeAlias = bytes | _CommitRequested | None
 """A line, a request of a tool, or None at the end."""
 Opens = Callable[[], AbstractContextManager[CommitSources]]
 """Opens the store and the objects that use it, in the thread of the recording."""
@@ -61,7 +61,7 @@ class LiveRecorder:
     """Record one run. Call `begin`, then `hear` for each line, then `end`."""
 
     opens: Opens
-    listen: Listen | None
+    listen: LineParser | None
     """Parses the lines. None if the output is not parsed and only the files are followed."""
     settle: Callable[[CommitId], None]
     """Called with each commit that the client's tools may ask for."""
@@ -80,7 +80,7 @@ class LiveRecorder:
     failure: str = ""
     """Why the recording ended before the client did. Empty if it did not."""
     newest: CommitId | None = None
-    _lines: SimpleQueue[Line] = field(default_factory=SimpleQueue)
+    _lines: SimpleQueue[QueueItem] = field(default_factory=SimpleQueue)
     _thread: Thread | None = None
     _is_over: bool = False
     _sources: CommitSources | None = None
@@ -131,7 +131,7 @@ class _RecordingLoop:
         self._due_s: float | None = None
         """The time since when a commit is due."""
 
-    def run(self, lines: SimpleQueue[Line]) -> None:
+    def run(self, lines: SimpleQueue[QueueItem]) -> None:
         """Process lines until the client has ended. Raises StoreError."""
         while True:
             try:
@@ -151,7 +151,7 @@ class _RecordingLoop:
 
     def _pause(self) -> float:
         is_acting = any(detector.is_acting for detector in self._boundaries.values())
-        return SILENCE_S if self._due_s is not None or is_acting else EACH_S
+        return SILENCE_S if self._due_s is not None or is_acting else POLL_INTERVAL_S
 
     def _process_line(self, line: bytes) -> None:
         listen = self._recording.listen
@@ -192,7 +192,7 @@ class _RecordingLoop:
         """Handle a due commit: check the file, or do without it after the timeout."""
         now = time.monotonic()
         self._due_s = self._due_s or now
-        timeout_s = FILE_S if self._recording.has_file else 0.0
+        timeout_s = FILE_TIMEOUT_S if self._recording.has_file else 0.0
         if self._import_files() or now - self._due_s >= timeout_s:
             self._due_s = None
             if self._early_events is not None:
@@ -201,7 +201,7 @@ class _RecordingLoop:
     def _import_files(self) -> bool:
         """Import the current content of the files. Return whether anything was new."""
         changes = self._trail.look(at_once=True)
-        self._settle(newest_in(changes))
+        self._settle(find_newest_commit(changes))
         return bool(changes)
 
     def _choose_source(self) -> None:
@@ -241,7 +241,7 @@ class _RecordingLoop:
             self._settle(self._chain.newest)
             if changes and self._chain.newest is not None:  # The file appeared after the choice.
                 supersede(self._sources.store, self._chain.newest)
-        self._settle(newest_in(changes))
+        self._settle(find_newest_commit(changes))
 
     def _settle(self, newest: CommitId | None) -> None:
         if newest is not None and newest != self._recording.newest:
@@ -249,7 +249,7 @@ class _RecordingLoop:
             self._recording.settle(newest)
 
 
-def newest_in(news: Sequence[ImportedChange]) -> CommitId | None:
+def find_newest_commit(news: Sequence[ImportedChange]) -> CommitId | None:
     """Return the latest commit. Return None if there is none."""
     commits = [commit for change in news for commit in change.commits]
     return max(commits, key=lambda commit: commit.commit.created_at).id if commits else None

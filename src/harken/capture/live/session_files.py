@@ -17,10 +17,10 @@ from pathlib import Path
 
 from harken.capture.files.change_scanner import ChangeScanner
 from harken.capture.files.follower import FileFollower, ImportedChange
-from harken.formats.runtimes.compressed import beginning_of
-from harken.formats.runtimes.registry import LOOKED_AT_BYTES
+from harken.formats.runtimes.compressed import read_beginning
+from harken.formats.runtimes.registry import CHECKED_BYTES
 
-FIRST_S, SELDOM_S = 0.2, 10.0
+MIN_SWEEP_INTERVAL_S, MAX_SWEEP_INTERVAL_S = 0.2, 10.0
 """The pause before the second full scan. It doubles after each scan, up to `SELDOM_S`."""
 _HASHED_RUNTIMES = frozenset({"gemini"})
 """Runtimes that name a folder by its hash."""
@@ -44,7 +44,7 @@ class RunFiles:
         self._unassigned: set[Path] = set()
         """Changed files that are not assigned to the run yet."""
         self._run_files: set[Path] = set()
-        self._last_sweep_s, self._pause_s = float("-inf"), FIRST_S
+        self._last_sweep_s, self._pause_s = float("-inf"), MIN_SWEEP_INTERVAL_S
 
     @property
     def is_found(self) -> bool:
@@ -66,7 +66,7 @@ class RunFiles:
         now = self._follower.clock()
         if everything or now - self._last_sweep_s >= self._pause_s:
             self._unassigned.update(self._sight.sweep())
-            self._last_sweep_s, self._pause_s = now, min(2 * self._pause_s, SELDOM_S)
+            self._last_sweep_s, self._pause_s = now, min(2 * self._pause_s, MAX_SWEEP_INTERVAL_S)
         else:
             self._unassigned.update(self._sight.glance())
         run_files = {
@@ -80,14 +80,14 @@ class RunFiles:
         if b"" in self._mentions:
             return True
         try:
-            beginning = beginning_of(path, LOOKED_AT_BYTES)
+            beginning = read_beginning(path, CHECKED_BYTES)
         except OSError:
             return False
         path_bytes = str(path).encode("utf-8", "surrogateescape")
         return any(mention in beginning or mention in path_bytes for mention in self._mentions)
 
 
-def mentions_of(runtime: str, folder: Path) -> list[bytes]:
+def build_mentions(runtime: str, folder: Path) -> list[bytes]:
     """Return the texts of which a session file of this folder contains one at its beginning."""
     if runtime in _SHARED_FILE_RUNTIMES:
         return [b""]

@@ -31,12 +31,12 @@ from harken.formats.events import (
     ToolCallEvent,
     ToolResultEvent,
 )
-from harken.formats.events_v1 import encode
-from harken.formats.hub import entries_of
-from harken.formats.tool_calls import clean
+from harken.formats.events_v1 import encode_events
+from harken.formats.hub import entries_from_events
+from harken.formats.tool_calls import replace_surrogates
 from harken.store.base import Store, WriteBatch
 
-LONGEST_NAME = 500
+MAX_NAME_CHARS = 500
 _MAX_REMEMBERED_LINES = 2000
 """The number of recent lines to remember. A compaction may list lines that the model still sees."""
 _MESSAGES = PromptEvent | ResponseEvent | ThinkingEvent | ToolCallEvent | ToolResultEvent
@@ -79,7 +79,7 @@ class StreamCommits:
     def take(self, line_event: StreamEvent) -> None:
         """Process the next line. Raises StoreError."""
         line_event = self._with_times(line_event)
-        self._session = self._session or clean(line_event.session[:LONGEST_NAME])
+        self._session = self._session or replace_surrogates(line_event.session[:MAX_NAME_CHARS])
         if not line_event.events:
             return
         self._remember(line_event)
@@ -156,7 +156,7 @@ class StreamCommits:
 
     def _principal(self, agent: str) -> str:
         name = f"{self._runtime}:{self._session}" if self._session else self._runtime
-        return "/".join(filter(None, (name, clean(agent[:LONGEST_NAME]))))
+        return "/".join(filter(None, (name, replace_surrogates(agent[:MAX_NAME_CHARS]))))
 
     def _commit(self, agent: _StreamAgent, trigger: Checkpoint) -> None:
         """Commit the messages of an agent since its last commit, if there are any."""
@@ -195,7 +195,7 @@ class StreamCommits:
         """Commit events that are not messages, after the last commit of the main conversation."""
         agent = self._agents.get("") or _StreamAgent("", None)
         facts, self._facts = self._facts, []
-        data = encode(facts)
+        data = encode_events(facts)
         self._store.write(WriteBatch(raw={hash_raw(data): data}))
         draft = CommitDraft(
             artifact=hash_raw(data),
@@ -234,7 +234,7 @@ class StreamCommits:
         messages = [event for event in events if isinstance(event.payload, _MESSAGES)]
         self._facts += [event for event in events if not isinstance(event.payload, _MESSAGES)]
         try:
-            return [_with_source(entry, source) for entry in entries_of(messages)]
+            return [_with_source(entry, source) for entry in entries_from_events(messages)]
         except (FormatError, ValueError) as error:
             note = OutputEvent(f'"{type(error).__name__}"')
             self._facts.append(Event(note, events[0].timestamp))

@@ -23,7 +23,7 @@ from harken.formats.events import (
     ToolCallEvent,
 )
 from harken.formats.json_records import Record, to_safe_json
-from harken.formats.tool_calls import as_object
+from harken.formats.tool_calls import parse_json_object
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,20 +58,23 @@ class StreamEvent:
         return any(isinstance(event.payload, ToolCallEvent) for event in self.events)
 
 
-Listen: TypeAlias = Callable[[bytes], StreamEvent]
+LineParser: TypeAlias = Callable[[bytes], StreamEvent]
 """Parses a line, with or without its line end. Never raises."""
 
 
-def record_in(line: bytes) -> Record | None:
+def parse_record(line: bytes) -> Record | None:
     """Return the JSON object of a line, safe to serialize. Return None if it has none."""
-    record = as_object(line.decode("utf-8", "replace"))
+    record = parse_json_object(line.decode("utf-8", "replace"))
     return None if record is None else to_safe_json(record)
 
 
-def unknown(line: bytes, time: str | None = None) -> StreamEvent:
+def unknown_line_event(line: bytes, time: str | None = None) -> StreamEvent:
     r"""Return an unparsed line as an output event with JSON content.
 
-    >>> unknown(b'{"type": "new"}\n').events[0].payload.raw, unknown(b"oh\n").events[0].payload.raw
+    >>> (
+    ...     unknown_line_event(b'{"type": "new"}\n').events[0].payload.raw,
+    ...     unknown_line_event(b"oh\n").events[0].payload.raw,
+    ... )
     ('{"type": "new"}', '"oh"')
     """
     text = line.decode("utf-8", "replace").strip()
@@ -82,7 +85,7 @@ def unknown(line: bytes, time: str | None = None) -> StreamEvent:
     )
 
 
-def said(*payloads: Payload, time: str | None = None, **fields: Any) -> StreamEvent:
+def payload_event(*payloads: Payload, time: str | None = None, **fields: Any) -> StreamEvent:
     """Return the event of payloads with one time."""
     return StreamEvent(events=tuple(Event(payload, time) for payload in payloads), **fields)
 

@@ -20,8 +20,8 @@ from harken.core.messages import ChatMessage, extend_context_hash
 from harken.formats.providers import otel_attributes
 from harken.recording.exchange import ClientHints
 
-MOST_SPANS = 100_000
-MOST_CONTEXTS = 50_000
+MAX_SPANS = 100_000
+MAX_CONTEXTS = 50_000
 _MAX_DEPTH = 200
 _MAX_NAME_CHARS = 120
 
@@ -49,7 +49,7 @@ class SpanAgent:
 class AgentTree:
     """The recent spans, and the contexts of recent calls."""
 
-    def __init__(self, most_spans: int = MOST_SPANS, most_contexts: int = MOST_CONTEXTS) -> None:
+    def __init__(self, most_spans: int = MAX_SPANS, most_contexts: int = MAX_CONTEXTS) -> None:
         self._spans: OrderedDict[SpanId, _SpanInfo] = OrderedDict()
         self._most_spans, self._most_contexts = most_spans, most_contexts
         self._runs: OrderedDict[str, str] = OrderedDict()
@@ -60,7 +60,7 @@ class AgentTree:
         name = _clean_text(
             otel_attributes.get_attribute(span.attributes, otel_attributes.AGENT_NAME)
         )
-        is_agent = otel_attributes.operation_of(span.attributes) == otel_attributes.INVOKE_AGENT
+        is_agent = otel_attributes.find_operation(span.attributes) == otel_attributes.INVOKE_AGENT
         self._spans[span.id] = _SpanInfo(
             span.parent,
             is_agent,

@@ -20,9 +20,9 @@ from typing import Any
 from harken.capture.otlp.span import ReceivedSpan, SpanEvent, SpanId
 from harken.core import canonical
 from harken.errors import ConfigError, FormatError
-from harken.formats.providers.otel_messages import value_of
+from harken.formats.providers.otel_messages import parse_attribute_value
 
-NAME = "otlp"
+FORMAT_NAME = "otlp"
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
 _IDS = frozenset({"traceId", "spanId", "parentSpanId", "trace_id", "span_id", "parent_span_id"})
 _MAX_DEPTH = 32
@@ -42,7 +42,7 @@ class DecodedRequest:
     """The number of spans without an id or a time."""
 
 
-def load() -> None:
+def check_installed() -> None:
     """Check that the protobuf package is installed. Raises ConfigError that names the extra."""
     try:
         import_module("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
@@ -53,10 +53,10 @@ def load() -> None:
         ) from None
 
 
-def traces_of(data: bytes, content_type: str) -> DecodedRequest:
+def decode_traces(data: bytes, content_type: str) -> DecodedRequest:
     """Decode a request to `/v1/traces`. Raises FormatError if the body is invalid."""
     decoded = DecodedRequest()
-    for resource in _request("trace", data, content_type).resource_spans:
+    for resource in _parse_request("trace", data, content_type).resource_spans:
         program = _as_text(_parse_attributes(resource.resource.attributes).get("service.name"))
         for scope in resource.scope_spans:
             for proto_span in scope.spans:
@@ -68,13 +68,13 @@ def traces_of(data: bytes, content_type: str) -> DecodedRequest:
     return decoded
 
 
-def logs_of(data: bytes, content_type: str) -> DecodedRequest:
+def decode_logs(data: bytes, content_type: str) -> DecodedRequest:
     """Decode the log records of a request to `/v1/logs` that belong to a span.
 
     Raises FormatError if the body is invalid.
     """
     decoded = DecodedRequest()
-    for resource in _request("logs", data, content_type).resource_logs:
+    for resource in _parse_request("logs", data, content_type).resource_logs:
         for scope in resource.scope_logs:
             for record in scope.log_records:
                 id_ = _parse_id(record.trace_id, record.span_id)
@@ -83,7 +83,7 @@ def logs_of(data: bytes, content_type: str) -> DecodedRequest:
     return decoded
 
 
-def response(kind: str, content_type: str, refused: int = 0) -> bytes:
+def encode_response(kind: str, content_type: str, refused: int = 0) -> bytes:
     """Return the body of the response to an accepted request, in the format of the request.
 
     kind: `trace`, `logs` or `metrics`.
@@ -105,7 +105,7 @@ def _import_service(kind: str) -> Any:
     return import_module(f"opentelemetry.proto.collector.{kind}.v1.{kind}_service_pb2")
 
 
-def _request(kind: str, data: bytes, content_type: str) -> Any:
+def _parse_request(kind: str, data: bytes, content_type: str) -> Any:
     """Parse a body. Raises FormatError for any error of the protobuf library."""
     request = getattr(_import_service(kind), f"Export{kind.capitalize()}ServiceRequest")()
     try:
@@ -119,7 +119,7 @@ def _request(kind: str, data: bytes, content_type: str) -> Any:
             request.ParseFromString(data)
     except Exception as error:  # noqa: BLE001 - of two libraries
         reason = " ".join(str(error).split())[:120]
-        raise FormatError(NAME, f"the body is no request for {kind} ({reason})") from None
+        raise FormatError(FORMAT_NAME, f"the body is no request for {kind} ({reason})") from None
     return request
 
 
@@ -165,7 +165,7 @@ def _parse_span(proto_span: Any, program: str) -> ReceivedSpan | None:
 
 def _parse_log_record(record: Any) -> SpanEvent:
     attributes = _parse_attributes(record.attributes)
-    body = value_of(_to_json_value(record.body, _MAX_DEPTH))
+    body = parse_attribute_value(_to_json_value(record.body, _MAX_DEPTH))
     if isinstance(body, dict):
         attributes = {**body, **attributes}
     name = record.event_name or _as_text(attributes.get("event.name"))

@@ -15,15 +15,15 @@ from typing import Protocol
 
 from harken.capture.otlp.agent_tree import AgentTree
 from harken.capture.otlp.span import ReceivedSpan, SpanEvent, SpanId
-from harken.capture.otlp.span_calls import Exchange, exchange_of, is_call
+from harken.capture.otlp.span_calls import Exchange, is_call, parse_exchange
 from harken.capture.otlp.span_messages import read_span_messages
 from harken.core.clock import parse_rfc3339
 from harken.recording.exchange import CapturedRequest, CapturedResponse
 
-PATIENCE_S = 10.0
-MOST_WAITING = 10_000
+MAX_WAIT_S = 10.0
+MAX_WAITING_CALLS = 10_000
 """The maximum number of waiting calls. Above it, the oldest are passed on as they are."""
-MOST_KNOWN = 200_000
+MAX_SEEN_CALLS = 200_000
 """The number of calls that are remembered to detect repeated spans. The sink may remember more."""
 _MAX_EVENTS_PER_SPAN = 1_000
 _MAX_ORPHAN_SPANS, _ORPHAN_LIFETIME_FACTOR = 20_000, 6
@@ -63,7 +63,7 @@ class Receiver:
     """Collect spans, and pass their calls to a sink. Not thread-safe."""
 
     ear: CallSink
-    patience_s: float = PATIENCE_S
+    patience_s: float = MAX_WAIT_S
     clock: Callable[[], float] = monotonic
     counted: ReceiverStats = field(default_factory=ReceiverStats)
     _agent_tree: AgentTree = field(default_factory=AgentTree)
@@ -89,7 +89,7 @@ class Receiver:
                 continue
             self._seen_ids[span.id] = None
             self._waiting[span.id] = self.clock(), span
-        while len(self._seen_ids) > MOST_KNOWN:
+        while len(self._seen_ids) > MAX_SEEN_CALLS:
             self._seen_ids.popitem(last=False)
         self.tell()
 
@@ -100,7 +100,7 @@ class Receiver:
     def tell(self, *, all_of_them: bool = False) -> None:
         """Pass the calls that are due to the sink. With `all_of_them`, all waiting calls."""
         now, due = self.clock(), []
-        too_many = len(self._waiting) - MOST_WAITING
+        too_many = len(self._waiting) - MAX_WAITING_CALLS
         for index, (since_s, span) in enumerate(self._waiting.values()):
             is_late = all_of_them or index < too_many or now - since_s >= self.patience_s
             if is_late or (self._agent_tree.standing(span).is_settled and self._is_complete(span)):
@@ -135,7 +135,7 @@ class Receiver:
             messages = read_span_messages(span.attributes, [*span.events, *logged])
             run = self._agent_tree.run_of(span.id[0], messages.asked, messages.answers)
             hints = replace(hints, session=run)
-        exchange = exchange_of(span, logged, hints)
+        exchange = parse_exchange(span, logged, hints)
         if exchange is None:
             self.counted.silent += 1
             self._seen_ids.pop(span.id, None)  # The span may be sent again, with messages.

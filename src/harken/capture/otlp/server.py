@@ -19,19 +19,26 @@ from threading import BoundedSemaphore, Event, Lock, Thread
 from time import monotonic
 from typing import Any
 
-from harken.capture.otlp.decode import JSON, PROTOBUF, DecodedRequest, logs_of, response, traces_of
+from harken.capture.otlp.decode import (
+    JSON,
+    PROTOBUF,
+    DecodedRequest,
+    decode_logs,
+    decode_traces,
+    encode_response,
+)
 from harken.capture.otlp.receiver import Receiver
 from harken.capture.otlp.spool import OtlpSpool, SpooledRequest
 from harken.core import canonical
 from harken.core.loopback import browser_refusal
 from harken.errors import FormatError
-from harken.recording.body import body_from_bytes
+from harken.recording.body import decompress_body
 
-MOST_BYTES = 64 * 1024 * 1024
+MAX_REQUEST_BYTES = 64 * 1024 * 1024
 """The maximum size of a request, compressed and decompressed."""
-PATIENCE_S = 20.0
+CONNECTION_TIMEOUT_S = 20.0
 """The timeout of a silent connection."""
-MOST_AT_ONCE = 32
+MAX_CONCURRENT_REQUESTS = 32
 """The maximum number of concurrent requests. Further ones get status 503."""
 _TICK_S, _LINGER_S = 0.25, 2.0
 _KINDS = {"/v1/traces": "trace", "/v1/logs": "logs", "/v1/metrics": "metrics"}
@@ -52,7 +59,7 @@ class OtlpServer(ThreadingHTTPServer):
         port: int = 0,
         token: str | None = None,
         spool: OtlpSpool | None = None,
-        most_bytes: int = MOST_BYTES,
+        most_bytes: int = MAX_REQUEST_BYTES,
     ) -> None:
         """Listen on a port. 0 means any free port. Raises OSError.
 
@@ -63,7 +70,7 @@ class OtlpServer(ThreadingHTTPServer):
         self.url = f"http://{host}:{self.server_address[1]}"
         self.token, self.most_bytes = token, most_bytes
         self.last_asked = monotonic()
-        self.room = BoundedSemaphore(MOST_AT_ONCE)
+        self.room = BoundedSemaphore(MAX_CONCURRENT_REQUESTS)
         self._receiver, self._spool, self._lock = receiver, spool, Lock()
         self._stopping = Event()
         self._ticking = Thread(target=self._tick, name="harken-otlp", daemon=True)
@@ -130,7 +137,7 @@ class OtlpServer(ThreadingHTTPServer):
 
 
 def _decode_request(request: SpooledRequest) -> DecodedRequest:
-    decode = traces_of if request.kind == "trace" else logs_of
+    decode = decode_traces if request.kind == "trace" else decode_logs
     return decode(request.data, JSON if request.is_json else PROTOBUF)
 
 
@@ -146,7 +153,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: OtlpServer
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "harken", ""
-    timeout = PATIENCE_S
+    timeout = CONNECTION_TIMEOUT_S
 
     def do_POST(self) -> None:
         self.server.last_asked = monotonic()
@@ -176,13 +183,13 @@ class _Handler(BaseHTTPRequestHandler):
         if kind != "metrics":
             try:
                 encoding = self.headers.get("content-encoding", "")
-                data = body_from_bytes(data, encoding, most_bytes=self.server.most_bytes)
+                data = decompress_body(data, encoding, most_bytes=self.server.most_bytes)
                 refused = self.server.take(SpooledRequest(kind, type_ == JSON, data))
             except FormatError as error:
                 raise _RequestRefused(400, str(error)) from None
             except OSError as error:
                 raise _RequestRefused(503, f"it cannot be kept ({error.strerror})") from None
-        return response(kind, type_, refused), type_
+        return encode_response(kind, type_, refused), type_
 
     def _check(self) -> None:
         origin, host = self.headers.get("origin"), self.headers.get("host")

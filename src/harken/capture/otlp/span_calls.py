@@ -18,8 +18,8 @@ from harken.core.clock import format_rfc3339
 from harken.core.messages import Message
 from harken.formats.json_records import to_safe_json
 from harken.formats.providers import otel_attributes
-from harken.formats.providers.otel_messages import value_of
-from harken.formats.tool_calls import MAX_COUNT, clean
+from harken.formats.providers.otel_messages import parse_attribute_value
+from harken.formats.tool_calls import TOKEN_COUNT_LIMIT, replace_surrogates
 from harken.recording.exchange import CapturedRequest, CapturedResponse, ClientHints
 
 PROTOCOL = "messages-v1"
@@ -39,10 +39,10 @@ class Exchange:
 
 def is_call(span: ReceivedSpan) -> bool:
     """Whether a span is a model call."""
-    return otel_attributes.operation_of(span.attributes) in otel_attributes.MODEL_CALLS
+    return otel_attributes.find_operation(span.attributes) in otel_attributes.MODEL_CALLS
 
 
-def exchange_of(
+def parse_exchange(
     span: ReceivedSpan, logged: Sequence[SpanEvent], hints: ClientHints
 ) -> Exchange | None:
     """Return the call of a span. Return None if the span does not contain the input messages.
@@ -94,9 +94,11 @@ def _request_body(attributes: Attributes, messages: SpanMessages) -> dict[str, A
 
 
 def _parameters(attributes: Attributes) -> dict[str, Any]:
-    other_parameters = value_of(attributes.get(otel_attributes.OPENINFERENCE_PARAMETERS))
+    other_parameters = parse_attribute_value(
+        attributes.get(otel_attributes.OPENINFERENCE_PARAMETERS)
+    )
     parameters = {
-        clean(name): to_safe_json(value)
+        replace_surrogates(name): to_safe_json(value)
         for name, value in (other_parameters.items() if isinstance(other_parameters, dict) else ())
         if name not in _NOT_PARAMETERS
     }
@@ -137,7 +139,7 @@ def _usage(attributes: Attributes) -> dict[str, int]:
     for name, attribute in otel_attributes.USAGE.items():
         value = otel_attributes.get_attribute(attributes, attribute)
         is_count = isinstance(value, int | float) and not isinstance(value, bool)
-        if is_count and 0 <= value < MAX_COUNT:
+        if is_count and 0 <= value < TOKEN_COUNT_LIMIT:
             usage[name] = int(value)
     return usage
 
@@ -157,4 +159,8 @@ def _to_dict(message: Message) -> Mapping[str, Any]:
 
 
 def _clean_text(value: object) -> str:
-    return clean(" ".join(value.split())[:_MAX_TEXT_CHARS]) if isinstance(value, str) else ""
+    return (
+        replace_surrogates(" ".join(value.split())[:_MAX_TEXT_CHARS])
+        if isinstance(value, str)
+        else ""
+    )

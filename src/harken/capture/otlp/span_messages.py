@@ -20,11 +20,11 @@ from harken.core.messages import Message
 from harken.formats.json_records import Record
 from harken.formats.providers import otel_attributes
 from harken.formats.providers.otel_messages import (
-    instructions_of,
-    message_of,
-    messages_of,
-    tools_of,
-    value_of,
+    instructions_from_otel,
+    message_from_otel,
+    messages_from_otel,
+    parse_attribute_value,
+    tools_from_otel,
 )
 
 _CHOICE = "gen_ai.choice"
@@ -57,9 +57,9 @@ def read_span_messages(attributes: Attributes, events: Sequence[SpanEvent]) -> S
     """Return the messages of a span. They are empty if its program does not capture content."""
     details = [event.attributes for event in events if event.name == otel_attributes.DETAILS_EVENT]
     sources = [attributes, *details]
-    system = _first_value(sources, otel_attributes.SYSTEM_INSTRUCTIONS, instructions_of)
+    system = _first_value(sources, otel_attributes.SYSTEM_INSTRUCTIONS, instructions_from_otel)
     input_messages = (
-        _first_value(sources, otel_attributes.INPUT_MESSAGES, messages_of)
+        _first_value(sources, otel_attributes.INPUT_MESSAGES, messages_from_otel)
         or _messages_from_events(events)
         or _messages_from_attributes(attributes, _FLAT_INPUT, "user")
     )
@@ -68,7 +68,9 @@ def read_span_messages(attributes: Attributes, events: Sequence[SpanEvent]) -> S
         or _answers_from_events(events)
         or _messages_from_attributes(attributes, _FLAT_OUTPUT, "assistant")
     )
-    tools = _first_value(sources, otel_attributes.TOOL_DEFINITIONS, tools_of) or tools_of(
+    tools = _first_value(
+        sources, otel_attributes.TOOL_DEFINITIONS, tools_from_otel
+    ) or tools_from_otel(
         [
             _unwrap_tool(definition)
             for definition in chain.from_iterable(_iter_nested(attributes, p) for p in _FLAT_TOOLS)
@@ -87,7 +89,7 @@ def _first_value(sources: Iterable[Attributes], name: str, parse: Any) -> Any:
 
 
 def _answers(value: object) -> Messages:
-    return messages_of(value, "assistant")
+    return messages_from_otel(value, "assistant")
 
 
 def _messages_from_events(events: Iterable[SpanEvent]) -> Messages:
@@ -96,9 +98,9 @@ def _messages_from_events(events: Iterable[SpanEvent]) -> Messages:
     for event in events:
         role = _ROLES_OF_EVENTS.get(event.name)
         if role is not None:
-            messages += message_of(_event_record(event.attributes), role)
+            messages += message_from_otel(_event_record(event.attributes), role)
         elif event.name == _PROMPT_EVENT:
-            messages += messages_of(event.attributes.get("gen_ai.prompt"))
+            messages += messages_from_otel(event.attributes.get("gen_ai.prompt"))
     return messages
 
 
@@ -106,11 +108,11 @@ def _answers_from_events(events: Iterable[SpanEvent]) -> Messages:
     messages: Messages = []
     for event in events:
         if event.name == _CHOICE:
-            message = value_of(event.attributes.get("message"))
+            message = parse_attribute_value(event.attributes.get("message"))
             record = message if isinstance(message, dict) else _event_record(event.attributes)
             if not isinstance(message, dict) and message is not None:
                 record = {"content": message}
-            messages += message_of(record, "assistant")
+            messages += message_from_otel(record, "assistant")
         elif event.name == _COMPLETION_EVENT:
             messages += _answers(event.attributes.get("gen_ai.completion"))
     return messages
@@ -118,9 +120,9 @@ def _answers_from_events(events: Iterable[SpanEvent]) -> Messages:
 
 def _event_record(attributes: Attributes) -> Record:
     """Return an event as a message. Its members may be JSON texts, or all be in one attribute."""
-    content = value_of(attributes.get("gen_ai.event.content"))
+    content = parse_attribute_value(attributes.get("gen_ai.event.content"))
     members = content if isinstance(content, dict) else attributes
-    calls = value_of(members.get("tool_calls"))
+    calls = parse_attribute_value(members.get("tool_calls"))
     record = dict(members)
     if isinstance(calls, list):
         record["tool_calls"] = calls
@@ -134,7 +136,8 @@ def _messages_from_attributes(
 ) -> Messages:
     for prefix in prefixes:
         message_lists = [
-            message_of(_unwrap_message(record), role) for record in _iter_nested(attributes, prefix)
+            message_from_otel(_unwrap_message(record), role)
+            for record in _iter_nested(attributes, prefix)
         ]
         if message_lists:
             return [message for messages in message_lists for message in messages]
@@ -169,10 +172,13 @@ def _unwrap_content(wrapper: Any) -> Any:
 def _unwrap_tool(definition: Any) -> Any:
     """Return a tool definition. OpenInference stores it as the JSON text of its schema."""
     inner = definition.get("tool", definition)
-    schema = value_of(inner.get("json_schema")) if isinstance(inner, dict) else None
+    schema = parse_attribute_value(inner.get("json_schema")) if isinstance(inner, dict) else None
     tool_definition = schema if isinstance(schema, dict) else inner
     if isinstance(tool_definition, dict) and "parameters" in tool_definition:
-        return {**tool_definition, "parameters": value_of(tool_definition["parameters"])}
+        return {
+            **tool_definition,
+            "parameters": parse_attribute_value(tool_definition["parameters"]),
+        }
     return tool_definition
 
 

@@ -29,15 +29,15 @@ from yarl import URL
 from harken.capture.proxy.tap import ProxyTap, TappedCall
 from harken.capture.proxy.upstreams import Target, UpstreamError, Upstreams
 from harken.core.loopback import browser_refusal
-from harken.recording.exchange import CUT, ENDED, HUNG_UP
+from harken.recording.exchange import CLIENT_DISCONNECTED, PROVIDER_DISCONNECTED, PROXY_STOPPED
 
 HOP_BY_HOP = frozenset({
     "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection",
     "te", "trailer", "transfer-encoding", "upgrade", "expect",
 })  # fmt: skip
 """Headers of a single connection. The proxy itself answers `expect`."""
-MOST_HEADER_BYTES = 1 << 16
-CONNECT_S = 60.0
+MAX_HEADER_BYTES = 1 << 16
+CONNECT_TIMEOUT_S = 60.0
 _AUTOMATIC_HEADERS = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 _ADDED_HEADERS = ("Server", "Date", "Content-Type")
 
@@ -52,9 +52,9 @@ def new_session() -> ClientSession:
         cookie_jar=DummyCookieJar(),
         auto_decompress=False,
         skip_auto_headers=_AUTOMATIC_HEADERS,
-        timeout=ClientTimeout(total=None, sock_connect=CONNECT_S),
-        max_line_size=MOST_HEADER_BYTES,
-        max_field_size=MOST_HEADER_BYTES,
+        timeout=ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S),
+        max_line_size=MAX_HEADER_BYTES,
+        max_field_size=MAX_HEADER_BYTES,
     )
 
 
@@ -68,7 +68,7 @@ class ForwardedResponse(web.StreamResponse):
         """Headers that the library adds, and that `strip` removes again."""
 
 
-async def strip(_request: web.Request, response: web.StreamResponse) -> None:
+async def strip_added_headers(_request: web.Request, response: web.StreamResponse) -> None:
     """Remove the headers that the library added to a response: an `on_response_prepare` signal."""
     if isinstance(response, ForwardedResponse):
         for name in response.added:
@@ -111,7 +111,7 @@ class Forwarder:
         try:
             return await self._forward(request, target, tapped)
         except asyncio.CancelledError:
-            tapped.broken = ENDED if self.is_ending else HUNG_UP
+            tapped.broken = PROXY_STOPPED if self.is_ending else CLIENT_DISCONNECTED
             raise
         finally:
             tapped.end()
@@ -146,7 +146,7 @@ class Forwarder:
                     pass
             return _error_response(502, tapped.broken)
         except (ClientError, OSError):
-            tapped.broken = CUT
+            tapped.broken = PROVIDER_DISCONNECTED
             return _abort_connection(request, web.StreamResponse())
         try:
             return await self._answer(request, answer, tapped)
@@ -165,10 +165,10 @@ class Forwarder:
                 await response.write(data)
             await response.write_eof()
         except _ServerDisconnected:
-            tapped.broken = CUT
+            tapped.broken = PROVIDER_DISCONNECTED
             return _abort_connection(request, response)
         except ConnectionError:
-            tapped.broken = HUNG_UP
+            tapped.broken = CLIENT_DISCONNECTED
             return _abort_connection(request, response)
         return response
 

@@ -17,7 +17,7 @@ import msgspec
 Content: TypeAlias = "bytes | CallHead | AnswerHead | CallEnd"
 _HEADER = struct.Struct("<IIQB")
 _CHECKED_FIELDS = struct.Struct("<QB")
-MOST_BYTES = 1 << 26
+MAX_CONTENT_BYTES = 1 << 26
 """A frame with a longer content is treated as damage."""
 
 
@@ -77,7 +77,7 @@ class Frame:
     content: bytes = b""
 
 
-def encoded(call: int, kind: FrameKind, content: Content = b"") -> bytes:
+def encode_frame(call: int, kind: FrameKind, content: Content = b"") -> bytes:
     """Return the bytes of a frame."""
     data = content if isinstance(content, bytes) else msgspec.json.encode(content)
     crc = zlib.crc32(data, zlib.crc32(_CHECKED_FIELDS.pack(call, kind)))
@@ -99,7 +99,7 @@ class FrameReader:
         while not self.damaged and len(self._buffered) - offset >= _HEADER.size:
             size, crc, call, kind = _HEADER.unpack_from(self._buffered, offset)
             end = offset + _HEADER.size + size
-            if size > MOST_BYTES:
+            if size > MAX_CONTENT_BYTES:
                 self.damaged = True
             elif end > len(self._buffered):
                 break

@@ -120,7 +120,7 @@ class RecorderProcess:
         return ""
 
 
-def pokes(descriptor: int = 0) -> Iterator[bool]:
+def iter_notifications(descriptor: int = 0) -> Iterator[bool]:
     """In the recorder's process: yield True for each notification, until the proxy has ended."""
     while True:
         try:

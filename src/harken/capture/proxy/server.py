@@ -12,7 +12,12 @@ from threading import Event, Thread
 
 from aiohttp import web
 
-from harken.capture.proxy.forward import MOST_HEADER_BYTES, Forwarder, new_session, strip
+from harken.capture.proxy.forward import (
+    MAX_HEADER_BYTES,
+    Forwarder,
+    new_session,
+    strip_added_headers,
+)
 from harken.capture.proxy.tap import ProxyTap
 from harken.capture.proxy.upstreams import Upstreams
 
@@ -39,7 +44,7 @@ class ProxyServer:
 
 
 @contextmanager
-def serving(
+def serve_proxy(
     listener: socket.socket, upstreams: Upstreams, notes: ProxyTap
 ) -> Iterator[ProxyServer]:
     """Serve until the end of the block. Active requests are then aborted."""
@@ -58,8 +63,8 @@ def serving(
                 auto_decompress=False,
                 handle_signals=False,
                 handler_cancellation=True,
-                max_field_size=MOST_HEADER_BYTES,
-                max_line_size=MOST_HEADER_BYTES,
+                max_field_size=MAX_HEADER_BYTES,
+                max_line_size=MAX_HEADER_BYTES,
                 shutdown_timeout=0.05,
             )
             await runner.setup()
@@ -94,6 +99,6 @@ def serving(
 
 def _make_app(forwarder: Forwarder) -> web.Application:
     app = web.Application()
-    app.on_response_prepare.append(strip)
+    app.on_response_prepare.append(strip_added_headers)
     app.router.add_route("*", "/{path:.*}", forwarder.handle)
     return app

@@ -25,11 +25,18 @@ from typing import TypeAlias
 
 import msgspec
 
-from harken.capture.proxy.frames import AnswerHead, CallEnd, CallHead, Content, FrameKind, encoded
+from harken.capture.proxy.frames import (
+    AnswerHead,
+    CallEnd,
+    CallHead,
+    Content,
+    FrameKind,
+    encode_frame,
+)
 
 WRITER_LOCK = "writer.lock"
 """Locked while a process writes this spool."""
-ENDING = ".spool"
+SPOOL_SUFFIX = ".spool"
 _LINGER_S = 0.03
 """The time to collect more items before a write: fewer writes disturb the traffic less."""
 _RETRY_DELAY_S = 1.0
@@ -53,7 +60,7 @@ class SpoolLimits:
     file_bytes: int = 16 << 20
 
 
-def new_file(path: Path) -> int:
+def create_spool_file(path: Path) -> int:
     """Create a private file for appending. Raises OSError."""
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
 
@@ -68,7 +75,7 @@ class ProxySpool:
     poke: Callable[[], None]
     """Called when data was written."""
     limits: SpoolLimits = field(default_factory=SpoolLimits)
-    opens: Opens = new_file
+    opens: Opens = create_spool_file
     unrecorded: Counter[str] = field(default_factory=Counter)
     """The number of calls that were not started, by reason."""
     trouble: str = ""
@@ -165,7 +172,7 @@ class ProxySpool:
         reason = self._check_space()
         if not reason:
             try:
-                self._write(b"".join(encoded(*item) for item in items))
+                self._write(b"".join(encode_frame(*item) for item in items))
             except OSError as error:
                 self._close_file()
                 reason = f"{self.folder}: {error.strerror or error}"
@@ -227,7 +234,7 @@ class ProxySpool:
             view = view[written:]
 
     def _path(self) -> Path:
-        return self.folder / f"{self._file_number:08d}{ENDING}"
+        return self.folder / f"{self._file_number:08d}{SPOOL_SUFFIX}"
 
     def _close_file(self) -> None:
         if self._file >= 0:

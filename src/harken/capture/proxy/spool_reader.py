@@ -15,14 +15,14 @@ from pathlib import Path
 import msgspec
 
 from harken.capture.proxy.frames import AnswerHead, CallEnd, CallHead, Frame, FrameKind, FrameReader
-from harken.capture.proxy.spool import ENDING
+from harken.capture.proxy.spool import SPOOL_SUFFIX
 from harken.recording.body import decode_body
 from harken.recording.exchange import CapturedRequest, CapturedResponse, ClientHints
 
 _CHUNK_BYTES = 1 << 20
 _MAX_BODY_BYTES = 1 << 28
 """The maximum size of a decompressed body."""
-DONE = ".done"
+DONE_SUFFIX = ".done"
 HintsOf = Callable[[dict[str, str], str, bytes], ClientHints]
 
 
@@ -105,7 +105,7 @@ class SpoolReader:
 
     def mark(self, step: SpoolStep) -> None:
         """Mark a call as recorded after its last step. Remove files that are no longer needed."""
-        with suppress(OSError), self._path(step.file, DONE).open("a") as file:
+        with suppress(OSError), self._path(step.file, DONE_SUFFIX).open("a") as file:
             file.write(f"{step.call}\n")
         self._done.setdefault(step.file, set()).add(step.call)
         self._unmarked.pop(step.call, None)
@@ -114,15 +114,15 @@ class SpoolReader:
         for number in [number for number in self._done if number < first_needed]:
             del self._done[number]
             for suffix in (
-                ENDING,
-                DONE,
+                SPOOL_SUFFIX,
+                DONE_SUFFIX,
             ):  # In this order, because a mark without its file is harmless.
                 self._path(number, suffix).unlink(missing_ok=True)
 
     def _read_file(self) -> Iterator[SpoolStep]:
         """Yield what is new in the file that is read."""
         try:
-            file = self._path(self._file, ENDING).open("rb")
+            file = self._path(self._file, SPOOL_SUFFIX).open("rb")
         except FileNotFoundError:
             return
         with file:
@@ -134,7 +134,7 @@ class SpoolReader:
 
     def _check_damage(self) -> None:
         if self._frames.damaged:
-            path = self._path(self._file, ENDING)
+            path = self._path(self._file, SPOOL_SUFFIX)
             self.damage.append(f"{path}: is damaged, and is not read to its end")
 
     def _process_frame(self, frame: Frame) -> Iterator[SpoolStep]:
@@ -157,7 +157,9 @@ class SpoolReader:
                 case FrameKind.END:
                     yield from self._end(number, msgspec.json.decode(content, type=CallEnd))
         except msgspec.MsgspecError:  # A later version wrote the frame.
-            self.damage.append(f"{self._path(self._file, ENDING)}: holds what nobody here knows")
+            self.damage.append(
+                f"{self._path(self._file, SPOOL_SUFFIX)}: holds what nobody here knows"
+            )
 
     def _asked(self, number: int, open_call: _OpenCall, head: CallHead) -> Iterator[SpoolStep]:
         body = decode_body(
@@ -204,13 +206,15 @@ class SpoolReader:
         yield SpoolStep(number, reply, self._file)
 
     def _files(self) -> list[int]:
-        names = (path.name.removesuffix(ENDING) for path in self.folder.glob(f"*{ENDING}"))
+        names = (
+            path.name.removesuffix(SPOOL_SUFFIX) for path in self.folder.glob(f"*{SPOOL_SUFFIX}")
+        )
         return sorted(int(name) for name in names if name.isdecimal())
 
     def _load_marks(self, file: int) -> set[int]:
         """Return the calls that end in a file and are recorded."""
         try:
-            lines = self._path(file, DONE).read_text().splitlines()
+            lines = self._path(file, DONE_SUFFIX).read_text().splitlines()
         except OSError:
             return set()
         return {int(line) for line in lines if line.isdecimal()}

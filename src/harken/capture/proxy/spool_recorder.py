@@ -23,10 +23,10 @@ from typing import Protocol
 from harken.capture.proxy.spool import WRITER_LOCK
 from harken.capture.proxy.spool_reader import HintsOf, SpoolReader, SpoolStep, UnrecordableCall
 from harken.errors import LogWriteError
-from harken.recording.exchange import ENDED, CapturedRequest, CapturedResponse
+from harken.recording.exchange import PROXY_STOPPED, CapturedRequest, CapturedResponse
 
 RECORDER_LOCK = "recorder.lock"
-TRIES = "tries"
+TRIES_FILE = "tries"
 _MAX_TRIES = 3
 _MIN_PAUSE_S, _MAX_PAUSE_S = 0.5, 30.0
 
@@ -105,11 +105,11 @@ class SpoolRecorder:
             if not is_written:
                 return self._finish(reader, tries, folder)
             is_written = next(news, False)
-        (folder / TRIES).unlink(missing_ok=True)  # The attempts did not end the process.
+        (folder / TRIES_FILE).unlink(missing_ok=True)  # The attempts did not end the process.
         return False
 
     def _finish(self, reader: SpoolReader, tries: Counter[int], folder: Path) -> bool:
-        if not self._record_steps(reader, reader.finish(ENDED), tries, folder):
+        if not self._record_steps(reader, reader.finish(PROXY_STOPPED), tries, folder):
             return False
         self.into.close()
         return not isinstance(self.into.failure, LogWriteError | OSError)
@@ -182,14 +182,14 @@ class SpoolRecorder:
 def _load_tries(folder: Path) -> Counter[int]:
     """Return the number of attempts to record each call."""
     try:
-        lines = (folder / TRIES).read_text().splitlines()
+        lines = (folder / TRIES_FILE).read_text().splitlines()
     except OSError:
         return Counter()
     return Counter(int(line) for line in lines if line.isdecimal())
 
 
 def _note_try(folder: Path, call: int) -> None:
-    with suppress(OSError), (folder / TRIES).open("a") as file:
+    with suppress(OSError), (folder / TRIES_FILE).open("a") as file:
         file.write(f"{call}\n")
 
 

@@ -52,7 +52,7 @@ class ProxyTap:
                 protocol=protocol,
                 path=path,
                 time=format_rfc3339(self.clock()),
-                headers=telling(headers),
+                headers=select_recorded_headers(headers),
             )
             tapped.track = self.spool.begin(head)
         return tapped
@@ -108,12 +108,14 @@ class TappedCall:
             self.track.end(end)
 
 
-def telling(headers: Mapping[str, str]) -> dict[str, str]:
+def select_recorded_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """Return the headers that identify the client, and the encoding of the body.
 
     All others may be credentials, and are dropped.
 
-    >>> telling({"User-Agent": "x/1", "X-Api-Key": "s", "X-Codex-Token": "s", "X-App": "cli"})
+    >>> select_recorded_headers(
+    ...     {"User-Agent": "x/1", "X-Api-Key": "s", "X-Codex-Token": "s", "X-App": "cli"}
+    ... )
     {'user-agent': 'x/1', 'x-app': 'cli'}
     """
     return {

@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from harken.core.secrets.redaction import redact
 from harken.errors import ConfigError
 
-VENDORS = {
+VENDOR_URLS = {
     "anthropic": "https://api.anthropic.com",
     "openai": "https://api.openai.com/v1",
     "gemini": "https://generativelanguage.googleapis.com",
@@ -27,7 +27,7 @@ VARIABLES = {
     "gemini": "GOOGLE_GEMINI_BASE_URL",
 }
 """The environment variables with which clients are given the address of a provider."""
-CHATGPT = "https://chatgpt.com/backend-api/codex"
+CHATGPT_URL = "https://chatgpt.com/backend-api/codex"
 """The server of Codex for users who are logged in with ChatGPT instead of a key."""
 CHATGPT_HEADER = "chatgpt-account-id"
 _USER_PATTERN = re.compile(r"(?<=://)[^/@]*@")
@@ -95,8 +95,8 @@ class Upstreams:
             return UpstreamError(
                 404, f"no provider is called {name[:60]!r}; there are {provider_paths}"
             )
-        if upstream.url == VENDORS["openai"] and CHATGPT_HEADER in headers:
-            upstream = replace(upstream, url=CHATGPT)
+        if upstream.url == VENDOR_URLS["openai"] and CHATGPT_HEADER in headers:
+            upstream = replace(upstream, url=CHATGPT_URL)
         return Target(upstream, rest)
 
     def address(self, name: str, server: str) -> str:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from harken.capture.resume import normalize
-from harken.capture.resume.normalize import Change
+from harken.capture.resume.normalize import RequestTransform
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,33 +32,33 @@ class DifferenceRule(AllowedDifference):
 
     clients: tuple[str, ...]
     """The runtimes to which the rule applies."""
-    sent: Change | None = None
+    sent: RequestTransform | None = None
     """Removes the difference from the sent request."""
-    expected: Change | None = None
+    expected: RequestTransform | None = None
     """Removes the difference from the expected request."""
 
 
-RULES = (
+DIFFERENCE_RULES = (
     DifferenceRule(
         name="cache marks",
         why="they say how far a provider should keep the request, not what the model reads",
         clients=("claude",),
-        sent=normalize.unmarked,
-        expected=normalize.unmarked,
+        sent=normalize.without_cache_marks,
+        expected=normalize.without_cache_marks,
     ),
     DifferenceRule(
         name="texts as lists",
         why="a text is short for a list with this text: the provider makes no difference",
         clients=("claude", "pi", "opencode"),
-        sent=normalize.listed,
-        expected=normalize.listed,
+        sent=normalize.with_text_lists,
+        expected=normalize.with_text_lists,
     ),
     DifferenceRule(
         name="members that say nothing",
         why="no citations, and a result that is no error, are what their absence says",
         clients=("claude",),
-        sent=normalize.unsaid,
-        expected=normalize.unsaid,
+        sent=normalize.without_default_members,
+        expected=normalize.without_default_members,
     ),
     DifferenceRule(
         name="reminders",
@@ -76,7 +76,7 @@ RULES = (
         name="tools of the past",
         why="references to tools, and members of inputs, that this version of Claude Code has not",
         clients=("claude",),
-        expected=normalize.without_gone_tools,
+        expected=normalize.without_removed_tools,
     ),
     DifferenceRule(
         name="new ids",
@@ -100,7 +100,7 @@ RULES = (
         name="the present",
         why="what Codex says about the folder, the day and its skills when it is started",
         clients=("codex",),
-        sent=normalize.without_told,
+        sent=normalize.without_context_messages,
     ),
     DifferenceRule(
         name="large images",
@@ -112,19 +112,17 @@ RULES = (
         name="the setting",
         why="what Gemini CLI says about the folder and the day in front of the first prompt",
         clients=("gemini",),
-        sent=normalize.without_setting,
+        sent=normalize.without_session_context,
     ),
     DifferenceRule(
         name="masked outputs",
         why="Gemini CLI sends previews of old outputs where there are many, in any session; "
         "the outputs themselves are in what is written",
         clients=("gemini",),
-        sent=normalize.unmasked,
+        sent=normalize.with_unmasked_outputs,
     ),
 )
 """All allowed differences between requests. They are applied in this order."""
-
-
 THOUGHTS = AllowedDifference(
     "thoughts", "nobody said them, and only who thought them can sign them"
 )
@@ -140,7 +138,7 @@ BLOCKS = AllowedDifference(
 IMAGES = AllowedDifference(
     "images", "what no other provider shows: another kind, or an address; it is told"
 )
-LEFT_OUT = (THOUGHTS, UNREAD, INSTRUCTED, BLOCKS, IMAGES)
+ALLOWED_OMISSIONS = (THOUGHTS, UNREAD, INSTRUCTED, BLOCKS, IMAGES)
 """What a written session may lack.
 
 In addition, ids and names are limited to letters that all providers accept, and what a provider

@@ -197,7 +197,7 @@ _TIME_ORDERED_RUNTIMES = frozenset({"codex", "pi"})
 RUNTIMES = tuple(client.runtime for client in CLIENTS)
 
 
-def client_for(runtime: str) -> Client:
+def get_client(runtime: str) -> Client:
     """Return the client of a runtime. Raises NameNotFound."""
     match = next((client for client in CLIENTS if client.runtime == runtime), None)
     if match is None:
@@ -205,7 +205,7 @@ def client_for(runtime: str) -> Client:
     return match
 
 
-def new_id(runtime: str, now_ms: int) -> str:
+def create_session_id(runtime: str, now_ms: int) -> str:
     """Return a new session id: a UUID of the version that the runtime uses."""
     if runtime not in _TIME_ORDERED_RUNTIMES:
         return str(uuid4())

@@ -23,8 +23,8 @@ from harken.capture.resume.allowed_differences import (
 )
 from harken.core.messages import ImagePart, Part, TextPart, ThinkingPart, ToolCall, UnknownPart
 from harken.formats.base import ConversationEntry
-from harken.formats.runtimes.normalize import instructs, is_unread
-from harken.formats.tool_calls import as_object, clean, in_order
+from harken.formats.runtimes.normalize import is_client_instructions, is_unread
+from harken.formats.tool_calls import iter_items, parse_json_object, replace_surrogates
 
 ANSWERS, CALLS, USERS, RESULTS = "answers", "calls", "users", "results of call "
 _STREAMS_BY_TYPE: dict[type, tuple[str | None, AllowedDifference | None]] = {
@@ -81,7 +81,7 @@ class _TextStream:
         return False
 
 
-def wholeness(
+def check_completeness(
     before: Sequence[ConversationEntry], written: Iterable[ConversationEntry]
 ) -> Completeness:
     """Compare a written conversation with the materialized one."""
@@ -110,7 +110,7 @@ def wholeness(
                 continue
             reason = allowed
             if is_unread(entry):
-                reason = INSTRUCTED if instructs(entry) else UNREAD
+                reason = INSTRUCTED if is_client_instructions(entry) else UNREAD
             absent[index] = reason
             if reason is not None:
                 left_out[reason] = None
@@ -142,14 +142,14 @@ class _ConversationReader:
         if message.role == "tool":
             open_calls = self.calls[message.tool_call_id or ""]
             message_stream = f"{RESULTS}{open_calls.pop(0) if open_calls else '?'}"
-        for item in in_order(message):
+        for item in iter_items(message):
             if isinstance(item, ToolCall):
                 if message_stream != ANSWERS:
                     continue  # only models call tools
                 self.count += 1
                 self.calls[item.id].append(self.count)
             stream, allowed = _STREAMS_BY_TYPE.get(type(item), (message_stream, None))
-            text = clean(_item_text(item))
+            text = replace_surrogates(_item_text(item))
             if text.strip():
                 yield stream or message_stream, text, allowed
 
@@ -158,10 +158,12 @@ def _item_text(item: Part | ToolCall) -> str:
     if isinstance(item, TextPart):
         return item.text.strip()
     if isinstance(item, ToolCall):
-        arguments = as_object(item.function.arguments)
+        arguments = parse_json_object(item.function.arguments)
         if arguments is None:
             raw_arguments = item.function.arguments
-            return json.dumps({"input": clean(raw_arguments)} if raw_arguments.strip() else {})
+            return json.dumps(
+                {"input": replace_surrogates(raw_arguments)} if raw_arguments.strip() else {}
+            )
         return json.dumps(arguments, sort_keys=True)
     if isinstance(item, ThinkingPart):
         return item.text

@@ -20,11 +20,7 @@ from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 OK = "ok"
-
-
 Record: TypeAlias = dict[str, Any]
-
-
 Event: TypeAlias = tuple[str, Record | str]
 """The name of an event, which may be empty, and its data."""
 
@@ -127,7 +123,7 @@ def _gemini(model: str) -> Record:
     return {"candidates": [candidate], "usageMetadata": usage, "modelVersion": model}
 
 
-ANSWERS = (
+CANNED_RESPONSES = (
     CannedResponse(
         ends=("/messages",),
         conversation="messages",
@@ -154,9 +150,7 @@ ANSWERS = (
     ),
 )
 """The protocols: Anthropic Messages, OpenAI Responses and Chat Completions, Gemini."""
-
-
-MOST_BYTES = 1 << 30
+MAX_REQUEST_BYTES = 1 << 30
 """A longer request is refused."""
 _POLL_S = 0.02
 _TOKEN_COUNTS = {"input_tokens": 1, "totalTokens": 1}
@@ -215,7 +209,7 @@ class MockProvider(ThreadingHTTPServer):
 
 
 @contextmanager
-def recorder() -> Iterator[MockProvider]:
+def run_mock_provider() -> Iterator[MockProvider]:
     """Serve until the end of the block."""
     with MockProvider() as server:
         thread = Thread(target=server.serve_forever, args=(_POLL_S,), daemon=True)
@@ -256,12 +250,14 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """Record a request for a model response, and answer it."""
         path, length = self._path(), self.headers.get("content-length") or "0"
-        if not length.isdecimal() or int(length) > MOST_BYTES:
+        if not length.isdecimal() or int(length) > MAX_REQUEST_BYTES:
             self.close_connection = True
             self._send_json(413, _error_body("a body that is too long, or of unknown length"))
             return
         body = self._body(int(length))
-        answer = next((candidate for candidate in ANSWERS if path.endswith(candidate.ends)), None)
+        answer = next(
+            (candidate for candidate in CANNED_RESPONSES if path.endswith(candidate.ends)), None
+        )
         if answer is None or not isinstance(body, dict):
             self.server.keep_other("POST", path)
             is_count = path.endswith(("/count_tokens", ":countTokens", "/input_tokens"))

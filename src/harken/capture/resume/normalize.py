@@ -10,10 +10,10 @@ from base64 import b64decode
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
-from harken.capture.resume.request_diff import Message, Request, key
-from harken.formats.images import image_of
+from harken.capture.resume.request_diff import Message, Request, comparison_key
+from harken.formats.images import read_image_header
 
-Change: TypeAlias = Callable[[Request, Request], Request]
+RequestTransform: TypeAlias = Callable[[Request, Request], Request]
 """Removes content from the first request. The second is the one it is compared with."""
 _MASKED_TAG = "<tool_output_masked>"
 _CHANGED_TOOLS = {"SendMessage": frozenset({"to", "summary", "message"})}
@@ -23,7 +23,7 @@ _COMMON_CHARS = 40
 """The length of the common beginning that identifies the client of instructions."""
 
 
-def unmarked(request: Request, _other: Request) -> Request:
+def without_cache_marks(request: Request, _other: Request) -> Request:
     """Remove cache markers."""
     return [
         _with_blocks(message, _without_member(blocks_of(message), "cache_control"))
@@ -31,7 +31,7 @@ def unmarked(request: Request, _other: Request) -> Request:
     ]
 
 
-def listed(request: Request, _other: Request) -> Request:
+def with_text_lists(request: Request, _other: Request) -> Request:
     """Convert each text content to a list with a text block."""
     return [
         {**message, "content": [{"type": "text", "text": message["content"]}]}
@@ -41,7 +41,7 @@ def listed(request: Request, _other: Request) -> Request:
     ]
 
 
-def unsaid(request: Request, _other: Request) -> Request:
+def without_default_members(request: Request, _other: Request) -> Request:
     """Remove members of blocks with values equal to the default."""
 
     def plain(block: Any) -> Any:
@@ -55,13 +55,13 @@ def unsaid(request: Request, _other: Request) -> Request:
 
 def without_reminders(request: Request, expected: Request) -> Request:
     """Remove reminder blocks, and `system` messages, that are not expected."""
-    expected_keys = {key(block) for message in expected for block in blocks_of(message)}
+    expected_keys = {comparison_key(block) for message in expected for block in blocks_of(message)}
     messages = []
     for message in request:
         blocks = [
             block
             for block in blocks_of(message)
-            if key(block) in expected_keys or not _is_reminder(block)
+            if comparison_key(block) in expected_keys or not _is_reminder(block)
         ]
         if message.get("role") != "system" and (blocks or not blocks_of(message)):
             messages.append(_with_blocks(message, blocks))
@@ -87,17 +87,19 @@ def without_line_end(request: Request, expected: Request) -> Request:
     ]
 
 
-def without_gone_tools(expected: Request, sent: Request) -> Request:
+def without_removed_tools(expected: Request, sent: Request) -> Request:
     """Remove references to tools, and members of their inputs, that the client no longer has."""
     blocks = [block for message in sent for block in blocks_of(message) if isinstance(block, dict)]
-    sent_keys = {key(inner_block) for block in blocks for inner_block in _content_list(block)}
-    inputs = {key(block.get("id")): block.get("input") for block in blocks}
+    sent_keys = {
+        comparison_key(inner_block) for block in blocks for inner_block in _content_list(block)
+    }
+    inputs = {comparison_key(block.get("id")): block.get("input") for block in blocks}
 
     def plain(block: Any) -> Any:
         if not isinstance(block, dict):
             return block
         if str(block.get("name")) in _CHANGED_TOOLS and isinstance(block.get("input"), dict):
-            sent_input = inputs.get(key(block.get("id")))
+            sent_input = inputs.get(comparison_key(block.get("id")))
             return {
                 **block,
                 "input": _current_input(block, sent_input if isinstance(sent_input, dict) else {}),
@@ -106,7 +108,7 @@ def without_gone_tools(expected: Request, sent: Request) -> Request:
             content = [
                 inner_block
                 for inner_block in _content_list(block)
-                if not _is_reference(inner_block) or key(inner_block) in sent_keys
+                if not _is_reference(inner_block) or comparison_key(inner_block) in sent_keys
             ]
             return {**block, "content": content}
         return block
@@ -118,8 +120,14 @@ def _current_input(block: dict[str, Any], sent_input: dict[str, Any]) -> dict[st
     """Return an input without old members whose values are repeated in current members."""
     current_names = _CHANGED_TOOLS[block["name"]] | sent_input.keys()
     current = {name: value for name, value in block["input"].items() if name in current_names}
-    current_keys = {key(value) for value in current.values()} | {key("message")}
-    return {n: v for n, v in block["input"].items() if n in current or key(v) not in current_keys}
+    current_keys = {comparison_key(value) for value in current.values()} | {
+        comparison_key("message")
+    }
+    return {
+        n: v
+        for n, v in block["input"].items()
+        if n in current or comparison_key(v) not in current_keys
+    }
 
 
 def _content_list(block: dict[str, Any]) -> list[Any]:
@@ -165,7 +173,7 @@ def _iter_images(value: Any) -> Iterator[dict[str, Any]]:
 def _is_large(url: str) -> bool:
     head, comma, data = url.partition(";base64,")
     try:
-        image = image_of(b64decode(data)) if comma and head.startswith("data:") else None
+        image = read_image_header(b64decode(data)) if comma and head.startswith("data:") else None
     except ValueError:
         return False
     return image is not None and max(image.width, image.height) > _MAX_SIDE_PX
@@ -173,9 +181,12 @@ def _is_large(url: str) -> bool:
 
 def without_first_system(request: Request, expected: Request) -> Request:
     """Remove the client's own system messages at the beginning."""
-    expected_keys = {key(message) for message in expected}
+    expected_keys = {comparison_key(message) for message in expected}
     for index, message in enumerate(request):
-        if message.get("role") not in ("system", "developer") or key(message) in expected_keys:
+        if (
+            message.get("role") not in ("system", "developer")
+            or comparison_key(message) in expected_keys
+        ):
             return request[index:]
     return []
 
@@ -206,21 +217,23 @@ def _developer_text(request: Request) -> str | None:
 
 def without_new_ids(request: Request, expected: Request) -> Request:
     """Remove message ids that are not expected."""
-    expected_ids = {key(message.get("id")) for message in expected}
+    expected_ids = {comparison_key(message.get("id")) for message in expected}
     return [
         message
-        if key(message.get("id")) in expected_ids
+        if comparison_key(message.get("id")) in expected_ids
         else {name: value for name, value in message.items() if name != "id"}
         for message in request
     ]
 
 
-def without_told(request: Request, expected: Request) -> Request:
+def without_context_messages(request: Request, expected: Request) -> Request:
     """Remove user and developer messages at the end that are not expected."""
-    expected_keys = {key(message) for message in expected}
+    expected_keys = {comparison_key(message) for message in expected}
     end = len(request)
     while (
-        end and _is_context_message(request[end - 1]) and key(request[end - 1]) not in expected_keys
+        end
+        and _is_context_message(request[end - 1])
+        and comparison_key(request[end - 1]) not in expected_keys
     ):
         end -= 1
     return request[:end]
@@ -230,24 +243,25 @@ def _is_context_message(message: Message) -> bool:
     return message.get("type") == "message" and message.get("role") in ("user", "developer")
 
 
-def without_setting(request: Request, expected: Request) -> Request:
+def without_session_context(request: Request, expected: Request) -> Request:
     """Remove the session context that Gemini CLI adds before the first user text."""
-    expected_keys = {key(block) for message in expected for block in blocks_of(message)}
+    expected_keys = {comparison_key(block) for message in expected for block in blocks_of(message)}
     if not request:
         return request
     first, *others = request
     blocks = [
         block
         for block in blocks_of(first)
-        if key(block) in expected_keys or not text_of_block(block).startswith("<session_context>")
+        if comparison_key(block) in expected_keys
+        or not text_of_block(block).startswith("<session_context>")
     ]
     return [_with_blocks(first, blocks), *others] if blocks else others
 
 
-def unmasked(request: Request, expected: Request) -> Request:
+def with_unmasked_outputs(request: Request, expected: Request) -> Request:
     """Restore outputs that Gemini CLI masked, if one is expected for the same call."""
     expected_parts = {
-        key(part["functionResponse"].get("id")): part
+        comparison_key(part["functionResponse"].get("id")): part
         for message in expected
         for part in blocks_of(message)
         if isinstance(part, dict) and isinstance(part.get("functionResponse"), dict)
@@ -255,8 +269,14 @@ def unmasked(request: Request, expected: Request) -> Request:
 
     def plain(part: Any) -> Any:
         response = part.get("functionResponse") if isinstance(part, dict) else None
-        is_masked = isinstance(response, dict) and _MASKED_TAG in key(response.get("response"))
-        return expected_parts.get(key(response.get("id")), part) if response and is_masked else part
+        is_masked = isinstance(response, dict) and _MASKED_TAG in comparison_key(
+            response.get("response")
+        )
+        return (
+            expected_parts.get(comparison_key(response.get("id")), part)
+            if response and is_masked
+            else part
+        )
 
     return [_with_blocks(message, [*map(plain, blocks_of(message))]) for message in request]
 

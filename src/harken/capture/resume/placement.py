@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from harken.capture.resume.clients import Client
-from harken.capture.resume.session_folders import claude_name, gemini_name, make, pi_name
+from harken.capture.resume.session_folders import claude_name, create_file, gemini_name, pi_name
 from harken.errors import ConfigError, FormatError
 from harken.formats.runtimes.base import NewSessionInfo, ReadReport, RuntimeFormat, SessionFile
 
@@ -49,7 +49,7 @@ class PlacedSession:
     """None if it is in a database of the client."""
 
 
-def place(
+def place_session(
     client: Client, native: RuntimeFormat, data: bytes, new: NewSessionInfo, here: ClientHome
 ) -> PlacedSession:
     """Place a session where its client finds it. Raises ConfigError if that fails."""
@@ -82,7 +82,7 @@ class _WrittenSession:
 def _place_claude(_client: Client, written: _WrittenSession, here: ClientHome) -> PlacedSession:
     folder = here.folder("CLAUDE_CONFIG_DIR", ".claude") / "projects"
     file = folder / claude_name(written.new.folder) / f"{written.new.id}.jsonl"
-    make(file, written.data)
+    create_file(file, written.data)
     return PlacedSession(written.new.id, file)
 
 
@@ -91,7 +91,7 @@ def _place_codex(_client: Client, written: _WrittenSession, here: ClientHome) ->
     day, time = new.time[:10].split("-"), new.time[:19].replace(":", "-")
     folder = here.folder("CODEX_HOME", ".codex").joinpath("sessions", *day)
     file = folder / f"rollout-{time}-{new.id}.jsonl"
-    make(file, written.data)
+    create_file(file, written.data)
     return PlacedSession(new.id, file)
 
 
@@ -100,7 +100,7 @@ def _place_pi(_client: Client, written: _WrittenSession, here: ClientHome) -> Pl
     sessions = here.folder("PI_CODING_AGENT_DIR", ".pi/agent") / "sessions" / pi_name(new.folder)
     folder = here.folder("PI_CODING_AGENT_SESSION_DIR", str(sessions))
     file = folder / f"{re.sub('[:.]', '-', new.time)}_{new.id}.jsonl"
-    make(file, written.data)
+    create_file(file, written.data)
     return PlacedSession(str(file), file)  # Pi finds a session id only in some folders.
 
 
@@ -110,14 +110,14 @@ def _place_gemini(_client: Client, written: _WrittenSession, here: ClientHome) -
     minute = new.time[:16].replace(":", "-")
     chats = home / "tmp" / gemini_name(home, new.folder) / "chats"
     file = chats / f"session-{minute}-{new.id[:8]}.jsonl"
-    make(file, written.data)
+    create_file(file, written.data)
     return PlacedSession(new.id, file)
 
 
 def _place_opencode(client: Client, written: _WrittenSession, here: ClientHome) -> PlacedSession:
     with TemporaryDirectory(prefix="harken-") as folder:
         file = Path(folder) / "session.json"
-        make(file, written.data)
+        create_file(file, written.data)
         command, environ = [client.program, "import", str(file)], dict(here.environ)
         try:
             process = subprocess.run(

@@ -35,9 +35,9 @@ class MessageComparison:
     """The first difference."""
 
 
-def rows(expected: Request, sent: Request) -> Iterator[MessageComparison]:
+def compare_messages(expected: Request, sent: Request) -> Iterator[MessageComparison]:
     """Yield the comparison of each message, in order."""
-    expected_keys, sent_keys = [*map(key, expected)], [*map(key, sent)]
+    expected_keys, sent_keys = [*map(comparison_key, expected)], [*map(comparison_key, sent)]
     matcher = SequenceMatcher(None, expected_keys, sent_keys, autojunk=False)
     for tag, i1, i2, j1, j2 in matcher.get_opcodes():
         if tag == "equal":
@@ -73,7 +73,7 @@ def first_difference(ours: Any, theirs: Any, where: str = "") -> str:
     >>> first_difference({"content": [{"text": "at one"}]}, {"content": [{"text": "at two"}]})
     'content[0].text: "one" is not "two", from character 3 on'
     """
-    if key(ours) == key(theirs):
+    if comparison_key(ours) == comparison_key(theirs):
         return ""
     if isinstance(ours, dict) and isinstance(theirs, dict):
         for name in [*ours, *(name for name in theirs if name not in ours)]:
@@ -101,7 +101,7 @@ def _truncate(value: Any) -> str:
     return text if len(text) <= _MAX_VALUE_CHARS else f"{text[:_MAX_VALUE_CHARS]}…"
 
 
-def key(value: Any) -> str:
+def comparison_key(value: Any) -> str:
     """Return a comparison key: JSON, in which 1, 1.0 and true differ."""
     return json.dumps(value, sort_keys=True)
 

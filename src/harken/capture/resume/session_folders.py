@@ -78,7 +78,7 @@ def gemini_name(home: Path, folder: str) -> str:
         if name in names.values() or any(_read_owner(base / name) is not None for base in bases):
             continue
         with suppress(FileExistsError):
-            make(bases[0] / name / _MARKER, os.fsencode(folder))
+            create_file(bases[0] / name / _MARKER, os.fsencode(folder))
             return name
 
 
@@ -103,7 +103,7 @@ def _read_owner(folder: Path) -> str | None:
         return None
 
 
-def make(file: Path, data: bytes) -> None:
+def create_file(file: Path, data: bytes) -> None:
     """Create a file and its parent folders. Raises FileExistsError, OSError."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     number = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -13,7 +13,7 @@ from typing import Any
 
 from harken.capture.resume.allowed_differences import AllowedDifference
 from harken.capture.resume.completeness import Completeness
-from harken.context.position import Said
+from harken.context.position import MessageCounts
 
 CANNOT_HOLD = AllowedDifference(
     "what the client cannot hold", "it has no place for it in a session"
@@ -45,7 +45,7 @@ class Transfer:
         }
 
 
-def transfer(said: Said, whole: Completeness) -> Transfer:
+def count_transfer(said: MessageCounts, whole: Completeness) -> Transfer:
     """Count what is transferred of a conversation.
 
     said: the messages up to the position where it continues; whole: the comparison of the written
@@ -65,7 +65,7 @@ def transfer(said: Said, whole: Completeness) -> Transfer:
     )
 
 
-def whole_transfer(said: Said) -> Transfer:
+def count_full_transfer(said: MessageCounts) -> Transfer:
     """Count the messages of a conversation that continues in Harken.
 
     All of its context is transferred.

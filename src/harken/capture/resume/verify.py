@@ -17,16 +17,18 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from harken.capture.resume.allowed_differences import RULES, DifferenceRule
+from harken.capture.resume.allowed_differences import DIFFERENCE_RULES, DifferenceRule
 from harken.capture.resume.clients import Client
-from harken.capture.resume.completeness import Completeness, wholeness
-from harken.capture.resume.mock_provider import MockProvider, MockRequest, recorder
+from harken.capture.resume.completeness import Completeness
+from harken.capture.resume.completeness import check_completeness as wholeness
+from harken.capture.resume.mock_provider import MockProvider, MockRequest, run_mock_provider
 from harken.capture.resume.normalize import text_of_block
-from harken.capture.resume.placement import ClientHome, place
-from harken.capture.resume.request_diff import Message, MessageComparison, Request, rows
+from harken.capture.resume.placement import ClientHome, place_session
+from harken.capture.resume.request_diff import Message, MessageComparison, Request
+from harken.capture.resume.request_diff import compare_messages as rows
 from harken.errors import ConfigError, FormatError
 from harken.formats.base import ConversationEntry
-from harken.formats.runtimes.base import NewSessionInfo, RuntimeFormat, conversation
+from harken.formats.runtimes.base import NewSessionInfo, RuntimeFormat, read_conversation
 from harken.world.shell.process_group import ProcessGroup
 
 
@@ -44,7 +46,7 @@ class RequestComparison:
         return [row for row in self.rows if row.state != "same"]
 
 
-def compare(
+def compare_requests(
     runtime: str, expected: Request, sent: Request, *, prompt: str = ""
 ) -> RequestComparison:
     """Compare a sent request with the expected one.
@@ -53,7 +55,7 @@ def compare(
     """
     sent_messages = list(_iter_before_prompt(sent, prompt)) if prompt else sent
     expected_messages, ignored = expected, []
-    for rule in RULES:
+    for rule in DIFFERENCE_RULES:
         if runtime not in rule.clients:
             continue
         unchanged = (sent_messages, expected_messages)
@@ -172,10 +174,12 @@ def verify(
     data = native.writes(entries, new)
     written = read_written_conversation(client, native, data)
     prompt = f"Say ok. ({secrets.token_hex(8)})"
-    with recorder() as server:
+    with run_mock_provider() as server:
         environ = environment(client, trial, server.url)
         _prepare(client, trial, server.url)
-        placed = place(client, native, data, new, ClientHome(home=trial.home, environ=environ))
+        placed = place_session(
+            client, native, data, new, ClientHome(home=trial.home, environ=environ)
+        )
         with trial.run(client.one_turn(placed.session, prompt), environ) as running:
             request = _wait_for_request(running, server, prompt, trial.timeout_s)
             code = running.exit_code
@@ -184,7 +188,7 @@ def verify(
         problem = f"took more than {trial.timeout_s:g} s" if code is None else f"ended with {code}"
         raise ConfigError(f"{client.name} {problem} and did not ask its model: {trial.said()}")
     expected: Request = native.sent(written)
-    comparison = compare(client.runtime, expected, request.conversation, prompt=prompt)
+    comparison = compare_requests(client.runtime, expected, request.conversation, prompt=prompt)
     completeness = wholeness(entries, written)
     return VerifyResult(completeness, comparison, expected, request.conversation, others)
 
@@ -194,7 +198,7 @@ def read_written_conversation(
 ) -> list[ConversationEntry]:
     """Parse the session that was just written. Raises ConfigError if it is empty."""
     with suppress(FormatError):
-        if entries := conversation(native.steps, data):
+        if entries := read_conversation(native.steps, data):
             return entries
     raise ConfigError(f"nothing is said there that {client.name} could go on with")
 

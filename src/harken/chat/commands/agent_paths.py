@@ -16,7 +16,7 @@ from harken.session.session import Session
 Who: TypeAlias = Literal["everybody", "subagents", "hooks", "others"]
 
 
-def paths(session: Session) -> dict[AgentId, str]:
+def map_agent_paths(session: Session) -> dict[AgentId, str]:
     """Return the paths of all living agents, the nearest first.
 
     The path of the agent that the user talks with is empty.
@@ -39,7 +39,7 @@ def find_agent(talk: CommandContext, ref: str) -> AgentId:
     An empty text is the agent that the user talks with; its name may begin a path. Raises
     NameNotFound, which lists the paths if several agents have the name.
     """
-    session, paths_by_id = talk.session, paths(talk.session)
+    session, paths_by_id = talk.session, map_agent_paths(talk.session)
     if not ref:
         return talk.primary.agent_id
     below = ref.removeprefix(f"{talk.primary.name}/")
@@ -57,23 +57,23 @@ def find_agent(talk: CommandContext, ref: str) -> AgentId:
     return next(iter(by_name))
 
 
-def names_of(scope: Who) -> Completes:
+def build_agent_completer(scope: Who) -> Completes:
     """Return a completer for the name of an agent, as the first word only."""
 
     def completes(talk: CommandContext, before: Sequence[str]) -> Iterable[str]:
-        return () if before else agent_names(talk, scope)
+        return () if before else list_agent_names(talk, scope)
 
     return completes
 
 
-def agent_names(talk: CommandContext, scope: Who) -> list[str]:
+def list_agent_names(talk: CommandContext, scope: Who) -> list[str]:
     """Return the names of subagents or hooks of the agent that the user talks with, or of all."""
     session = talk.session
     state = session.agents.get(session.state.primary or AgentId(""))
     if scope in ("subagents", "hooks") and state is not None:
         ids = state.subagents if scope == "subagents" else state.hooks
         return [_name(session, id_) for id_ in ids]
-    paths_by_id = paths(session)
+    paths_by_id = map_agent_paths(session)
     if scope == "others":  # agents that the user can talk with
         return [
             path for id_, path in paths_by_id.items() if path and session.agents[id_].language_model

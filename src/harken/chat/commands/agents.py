@@ -7,33 +7,33 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from harken.agents.action_schemas import ACTIONS, OF_HOOKS
+from harken.agents.action_schemas import ACTIONS, HOOK_ACTIONS
 from harken.agents.tool_agent import ToolAgent
-from harken.chat.commands.agent_paths import find_agent, names_of, paths
+from harken.chat.commands.agent_paths import build_agent_completer, find_agent, map_agent_paths
 from harken.chat.commands.base import CommandContext, slash
 from harken.core.events import TranscriptEntry
 from harken.core.ids import AgentId, parse_id_number
 from harken.core.messages import ChatMessage, text_of
 from harken.session.state import AgentState
-from harken.terminal.event_lines import model_text, put_there
+from harken.terminal.event_lines import describe_installation, format_model_name
 from harken.terminal.text import one_line
-from harken.views.message_text import count, heading, written
+from harken.views.message_text import format_count, format_message, heading
 from harken.views.viewer import SessionViewer
 
-SHOWN = 20
+DEFAULT_MESSAGES = 20
 """The default number of last messages of a transcript."""
 MESSAGE_LINES = 6
 PROMPT_LINES = 3
 """The number of lines of a system prompt when those of all agents are shown."""
-MOST_LINES = 400
-LONGEST_LINE = 1000
+MAX_LINES = 400
+MAX_LINE_CHARS = 1000
 
 
 @slash(
     "subagents",
     "who is below, what it does, and what it was told last",
     "[AGENT]",
-    completes=names_of("everybody"),
+    completes=build_agent_completer("everybody"),
 )
 def _subagents(talk: CommandContext, argument: str) -> None:
     state = talk.session.agents[find_agent(talk, argument)]
@@ -41,16 +41,18 @@ def _subagents(talk: CommandContext, argument: str) -> None:
     for agent_id in state.subagents:
         below = talk.session.agents[agent_id]
         notes = [_model(below), talk.doing.get(agent_id, "idle")]
-        notes += [count(len(below.hooks), "hook")] if below.hooks else []
-        notes += [count(len(below.subagents), "subagent")] if below.subagents else []
+        notes += [format_count(len(below.hooks), "hook")] if below.hooks else []
+        notes += [format_count(len(below.subagents), "subagent")] if below.subagents else []
         lines.append(f"{_format_name(below)}  {', '.join(notes)}")
         last = _last(talk, agent_id)
         if last is not None:
-            lines.append(f"  {last.role}: {one_line(text_of(last.content) or written(last), 90)}")
+            lines.append(
+                f"  {last.role}: {one_line(text_of(last.content) or format_message(last), 90)}"
+            )
     talk.say("\n".join(lines) or f"{_format_name(state)} has no subagents")
 
 
-def hooks_lines(talk: CommandContext, agent_id: AgentId) -> Iterator[str]:
+def iter_hook_summaries(talk: CommandContext, agent_id: AgentId) -> Iterator[str]:
     """Yield lines about the hooks of an agent, in the order in which they are called."""
     session = talk.session
     rows = SessionViewer(session.path).watches()
@@ -65,8 +67,10 @@ def hooks_lines(talk: CommandContext, agent_id: AgentId) -> Iterator[str]:
         point_text = "at all points" if len(points) == 4 else ", ".join(points) or "silent"
         kind = f"code ({state.spec.get('kind')})"
         if state.language_model is not None:
-            kind = model_text(state.language_model)
-        yield f"{_format_name(state)}  {kind} · {point_text} · {put_there(came[hook_id])}"
+            kind = format_model_name(state.language_model)
+        yield (
+            f"{_format_name(state)}  {kind} · {point_text} · {describe_installation(came[hook_id])}"
+        )
         if (last_text := _find_last_text(talk, hook_id)) is not None:
             yield f"  last: {one_line(last_text, 90)}"
 
@@ -82,14 +86,14 @@ def _find_last_text(talk: CommandContext, agent_id: AgentId) -> str | None:
     "tools",
     "what each agent may use, and what it was not given",
     "[AGENT]",
-    completes=names_of("everybody"),
+    completes=build_agent_completer("everybody"),
 )
 def _tools(talk: CommandContext, argument: str) -> None:
-    ids = [find_agent(talk, argument)] if argument else [*paths(talk.session)]
+    ids = [find_agent(talk, argument)] if argument else [*map_agent_paths(talk.session)]
     agents = [talk.primary.agent_by_id(id_) for id_ in ids]
     by_tools: dict[tuple[str, ...], str] = {}
     lines: list[str] = []
-    for agent, path in zip(agents, map(paths(talk.session).get, ids), strict=True):
+    for agent, path in zip(agents, map(map_agent_paths(talk.session).get, ids), strict=True):
         label = path or agent.name
         mine = tuple(agent.tools) if isinstance(agent, ToolAgent) else ()
         if isinstance(agent, ToolAgent) and mine in by_tools:
@@ -106,7 +110,7 @@ def _iter_permitted_tools(mine: Sequence[str], tools: Collection[str]) -> Iterat
     """Yield the tools that an agent may use, and those that it may not."""
     of_world = [name for name in mine if name in tools]
     actions = [name for name in mine if name in ACTIONS]
-    missing = [name for name in (*tools, *ACTIONS) if name not in mine and name not in OF_HOOKS]
+    missing = [name for name in (*tools, *ACTIONS) if name not in mine and name not in HOOK_ACTIONS]
     yield f"  tools: {', '.join(of_world) or 'none'}"
     yield f"  actions: {', '.join(actions) or 'none'}"
     if missing:
@@ -117,14 +121,14 @@ def _iter_permitted_tools(mine: Sequence[str], tools: Collection[str]) -> Iterat
     "system",
     "the system prompt of an agent, or how those of all begin",
     "[AGENT]",
-    completes=names_of("everybody"),
+    completes=build_agent_completer("everybody"),
 )
 def _system(talk: CommandContext, argument: str) -> None:
     if argument:
-        talk.say("\n".join(_truncate_lines(_prompt(talk, find_agent(talk, argument)), MOST_LINES)))
+        talk.say("\n".join(_truncate_lines(_prompt(talk, find_agent(talk, argument)), MAX_LINES)))
         return
     lines: list[str] = []
-    for agent_id in paths(talk.session):
+    for agent_id in map_agent_paths(talk.session):
         state = talk.session.agents[agent_id]
         if state.language_model is not None:
             visible = _truncate_lines(_prompt(talk, agent_id), PROMPT_LINES)
@@ -142,7 +146,7 @@ def _prompt(talk: CommandContext, agent_id: AgentId) -> list[str]:
     "transcript",
     "what an agent has heard and said, the last messages",
     "[AGENT] [HOW MANY]",
-    completes=names_of("everybody"),
+    completes=build_agent_completer("everybody"),
 )
 def _transcript(talk: CommandContext, argument: str) -> None:
     name, limit = _split_number(argument)
@@ -155,7 +159,10 @@ def _transcript(talk: CommandContext, argument: str) -> None:
     lines: list[str] = []
     if omitted := len(messages[:-limit]):
         lines = [
-            f"… {count(omitted, 'earlier message')} (/transcript {agent_name} {len(messages)})"
+            (
+                f"… {format_count(omitted, 'earlier message')} (/transcript {agent_name} "
+                f"{len(messages)})"
+            )
         ]
     for message in messages[-limit:]:
         lines += _message_lines(message)
@@ -169,7 +176,7 @@ def _split_number(argument: str) -> tuple[str, int]:
     name, _, last = argument.rpartition(" ")
     if last.isascii() and last.isdecimal() and int(last[:9]) > 0:
         return name.strip(), int(last[:9])
-    return argument, SHOWN
+    return argument, DEFAULT_MESSAGES
 
 
 def _message_lines(message: ChatMessage) -> list[str]:
@@ -180,7 +187,7 @@ def _message_lines(message: ChatMessage) -> list[str]:
         else None
     )
     prefix = "" if number is None else f"{number} "
-    lines = written(message).split("\n")
+    lines = format_message(message).split("\n")
     hint = "" if number is None else f" (/show {number})"
     visible = _truncate_lines(lines, MESSAGE_LINES, hint)
     return [f"{prefix}{heading(message)}: {visible[0]}", *(f"  {line}" for line in visible[1:])]
@@ -188,11 +195,16 @@ def _message_lines(message: ChatMessage) -> list[str]:
 
 def _truncate_lines(lines: Sequence[str], limit: int, hint: str = "") -> list[str]:
     """Return the first lines, with very long ones truncated."""
-    visible = [line if len(line) <= LONGEST_LINE else line[:LONGEST_LINE] + "…" for line in lines]
+    visible = [
+        line if len(line) <= MAX_LINE_CHARS else line[:MAX_LINE_CHARS] + "…" for line in lines
+    ]
     if len(visible) <= limit + 1 and not any(line.endswith("…") for line in visible):
         return visible
     omitted = len(visible) - limit
-    return [*visible[:limit], *([f"… {count(omitted, 'more line')}{hint}"] if omitted > 0 else [])]
+    return [
+        *visible[:limit],
+        *([f"… {format_count(omitted, 'more line')}{hint}"] if omitted > 0 else []),
+    ]
 
 
 def _last(talk: CommandContext, agent_id: AgentId) -> ChatMessage | None:
@@ -201,7 +213,7 @@ def _last(talk: CommandContext, agent_id: AgentId) -> ChatMessage | None:
 
 
 def _model(state: AgentState) -> str:
-    return "code" if state.language_model is None else model_text(state.language_model)
+    return "code" if state.language_model is None else format_model_name(state.language_model)
 
 
 def _format_name(state: AgentState) -> str:

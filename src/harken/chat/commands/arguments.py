@@ -63,7 +63,7 @@ class ActionForm:
 
     def arguments(self, typed: str) -> Mapping[str, Any]:
         """Return the typed arguments, validated. Raises InvalidArguments."""
-        return self.checked(*named_and_rest(self.names, typed))
+        return self.checked(*split_named_arguments(self.names, typed))
 
     @property
     def names(self) -> Sequence[str]:
@@ -73,7 +73,7 @@ class ActionForm:
     def checked(self, by_name: dict[str, str], positional: str) -> Mapping[str, Any]:
         """Return the named and positional arguments, validated. Raises InvalidArguments."""
         bare = [name for name in self.bare if name not in by_name]
-        words = words_in(positional, len(bare))
+        words = split_positional(positional, len(bare))
         if positional.strip() and not bare:
             raise InvalidArguments(f"it takes no more than: {self.usage or 'nothing'}")
         by_name = {**by_name, **dict(zip(bare, words, strict=False))}
@@ -97,12 +97,12 @@ class ActionForm:
         return text
 
 
-def named_and_rest(names: Sequence[str], typed: str) -> tuple[dict[str, str], str]:
+def split_named_arguments(names: Sequence[str], typed: str) -> tuple[dict[str, str], str]:
     """Extract the arguments typed as `name=value`. Return them and the remaining text.
 
-    >>> named_and_rest(["tools"], 'Ann tools="a, b" is it')
+    >>> split_named_arguments(["tools"], 'Ann tools="a, b" is it')
     ({'tools': 'a, b'}, 'Ann is it')
-    >>> named_and_rest(["prompt"], "Ann prompt='Is it?' don't prompt='s")
+    >>> split_named_arguments(["prompt"], "Ann prompt='Is it?' don't prompt='s")
     ({'prompt': "'s"}, "Ann don't ")
     """
     if not names:
@@ -116,12 +116,12 @@ def named_and_rest(names: Sequence[str], typed: str) -> tuple[dict[str, str], st
     )
 
 
-def words_in(typed: str, limit: int) -> list[str]:
+def split_positional(typed: str, limit: int) -> list[str]:
     """Return at most `limit` words; the last one is the remaining line.
 
-    >>> words_in('"Ann B" is it not', 2), words_in("Ann", 2)
+    >>> split_positional('"Ann B" is it not', 2), split_positional("Ann", 2)
     (['Ann B', 'is it not'], ['Ann'])
-    >>> words_in("'Ann B' 'is it not'", 2), words_in("Ann's it", 2)
+    >>> split_positional("'Ann B' 'is it not'", 2), split_positional("Ann's it", 2)
     (['Ann B', "'is it not'"], ["Ann's", 'it'])
     """
     words: list[str] = []

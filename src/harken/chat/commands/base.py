@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 MODES: tuple[Mode, ...] = ("ask", "edits", "all", "plan")
 SHELL = "!"
 """The prefix of a shell command of the user: short for `/shell`."""
-
-
 Doing: TypeAlias = Callable[[], Coroutine[Any, Any, ToolResult]]
 
 
@@ -181,7 +179,7 @@ def slash(
     return enter
 
 
-def choice(*words: str) -> Completes:
+def build_choice_completer(*words: str) -> Completes:
     """Return a completer for one of these words, as the first word only."""
     return lambda _, before: () if before else words
 
@@ -194,7 +192,7 @@ def is_command(text: str, user_commands: Mapping[str, Command]) -> bool:
     name = word.removeprefix("/")
     if not name or "/" in name:
         return False
-    return named_command(name, user_commands) is not None or not Path(word).exists()
+    return find_command(name, user_commands) is not None or not Path(word).exists()
 
 
 def is_shell_command(text: str) -> bool:
@@ -215,18 +213,18 @@ def split_command(text: str) -> tuple[str, str]:
     return word.removeprefix("/"), "".join(tail).strip()
 
 
-def named_command(name: str, user_commands: Mapping[str, Command]) -> Command | None:
+def find_command(name: str, user_commands: Mapping[str, Command]) -> Command | None:
     """Return the command with this name, or the only one with this prefix.
 
     A built-in one always answers to its name.
     """
     if name in COMMANDS or name in user_commands:
         return COMMANDS.get(name) or user_commands[name]
-    matches = beginning(name, user_commands)
+    matches = list_matching_commands(name, user_commands)
     return matches[0] if len(matches) == 1 else None
 
 
-def beginning(name: str, user_commands: Mapping[str, Command]) -> list[Command]:
+def list_matching_commands(name: str, user_commands: Mapping[str, Command]) -> list[Command]:
     """Return the commands that have this prefix."""
     every = chain(COMMANDS.values(), user_commands.values())
     return [command for command in every if command.name.startswith(name)]
@@ -236,7 +234,7 @@ def run_command(talk: CommandContext, text: str) -> bool:
     """Run a command, print its errors, and return whether the command exists."""
     name, argument = split_command(text)
     user_commands = talk.own
-    command = named_command(name, user_commands)
+    command = find_command(name, user_commands)
     if command is None:
         talk.say(_describe_unknown(name, user_commands))
         return False
@@ -256,7 +254,7 @@ def run_command(talk: CommandContext, text: str) -> bool:
 
 def _describe_unknown(name: str, user_commands: Mapping[str, Command]) -> str:
     """Explain that a name is unknown or ambiguous, with suggestions."""
-    several = beginning(name, user_commands)
+    several = list_matching_commands(name, user_commands)
     if several:
         mixed = any(command.name not in user_commands for command in several)
         names = [
@@ -284,7 +282,7 @@ def _help(talk: CommandContext, argument: str) -> None:
     user_commands = talk.own
     if argument:
         name = argument.removeprefix("/")
-        command = named_command(name, user_commands)
+        command = find_command(name, user_commands)
         talk.say(_describe_unknown(name, user_commands) if command is None else _usage(command))
         return
     every = [*COMMANDS.values(), *user_commands.values()]
@@ -307,7 +305,7 @@ def _usage(command: Command) -> str:
     return f"/{command.name} {command.arguments}".rstrip() + f"\n  {command.meaning}"
 
 
-def words_of(talk: CommandContext, name: str, argument: str) -> list[str] | None:
+def split_arguments(talk: CommandContext, name: str, argument: str) -> list[str] | None:
     """Return the words after a command.
 
     If a quotation is not closed, print an error and return None.
@@ -319,7 +317,7 @@ def words_of(talk: CommandContext, name: str, argument: str) -> list[str] | None
         return None
 
 
-def printed(command: click.Command, name: str, line: list[str]) -> str:
+def run_cli_command(command: click.Command, name: str, line: list[str]) -> str:
     """Return the output of a command of the command line, run with the home of this chat."""
     output = io.BytesIO()
     out = io.TextIOWrapper(output, "utf-8", errors="backslashreplace", write_through=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from harken.agents.agent import UNASKED, Agent
 from harken.agents.built_in.changed_files import ChangedFiles
 from harken.chat.commands.base import CommandContext, NextSession, slash
-from harken.context.position import commit_at, find_position
+from harken.context.position import find_position, get_or_create_commit
 from harken.core.commits import CommitId
 from harken.core.events import AgentCreated, AgentMoved, Event, TranscriptEntry
 from harken.core.messages import ChatMessage, text_of
@@ -135,7 +135,7 @@ def _commit_before(store: Store, ctx: CommitId, undone: Sequence[ChatMessage]) -
         raise ConfigError(
             "the context was changed since: /undo cannot take the last exchange apart"
         )
-    return commit_at(store, find_position(store, ctx, str(first - 1)))
+    return get_or_create_commit(store, find_position(store, ctx, str(first - 1)))
 
 
 def _remaining_note(talk: CommandContext, agent: Agent) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from harken.chat.commands.arguments import named_and_rest, words_in
+from harken.chat.commands.arguments import split_named_arguments, split_positional
 from harken.chat.commands.base import Command, CommandContext, slash
 from harken.terminal.text import one_line
 from harken.world.result import InvalidArguments, ToolError
@@ -75,9 +75,9 @@ def _send_prompt(prompt: Prompt, talk: CommandContext, argument: str) -> None:
     if mcp is None:
         raise InvalidArguments(f"its server {prompt.server} is not there any more")
     names = [parameter.name for parameter in prompt.arguments]
-    arguments, remaining = named_and_rest(names, argument)
+    arguments, remaining = split_named_arguments(names, argument)
     bare = [name for name in names if name not in arguments]
-    arguments |= dict(zip(bare, words_in(remaining, len(bare)), strict=False))
+    arguments |= dict(zip(bare, split_positional(remaining, len(bare)), strict=False))
     missing = [
         parameter.name
         for parameter in prompt.arguments

@@ -10,12 +10,12 @@ from functools import partial
 
 from harken.agents.smart_agent import SmartAgent
 from harken.agents.tool_agent import ToolAgent
-from harken.agents.tree.user_command import obey
+from harken.agents.tree.user_command import run_user_command
 from harken.chat.commands.base import SHELL, CommandContext, NextSession, slash
-from harken.chat.models import anchored
+from harken.chat.models import with_absolute_path
 from harken.core.events import AgentConfigured, Reference
 from harken.errors import ConfigError, ScriptError
-from harken.terminal.event_lines import model_text
+from harken.terminal.event_lines import format_model_name
 from harken.world.result import InvalidArguments, ToolResult
 
 
@@ -38,13 +38,13 @@ def _model(talk: CommandContext, argument: str) -> None:
     if not argument:
         numbered = [f"  {number} {name}" for number, name in enumerate(names, 1)]
         how = ["/model NUMBER or /model NAME chooses one"] if names else []
-        now = f"{agent.name} has {model_text(agent.language_model)}"
+        now = f"{agent.name} has {format_model_name(agent.language_model)}"
         talk.say("\n".join([now, *numbered, *how]))
         return
     agent.check_free()
     name = _model_by_number(names, argument) if argument.isdecimal() else argument
     try:
-        model = agent.runtime.get_model(anchored(name))
+        model = agent.runtime.get_model(with_absolute_path(name))
     except ScriptError as error:
         raise ConfigError(str(error)) from None
     talk.act(partial(_set_model, agent, model.name))
@@ -62,7 +62,7 @@ async def _set_model(agent: SmartAgent, name: str) -> ToolResult:
         event = AgentConfigured(agent_id=agent.agent_id, language_model=name)
         agent.session.append(event)
         agent.session.sync()
-    return ToolResult(f"{agent.name} goes on with {model_text(name)}")
+    return ToolResult(f"{agent.name} goes on with {format_model_name(name)}")
 
 
 @slash("clear", "start a new session; this one is kept", group="session")
@@ -88,4 +88,4 @@ def _shell(talk: CommandContext, argument: str) -> None:
         return ToolResult((await shell.run(argument)).rstrip("\n"))
 
     agent.check_free()
-    talk.act(lambda: obey(agent, f"{SHELL}{argument}", run))
+    talk.act(lambda: run_user_command(agent, f"{SHELL}{argument}", run))

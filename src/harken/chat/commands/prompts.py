@@ -6,10 +6,10 @@ from functools import partial
 from pathlib import Path
 
 from harken.agents.templates.prompt_file import MAX_FILES, PromptFiles, fill_in_prompt
-from harken.agents.tree.user_command import instruct
+from harken.agents.tree.user_command import add_system_message
 from harken.chat.commands.base import COMMANDS, Command, CommandContext
 from harken.chat.commands.tree import act
-from harken.views.message_text import count
+from harken.views.message_text import format_count
 
 
 def prompt_file_commands(prompts: PromptFiles) -> dict[str, Command]:
@@ -27,7 +27,7 @@ def prompt_file_notes(prompts: PromptFiles) -> list[str]:
     hidden = [f"/{name}" for name in names if name in COMMANDS]
     notes: list[str] = []
     if hidden:
-        files = count(len(hidden), "command")
+        files = format_count(len(hidden), "command")
         notes.append(f"{files} of your own cannot be used: {', '.join(hidden)} is built in")
     for name in names:
         longer = [f"/{command}" for command in COMMANDS if command.startswith(name)]
@@ -46,6 +46,6 @@ def _send(path: Path, talk: CommandContext, argument: str) -> None:
     """Send the text of a prompt file to the agent. Raises ConfigError."""
     prompt = fill_in_prompt(path, argument)
     if prompt.is_system:
-        act(talk, f"/{path.stem} {argument}", partial(instruct, text=prompt.text))
+        act(talk, f"/{path.stem} {argument}", partial(add_system_message, text=prompt.text))
     else:
         talk.send(prompt.text)

@@ -17,27 +17,34 @@ from functools import partial
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.agent import Agent
 from harken.agents.hooks.hook import Hook
-from harken.agents.hooks.registry import BUILT_IN, hook_kind
+from harken.agents.hooks.registry import BUILT_IN, get_hook_class
 from harken.agents.names import free_name
 from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.hook_action import hook_name
 from harken.agents.tree.registry import RUN
-from harken.agents.tree.user_command import Doing, dismiss, obey
-from harken.chat.commands.agent_paths import agent_names, find_agent, names_of, paths
-from harken.chat.commands.agents import hooks_lines
-from harken.chat.commands.arguments import ActionForm, named_and_rest
-from harken.chat.commands.base import COMMANDS, Command, CommandContext, choice, slash
+from harken.agents.tree.user_command import UserAction, remove_hook, run_user_command
+from harken.chat.commands.agent_paths import (
+    build_agent_completer,
+    find_agent,
+    list_agent_names,
+    map_agent_paths,
+)
+from harken.chat.commands.agents import iter_hook_summaries
+from harken.chat.commands.arguments import ActionForm, split_named_arguments
+from harken.chat.commands.base import (
+    COMMANDS,
+    Command,
+    CommandContext,
+    build_choice_completer,
+    slash,
+)
 from harken.core.events import Reference
 from harken.core.ids import MessageId, parse_id_number
 from harken.errors import ConfigError
 from harken.world.result import InvalidArguments, ToolResult
 
 _MARKED_PATTERN = re.compile(r'(?:"([^"\\]+)"|([^\s:"]+):)\s+(?=\S)')
-
-
 _PLAIN_PATTERN = re.compile(r"(\w[\w.-]*)\s+(?=(\S))")
-
-
 _BEGINS_PATTERN = re.compile(
     r"""(?xi: an? | all | allow | always | and | answer | any | ask | avoid | be | before | block
     | check | deny | do | don't | each | every | ensure | explain | forbid | for | give | if | in
@@ -45,13 +52,11 @@ _BEGINS_PATTERN = re.compile(
     | stop | tell | the | think | use | warn | watch | when | whenever | write | you )"""
 )
 """First words of an instruction that are not the name of a hook."""
-
-
 WORDS, LETTERS = 3, 30
 """The maximum length of a name made from a text."""
 
 
-def name_and_text(typed: str, used_names: Collection[str] = ()) -> tuple[str, str]:
+def split_name_and_text(typed: str, used_names: Collection[str] = ()) -> tuple[str, str]:
     """Return the name and the instructions of a hook.
 
     The instructions are empty if only a name was typed.
@@ -60,11 +65,14 @@ def name_and_text(typed: str, used_names: Collection[str] = ()) -> tuple[str, st
     `-`, a `_` or a digit. Otherwise the name is made from the instructions. `used_names` are not
     generated.
 
-    >>> name_and_text("critic Watch the tea."), name_and_text("critic: watch it")
+    >>> split_name_and_text("critic Watch the tea."), split_name_and_text("critic: watch it")
     (('critic', 'Watch the tea.'), ('critic', 'watch it'))
-    >>> name_and_text("Be brief."), name_and_text("never push to main", ["never-push-to"])
+    >>> (
+    ...     split_name_and_text("Be brief."),
+    ...     split_name_and_text("never push to main", ["never-push-to"]),
+    ... )
     (('be-brief', 'Be brief.'), ('never-push-to (2)', 'never push to main'))
-    >>> name_and_text("todo-reminder"), name_and_text("no-push do not push")
+    >>> split_name_and_text("todo-reminder"), split_name_and_text("no-push do not push")
     (('todo-reminder', ''), ('no-push', 'do not push'))
     """
     typed = typed.strip()
@@ -113,17 +121,17 @@ _SWITCH = {"on": True, "true": True, "off": False, "false": False}
 _NAMES_SUBAGENTS = frozenset({"subagent", "speakers", "listeners"})
 
 
-def act(talk: CommandContext, command: str, doing: Doing, agent: Agent | None = None) -> None:
+def act(talk: CommandContext, command: str, doing: UserAction, agent: Agent | None = None) -> None:
     """Run an operation of the user on an agent, by default the primary one.
 
     Raises AgentBusy in the middle of a turn.
     """
     primary = talk.primary
     primary.check_free()
-    talk.act(lambda: obey(agent or primary, command.strip(), doing))
+    talk.act(lambda: run_user_command(agent or primary, command.strip(), doing))
 
 
-def owes_since(agent: Agent, first: MessageId) -> bool:
+def owes_answer_since(agent: Agent, first: MessageId) -> bool:
     """Whether an agent owes an answer to a message that it received at or after this event.
 
     An agent that takes over a place answers the message about the move. Messages before that, such
@@ -165,11 +173,11 @@ def _complete_names(
     """Return names of subagents for an agent parameter, and the names of arguments."""
     bare = form.bare[len(before)] if len(before) < len(form.bare) else ""
     if bare in _NAMES_SUBAGENTS or (bare == "name" and action == "terminate"):
-        return agent_names(talk, "subagents")
+        return list_agent_names(talk, "subagents")
     if action == "restore" and bare == "path":
         return _files(talk)
     if action == "dump" and bare == "name":
-        return agent_names(talk, "subagents")
+        return list_agent_names(talk, "subagents")
     if before and bare not in ("file", "path"):
         properties = form.tool.parameters.get("properties", {})
         return [f"{name}=" for name in properties if name not in form.bare]
@@ -195,9 +203,9 @@ def _files(talk: CommandContext) -> list[str]:
 )
 def _hook(talk: CommandContext, argument: str) -> None:
     form = ActionForm.of(ACTIONS["hook"])
-    named_arguments, bare = named_and_rest(form.names, argument)
+    named_arguments, bare = split_named_arguments(form.names, argument)
     if bare.strip() and not named_arguments.keys() & set(form.bare):
-        name, text = name_and_text(bare, [hook.name for hook in talk.primary.hooks])
+        name, text = split_name_and_text(bare, [hook.name for hook in talk.primary.hooks])
         named_arguments |= {"name": name, **({"instructions": text} if text else {})}
         bare = ""
     arguments = form.checked(named_arguments, bare)
@@ -209,11 +217,11 @@ def _hook(talk: CommandContext, argument: str) -> None:
     "talk with another agent: a name, or a path: editor/critic",
     "NAME",
     group="agents",
-    completes=names_of("others"),
+    completes=build_agent_completer("others"),
 )
 def _talk_with(talk: CommandContext, argument: str) -> None:
     agent_id = find_agent(talk, argument)
-    paths_by_id = paths(talk.session)
+    paths_by_id = map_agent_paths(talk.session)
     if agent_id == talk.primary.agent_id:
         talk.say(f"you talk with {talk.primary.name}; there is: {_others(talk)}")
         return
@@ -228,7 +236,7 @@ def _talk_with(talk: CommandContext, argument: str) -> None:
 
 
 def _others(talk: CommandContext) -> str:
-    return ", ".join(agent_names(talk, "others")) or "nobody else"
+    return ", ".join(list_agent_names(talk, "others")) or "nobody else"
 
 
 @slash(
@@ -236,7 +244,7 @@ def _others(talk: CommandContext) -> str:
     "let a hook answer; the agent becomes its subagent",
     "HOOK",
     group="agents",
-    completes=names_of("hooks"),
+    completes=build_agent_completer("hooks"),
 )
 def _meta(talk: CommandContext, argument: str) -> None:
     hooks = {hook.name: hook for hook in talk.primary.hooks}
@@ -257,10 +265,10 @@ def _meta(talk: CommandContext, argument: str) -> None:
 
 def _complete_hooks(talk: CommandContext, before: Sequence[str]) -> Iterable[str]:
     if not before:
-        return ("add", "remove", *agent_names(talk, "everybody"))
+        return ("add", "remove", *list_agent_names(talk, "everybody"))
     if [*before] == ["add"]:
         return (*BUILT_IN, *(() if talk.runtime.hooks is None else talk.runtime.hooks.names()))
-    return agent_names(talk, "hooks") if [*before] == ["remove"] else ()
+    return list_agent_names(talk, "hooks") if [*before] == ["remove"] else ()
 
 
 @slash(
@@ -278,19 +286,19 @@ def _hooks(talk: CommandContext, argument: str) -> None:
         name = tail.strip()
         if not name:
             raise InvalidArguments(
-                f"name one of: {', '.join(agent_names(talk, 'hooks')) or 'none'}"
+                f"name one of: {', '.join(list_agent_names(talk, 'hooks')) or 'none'}"
             )
-        act(talk, f"/hooks {argument}", lambda agent, command: dismiss(agent, command, name))
+        act(talk, f"/hooks {argument}", lambda agent, command: remove_hook(agent, command, name))
     else:
         agent_id = find_agent(talk, argument)
-        lines = list(hooks_lines(talk, agent_id))
+        lines = list(iter_hook_summaries(talk, agent_id))
         name = talk.session.agents[agent_id].name or agent_id
         talk.say("\n".join(lines) or f"nobody watches {name}")
 
 
 def _add_hook(talk: CommandContext, argument: str, tail: str) -> None:
     """Install a registered hook by name, or a hook with instructions."""
-    name, text = name_and_text(tail, [hook.name for hook in talk.primary.hooks])
+    name, text = split_name_and_text(tail, [hook.name for hook in talk.primary.hooks])
     if not name:
         raise InvalidArguments(
             "say which hook: /hooks add NAME, or /hooks add [NAME] WHAT IT WATCHES FOR"
@@ -303,7 +311,7 @@ def _add_hook(talk: CommandContext, argument: str, tail: str) -> None:
         act(talk, f"/hooks {argument}", _enable_plan)
         return
     if not text and talk.runtime.hooks is None:
-        kind = hook_kind(name, talk.runtime)
+        kind = get_hook_class(name, talk.runtime)
         act(talk, f"/hooks {argument}", lambda agent, command: _install(kind, name, agent, command))
         return
     hook_arguments = {"name": name, "instructions": text or f"hook:{name}"}
@@ -324,12 +332,12 @@ async def _install(kind: type[Hook], name: str, agent: ToolAgent, command: Refer
     "planning mode: think, and change nothing until you agree",
     "[on|off]",
     group="agents",
-    completes=choice("on", "off"),
+    completes=build_choice_completer("on", "off"),
 )
 def _plan(talk: CommandContext, argument: str) -> None:
-    from harken.agents.built_in.planning_mode import planning
+    from harken.agents.built_in.planning_mode import planning_hooks
 
-    is_on = bool(planning(talk.primary))
+    is_on = bool(planning_hooks(talk.primary))
     if argument in _SWITCH:
         act(talk, f"/plan {argument}", _enable_plan if _SWITCH[argument] else _disable_plan)
     elif not argument:

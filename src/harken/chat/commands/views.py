@@ -7,17 +7,23 @@ from collections.abc import Iterable
 from typing import Any
 
 from harken.agents.turn.compaction import CompactionResult
-from harken.chat.commands.agent_paths import find_agent, names_of
-from harken.chat.commands.base import MODES, CommandContext, choice, slash
-from harken.chat.usage import CHARACTERS_A_TOKEN, by_agent, tally, tokens_text, used_text
+from harken.chat.commands.agent_paths import build_agent_completer, find_agent
+from harken.chat.commands.base import MODES, CommandContext, build_choice_completer, slash
+from harken.chat.usage import (
+    CHARACTERS_A_TOKEN,
+    format_tokens,
+    format_usage,
+    sum_usage,
+    sum_usage_by_agent,
+)
 from harken.core.events import Event, LlmRequest, LlmResponse, TranscriptEntry
 from harken.core.ids import AgentId
 from harken.core.messages import ThinkingPart
-from harken.core.stream import thinking_in
-from harken.terminal.event_lines import model_text
+from harken.core.stream import parse_partial_thinking
+from harken.terminal.event_lines import format_model_name
 from harken.terminal.text import one_line
 from harken.views.context import ContextView
-from harken.views.message_text import count, readable_text, written
+from harken.views.message_text import format_count, format_message, readable_text
 from harken.views.viewer import SessionViewer
 
 EVENT_LINES = 60
@@ -28,7 +34,7 @@ EVENT_LINES = 60
     "context",
     "what the model reads, and how much of it is cached",
     "[AGENT]",
-    completes=names_of("everybody"),
+    completes=build_agent_completer("everybody"),
 )
 def _context(talk: CommandContext, argument: str) -> None:
     viewer = SessionViewer(talk.session.path)
@@ -38,16 +44,18 @@ def _context(talk: CommandContext, argument: str) -> None:
     rows: dict[str, tuple[int, int]] = {}
     for message in messages:
         number, characters = rows.get(message.role, (0, 0))
-        rows[message.role] = number + 1, characters + len(written(message))
-    lines = [f"{count(len(messages), 'message')} in the context:"]
+        rows[message.role] = number + 1, characters + len(format_message(message))
+    lines = [f"{format_count(len(messages), 'message')} in the context:"]
     lines += [
-        f"  {role:<10} {number:>5}   ~{tokens_text(characters // CHARACTERS_A_TOKEN)} tokens"
+        f"  {role:<10} {number:>5}   ~{format_tokens(characters // CHARACTERS_A_TOKEN)} tokens"
         for role, (number, characters) in rows.items()
     ]
     if requests:
         view = viewer.context(requests[-1].message_id)
         schemas = len(str(view.tools or "")) // CHARACTERS_A_TOKEN
-        lines.append(f"  {'tools':<10} {len(view.tools or ()):>5}   ~{tokens_text(schemas)} tokens")
+        lines.append(
+            f"  {'tools':<10} {len(view.tools or ()):>5}   ~{format_tokens(schemas)} tokens"
+        )
         lines += _iter_provider_counts(viewer, requests[-1], view)
     talk.say("\n".join(lines))
 
@@ -60,8 +68,8 @@ def _iter_provider_counts(
     usage = next((e.usage for e in responses if e.request == request.message_id), None)
     if usage is not None and usage.input_tokens is not None:
         cached = usage.cache_read_tokens
-        part = "" if cached is None else f", {tokens_text(cached)} of them from the cache"
-        yield f"the last call read {tokens_text(usage.input_tokens)} tokens{part}"
+        part = "" if cached is None else f", {format_tokens(cached)} of them from the cache"
+        yield f"the last call read {format_tokens(usage.input_tokens)} tokens{part}"
     else:
         yield "what the last call read was not counted"
     if view.previous is None:
@@ -87,26 +95,26 @@ def _compact(talk: CommandContext, argument: str) -> None:
     talk.compact(argument)
 
 
-def compacted_text(result: CompactionResult | None) -> str:
+def format_compaction(result: CompactionResult | None) -> str:
     """Format the result of a compaction."""
     if result is None:
         return "there is too little to sum up"
-    before, after = tokens_text(result.tokens_before), tokens_text(result.tokens_after)
-    messages = count(result.messages, "message")
+    before, after = format_tokens(result.tokens_before), format_tokens(result.tokens_after)
+    messages = format_count(result.messages, "message")
     return f"{messages} summed up: the context takes ~{after} tokens, before ~{before}"
 
 
 @slash("cost", "what was used, by agent and together")
 def _cost(talk: CommandContext, _: str) -> None:
     events = [*SessionViewer(talk.session.path).events]
-    each, agents = by_agent(events), talk.session.agents
+    each, agents = sum_usage_by_agent(events), talk.session.agents
     if not each:
         talk.say("no model was called yet")
         return
     rows = [(_name(talk, id_), sums) for id_, sums in each.items() if id_ in agents]
-    rows.append(("together", tally(events)))
+    rows.append(("together", sum_usage(events)))
     width = max(len(name) for name, _ in rows)
-    talk.say("\n".join(f"{name:<{width}}  {used_text(sums)}" for name, sums in rows))
+    talk.say("\n".join(f"{name:<{width}}  {format_usage(sums)}" for name, sums in rows))
 
 
 def _name(talk: CommandContext, agent_id: AgentId) -> str:
@@ -116,13 +124,13 @@ def _name(talk: CommandContext, agent_id: AgentId) -> str:
 @slash("agents", "who there is, what they do, and what they used")
 def _agents(talk: CommandContext, _: str) -> None:
     viewer = SessionViewer(talk.session.path)
-    each = by_agent(viewer.events)
+    each = sum_usage_by_agent(viewer.events)
     rows = []
     for row in viewer.tree():
         doing = "gone" if row.gone else talk.doing.get(row.agent_id, "")
         hook = "hook" if row.place == "hook" else ""
-        usage = used_text(each[row.agent_id]) if row.agent_id in each else ""
-        model = model_text(row.language_model) if row.language_model else ""
+        usage = format_usage(each[row.agent_id]) if row.agent_id in each else ""
+        model = format_model_name(row.language_model) if row.language_model else ""
         notes = filter(None, [hook, model or "code", doing or "idle" * (not hook), usage])
         rows.append("  " * row.depth + f"{one_line(row.name, 30)}  {', '.join(notes)}")
     talk.say("\n".join(rows))
@@ -136,10 +144,10 @@ def _show(talk: CommandContext, argument: str) -> None:
         return
     event = viewer.events.get(viewer.resolve_message(argument))
     if isinstance(event, TranscriptEntry):
-        talk.say(written(event))
+        talk.say(format_message(event))
     elif event is not None:
         lines = json.dumps(viewer.raw(event), ensure_ascii=False, indent=2).split("\n")
-        omitted = count(len(lines) - EVENT_LINES, "more line")
+        omitted = format_count(len(lines) - EVENT_LINES, "more line")
         note = [f"… {omitted}: `/view raw` has the events"] if len(lines) > EVENT_LINES + 1 else []
         talk.say("\n".join([*lines[:EVENT_LINES], *note] if note else lines))
 
@@ -155,7 +163,7 @@ def _print_thinking(talk: CommandContext, _: str) -> None:
 def _find_thought(event: Event) -> str:
     """Return the last thought of an answer, also of an incomplete one, or an empty text."""
     if isinstance(event, LlmResponse):
-        return thinking_in(event.partial)
+        return parse_partial_thinking(event.partial)
     parts = event.content if isinstance(event, TranscriptEntry) else None
     thoughts = [part.text for part in parts or () if isinstance(part, ThinkingPart)]
     return next(filter(str.strip, reversed(thoughts)), "")
@@ -166,7 +174,7 @@ def _find_thought(event: Event) -> str:
     "what agents may do without asking",
     "[ask|edits|all|plan]",
     group="chat",
-    completes=choice(*MODES),
+    completes=build_choice_completer(*MODES),
 )
 def _permission(talk: CommandContext, argument: str) -> None:
     permissions: Any = talk.runtime.world.permissions

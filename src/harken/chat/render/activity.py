@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from harken.chat.render.tool_calls import call_text
-from harken.chat.usage import CHARACTERS_A_TOKEN, tokens_text
+from harken.chat.render.tool_calls import format_call
+from harken.chat.usage import CHARACTERS_A_TOKEN, format_tokens
 from harken.core.events import AgentMoved, Event, LlmRequest, LlmResponse, TranscriptEntry
 from harken.core.ids import USER, AgentId
 from harken.core.messages import FunctionCall
 from harken.core.stream import Chunk, TextDelta, ThinkingDelta, ToolCallDelta
-from harken.terminal.styled_text import Line, clean, shorten
+from harken.terminal.styled_text import Line, clean_text, shorten
 from harken.world.tool import Tool
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-FEWEST = 6
+MIN_AGENTS = 6
 """The number of agents that are always shown; more if there is room."""
 
 
@@ -96,7 +96,7 @@ class AgentActivity:
                 del self.agents[agent]
 
     def _text(self, call: FunctionCall) -> str:
-        return call_text(call.name, call.arguments, self.tools.get(call.name))
+        return format_call(call.name, call.arguments, self.tools.get(call.name))
 
     def clear(self) -> None:
         """Remove all agents: the turn has ended."""
@@ -108,11 +108,11 @@ class AgentActivity:
         now: float,
         *,
         asking: Collection[str] = (),
-        most: int = FEWEST,
+        most: int = MIN_AGENTS,
     ) -> list[Line]:
         """Return a line for each busy agent. Agents in `asking` wait for the user."""
-        visible = list(self.agents.items())[: max(most, FEWEST)]
-        names = [shorten(clean(name(agent)), 20) for agent, _ in visible]
+        visible = list(self.agents.items())[: max(most, MIN_AGENTS)]
+        names = [shorten(clean_text(name(agent)), 20) for agent, _ in visible]
         waiting = [name(agent) in asking for agent, _ in visible]
         width = max(map(len, names), default=0)
         frame = FRAMES[int(now * 10) % len(FRAMES)]
@@ -120,7 +120,7 @@ class AgentActivity:
             [
                 ("yellow", "? ") if asks else ("cyan", f"{frame} "),
                 ("bold", f"{agent_name:<{width}} "),
-                ("dim", "waiting for you" if asks else state_text(doing, now)),
+                ("dim", "waiting for you" if asks else format_status(doing, now)),
             ]
             for agent_name, asks, (_, doing) in zip(names, waiting, visible, strict=True)
         ]
@@ -129,16 +129,16 @@ class AgentActivity:
         return rows
 
 
-def state_text(doing: AgentStatus, now: float) -> str:
+def format_status(doing: AgentStatus, now: float) -> str:
     """Format the work of an agent, its duration and its amount."""
-    work = clean(doing.what)
+    work = clean_text(doing.what)
     if doing.calls:
         calls: Sequence[str] = list(doing.calls.values())
-        work = f"running {clean(calls[0])}"
+        work = f"running {clean_text(calls[0])}"
         if len(calls) > 1:
-            work = f"running {len(calls)} calls: {', '.join(clean(call) for call in calls)}"
+            work = f"running {len(calls)} calls: {', '.join(clean_text(call) for call in calls)}"
     elapsed = max(now - doing.since, 0)
     notes = [f"{elapsed:.0f}s"] if elapsed >= 1 else []
     if doing.characters:
-        notes.append(f"~{tokens_text(doing.characters // CHARACTERS_A_TOKEN)} tokens")
+        notes.append(f"~{format_tokens(doing.characters // CHARACTERS_A_TOKEN)} tokens")
     return f"{shorten(work, 60)} {' · '.join(notes)}".rstrip()

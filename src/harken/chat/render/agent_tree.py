@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from harken.chat.render.activity import FRAMES, AgentActivity, state_text
-from harken.chat.usage import UsageTotal, cost_text, tokens_text
+from harken.chat.render.activity import FRAMES, AgentActivity, format_status
+from harken.chat.usage import UsageTotal, format_cost, format_tokens
 from harken.core.events import Event, LlmResponse
 from harken.core.ids import AgentId
 from harken.session.state import AgentState, SessionState
-from harken.terminal.styled_text import Line, Span, cells, clean, shorten, truncate_line
-from harken.views.message_text import count
+from harken.terminal.styled_text import Line, Span, cell_width, clean_text, shorten, truncate_line
+from harken.views.message_text import format_count
 
-LONGEST_NAME = 24
-MOST_DEPTH = 12
+MAX_NAME_CELLS = 24
+MAX_INDENT_DEPTH = 12
 """The maximum depth of the indentation. Deeper agents are indented the same."""
 _MIN_USAGE_COLUMNS = 40
 """The minimum number of columns beside the names for which the usage is shown."""
@@ -83,7 +83,9 @@ class LiveTree:
     def _title(self, places: Sequence[TreeNode], visible_count: int, width: int) -> Line:
         hooks = sum(place.is_hook for place in places)
         every = len(places)
-        text = count(every - hooks, "agent") + (f", {count(hooks, 'hook')}" if hooks else "")
+        text = format_count(every - hooks, "agent") + (
+            f", {format_count(hooks, 'hook')}" if hooks else ""
+        )
         if visible_count < every:
             position = f"{self._first + 1} to {self._first + visible_count} of {every}"
             text = f"{position} · PgUp PgDn · {text}"
@@ -118,13 +120,13 @@ class LiveTree:
         """Yield the work of an agent and, at the end of the row, its usage."""
         frame, doing = self._describe_work(state, now, asking)
         usage_text = self._used_text(state.id) if width >= _MIN_USAGE_COLUMNS else ""
-        remaining = width - cells(usage_text) - 4
+        remaining = width - cell_width(usage_text) - 4
         text = shorten(f"{frame} {doing}".lstrip(), max(remaining, 1))
         waits = (state.name or state.id) in asking
         yield "", "  "
         yield "yellow" if waits else "cyan" if frame else "dim", text
         if usage_text:
-            yield "dim", " " * (remaining - cells(text) + 1) + usage_text
+            yield "dim", " " * (remaining - cell_width(text) + 1) + usage_text
 
     def _describe_work(
         self, state: AgentState, now: float, asking: Collection[str]
@@ -134,7 +136,7 @@ class LiveTree:
             return "?", "waits for you"
         doing = self.activity.agents.get(state.id)
         if doing is not None:
-            return FRAMES[int(now * 10) % len(FRAMES)], state_text(doing, now)
+            return FRAMES[int(now * 10) % len(FRAMES)], format_status(doing, now)
         points = state.spec.get("points")
         if state.place == "hook" and isinstance(points, list) and not points:
             return "", "waits, silent"
@@ -147,7 +149,10 @@ class LiveTree:
         if usage is None:
             return ""
         tokens = (usage.input_tokens or 0) + (usage.output_tokens or 0)
-        parts = [tokens_text(tokens) if tokens else "", cost_text(usage) if usage.priced else ""]
+        parts = [
+            format_tokens(tokens) if tokens else "",
+            format_cost(usage) if usage.priced else "",
+        ]
         return " · ".join(filter(None, parts))
 
 
@@ -155,13 +160,13 @@ def _format_heading(place: TreeNode, primary: AgentId | None) -> Line:
     """Return an agent's sign and name, indented by its depth in the tree."""
     state = place.state
     sign = "▲" if place.is_hook else "●" if state.id == primary else "└"
-    name = shorten(clean(state.name or state.id), LONGEST_NAME)
+    name = shorten(clean_text(state.name or state.id), MAX_NAME_CELLS)
     style = "magenta" if place.is_hook else "bold" if state.id == primary else ""
-    return [("dim", f"{'  ' * min(place.depth, MOST_DEPTH)}{sign} "), (style, name)]
+    return [("dim", f"{'  ' * min(place.depth, MAX_INDENT_DEPTH)}{sign} "), (style, name)]
 
 
 def _width(line: Line) -> int:
-    return sum(cells(text) for _, text in line)
+    return sum(cell_width(text) for _, text in line)
 
 
 def _fit_line(line: Line, column: int) -> Line:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from harken.chat.render.event_printer import thought
+from harken.chat.render.event_printer import format_thought
 from harken.core.stream import Chunk, TextDelta, ThinkingDelta
 from harken.terminal.markdown_blocks import Block, Blocks
-from harken.terminal.markdown_tail import tail
+from harken.terminal.markdown_tail import format_tail as tail
 from harken.terminal.pieces import Piece, Prose
 from harken.terminal.styled_text import Line
 
@@ -59,7 +59,7 @@ class AnswerStream:
         text = "".join(self._thoughts)
         self._thoughts.clear()
         if text.strip():
-            yield thought(text, max(now - self._thinking_since, 0.0))
+            yield format_thought(text, max(now - self._thinking_since, 0.0))
 
     @property
     def joined(self) -> bool:

@@ -17,14 +17,14 @@ from harken.agents.tree.actions import parse_arguments_or_empty
 from harken.agents.turn.compaction import Compactor
 from harken.chat.commands.base import SHELL
 from harken.chat.render.tool_calls import (
-    FOLDED,
     IN_CHAT,
+    MAX_RESULT_LINES,
     Folding,
-    argument_lines,
-    call_text,
-    change_lines,
-    folded,
-    shortened,
+    fold_result,
+    format_call,
+    list_argument_lines,
+    list_change_lines,
+    truncate_lines,
 )
 from harken.core.events import (
     ActionRewritten,
@@ -43,9 +43,9 @@ from harken.errors import Failure, ModelError
 from harken.session.state import AgentState, SessionState
 from harken.terminal.markdown_blocks import Blocks
 from harken.terminal.pieces import INDENT, Piece, Prose, TextRows, note
-from harken.terminal.styled_text import PROMPT, Line, Span, clean
-from harken.views.message_text import count, readable_text
-from harken.views.verdicts import read_words
+from harken.terminal.styled_text import PROMPT, Line, Span, clean_text
+from harken.views.message_text import format_count, readable_text
+from harken.views.verdicts import parse_verdict_text
 from harken.world.tool import Tool
 
 _ADVICE: dict[Failure, str] = {
@@ -62,20 +62,20 @@ _ADVICE: dict[Failure, str] = {
 }
 
 
-def failure(error: ModelError) -> TextRows:
+def format_failure(error: ModelError) -> TextRows:
     """Return the message about a failed model call."""
     status = "" if error.status is None else f" (HTTP {error.status})"
-    text = " ".join(clean(str(error)).split())
+    text = " ".join(clean_text(str(error)).split())
     lines: list[Line] = [[("bold red", "✗ "), ("red", f"{text}{status}")]]
     lines.append([("dim", f"  nothing is lost; {_ADVICE.get(error.why, 'Enter tries again')}")])
     return TextRows("note", lines, hanging=2)
 
 
 PROMPT_LINES = 30
-OUTPUT_LINES = 40
+MAX_OUTPUT_LINES = 40
 """The maximum number of output lines of the user's shell command."""
 """The maximum number of lines of a prompt."""
-LONGEST_PROMPT_LINE = 4000
+MAX_PROMPT_LINE_CHARS = 4000
 _AGENT_COLORS = ("magenta", "blue", "green", "yellow", "cyan")
 _AT_ONCE = frozenset({"task", "discuss"})
 """Calls that are printed when they begin. Other calls are printed with their results."""
@@ -148,10 +148,12 @@ class EventPrinter:
                     event.agent_id, f"- {prefix}{self.name(event.agent_id)} ended"
                 )
             case ActionRewritten():
-                text = f"a hook changed the call to {call_text(event.tool, event.arguments)}"
-                yield self._render_notice(event.agent_id, clean(text), "magenta")
+                text = f"a hook changed the call to {format_call(event.tool, event.arguments)}"
+                yield self._render_notice(event.agent_id, clean_text(text), "magenta")
             case AgentConfigured() if event.language_model is not None:
-                text = f"{self.name(event.agent_id)} goes on with {clean(event.language_model)}"
+                text = (
+                    f"{self.name(event.agent_id)} goes on with {clean_text(event.language_model)}"
+                )
                 yield self._render_notice(event.agent_id, text)
             case TranscriptEdited() if event.summary is not None:
                 summary = self.folding.message.format(parse_id_number(event.summary, "msg_"))
@@ -159,7 +161,9 @@ class EventPrinter:
                 yield self._render_notice(event.agent_id, f"{text} ({summary} is the summary)")
             case TranscriptEdited() if event.reason not in _USUAL_EDITS:
                 text = f"the context of {self.name(event.agent_id)} was changed"
-                yield self._render_notice(event.agent_id, f"{text}: {clean(event.reason or '')}")
+                yield self._render_notice(
+                    event.agent_id, f"{text}: {clean_text(event.reason or '')}"
+                )
             case LlmResponse():
                 yield from self._ending(event)
             case _:
@@ -221,10 +225,10 @@ class EventPrinter:
 
     def _output(self, entry: TranscriptEntry) -> TextRows:
         """Print the output of the user's shell command, and its exit code unless it is 0."""
-        lines = clean(text_of(entry.content)).splitlines()
+        lines = clean_text(text_of(entry.content)).splitlines()
         if lines[:1] == ["exit code 0"]:
             del lines[0]
-        visible, hidden_count = self.folding.begun(lines, OUTPUT_LINES)
+        visible, hidden_count = self.folding.begun(lines, MAX_OUTPUT_LINES)
         rows: list[Line] = [[("", INDENT + line)] for line in visible]
         if hidden_count:
             self.last_folded = entry
@@ -255,7 +259,7 @@ class EventPrinter:
     def name(self, agent_id: AgentId | None) -> str:
         """Return an agent's name, or its id if it has none."""
         agent = self.state.agents.get(agent_id or AgentId(""))
-        return clean((agent.name if agent else None) or agent_id or "?")
+        return clean_text((agent.name if agent else None) or agent_id or "?")
 
     def depth(self, agent_id: AgentId | None) -> int:
         """Return the depth of an agent below the primary one."""
@@ -286,7 +290,7 @@ class EventPrinter:
             yield self._render_notice(watched, f"+ hook {name} watches {self.name(watched)}")
             return
         has_own = event.language_model and above and event.language_model != above.language_model
-        model = f" ({clean(event.language_model or '')})" if has_own else ""
+        model = f" ({clean_text(event.language_model or '')})" if has_own else ""
         if model or name != self._announced_name:
             yield self._render_notice(event.agent_id, f"+ {name}{model}")
 
@@ -300,10 +304,10 @@ class EventPrinter:
     def _prompt(self, text: str, message_id: MessageId) -> TextRows:
         """Return the beginning of a prompt: the user need not see all of a pasted file."""
         (first, *tail), hidden_count = self.folding.begun(
-            text.split("\n"), PROMPT_LINES, LONGEST_PROMPT_LINE
+            text.split("\n"), PROMPT_LINES, MAX_PROMPT_LINE_CHARS
         )
-        lines: list[Line] = [[("bold cyan", PROMPT), ("bold", clean(first))]]
-        lines += ([("bold", INDENT + clean(line))] for line in tail)
+        lines: list[Line] = [[("bold cyan", PROMPT), ("bold", clean_text(first))]]
+        lines += ([("bold", INDENT + clean_text(line))] for line in tail)
         if hidden_count:
             lines.append(self._more(hidden_count, message_id))
         return TextRows("prompt", lines, hanging=2)
@@ -315,7 +319,7 @@ class EventPrinter:
         )
 
     def _verdict(self, hook: AgentState, entry: TranscriptEntry) -> Iterator[Piece]:
-        verdict = read_words(entry)
+        verdict = parse_verdict_text(entry)
         if entry.role != "user" and verdict is not None and verdict.kind != "ok":
             text = f"hook {self.name(hook.id)} {_VERDICTS[verdict.kind]}: {_shorten(verdict.words)}"
             style = "red" if verdict.kind in ("denial", "failure") else "magenta"
@@ -339,14 +343,14 @@ class EventPrinter:
     def _answer(self, entry: TranscriptEntry) -> Iterator[Piece]:
         for part in entry.content if isinstance(entry.content, list) else ():
             if isinstance(part, ThinkingPart) and part.text.strip():
-                yield thought(part.text, folding=self.folding)
+                yield format_thought(part.text, folding=self.folding)
         if not self.live or entry.tool_calls:
-            yield from prose(self.heard_as.get(entry.message_id, text_of(entry.content)))
+            yield from iter_prose(self.heard_as.get(entry.message_id, text_of(entry.content)))
 
     def _render_subagent_message(self, agent: AgentState, entry: TranscriptEntry) -> TextRows:
         """Return the beginning of a subagent's message."""
-        lines = clean(readable_text(entry.content)).splitlines()
-        visible, hidden_count = self.folding.begun(lines, FOLDED)
+        lines = clean_text(readable_text(entry.content)).splitlines()
+        visible, hidden_count = self.folding.begun(lines, MAX_RESULT_LINES)
         prefix = self._name_prefix(agent, ":")
         rows: list[Line] = [[*prefix, ("", line)] for line in visible[:1]]
         rows += [[("", INDENT + line)] for line in visible[1:]]
@@ -363,22 +367,22 @@ class EventPrinter:
             return  # the messages and new agents were printed then
         tool = self.tools.get(call.name)
         was_read = tool is not None and tool.reads_only
-        result = folded(
+        result = fold_result(
             entry.content, is_error=entry.is_error, was_read=was_read, folding=self.folding
         )
-        changes = [] if entry.is_error else change_lines(call.arguments)
+        changes = [] if entry.is_error else list_change_lines(call.arguments)
         lines: list[Line] = [[("", INDENT), *line] for line in [*result.lines, *changes]]
         if result.more:
             self.last_folded = entry
             lines.append(self._more(result.more, entry.message_id, is_all=not result.lines))
         if not was_told:
-            arguments = argument_lines(call.arguments) if self.folding.is_full else []
+            arguments = list_argument_lines(call.arguments) if self.folding.is_full else []
             head = self._call_line(agent, call, is_error=entry.is_error)
             lines = [head, *([("", INDENT), *line] for line in arguments), *lines]
         yield TextRows("action", lines, self.depth(agent.id), hanging=4)
 
     def _call_line(self, agent: AgentState, call: FunctionCall, *, is_error: bool = False) -> Line:
-        text = clean(call_text(call.name, call.arguments, self.tools.get(call.name)))
+        text = clean_text(format_call(call.name, call.arguments, self.tools.get(call.name)))
         name, bracket, about = text.partition("(")
         mark = ("red" if is_error else "green", "● ")
         return [mark, *self._name_prefix(agent), ("bold", name), ("", _truncate(bracket + about))]
@@ -400,39 +404,43 @@ class EventPrinter:
         elif reason == "cancelled" and self.live:
             return  # the end of the turn prints it
         elif reason is not None and reason not in _USUAL_ENDS:
-            text = _ODD_ENDS.get(reason, f"the answer ended: {clean(reason)}")
+            text = _ODD_ENDS.get(reason, f"the answer ended: {clean_text(reason)}")
             yield self._render_notice(response.agent_id, text, "yellow")
 
 
 def _subagent_name(call: FunctionCall) -> str:
     """Return the name of the subagent that a call creates, or an empty text."""
     name = parse_arguments_or_empty(call.arguments).get("name") if call.name == "task" else None
-    return clean(name) if isinstance(name, str) else ""
+    return clean_text(name) if isinstance(name, str) else ""
 
 
-def typed(text: str) -> TextRows:
+def format_typed_command(text: str) -> TextRows:
     """Return a typed command that is not logged because it only shows something."""
-    (first, *tail), _ = shortened(text.split("\n"), LONGEST_PROMPT_LINE)
-    suffix = f" … {count(len(tail), 'more line')}" if tail else ""
-    return TextRows("prompt", [[("bold cyan", PROMPT), ("bold", clean(first) + suffix)]], hanging=2)
+    (first, *tail), _ = truncate_lines(text.split("\n"), MAX_PROMPT_LINE_CHARS)
+    suffix = f" … {format_count(len(tail), 'more line')}" if tail else ""
+    return TextRows(
+        "prompt", [[("bold cyan", PROMPT), ("bold", clean_text(first) + suffix)]], hanging=2
+    )
 
 
-def prose(text: str) -> Iterator[Prose]:
+def iter_prose(text: str) -> Iterator[Prose]:
     """Yield the blocks of a complete text."""
     blocks = Blocks()
     for block in [*blocks.feed(text), *blocks.finish()]:
         yield Prose(block.text, block.joined)
 
 
-def thought(text: str, seconds: float | None = None, *, folding: Folding = IN_CHAT) -> TextRows:
+def format_thought(
+    text: str, seconds: float | None = None, *, folding: Folding = IN_CHAT
+) -> TextRows:
     """Return the folded line of a thought, or the full thought."""
     if folding.is_full:
-        return note(clean(text.strip()), "dim italic")
+        return note(clean_text(text.strip()), "dim italic")
     time = "" if seconds is None else f" for {seconds:.0f} s" if seconds >= 1 else " briefly"
-    return note(f"thought{time}, {count(len(text.split()), 'word')} ({folding.thought})")
+    return note(f"thought{time}, {format_count(len(text.split()), 'word')} ({folding.thought})")
 
 
-def rewritten(events: Iterable[Event]) -> dict[MessageId, str]:
+def find_rewritten_answers(events: Iterable[Event]) -> dict[MessageId, str]:
     """Return the answers that a hook rewrote before the user got them."""
     return {
         event.substance: text_of(event.content)
@@ -442,7 +450,7 @@ def rewritten(events: Iterable[Event]) -> dict[MessageId, str]:
 
 
 def _shorten(text: str) -> str:
-    return _truncate(" ".join(clean(text).split()), 300)
+    return _truncate(" ".join(clean_text(text).split()), 300)
 
 
 def _truncate(text: str, limit: int = 100) -> str:

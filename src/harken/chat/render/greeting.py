@@ -5,35 +5,37 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harken.chat.open_chat import OpenChat
-from harken.chat.render.event_printer import EventPrinter, rewritten
+from harken.chat.render.event_printer import EventPrinter, find_rewritten_answers
 from harken.chat.render.status_line import folder_text
 from harken.core.events import Event, TranscriptEntry
 from harken.core.ids import AgentId
-from harken.session.log.reader import events as read
+from harken.session.log.reader import iter_events as read
 from harken.terminal.environment import TerminalEnvironment
-from harken.terminal.event_lines import model_text
+from harken.terminal.event_lines import format_model_name
 from harken.terminal.pieces import Piece, TextRows, note
-from harken.terminal.styled_text import Line, clean
-from harken.views.message_text import count
+from harken.terminal.styled_text import Line, clean_text
+from harken.views.message_text import format_count
 
-EXCHANGES = 3
+MAX_EXCHANGES = 3
 """The number of last exchanges of a resumed session that are shown."""
 
 
-def greeting(chat: OpenChat, where: TerminalEnvironment) -> Iterator[Piece]:
+def iter_greeting(chat: OpenChat, where: TerminalEnvironment) -> Iterator[Piece]:
     """Yield the model, the folder and a hint about help for a new user."""
-    model = model_text(chat.primary.language_model)
+    model = format_model_name(chat.primary.language_model)
     folder = folder_text(str(where.folder), where.user_home)
-    first: Line = [("bold", "harken"), ("dim", f" · {clean(model)} · {clean(folder)}")]
+    first: Line = [("bold", "harken"), ("dim", f" · {clean_text(model)} · {clean_text(folder)}")]
     help_: Line = [("dim", "/help lists commands and keys · Ctrl-D ends")]
     yield TextRows("note", [first, help_])
     for line in chat.notes:
-        yield note(clean(line), "yellow")
+        yield note(clean_text(line), "yellow")
     if chat.session.torn is not None:
-        yield note(f"A half-written last line was set aside in {clean(str(chat.session.torn))}")
+        yield note(
+            f"A half-written last line was set aside in {clean_text(str(chat.session.torn))}"
+        )
 
 
-def replay(chat: OpenChat, past: list[Event]) -> Iterator[Piece]:
+def iter_last_exchanges(chat: OpenChat, past: list[Event]) -> Iterator[Piece]:
     """Yield the last exchanges of a resumed session, and its state."""
     primary = chat.primary
     prompts = [index for index, event in enumerate(past) if _is_prompt(event, primary.agent_id)]
@@ -41,11 +43,11 @@ def replay(chat: OpenChat, past: list[Event]) -> Iterator[Piece]:
         chat.session.state,
         chat.runtime.world.tools,
         live=False,
-        heard_as=rewritten(past),
+        heard_as=find_rewritten_answers(past),
     )
-    if earlier := len(prompts[:-EXCHANGES]):
-        yield note(f"… {count(earlier, 'earlier exchange')} (/view perspective main)")
-    for event in past[prompts[-EXCHANGES:][0] :] if prompts else ():
+    if earlier := len(prompts[:-MAX_EXCHANGES]):
+        yield note(f"… {format_count(earlier, 'earlier exchange')} (/view perspective main)")
+    for event in past[prompts[-MAX_EXCHANGES:][0] :] if prompts else ():
         yield from teller.tell(event)
     if primary.has_open_calls:
         yield note("The last turn was cut off: Enter goes on with it.", "yellow")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harken.chat.usage import UsageTotal, cost_text, tokens_in_out, tokens_text
+from harken.chat.usage import UsageTotal, format_cost, format_tokens, format_tokens_in_out
 from harken.core.events import Usage
 from harken.terminal.pieces import TextRows
-from harken.terminal.styled_text import Line, cells, clean, truncate_line
-from harken.views.message_text import count
+from harken.terminal.styled_text import Line, cell_width, clean_text, truncate_line
+from harken.views.message_text import format_count
 
-LONGEST_FOLDER = 40
+MAX_FOLDER_CELLS = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +33,17 @@ class Status:
     def line(self, width: int) -> Line:
         """Return the line. On a narrow terminal the least important parts are left out first."""
         if self.hint:
-            return truncate_line([("yellow", clean(self.hint))], width)
+            return truncate_line([("yellow", clean_text(self.hint))], width)
         parts = [  # The first element is the priority: the highest number is left out first.
-            (-1, clean(self.talks_with)),
-            (0, clean(self.model)),
-            (3, clean(self.folder)),
+            (-1, clean_text(self.talks_with)),
+            (0, clean_text(self.model)),
+            (3, clean_text(self.folder)),
             (1, self.mode),
             (2, self._context()),
             (4, self.cost),
         ]
         visible = [part for part in parts if part[1]]
-        while len(visible) > 1 and cells(_join_parts(visible)) > width:
+        while len(visible) > 1 and cell_width(_join_parts(visible)) > width:
             visible.remove(max(visible))
         return truncate_line([("dim", _join_parts(visible))], width)
 
@@ -51,7 +51,7 @@ class Status:
         if self.context_tokens is None:
             return ""
         if self.context_window is None:
-            return f"{tokens_text(self.context_tokens)} context"
+            return f"{format_tokens(self.context_tokens)} context"
         return f"{self.context_tokens / self.context_window:.0%} of context"
 
 
@@ -68,10 +68,10 @@ def context_tokens(usage: Usage | None) -> int | None:
 
 def summary(sums: UsageTotal, seconds: float) -> TextRows:
     """Return the summary line of a turn."""
-    cost = cost_text(sums) if sums.priced else ""
+    cost = format_cost(sums) if sums.priced else ""
     agents = f"{len(sums.agents)} agents" if len(sums.agents) > 1 else ""
-    calls = count(sums.actions, "call") if sums.actions else ""
-    parts = [tokens_in_out(sums), cost, f"{seconds:.1f} s", calls, agents]
+    calls = format_count(sums.actions, "call") if sums.actions else ""
+    parts = [format_tokens_in_out(sums), cost, f"{seconds:.1f} s", calls, agents]
     return TextRows("summary", [[("dim", " · ".join(filter(None, parts)))]])
 
 
@@ -83,10 +83,10 @@ def folder_text(folder: str, home: str) -> str:
     """
     if home not in ("", "/") and (folder == home or folder.startswith(home + "/")):
         folder = "~" + folder[len(home) :]
-    if len(folder) <= LONGEST_FOLDER:
+    if len(folder) <= MAX_FOLDER_CELLS:
         return folder
     above, _, last = folder.rpartition("/")
-    while above and len(last) + len(above.rpartition("/")[2]) < LONGEST_FOLDER:
+    while above and len(last) + len(above.rpartition("/")[2]) < MAX_FOLDER_CELLS:
         above, _, name = above.rpartition("/")
         last = f"{name}/{last}"
     return f"…/{last}"

@@ -15,16 +15,16 @@ from typing import Any
 
 from harken.agents.tree.actions import parse_arguments_or_empty
 from harken.core.messages import Content
-from harken.terminal.styled_text import TAB, Line, clean, diff_lines, is_diff, shorten
+from harken.terminal.styled_text import TAB, Line, clean_text, diff_lines, is_diff, shorten
 from harken.terminal.text import indent, one_line
-from harken.views.message_text import count, readable_text
+from harken.views.message_text import format_count, readable_text
 from harken.world.tool import Tool
 
-FOLDED = 4
+MAX_RESULT_LINES = 4
 """The maximum number of lines of a result."""
-FOLDED_DIFF = 16
-SHORT = 2
-LONGEST_LINE = 400
+MAX_DIFF_LINES = 16
+MAX_SHORT_LINES = 2
+MAX_LINE_CHARS = 400
 """The maximum characters of a line: a minified file has thousands."""
 _COMPARED = 1000
 """The maximum number of compared lines: the cost is quadratic."""
@@ -52,31 +52,31 @@ class Folding:
     thought: str = "Ctrl-T shows it"
 
     def begun(
-        self, lines: Sequence[str], limit: int, longest: int = LONGEST_LINE
+        self, lines: Sequence[str], limit: int, longest: int = MAX_LINE_CHARS
     ) -> tuple[list[str], int]:
         """Return the visible lines, and the number of lines that are left out or truncated."""
         if self.is_full:
             return [*lines], 0
         visible = lines if len(lines) <= limit + 1 else lines[:limit]
-        truncated, truncated_count = shortened(visible, longest)
+        truncated, truncated_count = truncate_lines(visible, longest)
         return truncated, len(lines) - len(visible) + truncated_count
 
     def more(self, hidden_count: int, number: object, *, is_all: bool = False) -> Line:
         """Return the line that replaces the omitted lines of a message."""
-        lines = count(hidden_count, "line" if is_all else "more line")
-        return [("dim", f"{TAB[:2]}… {lines} ({self.message.format(clean(str(number)))})")]
+        lines = format_count(hidden_count, "line" if is_all else "more line")
+        return [("dim", f"{TAB[:2]}… {lines} ({self.message.format(clean_text(str(number)))})")]
 
 
 IN_CHAT = Folding()
 """The folding of the chat."""
 
 
-def call_text(name: str, arguments: str, tool: Tool | None = None) -> str:
+def format_call(name: str, arguments: str, tool: Tool | None = None) -> str:
     """Format a call on one line, with its subject instead of all arguments.
 
-    >>> call_text("bash", '{"command": "ls"}')
+    >>> format_call("bash", '{"command": "ls"}')
     'bash(ls)'
-    >>> call_text("task", '{"name": "Ann", "prompt": "Tea?"}')
+    >>> format_call("task", '{"name": "Ann", "prompt": "Tea?"}')
     'task(Ann: Tea?)'
     """
     by_name = parse_arguments_or_empty(arguments)
@@ -118,30 +118,32 @@ def _value(value: Any) -> str:
 
 
 def _size(values: list[Any]) -> str:
-    return count(len(values), "item")
+    return format_count(len(values), "item")
 
 
-def argument_lines(arguments: str) -> list[Line]:
+def list_argument_lines(arguments: str) -> list[Line]:
     r"""Return all arguments of a call, one per line.
 
-    >>> argument_lines('{"path": "a.txt", "content": "1\\n2"}')
+    >>> list_argument_lines('{"path": "a.txt", "content": "1\\n2"}')
     [[('dim', 'path: a.txt')], [('dim', 'content: 1')], [('dim', '  2')]]
     """
     by_name = parse_arguments_or_empty(arguments)
     if not by_name:
-        return [[("dim", clean(line))] for line in arguments.splitlines()]
+        return [[("dim", clean_text(line))] for line in arguments.splitlines()]
     texts = [f"{key}: {_whole_value(value)}" for key, value in by_name.items()]
-    return [[("dim", clean(line))] for text in texts for line in indent(text, "  ").split("\n")]
+    return [
+        [("dim", clean_text(line))] for text in texts for line in indent(text, "  ").split("\n")
+    ]
 
 
 def _whole_value(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def change_lines(arguments: str) -> list[Line]:
+def list_change_lines(arguments: str) -> list[Line]:
     r"""Return the change of an edit, from its arguments: the removed and the added lines.
 
-    >>> change_lines('{"old_string": "a\\nb", "new_string": "a\\nc"}')
+    >>> list_change_lines('{"old_string": "a\\nb", "new_string": "a\\nc"}')
     [[('dim', ' a')], [('red', '-b')], [('green', '+c')]]
     """
     by_name = parse_arguments_or_empty(arguments)
@@ -152,11 +154,11 @@ def change_lines(arguments: str) -> list[Line]:
     if len(before) + len(after) > _COMPARED:
         return []
     lines = [*unified_diff(before, after, n=1, lineterm="")][3:]
-    visible = lines if len(lines) <= FOLDED_DIFF + 1 else lines[:FOLDED_DIFF]
-    truncated, truncated_count = shortened(visible)
+    visible = lines if len(lines) <= MAX_DIFF_LINES + 1 else lines[:MAX_DIFF_LINES]
+    truncated, truncated_count = truncate_lines(visible)
     styled = diff_lines(truncated, "dim")
     if hidden_count := len(lines) - len(visible) + truncated_count:
-        styled.append([("dim", f"… {count(hidden_count, 'more line')} of the change")])
+        styled.append([("dim", f"… {format_count(hidden_count, 'more line')} of the change")])
     return styled
 
 
@@ -172,7 +174,7 @@ def plain_lines(text: str) -> list[str]:
     return [line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n")]
 
 
-def folded(
+def fold_result(
     content: Content,
     *,
     is_error: bool = False,
@@ -188,17 +190,21 @@ def folded(
     text = readable_text(content)
     lines = plain_lines(text) if text.strip() else []
     in_diff = not is_error and is_diff(text)
-    limit = FOLDED_DIFF if in_diff else 0 if was_read and not is_error else FOLDED
-    visible, hidden_count = folding.begun(lines, limit if len(lines) > SHORT else SHORT)
+    limit = MAX_DIFF_LINES if in_diff else 0 if was_read and not is_error else MAX_RESULT_LINES
+    visible, hidden_count = folding.begun(
+        lines, limit if len(lines) > MAX_SHORT_LINES else MAX_SHORT_LINES
+    )
     style = "red" if is_error else "dim"
-    styled = diff_lines(visible, "dim") if in_diff else [[(style, clean(line))] for line in visible]
+    styled = (
+        diff_lines(visible, "dim") if in_diff else [[(style, clean_text(line))] for line in visible]
+    )
     return FoldedResult(styled, hidden_count)
 
 
-def shortened(lines: Sequence[str], limit: int = LONGEST_LINE) -> tuple[list[str], int]:
+def truncate_lines(lines: Sequence[str], limit: int = MAX_LINE_CHARS) -> tuple[list[str], int]:
     """Return lines of at most `limit` characters, and the number of truncated lines.
 
-    >>> shortened(["abcde", "abc"], 4)
+    >>> truncate_lines(["abcde", "abc"], 4)
     (['abc…', 'abc'], 1)
     """
     truncated = [line if len(line) <= limit else line[: limit - 1] + "…" for line in lines]
@@ -209,4 +215,4 @@ def full_result(content: Content) -> list[Line]:
     """Return all lines of a result."""
     text = readable_text(content)
     lines = plain_lines(text)
-    return diff_lines(lines) if is_diff(text) else [[("", clean(line))] for line in lines]
+    return diff_lines(lines) if is_diff(text) else [[("", clean_text(line))] for line in lines]

@@ -21,7 +21,8 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.renderer import Renderer
 
 from harken.terminal.ansi import AnsiStyler
-from harken.terminal.styled_text import Line, cells, truncate_line
+from harken.terminal.styled_text import Line, truncate_line
+from harken.terminal.styled_text import cell_width as cells
 
 
 class SteadyOutput(Vt100_Output):

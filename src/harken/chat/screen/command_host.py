@@ -17,7 +17,7 @@ from harken.chat.commands.base import (
     Command,
     Doing,
     NextSession,
-    named_command,
+    find_command,
     run_command,
     split_command,
 )
@@ -25,9 +25,9 @@ from harken.chat.commands.mcp import prompt_commands
 from harken.chat.commands.prompts import prompt_file_commands
 from harken.chat.models import list_models
 from harken.chat.open_chat import OpenChat
-from harken.chat.render.activity import AgentActivity, state_text
+from harken.chat.render.activity import AgentActivity, format_status
 from harken.chat.render.agent_tree import LiveTree
-from harken.chat.render.event_printer import EventPrinter, typed
+from harken.chat.render.event_printer import EventPrinter, format_typed_command
 from harken.chat.render.tool_calls import full_result
 from harken.chat.screen.prompts import ScreenPrompts, preview_lines
 from harken.chat.screen.terminal import ScreenTerminal
@@ -35,7 +35,7 @@ from harken.chat.screen.turns import Turns
 from harken.core.ids import AgentId
 from harken.session.session import Session
 from harken.terminal.pieces import TextRows
-from harken.terminal.styled_text import Line, clean
+from harken.terminal.styled_text import Line, clean_text
 from harken.world.shell.shell import Shell
 from harken.world.user import ApprovalRequest
 
@@ -109,7 +109,7 @@ class CommandHost:
     def doing(self) -> Mapping[AgentId, str]:
         """A description of the current work of each busy agent."""
         busy = self.activity.agents.items()
-        return {agent: state_text(doing, doing.since) for agent, doing in busy}
+        return {agent: format_status(doing, doing.since) for agent, doing in busy}
 
     def run(self, text: str) -> bool:
         """Run a typed command; return whether the command exists.
@@ -117,7 +117,7 @@ class CommandHost:
         It is printed above its output. A command that acts is a log entry, and printed as that.
         """
         name, _ = split_command(text)
-        self._typed_command = text if named_command(name, self.own) is not None else ""
+        self._typed_command = text if find_command(name, self.own) is not None else ""
         try:
             return run_command(self, text)
         finally:
@@ -125,13 +125,13 @@ class CommandHost:
 
     def _print_typed_command(self) -> None:
         if self._typed_command:
-            self.stage.print([typed(self._typed_command)])
+            self.stage.print([format_typed_command(self._typed_command)])
             self._typed_command = ""
 
     def say(self, text: str) -> None:
         """Print lines of text."""
         self._print_typed_command()
-        self._print([[("", clean(line))] for line in text.split("\n")])
+        self._print([[("", clean_text(line))] for line in text.split("\n")])
 
     def compact(self, instructions: str) -> None:
         """Compact the context of the agent. Raises AgentBusy, ConfigError."""

@@ -20,11 +20,11 @@ from threading import Thread
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
-from harken.chat.commands.base import COMMANDS, CommandContext, named_command
+from harken.chat.commands.base import COMMANDS, CommandContext, find_command
 from harken.terminal.text import escape_control_characters
 
-MOST = 50_000
-SHOWN = 50
+MAX_FILES = 50_000
+MAX_COMPLETIONS = 50
 _FRESH_S = 10.0
 _MAX_WAIT_STEPS = 50
 _SKIPPED = frozenset({"node_modules", "__pycache__", "venv", "target", "dist", "build"})
@@ -60,9 +60,9 @@ class FileTree:
                     waiting.append(f"{path}/")
                 elif not is_folder:
                     paths.append(path)
-            if len(paths) > MOST:
+            if len(paths) > MAX_FILES:
                 break
-        self.files, self.walking = paths[:MOST], False
+        self.files, self.walking = paths[:MAX_FILES], False
 
     def matching(self, wanted: str) -> list[str]:
         """Return the best matches: names with this prefix first, then names that contain it."""
@@ -75,7 +75,7 @@ class FileTree:
             name = lower.rpartition("/")[2]
             rank = 0 if name.startswith(wanted) else 1 if wanted in name else 2
             ranked.append((rank, index, path))
-        return [path for _, _, path in sorted(ranked)[:SHOWN]]
+        return [path for _, _, path in sorted(ranked)[:MAX_COMPLETIONS]]
 
 
 def _iter_entries(folder: Path, hidden: bool = False) -> Iterator[tuple[str, bool]]:  # noqa: FBT002
@@ -140,7 +140,7 @@ class InputCompleter(Completer):
                     meaning = escape_control_characters(command.meaning)
                     yield Completion(f"/{command.name}", -len(before), display_meta=meaning)
             return
-        matching_command = named_command(name, user_commands)
+        matching_command = find_command(name, user_commands)
         words = tail.split(" ")
         if matching_command is not None and talk is not None:
             for word in matching_command.completes(talk, words[:-1]):
@@ -164,5 +164,5 @@ class InputCompleter(Completer):
                     f"{name}{end}", -len(prefix), display=escape_control_characters(f"{name}{end}")
                 )
                 count_yielded += 1
-                if count_yielded == SHOWN:
+                if count_yielded == MAX_COMPLETIONS:
                     return

@@ -19,7 +19,7 @@ from harken.terminal.stdin import read_waiting
 
 
 @contextmanager
-def early_keys_kept(source: Input) -> Iterator[None]:
+def keep_early_keys(source: Input) -> Iterator[None]:
     """Put a terminal into raw mode; an application in the block gets the early keys first."""
     with source.raw_mode():
         if os.isatty(source.fileno()):

@@ -19,7 +19,7 @@ from harken.core.events import Event
 from harken.core.ids import AgentId
 from harken.core.stream import Chunk
 
-Heard: TypeAlias = Event | tuple[AgentId, Chunk] | str
+QueuedItem: TypeAlias = Event | tuple[AgentId, Chunk] | str
 """An event, a chunk of an answer, or a notice for the user that no event contains."""
 
 
@@ -27,11 +27,11 @@ class EventQueue:
     """Queues events and chunks and delivers them in batches: events soon, chunks on request."""
 
     def __init__(self) -> None:
-        self.take: Callable[[Sequence[Heard]], None] = _ignore
+        self.take: Callable[[Sequence[QueuedItem]], None] = _ignore
         """Called in the event loop with a batch."""
         self.streaming: Callable[[], None] = _ignore
         """Called in the event loop when chunks are queued; `give_on` delivers them."""
-        self._heard: deque[Heard] = deque()
+        self._heard: deque[QueuedItem] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._woken = False
 
@@ -60,7 +60,7 @@ class EventQueue:
         """Queue a notice for the user, from any thread. An `AgentRuntime.on_notice`."""
         self._note(text)
 
-    def _note(self, item: Heard) -> None:
+    def _note(self, item: QueuedItem) -> None:
         self._heard.append(item)
         self._wake()
 
@@ -73,7 +73,7 @@ class EventQueue:
     def give_on(self) -> None:
         """Deliver all queued items."""
         self._woken = False
-        batch: list[Heard] = []
+        batch: list[QueuedItem] = []
         while self._heard:
             batch.append(self._heard.popleft())
         if batch:

@@ -15,11 +15,7 @@ from pathlib import Path
 from prompt_toolkit.history import FileHistory
 
 LINES = 15
-
-
 CHARACTERS = 2000
-
-
 _MARKER_PATTERN = re.compile(r"\[paste (\d+): \d+ (?:lines?|characters)\]")
 
 
@@ -57,7 +53,7 @@ class Pastes:
         return self.texts[number - 1] if 0 < number <= len(self.texts) else match[0]
 
 
-LONGEST = 20_000
+MAX_HISTORY_CHARS = 20_000
 """The maximum characters of a stored text; a longer one was pasted, and is in the log."""
 
 
@@ -76,6 +72,6 @@ class PrivateHistory(FileHistory):
             return []
 
     def store_string(self, string: str) -> None:
-        if len(string) <= LONGEST and not Pastes.has_mark(string):
+        if len(string) <= MAX_HISTORY_CHARS and not Pastes.has_mark(string):
             with suppress(OSError):
                 super().store_string(string)

@@ -18,7 +18,7 @@ from harken.chat.screen.layout import Inputs
 from harken.chat.screen.prompts import ScreenPrompt, heading
 from harken.chat.screen.turns import Turns
 
-QUIET_S = 1.0
+DEBOUNCE_S = 1.0
 
 
 class KeyGuard:
@@ -32,7 +32,7 @@ class KeyGuard:
         self,
         changed: Callable[[], None],
         is_input_busy: Callable[[], bool] = lambda: False,
-        quiet_s: float = QUIET_S,
+        quiet_s: float = DEBOUNCE_S,
     ) -> None:
         """Call `changed` when the pause is over. `is_input_busy`: whether the input holds text."""
         self._changed = changed
@@ -83,7 +83,7 @@ class KeyGuard:
         self._changed()
 
 
-AGAIN_S = 2.0
+REPEAT_WINDOW_S = 2.0
 HELD_S = 0.8
 """Longer than the delay before a held key repeats."""
 TOGETHER_S = 0.03
@@ -231,7 +231,7 @@ class KeyActions:
         elif self.now() < self.ends_until:
             self.table.quit()
         else:
-            self.ends_until = self.now() + AGAIN_S
+            self.ends_until = self.now() + REPEAT_WINDOW_S
             self.table.hint("Ctrl-C again ends the chat")
 
     def escape(self) -> None:

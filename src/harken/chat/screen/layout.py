@@ -26,9 +26,9 @@ from prompt_toolkit.layout.processors import AfterInput, ConditionalProcessor
 from prompt_toolkit.styles import Style
 from prompt_toolkit.widgets import SearchToolbar
 
-from harken.chat.screen.input_history import LONGEST, PrivateHistory
+from harken.chat.screen.input_history import MAX_HISTORY_CHARS, PrivateHistory
 from harken.chat.screen.prompts import ScreenPrompt, choices
-from harken.terminal.styled_text import PROMPT, Line, clean, shorten
+from harken.terminal.styled_text import PROMPT, Line, clean_text, shorten
 
 STYLE = Style.from_dict(
     {
@@ -46,7 +46,7 @@ STYLE = Style.from_dict(
     }
 )
 _PLAIN = frozenset({"bold", "dim", "italic", "underline", "reverse"})
-LONGEST_NAME = 20
+MAX_NAME_CELLS = 20
 """The maximum number of cells of the name before the input."""
 _INVITING = "say something, or /help"
 _MEANWHILE = "type ahead: it is sent when this turn ends · Ctrl-C stops it"
@@ -196,7 +196,7 @@ class Inputs:
     def remember(self, text: str) -> None:
         """Clear the input and add the message, with pasted texts, to the history."""
         before = self.buffer.history.get_strings()
-        if len(text) <= LONGEST and text not in before[-1:]:
+        if len(text) <= MAX_HISTORY_CHARS and text not in before[-1:]:
             self.buffer.history.append_string(text)
         self.buffer.reset()
 
@@ -239,7 +239,7 @@ class Inputs:
         return [("dim", _DRAFT_FIRST if self.is_busy else _SOON)]
 
     def _set_aside_text(self) -> StyleAndTextTuples:
-        text = clean(" ".join(self.aside.text.split())) if self.aside is not None else ""
+        text = clean_text(" ".join(self.aside.text.split())) if self.aside is not None else ""
         return [("dim", shorten(_SET_ASIDE + text, max(self.shown.columns() - 1, 1)))]
 
     def _is_empty(self) -> bool:
@@ -263,5 +263,5 @@ class Inputs:
     def _prefix(self, line: int, wrapped: int) -> StyleAndTextTuples:
         if line or wrapped:
             return [("", "  ")]
-        name = shorten(self.shown.talks_with(), LONGEST_NAME)
+        name = shorten(self.shown.talks_with(), MAX_NAME_CELLS)
         return [("ansicyan", f"{name} " if name else ""), ("bold ansicyan", PROMPT)]

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from harken.terminal.styled_text import PROMPT, Line, clean, diff_lines, is_diff, wrap
-from harken.views.message_text import count
+from harken.terminal.styled_text import PROMPT, Line, clean_text, diff_lines, is_diff, wrap
+from harken.views.message_text import format_count
 from harken.world.user import ApprovalDecision, ApprovalRequest, UserQuestion
 
 Step: TypeAlias = Literal["choose", "rule", "reason", "words"]
@@ -133,27 +133,29 @@ def ask_lines(question: ScreenPrompt, width: int, height: int, *, others: int = 
     rows = heading(question, width, others=others)
     if isinstance(request, UserQuestion):
         for line in request.question.splitlines() or [""]:
-            rows += wrap([("", clean(line))], width)
+            rows += wrap([("", clean_text(line))], width)
         for number, option in enumerate(request.options, 1):
-            rows += wrap([("cyan", f"  {number} "), ("", clean(option))], width, "    ")
+            rows += wrap([("cyan", f"  {number} "), ("", clean_text(option))], width, "    ")
         return rows
     notes: list[Line] = []
     for line in request.note.splitlines():
-        notes += wrap([("dim", f"  {clean(line)}")], width, "  ")
+        notes += wrap([("dim", f"  {clean_text(line)}")], width, "  ")
     room = height - len(rows) - len(notes) - 3
     visible, hidden_count = _truncate_preview(preview_lines(request), width, max(room, 2))
     rows += visible
     if hidden_count:
-        rows.append([("yellow", f"  … {count(hidden_count, 'more line')}, v shows all")])
+        rows.append([("yellow", f"  … {format_count(hidden_count, 'more line')}, v shows all")])
     return rows + notes
 
 
 def heading(question: ScreenPrompt, width: int, *, others: int = 0) -> list[Line]:
     """Return the asking agent, as the line above its question."""
     request = question.asked
-    wish = "asks" if isinstance(request, UserQuestion) else f"wants to use {clean(request.tool)}"
+    wish = (
+        "asks" if isinstance(request, UserQuestion) else f"wants to use {clean_text(request.tool)}"
+    )
     suffix = f"  ({others} more after this)" if others else ""
-    return wrap([("bold yellow", f"{clean(request.agent)} {wish}"), ("dim", suffix)], width)
+    return wrap([("bold yellow", f"{clean_text(request.agent)} {wish}"), ("dim", suffix)], width)
 
 
 def _truncate_preview(preview: list[Line], width: int, room: int) -> tuple[list[Line], int]:
@@ -172,7 +174,9 @@ def preview_lines(request: ApprovalRequest) -> list[Line]:
     """Return the preview of a requested action as lines."""
     lines = request.preview.splitlines() or [request.subject]
     return (
-        diff_lines(lines) if is_diff(request.preview) else [[("", clean(line))] for line in lines]
+        diff_lines(lines)
+        if is_diff(request.preview)
+        else [[("", clean_text(line))] for line in lines]
     )
 
 
@@ -198,6 +202,6 @@ def _rule_choices(question: ScreenPrompt, request: ApprovalRequest) -> list[Line
     rows: list[Line] = [[("dim", "allow from now on, without asking:")]]
     for number, rule in enumerate(request.rules, 1):
         style, mark = ("bold", PROMPT) if rule == question.chosen else ("", " " * len(PROMPT))
-        rows.append([("cyan", f"{mark}{number} "), (style, clean(rule))])
+        rows.append([("cyan", f"{mark}{number} "), (style, clean_text(rule))])
     how = "Enter allows it" if question.chosen else "a number, then Enter"
     return [*rows, [("dim", f"{how} · Esc goes back")]]

@@ -26,20 +26,20 @@ from harken.chat.open_chat import OpenChat
 from harken.chat.render.activity import AgentActivity
 from harken.chat.render.agent_tree import LiveTree
 from harken.chat.render.answer_stream import AnswerStream
-from harken.chat.render.event_printer import EventPrinter, failure, prose
-from harken.chat.render.greeting import greeting, past_events, replay
+from harken.chat.render.event_printer import EventPrinter, format_failure, iter_prose
+from harken.chat.render.greeting import iter_greeting, iter_last_exchanges, past_events
 from harken.chat.render.status_line import Status, context_tokens, folder_text, summary
 from harken.chat.screen.command_host import CommandHost
 from harken.chat.screen.completion import InputCompleter
-from harken.chat.screen.early_keys import early_keys_kept
-from harken.chat.screen.event_queue import Heard, ScreenHandle
+from harken.chat.screen.early_keys import keep_early_keys
+from harken.chat.screen.event_queue import QueuedItem, ScreenHandle
 from harken.chat.screen.key_actions import KeyActions, KeyGuard
 from harken.chat.screen.key_bindings import bindings
 from harken.chat.screen.layout import Inputs, LayoutState
 from harken.chat.screen.prompts import ScreenPrompt, ask_lines
 from harken.chat.screen.terminal import ScreenTerminal
 from harken.chat.screen.turns import TurnResult, Turns
-from harken.chat.usage import UsageTotal, cost_text
+from harken.chat.usage import UsageTotal, format_cost
 from harken.core.events import (
     AgentMoved,
     Event,
@@ -50,13 +50,13 @@ from harken.core.events import (
 from harken.core.ids import AgentId, MessageId
 from harken.llm.base import Model
 from harken.terminal.environment import TerminalEnvironment
-from harken.terminal.event_lines import model_text
+from harken.terminal.event_lines import format_model_name
 from harken.terminal.pieces import Piece, note
-from harken.terminal.styled_text import Line, clean
+from harken.terminal.styled_text import Line, clean_text
 
 
 @contextmanager
-def lasting() -> Iterator[None]:
+def exclude_from_gc() -> Iterator[None]:
     """Disable garbage collection in the block, and exclude all objects that exist at its end.
 
     Unreferenced objects are still freed, except cycles that exist at the end.
@@ -107,9 +107,9 @@ class FrameLimiter:
 
 
 TICK_S = 0.1
-ROOMY = 8
+MIN_ROOMY_ROWS = 8
 """The minimum number of rows for empty lines between live parts."""
-FEWEST_OF_TREE = 6
+MIN_TREE_ROWS = 6
 """The minimum rows of the tree of agents; on a high terminal it gets two thirds."""
 BRING_BACK_S = 0.3
 """Questions of several agents may follow within this time: the draft stays aside for all."""
@@ -186,7 +186,7 @@ class Screen:
             following = asyncio.create_task(self.turns.follow(), name="events")
             waking = asyncio.create_task(self.table.wake(), name="wake")
             try:
-                with early_keys_kept(self.stage.app.input):
+                with keep_early_keys(self.stage.app.input):
                     code: int = await self.stage.app.run_async(
                         handle_sigint=False, set_exception_handler=False
                     )
@@ -204,15 +204,15 @@ class Screen:
 
     def _begin(self) -> None:
         """Print the greeting, or the end of a resumed session."""
-        pieces: list[Piece] = [*greeting(self.opened, self.where)]
+        pieces: list[Piece] = [*iter_greeting(self.opened, self.where)]
         past = past_events(self.opened)
         for event in past:
             self._count(event)
-        pieces += replay(self.opened, past)
+        pieces += iter_last_exchanges(self.opened, past)
         self.opened.session.add_listener(self.ears.on_event)
         self.stage.print(pieces)
 
-    def _take(self, batch: Sequence[Heard]) -> None:
+    def _take(self, batch: Sequence[QueuedItem]) -> None:
         """Print the queued items."""
         try:
             pieces = [piece for item in batch for piece in self._pieces(item)]
@@ -236,10 +236,10 @@ class Screen:
         except Exception as error:  # noqa: BLE001 - as above
             self._fail(error)
 
-    def _pieces(self, item: Heard) -> Iterator[Piece]:
+    def _pieces(self, item: QueuedItem) -> Iterator[Piece]:
         now = asyncio.get_running_loop().time()
         if isinstance(item, str):
-            yield note(clean(item), "yellow")
+            yield note(clean_text(item), "yellow")
             return
         if isinstance(item, tuple):
             agent_id, chunk = item
@@ -283,9 +283,9 @@ class Screen:
         if result.said is not None and result.said.message_id != self._streamed:
             text = str(result.said)
             is_stop = text.startswith("[stopped] ")
-            pieces += [note(clean(text), "yellow")] if is_stop else prose(text)
+            pieces += [note(clean_text(text), "yellow")] if is_stop else iter_prose(text)
         if result.error is not None:
-            pieces.append(failure(result.error))
+            pieces.append(format_failure(result.error))
         elif result.stopped:
             hint = "; Enter goes on with it" if self.opened.primary.has_open_calls else ""
             pieces.append(note(f"stopped{hint}", "yellow"))
@@ -303,12 +303,12 @@ class Screen:
     def _live_lines(self, width: int, height: int) -> list[Line]:
         """Return the live rows: the tail of the streamed text, busy agents, queued messages."""
         now = asyncio.get_running_loop().time()
-        has_gaps = height >= ROOMY and self.stage.printer.last is not None
+        has_gaps = height >= MIN_ROOMY_ROWS and self.stage.printer.last is not None
         gap: list[Line] = [[]] if has_gaps else []
         asking = {question.asked.agent for question in self.questions.waiting}
         below: list[Line] = []
         if self.tree.is_open:
-            room = max((height - 2 * len(gap)) * 2 // 3, min(height, FEWEST_OF_TREE))
+            room = max((height - 2 * len(gap)) * 2 // 3, min(height, MIN_TREE_ROWS))
             below += self.tree.lines(width, room, now, asking=asking)
         elif self.turns.running:
             below += self.activity.lines(self._name, now, asking=asking, most=height // 2)
@@ -323,7 +323,7 @@ class Screen:
         state = self.opened.session.state
         if state.primary in (None, state.root):
             return ""
-        return clean(self.opened.primary.name)
+        return clean_text(self.opened.primary.name)
 
     def _name(self, agent_id: AgentId) -> str:
         agent = self.opened.session.agents.get(agent_id)
@@ -340,12 +340,12 @@ class Screen:
         permissions = self.opened.runtime.world.permissions
         agent = self.opened.primary
         status = Status(
-            model=model_text(agent.language_model),
+            model=format_model_name(agent.language_model),
             folder=folder_text(str(self.where.folder), self.where.user_home),
             mode=permissions.mode if permissions is not None else "",
             context_tokens=self._context_tokens,
             context_window=agent.window if isinstance(agent, SmartAgent) else None,
-            cost=cost_text(self._used) if self._used.priced else "",
+            cost=format_cost(self._used) if self._used.priced else "",
             hint=self.table.hinted,
             talks_with=self._talks_with(),
         )
@@ -418,10 +418,10 @@ class Screen:
 
 def warm_up(model: Model | None) -> None:
     """Import slow modules while the user types."""
-    with lasting():
+    with exclude_from_gc():
         from harken.terminal import markdown
 
-        markdown.typeset("`x`", 20)
+        markdown.render_markdown("`x`", 20)
         connect = getattr(model, "warm_up", None)
         if connect is not None:
             with suppress(Exception):  # the same error is raised again by the first request

@@ -24,8 +24,8 @@ from harken.chat.screen.canvas import Canvas, SteadyOutput
 from harken.chat.screen.layout import STYLE
 from harken.terminal.ansi import AnsiStyler
 from harken.terminal.environment import TerminalEnvironment
-from harken.terminal.pieces import WIDEST, Piece, Printer, note
-from harken.terminal.styled_text import Line, clean
+from harken.terminal.pieces import MAX_TEXT_CELLS, Piece, Printer, note
+from harken.terminal.styled_text import Line, clean_text
 
 LiveLines: TypeAlias = Callable[[int, int], list[Line]]
 """Returns the live lines for a width and a height."""
@@ -76,7 +76,7 @@ class ScreenTerminal:
     @property
     def width(self) -> int:
         """The width of texts."""
-        return max(min(self.columns - 1, WIDEST), 1)
+        return max(min(self.columns - 1, MAX_TEXT_CELLS), 1)
 
     def print(self, pieces: Iterable[Piece]) -> None:
         """Print finished pieces above the live rows."""
@@ -125,11 +125,11 @@ class ScreenTerminal:
         why = (
             str(running.exception()) if failed else "" if running.cancelled() else running.result()
         )
-        self._print_buffered([note(clean(why), "red")] if why else [])
+        self._print_buffered([note(clean_text(why), "red")] if why else [])
 
     def _resume(self, editing: asyncio.Task[None]) -> None:
         failed = not editing.cancelled() and editing.exception() is not None
-        why = f"the editor failed: {clean(str(editing.exception()))}" if failed else ""
+        why = f"the editor failed: {clean_text(str(editing.exception()))}" if failed else ""
         self._print_buffered([note(why, "red")] if why else [])
 
     def _print_buffered(self, pieces: Sequence[Piece]) -> None:

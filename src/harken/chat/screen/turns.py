@@ -14,16 +14,16 @@ from typing import Any
 
 from harken.agents.hooks.notifications import UserInputPending, call_user
 from harken.agents.smart_agent import SmartAgent
-from harken.chat.commands.tree import owes_since
-from harken.chat.commands.views import compacted_text
+from harken.chat.commands.tree import owes_answer_since
+from harken.chat.commands.views import format_compaction
 from harken.chat.open_chat import OpenChat
 from harken.chat.usage import UsageTotal
 from harken.core.logged_string import LoggedString
 from harken.errors import AgentBusy, ConfigError, HarkenError, LogError, ModelError
-from harken.terminal.styled_text import Line, clean, shorten
+from harken.terminal.styled_text import Line, clean_text, shorten
 from harken.world.result import ToolError
 
-AFTER_S = 60.0
+IDLE_AFTER_S = 60.0
 
 
 @dataclass(slots=True)
@@ -31,7 +31,7 @@ class IdleNotifier:
     """A timer between the end of a turn and the beginning of the next."""
 
     opened: OpenChat
-    after_s: float = AFTER_S
+    after_s: float = IDLE_AFTER_S
     _waiting: asyncio.Task[None] | None = field(default=None, init=False)
 
     def begin(self) -> None:
@@ -83,7 +83,7 @@ class TypeAhead:
         hidden_count = len(self.messages) - len(visible)
         rows: list[Line] = [[("dim", f"  … {hidden_count} more")]] if hidden_count else []
         for message in visible:
-            text = " ".join(clean(message).split())
+            text = " ".join(clean_text(message).split())
             rows.append([("dim", "  then: "), ("dim", shorten(text, max(width - 9, 4)))])
         if rows:
             rows[-1].append(("dim", "  (Esc takes it back)"))
@@ -154,7 +154,7 @@ class Turns:
             raise ConfigError(f"{agent.name} has no context to sum up: code decides for it")
 
         async def compact() -> str:
-            return compacted_text(await agent.compact(instructions))
+            return format_compaction(await agent.compact(instructions))
 
         self.work(compact)
 
@@ -206,7 +206,7 @@ class Turns:
         primary = self.opened.primary
         owes = False
         if primary.agent_id != before and primary.has_open_calls:
-            owes = owes_since(primary, first)
+            owes = owes_answer_since(primary, first)
             if not owes:
                 notes.append(f"Enter lets {primary.name} answer what it heard last")
         self._end(replace(result, note="\n".join(filter(None, notes))), owes=owes)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harken.cli.command_group import CommandGroup
-from harken.cli.commands.chat.command import wish_options
+from harken.cli.commands.chat.command import chat_options
 from harken.cli.options.home import home_option, json_option
 from harken.cli.options.time import Duration
 from harken.config.home import Home, command_prefix
@@ -37,7 +37,7 @@ def command() -> None:
 
 
 @command.command(name="run")
-@wish_options
+@chat_options
 @click.option("--template", metavar="NAME", help="The template that the agent is made from.")
 @click.option("--for", "longest_s", type=Duration(), help="End after this time: 90s, 10m, 2h.")
 @json_option
@@ -57,7 +57,7 @@ def run_command(
     again by --resume. Nobody is there to be asked: see --permission.
     """
     from harken.chat.open import open_chat
-    from harken.chat.plain_chat import PlainChat, report, tell
+    from harken.chat.plain_chat import PlainChat, print_session_notes, tell
     from harken.config.settings import load_settings
 
     if prompt == "-":
@@ -74,7 +74,7 @@ def run_command(
         )
     opened_chat = open_chat(home, replace(wish, wakes=True), on_notice=tell)
     with opened_chat, asyncio.Runner() as runner:
-        report(opened_chat, resumed=wish.old is not None)
+        print_session_notes(opened_chat, resumed=wish.old is not None)
         chat = PlainChat(opened_chat, runner, as_json=as_json, most_calls=wish.most_calls)
         ends = None if longest_s is None else time.monotonic() + longest_s
         code = _Work(chat, runner, ends).run((prompt or "").strip() or None)

@@ -20,17 +20,17 @@ from harken.config.name_resolver import CommitName, ImportedName, NameResolver
 from harken.config.settings import load_settings
 from harken.config.store import open_store
 from harken.context.bundle.create import BundleRequest, BundleResult, create_bundle
-from harken.context.bundle.open import BundleImportResult, OpenBundle, open_bundle, take
-from harken.context.refs import name_of
+from harken.context.bundle.open import BundleImportResult, OpenBundle, import_bundle, open_bundle
+from harken.context.refs import abbreviate_name
 from harken.core.clock import format_rfc3339, system_clock
 from harken.core.commits import CommitId
 from harken.errors import ConfigError
 from harken.store.base import Store
-from harken.store.copy import missing_commits
+from harken.store.copy import find_missing_commits
 from harken.store.memory import MemoryStore
 from harken.terminal.progress import progress
 from harken.terminal.text import escape_control_characters, print_json, print_text
-from harken.views.message_text import count, size_text
+from harken.views.message_text import format_count, format_size
 
 _TIPS = 3
 """The maximum number of listed commits from which the user can continue."""
@@ -71,7 +71,7 @@ def create_command(
             as_is=as_is,
         )
         result = create_bundle(out, request, on_copy=tell, on_pack=tell)
-    tell_made(out, result, as_json=as_json)
+    print_created_bundle(out, result, as_json=as_json)
     return int(bool(result.left_out))
 
 
@@ -102,14 +102,14 @@ def _store_of(home: Home, opening: ExitStack) -> Store:
     return store
 
 
-def tell_made(out: Path, result: BundleResult, *, as_json: bool) -> None:
+def print_created_bundle(out: Path, result: BundleResult, *, as_json: bool) -> None:
     """Print the contents of a created bundle, and what was left out."""
     for skipped_log in result.left_out:
         click.echo(
             escape_control_characters(f"left out: {skipped_log.path}: {skipped_log.why}"), err=True
         )
     if result.lacking:
-        summary = count(result.lacking, "commit")
+        summary = format_count(result.lacking, "commit")
         click.echo(f"the logs name {summary} that the store does not have", err=True)
     if result.credentials:
         kinds = ", ".join(f"{kind} ({number})" for kind, number in result.credentials.items())
@@ -129,8 +129,11 @@ def tell_made(out: Path, result: BundleResult, *, as_json: bool) -> None:
         print_json({**fields, "manifest": msgspec.to_builtins(result.manifest)})
         return
     manifest = result.manifest
-    summary = f"{count(manifest.commits, 'commit')}, {count(len(manifest.sessions), 'session')}"
-    print_text(f"{out}: {summary}, {size_text(result.size_bytes)}")
+    summary = (
+        f"{format_count(manifest.commits, 'commit')}, "
+        f"{format_count(len(manifest.sessions), 'session')}"
+    )
+    print_text(f"{out}: {summary}, {format_size(result.size_bytes)}")
 
 
 @command.command(name="open")
@@ -152,31 +155,31 @@ def open_command(file: Path, dry_run: bool, as_json: bool, home: Home) -> None:
             bundle = opening.enter_context(open_bundle(file, folder, on_read=tell))
         if dry_run:
             store = _store_of(home, opening)
-            new = len(missing_commits(bundle.store, store, bundle.manifest.tip_ids()))
-            tell_found(bundle, new, as_json=as_json)
+            new = len(find_missing_commits(bundle.store, store, bundle.manifest.tip_ids()))
+            print_bundle_contents(bundle, new, as_json=as_json)
             return
         settings = load_settings(home)
         mine = open_store(home, settings.store, settings.backing)
         opening.callback(mine.close)
         with progress("Copying") as tell:
-            result = take(bundle, mine, home.sessions_folder, on_copy=tell)
-        tell_taken(mine, bundle, result, as_json=as_json)
+            result = import_bundle(bundle, mine, home.sessions_folder, on_copy=tell)
+        print_imported_bundle(mine, bundle, result, as_json=as_json)
 
 
-def tell_found(bundle: OpenBundle, new: int, *, as_json: bool) -> None:
+def print_bundle_contents(bundle: OpenBundle, new: int, *, as_json: bool) -> None:
     """Print the contents of a bundle."""
     manifest = bundle.manifest
     if as_json:
         print_json({"new_commits": new, "manifest": msgspec.to_builtins(manifest)})
         return
-    print_text(f"{count(manifest.commits, 'commit')}, {new} of them new")
+    print_text(f"{format_count(manifest.commits, 'commit')}, {new} of them new")
     for log in bundle.logs:
         print_text(
-            f"session {log.name.removesuffix('.jsonl')}, {size_text(log.path.stat().st_size)}"
+            f"session {log.name.removesuffix('.jsonl')}, {format_size(log.path.stat().st_size)}"
         )
 
 
-def tell_taken(
+def print_imported_bundle(
     store: Store, bundle: OpenBundle, result: BundleImportResult, *, as_json: bool
 ) -> None:
     """Print the imported logs and commits, and the commands to continue."""
@@ -188,22 +191,23 @@ def tell_taken(
         print_json({"new_commits": result.commits, "tips": tips, "sessions": logs})
         return
     new = sum(log.is_new for log in result.logs)
-    commits = f"{count(bundle.manifest.commits, 'commit')}, {result.commits} of them new"
-    print_text(f"{commits}; {count(len(result.logs), 'session')}, {new} of them new")
+    commits = f"{format_count(bundle.manifest.commits, 'commit')}, {result.commits} of them new"
+    print_text(f"{commits}; {format_count(len(result.logs), 'session')}, {new} of them new")
     for log in result.logs:
         if log.path.name != log.name:
             print_text(f"session {log.name.removesuffix('.jsonl')} is kept as {log.path.stem}")
-    go_on(store, [log.path.stem for log in result.logs], bundle.manifest.tip_ids())
+    print_next_steps(store, [log.path.stem for log in result.logs], bundle.manifest.tip_ids())
 
 
-def go_on(store: Store, sessions: Sequence[str], tips: Sequence[CommitId]) -> None:
+def print_next_steps(store: Store, sessions: Sequence[str], tips: Sequence[CommitId]) -> None:
     """Print the commands to show imported sessions and to continue them."""
     ways = [command_prefix("view", session, "tree") for session in sessions[:_TIPS]]
     first = [
         tip for tip, stored in store.commits(tips).items() if "/" not in stored.commit.principal
     ]
     ways += [
-        command_prefix("chat", "--from", name_of(store, tip)) for tip in (first or tips)[:_TIPS]
+        command_prefix("chat", "--from", abbreviate_name(store, tip))
+        for tip in (first or tips)[:_TIPS]
     ]
     for way in ways:
         click.echo(f"  {escape_control_characters(way)}", err=True)

@@ -9,8 +9,8 @@ import click
 from harken.cli.commands.export import write_pieces
 from harken.cli.options.home import home_option
 from harken.config.home import Home
-from harken.config.store import store_of
-from harken.context.refs import find_any
+from harken.config.store import open_configured_store
+from harken.context.refs import find_commit_or_artifact
 from harken.core.commits import ArtifactRef, encode_delta, encode_sequence
 from harken.errors import ConfigError
 from harken.store.base import Store
@@ -22,8 +22,8 @@ from harken.store.base import Store
 @home_option
 def command(home: Home, artifact: str, file: str | None) -> None:
     """Print the bytes of an ARTIFACT (art-...): as they are, or of a delta its JSON."""
-    with store_of(home) as store:
-        name = find_any(store, artifact)
+    with open_configured_store(home) as store:
+        name = find_commit_or_artifact(store, artifact)
         if name.startswith("ctx-"):
             raise ConfigError(f"{artifact} is a commit; see `harken ctx cat` or `harken export`")
         write_pieces(pieces_of(store, ArtifactRef(name)), file, is_text=_is_text)

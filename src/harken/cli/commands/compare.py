@@ -12,7 +12,7 @@ from harken.cli.options.name_types import SESSION
 from harken.config.home import Home
 from harken.config.name_resolver import NameResolver
 from harken.terminal.text import one_line, print_json, print_text
-from harken.views.message_text import count
+from harken.views.message_text import format_count
 
 if TYPE_CHECKING:
     from harken.experiments.compare import Divergence, GroupComparison, MetricSpread, RunComparison
@@ -101,7 +101,7 @@ def _run(home: Home, ref: str) -> ComparedRun:
 
 
 def _show_pair(pair: RunComparison) -> None:
-    from harken.experiments.compare import figures
+    from harken.experiments.compare import metric_values
 
     if pair.same:
         print_text("They do not part: every agent read and said the same.")
@@ -110,7 +110,7 @@ def _show_pair(pair: RunComparison) -> None:
     for only, where in ((pair.only_before, pair.before), (pair.only_after, pair.after)):
         if only:
             print_text(f"Only in {where}: {one_line(', '.join(only))}")
-    before, after = figures(pair.outcome_before), figures(pair.outcome_after)
+    before, after = metric_values(pair.outcome_before), metric_values(pair.outcome_after)
     rows = [[_format_name(name), _number(before[name]), _number(after[name])] for name in before]
     tools = {**pair.outcome_before.tools, **pair.outcome_after.tools}
     rows += [
@@ -128,7 +128,8 @@ def _outcomes(pair: RunComparison) -> Sequence[Any]:
 
 def _show_parting(parting: Divergence, before: str, after: str) -> None:
     print_text(
-        f"{one_line(parting.agent, 40)}: they part after {count(parting.position, 'message')}"
+        f"{one_line(parting.agent, 40)}: they part after "
+        f"{format_count(parting.position, 'message')}"
     )
     for name, message in ((before, parting.before), (after, parting.after)):
         event_text = "it ends there" if message is None else f"{message.heading}: {message.text}"
@@ -145,16 +146,19 @@ def _show_parting(parting: Divergence, before: str, after: str) -> None:
 
 
 def _show_groups(groups: GroupComparison) -> None:
-    print_text(f"{count(len(groups.before), 'session')} and {count(len(groups.after), 'session')}")
+    print_text(
+        f"{format_count(len(groups.before), 'session')} and "
+        f"{format_count(len(groups.after), 'session')}"
+    )
     rows = [
         [_format_name(metric.name), _spread(metric.before), _spread(metric.after)]
         for metric in groups.metrics
         if metric.before is not None or metric.after is not None
     ]
     _table(["median (range)", "first", "other"], rows)
-    print_text(f"Of {count(groups.pairs, 'pair')}, {groups.same} do not part.")
+    print_text(f"Of {format_count(groups.pairs, 'pair')}, {groups.same} do not part.")
     for place in groups.places[:_PLACES]:
-        where = f"{one_line(place.agent, 40)} after {count(place.position, 'message')}"
+        where = f"{one_line(place.agent, 40)} after {format_count(place.position, 'message')}"
         print_text(f"  {place.pairs} part at {where}")
     if len(groups.places) > _PLACES:
         print_text(f"  and {len(groups.places) - _PLACES} more places")

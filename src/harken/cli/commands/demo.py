@@ -11,7 +11,7 @@ import click
 from harken.agents.load import load_session
 from harken.agents.runtime import AgentRuntime
 from harken.chat.demo_model import demo_model
-from harken.cli.commands.view.command import spoken
+from harken.cli.commands.view.command import format_dialog_text
 from harken.cli.options.home import home_option
 from harken.config.home import Home
 from harken.core.events import LlmRequest
@@ -56,7 +56,7 @@ def show(log: Path, answer: str, home: Home) -> None:
         print_text(f"  {item['name']}: {item['content']}")
     title("What went on inside Jill: the same, with her inner voice")
     for item in viewer.extract_dialog(["Jill", "Inner"]):
-        print_text(f"  {item['name']}: {spoken(viewer, item)}")
+        print_text(f"  {item['name']}: {format_dialog_text(viewer, item)}")
     title("Who heard what")
     for entry in utterances(viewer.events):
         names = [hop.name or "?" for hop in hearers(viewer.events, entry.message_id)]

@@ -22,7 +22,7 @@ from harken.cli.options.home import home_option, json_option
 from harken.cli.options.name_types import COMMIT
 from harken.config.home import Home, environment
 from harken.config.name_resolver import NameResolver
-from harken.config.store import resolver_of, store_of
+from harken.config.store import build_commit_resolver, open_configured_store
 from harken.core.commits import CommitId
 from harken.core.events import Event, SessionStarted
 from harken.errors import ConfigError, FormatError
@@ -31,7 +31,7 @@ from harken.session.log.file import is_being_written
 from harken.store.base import Store
 from harken.terminal.progress import progress
 from harken.terminal.text import one_line, print_json, print_text
-from harken.views.message_text import count
+from harken.views.message_text import format_count
 from harken.views.viewer import SessionViewer
 
 if TYPE_CHECKING:
@@ -64,14 +64,14 @@ def export_spans(home: Home, session: str, wish: OtlpExportOptions) -> None:
     viewer = open_viewer(home, session)
     events = viewer.events.events
     form = JSON if wish.as_json_form else PROTOBUF
-    endpoint = OtlpEndpoint(url=wish.url, headers=headers_of(wish.headers), content_type=form)
+    endpoint = OtlpEndpoint(url=wish.url, headers=parse_headers(wish.headers), content_type=form)
     resource = {} if wish.project is None else {"openinference.project.name": wish.project}
     with ExitStack() as opening, progress("Sending") as tell:
         opening.callback(endpoint.close)
         how = OtlpOptions(
             sender=Sender(version("harken"), resource=resource),
             much=wish.messages,
-            resolver=resolver_of(home),
+            resolver=build_commit_resolver(home),
             is_live=is_being_written(viewer.path),
             as_is=wish.as_is,
         )
@@ -84,7 +84,7 @@ def export_spans(home: Home, session: str, wish: OtlpExportOptions) -> None:
     _print_summary(summary, endpoint.name, as_json=wish.as_json)
 
 
-def headers_of(header_options: Sequence[str]) -> dict[str, str]:
+def parse_headers(header_options: Sequence[str]) -> dict[str, str]:
     """Return the headers of the options, else those of the environment. Raises ConfigError.
 
     Errors do not contain values: these are credentials.
@@ -119,13 +119,13 @@ def _print_summary(summary: OtlpExportSummary, endpoint: str, *, as_json: bool) 
     if as_json:
         print_json({**asdict(summary), "endpoint": endpoint})
     else:
-        print_text(f"{count(summary.spans, 'span')} sent to {endpoint}")
+        print_text(f"{format_count(summary.spans, 'span')} sent to {endpoint}")
     if summary.credentials:
         kinds = ", ".join(f"{number} {kind}" for kind, number in summary.credentials.items())
         click.echo(f"Redacted: {kinds}", err=True)
     if summary.rejected or summary.message:
         why = f": {summary.message}" if summary.message else ""
-        click.echo(f"{count(summary.rejected, 'span')} not taken{why}", err=True)
+        click.echo(f"{format_count(summary.rejected, 'span')} not taken{why}", err=True)
 
 
 LIST = "list"
@@ -170,7 +170,7 @@ def command(
         return
     if ctx is None:
         raise click.UsageError("which commit? `harken ctx log` lists them")
-    with store_of(home) as store:
+    with open_configured_store(home) as store:
         export(store, NameResolver(home, store), ctx, wanted, stop, file)
 
 
@@ -200,7 +200,7 @@ def export(
     until = stop if stop in ("compaction", "root") else resolver.commit(stop)
     rendered = render(store, name, _format_name(store, name, wanted), until)
     write_pieces([rendered.read()], file, is_text=lambda _: _is_text(rendered.format))
-    messages = count(rendered.message_count, "message")
+    messages = format_count(rendered.message_count, "message")
     way = f"tier {rendered.tier}, {TIERS[rendered.tier]}"
     click.echo(f"{one_line(rendered.format)}: {messages} ({way})", err=True)
 
@@ -222,7 +222,7 @@ def write_pieces(
     elif is_text(data := b"".join(pieces)):
         print_text(data.decode("utf-8", "backslashreplace").rstrip("\n"))
     else:
-        size = count(len(data), "byte")
+        size = format_count(len(data), "byte")
         raise ConfigError(f"these are {size} that no terminal shows: give a file with -o FILE")
 
 

@@ -11,12 +11,12 @@ import click
 from harken.cli.options.home import home_option, json_option
 from harken.config.home import Home, has_no_event, warn_of_unstarted
 from harken.config.settings import load_settings
-from harken.config.store import store_of
+from harken.config.store import open_configured_store
 from harken.core.commits import CommitId
 from harken.core.events import ContextCommitted, ContextLoaded
 from harken.errors import LogError
 from harken.session.log.file import is_being_written
-from harken.session.log.reader import events
+from harken.session.log.reader import iter_events
 from harken.session.repair import verify
 from harken.store.base import Store
 from harken.store.fsck import StoreFinding, fsck
@@ -68,7 +68,7 @@ def _of_store_and_logs(home: Home, tell: ProgressCallback) -> Iterator[StoreFind
     if not home.store_file.exists() and load_settings(home).store is None:
         yield from _of_logs(home, None, tell)
         return
-    with store_of(home) as store:
+    with open_configured_store(home) as store:
         yield from fsck(store.local if isinstance(store, TieredStore) else store, tell)
         yield from _of_logs(home, store, tell)
 
@@ -94,7 +94,7 @@ def _lost_commits(path: Path, store: Store | None) -> Iterator[StoreFinding]:
     """Yield the commits that a log names but the store does not contain."""
     sessions_by_commit: dict[CommitId, str] = {}
     try:
-        for event in events(path):
+        for event in iter_events(path):
             if isinstance(event, ContextCommitted | ContextLoaded):
                 sessions_by_commit.setdefault(CommitId(event.ctx), event.message_id)
     except LogError:

@@ -16,18 +16,18 @@ from harken.cli.options.home import home_option, json_option
 from harken.cli.options.time import Duration
 from harken.config.home import Home
 from harken.config.settings import load_settings
-from harken.config.store import store_of
+from harken.config.store import open_configured_store
 from harken.core.clock import format_rfc3339, system_clock
 from harken.errors import StoreWriteError
-from harken.session.log.reader import mentions
+from harken.session.log.reader import find_mentioned_names
 from harken.store.base import GcResult, Store
 from harken.store.sqlite.evict import EvictionResult
-from harken.store.sqlite.gc import Unused
+from harken.store.sqlite.gc import UnusedSpace
 from harken.store.sqlite.store import SqliteStore
 from harken.store.tiered import TieredStore
 from harken.terminal.progress import ProgressCallback, progress
 from harken.terminal.text import print_json, print_text
-from harken.views.message_text import count, size_text
+from harken.views.message_text import format_count, format_size
 
 T = TypeVar("T")
 _ROOM_BYTES = 8 * 1024 * 1024
@@ -54,17 +54,17 @@ def command(dry_run: bool, grace: float, as_json: bool, home: Home) -> None:
     On a full disk the search index is removed first: the next search makes it again.
     """
     work = partial(_collect_and_push, home, grace, dry_run=dry_run)
-    result, moved, unused = with_room(home, work, keep_index=dry_run)
+    result, moved, unused = run_with_disk_space(home, work, keep_index=dry_run)
     if as_json:
         about_tiers = {} if moved is None else {"moved": asdict(moved)}
         print_json({**msgspec.to_builtins(result), "dry_run": dry_run, **about_tiers})
         return
     print_text(format_summary(result, dry_run=dry_run))
     if moved is not None:
-        backed_up, evicted = count(moved.commits, "commit"), size_text(moved.evicted_bytes)
+        backed_up, evicted = format_count(moved.commits, "commit"), format_size(moved.evicted_bytes)
         print_text(f"{backed_up} sent to the backing store, {evicted} evicted here")
     if unused.size_bytes and not dry_run:
-        size, room = size_text(unused.size_bytes), size_text(unused.room_bytes)
+        size, room = format_size(unused.size_bytes), format_size(unused.room_bytes)
         print_text(
             f"{size} of the file are unused, and new content goes there. The file gets smaller "
             f"when gc runs with {room} free on the disk, while no other program uses the store."
@@ -73,20 +73,20 @@ def command(dry_run: bool, grace: float, as_json: bool, home: Home) -> None:
 
 def _collect_and_push(
     home: Home, grace_s: float, *, dry_run: bool
-) -> tuple[GcResult, TierTransfer | None, Unused]:
+) -> tuple[GcResult, TierTransfer | None, UnusedSpace]:
     """Collect garbage, push to the backing store, and return the removed and the unused objects."""
     settings = load_settings(home)
-    with store_of(home) as store, progress("Collecting") as tell:
-        result = collect(store, roots_of(home), grace_s=grace_s, dry_run=dry_run, tell=tell)
+    with open_configured_store(home) as store, progress("Collecting") as tell:
+        result = collect(store, find_roots(home), grace_s=grace_s, dry_run=dry_run, tell=tell)
         moved = None if dry_run else move(store, settings.most_mb)
         if not dry_run and result.commits:
             forget_facts(home)
         local = store.local if isinstance(store, TieredStore) else store
-        unused = local.unused() if isinstance(local, SqliteStore) else Unused(0, 0)
+        unused = local.unused() if isinstance(local, SqliteStore) else UnusedSpace(0, 0)
     return result, moved, unused
 
 
-def with_room(home: Home, work: Callable[[], T], *, keep_index: bool = False) -> T:
+def run_with_disk_space(home: Home, work: Callable[[], T], *, keep_index: bool = False) -> T:
     """Run `work`. If the disk is full, remove the search index and try once more.
 
     The index is created again from the store when it is needed, so it is the reserve of a full
@@ -103,7 +103,8 @@ def with_room(home: Home, work: Callable[[], T], *, keep_index: bool = False) ->
     if size and not keep_index:
         forget_facts(home)
         click.echo(
-            f"The disk is full: the search index ({size_text(size)}) was removed to make room. The "
+            f"The disk is full: the search index ({format_size(size)}) was removed to make "
+            "room. The "
             f"next search makes it again.",
             err=True,
         )
@@ -114,8 +115,8 @@ def with_room(home: Home, work: Callable[[], T], *, keep_index: bool = False) ->
     raise StoreWriteError(
         home.store_file,
         reason=reason,
-        advice=f"to remove objects, gc itself needs {size_text(_ROOM_BYTES)} free on this disk, "
-        f"and {size_text(free_bytes(home))} are free: delete or move other files, then try again",
+        advice=f"to remove objects, gc itself needs {format_size(_ROOM_BYTES)} free on this disk, "
+        f"and {format_size(free_bytes(home))} are free: delete or move other files, then try again",
     )
 
 
@@ -152,9 +153,9 @@ def move(store: Store, most_mb: float | None) -> TierTransfer | None:
     return TierTransfer(transfer.commits, evicted.things, evicted.size_bytes)
 
 
-def roots_of(home: Home) -> set[str]:
+def find_roots(home: Home) -> set[str]:
     """Return the names that the logs of a home mention. Raises LogError."""
-    return {name for path in home.logs() for name in mentions(path)}
+    return {name for path in home.logs() for name in find_mentioned_names(path)}
 
 
 def format_summary(result: GcResult, *, dry_run: bool) -> str:
@@ -164,5 +165,7 @@ def format_summary(result: GcResult, *, dry_run: bool) -> str:
     '2 things and 0 commits would go, about 2.0 KB'
     """
     verb = "would go" if dry_run else "went"
-    counts = f"{count(result.things, 'thing')} and {count(len(result.commits), 'commit')}"
-    return f"{counts} {verb}, about {size_text(result.size_bytes)}"
+    counts = (
+        f"{format_count(result.things, 'thing')} and {format_count(len(result.commits), 'commit')}"
+    )
+    return f"{counts} {verb}, about {format_size(result.size_bytes)}"

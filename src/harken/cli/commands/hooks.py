@@ -13,12 +13,12 @@ from harken.agents.agent_classes import get_agent_class
 from harken.agents.hooks.hook import Hook
 from harken.agents.runtime import AgentRuntime
 from harken.agents.tree.hook_file import HookFile, HookInfo
-from harken.cli.command_group import CommandGroup, refuse_options_before_subcommand
+from harken.cli.command_group import CommandGroup, check_options_before_subcommand
 from harken.cli.options.home import home_option, json_option
 from harken.config.home import Home
 from harken.config.settings import Settings, load_settings
 from harken.core import canonical
-from harken.core.verdict import ALLOWED, HookPoint
+from harken.core.verdict import ALLOWED_VERDICTS, HookPoint
 from harken.errors import NameNotFound
 from harken.terminal.text import escape_control_characters, one_line, print_json, print_text
 
@@ -34,9 +34,9 @@ def command(context: click.Context, as_json: bool, home: Home) -> None:
     new chat; others are put there by templates, and by agents.
     """
     if context.invoked_subcommand is not None:
-        refuse_options_before_subcommand(context)
+        check_options_before_subcommand(context)
         return
-    settings = settled(home)
+    settings = load_checked_settings(home)
     hooks = settings.hooks.known()
     if as_json:
         print_json([row(hook, settings) for hook in hooks])
@@ -53,12 +53,12 @@ def command(context: click.Context, as_json: bool, home: Home) -> None:
 @home_option
 def show_command(name: str, as_json: bool, home: Home) -> None:
     """Show one hook: where it is asked, what it may use, and what it is told."""
-    settings = settled(home)
+    settings = load_checked_settings(home)
     by_name = {hook.name: hook for hook in settings.hooks.known()}
     if name not in by_name:
         raise NameNotFound("hook", name, by_name)
     file = settings.hooks.find(name)
-    details = of_kind(name) if file is None else of_file(file)
+    details = describe_hook_kind(name) if file is None else describe_hook_file(file)
     instructions = None if file is None else file.instructions
     if as_json:
         print_json(
@@ -76,7 +76,7 @@ def show_command(name: str, as_json: bool, home: Home) -> None:
         print_text(f"\n{instructions}")
 
 
-def settled(home: Home) -> Settings:
+def load_checked_settings(home: Home) -> Settings:
     """Return the settings; print their warnings on standard error."""
     settings = load_settings(home)
     for note in settings.notes:
@@ -98,13 +98,13 @@ def row(hook: HookInfo, settings: Settings) -> dict[str, Any]:
     return {**asdict(hook), "path": path, "used": hook.name in settings.use_hooks}
 
 
-def of_file(file: HookFile) -> dict[str, Any]:
+def describe_hook_file(file: HookFile) -> dict[str, Any]:
     """Return the members of a hook file other than the instructions."""
     if file.use is not None:
         file.kind(file.use, AgentRuntime())
-        return {"use": file.use, **of_kind(file.use, file)}
+        return {"use": file.use, **describe_hook_kind(file.use, file)}
     details: dict[str, Any] = {
-        "points": _in_order(file.points or ALLOWED),
+        "points": _in_order(file.points or ALLOWED_VERDICTS),
         "tools": list(file.tools),
         "model": file.model,
         "keeps": file.keeps,
@@ -114,7 +114,7 @@ def of_file(file: HookFile) -> dict[str, Any]:
     return {name: value for name, value in details.items() if value not in (None, "")}
 
 
-def of_kind(name: str, file: HookFile | None = None) -> dict[str, Any]:
+def describe_hook_kind(name: str, file: HookFile | None = None) -> dict[str, Any]:
     """Return the hook points of a hook made of code, and its options."""
     kind = get_agent_class(name, AgentRuntime())
     points = (file.points if file is not None else None) or kind.points
@@ -146,10 +146,12 @@ def format_value(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, dict):
-        return ", ".join(f"{name} = {written(item)}" for name, item in value.items()) or "none"
+        return (
+            ", ".join(f"{name} = {format_option(item)}" for name, item in value.items()) or "none"
+        )
     return ", ".join(map(str, value)) or "none"
 
 
-def written(value: Any) -> str:
+def format_option(value: Any) -> str:
     """Return an option as it is written in a file."""
     return value if isinstance(value, str) else canonical.to_json_line(value).decode()

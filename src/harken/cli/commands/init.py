@@ -11,10 +11,10 @@ import click
 
 from harken.cli.commands.models import shown_path
 from harken.cli.options.home import home_option, json_option
-from harken.config.discovery import SUGGESTED, ModelChoice, ProviderStatus, choose, discover
+from harken.config.discovery import SUGGESTED, ModelChoice, ProviderStatus, choose_model, discover
 from harken.config.file import CONFIG
 from harken.config.home import Home, environment
-from harken.config.settings import load_settings, with_keys
+from harken.config.settings import add_keys, load_settings
 from harken.errors import ConfigError
 from harken.llm.providers import BUILT_IN, Provider
 from harken.terminal.text import escape_control_characters, print_json, print_text, program_name
@@ -66,7 +66,7 @@ def command(force: bool, as_json: bool, home: Home) -> None:
     """Write a first config.toml from what is found here: keys, and servers that run."""
     file = home.folder / CONFIG
     statuses = discover(_providers(home, force=force))
-    choice = choose(statuses)
+    choice = choose_model(statuses)
     text = config_text(choice)
     exists = os.path.lexists(file)
     backup = write(home, file, text) if force or not exists else None
@@ -90,7 +90,7 @@ def command(force: bool, as_json: bool, home: Home) -> None:
 def _providers(home: Home, *, force: bool) -> list[Provider]:
     """Return the providers to check: also those of an existing file, unless it is replaced."""
     if force:
-        return list(with_keys(BUILT_IN, environment()).values())
+        return list(add_keys(BUILT_IN, environment()).values())
     return list(load_settings(home).providers.values())
 
 

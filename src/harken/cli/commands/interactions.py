@@ -17,12 +17,12 @@ from harken.cli.options.name_types import SESSION
 from harken.config.home import Home, command_prefix
 from harken.config.name_resolver import NameResolver
 from harken.config.settings import load_settings
-from harken.config.store import store_of
+from harken.config.store import open_configured_store
 from harken.core.events import Event
 from harken.core.ids import USER
 from harken.session.fold import Resolver
 from harken.terminal.text import escape_control_characters, one_line, print_json, print_text
-from harken.views.message_text import count
+from harken.views.message_text import format_count
 
 if TYPE_CHECKING:
     from harken.interactions.export.exporter import ExportOptions, ExportSummary
@@ -55,7 +55,10 @@ def list_command(home: Home, limit: int, as_json: bool) -> None:
         return
     for thread in threads:
         name = f"{thread.thread_id} ({thread.name})" if thread.name else thread.thread_id
-        sums = f"{count(thread.messages, 'message')}, {count(thread.requests, 'request')}"
+        sums = (
+            f"{format_count(thread.messages, 'message')}, "
+            f"{format_count(thread.requests, 'request')}"
+        )
         updated = thread.updated_at[:16].replace("T", " ")
         print_text(f"{updated}  {name}  {sums}  {one_line(thread.title, 60)}")
     if not threads:
@@ -136,8 +139,8 @@ def export_to(
 def format_summary(folder: Path, summary: ExportSummary) -> str:
     """Return a line about an export."""
     rows = sum(thread.entries for thread in summary.threads)
-    counts = f"{count(len(summary.threads), 'thread')}, {count(rows, 'row')}"
-    return f"{folder}: {counts}, {count(summary.messages, 'new message')}"
+    counts = f"{format_count(len(summary.threads), 'thread')}, {format_count(rows, 'row')}"
+    return f"{folder}: {counts}, {format_count(summary.messages, 'new message')}"
 
 
 @command.command(name="import")
@@ -158,7 +161,7 @@ def import_command(home: Home, folder: Path, as_json: bool) -> None:
         return
     for session in sessions:
         how = "" if session.is_new else ", which was here already"
-        print_text(f"session {session.name}, {count(session.threads, 'thread')}{how}")
+        print_text(f"session {session.name}, {format_count(session.threads, 'thread')}{how}")
     if sessions:
         way = command_prefix("interactions", "show", sessions[0].name)
         click.echo(f"  {escape_control_characters(way)}", err=True)
@@ -178,14 +181,14 @@ def _agent(viewer: SessionViewer, events: Sequence[Event], agent: str) -> str:
 @contextmanager
 def _resolver(home: Home, events: Sequence[Event]) -> Iterator[Resolver | None]:
     """Yield a resolver for the commits that agents started from. None if none is needed."""
-    from harken.context.materialize import resolver
+    from harken.context.materialize import make_resolver as resolver
     from harken.core.events import ContextLoaded
 
     has_store = load_settings(home).store is not None or home.store_file.exists()
     if not has_store or not any(isinstance(event, ContextLoaded) for event in events):
         yield None
         return
-    with store_of(home) as store:
+    with open_configured_store(home) as store:
         yield resolver(store)
 
 

@@ -9,10 +9,10 @@ from harken.cli.options.name_types import COMMIT
 from harken.cli.options.time import Duration
 from harken.config.home import Home
 from harken.config.name_resolver import NameResolver
-from harken.config.store import store_of
-from harken.context.refs import PREFIX, find_any
+from harken.config.store import open_configured_store
+from harken.context.refs import PREFIX, find_commit_or_artifact
 from harken.core.clock import format_rfc3339, system_clock
-from harken.core.commits import SHOWN
+from harken.core.commits import SHORT_NAME_DIGITS
 from harken.store.base import RetentionPolicy, Store
 from harken.terminal.text import print_json, print_text
 
@@ -38,11 +38,13 @@ def command(
         raise click.UsageError("name what shall be kept so: a CTX or an ART")
     if names and (how is None) == (seconds is None):
         raise click.UsageError("say one of --pin, --for, --replicate, --default")
-    with store_of(home) as store:
+    with open_configured_store(home) as store:
         if names:
             resolver = NameResolver(home, store)
             pinned = [
-                find_any(store, name) if name.startswith("art-") else resolver.commit(name)
+                find_commit_or_artifact(store, name)
+                if name.startswith("art-")
+                else resolver.commit(name)
                 for name in names
             ]
             store.set_retention(dict.fromkeys(pinned, keeping(how, seconds, system_clock())))
@@ -74,4 +76,4 @@ def line(store: Store, name: str, policy: dict[str, str]) -> str:
     """Return a line about a retention policy."""
     until = f" until {policy['until'][:16].replace('T', ' ')}" if "until" in policy else ""
     note = "" if store.names_with_prefix(name, 1) else "  (not there any more)"
-    return f"{name[: len(PREFIX) + SHOWN]}  {policy['policy']}{until}{note}"
+    return f"{name[: len(PREFIX) + SHORT_NAME_DIGITS]}  {policy['policy']}{until}{note}"

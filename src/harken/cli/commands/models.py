@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from harken.cli.options.home import home_option, json_option
-from harken.config.discovery import ModelOffer, ProviderStatus, discover, offers
+from harken.config.discovery import ModelOffer, ProviderStatus, discover, list_offers
 from harken.config.home import Home
 from harken.config.settings import Settings, load_settings
 from harken.errors import NameNotFound
@@ -41,12 +41,14 @@ def command(provider: str | None, remote: bool, as_json: bool, home: Home) -> No
     statuses = discover(providers, remote=remote)
     today = datetime.now(UTC).date()
     if as_json:
-        print_json(described(statuses, settings, today))
+        print_json(describe_providers(statuses, settings, today))
     else:
         show(statuses, settings, today, limit=None if provider else SHOWN)
 
 
-def described(statuses: Iterable[ProviderStatus], settings: Settings, day: date) -> dict[str, Any]:
+def describe_providers(
+    statuses: Iterable[ProviderStatus], settings: Settings, day: date
+) -> dict[str, Any]:
     """Return the providers and models as JSON values."""
     return {
         "model": settings.model,
@@ -59,7 +61,7 @@ def described(statuses: Iterable[ProviderStatus], settings: Settings, day: date)
                 "local": status.provider.local,
                 "ready": status.ready,
                 "missing": list(status.missing),
-                "models": [_row(offer) for offer in offers(status, settings.prices, day)],
+                "models": [_row(offer) for offer in list_offers(status, settings.prices, day)],
             }
             for status in statuses
         ],
@@ -78,7 +80,7 @@ def show(
     """Print usable models, then the requirements of others; without a limit all known models."""
     say_model(settings, statuses)
     offers_by_name = {
-        status.provider.name: offers(status, settings.prices, day) for status in statuses
+        status.provider.name: list_offers(status, settings.prices, day) for status in statuses
     }
     ready = [
         status

@@ -15,10 +15,10 @@ import click
 
 from harken.cli.options.home import home_option, json_option
 from harken.config.home import Home, command_prefix
-from harken.config.store import made_store
+from harken.config.store import open_or_create_store
 from harken.errors import ConfigError
 from harken.terminal.text import print_json, print_text
-from harken.views.message_text import count
+from harken.views.message_text import format_count
 
 if TYPE_CHECKING:
     from harken.capture.otlp.receiver import ReceiverStats
@@ -68,19 +68,19 @@ class _Serving:
 @contextmanager
 def _serving(home: Home, port: int, token_file: Path | None) -> Iterator[_Serving]:
     """Open the resources of the command. Raises ConfigError, StoreError."""
-    from harken.capture.otlp.decode import load
+    from harken.capture.otlp.decode import check_installed
     from harken.capture.otlp.receiver import Receiver
     from harken.capture.otlp.server import OtlpServer
     from harken.capture.otlp.spool import OtlpSpool
     from harken.recording.recorder import Recorder
-    from harken.service.access import made_token
+    from harken.service.access import ensure_token
 
-    load()
-    token = None if token_file is None else made_token(token_file)
+    check_installed()
+    token = None if token_file is None else ensure_token(token_file)
     spool = OtlpSpool(home.folder / "otlp")
     try:
         with (
-            made_store(home) as store,
+            open_or_create_store(home) as store,
             Recorder(home.sessions_folder, store, tell=_print_notice) as recorder,
         ):
             receiver = Receiver(recorder)
@@ -147,10 +147,12 @@ def _summarize(stats: ReceiverStats, *, as_json: bool) -> None:
         print_json({"calls": stats.calls, "without_messages": stats.silent}, indent=None)
         return
     print_text(
-        f"recorded {count(stats.calls, 'model call')}; {command_prefix('sessions')} lists them"
+        f"recorded {format_count(stats.calls, 'model call')}; {command_prefix('sessions')} "
+        "lists them"
     )
     if stats.silent:
         print_text(
-            f"{count(stats.silent, 'model call')} came without what was said: the program must "
+            f"{format_count(stats.silent, 'model call')} came without what was said: the "
+            "program must "
             f"be told to capture it (OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT)"
         )

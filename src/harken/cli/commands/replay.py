@@ -15,7 +15,7 @@ from harken.cli.options.home import home_option, json_option
 from harken.cli.options.name_types import SESSION
 from harken.config.home import Home
 from harken.config.name_resolver import NameResolver
-from harken.config.store import resolver_of
+from harken.config.store import build_commit_resolver
 from harken.errors import ConfigError
 from harken.terminal.text import print_json, print_text
 
@@ -52,7 +52,7 @@ def command(
     viewer = open_viewer(home, session)
     if checks:
         return _check(session, viewer, as_json=as_json)
-    steps = stepping_of(home, viewer)
+    steps = build_steps(home, viewer)
     if not len(steps):
         raise ConfigError(f"{session}: no model was called in it, so there is nothing to replay")
     span = _Span.of(steps, viewer, thread=of_session, **options)
@@ -131,11 +131,11 @@ class _Span:
         return cls(agent_id, numbers, None if at is None else steps.find(at, thread_agent))
 
 
-def stepping_of(home: Home, viewer: SessionViewer) -> RequestSteps:
+def build_steps(home: Home, viewer: SessionViewer) -> RequestSteps:
     """Return the steps of a session; the store is opened if an agent began from a commit."""
     from harken.views.steps import RequestSteps
 
-    return RequestSteps(viewer.events, resolver=resolver_of(home))
+    return RequestSteps(viewer.events, resolver=build_commit_resolver(home))
 
 
 def _show(steps: RequestSteps, viewer: SessionViewer, span: _Span) -> int:

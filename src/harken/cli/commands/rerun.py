@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harken.chat.commands.base import MODES
-from harken.cli.commands.session import checked_name
+from harken.cli.commands.session import check_name
 from harken.cli.options.home import home_option, json_option
 from harken.cli.options.name_types import SESSION
 from harken.config.home import Home, command_prefix
 from harken.errors import ConfigError
 from harken.terminal.text import one_line, print_json, print_text
-from harken.views.message_text import count
+from harken.views.message_text import format_count
 
 if TYPE_CHECKING:
     from harken.agents.runtime import AgentRuntime
@@ -106,7 +106,7 @@ def find_point(home: Home, ref: str, message: str) -> ForkPoint:
 
 
 def _change(options: dict[str, Any]) -> Change:
-    from harken.chat.models import anchored
+    from harken.chat.models import with_absolute_path
     from harken.experiments.change import Change
 
     edits: list[tuple[str, str]] = []
@@ -119,7 +119,7 @@ def _change(options: dict[str, Any]) -> Change:
     return Change(
         edit=edits,
         drop=options["drop"],
-        model=None if options["model"] is None else anchored(options["model"]),
+        model=None if options["model"] is None else with_absolute_path(options["model"]),
         system=None if system is None else _text(system),
         without_hooks=options["without_hook"],
     )
@@ -146,11 +146,11 @@ class RerunEnvironment:
     def open(cls, home: Home, permission: Mode | None, stack: ExitStack) -> RerunEnvironment:
         """Open the environment. `stack` closes it. Raises ConfigError, StoreError."""
         from harken.agents.runtime import AgentRuntime
-        from harken.chat.checkpoint_store import PATIENCE_S, CheckpointStore
-        from harken.chat.models import model_finder
+        from harken.chat.checkpoint_store import LOCK_TIMEOUT_S, CheckpointStore
+        from harken.chat.models import build_model_resolver
         from harken.chat.options import ChatOptions
-        from harken.chat.sandbox import confined
-        from harken.chat.world import WorldSettings, open_world, permissions_of
+        from harken.chat.sandbox import build_shell_sandbox
+        from harken.chat.world import WorldSettings, build_permissions, open_world
         from harken.config.allowed_commands import AllowedCommands
         from harken.config.settings import load_settings
         from harken.config.store import open_store
@@ -158,7 +158,7 @@ class RerunEnvironment:
         settings: Settings = load_settings(home, permission=permission)
         home.make()
         checkpoint_store = CheckpointStore.opened(
-            lambda: open_store(home, settings.store, settings.backing, patience_s=PATIENCE_S)
+            lambda: open_store(home, settings.store, settings.backing, patience_s=LOCK_TIMEOUT_S)
         )
         stack.callback(checkpoint_store.close)
         for note in checkpoint_store.notes:
@@ -167,7 +167,7 @@ class RerunEnvironment:
         if checkpoints is not None and checkpoints.sockets is not None:
             stack.callback(checkpoints.sockets.close)
         runtime = AgentRuntime(
-            models=model_finder(home, settings),
+            models=build_model_resolver(home, settings),
             checkpoints=checkpoints,
             templates=settings.templates,
             allowed_commands=AllowedCommands(home),
@@ -178,9 +178,9 @@ class RerunEnvironment:
 
         def live(stem: str) -> World:
             outputs = home.folder / "outputs" / stem
-            box = confined(home, settings, outputs=outputs)
+            box = build_shell_sandbox(home, settings, outputs=outputs)
             around = WorldSettings(outputs, box, runtime.notify, home)
-            permissions = permissions_of(settings, home.folder)
+            permissions = build_permissions(settings, home.folder)
             return open_world(ChatOptions(), settings, permissions, None, around)
 
         return cls(home, runtime, checkpoint_store.store, live)
@@ -196,9 +196,9 @@ class RerunEnvironment:
         name: str | None = None,
     ) -> list[RerunResult]:
         """Run several reruns concurrently. Raises as `experiments.rerun`, before any begins."""
-        from harken.experiments.rerun import check, rerun
+        from harken.experiments.rerun import check_rerun, rerun
 
-        check(point, change, self.runtime)
+        check_rerun(point, change, self.runtime)
         stems = _stems(self.home, point.session, times, name)
         logs = [self.home.new_session(stem) for stem in stems]
         turn = asyncio.Semaphore(AT_ONCE)
@@ -230,7 +230,7 @@ def _stems(home: Home, session: str, times: int, name: str | None) -> list[str]:
     """
     base = _unused_stem(home, session) if name is None else name
     stems = [base] if times == 1 else [f"{base}-{number}" for number in range(1, times + 1)]
-    return stems if name is None else [checked_name(home, stem) for stem in stems]
+    return stems if name is None else [check_name(home, stem) for stem in stems]
 
 
 def _unused_stem(home: Home, session: str) -> str:
@@ -264,6 +264,6 @@ def _report(session: str, results: Sequence[RerunResult], *, live: bool) -> None
         if result.differing:
             calls = ", ".join(dict.fromkeys(call.name for _, call in result.differing))
             note = "not in the record" if live else "not in the record, and refused"
-            print_text(f"  {count(len(result.differing), 'call')} {note}: {one_line(calls)}")
+            print_text(f"  {format_count(len(result.differing), 'call')} {note}: {one_line(calls)}")
     names = [result.log.stem for result in results]
     click.echo(f"See what differs: `{command_prefix('compare', session, *names[:8])}`", err=True)

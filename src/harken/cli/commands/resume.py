@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harken.capture.resume.clients import RUNTIMES, client_for
+from harken.capture.resume.clients import RUNTIMES, get_client
 from harken.cli.options.conversation import (
     ResolvedConversation,
     conversation_options,
     new_session,
-    read_meant,
+    read_conversation,
     resolve_conversation,
 )
 from harken.cli.options.home import home_option
 from harken.config.home import Home, current_folder, environment
-from harken.config.store import store_of
-from harken.context.position import commit_at
-from harken.context.refs import name_of
+from harken.config.store import open_configured_store
+from harken.context.position import get_or_create_commit
+from harken.context.refs import abbreviate_name
 from harken.errors import ConfigError, NameNotFound
-from harken.formats.runtimes.registry import native_for
+from harken.formats.runtimes.registry import find_runtime_format
 from harken.terminal.text import escape_control_characters, one_line, program_name
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def command(
     """
     if runtime == HARKEN:
         return _resume_in_harken(home, conversation, at, folder, model, is_printed=is_printed)
-    client, resolved = client_for(runtime), read_meant(home, conversation, at)
+    client, resolved = get_client(runtime), read_conversation(home, conversation, at)
     if not is_printed:
         client.check_installed(environment().get("PATH"))
     where = _folder(resolved, folder)
@@ -91,15 +91,17 @@ def _write_session(
     client: Client, conversation: ResolvedConversation, where: Path, model: str
 ) -> list[str]:
     """Write a session for a client; return the command that continues it."""
-    from harken.capture.resume.completeness import wholeness
-    from harken.capture.resume.placement import ClientHome, place
-    from harken.capture.resume.transfer import transfer
+    from harken.capture.resume.completeness import check_completeness
+    from harken.capture.resume.placement import ClientHome, place_session
+    from harken.capture.resume.transfer import count_transfer
     from harken.capture.resume.verify import read_written_conversation
 
-    native = native_for(client.runtime)
+    native = find_runtime_format(client.runtime)
     if native is None or native.writes is None:
         runtimes = [
-            runtime for runtime in RUNTIMES if (native := native_for(runtime)) and native.writes
+            runtime
+            for runtime in RUNTIMES
+            if (native := find_runtime_format(runtime)) and native.writes
         ]
         raise NameNotFound("client that sessions can be written for", client.runtime, runtimes)
     if not conversation.moment.entries:
@@ -107,8 +109,10 @@ def _write_session(
     new = new_session(client.runtime, where, title=conversation.conversation.title, model=model)
     data = native.writes(conversation.moment.entries, new)
     written = read_written_conversation(client, native, data)
-    _print_transfer(transfer(conversation.said, wholeness(conversation.moment.entries, written)))
-    placed_session = place(
+    _print_transfer(
+        count_transfer(conversation.said, check_completeness(conversation.moment.entries, written))
+    )
+    placed_session = place_session(
         client, native, data, new, ClientHome(home=Path.home(), environ=environment())
     )
     into = placed_session.file or f"its database, as {placed_session.session}"
@@ -165,12 +169,12 @@ def _resume_in_harken(
     is_printed: bool,
 ) -> int:
     """Continue the conversation in a chat."""
-    with store_of(home) as store:
+    with open_configured_store(home) as store:
         resolved = resolve_conversation(home, store, conversation, at)
-        ctx = name_of(store, commit_at(store, resolved.moment))
-    from harken.capture.resume.transfer import whole_transfer
+        ctx = abbreviate_name(store, get_or_create_commit(store, resolved.moment))
+    from harken.capture.resume.transfer import count_full_transfer
 
-    _print_transfer(whole_transfer(resolved.said))
+    _print_transfer(count_full_transfer(resolved.said))
     where = _folder(resolved, folder)
     if is_printed:
         home_options = ["--home", str(home.folder.absolute())] if home.chosen else []

@@ -51,12 +51,12 @@ def command(home: Home, client: tuple[str, ...], runtime: str | None, events: Pa
 
     Its input, output and exit code are its own: `harken run -- claude -p "Who is there?"`.
     """
-    from harken.capture.live.invocation import invocation
+    from harken.capture.live.invocation import parse_invocation
     from harken.capture.live.recorder import LiveRecorder
     from harken.context.socket_server import ContextSocketServer
     from harken.core.clock import format_rfc3339, system_clock
 
-    client_call = invocation(client, runtime)
+    client_call = parse_invocation(client, runtime)
     recordings: list[LiveRecorder] = []
     sockets = ContextSocketServer(
         home.run_folder, lambda: any(recording.ask() for recording in recordings)
@@ -83,10 +83,10 @@ def command(home: Home, client: tuple[str, ...], runtime: str | None, events: Pa
 
 def _run(client_call: Invocation, environ: Mapping[str, str], recording: LiveRecorder) -> int:
     """Run a client and its recording; print a failure of the recording once."""
-    from harken.capture.live.display import shown_for
+    from harken.capture.live.display import make_formatter
     from harken.capture.live.process import run_client
 
-    output = None if client_call.output == "untouched" else shown_for(client_call)
+    output = None if client_call.output == "untouched" else make_formatter(client_call)
     recording.begin()
     try:
         exit_code = run_client(client_call.command, environ, output, recording.hear)
@@ -128,10 +128,10 @@ def _socket(sockets: ContextSocketServer) -> str:
 def _build_scanner(client_call: Invocation) -> ChangeScanner:
     """Return a scanner for changes of the client's files."""
     from harken.capture.files.change_scanner import ChangeScanner
-    from harken.capture.files.sources import PLACES, watched_at
+    from harken.capture.files.sources import SOURCE_LOCATIONS, watched_paths
 
-    places = [place for place in PLACES if place.runtime == client_call.runtime]
-    sight = ChangeScanner(watched_at(places, Path.home(), environment()))
+    places = [place for place in SOURCE_LOCATIONS if place.runtime == client_call.runtime]
+    sight = ChangeScanner(watched_paths(places, Path.home(), environment()))
     sight.sweep()
     return sight
 
@@ -140,9 +140,9 @@ def _store_opener(
     home: Home, client_call: Invocation, sight: ChangeScanner
 ) -> Callable[[], AbstractContextManager[CommitSources]]:
     """Return a function that opens the store when the recording is ready for it."""
-    from harken.capture.live.session_files import mentions_of
+    from harken.capture.live.session_files import build_mentions
 
-    mentions = mentions_of(client_call.runtime, current_folder() / client_call.folder)
+    mentions = build_mentions(client_call.runtime, current_folder() / client_call.folder)
 
     @contextmanager
     def opens() -> Iterator[CommitSources]:
@@ -153,11 +153,11 @@ def _store_opener(
         from harken.config.settings import load_settings
         from harken.config.store import open_store
         from harken.core.clock import system_clock
-        from harken.formats.runtimes.registry import natives
+        from harken.formats.runtimes.registry import list_runtime_formats
         from harken.index.catalogue import Catalogue
 
         home.make()
-        natives()  # loads the formats before the first request of a tool
+        list_runtime_formats()  # loads the formats before the first request of a tool
         settings = load_settings(home)
         store = open_store(home, settings.store, settings.backing, patience_s=_LOCK_TIMEOUT_S)
         try:
@@ -181,7 +181,7 @@ def _event_file(path: Path | None) -> Iterator[Callable[[StreamEvent], None]]:
     if path is None:
         yield lambda _: None
         return
-    from harken.formats.events import event_dict
+    from harken.formats.events import event_to_record
 
     with path.open("a", encoding="utf-8", errors="replace") as file:
 
@@ -189,7 +189,7 @@ def _event_file(path: Path | None) -> Iterator[Callable[[StreamEvent], None]]:
             with suppress(OSError):
                 for event in stream_event.events:
                     file.write(
-                        json.dumps({"agent": stream_event.agent, **event_dict(event)}) + "\n"
+                        json.dumps({"agent": stream_event.agent, **event_to_record(event)}) + "\n"
                     )
                 file.flush()
 

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from harken.analytics.times import minute, to_datetime
+from harken.analytics.times import format_minute, to_datetime
 from harken.cli.options.home import home_option, json_option
 from harken.cli.options.scope import ScopeOptions, scope_options
 from harken.config.home import Home, command_prefix
 from harken.config.index import read_facts
 from harken.config.local_zone import LocalZone
 from harken.config.name_resolver import NameResolver
-from harken.core.commits import SHOWN
+from harken.core.commits import SHORT_NAME_DIGITS
 from harken.core.messages import Role
 from harken.errors import NameNotFound
 from harken.terminal.ansi import AnsiStyler
-from harken.terminal.commit_graph import look_of
+from harken.terminal.commit_graph import detect_terminal_style
 from harken.terminal.styled_text import Line
 from harken.terminal.text import escape_control_characters, one_line, print_json, print_text
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from harken.store.base import Store
 
 KINDS = ("prompt", "response", "tool_result", "system", "summary", "error")
-_CTX_CHARS = len("ctx-") + SHOWN
+_CTX_CHARS = len("ctx-") + SHORT_NAME_DIGITS
 
 
 @click.command(
@@ -55,10 +55,10 @@ def command(home: Home, every: bool, as_json: bool, **options: Any) -> None:
     A QUERY has words, all of which are wanted; "several words" in a row; beginnings*; -not; one OR
     the other. What is new since the last time is read first.
     """
-    from harken.index.query import query_of
+    from harken.index.query import parse_query
     from harken.index.search import search
 
-    query_of(" ".join(options["words"]))  # An empty query is an error before the facts are read.
+    parse_query(" ".join(options["words"]))  # An empty query is an error before the facts are read.
 
     def find(facts: SessionIndex, store: Store | None) -> tuple[SearchResults, list[SearchHit]]:
         query = _build_query(facts.database, None if every else options["limit"], options)
@@ -113,7 +113,7 @@ def _show(
     results: SearchResults, hits: Sequence[SearchHit], short_names: Mapping[str, str]
 ) -> None:
     """Print hits, and the number of all messages that match."""
-    look = look_of()
+    look = detect_terminal_style()
     ink = AnsiStyler(colour=look.colour)
     for hit in hits:
         for line in (
@@ -138,7 +138,7 @@ def _heading(hit: SearchHit, session: str) -> Line:
     return [
         ("yellow", "" if hit.ctx is None else f"{hit.ctx[:_CTX_CHARS]}  "),
         ("yellow", one_line(session, 80)),
-        ("dim", f"  {minute(to_datetime(hit.time_us), LocalZone()):16}  "),
+        ("dim", f"  {format_minute(to_datetime(hit.time_us), LocalZone()):16}  "),
         ("cyan", one_line(hit.runtime, 16) + agent),
         ("magenta", f"  {label}"),
         ("", f"  {one_line(where, 80)}"),

@@ -118,7 +118,7 @@ class BoundService:
 @contextmanager
 def listening(home: Home, wish: ServeOptions) -> Iterator[BoundService]:
     """Listen on a port or on a Unix socket. Raises ConfigError."""
-    from harken.service.access import made_token
+    from harken.service.access import ensure_token
     from harken.service.sockets import address_of, listen_at, listen_in
 
     if wish.path is not None:
@@ -127,7 +127,7 @@ def listening(home: Home, wish: ServeOptions) -> Iterator[BoundService]:
             yield BoundService(listener, f"unix:{path}", None)
         return
     with listen_at(wish.host, wish.port, to_all=wish.open_to_network) as listener:
-        yield BoundService(listener, address_of(listener), made_token(home.token_file))
+        yield BoundService(listener, address_of(listener), ensure_token(home.token_file))
 
 
 def tell(place: BoundService, home: Home, *, as_json: bool) -> None:

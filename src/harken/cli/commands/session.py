@@ -22,7 +22,7 @@ from harken.session.log.compressed import stat_log
 from harken.session.log.file import is_being_written
 from harken.session.repair import LogFinding, repair, verify
 from harken.terminal.text import escape_control_characters, print_json, print_text, program_name
-from harken.views.message_text import size_text
+from harken.views.message_text import format_size
 
 _MAX_NAME_CHARS = 80
 _NAME_PATTERN = re.compile(rf"[^\W_][\w.-]{{0,{_MAX_NAME_CHARS - 1}}}")
@@ -98,7 +98,7 @@ def pack_command(
 
     A log that is being written is left as it is.
     """
-    from harken.session.log.compress import pack
+    from harken.session.log.compress import compress_log
 
     if bool(sessions) == (older_than is not None):
         raise click.UsageError("name sessions, or say --older-than 30d")
@@ -113,7 +113,7 @@ def pack_command(
             if dry_run:
                 row["before_bytes"] = stat_log(path).kept_bytes
             else:
-                result = pack(path)
+                result = compress_log(path)
                 row |= {**asdict(result), "path": str(result.path)}
         except LogError as error:
             row["error"] = str(error)
@@ -137,7 +137,7 @@ def _tell_packed(rows: Sequence[Mapping[str, Any]], *, as_json: bool, dry_run: b
         print_json(rows)
     for row in () if as_json else rows:
         if "error" not in row:
-            before = size_text(row["before_bytes"])
+            before = format_size(row["before_bytes"])
             print_text(f"{row['session']}: {before}" + ("" if dry_run else f", now {_now(row)}"))
     for row in rows:
         if "error" in row:
@@ -147,7 +147,7 @@ def _tell_packed(rows: Sequence[Mapping[str, Any]], *, as_json: bool, dry_run: b
 
 
 def _now(row: Mapping[str, Any]) -> str:
-    return size_text(row["after_bytes"])
+    return format_size(row["after_bytes"])
 
 
 @click.command(name="unpack")
@@ -158,11 +158,11 @@ def unpack_command(sessions: Sequence[str], home: Home) -> None:
 
     Harken itself does not need it: it unpacks a log when somebody goes on with it.
     """
-    from harken.session.log.compress import unpacked
+    from harken.session.log.compress import decompress_log
 
     resolver = NameResolver(home)
     for path in [resolver.log(name) for name in sessions]:
-        print_text(f"{unpacked(path).path}: {size_text(stat_log(path).size_bytes)}")
+        print_text(f"{decompress_log(path).path}: {format_size(stat_log(path).size_bytes)}")
 
 
 @click.command(name="rename")
@@ -181,7 +181,7 @@ def rename_command(session: str, name: str, as_json: bool, home: Home) -> None:
     path = NameResolver(home).log(session)
     if path.parent != home.sessions_folder:
         raise click.UsageError(f"{path} is not a session of {home.folder}")
-    target = rename_log(path, checked_name(home, name))
+    target = rename_log(path, check_name(home, name))
     outputs = home.folder / "outputs" / path.stem
     if outputs.is_dir():
         outputs.rename(outputs.with_name(target.stem))
@@ -191,7 +191,7 @@ def rename_command(session: str, name: str, as_json: bool, home: Home) -> None:
         print_text(f"{path.stem} is now {target.stem}")
 
 
-def checked_name(home: Home, name: str) -> str:
+def check_name(home: Home, name: str) -> str:
     """Return a name that a new or renamed session can have. Raises ConfigError with the reason."""
     if not _NAME_PATTERN.fullmatch(name) or name.endswith(".jsonl"):
         raise ConfigError(

@@ -16,22 +16,22 @@ from harken.cli.options.name_types import LOG
 from harken.config.home import Home
 from harken.config.name_resolver import NameResolver
 from harken.config.settings import load_settings
-from harken.config.store import far_away, open_store
+from harken.config.store import open_remote_store, open_store
 from harken.errors import HarkenError, StoreUnavailable
 from harken.session.log.compressed import stat_log
 from harken.store.base import Store
 from harken.store.memory import MemoryStore
 from harken.terminal.text import escape_control_characters, print_json, print_text
-from harken.views.message_text import count, size_text
+from harken.views.message_text import format_count, format_size
 
 if TYPE_CHECKING:
     from harken.context.shipping.shipper import Shipper, ShipResult
 
-GLANCE_S = 1.0
+POLL_INTERVAL_S = 1.0
 """The interval of checks of the logs."""
-AGAIN_S = 30.0
+RETRY_DELAY_S = 30.0
 """The delay of a retry for skipped logs that did not change."""
-MOST_S = 60.0
+MAX_RETRY_DELAY_S = 60.0
 """The maximum delay of a retry for an unavailable service."""
 
 
@@ -78,14 +78,14 @@ def command(
 @contextmanager
 def _shipper(home: Home, url: str, *, no_redact: bool) -> Iterator[Shipper]:
     """Open the resources of the command. Raises ConfigError, StoreError."""
-    from harken.context.shipping.outbox import outbox_at
+    from harken.context.shipping.outbox import open_outbox
     from harken.context.shipping.shipper import Shipper
     from harken.core.secrets.redaction import Credentials
 
     with (
-        closing(far_away(home, url)) as far,
+        closing(open_remote_store(home, url)) as far,
         closing(_store(home)) as store,
-        outbox_at(home.outbox_folder, url) as outbox,
+        open_outbox(home.outbox_folder, url) as outbox,
     ):
         yield Shipper(store, far, outbox, None if no_redact else Credentials())
 
@@ -118,7 +118,7 @@ class ShipLoop:
     def ship(self) -> None:
         """Ship the logs that changed since the last round. Raises StoreUnavailable."""
         if time.monotonic() >= self._retry_at:
-            self._retry_at = time.monotonic() + AGAIN_S
+            self._retry_at = time.monotonic() + RETRY_DELAY_S
             for path in self.left_out:
                 self._shipped_states.pop(path, None)
         for path in self.logs():
@@ -138,7 +138,7 @@ class ShipLoop:
 
     def watch(self) -> None:
         """Ship until Ctrl-C, also if the service is unavailable for a while. Raises StoreError."""
-        wait_s, is_away, is_checked = GLANCE_S, False, False
+        wait_s, is_away, is_checked = POLL_INTERVAL_S, False, False
         try:
             while True:
                 try:
@@ -152,11 +152,11 @@ class ShipLoop:
                         click.echo(
                             escape_control_characters(f"harken: {error}; trying on"), err=True
                         )
-                    is_away, wait_s = True, min(wait_s * 2, MOST_S)
+                    is_away, wait_s = True, min(wait_s * 2, MAX_RETRY_DELAY_S)
                 else:
                     if is_away:
                         self._say("The service is there again.")
-                    is_away, wait_s = False, GLANCE_S
+                    is_away, wait_s = False, POLL_INTERVAL_S
                 time.sleep(wait_s)
         except KeyboardInterrupt:
             self._say("")
@@ -164,10 +164,10 @@ class ShipLoop:
     def total(self) -> None:
         """Print the totals."""
         new = [result for result in self._results.values() if result.is_new]
-        lines = count(sum(result.lines for result in new), "line")
-        commits = count(sum(result.commits for result in new), "commit")
-        size = size_text(sum(result.size_bytes for result in new))
-        sessions = count(len(self._results), "session")
+        lines = format_count(sum(result.lines for result in new), "line")
+        commits = format_count(sum(result.commits for result in new), "commit")
+        size = format_size(sum(result.size_bytes for result in new))
+        sessions = format_count(len(self._results), "session")
         self._say(f"{sessions} there, {len(new)} with something new: {lines}, {commits}, {size}")
 
     def _tell(self, result: ShipResult) -> None:
@@ -175,10 +175,13 @@ class ShipLoop:
         if result.is_new and self.as_json:
             print_json(_row(result), indent=None)
         elif result.is_new:
-            lines, commits = count(result.lines, "line"), count(result.commits, "commit")
-            print_text(f"{result.name}: {lines}, {commits}, {size_text(result.size_bytes)}")
+            lines, commits = (
+                format_count(result.lines, "line"),
+                format_count(result.commits, "commit"),
+            )
+            print_text(f"{result.name}: {lines}, {commits}, {format_size(result.size_bytes)}")
         if result.is_new and result.lacking:
-            missing = count(len(result.lacking), "commit")
+            missing = format_count(len(result.lacking), "commit")
             click.echo(f"{result.name} names {missing} that the store does not have", err=True)
         secrets = self.shipper.found
         if secrets is not None and (new := secrets.kinds) != self._reported_secrets:

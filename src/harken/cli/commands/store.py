@@ -13,17 +13,17 @@ import click
 from harken.cli.options.home import home_option, json_option
 from harken.config.home import Home
 from harken.config.settings import load_settings
-from harken.config.store import store_of
-from harken.core.commits import SHOWN
+from harken.config.store import open_configured_store
+from harken.core.commits import SHORT_NAME_DIGITS
 from harken.store.base import Name, ObjectKind, Store, StoreStats
 from harken.store.sqlite.database import VERSION
 from harken.terminal.progress import ProgressCallback, progress
 from harken.terminal.text import one_line, print_json, print_text
-from harken.views.message_text import count, size_text
+from harken.views.message_text import format_count, format_size
 
-LARGEST = 5
+MAX_LARGEST = 5
 """The number of listed largest objects."""
-PRINCIPALS = 10
+MAX_PRINCIPALS = 10
 """The number of listed principals, those with the most commits."""
 _AT_ONCE = 1000
 
@@ -81,8 +81,8 @@ class StoreInfo:
 @home_option
 def command(home: Home, as_json: bool) -> None:
     """Count what is in the store, and what it takes. Everything is read."""
-    with store_of(home) as store, progress("Counting") as tell:
-        info = info_of(store, tell)
+    with open_configured_store(home) as store, progress("Counting") as tell:
+        info = collect_info(store, tell)
     where = load_settings(home).store or str(home.store_file)
     if as_json:
         print_json({"store": where, **info.row()})
@@ -92,7 +92,7 @@ def command(home: Home, as_json: bool) -> None:
         print_text(f"{name:<12} {text}")
 
 
-def info_of(store: Store, tell: ProgressCallback) -> StoreInfo:
+def collect_info(store: Store, tell: ProgressCallback) -> StoreInfo:
     """Count the objects of a store in a single pass. Raises StoreError."""
     stats = store.stats()
     principals: Counter[str] = Counter()
@@ -125,33 +125,36 @@ def largest(store: Store, tell: ProgressCallback, total: int) -> list[ObjectSize
                 len(stored_object.body), stored_object.kind.name.lower(), stored_object.name
             )
 
-    return nlargest(LARGEST, sizes(), key=lambda item: item.size_bytes)
+    return nlargest(MAX_LARGEST, sizes(), key=lambda item: item.size_bytes)
 
 
 def format_summary(info: StoreInfo) -> Iterator[tuple[str, str]]:
     """Yield labels and texts of the summary."""
     stats = info.stats
     counts = [(stats.things.get(kind.name.lower(), 0), kind.name.lower()) for kind in ObjectKind]
-    yield "things", ", ".join(count(number, kind) for number, kind in counts if number) or "none"
+    yield (
+        "things",
+        ", ".join(format_count(number, kind) for number, kind in counts if number) or "none",
+    )
     ratio = _ratio(stats.raw_bytes, stats.stored_bytes)
-    raw, stored = size_text(stats.raw_bytes), size_text(stats.stored_bytes)
+    raw, stored = format_size(stats.raw_bytes), format_size(stats.stored_bytes)
     yield "size", f"{stored} on disk for {raw} of things, each once{_times(ratio)}"
     shared = _ratio(stats.logical_bytes, stats.raw_bytes)
-    yield "sharing", f"{size_text(stats.logical_bytes)} if commits shared nothing{_times(shared)}"
+    yield "sharing", f"{format_size(stats.logical_bytes)} if commits shared nothing{_times(shared)}"
     if info.newest:
         yield "commits", f"{_minute(info.oldest)} to {_minute(info.newest)} (UTC)"
-    for index, (principal, number) in enumerate(info.principals.most_common(PRINCIPALS)):
+    for index, (principal, number) in enumerate(info.principals.most_common(MAX_PRINCIPALS)):
         principal_name = one_line(principal, 60) or "(none)"
-        yield "" if index else "principals", f"{principal_name}: {count(number, 'commit')}"
-    if len(info.principals) > PRINCIPALS:
-        yield "", f"and {len(info.principals) - PRINCIPALS} more"
+        yield "" if index else "principals", f"{principal_name}: {format_count(number, 'commit')}"
+    if len(info.principals) > MAX_PRINCIPALS:
+        yield "", f"and {len(info.principals) - MAX_PRINCIPALS} more"
     for index, item in enumerate(info.largest):
-        name = item.name[: SHOWN - 64]
-        yield "" if index else "largest", f"{item.kind} {name}, {size_text(item.size_bytes)}"
+        name = item.name[: SHORT_NAME_DIGITS - 64]
+        yield "" if index else "largest", f"{item.kind} {name}, {format_size(item.size_bytes)}"
     if info.kept:
-        yield "kept", f"{count(info.kept, 'name')} otherwise than usual"
+        yield "kept", f"{format_count(info.kept, 'name')} otherwise than usual"
     if info.purged:
-        yield "purged", count(info.purged, "thing")
+        yield "purged", format_count(info.purged, "thing")
 
 
 def _times(ratio: float | None) -> str:

@@ -17,7 +17,7 @@ from harken.config.local_zone import LocalZone
 from harken.core.commits import Hash
 from harken.store.base import Store
 from harken.terminal.text import print_text
-from harken.views.message_text import count, size_text
+from harken.views.message_text import format_count, format_size
 
 if TYPE_CHECKING:
     from harken.analytics.parquet import WrittenTable
@@ -45,16 +45,18 @@ def command(home: Home, folder: Path, utc: bool, has_text: bool, **options: Any)
         return list(write_tables(facts.database, folder, options_.scope(facts.database), texts))
 
     for table in read_facts(home, write):
-        print_text(f"{table.path}  {count(table.rows, 'row')}, {size_text(table.size_bytes)}")
+        print_text(
+            f"{table.path}  {format_count(table.rows, 'row')}, {format_size(table.size_bytes)}"
+        )
 
 
 def _texts(store: Store | None) -> Callable[[Sequence[bytes]], list[str | None]]:
     """Return a function that reads the texts of messages: contents, thoughts and arguments."""
-    from harken.index.stored_text import stored_said
+    from harken.index.stored_text import read_stored_texts
 
     def read(hashes: Sequence[bytes]) -> list[str | None]:
         names = [Hash(object_hash.hex()) for object_hash in hashes]
-        texts = {} if store is None else stored_said(store, names)
+        texts = {} if store is None else read_stored_texts(store, names)
         return ["\n".join(texts[name].texts) if name in texts else None for name in names]
 
     return read

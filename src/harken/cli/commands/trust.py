@@ -11,7 +11,7 @@ from harken.config import trust_summary
 from harken.config.file import CONFIG, read_config
 from harken.config.home import Home, current_folder
 from harken.config.trust import FOLDER, Trust
-from harken.config.trust_summary import CLAUDE, INSTRUCTIONS, exact
+from harken.config.trust_summary import CLAUDE, INSTRUCTIONS, escape_line
 from harken.errors import ConfigError
 from harken.terminal.stdin import stdin_is_interactive, take_type_ahead
 from harken.terminal.text import print_json, print_text, program_name
@@ -66,7 +66,7 @@ def _remove(trust: Trust, start: Path, *, as_json: bool) -> None:
     if as_json:
         print_json({"folder": str(root), "state": "distrusted"})
     else:
-        print_text(f"Distrusted: {exact(str(root))}")
+        print_text(f"Distrusted: {escape_line(str(root))}")
 
 
 def _trust(trust: Trust, start: Path, *, as_json: bool, dry_run: bool, asks: bool) -> None:
@@ -81,8 +81,8 @@ def _trust(trust: Trust, start: Path, *, as_json: bool, dry_run: bool, asks: boo
         trust.check(project.root)
     root, folder = project.root, project.folder
     hooks = read_config(trust.home.folder / CONFIG).hooks
-    summary = trust_summary.files(root, folder, root / MCP_JSON)
-    says = trust_summary.lines(
+    summary = trust_summary.list_project_files(root, folder, root / MCP_JSON)
+    says = trust_summary.summary_lines(
         root,
         folder,
         project.config,
@@ -99,7 +99,7 @@ def _trust(trust: Trust, start: Path, *, as_json: bool, dry_run: bool, asks: boo
     if not dry_run and not asks:
         trust.trust(root)
         heading = "Trusted"
-    print_text(f"{heading}: {exact(str(root))}")
+    print_text(f"{heading}: {escape_line(str(root))}")
     _show(summary, says)
     if asks and not dry_run and not project.trusted:
         _ask(trust, root)
@@ -107,7 +107,7 @@ def _trust(trust: Trust, start: Path, *, as_json: bool, dry_run: bool, asks: boo
 
 def _show(files: list[str], says: list[str]) -> None:
     for path in files[:MAX_SHOWN]:
-        print_text(f"  {exact(path)}")
+        print_text(f"  {escape_line(path)}")
     if len(files) > MAX_SHOWN:
         print_text(f"  and {len(files) - MAX_SHOWN} more")
     for line in says:
@@ -120,7 +120,7 @@ def _ask(trust: Trust, root: Path) -> None:
     take_type_ahead()  # Type-ahead is not an answer.
     if click.confirm("Trust it?", default=False, err=True):
         trust.trust(root)
-        print_text(f"Trusted: {exact(str(root))}")
+        print_text(f"Trusted: {escape_line(str(root))}")
     else:
         print_text("It is not trusted: nothing in it counts.")
 

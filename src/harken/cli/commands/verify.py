@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harken.capture.resume.clients import RUNTIMES, client_for
+from harken.capture.resume.clients import RUNTIMES, get_client
 from harken.cli.options.conversation import (
     ResolvedConversation,
     conversation_options,
     new_session,
-    read_meant,
+    read_conversation,
 )
 from harken.cli.options.home import home_option, json_option
 from harken.config.home import Home, environment
 from harken.errors import ConfigError
-from harken.formats.runtimes.registry import native_for
+from harken.formats.runtimes.registry import find_runtime_format
 from harken.terminal.text import one_line, print_json, print_text
-from harken.views.message_text import count
+from harken.views.message_text import format_count
 
 if TYPE_CHECKING:
     from harken.capture.resume.clients import Client
@@ -71,7 +71,7 @@ def command(
     sends goes to a recorder on this machine. Exit code 0: it is what was materialized; 1: it
     differs; 2: that cannot be seen.
     """
-    client, resolved = client_for(runtime), read_meant(home, conversation, at)
+    client, resolved = get_client(runtime), read_conversation(home, conversation, at)
     client.check_installed(environment().get("PATH"))
     with _folder(keep) as folder:
         verified = _run_verification(client, resolved, folder, timeout_s)
@@ -88,7 +88,7 @@ def _run_verification(
 ) -> VerifyResult:
     from harken.capture.resume.verify import ClientRun, verify
 
-    native = native_for(client.runtime)
+    native = find_runtime_format(client.runtime)
     if native is None:
         raise ConfigError(f"sessions of {client.name} are not known here")
     trial = ClientRun(folder=folder, path=environment().get("PATH", ""), timeout_s=timeout_s)
@@ -119,7 +119,7 @@ def _keep(verified: VerifyResult, folder: Path) -> None:
 def _row(
     client: Client, conversation: ResolvedConversation, verified: VerifyResult
 ) -> dict[str, Any]:
-    from harken.capture.resume.transfer import transfer
+    from harken.capture.resume.transfer import count_transfer
 
     return {
         "client": client.runtime,
@@ -128,7 +128,7 @@ def _row(
         "same": verified.is_same,
         "messages": [asdict(row) for row in verified.comparison.rows],
         "not_written": [asdict(missing) for missing in verified.wholeness.lost],
-        "transfer": transfer(conversation.said, verified.wholeness).as_json(),
+        "transfer": count_transfer(conversation.said, verified.wholeness).as_json(),
         "left_out": {item.name: item.why for item in verified.wholeness.left_out},
         "ignored": {item.name: item.why for item in verified.comparison.ignored},
         "refused": verified.others,
@@ -152,8 +152,10 @@ def _print_result(
     for rule in verified.comparison.ignored:
         print_text(f"ignored: {rule.name}: {rule.why}")
     differences = len(verified.comparison.differences) + len(missing)
-    entries = count(len(conversation.moment.entries), "message")
+    entries = format_count(len(conversation.moment.entries), "message")
     if verified.is_same:
         print_text(f"same: {client.name} sends what was materialized ({entries})")
     else:
-        print_text(f"different: {count(differences, 'message')} of {entries}, in {client.name}")
+        print_text(
+            f"different: {format_count(differences, 'message')} of {entries}, in {client.name}"
+        )

@@ -14,20 +14,20 @@ from harken.analytics.times import to_datetime
 from harken.cli.options.home import home_option, json_option
 from harken.config.home import Home, environment
 from harken.config.local_zone import LocalZone
-from harken.config.store import made_store
+from harken.config.store import open_or_create_store
 from harken.core.clock import parse_rfc3339
 from harken.errors import ConfigError, StoreLocked
 from harken.terminal.text import one_line, print_json, print_text
-from harken.views.message_text import count
+from harken.views.message_text import format_count
 
 if TYPE_CHECKING:
     from harken.capture.files.change_scanner import ChangeScanner
     from harken.capture.files.follower import FileFollower, ImportedChange
     from harken.store.base import StoredCommit
 
-GLANCE_S = 1.0
+POLL_INTERVAL_S = 1.0
 """The interval of checks for recently written files."""
-SWEEP_S = 15.0
+SCAN_INTERVAL_S = 15.0
 """The interval of scans of all files."""
 SHOWN = 10
 """The number of new commits of a file that are listed."""
@@ -62,9 +62,9 @@ def command(
 def _build_scanner(paths: Sequence[Path], runtimes: Sequence[str]) -> ChangeScanner:
     """Return a scanner for the selected files. Raises ConfigError."""
     from harken.capture.files.change_scanner import ChangeScanner, WatchedPath
-    from harken.capture.files.sources import PLACES, watched_at
+    from harken.capture.files.sources import SOURCE_LOCATIONS, watched_paths
 
-    known_runtimes = [place.runtime for place in PLACES]
+    known_runtimes = [place.runtime for place in SOURCE_LOCATIONS]
     for name in runtimes:
         if name not in known_runtimes:
             raise ConfigError(
@@ -74,11 +74,11 @@ def _build_scanner(paths: Sequence[Path], runtimes: Sequence[str]) -> ChangeScan
         if not path.exists():
             raise ConfigError(f"{path}: there is no such file or folder")
     if paths:
-        places = [place for place in PLACES if place.runtime in runtimes]
+        places = [place for place in SOURCE_LOCATIONS if place.runtime in runtimes]
         patterns = [pattern for place in places for pattern in place.patterns] or ["*"]
         return ChangeScanner([WatchedPath(path, pattern) for path in paths for pattern in patterns])
-    places = [place for place in PLACES if place.runtime in (runtimes or known_runtimes)]
-    return ChangeScanner(watched_at(places, Path.home(), environment()))
+    places = [place for place in SOURCE_LOCATIONS if place.runtime in (runtimes or known_runtimes)]
+    return ChangeScanner(watched_paths(places, Path.home(), environment()))
 
 
 @contextmanager
@@ -86,7 +86,7 @@ def _follower(home: Home) -> Iterator[FileFollower]:
     from harken.capture.files.follower import FileFollower
     from harken.index.catalogue import Catalogue
 
-    with made_store(home) as store, closing(Catalogue(home.index_file)) as catalogue:
+    with open_or_create_store(home) as store, closing(Catalogue(home.index_file)) as catalogue:
         yield FileFollower(store, catalogue)
 
 
@@ -101,8 +101,8 @@ def _iter_changes(
     yield from _read_changes(follower, at_once=True)
     swept = time.monotonic()
     while True:
-        time.sleep(GLANCE_S)
-        if time.monotonic() - swept >= SWEEP_S:
+        time.sleep(POLL_INTERVAL_S)
+        if time.monotonic() - swept >= SCAN_INTERVAL_S:
             follower.note(sight.sweep())
             swept = time.monotonic()
         else:
@@ -122,7 +122,7 @@ def _print_change(news: ImportedChange, *, as_json: bool) -> None:
     """Report the changes of a file."""
     visible = news.commits if as_json else news.commits[-SHOWN:]
     if len(visible) < len(news.commits):
-        hidden = count(len(news.commits) - len(visible), "commit")
+        hidden = format_count(len(news.commits) - len(visible), "commit")
         print_text(f"{'':8}  {hidden} before, of {one_line(_title(news), 60)}")
     for stored in visible:
         if as_json:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harken.capture.files.imported_sessions import ImportedConversation, conversation_of
+from harken.capture.files.imported_sessions import ImportedConversation, find_conversation
 from harken.cli.options.name_types import COMMIT
 from harken.config.home import Home
-from harken.config.imported_sessions import imported
+from harken.config.imported_sessions import list_imported
 from harken.config.name_resolver import CommitName, ImportedName, NameResolver
-from harken.config.store import store_of
-from harken.context.position import ConversationPosition, Said, count_said
+from harken.config.store import open_configured_store
+from harken.context.position import ConversationPosition, MessageCounts, count_messages
 from harken.context.position import find_position as moment
 from harken.core.clock import format_rfc3339, system_clock
 from harken.formats.runtimes.base import NewSessionInfo
@@ -35,7 +35,7 @@ class ResolvedConversation:
 
     conversation: ImportedConversation
     moment: ConversationPosition
-    said: Said
+    said: MessageCounts
     """The number of messages up to there, and of those that a summary replaces."""
 
 
@@ -59,26 +59,26 @@ def resolve_conversation(
         session = resolved.session
         conversation = ImportedConversation(ctx, session.runtime, session.project, session.title)
     elif isinstance(resolved, CommitName):
-        conversation = conversation_of(store, imported(home), ctx)
+        conversation = find_conversation(store, list_imported(home), ctx)
     else:
         conversation = ImportedConversation(ctx)
     place = moment(store, ctx, at)
-    return ResolvedConversation(conversation, place, count_said(store, place))
+    return ResolvedConversation(conversation, place, count_messages(store, place))
 
 
-def read_meant(home: Home, name: str, at: str | None) -> ResolvedConversation:
+def read_conversation(home: Home, name: str, at: str | None) -> ResolvedConversation:
     """Open the store, and return the conversation that the user named."""
-    with store_of(home) as store:
+    with open_configured_store(home) as store:
         return resolve_conversation(home, store, name, at)
 
 
 def new_session(runtime: str, folder: Path, *, title: str = "", model: str = "") -> NewSessionInfo:
     """Return the description of a session that is created now, to continue in a folder."""
-    from harken.capture.resume.clients import new_id
+    from harken.capture.resume.clients import create_session_id
 
     now_us = system_clock()
     return NewSessionInfo(
-        id=new_id(runtime, now_us // 1000),
+        id=create_session_id(runtime, now_us // 1000),
         folder=os.path.realpath(folder),
         time=format_rfc3339(now_us),
         title=title,

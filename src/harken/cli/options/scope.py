@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import apsw
 import click
 
-from harken.cli.options.time import moment_us
+from harken.cli.options.time import parse_time_us
 from harken.config.home import current_folder
 from harken.errors import NameNotFound
 
@@ -66,7 +66,7 @@ class ScopeOptions:
     def _moment(self, text: str | None, *, is_end: bool = False) -> int | None:
         if text is None:
             return None
-        return moment_us(text, self.zone, datetime.now(UTC), is_end=is_end)
+        return parse_time_us(text, self.zone, datetime.now(UTC), is_end=is_end)
 
 
 def _folder(name: str) -> str:

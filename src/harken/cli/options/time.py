@@ -14,8 +14,6 @@ import click
 from harken.errors import ConfigError
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
-
-
 _DURATION_PATTERN = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)([smhdw])")
 
 
@@ -39,7 +37,7 @@ class Duration(click.ParamType[float]):
 _DAYS_AGO = {"today": 0, "yesterday": 1}
 
 
-def moment_us(text: str, zone: tzinfo, now: datetime, *, is_end: bool = False) -> int:
+def parse_time_us(text: str, zone: tzinfo, now: datetime, *, is_end: bool = False) -> int:
     """Return a point in time in microseconds since 1970, UTC.
 
     A day begins at its first moment in the time zone. With `is_end` its end is returned, so that

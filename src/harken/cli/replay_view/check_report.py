@@ -11,7 +11,7 @@ from harken.experiments.replay.agent_events import EventDivergence
 from harken.experiments.replay.check import RebuildCheck, ReplayCheck
 from harken.terminal.text import one_line
 from harken.views.message_diff import spans
-from harken.views.message_text import count
+from harken.views.message_text import format_count
 
 _MAX_LISTED = 10
 """The maximum number of listed requests that could not be rebuilt."""
@@ -20,19 +20,19 @@ _MARKS = {"dropped": "[-{}-]", "added": "{{+{}+}}", "same": "{}"}
 
 def checked_lines(name: str, result: ReplayCheck) -> Iterator[str]:
     """Yield lines on whether the replay was equal, or on its first difference."""
-    size = f"{count(result.requests, 'request')}, {count(result.events, 'event')}"
-    size += f" of {count(result.agents, 'agent')}"
+    size = f"{format_count(result.requests, 'request')}, {format_count(result.events, 'event')}"
+    size += f" of {format_count(result.agents, 'agent')}"
     divergence = result.difference
     if divergence is None:
         yield f"{name}: the same again ({size})"
         return
-    yield f"{name}: not the same again ({size}); it parts at {place(divergence)}"
-    for member, before, after in differing(divergence):
+    yield f"{name}: not the same again ({size}); it parts at {format_place(divergence)}"
+    for member, before, after in iter_differences(divergence):
         if before is None or after is None:
             side = ("now", after) if before is None else ("recorded", before)
             yield f"  {member}, only {side[0]}: {one_line(side[1] or '', 400)}"
         else:
-            yield f"  {member}: {one_line(marked(before, after), 800)}"
+            yield f"  {member}: {one_line(format_change(before, after), 800)}"
     if result.missed:
         yield f"  {one_line(result.missed, 800)}"
     for note in result.notes:
@@ -45,7 +45,8 @@ def rebuilt_lines(name: str, result: RebuildCheck) -> Iterator[str]:
     rebuilt = result.requests - len(result.failures)
     yield (
         f"{name}: another program ran it, so it is not run again; "
-        f"{rebuilt} of {count(result.requests, 'request')} rebuilt with the hash that was logged, "
+        f"{rebuilt} of {format_count(result.requests, 'request')} rebuilt with the hash that "
+        "was logged, "
         f"{result.bodies} as they were on the wire"
     )
     for request, why in result.failures[:_MAX_LISTED]:
@@ -78,7 +79,7 @@ def rebuilt_row(name: str, result: RebuildCheck) -> dict[str, Any]:
     return {**row, "bodies": result.bodies, "failures": failures}
 
 
-def place(divergence: EventDivergence) -> str:
+def format_place(divergence: EventDivergence) -> str:
     """Return the agent and the type of an event."""
     if divergence.recorded is None:
         kind = "" if divergence.again is None else event_type(divergence.again)
@@ -90,7 +91,7 @@ def place(divergence: EventDivergence) -> str:
     return where if divergence.again is not None else f"{where}, which did not happen again"
 
 
-def differing(divergence: EventDivergence) -> Iterator[tuple[str, str | None, str | None]]:
+def iter_differences(divergence: EventDivergence) -> Iterator[tuple[str, str | None, str | None]]:
     """Yield the members that differ, as texts. A missing member is None."""
     if divergence.recorded is None or divergence.again is None:
         event = divergence.after if divergence.recorded is None else divergence.before
@@ -103,10 +104,10 @@ def differing(divergence: EventDivergence) -> Iterator[tuple[str, str | None, st
             yield name, before, after
 
 
-def marked(before: str, after: str) -> str:
+def format_change(before: str, after: str) -> str:
     """Format the change from one text to the other.
 
-    >>> marked("a cup of tea", "a cup of coffee")
+    >>> format_change("a cup of tea", "a cup of coffee")
     'a cup of [-tea-]{+coffee+}'
     """
     return "".join(_MARKS[span.kind].format(span.text) for span in spans(before, after))

@@ -14,12 +14,12 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-from harken.chat.usage import UsageTotal, cost_text, tokens_in_out
+from harken.chat.usage import UsageTotal, format_cost, format_tokens_in_out
 from harken.core.messages import Message
 from harken.errors import HarkenError
-from harken.terminal.styled_text import Line, clean
+from harken.terminal.styled_text import Line, clean_text
 from harken.views.message_diff import MessageDiff, TextSpan
-from harken.views.message_text import count, heading, tool_names, written
+from harken.views.message_text import format_count, format_message, heading, join_tool_names
 from harken.views.steps import (
     ChangedSetting,
     Changes,
@@ -29,10 +29,10 @@ from harken.views.steps import (
     RequestSteps,
     StepResult,
 )
-from harken.views.timeline import latency_text
+from harken.views.timeline import format_latency
 from harken.views.viewer import SessionViewer
 
-SHORT = 4_000
+MAX_TEXT_CHARS = 4_000
 """The maximum number of characters of a text unless the full text is requested."""
 _PIECE_CHARS = 2_000
 """Longer rows are split into pieces of this size, which limits the cost of a row."""
@@ -46,8 +46,8 @@ def title_line(step: RequestStep, total: int, of_agent: int) -> Line:
     """Return the position of a request, among all and among those of its agent."""
     return [
         ("bold", f"request {step.number} of {total}"),
-        ("", f" · {clean(step.name or '?')} ({step.of_agent} of {of_agent}) · "),
-        ("dim", f"{step.request} · {clean(step.time[:10])} {clean(step.time[11:19])}"),
+        ("", f" · {clean_text(step.name or '?')} ({step.of_agent} of {of_agent}) · "),
+        ("dim", f"{step.request} · {clean_text(step.time[:10])} {clean_text(step.time[11:19])}"),
     ]
 
 
@@ -60,9 +60,13 @@ def facts_line(step: RequestStep) -> Line:
         sums.cache_read_tokens = usage.cache_read_tokens
     if step.cost_usd is not None:
         sums.known_usd, sums.priced = step.cost_usd, 1
-    latency = "" if step.latency_s is None else latency_text(step.latency_s)
-    facts = [clean(step.model), count(step.messages, "message"), tokens_in_out(sums)]
-    facts += [cost_text(sums), latency, clean(_end(step))]
+    latency = "" if step.latency_s is None else format_latency(step.latency_s)
+    facts = [
+        clean_text(step.model),
+        format_count(step.messages, "message"),
+        format_tokens_in_out(sums),
+    ]
+    facts += [format_cost(sums), latency, clean_text(_end(step))]
     return [("dim", " · ".join(filter(None, facts)))]
 
 
@@ -70,13 +74,15 @@ def _end(step: RequestStep) -> str:
     return step.stop_reason or ("" if step.ended else "no end in the log")
 
 
-def step_lines(steps: RequestSteps, number: int, short: int | None = SHORT) -> Iterator[Line]:
+def step_lines(
+    steps: RequestSteps, number: int, short: int | None = MAX_TEXT_CHARS
+) -> Iterator[Line]:
     """Yield the changes of the context of a call, and its outcome. `short`: as in `text_lines`."""
     yield [("bold", "What it saw")]
     try:
         yield from _changes(steps.changes(number), short)
     except HarkenError as error:
-        yield [("red", f"! {clean(str(error))}")]
+        yield [("red", f"! {clean_text(str(error))}")]
     yield []
     yield [("bold", "What it answered")]
     yield from _outcome(steps.outcome(number), short)
@@ -88,24 +94,29 @@ def context_lines(steps: RequestSteps, number: int) -> Iterator[Line]:
         rows = steps.context(number)
         is_verified = steps.verified(number)
     except HarkenError as error:
-        yield [("red", f"! {clean(str(error))}")]
+        yield [("red", f"! {clean_text(str(error))}")]
         return
-    yield [("bold", f"The whole context: {count(len(rows), 'message')}")]
+    yield [("bold", f"The whole context: {format_count(len(rows), 'message')}")]
     if not is_verified:
         yield [("red", "! These messages do not have the hash that was logged with the call.")]
     for row in rows:
         mark, style = ("+", "green") if row.new else (" ", "")
         id_ = row.message_id or row.loaded or ""
-        title = f"{mark} {row.position} {clean(heading(row.message))}"
-        yield [(f"bold {style}".strip(), title), ("dim", f"  {clean(id_)}")]
-        yield from text_lines(written(row.message), style)
+        title = f"{mark} {row.position} {clean_text(heading(row.message))}"
+        yield [(f"bold {style}".strip(), title), ("dim", f"  {clean_text(id_)}")]
+        yield from text_lines(format_message(row.message), style)
 
 
 def tool_lines(steps: RequestSteps, number: int) -> Iterator[Line]:
     """Yield the tools that a call was offered, with their schemas, and its parameters."""
     tools = steps.tools(number)
     parameters = steps.requests[number - 1].parameters or {}
-    yield [("bold", f"{count(len(tools), 'tool')}: {clean(tool_names(tools) or 'none')}")]
+    yield [
+        (
+            "bold",
+            f"{format_count(len(tools), 'tool')}: {clean_text(join_tool_names(tools) or 'none')}",
+        )
+    ]
     for tool in tools:
         yield []
         yield from text_lines(json.dumps(tool, ensure_ascii=False, indent=2))
@@ -129,7 +140,7 @@ def text_lines(
     visible = text if short is None or len(text) <= short else text[:short]
     for row in visible.split("\n"):
         for start in range(0, max(len(row), 1), _PIECE_CHARS):
-            yield [(style, indent + clean(row[start : start + _PIECE_CHARS]))]
+            yield [(style, indent + clean_text(row[start : start + _PIECE_CHARS]))]
     if len(visible) < len(text):
         yield [("dim", f"{indent}... {len(text) - len(visible):,} more characters")]
 
@@ -140,29 +151,31 @@ def _changes(changes: Changes, short: int | None) -> Iterator[Line]:
     for edit in changes.edits:
         yield _edit(edit, changes.messages)
     if changes.model is not None:
-        yield [("yellow", f"~ another model: before it was {clean(changes.model)}")]
+        yield [("yellow", f"~ another model: before it was {clean_text(changes.model)}")]
     for label, members in (("tool", changes.tools), ("parameter", changes.parameters)):
         for member in members:
             yield from _member(label, member)
     if changes.kept or not changes.messages:
-        yield [("dim", f"= {count(changes.kept, 'message')} as before")]
+        yield [("dim", f"= {format_count(changes.kept, 'message')} as before")]
     yield from _messages(changes.messages, short)
 
 
 def _edit(edit: Edit, rows: Sequence[MessageDiff]) -> Line:
     dropped = sum(row.kind == "dropped" for row in rows)
     if edit.kind == "compacted":
-        text = f"compacted: {count(dropped, 'message')} gave way to the summary {edit.summary}"
+        text = (
+            f"compacted: {format_count(dropped, 'message')} gave way to the summary {edit.summary}"
+        )
     elif edit.kind == "loaded":
         text = f"begun from the commit {edit.ctx}"
     else:
         text = f"the context was edited: {edit.kind}"
-    return [("magenta", f"~ {clean(text)}"), ("dim", f"  {clean(edit.message_id)}")]
+    return [("magenta", f"~ {clean_text(text)}"), ("dim", f"  {clean_text(edit.message_id)}")]
 
 
 def _member(label: str, member: ChangedSetting) -> Iterator[Line]:
     mark, style = _MARKS.get(member.kind, "~"), _STYLES.get(member.kind, "yellow")
-    yield [(style, f"{mark} {label} {clean(member.name)}")]
+    yield [(style, f"{mark} {label} {clean_text(member.name)}")]
     if member.spans:
         yield from _spans(member.spans)
 
@@ -172,7 +185,7 @@ def _messages(rows: Sequence[MessageDiff], short: int | None) -> Iterator[Line]:
     for kind, group in groupby(rows, key=attrgetter("kind")):
         alike = list(group)
         if kind == "same":
-            yield [("dim", f"= {count(len(alike), 'message')} as before")]
+            yield [("dim", f"= {format_count(len(alike), 'message')} as before")]
         elif kind == "dropped":
             yield from _dropped_lines(alike, len(alike) if short is None else _MAX_DROPPED)
         else:
@@ -183,14 +196,14 @@ def _messages(rows: Sequence[MessageDiff], short: int | None) -> Iterator[Line]:
 def _dropped_lines(rows: Sequence[MessageDiff], limit: int) -> Iterator[Line]:
     for row in rows[:limit]:
         text = " ".join(row.text[:200].split())
-        yield [("red", clean(f"- {row.heading}: {text}"))]
+        yield [("red", clean_text(f"- {row.heading}: {text}"))]
     if len(rows) > limit:
         yield [("red", f"- and {len(rows) - limit} more")]
 
 
 def _message(row: MessageDiff, short: int | None) -> Iterator[Line]:
     style = _STYLES[row.kind]
-    yield [(f"bold {style}", f"{_MARKS[row.kind]} {clean(row.heading)}")]
+    yield [(f"bold {style}", f"{_MARKS[row.kind]} {clean_text(row.heading)}")]
     if row.kind == "changed":
         yield from _spans(row.spans)
     else:
@@ -208,13 +221,13 @@ def _spans(spans: Iterable[TextSpan]) -> Iterator[Line]:
                 yield line
                 line = [("", "    ")]
             pieces = range(0, len(row), _PIECE_CHARS)
-            line += [(_STYLES[span.kind], clean(row[p : p + _PIECE_CHARS])) for p in pieces]
+            line += [(_STYLES[span.kind], clean_text(row[p : p + _PIECE_CHARS])) for p in pieces]
     yield line
 
 
 def _outcome(outcome: StepResult, short: int | None) -> Iterator[Line]:
     if outcome.answer is not None:
-        text = written(_without_calls(outcome.answer))
+        text = format_message(_without_calls(outcome.answer))
         if text:
             yield from text_lines(text, short=short, indent="  ")
     else:
@@ -225,14 +238,14 @@ def _outcome(outcome: StepResult, short: int | None) -> Iterator[Line]:
     for ran in outcome.ran:
         yield from _executed_call_lines(ran, short)
     for row in outcome.rewritten:
-        yield [("magenta", f"~ {clean(row.heard_by_name or '?')} heard:")]
+        yield [("magenta", f"~ {clean_text(row.heard_by_name or '?')} heard:")]
         yield from text_lines(row.became, short=short)
     for operation in outcome.memory:
-        yield [("magenta", f"~ memory: {clean(_memory(operation))}")]
+        yield [("magenta", f"~ memory: {clean_text(_memory(operation))}")]
 
 
 def _reason(outcome: StepResult) -> str:
-    return f": {clean(outcome.error)}" if outcome.error else ""
+    return f": {clean_text(outcome.error)}" if outcome.error else ""
 
 
 def _without_calls(message: Message) -> Message:

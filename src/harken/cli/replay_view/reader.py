@@ -15,10 +15,10 @@ from harken.cli.replay_view.page import (
     title_line,
     tool_lines,
 )
-from harken.cli.replay_view.rows import WrappedRows, filled, marked
+from harken.cli.replay_view.rows import WrappedRows, highlight, pad_line
 from harken.core.ids import AgentId
 from harken.errors import NameNotFound
-from harken.terminal.styled_text import Line, clean, shorten, truncate_line
+from harken.terminal.styled_text import Line, clean_text, shorten, truncate_line
 from harken.views.steps import RequestSteps
 from harken.views.viewer import SessionViewer
 
@@ -168,7 +168,7 @@ class ReplayReader:
         if self.height >= _MIN_ROWS:
             head += [facts_line(step), [("dim", "─" * self.width)]]
         room = self._room()
-        body = [marked(row, self.term) for row in self._rows().get(self.top, self.top + room)]
+        body = [highlight(row, self.term) for row in self._rows().get(self.top, self.top + room)]
         body += [[("", "")]] * (room - len(body))
         rows = [
             *(truncate_line(line, self.width) for line in head),
@@ -180,14 +180,14 @@ class ReplayReader:
     def _bar(self) -> Line:
         """Return the last row: an error, the searched text, or the keys."""
         if self.note:
-            text = clean(self.note)
+            text = clean_text(self.note)
         elif self.term:
-            text = f"/{clean(self.term)}  n next place  N back  Esc end of search"
+            text = f"/{clean_text(self.term)}  n next place  N back  Esc end of search"
         else:
             text = _KEYS
         only = "" if self.agent is None else " only this agent "
         room = self.width - len(only)
-        return filled([("reverse", shorten(text, room)), ("bold", only)], self.width, "reverse")
+        return pad_line([("reverse", shorten(text, room)), ("bold", only)], self.width, "reverse")
 
     def _room(self) -> int:
         """Return the number of rows of the page."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-from harken.terminal.styled_text import Line, Span, cells, wrap
+from harken.terminal.styled_text import Line, Span, cell_width, wrap
 
 
 class WrappedRows:
@@ -43,10 +43,10 @@ def _rows(lines: Iterable[Line], width: int) -> Iterator[Line]:
         yield from wrap(line, width, " " * indent)
 
 
-def marked(row: Line, term: str) -> Line:
+def highlight(row: Line, term: str) -> Line:
     """Return a row in which each occurrence of a text is reversed, ignoring case.
 
-    >>> marked([("", "One tea")], "TEA")
+    >>> highlight([("", "One tea")], "TEA")
     [('', 'One '), ('reverse', 'tea')]
     """
     folded_term = term.casefold()
@@ -73,7 +73,7 @@ def _highlight_span(style: str, text: str, folded_text: str, folded_term: str) -
         yield style, text[position:]
 
 
-def filled(line: Line, width: int, style: str = "") -> Line:
+def pad_line(line: Line, width: int, style: str = "") -> Line:
     """Return a line padded with spaces to a width."""
-    width_used = sum(cells(text) for _, text in line)
+    width_used = sum(cell_width(text) for _, text in line)
     return [*line, (style, " " * max(width - width_used, 0))]

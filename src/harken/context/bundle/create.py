@@ -28,14 +28,14 @@ from harken.context.bundle.manifest import (
     BundleMember,
     Manifest,
     Redaction,
-    log_name,
+    sanitize_log_name,
 )
-from harken.context.bundle.redact import look_for, redact_logs, redact_store
+from harken.context.bundle.redact import count_credentials, redact_logs, redact_store
 from harken.core.commits import CommitId
 from harken.core.secrets.redaction import Credentials
 from harken.errors import BundleError, LogError
 from harken.session.log.file import RealDisk
-from harken.session.log.reader import LogReadReport, events, mentions, open_log
+from harken.session.log.reader import LogReadReport, find_mentioned_names, iter_events, open_log
 from harken.store.base import Store
 from harken.store.copy import copy_commits
 from harken.store.sqlite.store import SqliteStore
@@ -44,7 +44,7 @@ _CHUNK_BYTES = 1 << 20
 _COMMITS_PER_BATCH = 1000
 _EXISTS_TEXT = "is there already; choose another name"
 _ZIP_TIME = (1980, 1, 1, 0, 0, 0)
-Told = Callable[[int, int], None]
+ProgressCallback = Callable[[int, int], None]
 """Called with the number of processed bytes or commits, and the total."""
 
 
@@ -87,7 +87,11 @@ class BundleRequest:
 
 
 def create_bundle(
-    out: Path, wanted: BundleRequest, *, on_copy: Told | None = None, on_pack: Told | None = None
+    out: Path,
+    wanted: BundleRequest,
+    *,
+    on_copy: ProgressCallback | None = None,
+    on_pack: ProgressCallback | None = None,
 ) -> BundleResult:
     """Write a bundle to a new file that only its owner may read. On return it is durable.
 
@@ -103,7 +107,7 @@ def create_bundle(
         with closing(SqliteStore(folder / STORE)) as copy:
             missing_count = _copy_commits(wanted, folder, copy, on_copy)
             if wanted.as_is:
-                look_for(folder, copy, credentials)
+                count_credentials(folder, copy, credentials)
             else:
                 redact_store(copy, credentials, wanted.created_at)
                 redact_logs(folder, copy, credentials)
@@ -112,7 +116,7 @@ def create_bundle(
         _pack(folder, manifest, zip_path, on_pack)
         zip_path.chmod(0o600)
         try:
-            put(zip_path, out)
+            move_durably(zip_path, out)
         except FileExistsError:
             raise BundleError(out, _EXISTS_TEXT) from None
     return BundleResult(
@@ -141,7 +145,7 @@ def _copy_logs(logs: Sequence[Path], folder: Path) -> list[SkippedLog]:
     skipped: list[SkippedLog] = []
     used_names: set[str] = set()
     for path in logs:
-        name = _find_free_name(log_name(path.name), used_names)
+        name = _find_free_name(sanitize_log_name(path.name), used_names)
         try:
             copy_whole_lines(path, folder / name)
         except LogError as error:
@@ -166,19 +170,21 @@ def copy_whole_lines(path: Path, out: Path) -> LogReadReport:
     with open_log(path) as source, out.open("xb") as target:
         shutil.copyfileobj(source, target, _CHUNK_BYTES)
     report = LogReadReport()
-    for _ in events(out, report):
+    for _ in iter_events(out, report):
         pass
     if report.torn:
         os.truncate(out, report.end)
     return report
 
 
-def _copy_commits(request: BundleRequest, folder: Path, copy: Store, on_copy: Told | None) -> int:
+def _copy_commits(
+    request: BundleRequest, folder: Path, copy: Store, on_copy: ProgressCallback | None
+) -> int:
     """Copy commits to the bundle's store. Return how many named commits are missing."""
     names_in_logs = {
         CommitId(name)
         for log in (folder / SESSIONS).iterdir()
-        for name in mentions(log)
+        for name in find_mentioned_names(log)
         if name.startswith("ctx-")
     }
     existing = [
@@ -205,10 +211,10 @@ def _build_manifest(folder: Path, request: BundleRequest, credentials: Credentia
 
 
 def _build_member(path: Path, name: str) -> BundleMember:
-    return BundleMember(name=name, size_bytes=path.stat().st_size, blake3=sum_of(path))
+    return BundleMember(name=name, size_bytes=path.stat().st_size, blake3=hash_file(path))
 
 
-def sum_of(path: Path) -> str:
+def hash_file(path: Path) -> str:
     """Return the BLAKE3 hash of a file as 64 hex digits, reading it in chunks."""
     hasher = blake3()
     with open_log(path) as file:
@@ -217,7 +223,9 @@ def sum_of(path: Path) -> str:
     return hasher.hexdigest()
 
 
-def _pack(folder: Path, manifest: Manifest, zip_path: Path, on_pack: Told | None) -> None:
+def _pack(
+    folder: Path, manifest: Manifest, zip_path: Path, on_pack: ProgressCallback | None
+) -> None:
     """Write the zip file. Logs are compressed; the store is compressed already."""
     total = sum(member.size_bytes for member in manifest.members)
     written_bytes = 0
@@ -242,7 +250,7 @@ def _build_zip_info(name: str, size_bytes: int) -> zipfile.ZipInfo:
     return info
 
 
-def put(partial: Path, path: Path) -> None:
+def move_durably(partial: Path, path: Path) -> None:
     """Move a finished file to its final name, durably.
 
     Raises FileExistsError, so nothing is replaced.

@@ -25,9 +25,9 @@ VERSION = 1
 MANIFEST = "manifest.json"
 STORE = "store.db"
 SESSIONS = "sessions/"
-MOST_MEMBERS = 100_000
-MOST_MANIFEST_BYTES = 64 * 1024 * 1024
-MOST_RATIO = 200
+MAX_MEMBERS = 100_000
+MAX_MANIFEST_BYTES = 64 * 1024 * 1024
+MAX_EXPANSION = 200
 """The limit of the total size of the members, in sizes of the bundle. Logs have ten to twenty."""
 _MIN_LIMIT_BYTES = 16 * 1024 * 1024
 """The total size that is always allowed, whatever the size of the bundle."""
@@ -82,14 +82,14 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         return [CommitId(name) for name in self.tips]
 
 
-def log_name(name: str) -> str:
+def sanitize_log_name(name: str) -> str:
     """Return a log's name in a bundle, reduced to characters that every file system allows."""
     stem = name.removesuffix(".jsonl").encode("utf-8", "replace").decode()
     stem = re.sub(r"[/\\\x00-\x1f\x7f<>:\"|?*]", "_", stem)[:100].lstrip(". -") or "session"
     return f"{SESSIONS}{stem}.jsonl"
 
 
-def manifest_in(path: Path, bundle: zipfile.ZipFile) -> Manifest:
+def read_manifest(path: Path, bundle: zipfile.ZipFile) -> Manifest:
     """Read the manifest of a bundle and compare it with the zip file. Raises BundleError."""
     infos = bundle.infolist()
     _check_zip(path, infos)
@@ -123,8 +123,8 @@ class _Header(msgspec.Struct):
 
 def _check_zip(path: Path, infos: list[zipfile.ZipInfo]) -> None:
     """Raise BundleError for invalid names, links, folders and oversized content."""
-    if len(infos) > MOST_MEMBERS:
-        raise BundleError(path, f"has more than {MOST_MEMBERS} files in it")
+    if len(infos) > MAX_MEMBERS:
+        raise BundleError(path, f"has more than {MAX_MEMBERS} files in it")
     seen: set[str] = set()
     for info in infos:
         name = info.filename
@@ -138,13 +138,13 @@ def _check_zip(path: Path, infos: list[zipfile.ZipInfo]) -> None:
             raise BundleError(path, f"has a link, or something encrypted: {name!r}")
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise BundleError(path, f"has a file that is packed in an unknown way: {name!r}")
-        if name == MANIFEST and info.file_size > MOST_MANIFEST_BYTES:
+        if name == MANIFEST and info.file_size > MAX_MANIFEST_BYTES:
             raise BundleError(path, "has a manifest that is too large")
     bundle_bytes = path.stat().st_size
     content_bytes = sum(info.file_size for info in infos)
     if sum(info.compress_size for info in infos) > bundle_bytes:
         raise BundleError(path, "says of the same bytes that they are several files")
-    if content_bytes > max(_MIN_LIMIT_BYTES, MOST_RATIO * bundle_bytes):
+    if content_bytes > max(_MIN_LIMIT_BYTES, MAX_EXPANSION * bundle_bytes):
         raise BundleError(
             path, f"is {bundle_bytes} bytes large and says that it holds {content_bytes}"
         )

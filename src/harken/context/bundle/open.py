@@ -21,16 +21,16 @@ from pathlib import Path
 
 from blake3 import blake3
 
-from harken.context.bundle.create import Told, put
-from harken.context.bundle.manifest import SESSIONS, STORE, BundleMember, Manifest, manifest_in
+from harken.context.bundle.create import ProgressCallback, move_durably
+from harken.context.bundle.manifest import SESSIONS, STORE, BundleMember, Manifest, read_manifest
 from harken.core.clock import parse_rfc3339
 from harken.errors import BundleError, LogError, StoreError
-from harken.session.log.compressed import is_packed, log_of, stat_log
-from harken.session.log.reader import LogReadReport, events, open_log
+from harken.session.log.compressed import is_packed, log_path, stat_log
+from harken.session.log.reader import LogReadReport, iter_events, open_log
 from harken.store.base import Store
 from harken.store.copy import copy_commits
 from harken.store.fsck import fsck
-from harken.store.sqlite.database import VERSION, WHOLE, version_of
+from harken.store.sqlite.database import SCHEMA_SQL, VERSION, read_version
 from harken.store.sqlite.store import SqliteStore
 
 _CHUNK_BYTES = 1 << 20
@@ -81,7 +81,9 @@ class BundleImportResult:
 
 
 @contextmanager
-def open_bundle(path: Path, folder: Path, *, on_read: Told | None = None) -> Iterator[OpenBundle]:
+def open_bundle(
+    path: Path, folder: Path, *, on_read: ProgressCallback | None = None
+) -> Iterator[OpenBundle]:
     """Yield a completely verified bundle. `folder` must have room for its content.
 
     Raises BundleError. Until then only a folder inside `folder` was created, which is removed
@@ -98,8 +100,8 @@ def open_bundle(path: Path, folder: Path, *, on_read: Told | None = None) -> Ite
             yield OpenBundle(manifest, store, tuple(logs))
 
 
-def take(
-    bundle: OpenBundle, store: Store, sessions: Path, *, on_copy: Told | None = None
+def import_bundle(
+    bundle: OpenBundle, store: Store, sessions: Path, *, on_copy: ProgressCallback | None = None
 ) -> BundleImportResult:
     """Add the content of a bundle to a store and a folder of logs. Existing content is unchanged.
 
@@ -110,11 +112,11 @@ def take(
     return BundleImportResult(copied.commits, tuple(_add_log(log, sessions) for log in bundle.logs))
 
 
-def _unpack(path: Path, inside: Path, on_read: Told | None) -> Manifest:
+def _unpack(path: Path, inside: Path, on_read: ProgressCallback | None) -> Manifest:
     """Extract the files of a bundle, verifying checksums. Raises BundleError."""
     try:
         with zipfile.ZipFile(path) as bundle:
-            manifest = manifest_in(path, bundle)
+            manifest = read_manifest(path, bundle)
             total = sum(member.size_bytes for member in manifest.members)
             if shutil.disk_usage(inside).free < total + _SPARE_BYTES:
                 raise BundleError(path, f"holds {total} bytes: there is too little room for them")
@@ -149,12 +151,12 @@ def _check_tables(path: Path, database: Path) -> None:
     """Raise BundleError if the schema is not that of a store: views and triggers could act."""
     try:
         with closing(sqlite3.connect(":memory:")) as reference:
-            reference.executescript(WHOLE)
+            reference.executescript(SCHEMA_SQL)
             expected = set(reference.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema"))
         uri = f"{database.absolute().as_uri()}?mode=ro&immutable=1"
         with closing(sqlite3.connect(uri, uri=True)) as connection:
             connection.execute("PRAGMA trusted_schema=OFF")
-            version = version_of(connection)
+            version = read_version(connection)
             query = "SELECT type, name, tbl_name, sql FROM sqlite_schema"
             actual = set(connection.execute(query))
     except (sqlite3.Error, ValueError) as error:  # sqlite3 fails to decode some of its own values.
@@ -215,7 +217,7 @@ def _verify_log(path: Path, log: Path, member: BundleMember) -> BundledLog:
     ended_us = 0
     name = member.name.removeprefix(SESSIONS)
     try:
-        for event in events(log, report):
+        for event in iter_events(log, report):
             ended_us = _parse_time(event.time) or ended_us
     except LogError as error:
         reason = str(error).removeprefix(f"{log}: ").partition("; ")[0]
@@ -236,7 +238,7 @@ def _add_log(log: BundledLog, sessions: Path) -> ImportedLog:
     """Add a log to a folder unless it exists, under another name if its own is used."""
     stem = log.name.removesuffix(".jsonl")
     names = count(2 if stem.casefold() == _RESERVED else 1)
-    logs = [path for path in sessions.glob("*.jsonl*") if log_of(path).suffix == ".jsonl"]
+    logs = [path for path in sessions.glob("*.jsonl*") if log_path(path).suffix == ".jsonl"]
     mtimes_s = [path.stat().st_mtime for path in logs if path.is_file()]
     while True:
         number = next(names)
@@ -279,7 +281,7 @@ def _write_log(source: Path, path: Path) -> None:
         with source.open("rb") as file, os.fdopen(fd, "wb") as target:
             shutil.copyfileobj(file, target, _CHUNK_BYTES)
             target.flush()
-            put(partial, path)
+            move_durably(partial, path)
     finally:
         partial.unlink(missing_ok=True)
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from harken.context.bundle.manifest import SESSIONS
-from harken.context.materialize import resolver
-from harken.context.purge import found_in_store
+from harken.context.materialize import make_resolver
+from harken.context.purge import find_in_store
 from harken.core.secrets.redaction import Credentials
 from harken.errors import BundleError
-from harken.session.purge import PartOfStructure, PurgeOptions, places_in, purged_copy
+from harken.session.purge import PartOfStructure, PurgeOptions, find_log_places, write_purged_copy
 from harken.store.base import Store, Tombstone
 
 BY = "harken store bundle create"
@@ -23,7 +23,7 @@ WHY = "a credential of a well-known shape"
 
 def redact_store(copy: Store, credentials: Credentials, when: str) -> None:
     """Remove credentials from a copy of a store. Raises StoreError, PartOfStructure."""
-    purge = found_in_store(copy, credentials)
+    purge = find_in_store(copy, credentials)
     for name, notes in purge.notes.items():
         copy.update_notes(name, notes)
     if purge.stand_ins:
@@ -35,20 +35,22 @@ def redact_logs(folder: Path, copy: Store, credentials: Credentials) -> None:
 
     Raises BundleError for a log that would be invalid without a credential.
     """
-    options = PurgeOptions(replace=credentials.replace, by=BY, why=WHY, resolver=resolver(copy))
+    options = PurgeOptions(
+        replace=credentials.replace, by=BY, why=WHY, resolver=make_resolver(copy)
+    )
     for log in sorted((folder / SESSIONS).iterdir()):
         redacted = folder / "redacted"
         try:
-            purged_copy(log, redacted, options)
+            write_purged_copy(log, redacted, options)
         except PartOfStructure:
             reason = "a credential is part of what holds it together: leave it out, or say --as-is"
             raise BundleError(log.name, reason) from None
         redacted.replace(log)
 
 
-def look_for(folder: Path, copy: Store, credentials: Credentials) -> None:
+def count_credentials(folder: Path, copy: Store, credentials: Credentials) -> None:
     """Count credentials without changing anything."""
-    found_in_store(copy, credentials)
+    find_in_store(copy, credentials)
     for log in (folder / SESSIONS).iterdir():
-        for _ in places_in(log, credentials.replace):
+        for _ in find_log_places(log, credentials.replace):
             pass

@@ -16,17 +16,17 @@ from harken.core.commits import CommitId
 from harken.core.replace import Replace
 from harken.errors import InvalidLog, LogCorrupted
 from harken.session.fold import Resolver
-from harken.session.log.checksum import BODY, CLOSE, DIGITS_AT, has_sum, seems_sealed, verifies
+from harken.session.log.checksum import BODY, CLOSE, DIGITS_AT, has_sum, is_valid_line, seems_sealed
 from harken.session.log.reader import open_log
-from harken.session.rewrite import PartOfStructure, Rewriting
+from harken.session.rewrite import LogRewriter, PartOfStructure
 
-AT_ONCE_BYTES = 512 * 1024
+BATCH_BYTES = 512 * 1024
 """The size of a batch of lines; a line is never split."""
 _COMMIT_EVENT_KINDS = (b'"context_committed"', b'"context_loaded"')
 
 
 @dataclass(frozen=True, slots=True)
-class Lines:
+class LineBatch:
     """Some lines of a local log."""
 
     lines: Sequence[bytes]
@@ -52,9 +52,9 @@ class LogStream:
         self.sum_there = ""
         """The checksum of the last redacted line."""
         self._last_sum = b""
-        self._rewriter = None if replace is None else Rewriting(replace, replace, resolver)
+        self._rewriter = None if replace is None else LogRewriter(replace, replace, resolver)
 
-    def pieces(self) -> Iterator[Lines]:
+    def pieces(self) -> Iterator[LineBatch]:
         """Yield the new complete lines, in batches of limited size.
 
         Raises LogNotFound, InvalidLog; LogCorrupted after the lines before the damage.
@@ -67,7 +67,7 @@ class LogStream:
             for line in file:
                 if not line.endswith(b"\n"):
                     break  # The line is being written, or was not completed.
-                if not verifies(self._last_sum, line) or not has_sum(line):
+                if not is_valid_line(self._last_sum, line) or not has_sum(line):
                     if lines:
                         yield _collect_commits(lines)
                     raise self._damage_error(line)
@@ -76,13 +76,13 @@ class LogStream:
                 self.read_bytes += len(line)
                 size += len(line)
                 lines.append(line)
-                if size >= AT_ONCE_BYTES:
+                if size >= BATCH_BYTES:
                     yield _collect_commits(lines)
                     lines, size = [], 0
             if lines:
                 yield _collect_commits(lines)
 
-    def seen(self, piece: Lines) -> bytes:
+    def seen(self, piece: LineBatch) -> bytes:
         """Return the redacted lines. Each batch must be passed once, in order.
 
         Raises InvalidLog if the log would be invalid without the redacted text.
@@ -113,13 +113,13 @@ class LogStream:
         return LogCorrupted(self.path, line=self.count + 1, byte=self.read_bytes, reason=reason)
 
 
-def _collect_commits(lines: list[bytes]) -> Lines:
+def _collect_commits(lines: list[bytes]) -> LineBatch:
     committed: set[CommitId] = set()
     loaded: set[CommitId] = set()
     for line in lines:
         if any(kind in line for kind in _COMMIT_EVENT_KINDS):
             _add_commits(line, committed, loaded)
-    return Lines(lines, frozenset(committed), frozenset(loaded))
+    return LineBatch(lines, frozenset(committed), frozenset(loaded))
 
 
 def _add_commits(line: bytes, committed: set[CommitId], loaded: set[CommitId]) -> None:

@@ -84,17 +84,17 @@ class Outbox:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _path(self, name: str) -> Path:
-        return self._folder / f"{short(name)}.json"
+        return self._folder / f"{shorten_name(name)}.json"
 
 
 @contextmanager
-def outbox_at(folder: Path, address: str) -> Iterator[Outbox]:
+def open_outbox(folder: Path, address: str) -> Iterator[Outbox]:
     """Open the outbox of the service at `address`, below `folder`, which is created.
 
     Raises ConfigError if another process ships to the same service, or the folder cannot be
     created.
     """
-    service_folder = folder / short(
+    service_folder = folder / shorten_name(
         quote(address.partition("://")[2] or address, safe="").strip(".")
     )
     try:
@@ -116,10 +116,10 @@ def outbox_at(folder: Path, address: str) -> Iterator[Outbox]:
         lock.close()
 
 
-def short(name: str) -> str:
+def shorten_name(name: str) -> str:
     """Return a unique name that is short enough for a file.
 
-    >>> short("session_1"), len(short("x" * 1000))
+    >>> shorten_name("session_1"), len(shorten_name("x" * 1000))
     ('session_1', 137)
     """
     if len(name) <= _MAX_NAME_CHARS:

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Protocol
 
 from harken.context.bundle.redact import WHY
-from harken.context.materialize import resolver
-from harken.context.purge import found_in_store
-from harken.context.shipping.log_stream import Lines, LogStream
+from harken.context.materialize import make_resolver
+from harken.context.purge import find_in_store
+from harken.context.shipping.log_stream import LineBatch, LogStream
 from harken.context.shipping.outbox import Outbox, ShipState
 from harken.core.clock import Clock, format_rfc3339, system_clock
 from harken.core.commits import CommitId
@@ -29,7 +29,7 @@ from harken.core.events import ContextLoaded
 from harken.core.messages import ChatMessage
 from harken.core.secrets.redaction import Credentials
 from harken.errors import InvalidLog, LogError, StoreError
-from harken.session.log.compressed import LogStat, log_of, stat_log
+from harken.session.log.compressed import LogStat, log_path, stat_log
 from harken.session.rewrite import PartOfStructure
 from harken.store.base import Store, Tombstone
 from harken.store.copy import copy_commits
@@ -40,7 +40,7 @@ BY = "harken ship"
 
 
 @contextmanager
-def staged(
+def open_redacted_copy(
     store: Store, names: Iterable[CommitId], credentials: Credentials, folder: Path, clock: Clock
 ) -> Iterator[Store]:
     """Yield a redacted copy of commits with all their ancestors, in a store in `folder`.
@@ -49,7 +49,7 @@ def staged(
     """
     with closing(SqliteStore(folder / "store.db")) as copy:
         copy_commits(store, copy, names)
-        purge = found_in_store(copy, credentials)
+        purge = find_in_store(copy, credentials)
         for name, notes in purge.notes.items():
             copy.update_notes(name, notes)
         if purge.stand_ins:
@@ -122,7 +122,7 @@ class Shipper:
 
         Raises LogError, also if the service has another log of this name; StoreError.
         """
-        result = ShipResult(log_of(path).stem)
+        result = ShipResult(log_path(path).stem)
         if not _NAME_PATTERN.fullmatch(result.name):
             raise InvalidLog(
                 path, "a log elsewhere is named with letters, digits, '.', '_', '-' only"
@@ -138,7 +138,7 @@ class Shipper:
         shipped_commits = set(note.commits) if is_valid else set()
         log = self._get_stream(path, end)
         self._send_commits(
-            path, Lines((), frozenset(map(CommitId, note.lacking))), shipped_commits, result
+            path, LineBatch((), frozenset(map(CommitId, note.lacking))), shipped_commits, result
         )
         for piece in log.pieces():
             with ExitStack() as staging:
@@ -187,7 +187,7 @@ class Shipper:
             del self._streams[next(iter(self._streams))]
 
     def _send_lines(
-        self, log: LogStream, piece: Lines, end: LogEndBody, result: ShipResult
+        self, log: LogStream, piece: LineBatch, end: LogEndBody, result: ShipResult
     ) -> LogEndBody:
         """Send the lines of a batch that the service lacks, and return its new state."""
         start_bytes = log.there_bytes
@@ -210,7 +210,7 @@ class Shipper:
     def _send_commits(
         self,
         path: Path,
-        piece: Lines,
+        piece: LineBatch,
         shipped_commits: set[str],
         result: ShipResult,
         staging: ExitStack | None = None,
@@ -240,7 +240,9 @@ class Shipper:
         """Send redacted commits, and return how many were new on the service."""
         folder = staging.enter_context(self.outbox.staging())
         try:
-            copy = staging.enter_context(staged(self.store, names, credentials, folder, self.clock))
+            copy = staging.enter_context(
+                open_redacted_copy(self.store, names, credentials, folder, self.clock)
+            )
         except PartOfStructure:
             reason = "a credential is part of what holds its commits together: --no-redact ships it"
             raise InvalidLog(path, reason) from None
@@ -254,7 +256,7 @@ class Shipper:
     def _resolve(self, event: ContextLoaded) -> Sequence[ChatMessage]:
         if self._staged_store is None:
             raise StoreError(event.ctx, "is not here")
-        return resolver(self._staged_store)(event)
+        return make_resolver(self._staged_store)(event)
 
 
 def _stat_log(path: Path) -> LogStat:

@@ -12,16 +12,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from harken.context.to_events.event_log import ContextItem, EventLog, Reads, message_key
+from harken.context.to_events.event_log import AgentContext, ContextItem, EventLog, message_key
 from harken.context.to_events.response_facts import (
     UNKNOWN,
+    find_model,
+    find_stop_reason,
     is_failure,
     is_summary,
-    model_of,
-    stop_reason_of,
-    usage_in,
+    parse_usage,
 )
-from harken.context.to_events.tool_calls import UNNAMED, call_again, with_own_ids
+from harken.context.to_events.tool_calls import UNNAMED, build_repeated_call, make_ids_unique
 from harken.core import events as ev
 from harken.core.clock import format_rfc3339, parse_rfc3339
 from harken.core.ids import AgentId, MessageId, reference_message_id
@@ -30,7 +30,7 @@ from harken.formats.base import ConversationEntry
 from harken.session.state import AgentState
 from harken.store.base import StoredCommit
 
-LEFT = "[no result: the conversation went on from an earlier message]"
+NO_RESULT_TEXT = "[no result: the conversation went on from an earlier message]"
 """The result of a call in an abandoned branch, if it had none."""
 _TIME_CHARS = len("2026-01-31T12:00:00.000000Z")
 
@@ -45,7 +45,7 @@ class AgentEvents:
     time: str
     """The time of its last event."""
     model: str | None = None
-    reads: Reads = field(default_factory=Reads)
+    reads: AgentContext = field(default_factory=AgentContext)
     told: tuple[MessageId, str] | None = None
     """The text that another agent created for it, which is its first input."""
     said: tuple[MessageId, str] | None = None
@@ -67,7 +67,7 @@ class AgentEvents:
 
     def ask(self, answer: ConversationEntry) -> None:
         """Log a model request, before its answer."""
-        model = model_of(answer)
+        model = find_model(answer)
         if model is not None and model != self.model:
             self.model = model
             event = ev.AgentConfigured(agent_id=self.id, language_model=model)
@@ -112,7 +112,9 @@ class AgentEvents:
             calls = [*self.state.open_calls.values()]
             for call in calls:
                 if reference_message_id(call.reference) not in target_ids:
-                    self._append(self._build_result(call.id, Message("tool", LEFT, is_error=True)))
+                    self._append(
+                        self._build_result(call.id, Message("tool", NO_RESULT_TEXT, is_error=True))
+                    )
         self.edit(target, "rewind")
 
     def edit(
@@ -149,9 +151,9 @@ class AgentEvents:
             agent_id=self.id,
             request=request,
             entry=None if failed else answer,
-            stop_reason=stop_reason_of(entry),
-            model=model_of(entry),
-            usage=usage_in(entry),
+            stop_reason=find_stop_reason(entry),
+            model=find_model(entry),
+            usage=parse_usage(entry),
             error=text_of(entry.message.content) if failed else None,
         )
         self.story.say(response, self.time)
@@ -179,7 +181,7 @@ class AgentEvents:
         return item
 
     def _build_answer(self, message: Message) -> ev.TranscriptEntry:
-        message, renamed = with_own_ids(message, self.state.open_calls)
+        message, renamed = make_ids_unique(message, self.state.open_calls)
         self._renamed_ids |= renamed
         return ev.TranscriptEntry(
             agent_id=self.id,
@@ -211,7 +213,7 @@ class AgentEvents:
             repeated_call = ev.TranscriptEntry(
                 agent_id=self.id,
                 role="assistant",
-                tool_calls=[call_again(call, id_, message.name)],
+                tool_calls=[build_repeated_call(call, id_, message.name)],
                 substance=original,
             )
             self._append(repeated_call)
@@ -251,10 +253,10 @@ class AgentEvents:
         return None, (id_ if utterance in text else None)
 
 
-def time_in(entry: ConversationEntry, before: str) -> str:
+def normalize_time(entry: ConversationEntry, before: str) -> str:
     """Return the normalized time of an entry, or `before` if it has none.
 
-    >>> time_in(ConversationEntry(Message("user"), "2026-01-31T13:00:00+01:00"), "")
+    >>> normalize_time(ConversationEntry(Message("user"), "2026-01-31T13:00:00+01:00"), "")
     '2026-01-31T12:00:00.000000Z'
     """
     time = entry.time

@@ -40,7 +40,7 @@ class AgentBranch:
         return self.commits[0].commit.parent
 
 
-def lanes_of(store: Store, ends: Iterable[BranchTip]) -> list[AgentBranch]:
+def collect_branches(store: Store, ends: Iterable[BranchTip]) -> list[AgentBranch]:
     """Return the commits of each agent, in the order of the agents' first tips.
 
     The first tip of an agent is its current commit; the others are branches. An agent begins with

@@ -48,7 +48,7 @@ class ContextItem(NamedTuple):
 
 
 @dataclass(slots=True)
-class Reads:
+class AgentContext:
     """An agent's context, and the rolling hash after each message."""
 
     held: list[ContextItem] = field(default_factory=list)
@@ -67,11 +67,11 @@ class Reads:
         self.hashes.append(extend_context_hash_with(self.hash, item.key[0]))
         self.held.append(item)
 
-    def upto(self, count: int) -> Reads:
+    def upto(self, count: int) -> AgentContext:
         """Return the first `count` messages as another context."""
-        return Reads(self.held[:count], self.hashes[:count])
+        return AgentContext(self.held[:count], self.hashes[:count])
 
-    def instead(self, target: Sequence[ContextItem]) -> Reads:
+    def instead(self, target: Sequence[ContextItem]) -> AgentContext:
         """Return another context. The hashes of the common beginning are reused."""
         pairs = zip(self.held, target, strict=False)
         same_count = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], pairs))

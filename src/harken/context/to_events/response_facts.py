@@ -11,8 +11,8 @@ import msgspec
 
 from harken.core.events import Usage
 from harken.formats.base import ConversationEntry
-from harken.formats.providers.anthropic_stream import usage_of
-from harken.formats.tool_calls import MAX_COUNT
+from harken.formats.providers.anthropic_stream import build_usage
+from harken.formats.tool_calls import TOKEN_COUNT_LIMIT
 
 UNKNOWN = "unknown"
 """The model of an answer without a recorded model."""
@@ -25,7 +25,7 @@ def is_answer(entry: ConversationEntry) -> bool:
     return entry.message.role == "assistant" and _source(entry).get("kind") != "client"
 
 
-def response_of(entry: ConversationEntry) -> str | None:
+def find_response_id(entry: ConversationEntry) -> str | None:
     """Return the provider's id of the complete response in this entry, or None.
 
     The id repeats if a file was read several times; the last entry with it is complete.
@@ -44,30 +44,30 @@ def is_summary(entry: ConversationEntry) -> bool:
     return source.get("summary") is True or source.get("subkind") == "compaction"
 
 
-def model_of(entry: ConversationEntry) -> str | None:
+def find_model(entry: ConversationEntry) -> str | None:
     """Return the model of an answer."""
     return None if is_failure(entry) else _text(entry, "model")
 
 
-def stop_reason_of(entry: ConversationEntry) -> str | None:
+def find_stop_reason(entry: ConversationEntry) -> str | None:
     """Return the stop reason of an answer."""
     return "error" if is_failure(entry) else _text(entry, "stop_reason")
 
 
-def usage_in(entry: ConversationEntry) -> Usage | None:
+def parse_usage(entry: ConversationEntry) -> Usage | None:
     """Return the token usage of an answer, with cached tokens counted as input."""
     usage = _source(entry).get("usage")
     if not isinstance(usage, dict) or is_failure(entry):
         return None
     counts = {name: n for name, n in usage.items() if _is_count(n)}
     if not _CACHES.isdisjoint(counts):
-        return usage_of(counts)
+        return build_usage(counts)
     fields = {name: counts[name] for name in Usage.__struct_fields__ if name in counts}
     return msgspec.convert(fields, Usage) if fields else None
 
 
 def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MAX_COUNT
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < TOKEN_COUNT_LIMIT
 
 
 def _source(entry: ConversationEntry) -> dict[str, Any]:

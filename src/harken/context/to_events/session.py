@@ -19,13 +19,13 @@ from heapq import heappop, heappush
 from itertools import chain
 from typing import TypeAlias
 
-from harken.context.commit_content import contents_of, entries_or_note
+from harken.context.commit_content import entries_or_note, read_contents
 from harken.context.materialize import is_spawn
-from harken.context.to_events.agent import AgentEvents, time_in
-from harken.context.to_events.branches import AgentBranch, BranchTip, lanes_of
-from harken.context.to_events.event_log import ContextItem, EventLog, Reads, message_key
-from harken.context.to_events.response_facts import is_answer, model_of, response_of
-from harken.context.to_events.tool_calls import prompt_of, spawning
+from harken.context.to_events.agent import AgentEvents, normalize_time
+from harken.context.to_events.branches import AgentBranch, BranchTip, collect_branches
+from harken.context.to_events.event_log import AgentContext, ContextItem, EventLog, message_key
+from harken.context.to_events.response_facts import find_model, find_response_id, is_answer
+from harken.context.to_events.tool_calls import find_prompt, find_spawning_call
 from harken.core import events as ev
 from harken.core.commits import CommitId
 from harken.core.ids import agent_id
@@ -51,14 +51,14 @@ def retell(store: Store, name: str, ends: Sequence[BranchTip]) -> list[ev.Event]
     if not ends:
         raise NameNotFound("commit of session", name, ())
     with paused_gc():
-        lanes = lanes_of(store, ends)
+        lanes = collect_branches(store, ends)
         return [*_SessionConverter(name, lanes, _read_all(store, lanes)).events()]
 
 
 def _read_all(store: Store, lanes: Iterable[AgentBranch]) -> _Entries:
     """Read the entries of all commits."""
     entries: _Entries = {}
-    for content in contents_of(store, [stored for lane in lanes for stored in lane.commits]):
+    for content in read_contents(store, [stored for lane in lanes for stored in lane.commits]):
         entries.setdefault(content.stored.id, []).extend(entries_or_note(content))
     return entries
 
@@ -87,7 +87,9 @@ class _SessionConverter:
             key=lambda stored: stored.commit.type == "delta",
         )
         entries = chain.from_iterable(self.entries.get(stored.id, ()) for stored in commits)
-        self.last = {id_: entry for entry in entries if (id_ := response_of(entry)) is not None}
+        self.last = {
+            id_: entry for entry in entries if (id_ := find_response_id(entry)) is not None
+        }
 
     def events(self) -> list[ev.KnownEvent]:
         """Log everything, and return the events."""
@@ -126,7 +128,7 @@ class _SessionConverter:
             yield self._start_time(lane)
         agent = self._create_agent(lane, parent)
         inherited = [] if parent is None else parent.reads.held[:]
-        reads_by_commit: dict[CommitId | None, Reads] = {None: Reads()}
+        reads_by_commit: dict[CommitId | None, AgentContext] = {None: AgentContext()}
         previous: CommitId | None = None
         for stored in lane.commits:
             entries = self.entries.get(stored.id, [])
@@ -160,25 +162,25 @@ class _SessionConverter:
             for entry in entries:
                 if _has_own_calls(stored) and is_answer(entry) and self._is_logged_answer(entry):
                     agent.ask(entry)
-                time = time_in(entry, agent.time)
+                time = normalize_time(entry, agent.time)
                 yield time
                 agent.tell(entry, time)
         agent.commit(stored)
 
     def _is_logged_answer(self, answer: ConversationEntry) -> bool:
         """Whether this is the entry that is logged as the answer of its model call."""
-        id_ = response_of(answer)
+        id_ = find_response_id(answer)
         return id_ is None or self.last[id_] is answer
 
     def _create_agent(self, lane: AgentBranch, spawner: AgentEvents | None) -> AgentEvents:
         """Log the creation of an agent, and its prompt."""
         entries = self.entries.get(lane.commits[0].id, [])
-        prompt = prompt_of(entries)
+        prompt = find_prompt(entries)
         call: OpenCall | None = None
         time = self._start_time(lane) if spawner is None else spawner.time
         if spawner is not None:
             open_calls = spawner.state.open_calls.values()
-            call = spawning(
+            call = find_spawning_call(
                 (stored for stored in open_calls if stored.id not in spawner.spawned),
                 lane.agent,
                 prompt,
@@ -189,7 +191,7 @@ class _SessionConverter:
         all_entries = chain.from_iterable(
             self.entries.get(stored.id, ()) for stored in lane.commits
         )
-        model = next(filter(None, map(model_of, filter(is_answer, all_entries))), None)
+        model = next(filter(None, map(find_model, filter(is_answer, all_entries))), None)
         birth = ev.AgentCreated(
             agent_id=id_,
             cause=cause,
@@ -260,4 +262,4 @@ def _common_prefix_len(
 
 def _first_time(entries: Iterable[ConversationEntry], created_at: str) -> str:
     """Return the time of the first entry with a time, else that of the commit."""
-    return next((time for entry in entries if (time := time_in(entry, ""))), created_at)
+    return next((time for entry in entries if (time := normalize_time(entry, ""))), created_at)

@@ -13,7 +13,7 @@ import msgspec
 
 from harken.core.messages import FunctionCall, Message, ToolCall, ToolCallSlot, text_of
 from harken.formats.base import ConversationEntry
-from harken.formats.tool_calls import as_object
+from harken.formats.tool_calls import parse_json_object
 from harken.session.state import OpenCall
 
 UNNAMED = "unknown"
@@ -22,7 +22,7 @@ _MIN_PART_CHARS = 20
 """A common text of this length is not accidental."""
 
 
-def with_own_ids(message: Message, used_ids: Collection[str]) -> tuple[Message, dict[str, str]]:
+def make_ids_unique(message: Message, used_ids: Collection[str]) -> tuple[Message, dict[str, str]]:
     """Return an answer with unique call ids, and the replaced ids."""
     new_ids: list[str] = []
     for call in message.tool_calls or ():
@@ -47,14 +47,14 @@ def with_own_ids(message: Message, used_ids: Collection[str]) -> tuple[Message, 
     return msgspec.structs.replace(message, content=content, tool_calls=new_calls), renamed
 
 
-def call_again(call: ToolCall | None, id_: str, name: str | None) -> ToolCall:
+def build_repeated_call(call: ToolCall | None, id_: str, name: str | None) -> ToolCall:
     """Return a repeated call. A call that is nowhere recorded has only a name."""
     if call is not None:
         return msgspec.structs.replace(call, id=id_)
     return ToolCall(id_, FunctionCall(name or UNNAMED, "{}"))
 
 
-def spawning(calls: Iterable[OpenCall], agent: str, prompt: str) -> OpenCall | None:
+def find_spawning_call(calls: Iterable[OpenCall], agent: str, prompt: str) -> OpenCall | None:
     """Return the open call that created an agent: its id is the agent's name, or it has the prompt.
 
     If there is only one open call, it is that one.
@@ -69,22 +69,24 @@ def spawning(calls: Iterable[OpenCall], agent: str, prompt: str) -> OpenCall | N
     return open_calls[0] if len(open_calls) == 1 else None
 
 
-def prompt_of(entries: Iterable[ConversationEntry]) -> str:
+def find_prompt(entries: Iterable[ConversationEntry]) -> str:
     """Return the first user message of an agent, or an empty text."""
     messages = (entry.message for entry in entries if entry.message.role == "user")
     return next((text_of(message.content) for message in messages), "")
 
 
-def holds(text: str, part: str) -> bool:
+def contains_text(text: str, part: str) -> bool:
     """Whether the texts are equal, or `text` contains a `part` that is long enough."""
     text, part = text.strip(), part.strip()
     return bool(part) and (text == part or (len(part) >= _MIN_PART_CHARS and part in text))
 
 
 def _find_by_prompt(calls: Iterable[OpenCall], prompt: str) -> list[OpenCall]:
-    return [call for call in calls if any(holds(prompt, text) for text in _iter_arguments(call))]
+    return [
+        call for call in calls if any(contains_text(prompt, text) for text in _iter_arguments(call))
+    ]
 
 
 def _iter_arguments(call: OpenCall) -> Iterator[str]:
-    arguments = as_object(call.arguments) or {}
+    arguments = parse_json_object(call.arguments) or {}
     return (value for value in arguments.values() if isinstance(value, str))

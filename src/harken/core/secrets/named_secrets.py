@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from harken.core.secrets.shape import Shape, shapes_of
+from harken.core.secrets.shape import Shape, iter_shapes
 
 _OPTIONAL_SUFFIX = r"(?:[_-]?(?i:key|base|value|prod|dev|test|staging|live|old|new|\d{1,2})){0,2}"
 _CLOSED = r"\\{0,3}[\"']?\]?"
@@ -98,51 +98,55 @@ def _iter_password_shapes() -> Iterator[Shape]:
         head = rf"{_OPTIONAL_SUFFIX}"
         for quote in "\"'":
             pattern = rf"{head}{_CLOSED}{_ASSIGNED}{_quoted_pattern('', quote, 'password')}"
-            yield from shapes_of("password", name, pattern)
+            yield from iter_shapes("password", name, pattern)
         if name.isupper():
             words = rf"{_REFERENCE}(?P<secret>[^\"'\\\r\n]{{8,128}})(?=\\{{0,3}}\1)"
-            yield from shapes_of("password", name, rf"{head}=\\{{0,3}}([\"']){words}")
+            yield from iter_shapes("password", name, rf"{head}=\\{{0,3}}([\"']){words}")
         evidence = "" if name.isupper() else _WITH_DIGIT
         pattern = rf"{head}(?:=|(?:\s=\s|:\s{{1,3}})(?=\S+{_LINE_END})){evidence}{_VALUE}"
-        yield from shapes_of("password", name, pattern)
-        yield from shapes_of("password", name, rf">{_REFERENCE}(?P<secret>[^\s<>]{{4,128}})(?=</)")
+        yield from iter_shapes("password", name, pattern)
+        yield from iter_shapes(
+            "password", name, rf">{_REFERENCE}(?P<secret>[^\s<>]{{4,128}})(?=</)"
+        )
         if not name.startswith("_"):
             attribute = rf"\\{{0,3}}[\"']\s{{1,3}}value\s?=\s?\\{{0,3}}[\"']{_REFERENCE}"
             literal = r"(?P<secret>[^\s\\\"'<>]{4,128})(?=[\\\"'])"
             pattern = rf"{attribute}(?!{_STAND_IN_WORD}[\\\"']){literal}"
-            yield from shapes_of("password", name, pattern)
+            yield from iter_shapes("password", name, pattern)
             element = rf"\\{{0,3}}[\"']>(?=[^\s<>]{{0,64}}\d)(?!{_STAND_IN_WORD}<)"
-            yield from shapes_of("password", name, rf"{element}(?P<secret>[^\s<>]{{4,128}})(?=</)")
+            yield from iter_shapes(
+                "password", name, rf"{element}(?P<secret>[^\s<>]{{4,128}})(?=</)"
+            )
     for quote in ("'", '"', "\\"):  # the backslash comes from JSON
         array_key = rf"(?<=[\"']pass{re.escape(quote)})\\{{0,2}}(?:(?<!\\)|[\"'])(?:=>|:|=)"
         array_key += r"\s{0,3}\\{0,3}"
         for mark in "\"'":
             digit = rf"(?={mark}[^\s{mark}]{{0,64}}\d)"
             pattern = array_key + digit + _quoted_pattern("", mark, "password")
-            yield from shapes_of("password", f"pass{quote}", pattern)
+            yield from iter_shapes("password", f"pass{quote}", pattern)
     for name in ("password", "PASSWORD"):
         pattern = rf"[ \t]{{1,3}}{_WITH_DIGIT}{_VALUE}(?={_LINE_END})"
-        yield from shapes_of("password", name, pattern)
+        yield from iter_shapes("password", name, pattern)
     yield from _iter_command_shapes()
 
 
 def _iter_command_shapes() -> Iterator[Shape]:
     """Yield shapes for options of commands that take a password."""
-    yield from shapes_of("password", "--password --passwd", rf"\s{{1,3}}{_WITH_DIGIT}{_VALUE}")
-    yield from shapes_of("password", "sshpass", rf"\s{{1,3}}-p\s?{_VALUE}")
+    yield from iter_shapes("password", "--password --passwd", rf"\s{{1,3}}{_WITH_DIGIT}{_VALUE}")
+    yield from iter_shapes("password", "sshpass", rf"\s{{1,3}}-p\s?{_VALUE}")
     option = r"[^\n]{0,200}?\s(?:-p|--password)[ =]"
-    yield from shapes_of("password", "login", rf"(?=\s){option}(?=\S{{8,}}|\S{{0,64}}\d){_VALUE}")
+    yield from iter_shapes("password", "login", rf"(?=\s){option}(?=\S{{8,}}|\S{{0,64}}\d){_VALUE}")
     option = r"(?:dump|admin)?(?=\s)[^\n]{0,100}?\s-p"
-    yield from shapes_of("password", "mysql", rf"{option}{_WITH_DIGIT}{_VALUE}")
+    yield from iter_shapes("password", "mysql", rf"{option}{_WITH_DIGIT}{_VALUE}")
     for name in ("pwd", "PWD", "Pwd"):  # also the working folder
         begin = r"(?:(?<!\\)|(?=[\"']))[\"']?"  # a backslash without a quote is of an escape
         pattern = rf"{_CLOSED}{_ASSIGNED}{begin}(?![~./]|[A-Za-z]:){_WITH_DIGIT}{_VALUE}"
-        yield from shapes_of("password", name, pattern)
-    yield from shapes_of(
+        yield from iter_shapes("password", name, pattern)
+    yield from iter_shapes(
         "password", "login", rf"\s{{1,3}}\S{{1,64}}\s{{1,3}}password\s{{1,3}}{_VALUE}"
     )
     user = r"(?:-u|--user)[ =]{1,2}\\{0,3}[\"']?[A-Za-z0-9._@%+-]{1,64}:"
-    yield from shapes_of("password", "curl", rf"(?=\s)[^\n]{{0,200}}?\s{user}{_VALUE}")
+    yield from iter_shapes("password", "curl", rf"(?=\s)[^\n]{{0,200}}?\s{user}{_VALUE}")
 
 
 def _iter_key_shapes() -> Iterator[Shape]:
@@ -154,18 +158,18 @@ def _iter_key_shapes() -> Iterator[Shape]:
         for quote in "\"'":
             value = _quoted_pattern(rf"(?!://){letters}", quote, "key")
             pattern = rf"{head}{_CLOSED}{_ASSIGNED}(?!{quote}(?:\.{{0,2}}/|https?:)){value}"
-            yield from shapes_of("secret", name, pattern)
+            yield from iter_shapes("secret", name, pattern)
         if name in ("SECRET", "TOKEN"):
             words = rf"{_REFERENCE}(?=[^\"'\\\r\n]{{0,128}}\d)(?P<secret>[^\"'\\\r\n]{{12,128}})"
             pattern = rf"{head}=\\{{0,3}}([\"']){words}(?=\\{{0,3}}\1)"
-            yield from shapes_of("secret", name, pattern)
+            yield from iter_shapes("secret", name, pattern)
         min_chars, digits = (12, 1) if name.isupper() else (16, 3)
         evidence = rf"(?=(?:{literal}{{0,200}}?\d){{{digits}}})(?={literal}{{0,64}}[A-Za-z])"
         pattern = (
             rf"{head}(?:=|\s=\s|:\s{{1,3}})(?:base64:)?(?![/.]){snake}{evidence}(?!{_ATTRIBUTE}{_STOP})"
             rf"(?P<secret>{literal}{{{min_chars},4096}}+){_STOP}"
         )
-        yield from shapes_of("secret", name, pattern)
+        yield from iter_shapes("secret", name, pattern)
 
 
 def _iter_header_shapes() -> Iterator[Shape]:
@@ -174,13 +178,13 @@ def _iter_header_shapes() -> Iterator[Shape]:
     after = rf"(?:;\s?[\w.%-]{{1,64}}(?:={value}{{0,4096}})?){{0,60}}"
     long = rf"(?={value}{{0,200}}\d){value}{{8,4096}}"
     cookies = rf"[\w.%-]{{1,64}}=(?P<secret>{before}{long}{after})"
-    yield from shapes_of(
+    yield from iter_shapes(
         "cookie", "ookie OOKIE", rf"{_CLOSED}\s{{0,3}}:\s{{0,3}}\\{{0,3}}[\"']?{cookies}"
     )
     option = r"(?=\s)[^\n]{0,200}?\s(?:-b|--cookie)[ =]"
-    yield from shapes_of("cookie", "curl", rf"{option}\\{{0,3}}[\"']?{cookies}")
-    yield from shapes_of("cookie", "--cookie", rf"[ =]{{1,2}}\\{{0,3}}[\"']?{cookies}")
-    yield from shapes_of(
+    yield from iter_shapes("cookie", "curl", rf"{option}\\{{0,3}}[\"']?{cookies}")
+    yield from iter_shapes("cookie", "--cookie", rf"[ =]{{1,2}}\\{{0,3}}[\"']?{cookies}")
+    yield from iter_shapes(
         "authorization-header",
         "uthorization UTHORIZATION",
         rf"{_CLOSED}\s{{0,3}}[=:]\s{{0,3}}\\{{0,3}}[\"']?(?i:basic)\s{{1,3}}"
@@ -189,5 +193,5 @@ def _iter_header_shapes() -> Iterator[Shape]:
     )
 
 
-NAMED = (*_iter_password_shapes(), *_iter_key_shapes(), *_iter_header_shapes())
+NAMED_SHAPES = (*_iter_password_shapes(), *_iter_key_shapes(), *_iter_header_shapes())
 """Shapes of named secrets, searched like the framed shapes of `harken.core.secrets.patterns`."""

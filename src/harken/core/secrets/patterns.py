@@ -12,14 +12,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from harken.core.secrets.shape import Shape, shapes_of
+from harken.core.secrets.shape import Shape, iter_shapes
 
-SHORTEST = 25
+MIN_RUN_CHARS = 25
 """Length of the shortest word with its prefix, in characters of `RUN`."""
-RUN = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.~:"
+RUN_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.~:"
 """The characters of words."""
-
-
 _END = r"(?![A-Za-z0-9])"
 _WORD = "[A-Za-z0-9_-]"
 _HEX = "[0-9a-f]"
@@ -53,11 +51,11 @@ def _iter_word_shapes(
         yield Shape(kind, hint or prefix, prefix, text + begins + pattern + end)
 
 
-WORDS = (
+WORD_SHAPES = (
     # models
-    *shapes_of("anthropic-key", "sk-ant-", rf"[a-z]{{2,10}}\d{{2}}-{_WORD}{{20,}}", hint="sk-"),
-    *shapes_of("openrouter-key", "sk-or-v1-", rf"{_HEX}{{40,}}", hint="sk-"),
-    *shapes_of("openai-key", "sk-proj- sk-svcacct- sk-admin-", rf"{_WORD}{{20,}}", hint="sk-"),
+    *iter_shapes("anthropic-key", "sk-ant-", rf"[a-z]{{2,10}}\d{{2}}-{_WORD}{{20,}}", hint="sk-"),
+    *iter_shapes("openrouter-key", "sk-or-v1-", rf"{_HEX}{{40,}}", hint="sk-"),
+    *iter_shapes("openai-key", "sk-proj- sk-svcacct- sk-admin-", rf"{_WORD}{{20,}}", hint="sk-"),
     *_iter_word_shapes(
         "openai-key", "sk-", r"(?:[A-Za-z0-9]{20}T3BlbkFJ[A-Za-z0-9]{20}|[A-Za-z0-9]{48})"
     ),
@@ -66,7 +64,7 @@ WORDS = (
     *_iter_word_shapes("google-key", "AIza", rf"{_WORD}{{35}}"),
     *_iter_word_shapes("google-key", "AQ.Ab", rf"{_WORD}{{40,}}"),
     *_iter_word_shapes("google-token", "ya29.", rf"{_WORD}{{30,}}"),
-    *shapes_of("google-client-secret", "GOCSPX-", rf"{_WORD}{{28}}"),
+    *iter_shapes("google-client-secret", "GOCSPX-", rf"{_WORD}{{28}}"),
     *_iter_word_shapes("groq-key", "gsk_", "[A-Za-z0-9]{50,}"),
     *_iter_word_shapes("xai-key", "xai-", "[A-Za-z0-9]{70,}"),
     *_iter_word_shapes("perplexity-key", "pplx-", "[A-Za-z0-9]{40,}"),
@@ -84,12 +82,12 @@ WORDS = (
     ),
     *_iter_word_shapes("e2b-key", "e2b_", rf"{_HEX}{{40}}"),
     # code, packages
-    *shapes_of("github-token", "ghp_ gho_ ghu_ ghs_ ghr_", r"[A-Za-z0-9]{36,}", hint="gh"),
-    *shapes_of("github-token", "github_pat_", r"[A-Za-z0-9]{22}_[A-Za-z0-9]{59}", hint="_pat_"),
-    *shapes_of("gitlab-token", "glpat-", rf"{_WORD}{{20,}}(?:(?:\.\d\d)?\.[a-z0-9]{{9}})?"),
+    *iter_shapes("github-token", "ghp_ gho_ ghu_ ghs_ ghr_", r"[A-Za-z0-9]{36,}", hint="gh"),
+    *iter_shapes("github-token", "github_pat_", r"[A-Za-z0-9]{22}_[A-Za-z0-9]{59}", hint="_pat_"),
+    *iter_shapes("gitlab-token", "glpat-", rf"{_WORD}{{20,}}(?:(?:\.\d\d)?\.[a-z0-9]{{9}})?"),
     *_iter_word_shapes("gitlab-token", "gldt- glrt- glcbt- glptt-", rf"{_WORD}{{20,}}", end=""),
     *_iter_word_shapes("npm-token", "npm_", "[A-Za-z0-9]{36}"),
-    *shapes_of(
+    *iter_shapes(
         "pypi-token",
         "pypi-AgEIcHlwaS5vcmc pypi-AgENdGVzdC5weXBpLm9yZw",
         rf"{_WORD}{{40,}}",
@@ -180,10 +178,10 @@ WORDS = (
     *_iter_word_shapes(
         "aws-bedrock-key", "ABSKQmVkcm9ja0FQSUtleS", "[A-Za-z0-9]{10,}[A-Za-z0-9+/]*={0,2}"
     ),
-    *shapes_of("telegram-token", "AA", rf"(?<=\d{{8}}:AA)(?P<secret>{_WORD}{{33}})(?!{_WORD})"),
+    *iter_shapes("telegram-token", "AA", rf"(?<=\d{{8}}:AA)(?P<secret>{_WORD}{{33}})(?!{_WORD})"),
     *_iter_word_shapes("slack-token", "xox", r"[a-eoprs]-\d[A-Za-z0-9-]{20,}"),
     *_iter_word_shapes("slack-token", "xapp-", r"\d[A-Za-z0-9-]{20,}"),
-    *shapes_of(
+    *iter_shapes(
         "terraform-token",
         "atlasv1.",
         rf"(?<=[A-Za-z0-9]{{14}}\.atlasv1\.)(?P<secret>{_WORD}{{60,}})",
@@ -200,7 +198,7 @@ WORDS = (
             rf"(?P<secret>{_WORD}{{6}}\.{_WORD}{{27,}})"
         ),
     ),
-    *shapes_of(
+    *iter_shapes(
         "azure-secret",
         "Q~",
         r"(?<=[A-Za-z0-9_~.]{3}\dQ~)(?P<secret>[A-Za-z0-9_~.-]{31,34})(?![A-Za-z0-9_~.-])",
@@ -209,9 +207,9 @@ WORDS = (
 """Shapes that lie in one run of at least `SHORTEST` characters, so that their patterns need only
 be tried on such runs."""
 
-FRAMED = (
+FRAMED_SHAPES = (
     *_iter_word_shapes("aws-key-id", "AKIA ASIA", r"[A-Z2-7]{16}"),
-    *shapes_of(
+    *iter_shapes(
         "aws-secret-key",
         "ecret_access_key ECRET_ACCESS_KEY ecretAccessKey",
         rf"{_IS}(?P<secret>[A-Za-z0-9/+]{{40}})(?![A-Za-z0-9/+=])",
@@ -219,23 +217,23 @@ FRAMED = (
     *_iter_word_shapes(
         "aws-session-token", "IQoJb3JpZ2luX2Vj FwoGZXIvYXdz", "[A-Za-z0-9+/]{100,}={0,2}"
     ),
-    *shapes_of(
+    *iter_shapes(
         "slack-webhook",
         "hooks.slack.com/",
         r"(?:services|workflows|triggers)/(?P<secret>[A-Za-z0-9+/]{24,})",
     ),
-    *shapes_of("discord-webhook", "/api/webhooks/", rf"\d{{15,}}/(?P<secret>{_WORD}{{50,}})"),
+    *iter_shapes("discord-webhook", "/api/webhooks/", rf"\d{{15,}}/(?P<secret>{_WORD}{{50,}})"),
     *_iter_word_shapes("stripe-webhook-secret", "whsec_", r"[A-Za-z0-9+/]{24,}={0,2}"),
-    *shapes_of(
+    *iter_shapes(
         "google-refresh-token",
         "efresh_token EFRESH_TOKEN efreshToken",
         rf"{_IS}(?P<secret>1//0{_WORD}{{40,}})",
     ),
-    *shapes_of("azure-key", "AccountKey=", r"(?P<secret>[A-Za-z0-9+/]{86}==)"),
-    *shapes_of("azure-key", "SharedAccessKey=", r"(?P<secret>[A-Za-z0-9+/]{43}=)"),
-    *shapes_of("azure-signature", "sig=", r"(?P<secret>[A-Za-z0-9%+/]{42,}(?:%3[Dd]|=))"),
-    *shapes_of("heroku-key", "HEROKU_API_KEY", rf"{_IS}(?P<secret>{_UUID})"),
-    *shapes_of("npm-token", "_authToken", rf"{_IS}{_HEADER}"),
+    *iter_shapes("azure-key", "AccountKey=", r"(?P<secret>[A-Za-z0-9+/]{86}==)"),
+    *iter_shapes("azure-key", "SharedAccessKey=", r"(?P<secret>[A-Za-z0-9+/]{43}=)"),
+    *iter_shapes("azure-signature", "sig=", r"(?P<secret>[A-Za-z0-9%+/]{42,}(?:%3[Dd]|=))"),
+    *iter_shapes("heroku-key", "HEROKU_API_KEY", rf"{_IS}(?P<secret>{_UUID})"),
+    *iter_shapes("npm-token", "_authToken", rf"{_IS}{_HEADER}"),
     Shape(
         "private-key",
         "PRIVATE KEY",
@@ -248,18 +246,18 @@ FRAMED = (
             rf"(?:{_NEW_LINE}{_END_OF_KEY})?"
         ),
     ),
-    *shapes_of(
+    *iter_shapes(
         "authorization-header",
         "uthorization UTHORIZATION",
         rf"{_IS}(?i:bearer|basic|token|api-?key|key|negotiate)\s{{1,3}}{_HEADER}",
     ),
-    *shapes_of(
+    *iter_shapes(
         "authorization-header",
         "Bearer bearer",
         r"\s{1,3}(?=[A-Za-z0-9._~+/=-]{0,60}\d)(?P<secret>[A-Za-z0-9._~+/=-]{24,})",
     ),
-    *shapes_of("authorization-header", "api-key Api-Key API-Key API-KEY", rf"{_IS}{_HEADER}"),
-    *shapes_of(
+    *iter_shapes("authorization-header", "api-key Api-Key API-Key API-KEY", rf"{_IS}{_HEADER}"),
+    *iter_shapes(
         "url-password",
         "://",
         r"(?P<user>[A-Za-z0-9._~%+-]{0,64}):"
@@ -269,4 +267,4 @@ FRAMED = (
 )
 """Shapes that are identified by the text around them, or that are too short for a run."""
 
-SHAPES = (*WORDS, *FRAMED)
+SHAPES = (*WORD_SHAPES, *FRAMED_SHAPES)

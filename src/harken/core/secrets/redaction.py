@@ -17,8 +17,8 @@ from itertools import chain
 
 from blake3 import blake3
 
-from harken.core.secrets.named_secrets import NAMED
-from harken.core.secrets.patterns import FRAMED, RUN, SHORTEST, WORDS
+from harken.core.secrets.named_secrets import NAMED_SHAPES
+from harken.core.secrets.patterns import FRAMED_SHAPES, MIN_RUN_CHARS, RUN_CHARACTERS, WORD_SHAPES
 from harken.core.secrets.shape import Shape
 
 _MAX_CREDENTIAL_BYTES = 64 * 1024
@@ -95,10 +95,10 @@ def _group_by_hint(hinted: Iterable[tuple[str, Shape]]) -> tuple[tuple[str, list
     return tuple(by_hint.items())
 
 
-_WORDS = _group_by_hint((shape.hint, shape) for shape in WORDS)
-_FRAMED = _group_by_hint((shape.hint.lower(), shape) for shape in (*FRAMED, *NAMED))
-_RUN_TABLE = bytes(ord("a") if chr(code) in RUN else ord(" ") for code in range(256))
-_MIN_RUN = b"a" * SHORTEST
+_WORDS = _group_by_hint((shape.hint, shape) for shape in WORD_SHAPES)
+_FRAMED = _group_by_hint((shape.hint.lower(), shape) for shape in (*FRAMED_SHAPES, *NAMED_SHAPES))
+_RUN_TABLE = bytes(ord("a") if chr(code) in RUN_CHARACTERS else ord(" ") for code in range(256))
+_MIN_RUN = b"a" * MIN_RUN_CHARS
 
 
 def redact(text: str) -> RedactionResult:
@@ -107,7 +107,7 @@ def redact(text: str) -> RedactionResult:
     >>> redact("key=AKIAQ7WZX5T2MN3BVC4D!").text
     'key=[redacted aws-key-id]!'
     """
-    matches = findings(text)
+    matches = find_credentials(text)
     pieces: list[str] = []
     position = 0
     for match in matches:
@@ -116,7 +116,7 @@ def redact(text: str) -> RedactionResult:
     return RedactionResult("".join([*pieces, text[position:]]), tuple(matches))
 
 
-def findings(text: str) -> list[SecretMatch]:
+def find_credentials(text: str) -> list[SecretMatch]:
     """Return the credentials in a text, in order. Overlapping matches are merged."""
     matches: list[SecretMatch] = []
     for match in sorted(_iter_matches(text), key=lambda match: (match.start, -match.end)):
@@ -153,7 +153,7 @@ def _find_long_runs(data: bytes) -> str:
     runs: list[bytes] = []
     begin = letters.find(_MIN_RUN)
     while begin >= 0:
-        end = letters.find(b" ", begin + SHORTEST)
+        end = letters.find(b" ", begin + MIN_RUN_CHARS)
         end = len(data) if end < 0 else end
         runs.append(data[max(begin - 1, 0) : end])
         begin = letters.find(_MIN_RUN, end)

@@ -31,7 +31,7 @@ def _compile(regex: str) -> re.Pattern[str]:
     return re.compile(regex)
 
 
-def shapes_of(kind: str, prefixes: str, pattern: str, *, hint: str = "") -> Iterator[Shape]:
+def iter_shapes(kind: str, prefixes: str, pattern: str, *, hint: str = "") -> Iterator[Shape]:
     """Yield a shape for each prefix: the prefix may be anywhere, and `rest` must follow it."""
     for prefix in prefixes.split():
         yield Shape(kind, hint or prefix, prefix, re.escape(prefix) + pattern)

@@ -16,8 +16,8 @@ from typing import Literal, TypeAlias, TypeVar, get_args
 from harken.core.clock import Clock, system_clock
 from harken.core.stream import Chunk
 from harken.errors import ConfigError, ReplayMiss
-from harken.experiments.cassette.client import HINT, wrapped
-from harken.experiments.cassette.log import RECORDED, CassetteLog, redacted
+from harken.experiments.cassette.client import RECORD_HINT, wrap_client
+from harken.experiments.cassette.log import RECORDED_BY, CassetteLog, redact_request
 from harken.llm.base import Model, ModelRequest
 from harken.llm.replay import ReplayLog, ReplayModel
 
@@ -69,7 +69,7 @@ class Cassette:
         is not recorded gets a response with status 400 that describes the nearest recorded request.
         Raises TypeError for other clients.
         """
-        return wrapped(client, self)
+        return wrap_client(client, self)
 
     def asks_record(self, request: ModelRequest) -> bool:
         """Whether a redacted request is answered from the cassette, or not at all."""
@@ -96,7 +96,7 @@ class Cassette:
         if tape is None or folder is None:
             return
         try:
-            tape.session.end(RECORDED)
+            tape.session.end(RECORDED_BY)
             if keep:
                 self.file.parent.mkdir(parents=True, exist_ok=True)
                 temporary = self.file.with_name(f".{self.file.name}.{os.getpid()}.part")
@@ -129,13 +129,13 @@ class CassetteModel:
 
         The text of ReplayMiss describes the nearest recorded request and the first difference.
         """
-        cassette, safe_request = self._cassette, redacted(request)
+        cassette, safe_request = self._cassette, redact_request(request)
         if cassette.asks_record(safe_request):
             try:
                 async for chunk in cassette.replay.stream(safe_request):
                     yield chunk
             except ReplayMiss as error:
-                raise ReplayMiss(f"{error}; {HINT}") from None
+                raise ReplayMiss(f"{error}; {RECORD_HINT}") from None
             return
         call = cassette.tape.begin(safe_request, self.name)
         async for chunk in self._get_model().stream(request):

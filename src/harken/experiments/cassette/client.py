@@ -20,14 +20,14 @@ from harken.core import canonical
 from harken.core.messages import ChatMessage, extend_context_hash
 from harken.core.secrets.redaction import redact
 from harken.errors import FormatError, ReplayMiss
-from harken.experiments.cassette.log import CassetteLog, clean, redacted
+from harken.experiments.cassette.log import CassetteLog, redact_message, redact_request
 from harken.formats.wire import registry as wires
 from harken.formats.wire.base import Protocol
 from harken.interactions.sdk.http_client import is_http_client
 from harken.llm.base import ModelRequest, tools_hash
 from harken.llm.replay import ReplayModel
 
-HINT = "record it with --harken-record=new, all anew with =all"
+RECORD_HINT = "record it with --harken-record=new, all anew with =all"
 """Advice for a request that is not recorded."""
 AGENT = "client"
 """Agent name of calls of an SDK client, which has no agents."""
@@ -53,7 +53,7 @@ class CassetteProtocol(Shape):
         ...
 
 
-def wrapped(client: Client, cassette: CassetteProtocol) -> Client:
+def wrap_client(client: Client, cassette: CassetteProtocol) -> Client:
     """Return a client like this one that uses a cassette."""
     if is_http_client(client):
         return cast(Client, _wrap_http_client(client, cassette))
@@ -140,7 +140,7 @@ class _ParsedRequest:
             if not isinstance(http, dict) or http.get("body") == _REDACTED_STREAM:
                 raise ReplayMiss(f"{cassette.file.name}: the answer is not there as on the wire")
         except ReplayMiss as error:
-            return self._create_refusal(f"{error}; {HINT}")
+            return self._create_refusal(f"{error}; {RECORD_HINT}")
         return self._create_response(
             int(http["status"]), str(http["type"]), str(http["body"]).encode()
         )
@@ -180,7 +180,7 @@ class _ParsedRequest:
 def _parse_request(request: Any) -> _ParsedRequest | None:
     """Parse a request. Return None if it is not a valid model request."""
     target = request.url.raw_path.decode("ascii")
-    protocol = wires.of(target.partition("?")[0])
+    protocol = wires.find_protocol(target.partition("?")[0])
     if request.method != "POST" or protocol is None:
         return None
     try:
@@ -196,7 +196,7 @@ def _parse_request(request: Any) -> _ParsedRequest | None:
         context_hash=reduce(extend_context_hash, messages, ""),
         tools_hash=tools_hash(parsed.tools) if parsed.tools else None,
     )
-    return _ParsedRequest(request, protocol, parsed.model, redacted(model_request))
+    return _ParsedRequest(request, protocol, parsed.model, redact_request(model_request))
 
 
 def _redact_body(body: bytes, messages: Iterable[ChatMessage]) -> str:
@@ -207,7 +207,7 @@ def _redact_body(body: bytes, messages: Iterable[ChatMessage]) -> str:
     """
     text = redact(body.decode("utf-8", "replace")).text
     is_stream = not text.lstrip().startswith("{")
-    if is_stream and any(clean(message) != message for message in messages):
+    if is_stream and any(redact_message(message) != message for message in messages):
         return _REDACTED_STREAM
     return text
 

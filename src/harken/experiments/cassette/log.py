@@ -20,18 +20,18 @@ from harken.core.messages import (
     ChatMessage,
     Message,
     extend_context_hash,
-    message_from,
     message_hash,
+    parse_message,
 )
 from harken.core.replace import in_json
 from harken.core.secrets.redaction import redact
 from harken.core.stream import Finish, StreamAccumulator
 from harken.errors import ModelError
 from harken.llm.base import ModelRequest, ToolSchema, tools_hash
-from harken.session.session import Session, SessionOptions, entry_of
+from harken.session.session import Session, SessionOptions, build_entry
 from harken.views.context import without_entry_fields
 
-RECORDED = "harken-cassette"
+RECORDED_BY = "harken-cassette"
 """Value of `recorded` in the `spec` of a cassette's agents."""
 
 
@@ -72,7 +72,7 @@ class CassetteLog:
                 return id_
         agent_id, root = session.allocate_agent_id(), session.state.root
         cause = None if root is None else session.agents[root].birth
-        session.log_agent_created(agent_id, cause, name, model, spec={"recorded": RECORDED})
+        session.log_agent_created(agent_id, cause, name, model, spec={"recorded": RECORDED_BY})
         return agent_id
 
     def _set_context(self, agent: AgentId, messages: Sequence[ChatMessage]) -> None:
@@ -80,7 +80,9 @@ class CassetteLog:
         previous = self.session.context(agent)
         common = _common_prefix(map(_message_key, previous), map(_message_key, messages))
         previous_count = len(previous)
-        new_ids = [self.session.append(entry_of(agent, message)) for message in messages[common:]]
+        new_ids = [
+            self.session.append(build_entry(agent, message)) for message in messages[common:]
+        ]
         if common < previous_count:
             segments = [ev.Segment(start=0, stop=common)] if common else []
             segments += [ev.Segment(entries=new_ids)] if new_ids else []
@@ -106,7 +108,10 @@ class RecordedExchange:
         self, answer: Sequence[ChatMessage], finish: Finish, extra: Mapping[str, Any] | None = None
     ) -> None:
         """Write a response, redacted. `more` has additional members of the response event."""
-        entries = [self.session.append(entry_of(self.agent, clean(message))) for message in answer]
+        entries = [
+            self.session.append(build_entry(self.agent, redact_message(message)))
+            for message in answer
+        ]
         response = ev.LlmResponse(
             agent_id=self.agent,
             request=self.request,
@@ -121,9 +126,9 @@ class RecordedExchange:
         self.session.append(response)
 
 
-def redacted(request: ModelRequest) -> ModelRequest:
+def redact_request(request: ModelRequest) -> ModelRequest:
     """Return a request without credentials. Its hash is unchanged if there are none."""
-    messages = [clean(message) for message in request.messages]
+    messages = [redact_message(message) for message in request.messages]
     tools: list[ToolSchema] = [_redact_value(dict(tool)) for tool in request.tools]
     return replace(
         request,
@@ -135,12 +140,12 @@ def redacted(request: ModelRequest) -> ModelRequest:
     )
 
 
-def clean(message: ChatMessage) -> Message:
+def redact_message(message: ChatMessage) -> Message:
     """Return a message without credentials."""
     message_ = without_entry_fields(message)
     data = canonical.to_json_line(message_)
     redacted_data = _redact_json(data)
-    return message_ if redacted_data == data else message_from(canonical.from_json(redacted_data))
+    return message_ if redacted_data == data else parse_message(canonical.from_json(redacted_data))
 
 
 def _redact_value(value: Any) -> Any:

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from harken.agents.action_schemas import listing_in
+from harken.agents.action_schemas import parse_template_listing
 from harken.core import events as ev
 from harken.core.ids import USER, AgentId, MessageId, reference_message_id
 from harken.core.messages import Content, TextPart, text_of
@@ -88,7 +88,7 @@ class AgentEventLists:
     def born(self, lane: Lane, kind: str) -> list[ev.AgentCreated]:
         """Return the creation events of children with this kind."""
         births = self.births.get(lane, ())
-        return [birth for birth in births if kind_of(birth) == kind]
+        return [birth for birth in births if get_kind(birth) == kind]
 
     def subagents(self, lane: Lane) -> list[ev.AgentCreated]:
         """Return the creation events of children that are neither hooks nor compactors."""
@@ -122,7 +122,7 @@ class AgentEventLists:
         lane, index = self.places[request.message_id]
         start, stop = self.order[request.message_id], len(self.order)
         parent = self.parent(lane)
-        if parent is not None and kind_of(self.events[lane][0]) == COMPACTOR:
+        if parent is not None and get_kind(self.events[lane][0]) == COMPACTOR:
             lane, later = parent, [event for event in self.events[parent] if self.at(event) > start]
         else:
             later = [
@@ -158,7 +158,7 @@ class AgentEventLists:
         """
         entry_ids: set[MessageId] = set()
         for lane_events in self.events.values():
-            if not lane_events or kind_of(lane_events[0]) != "smart":
+            if not lane_events or get_kind(lane_events[0]) != "smart":
                 continue
             has_open_request, manual_calls = False, set[str | None]()
             for event in lane_events:
@@ -211,7 +211,7 @@ class AgentEventLists:
             for defined_id in schemas
             if defined_id.get("name") == "task"
         )
-        return next(filter(None, map(listing_in, descriptions)), "")
+        return next(filter(None, map(parse_template_listing, descriptions)), "")
 
     def parent(self, lane: Lane) -> Lane | None:
         """Return the lane of the parent of an agent."""
@@ -296,7 +296,7 @@ class AgentEventLists:
         return self.of_agent.setdefault(agent, agent)
 
 
-def kind_of(birth: ev.Event) -> str:
+def get_kind(birth: ev.Event) -> str:
     """Return the kind in a creation event. The default is `smart`."""
     spec = birth.spec if isinstance(birth, ev.AgentCreated) else None
     return str((spec or {}).get("kind", "smart"))

@@ -13,7 +13,7 @@ from harken.core import events as ev
 from harken.core.messages import FunctionCall, ToolCall, text_of
 from harken.experiments.replay.agent_events import AgentEventLists
 from harken.experiments.replay.progress import ReplayProgress
-from harken.experiments.replay.recorded_agents import RecordedTemplates, template_of
+from harken.experiments.replay.recorded_agents import RecordedTemplates, template_from_creation
 from harken.experiments.replay.recorded_calls import (
     RecordedCall,
     RecordedCalls,
@@ -21,7 +21,7 @@ from harken.experiments.replay.recorded_calls import (
     call_key,
 )
 from harken.experiments.replay.recorded_world import RecordedWorld, recorded_tools
-from harken.session.fold import reference_to
+from harken.session.fold import format_call_reference
 from harken.views.links import Links
 from harken.world.result import ToolError, ToolResult
 from harken.world.tool import Tool, ToolContext
@@ -109,7 +109,7 @@ class PlayedWorld(RecordedWorld):
         return text
 
 
-def templates_of(events: Links, lanes: AgentEventLists) -> RecordedTemplates:
+def collect_templates(events: Links, lanes: AgentEventLists) -> RecordedTemplates:
     """Return the templates that were used in a session."""
     prompts = _collect_prompts(events, lanes)
     uses: list[tuple[str, Template | str]] = []
@@ -119,7 +119,7 @@ def templates_of(events: Links, lanes: AgentEventLists) -> RecordedTemplates:
         )
         name = instructions.removeprefix(_TEMPLATE).strip()
         birth = prompts.get(lanes.named(tool_call.reference))
-        template = None if birth is None else template_of(*birth)
+        template = None if birth is None else template_from_creation(*birth)
         if template is not None:
             uses.append((template.name, template))
         elif instructions.startswith(_TEMPLATE) and f"{instructions}{_UNUSABLE}" in tool_call.error:
@@ -174,5 +174,5 @@ def _collect_calls(links: Links) -> list[_ToolCall]:
             continue
         if event.role == "tool":
             results |= {link.reference: event for link in links.up(event) if link.kind == "call"}
-        calls += [(reference_to(event, call.id), call) for call in event.tool_calls or ()]
+        calls += [(format_call_reference(event, call.id), call) for call in event.tool_calls or ()]
     return [_ToolCall(reference, call, results.get(reference)) for reference, call in calls]

@@ -15,32 +15,32 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from harken.agents.action_schemas import BASIC
+from harken.agents.action_schemas import BASIC_ACTIONS
 from harken.agents.agent import Agent, load_agent
-from harken.agents.compaction_text import instructions_in
+from harken.agents.compaction_text import parse_summary_request
 from harken.agents.initial_transcript import INTERRUPTED
 from harken.agents.load import load_session
 from harken.agents.runtime import AgentRuntime
 from harken.agents.smart_agent import SmartAgent
-from harken.agents.turn.interrupted import MAKING
+from harken.agents.turn.interrupted import CREATING_ACTIONS
 from harken.agents.turn.model_call import LOST_USAGE
 from harken.core import events as ev
 from harken.core.ids import USER, AgentId, MessageId, reference_message_id
 from harken.core.logged_string import LoggedString
 from harken.core.messages import text_of
-from harken.core.verdict import FAILED
+from harken.core.verdict import HOOK_FAILED_PREFIX
 from harken.errors import AgentBusy, ConfigError, HarkenError, InvalidEvent
-from harken.experiments.replay.agent_events import COMPACTOR, AgentEventLists, kind_of
-from harken.experiments.replay.played_world import PlayedWorld, templates_of
+from harken.experiments.replay.agent_events import COMPACTOR, AgentEventLists, get_kind
+from harken.experiments.replay.played_world import PlayedWorld, collect_templates
 from harken.experiments.replay.progress import Crash, ReplayProgress
-from harken.experiments.replay.recorded_agents import kinds_for
+from harken.experiments.replay.recorded_agents import build_kinds
 from harken.experiments.replay.recorded_model import INTERRUPTED as INTERRUPTED_CALL
 from harken.experiments.replay.recorded_model import RecordedAnswers, RecordedModel
 from harken.experiments.replay.recorded_world import recorded_actions
 from harken.experiments.replay.triggered_turns import TriggeredTurns
 from harken.llm.replay import ReplayLog
 from harken.session.fold import Resolver
-from harken.session.log.reader import events as read
+from harken.session.log.reader import iter_events as read
 from harken.session.session import Session, SessionOptions
 from harken.views.links import Links
 from harken.world.tool import Tool
@@ -79,15 +79,15 @@ class Replayer:
         self._crashed = False
         self._triggered_turns = TriggeredTurns(self.script, events, self._get_agent)
         self._tool_lists: frozenset[str] = frozenset()
-        self._actions = set(BASIC)
+        self._actions = set(BASIC_ACTIONS)
         """The structural actions of agents without a tool list, as recorded."""
         self._options = SessionOptions(durability="none", resolver=own.resolver)
-        self._templates = templates_of(events, self.recorded)
+        self._templates = collect_templates(events, self.recorded)
         self._runtime = AgentRuntime(
             model=RecordedModel(self.answers, _first_model(events)),
             models=lambda name: RecordedModel(self.answers, name),
             world=self.world,
-            kinds=kinds_for(self.script, own.kinds),
+            kinds=build_kinds(self.script, own.kinds),
             templates=self._templates,
             actions=self._actions,
             model_parameters=_collect_parameters(self.recorded),
@@ -151,7 +151,7 @@ class Replayer:
     async def _replay_event(self, event: ev.Event) -> None:
         """Replay an external input, or let the agent of the event act."""
         match event:
-            case ev.AgentCreated() if kind_of(event) == COMPACTOR:
+            case ev.AgentCreated() if get_kind(event) == COMPACTOR:
                 await self._compact(event)
             case ev.AgentCreated() if not self._is_caused_by_agent(event.cause):
                 self._create_agent(event)
@@ -205,7 +205,9 @@ class Replayer:
             for entry in entries
             if (entry.role, entry.cause) == ("user", None)
         ]
-        await self._run_turn(agent, agent.compact(instructions_in(prompts[-1]) if prompts else ""))
+        await self._run_turn(
+            agent, agent.compact(parse_summary_request(prompts[-1]) if prompts else "")
+        )
 
     async def _run_turn(self, agent: Agent, work: Coroutine[Any, Any, object]) -> None:
         """Run a turn until it ends, fails, or is cancelled."""
@@ -348,13 +350,13 @@ class Replayer:
             return True
         lane, index = self.recorded.places[event.message_id]
         if event.role == "system":
-            return not text_of(event.content).startswith(FAILED)
+            return not text_of(event.content).startswith(HOOK_FAILED_PREFIX)
         return index < self.recorded.initial(lane)
 
     def _is_from_compactor(self, event: ev.TranscriptEdited) -> bool:
         """Whether a compactor made this edit."""
         lane, _ = self.recorded.places.get(event.summary or MessageId(""), ("", 0))
-        return bool(lane) and kind_of(self.recorded.events[lane][0]) == COMPACTOR
+        return bool(lane) and get_kind(self.recorded.events[lane][0]) == COMPACTOR
 
     def _is_crash_point(self) -> bool:
         """Whether the process ended at this event, within a turn."""
@@ -375,7 +377,7 @@ class Replayer:
         if event.role != "user" or event.agent_id == USER or event.cause or event.substance:
             return False
         lane, _ = self.recorded.places[event.message_id]
-        return kind_of(self.recorded.events[lane][0]) != COMPACTOR
+        return get_kind(self.recorded.events[lane][0]) != COMPACTOR
 
     def _is_from_resume(self, event: ev.Event | None) -> bool:
         """Whether an event is logged by a resume for an interrupted operation."""
@@ -384,7 +386,7 @@ class Replayer:
         if isinstance(event, ev.AgentMoved) and isinstance(event.cause, str):
             call = self._links.called(event.cause)
             # It was only partly created.
-            return call is not None and call.function.name in {"task", *MAKING}
+            return call is not None and call.function.name in {"task", *CREATING_ACTIONS}
         if not isinstance(event, ev.TranscriptEntry) or not event.is_error:
             return False
         return text_of(event.content).startswith(INTERRUPTED.format(event.name))

@@ -21,9 +21,15 @@ from harken.agents.templates.template import Template, Templates
 from harken.core import events as ev
 from harken.core.ids import AgentId, MessageId
 from harken.core.messages import text_of
-from harken.core.verdict import FAILED, HookQuestion, Verdict, exactly, verdict_of
+from harken.core.verdict import (
+    HOOK_FAILED_PREFIX,
+    HookQuestion,
+    Verdict,
+    build_verdict,
+    parse_exact_verdict,
+)
 from harken.errors import HarkenError, NameNotFound
-from harken.experiments.replay.agent_events import COMPACTOR, kind_of
+from harken.experiments.replay.agent_events import COMPACTOR, get_kind
 from harken.experiments.replay.progress import ReplayProgress
 from harken.session.state import AgentState
 
@@ -82,13 +88,13 @@ class RecordedAgent(Hook):
         ):
             self.quit()
         text_ = self._next_text()
-        if text_.startswith(FAILED):
-            kind, _, message = text_.removeprefix(FAILED).partition(": ")
+        if text_.startswith(HOOK_FAILED_PREFIX):
+            kind, _, message = text_.removeprefix(HOOK_FAILED_PREFIX).partition(": ")
             raise type(kind, (Exception,), {})(message)
-        verdict = exactly(text_)
+        verdict = parse_exact_verdict(text_)
         if verdict is None:
             raise ValueError(text_)
-        return verdict_of(verdict)
+        return build_verdict(verdict)
 
     async def answer(self, heard: str) -> str:
         """Return the recorded answer."""
@@ -111,7 +117,7 @@ class RecordedAgent(Hook):
             birth = self.script.hook_of_next(lane, self.name, is_hook=is_hook)
         if birth is None:
             return None
-        kind = self.script.kinds[kind_of(birth)]
+        kind = self.script.kinds[get_kind(birth)]
         copy = kind(agent.session, runtime=agent.runtime)
         assert isinstance(copy, Hook)
         if isinstance(copy, RecordedAgent):
@@ -162,11 +168,11 @@ class RecordedSmartAgent(SmartAgent):
         return self.script.is_compacted_next(self.script.lane(self))
 
 
-def kinds_for(script: ReplayProgress, own: Mapping[str, type[Agent]]) -> dict[str, type[Agent]]:
+def build_kinds(script: ReplayProgress, own: Mapping[str, type[Agent]]) -> dict[str, type[Agent]]:
     """Return a class for each kind of recorded agent. Classes in `own` are used unchanged."""
     kinds: dict[str, type[Agent]] = {}
     for lane in script.recorded.agents:
-        kind = kind_of(script.recorded.events[lane][0])
+        kind = get_kind(script.recorded.events[lane][0])
         if kind == COMPACTOR or kind in kinds:
             continue
         has_requests = script.recorded.count(lane, ev.LlmRequest) > 0
@@ -204,7 +210,7 @@ class RecordedTemplates(Templates):
         return self.shown
 
 
-def template_of(birth: ev.AgentCreated, instructions: str) -> Template | None:
+def template_from_creation(birth: ev.AgentCreated, instructions: str) -> Template | None:
     """Return the template of an agent, as far as its creation event has it."""
     spec = birth.spec or {}
     origin, tools = spec.get("template"), spec.get("tools")

@@ -24,7 +24,7 @@ from harken.core import canonical
 from harken.core import events as ev
 from harken.core.ids import USER, AgentId, MessageId
 from harken.core.messages import FunctionCall, text_of
-from harken.session.fold import reference_to
+from harken.session.fold import format_call_reference
 from harken.views.links import Links, causes_of, substance_of
 
 
@@ -46,7 +46,9 @@ class RecordedEnds:
                     self._results_by_call[link.reference] = event
             if isinstance(event, ev.TranscriptEntry) and event.tool_calls:
                 calls = event.tool_calls
-                references = [(reference_to(event, call.id), call.function.name) for call in calls]
+                references = [
+                    (format_call_reference(event, call.id), call.function.name) for call in calls
+                ]
                 self._later_calls |= {
                     name: references[index + 1 :] for index, (name, _) in enumerate(references)
                 }

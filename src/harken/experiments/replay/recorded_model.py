@@ -19,9 +19,9 @@ from harken.core.stream import (
     Finish,
     TextDelta,
     ThinkingDelta,
-    chunks_of,
-    text_in,
-    thinking_in,
+    iter_chunks,
+    parse_partial_text,
+    parse_partial_thinking,
 )
 from harken.errors import Failure, ModelError, ReplayMiss
 from harken.experiments.replay.progress import Crash, ReplayProgress
@@ -110,7 +110,7 @@ class RecordedModel:
         answer = answers.whole(recorded)
         response = answers.recording.responses.get(recorded.message_id)
         if answer is not None:
-            for chunk in chunks_of(answer.entry):
+            for chunk in iter_chunks(answer.entry):
                 yield chunk
             yield answer.finish
             return
@@ -128,8 +128,8 @@ class RecordedModel:
     def _iter_partial(self, response: ev.LlmResponse) -> Iterator[Chunk]:
         """Yield the recorded part of an incomplete response."""
         entry = self._answers.recording.entries.get(response.entry or MessageId(""))
-        text = text_in(response.partial) if entry is None else text_of(entry.content)
-        if thinking := thinking_in(response.partial):
+        text = parse_partial_text(response.partial) if entry is None else text_of(entry.content)
+        if thinking := parse_partial_thinking(response.partial):
             yield ThinkingDelta(thinking)
         if text:
             yield TextDelta(text)

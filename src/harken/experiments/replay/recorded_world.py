@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from harken.agents.action_schemas import ACTIONS, BASIC, GRANTED, OF_HOOKS
+from harken.agents.action_schemas import ACTIONS, BASIC_ACTIONS, GRANTED_HOOK_ACTIONS, HOOK_ACTIONS
 from harken.core import events as ev
 from harken.core.ids import USER, AgentId, MessageId
 from harken.core.messages import FunctionCall
@@ -82,9 +82,9 @@ def recorded_actions(schemas: Iterable[Mapping[str, Any]]) -> frozenset[str]:
     ['task']
     """
     names = frozenset(str(schema.get("name")) for schema in schemas) & ACTIONS.keys()
-    if names & OF_HOOKS and names - OF_HOOKS - set(BASIC):
-        names |= GRANTED
-    return names or frozenset(BASIC)
+    if names & HOOK_ACTIONS and names - HOOK_ACTIONS - set(BASIC_ACTIONS):
+        names |= GRANTED_HOOK_ACTIONS
+    return names or frozenset(BASIC_ACTIONS)
 
 
 def _recorded_tool(name: str, schema: Mapping[str, Any], like: Tool | None) -> RecordedTool:

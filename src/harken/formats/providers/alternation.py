@@ -27,23 +27,29 @@ from harken.core.messages import (
     ToolCallSlot,
     text_of,
 )
-from harken.formats.tool_calls import EncodedToolCall, Ids, clean, in_order, wire_call
+from harken.formats.tool_calls import (
+    EncodedToolCall,
+    Ids,
+    encode_tool_call,
+    iter_items,
+    replace_surrogates,
+)
 
 Block: TypeAlias = dict[str, Any]
-Place: TypeAlias = Literal["user", "assistant", "result"]
+PartSpeaker: TypeAlias = Literal["user", "assistant", "result"]
 """The speaker of a part; a `result` is from a tool."""
-Write: TypeAlias = Callable[[Part | EncodedToolCall, Place], Block | None]
+PartWriter: TypeAlias = Callable[[Part | EncodedToolCall, PartSpeaker], Block | None]
 """Writes one part, or one call of an assistant. Returns None to omit it."""
 
-NOTHING = "[nothing was said here]"
+EMPTY_TURN_TEXT = "[nothing was said here]"
 """The text of a user turn that a provider requires but the context does not have."""
-NO_RESULT = "[no result: this call was never answered]"
-NO_OUTPUT = "[no output]"
-SYSTEM = "[system]: "
+NO_RESULT_TEXT = "[no result: this call was never answered]"
+NO_OUTPUT_TEXT = "[no output]"
+SYSTEM_PREFIX = "[system]: "
 """The prefix of a system message after the beginning; the cached prefix of the context stays
 unchanged.
 """
-LATE = "[result of an earlier call]: "
+LATE_RESULT_PREFIX = "[result of an earlier call]: "
 """The prefix of a result without an open call."""
 
 
@@ -69,7 +75,7 @@ class Turn:
 class AlternatingContext:
     """Builds the turns of a context: `take` all messages, then `close`."""
 
-    write: Write
+    write: PartWriter
     ids: Ids
     name_length: int
     """The maximum length of a tool name."""
@@ -84,7 +90,7 @@ class AlternatingContext:
         for message in messages:
             match message.role:
                 case "system":
-                    self._add_system(clean(text_of(message.content)))
+                    self._add_system(replace_surrogates(text_of(message.content)))
                 case "assistant":
                     self._add_assistant(message)
                 case "tool":
@@ -97,22 +103,22 @@ class AlternatingContext:
         if self._open:
             self._close_open_calls()
         if not self.turns or self.turns[-1].speaker == "assistant":
-            self._append_blocks("user", self._note_blocks(NOTHING))
+            self._append_blocks("user", self._note_blocks(EMPTY_TURN_TEXT))
 
     def _add_system(self, text: str) -> None:
         if not text.strip():
             return
         if self.turns:
-            self._append_blocks("user", self._note_blocks(SYSTEM + text))
+            self._append_blocks("user", self._note_blocks(SYSTEM_PREFIX + text))
         else:
             self.system.append(text)
 
     def _add_assistant(self, message: ChatMessage) -> None:
         calls: list[tuple[str, EncodedToolCall]] = []
         items: list[Part | EncodedToolCall] = []
-        for item in in_order(message):
+        for item in iter_items(message):
             if isinstance(item, ToolCall):
-                calls.append((item.id, wire_call(item, self.ids, self.name_length)))
+                calls.append((item.id, encode_tool_call(item, self.ids, self.name_length)))
                 items.append(calls[-1][1])
             else:
                 items.append(item)
@@ -120,7 +126,7 @@ class AlternatingContext:
         if not blocks:
             return
         if not self.turns:
-            self._append_blocks("user", self._note_blocks(NOTHING))
+            self._append_blocks("user", self._note_blocks(EMPTY_TURN_TEXT))
         elif self._open and self.turns[-1].speaker == "user":
             self._close_open_calls()
         self._append_blocks("assistant", blocks)
@@ -137,19 +143,20 @@ class AlternatingContext:
                 )
                 return
         self._append_blocks(
-            "user", self._note_blocks(LATE) + (blocks or self._note_blocks(NO_OUTPUT))
+            "user",
+            self._note_blocks(LATE_RESULT_PREFIX) + (blocks or self._note_blocks(NO_OUTPUT_TEXT)),
         )
 
     def _close_open_calls(self) -> None:
         for _, call in self._open:
-            result = self._build_result(call, self._note_blocks(NO_RESULT), is_error=True)
+            result = self._build_result(call, self._note_blocks(NO_RESULT_TEXT), is_error=True)
             self._current_turn("user").results.append(result)
         self._open.clear()
 
     def _build_result(
         self, call: EncodedToolCall, blocks: list[Block], *, is_error: bool
     ) -> TurnToolResult:
-        return TurnToolResult(call.id, blocks or self._note_blocks(NO_OUTPUT), is_error)
+        return TurnToolResult(call.id, blocks or self._note_blocks(NO_OUTPUT_TEXT), is_error)
 
     def _append_blocks(self, speaker: Literal["user", "assistant"], blocks: list[Block]) -> None:
         if blocks:
@@ -163,13 +170,15 @@ class AlternatingContext:
     def _note_blocks(self, text: str) -> list[Block]:
         return self._write_blocks([TextPart(text)], "user")
 
-    def _write_blocks(self, items: Iterable[Part | EncodedToolCall], place: Place) -> list[Block]:
+    def _write_blocks(
+        self, items: Iterable[Part | EncodedToolCall], place: PartSpeaker
+    ) -> list[Block]:
         blocks = []
         for item in items:
             if isinstance(item, TextPart):
                 if not item.text.strip():
                     continue
-                item = msgspec.structs.replace(item, text=clean(item.text))
+                item = msgspec.structs.replace(item, text=replace_surrogates(item.text))
             block = self.write(item, place)
             if block is not None:
                 blocks.append(block)

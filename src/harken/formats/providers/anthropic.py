@@ -25,26 +25,33 @@ from harken.core.messages import (
     ToolCall,
     UnknownPart,
 )
-from harken.formats.images import sendable
+from harken.formats.images import to_sendable_image
 from harken.formats.providers.alternation import (
     AlternatingContext,
     Block,
-    Place,
+    PartSpeaker,
     Turn,
     TurnToolResult,
 )
-from harken.formats.tool_calls import CallIds, EncodedToolCall, as_object, clean, content_of, spoken
+from harken.formats.tool_calls import (
+    CallIds,
+    EncodedToolCall,
+    build_assistant_message,
+    normalize_content,
+    parse_json_object,
+    replace_surrogates,
+)
 
 ID_LENGTH, NAME_LENGTH = 64, 128
-THINKER = "model"
+THINKING_MODEL_KEY = "model"
 """The member of the `meta` of thinking that holds its model. Other models cannot verify the
 signature and refuse the request.
 """
-ERROR = "[error]"
+ERROR_NOTE = "[error]"
 """The prefix of an error result that holds more than text, because the API refuses such a result
 with `is_error`.
 """
-_NATIVE_TYPES: Mapping[Place, frozenset[str]] = {
+_NATIVE_TYPES: Mapping[PartSpeaker, frozenset[str]] = {
     "user": frozenset({"document", "search_result", "container_upload"}),
     "result": frozenset({"document", "search_result", "tool_reference"}),
     "assistant": frozenset(
@@ -88,7 +95,7 @@ def build_request_body(
     return body
 
 
-def marked(body: Mapping[str, Any]) -> dict[str, Any]:
+def add_cache_breakpoints(body: Mapping[str, Any]) -> dict[str, Any]:
     """Return a body of `build_request_body` with cache breakpoints and no other changes.
 
     Four, the maximum: after the tools, after the system prompt, and after the last two turns of the
@@ -152,10 +159,10 @@ def _result_block(result: TurnToolResult) -> Block:
         return block
     if all(inner["type"] == "text" for inner in result.blocks):
         return {**block, "is_error": True}
-    return {**block, "content": [{"type": "text", "text": ERROR}, *result.blocks]}
+    return {**block, "content": [{"type": "text", "text": ERROR_NOTE}, *result.blocks]}
 
 
-def _write(model: str | None, item: Part | EncodedToolCall, place: Place) -> Block | None:
+def _write(model: str | None, item: Part | EncodedToolCall, place: PartSpeaker) -> Block | None:
     match item:
         case EncodedToolCall():
             return {"type": "tool_use", "id": item.id, "name": item.name, "input": item.arguments}
@@ -164,14 +171,14 @@ def _write(model: str | None, item: Part | EncodedToolCall, place: Place) -> Blo
         case ThinkingPart():
             return _thinking(model, item) if place == "assistant" else None
         case ImagePart():
-            return _image(sendable(item)) if place != "assistant" else None
+            return _image(to_sendable_image(item)) if place != "assistant" else None
         case UnknownPart():
             return None if _is_foreign(model, item) else _unknown_block(item, place)
 
 
 def _is_foreign(model: str | None, part: ThinkingPart | UnknownPart) -> bool:
     """Whether the part is known to be thinking of another model."""
-    thinker = (part.meta or {}).get(THINKER)
+    thinker = (part.meta or {}).get(THINKING_MODEL_KEY)
     return thinker is not None and thinker != model
 
 
@@ -182,7 +189,7 @@ def _thinking(model: str | None, part: ThinkingPart) -> Block | None:
         return None
     if not isinstance(signature, str) or not signature:
         return None
-    if (clean(signature), clean(part.text)) != (signature, part.text):
+    if (replace_surrogates(signature), replace_surrogates(part.text)) != (signature, part.text):
         return None
     return {"type": "thinking", "thinking": part.text, "signature": signature}
 
@@ -196,12 +203,12 @@ def _image(image: ImagePart | TextPart) -> Block:
     return {"type": "image", "source": source}
 
 
-def _unknown_block(part: UnknownPart, place: Place) -> Block | None:
+def _unknown_block(part: UnknownPart, place: PartSpeaker) -> Block | None:
     """Return an Anthropic block unchanged, or a note.
 
     Return None for blocks of the model that are not native.
     """
-    block = as_object(part.data) if part.kind in _NATIVE_TYPES[place] else None
+    block = parse_json_object(part.data) if part.kind in _NATIVE_TYPES[place] else None
     if block is not None and block.get("type") == part.kind:
         block.pop("cache_control", None)  # The API accepts four marks in all.
         return block
@@ -210,7 +217,7 @@ def _unknown_block(part: UnknownPart, place: Place) -> Block | None:
     return {"type": "text", "text": f"[a block of the kind {part.kind!a} that cannot be shown]"}
 
 
-def messages_of(body: Mapping[str, Any]) -> list[Message]:
+def parse_request_messages(body: Mapping[str, Any]) -> list[Message]:
     """Return the messages of a request body, also of one that another program wrote.
 
     The inverse of `build_request_body`, as far as that is lossless. Blocks of an unexpected shape
@@ -222,16 +229,16 @@ def messages_of(body: Mapping[str, Any]) -> list[Message]:
     for message in _block_list(body.get("messages")):
         content = message.get("content")
         if message.get("role") == "assistant":
-            messages_.append(spoken([*_iter_items(content)]))
+            messages_.append(build_assistant_message([*_iter_items(content)]))
         else:
             role = "system" if message.get("role") == "system" else "user"
             messages_ += _parse_user_content(role, content)
     return messages_
 
 
-def message_of(response: Mapping[str, Any]) -> Message:
+def parse_response_message(response: Mapping[str, Any]) -> Message:
     """Return the message of a complete response."""
-    return spoken([*_iter_items(response.get("content"))])
+    return build_assistant_message([*_iter_items(response.get("content"))])
 
 
 def _parse_user_content(role: Any, content: object) -> Iterator[Message]:
@@ -245,22 +252,24 @@ def _parse_user_content(role: Any, content: object) -> Iterator[Message]:
             parts += [part for part in _iter_items([block]) if not isinstance(part, ToolCall)]
             continue
         if parts:
-            yield Message(role, content_of(parts))
+            yield Message(role, normalize_content(parts))
             parts = []
         yield _parse_result(block)
     if parts:
-        yield Message(role, content_of(parts))
+        yield Message(role, normalize_content(parts))
 
 
 def _parse_result(block: Block) -> Message:
     content = block.get("content")
     parts: list[Part] = [p for p in _iter_items(content) if not isinstance(p, ToolCall)]
-    has_error_note = parts[:1] == [TextPart(ERROR)] and not all(
+    has_error_note = parts[:1] == [TextPart(ERROR_NOTE)] and not all(
         isinstance(p, TextPart) for p in parts
     )
     return Message(
         "tool",
-        content if isinstance(content, str) else content_of(parts[1:] if has_error_note else parts),
+        content
+        if isinstance(content, str)
+        else normalize_content(parts[1:] if has_error_note else parts),
         tool_call_id=str(block.get("tool_use_id", "")),
         is_error=has_error_note or block.get("is_error") is True,
     )
@@ -270,14 +279,14 @@ def _iter_items(content: object) -> Iterator[Part | ToolCall]:
     if isinstance(content, str):
         yield TextPart(content)
     for block in _block_list(content):
-        yield read_block(block)
+        yield parse_block(block)
 
 
 def _block_list(value: object) -> list[Block]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-def read_block(block: Block) -> Part | ToolCall:
+def parse_block(block: Block) -> Part | ToolCall:
     """Parse a block of a request or a response as a part or a call."""
     match block:
         case {"type": "text", "text": str(text)}:

@@ -15,8 +15,8 @@ from harken.core import canonical
 from harken.core.events import Usage
 from harken.core.messages import ImagePart, Meta, UnknownPart
 from harken.core.stream import Chunk, Finish, PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
-from harken.formats.providers.anthropic import THINKER, read_block
-from harken.formats.tool_calls import MAX_COUNT, CallPositions, as_object
+from harken.formats.providers.anthropic import THINKING_MODEL_KEY, parse_block
+from harken.formats.tool_calls import TOKEN_COUNT_LIMIT, CallPositions, parse_json_object
 
 
 @dataclass(slots=True)
@@ -84,7 +84,9 @@ class AnthropicStreamDecoder:
         if self._stop_reason is None and not self.ended:
             return None
         reason = self._stop_reason or ("tool_use" if self._call_count else "end_turn")
-        return Finish(stop_reason=reason, usage=usage_of(self._usage), model=self._response_model)
+        return Finish(
+            stop_reason=reason, usage=build_usage(self._usage), model=self._response_model
+        )
 
     def _start(self, index: object, start: dict[str, Any]) -> Iterator[Chunk]:
         kind = _check_text(start["type"])
@@ -139,8 +141,8 @@ class AnthropicStreamDecoder:
                     yield ToolCallDelta(block.call, arguments)
             case _:
                 if any(block.arguments):
-                    block.start["input"] = as_object("".join(block.arguments)) or {}
-                part = read_block(block.start)
+                    block.start["input"] = parse_json_object("".join(block.arguments)) or {}
+                part = parse_block(block.start)
                 if isinstance(part, UnknownPart) and part.kind == "redacted_thinking":
                     part = msgspec.structs.replace(part, meta=self._thinker)
                 if isinstance(part, UnknownPart | ImagePart):
@@ -149,7 +151,7 @@ class AnthropicStreamDecoder:
 
     @property
     def _thinker(self) -> Meta | None:
-        return None if self.model is None else {THINKER: self.model}
+        return None if self.model is None else {THINKING_MODEL_KEY: self.model}
 
     def _signature_meta(self, signature: str) -> Meta:
         return {"signature": signature, **(self._thinker or {})} if signature else {}
@@ -159,7 +161,7 @@ class AnthropicStreamDecoder:
         self.unusual = self.unusual or _is_unusual(usage or {})
         for name, count in (usage or {}).items():
             is_count = isinstance(count, int) and not isinstance(count, bool)
-            if is_count and 0 <= count < MAX_COUNT:
+            if is_count and 0 <= count < TOKEN_COUNT_LIMIT:
                 self._usage[name] = count
 
 
@@ -179,7 +181,7 @@ def _is_unusual(usage: Mapping[str, Any]) -> bool:
     )
 
 
-def usage_of(counts: Mapping[str, int]) -> Usage | None:
+def build_usage(counts: Mapping[str, int]) -> Usage | None:
     """Return the token counts of a response. The input includes the cached part."""
     if not counts:
         return None

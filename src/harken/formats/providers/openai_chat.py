@@ -26,29 +26,29 @@ from harken.core.messages import (
     ToolCall,
     UnknownPart,
 )
-from harken.formats.images import sendable
-from harken.formats.providers.alternation import AlternatingContext, Block, Place, Turn
+from harken.formats.images import to_sendable_image
+from harken.formats.providers.alternation import AlternatingContext, Block, PartSpeaker, Turn
 from harken.formats.tool_calls import (
     CallIds,
     EncodedToolCall,
     ShortIds,
-    as_object,
-    clean,
-    content_of,
-    spoken,
+    build_assistant_message,
+    normalize_content,
+    parse_json_object,
+    replace_surrogates,
 )
 
 ID_LENGTH, NAME_LENGTH = 40, 64
 REASONING = "reasoning_content"
 """The member in which some servers stream thinking and require it back; in the `meta` of such
 thinking, the model that it is sent back to."""
-EXTRA = "extra_content"
+EXTRA_MEMBER = "extra_content"
 """The member of a call in which Google signs it and requires the signature back; in the `meta` of
 such a call, its value by the model that it is sent back to."""
-DETAILS = "reasoning_details"
+DETAILS_MEMBER = "reasoning_details"
 """The member in which OpenRouter returns thinking, signed or encrypted, and requires it back; in
 the `meta` of the last part of such an answer, the list by the model that it is sent back to."""
-ERROR = "[error]: "
+ERROR_PREFIX = "[error]: "
 """The prefix of an error result without such text: the protocol has no member for errors."""
 _NATIVE_TYPES = frozenset({"input_audio", "file"})
 """The types of user blocks that are sent back unchanged."""
@@ -94,7 +94,7 @@ def _tool(tool: Mapping[str, Any]) -> Block:
     return {"type": "function", "function": function}
 
 
-def _write(model: str | None, item: Part | EncodedToolCall, place: Place) -> Block | None:
+def _write(model: str | None, item: Part | EncodedToolCall, place: PartSpeaker) -> Block | None:
     match item:
         case EncodedToolCall():
             return _call(model, item)
@@ -103,11 +103,13 @@ def _write(model: str | None, item: Part | EncodedToolCall, place: Place) -> Blo
             return {"type": "text", "text": item.text, **details}
         case ThinkingPart():
             is_required = model is not None and (item.meta or {}).get(REASONING) == model
-            block = {"type": REASONING, "text": clean(item.text)} if is_required else {}
+            block = (
+                {"type": REASONING, "text": replace_surrogates(item.text)} if is_required else {}
+            )
             details = _details_member(model, item)
-            return {"type": DETAILS, **block, **details} if block or details else None
+            return {"type": DETAILS_MEMBER, **block, **details} if block or details else None
         case ImagePart():
-            return _image(sendable(item)) if place != "assistant" else None
+            return _image(to_sendable_image(item)) if place != "assistant" else None
         case UnknownPart():
             return _unknown_block(item, place)
 
@@ -117,20 +119,20 @@ def _details_member(model: str | None, part: TextPart | ThinkingPart) -> Block:
 
     `_assistant_message` moves them to the message.
     """
-    details_by_model = (part.meta or {}).get(DETAILS)
+    details_by_model = (part.meta or {}).get(DETAILS_MEMBER)
     details = _block_list(details_by_model.get(model)) if isinstance(details_by_model, dict) else []
-    return {DETAILS: details} if details else {}
+    return {DETAILS_MEMBER: details} if details else {}
 
 
 def _call(model: str | None, call: EncodedToolCall) -> Block:
     function = {"name": call.name, "arguments": call.text}
-    extra = call.meta.get(EXTRA)
+    extra = call.meta.get(EXTRA_MEMBER)
     signature = extra if isinstance(extra, dict) and model in extra else {}
     return {
         "type": "function",
         "id": call.id,
         "function": function,
-        **({EXTRA: signature[model]} if signature else {}),
+        **({EXTRA_MEMBER: signature[model]} if signature else {}),
     }
 
 
@@ -142,12 +144,12 @@ def _image(image: ImagePart | TextPart) -> Block:
     return {"type": "image_url", "image_url": {"url": url}}
 
 
-def _unknown_block(part: UnknownPart, place: Place) -> Block | None:
+def _unknown_block(part: UnknownPart, place: PartSpeaker) -> Block | None:
     """Return an OpenAI block unchanged, or a note. Return None for blocks of the model."""
     if place == "assistant":
         return None
     if place == "user" and part.kind in _NATIVE_TYPES:
-        block = as_object(part.data)
+        block = parse_json_object(part.data)
         if block is not None and block.get("type") == part.kind:
             return block
     return {"type": "text", "text": f"[a block of the kind {part.kind!a} that cannot be shown]"}
@@ -165,8 +167,8 @@ def _assistant_message(turn: Turn, *, has_reasoned: bool) -> Block:
         message["tool_calls"] = calls
         if has_reasoned:
             message[REASONING] = _join_texts(turn.blocks, REASONING)
-    details = [detail for block in turn.blocks for detail in block.get(DETAILS, ())]
-    return {**message, DETAILS: details} if details else message
+    details = [detail for block in turn.blocks for detail in block.get(DETAILS_MEMBER, ())]
+    return {**message, DETAILS_MEMBER: details} if details else message
 
 
 def _iter_user_messages(turn: Turn) -> Iterator[Block]:
@@ -183,7 +185,7 @@ def _iter_user_messages(turn: Turn) -> Iterator[Block]:
                 *result_images,
             ]
         if result.is_error and not text.lower().startswith(("error", "[error", "[no result")):
-            text = ERROR + text
+            text = ERROR_PREFIX + text
         yield {"role": "tool", "tool_call_id": result.id, "content": text}
     blocks = images + turn.blocks
     if all(block["type"] == "text" for block in blocks):
@@ -197,7 +199,7 @@ def _join_texts(blocks: Sequence[Block], kind: str = "text") -> str:
     return "\n\n".join(block["text"] for block in blocks if block["type"] == kind)
 
 
-def messages_of(body: Mapping[str, Any]) -> list[Message]:
+def parse_request_messages(body: Mapping[str, Any]) -> list[Message]:
     """Return the messages of a request body, also of one that another program wrote.
 
     The inverse of `build_request_body`, as far as that is lossless. Blocks of an unexpected shape
@@ -206,7 +208,7 @@ def messages_of(body: Mapping[str, Any]) -> list[Message]:
     return [_parse_message(message) for message in _block_list(body.get("messages"))]
 
 
-def message_of(response: Mapping[str, Any]) -> Message:
+def parse_response_message(response: Mapping[str, Any]) -> Message:
     """Return the message of a complete response, the first of several choices."""
     choice = next(iter(_block_list(response.get("choices"))), {})
     message = choice.get("message")
@@ -219,8 +221,8 @@ def _parse_message(message: Block) -> Message:
         case "assistant":
             return _parse_assistant(message)
         case "tool" | "function":
-            is_error = isinstance(content, str) and content.startswith(ERROR)
-            content = content.removeprefix(ERROR) if isinstance(content, str) else content
+            is_error = isinstance(content, str) and content.startswith(ERROR_PREFIX)
+            content = content.removeprefix(ERROR_PREFIX) if isinstance(content, str) else content
             id_ = str(message.get("tool_call_id") or "")
             return Message("tool", _parse_content(content), tool_call_id=id_, is_error=is_error)
         case "system" | "developer":
@@ -237,13 +239,13 @@ def _parse_assistant(message: Block) -> Message:
             break
     for text in (message.get("content"), message.get("refusal")):
         items += _parse_parts(text)
-    items += map(read_call, _block_list(message.get("tool_calls")))
+    items += map(parse_call, _block_list(message.get("tool_calls")))
     if isinstance(message.get("function_call"), dict):
-        items.append(read_call({"function": message["function_call"]}))
-    return spoken(items)
+        items.append(parse_call({"function": message["function_call"]}))
+    return build_assistant_message(items)
 
 
-def read_call(call: Block) -> ToolCall:
+def parse_call(call: Block) -> ToolCall:
     """Parse a call of a response or a request. A call of a custom tool has free text."""
     kind = "custom" if call.get("type") == "custom" else "function"
     function = call.get(kind)
@@ -259,7 +261,7 @@ def read_call(call: Block) -> ToolCall:
 
 
 def _parse_content(content: object) -> str | list[ContentPart] | None:
-    return content if isinstance(content, str) else content_of(_parse_parts(content))
+    return content if isinstance(content, str) else normalize_content(_parse_parts(content))
 
 
 def _parse_parts(content: object) -> list[Part]:

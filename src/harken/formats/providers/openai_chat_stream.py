@@ -16,8 +16,8 @@ from typing import Any
 from harken.core import canonical
 from harken.core.events import Usage
 from harken.core.stream import Chunk, Finish, TextDelta, ThinkingDelta, ToolCallDelta
-from harken.formats.providers.openai_chat import DETAILS, EXTRA, REASONING
-from harken.formats.tool_calls import MAX_COUNT, CallPositions, as_object
+from harken.formats.providers.openai_chat import DETAILS_MEMBER, EXTRA_MEMBER, REASONING
+from harken.formats.tool_calls import TOKEN_COUNT_LIMIT, CallPositions, parse_json_object
 
 _STREAMED_MEMBERS = {"reasoning.text": "text", "reasoning.summary": "summary"}
 """The types of thinking that OpenRouter streams in pieces, and the member that is continued."""
@@ -95,14 +95,14 @@ class OpenAIStreamDecoder:
         reason = self._finish_reason or ("tool_calls" if self._calls else "stop")
         return Finish(
             stop_reason=reason,
-            usage=usage_of(self._usage),
+            usage=build_usage(self._usage),
             cost_usd=_as_amount((self._usage or {}).get("cost")),
             model=self._response_model,
         )
 
     def _decode_choice(self, choice: Mapping[str, Any]) -> Iterator[Chunk]:
         delta = choice.get("delta") or {}
-        for detail in delta.get(DETAILS) or ():
+        for detail in delta.get(DETAILS_MEMBER) or ():
             self._add_detail(dict(detail))
         for name in (REASONING, "reasoning"):
             if delta.get(name):
@@ -171,7 +171,7 @@ class OpenAIStreamDecoder:
         yield from self._end_thinking()
         details, self._details = self._details, []
         if details and self.model is not None:
-            meta = {DETAILS: {self.model: details}}
+            meta = {DETAILS_MEMBER: {self.model: details}}
             yield TextDelta("", meta) if self._is_text_last else ThinkingDelta("", meta)
 
     def _add_call_piece(self, piece: Mapping[str, Any]) -> Iterator[Chunk]:
@@ -189,7 +189,11 @@ class OpenAIStreamDecoder:
             self._calls.append(call)
             yield from self._positions.call(unique)
             kind = "custom" if custom else "function"
-            extra = {EXTRA: {self.model: piece[EXTRA]}} if piece.get(EXTRA) else None
+            extra = (
+                {EXTRA_MEMBER: {self.model: piece[EXTRA_MEMBER]}}
+                if piece.get(EXTRA_MEMBER)
+                else None
+            )
             yield ToolCallDelta(call.index, "", unique, name, kind, extra if self.model else None)
         elif name and name != call.name:
             call.name += name
@@ -209,12 +213,12 @@ class OpenAIStreamDecoder:
         if id_ and call.id:
             # Older vLLM servers send a new id with each piece; a new call also has a name.
             return call if call.id == id_ or not name else None
-        if call.name and (index is None or as_object("".join(call.arguments)) is not None):
+        if call.name and (index is None or parse_json_object("".join(call.arguments)) is not None):
             return None  # The name repeats, and the call is complete.
         return call
 
 
-def usage_of(counts: Mapping[str, Any] | None) -> Usage | None:
+def build_usage(counts: Mapping[str, Any] | None) -> Usage | None:
     """Return the token counts of a response. The input includes the cached part.
 
     The output includes thinking: xAI and Google count it beside `completion_tokens`, and only the
@@ -243,7 +247,9 @@ def usage_of(counts: Mapping[str, Any] | None) -> Usage | None:
 
 
 def _as_count(value: object) -> int | None:
-    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MAX_COUNT
+    is_count = (
+        isinstance(value, int) and not isinstance(value, bool) and 0 <= value < TOKEN_COUNT_LIMIT
+    )
     return value if is_count else None  # type: ignore[return-value]
 
 

@@ -30,59 +30,61 @@ from harken.core.messages import (
     UnknownPart,
 )
 from harken.formats.base import ConversationEntry
-from harken.formats.json_records import Record, get_objects, get_text, members_not_in
-from harken.formats.tool_calls import content_of, in_order, spoken
+from harken.formats.json_records import Record, extra_members, get_objects, get_text
+from harken.formats.tool_calls import build_assistant_message, iter_items, normalize_content
 
-OWN = "codex"
-CALLS = frozenset({"function_call", "custom_tool_call", "local_shell_call", "tool_search_call"})
-PLAIN_OUTPUT = "function_call_output"
-OUTPUTS = frozenset({PLAIN_OUTPUT, "custom_tool_call_output", "tool_search_output"})
-HOSTED = frozenset(
+METADATA_KEY = "codex"
+CALL_TYPES = frozenset(
+    {"function_call", "custom_tool_call", "local_shell_call", "tool_search_call"}
+)
+DEFAULT_OUTPUT_TYPE = "function_call_output"
+OUTPUT_TYPES = frozenset({DEFAULT_OUTPUT_TYPE, "custom_tool_call_output", "tool_search_output"})
+HOSTED_TYPES = frozenset(
     {"web_search_call", "image_generation_call", "compaction", "compaction_summary"}
     | {"context_compaction", "agent_message"}
 )
 """Items of actions that the provider performed or hides: stored verbatim as parts of an assistant
 message."""
-ITEMS = CALLS | OUTPUTS | HOSTED | {"message", "reasoning"}
+ITEM_TYPES = CALL_TYPES | OUTPUT_TYPES | HOSTED_TYPES | {"message", "reasoning"}
 _ERROR_PREFIX = "[error]: "
 _TEXT_BLOCK_NAMES = ("type", "text")
 
 
 def is_answer(item: Record) -> bool:
     """Whether the model produced an item: all but results, and messages of other roles."""
-    return get_text(item, "type") not in OUTPUTS and not (
+    return get_text(item, "type") not in OUTPUT_TYPES and not (
         _is_message(item) and item.get("role") != "assistant"
     )
 
 
-def call_id(item: Record) -> str | None:
+def get_call_id(item: Record) -> str | None:
     """Return the id of a call. Return None if the item is no call."""
-    if get_text(item, "type") not in CALLS:
+    if get_text(item, "type") not in CALL_TYPES:
         return None
     return get_text(item, "call_id") or get_text(item, "id")
 
 
-def heard(item: Record, time: str | None) -> ConversationEntry:
+def parse_input_item(item: Record, time: str | None) -> ConversationEntry:
     """Return the entry of a result, or of a message of another role than the model."""
-    if get_text(item, "type") in OUTPUTS:
+    if get_text(item, "type") in OUTPUT_TYPES:
         message = _parse_result(item)
     else:
-        content = content_of(_parse_parts(item.get("content")))
+        content = normalize_content(_parse_parts(item.get("content")))
         is_user = get_text(item, "role") not in ("developer", "system")
         message = Message("user" if is_user else "system", content)
     kind = get_text(item, "type")
-    remaining = members_not_in(item, _build_item(message, kind))
-    if kind in OUTPUTS and kind != PLAIN_OUTPUT:
+    remaining = extra_members(item, _build_item(message, kind))
+    if kind in OUTPUT_TYPES and kind != DEFAULT_OUTPUT_TYPE:
         remaining["type"] = kind
-    return ConversationEntry(message, time, {OWN: remaining} if remaining else None)
+    return ConversationEntry(message, time, {METADATA_KEY: remaining} if remaining else None)
 
 
-def said(answer: Sequence[Record]) -> Message:
+def build_answer_message(answer: Sequence[Record]) -> Message:
     """Return the assistant message of all items of an answer, in order."""
-    return spoken([part for item in answer for part in _item_parts(item)])
+    return build_assistant_message([part for item in answer for part in _item_parts(item)])
 
 
-def items_of(entries: Iterable[ConversationEntry]) -> list[Record]:
+def build_items(entries: Iterable[ConversationEntry]) -> list[Record]:
     """Return the items that Codex stores for entries, also of entries from other formats.
 
     Thinking of other formats is left out, because a provider refuses thinking that it has not
@@ -98,12 +100,12 @@ def items_of(entries: Iterable[ConversationEntry]) -> list[Record]:
     return items
 
 
-def instructions(text: str, time: str | None) -> ConversationEntry:
+def build_instructions_entry(text: str, time: str | None) -> ConversationEntry:
     """Return the entry of a client's instructions for the model.
 
     They are no item, but part of the context.
     """
-    return ConversationEntry(Message("system", text), time, {OWN: {"is": "instructions"}})
+    return ConversationEntry(Message("system", text), time, {METADATA_KEY: {"is": "instructions"}})
 
 
 def is_instructions(entry: ConversationEntry) -> bool:
@@ -116,7 +118,7 @@ def _is_message(item: Record) -> bool:
 
 
 def _metadata(meta: object) -> Record:
-    metadata = meta.get(OWN) if isinstance(meta, dict) else None
+    metadata = meta.get(METADATA_KEY) if isinstance(meta, dict) else None
     return metadata if isinstance(metadata, dict) else {}
 
 
@@ -129,7 +131,7 @@ def _parse_result(item: Record) -> Message:
     if isinstance(output, dict):  # The first versions wrote an object.
         is_error = output.get("success") is False
         return Message("tool", get_text(output, "content"), tool_call_id=id_, is_error=is_error)
-    return Message("tool", content_of(_parse_parts(output)), tool_call_id=id_)
+    return Message("tool", normalize_content(_parse_parts(output)), tool_call_id=id_)
 
 
 def _build_item(message: Message, kind: str) -> Record:
@@ -138,7 +140,7 @@ def _build_item(message: Message, kind: str) -> Record:
     `kind` selects the output type.
     """
     if message.role == "tool":
-        return _build_output(message, kind if kind in OUTPUTS else PLAIN_OUTPUT)
+        return _build_output(message, kind if kind in OUTPUT_TYPES else DEFAULT_OUTPUT_TYPE)
     role = "developer" if message.role == "system" else "user"
     return {"type": "message", "role": role, "content": _build_blocks(message, "input_text")}
 
@@ -184,9 +186,13 @@ def _parse_part(block: Record) -> Part:
             part = ImagePart(head[len("data:") :], data) if is_inline else ImagePart(url=url)
         case _:
             data = canonical.to_json_line(block).decode()
-            return UnknownPart(get_text(block, "type"), data, {OWN: {"is": "block"}})
-    remaining = members_not_in(block, _block(part, str(block["type"])))
-    return msgspec.structs.replace(part, meta={OWN: {"block": remaining}}) if remaining else part
+            return UnknownPart(get_text(block, "type"), data, {METADATA_KEY: {"is": "block"}})
+    remaining = extra_members(block, _block(part, str(block["type"])))
+    return (
+        msgspec.structs.replace(part, meta={METADATA_KEY: {"block": remaining}})
+        if remaining
+        else part
+    )
 
 
 def _build_blocks(message: Message, kind: str) -> list[Record]:
@@ -226,11 +232,11 @@ def _item_parts(item: Record) -> list[Part | ToolCall]:
     The first one stores the members that they do not carry.
     """
     kind = get_text(item, "type")
-    if kind in CALLS:
+    if kind in CALL_TYPES:
         return [_parse_call(item, kind)]
     if kind == "reasoning":
         thinking = ThinkingPart(_reasoning_text(item))
-        remaining = members_not_in(item, _build_reasoning(thinking))
+        remaining = extra_members(item, _build_reasoning(thinking))
         return [_with_metadata(thinking, {"is": "item", "item": remaining})]
     if not _is_message(item):
         remaining = {"id": item["id"]} if isinstance(item.get("id"), str) else {}
@@ -240,7 +246,7 @@ def _item_parts(item: Record) -> list[Part | ToolCall]:
     parts = _parse_parts(item.get("content")) or [TextPart("")]
     blocks = [block for part in parts for block in _iter_blocks(part, "output_text")]
     first, *other_parts = parts
-    remaining = members_not_in(item, _build_message(blocks))
+    remaining = extra_members(item, _build_message(blocks))
     return [
         _with_metadata(first, {"item": remaining}),
         *(_with_metadata(part, {"more": True}) for part in other_parts),
@@ -253,7 +259,7 @@ def _with_metadata(part: Part, metadata: Record) -> Part:
         **_metadata(part.meta),
         **{name: value for name, value in metadata.items() if value},
     }
-    return msgspec.structs.replace(part, meta={OWN: metadata}) if metadata else part
+    return msgspec.structs.replace(part, meta={METADATA_KEY: metadata}) if metadata else part
 
 
 def _build_message(blocks: list[Record]) -> Record:
@@ -276,12 +282,18 @@ def _parse_call(item: Record, kind: str) -> ToolCall:
     arguments = raw if isinstance(raw, str) else canonical.to_json_line(raw or {}).decode()
     name = get_text(item, "name") or kind.removesuffix("_call")
     call = ToolCall(
-        call_id(item) or "", FunctionCall(name, arguments), "custom" if is_custom else "function"
+        get_call_id(item) or "",
+        FunctionCall(name, arguments),
+        "custom" if is_custom else "function",
     )
-    remaining = members_not_in(item, _build_call_item(call, kind))
+    remaining = extra_members(item, _build_call_item(call, kind))
     if kind not in ("function_call", "custom_tool_call"):
         remaining["type"] = kind
-    return msgspec.structs.replace(call, meta={OWN: {"item": remaining}}) if remaining else call
+    return (
+        msgspec.structs.replace(call, meta={METADATA_KEY: {"item": remaining}})
+        if remaining
+        else call
+    )
 
 
 def _arguments_name(kind: str) -> str:
@@ -301,7 +313,7 @@ def _build_call_item(call: ToolCall, kind: str) -> Record:
 def _iter_answer_items(message: Message) -> Iterator[Record]:
     """Yield the items of an answer. Parts that came from one message form one message again."""
     open_message: Record | None = None
-    for part in in_order(message):
+    for part in iter_items(message):
         metadata = _metadata(part.meta)
         if not _is_in_message(part, metadata):
             if open_message is not None:

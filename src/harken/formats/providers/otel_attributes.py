@@ -165,10 +165,10 @@ def get_attribute(attributes: Mapping[str, Any], name: str) -> Any:
     return None
 
 
-def operation_of(attributes: Mapping[str, Any]) -> str:
+def find_operation(attributes: Mapping[str, Any]) -> str:
     """Return the operation of a span, or an empty string if it is unknown.
 
-    >>> operation_of({"openinference.span.kind": "LLM"})
+    >>> find_operation({"openinference.span.kind": "LLM"})
     'chat'
     """
     operation = attributes.get(OPERATION)
@@ -181,19 +181,19 @@ def operation_of(attributes: Mapping[str, Any]) -> str:
     return ""
 
 
-def provider_of(name: str) -> str:
+def to_provider_name(name: str) -> str:
     """Return the conventions' name of a provider. An unknown name stays unchanged.
 
-    >>> provider_of("gemini"), provider_of("anthropic")
+    >>> to_provider_name("gemini"), to_provider_name("anthropic")
     ('gcp.gemini', 'anthropic')
     """
     return _PROVIDERS.get(name, name)
 
 
-def finish_of(stop_reason: str) -> str:
+def to_finish_reason(stop_reason: str) -> str:
     """Return the conventions' name of a finish reason. An unknown reason stays unchanged.
 
-    >>> finish_of("tool_use"), finish_of("pause_turn")
+    >>> to_finish_reason("tool_use"), to_finish_reason("pause_turn")
     ('tool_call', 'pause_turn')
     """
     return FINISH.get(stop_reason, stop_reason)

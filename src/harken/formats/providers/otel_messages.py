@@ -31,7 +31,13 @@ from harken.core.messages import (
 )
 from harken.formats.json_records import Record, get_text, to_safe_json
 from harken.formats.json_records import get_objects as items
-from harken.formats.tool_calls import as_object, clean, content_of, in_order, spoken
+from harken.formats.tool_calls import (
+    build_assistant_message,
+    iter_items,
+    normalize_content,
+    parse_json_object,
+    replace_surrogates,
+)
 
 Json: TypeAlias = dict[str, Any]
 
@@ -51,15 +57,15 @@ _IS_ERROR = "is_error"
 """A member beyond the conventions that marks an error result."""
 
 
-def json_of(message: ChatMessage, finish_reason: str = "") -> Json:
+def message_to_otel(message: ChatMessage, finish_reason: str = "") -> Json:
     """Return a message as an input or output message.
 
     finish_reason: of an answer, a value of the conventions; omitted if empty.
 
-    >>> json_of(Message("user", "hi"))
+    >>> message_to_otel(Message("user", "hi"))
     {'role': 'user', 'parts': [{'type': 'text', 'content': 'hi'}]}
     """
-    parts = [_encode_item(item) for item in in_order(message)]
+    parts = [_encode_item(item) for item in iter_items(message)]
     if message.role == "tool":
         parts = [_encode_result(message, parts)]
     record: Json = {"role": message.role, "parts": parts}
@@ -70,12 +76,12 @@ def json_of(message: ChatMessage, finish_reason: str = "") -> Json:
     return record
 
 
-def instructions_json(messages: Iterable[ChatMessage]) -> list[Json]:
+def instructions_to_otel(messages: Iterable[ChatMessage]) -> list[Json]:
     """Return the concatenated parts of system messages as system instructions."""
-    return [_encode_item(item) for message in messages for item in in_order(message)]
+    return [_encode_item(item) for message in messages for item in iter_items(message)]
 
 
-def tools_json(tools: Iterable[Mapping[str, Any]]) -> list[Json]:
+def tools_to_otel(tools: Iterable[Mapping[str, Any]]) -> list[Json]:
     """Return definitions of tools (`name`, `description`, `parameters`) as tool definitions."""
     names = ("name", "description", "parameters")
     return [
@@ -84,50 +90,52 @@ def tools_json(tools: Iterable[Mapping[str, Any]]) -> list[Json]:
     ]
 
 
-def messages_of(value: object, role: str = "user") -> list[Message]:
+def messages_from_otel(value: object, role: str = "user") -> list[Message]:
     """Return the messages in an attribute: a list of messages, or its JSON text.
 
     role: for messages without a role, and for a text that is no JSON.
 
-    >>> messages_of('[{"role":"user","parts":[{"type":"text","content":"hi"}]}]')[0].content
+    >>> messages_from_otel('[{"role":"user","parts":[{"type":"text","content":"hi"}]}]')[0].content
     'hi'
     """
-    value = value_of(value)
+    value = parse_attribute_value(value)
     if isinstance(value, dict):
         inner = value.get("messages")
         value = inner if isinstance(inner, list) else [value]
     if isinstance(value, str):
-        return [Message(_parse_role(role), clean(value))] if value else []
+        return [Message(_parse_role(role), replace_surrogates(value))] if value else []
     messages: list[Message] = []
     for record in value if isinstance(value, list) else ():
         if isinstance(record, dict):
-            messages += message_of(record, role)
+            messages += message_from_otel(record, role)
         elif isinstance(record, str):
-            messages.append(Message(_parse_role(role), clean(record)))
+            messages.append(Message(_parse_role(role), replace_surrogates(record)))
     return messages
 
 
-def instructions_of(value: object) -> list[Message]:
+def instructions_from_otel(value: object) -> list[Message]:
     """Return system instructions as system messages, one for each part."""
-    value = value_of(value)
+    value = parse_attribute_value(value)
     if isinstance(value, str):
-        return [Message("system", clean(value))] if value else []
+        return [Message("system", replace_surrogates(value))] if value else []
     parts = value if isinstance(value, list) else [value] if isinstance(value, dict) else []
     messages: list[Message] = []
     for part in parts:
         if isinstance(part, dict) and ("parts" in part or "role" in part):
-            messages += message_of(part, "system")
+            messages += message_from_otel(part, "system")
         elif part not in (None, ""):
-            messages.append(Message("system", content_of(_content_parts([_parse_part(part)]))))
+            messages.append(
+                Message("system", normalize_content(_content_parts([_parse_part(part)])))
+            )
     return messages
 
 
-def tools_of(value: object) -> list[Json]:
+def tools_from_otel(value: object) -> list[Json]:
     """Return tool definitions as `name`, `description`, `parameters`.
 
     Tools without a name are skipped.
     """
-    value = value_of(value)
+    value = parse_attribute_value(value)
     tools: list[Json] = []
     for tool in items({"tools": value}, "tools"):
         inner = tool.get("function")
@@ -143,12 +151,14 @@ def tools_of(value: object) -> list[Json]:
             ),
             {},
         )
-        description = clean(get_text(definition, "description"))
-        tools.append({"name": clean(name), "description": description, "parameters": schema})
+        description = replace_surrogates(get_text(definition, "description"))
+        tools.append(
+            {"name": replace_surrogates(name), "description": description, "parameters": schema}
+        )
     return tools
 
 
-def message_of(record: Record, role: str = "user") -> list[Message]:
+def message_from_otel(record: Record, role: str = "user") -> list[Message]:
     """Return the messages of one record: one message, and one for each result in it.
 
     The record may also have the form of clients: `content`, `tool_calls`, `tool_call_id`.
@@ -165,10 +175,10 @@ def message_of(record: Record, role: str = "user") -> list[Message]:
     return _split_results(role, items_, get_text(record, "name") or None)
 
 
-def value_of(value: object) -> Any:
+def parse_attribute_value(value: object) -> Any:
     """Return the value of an attribute that may hold JSON as a text. Other texts stay unchanged.
 
-    >>> value_of('[1]'), value_of("[hook]: no")
+    >>> parse_attribute_value("[1]"), parse_attribute_value("[hook]: no")
     ([1], '[hook]: no')
     """
     if isinstance(value, str) and value[:64].lstrip()[:1] in ("[", "{"):
@@ -181,7 +191,7 @@ def value_of(value: object) -> Any:
 
 def _parse_flat_message(record: Record, role: Role) -> list[Message]:
     """Parse a message in the form of Chat Completions or of older events."""
-    content = value_of(record.get("content"))
+    content = parse_attribute_value(record.get("content"))
     blocks = content if isinstance(content, list) else [] if content is None else [content]
     items_ = [_parse_part(block) for block in blocks]
     if role == "tool":
@@ -210,22 +220,22 @@ def _split_results(
 
 def _build_message(role: Role, items: Sequence[Part | ToolCall], name: str | None) -> Message:
     if role == "assistant" or any(isinstance(item, ToolCall) for item in items):
-        message = spoken(items)
+        message = build_assistant_message(items)
     else:
-        message = Message(role, content_of(_content_parts(items)))
+        message = Message(role, normalize_content(_content_parts(items)))
     return message if name is None else _with_name(message, name)
 
 
 def _with_name(message: Message, name: str) -> Message:
-    return Message(message.role, message.content, message.tool_calls, name=clean(name))
+    return Message(message.role, message.content, message.tool_calls, name=replace_surrogates(name))
 
 
 def _tool_message(record: Record, parts: Sequence[Part | ToolCall]) -> Message:
     """Return the result for a complete message of role `tool`."""
     id_ = get_text(record, "tool_call_id") or get_text(record, "id")
-    content: Content = content_of(_content_parts(parts)) if parts else ""
+    content: Content = normalize_content(_content_parts(parts)) if parts else ""
     name = get_text(record, "name") or None
-    return Message("tool", content, tool_call_id=clean(id_), name=name)
+    return Message("tool", content, tool_call_id=replace_surrogates(id_), name=name)
 
 
 def _content_parts(items: Iterable[Part | ToolCall | Message]) -> list[Part]:
@@ -239,16 +249,16 @@ def _parse_role(name: str) -> Role:
 def _parse_part(part: object) -> Part | ToolCall | Message:
     """Parse a part. A result becomes a message."""
     if isinstance(part, str):
-        return TextPart(clean(part))
+        return TextPart(replace_surrogates(part))
     if not isinstance(part, dict):
         return _unknown_part(part)
     kind = get_text(part, "type")
     content = part.get("content", part.get("text", part.get("thinking")))
     match kind:
         case "text" | "input_text" | "output_text" if isinstance(content, str):
-            return TextPart(clean(content))
+            return TextPart(replace_surrogates(content))
         case "reasoning" | "thinking" if isinstance(content, str):
-            return ThinkingPart(clean(content), _signature_meta(part))
+            return ThinkingPart(replace_surrogates(content), _signature_meta(part))
         case "tool_call" | "tool_use" | "function":
             return _parse_call(part)
         case "tool_call_response" | "tool_result":
@@ -263,13 +273,13 @@ def _parse_untyped_text(part: Record) -> TextPart | None:
     names = {name for name, value in part.items() if value is not None}
     value = part.get("text", part.get("content"))
     if names in ({"text"}, {"content"}) and isinstance(value, str):
-        return TextPart(clean(value))
+        return TextPart(replace_surrogates(value))
     return None
 
 
 def _signature_meta(part: Record) -> dict[str, Any] | None:
     signature = get_text(part, "signature")
-    return {"signature": clean(signature)} if signature else None
+    return {"signature": replace_surrogates(signature)} if signature else None
 
 
 def _parse_call(part: Record) -> ToolCall:
@@ -279,8 +289,10 @@ def _parse_call(part: Record) -> ToolCall:
     arguments = members.get("arguments", members.get("input"))
     if not isinstance(arguments, str):
         arguments = _to_json_text(arguments) if arguments is not None else "{}"
-    name = clean(get_text(members, "name")) or "unknown"
-    return ToolCall(clean(get_text(part, "id")), FunctionCall(name, clean(arguments)))
+    name = replace_surrogates(get_text(members, "name")) or "unknown"
+    return ToolCall(
+        replace_surrogates(get_text(part, "id")), FunctionCall(name, replace_surrogates(arguments))
+    )
 
 
 def _parse_response(part: Record) -> Message:
@@ -292,12 +304,14 @@ def _parse_response(part: Record) -> Message:
     is_error = part.get(_IS_ERROR) is True
     content: Content
     if isinstance(value, str):
-        content = clean(value)
+        content = replace_surrogates(value)
     elif isinstance(value, list) and value and all(_is_part(item) for item in value):
-        content = content_of(_content_parts(_parse_part(item) for item in value))
+        content = normalize_content(_content_parts(_parse_part(item) for item in value))
     else:
         content = _to_json_text(value)
-    return Message("tool", content, tool_call_id=clean(id_), name=name, is_error=is_error)
+    return Message(
+        "tool", content, tool_call_id=replace_surrogates(id_), name=name, is_error=is_error
+    )
 
 
 def _is_part(value: object) -> bool:
@@ -320,19 +334,21 @@ def _parse_image(part: Record) -> ImagePart | None:
     if not (is_image or media_type.startswith("image/")) or not (data or url):
         return None
     if data:
-        return ImagePart(clean(media_type) or None, clean(data))
-    return ImagePart(clean(media_type) or None, url=clean(url))
+        return ImagePart(replace_surrogates(media_type) or None, replace_surrogates(data))
+    return ImagePart(replace_surrogates(media_type) or None, url=replace_surrogates(url))
 
 
 def _unknown_part(part: object) -> UnknownPart:
     kind = get_text(part, "type") if isinstance(part, dict) else ""
-    return UnknownPart(clean(kind) or "unknown", _to_json_text(part))
+    return UnknownPart(replace_surrogates(kind) or "unknown", _to_json_text(part))
 
 
 def _to_json_text(value: object) -> str:
     """Encode a value as JSON text that every writer supports."""
     try:
-        return clean(canonical.to_json_line(to_safe_json(value)).decode("utf-8", "replace"))
+        return replace_surrogates(
+            canonical.to_json_line(to_safe_json(value)).decode("utf-8", "replace")
+        )
     except (TypeError, ValueError, RecursionError):
         return "null"
 
@@ -340,21 +356,26 @@ def _to_json_text(value: object) -> str:
 def _encode_item(item: Part | ToolCall) -> Json:
     match item:
         case TextPart():
-            return {"type": "text", "content": clean(item.text)}
+            return {"type": "text", "content": replace_surrogates(item.text)}
         case ThinkingPart():
-            return {"type": "reasoning", "content": clean(item.text)}
+            return {"type": "reasoning", "content": replace_surrogates(item.text)}
         case ToolCall():
             raw = item.function.arguments
-            arguments: Any = as_object(raw)
-            name = clean(item.function.name)
+            arguments: Any = parse_json_object(raw)
+            name = replace_surrogates(item.function.name)
             if arguments is None:
-                arguments = clean(raw)
-            return {"type": "tool_call", "id": clean(item.id), "name": name, "arguments": arguments}
+                arguments = replace_surrogates(raw)
+            return {
+                "type": "tool_call",
+                "id": replace_surrogates(item.id),
+                "name": name,
+                "arguments": arguments,
+            }
         case ImagePart():
             return _encode_image(item)
         case UnknownPart():
-            inner = as_object(item.data) or {"content": clean(item.data)}
-            return {"type": clean(item.kind), **inner}
+            inner = parse_json_object(item.data) or {"content": replace_surrogates(item.data)}
+            return {"type": replace_surrogates(item.kind), **inner}
 
 
 def _encode_image(image: ImagePart) -> Json:
@@ -363,18 +384,21 @@ def _encode_image(image: ImagePart) -> Json:
     media_type = image.media_type or (inline[1] if inline else None)
     members: Json = {"modality": "image", **({"mime_type": media_type} if media_type else {})}
     if data is None:
-        return {"type": "uri", **members, "uri": clean(image.url or "")}
-    return {"type": "blob", **members, "content": clean(data)}
+        return {"type": "uri", **members, "uri": replace_surrogates(image.url or "")}
+    return {"type": "blob", **members, "content": replace_surrogates(data)}
 
 
 def _encode_result(message: ChatMessage, parts: list[Json]) -> Json:
     """Return a result with its text, or with its parts if it has more than a text."""
     response: Any = parts
     if isinstance(message.content, str) or message.content is None:
-        response = clean(message.content or "")
-    record: Json = {"type": "tool_call_response", "id": clean(message.tool_call_id or "")}
+        response = replace_surrogates(message.content or "")
+    record: Json = {
+        "type": "tool_call_response",
+        "id": replace_surrogates(message.tool_call_id or ""),
+    }
     if message.name:
-        record["name"] = clean(message.name)
+        record["name"] = replace_surrogates(message.name)
     record["response"] = response
     if message.is_error:
         record[_IS_ERROR] = True

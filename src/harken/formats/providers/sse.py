@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-MAX_EVENT = 64 * 1024 * 1024
+MAX_EVENT_BYTES = 64 * 1024 * 1024
 """The maximum size of one event in bytes. A longer event is an attack or an error."""
 
 
@@ -50,8 +50,8 @@ class EventReader:
             else:
                 yield from self._finish_event()
                 self._size = 0
-        if self._size > MAX_EVENT:
-            raise ValueError(f"an event of more than {MAX_EVENT} bytes")
+        if self._size > MAX_EVENT_BYTES:
+            raise ValueError(f"an event of more than {MAX_EVENT_BYTES} bytes")
 
     def end(self) -> Iterator[ServerEvent]:
         """Yield an event that lacks only the empty line after it. An incomplete line is dropped."""

@@ -41,30 +41,27 @@ from harken.formats.json_records import (
     to_safe_json,
 )
 from harken.formats.runtimes.base import ImportStep, ReadReport, RuntimeFormat, SessionFile
-from harken.formats.runtimes.json_lines import read_document, time_of
+from harken.formats.runtimes.json_lines import normalize_time, read_document
 from harken.formats.runtimes.steps import StepBuilder
-from harken.formats.tool_calls import CallIds, clean, spoken, wire_call
+from harken.formats.tool_calls import (
+    CallIds,
+    build_assistant_message,
+    encode_tool_call,
+    replace_surrogates,
+)
 
-OWN = "harken"
+METADATA_KEY = "harken"
 """The member of `extra` with Harken's data."""
-
-
 _IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
-
-
 _DATA_URL_PATTERN = re.compile(r"data:([^;,]*);base64,(.*)", re.DOTALL)
-
-
 _ROLES = {"user": "user", "system": "system"}
-
-
 _MAX_NAME_CHARS = 256
 
 
-def entries_of(step: Record) -> list[ConversationEntry]:
+def entries_from_step(step: Record) -> list[ConversationEntry]:
     """Return the messages of a step: the message itself, then the results."""
-    time, extra = time_of(step.get("timestamp")), get_object(step, "extra")
-    metadata = get_object(extra, OWN)
+    time, extra = normalize_time(step.get("timestamp")), get_object(step, "extra")
+    metadata = get_object(extra, METADATA_KEY)
     source = {**_source_of(step), **get_object(metadata, "source")}
     entries: list[ConversationEntry] = []
     message = _parse_message(step)
@@ -73,7 +70,7 @@ def entries_of(step: Record) -> list[ConversationEntry]:
     times = _as_text_list(metadata.get("times"))
     for index, result in enumerate(get_objects(get_object(step, "observation"), "results")):
         answer = _parse_result(result, is_call=bool(step.get("tool_calls")))
-        result_time = time_of(times[index]) if index < len(times) else None
+        result_time = normalize_time(times[index]) if index < len(times) else None
         entries.append(ConversationEntry(answer, result_time or time, {"kind": "tool_result"}))
     return entries
 
@@ -90,7 +87,7 @@ def _parse_message(step: Record) -> Message | None:
         parts += [TextPart(content)] if content else []
     else:
         parts += [part for part in content or () if not isinstance(part, ThinkingPart)]  # type: ignore[misc]
-    return spoken([*parts, *map(_parse_call, get_objects(step, "tool_calls"))])
+    return build_assistant_message([*parts, *map(_parse_call, get_objects(step, "tool_calls"))])
 
 
 def _source_of(step: Record) -> dict[str, Any]:
@@ -118,18 +115,14 @@ _CACHED_NAMES = (
     "cached_tokens",
 )
 """Names of the count of cached tokens in usage objects."""
-
-
 _DETAILS_NAMES = ("input_tokens_details", "prompt_tokens_details")
 """Members of usage objects that hold the count of cached tokens."""
-
-
 _USAGE_NAMES = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd", "extra")
 
 
 def _parse_call(call: Record) -> ToolCall:
     arguments = canonical.to_json_line(to_safe_json(get_object(call, "arguments"))).decode()
-    original = get_object(get_object(call, "extra"), OWN).get("arguments")
+    original = get_object(get_object(call, "extra"), METADATA_KEY).get("arguments")
     if isinstance(original, str):
         arguments = original
     id_, name = get_text(call, "tool_call_id"), get_text(call, "function_name")
@@ -137,7 +130,7 @@ def _parse_call(call: Record) -> ToolCall:
 
 
 def _parse_result(result: Record, *, is_call: bool) -> Message:
-    extra = get_object(get_object(result, "extra"), OWN)
+    extra = get_object(get_object(result, "extra"), METADATA_KEY)
     id_ = get_text(result, "source_call_id") if is_call else get_text(extra, "call")
     content = _parse_content(result.get("content"))
     if not id_ and not is_call:
@@ -169,7 +162,7 @@ def _as_text_list(value: object) -> list[str]:
     )
 
 
-def steps_of(entries: Sequence[ConversationEntry]) -> list[Record]:
+def build_steps(entries: Sequence[ConversationEntry]) -> list[Record]:
     """Return entries as steps, numbered from 1."""
     steps_: list[Record] = []
     ids = CallIds(_MAX_NAME_CHARS)
@@ -185,7 +178,7 @@ def steps_of(entries: Sequence[ConversationEntry]) -> list[Record]:
             open_calls, step = {}, _build_step(entry)
             calls = []
             for call in message.tool_calls or ():
-                wire = wire_call(call, ids, _MAX_NAME_CHARS)
+                wire = encode_tool_call(call, ids, _MAX_NAME_CHARS)
                 open_calls.setdefault(call.id, wire.id)
                 calls.append(_build_call(call, wire.id, wire.name, wire.arguments))
             steps_.append({**step, "tool_calls": calls} if calls else step)
@@ -195,27 +188,31 @@ def steps_of(entries: Sequence[ConversationEntry]) -> list[Record]:
 def _build_step(entry: ConversationEntry) -> Record:
     message, source = entry.message, dict(entry.source or {})
     step: Record = {"source": "agent" if message.role == "assistant" else message.role}
-    if entry.time is not None and time_of(entry.time):
+    if entry.time is not None and normalize_time(entry.time):
         step["timestamp"] = entry.time
     step["message"] = _build_content(message.content)
     if message.role == "assistant":
         parts = message.content if isinstance(message.content, list) else []
-        thoughts = [clean(part.text) for part in parts if isinstance(part, ThinkingPart)]
+        thoughts = [
+            replace_surrogates(part.text) for part in parts if isinstance(part, ThinkingPart)
+        ]
         if any(thoughts):
             step["reasoning_content"] = "\n\n".join(filter(None, thoughts))
         if isinstance(source.get("model"), str):
-            step["model_name"] = clean(source["model"])
+            step["model_name"] = replace_surrogates(source["model"])
         metrics = _build_metrics(get_object(source, "usage"))
         if metrics:
             step["metrics"] = metrics
     if source:
-        step["extra"] = {OWN: {"source": _portable_json(source)}}
+        step["extra"] = {METADATA_KEY: {"source": _portable_json(source)}}
     return step
 
 
 def _portable_json(value: Any) -> Any:
     """Return a value as portable JSON."""
-    return canonical.from_json(clean(canonical.to_json_line(to_safe_json(value)).decode()).encode())
+    return canonical.from_json(
+        replace_surrogates(canonical.to_json_line(to_safe_json(value)).decode()).encode()
+    )
 
 
 def _build_metrics(usage: Record) -> Record:
@@ -246,8 +243,11 @@ def _build_call(call: ToolCall, id_: str, name: str, arguments: Record) -> Recor
         "arguments": to_safe_json(arguments),
     }
     text_ = call.function.arguments
-    if canonical.to_json_line(to_safe_json(arguments)).decode() != text_ and clean(text_) == text_:
-        record["extra"] = {OWN: {"arguments": text_}}
+    if (
+        canonical.to_json_line(to_safe_json(arguments)).decode() != text_
+        and replace_surrogates(text_) == text_
+    ):
+        record["extra"] = {METADATA_KEY: {"arguments": text_}}
     return record
 
 
@@ -259,18 +259,18 @@ def _add_result(step: Record, entry: ConversationEntry, call: str | None) -> Non
         result["content"] = _build_content(message.content)
     metadata: Record = {"is_error": True} if message.is_error else {}
     if not is_call:
-        metadata["call"] = call or clean(message.tool_call_id or "unknown")
+        metadata["call"] = call or replace_surrogates(message.tool_call_id or "unknown")
     if metadata:
-        result["extra"] = {OWN: metadata}
+        result["extra"] = {METADATA_KEY: metadata}
     step.setdefault("observation", {"results": []})["results"].append(result)
-    extra = step.setdefault("extra", {}).setdefault(OWN, {})
+    extra = step.setdefault("extra", {}).setdefault(METADATA_KEY, {})
     extra.setdefault("times", []).append(entry.time)
 
 
 def _build_content(content: Content) -> str | list[Record]:
     """Return a content in the form of ATIF: a text, or parts if it has an image."""
     if content is None or isinstance(content, str):
-        return clean(content or "")
+        return replace_surrogates(content or "")
     parts = [*_build_parts(content)]
     if any(part["type"] == "image" for part in parts):
         return parts
@@ -281,14 +281,17 @@ def _build_parts(content: Sequence[msgspec.Struct]) -> Iterator[Record]:
     for part in content:
         match part:
             case TextPart(text):
-                yield {"type": "text", "text": clean(text)}
+                yield {"type": "text", "text": replace_surrogates(text)}
             case ImagePart(media_type=str(kind)) if kind in _IMAGE_TYPES and (
                 part.url or part.data
             ):
-                path = clean(part.url or f"data:{kind};base64,{part.data}")
+                path = replace_surrogates(part.url or f"data:{kind};base64,{part.data}")
                 yield {"type": "image", "source": {"media_type": kind, "path": path}}
             case ImagePart():
-                yield {"type": "text", "text": f"(an image: {clean(part.media_type or '?')})"}
+                yield {
+                    "type": "text",
+                    "text": f"(an image: {replace_surrogates(part.media_type or '?')})",
+                }
 
 
 NAME = "atif-v1"
@@ -298,7 +301,7 @@ _MAX_DEPTH = 20
 """Subagents nested deeper are not read."""
 
 
-def looks(path: str, beginning: bytes) -> bool:
+def is_session_file(path: str, beginning: bytes) -> bool:
     """Whether a file is a trajectory, by its version, which stands late if members are sorted."""
     del path
     if not beginning.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
@@ -307,7 +310,7 @@ def looks(path: str, beginning: bytes) -> bool:
     return bool(_VERSION_PATTERN.search(beginning)) or is_like
 
 
-def steps(source: SessionFile, reading: ReadReport) -> Iterator[ImportStep]:
+def iter_steps(source: SessionFile, reading: ReadReport) -> Iterator[ImportStep]:
     """Yield the steps of a trajectory and of its nested trajectories. Raises FormatError."""
     document = read_document(source, reading, NAME)
     if not isinstance(document.get("steps"), list) or not isinstance(document.get("agent"), dict):
@@ -334,7 +337,7 @@ def _iter_steps(
             reading.keep(f"step/{get_text(step, 'source')}")
             continue
         step_with_model = _with_model(step, get_object(document, "agent"))
-        yield from rounds.add(f"{path}{number}", rounds.head, entries_of(step_with_model))
+        yield from rounds.add(f"{path}{number}", rounds.head, entries_from_step(step_with_model))
         for name in _spawned_ids(step):
             trajectory = nested.pop(name, None)
             if trajectory is not None and depth < _MAX_DEPTH:
@@ -373,11 +376,11 @@ def _iter_nested_steps(
     yield from _iter_steps(document, reading, rounds, f"{path}{name}.", depth)
 
 
-def written(entries: Sequence[ConversationEntry], session_id: str = "") -> bytes | None:
+def encode_trajectory(entries: Sequence[ConversationEntry], session_id: str = "") -> bytes | None:
     """Return a conversation as a trajectory. Return None for no entries: a trajectory has steps."""
     if not entries:
         return None
-    steps_ = steps_of(entries)
+    steps_ = build_steps(entries)
     models = [step["model_name"] for step in steps_ if "model_name" in step]
     agent: dict[str, Any] = {"name": "harken", "version": "1"}
     if models:
@@ -405,9 +408,11 @@ def _sum_metrics(steps_: Sequence[Record]) -> dict[str, Any]:
 
 def _read(data: bytes) -> list[ConversationEntry]:
     reading = ReadReport()
-    steps_ = [step for step in steps(SessionFile("", lambda: [data]), reading) if not step.agent]
+    steps_ = [
+        step for step in iter_steps(SessionFile("", lambda: [data]), reading) if not step.agent
+    ]
     return [entry for step in steps_ for entry in step.entries]
 
 
-NATIVE = RuntimeFormat(name=NAME, runtime="atif", looks=looks, steps=steps)
-FORMAT = Format(name=NAME, media_type="application/json", reads=_read, writes=written)
+NATIVE = RuntimeFormat(name=NAME, runtime="atif", looks=is_session_file, steps=iter_steps)
+FORMAT = Format(name=NAME, media_type="application/json", reads=_read, writes=encode_trajectory)

@@ -23,7 +23,7 @@ from harken.formats.base import ConversationEntry
 
 BOM = b"\xef\xbb\xbf"
 """The UTF-8 byte order mark, with which some editors and shells begin a file."""
-LONGEST_LINE_BYTES = 64 * 1024 * 1024
+MAX_LINE_BYTES = 64 * 1024 * 1024
 """A longer line is a bad line and is not held in memory."""
 _MAX_KINDS, _MAX_KIND_CHARS = 500, 60
 
@@ -144,9 +144,9 @@ class SessionFile:
             start += size
 
 
-Steps: TypeAlias = Callable[[SessionFile, ReadReport], Iterator[ImportStep]]
+StepReader: TypeAlias = Callable[[SessionFile, ReadReport], Iterator[ImportStep]]
 """Reads a file. Raises FormatError, and nothing else, if no part of it is of the format."""
-Sent: TypeAlias = Callable[[Sequence[ConversationEntry]], list[dict[str, Any]]]
+ResumeRequestBuilder: TypeAlias = Callable[[Sequence[ConversationEntry]], list[dict[str, Any]]]
 """Returns the messages that the client would send to its provider when it resumes there."""
 
 
@@ -166,7 +166,7 @@ class NewSessionInfo:
     requires one."""
 
 
-Writes: TypeAlias = Callable[[Sequence[ConversationEntry], NewSessionInfo], bytes]
+SessionWriter: TypeAlias = Callable[[Sequence[ConversationEntry], NewSessionInfo], bytes]
 """Writes a conversation, deterministically, as a session file that the runtime resumes. Entries of
 other runtimes are converted to what this one accepts. Raises nothing."""
 
@@ -182,9 +182,9 @@ class RuntimeFormat:
     """The users' name of the runtime: `claude`."""
     looks: Callable[[str, bytes], bool]
     """Whether a file is of this format, by its path and its first 64 KB."""
-    steps: Steps
-    sent: Sent | None = None
-    writes: Writes | None = None
+    steps: StepReader
+    sent: ResumeRequestBuilder | None = None
+    writes: SessionWriter | None = None
     """None if sessions of this format cannot be written."""
     settled: Callable[[Path, Path], Path] | None = None
     """Copies a file and its sidecar files into a folder, merged, and returns the copy.
@@ -193,7 +193,7 @@ class RuntimeFormat:
     """
 
 
-def conversation(steps: Steps, data: bytes) -> list[ConversationEntry]:
+def read_conversation(steps: StepReader, data: bytes) -> list[ConversationEntry]:
     """Return the entries of the conversation at the end of a file or of a part of one.
 
     Raises FormatError.
@@ -208,10 +208,10 @@ def conversation(steps: Steps, data: bytes) -> list[ConversationEntry]:
     return [entry for step in reversed(steps_) for entry in step.entries]
 
 
-def time_of(value: object) -> str | None:
+def parse_time(value: object) -> str | None:
     """Return a time of a file in the form of entries. Return None if it is no time with a zone.
 
-    >>> time_of("2026-11-21T19:02:55.005+01:00"), time_of("yesterday")
+    >>> parse_time("2026-11-21T19:02:55.005+01:00"), parse_time("yesterday")
     ('2026-11-21T18:02:55.005000Z', None)
     """
     try:
@@ -227,29 +227,27 @@ def _split_lines(chunks: Iterable[bytes]) -> Iterator[tuple[bytes | None, int]]:
     for chunk in chunks:
         *complete, partial = chunk.split(b"\n")
         for piece in complete:
-            if size or len(piece) >= LONGEST_LINE_BYTES:
+            if size or len(piece) >= MAX_LINE_BYTES:
                 size += len(piece) + 1
                 yield _join_line(pending, piece, size)
                 pending, size = [], 0
             else:
                 yield piece.removesuffix(b"\r"), len(piece) + 1
         size += len(partial)
-        if partial and size <= LONGEST_LINE_BYTES:
+        if partial and size <= MAX_LINE_BYTES:
             pending.append(partial)
-        elif size > LONGEST_LINE_BYTES:
+        elif size > MAX_LINE_BYTES:
             pending.clear()
     if size:
         yield _join_line(pending, b"", size)
 
 
 def _join_line(pending: list[bytes], last: bytes, size: int) -> tuple[bytes | None, int]:
-    if size > LONGEST_LINE_BYTES:
+    if size > MAX_LINE_BYTES:
         return None, size
     return b"".join([*pending, last]).removesuffix(b"\r"), size
 
 
 PI_MEMBER = "pi"
-
-
-BROKEN_OFF = frozenset({"error", "aborted"})
+INCOMPLETE_STOP_REASONS = frozenset({"error", "aborted"})
 """Stop reasons of answers that are not sent again."""

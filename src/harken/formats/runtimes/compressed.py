@@ -22,7 +22,7 @@ from harken.errors import FormatError
 
 MAGIC = b"\x28\xb5\x2f\xfd"
 """The first bytes of a Zstandard frame."""
-MOST_TIMES, SPARE_BYTES, MOST_BYTES = 100, 64 << 20, 1 << 30
+MAX_EXPANSION_FACTOR, SPARE_BYTES, MAX_CONTENT_BYTES = 100, 64 << 20, 1 << 30
 """Limits of the decompressed size: a multiple of the file's size, a minimum, and a maximum."""
 _MAX_READS = 16
 """A block is decompressed only when it is complete, and may be larger than the requested size."""
@@ -37,7 +37,7 @@ def is_compressed(beginning: bytes) -> bool:
     return beginning.startswith(MAGIC)
 
 
-def beginning_of(path: Path, size_bytes: int) -> bytes:
+def read_beginning(path: Path, size_bytes: int) -> bytes:
     """Return the first bytes of a file, decompressed if necessary. Raises OSError."""
     with path.open("rb") as file:
         data = file.read(size_bytes)
@@ -56,7 +56,7 @@ def beginning_of(path: Path, size_bytes: int) -> bytes:
 
 
 @dataclass(slots=True)
-class Unpacked:
+class DecompressedFile:
     """The decompressed content of a file, which can be read several times."""
 
     name: str
@@ -83,7 +83,7 @@ class Unpacked:
 
     def _measure(self) -> int:
         """Return the number of bytes before any damage. Raises FormatError if it is too large."""
-        limit = min(max(MOST_TIMES * self.size_bytes, SPARE_BYTES), MOST_BYTES)
+        limit = min(max(MAX_EXPANSION_FACTOR * self.size_bytes, SPARE_BYTES), MAX_CONTENT_BYTES)
         size = 0
         try:
             for piece in _decompress(self.chunks()):

@@ -30,34 +30,34 @@ from harken.formats.json_records import (
     get_object,
     get_objects,
     get_text,
-    title_of,
     to_safe_json,
+    truncate_title,
 )
 from harken.formats.runtimes.base import ImportStep, ReadReport, RuntimeFormat, SessionFile
-from harken.formats.runtimes.json_lines import read_records, time_of
+from harken.formats.runtimes.json_lines import normalize_time, read_records
 from harken.formats.runtimes.steps import INSTRUCTIONS, PROMPT, SYSTEM, StepBuilder
-from harken.formats.tool_calls import content_of, spoken
+from harken.formats.tool_calls import build_assistant_message, normalize_content
 
 NAME = "copilot-cli-v1"
-OWN = "copilot"
+METADATA_KEY = "copilot"
 _HIDDEN_MEMBERS = ("reasoningOpaque", "encryptedContent", "reasoningId")
 """Members of thinking, signed or encrypted, that the provider requires back."""
 
 
-def looks(path: str, head: bytes) -> bool:
+def is_session_file(path: str, head: bytes) -> bool:
     """Whether a file holds events of Copilot CLI, by the first event."""
     first = head.lstrip(b"\xef\xbb\xbf \r\n").split(b"\n", 1)[0].replace(b" ", b"")
     return first.startswith(b"{") and b'"type":"session.start"' in first and b'"data"' in first
 
 
-def steps(source: SessionFile, report: ReadReport) -> Iterator[ImportStep]:
+def iter_steps(source: SessionFile, report: ReadReport) -> Iterator[ImportStep]:
     """Yield the steps of a session. Raises FormatError if no line is an event."""
     session = _Session(report)
     for line, record in read_records(source, report):
         kind = get_text(record, "type")
         data = get_object(record, "data")
         session.is_one = session.is_one or ("." in kind and "data" in record)
-        time = time_of(record.get("timestamp"))
+        time = normalize_time(record.get("timestamp"))
         node = get_text(record, "id") or f"line {line.number}"
         if kind == "session.compaction_complete" and data.get("success") is not False:
             report.used += 1
@@ -142,7 +142,7 @@ class _Session:
         if sent_text != typed:
             source["typed"] = typed
         if is_typed:
-            self.reading.title = self.reading.title or title_of(typed)
+            self.reading.title = self.reading.title or truncate_title(typed)
         parts: list[Part] = [TextPart(sent_text)]
         for attachment in get_objects(data, "attachments"):
             kind = get_text(attachment, "mimeType")
@@ -152,7 +152,7 @@ class _Session:
                 and get_text(attachment, "data")
             ):
                 parts.append(ImagePart(kind, get_text(attachment, "data")))
-        return ConversationEntry(Message("user", content_of(parts)), time, source)
+        return ConversationEntry(Message("user", normalize_content(parts)), time, source)
 
 
 def _client_entry(text: str, time: str | None, source: Record | None = None) -> ConversationEntry:
@@ -163,7 +163,7 @@ def _answer_entry(data: Record, time: str | None, source: Record) -> Conversatio
     items: list[Part | ToolCall] = []
     hidden_members = {name: to_safe_json(data[name]) for name in _HIDDEN_MEMBERS if data.get(name)}
     if get_text(data, "reasoningText") or hidden_members:
-        meta = {OWN: hidden_members} if hidden_members else None
+        meta = {METADATA_KEY: hidden_members} if hidden_members else None
         items.append(ThinkingPart(get_text(data, "reasoningText"), meta))
     if get_text(data, "content"):
         items.append(TextPart(get_text(data, "content")))
@@ -182,7 +182,7 @@ def _answer_entry(data: Record, time: str | None, source: Record) -> Conversatio
             source[source_name] = get_text(data, name)
     if get_count(data, "outputTokens"):
         source["usage"] = {"output_tokens": get_count(data, "outputTokens")}
-    return ConversationEntry(spoken(items), time, source or None)
+    return ConversationEntry(build_assistant_message(items), time, source or None)
 
 
 def _result_entry(data: Record, time: str | None, source: Record) -> ConversationEntry:
@@ -200,9 +200,12 @@ def _result_entry(data: Record, time: str | None, source: Record) -> Conversatio
             parts.append(ImagePart(kind or None, image_data))
     is_error = data.get("success") is False or bool(failure)
     message = Message(
-        "tool", content_of(parts), tool_call_id=get_text(data, "toolCallId"), is_error=is_error
+        "tool",
+        normalize_content(parts),
+        tool_call_id=get_text(data, "toolCallId"),
+        is_error=is_error,
     )
     return ConversationEntry(message, time, source or None)
 
 
-NATIVE = RuntimeFormat(name=NAME, runtime="copilot", looks=looks, steps=steps)
+NATIVE = RuntimeFormat(name=NAME, runtime="copilot", looks=is_session_file, steps=iter_steps)

@@ -31,7 +31,7 @@ line."""
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class LinePart:
     """A part of a line: a record, or damage."""
 
     line: SourceLine
@@ -40,20 +40,20 @@ class Part:
     """The reason why the part cannot be read. Empty for a record."""
 
 
-def split_records(line: SourceLine, reason: str) -> list[Part]:
+def split_records(line: SourceLine, reason: str) -> list[LinePart]:
     """Split a line that is not one JSON value into records and damage, in order.
 
     reason: why the complete line cannot be read. A line without any record is one part.
     """
     if not _CANDIDATE_PATTERN.search(line.data):
-        return [Part(line, reason)]
+        return [LinePart(line, reason)]
     parts = [*_iter_parts(line, reason)]
     if any(not part.reason for part in parts) or len(parts) == 1:
         return parts
-    return [Part(line, reason)]
+    return [LinePart(line, reason)]
 
 
-def _iter_parts(line: SourceLine, reason: str) -> Iterator[Part]:
+def _iter_parts(line: SourceLine, reason: str) -> Iterator[LinePart]:
     # In Latin-1 a character is a byte, and JSON has its structure in ASCII: positions are exact.
     text = line.data.decode("latin-1")
     decoder = json.JSONDecoder(parse_int=_keep_digits, parse_float=_keep_digits)
@@ -72,8 +72,8 @@ def _iter_parts(line: SourceLine, reason: str) -> Iterator[Part]:
         position = end
 
 
-def _build_part(line: SourceLine, start: int, end: int, reason: str = "") -> Part:
-    return Part(SourceLine(line.number, line.start + start, line.data[start:end]), reason)
+def _build_part(line: SourceLine, start: int, end: int, reason: str = "") -> LinePart:
+    return LinePart(SourceLine(line.number, line.start + start, line.data[start:end]), reason)
 
 
 def _find_object_end(decoder: json.JSONDecoder, text: str, start: int) -> int | None:
@@ -110,6 +110,6 @@ def _keep_digits(digits: str) -> str:
     return digits
 
 
-def without_mark(data: bytes) -> bytes:
+def strip_byte_order_mark(data: bytes) -> bytes:
     """Strip a byte order mark and NUL bytes from the beginning of a file."""
     return data.lstrip(b"\0").removeprefix(BOM)

@@ -11,14 +11,8 @@ from harken.core.clock import format_rfc3339
 from harken.errors import FormatError
 from harken.formats.json_records import Record
 from harken.formats.runtimes import base as native
-from harken.formats.runtimes.base import (
-    BOM,
-    LONGEST_LINE_BYTES,
-    ReadReport,
-    SessionFile,
-    SourceLine,
-)
-from harken.formats.runtimes.joined_records import Part, split_records
+from harken.formats.runtimes.base import BOM, MAX_LINE_BYTES, ReadReport, SessionFile, SourceLine
+from harken.formats.runtimes.joined_records import LinePart, split_records
 
 _MAX_REASON_CHARS = 120
 
@@ -53,7 +47,7 @@ def read_records(
 
 
 def _iter_part_records(
-    parts: Iterable[Part], extra: int, reading: ReadReport, decode: Callable[[bytes], Any]
+    parts: Iterable[LinePart], extra: int, reading: ReadReport, decode: Callable[[bytes], Any]
 ) -> Iterator[tuple[SourceLine, Record]]:
     """Yield the records of a line that is not one JSON value, and report the other parts."""
     for count, part in enumerate(parts):
@@ -103,8 +97,8 @@ def read_document(source: SessionFile, reading: ReadReport, name: str) -> Record
     buffer = bytearray()
     for chunk in source.chunks():
         buffer += chunk
-        if len(buffer) > LONGEST_LINE_BYTES:
-            raise FormatError(name, f"it is one document of more than {LONGEST_LINE_BYTES} bytes")
+        if len(buffer) > MAX_LINE_BYTES:
+            raise FormatError(name, f"it is one document of more than {MAX_LINE_BYTES} bytes")
     data = bytes(buffer)
     try:
         value = _decode_leniently(data.removeprefix(BOM), canonical.from_json)
@@ -116,14 +110,14 @@ def read_document(source: SessionFile, reading: ReadReport, name: str) -> Record
     return value
 
 
-def time_of(value: object) -> str | None:
+def normalize_time(value: object) -> str | None:
     """Normalize a time in RFC 3339 or in milliseconds since 1970. Return None for other values.
 
-    >>> time_of("2026-01-31T13:00:00+01:00"), time_of(1500), time_of("noon")
+    >>> normalize_time("2026-01-31T13:00:00+01:00"), normalize_time(1500), normalize_time("noon")
     ('2026-01-31T12:00:00.000000Z', '1970-01-01T00:00:01.500000Z', None)
     """
     if not isinstance(value, int | float) or isinstance(value, bool):
-        return native.time_of(value)
+        return native.parse_time(value)
     try:
         return format_rfc3339(round(value * 1000))
     except (ValueError, OverflowError):

@@ -17,28 +17,33 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 
 from harken.core import canonical
 from harken.formats.base import ConversationEntry, Format
-from harken.formats.runtimes.base import NewSessionInfo, RuntimeFormat, conversation, time_of
+from harken.formats.runtimes.base import (
+    NewSessionInfo,
+    RuntimeFormat,
+    parse_time,
+    read_conversation,
+)
 
 _DEFAULT_TIME = "1970-01-01T00:00:00.000000Z"
 _MILLISECONDS_CHARS = len("1970-01-01T00:00:00.000")
 
 
-def named_by_content(entries: Iterable[ConversationEntry]) -> NewSessionInfo:
+def derive_session_info(entries: Iterable[ConversationEntry]) -> NewSessionInfo:
     """Return a session with an id derived from the conversation.
 
-    >>> named_by_content([]).folder
+    >>> derive_session_info([]).folder
     '/'
     """
     digest = hashlib.sha256()
     first = None
     for entry in entries:
         digest.update(canonical.to_json_line([entry.message, entry.time]))
-        first = first or time_of(entry.time)
+        first = first or parse_time(entry.time)
     id_ = UUID(bytes=digest.digest()[:16], version=4)
     return NewSessionInfo(id=str(id_), folder="/", time=first or _DEFAULT_TIME)
 
 
-def timed(
+def iter_timed(
     entries: Iterable[ConversationEntry], session: NewSessionInfo
 ) -> Iterator[tuple[ConversationEntry, str]]:
     """Yield entries with their times, in milliseconds.
@@ -47,17 +52,17 @@ def timed(
     """
     last = session.time
     for entry in entries:
-        last = time_of(entry.time) or last
-        yield entry, milliseconds(last)
+        last = parse_time(entry.time) or last
+        yield entry, format_milliseconds(last)
 
 
-def milliseconds(time: str) -> str:
+def format_milliseconds(time: str) -> str:
     """Return a time in the form of most runtimes.
 
-    >>> milliseconds("2026-01-31T12:00:00.005999Z"), milliseconds("noon")
+    >>> format_milliseconds("2026-01-31T12:00:00.005999Z"), format_milliseconds("noon")
     ('2026-01-31T12:00:00.005Z', '1970-01-01T00:00:00.000Z')
     """
-    return f"{(time_of(time) or _DEFAULT_TIME)[:_MILLISECONDS_CHARS]}Z"
+    return f"{(parse_time(time) or _DEFAULT_TIME)[:_MILLISECONDS_CHARS]}Z"
 
 
 @dataclass(slots=True)
@@ -102,16 +107,16 @@ def _as_uuid(name: str) -> UUID:
     )
 
 
-def format_of(native: RuntimeFormat, media_type: str) -> Format:
+def build_format(native: RuntimeFormat, media_type: str) -> Format:
     """Return the Format with the same bytes. It can be written if sessions can."""
     writes = native.writes
 
     def written(entries: Sequence[ConversationEntry]) -> bytes | None:
-        return None if writes is None else writes(entries, named_by_content(entries))
+        return None if writes is None else writes(entries, derive_session_info(entries))
 
     return Format(
         name=native.name,
         media_type=media_type,
-        reads=partial(conversation, native.steps),
+        reads=partial(read_conversation, native.steps),
         writes=None if writes is None else written,
     )

@@ -26,14 +26,19 @@ from harken.core.messages import (
     text_of,
 )
 from harken.formats.base import ConversationEntry
-from harken.formats.providers.alternation import LATE, NO_OUTPUT, NOTHING, SYSTEM
+from harken.formats.providers.alternation import (
+    EMPTY_TURN_TEXT,
+    LATE_RESULT_PREFIX,
+    NO_OUTPUT_TEXT,
+    SYSTEM_PREFIX,
+)
 from harken.formats.providers.openai_responses import is_instructions
-from harken.formats.runtimes.base import BROKEN_OFF
+from harken.formats.runtimes.base import INCOMPLETE_STOP_REASONS
 from harken.formats.runtimes.base import PI_MEMBER as PI
 from harken.formats.runtimes.steps import INSTRUCTIONS
 from harken.formats.runtimes.steps import SYSTEM as BY_SYSTEM
 from harken.formats.runtimes.target import TargetRules, message_parts
-from harken.formats.tool_calls import content_of, in_order
+from harken.formats.tool_calls import iter_items, normalize_content
 
 IMAGES = "[images of a result]:"
 """The text before images that their result cannot hold."""
@@ -42,7 +47,9 @@ _Call: TypeAlias = tuple[str, str]
 """The ids of a call: the original and the new one."""
 
 
-def fitted(entries: Iterable[ConversationEntry], fit: TargetRules) -> list[ConversationEntry]:
+def normalize_entries(
+    entries: Iterable[ConversationEntry], fit: TargetRules
+) -> list[ConversationEntry]:
     """Return a conversation that the target can continue, oldest first. Raises nothing.
 
     A changed entry keeps its time and its source; merged answers have those of the last one. A
@@ -98,7 +105,7 @@ class _Normalizer:
                     yield answer
                     continue
                 if not self._is_started:
-                    yield _user_entry([TextPart(NOTHING)], answer.entry)
+                    yield _user_entry([TextPart(EMPTY_TURN_TEXT)], answer.entry)
                 yield from self._close_calls(calls, answer.entry.time)
                 yield answer.fitted(self._rules)
                 calls, self._is_started = answer.calls, True
@@ -167,7 +174,7 @@ class _Normalizer:
         return self._rules.has_answers_in_a_row
 
     def _answer(self, entry: ConversationEntry) -> _Answer:
-        original_items = list(in_order(entry.message))
+        original_items = list(iter_items(entry.message))
         items = self._rules.items(entry, self._ids)
         old_ids, new_ids = (
             [i.id for i in those if isinstance(i, ToolCall)] for those in (original_items, items)
@@ -214,11 +221,11 @@ class _Normalizer:
         if images and not self._holds_images(entry):
             note = f"[images, shown after the results: {len(images)}]"
             parts = [part for part in _parts_of(content) if not isinstance(part, ImagePart)]
-            content = content_of([*parts, TextPart(note)])
+            content = normalize_content([*parts, TextPart(note)])
         else:
             images = []
         if not content and not self._rules.owns(entry):
-            content = NO_OUTPUT
+            content = NO_OUTPUT_TEXT
         original = entry.message
         message = Message("tool", content, None, id_, original.name, original.is_error)
         return replace(entry, message=message), images
@@ -231,14 +238,14 @@ class _Normalizer:
     def _convert_late_result(self, entry: ConversationEntry) -> ConversationEntry:
         """Return a result without a call as a user message."""
         content = self._rules.content(entry)
-        text_part = TextPart(LATE + (text_of(content) or NO_OUTPUT))
+        text_part = TextPart(LATE_RESULT_PREFIX + (text_of(content) or NO_OUTPUT_TEXT))
         return _user_entry([text_part, *_find_images(content)], entry)
 
     def _convert_input(self, entry: ConversationEntry) -> ConversationEntry:
         """Return a user message, also for a system message that the target cannot hold."""
         message, content = entry.message, self._rules.content(entry)
         if message.role == "system" and not self._rules.has_system:
-            parts = [TextPart(SYSTEM + text_of(content))] if content else []
+            parts = [TextPart(SYSTEM_PREFIX + text_of(content))] if content else []
             return _user_entry(parts, entry)
         return replace(entry, message=Message(message.role, content, name=message.name))
 
@@ -250,18 +257,22 @@ def is_unread(entry: ConversationEntry) -> bool:
     """
     source = entry.source or {}
     pi_members = source.get(PI)
-    is_broken = isinstance(pi_members, dict) and pi_members.get("stopReason") in BROKEN_OFF
-    return source.get("kind") == "error" or is_broken or instructs(entry)
+    is_broken = (
+        isinstance(pi_members, dict) and pi_members.get("stopReason") in INCOMPLETE_STOP_REASONS
+    )
+    return source.get("kind") == "error" or is_broken or is_client_instructions(entry)
 
 
-def instructs(entry: ConversationEntry) -> bool:
+def is_client_instructions(entry: ConversationEntry) -> bool:
     """Whether an entry holds the instructions of a client for its own model."""
     return (entry.source or {}).get("kind") == INSTRUCTIONS or is_instructions(entry)
 
 
 def _user_entry(parts: Sequence[Part], near: ConversationEntry) -> ConversationEntry:
     """Return a generated user message."""
-    return ConversationEntry(Message("user", content_of(parts)), near.time, {"kind": BY_SYSTEM})
+    return ConversationEntry(
+        Message("user", normalize_content(parts)), near.time, {"kind": BY_SYSTEM}
+    )
 
 
 def _parts_of(content: Content) -> list[Part]:

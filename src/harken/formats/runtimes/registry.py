@@ -10,9 +10,9 @@ import importlib
 from functools import cache
 
 from harken.formats.runtimes.base import RuntimeFormat
-from harken.formats.runtimes.joined_records import without_mark
+from harken.formats.runtimes.joined_records import strip_byte_order_mark
 
-LOOKED_AT_BYTES = 64 * 1024
+CHECKED_BYTES = 64 * 1024
 """The number of first bytes of a file by which its format is recognized."""
 _MODULES = (
     "harken.formats.runtimes.codex.reader",
@@ -26,18 +26,18 @@ _MODULES = (
 
 
 @cache
-def natives() -> tuple[RuntimeFormat, ...]:
+def list_runtime_formats() -> tuple[RuntimeFormat, ...]:
     """Return all formats, in the order in which they are checked."""
     formats: list[RuntimeFormat] = [importlib.import_module(name).NATIVE for name in _MODULES]
     return tuple(formats)
 
 
-def native_of(path: str, beginning: bytes) -> RuntimeFormat | None:
+def detect_runtime_format(path: str, beginning: bytes) -> RuntimeFormat | None:
     """Return the format of a file, by its path and its beginning. Return None if it is unknown."""
-    text = without_mark(beginning)
-    return next((format_ for format_ in natives() if format_.looks(path, text)), None)
+    text = strip_byte_order_mark(beginning)
+    return next((format_ for format_ in list_runtime_formats() if format_.looks(path, text)), None)
 
 
-def native_for(runtime: str) -> RuntimeFormat | None:
+def find_runtime_format(runtime: str) -> RuntimeFormat | None:
     """Return the format that a runtime writes now. Return None if the runtime is unknown."""
-    return next((format_ for format_ in natives() if format_.runtime == runtime), None)
+    return next((format_ for format_ in list_runtime_formats() if format_.runtime == runtime), None)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from harken.core.commits import Checkpoint, CommitType
 from harken.core.messages import text_of
 from harken.formats.base import ConversationEntry
-from harken.formats.json_records import title_of
+from harken.formats.json_records import truncate_title
 from harken.formats.runtimes.base import ImportStep, ReadReport
 
 PROMPT, SYSTEM = "prompt", "system"
@@ -144,14 +144,14 @@ class StepBuilder:
         self._parent, self._entries = self._step_id, []
 
     def _update_title(self, entry: ConversationEntry) -> None:
-        self.reading.title = self.reading.title or title_in([entry])
+        self.reading.title = self.reading.title or find_title([entry])
 
 
-def title_in(entries: Sequence[ConversationEntry]) -> str:
+def find_title(entries: Sequence[ConversationEntry]) -> str:
     """Return the beginning of the first prompt of a person, or an empty string."""
     for entry in entries:
         if (entry.source or {}).get("kind") == PROMPT:
-            title = title_of(text_of(entry.message.content))
+            title = truncate_title(text_of(entry.message.content))
             if title:
                 return title
     return ""

@@ -25,13 +25,21 @@ from harken.core.messages import (
     UnknownPart,
 )
 from harken.formats.base import ConversationEntry
-from harken.formats.images import sendable
-from harken.formats.providers.alternation import NO_RESULT
-from harken.formats.tool_calls import CallIds, Ids, clean, content_of, in_order, spoken, wire_call
+from harken.formats.images import to_sendable_image
+from harken.formats.providers.alternation import NO_RESULT_TEXT
+from harken.formats.tool_calls import (
+    CallIds,
+    Ids,
+    build_assistant_message,
+    encode_tool_call,
+    iter_items,
+    normalize_content,
+    replace_surrogates,
+)
 
 ID_LENGTH = NAME_LENGTH = 64
 """The limit of all providers."""
-MOST_TOLD = 2_000
+MAX_FOREIGN_BLOCK_CHARS = 2_000
 """The maximum number of characters of a foreign block that are included."""
 _THINKING_KINDS = frozenset({"redacted_thinking", "reasoning"})
 """Types of blocks that are thoughts."""
@@ -80,13 +88,13 @@ class TargetRules:
     """Whether an answer may follow one without calls; else they are merged."""
     has_calls_last: bool = False
     """Whether calls must follow all other parts in an answer that the target did not write."""
-    no_result: str = NO_RESULT
+    no_result: str = NO_RESULT_TEXT
     """The text of the error result of an open call."""
 
     def items(self, entry: ConversationEntry, ids: Ids) -> list[Part | ToolCall]:
         """Return the converted parts and calls of an answer, each call with a new id."""
         items_: list[Part | ToolCall] = []
-        for item in in_order(entry.message):
+        for item in iter_items(entry.message):
             if isinstance(item, ToolCall):
                 items_.append(self._convert_call(entry, item, ids))
             else:
@@ -96,20 +104,22 @@ class TargetRules:
     def answer(self, items: Sequence[Part | ToolCall]) -> Message:
         """Return a message for a foreign or a merged answer."""
         if self.has_calls_last:
-            return spoken(sorted(items, key=lambda item: isinstance(item, ToolCall)))
-        return spoken(items)
+            return build_assistant_message(
+                sorted(items, key=lambda item: isinstance(item, ToolCall))
+            )
+        return build_assistant_message(items)
 
     def content(self, entry: ConversationEntry) -> Content:
         """Return the converted content of any other message. Return None if it is empty."""
         original = message_parts(entry.message)
         parts = [converted for part in original for converted in self._convert_part(entry, part)]
-        return entry.message.content if parts and parts == original else content_of(parts)
+        return entry.message.content if parts and parts == original else normalize_content(parts)
 
     def _convert_call(self, entry: ConversationEntry, call: ToolCall, ids: Ids) -> ToolCall:
-        wire = wire_call(call, ids, self.name_length)
+        wire = encode_tool_call(call, ids, self.name_length)
         meta = call.meta if self.owns(entry) else msgspec.UNSET
         if call.type == "custom" and self.has_free_calls:
-            function = FunctionCall(wire.name, clean(call.function.arguments))
+            function = FunctionCall(wire.name, replace_surrogates(call.function.arguments))
             return ToolCall(wire.id, function, "custom", meta)
         return ToolCall(wire.id, FunctionCall(wire.name, wire.text), meta=meta)
 
@@ -117,7 +127,7 @@ class TargetRules:
         """Return the converted part, or an empty list."""
         is_own = self.owns(entry)
         if isinstance(part, TextPart):
-            text_part = TextPart(clean(part.text), part.meta if is_own else None)
+            text_part = TextPart(replace_surrogates(part.text), part.meta if is_own else None)
             return [text_part] if is_own or part.text.strip() else []
         if isinstance(part, ImagePart):
             return [self._convert_image(entry, part)]
@@ -129,7 +139,7 @@ class TargetRules:
         )
 
     def _convert_image(self, entry: ConversationEntry, image: ImagePart) -> Part:
-        sendable_image = sendable(image)
+        sendable_image = to_sendable_image(image)
         if isinstance(sendable_image, TextPart):
             return sendable_image
         is_fetched = sendable_image.data is None
@@ -150,17 +160,19 @@ def describe_foreign_block(part: UnknownPart) -> TextPart:
     >>> describe_foreign_block(UnknownPart("web_search_call", '{"query":"tea"}')).text
     '[web_search_call] {"query":"tea"}'
     """
-    if len(part.data) <= MOST_TOLD and "encrypted" not in part.data:
-        return TextPart(clean(f"[{part.kind}] {part.data}"))
-    return TextPart(f"[a block of the kind {part.kind[:MOST_TOLD]!a} that cannot be shown]")
+    if len(part.data) <= MAX_FOREIGN_BLOCK_CHARS and "encrypted" not in part.data:
+        return TextPart(replace_surrogates(f"[{part.kind}] {part.data}"))
+    return TextPart(
+        f"[a block of the kind {part.kind[:MAX_FOREIGN_BLOCK_CHARS]!a} that cannot be shown]"
+    )
 
 
-def has_own(entry: ConversationEntry, member: str) -> bool:
+def has_metadata(entry: ConversationEntry, member: str) -> bool:
     """Whether an entry has metadata of one runtime."""
-    metas = [item.meta for item in in_order(entry.message)]
+    metas = [item.meta for item in iter_items(entry.message)]
     return any(isinstance(meta, dict) and member in meta for meta in [entry.source, *metas])
 
 
 def message_parts(message: Message) -> list[Part]:
     """Return the parts of a message, without its calls."""
-    return [item for item in in_order(message) if not isinstance(item, ToolCall)]
+    return [item for item in iter_items(message) if not isinstance(item, ToolCall)]

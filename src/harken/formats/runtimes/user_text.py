@@ -60,12 +60,15 @@ _TAG_PATTERN = re.compile(
 _PHRASE_PATTERN = re.compile(rf"\s*(?:{'|'.join(map(re.escape, _PHRASES))})", re.IGNORECASE)
 
 
-def typed(text: str) -> str:
+def extract_typed_text(text: str) -> str:
     r"""Return the text that a person typed in a user message. Empty if a client wrote all of it.
 
-    >>> typed("<system-reminder>It is noon.</system-reminder>\n\nWhat time is it?")
+    >>> extract_typed_text("<system-reminder>It is noon.</system-reminder>\n\nWhat time is it?")
     'What time is it?'
-    >>> typed("<environment_context><cwd>/a</cwd></environment_context>"), typed("<p>Why?</p>")
+    >>> (
+    ...     extract_typed_text("<environment_context><cwd>/a</cwd></environment_context>"),
+    ...     extract_typed_text("<p>Why?</p>"),
+    ... )
     ('', '<p>Why?</p>')
     """
     position = 0

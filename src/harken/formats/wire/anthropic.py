@@ -29,20 +29,20 @@ from harken.core.stream import Finish
 from harken.errors import FormatError
 from harken.formats.json_records import get_count as count
 from harken.formats.json_records import get_text as text
-from harken.formats.providers.anthropic import messages_of
-from harken.formats.providers.anthropic_stream import usage_of
-from harken.formats.tool_calls import in_order
+from harken.formats.providers.anthropic import parse_request_messages
+from harken.formats.providers.anthropic_stream import build_usage
+from harken.formats.tool_calls import iter_items
 from harken.formats.wire.base import Body, ParsedRequest, ParsedResponse, PieceLookup
 from harken.formats.wire.json_slices import (
     BodySlices,
     Text,
-    begins,
-    cutting_of,
-    put,
-    shape_of,
-    value_of,
+    build_body,
+    get_shape,
+    parse_slice,
+    slice_body,
+    starts_with,
 )
-from harken.formats.wire.piece_codec import PieceCodec, argument, protocol_of
+from harken.formats.wire.piece_codec import PieceCodec, build_protocol, parse_arguments
 
 NAME = "anthropic-messages"
 _SYSTEM = "system"
@@ -57,7 +57,7 @@ def _is_model_path(path: str) -> bool:
 
 def _parse_request(path: str, body: bytes, known: PieceLookup | None = None) -> ParsedRequest:
     del path
-    cutting = cutting_of(NAME, body, CODEC.identify, known)
+    cutting = slice_body(NAME, body, CODEC.identify, known)
     model = cutting.model()
     messages = cutting.array("messages")
     if messages is None:
@@ -73,7 +73,7 @@ def _take_system_pieces(cutting: BodySlices) -> list[bytes]:
     """Remove the system prompt from the body and return its blocks as pieces."""
     blocks = cutting.array(_SYSTEM)
     if blocks is None:
-        if not begins(cutting.members.get(_SYSTEM), b'"'):
+        if not starts_with(cutting.members.get(_SYSTEM), b'"'):
             return []
         return [b'{"system":%b}' % bytes(cutting.members.pop(_SYSTEM))]
     prompt_pieces: list[bytes] = []
@@ -97,7 +97,7 @@ def _parse_billing_header(block: bytes) -> Any:
     """Return a billing header block. Return None if the block is part of the prompt."""
     if _BILLING_HEADER.encode() not in block:
         return None
-    match value_of(block):
+    match parse_slice(block):
         case {"type": "text", "text": str(text)} as value if text.startswith(_BILLING_HEADER):
             return value
     return None
@@ -105,7 +105,7 @@ def _parse_billing_header(block: bytes) -> Any:
 
 def _is_system(first: Sequence[Text]) -> bool:
     """Whether the first message looks like a piece of the system prompt."""
-    return bool(first) and _system_content(value_of(first[0])) is not None
+    return bool(first) and _system_content(parse_slice(first[0])) is not None
 
 
 def _system_content(value: Any) -> Any:
@@ -114,7 +114,7 @@ def _system_content(value: Any) -> Any:
 
 
 def _build_body(request: ParsedRequest, values: Sequence[Any]) -> Body:
-    shape, prompts = shape_of(request), [_system_content(value) for value in values]
+    shape, prompts = get_shape(request), [_system_content(value) for value in values]
     count = shape.get(_SYSTEM)
     if not isinstance(count, int):
         count = next(
@@ -132,7 +132,7 @@ def _build_body(request: ParsedRequest, values: Sequence[Any]) -> Body:
         for index, block in aside or ():
             blocks.insert(index, block)
         members[_SYSTEM] = blocks
-    return put(request, {**members, "messages": [*values[count:]]}, _build_tool)
+    return build_body(request, {**members, "messages": [*values[count:]]}, _build_tool)
 
 
 def _build_tool(tool: Mapping[str, Any]) -> Body:
@@ -143,10 +143,10 @@ def _build_tool(tool: Mapping[str, Any]) -> Body:
 def _parse_messages(value: Any) -> list[Message]:
     prompt = _system_content(value)
     if prompt is not None:
-        return messages_of({_SYSTEM: prompt})
+        return parse_request_messages({_SYSTEM: prompt})
     if not isinstance(value, dict) or value.get("role") not in ("user", "assistant", _SYSTEM):
         return []
-    return messages_of({"messages": [value]}) or [Message(value["role"], "")]
+    return parse_request_messages({"messages": [value]}) or [Message(value["role"], "")]
 
 
 def _manner(value: Any) -> str:
@@ -185,7 +185,7 @@ def _content(content: Content) -> Any:
 
 
 def _blocks(message: ChatMessage) -> list[Body]:
-    return [_block(item) for item in in_order(message)]
+    return [_block(item) for item in iter_items(message)]
 
 
 def _block(item: Part | ToolCall) -> Body:
@@ -198,7 +198,7 @@ def _block(item: Part | ToolCall) -> Body:
             signature = {"signature": meta["signature"]} if "signature" in meta else {}
             return {"type": "thinking", "thinking": item.text, **signature}
         case ToolCall(id=id_, function=function):
-            arguments = argument(function.arguments)
+            arguments = parse_arguments(function.arguments)
             return {"type": "tool_use", "id": id_, "name": function.name, "input": arguments}
         case ImagePart(data=None):
             return {"type": "image", "source": {"type": "url", "url": item.url}}
@@ -206,7 +206,7 @@ def _block(item: Part | ToolCall) -> Body:
             source = {"type": "base64", "media_type": item.media_type, "data": item.data}
             return {"type": "image", "source": source}
         case UnknownPart():
-            block = argument(item.data)
+            block = parse_arguments(item.data)
             return block if isinstance(block, dict) else {"type": item.kind}
 
 
@@ -282,7 +282,7 @@ class _ResponseAssembler:
             isinstance(block, dict) and block.get("type") == "tool_use" for block in blocks
         )
         reason = self._stop_reason or ("tool_use" if has_calls else "end_turn")
-        finish = Finish(stop_reason=reason, usage=usage_of(self._usage), model=self._model)
+        finish = Finish(stop_reason=reason, usage=build_usage(self._usage), model=self._model)
         message = {"role": "assistant", "content": blocks}
         return ParsedResponse(
             id=self.id, finish=finish, pieces=[CODEC.piece(message)] if blocks else ()
@@ -314,7 +314,7 @@ class _ResponseAssembler:
             if name != "partial_json":
                 block[name] = text(block, name) + text_
             elif text_:
-                block["input"] = argument(text_)
+                block["input"] = parse_arguments(text_)
         return block
 
     def _count(self, usage: Any) -> None:
@@ -329,4 +329,4 @@ def _joined_text(blocks: Sequence[Any], kind: str = "text") -> str:
     return "\n\n".join(filter(None, (text(block, kind) for block in matching)))
 
 
-PROTOCOL = protocol_of(CODEC, _is_model_path, _parse_request, _build_body, _ResponseAssembler)
+PROTOCOL = build_protocol(CODEC, _is_model_path, _parse_request, _build_body, _ResponseAssembler)

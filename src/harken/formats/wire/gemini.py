@@ -24,18 +24,23 @@ from harken.formats.base import ConversationEntry
 from harken.formats.json_records import get_count, get_objects, get_text
 from harken.formats.json_records import get_object as inner
 from harken.formats.runtimes.gemini_cli import messages as gemini
-from harken.formats.tool_calls import as_object, in_order
+from harken.formats.tool_calls import iter_items, parse_json_object
 from harken.formats.wire.base import Body, ParsedRequest, ParsedResponse, PieceLookup
-from harken.formats.wire.json_patch import changed, manner_of
+from harken.formats.wire.json_patch import apply_form, get_manner
 from harken.formats.wire.json_slices import (
-    begins,
-    cutting_of,
-    shape_of,
-    tool_of,
-    value_of,
-    with_marks,
+    get_shape,
+    parse_slice,
+    parse_tool,
+    restore_marks,
+    slice_body,
+    starts_with,
 )
-from harken.formats.wire.piece_codec import PieceCodec, alone, argument, protocol_of
+from harken.formats.wire.piece_codec import (
+    PieceCodec,
+    build_protocol,
+    parse_arguments,
+    to_standalone_message,
+)
 
 NAME = "gemini"
 _MODEL = re.compile(r"/(?:models|tunedModels|endpoints)/([^/:]+):(?:streamG|g)enerateContent$")
@@ -53,7 +58,7 @@ def _is_model_path(path: str) -> bool:
 
 
 def _parse_request(path: str, body: bytes, known: PieceLookup | None = None) -> ParsedRequest:
-    cutting = cutting_of(NAME, body, CODEC.identify, known)
+    cutting = slice_body(NAME, body, CODEC.identify, known)
     match = _MODEL.search(path.partition("?")[0].rstrip("/"))
     contents = cutting.array("contents")
     if contents is None:
@@ -61,13 +66,13 @@ def _parse_request(path: str, body: bytes, known: PieceLookup | None = None) -> 
     names = (
         system_name
         for system_name in _SYSTEM_NAMES
-        if begins(cutting.members.get(system_name), b"{")
+        if starts_with(cutting.members.get(system_name), b"{")
     )
     instruction = [
         b'{"%b":%b}' % (name.encode(), bytes(cutting.members.pop(name)))
         for name in islice(names, 1)
     ]
-    if not instruction and contents and _instruction_name(value_of(contents[0])):
+    if not instruction and contents and _instruction_name(parse_slice(contents[0])):
         cutting.shape["system"] = False
     tools, groups = _parse_tools(bytes(cutting.members.get("tools", b"")))
     if groups is not None:
@@ -86,15 +91,15 @@ def _instruction_name(value: Any) -> str:
 
 
 def _build_body(request: ParsedRequest, values: Sequence[Any]) -> Body:
-    shape, contents = shape_of(request), [*values]
+    shape, contents = get_shape(request), [*values]
     body = dict(request.parameters)
     if contents and shape.get("system") is not False and _instruction_name(contents[0]):
         body |= contents.pop(0)
-    remaining = [changed(_build_tool(tool), tool.get("wire")) for tool in request.tools]
+    remaining = [apply_form(_build_tool(tool), tool.get("wire")) for tool in request.tools]
     groups = shape.get("tools", [{_DECLARATION_NAMES[0]: len(remaining)}] if remaining else None)
     if groups is not None:
         body["tools"] = [_restore_group(group, remaining) for group in groups]
-    return with_marks(request, {**body, "contents": contents})
+    return restore_marks(request, {**body, "contents": contents})
 
 
 def _restore_group(group: Any, remaining: list[Any]) -> Any:
@@ -118,7 +123,7 @@ def _parse_tools(data: bytes) -> tuple[tuple[Body, ...], list[Any] | None]:
 
     The groups are None if the data is no list.
     """
-    value = value_of(data) if data else None
+    value = parse_slice(data) if data else None
     if not isinstance(value, list):
         return (), None
     tools: list[Body] = []
@@ -132,7 +137,7 @@ def _parse_tools(data: bytes) -> tuple[tuple[Body, ...], list[Any] | None]:
             continue
         groups.append({**group, name: len(group[name])})
         tools += [
-            tool_of(declaration, _build_tool, _schema_manner(declaration))
+            parse_tool(declaration, _build_tool, _schema_manner(declaration))
             for declaration in group[name]
         ]
     return tuple(tools), groups
@@ -144,7 +149,7 @@ def _schema_manner(tool: Body) -> str:
 
 def _build_tool(tool: Mapping[str, Any]) -> Body:
     members = {name: tool[name] for name in ("name", "description") if tool.get(name)}
-    kind = "parametersJsonSchema" if manner_of(tool.get("wire")) == _JSON else "parameters"
+    kind = "parametersJsonSchema" if get_manner(tool.get("wire")) == _JSON else "parameters"
     return {**members, kind: tool.get("parameters") or {}}
 
 
@@ -164,7 +169,7 @@ def _parse_messages(value: Any) -> list[Message]:
 
 def _read_messages(kind: str, content: Body) -> list[Message]:
     record = {"type": kind, "content": content.get("parts")}
-    return [entry.message for entry in gemini.entries_of(record, gemini.AnsweredCalls())]
+    return [entry.message for entry in gemini.entries_from_message(record, gemini.AnsweredCalls())]
 
 
 def _manner(value: Any) -> str:
@@ -199,32 +204,34 @@ def _build_piece(messages: Sequence[ChatMessage], manner: str) -> Any:
 
 
 def _result(message: ChatMessage, manner: str) -> list[Body]:
-    entry = ConversationEntry(alone(message))
-    first, *images = gemini.response_of(entry, message.tool_call_id or None, message.name or "")
+    entry = ConversationEntry(to_standalone_message(message))
+    first, *images = gemini.build_response_parts(
+        entry, message.tool_call_id or None, message.name or ""
+    )
     content = message.content
-    response = as_object(content) if manner == _JSON and isinstance(content, str) else None
+    response = parse_json_object(content) if manner == _JSON and isinstance(content, str) else None
     if response is not None:
         first = {"functionResponse": {**first["functionResponse"], "response": response}}
     return [first, *images]
 
 
 def _parts(message: ChatMessage) -> Iterator[Body]:
-    for item in in_order(message):
+    for item in iter_items(message):
         yield _block(item)
 
 
 def _block(item: Part | ToolCall) -> Body:
-    metadata = gemini.own_of(item.meta)
+    metadata = gemini.get_metadata(item.meta)
     match item:
         case ToolCall(id=id_, function=function):
-            call = {"name": function.name, "args": argument(function.arguments)}
+            call = {"name": function.name, "args": parse_arguments(function.arguments)}
             return {"functionCall": {"id": id_, **call} if id_ else call, **metadata}
         case ThinkingPart():
             return {"text": item.text, "thought": True, **metadata}
         case UnknownPart():
-            value = argument(item.data)
+            value = parse_arguments(item.data)
             return value if isinstance(value, dict) else {}
-    return gemini.block_of(item) or {}
+    return gemini.build_block(item) or {}
 
 
 def _normalize_piece(value: Any) -> Any:
@@ -353,4 +360,4 @@ def _usage(counts: Body) -> Usage | None:
     return usage if usage != Usage() else None
 
 
-PROTOCOL = protocol_of(CODEC, _is_model_path, _parse_request, _build_body, _ResponseAssembler)
+PROTOCOL = build_protocol(CODEC, _is_model_path, _parse_request, _build_body, _ResponseAssembler)

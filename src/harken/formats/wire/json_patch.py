@@ -35,10 +35,10 @@ _STRIDE = 4096
 _NAME = "form"
 
 
-def same(left: object, right: object) -> bool:
+def equal_json(left: object, right: object) -> bool:
     """Whether two JSON values are equal, type by type.
 
-    >>> same({"a": 1, "b": 2}, {"b": 2, "a": 1}), same([1], [1.0]), same(1, True)
+    >>> equal_json({"a": 1, "b": 2}, {"b": 2, "a": 1}), equal_json([1], [1.0]), equal_json(1, True)
     (True, False, False)
     """
     return left == right and canonical.to_canonical_bytes(left) == canonical.to_canonical_bytes(
@@ -46,7 +46,7 @@ def same(left: object, right: object) -> bool:
     )
 
 
-def form_of(built: Any, value: Any, manner: str = "") -> Any:
+def build_form(built: Any, value: Any, manner: str = "") -> Any:
     """Return the form that turns a built value into `value`. It includes the manner, if any."""
     changes: list[Change] = []
     _append_changes(built, value, (), changes)
@@ -55,16 +55,16 @@ def form_of(built: Any, value: Any, manner: str = "") -> Any:
     form = {"as": manner, "change": changes} if manner else {"change": changes}
     full_form = {"whole": value}
     is_short = len(canonical.to_json_line(form)) <= len(canonical.to_json_line(full_form))
-    return form if is_short and same(changed(built, form), value) else full_form
+    return form if is_short and equal_json(apply_form(built, form), value) else full_form
 
 
-def manner_of(form: object) -> str:
+def get_manner(form: object) -> str:
     """Return the manner stored in a form, or an empty string for the usual one."""
     manner = form.get("as") if isinstance(form, dict) else None
     return manner if isinstance(manner, str) else ""
 
 
-def changed(built: Any, form: Any) -> Any:
+def apply_form(built: Any, form: Any) -> Any:
     """Apply a form to a built value, without modifying it.
 
     Raises FormatError for an invalid form, or one of another value.
@@ -83,7 +83,7 @@ def changed(built: Any, form: Any) -> Any:
     return built
 
 
-def with_set(value: Any, path: Sequence[str | int], new: Any) -> Any:
+def set_at_path(value: Any, path: Sequence[str | int], new: Any) -> Any:
     """Return a copy of a value in which a member or an element is set.
 
     Raises LookupError or TypeError if the path does not exist.
@@ -108,7 +108,7 @@ def _append_changes(built: Any, value: Any, path: Path, changes: list[Change]) -
                 _append_changes(built[name], inner, (*path, name), changes)
             else:
                 changes.append(["set", [*path, name], inner])
-    elif same(built, value):
+    elif equal_json(built, value):
         return
     elif isinstance(built, list) and isinstance(value, list) and len(path) < _MAX_DEPTH:
         if len(built) == len(value):
@@ -136,7 +136,7 @@ def _replace_range(built: Any, value: Any, path: Path) -> Change:
 def _common_prefix_length(left: Any, right: Any) -> int:
     """Return the length of the common prefix of two lists or two texts."""
     limit, length = min(len(left), len(right)), 0
-    are_equal = str.__eq__ if isinstance(left, str) else same
+    are_equal = str.__eq__ if isinstance(left, str) else equal_json
     while length + _STRIDE <= limit and are_equal(
         left[length : length + _STRIDE], right[length : length + _STRIDE]
     ):
@@ -159,7 +159,7 @@ def _lone_block_type(value: object, text: str) -> str:
 def _apply(value: Any, change: Change) -> Any:
     match change:
         case ["set", [*path], new]:
-            return with_set(value, path, new)
+            return set_at_path(value, path, new)
         case ["drop", [*path, last]]:
             return _change_at(value, path, lambda holder: _without(holder, last))
         case ["cut", [*path], int(start), int(stop), new]:

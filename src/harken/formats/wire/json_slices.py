@@ -19,13 +19,13 @@ import msgspec
 from harken.core import canonical
 from harken.errors import FormatError
 from harken.formats.wire.base import Body, Mark, ParsedRequest, Piece, PieceLookup
-from harken.formats.wire.json_patch import changed, form_of, with_set
+from harken.formats.wire.json_patch import apply_form, build_form, set_at_path
 
 Text: TypeAlias = bytes | msgspec.Raw
 """A JSON text of a body. A raw value is not copied: for a megabyte, a copy would take as long as
 all other work.
 """
-Maker: TypeAlias = Callable[[ParsedRequest, Sequence[Any]], Body]
+BodyBuilder: TypeAlias = Callable[[ParsedRequest, Sequence[Any]], Body]
 _MAX_REASON_CHARS = 120
 MARKS = ("cache_control", "cache_reference")
 _MARK_PREFIX = b'"cache_'
@@ -50,7 +50,7 @@ class _EmptyPieceCache:
 _NO_PIECES = _EmptyPieceCache()
 
 
-def cutting_of(
+def slice_body(
     protocol: str, body: bytes, identify: Callable[[Any], str], known: PieceLookup | None
 ) -> BodySlices:
     """Split a body into its members. Raises FormatError if it is no object."""
@@ -72,24 +72,24 @@ def members(body: bytes, protocol: str) -> dict[str, Text]:
     raise FormatError(protocol, "it is no JSON object")
 
 
-def begins(text: Text | None, prefix: bytes) -> bool:
+def starts_with(text: Text | None, prefix: bytes) -> bool:
     """Whether a member exists and begins with this byte, which shows its JSON type."""
     return text is not None and bytes(memoryview(text)[:1]) == prefix
 
 
-def elements(text: Text | None) -> Sequence[Text] | None:
+def split_elements(text: Text | None) -> Sequence[Text] | None:
     """Return the elements of a list as JSON texts. Return None if the text is no list."""
-    if text is None or not begins(text, b"["):
+    if text is None or not starts_with(text, b"["):
         return None
     try:
         return _array_decoder.decode(text)
     except (ValueError, RecursionError):
         pass
-    value = value_of(text)
+    value = parse_slice(text)
     return [canonical.to_json_line(inner) for inner in value] if isinstance(value, list) else None
 
 
-def value_of(text: Text) -> Any:
+def parse_slice(text: Text) -> Any:
     """Parse a JSON text of a body. Return the text itself if it cannot be parsed."""
     return Piece(bytes(text), str).raw
 
@@ -111,7 +111,7 @@ class BodySlices:
             if path_model:
                 self.shape["model"] = False
             return path_model
-        model = value_of(data)
+        model = parse_slice(data)
         if not isinstance(model, str) or not model:
             return ""
         del self.members["model"]
@@ -119,7 +119,7 @@ class BodySlices:
 
     def array(self, name: str) -> Sequence[Text] | None:
         """Extract a member that is a list. Return None, and keep the member, if it is no list."""
-        slices = elements(self.members.get(name))
+        slices = split_elements(self.members.get(name))
         if slices is not None:
             del self.members[name]
         return slices
@@ -140,7 +140,7 @@ class BodySlices:
         """Return a message or a block without its marks, which are stored. path: of the value."""
         if _MARK_PREFIX not in data:
             return data
-        value, marks = _extract_marks(value_of(data), path)
+        value, marks = _extract_marks(parse_slice(data), path)
         self.marks += marks
         return canonical.to_json_line(value) if marks else data
 
@@ -163,13 +163,13 @@ class BodySlices:
             model=model,
             pieces=pieces,
             tools=tools,
-            parameters={name: value_of(data) for name, data in self.members.items()},
+            parameters={name: parse_slice(data) for name, data in self.members.items()},
             shape=self.shape or None,
             marks=self.marks,
         )
 
 
-def put(
+def build_body(
     request: ParsedRequest, piece_members: Body, write: Callable[[Mapping[str, Any]], Any]
 ) -> Body:
     """Build the body: the shared part of `put_together`. See `fitting` for its errors.
@@ -177,22 +177,22 @@ def put(
     piece_members: the members built from the pieces. write: as in `BodySlices.tools`.
     """
     body: Body = dict(request.parameters)
-    if request.model and shape_of(request).get("model") is not False:
+    if request.model and get_shape(request).get("model") is not False:
         body["model"] = request.model
     body |= piece_members
     if request.tools:
-        body["tools"] = [changed(write(tool), tool.get("wire")) for tool in request.tools]
-    return with_marks(request, body)
+        body["tools"] = [apply_form(write(tool), tool.get("wire")) for tool in request.tools]
+    return restore_marks(request, body)
 
 
-def with_marks(request: ParsedRequest, body: Body) -> Body:
+def restore_marks(request: ParsedRequest, body: Body) -> Body:
     """Return a body with the marks of a request. See `fitting` for its errors."""
     for path, value in request.marks:
-        body = with_set(body, path, value)
+        body = set_at_path(body, path, value)
     return body
 
 
-def fitting(protocol: str, make: Maker) -> Maker:
+def with_format_errors(protocol: str, make: BodyBuilder) -> BodyBuilder:
     """Wrap a function that builds bodies, so that it raises FormatError for an invalid request."""
 
     def put_together(request: ParsedRequest, values: Sequence[Any]) -> Body:
@@ -204,7 +204,7 @@ def fitting(protocol: str, make: Maker) -> Maker:
     return put_together
 
 
-def shape_of(request: ParsedRequest) -> Body:
+def get_shape(request: ParsedRequest) -> Body:
     """Return the shape of a request as an object."""
     return request.shape if isinstance(request.shape, dict) else {}
 
@@ -217,7 +217,7 @@ class _Tools:
 
 def _parse_tools(data: bytes, write: Callable[[Mapping[str, Any]], Any]) -> _Tools | None:
     """Return the tools. Return None if the data is no list of objects."""
-    raw_tools = value_of(data) if data else None
+    raw_tools = parse_slice(data) if data else None
     if not isinstance(raw_tools, list) or not raw_tools:
         return None
     if not all(isinstance(tool, dict) for tool in raw_tools):
@@ -226,7 +226,7 @@ def _parse_tools(data: bytes, write: Callable[[Mapping[str, Any]], Any]) -> _Too
     for index, tool in enumerate(raw_tools):
         bare, tool_marks = _extract_marks(tool, ("tools", index))
         marks += tool_marks
-        tools.append(tool_of(bare, write))
+        tools.append(parse_tool(bare, write))
     return _Tools(tuple(tools), marks)
 
 
@@ -234,7 +234,7 @@ _cached_tools = lru_cache(maxsize=32)(_parse_tools)
 """The cached variant: most requests repeat the tools of the previous one."""
 
 
-def tool_of(raw: Body, write: Callable[[Mapping[str, Any]], Any], manner: str = "") -> Body:
+def parse_tool(raw: Body, write: Callable[[Mapping[str, Any]], Any], manner: str = "") -> Body:
     """Return a tool as the log stores it, with the form of the remaining data.
 
     manner: the manner to store in the form, if `write` uses it.
@@ -248,7 +248,7 @@ def tool_of(raw: Body, write: Callable[[Mapping[str, Any]], Any], manner: str = 
         "description": description if isinstance(description, str) else "",
         "parameters": next((schema for schema in schemas if isinstance(schema, dict)), {}),
     }
-    form = form_of(write({**tool, "wire": {"as": manner}}), raw, manner)
+    form = build_form(write({**tool, "wire": {"as": manner}}), raw, manner)
     return tool if form is None else {**tool, "wire": form}
 
 

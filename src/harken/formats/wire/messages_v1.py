@@ -15,14 +15,14 @@ from typing import Any
 import msgspec
 
 from harken.core.events import Usage
-from harken.core.messages import ChatMessage, Message, message_from
+from harken.core.messages import ChatMessage, Message, parse_message
 from harken.core.stream import Finish
 from harken.errors import FormatError
 from harken.formats.json_records import get_count, get_text
 from harken.formats.json_records import get_object as inner
 from harken.formats.wire.base import Body, ParsedRequest, ParsedResponse, PieceLookup
-from harken.formats.wire.json_slices import cutting_of, put, shape_of, value_of
-from harken.formats.wire.piece_codec import PieceCodec, alone, protocol_of
+from harken.formats.wire.json_slices import build_body, get_shape, parse_slice, slice_body
+from harken.formats.wire.piece_codec import PieceCodec, build_protocol, to_standalone_message
 
 NAME = "messages-v1"
 _PARAMETERS = "parameters"
@@ -36,12 +36,12 @@ def _is_model_path(path: str) -> bool:
 
 def _parse_request(path: str, body: bytes, known: PieceLookup | None = None) -> ParsedRequest:
     del path
-    cutting = cutting_of(NAME, body, CODEC.identify, known)
+    cutting = slice_body(NAME, body, CODEC.identify, known)
     model = cutting.model()
     messages = cutting.array("messages")
     if messages is None:
         raise FormatError(NAME, "it has no list of messages")
-    parameters = value_of(cutting.members.get(_PARAMETERS, b"null"))
+    parameters = parse_slice(cutting.members.get(_PARAMETERS, b"null"))
     if isinstance(parameters, dict) and parameters:
         del cutting.members[_PARAMETERS]
     else:
@@ -53,10 +53,10 @@ def _parse_request(path: str, body: bytes, known: PieceLookup | None = None) -> 
 
 
 def _build_body(request: ParsedRequest, values: Sequence[Any]) -> Body:
-    members: Body = {"messages": [*values], **shape_of(request).get(_EXTRA_MEMBERS, {})}
+    members: Body = {"messages": [*values], **get_shape(request).get(_EXTRA_MEMBERS, {})}
     if request.parameters:
         members[_PARAMETERS] = request.parameters
-    return put(replace(request, parameters={}), members, _build_tool)
+    return build_body(replace(request, parameters={}), members, _build_tool)
 
 
 def _build_tool(tool: Mapping[str, Any]) -> Body:
@@ -66,7 +66,7 @@ def _build_tool(tool: Mapping[str, Any]) -> Body:
 
 def _parse_messages(value: Any) -> list[Message]:
     try:
-        return [message_from(value)] if isinstance(value, dict) else []
+        return [parse_message(value)] if isinstance(value, dict) else []
     except ValueError:
         return []
 
@@ -74,7 +74,7 @@ def _parse_messages(value: Any) -> list[Message]:
 def _build_piece(messages: Sequence[ChatMessage], manner: str) -> Any:
     del manner
     (message,) = messages
-    return msgspec.to_builtins(alone(message), enc_hook=str)
+    return msgspec.to_builtins(to_standalone_message(message), enc_hook=str)
 
 
 def _normalize_piece(value: Any) -> Any:
@@ -131,4 +131,4 @@ class _ResponseAssembler:
         return ParsedResponse(id=id_, finish=finish, pieces=pieces)
 
 
-PROTOCOL = protocol_of(CODEC, _is_model_path, _parse_request, _build_body, _ResponseAssembler)
+PROTOCOL = build_protocol(CODEC, _is_model_path, _parse_request, _build_body, _ResponseAssembler)

@@ -30,12 +30,18 @@ from harken.core.stream import StreamAccumulator
 from harken.errors import FormatError
 from harken.formats.json_records import get_object as inner
 from harken.formats.json_records import get_objects, get_text
-from harken.formats.providers.openai_chat import DETAILS, ERROR, EXTRA, REASONING, messages_of
+from harken.formats.providers.openai_chat import (
+    DETAILS_MEMBER,
+    ERROR_PREFIX,
+    EXTRA_MEMBER,
+    REASONING,
+    parse_request_messages,
+)
 from harken.formats.providers.openai_chat_stream import OpenAIStreamDecoder
-from harken.formats.tool_calls import in_order
+from harken.formats.tool_calls import iter_items
 from harken.formats.wire.base import Body, ParsedRequest, ParsedResponse, PieceLookup
-from harken.formats.wire.json_slices import cutting_of, put
-from harken.formats.wire.piece_codec import PieceCodec, argument, protocol_of
+from harken.formats.wire.json_slices import build_body, slice_body
+from harken.formats.wire.piece_codec import PieceCodec, build_protocol, parse_arguments
 
 NAME = "openai-chat"
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
@@ -54,7 +60,7 @@ def _is_model_path(path: str) -> bool:
 
 
 def _parse_request(path: str, body: bytes, known: PieceLookup | None = None) -> ParsedRequest:
-    cutting = cutting_of(NAME, body, CODEC.identify, known)
+    cutting = slice_body(NAME, body, CODEC.identify, known)
     match = re.search("/deployments/([^/]+)/", path)
     model = cutting.model(match[1] if match else "")
     messages = cutting.array("messages")
@@ -65,7 +71,7 @@ def _parse_request(path: str, body: bytes, known: PieceLookup | None = None) -> 
 
 
 def _build_body(request: ParsedRequest, values: Sequence[Any]) -> Body:
-    return put(request, {"messages": [*values]}, _build_tool)
+    return build_body(request, {"messages": [*values]}, _build_tool)
 
 
 def _build_tool(tool: Mapping[str, Any]) -> Body:
@@ -76,7 +82,7 @@ def _build_tool(tool: Mapping[str, Any]) -> Body:
 
 def _parse_messages(value: Any) -> list[Message]:
     is_message = isinstance(value, dict) and value.get("role") in _ROLES
-    return messages_of({"messages": [value]}) if is_message else []
+    return parse_request_messages({"messages": [value]}) if is_message else []
 
 
 def _manner(value: Any) -> str:
@@ -92,13 +98,13 @@ def _build_piece(messages: Sequence[ChatMessage], manner: str) -> Any:
         return _assistant_message(message, manner or REASONING)
     content = _content(message.content)
     if message.role == "tool":
-        text = ERROR + content if message.is_error and isinstance(content, str) else content
+        text = ERROR_PREFIX + content if message.is_error and isinstance(content, str) else content
         return {"role": "tool", "tool_call_id": message.tool_call_id or "", "content": text}
     return {"role": message.role, "content": content}
 
 
 def _assistant_message(message: ChatMessage, thinking: str) -> Body:
-    items = [*in_order(message)]
+    items = [*iter_items(message)]
     body: Body = {"role": "assistant", "content": None}
     thoughts = [part.text for part in items if isinstance(part, ThinkingPart)]
     if thoughts:
@@ -138,7 +144,7 @@ def _block(part: Part) -> Body:
         case ThinkingPart():
             return {"type": "thinking", "thinking": [{"type": "text", "text": part.text}]}
         case UnknownPart():
-            block = argument(part.data)
+            block = parse_arguments(part.data)
             return block if isinstance(block, dict) else {"type": part.kind}
 
 
@@ -207,16 +213,16 @@ class _ResponseAssembler:
         for call, call_body in zip(
             message.tool_calls or (), body.get("tool_calls", ()), strict=True
         ):
-            if call.meta is not msgspec.UNSET and EXTRA in call.meta:
-                call_body[EXTRA] = call.meta[EXTRA][_WIRE_MODEL]
+            if call.meta is not msgspec.UNSET and EXTRA_MEMBER in call.meta:
+                call_body[EXTRA_MEMBER] = call.meta[EXTRA_MEMBER][_WIRE_MODEL]
         details = [*_iter_details(message)]
-        return {**body, DETAILS: details} if details else body
+        return {**body, DETAILS_MEMBER: details} if details else body
 
 
 def _iter_details(message: Message) -> Iterator[Any]:
-    for part in in_order(message):
-        if not isinstance(part, ToolCall) and part.meta and DETAILS in part.meta:
-            yield from part.meta[DETAILS][_WIRE_MODEL]
+    for part in iter_items(message):
+        if not isinstance(part, ToolCall) and part.meta and DETAILS_MEMBER in part.meta:
+            yield from part.meta[DETAILS_MEMBER][_WIRE_MODEL]
 
 
-PROTOCOL = protocol_of(CODEC, _is_model_path, _parse_request, _build_body, _ResponseAssembler)
+PROTOCOL = build_protocol(CODEC, _is_model_path, _parse_request, _build_body, _ResponseAssembler)

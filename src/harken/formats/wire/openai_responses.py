@@ -21,11 +21,24 @@ from harken.errors import FormatError
 from harken.formats.base import ConversationEntry
 from harken.formats.json_records import get_count, get_objects, get_text
 from harken.formats.json_records import get_object as inner
-from harken.formats.providers.openai_responses import OUTPUTS, heard, is_answer, items_of, said
+from harken.formats.providers.openai_responses import (
+    OUTPUT_TYPES,
+    build_answer_message,
+    build_items,
+    is_answer,
+    parse_input_item,
+)
 from harken.formats.wire.base import Body, ParsedRequest, ParsedResponse, PieceLookup
-from harken.formats.wire.json_slices import BodySlices, begins, cutting_of, put, shape_of, value_of
-from harken.formats.wire.piece_codec import PieceCodec, alone, protocol_of
-from harken.formats.wire.response_reader import error_line
+from harken.formats.wire.json_slices import (
+    BodySlices,
+    build_body,
+    get_shape,
+    parse_slice,
+    slice_body,
+    starts_with,
+)
+from harken.formats.wire.piece_codec import PieceCodec, build_protocol, to_standalone_message
+from harken.formats.wire.response_reader import format_error
 
 NAME = "openai-responses"
 _INSTRUCTIONS = "instructions"
@@ -42,7 +55,7 @@ def _is_model_path(path: str) -> bool:
 
 def _parse_request(path: str, body: bytes, known: PieceLookup | None = None) -> ParsedRequest:
     del path
-    cutting = cutting_of(NAME, body, CODEC.identify, known)
+    cutting = slice_body(NAME, body, CODEC.identify, known)
     model = cutting.model()
     instruction_texts = [
         b'{"instructions":%b}' % text for text in _take_text(cutting, _INSTRUCTIONS)
@@ -54,14 +67,14 @@ def _parse_request(path: str, body: bytes, known: PieceLookup | None = None) -> 
         if not items:
             raise FormatError(NAME, "it has no input")
     pieces = [*map(cutting.piece, instruction_texts), *cutting.pieces(items, _INPUT)]
-    if not instruction_texts and items and _instructions_content(value_of(items[0])) is not None:
+    if not instruction_texts and items and _instructions_content(parse_slice(items[0])) is not None:
         cutting.shape[_INSTRUCTIONS] = False
     return cutting.asked(model, pieces, cutting.tools(_build_tool))
 
 
 def _take_text(cutting: BodySlices, name: str) -> list[bytes]:
     """Extract a member that is a text. Return an empty list, and keep the member, if it is not."""
-    is_text = begins(cutting.members.get(name), b'"')
+    is_text = starts_with(cutting.members.get(name), b'"')
     return [bytes(cutting.members.pop(name))] if is_text else []
 
 
@@ -71,7 +84,7 @@ def _instructions_content(value: Any) -> Any:
 
 
 def _build_body(request: ParsedRequest, values: Sequence[Any]) -> Body:
-    shape, items = shape_of(request), [*values]
+    shape, items = get_shape(request), [*values]
     members: Body = {}
     if (
         items
@@ -80,7 +93,9 @@ def _build_body(request: ParsedRequest, values: Sequence[Any]) -> Body:
     ):
         members = items.pop(0)
     is_text = shape.get(_INPUT) == "text"
-    return put(request, {**members, _INPUT: items[0]["content"] if is_text else items}, _build_tool)
+    return build_body(
+        request, {**members, _INPUT: items[0]["content"] if is_text else items}, _build_tool
+    )
 
 
 def _build_tool(tool: Mapping[str, Any]) -> Body:
@@ -96,10 +111,12 @@ def _parse_messages(value: Any) -> list[Message]:
     if not isinstance(value, dict) or not (get_text(value, "type") or get_text(value, "role")):
         return []
     kind = get_text(value, "type")
-    if kind.endswith("_output") and kind not in OUTPUTS:
+    if kind.endswith("_output") and kind not in OUTPUT_TYPES:
         data = canonical.to_json_line(value).decode()
         return [Message("tool", [UnknownPart(kind, data)], tool_call_id=get_text(value, "call_id"))]
-    return [said([value]) if is_answer(value) else heard(value, None).message]
+    return [
+        build_answer_message([value]) if is_answer(value) else parse_input_item(value, None).message
+    ]
 
 
 def _manner(value: Any) -> str:
@@ -113,9 +130,9 @@ def _build_piece(messages: Sequence[ChatMessage], manner: str) -> Any:
     if message.role == "tool" and isinstance(message.content, list):
         match message.content:
             case [UnknownPart(kind=kind, data=data)] if kind.endswith("_output"):
-                if kind not in OUTPUTS:
+                if kind not in OUTPUT_TYPES:
                     return canonical.from_json(data.encode())
-    return next(iter(items_of([ConversationEntry(alone(message))])), {})
+    return next(iter(build_items([ConversationEntry(to_standalone_message(message))])), {})
 
 
 def _normalize_piece(value: Any) -> Any:
@@ -187,7 +204,7 @@ class _ResponseAssembler:
         response = self._response
         id_, status = get_text(response, "id"), get_text(response, "status")
         if status == "failed":
-            return ParsedResponse(id=id_, error=error_line(response), partial=self._partial())
+            return ParsedResponse(id=id_, error=format_error(response), partial=self._partial())
         if status not in ("completed", "incomplete"):
             return ParsedResponse(id=id_, partial=self._partial())
         reason = get_text(inner(response, "incomplete_details"), "reason") or status
@@ -219,4 +236,4 @@ def _usage(counts: Body) -> Usage | None:
     return usage if usage != Usage() else None
 
 
-PROTOCOL = protocol_of(CODEC, _is_model_path, _parse_request, _build_body, _ResponseAssembler)
+PROTOCOL = build_protocol(CODEC, _is_model_path, _parse_request, _build_body, _ResponseAssembler)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from harken.formats.wire.base import Piece
 
-MOST_BYTES = 128 * 1024 * 1024
+MAX_CACHE_BYTES = 128 * 1024 * 1024
 
 
 @dataclass(slots=True)
@@ -21,7 +21,7 @@ class PieceCache:
     Pieces that were not used lately are evicted.
     """
 
-    most_bytes: int = MOST_BYTES
+    most_bytes: int = MAX_CACHE_BYTES
     _recent: dict[bytes, Piece] = field(default_factory=dict)
     _older: dict[bytes, Piece] = field(default_factory=dict)
     _size: int = 0

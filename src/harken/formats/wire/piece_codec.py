@@ -23,10 +23,10 @@ from harken.core.messages import (
     UnknownPart,
 )
 from harken.errors import FormatError
-from harken.formats.tool_calls import in_order
+from harken.formats.tool_calls import iter_items
 from harken.formats.wire.base import Form, ParseRequest, Piece, Protocol
-from harken.formats.wire.json_patch import changed, form_of, manner_of
-from harken.formats.wire.json_slices import Maker, fitting
+from harken.formats.wire.json_patch import apply_form, build_form, get_manner
+from harken.formats.wire.json_slices import BodyBuilder, with_format_errors
 from harken.formats.wire.response_reader import ResponseAssembler, ResponseReader
 
 _PIECE = b"harken.piece.v1\n"
@@ -68,7 +68,9 @@ class PieceCodec:
         try:
             messages = self.messages(value)
             if messages:
-                form = form_of(self.plain(messages, self.manner(value)), value, self.manner(value))
+                form = build_form(
+                    self.plain(messages, self.manner(value)), value, self.manner(value)
+                )
                 return messages, form
         except _PARSE_ERRORS:
             pass  # The value is stored as a text below.
@@ -80,7 +82,7 @@ class PieceCodec:
         value = piece.raw
         try:
             manner = self.manner(value)
-            return form_of(self.plain(messages, manner), value, manner)
+            return build_form(self.plain(messages, manner), value, manner)
         except _PARSE_ERRORS:
             return {"whole": value}
 
@@ -90,12 +92,12 @@ class PieceCodec:
             return form["whole"]
         if not messages:
             raise FormatError(self.name, "there is no message")
-        manner = manner_of(form)
+        manner = get_manner(form)
         try:
             built = _parse_stored(messages) if manner == _UNPARSED else self.plain(messages, manner)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise FormatError(self.name, f"a message does not fit ({error!r:.100})") from None
-        return changed(built, form)
+        return apply_form(built, form)
 
     def likeness(self, piece: Piece) -> str:
         """Return a hash that a piece shares with changed copies that its client sends."""
@@ -104,7 +106,7 @@ class PieceCodec:
         return canonical.hash_value(_PIECE, content)
 
     def _iter_content(self, message: ChatMessage) -> Iterator[Any]:
-        items = [*in_order(message)]
+        items = [*iter_items(message)]
         texts = "".join(item.text for item in items if isinstance(item, TextPart))
         words = " ".join(texts.split())
         other_items = [item for item in items if not isinstance(item, TextPart | ThinkingPart)]
@@ -122,14 +124,14 @@ class PieceCodec:
 
     def _call(self, call: ToolCall) -> list[Any]:
         id_ = call.id if self.has_ids else ""
-        return ["call", id_, call.function.name, argument(call.function.arguments)]
+        return ["call", id_, call.function.name, parse_arguments(call.function.arguments)]
 
 
-def protocol_of(
+def build_protocol(
     saying: PieceCodec,
     asks: Callable[[str], bool],
     take_apart: ParseRequest,
-    put_together: Maker,
+    put_together: BodyBuilder,
     answer: Callable[[], ResponseAssembler],
 ) -> Protocol:
     """Build the protocol of a codec; `answer` creates the assembler of a response."""
@@ -137,7 +139,7 @@ def protocol_of(
         name=saying.name,
         asks=asks,
         take_apart=take_apart,
-        put_together=fitting(saying.name, put_together),
+        put_together=with_format_errors(saying.name, put_together),
         piece=saying.piece,
         read=saying.read,
         form=saying.form,
@@ -147,14 +149,14 @@ def protocol_of(
     )
 
 
-def alone(message: ChatMessage) -> Message:
+def to_standalone_message(message: ChatMessage) -> Message:
     """Return a message, possibly one of a log, as a standalone Message."""
     if isinstance(message, Message):
         return message
     return Message(**{name: getattr(message, name) for name in Message.__struct_fields__})
 
 
-def argument(text: str) -> Any:
+def parse_arguments(text: str) -> Any:
     """Parse arguments as JSON. Return the text if it is no JSON."""
     try:
         return canonical.from_json(text.encode("utf-8", "surrogatepass"))
@@ -178,7 +180,7 @@ def _part_content(part: Part) -> list[Any]:
         case ImagePart():
             return ["image", part.data or part.url or ""]
         case UnknownPart(kind=kind, data=data):
-            value = argument(data)
+            value = parse_arguments(data)
             if isinstance(value, dict):
                 value = {
                     name: inner

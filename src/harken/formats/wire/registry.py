@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from harken.formats.wire import anthropic, gemini, messages_v1, openai_chat, openai_responses
 from harken.formats.wire.base import Protocol
 
-WIRES: Mapping[str, Protocol] = {
+WIRE_PROTOCOLS: Mapping[str, Protocol] = {
     protocol.name: protocol
     for protocol in (
         anthropic.PROTOCOL,
@@ -24,17 +24,19 @@ WIRES: Mapping[str, Protocol] = {
 """Protocols by name."""
 
 
-def of(path: str) -> Protocol | None:
+def find_protocol(path: str) -> Protocol | None:
     """Return the protocol of a model call to this path.
 
     Return None if the path is for no model call.
 
     The path may include a query.
 
-    >>> of("/base/v1/messages?beta=true").name
+    >>> find_protocol("/base/v1/messages?beta=true").name
     'anthropic-messages'
-    >>> of("/v1/messages/count_tokens") is None
+    >>> find_protocol("/v1/messages/count_tokens") is None
     True
     """
     plain_path = unquote(path.partition("?")[0])
-    return next((protocol for protocol in WIRES.values() if protocol.asks(plain_path)), None)
+    return next(
+        (protocol for protocol in WIRE_PROTOCOLS.values() if protocol.asks(plain_path)), None
+    )

@@ -16,7 +16,7 @@ from harken.core import canonical
 from harken.formats.providers.sse import EventReader, ServerEvent
 from harken.formats.wire.base import ParsedResponse
 
-MOST_BYTES = 256 * 1024 * 1024
+MAX_RESPONSE_BYTES = 256 * 1024 * 1024
 """A longer body is not accepted as a response."""
 _MIN_ERROR_STATUS = 400
 _MAX_LINE_CHARS = 500
@@ -61,8 +61,8 @@ class ResponseReader:
             self._add_events(self._reader.feed(data))
             return
         self._buffer += data
-        if len(self._buffer) > MOST_BYTES:
-            self._error = f"an answer of more than {MOST_BYTES} bytes"
+        if len(self._buffer) > MAX_RESPONSE_BYTES:
+            self._error = f"an answer of more than {MAX_RESPONSE_BYTES} bytes"
         elif self.status < _MIN_ERROR_STATUS and bytes(self._buffer[:64]).lstrip()[:1] not in b"{[":
             self._reader, buffered = EventReader(), bytes(self._buffer)
             self._buffer.clear()
@@ -84,7 +84,7 @@ class ResponseReader:
         return replace(response, pieces=(), error=self._error) if self._error else response
 
     def _format_error(self, error: Exception) -> str:
-        return one_line(f"an answer without sense: {error}")
+        return truncate_to_line(f"an answer without sense: {error}")
 
     def _add_events(self, events: Iterator[ServerEvent]) -> None:
         try:
@@ -101,14 +101,14 @@ class ResponseReader:
         try:
             value = canonical.from_json(data)
         except ValueError:
-            line = one_line(data[: 4 * _MAX_LINE_CHARS].decode("utf-8", "replace"))
+            line = truncate_to_line(data[: 4 * _MAX_LINE_CHARS].decode("utf-8", "replace"))
             self._error = (
                 line if self.status >= _MIN_ERROR_STATUS else f"an answer that is no JSON: {line}"
             )
             return
         try:
             if self.status >= _MIN_ERROR_STATUS or (isinstance(value, dict) and value.get("error")):
-                self._error = error_line(value)
+                self._error = format_error(value)
             elif isinstance(value, list):
                 for event in value:
                     self._add_event(event)
@@ -120,31 +120,31 @@ class ResponseReader:
     def _add_event(self, event: Any) -> None:
         is_error = isinstance(event, dict) and (event.get("type") == "error" or event.get("error"))
         if is_error:
-            self._error = error_line(event)
+            self._error = format_error(event)
         else:
             self.answer.event(event)
 
 
-def error_line(value: Any) -> str:
+def format_error(value: Any) -> str:
     """Return the message of a provider's error object, on one line.
 
-    >>> error_line({"type": "error", "error": {"type": "overloaded_error", "message": "Busy"}})
+    >>> format_error({"type": "error", "error": {"type": "overloaded_error", "message": "Busy"}})
     'overloaded_error: Busy'
     """
     if isinstance(value, list) and value:
         value = value[0]
     error = value.get("error") or value if isinstance(value, dict) else value
     if not isinstance(error, dict):
-        return one_line(str(error))
+        return truncate_to_line(str(error))
     names = (error.get(name) for name in ("code", "status", "type"))
     kind = next((name for name in names if isinstance(name, str) and name != "error"), "")
     message = error.get("message") or error.get("detail") or ""
     if not isinstance(message, str) or not message:
         message = canonical.to_json_line(error).decode("utf-8", "replace")
-    return one_line(f"{kind}: {message}" if kind else message)
+    return truncate_to_line(f"{kind}: {message}" if kind else message)
 
 
-def one_line(text: str) -> str:
+def truncate_to_line(text: str) -> str:
     """Return a text on one line, truncated."""
     line = " ".join(text[: 4 * _MAX_LINE_CHARS].split())
     return line if len(line) <= _MAX_LINE_CHARS else line[:_MAX_LINE_CHARS] + "..."

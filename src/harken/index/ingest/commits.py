@@ -22,11 +22,11 @@ from harken.index.ingest.messages import MessageRow, Messages
 from harken.index.ingest.new_commits import CommitText
 from harken.index.ingest.responses import ResponseIngest, ResponseRow
 from harken.index.ingest.row_writer import RowWriter, time_us
-from harken.index.ingest.usage import TokenCounts, provider_of, spent, told_cost
-from harken.index.message_text import MessageText, utf8
+from harken.index.ingest.usage import TokenCounts, parse_usage, reported_cost, reported_provider
+from harken.index.message_text import MessageText, to_utf8
 from harken.store.base import StoredCommit
 
-HARKEN = "harken"
+HARKEN_RUNTIME = "harken"
 """Name of Harken itself among the runtimes."""
 _MIN_GLOBAL_ID_CHARS = 16
 """Minimum length of a response id that is unique over all sessions.
@@ -52,23 +52,25 @@ class CommitAuthor:
     @property
     def session(self) -> str:
         """The unique name of the session over all runtimes."""
-        return self.native if self.runtime == HARKEN else f"{self.runtime}:{self.native}"
+        return self.native if self.runtime == HARKEN_RUNTIME else f"{self.runtime}:{self.native}"
 
 
-def origin_of(principal: str, session_id: str) -> CommitAuthor:
+def parse_principal(principal: str, session_id: str) -> CommitAuthor:
     """Parse the principal `claude:SESSION/AGENT`. Any other principal belongs to Harken.
 
-    >>> origin_of("codex:0f1e/ann", "0f1e")
+    >>> parse_principal("codex:0f1e/ann", "0f1e")
     CommitAuthor(runtime='codex', native='0f1e', agent='ann')
-    >>> origin_of("demo/Jack", "demo")
+    >>> parse_principal("demo/Jack", "demo")
     CommitAuthor(runtime='harken', native='demo', agent='Jack')
     """
     runtime, colon, remaining = principal.partition(":")
     after = remaining.removeprefix(session_id)
     is_foreign = colon and runtime and remaining.startswith(session_id) and after[:1] in ("", "/")
     if is_foreign:
-        return CommitAuthor(utf8(runtime), utf8(session_id), utf8(after[1:]))
-    return CommitAuthor(HARKEN, utf8(session_id or principal), utf8(principal.partition("/")[2]))
+        return CommitAuthor(to_utf8(runtime), to_utf8(session_id), to_utf8(after[1:]))
+    return CommitAuthor(
+        HARKEN_RUNTIME, to_utf8(session_id or principal), to_utf8(principal.partition("/")[2])
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +169,7 @@ class CommitIngest:
     def _add_commit(self, text: CommitText) -> _CommitRow:
         """Add a commit and its edge from the parent."""
         stored, commit, ledger = text.stored, text.stored.commit, self.ledger
-        origin = origin_of(commit.principal, commit.session_id)
+        origin = parse_principal(commit.principal, commit.session_id)
         parent = self._roots.get(commit.parent) if commit.parent is not None else None
         session = ledger.session(origin.session, origin.runtime, origin.native)
         is_logged = session in self.logged
@@ -176,9 +178,9 @@ class CommitIngest:
             is_spawn = commit.checkpoint == "spawn" and parent is not None
             agent = ledger.agent(
                 session,
-                utf8(commit.principal),
+                to_utf8(commit.principal),
                 origin.agent,
-                template=utf8(commit.template),
+                template=to_utf8(commit.template),
                 parent=parent[2] if is_spawn and parent is not None else None,
             )
         row = ledger.number("commits")
@@ -222,7 +224,7 @@ class CommitIngest:
         is_repeat = is_same_content or not existing_keys.isdisjoint(message.others)
         existing_keys.update((message.content, *message.others))
         self.ledger.keys.update((message.content, *message.others))
-        entry, counts = message.entry, spent(message.usage) if message.usage else _NO_TOKENS
+        entry, counts = message.entry, parse_usage(message.usage) if message.usage else _NO_TOKENS
         if not is_repeat:
             is_repeat = self._is_superseded(message, counts)
         commit, time = row.read.stored.commit, time_us(entry.time)
@@ -274,11 +276,11 @@ class CommitIngest:
                 agent=row.agent,
                 message=message_id if message.said.role == "assistant" else None,
                 model=_get_text(message.source, "model"),
-                provider=provider_of(message.source) or row.origin.runtime,
+                provider=reported_provider(message.source) or row.origin.runtime,
                 time_us=time,
                 stop_reason=_get_text(message.source, "stop_reason") or None,
                 took=counts,
-                cost_usd=told_cost(message.source),
+                cost_usd=reported_cost(message.source),
             )
         )
 
@@ -355,7 +357,7 @@ def _response_key(origin: CommitAuthor, entry: DeltaEntry) -> str | None:
     source = entry.source or {}
     pi_metadata = source.get("pi")
     id_ = _get_text(pi_metadata, "responseId") if isinstance(pi_metadata, dict) else ""
-    id_ = utf8(id_ or _get_text(source, "id"))
+    id_ = to_utf8(id_ or _get_text(source, "id"))
     if not id_:
         return None
     if origin.runtime == "opencode":  # OpenCode has one id for all steps of a response.

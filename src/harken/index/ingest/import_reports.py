@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import apsw
 import msgspec
 
-from harken.formats.runtimes.registry import natives
-from harken.index.message_text import utf8
+from harken.formats.runtimes.registry import list_runtime_formats
+from harken.index.message_text import to_utf8
 
 
 class _Tip(msgspec.Struct, frozen=True):
@@ -35,9 +35,9 @@ class ImportedMetadata(msgspec.Struct, frozen=True):
 _decoder = msgspec.json.Decoder(ImportedMetadata)
 
 
-def describe(database: apsw.Connection, records: Iterable[bytes]) -> None:
+def update_sessions(database: apsw.Connection, records: Iterable[bytes]) -> None:
     """Update sessions from import reports; the file of the main conversation takes precedence."""
-    runtimes = {native.name: native.runtime for native in natives()}
+    runtimes = {native.name: native.runtime for native in list_runtime_formats()}
     reports: list[tuple[ImportedMetadata, str]] = []
     for record in records:
         try:
@@ -53,11 +53,11 @@ def describe(database: apsw.Connection, records: Iterable[bytes]) -> None:
 
 def _build_row(report: ImportedMetadata, runtime: str) -> dict[str, str | bool]:
     return {
-        "name": utf8(f"{runtime}:{report.session}"),
-        "source": utf8(report.source),
-        "title": utf8(report.title),
-        "project": utf8(report.folder),
-        "version": utf8(report.version),
+        "name": to_utf8(f"{runtime}:{report.session}"),
+        "source": to_utf8(report.source),
+        "title": to_utf8(report.title),
+        "project": to_utf8(report.folder),
+        "version": to_utf8(report.version),
         "is_main": report.is_main,
     }
 

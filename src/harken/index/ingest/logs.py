@@ -27,15 +27,15 @@ from harken.core.events import (
     decode_event,
 )
 from harken.core.ids import USER, parse_id_number, reference_message_id
-from harken.formats.runtimes.user_text import typed
+from harken.formats.runtimes.user_text import extract_typed_text
 from harken.index.ingest.messages import MessageRow, Messages
 from harken.index.ingest.responses import ResponseIngest, ResponseRow
 from harken.index.ingest.row_writer import RowWriter, time_us
-from harken.index.ingest.usage import TokenCounts, of_log
-from harken.index.message_text import MessageText, extract_text, shape_of, utf8
+from harken.index.ingest.usage import TokenCounts, counts_from_log
+from harken.index.message_text import MessageText, decode_shape, extract_text, to_utf8
 from harken.session.log.checksum import seems_sealed
 from harken.session.log.compressed import stat_log
-from harken.session.log.reader import events as events_of
+from harken.session.log.reader import iter_events as events_of
 from harken.session.log.reader import open_log
 
 CHUNK_BYTES = 4 * 1024 * 1024
@@ -67,7 +67,7 @@ class IndexedLine:
     end: int
 
 
-def grown(path: Path, mark: LogOffset) -> bool:
+def has_grown(path: Path, mark: LogOffset) -> bool:
     """Whether a log is longer than what was read. Raises LogChanged, OSError."""
     size = stat_log(path).size_bytes
     if size < mark.size:
@@ -75,7 +75,7 @@ def grown(path: Path, mark: LogOffset) -> bool:
     return size > mark.size
 
 
-def chunks(path: Path, mark: LogOffset) -> Iterator[list[IndexedLine]]:
+def iter_chunks(path: Path, mark: LogOffset) -> Iterator[list[IndexedLine]]:
     """Yield new events of a log in chunks, and advance `mark` after each chunk.
 
     Invalid lines are skipped; a line without a line end is read next time. A log in the older
@@ -167,13 +167,13 @@ class LogRows:
                 self._add_commit_link(event)
             case SessionEnded(reason=str(reason)):
                 outcome = "UPDATE sessions SET outcome = ? WHERE id = ?"
-                self.ledger.database.execute(outcome, (utf8(reason), self.session))
+                self.ledger.database.execute(outcome, (to_utf8(reason), self.session))
             case _:
                 pass
 
     def _add_agent(self, event: AgentCreated) -> None:
         """Add an agent. Its principal is the one of its commits, unless that name is in use."""
-        id_, name = utf8(event.agent_id or ""), utf8(event.name or event.agent_id or "")
+        id_, name = to_utf8(event.agent_id or ""), to_utf8(event.name or event.agent_id or "")
         principal, is_main = f"{self.native}/{name}", self._find_main_agent() is None
         if is_main:
             principal, name = self.native, ""
@@ -208,7 +208,7 @@ class LogRows:
 
     def _add_message(self, event: TranscriptEntry, start: int) -> None:
         entry, objects = encode_entry(event)
-        text = extract_text(shape_of(objects[entry.message]), objects)
+        text = extract_text(decode_shape(objects[entry.message]), objects)
         number, agent = (
             parse_id_number(event.message_id, "msg_") or 0,
             self._get_agent(event.agent_id or ""),
@@ -246,7 +246,7 @@ class LogRows:
                 provider="",
                 time_us=time_us(event.time),
                 stop_reason=event.stop_reason,
-                took=TokenCounts() if event.usage is None else of_log(event.usage),
+                took=TokenCounts() if event.usage is None else counts_from_log(event.usage),
                 cost_usd=event.cost_usd,
             )
         )
@@ -275,7 +275,7 @@ class LogRows:
         return ctx in self._linked_ctxs or self.ledger.one(_IS_INDEXED_SQL, ctx) is not None
 
     def _response_key(self, request: str) -> str:
-        return f"{self.native}/{utf8(request)}"
+        return f"{self.native}/{to_utf8(request)}"
 
     def _find_rows(self, id_: str) -> tuple[int, int] | None:
         """Return the row ids of a message and its agent, by the id of its event."""
@@ -287,7 +287,7 @@ class LogRows:
 
     def _get_agent(self, id_: str) -> int:
         """Return the row id of an agent. Create one if its creation event was not read."""
-        id_ = utf8(id_)
+        id_ = to_utf8(id_)
         if id_ not in self._agents:
             query = "SELECT agent_id FROM log_agents WHERE session = ? AND id = ?"
             row = self.ledger.one(query, self.native, id_)
@@ -307,7 +307,7 @@ def _message_kind(event: TranscriptEntry, text: MessageText) -> str:
     """Classify a message: a user's prompt has no cause in the log, and contains typed text."""
     if event.role == "user":
         is_caused = event.substance is not None or event.cause is not None
-        is_client_text = bool(text.texts) and not typed("\n".join(text.texts))
+        is_client_text = bool(text.texts) and not extract_typed_text("\n".join(text.texts))
         return "system" if is_caused or is_client_text else "prompt"
     return {"tool": "tool_result", "assistant": "response"}.get(text.role, "system")
 
@@ -322,7 +322,7 @@ def _parse_ctx(ctx: str | None) -> bytes | None:
 def _template_name(event: AgentCreated) -> str:
     template = (event.spec or {}).get("template")
     name = template.get("name") if isinstance(template, dict) else None
-    return utf8(name) if isinstance(name, str) else ""
+    return to_utf8(name) if isinstance(name, str) else ""
 
 
 _NO_MESSAGE = -1

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from harken.formats.json_records import title_of
-from harken.formats.runtimes.user_text import typed
+from harken.formats.json_records import truncate_title
+from harken.formats.runtimes.user_text import extract_typed_text
 from harken.index.ingest.row_writer import RowWriter
-from harken.index.message_text import MessageText, utf8, words_of
+from harken.index.message_text import MessageText, searchable_text, to_utf8
 
 
 class MessageRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -67,14 +67,14 @@ class Messages:
             message.position,
             message.session,
             message.agent,
-            utf8(text.role),
+            to_utf8(text.role),
             message.kind,
             message.time_us,
             message.hash,
             text.characters,
             text.thinking,
             text.images,
-            None if message.answers is None else utf8(message.answers),
+            None if message.answers is None else to_utf8(message.answers),
             message.failed,
             message.is_repeat,
         )
@@ -85,9 +85,11 @@ class Messages:
             self._add_result(row, message)
         if not message.is_repeat:
             if message.kind == "prompt" and message.session not in self._titles:
-                self._titles[message.session] = title_of(utf8(typed("\n".join(text.texts))))
+                self._titles[message.session] = truncate_title(
+                    to_utf8(extract_typed_text("\n".join(text.texts)))
+                )
             self._add_calls(row, message)
-            words = words_of(text)
+            words = searchable_text(text)
             if words:
                 self.ledger.add("words", row, words)
         return row
@@ -111,7 +113,7 @@ class Messages:
         ids = [*message.calls, *[""] * (len(message.said.calls) - len(message.calls))]
         for (name, size), id_ in zip(message.said.calls, ids, strict=False):
             call = self.ledger.number("tool_calls")
-            names = utf8(name), utf8(id_)
+            names = to_utf8(name), to_utf8(id_)
             owner = message.session, message.agent
             self.ledger.add(
                 "tool_calls", call, row, *owner, *names, message.time_us, size, None, None, None

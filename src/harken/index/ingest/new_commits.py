@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from harken.context.commit_content import read_artifact
 from harken.core.commits import ArtifactRef, CommitId, DeltaEntry, Hash, encode_entry
 from harken.errors import HarkenError, ObjectCorrupted
-from harken.index.message_text import MessageText, extract_text, shape_of
+from harken.index.message_text import MessageText, decode_shape, extract_text
 from harken.store.base import Store, StoredCommit
 
 _FIRST_WINDOW, _WINDOW_FACTOR = 64, 8
-COMMITS, TOKENS = 2000, 2_000_000
+MAX_BATCH_COMMITS, MAX_BATCH_TOKENS = 2000, 2_000_000
 """Maximum size of a batch: number of commits, and their estimated tokens."""
 
 
@@ -28,7 +28,7 @@ class CommitText:
     messages: Sequence[tuple[DeltaEntry, MessageText]]
 
 
-def unread(
+def find_unread(
     store: Store, find_indexed: Callable[[Sequence[CommitId]], set[CommitId]]
 ) -> list[CommitId]:
     """Return commits of a store that are not indexed, oldest first.
@@ -45,10 +45,10 @@ def unread(
         limit *= _WINDOW_FACTOR
 
 
-def batches(store: Store, names: Sequence[CommitId]) -> Iterator[list[StoredCommit]]:
+def iter_batches(store: Store, names: Sequence[CommitId]) -> Iterator[list[StoredCommit]]:
     """Yield commits in order, in batches of limited size."""
-    for start in range(0, len(names), COMMITS):
-        batch_names = names[start : start + COMMITS]
+    for start in range(0, len(names), MAX_BATCH_COMMITS):
+        batch_names = names[start : start + MAX_BATCH_COMMITS]
         stored = store.commits(batch_names)
         batch: list[StoredCommit] = []
         tokens = 0
@@ -57,14 +57,14 @@ def batches(store: Store, names: Sequence[CommitId]) -> Iterator[list[StoredComm
             if commit is not None:
                 batch.append(commit)
                 tokens += commit.commit.token_count
-            if tokens > TOKENS:
+            if tokens > MAX_BATCH_TOKENS:
                 yield batch
                 batch, tokens = [], 0
         if batch:
             yield batch
 
 
-def read(store: Store, commits: Sequence[StoredCommit]) -> list[CommitText]:
+def read_commit_texts(store: Store, commits: Sequence[StoredCommit]) -> list[CommitText]:
     """Return the text of commits. Unreadable ones have no messages. Raises StoreError."""
     try:
         return _read_texts(store, commits)
@@ -72,7 +72,10 @@ def read(store: Store, commits: Sequence[StoredCommit]) -> list[CommitText]:
         if len(commits) == 1:
             return [CommitText(commits[0], ())]
         half = len(commits) // 2
-        return [*read(store, commits[:half]), *read(store, commits[half:])]
+        return [
+            *read_commit_texts(store, commits[:half]),
+            *read_commit_texts(store, commits[half:]),
+        ]
 
 
 def _read_texts(store: Store, commits: Sequence[StoredCommit]) -> list[CommitText]:
@@ -83,7 +86,7 @@ def _read_texts(store: Store, commits: Sequence[StoredCommit]) -> list[CommitTex
             deltas[commit.commit.artifact] = _read_other_entries(store, commit, own_objects)
     names = dict.fromkeys(entry.message for entries in deltas.values() for entry in entries)
     bodies = {**store.objects(name for name in names if name not in own_objects), **own_objects}
-    shapes = {name: shape_of(bodies[name]) for name in names if name in bodies}
+    shapes = {name: decode_shape(bodies[name]) for name in names if name in bodies}
     parts = dict.fromkeys(part for shape in shapes.values() for part in shape.parts)
     bodies |= store.objects(name for name in parts if name not in own_objects)
     texts = {name: extract_text(shape, bodies) for name, shape in shapes.items()}

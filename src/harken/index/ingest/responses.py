@@ -9,7 +9,7 @@ import msgspec
 
 from harken.index.ingest.row_writer import RowWriter
 from harken.index.ingest.usage import Costs, TokenCounts
-from harken.index.message_text import utf8
+from harken.index.message_text import to_utf8
 
 
 class ResponseRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -66,9 +66,9 @@ class ResponseIngest:
             response.session,
             response.agent,
             response.id,
-            utf8(response.model),
+            to_utf8(response.model),
             response.time_us,
-            None if response.stop_reason is None else utf8(response.stop_reason),
+            None if response.stop_reason is None else to_utf8(response.stop_reason),
             counts.input,
             counts.cache_read,
             counts.cache_write,

@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 import apsw
 
 from harken.core.clock import parse_rfc3339
-from harken.index.database import query_in
-from harken.index.row_ids import Numbers
+from harken.index.database import iter_rows_in
+from harken.index.row_ids import MessageIdAllocator
 
 
 def time_us(text: str | None) -> int | None:
@@ -59,7 +59,7 @@ class RowWriter:
             name: _next_id(database, name)
             for name in ("sessions", "agents", "commits", "tool_calls", "requests")
         }
-        self._numbers = Numbers(database)
+        self._numbers = MessageIdAllocator(database)
         self._rows: dict[str, list[Row]] = {name: [] for name in _COLUMN_COUNTS}
         self._sessions: dict[str, int] = {}
         self._agents: dict[tuple[int, str], int] = {}
@@ -117,7 +117,7 @@ class RowWriter:
 
     def rows(self, query: str, values: Iterable[object]) -> Iterator[Row]:
         """Yield the rows of a query that ends in `... IN`, for a list of values."""
-        return query_in(self.database, query, values)
+        return iter_rows_in(self.database, query, values)
 
     def known(self, keys: Iterable[int]) -> set[int]:
         """Return those keys that already exist."""

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from harken.core.events import Usage
-from harken.llm.prices import Price, Prices, built_in
+from harken.llm.prices import Price, Prices, load_built_in_prices
 
 _1970 = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_TOKENS = 1 << 40
@@ -62,12 +62,12 @@ class TokenCounts(msgspec.Struct, frozen=True, gc=False):
         return Usage(input_tokens, self.output, self.cache_read, self.cache_write)
 
 
-def spent(usage: Mapping[str, Any]) -> TokenCounts:
+def parse_usage(usage: Mapping[str, Any]) -> TokenCounts:
     """Parse a usage object in the format of any runtime. Invalid counts are ignored.
 
-    >>> spent({"input_tokens": 5, "cache_read_input_tokens": 90, "output_tokens": 2}).input
+    >>> parse_usage({"input_tokens": 5, "cache_read_input_tokens": 90, "output_tokens": 2}).input
     5
-    >>> spent({"input_tokens": 95, "cache_read_tokens": 90, "output_tokens": 2}).input
+    >>> parse_usage({"input_tokens": 95, "cache_read_tokens": 90, "output_tokens": 2}).input
     5
     """
     input_tokens = _get_count(usage, "input_tokens", "prompt_tokens")
@@ -93,7 +93,7 @@ def spent(usage: Mapping[str, Any]) -> TokenCounts:
     return TokenCounts(input_tokens, cache_read, cache_write, output, reasoning)
 
 
-def of_log(usage: Usage) -> TokenCounts:
+def counts_from_log(usage: Usage) -> TokenCounts:
     """Convert the usage of a logged response."""
     cache_read, cache_write = usage.cache_read_tokens, usage.cache_write_tokens
     input_tokens = usage.input_tokens
@@ -102,10 +102,10 @@ def of_log(usage: Usage) -> TokenCounts:
     return TokenCounts(input_tokens, cache_read, cache_write, usage.output_tokens)
 
 
-def told_cost(source: Mapping[str, Any]) -> float | None:
+def reported_cost(source: Mapping[str, Any]) -> float | None:
     """Return the cost of a response in USD as the runtime reports it, or None if it does not.
 
-    >>> told_cost({"pi": {"usage": {"cost": {"total": 0.25}}}}), told_cost({})
+    >>> reported_cost({"pi": {"usage": {"cost": {"total": 0.25}}}}), reported_cost({})
     (0.25, None)
     """
     pi_cost = _get_dict(_get_dict(_get_dict(source, "pi"), "usage"), "cost").get("total")
@@ -148,7 +148,7 @@ class Costs:
         return next((price for price in prices if price is not None), None)
 
 
-def provider_of(source: Mapping[str, Any]) -> str:
+def reported_provider(source: Mapping[str, Any]) -> str:
     """Return the name of the provider that the source record reports, or an empty string."""
     provider = _get_dict(source, "pi").get("provider", source.get("provider"))
     return provider if isinstance(provider, str) else ""
@@ -166,7 +166,9 @@ def _compute_cost(price: Price, counts: TokenCounts) -> float | None:
 
 
 def _list_providers(prices: Prices) -> list[str]:
-    return sorted({price.model.partition("/")[0] for price in [*prices.own, *built_in()]})
+    return sorted(
+        {price.model.partition("/")[0] for price in [*prices.own, *load_built_in_prices()]}
+    )
 
 
 def _get_dict(value: Mapping[str, Any], *names: str) -> Mapping[str, Any]:

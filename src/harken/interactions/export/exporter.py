@@ -26,12 +26,12 @@ from harken.interactions.export.layout import (
     ExportedIndex,
     ExportedThread,
     Layout,
-    file_of,
-    line_of,
+    encode_line,
+    thread_file_name,
 )
 from harken.interactions.records import LoggedMessage, ThreadEntry, ThreadEventType
 from harken.interactions.thread import ThreadRow, thread_rows
-from harken.interactions.unit import MessageUnit, message_of, units_in
+from harken.interactions.unit import MessageUnit, split_content, to_message
 from harken.session.fold import Resolver
 
 
@@ -69,7 +69,7 @@ def export_session(
     options = options or ExportOptions()
     writer = _SessionExporter(Layout(folder, options.shard), options)
     writer.layout.make()
-    existing = index_of(writer.layout)
+    existing = read_index(writer.layout)
     for agent_id, name in _find_agents(events).items():
         rows = thread_rows(
             events,
@@ -89,7 +89,7 @@ def export_session(
     return writer.done
 
 
-def index_of(layout: Layout) -> ExportedIndex:
+def read_index(layout: Layout) -> ExportedIndex:
     """Read the index of a folder. A missing one is empty. Raises ConfigError."""
     try:
         data = layout.index.read_bytes()
@@ -123,14 +123,14 @@ class _SessionExporter:
     ) -> None:
         """Write a thread and its messages. A thread without rows is not written."""
         session_id, agent_id = self.plain(session_id), self.plain(agent_id)
-        file = file_of(session_id, agent_id)
+        file = thread_file_name(session_id, agent_id)
         lines: list[bytes] = []
         first = last = ThreadEntry(event_type=ThreadEventType.LLM_REQUEST)
         requests, model = 0, None
         for row in rows:
             last = self._export_entry(row)
             first = first if lines else last
-            lines.append(line_of(last))
+            lines.append(encode_line(last))
             if last.event_type is ThreadEventType.LLM_REQUEST:
                 requests += 1
                 snapshot = last.context_snapshot
@@ -198,10 +198,10 @@ class _SessionExporter:
         """
         exported = self._units.get(unit.id)
         if exported is None:
-            pure = split_occurrence(message_of(unit.logged("")))[0]
+            pure = split_occurrence(to_message(unit.logged("")))[0]
             redacted = MessageContent(pure.role, _map_strings(pure.parts, self.plain))
             name = None if unit.tool_name is None else self.plain(unit.tool_name)
-            exported = unit if redacted == pure else units_in(redacted, name)[0]
+            exported = unit if redacted == pure else split_content(redacted, name)[0]
             self._units[unit.id] = exported
         return exported
 
@@ -211,7 +211,7 @@ class _SessionExporter:
         exists = path.exists()
         if exists and not _is_earlier(message, path):
             return
-        self.layout.put(path, line_of(message))
+        self.layout.put(path, encode_line(message))
         self.done.messages += not exists
 
 

@@ -19,20 +19,20 @@ from typing import Any
 
 import msgspec
 
-from harken.context.bundle.create import put
+from harken.context.bundle.create import move_durably
 from harken.core import canonical
 from harken.core.clock import Clock, system_clock
 from harken.core.messages import message_hash
 from harken.errors import ConfigError, HarkenError, InvalidEvent
-from harken.interactions.export.exporter import index_of
-from harken.interactions.export.layout import ExportedThread, Layout, named_by
-from harken.interactions.export.thread_replay import Retelling
-from harken.interactions.open_threads import OpenThreads, check_name
+from harken.interactions.export.exporter import read_index
+from harken.interactions.export.layout import ExportedThread, Layout, parse_file_name
+from harken.interactions.export.thread_replay import ThreadReplay
+from harken.interactions.open_threads import OpenThreads, check_session_name
 from harken.interactions.records import LoggedMessage, ThreadEntry
-from harken.interactions.thread import stand_ins, thread_rows
-from harken.interactions.unit import message_of
+from harken.interactions.thread import placeholder_messages, thread_rows
+from harken.interactions.unit import to_message
 from harken.session.log.compressed import is_packed
-from harken.session.log.reader import events
+from harken.session.log.reader import iter_events
 
 _MAX_BYTES = 256 * 1024 * 1024
 
@@ -108,7 +108,7 @@ class _SessionImport:
                 continue
             temporary = Path(tempfile.mkdtemp(prefix=".importing.", dir=self.sessions))
             try:
-                put(self._build_log(name, temporary), path)
+                move_durably(self._build_log(name, temporary), path)
                 return ImportedThreadSession(name, len(self.threads))
             except FileExistsError:
                 continue  # Another process created this file first.
@@ -134,7 +134,7 @@ class _SessionImport:
 
     def _write_log(self, name: str, folder: Path, *, is_replayed: bool) -> Path:
         threads = OpenThreads(
-            folder=folder, clock=self.clock, resolver=stand_ins, durability="none"
+            folder=folder, clock=self.clock, resolver=placeholder_messages, durability="none"
         )
         try:
             for thread in self.threads:
@@ -142,7 +142,7 @@ class _SessionImport:
                 thread_id = threads.start(name, description.name, description.agent_id)
                 writer = threads.writer(thread_id)
                 if is_replayed:
-                    Retelling(writer, thread.rows, self.messages).tell()
+                    ThreadReplay(writer, thread.rows, self.messages).tell()
                     continue
                 for row in thread.rows:
                     message = None if row.message_id is None else self.messages[row.message_id]
@@ -158,7 +158,7 @@ def _has_same_rows(path: Path, threads: Iterable[_ImportedThread]) -> bool:
         for thread in threads:
             rows = iter(thread.rows)
             for row in thread_rows(
-                events(path), thread.about.agent_id, estimates=_has_token_counts(thread)
+                iter_events(path), thread.about.agent_id, estimates=_has_token_counts(thread)
             ):
                 if row.entry != next(rows, None):
                     return False
@@ -182,15 +182,15 @@ def _read_folder(folder: Path) -> _ImportedFolder:
     if not (folder / "threads").is_dir():
         raise ConfigError(f"{folder}: is no folder of exported interactions: it has no threads/")
     exported = _ImportedFolder(layout)
-    descriptions = {item.file: item for item in index_of(layout).threads}
+    descriptions = {item.file: item for item in read_index(layout).threads}
     names = sorted(item.name for item in (folder / "threads").iterdir())
     indexed_names = [name for name in descriptions if name in names]
     for name in [*indexed_names, *(item for item in names if item not in descriptions)]:
         if not name.endswith(".jsonl") or name.startswith("."):
             continue
         description = descriptions.get(name) or _describe_thread(name)
-        check_name(description.session_id)
-        check_name(description.agent_id)
+        check_session_name(description.session_id)
+        check_session_name(description.agent_id)
         exported.sessions.setdefault(description.session_id, []).append(
             _ImportedThread(description, _read_rows(exported, layout.thread(name)))
         )
@@ -198,7 +198,7 @@ def _read_folder(folder: Path) -> _ImportedFolder:
 
 
 def _describe_thread(file: str) -> ExportedThread:
-    session_id, agent_id = named_by(file)
+    session_id, agent_id = parse_file_name(file)
     id_ = f"{session_id}/{agent_id}"
     return ExportedThread(thread_id=id_, session_id=session_id, agent_id=agent_id, file=file)
 
@@ -253,7 +253,7 @@ def _read_message(exported: _ImportedFolder, id_: str) -> LoggedMessage:
             record = msgspec.structs.replace(record, id="")
         if record.id not in ("", id_):
             raise ConfigError(f"{path}: has the id of another message, {record.id[:80]!r}")
-        return msgspec.structs.replace(record, id=message_hash(message_of(record)))
+        return msgspec.structs.replace(record, id=message_hash(to_message(record)))
     except FileNotFoundError:
         raise ConfigError(f"{path}: is not there, and a row names it") from None
     except OSError as error:

@@ -17,7 +17,7 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from harken.core import canonical
-from harken.core.canonical import RAW, hash_bytes
+from harken.core.canonical import RAW_DOMAIN, hash_bytes
 from harken.errors import ConfigError
 
 MESSAGES, THREADS, INDEX = "messages", "threads", "index.json"
@@ -97,24 +97,24 @@ class Layout:
             raise ConfigError(f"{path}: cannot be written ({reason})") from None
 
 
-def file_of(session_id: str, agent_id: str) -> str:
+def thread_file_name(session_id: str, agent_id: str) -> str:
     """Return the file name of a thread.
 
-    >>> file_of("claude:cafe", "agent_002")
+    >>> thread_file_name("claude:cafe", "agent_002")
     'claude%3Acafe--agent_002.jsonl'
     """
     stem = quote(session_id, safe=" ") + _SEPARATOR + quote(agent_id, safe="")
     if len(stem) > _MAX_NAME_CHARS:
-        stem = stem[:_MAX_NAME_CHARS] + hash_bytes(RAW, stem.encode())[:8].hex()
+        stem = stem[:_MAX_NAME_CHARS] + hash_bytes(RAW_DOMAIN, stem.encode())[:8].hex()
     return f"{stem}.jsonl"
 
 
-def named_by(file: str) -> tuple[str, str]:
+def parse_file_name(file: str) -> tuple[str, str]:
     """Parse the session id and agent id from the file name of a thread.
 
     A file name of another program has the session id only.
 
-    >>> named_by("session-2024-01-15T10-30-00.jsonl")
+    >>> parse_file_name("session-2024-01-15T10-30-00.jsonl")
     ('session-2024-01-15T10-30-00', 'agent_001')
     """
     session_id, separator, agent_id = file.removesuffix(".jsonl").rpartition(_SEPARATOR)
@@ -123,6 +123,6 @@ def named_by(file: str) -> tuple[str, str]:
     return unquote(session_id), unquote(agent_id)
 
 
-def line_of(record: msgspec.Struct) -> bytes:
+def encode_line(record: msgspec.Struct) -> bytes:
     """Encode a record as one line of JSON."""
     return canonical.to_json_line(record) + b"\n"

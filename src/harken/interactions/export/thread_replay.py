@@ -37,7 +37,7 @@ class _ReplayedItem:
 
 
 @dataclass(slots=True)
-class Retelling:
+class ThreadReplay:
     """Writes one thread from its exported rows."""
 
     writer: ThreadWriter

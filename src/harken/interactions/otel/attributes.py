@@ -18,12 +18,16 @@ from harken.core import canonical
 from harken.core.events import LlmRequest, LlmResponse, TranscriptEntry
 from harken.core.messages import ChatMessage, Message
 from harken.formats.providers import otel_attributes
-from harken.formats.providers.otel_messages import instructions_json, json_of, tools_json
-from harken.formats.tool_calls import clean
+from harken.formats.providers.otel_messages import (
+    instructions_to_otel,
+    message_to_otel,
+    tools_to_otel,
+)
+from harken.formats.tool_calls import replace_surrogates
 from harken.interactions.otel.span import Value
 from harken.llm.providers import BUILT_IN
 
-Much: TypeAlias = Literal["full", "new", "none"]
+ContextDetail: TypeAlias = Literal["full", "new", "none"]
 """Context attributes of a model call: all messages, those since the agent's last call, or none.
 
 With "none", responses and tool content are omitted as well."""
@@ -46,13 +50,13 @@ class SpanAttributes:
 
     redact: Callable[[str], str]
     """Returns the text with secrets redacted."""
-    much: Much = "full"
+    much: ContextDetail = "full"
     _json_by_id: dict[int, tuple[ChatMessage, str]] = field(default_factory=dict)
     """`id` of a message -> the message and its JSON."""
 
     def text(self, text: str) -> str:
         """Redact a text and remove invalid characters."""
-        return self.redact(clean(text))
+        return self.redact(replace_surrogates(text))
 
     def line(self, text: str) -> str:
         """Format the beginning of a text as one redacted line."""
@@ -76,7 +80,9 @@ class SpanAttributes:
             messages = messages[new:]
         system = list(takewhile(lambda message: message.role == "system", messages))
         if system:
-            attributes[otel_attributes.SYSTEM_INSTRUCTIONS] = self._json(instructions_json(system))
+            attributes[otel_attributes.SYSTEM_INSTRUCTIONS] = self._json(
+                instructions_to_otel(system)
+            )
         attributes[otel_attributes.INPUT_MESSAGES] = self.messages(messages[len(system) :])
         return attributes
 
@@ -84,11 +90,13 @@ class SpanAttributes:
         """Return the attributes of the tools that a model could call."""
         if self.much == "none":
             return {}
-        return {otel_attributes.TOOL_DEFINITIONS: self._json(tools_json(tools))}
+        return {otel_attributes.TOOL_DEFINITIONS: self._json(tools_to_otel(tools))}
 
     def answered(self, response: LlmResponse, entry: TranscriptEntry | None) -> Attributes:
         """Return the attributes of a response and of its message, if any."""
-        reason = otel_attributes.finish_of(response.stop_reason) if response.stop_reason else ""
+        reason = (
+            otel_attributes.to_finish_reason(response.stop_reason) if response.stop_reason else ""
+        )
         attributes: Attributes = {}
         if reason:
             attributes[otel_attributes.FINISH_REASONS] = [self.text(reason)]
@@ -107,7 +115,9 @@ class SpanAttributes:
             answer = Message("assistant", response.partial)
         if answer is not None:
             finish = reason or ("tool_call" if answer.tool_calls else "stop")
-            attributes[otel_attributes.OUTPUT_MESSAGES] = self._json([json_of(answer, finish)])
+            attributes[otel_attributes.OUTPUT_MESSAGES] = self._json(
+                [message_to_otel(answer, finish)]
+            )
         return attributes
 
     def messages(self, messages: Iterable[ChatMessage]) -> str:
@@ -118,12 +128,12 @@ class SpanAttributes:
         """Return the result of a tool: its text, or its parts as JSON."""
         if isinstance(entry.content, str) or entry.content is None:
             return self.text(entry.content or "")
-        return self._json(json_of(entry)["parts"][0]["response"])
+        return self._json(message_to_otel(entry)["parts"][0]["response"])
 
     def _message_json(self, message: ChatMessage) -> str:
         cached = self._json_by_id.get(id(message))
         if cached is None:  # Keeping the message alive keeps its `id` unique.
-            cached = self._json_by_id[id(message)] = message, self._json(json_of(message))
+            cached = self._json_by_id[id(message)] = message, self._json(message_to_otel(message))
         return cached[1]
 
     def _json(self, value: object) -> str:
@@ -154,7 +164,7 @@ def provider_and_model(request: LlmRequest) -> tuple[str, str]:
     if provider is None and "/" in model:
         head, _, tail = model.partition("/")
         if head in BUILT_IN:
-            return otel_attributes.provider_of(head), tail
+            return otel_attributes.to_provider_name(head), tail
     return provider or _find_by_prefix(model, _FAMILIES) or _LOCAL_PROVIDER, model
 
 

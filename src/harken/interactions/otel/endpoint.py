@@ -21,7 +21,7 @@ from urllib.parse import SplitResult, urlsplit
 from harken.core.loopback import is_loopback
 from harken.core.secrets.redaction import redact
 from harken.errors import ConfigError, SendError
-from harken.interactions.otel.otlp import JSON, PROTOBUF, ExportResult, taken_in
+from harken.interactions.otel.otlp import JSON, PROTOBUF, ExportResult, decode_response
 
 PATH = "/v1/traces"
 _RETRY_STATUSES = frozenset({429, 502, 503, 504})
@@ -69,7 +69,7 @@ class OtlpEndpoint:
         while True:
             status, response_body, retry_s = self._post(compressed)
             if status == 200:
-                return taken_in(response_body, self.content_type)
+                return decode_response(response_body, self.content_type)
             if status not in (0, *_RETRY_STATUSES):
                 raise SendError(self.name, _format_refusal(status, response_body))
             pause_s = retry_s if retry_s is not None else random.uniform(wait_s / 2, wait_s)  # noqa: S311

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from harken.core import events as ev
 from harken.core.secrets.redaction import Credentials
 from harken.errors import SendError
-from harken.interactions.otel.attributes import Much, SpanAttributes
+from harken.interactions.otel.attributes import ContextDetail, SpanAttributes
 from harken.interactions.otel.endpoint import OtlpEndpoint
-from harken.interactions.otel.otlp import Sender, load, request_of
+from harken.interactions.otel.otlp import Sender, check_installed, encode_request
 from harken.interactions.otel.span import Span, SpanIds
 from harken.interactions.otel.tracer import SessionTracer
 from harken.session.fold import Resolver
@@ -40,7 +40,7 @@ class OtlpOptions:
     """Options for sending a session."""
 
     sender: Sender
-    much: Much = "full"
+    much: ContextDetail = "full"
     resolver: Resolver | None = None
     """Returns the messages of the commits that agents started from."""
     is_live: bool = False
@@ -57,13 +57,13 @@ def send(
     Raises SendError if a batch fails; earlier batches have been sent then. Raises ConfigError if
     the optional dependency is missing, and ValueError if the events are not those of a session.
     """
-    load()
+    check_installed()
     credentials = Credentials()
-    spans = spans_of(events, session, options, credentials)
+    spans = iter_spans(events, session, options, credentials)
     summary, retries = OtlpExportSummary(), endpoint.retries
     for batch in _batches(spans):
         try:
-            result = endpoint.send(request_of(batch, options.sender, endpoint.content_type))
+            result = endpoint.send(encode_request(batch, options.sender, endpoint.content_type))
         except SendError as error:
             raise SendError(error.endpoint, error.reason, sent=summary.spans) from None
         summary = replace(
@@ -76,7 +76,7 @@ def send(
     return replace(summary, retries=endpoint.retries - retries, credentials=credentials.kinds)
 
 
-def spans_of(
+def iter_spans(
     events: Iterable[ev.Event], session: str, how: OtlpOptions, found: Credentials
 ) -> Iterator[Span]:
     """Yield the spans of a session, and add redacted credentials to `found`."""

@@ -42,7 +42,7 @@ class Sender:
     """More resource attributes."""
 
 
-def load() -> None:
+def check_installed() -> None:
     """Check that the optional dependency is installed. Raises ConfigError if it is not."""
     try:
         import_module("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
@@ -53,7 +53,7 @@ def load() -> None:
         ) from None
 
 
-def request_of(spans: Sequence[Span], sender: Sender, content_type: str) -> bytes:
+def encode_request(spans: Sequence[Span], sender: Sender, content_type: str) -> bytes:
     """Encode the body of a request to `/v1/traces`."""
     resource = {
         "service.name": sender.service,
@@ -81,7 +81,7 @@ def request_of(spans: Sequence[Span], sender: Sender, content_type: str) -> byte
     return canonical.to_json_line(document)
 
 
-def taken_in(body: bytes, content_type: str) -> ExportResult:
+def decode_response(body: bytes, content_type: str) -> ExportResult:
     """Decode a response. An empty or unreadable one means that all spans were accepted."""
     try:
         if content_type == JSON:

@@ -21,7 +21,7 @@ from harken.core.messages import ToolCall
 from harken.formats.providers import otel_attributes
 from harken.interactions.otel.attributes import Attributes, SpanAttributes
 from harken.interactions.otel.span import Span, SpanContext, SpanIds
-from harken.session.fold import Resolver, context_now, fold, reference_to
+from harken.session.fold import Resolver, current_messages, fold, format_call_reference
 from harken.session.state import AgentState, SessionState
 
 _UNFINISHED = "it has not ended in the log"
@@ -205,7 +205,7 @@ class SessionTracer:
         if turn.call is not None:  # The previous call was interrupted.
             yield from self._end_open_spans(turn)
         turn.is_answered = False
-        messages = context_now(agent)[: request.count]
+        messages = current_messages(agent)[: request.count]
         attributes = self.saying.asked(request, messages, self._seen_counts.get(agent.id, 0))
         self._seen_counts[agent.id] = request.count
         if request.tools is not None:
@@ -237,7 +237,7 @@ class SessionTracer:
         yield self._end_span(call)
 
     def _begin_tool(self, turn: _Turn, entry: ev.TranscriptEntry, call: ToolCall) -> None:
-        reference = reference_to(entry, call.id)
+        reference = format_call_reference(entry, call.id)
         place = self._child_context(turn, "tool", f"{entry.message_id}.{call.id}")
         name = self.saying.line(call.function.name)
         attributes: Attributes = {

@@ -18,9 +18,9 @@ from typing import Protocol, Self, TypeAlias
 
 from harken.recording.exchange import CapturedRequest, CapturedResponse, ClientHints
 
-MOST_WAITING_BYTES = 1 << 28
+MAX_WAITING_BYTES = 1 << 28
 """Maximum size of the queue. Calls that exceed it are dropped completely."""
-PATIENCE_S = 60.0
+FLUSH_TIMEOUT_S = 60.0
 """Maximum time that `close` waits for the queue, in seconds."""
 _POLL_S = 0.002
 _logger = logging.getLogger("harken.interactions")
@@ -48,7 +48,7 @@ class BackgroundRecorder:
         ear: CallSink,
         *,
         hints: ClientHints = _NO_HINTS,
-        most_waiting_bytes: int = MOST_WAITING_BYTES,
+        most_waiting_bytes: int = MAX_WAITING_BYTES,
     ) -> None:
         """Prepare the recorder; the thread starts with the first call.
 
@@ -100,7 +100,7 @@ class BackgroundRecorder:
         """Forget a call that has ended."""
         self._open.pop(id, None)
 
-    def flush(self, patience_s: float = PATIENCE_S) -> bool:
+    def flush(self, patience_s: float = FLUSH_TIMEOUT_S) -> bool:
         """Wait until the queue is recorded. Return False after a timeout."""
         deadline = monotonic() + patience_s
         while self._waiting and os.getpid() == self._process:

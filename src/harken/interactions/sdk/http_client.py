@@ -37,7 +37,7 @@ def is_recorded(client: object, background: BackgroundRecorder) -> bool:
     return getattr(client, _BACKGROUND, None) is background
 
 
-def recorded(client: Any, background: BackgroundRecorder) -> Any:
+def record_http_client(client: Any, background: BackgroundRecorder) -> Any:
     """Return an httpx client that delegates to this one and records its calls.
 
     Closing one of the clients closes both.
@@ -199,7 +199,7 @@ def _create_tap(background: BackgroundRecorder, request: Any) -> HttpTap | None:
     """Start recording a request. Return None if it is not a model call."""
     with suppress(Exception):  # Recording must never raise into the client's request.
         target = request.url.raw_path.decode("ascii")
-        protocol = wires.of(target.partition("?")[0])
+        protocol = wires.find_protocol(target.partition("?")[0])
         if request.method == "POST" and protocol is not None:
             headers = _normalize_headers(request.headers)
             return HttpTap(background, protocol, target, headers=headers, body=request.content)

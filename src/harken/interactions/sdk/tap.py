@@ -15,8 +15,8 @@ from harken.core.clock import format_rfc3339, system_clock
 from harken.errors import FormatError
 from harken.formats.wire.base import Protocol
 from harken.interactions.sdk.background import BackgroundRecorder
-from harken.recording.body import MOST_BYTES, body_from_bytes, path_of
-from harken.recording.client_hints import hints_of
+from harken.recording.body import MAX_BODY_BYTES, decompress_body, sanitize_path
+from harken.recording.client_hints import parse_hints
 from harken.recording.exchange import CapturedRequest, CapturedResponse, ClientHints
 
 HUNG_UP = "the client hung up"
@@ -67,7 +67,7 @@ class HttpTap:
         if self._first_s is None and chunk:
             self._first_s = perf_counter() - self._begun_s
         self._size_bytes += len(chunk)
-        if self._size_bytes <= MOST_BYTES:
+        if self._size_bytes <= MAX_BODY_BYTES:
             self._chunks.append(chunk)
 
     def end(self, broken: str = "", *, is_plain: bool = False) -> None:
@@ -93,9 +93,9 @@ class HttpTap:
         self._background.later(lambda: self._end(reply, encoding), self._size_bytes, is_due=True)
 
     def _begin(self, target: str, headers: Mapping[str, str], body: bytes, time: str) -> None:
-        path = path_of(target)
-        body = body_from_bytes(body, headers.get("content-encoding", ""))
-        hints = _merge_hints(self._background.hints, hints_of(headers, path, body))
+        path = sanitize_path(target)
+        body = decompress_body(body, headers.get("content-encoding", ""))
+        hints = _merge_hints(self._background.hints, parse_hints(headers, path, body))
         protocol = self._protocol.name
         call = CapturedRequest(
             id=self._id, protocol=protocol, path=path, body=body, time=time, hints=hints
@@ -107,9 +107,9 @@ class HttpTap:
         if not self._is_begun:
             return
         try:
-            if self._size_bytes > MOST_BYTES:
-                raise FormatError("body", f"it has more than {MOST_BYTES} bytes")
-            reply = replace(reply, body=body_from_bytes(b"".join(self._chunks), encoding))
+            if self._size_bytes > MAX_BODY_BYTES:
+                raise FormatError("body", f"it has more than {MAX_BODY_BYTES} bytes")
+            reply = replace(reply, body=decompress_body(b"".join(self._chunks), encoding))
         except FormatError as error:
             reply = replace(reply, broken=f"the answer could not be kept: {error}")
         if reply.broken == HUNG_UP and self._has_final_event(reply):

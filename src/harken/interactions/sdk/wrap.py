@@ -19,15 +19,13 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from harken.interactions.sdk.background import BackgroundRecorder, CallSink
-from harken.interactions.sdk.http_client import is_http_client, is_recorded, recorded
+from harken.interactions.sdk.http_client import is_http_client, is_recorded, record_http_client
 from harken.recording.exchange import ClientHints
 from harken.recording.recorder import Recorder
 from harken.store.base import Store
 
 _PROGRAM = "python"
 """Client name of a session that the program named."""
-
-
 _logger = logging.getLogger("harken.interactions")
 
 
@@ -74,7 +72,7 @@ def wrap_client(client: Client, into: BackgroundRecorder | CallSink) -> Client:
         return (
             client
             if is_recorded(client, background)
-            else cast(Client, recorded(client, background))
+            else cast(Client, record_http_client(client, background))
         )
     inner: Any = getattr(client, "_client", None)  # There is no public attribute for it.
     with_options = getattr(client, "with_options", None)
@@ -84,4 +82,4 @@ def wrap_client(client: Client, into: BackgroundRecorder | CallSink) -> Client:
         )
     if is_recorded(inner, background):
         return client
-    return cast(Client, with_options(http_client=recorded(inner, background)))
+    return cast(Client, with_options(http_client=record_http_client(inner, background)))

@@ -21,7 +21,7 @@ BODY = slice(-DIGITS - len(CLOSE) - len(OPEN))
 """The object without its `sum` and its closing brace."""
 
 
-def sum_of(before: bytes, head: bytes) -> bytes:
+def checksum_line(before: bytes, head: bytes) -> bytes:
     """Return the checksum of a line. `before`: that of the previous line; `head`: see `HEAD`."""
     return blake3(before + head).hexdigest(DIGITS // 2).encode()
 
@@ -29,13 +29,13 @@ def sum_of(before: bytes, head: bytes) -> bytes:
 def seal(before: bytes, body: bytes) -> tuple[bytes, bytes]:
     """Return the line (with its newline) for a JSON object, and its checksum."""
     head = body[:-1] + OPEN
-    checksum = sum_of(before, head)
+    checksum = checksum_line(before, head)
     return head + checksum + CLOSE, checksum
 
 
-def verifies(before: bytes, line: bytes) -> bool:
+def is_valid_line(before: bytes, line: bytes) -> bool:
     """Whether a line (with its newline) is complete and follows a line with the sum `before`."""
-    return line.endswith(CLOSE) and sum_of(before, line[HEAD]) == line[DIGITS_AT]
+    return line.endswith(CLOSE) and checksum_line(before, line[HEAD]) == line[DIGITS_AT]
 
 
 def has_sum(line: bytes) -> bool:

@@ -17,7 +17,7 @@ import zstandard
 from blake3 import blake3
 
 from harken.errors import InvalidLog, LogNotFound, LogWriteError
-from harken.session.log.compressed import ZSTD, open_packed, packs_of, stat_log
+from harken.session.log.compressed import ZSTD, find_packs, open_packed, stat_log
 from harken.session.log.disk import Disk
 from harken.session.log.file import LogFile
 
@@ -35,15 +35,15 @@ class CompressionResult:
     after_bytes: int
 
 
-def pack(path: Path, *, disk: Disk | None = None) -> CompressionResult:
+def compress_log(path: Path, *, disk: Disk | None = None) -> CompressionResult:
     """Compress a log. On return the pack is on disk, and the plain file is removed.
 
     A compressed log is left unchanged. Raises LogLocked if the log is being written, LogNotFound,
     InvalidLog, LogWriteError; after an error the log is unchanged.
     """
-    if not path.exists() and packs_of(path):
+    if not path.exists() and find_packs(path):
         log_stat = stat_log(path)
-        return CompressionResult(packs_of(path)[0], log_stat.kept_bytes, log_stat.kept_bytes)
+        return CompressionResult(find_packs(path)[0], log_stat.kept_bytes, log_stat.kept_bytes)
     with closing(LogFile(path, disk=disk)) as log:
         target = path.with_name(path.name + ZSTD)
         part = path.with_name(f".{path.name}.packing{ZSTD}")
@@ -67,7 +67,7 @@ def pack(path: Path, *, disk: Disk | None = None) -> CompressionResult:
     return CompressionResult(target, stat.st_size, target.stat().st_size)
 
 
-def unpacked(path: Path, *, disk: Disk | None = None) -> CompressionResult:
+def decompress_log(path: Path, *, disk: Disk | None = None) -> CompressionResult:
     """Decompress a log, and remove its pack. Raises as `pack`."""
     try:
         before = stat_log(path).kept_bytes

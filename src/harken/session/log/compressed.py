@@ -47,16 +47,16 @@ class LogStat:
     is_packed: bool = False
 
 
-def packs_of(path: Path) -> list[Path]:
+def find_packs(path: Path) -> list[Path]:
     """Return the packs of a log, the preferred one first."""
     names = (path.with_name(path.name + end) for end in (ZSTD, GZIP))
     return [name for name in names if name.is_file()]
 
 
-def log_of(path: Path) -> Path:
+def log_path(path: Path) -> Path:
     """Return the path of the log of a pack. Return any other path unchanged.
 
-    >>> log_of(Path("a.jsonl.zst")).name
+    >>> log_path(Path("a.jsonl.zst")).name
     'a.jsonl'
     """
     ends = tuple(f".jsonl{end}" for end in (ZSTD, GZIP))
@@ -65,7 +65,7 @@ def log_of(path: Path) -> Path:
 
 def is_packed(path: Path) -> bool:
     """Whether a log has packs, with or without its plain file."""
-    return bool(packs_of(path))
+    return bool(find_packs(path))
 
 
 def stat_log(path: Path) -> LogStat:
@@ -73,7 +73,7 @@ def stat_log(path: Path) -> LogStat:
     try:
         stat = path.stat()
     except FileNotFoundError:
-        packs = packs_of(path)
+        packs = find_packs(path)
         if not packs:
             raise
         pack_stat = packs[0].stat()
@@ -92,18 +92,18 @@ def open_packed(path: Path) -> BinaryIO | None:
     """
     if path.suffix in (ZSTD, GZIP):
         return io.BufferedReader(_Unpacked(path), _CHUNK_BYTES)
-    packs = packs_of(path)
+    packs = find_packs(path)
     return io.BufferedReader(_Unpacked(packs[0]), _CHUNK_BYTES) if packs else None
 
 
-def unpack(path: Path, disk: Disk) -> None:
+def restore_plain_log(path: Path, disk: Disk) -> None:
     """Restore the plain file of a compressed log, and keep the pack. A plain log is left unchanged.
 
     Other processes may decompress or compress it concurrently: no existing file is replaced. Raises
     InvalidLog, LogWriteError.
     """
     for _ in range(_MAX_ATTEMPTS):
-        packs = [] if os.path.lexists(path) else packs_of(path)
+        packs = [] if os.path.lexists(path) else find_packs(path)
         if not packs:
             return
         try:
@@ -140,7 +140,7 @@ def drop_packs(path: Path, disk: Disk) -> None:
 
     A pack with other content is renamed, so that it is a separate log. Raises LogWriteError.
     """
-    packs = packs_of(path)
+    packs = find_packs(path)
     for part in path.parent.iterdir() if packs else ():
         if part.name.startswith(f".{path.name}.") and part.name.endswith(_PART):
             part.unlink(missing_ok=True)  # Left by a crash. The plain file is used now.

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from harken.core.canonical import from_json
 from harken.core.events import AgentCreated, Event, Reference, TranscriptEntry, event_from_dict
 from harken.core.ids import USER, reference_message_id
-from harken.session.fold import reference_to
+from harken.session.fold import format_call_reference
 
 
 class Dialect(Protocol):
@@ -183,7 +183,7 @@ class _Calls:
         if len(calls) == 1:
             self._only_call[event.message_id] = calls[0].id
         for call in calls:
-            reference = reference_to(event, call.id)
+            reference = format_call_reference(event, call.id)
             self.open.pop((event.agent_id, call.id), None)  # A reused id moves to the end.
             self.open[event.agent_id, call.id] = _Call(
                 call.function.name, call.function.arguments, reference

@@ -25,7 +25,7 @@ from harken.errors import (
     LogWriteError,
     SessionClosed,
 )
-from harken.session.log.compressed import drop_packs, is_packed, unpack
+from harken.session.log.compressed import drop_packs, is_packed, restore_plain_log
 from harken.session.log.disk import Disk, RealDisk
 
 
@@ -83,7 +83,7 @@ class LogFile:
         A pack that a crash left over is removed, since it would soon be outdated.
         """
         path = self.path
-        unpack(path, self.disk)
+        restore_plain_log(path, self.disk)
         try:
             fd = _open(path, create=create)
         except LogNotFound:

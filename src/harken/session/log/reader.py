@@ -33,10 +33,10 @@ from harken.session.log.checksum import (
     DIGITS_AT,
     HEAD,
     has_sum,
+    is_valid_line,
     seems_sealed,
-    verifies,
 )
-from harken.session.log.compressed import log_of, open_packed
+from harken.session.log.compressed import log_path, open_packed
 from harken.session.log.dialects import Dialect, dialect_of
 
 Record: TypeAlias = tuple[Event, bytes]
@@ -77,7 +77,7 @@ def open_log(path: Path) -> BinaryIO:
     try:
         if path.is_dir():
             raise InvalidLog(path, "is a folder; name a session log (a .jsonl file)")
-        file = open_packed(path) if log_of(path) != path else _open_plain_or_packed(path)
+        file = open_packed(path) if log_path(path) != path else _open_plain_or_packed(path)
     except FileNotFoundError:
         raise LogNotFound(path) from None
     except OSError as error:
@@ -98,7 +98,7 @@ def _open_plain_or_packed(path: Path) -> BinaryIO | None:
     return None
 
 
-def records(path: Path, reading: LogReadReport) -> Iterator[Record]:
+def iter_records(path: Path, reading: LogReadReport) -> Iterator[Record]:
     """Return the events of a log in order, with their lines.
 
     Raises LogNotFound, InvalidLog, LogVersionUnsupported, or LogCorrupted at the first line that
@@ -118,9 +118,9 @@ def records(path: Path, reading: LogReadReport) -> Iterator[Record]:
     )
 
 
-def events(path: Path, reading: LogReadReport | None = None) -> Iterator[Event]:
+def iter_events(path: Path, reading: LogReadReport | None = None) -> Iterator[Event]:
     """Yield the events of a log in order; errors as `records`."""
-    for event, _ in records(path, reading or LogReadReport()):
+    for event, _ in iter_records(path, reading or LogReadReport()):
         yield event
 
 
@@ -207,10 +207,10 @@ def _classify_unverified(
     line if it is damaged.
     """
     at_end = raw[-1:] != b"\n" or not file.read(1)
-    if raw[-1:] != b"\n" and verifies(before, raw + b"\n"):
+    if raw[-1:] != b"\n" and is_valid_line(before, raw + b"\n"):
         reading.missing_newline = True
         return raw + b"\n"
-    if raw[-1:] != b"\n" and verifies(before, raw[:-1] + b"\n"):
+    if raw[-1:] != b"\n" and is_valid_line(before, raw[:-1] + b"\n"):
         return raw  # A complete line with a changed newline is damage, not a torn write.
     if raw[-1:] != b"\n" or (at_end and not raw.strip(b"\x00\n")):
         reading.torn = raw
@@ -260,7 +260,7 @@ def _check_schema(event: Event, path: Path) -> None:
 _NAME_PATTERN = re.compile(rb"(?:ctx|art)-[0-9a-f]{64}(?![0-9a-f])")
 
 
-def mentions(path: Path) -> set[str]:
+def find_mentioned_names(path: Path) -> set[str]:
     """Return the full names of commits and artifacts in a log. Raises LogNotFound, InvalidLog."""
     with open_log(path) as file:
         return {name.decode() for line in file for name in _NAME_PATTERN.findall(line)}

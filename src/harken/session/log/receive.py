@@ -18,7 +18,7 @@ from typing import BinaryIO
 
 from harken.core import canonical
 from harken.errors import InvalidLog, LogDiverged, LogNotFound, LogWriteError
-from harken.session.log.checksum import DIGITS_AT, has_sum, verifies
+from harken.session.log.checksum import DIGITS_AT, has_sum, is_valid_line
 from harken.session.log.disk import Disk
 from harken.session.log.file import LogFile
 from harken.session.log.reader import open_log
@@ -34,7 +34,7 @@ class LogEnd:
     last_sum: bytes = b""
 
 
-def end_of(path: Path) -> LogEnd:
+def read_log_end(path: Path) -> LogEnd:
     """Return the end of a log. The end of a missing log is 0. Raises InvalidLog."""
     try:
         with open_log(path) as file:
@@ -43,7 +43,7 @@ def end_of(path: Path) -> LogEnd:
         return LogEnd()
 
 
-def receive(path: Path, at: int, lines: bytes, *, disk: Disk | None = None) -> LogEnd:
+def receive_lines(path: Path, at: int, lines: bytes, *, disk: Disk | None = None) -> LogEnd:
     """Append complete lines at the offset `at` of a log. Return its new end.
 
     Lines that the log already has are skipped. A missing file is created, readable by its owner
@@ -73,7 +73,7 @@ def receive(path: Path, at: int, lines: bytes, *, disk: Disk | None = None) -> L
 
 
 def _check_reaches(path: Path, offset: int) -> None:
-    size = end_of(path).size_bytes
+    size = read_log_end(path).size_bytes
     if size < offset:
         raise LogDiverged(path, f"has {size} bytes there: send what comes after them first")
 
@@ -93,7 +93,7 @@ def _check_lines(end: LogEnd, lines: bytes) -> bytes:
     """Check that lines continue the end of a log. Return their last sum. Raises ValueError."""
     before, offset = end.last_sum, end.size_bytes
     for line in map(_with_newline, lines.split(b"\n")[:-1]):
-        if not verifies(before, line) or not has_sum(line):
+        if not is_valid_line(before, line) or not has_sum(line):
             raise ValueError(
                 f"the line at byte {offset} does not follow the one before it: its sum"
             )

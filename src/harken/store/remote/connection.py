@@ -17,14 +17,14 @@ from urllib.parse import urlsplit
 
 from harken.core.loopback import is_loopback
 from harken.errors import ConfigError, StoreError, StoreUnavailable
-from harken.store.remote.errors import ErrorBody, error_of
+from harken.store.remote.errors import ErrorBody, decode_error
 from harken.store.remote.wire import BYTES, JSON, read_json
 
 if TYPE_CHECKING:
     import httpx
 
-MOST_CONNECTIONS = 32
-ANSWER_MOST_BYTES = 1024 * 1024 * 1024
+MAX_CONNECTIONS = 32
+MAX_RESPONSE_BYTES = 1024 * 1024 * 1024
 """The size limit of a response."""
 _RETRY_SHARES = (0.1, 0.3, 0.6)
 """Delays between attempts, as shares of `patience_s`."""
@@ -107,8 +107,8 @@ class ServiceConnection:
     def _create_client(self, url: str, token: str, socket: str | Path | None) -> httpx.Client:
         library = self._httpx
         limits = library.Limits(
-            max_connections=MOST_CONNECTIONS,
-            max_keepalive_connections=MOST_CONNECTIONS,
+            max_connections=MAX_CONNECTIONS,
+            max_keepalive_connections=MAX_CONNECTIONS,
             keepalive_expiry=_KEEPALIVE_S,
         )
         # Environment proxies are for other addresses. Large bodies are sent uncompressed.
@@ -175,11 +175,11 @@ class ServiceConnection:
 
     def _read_bounded(self, response: httpx.Response) -> bytes:
         parts: list[bytes] = []
-        remaining = ANSWER_MOST_BYTES
+        remaining = MAX_RESPONSE_BYTES
         for part in response.iter_raw():
             remaining -= len(part)
             if remaining < 0:
-                raise StoreError(self.address, f"answers with more than {ANSWER_MOST_BYTES} bytes")
+                raise StoreError(self.address, f"answers with more than {MAX_RESPONSE_BYTES} bytes")
             parts.append(part)
         return b"".join(parts)
 
@@ -191,7 +191,7 @@ class ServiceConnection:
             return StoreError(self.address, text)
         if problem.code == "busy":
             return _RetryableError(problem.message)
-        return error_of(problem, self.address)
+        return decode_error(problem, self.address)
 
 
 class _RetryableError(Exception):

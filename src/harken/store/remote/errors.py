@@ -116,7 +116,7 @@ class RequestRefused(HarkenError):
         self.code: Code = code
 
 
-def problem_of(error: Exception) -> Problem:
+def encode_error(error: Exception) -> Problem:
     """Convert an exception to its wire form: one line, without paths of the service.
 
     An exception that is not a Harken error is a bug: of it, only the type is reported.
@@ -158,7 +158,7 @@ def problem_of(error: Exception) -> Problem:
             return Problem("internal", f"a bug in the service ({type(error).__name__})")
 
 
-def error_of(problem: Problem, store: str) -> Exception:
+def decode_error(problem: Problem, store: str) -> Exception:
     """Convert a problem to the original exception, as raised by the store at this address."""
     match problem.code:
         case "unknown_name":

@@ -33,7 +33,7 @@ from harken.store.base import (
     Tombstone,
     WriteBatch,
 )
-from harken.store.batch import name_of, needs_of
+from harken.store.batch import compute_name, parse_needs
 from harken.store.remote import wire
 from harken.store.remote.connection import ServiceConnection
 
@@ -69,7 +69,7 @@ class RemoteStore:
         """Cached on demand; the service may have more."""
 
     def write(self, batch: WriteBatch) -> None:
-        self._connection.ask("/v1/store/write", wire.packed_batch(batch), sends=wire.PACKED)
+        self._connection.ask("/v1/store/write", wire.encode_batch(batch), sends=wire.PACKED)
 
     def objects(self, names: Iterable[Hash]) -> dict[Hash, bytes]:
         bodies = self._read_bodies("objects", names, ObjectKind.PART, ObjectKind.MESSAGE)
@@ -101,7 +101,7 @@ class RemoteStore:
         commits: dict[CommitId, StoredCommit] = {}
         remaining = _valid_names(names)
         while remaining:
-            batch = remaining[: wire.MOST_NAMES]
+            batch = remaining[: wire.MAX_NAMES]
             response = self._read_commits("commits", names=batch)
             by_id = {commit.id: commit for commit in self._decode_commits(response)}
             commits |= {name: by_id[name] for name in map(CommitId, batch) if name in by_id}
@@ -112,8 +112,8 @@ class RemoteStore:
         commits: list[StoredCommit] = []
         next_name: CommitId | None = name
         while next_name is not None:
-            depth_left = wire.MOST_NAMES if depth is None else max(depth - len(commits), 0)
-            links = self._read_chain(next_name, min(depth_left, wire.MOST_NAMES), commits)[
+            depth_left = wire.MAX_NAMES if depth is None else max(depth - len(commits), 0)
+            links = self._read_chain(next_name, min(depth_left, wire.MAX_NAMES), commits)[
                 :depth_left
             ]
             for stored in links:
@@ -132,14 +132,14 @@ class RemoteStore:
         return self._post("latest", wire.MaybeCommit, principal=principal, at=at).id
 
     def newest_commits(self, limit: int = 20) -> list[CommitId]:
-        batch_limit = max(0, min(limit, wire.MOST_LISTED))
+        batch_limit = max(0, min(limit, wire.MAX_LISTED_NAMES))
         commits = self._post("newest", wire.CommitList, limit=batch_limit).commits
         if len(commits) == batch_limit < limit:
             raise StoreError(self.address, f"has more than {batch_limit} commits: ask for fewer")
         return commits
 
     def names_with_prefix(self, beginning: str, limit: int = 20) -> list[CommitId | ArtifactRef]:
-        batch_limit = max(0, min(limit, wire.MOST_NAMES))
+        batch_limit = max(0, min(limit, wire.MAX_NAMES))
         matches = self._post("named", wire.NameList, beginning=beginning, limit=batch_limit).names
         if not all(name.startswith(beginning) for name in matches):
             raise self._invalid_response("names that were not asked for")
@@ -165,11 +165,11 @@ class RemoteStore:
         return self._post("labelled", wire.LabelList, label=label).labels
 
     def iter_objects(self) -> Iterator[StoredObject]:
-        frames = wire.frames(self._connection.flow("/v1/store/things"))
+        frames = wire.iter_frames(self._connection.flow("/v1/store/things"))
         while (data := self._decode_response(next, frames, None)) is not None:
             obj = self._decode_response(wire.unpack, data, wire.PackedThing)
-            name = self._decode_response(name_of, obj.kind, obj.body)
-            needs = self._decode_response(needs_of, obj.kind, obj.body)
+            name = self._decode_response(compute_name, obj.kind, obj.body)
+            needs = self._decode_response(parse_needs, obj.kind, obj.body)
             yield StoredObject(obj.kind, name, obj.body, needs)
 
     def stats(self) -> StoreStats:
@@ -225,7 +225,7 @@ class RemoteStore:
         bodies: dict[str, bytes] = {}
         remaining = _valid_names(names)
         while remaining:
-            body = canonical.to_json_line({"names": remaining[: wire.MOST_NAMES]})
+            body = canonical.to_json_line({"names": remaining[: wire.MAX_NAMES]})
             encoded = self._connection.ask(f"/v1/store/{endpoint}", body, accepts=wire.PACKED)
             response = self._decode_response(wire.unpack, encoded, wire.PackedFound)
             for name in remaining[: response.asked]:
@@ -268,7 +268,9 @@ class RemoteStore:
         for name, body, notes in response.commits:
             self._verify(name, body, ObjectKind.COMMIT)
             commit = self._decode_response(values.decode_commit, body)
-            stored.append(StoredCommit(name, commit, self._decode_response(wire.notes_from, notes)))
+            stored.append(
+                StoredCommit(name, commit, self._decode_response(wire.decode_notes, notes))
+            )
         return stored
 
     def _post(self, endpoint: str, response_type: type[T], **query: object) -> T:
@@ -286,11 +288,11 @@ class RemoteStore:
 
     def _verify(self, name: str, body: bytes, *kinds: ObjectKind) -> None:
         """Raise ObjectCorrupted if the body does not match the name."""
-        self._verify_name(name, *(name_of(kind, body) for kind in kinds))
+        self._verify_name(name, *(compute_name(kind, body) for kind in kinds))
 
     def _iter_verified(self, name: ArtifactRef, parts: Iterable[bytes]) -> Iterator[bytes]:
         """Yield chunks of raw bytes. After the last, raise ObjectCorrupted if they do not match."""
-        hasher = blake3(canonical.RAW)
+        hasher = blake3(canonical.RAW_DOMAIN)
         for part in parts:
             hasher.update(part)
             yield part
@@ -335,5 +337,5 @@ def _extend_prefix(prefix: str) -> list[str]:
 
 def _slices(names: Iterable[str]) -> Iterator[list[str]]:
     remaining = iter(names)
-    while batch := list(islice(remaining, wire.MOST_NAMES)):
+    while batch := list(islice(remaining, wire.MAX_NAMES)):
         yield batch

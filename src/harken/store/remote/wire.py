@@ -16,27 +16,27 @@ import msgspec
 from harken.core import canonical, commits
 from harken.core.commits import ArtifactRef, Commit, CommitId, CommitNotes, DeltaEntry, Hash
 from harken.store.base import ObjectKind, RetentionPolicy, StoredCommit, Tombstone, WriteBatch
-from harken.store.batch import LARGEST_BODY, contents_of
+from harken.store.batch import MAX_OBJECT_BYTES, validate_batch
 
 PACKED = "application/msgpack"
 JSON = "application/json"
 BYTES = "application/octet-stream"
-MOST_NAMES = 10_000
+MAX_NAMES = 10_000
 """The limit of names in a request, and of commits in a response to `chain`."""
-MOST_LISTED = 1_000_000
+MAX_LISTED_NAMES = 1_000_000
 """The limit of names in a response."""
-BATCH_BYTES = 64 * 1024 * 1024
+MAX_BATCH_BYTES = 64 * 1024 * 1024
 """The default limit of a batch."""
-ANSWER_BYTES = 32 * 1024 * 1024
+MAX_RESPONSE_BYTES = 32 * 1024 * 1024
 """A response that reaches this size ends early; the remaining names must be requested again."""
 
-_FRAME_BYTES = LARGEST_BODY + 1024
+_FRAME_BYTES = MAX_OBJECT_BYTES + 1024
 
 T = TypeVar("T")
 FullName: TypeAlias = Annotated[str, msgspec.Meta(pattern="^(ctx-|art-)?[0-9a-f]{64}$")]
 FullCommit: TypeAlias = Annotated[CommitId, msgspec.Meta(pattern="^ctx-[0-9a-f]{64}$")]
 FullArtifact: TypeAlias = Annotated[ArtifactRef, msgspec.Meta(pattern="^art-[0-9a-f]{64}$")]
-Names: TypeAlias = Annotated[list[str], msgspec.Meta(max_length=MOST_NAMES)]
+Names: TypeAlias = Annotated[list[str], msgspec.Meta(max_length=MAX_NAMES)]
 
 
 class PackedBatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -191,9 +191,9 @@ _MEMBERS = {
 }
 
 
-def packed_batch(batch: WriteBatch) -> bytes:
+def encode_batch(batch: WriteBatch) -> bytes:
     """Encode a batch as MessagePack. Raises as `contents_of` if the batch is invalid."""
-    contents = contents_of(batch)
+    contents = validate_batch(batch)
     bodies: dict[str, dict[str, bytes]] = {}
     for obj in contents.things.values():
         if obj.kind in _MEMBERS:
@@ -213,7 +213,7 @@ def packed_batch(batch: WriteBatch) -> bytes:
     return pack(packed)
 
 
-def batch_from(data: bytes) -> WriteBatch:
+def decode_batch(data: bytes) -> WriteBatch:
     """Decode a batch from MessagePack. Raises ValueError if it is invalid."""
     packed = unpack(data, PackedBatch)
     return WriteBatch(
@@ -229,13 +229,13 @@ def batch_from(data: bytes) -> WriteBatch:
         files={ArtifactRef(n): commits.decode_sequence(body) for n, body in packed.files.items()},
         derived=read_json(packed.derived, dict[str, ArtifactRef]),
         commits=[
-            (commits.decode_commit(commit), notes_from(notes)) for commit, notes in packed.commits
+            (commits.decode_commit(commit), decode_notes(notes)) for commit, notes in packed.commits
         ],
         tombstones=read_json(packed.tombstones, dict[str, Tombstone]),
     )
 
 
-def batch_of(source: PlainBatch) -> WriteBatch:
+def batch_from_json(source: PlainBatch) -> WriteBatch:
     """Convert a batch from its JSON form."""
     return WriteBatch(
         objects={
@@ -258,7 +258,7 @@ def batch_of(source: PlainBatch) -> WriteBatch:
     )
 
 
-def packed_commits(stored: Iterable[StoredCommit]) -> list[tuple[CommitId, bytes, bytes]]:
+def encode_commits(stored: Iterable[StoredCommit]) -> list[tuple[CommitId, bytes, bytes]]:
     """Encode commits and their notes as canonical bytes."""
     return [
         (commit.id, commits.commit_bytes(commit.commit), canonical.to_canonical_bytes(commit.notes))
@@ -266,7 +266,7 @@ def packed_commits(stored: Iterable[StoredCommit]) -> list[tuple[CommitId, bytes
     ]
 
 
-def frame(value: object) -> bytes:
+def encode_frame(value: object) -> bytes:
     """Encode a value of a stream: its length in 4 bytes, then MessagePack."""
     data = pack(value)
     return len(data).to_bytes(4, "big") + data
@@ -276,7 +276,7 @@ END = (0).to_bytes(4, "big")
 """The end marker of a stream. A stream without it is incomplete."""
 
 
-def frames(parts: Iterable[bytes]) -> Iterator[bytes]:
+def iter_frames(parts: Iterable[bytes]) -> Iterator[bytes]:
     """Yield the values of a stream that arrives in parts, each as MessagePack.
 
     Raises ValueError if the stream has no end marker, or a value is too long.
@@ -297,7 +297,7 @@ def frames(parts: Iterable[bytes]) -> Iterator[bytes]:
     raise ValueError("the rest is missing")
 
 
-def notes_from(data: bytes) -> CommitNotes:
+def decode_notes(data: bytes) -> CommitNotes:
     """Decode notes from JSON. Raises ValueError if they are invalid."""
     return read_json(data, CommitNotes)
 
@@ -322,6 +322,6 @@ def read_json(data: bytes, kind: type[T]) -> T:
     return msgspec.convert(canonical.from_json(data), kind)
 
 
-def values_of(bodies: Mapping[str, bytes]) -> dict[str, Any]:
+def decode_bodies(bodies: Mapping[str, bytes]) -> dict[str, Any]:
     """Decode bodies to JSON values. Raises ValueError if a body is invalid."""
     return {name: canonical.from_json(body) for name, body in bodies.items()}

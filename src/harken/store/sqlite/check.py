@@ -18,21 +18,21 @@ from harken.core.clock import parse_rfc3339
 from harken.core.commits import ArtifactRef, CommitId, decode_commit, decode_delta, decode_sequence
 from harken.errors import HarkenError, StoreError
 from harken.store.base import ObjectKind
-from harken.store.batch import file_from, message_from, needs_of
+from harken.store.batch import parse_file, parse_message, parse_needs
 from harken.store.sqlite import pack_table
-from harken.store.sqlite.commit_table import RowCorrupted, in_bytes, notes_from
+from harken.store.sqlite.commit_table import RowCorrupted, encode_text, unseal_notes
 from harken.store.sqlite.graph import Progress
 from harken.store.sqlite.name_index import key_prefix
-from harken.store.sqlite.pack import Body, decode_pack, unpacked
-from harken.store.sqlite.side_tables import damaged, tombstone_from
+from harken.store.sqlite.pack import Body, decode_objects, decode_pack
+from harken.store.sqlite.side_tables import decode_tombstone, iter_damaged_keys
 from harken.store.sqlite.store import SqliteStore
 
 _DECODERS: Mapping[ObjectKind, Callable[[bytes], object]] = {
     ObjectKind.PART: canonical.from_json,
-    ObjectKind.MESSAGE: message_from,
+    ObjectKind.MESSAGE: parse_message,
     ObjectKind.DELTA: decode_delta,
     ObjectKind.SEQUENCE: decode_sequence,
-    ObjectKind.FILE: file_from,
+    ObjectKind.FILE: parse_file,
 }
 _ARTIFACTS = (ObjectKind.DELTA, ObjectKind.SEQUENCE, ObjectKind.RAW, ObjectKind.FILE)
 _TYPES = {
@@ -120,7 +120,9 @@ class _Tables:
     """Name of a stand-in -> name of the purged object."""
 
 
-def findings(store: SqliteStore, on_progress: Progress | None = None) -> Iterator[StoreFinding]:
+def iter_findings(
+    store: SqliteStore, on_progress: Progress | None = None
+) -> Iterator[StoreFinding]:
     """Yield the problems, the most severe first."""
     try:
         with store.snapshot() as connection:
@@ -131,13 +133,13 @@ def findings(store: SqliteStore, on_progress: Progress | None = None) -> Iterato
             tables = _read_tables(connection)
             yield from _check_tombstones(connection, tables)
             last = pack_table.last_number(connection)
-            for row in pack_table.rows(connection):
+            for row in pack_table.iter_rows(connection):
                 yield from _check_pack(row, tables)
                 if on_progress is not None:
                     on_progress(row.first, last)
             yield from _check_missing(connection, tables)
             yield from _check_leftovers(tables)
-            for key in damaged(connection):
+            for key in iter_damaged_keys(connection):
                 yield StoreFinding(f"derived {key}", "it has another sum")
         yield from _check_files(store, tables)
     except (StoreError, sqlite3.Error) as error:
@@ -178,7 +180,7 @@ def _check_tombstones(connection: sqlite3.Connection, tables: _Tables) -> Iterat
     for name, record in connection.execute("SELECT name, record FROM tombstone").fetchall():
         tables.existing.add(name)
         try:
-            stand_in = tombstone_from(name, record).stand_in
+            stand_in = decode_tombstone(name, record).stand_in
         except ValueError as error:
             yield StoreFinding(name, f"its tombstone: {error}")
         else:
@@ -219,10 +221,10 @@ def _check_missing(connection: sqlite3.Connection, tables: _Tables) -> Iterator[
     """Yield required objects that do not exist. Digits that only look like a name need nothing."""
     for digits, first in tables.outside.items():
         if tables.existing.isdisjoint((digits, f"art-{digits}", f"ctx-{digits}")):
-            row = pack_table.row_of(connection, first)
-            objects: dict[str, Body] = {} if row is None else unpacked(row.data)
+            row = pack_table.find_row(connection, first)
+            objects: dict[str, Body] = {} if row is None else decode_objects(row.data)
             for name, (kind, body) in objects.items():
-                for need in needs_of(kind, body):
+                for need in parse_needs(kind, body):
                     if need[-64:] == digits:
                         tables.needed[need] = name
     for needed in sorted(tables.needed.keys() - tables.existing):
@@ -245,7 +247,7 @@ def _find_row_problem(
     for row in rows:
         if not pack.first <= row.pack < pack.end:
             problem = f"its row leads to pack {row.pack}, and it is in {pack.first}"
-        elif (row.parent, row.principal) != (parent, in_bytes(commit.principal)):
+        elif (row.parent, row.principal) != (parent, encode_text(commit.principal)):
             problem = "its row names another parent or principal"
         elif row.time_us != time_us:
             problem = "its row has another time"
@@ -257,10 +259,10 @@ def _find_row_problem(
 
 def _find_notes_problem(name: CommitId, row: _Row) -> str:
     try:
-        notes = notes_from(name, row.notes)
+        notes = unseal_notes(name, row.notes)
     except ValueError as error:
         return f"its notes: {error}"
-    labels = sorted({in_bytes(label) for label in notes.labels})
+    labels = sorted({encode_text(label) for label in notes.labels})
     return "" if [*row.labels] == labels else "the labels are not those of its notes"
 
 

@@ -16,8 +16,8 @@ import msgspec
 from harken.core import canonical
 from harken.core.commits import CommitId, CommitNotes
 from harken.store.batch import BatchCommit
-from harken.store.sqlite.name_index import key_prefix, keys_between
-from harken.store.sqlite.side_tables import sealed, unsealed
+from harken.store.sqlite.name_index import key_prefix, key_range
+from harken.store.sqlite.side_tables import add_seal, remove_seal
 
 _FULL_NAME_PATTERN = re.compile(r"ctx-[0-9a-f]{64}")
 _KEY = "substr(name, 1, 6)"
@@ -66,7 +66,7 @@ class CommitRow(msgspec.Struct, frozen=True):
         return bytes.fromhex(name[4:]).startswith(self.name)
 
 
-def row_of(connection: sqlite3.Connection, name: CommitId) -> CommitRow | None:
+def find_row(connection: sqlite3.Connection, name: CommitId) -> CommitRow | None:
     """Return the row of a commit. Return None if there is none, or the name is not a full name."""
     if not _FULL_NAME_PATTERN.fullmatch(name):
         return None
@@ -75,7 +75,7 @@ def row_of(connection: sqlite3.Connection, name: CommitId) -> CommitRow | None:
     return next((row for row in rows if row.is_of(name)), None)
 
 
-def some(
+def select_rows(
     connection: sqlite3.Connection, where: str, parameters: Sequence[object]
 ) -> list[CommitRow]:
     """Return the rows that a condition, an order or a limit selects."""
@@ -83,38 +83,40 @@ def some(
     return [CommitRow(*row) for row in connection.execute(query, parameters).fetchall()]
 
 
-def ancestors(connection: sqlite3.Connection, id_: int, limit: int) -> list[CommitRow]:
+def select_ancestors(connection: sqlite3.Connection, id_: int, limit: int) -> list[CommitRow]:
     """Return the row with this id and its ancestors, newest first, at most `limit` rows."""
     if limit < 1:
         return []
     return [CommitRow(*row) for row in connection.execute(_ANCESTORS_SQL, [id_, limit]).fetchall()]
 
 
-def latest(connection: sqlite3.Connection, principal: str, until_us: int) -> list[CommitRow]:
+def select_latest(connection: sqlite3.Connection, principal: str, until_us: int) -> list[CommitRow]:
     """Return a principal's last commit at or before a time, if it has one."""
-    return some(
+    return select_rows(
         connection,
         "WHERE principal = (SELECT id FROM principal WHERE name = ?) AND time_us <= ?"
         " ORDER BY time_us DESC, id DESC LIMIT 1",
-        [in_bytes(principal), until_us],
+        [encode_text(principal), until_us],
     )
 
 
-def beginning(connection: sqlite3.Connection, digits: str, limit: int) -> list[CommitRow]:
+def select_by_prefix(connection: sqlite3.Connection, digits: str, limit: int) -> list[CommitRow]:
     """Return at most `limit` rows of commits whose names start with `digits`, sorted by name."""
-    between = keys_between(digits)
+    between = key_range(digits)
     if between is None:
         return []
     where = (
         f"WHERE {_KEY} BETWEEN ? AND ? AND lower(hex(name)) LIKE ? ORDER BY {_KEY}, name LIMIT ?"
     )
-    return some(connection, where, [*between, digits + "%", max(limit, 0)])
+    return select_rows(connection, where, [*between, digits + "%", max(limit, 0)])
 
 
-def labelled(connection: sqlite3.Connection, label: str | None) -> list[tuple[str, CommitRow]]:
+def select_by_label(
+    connection: sqlite3.Connection, label: str | None
+) -> list[tuple[str, CommitRow]]:
     """Return labels with their commits, oldest first: of one label, or of all."""
     condition, parameters = (
-        ("", []) if label is None else ("WHERE label.name = ?", [in_bytes(label)])
+        ("", []) if label is None else ("WHERE label.name = ?", [encode_text(label)])
     )
     rows = connection.execute(
         "SELECT label.name, h.id, h.name, h.pack, h.notes FROM label JOIN history h"  # noqa: S608
@@ -124,47 +126,53 @@ def labelled(connection: sqlite3.Connection, label: str | None) -> list[tuple[st
     return [(_decode_label(name), CommitRow(*row)) for name, *row in rows.fetchall()]
 
 
-def add(connection: sqlite3.Connection, several: Sequence[tuple[BatchCommit, int]]) -> None:
+def insert_commits(
+    connection: sqlite3.Connection, several: Sequence[tuple[BatchCommit, int]]
+) -> None:
     """Insert the rows of commits in the packs of these numbers, parents before children."""
     rows: list[tuple[object, ...]] = []
     for new, number in several:
-        name, principal_name = bytes.fromhex(new.id[4:]), in_bytes(new.commit.principal)
+        name, principal_name = bytes.fromhex(new.id[4:]), encode_text(new.commit.principal)
         parent = new.commit.parent and bytes.fromhex(new.commit.parent[4:])
-        rows.append((name, number, parent, principal_name, new.time_us, seal(new.id, new.notes)))
+        rows.append(
+            (name, number, parent, principal_name, new.time_us, seal_notes(new.id, new.notes))
+        )
     principals = [(principal_name,) for principal_name in {row[3] for row in rows}]
     connection.executemany("INSERT OR IGNORE INTO principal (name) VALUES (?)", principals)
     connection.executemany(_INSERT_SQL, rows)
     for new, _ in several:
-        if new.notes.labels and (row := row_of(connection, new.id)):
+        if new.notes.labels and (row := find_row(connection, new.id)):
             _insert_labels(connection, row.id, new.notes)
 
 
-def mend(connection: sqlite3.Connection, name: CommitId, number: int) -> bool:
+def update_pack(connection: sqlite3.Connection, name: CommitId, number: int) -> bool:
     """Update the pack number of a commit's row. Return whether the row exists."""
-    row = row_of(connection, name)
+    row = find_row(connection, name)
     if row is not None:
         query = "UPDATE history SET pack = ?, name = ? WHERE id = ?"
         connection.execute(query, [number, bytes.fromhex(name[4:]), row.id])
     return row is not None
 
 
-def annotate(
+def update_row_notes(
     connection: sqlite3.Connection, row: CommitRow, name: CommitId, notes: CommitNotes
 ) -> None:
     """Replace a commit's notes."""
-    connection.execute("UPDATE history SET notes = ? WHERE id = ?", [seal(name, notes), row.id])
+    connection.execute(
+        "UPDATE history SET notes = ? WHERE id = ?", [seal_notes(name, notes), row.id]
+    )
     connection.execute("DELETE FROM label WHERE history = ?", [row.id])
     _insert_labels(connection, row.id, notes)
 
 
-def seal(name: CommitId, notes: CommitNotes) -> bytes:
+def seal_notes(name: CommitId, notes: CommitNotes) -> bytes:
     """Return notes as stored in a row."""
-    return sealed(name, canonical.to_canonical_bytes(notes))
+    return add_seal(name, canonical.to_canonical_bytes(notes))
 
 
-def notes_from(name: CommitId, data: bytes) -> CommitNotes:
+def unseal_notes(name: CommitId, data: bytes) -> CommitNotes:
     """Decode a commit's notes from a row. Raises ValueError if they are damaged."""
-    body = unsealed(name, data)
+    body = remove_seal(name, data)
     try:
         return _notes_decoder.decode(body)
     # The notes contain lone surrogates, or are invalid.
@@ -172,16 +180,16 @@ def notes_from(name: CommitId, data: bytes) -> CommitNotes:
         return msgspec.convert(canonical.from_json(body), CommitNotes)
 
 
-def in_bytes(text: str) -> bytes:
+def encode_text(text: str) -> bytes:
     """Encode text for the tables, including lone surrogates."""
     return text.encode("utf-8", "surrogatepass")
 
 
 def principal(connection: sqlite3.Connection, name: str) -> int:
     """Return the id of a principal, which is inserted if it is new."""
-    connection.execute("INSERT OR IGNORE INTO principal (name) VALUES (?)", [in_bytes(name)])
+    connection.execute("INSERT OR IGNORE INTO principal (name) VALUES (?)", [encode_text(name)])
     query = "SELECT id FROM principal WHERE name = ?"
-    (id_,) = connection.execute(query, [in_bytes(name)]).fetchone()
+    (id_,) = connection.execute(query, [encode_text(name)]).fetchone()
     return int(id_)
 
 
@@ -196,5 +204,5 @@ def _decode_label(data: object) -> str:
 
 
 def _insert_labels(connection: sqlite3.Connection, id_: int, notes: CommitNotes) -> None:
-    rows = [(in_bytes(label), id_) for label in notes.labels]
+    rows = [(encode_text(label), id_) for label in notes.labels]
     connection.executemany("INSERT OR IGNORE INTO label (name, history) VALUES (?, ?)", rows)

@@ -25,8 +25,6 @@ ENGLISH = (
     "is not can be should be has been have been will be to be of the in the to the on the for the "
     "and the with the from the at the by the that the is the into the as a in a of a with a for a "
 )
-
-
 CODE = (
     "function return import class self None True False def async await const let var string int "
     "list dict error Error: warning failed passed tests test file files line lines code command "
@@ -36,8 +34,6 @@ CODE = (
     'is None: else: raise ValueError(f\\" print( = [] = {} == != += => -> :\\n    \\n\\n- \\n1. ```'
     "python\\n```\\n## **Note** "
 )
-
-
 MESSAGES = (
     '{"data":"","kind":"","type":"other"}{"data":"","media_type":"image/png","type":"image",'
     '"url":null}{"text":"","type":"thinking"}{"arguments":"{\\"path\\": \\"\\", \\"command\\": '
@@ -55,14 +51,10 @@ MESSAGES = (
     '{"parts":["\x01000001"],"role":"user"}{"parts":["\x01000003"],"role":"assistant"}'
     '.","type":"text"}{"text":"'
 )
-
-
 WORDS = (ENGLISH + CODE + MESSAGES).encode()
-
-
-LARGEST = 512 * 1024 * 1024
+MAX_CONTENT_BYTES = 512 * 1024 * 1024
 """Larger frames are rejected: a false size would only exhaust the memory."""
-SMALL = 12 * 1024
+SMALL_BYTES = 12 * 1024
 """Smaller data is compressed quickly, since it will be merged with other packs."""
 _QUICK_LEVEL, _STREAM_LEVEL, _THOROUGH_LEVEL = 1, 3, 6
 
@@ -81,7 +73,7 @@ class _Zstandard(threading.local):
         self._stream_decompressor = zstandard.ZstdDecompressor()
 
     def compressed(self, data: bytes) -> bytes:
-        level = _QUICK_LEVEL if len(data) < SMALL else _THOROUGH_LEVEL
+        level = _QUICK_LEVEL if len(data) < SMALL_BYTES else _THOROUGH_LEVEL
         compressor = self._compressors.get(level)
         if compressor is None:
             compressor = self._compressors[level] = zstandard.ZstdCompressor(
@@ -99,26 +91,28 @@ class _Zstandard(threading.local):
         return b"".join([*chunks, compressor.flush()])
 
     def decompress(self, data: bytes) -> bytes:
-        size = size_of(data)
-        if size > LARGEST:
+        size = read_content_size(data)
+        if size > MAX_CONTENT_BYTES:
             raise DecompressionError(f"it says that it has {size} bytes")
         return self._decompressor.decompress(data)
 
     def unwoven(self, data: bytes, first: int) -> bytes:
-        if not 0 <= first <= min(size_of(data), LARGEST):
-            raise DecompressionError(f"it says that it has {first} of {size_of(data)} bytes")
+        if not 0 <= first <= min(read_content_size(data), MAX_CONTENT_BYTES):
+            raise DecompressionError(
+                f"it says that it has {first} of {read_content_size(data)} bytes"
+            )
         content = self._stream_decompressor.stream_reader(data).read(first)
         if len(content) < first:
             raise DecompressionError(f"it has only {len(content)} of {first} bytes")
         return content
 
 
-def compressed(data: bytes) -> bytes:
+def compress(data: bytes) -> bytes:
     """Compress bytes into a Zstandard frame that contains the content size."""
     return _zstandard.compressed(data)
 
 
-def woven(parts: Sequence[bytes]) -> bytes:
+def compress_parts(parts: Sequence[bytes]) -> bytes:
     """Compress similar parts into one frame, the first part as a block of its own.
 
     The dictionary is not used: its matches would take precedence over distant ones.
@@ -126,7 +120,7 @@ def woven(parts: Sequence[bytes]) -> bytes:
     return _zstandard.woven(parts)
 
 
-def size_of(data: bytes) -> int:
+def read_content_size(data: bytes) -> int:
     """Return the content size in the header of a frame. Raises DecompressionError."""
     try:
         size = zstandard.frame_content_size(data)
@@ -145,7 +139,7 @@ def decompress(data: bytes) -> bytes:
         raise DecompressionError(str(error)) from None
 
 
-def unwoven(data: bytes, first: int) -> bytes:
+def decompress_first(data: bytes, first: int) -> bytes:
     """Return the first `first` bytes in a `woven` frame. Raises DecompressionError."""
     try:
         return _zstandard.unwoven(data, first)
@@ -156,7 +150,7 @@ def unwoven(data: bytes, first: int) -> bytes:
 def _create_parameters(level: int) -> zstandard.ZstdCompressionParameters:
     options = {"write_checksum": 0, "write_content_size": 1, "write_dict_id": 0}
     if level == _QUICK_LEVEL:
-        options |= {"source_size": SMALL, "dict_size": len(WORDS)}
+        options |= {"source_size": SMALL_BYTES, "dict_size": len(WORDS)}
     return zstandard.ZstdCompressionParameters.from_level(level, **options)
 
 

@@ -25,15 +25,11 @@ from harken.errors import (
 )
 
 APPLICATION = 0x4861726B  # "Hark"
-
-
-MADE, VERSION = 2, 3
+NEW_FILE_VERSION, VERSION = 2, 3
 """The version of new files, and the newest that can be read. A file gets version 3 with its first
 pack that has raw bytes in a separate block; nothing else is new in it.
 """
-
-
-HISTORY = """
+HISTORY_SQL = """
 CREATE TABLE history (
     id INTEGER PRIMARY KEY,
     name BLOB NOT NULL,
@@ -47,9 +43,7 @@ CREATE INDEX history_key ON history (substr(name, 1, 6));
 CREATE INDEX history_parent ON history (parent) WHERE parent IS NOT NULL;
 CREATE INDEX history_time ON history (principal, time_us);
 """
-
-
-LIFECYCLE = """
+LIFECYCLE_SQL = """
 CREATE TABLE keeping (name TEXT PRIMARY KEY, policy TEXT NOT NULL, until TEXT)
     STRICT, WITHOUT ROWID;
 CREATE TABLE tombstone (name TEXT PRIMARY KEY, record BLOB NOT NULL) STRICT, WITHOUT ROWID;
@@ -61,8 +55,6 @@ CREATE TABLE evicted (name TEXT PRIMARY KEY, kind INTEGER NOT NULL) STRICT, WITH
 CREATE TABLE state (generation INTEGER NOT NULL) STRICT;
 INSERT INTO state (generation) VALUES (1);
 """
-
-
 _OBJECT_TABLES = """
 CREATE TABLE pack (id INTEGER PRIMARY KEY, data BLOB NOT NULL) STRICT;
 CREATE TABLE object (key BLOB NOT NULL, pack INTEGER NOT NULL, PRIMARY KEY (key, pack))
@@ -75,20 +67,18 @@ CREATE TABLE label (name BLOB NOT NULL, history INTEGER NOT NULL, PRIMARY KEY (n
 """
 
 
-def version_of(connection: sqlite3.Connection) -> int:
+def read_version(connection: sqlite3.Connection) -> int:
     """Return the format version of a file, which is 0 if it was not initialized yet."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     return int(version)
 
 
-def statements(text: str) -> list[str]:
+def split_script(text: str) -> list[str]:
     """Split a script into statements: `executescript` would commit an open transaction."""
     return text.split(";\n")[:-1]
 
 
-WHOLE = _OBJECT_TABLES + HISTORY + LIFECYCLE
-
-
+SCHEMA_SQL = _OBJECT_TABLES + HISTORY_SQL + LIFECYCLE_SQL
 _HEADER_BYTES = 100
 _READ_WRITE = "mode=rw"
 _READ_ONLY = "mode=ro&immutable=1"
@@ -122,7 +112,7 @@ class Database:
         self._is_closed = False
         self._process = os.getpid()
         self._write_lock = threading.Lock()
-        with speaking(path):
+        with convert_errors(path):
             _create_file(path)
             try:
                 self._mode = _find_mode(path)
@@ -157,7 +147,7 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[SqliteConnection]:
         """Read a consistent snapshot of the file, unaffected by concurrent writes."""
-        with speaking(self.path):
+        with convert_errors(self.path):
             connection = self.connection()
             if connection.in_transaction:
                 yield connection
@@ -173,7 +163,7 @@ class Database:
     @contextmanager
     def writing(self) -> Iterator[SqliteConnection]:
         """Hold the only write transaction. It is durable on exit, or rolled back on an error."""
-        with self._write_lock, speaking(self.path):
+        with self._write_lock, convert_errors(self.path):
             connection = self.connection()
             if _find_file_id(self.path) != self._file:  # A write to a removed file would be lost.
                 raise StoreError(self.path, "was removed or replaced: open it again")
@@ -244,7 +234,7 @@ class Database:
             raise InvalidStore(self.path, "is a database of something else; it was not touched")
         if version > VERSION:
             raise StoreVersionUnsupported(self.path, found=version, known=VERSION)
-        if 0 < version < MADE:
+        if 0 < version < NEW_FILE_VERSION:
             reason = f"has format version {version}, which no release of Harken reads"
             raise StoreError(self.path, f"{reason}; it was not touched")
 
@@ -252,7 +242,7 @@ class Database:
         """Return the application id, the version and the number of tables."""
         with closing(self._connect(mode)) as connection:
             (application,) = connection.execute("PRAGMA application_id").fetchone()
-            version = version_of(connection)
+            version = read_version(connection)
             (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
         return application, version, tables
 
@@ -267,18 +257,18 @@ class Database:
                 if not _is_busy(error) or time.monotonic() > end:
                     raise
                 time.sleep(0.01)
-        if version_of(connection) >= MADE:
+        if read_version(connection) >= NEW_FILE_VERSION:
             return
         with self.writing():
-            if version_of(connection) == 0:  # Otherwise another process has created the tables.
-                for statement in statements(WHOLE):
+            if read_version(connection) == 0:  # Otherwise another process has created the tables.
+                for statement in split_script(SCHEMA_SQL):
                     connection.execute(statement)
                 connection.execute(f"PRAGMA application_id={APPLICATION}")
-                connection.execute(f"PRAGMA user_version={MADE}")
+                connection.execute(f"PRAGMA user_version={NEW_FILE_VERSION}")
 
 
 @contextmanager
-def speaking(path: Path) -> Iterator[None]:
+def convert_errors(path: Path) -> Iterator[None]:
     """Convert SQLite errors to Harken errors."""
     try:
         yield

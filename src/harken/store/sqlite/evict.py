@@ -20,9 +20,9 @@ from typing import Protocol, TypeAlias
 from harken.store.base import Name, ObjectKind
 from harken.store.sqlite import pack_table
 from harken.store.sqlite.database import SqliteConnection
-from harken.store.sqlite.graph import Graph, Node, graph_of, remove
-from harken.store.sqlite.name_index import slices
-from harken.store.sqlite.side_tables import kept
+from harken.store.sqlite.graph import Graph, Node, build_graph, remove_objects
+from harken.store.sqlite.name_index import iter_batches
+from harken.store.sqlite.side_tables import read_retention
 
 _BATCH_SIZE = 256
 Verify: TypeAlias = Callable[[Sequence[Name]], Iterable[Name]]
@@ -58,11 +58,11 @@ def evict(store: EvictableStore, most_bytes: int, is_there: Verify) -> EvictionR
     Pinned objects stay, and so do objects that the backing store lacks. Raises StoreError.
     """
     with store.snapshot() as connection:
-        graph = graph_of(str(store.path), connection)
+        graph = build_graph(str(store.path), connection)
         (total,) = connection.execute("SELECT coalesce(sum(length(data)), 0) FROM pack").fetchone()
         candidates = list(_iter_least_used(connection, graph))
     object_count, size = 0, 0.0
-    for batch in slices(candidates, _BATCH_SIZE):
+    for batch in iter_batches(candidates, _BATCH_SIZE):
         if total - size <= most_bytes:
             break
         by_name = {graph.name(node): node for node in batch}
@@ -73,7 +73,7 @@ def evict(store: EvictableStore, most_bytes: int, is_there: Verify) -> EvictionR
         with store.removing() as connection:
             retained = _find_retained(connection, graph)
             names = [graph.name(node) for node in selected if not retained[node]]
-            removed = remove(str(store.path), connection, names, {})
+            removed = remove_objects(str(store.path), connection, names, {})
             rows = [(name, graph.kinds[by_name[name]]) for name in removed]
             connection.executemany(
                 "INSERT OR REPLACE INTO evicted (name, kind) VALUES (?, ?)", rows
@@ -83,10 +83,10 @@ def evict(store: EvictableStore, most_bytes: int, is_there: Verify) -> EvictionR
     return EvictionResult(object_count, int(size))
 
 
-def needed_elsewhere(store: EvictableStore, names: Iterable[Name]) -> list[Name]:
+def find_evicted_needs(store: EvictableStore, names: Iterable[Name]) -> list[Name]:
     """Return the transitive needs of these names that were evicted."""
     with store.snapshot() as connection:
-        graph = graph_of(str(store.path), connection)
+        graph = build_graph(str(store.path), connection)
         reachable = graph.reach(map(graph.node, names))
         rows = connection.execute("SELECT name FROM evicted ORDER BY name").fetchall()
     candidates = ((name, graph.find(name)) for (name,) in rows)
@@ -95,7 +95,7 @@ def needed_elsewhere(store: EvictableStore, names: Iterable[Name]) -> list[Name]
 
 def _find_retained(connection: sqlite3.Connection, graph: Graph) -> bytearray:
     """Return, by node, whether it is pinned, or needed by a pinned object."""
-    policies = kept(connection).items()
+    policies = read_retention(connection).items()
     retained_names = [name for name, policy in policies if policy.policy in ("pin", "replicate")]
     return graph.reach(map(graph.node, retained_names))
 
@@ -106,7 +106,7 @@ def _iter_least_used(connection: sqlite3.Connection, graph: Graph) -> Iterator[N
     marks = connection.execute("SELECT pack, time_us FROM mark ORDER BY pack, time_us").fetchall()
     used_us_by_number: dict[int, int] = dict(connection.execute("SELECT pack, time_us FROM used"))
     used_us_by_pack: dict[int, int] = {}
-    for row in pack_table.rows(connection):
+    for row in pack_table.iter_rows(connection):
         index = bisect_left(marks, (row.first, 0))
         written_us = marks[index][1] if index < len(marks) else 2**62
         used_us_by_pack[row.end - 1] = max(used_us_by_number.get(row.first, 0), written_us)

@@ -26,34 +26,32 @@ from harken.core.clock import Clock
 from harken.core.commits import CommitId
 from harken.errors import StoreLocked, StoreWriteError
 from harken.store.base import GcResult, Name, ObjectKind, RetentionPolicy
-from harken.store.retention import has_expired, held
+from harken.store.retention import active_names, has_expired
 from harken.store.sqlite import pack_table, side_tables
 from harken.store.sqlite import side_tables as tombs
-from harken.store.sqlite.database import Database, SqliteConnection, speaking
-from harken.store.sqlite.graph import Graph, Node, Progress, forget, graph_of, load_pack, remove
-from harken.store.sqlite.side_tables import kept
-from harken.store.sqlite.writer import MARK_US, mark
+from harken.store.sqlite.database import Database, SqliteConnection, convert_errors
+from harken.store.sqlite.graph import (
+    Graph,
+    Node,
+    Progress,
+    build_graph,
+    load_pack,
+    remove_objects,
+    remove_references,
+)
+from harken.store.sqlite.side_tables import read_retention
+from harken.store.sqlite.writer import MARK_US, record_mark
 
 SMALL_BYTES = 5 * 1024
-
-
 _MERGED_PACK_BYTES = 64 * 1024
-
-
 _MIN_RUN_PACKS = 4
 """Fewer adjacent small packs are not worth a merge."""
-
-
 _MIN_FREE_SHARE = 0.25
-
-
 _MIN_FREE_BYTES = 1024 * 1024
-
-
 _POLL_INTERVAL_S = 0.05
 
 
-def runs(connection: sqlite3.Connection) -> Iterator[tuple[int, int]]:
+def find_small_runs(connection: sqlite3.Connection) -> Iterator[tuple[int, int]]:
     """Yield the first and last number of each run of adjacent small packs.
 
     The last pack is in no run: see `pack_table`.
@@ -74,24 +72,24 @@ def runs(connection: sqlite3.Connection) -> Iterator[tuple[int, int]]:
         yield run[0], run[-1]
 
 
-def put_together(store: str, connection: sqlite3.Connection, first: int, last: int) -> None:
+def merge_packs(store: str, connection: sqlite3.Connection, first: int, last: int) -> None:
     """Merge the packs from the first to the last, if they are still small.
 
     Numbers stay valid, so caches of other processes do too.
     """
     run: list[pack_table.NumberedPack] = []
     size = 0
-    for row in pack_table.rows(connection, first):
+    for row in pack_table.iter_rows(connection, first):
         size += len(row.data)
         is_end = row.first > last or row.first == pack_table.last_number(connection)
         if is_end or size > 2 * _MERGED_PACK_BYTES:
             break
         run.append(pack_table.NumberedPack(row.first, load_pack(store, row)))
-    pack_table.put_together(connection, run)
+    pack_table.merge_packs(connection, run)
 
 
 @dataclass(frozen=True, slots=True)
-class Unused:
+class UnusedSpace:
     """The unused part of a file."""
 
     size_bytes: int
@@ -103,15 +101,15 @@ class Unused:
     """
 
 
-def unused(connection: sqlite3.Connection) -> Unused:
+def measure_unused(connection: sqlite3.Connection) -> UnusedSpace:
     """Return how many bytes of the file are unused."""
     pragmas = ("freelist_count", "page_count", "page_size")
     free, pages, size = (connection.execute(f"PRAGMA {p}").fetchone()[0] for p in pragmas)
     is_much = free >= pages * _MIN_FREE_SHARE and free * size >= _MIN_FREE_BYTES
-    return Unused(free * size if is_much else 0, 2 * (pages - free) * size)
+    return UnusedSpace(free * size if is_much else 0, 2 * (pages - free) * size)
 
 
-def write_anew(database: Database, patience_s: float) -> None:
+def rewrite_file(database: Database, patience_s: float) -> None:
     """Rewrite the file without unused pages, and truncate its log.
 
     Then no byte of removed objects remains. Raises StoreLocked if other connections read or write
@@ -119,7 +117,7 @@ def write_anew(database: Database, patience_s: float) -> None:
     longer than `patience_s`.
     """
     deadline_s = time.monotonic() + patience_s
-    with speaking(database.path):
+    with convert_errors(database.path):
         connection = database.connection()
         connection.execute(f"PRAGMA busy_timeout={int(patience_s * 1000)}")
         try:
@@ -209,7 +207,7 @@ class Sweep:
         last_number = pack_table.last_number(connection)
         (marked_number,) = connection.execute("SELECT max(pack) FROM mark").fetchone()
         if last_number > (marked_number or 0):
-            mark(connection, self.clock(), last_number)
+            record_mark(connection, self.clock(), last_number)
         old_number = self._find_old_number(connection)
         connection.execute(
             "DELETE FROM again WHERE pack < ?",
@@ -233,8 +231,8 @@ class Sweep:
 
     def _mark(self, connection: sqlite3.Connection) -> None:
         """Mark the needed objects."""
-        graph = self._graph = graph_of(str(self.store.path), connection, self.on_progress)
-        stand_ins = tombs.stand_ins(connection)
+        graph = self._graph = build_graph(str(self.store.path), connection, self.on_progress)
+        stand_ins = tombs.read_stand_ins(connection)
         graph.replace(stand_ins)
         for name, stand_in in stand_ins.items():
             if name.startswith("ctx-"):
@@ -263,8 +261,8 @@ class Sweep:
 
     def _iter_retained(self, connection: sqlite3.Connection) -> Iterator[Node]:
         """Yield the commits that are roots, and the objects with a retention policy."""
-        policies = kept(connection)
-        yield from map(self._graph.node, held(policies, self.now_us))
+        policies = read_retention(connection)
+        yield from map(self._graph.node, active_names(policies, self.now_us))
         labelled_ids = {id_ for (id_,) in connection.execute("SELECT history FROM label")}
         for id_, digest in connection.execute("SELECT id, name FROM history"):
             name = f"ctx-{digest.hex()}"
@@ -294,31 +292,31 @@ class Sweep:
         commits = [name for name in by_name if name.startswith("ctx-")]
         self._spare_roots(connection, commits)
         names = [name for name, node in by_name.items() if not self._reached[node]]
-        removed_names = remove(str(self.store.path), connection, names, self._purged)
+        removed_names = remove_objects(str(self.store.path), connection, names, self._purged)
         removed_originals = [
             original for name in removed_names for original in self._purged.get(name, [name])
         ]
-        forget(connection, removed_originals)
+        remove_references(connection, removed_originals)
         for name in removed_originals:
             if name not in by_name:  # A purged commit was removed with its stand-in.
-                tombs.leave_nothing(connection, name)
+                tombs.clear_stand_in(connection, name)
         return [by_name[name] for name in removed_names]
 
     def _mark_new(self, connection: sqlite3.Connection) -> None:
         """Mark objects written or retained since the last call, with all their needs."""
         graph = self._graph
         roots: list[Node] = []
-        for row in pack_table.rows(connection, self._last + 1):
+        for row in pack_table.iter_rows(connection, self._last + 1):
             roots += graph.take(row, load_pack(str(self.store.path), row))
         self._last = pack_table.last_number(connection)
         repeated_names = connection.execute("SELECT name FROM again").fetchall()
         roots += (graph.node(name) for (name,) in repeated_names)
-        roots += map(graph.node, held(kept(connection), self.now_us))
+        roots += map(graph.node, active_names(read_retention(connection), self.now_us))
         graph.reach(roots, self._reached)
 
     def _spare_roots(self, connection: sqlite3.Connection, commits: Iterable[Name]) -> None:
         """Mark commits that have a label or the default retention again."""
-        policies = kept(connection)
+        policies = read_retention(connection)
         for name in commits:
             for original in self._purged.get(name, [name]):
                 if not self._can_remove(connection, original, policies):
@@ -336,7 +334,7 @@ class Sweep:
     def _remove_dangling(self, connection: sqlite3.Connection) -> None:
         """Remove dangling index entries, and evicted names that are no longer needed."""
         self._mark_new(connection)
-        side_tables.forget_lost(connection)
+        side_tables.delete_dangling_derived(connection)
         rows = connection.execute("SELECT name FROM evicted").fetchall()
         for (name,) in rows:
             node = self._graph.find(name)
@@ -346,13 +344,13 @@ class Sweep:
     def _shrink(self) -> None:
         """Merge small packs. Rewrite the file if much is free and no other process uses it."""
         with self.store.snapshot() as connection:
-            found_runs = list(runs(connection))
+            found_runs = list(find_small_runs(connection))
         for start in range(0, len(found_runs), _RUNS_PER_BATCH):
             with self.store.removing() as connection:
                 for first, last in found_runs[start : start + _RUNS_PER_BATCH]:
-                    put_together(str(self.store.path), connection, first, last)
+                    merge_packs(str(self.store.path), connection, first, last)
         with self.store.snapshot() as connection:
-            waste = unused(connection)
+            waste = measure_unused(connection)
         free_bytes = shutil.disk_usage(self.store.path.parent).free
         if waste.size_bytes and free_bytes > waste.room_bytes:
             # All objects are removed already; `unused` reports the space.

@@ -18,10 +18,10 @@ from typing import TypeAlias
 
 from harken.errors import ObjectCorrupted
 from harken.store.base import Name, ObjectKind, StoredObject
-from harken.store.batch import PREFIXES, needs_of
+from harken.store.batch import PREFIX_BY_KIND, parse_needs
 from harken.store.sqlite import pack_table, side_tables
-from harken.store.sqlite.name_index import key_prefix, leave, places
-from harken.store.sqlite.pack import Body, PackCorrupted, unpacked
+from harken.store.sqlite.name_index import delete_keys, find_numbers, key_prefix
+from harken.store.sqlite.pack import Body, PackCorrupted, decode_objects
 
 Node: TypeAlias = int
 """The number of a name in a graph."""
@@ -65,7 +65,7 @@ class Graph:
 
     def name(self, node: Node) -> Name:
         """Return the full name of an existing object."""
-        return PREFIXES.get(ObjectKind(self.kinds[node]), "") + self._digests[node].hex()
+        return PREFIX_BY_KIND.get(ObjectKind(self.kinds[node]), "") + self._digests[node].hex()
 
     def __iter__(self) -> Iterator[Node]:
         """Yield the nodes of existing objects."""
@@ -79,7 +79,7 @@ class Graph:
             node = self.node(name)
             self.kinds[node], self.numbers[node] = kind, row.end - 1
             self.sizes[node] += len(row.data) * len(body) / total_bytes
-            self.needs[node] = tuple(map(self.node, needs_of(kind, body)))
+            self.needs[node] = tuple(map(self.node, parse_needs(kind, body)))
             nodes.append(node)
         return nodes
 
@@ -131,26 +131,26 @@ class Graph:
 def load_pack(store: str, row: pack_table.PackRow) -> dict[Name, Body]:
     """Decode a pack. Raises ObjectCorrupted, so that nothing is removed if a need is unreadable."""
     try:
-        return unpacked(row.data)
+        return decode_objects(row.data)
     except PackCorrupted as error:
         reason = f"{error}; `harken store fsck` lists all damage"
         raise ObjectCorrupted(store, f"pack {row.first}", reason=reason) from None
 
 
-def graph_of(
+def build_graph(
     store: str, connection: sqlite3.Connection, on_progress: Progress | None = None
 ) -> Graph:
     """Build the graph of all objects in the file. Raises ObjectCorrupted."""
     graph = Graph()
     last = pack_table.last_number(connection)
-    for row in pack_table.rows(connection):
+    for row in pack_table.iter_rows(connection):
         graph.take(row, load_pack(store, row))
         if on_progress is not None:
             on_progress(row.first, 2 * last)
     return graph
 
 
-def remove(
+def remove_objects(
     store: str,
     connection: sqlite3.Connection,
     names: Collection[Name],
@@ -163,9 +163,9 @@ def remove(
     see `forget`. Raises ObjectCorrupted if a pack cannot be decoded.
     """
     removable = set(names)
-    numbers = places(connection, removable)
+    numbers = find_numbers(connection, removable)
     for name in removable & led_from.keys():
-        for rows in places(connection, led_from[name]).values():
+        for rows in find_numbers(connection, led_from[name]).values():
             numbers.setdefault(name, []).extend(rows)
     removed: set[Name] = set()
     for row in _read_rows(connection, numbers.values()):
@@ -174,9 +174,9 @@ def remove(
         if len(remaining) == len(objects):
             continue
         removed |= objects.keys() - remaining.keys()
-        pack_table.replace(connection, row.first, _build_objects(remaining))
+        pack_table.replace_content(connection, row.first, _build_objects(remaining))
         same_key = {(name[:-64], key_prefix(name)) for name in remaining}
-        leave(
+        delete_keys(
             connection,
             [
                 (name, number)
@@ -189,7 +189,7 @@ def remove(
     return [name for name in names if name in removed]
 
 
-def forget(connection: sqlite3.Connection, names: Iterable[Name]) -> None:
+def remove_references(connection: sqlite3.Connection, names: Iterable[Name]) -> None:
     """Remove the rows of the history and the retention policies of removed objects."""
     removed_names = list(names)
     ids = [
@@ -203,7 +203,7 @@ def forget(connection: sqlite3.Connection, names: Iterable[Name]) -> None:
     ]
     connection.executemany("DELETE FROM label WHERE history = ?", ids)
     connection.executemany("DELETE FROM history WHERE id = ?", ids)
-    side_tables.leave(connection, removed_names)
+    side_tables.delete_retention(connection, removed_names)
     connection.executemany("DELETE FROM again WHERE name = ?", [(name,) for name in removed_names])
 
 
@@ -213,7 +213,7 @@ def _read_rows(
     """Return the packs with these numbers, without duplicates, the last first."""
     by_first: dict[int, pack_table.PackRow] = {}
     for number in {number for group in numbers for number in group}:
-        row = pack_table.row_of(connection, number)
+        row = pack_table.find_row(connection, number)
         if row is not None and row.first <= number:
             by_first[row.first] = row
     return [by_first[first] for first in sorted(by_first, reverse=True)]

@@ -29,7 +29,7 @@ def key_prefix(name: str) -> bytes:
     return bytes.fromhex(name[-64 : -64 + 2 * KEY_BYTES])
 
 
-def places(connection: sqlite3.Connection, names: Iterable[str]) -> dict[str, list[int]]:
+def find_numbers(connection: sqlite3.Connection, names: Iterable[str]) -> dict[str, list[int]]:
     """Return the numbers of the packs that may contain these names, the last one last."""
     names_by_key: dict[str, dict[bytes, list[str]]] = {"": {}, "art-": {}, "ctx-": {}}
     is_full = _FULL_NAME_PATTERN.fullmatch
@@ -38,7 +38,7 @@ def places(connection: sqlite3.Connection, names: Iterable[str]) -> dict[str, li
             names_by_key[name[:-64]].setdefault(bytes.fromhex(name[-64:-52]), []).append(name)
     numbers: dict[str, list[int]] = {}
     for prefix, by_key in names_by_key.items():
-        for keys in slices(by_key):
+        for keys in iter_batches(by_key):
             marks = ",".join("?" * len(keys))
             query = f"SELECT key, pack FROM {_TABLES.get(prefix)} WHERE key IN ({marks})"  # noqa: S608
             if prefix == "ctx-":
@@ -51,7 +51,7 @@ def places(connection: sqlite3.Connection, names: Iterable[str]) -> dict[str, li
     return numbers
 
 
-def enter(connection: sqlite3.Connection, numbers: Mapping[str, int]) -> None:
+def insert_keys(connection: sqlite3.Connection, numbers: Mapping[str, int]) -> None:
     """Insert index entries of objects and artifacts. Commits are indexed by their history rows."""
     rows: dict[str, list[tuple[bytes, int]]] = {"": [], "art-": [], "ctx-": []}
     for name, number in numbers.items():
@@ -62,7 +62,7 @@ def enter(connection: sqlite3.Connection, numbers: Mapping[str, int]) -> None:
         connection.executemany(query, sorted(rows[prefix]))
 
 
-def leave(connection: sqlite3.Connection, numbers: Iterable[tuple[str, int]]) -> None:
+def delete_keys(connection: sqlite3.Connection, numbers: Iterable[tuple[str, int]]) -> None:
     """Remove index entries of objects and artifacts: pairs of a full name and a number."""
     for name, number in numbers:
         if name[:-64] in _TABLES:
@@ -70,9 +70,9 @@ def leave(connection: sqlite3.Connection, numbers: Iterable[tuple[str, int]]) ->
             connection.execute(query, [key_prefix(name), number])
 
 
-def artifacts(connection: sqlite3.Connection, digits: str) -> Iterator[tuple[bytes, int]]:
+def select_artifacts(connection: sqlite3.Connection, digits: str) -> Iterator[tuple[bytes, int]]:
     """Yield the sorted keys and numbers of artifacts whose names may start with `digits`."""
-    if (between := keys_between(digits)) is not None:
+    if (between := key_range(digits)) is not None:
         query = "SELECT key, pack FROM artifact WHERE key BETWEEN ? AND ? ORDER BY key, pack"
         for key, number in connection.execute(query, between):
             # A damaged table may contain other types.
@@ -80,7 +80,7 @@ def artifacts(connection: sqlite3.Connection, digits: str) -> Iterator[tuple[byt
                 yield key, number
 
 
-def keys_between(digits: str) -> tuple[bytes, bytes] | None:
+def key_range(digits: str) -> tuple[bytes, bytes] | None:
     """Return the first and last key with this prefix, or None if no name can have it."""
     if not _DIGITS_PATTERN.fullmatch(digits):
         return None
@@ -89,7 +89,7 @@ def keys_between(digits: str) -> tuple[bytes, bytes] | None:
     return low, high
 
 
-def slices(rows: Iterable[T], at_once: int = _BATCH_SIZE) -> Iterator[list[T]]:
+def iter_batches(rows: Iterable[T], at_once: int = _BATCH_SIZE) -> Iterator[list[T]]:
     """Yield lists of at most `at_once` items."""
     iterator = iter(rows)
     while batch := list(islice(iterator, at_once)):

@@ -28,13 +28,11 @@ import msgspec
 from blake3 import blake3
 
 from harken.store.base import ObjectKind, StoredObject
-from harken.store.batch import DOMAINS, PREFIXES, name_of
+from harken.store.batch import DOMAIN_BY_KIND, PREFIX_BY_KIND, compute_name
 from harken.store.sqlite import compression
 
-LEAST_BYTES = compression.SMALL
+MIN_RAW_BYTES = compression.SMALL_BYTES
 """Fewer raw bytes are stored among the other objects."""
-
-
 SIZE_BYTES = 4
 """The size of the length field that replaces raw bytes."""
 
@@ -54,7 +52,7 @@ class RawFrame:
         """Return the raw bytes at a position. Raises DecompressionError."""
         if not self._bodies:
             end, bodies = self.start, {}
-            content = compression.unwoven(self.frame, end + sum(self.sizes.values()))
+            content = compression.decompress_first(self.frame, end + sum(self.sizes.values()))
             for raw_position, size in self.sizes.items():
                 bodies[raw_position] = content[end : end + size]
                 end += size
@@ -62,34 +60,34 @@ class RawFrame:
         return self._bodies[position]
 
 
-def closed(first: bytes, raws: Sequence[bytes]) -> bytes:
+def encode_frame(first: bytes, raws: Sequence[bytes]) -> bytes:
     """Encode the first part and raw bytes as one frame, prefixed with the first part's length."""
-    return len(first).to_bytes(4) + compression.woven([first, *raws])
+    return len(first).to_bytes(4) + compression.compress_parts([first, *raws])
 
 
-def first_of(data: bytes) -> bytes:
+def decode_first(data: bytes) -> bytes:
     """Decode the first part of a frame. Raises DecompressionError."""
-    return compression.unwoven(data[4:], int.from_bytes(data[:4]))
+    return compression.decompress_first(data[4:], int.from_bytes(data[:4]))
 
 
-def behind(data: bytes, places: Sequence[int], sizes: Sequence[bytes]) -> RawFrame:
+def decode_raw_frame(data: bytes, places: Sequence[int], sizes: Sequence[bytes]) -> RawFrame:
     """Return the raw bytes behind the first part, with positions and sizes from the first part.
 
     Raises DecompressionError if the frame does not hold as many bytes.
     """
     start = int.from_bytes(data[:4])
     numbers = [int.from_bytes(size) for size in sizes]
-    if start + sum(numbers) != compression.size_of(data[4:]):
+    if start + sum(numbers) != compression.read_content_size(data[4:]):
         raise compression.DecompressionError("it does not hold as many raw bytes as it says")
     return RawFrame(data[4:], start, dict(zip(places, numbers, strict=True)))
 
 
 Body: TypeAlias = tuple[ObjectKind, bytes]
-SUM_BYTES = 8
+CHECKSUM_BYTES = 8
 PLAIN, ZSTANDARD, WOVEN = 0, 2, 3
-LARGE = 64 * 1024
+FULL_BYTES = 64 * 1024
 """The size of the bodies at which a pack is closed: reading one object decodes all of its pack."""
-_ENOUGH_BYTES, _MAX_BYTES, _MAX_RAW_BYTES = 4 * LARGE, 16 * LARGE, 32 * LARGE
+_ENOUGH_BYTES, _MAX_BYTES, _MAX_RAW_BYTES = 4 * FULL_BYTES, 16 * FULL_BYTES, 32 * FULL_BYTES
 """The same if raw bytes follow: sufficient and maximum size, and the limit of raw bytes."""
 _MAX_OBJECTS = 4000
 MARK = b"\x01"  # Canonical JSON has no control characters.
@@ -137,7 +135,9 @@ class Pack:
         self._behind: RawFrame | None = None
         if woven is not None:
             raws = [position for position, kind in enumerate(self._kinds) if kind is ObjectKind.RAW]
-            self._behind = behind(woven, raws, [inside.bodies[position] for position in raws])
+            self._behind = decode_raw_frame(
+                woven, raws, [inside.bodies[position] for position in raws]
+            )
         self._bodies, self._leads = inside.bodies, inside.leads
         self._outside = _digits(inside.outside)
         self._starts = _starts(self._kinds, inside)
@@ -179,9 +179,9 @@ class Pack:
         for position, kind in enumerate(self._kinds):
             body, stored_digits = self._body(position), self._digits[position]
             if kind is ObjectKind.FILE:
-                digits = name_of(kind, body)[-64:].encode()
+                digits = compute_name(kind, body)[-64:].encode()
             else:
-                digits = blake3(DOMAINS[kind] + body).hexdigest().encode()
+                digits = blake3(DOMAIN_BY_KIND[kind] + body).hexdigest().encode()
             if stored_digits is None:
                 self._digits[position] = digits
             elif stored_digits != digits:
@@ -241,7 +241,7 @@ class Pack:
 
     def _hash(self, position: int) -> bytes:
         kind, body = self._kinds[position], self._body(position)
-        return blake3(DOMAINS[kind] + body).hexdigest().encode()
+        return blake3(DOMAIN_BY_KIND[kind] + body).hexdigest().encode()
 
     def _decode_stored_names(self, names: bytes) -> list[bytes | None]:
         """Decode the stored names. Raises PackCorrupted if their number is wrong."""
@@ -269,7 +269,7 @@ class EncodedPack:
     things: Mapping[str, Body]
 
 
-def packs_of(objects: Collection[StoredObject]) -> Iterator[EncodedPack]:
+def encode_packs(objects: Collection[StoredObject]) -> Iterator[EncodedPack]:
     """Encode objects, each after its needs, into packs of limited size.
 
     A pack is kept open longer if raw bytes follow, since they share text with the objects before
@@ -286,15 +286,15 @@ def packs_of(objects: Collection[StoredObject]) -> Iterator[EncodedPack]:
             is_full = raw_bytes >= _MAX_RAW_BYTES or size >= _ENOUGH_BYTES
         else:
             size += len(obj.body)
-            is_full = size >= (_MAX_BYTES if raw_count else LARGE)
+            is_full = size >= (_MAX_BYTES if raw_count else FULL_BYTES)
         if is_full or len(pack_objects) >= _MAX_OBJECTS:
-            yield packed(pack_objects)
+            yield encode_pack(pack_objects)
             pack_objects, size, raw_bytes = [], 0, 0
     if pack_objects:
-        yield packed(pack_objects)
+        yield encode_pack(pack_objects)
 
 
-def packed(objects: Sequence[StoredObject]) -> EncodedPack:
+def encode_pack(objects: Sequence[StoredObject]) -> EncodedPack:
     """Encode objects with distinct names as one pack."""
     digits = [obj.name[-64:].encode() for obj in objects]
     positions = {name: position for position, name in enumerate(digits)}
@@ -321,7 +321,9 @@ def packed(objects: Sequence[StoredObject]) -> EncodedPack:
         bodies=bodies,
     )
     raws = [obj.body for obj in objects if obj.kind is ObjectKind.RAW]
-    data = _encode_with_raw(inside, raws) if sum(map(len, raws)) >= LEAST_BYTES else _encode(inside)
+    data = (
+        _encode_with_raw(inside, raws) if sum(map(len, raws)) >= MIN_RAW_BYTES else _encode(inside)
+    )
     return EncodedPack(data, Pack(inside, digits), {t.name: (t.kind, t.body) for t in objects})
 
 
@@ -344,16 +346,16 @@ def _split_names(body: bytes) -> tuple[list[bytes], list[bytes]]:
 def decode_pack(data: bytes) -> Pack:
     """Decode a pack. Raises PackCorrupted."""
     # A damaged table may return any value.
-    if not isinstance(data, bytes) or len(data) <= SUM_BYTES:
+    if not isinstance(data, bytes) or len(data) <= CHECKSUM_BYTES:
         raise PackCorrupted("it has no bytes")
-    if blake3(data[SUM_BYTES:]).digest(SUM_BYTES) != data[:SUM_BYTES]:
+    if blake3(data[CHECKSUM_BYTES:]).digest(CHECKSUM_BYTES) != data[:CHECKSUM_BYTES]:
         raise PackCorrupted("its sum does not fit")
-    form, body = data[SUM_BYTES], data[SUM_BYTES + 1 :]
+    form, body = data[CHECKSUM_BYTES], data[CHECKSUM_BYTES + 1 :]
     try:
         if form == ZSTANDARD:
             return Pack(_inside_decoder.decode(compression.decompress(body)))
         if form == WOVEN:
-            return Pack(_inside_decoder.decode(first_of(body)), woven=body)
+            return Pack(_inside_decoder.decode(decode_first(body)), woven=body)
         if form == PLAIN:
             return Pack(_inside_decoder.decode(body))
     except (ValueError, LookupError) as error:
@@ -361,7 +363,7 @@ def decode_pack(data: bytes) -> Pack:
     raise PackCorrupted(f"it has the unknown form {form}")
 
 
-def unpacked(data: bytes) -> dict[str, Body]:
+def decode_objects(data: bytes) -> dict[str, Body]:
     """Decode a pack and compute all names: name -> (kind, body). Raises PackCorrupted."""
     try:
         return decode_pack(data).things()
@@ -369,20 +371,20 @@ def unpacked(data: bytes) -> dict[str, Body]:
         raise PackCorrupted(str(error)) from None
 
 
-def is_woven(data: bytes) -> bool:
+def has_raw_frame(data: bytes) -> bool:
     """Whether a pack has raw bytes behind the other objects, which older versions cannot read."""
-    return data[SUM_BYTES] == WOVEN
+    return data[CHECKSUM_BYTES] == WOVEN
 
 
 def _encode(inside: _Inside) -> bytes:
     content = msgspec.msgpack.encode(inside)
-    compressed = compression.compressed(content)
+    compressed = compression.compress(content)
     body = (
         bytes([ZSTANDARD]) + compressed
         if len(compressed) < len(content)
         else bytes([PLAIN]) + content
     )
-    return blake3(body).digest(SUM_BYTES) + body
+    return blake3(body).digest(CHECKSUM_BYTES) + body
 
 
 def _encode_with_raw(inside: _Inside, raws: Sequence[bytes]) -> bytes:
@@ -391,8 +393,8 @@ def _encode_with_raw(inside: _Inside, raws: Sequence[bytes]) -> bytes:
         for kind, body in zip(inside.kinds, inside.bodies, strict=True)
     ]
     first = msgspec.msgpack.encode(msgspec.structs.replace(inside, bodies=bodies))
-    body = bytes([WOVEN]) + closed(first, raws)
-    return blake3(body).digest(SUM_BYTES) + body
+    body = bytes([WOVEN]) + encode_frame(first, raws)
+    return blake3(body).digest(CHECKSUM_BYTES) + body
 
 
 def _digits(names: bytes) -> list[bytes]:
@@ -420,4 +422,4 @@ def _starts(kinds: Sequence[ObjectKind], inside: _Inside) -> list[int]:
 
 _inside_decoder = msgspec.msgpack.Decoder(_Inside)
 _KINDS = {kind.value: kind for kind in ObjectKind}
-_PREFIXES = {kind: PREFIXES.get(kind, "") for kind in ObjectKind}
+_PREFIXES = {kind: PREFIX_BY_KIND.get(kind, "") for kind in ObjectKind}

@@ -27,12 +27,12 @@ from harken.core.messages import Message, MessageContent, Role, join_occurrence
 from harken.errors import ObjectCorrupted, StoreError
 from harken.store.base import ObjectKind
 from harken.store.sqlite.database import SqliteConnection
-from harken.store.sqlite.name_index import key_prefix, places
+from harken.store.sqlite.name_index import find_numbers, key_prefix
 from harken.store.sqlite.pack import ELSEWHERE, MARK, Body, Pack, PackCorrupted, decode_pack
-from harken.store.sqlite.side_tables import stand_ins
+from harken.store.sqlite.side_tables import read_stand_ins
 
 
-def messages_in(pack: Pack, position: int) -> list[Message] | None:
+def read_messages(pack: Pack, position: int) -> list[Message] | None:
     """Return the messages of the delta at a position.
 
     Return None if it needs objects of other packs, or is invalid: then it must be read by names.
@@ -80,8 +80,6 @@ _SINGLE_PART_MESSAGES = {
     b'{"parts":["\x01"],"role":"%s"}' % role.encode(): role for role in get_args(Role)
 }
 """The stored form of messages with one part, as most have."""
-
-
 _KINDS_BY_PREFIX = {
     "": frozenset({ObjectKind.PART, ObjectKind.MESSAGE}),
     "art-": frozenset({ObjectKind.DELTA, ObjectKind.SEQUENCE, ObjectKind.RAW, ObjectKind.FILE}),
@@ -89,7 +87,7 @@ _KINDS_BY_PREFIX = {
 }
 """The kinds of objects by name prefix."""
 _NO_PACK: tuple[int, Pack | None] = (0, None)
-KEPT_BYTES = 32 * 1024 * 1024
+GENERATION_BYTES = 32 * 1024 * 1024
 """The size of each of the two generations of the cache."""
 _RAW_WEIGHT = 8
 """Raw packs weigh so many times more: they are read sequentially, and only once."""
@@ -133,7 +131,7 @@ class PackCache:
         if not isinstance(generation, int):
             raise StoreError(self._path, "is damaged: nothing says what was taken away")
         if generation > self._generation:
-            new_stand_ins = stand_ins(connection)
+            new_stand_ins = read_stand_ins(connection)
             (evicts,) = connection.execute("SELECT EXISTS (SELECT 1 FROM evicted)").fetchone()
             with self._lock:
                 if generation > self._generation:
@@ -156,7 +154,7 @@ class PackCache:
         with self._lock:
             if connection.generation != self._generation or connection.takes_away:
                 return  # It was read before objects were removed.
-            if self._size > KEPT_BYTES:
+            if self._size > GENERATION_BYTES:
                 young = self._young
                 self._clear()
                 self._old = young
@@ -207,7 +205,7 @@ class PackCache:
         pack = self.get(name)
         if pack is None:
             with suppress(PackCorrupted):
-                for number in places(connection, [name]).get(name, ()):
+                for number in find_numbers(connection, [name]).get(name, ()):
                     pack, _ = self._load_pack(connection, number)
         position = None if pack is None else pack.places.get(name)
         return None if pack is None or position is None else (pack, position)

@@ -14,15 +14,15 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from harken.store.base import StoredObject
-from harken.store.sqlite.database import VERSION, version_of
+from harken.store.sqlite.database import VERSION, read_version
 from harken.store.sqlite.pack import (
     Body,
     EncodedPack,
     PackCorrupted,
-    is_woven,
-    packed,
-    packs_of,
-    unpacked,
+    decode_objects,
+    encode_pack,
+    encode_packs,
+    has_raw_frame,
 )
 
 BLOCK = 64
@@ -51,12 +51,12 @@ class NumberedPack:
     things: Mapping[str, Body]
 
 
-def add(
+def insert_packs(
     connection: sqlite3.Connection, objects: Collection[StoredObject]
 ) -> Iterator[tuple[int, EncodedPack]]:
     """Write new objects, each after its needs. Yield each pack and its number."""
     first = number = 0
-    for pack in packs_of(objects):
+    for pack in encode_packs(objects):
         # SQLite assigns the number after that of the last row.
         cursor = connection.execute(
             "INSERT INTO pack (data) VALUES (?)", [_raise_version_for(connection, pack)]
@@ -75,7 +75,7 @@ def last_number(connection: sqlite3.Connection) -> int:
     return number or 0
 
 
-def rows(connection: sqlite3.Connection, start: int = 0) -> Iterator[PackRow]:
+def iter_rows(connection: sqlite3.Connection, start: int = 0) -> Iterator[PackRow]:
     """Yield the packs from the one that holds `start`, in order, each as it is when it is read.
 
     Packs may be written between two steps: nothing that stays is left out, but objects of packs
@@ -83,12 +83,12 @@ def rows(connection: sqlite3.Connection, start: int = 0) -> Iterator[PackRow]:
     were merged meanwhile may be repeated.
     """
     number = start
-    while (row := row_of(connection, number)) is not None:
+    while (row := find_row(connection, number)) is not None:
         yield row
         number = row.end
 
 
-def row_of(connection: sqlite3.Connection, number: int) -> PackRow | None:
+def find_row(connection: sqlite3.Connection, number: int) -> PackRow | None:
     """Return the pack that holds a number, else the first after it, or None."""
     for query in (
         "SELECT id, data FROM pack WHERE id <= ? ORDER BY id DESC LIMIT 1",
@@ -103,19 +103,21 @@ def row_of(connection: sqlite3.Connection, number: int) -> PackRow | None:
     return None
 
 
-def replace(connection: sqlite3.Connection, first: int, objects: Sequence[StoredObject]) -> None:
+def replace_content(
+    connection: sqlite3.Connection, first: int, objects: Sequence[StoredObject]
+) -> None:
     """Replace the content of a pack. An empty pack is removed, unless it is the last one.
 
     The generation must be raised in the same transaction.
     """
     if objects or first == last_number(connection):
-        data = _raise_version_for(connection, packed(list(objects)))
+        data = _raise_version_for(connection, encode_pack(list(objects)))
         connection.execute("UPDATE pack SET data = ? WHERE id = ?", [data, first])
     else:
         connection.execute("DELETE FROM pack WHERE id = ?", [first])
 
 
-def put_together(connection: sqlite3.Connection, run: Sequence[NumberedPack]) -> None:
+def merge_packs(connection: sqlite3.Connection, run: Sequence[NumberedPack]) -> None:
     """Merge adjacent packs into one without duplicate objects."""
     if len(run) > 1:
         objects: dict[str, StoredObject] = {}
@@ -123,7 +125,7 @@ def put_together(connection: sqlite3.Connection, run: Sequence[NumberedPack]) ->
             for name, (kind, body) in pack.things.items():
                 objects.setdefault(name, StoredObject(kind, name, body))
         first, last = run[0].first, run[-1].first
-        data = _raise_version_for(connection, packed(list(objects.values())))
+        data = _raise_version_for(connection, encode_pack(list(objects.values())))
         connection.execute("UPDATE pack SET data = ? WHERE id = ?", [data, first])
         connection.execute("DELETE FROM pack WHERE id > ? AND id <= ?", [first, last])
 
@@ -141,7 +143,7 @@ def compact(connection: sqlite3.Connection, before: int, last: int) -> None:
 
 def _raise_version_for(connection: sqlite3.Connection, pack: EncodedPack) -> bytes:
     """Return the bytes of a pack, and raise the file's version if the form requires it."""
-    if is_woven(pack.data) and version_of(connection) < VERSION:
+    if has_raw_frame(pack.data) and read_version(connection) < VERSION:
         connection.execute(f"PRAGMA user_version={VERSION}")
     return pack.data
 
@@ -154,12 +156,12 @@ def _compact_block(connection: sqlite3.Connection, start: int, end: int) -> None
     for first, data in connection.execute(query, [start, end]).fetchall():
         objects = _read_small(data)
         if not objects or size + len(data) > _FULL_BYTES:
-            put_together(connection, run)
+            merge_packs(connection, run)
             run, size = [], 0
         if objects:
             run.append(NumberedPack(first, objects))
             size += len(data)
-    put_together(connection, run)
+    merge_packs(connection, run)
 
 
 def _read_small(data: bytes) -> Mapping[str, Body]:
@@ -167,6 +169,6 @@ def _read_small(data: bytes) -> Mapping[str, Body]:
     if len(data) > _SMALL_BYTES:
         return {}
     try:
-        return unpacked(data)
+        return decode_objects(data)
     except PackCorrupted:
         return {}

@@ -15,15 +15,15 @@ from collections.abc import Callable, Iterable, Mapping
 from harken.core.clock import parse_rfc3339
 from harken.core.commits import CommitId, decode_commit
 from harken.store.base import Name, ObjectKind, StoredObject, Tombstone
-from harken.store.purge import PurgePlan, replaced
+from harken.store.purge import PurgePlan, plan_purge
 from harken.store.sqlite import commit_table, pack_table, side_tables
 from harken.store.sqlite import side_tables as tombs
-from harken.store.sqlite.graph import graph_of, remove
-from harken.store.sqlite.name_index import enter
-from harken.store.sqlite.side_tables import kept
+from harken.store.sqlite.graph import build_graph, remove_objects
+from harken.store.sqlite.name_index import insert_keys
+from harken.store.sqlite.side_tables import read_retention
 
 
-def replace(
+def replace_objects(
     store: str,
     connection: sqlite3.Connection,
     stand_ins: Mapping[Name, bytes],
@@ -34,13 +34,15 @@ def replace(
 
     `find_object` returns the object that is read under a name.
     """
-    old_tombstones = tombs.tombstones(connection)
-    done = replaced(store, stand_ins, tombstone, find_object=find_object, tombstones=old_tombstones)
+    old_tombstones = tombs.read_tombstones(connection)
+    done = plan_purge(
+        store, stand_ins, tombstone, find_object=find_object, tombstones=old_tombstones
+    )
     numbers = _add_stand_ins(connection, done, find_object)
     led_from: dict[Name, list[Name]] = {}
     for name, stone in old_tombstones.items():
         led_from.setdefault(stone.stand_in, []).append(name)
-    remove(store, connection, list(done.gone), led_from)
+    remove_objects(store, connection, list(done.gone), led_from)
     for name, stone in done.tombstones.items():
         tombs.set_tombstone(connection, name, stone)
         if name.startswith("ctx-"):
@@ -62,9 +64,9 @@ def _add_stand_ins(
         and (obj.kind is ObjectKind.COMMIT or find_object(name) is None)
     ]
     numbers: dict[Name, int] = {}
-    for number, pack in pack_table.add(connection, new):
+    for number, pack in pack_table.insert_packs(connection, new):
         numbers |= dict.fromkeys(pack.things, number)
-    enter(connection, numbers)
+    insert_keys(connection, numbers)
     return numbers
 
 
@@ -76,7 +78,7 @@ def _redirect_row(
     plan: PurgePlan,
 ) -> None:
     """Point the row of a commit to its stand-in."""
-    row = commit_table.row_of(connection, name)
+    row = commit_table.find_row(connection, name)
     obj = plan.contents.things.get(stand_in)
     if row is not None and obj is not None:
         commit = decode_commit(obj.body)
@@ -89,20 +91,20 @@ def _redirect_row(
 
 def _remove_derived(store: str, connection: sqlite3.Connection) -> None:
     """Remove derived artifacts, which may contain anything, and objects that only they need."""
-    refs = list(side_tables.artifacts(connection).values())
+    refs = list(side_tables.read_derived(connection).values())
     connection.execute("DELETE FROM derived")
     if not refs:
         return
-    graph = graph_of(store, connection)
-    stand_ins = tombs.stand_ins(connection)
+    graph = build_graph(store, connection)
+    stand_ins = tombs.read_stand_ins(connection)
     graph.replace(stand_ins)
     derivable = graph.reach(map(graph.node, refs))
     retained: Iterable[Name] = [
         *(f"ctx-{digest.hex()}" for (digest,) in connection.execute("SELECT name FROM history")),
-        *kept(connection),
+        *read_retention(connection),
         *filter(None, stand_ins.values()),
     ]
     other_nodes = [node for node in graph if not derivable[node]]
     needed = graph.reach([*other_nodes, *map(graph.node, retained)])
     garbage = [graph.name(node) for node in graph if derivable[node] and not needed[node]]
-    remove(store, connection, garbage, {})
+    remove_objects(store, connection, garbage, {})

@@ -19,17 +19,17 @@ from blake3 import blake3
 from harken.core import canonical
 from harken.core.commits import ArtifactRef
 from harken.store.base import Name, RetentionPolicy, Tombstone
-from harken.store.sqlite.name_index import places, slices
+from harken.store.sqlite.name_index import find_numbers, iter_batches
 
 SEAL_BYTES = 8
 
 
-def sealed(name: str, body: bytes) -> bytes:
+def add_seal(name: str, body: bytes) -> bytes:
     """Return bytes prefixed with their seal."""
     return _seal(name, body) + body
 
 
-def unsealed(name: str, data: bytes) -> bytes:
+def remove_seal(name: str, data: bytes) -> bytes:
     """Return the bytes without their seal. Raises ValueError if the seal does not match."""
     if not is_sealed(name, data):
         raise ValueError("it has another sum")
@@ -49,46 +49,46 @@ def _seal(name: str, body: bytes) -> bytes:
 
 def set_tombstone(connection: sqlite3.Connection, name: Name, tombstone: Tombstone) -> None:
     """Insert or replace a tombstone."""
-    record = sealed(name, canonical.to_canonical_bytes(tombstone))
+    record = add_seal(name, canonical.to_canonical_bytes(tombstone))
     query = "INSERT OR REPLACE INTO tombstone (name, record) VALUES (?, ?)"
     connection.execute(query, [name, record])
 
 
-def leave_nothing(connection: sqlite3.Connection, name: Name) -> None:
+def clear_stand_in(connection: sqlite3.Connection, name: Name) -> None:
     """Remove the stand-in from the tombstone of a purged commit that was collected."""
     row = connection.execute("SELECT record FROM tombstone WHERE name = ?", [name]).fetchone()
     if row is not None:
-        tombstone = tombstone_from(name, row[0])
+        tombstone = decode_tombstone(name, row[0])
         set_tombstone(connection, name, msgspec.structs.replace(tombstone, stand_in=""))
 
 
-def tombstones(connection: sqlite3.Connection) -> dict[Name, Tombstone]:
+def read_tombstones(connection: sqlite3.Connection) -> dict[Name, Tombstone]:
     """Return all tombstones. Raises ValueError if one is damaged."""
     rows = connection.execute("SELECT name, record FROM tombstone ORDER BY name")
-    return {name: tombstone_from(name, record) for name, record in rows.fetchall()}
+    return {name: decode_tombstone(name, record) for name, record in rows.fetchall()}
 
 
-def stand_ins(connection: sqlite3.Connection) -> dict[Name, Name]:
+def read_stand_ins(connection: sqlite3.Connection) -> dict[Name, Name]:
     """Return the stand-in of each purged name, which is empty for a damaged tombstone."""
     by_name: dict[Name, Name] = {}
     for name, record in connection.execute("SELECT name, record FROM tombstone").fetchall():
         try:
-            by_name[name] = tombstone_from(name, record).stand_in
+            by_name[name] = decode_tombstone(name, record).stand_in
         except ValueError:
             by_name[name] = ""
     return by_name
 
 
-def tombstone_from(name: Name, record: bytes) -> Tombstone:
+def decode_tombstone(name: Name, record: bytes) -> Tombstone:
     """Decode a tombstone. Raises ValueError if it is damaged."""
-    return msgspec.convert(canonical.from_json(unsealed(name, record)), Tombstone)
+    return msgspec.convert(canonical.from_json(remove_seal(name, record)), Tombstone)
 
 
 def enter_retention(
     connection: sqlite3.Connection, names: Mapping[Any, RetentionPolicy | None]
 ) -> None:
     """Set retention policies. None restores the default."""
-    leave(connection, names)
+    delete_retention(connection, names)
     connection.executemany(
         "INSERT INTO keeping (name, policy, until) VALUES (?, ?, ?)",
         [
@@ -99,12 +99,12 @@ def enter_retention(
     )
 
 
-def leave(connection: sqlite3.Connection, names: Iterable[Name]) -> None:
+def delete_retention(connection: sqlite3.Connection, names: Iterable[Name]) -> None:
     """Remove the retention policies of these names."""
     connection.executemany("DELETE FROM keeping WHERE name = ?", [(name,) for name in names])
 
 
-def kept(connection: sqlite3.Connection) -> dict[Name, RetentionPolicy]:
+def read_retention(connection: sqlite3.Connection) -> dict[Name, RetentionPolicy]:
     """Return all retention policies."""
     rows = connection.execute("SELECT name, policy, until FROM keeping ORDER BY name").fetchall()
     return {name: RetentionPolicy(policy, until) for name, policy, until in rows}
@@ -114,45 +114,45 @@ def enter_derived(connection: sqlite3.Connection, derived: Mapping[str, Artifact
     """Insert or replace the derived artifacts of these keys."""
     connection.executemany(
         "INSERT OR REPLACE INTO derived (key, artifact) VALUES (?, ?)",
-        [(_encode_key(key), sealed(key, bytes.fromhex(ref[4:]))) for key, ref in derived.items()],
+        [(_encode_key(key), add_seal(key, bytes.fromhex(ref[4:]))) for key, ref in derived.items()],
     )
 
 
-def find(connection: sqlite3.Connection, keys: Iterable[str]) -> dict[str, ArtifactRef]:
+def find_derived(connection: sqlite3.Connection, keys: Iterable[str]) -> dict[str, ArtifactRef]:
     """Return the derived artifacts of these keys that are indexed and intact."""
     derived: dict[str, ArtifactRef] = {}
-    for batch in slices(keys):
+    for batch in iter_batches(keys):
         marks = ",".join("?" * len(batch))
         query = f"SELECT key, artifact FROM derived WHERE key IN ({marks})"  # noqa: S608
         for key, data in connection.execute(query, [_encode_key(key) for key in batch]).fetchall():
             text = key.decode("utf-8", "surrogatepass")
             try:
-                derived[text] = ArtifactRef(f"art-{unsealed(text, data).hex()}")
+                derived[text] = ArtifactRef(f"art-{remove_seal(text, data).hex()}")
             except ValueError:
                 continue  # A damaged row: the artifact can be computed again.
-    existing = places(connection, derived.values())
+    existing = find_numbers(connection, derived.values())
     return {key: ref for key, ref in derived.items() if ref in existing}
 
 
-def artifacts(connection: sqlite3.Connection) -> dict[str, ArtifactRef]:
+def read_derived(connection: sqlite3.Connection) -> dict[str, ArtifactRef]:
     """Return all derived artifacts with intact rows, by key."""
     derived: dict[str, ArtifactRef] = {}
     for key, data in connection.execute("SELECT key, artifact FROM derived").fetchall():
         text = key.decode("utf-8", "surrogatepass")
         if is_sealed(text, data):
-            derived[text] = ArtifactRef(f"art-{unsealed(text, data).hex()}")
+            derived[text] = ArtifactRef(f"art-{remove_seal(text, data).hex()}")
     return derived
 
 
-def forget_lost(connection: sqlite3.Connection) -> None:
+def delete_dangling_derived(connection: sqlite3.Connection) -> None:
     """Remove the keys whose artifacts no longer exist."""
-    derived = artifacts(connection)
-    existing = places(connection, derived.values())
+    derived = read_derived(connection)
+    existing = find_numbers(connection, derived.values())
     missing = [(_encode_key(key),) for key, ref in derived.items() if ref not in existing]
     connection.executemany("DELETE FROM derived WHERE key = ?", missing)
 
 
-def damaged(connection: sqlite3.Connection) -> Iterator[str]:
+def iter_damaged_keys(connection: sqlite3.Connection) -> Iterator[str]:
     """Yield the keys of damaged rows."""
     for key, data in connection.execute("SELECT key, artifact FROM derived").fetchall():
         text = key.decode("utf-8", "surrogatepass")

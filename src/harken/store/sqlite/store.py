@@ -39,23 +39,25 @@ from harken.store.base import (
     StoreStats,
     Tombstone,
     WriteBatch,
-    stats,
 )
-from harken.store.batch import Contents, contents_of, file_from, needs_of
-from harken.store.purge import inherit
-from harken.store.retention import check_keeping
+from harken.store.base import compute_stats as stats
+from harken.store.batch import BatchContents, parse_file, parse_needs, validate_batch
+from harken.store.purge import purge_new_files
+from harken.store.retention import check_policy
 from harken.store.sqlite import commit_table, pack_table
 from harken.store.sqlite import purge as replacement
 from harken.store.sqlite import side_tables as derived
 from harken.store.sqlite import side_tables as kept
 from harken.store.sqlite import side_tables as tombs
 from harken.store.sqlite.commit_table import CommitRow
-from harken.store.sqlite.database import Database, SqliteConnection, version_of
-from harken.store.sqlite.gc import Sweep, Unused, unused, write_anew
+from harken.store.sqlite.database import Database, SqliteConnection, read_version
+from harken.store.sqlite.gc import Sweep, UnusedSpace
+from harken.store.sqlite.gc import measure_unused as unused
+from harken.store.sqlite.gc import rewrite_file as write_anew
 from harken.store.sqlite.graph import Progress
-from harken.store.sqlite.name_index import artifacts, places, slices
-from harken.store.sqlite.pack import Body, PackCorrupted, unpacked
-from harken.store.sqlite.pack_cache import PackCache, messages_in
+from harken.store.sqlite.name_index import find_numbers, iter_batches, select_artifacts
+from harken.store.sqlite.pack import Body, PackCorrupted, decode_objects
+from harken.store.sqlite.pack_cache import PackCache, read_messages
 from harken.store.sqlite.side_tables import is_sealed
 from harken.store.sqlite.writer import Writer
 
@@ -84,21 +86,21 @@ class SqliteStore:
     def format_version(self) -> int:
         """The format version of the file: that of the newest form of anything in it."""
         with self._reading() as connection:
-            return version_of(connection)
+            return read_version(connection)
 
-    def write_named(self, contents: Contents) -> None:
+    def write_named(self, contents: BatchContents) -> None:
         """Write contents with names that were computed by the caller. They are not verified.
 
         Each object follows its needs. Like `write`, for large batches: the objects are not cached.
         """
         if contents.files:
-            inherit(contents, self.tombstones(), self._find_object)
+            purge_new_files(contents, self.tombstones(), self._find_object)
         self._writer.write(contents)
 
     def write(self, batch: WriteBatch) -> None:
-        contents = contents_of(batch)
+        contents = validate_batch(batch)
         if contents.files:
-            inherit(contents, self.tombstones(), self._find_object)
+            purge_new_files(contents, self.tombstones(), self._find_object)
             self._check_files(contents)
         if contents.tombstones:
             with self.removing() as connection:
@@ -123,7 +125,7 @@ class SqliteStore:
             for name in names:
                 if name not in by_delta and name not in self._pack_cache.stand_ins:
                     place = self._pack_cache.place(connection, name)
-                    messages = None if place is None else messages_in(*place)
+                    messages = None if place is None else read_messages(*place)
                     if messages is not None:
                         by_delta[name] = messages
         return by_delta
@@ -140,8 +142,10 @@ class SqliteStore:
         for kind, body in self._read_bodies([name], ObjectKind.RAW, ObjectKind.FILE).values():
             if kind is ObjectKind.RAW:
                 return iter([body])
-            file = file_from(body)  # The file may be a stand-in with another name.
-            return chunking.checked(str(self.path), file.name, self._iter_chunks(name, file.pieces))
+            file = parse_file(body)  # The file may be a stand-in with another name.
+            return chunking.verify_chunks(
+                str(self.path), file.name, self._iter_chunks(name, file.pieces)
+            )
         raise ObjectNotFound(self.path, name)
 
     def pieces_of(self, name: ArtifactRef) -> list[ArtifactRef]:
@@ -152,12 +156,12 @@ class SqliteStore:
         The chunks may have been evicted. Raises ObjectNotFound.
         """
         for kind, body in self._read_bodies([name], ObjectKind.RAW, ObjectKind.FILE).values():
-            return [name] if kind is ObjectKind.RAW else file_from(body).pieces
+            return [name] if kind is ObjectKind.RAW else parse_file(body).pieces
         raise ObjectNotFound(self.path, name)
 
     def find_derived(self, keys: Iterable[str]) -> dict[str, ArtifactRef]:
         with self._reading() as connection:
-            return derived.find(connection, keys)
+            return derived.find_derived(connection, keys)
 
     def commits(self, names: Iterable[CommitId]) -> dict[CommitId, StoredCommit]:
         commits: dict[CommitId, StoredCommit] = {}
@@ -171,15 +175,17 @@ class SqliteStore:
     def have(self, names: Iterable[CommitId]) -> set[CommitId]:
         """Return the commits among these that exist in the history. Their content is not read."""
         with self._reading() as connection:
-            return {name for name in names if commit_table.row_of(connection, name) is not None}
+            return {name for name in names if commit_table.find_row(connection, name) is not None}
 
     def chain(self, name: CommitId, depth: int | None = None) -> list[StoredCommit]:
         limit = _MAX_LIMIT if depth is None else min(depth, _MAX_LIMIT)
         with self._reading() as connection:
-            rows = commit_table.ancestors(connection, self._get_row(connection, name).id, limit)
+            rows = commit_table.select_ancestors(
+                connection, self._get_row(connection, name).id, limit
+            )
             commits: list[StoredCommit] = []
             current: CommitId | None = name
-            for batch in slices(rows):
+            for batch in iter_batches(rows):
                 self._pack_cache.open(connection, [row.pack for row in batch])
                 for row in batch:
                     if current is None or not row.is_of(current):
@@ -192,23 +198,25 @@ class SqliteStore:
 
     def children(self, name: CommitId) -> list[CommitId]:
         with self._reading() as connection:
-            row = commit_table.row_of(connection, name)
+            row = commit_table.find_row(connection, name)
             if row is None:
                 return []
             where = "WHERE parent = ? ORDER BY time_us, id"
-            return self._read_names(connection, commit_table.some(connection, where, [row.id]))
+            return self._read_names(
+                connection, commit_table.select_rows(connection, where, [row.id])
+            )
 
     def latest_commit(self, principal: str, at: str) -> CommitId | None:
         until_us = parse_rfc3339(at)
         with self._reading() as connection:
             names = self._read_names(
-                connection, commit_table.latest(connection, principal, until_us)
+                connection, commit_table.select_latest(connection, principal, until_us)
             )
         return names[0] if names else None
 
     def newest_commits(self, limit: int = 20) -> list[CommitId]:
         with self._reading() as connection:
-            rows = commit_table.some(connection, "ORDER BY id DESC LIMIT ?", [_clamp(limit)])
+            rows = commit_table.select_rows(connection, "ORDER BY id DESC LIMIT ?", [_clamp(limit)])
             return self._read_names(connection, rows)
 
     def names_with_prefix(self, beginning: str, limit: int = 20) -> list[CommitId | ArtifactRef]:
@@ -218,7 +226,9 @@ class SqliteStore:
             if beginning.startswith("art-") or "art-".startswith(beginning):
                 matches += self._find_artifacts(connection, beginning[4:], limit)
             if beginning.startswith("ctx-") or "ctx-".startswith(beginning):
-                rows = commit_table.beginning(connection, beginning[4:], limit - len(matches))
+                rows = commit_table.select_by_prefix(
+                    connection, beginning[4:], limit - len(matches)
+                )
                 matches += self._read_names(connection, rows)
         return matches
 
@@ -231,19 +241,19 @@ class SqliteStore:
             row = self._get_row(connection, name)
             if was is not None and self._read_commit(connection, name, row).notes != was:
                 raise NotesConflict(self.path, name)
-            commit_table.annotate(connection, row, name, notes)
+            commit_table.update_row_notes(connection, row, name, notes)
 
     def commits_by_label(self, label: str | None = None) -> dict[str, list[CommitId]]:
         by_label: dict[str, list[CommitId]] = {}
         with self._reading() as connection:
-            for text, row in commit_table.labelled(connection, label):
+            for text, row in commit_table.select_by_label(connection, label):
                 by_label.setdefault(text, []).extend(self._read_names(connection, [row]))
         return by_label
 
     def set_retention(self, names: Mapping[CommitId | ArtifactRef, RetentionPolicy | None]) -> None:
         for policy in names.values():
             if policy is not None:
-                check_keeping(policy)
+                check_policy(policy)
         with self._database.writing() as connection:
             self._pack_cache.look(connection)
             for name in names:
@@ -252,7 +262,10 @@ class SqliteStore:
 
     def retention(self) -> dict[CommitId | ArtifactRef, RetentionPolicy]:
         with self._reading() as connection:
-            return {ArtifactRef(name): policy for name, policy in kept.kept(connection).items()}
+            return {
+                ArtifactRef(name): policy
+                for name, policy in kept.read_retention(connection).items()
+            }
 
     def collect(
         self,
@@ -279,7 +292,7 @@ class SqliteStore:
             reason = f"is damaged: {error}; `harken store fsck` lists all damage"
             raise StoreError(self.path, reason) from error
 
-    def unused(self) -> Unused:
+    def unused(self) -> UnusedSpace:
         """Return the unused bytes of the file, and the disk space that a rewrite needs."""
         with self.snapshot() as connection:
             return unused(connection)
@@ -292,7 +305,9 @@ class SqliteStore:
         completes it.
         """
         with self.removing() as connection:
-            replacement.replace(str(self.path), connection, stand_ins, tombstone, self._find_object)
+            replacement.replace_objects(
+                str(self.path), connection, stand_ins, tombstone, self._find_object
+            )
         try:
             self.write_anew(self._database.patience_s)
         except StoreError as error:
@@ -301,19 +316,19 @@ class SqliteStore:
 
     def tombstones(self) -> dict[Name, Tombstone]:
         with self._reading() as connection:
-            return tombs.tombstones(connection)
+            return tombs.read_tombstones(connection)
 
     def iter_objects(self) -> Iterator[StoredObject]:
         with self._reading() as connection:
-            row = pack_table.row_of(connection, 0)
+            row = pack_table.find_row(connection, 0)
         while row is not None:
             try:
-                for name, (kind, body) in unpacked(row.data).items():
-                    yield StoredObject(kind, name, body, needs_of(kind, body))
+                for name, (kind, body) in decode_objects(row.data).items():
+                    yield StoredObject(kind, name, body, parse_needs(kind, body))
             except PackCorrupted as error:
                 raise ObjectCorrupted(self.path, f"pack {row.first}", reason=str(error)) from None
             with self._reading() as connection:
-                row = pack_table.row_of(connection, row.end)
+                row = pack_table.find_row(connection, row.end)
 
     def stats(self) -> StoreStats:
         return stats(self.iter_objects(), self.path)
@@ -369,7 +384,7 @@ class SqliteStore:
                 if cached
             }
             missing = [name for name, cached in is_cached.items() if not cached]
-            for batch in slices(places(connection, missing).items() if missing else ()):
+            for batch in iter_batches(find_numbers(connection, missing).items() if missing else ()):
                 self._pack_cache.open(connection, [numbers[-1] for _, numbers in batch])
                 for name, numbers in batch:
                     by_name[name] = self._pack_cache.find(connection, name, reversed(numbers))
@@ -390,12 +405,14 @@ class SqliteStore:
         """Return the object that is read under a name, or None."""
         with self._reading() as connection:
             actual_name = self._pack_cache.stand_ins.get(name, name)
-            numbers = places(connection, [actual_name, name])
+            numbers = find_numbers(connection, [actual_name, name])
             body = self._pack_cache.find(
                 connection, actual_name, [*numbers.get(actual_name, ()), *numbers.get(name, ())]
             )
         return (
-            None if body is None else StoredObject(body[0], actual_name, body[1], needs_of(*body))
+            None
+            if body is None
+            else StoredObject(body[0], actual_name, body[1], parse_needs(*body))
         )
 
     def _check_can_be_retained(self, connection: SqliteConnection, name: Name) -> None:
@@ -413,7 +430,7 @@ class SqliteStore:
                 raise ObjectNotFound(self.path, piece, needed_by=name)
             yield bodies[piece][1]
 
-    def _check_files(self, contents: Contents) -> None:
+    def _check_files(self, contents: BatchContents) -> None:
         """Raise if a new file does not match its name, or one of its chunks is missing."""
         existing = self._read_bodies(contents.files, ObjectKind.RAW, ObjectKind.FILE)
         for name, pieces in contents.files.items():
@@ -425,20 +442,20 @@ class SqliteStore:
                     else self._iter_chunks(name, [piece])
                     for piece, obj in zip(pieces, new_objects, strict=True)
                 )
-                for _ in chunking.checked(
+                for _ in chunking.verify_chunks(
                     str(self.path), name, (body for chunks in bodies for body in chunks)
                 ):
                     pass
 
     def _find_row(self, connection: SqliteConnection, name: CommitId) -> CommitRow | None:
         """Return the row of an existing commit, or None."""
-        row = commit_table.row_of(connection, name)
+        row = commit_table.find_row(connection, name)
         return row if row and self._find_body(connection, name, row) else None
 
     def _get_row(self, connection: SqliteConnection, name: CommitId) -> CommitRow:
         row = self._find_row(connection, name)
         if row is None:
-            sample = commit_table.some(connection, "ORDER BY id DESC LIMIT 3", [])
+            sample = commit_table.select_rows(connection, "ORDER BY id DESC LIMIT 3", [])
             raise NameNotFound("commit", name, self._read_names(connection, sample))
         return row
 
@@ -455,7 +472,7 @@ class SqliteStore:
         if body is None:
             raise ObjectCorrupted(self.path, name, reason="its row leads elsewhere")
         try:
-            notes = commit_table.notes_from(name, row.notes)
+            notes = commit_table.unseal_notes(name, row.notes)
             return StoredCommit(name, values.decode_commit(body[1]), notes)
         except ValueError as error:
             raise ObjectCorrupted(self.path, name, reason=f"its notes: {error}") from None
@@ -485,7 +502,9 @@ class SqliteStore:
         beginning, stand_ins = f"art-{digits}", self._pack_cache.stand_ins.items()
         matches = {name for name, stand_in in stand_ins if stand_in and name.startswith(beginning)}
         matches |= self._find_evicted(connection, beginning)
-        by_key = (list(group) for _, group in groupby(artifacts(connection, digits), itemgetter(0)))
+        by_key = (
+            list(group) for _, group in groupby(select_artifacts(connection, digits), itemgetter(0))
+        )
         while entries := [entry for group in islice(by_key, max(limit, 1)) for entry in group]:
             names = self._pack_cache.names(connection, entries)
             matches.update(name for name in names if name[4:].startswith(digits))

@@ -16,12 +16,12 @@ from harken.core.clock import Clock
 from harken.core.commits import ArtifactRef, CommitId
 from harken.errors import ObjectCorrupted, ObjectNotFound, StoreError, StoreLocked
 from harken.store.base import ObjectKind, StoredObject
-from harken.store.batch import BatchCommit, Contents, fits
-from harken.store.purge import bring
+from harken.store.batch import BatchCommit, BatchContents, is_allowed_need
+from harken.store.purge import select_new_tombstones as bring
 from harken.store.sqlite import commit_table, pack_table, side_tables
 from harken.store.sqlite import side_tables as tombs
 from harken.store.sqlite.database import Database, SqliteConnection
-from harken.store.sqlite.name_index import enter, places, slices
+from harken.store.sqlite.name_index import find_numbers, insert_keys, iter_batches
 from harken.store.sqlite.pack import EncodedPack
 from harken.store.sqlite.pack_cache import PackCache
 
@@ -35,7 +35,7 @@ follows.
 class _Turn:
     """A batch in the queue."""
 
-    contents: Contents
+    contents: BatchContents
     ready: threading.Lock = field(default_factory=threading.Lock)
     """Locked until the batch is written, or its thread has to write the queued batches."""
     leads: bool = False
@@ -65,7 +65,7 @@ class Writer:
         self._has_leader = False
         self._marked_us: int | None = None
 
-    def write(self, contents: Contents) -> None:
+    def write(self, contents: BatchContents) -> None:
         """Write a batch, together with those of other threads. As `Store.write`."""
         turn = _Turn(contents)
         turn.ready.acquire()
@@ -137,11 +137,11 @@ class Writer:
         for number, pack in packs:
             self._cache.keep(connection, (number, number + 1), pack.pack)
 
-    def bring(self, connection: SqliteConnection, contents: Contents) -> None:
+    def bring(self, connection: SqliteConnection, contents: BatchContents) -> None:
         """Write a batch with tombstones, in a transaction that raises the generation."""
 
         def exists(name: str) -> bool:
-            contents_of_name = Contents(derived={"": ArtifactRef(name)})
+            contents_of_name = BatchContents(derived={"": ArtifactRef(name)})
             existing = self._find_existing(connection, [contents_of_name])
             return bool(existing.kinds or self._find_evicted(connection, [name]))
 
@@ -173,9 +173,9 @@ class Writer:
             else:
                 new |= added
                 existing.kinds |= {name: obj.kind for name, obj in added.items()}
-        packs = list(pack_table.add(connection, new.values()))
+        packs = list(pack_table.insert_packs(connection, new.values()))
         numbers = {name: number for number, pack in packs for name in pack.things}
-        enter(connection, numbers)
+        insert_keys(connection, numbers)
         accepted = [turn.contents for turn in group if turn.error is None]
         for contents in accepted:
             for name, tombstone in contents.tombstones.items():
@@ -189,7 +189,7 @@ class Writer:
         return packs
 
     def _write_extras(
-        self, connection: SqliteConnection, contents: Contents, numbers: Mapping[str, int]
+        self, connection: SqliteConnection, contents: BatchContents, numbers: Mapping[str, int]
     ) -> None:
         """Write the derived artifacts of a batch, and update the records of repeated objects."""
         if contents.derived:
@@ -201,7 +201,9 @@ class Writer:
             rows = [(name,) for name in contents.things]
             connection.executemany("DELETE FROM evicted WHERE name = ?", rows)
 
-    def _find_new(self, contents: Contents, existing: _ExistingObjects) -> dict[str, StoredObject]:
+    def _find_new(
+        self, contents: BatchContents, existing: _ExistingObjects
+    ) -> dict[str, StoredObject]:
         """Return the objects that do not exist yet. Raises ObjectNotFound if a need is missing."""
         kinds = existing.kinds
         new: dict[str, StoredObject] = {}
@@ -213,11 +215,13 @@ class Writer:
                 raise ObjectNotFound(self._database.path, name)
             for need in obj.needs:
                 if need in new:
-                    has_need = fits(obj, new[need].kind)
+                    has_need = is_allowed_need(obj, new[need].kind)
                 elif need in kinds:
-                    has_need = fits(obj, kinds[need])
+                    has_need = is_allowed_need(obj, kinds[need])
                 else:
-                    has_need = need in existing.evicted and fits(obj, existing.evicted[need])
+                    has_need = need in existing.evicted and is_allowed_need(
+                        obj, existing.evicted[need]
+                    )
                 if not has_need:
                     raise ObjectNotFound(self._database.path, need, needed_by=name)
             new[name] = obj
@@ -227,7 +231,7 @@ class Writer:
         return new
 
     def _find_existing(
-        self, connection: SqliteConnection, batches: Sequence[Contents]
+        self, connection: SqliteConnection, batches: Sequence[BatchContents]
     ) -> _ExistingObjects:
         """Look up the objects, needs and derived artifacts of batches."""
         names: set[str] = set()
@@ -246,8 +250,12 @@ class Writer:
                 existing.kinds[name] = None
             else:
                 missing.append(name)
-        locations = sorted(places(connection, missing).items(), key=lambda place: place[1][-1])
-        for batch in slices(locations):  # Pack by pack, since the cache is smaller than the store.
+        locations = sorted(
+            find_numbers(connection, missing).items(), key=lambda place: place[1][-1]
+        )
+        for batch in iter_batches(
+            locations
+        ):  # Pack by pack, since the cache is smaller than the store.
             self._cache.open(connection, [numbers[-1] for _, numbers in batch])
             for name, numbers in batch:
                 kind = self._cache.kind(name)
@@ -268,7 +276,7 @@ class Writer:
     ) -> dict[str, ObjectKind | None]:
         """Return the evicted names among these, with their kinds."""
         evicted: dict[str, ObjectKind | None] = {}
-        for batch in slices(names if self._cache.evicts else ()):
+        for batch in iter_batches(names if self._cache.evicts else ()):
             marks = ",".join("?" * len(batch))
             query = f"SELECT name, kind FROM evicted WHERE name IN ({marks})"  # noqa: S608 - marks
             rows = connection.execute(query, batch).fetchall()
@@ -276,14 +284,14 @@ class Writer:
         return evicted
 
     def _record_repeats(
-        self, connection: SqliteConnection, contents: Contents, repeated_names: Collection[str]
+        self, connection: SqliteConnection, contents: BatchContents, repeated_names: Collection[str]
     ) -> None:
         """Record objects that were written again and that the batch does not need, as recent."""
         needed = {name for obj in contents.things.values() for name in obj.needs}
         unneeded = [name for name in repeated_names if name not in needed]
         (marked_number,) = connection.execute("SELECT max(pack) FROM mark").fetchone()
         number = pack_table.last_number(connection)
-        for name, numbers in places(connection, unneeded).items():
+        for name, numbers in find_numbers(connection, unneeded).items():
             if (
                 max(numbers) <= (marked_number or 0)
                 and contents.things[name].kind is not ObjectKind.COMMIT
@@ -297,7 +305,7 @@ class Writer:
         if self._marked_us is None:
             (self._marked_us,) = connection.execute("SELECT max(time_us) FROM mark").fetchone()
         if self._marked_us is None or now_us - self._marked_us >= MARK_US:
-            mark(connection, now_us, number)
+            record_mark(connection, now_us, number)
             rows = [(first, now_us) for first in self._cache.used()]
             query = "INSERT OR REPLACE INTO used (pack, time_us) VALUES (?, ?)"
             connection.executemany(query, rows)
@@ -306,7 +314,7 @@ class Writer:
 
 def _insert_commits(
     connection: SqliteConnection,
-    batches: Sequence[Contents],
+    batches: Sequence[BatchContents],
     numbers: Mapping[str, int],
     damaged: Collection[str],
 ) -> None:
@@ -317,12 +325,14 @@ def _insert_commits(
             if commit.id in numbers:
                 new.setdefault(commit.id, commit)
     for name in new.keys() & damaged:
-        if commit_table.mend(connection, name, numbers[name]):
+        if commit_table.update_pack(connection, name, numbers[name]):
             del new[name]
-    commit_table.add(connection, [(commit, numbers[name]) for name, commit in new.items()])
+    commit_table.insert_commits(
+        connection, [(commit, numbers[name]) for name, commit in new.items()]
+    )
 
 
-def mark(connection: sqlite3.Connection, now_us: int, number: int) -> None:
+def record_mark(connection: sqlite3.Connection, now_us: int, number: int) -> None:
     """Record that all numbers up to this one were assigned before `now_us`."""
     query = "INSERT OR REPLACE INTO mark (time_us, pack) VALUES (?, ?)"
     connection.execute(query, [now_us, number])

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from harken.world.files.regular_file import WHOLE
+from harken.world.files.regular_file import MAX_FILE_BYTES
 from harken.world.files.root import size_text
 from harken.world.result import ToolError
 
@@ -34,7 +34,7 @@ class EditResult:
     """The lines at which the old text began; empty if there are many."""
 
 
-def encoded(text: str, what: str) -> bytes:
+def encode_text(text: str, what: str) -> bytes:
     """Encode a text. Raises ToolError if it contains a lone surrogate."""
     try:
         return text.encode()
@@ -42,13 +42,13 @@ def encoded(text: str, what: str) -> bytes:
         raise ToolError(f"{what} has a lone surrogate in it: that is no text") from None
 
 
-def edited(data: bytes, old: str, new: str, *, replace_all: bool = False) -> EditResult:
+def apply_edit(data: bytes, old: str, new: str, *, replace_all: bool = False) -> EditResult:
     """Return the content with `old` replaced by `new`. Raises ToolError with a way to proceed."""
     if not old:
         raise ToolError("old_string is empty; `write` makes a new file or a whole new content")
     if old == new:
         raise ToolError("old_string and new_string are the same: nothing would change")
-    old_bytes, new_bytes = encoded(old, "old_string"), encoded(new, "new_string")
+    old_bytes, new_bytes = encode_text(old, "old_string"), encode_text(new, "new_string")
     if b"\r\n" in data and b"\r" not in old_bytes:
         crlf = old_bytes.replace(b"\n", b"\r\n")
         # In a file with mixed line ends, those of the old text decide.
@@ -67,7 +67,9 @@ def edited(data: bytes, old: str, new: str, *, replace_all: bool = False) -> Edi
             f"what stands around the one that is meant, or set replace_all"
         )
     size = len(data) + len(offsets) * (len(new_bytes) - len(old_bytes))
-    if size > WHOLE:  # The size is checked before the replacement, which could exceed the memory.
+    if (
+        size > MAX_FILE_BYTES
+    ):  # The size is checked before the replacement, which could exceed the memory.
         raise ToolError(f"the file would be too large: {size_text(size)}")
     reported_lines = lines if len(offsets) <= _MAX_LISTED_LINES else []
     return EditResult(data.replace(old_bytes, new_bytes), len(offsets), reported_lines)

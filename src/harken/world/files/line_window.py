@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-LINES = 2000
+DEFAULT_LINES = 2000
 """The default limit of lines."""
-CHARACTERS = 60_000
+MAX_WINDOW_CHARS = 60_000
 """The maximum size of a window, whatever the limit."""
-LONGEST_LINE = 2000
+MAX_LINE_CHARS = 2000
 """The maximum number of characters of a line that are shown."""
 
 _BOM = b"\xef\xbb\xbf"
@@ -88,15 +88,15 @@ class _LineReader:
         return b"".join(pieces), False
 
 
-def window(chunks: Iterable[bytes], first: int = 1, limit: int = LINES) -> LineWindow:
+def read_window(chunks: Iterable[bytes], first: int = 1, limit: int = DEFAULT_LINES) -> LineWindow:
     """Return at most `limit` lines from line `first` on."""
     line_window = LineWindow(first)
     reader = _LineReader(chunks)
     reader.skip(first - 1)
-    remaining_chars = CHARACTERS
+    remaining_chars = MAX_WINDOW_CHARS
     while reader.fill() and len(line_window.lines) < limit:
         # Four bytes per character, and two more to detect a longer line, also before `\r`.
-        raw, has_end = reader.next(4 * LONGEST_LINE + 2)
+        raw, has_end = reader.next(4 * MAX_LINE_CHARS + 2)
         text = _decode_line(line_window, raw, is_first=line_window.last == 0)
         remaining_chars -= len(text) + 8
         if remaining_chars < 0 and line_window.lines:
@@ -111,12 +111,12 @@ def _decode_line(line_window: LineWindow, raw: bytes, *, is_first: bool) -> str:
     """Decode a line, and record its peculiarities in the window."""
     if is_first:
         raw = raw.removeprefix(_BOM)
-    if raw.endswith(b"\r") and len(raw) <= 4 * LONGEST_LINE:
+    if raw.endswith(b"\r") and len(raw) <= 4 * MAX_LINE_CHARS:
         line_window.crlf, raw = True, raw[:-1]
     text = raw.decode("utf-8", "replace")
-    if len(text) > LONGEST_LINE:
+    if len(text) > MAX_LINE_CHARS:
         line_window.shortened += 1
-        text = text[:LONGEST_LINE] + " ..."
+        text = text[:MAX_LINE_CHARS] + " ..."
     if "\ufffd" in text and b"\xef\xbf\xbd" not in raw:
         line_window.not_utf8 = True
     return text

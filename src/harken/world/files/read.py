@@ -10,14 +10,26 @@ from pathlib import Path
 from threading import Event
 
 from harken.core.messages import ContentPart, ImagePart, TextPart
-from harken.formats.images import LARGEST_BYTES, LARGEST_SIDE, Image, image_of
-from harken.world.files.line_window import LINES, LONGEST_LINE, LineWindow, line_count, window
+from harken.formats.images import MAX_IMAGE_BYTES, MAX_IMAGE_SIDE_PX, ImageHeader, read_image_header
+from harken.world.files.line_window import (
+    DEFAULT_LINES,
+    MAX_LINE_CHARS,
+    LineWindow,
+    line_count,
+    read_window,
+)
 from harken.world.files.read_state import FileReadState, meta_of
-from harken.world.files.regular_file import WHOLE, binary_kind, hash_of, open_regular, read_up_to
+from harken.world.files.regular_file import (
+    MAX_FILE_BYTES,
+    binary_kind,
+    hash_of,
+    open_regular,
+    read_up_to,
+)
 from harken.world.files.root import Root, size_text
 from harken.world.result import ToolError
 
-SCANNED = 4 << 30
+MAX_SCANNED_BYTES = 4 << 30
 """The number of bytes of a large file that are searched for a line."""
 
 
@@ -30,22 +42,24 @@ def read_file(
     """
     name = root.shown(path)
     with open_regular(root, path) as file:
-        data = read_up_to(file, WHOLE + 1)
+        data = read_up_to(file, MAX_FILE_BYTES + 1)
         size = max(len(data), os.fstat(file.fileno()).st_size)
-        image = image_of(data)
+        image = read_image_header(data)
         if image is not None:
             return _build_image_parts(root, path, data, image, size)
         kind = binary_kind(data)
         if kind is not None:
             raise ToolError(f"{name} is {kind}, {size_text(size)}: it is not text")
-        if len(data) > WHOLE:
-            line_window = window(_iter_chunks(file, data, name, stop), offset, limit or LINES)
+        if len(data) > MAX_FILE_BYTES:
+            line_window = read_window(
+                _iter_chunks(file, data, name, stop), offset, limit or DEFAULT_LINES
+            )
             _check_not_beyond_end(line_window, name, None)
             return [
                 TextPart("\n".join([line_window.text, *_iter_notes(line_window, None, size)]))
             ], None
     total = line_count(data)
-    line_window = window([data], offset, limit or LINES)
+    line_window = read_window([data], offset, limit or DEFAULT_LINES)
     if data:
         _check_not_beyond_end(line_window, name, total)
     read_state = _build_read_state(hash_of(data), line_window, total)
@@ -61,8 +75,8 @@ def _iter_chunks(file: FileIO, first_chunk: bytes, name: str, stop: Event) -> It
     read_bytes = len(first_chunk)
     while not stop.is_set() and (piece := file.read(1 << 20)):
         read_bytes += len(piece)
-        if read_bytes > SCANNED:
-            raise ToolError(f"{name}: that line is not in the first {size_text(SCANNED)}")
+        if read_bytes > MAX_SCANNED_BYTES:
+            raise ToolError(f"{name}: that line is not in the first {size_text(MAX_SCANNED_BYTES)}")
         yield piece
 
 
@@ -90,10 +104,10 @@ def _iter_notes(line_window: LineWindow, total: int | None, size_bytes: int) -> 
         continuation = f"go on with offset={line_window.last + 1}"
         yield f"[lines {line_window.first} to {line_window.last} of {total_text}; {continuation}]"
     if total is None:
-        yield f"[larger than {size_text(WHOLE)}: `edit` and `write` do not take it]"
+        yield f"[larger than {size_text(MAX_FILE_BYTES)}: `edit` and `write` do not take it]"
     if line_window.shortened:
         lines = "1 line is" if line_window.shortened == 1 else f"{line_window.shortened} lines are"
-        yield f"[{lines} longer than {LONGEST_LINE} characters and cut here]"
+        yield f"[{lines} longer than {MAX_LINE_CHARS} characters and cut here]"
     if line_window.crlf:
         yield r"[lines end with \r\n; `edit` keeps that]"
     if line_window.not_utf8:
@@ -103,16 +117,17 @@ def _iter_notes(line_window: LineWindow, total: int | None, size_bytes: int) -> 
 
 
 def _build_image_parts(
-    root: Root, path: Path, data: bytes, image: Image, size_bytes: int
+    root: Root, path: Path, data: bytes, image: ImageHeader, size_bytes: int
 ) -> tuple[list[ContentPart], FileReadState]:
     """Return an image part, and a text that describes it. Raises ToolError."""
     description = f"{root.shown(path)}: {image.media_type}, {image.width} x {image.height} pixels"
     if image.is_damaged:
         raise ToolError(f"{description}: the image is damaged or not complete")
-    if size_bytes > LARGEST_BYTES or max(image.width, image.height) > LARGEST_SIDE:
+    if size_bytes > MAX_IMAGE_BYTES or max(image.width, image.height) > MAX_IMAGE_SIDE_PX:
         raise ToolError(
             f"{description}, {size_text(size_bytes)}: too large to be looked at (at most "
-            f"{size_text(LARGEST_BYTES)} and {LARGEST_SIDE} pixels a side); make a smaller copy "
+            f"{size_text(MAX_IMAGE_BYTES)} and {MAX_IMAGE_SIDE_PX} pixels a side); make a "
+            "smaller copy "
             f"with a shell command, and read that"
         )
     read_state = FileReadState(hash_of(data))

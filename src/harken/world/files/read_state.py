@@ -20,7 +20,7 @@ from harken.core.events import Reference
 from harken.core.ids import reference_message_id
 from harken.core.messages import ChatMessage, Meta, TextPart
 from harken.session.session import Session
-from harken.world.files.regular_file import WHOLE, load
+from harken.world.files.regular_file import MAX_FILE_BYTES, load
 from harken.world.files.root import Root, decode_shown_name
 from harken.world.result import ToolError
 from harken.world.tool import ToolContext
@@ -30,8 +30,6 @@ _RACY_NS = 100_000_000
 
 Metadata that is more recent than this is not trusted.
 """
-
-
 Standing: TypeAlias = Literal["new", "known", "unknown", "changed"]
 """The state of a file for an agent: absent, as the agent knows it, never read, or changed since."""
 
@@ -81,7 +79,7 @@ def meta_of(path: str, read_state: FileReadState) -> Meta:
     return meta
 
 
-def files_in(message: ChatMessage) -> Iterator[tuple[str, FileReadState]]:
+def iter_read_states(message: ChatMessage) -> Iterator[tuple[str, FileReadState]]:
     """Yield the read states in the `meta` of a tool result; malformed ones are skipped."""
     if message.role != "tool" or not isinstance(message.content, list):
         return
@@ -131,7 +129,7 @@ class _AgentFiles:
 
 def _add_read_states(files: dict[str, FileReadState], message: ChatMessage) -> None:
     """Add the read states of a message."""
-    for path, read_state in files_in(message):
+    for path, read_state in iter_read_states(message):
         files[path] = read_state.with_earlier(files.get(path))
 
 
@@ -272,7 +270,7 @@ class KnownFiles:
             status = os.lstat(path)
         except (OSError, ValueError):  # ValueError: a name in a log may be no valid path.
             return None
-        if status.st_size > WHOLE:
+        if status.st_size > MAX_FILE_BYTES:
             return ""
         fingerprint = (
             status.st_dev,

@@ -23,7 +23,7 @@ from blake3 import blake3
 from harken.world.files.root import Root, kind_of, size_text
 from harken.world.result import ToolError
 
-WHOLE = 10_000_000
+MAX_FILE_BYTES = 10_000_000
 """The size limit in bytes for reading a file completely, knowing, editing and searching it."""
 _SNIFF_BYTES = 8192
 
@@ -92,12 +92,12 @@ def check_kind(root: Root, path: Path, mode: int) -> None:
 def load(root: Root, path: Path) -> FileContent:
     """Read a complete file. Raises ToolError, also if it is larger than `WHOLE`."""
     with open_regular(root, path) as file:
-        data = read_up_to(file, WHOLE + 1)
-        if len(data) > WHOLE:
+        data = read_up_to(file, MAX_FILE_BYTES + 1)
+        if len(data) > MAX_FILE_BYTES:
             size = size_text(os.fstat(file.fileno()).st_size)
             raise ToolError(
                 f"{root.shown(path)} is too large for this ({size}; the limit is "
-                f"{size_text(WHOLE)}): use a shell command"
+                f"{size_text(MAX_FILE_BYTES)}): use a shell command"
             )
     return FileContent(data, hash_of(data), len(data))
 

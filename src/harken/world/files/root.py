@@ -18,9 +18,9 @@ from pathlib import Path
 
 from harken.world.result import ToolError
 
-LONGEST = 4096
+MAX_PATH_BYTES = 4096
 """The maximum path length in bytes: the limit of Linux in one call."""
-DEEPEST = 256
+MAX_PATH_PARTS = 256
 """The maximum number of path components: Python creates nested folders recursively."""
 _KERNEL_FOLDERS = ("/proc", "/sys")
 """Kernel folders: reading may block, and writing changes the machine."""
@@ -83,10 +83,12 @@ class Root:
             size = len(os.fsencode(path))
         except UnicodeEncodeError:
             raise ToolError(f"the path {path[:80]!a} is no text") from None
-        if size > LONGEST:
+        if size > MAX_PATH_BYTES:
             raise ToolError(f"the path is too long: {size} bytes")
-        if (names := path.count("/") + 1) > DEEPEST:
-            raise ToolError(f"the path is too deep: {names} names, and {DEEPEST} is the most")
+        if (names := path.count("/") + 1) > MAX_PATH_PARTS:
+            raise ToolError(
+                f"the path is too deep: {names} names, and {MAX_PATH_PARTS} is the most"
+            )
         if re.match(r"~[\w.-]*(/|$)", path):
             raise ToolError(
                 f"{path[:80]}: `~` is not expanded here; give a path from {self.folder}"
@@ -157,17 +159,17 @@ def decode_shown_name(folder: str | Path, path: str) -> str:
     if r"\x" not in path or os.path.lexists(os.path.join(base, path)):  # noqa: PTH118 - `//`
         return path
     try:
-        decoded = unescaped(path)
+        decoded = unescape_name(path)
     except UnicodeEncodeError:  # The name contains an incomplete escape.
         return path
     exists = os.path.lexists(os.path.join(base, decoded))  # noqa: PTH118 - as above
     return decoded if exists and display_name(decoded) == path else path
 
 
-def unescaped(name: str) -> str:
+def unescape_name(name: str) -> str:
     r"""Return the file name with this displayed form.
 
-    >>> unescaped("caf\\xe9")
+    >>> unescape_name("caf\\xe9")
     'caf\udce9'
     """
     raw = os.fsencode(name)

@@ -19,16 +19,23 @@ from typing import TypeVar
 
 from harken.core.messages import ContentPart, TextPart
 from harken.world.files.diff import diff
-from harken.world.files.edit import EditResult, edited, encoded
+from harken.world.files.edit import EditResult, apply_edit, encode_text
 from harken.world.files.line_window import line_count
 from harken.world.files.read import read_file
 from harken.world.files.read_state import FileReadState, KnownFiles, meta_of
-from harken.world.files.regular_file import WHOLE, FileContent, create, hash_of, load, replace
+from harken.world.files.regular_file import (
+    MAX_FILE_BYTES,
+    FileContent,
+    create,
+    hash_of,
+    load,
+    replace,
+)
 from harken.world.files.root import Root, display_name, kind_of, size_text
 from harken.world.result import ToolError
 from harken.world.tool import Tool, ToolContext, in_thread, tool
 
-LISTED = 1000
+MAX_LISTED_ENTRIES = 1000
 """The maximum number of entries of a folder that are shown."""
 _MAX_COUNTED_ENTRIES = 100_000
 
@@ -87,7 +94,7 @@ class Files:
         """
         file, data = self._prepare_write(path, content)
         earlier = self._find_read_state(caller, file)
-        is_new = await to_the_end(partial(self._write, file, data, earlier))
+        is_new = await run_to_completion(partial(self._write, file, data, earlier))
         read_state = FileReadState(hash_of(data))
         self._learn(caller, file, read_state, wrote=True)
         lines = line_count(data)
@@ -111,8 +118,8 @@ class Files:
         """
         file = self.root.resolve(path, to_change=True)
         earlier = self._find_read_state(caller, file)
-        change = partial(edited, old=old_string, new=new_string, replace_all=replace_all)
-        result = await to_the_end(partial(self._edit, file, change, earlier))
+        change = partial(apply_edit, old=old_string, new=new_string, replace_all=replace_all)
+        result = await run_to_completion(partial(self._edit, file, change, earlier))
         total = line_count(result.data)
         read_state = FileReadState(hash_of(result.data))
         if earlier is not None and earlier.seen is not None:
@@ -157,7 +164,7 @@ class Files:
 
         def make_diff() -> str:
             before = self._load_for_edit(file, earlier).data
-            after = edited(before, old_string, new_string, replace_all=replace_all).data
+            after = apply_edit(before, old_string, new_string, replace_all=replace_all).data
             return diff(self.root.shown(file), before, after)
 
         text: str = await in_thread(make_diff)
@@ -165,10 +172,10 @@ class Files:
 
     def _prepare_write(self, path: str, content: str) -> tuple[Path, bytes]:
         """Return the resolved path and the encoded content. Raises ToolError."""
-        data = encoded(content, "content")
+        data = encode_text(content, "content")
         if path.endswith(("/", "/.", "/..")):
             raise ToolError(f"{display_name(path)} names a folder, not a file")
-        if len(data) > WHOLE:
+        if len(data) > MAX_FILE_BYTES:
             raise ToolError(f"the content is too large: {size_text(len(data))}")
         return self.root.resolve(path, to_change=True), data
 
@@ -242,14 +249,14 @@ class Files:
         with self.root.failing(folder), os.scandir(folder) as entries:
             folder_entries = list(islice(entries, _MAX_COUNTED_ENTRIES + 1))
         ordered = sorted(folder_entries, key=lambda entry: entry.name)
-        lines = [_format_entry(entry) for entry in ordered[:LISTED]]
-        if len(folder_entries) > LISTED:
+        lines = [_format_entry(entry) for entry in ordered[:MAX_LISTED_ENTRIES]]
+        if len(folder_entries) > MAX_LISTED_ENTRIES:
             count = (
                 f"more than {_MAX_COUNTED_ENTRIES}"
                 if len(folder_entries) > _MAX_COUNTED_ENTRIES
                 else str(len(folder_entries))
             )
-            lines.append(f"[the first {LISTED} of {count}; `glob` finds by pattern]")
+            lines.append(f"[the first {MAX_LISTED_ENTRIES} of {count}; `glob` finds by pattern]")
         return "\n".join(lines) or "[the folder is empty]"
 
 
@@ -272,7 +279,7 @@ def _format_entry(entry: os.DirEntry[str]) -> str:
     return f"{name}  gone"
 
 
-async def to_the_end(function: Callable[[], T]) -> T:
+async def run_to_completion(function: Callable[[], T]) -> T:
     """Run a change in a thread. If cancelled, wait until the thread has ended.
 
     A change that continued unobserved could interfere with the next one.

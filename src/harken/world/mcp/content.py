@@ -41,7 +41,7 @@ def content_of(result: CallToolResult, outputs: Path) -> Content:
     has_text = any(isinstance(item, TextContent) and item.text.strip() for item in result.content)
     if result.structured_content is not None and not has_text:
         parts.append(TextPart(_encode_json(result.structured_content)))
-    return bounded(parts, outputs)
+    return limit_parts(parts, outputs)
 
 
 def block_parts(block: ContentBlock) -> list[ContentPart]:
@@ -91,7 +91,7 @@ def _build_image_part(data: str, media_type: str, label: str) -> ContentPart:
     return ImagePart(media_type=kind, data=data)
 
 
-def bounded(parts: Iterable[ContentPart], outputs: Path) -> Content:
+def limit_parts(parts: Iterable[ContentPart], outputs: Path) -> Content:
     """Limit parts for a model: one text if there are no images.
 
     A text that is too long is shortened; the full text is in a file in `outputs`.

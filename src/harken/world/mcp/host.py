@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from harken.world.shell.sandbox import Sandbox
 
-Tell: TypeAlias = Callable[[str], None]
+OnNotice: TypeAlias = Callable[[str], None]
 
 
 def _ignore(_: str) -> None:
@@ -34,5 +34,5 @@ class McpHost:
     """The sandbox settings for programs. None if there is no sandbox."""
     logins: Path | None = None
     """The file with stored logins. None if no one can log in."""
-    tell: Tell = _ignore
+    tell: OnNotice = _ignore
     """Called with each notice for a person."""

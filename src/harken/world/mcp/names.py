@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable
 from hashlib import blake2s
 
-from harken.world.permissions.pattern import compiled
+from harken.world.permissions.pattern import compile_pattern
 
-LONGEST = 64
+MAX_NAME_CHARS = 64
 _INVALID_PATTERN = re.compile(r"[^A-Za-z0-9_-]")
 
 
@@ -26,10 +26,10 @@ def tool_names(server: str, tools: Iterable[str]) -> dict[str, str]:
 
 def _build_name(server: str, tool: str) -> str:
     full_name = f"mcp__{server}__{_INVALID_PATTERN.sub('_', tool)}"
-    if full_name.endswith(tool) and len(full_name) <= LONGEST:
+    if full_name.endswith(tool) and len(full_name) <= MAX_NAME_CHARS:
         return full_name
     digits = blake2s(tool.encode("utf-8", "surrogatepass"), digest_size=2).hexdigest()
-    return f"{full_name[: LONGEST - 5]}_{digits}"
+    return f"{full_name[: MAX_NAME_CHARS - 5]}_{digits}"
 
 
 def server_in(name: str) -> str | None:
@@ -43,10 +43,10 @@ def server_in(name: str) -> str | None:
     return server if kind == "mcp" and separator else None
 
 
-def is_let_in(tool: str, patterns: Iterable[str] | None) -> bool:
+def is_allowed_tool(tool: str, patterns: Iterable[str] | None) -> bool:
     """Whether a pattern matches a tool; None matches all.
 
-    >>> is_let_in("read_file", ["read_*"]), is_let_in("write_file", ["read_*"])
+    >>> is_allowed_tool("read_file", ["read_*"]), is_allowed_tool("write_file", ["read_*"])
     (True, False)
     """
-    return patterns is None or any(compiled(pattern).matches(tool) for pattern in patterns)
+    return patterns is None or any(compile_pattern(pattern).matches(tool) for pattern in patterns)

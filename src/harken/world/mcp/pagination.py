@@ -28,7 +28,7 @@ class ListPage(Protocol):
 PageType = TypeVar("PageType", bound=ListPage)
 
 
-async def listed(
+async def read_all_pages(
     fetch: Callable[[str | None], Awaitable[PageType]],
     items: Callable[[PageType], Sequence[Item]],
     most: int,
@@ -51,7 +51,7 @@ async def tools_of(client: Client) -> tuple[list[Tool], list[str]]:
     """Return the tools of a server, and a note for each omission."""
     if client.server_capabilities.tools is None:
         return [], []
-    listing, is_truncated = await listed(
+    listing, is_truncated = await read_all_pages(
         lambda cursor: client.list_tools(cursor=cursor), lambda page: page.tools, MAX_TOOLS
     )
     notes = [f"it has more than {MAX_TOOLS} tools: the rest is left out"] if is_truncated else []
@@ -75,7 +75,7 @@ async def prompts_of(client: Client) -> list[Prompt]:
     """Return the prompts of a server."""
     if client.server_capabilities.prompts is None:
         return []
-    prompts, _ = await listed(
+    prompts, _ = await read_all_pages(
         lambda cursor: client.list_prompts(cursor=cursor), lambda page: page.prompts, MAX_PROMPTS
     )
     return prompts

@@ -11,9 +11,9 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from harken.core.messages import Content, TextPart
-from harken.core.untrusted import from_outside
+from harken.core.untrusted import escape_hook_markers
 from harken.world.mcp.connection import McpConnection
-from harken.world.mcp.content import MAX_CHARACTERS, bounded, resource_parts
+from harken.world.mcp.content import MAX_CHARACTERS, limit_parts, resource_parts
 from harken.world.mcp.errors import one_line
 from harken.world.result import ToolError
 
@@ -86,7 +86,9 @@ async def content(connection: McpConnection, uri: str) -> Content:
     """Return a resource for a model. Raises ToolError."""
     result = await _read_resource(connection, uri)
     is_multiple = len(result.contents) > 1
-    return bounded(resource_parts(result.contents, named=is_multiple), connection.around.outputs)
+    return limit_parts(
+        resource_parts(result.contents, named=is_multiple), connection.around.outputs
+    )
 
 
 async def text(connection: McpConnection, uri: str) -> str:
@@ -98,4 +100,4 @@ async def text(connection: McpConnection, uri: str) -> str:
     full_text = "\n".join(texts)
     if len(full_text) > MAX_CHARACTERS:
         raise ToolError(f"the resource {uri!r} has more than {MAX_CHARACTERS:,} characters")
-    return from_outside(full_text)
+    return escape_hook_markers(full_text)

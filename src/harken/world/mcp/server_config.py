@@ -25,7 +25,7 @@ from harken.world.private_file import read_settings_file
 MCP_JSON = ".mcp.json"
 MAX_SERVERS = 64
 MAX_NAME = 32
-For: TypeAlias = Literal["all", "named"]
+AgentScope: TypeAlias = Literal["all", "named"]
 Protocol: TypeAlias = Literal["auto", "2025-11-25"]
 Grant: TypeAlias = Literal["authorization_code", "client_credentials"]
 Algorithm: TypeAlias = Literal[
@@ -39,8 +39,6 @@ _HEADER_NAME_PATTERN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _SCOPE_PATTERN = re.compile(r"[!#-\[\]-~]+(?: [!#-\[\]-~]+)*")
 _HEADER_VALUE_PATTERN = re.compile(r"(?:[!-~](?:[\t -~]*[!-~])?)?")
 """The valid header values: the HTTP library would repeat an invalid one in an error."""
-
-
 _OAUTH_TEXTS = ("client_id", "client_secret", "private_key", "issuer")
 """The members of `OAuthTable` that may contain variables."""
 
@@ -85,7 +83,7 @@ class ServerTable(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     oauth: OAuthTable = OAuthTable()
     tools: list[str] | None = None
     """Patterns of the allowed tools; None for all."""
-    agents: For = "all"
+    agents: AgentScope = "all"
     """`named`: only agents with a template that names the server have its tools."""
     trust_annotations: bool = False
     protocol: Protocol = "auto"
@@ -238,12 +236,14 @@ def server_of(name: str, table: ServerTable, origin: str) -> McpServerConfig:
     )
 
 
-def granted(value: Any, origin: str) -> tuple[tuple[str, ...], tuple[McpServerConfig, ...]]:
+def parse_granted_servers(
+    value: Any, origin: str
+) -> tuple[tuple[str, ...], tuple[McpServerConfig, ...]]:
     """Return the names of the servers in a template, and the servers that it defines.
 
     value: a name, a list of names and tables, or a table of servers by name. Raises ConfigError.
 
-    >>> granted(["docs", {"own": {"command": "own-docs"}}], "poet.md")[0]
+    >>> parse_granted_servers(["docs", {"own": {"command": "own-docs"}}], "poet.md")[0]
     ('docs', 'own')
     """
     items = [value] if isinstance(value, str | Mapping) else value

@@ -61,7 +61,7 @@ class ProgressReporter:
             self._since.clear()
 
 
-LONGEST_S = 3600.0
+MAX_REQUEST_S = 3600.0
 """The maximum time of a request, regardless of progress."""
 
 
@@ -86,7 +86,7 @@ class RequestTimeout:
         "silence_s",
     )
 
-    def __init__(self, silence_s: float, longest_s: float = LONGEST_S) -> None:
+    def __init__(self, silence_s: float, longest_s: float = MAX_REQUEST_S) -> None:
         """Set the limits without progress, and in total."""
         self.silence_s, self.longest_s = silence_s, max(longest_s, silence_s)
         self.is_over = False

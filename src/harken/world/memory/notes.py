@@ -19,9 +19,9 @@ from harken.world.private_file import replace_file
 from harken.world.result import ToolError
 from harken.world.tool import ToolContext
 
-MOST_BYTES = 256 * 1024
+MAX_NOTE_BYTES = 256 * 1024
 """The maximum size of a note."""
-MOST_NOTES = 10_000
+MAX_NOTES = 10_000
 """The maximum number of notes that are searched."""
 _SUFFIX, _MAX_LISTED_NAMES = ".md", 20
 
@@ -44,8 +44,10 @@ class NotesMemory:
         """Write a note atomically. Raises ToolError."""
         text_with_newline = text if text.endswith("\n") else f"{text}\n"
         file, data = self._resolve_file(path), text_with_newline.encode("utf-8", "backslashreplace")
-        if len(data) > MOST_BYTES:
-            raise ToolError(f"a note has at most {size_text(MOST_BYTES)}: write several, or less")
+        if len(data) > MAX_NOTE_BYTES:
+            raise ToolError(
+                f"a note has at most {size_text(MAX_NOTE_BYTES)}: write several, or less"
+            )
         root = Root(self.folder)
         with root.failing(file):
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -95,12 +97,12 @@ class NotesMemory:
                 )
             if not file.is_file():
                 raise ToolError(f"{root.shown(file)} is no note")
-            if file.stat().st_size > MOST_BYTES:
+            if file.stat().st_size > MAX_NOTE_BYTES:
                 raise ToolError(f"{root.shown(file)} is no note: it is larger than any")
             return file.read_bytes().decode("utf-8", "replace")
 
     def _list_names(self) -> Sequence[str]:
-        return tuple(islice(self._iter_names(), MOST_NOTES))
+        return tuple(islice(self._iter_names(), MAX_NOTES))
 
     def _iter_names(self) -> Iterator[str]:
         """Yield the names of notes, without hidden files and symbolic links."""

@@ -15,7 +15,7 @@ from harken.world.memory.transcript import SearchableTranscript
 from harken.world.result import InvalidArguments
 from harken.world.tool import Tool, ToolContext, tool
 
-MOST_FOUND = 10
+MAX_RESULTS = 10
 """The maximum number of results of a query."""
 
 
@@ -85,7 +85,7 @@ class _MemoryCall:
         return self.write(path, text)
 
     def query(self, words: str) -> str:
-        hits = self.memory.query(_require_text(words, "query"), MOST_FOUND, self.caller)
+        hits = self.memory.query(_require_text(words, "query"), MAX_RESULTS, self.caller)
         result = "\n".join(f"- {hit.path}: {hit.excerpt}" for hit in hits)
         self._log("QUERY", None, result, query=words, count=len(hits))
         return result or "Nothing was found; fewer words find more."

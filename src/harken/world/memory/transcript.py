@@ -56,7 +56,7 @@ class SearchableTranscript:
         query_words = words.casefold().split()
         return [
             MemoryHit(entry.message_id, preview(_cut_before_match(entry_text(entry), query_words)))
-            for entry in islice(matching(others, words), limit)
+            for entry in islice(find_matching_entries(others, words), limit)
         ]
 
     def list(self, caller: ToolContext) -> Sequence[str]:
@@ -87,7 +87,9 @@ class SearchableTranscript:
         return is_query or (entry.role == "tool" and entry.name == self.tool)
 
 
-def matching(entries: Sequence[TranscriptEntry], words: str) -> Iterator[TranscriptEntry]:
+def find_matching_entries(
+    entries: Sequence[TranscriptEntry], words: str
+) -> Iterator[TranscriptEntry]:
     """Yield the entries that contain all these words, ignoring case, the latest first.
 
     Raises ToolError if there is no word.

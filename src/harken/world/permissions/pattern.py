@@ -48,31 +48,31 @@ class Pattern:
         return len(text) - position >= len(tail[-1]) and text.endswith(tail[-1])
 
 
-def may_go_on(pattern: str, prefix: str) -> bool:
+def may_match_prefix(pattern: str, prefix: str) -> bool:
     """Whether a text with this prefix may match a pattern.
 
-    >>> may_go_on("git push*", "git "), may_go_on("git push*", "git commit -m ")
+    >>> may_match_prefix("git push*", "git "), may_match_prefix("git push*", "git commit -m ")
     (True, False)
     """
-    first, *tail = compiled(pattern).pieces
+    first, *tail = compile_pattern(pattern).pieces
     return first.startswith(prefix) or (bool(tail) and prefix.startswith(first))
 
 
 @lru_cache(maxsize=1024)
-def compiled(text: str) -> Pattern:
+def compile_pattern(text: str) -> Pattern:
     """Return the compiled pattern of a text."""
     return Pattern(text)
 
 
-def folded(text: str) -> str:
+def fold_text(text: str) -> str:
     """Normalize a text for rules that deny or ask: unify blanks, case and Unicode composition."""
     return " ".join(unicodedata.normalize("NFC", text).casefold().split())
 
 
-def escaped(text: str) -> str:
+def escape_pattern(text: str) -> str:
     r"""Return the pattern that matches exactly this text.
 
-    >>> escaped(r"ls *.py"), compiled(escaped("a*\\b")).matches("a*\\b")
+    >>> escape_pattern(r"ls *.py"), compile_pattern(escape_pattern("a*\\b")).matches("a*\\b")
     ('ls \\*.py', True)
     """
     return text.replace("\\", "\\\\").replace("*", "\\*")
@@ -84,7 +84,7 @@ def literal_path(pattern: str) -> str:
     >>> literal_path("src/**/.git/*"), literal_path(r"a\*b/.*")
     ('src/.git', 'a*b')
     """
-    names = [compiled(name).pieces for name in pattern.split("/")]
+    names = [compile_pattern(name).pieces for name in pattern.split("/")]
     return "/".join(pieces[0] for pieces in names if len(pieces) == 1)
 
 
@@ -103,7 +103,7 @@ def matches_path(pattern: str, path: str) -> bool:
         if index < len(pattern_names) and pattern_names[index] == _ANY_DEPTH:
             index += 1
             restart_index, restart_name = index, name_index
-        elif index < len(pattern_names) and compiled(pattern_names[index]).matches(
+        elif index < len(pattern_names) and compile_pattern(pattern_names[index]).matches(
             names[name_index]
         ):
             index, name_index = index + 1, name_index + 1

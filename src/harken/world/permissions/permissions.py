@@ -30,8 +30,6 @@ Mode: TypeAlias = Literal["ask", "edits", "all", "plan"]
 """`ask`: reading is free, all else is asked; `edits`: editing files below the folder is free,
 too; `all`: no call is asked; `plan`: only reading is allowed. An edit of a sensitive path, which
 decides which programs run later (`.git`, `.bashrc`, ...), is asked in all modes."""
-
-
 _BY_RESTRICTIVENESS: Sequence[Mode] = ("plan", "ask", "edits", "all")
 
 

@@ -19,7 +19,7 @@ from typing import Self
 
 from harken.core.arguments import check_arguments
 from harken.errors import ConfigError
-from harken.world.permissions.pattern import compiled, escaped
+from harken.world.permissions.pattern import compile_pattern, escape_pattern
 
 _NAME_REGEX = r'"(?:[^"\\]|\\.)*"|[^\s:()"]+'
 _RULE_PATTERN = re.compile(
@@ -68,9 +68,9 @@ class PermissionRule:
 
     def concerns(self, tool: str, agents: Sequence[str]) -> bool:
         """Whether it applies to this tool, called by one of these agents."""
-        if not compiled(self.tool).matches(tool):
+        if not compile_pattern(self.tool).matches(tool):
             return False
-        return self.agent is None or any(map(compiled(self.agent).matches, agents))
+        return self.agent is None or any(map(compile_pattern(self.agent).matches, agents))
 
     def __str__(self) -> str:
         return self.text
@@ -81,7 +81,7 @@ def _parse_name(text: str) -> str:
     if not text.startswith('"'):
         return text
     try:
-        return escaped(json.loads(text, strict=False))
+        return escape_pattern(json.loads(text, strict=False))
     except ValueError as error:
         raise ConfigError(f"{text} is no text in JSON: {error}") from None
 

@@ -28,11 +28,11 @@ from harken.world.permissions.bash.plain_commands import plain_parts
 from harken.world.permissions.bash.program_check import Doubt
 from harken.world.permissions.bash.wrappers import RUNNERS
 from harken.world.permissions.pattern import (
-    compiled,
-    escaped,
-    folded,
+    compile_pattern,
+    escape_pattern,
+    fold_text,
     matches_path,
-    may_go_on,
+    may_match_prefix,
 )
 from harken.world.sensitive_paths import (
     paths_below,
@@ -76,7 +76,7 @@ class UrlSubject:
     def is_within(self, patterns: Sequence[str]) -> bool:
         """Whether it matches one of these patterns. A text that is not a plain URL matches none."""
         return bool(self._url) and any(
-            compiled(pattern).matches(self._url if "://" in pattern else self._host)
+            compile_pattern(pattern).matches(self._url if "://" in pattern else self._host)
             for pattern in patterns
         )
 
@@ -85,15 +85,17 @@ class UrlSubject:
 
         A pattern for a host matches all of its pages.
         """
-        folded_pattern = folded(pattern)
+        folded_pattern = fold_text(pattern)
         if self._host and "://" not in folded_pattern:
-            return "yes" if compiled(folded_pattern).matches(folded(self._host)) else "no"
+            return "yes" if compile_pattern(folded_pattern).matches(fold_text(self._host)) else "no"
         if not self._url:
             return "unknown"
         url_rest, pattern_rest = self._url.partition("://")[2], folded_pattern.partition("://")[2]
-        forms = {folded(url_rest), folded(re.sub("//+", "/", unquote(url_rest)))}
+        forms = {fold_text(url_rest), fold_text(re.sub("//+", "/", unquote(url_rest)))}
         patterns = (pattern_rest, f"{pattern_rest}/", f"{pattern_rest}/*")
-        is_match = any(compiled(pattern).matches(form) for pattern in patterns for form in forms)
+        is_match = any(
+            compile_pattern(pattern).matches(form) for pattern in patterns for form in forms
+        )
         return "yes" if is_match else "no"
 
     def offers(self) -> list[str]:
@@ -101,7 +103,10 @@ class UrlSubject:
         if not self._url or len(self._url) > 300:
             return []
         scheme, _, url_rest = self._url.partition("://")
-        return [escaped(self._url), f"{scheme}://{escaped(url_rest.partition('/')[0])}/*"]
+        return [
+            escape_pattern(self._url),
+            f"{scheme}://{escape_pattern(url_rest.partition('/')[0])}/*",
+        ]
 
 
 def _has_dot_component(path: str) -> bool:
@@ -109,7 +114,7 @@ def _has_dot_component(path: str) -> bool:
     return not {".", ".."}.isdisjoint(re.split(r"[/\\;]", unquote(path)))
 
 
-Held: TypeAlias = Literal["yes", "no", "unknown"]
+RuleMatch: TypeAlias = Literal["yes", "no", "unknown"]
 """Whether a pattern matches a call."""
 
 _MAX_OFFER_CHARS = 300
@@ -124,7 +129,7 @@ class Subject(Protocol):
         """Whether all of it certainly matches one of these patterns."""
         ...
 
-    def is_held(self, pattern: str) -> Held:
+    def is_held(self, pattern: str) -> RuleMatch:
         """Whether any part of it matches a pattern, also in another spelling."""
         ...
 
@@ -164,15 +169,15 @@ class TextSubject:
 
     def is_within(self, patterns: Sequence[str]) -> bool:
         """Whether it matches one of these patterns."""
-        return any(compiled(pattern).matches(self.text) for pattern in patterns)
+        return any(compile_pattern(pattern).matches(self.text) for pattern in patterns)
 
-    def is_held(self, pattern: str) -> Held:
+    def is_held(self, pattern: str) -> RuleMatch:
         """Whether it matches, ignoring case."""
-        return "yes" if compiled(folded(pattern)).matches(folded(self.text)) else "no"
+        return "yes" if compile_pattern(fold_text(pattern)).matches(fold_text(self.text)) else "no"
 
     def offers(self) -> list[str]:
         """Return the pattern for exactly this text."""
-        return _drop_long([escaped(self.text)])
+        return _drop_long([escape_pattern(self.text)])
 
 
 class PathSubject:
@@ -212,10 +217,10 @@ class PathSubject:
         for reason in (*map(reason_of, paths), *map(reason_by_content, paths)):
             if reason:
                 return reason
-        paths = [f"{folded(path)}/" for path in paths]
+        paths = [f"{fold_text(path)}/" for path in paths]
         listed_paths = () if self._base is None else paths_below(Path(self._base), ())
         for place in real_paths((*map(str, places), *listed_paths)):
-            prefix = f"{folded(place)}/"
+            prefix = f"{fold_text(place)}/"
             # The loop above has checked places with a listed name, and excepts checkouts in them.
             if any(path.startswith(prefix) for path in paths) and not reason_of(place):
                 return "a file or folder that decides which programs run"
@@ -227,7 +232,7 @@ class PathSubject:
             any(form.fits(pattern) for pattern in patterns) for form in self._forms
         )
 
-    def is_held(self, pattern: str) -> Held:
+    def is_held(self, pattern: str) -> RuleMatch:
         """Whether it matches either way, ignoring case and Unicode composition."""
         pattern = _fold_cached(pattern)
         if any(form.may_be_meant_by(pattern) for form in self._folded_forms):
@@ -238,8 +243,10 @@ class PathSubject:
         """Return patterns for this file, then for its folder and all below."""
         relative_path = self._forms[-1].relative
         path = self._forms[-1].absolute if relative_path is None else relative_path
-        parent = escaped(posixpath.dirname(path)).removesuffix("/")
-        return _drop_long([escaped(path), "**" if not parent and relative_path else f"{parent}/**"])
+        parent = escape_pattern(posixpath.dirname(path)).removesuffix("/")
+        return _drop_long(
+            [escape_pattern(path), "**" if not parent and relative_path else f"{parent}/**"]
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,20 +280,20 @@ class _PathForm:
         matches_anywhere = deep_pattern.startswith("**") and matches_path(
             f"/{deep_pattern}", self.absolute
         )
-        matches_as_text = "**" in pattern and compiled(pattern).matches(
+        matches_as_text = "**" in pattern and compile_pattern(pattern).matches(
             self.relative or self.absolute
         )
         return matches_anywhere or matches_as_text or self.fits(deep_pattern)
 
     def in_general(self) -> _PathForm:
         """Return the same form with folded letters, so that `Ä` equals `ä`."""
-        return _PathForm(folded(self.absolute), self.relative and folded(self.relative))
+        return _PathForm(fold_text(self.absolute), self.relative and fold_text(self.relative))
 
 
 @lru_cache(maxsize=1024)
 def _fold_cached(pattern: str) -> str:
     """Return the cached result of `folded`: the pattern of a rule is compared with many paths."""
-    return folded(pattern)
+    return fold_text(pattern)
 
 
 class CommandSubject:
@@ -316,21 +323,21 @@ class CommandSubject:
         """
         if self._parts is None:
             return False
-        full_pattern = escaped(self.text.strip())
+        full_pattern = escape_pattern(self.text.strip())
         return full_pattern in patterns or all(
             any(_matches_command(pattern, part) for pattern in patterns) for part in self._parts
         )
 
-    def is_held(self, pattern: str) -> Held:
+    def is_held(self, pattern: str) -> RuleMatch:
         """Whether it runs a command that matches, also with more arguments or in another form.
 
         Returns "unknown" if it may, or if the text is not completely understood.
         """
-        analysis, pattern = self._analysis, folded(pattern)
+        analysis, pattern = self._analysis, fold_text(pattern)
         if _matches_any(pattern, analysis.commands):
             return "yes"
         may_fit = _matches_any(pattern, analysis.possible) or any(
-            may_go_on(candidate, prefix)
+            may_match_prefix(candidate, prefix)
             for prefix in analysis.prefixes
             for candidate in (pattern, f"{pattern} *")
         )
@@ -341,9 +348,9 @@ class CommandSubject:
         """Return patterns for each command, then for its program with any arguments."""
         if self._parts is None:
             return []
-        offers = [escaped(self.text.strip()) if len(self._parts) > 1 else ""]
+        offers = [escape_pattern(self.text.strip()) if len(self._parts) > 1 else ""]
         for part in self._parts:
-            offers += [escaped(part), *_prefix_patterns(part)]
+            offers += [escape_pattern(part), *_prefix_patterns(part)]
         return _drop_long(dict.fromkeys(filter(None, offers)))
 
 
@@ -367,9 +374,9 @@ def linked_names(folder: Path | None, program: str) -> list[str]:
 def _matches_command(pattern: str, command: str) -> bool:
     """Whether a pattern matches a command; a pattern that ends with ` *` also without arguments."""
     pattern = " ".join(pattern.split())
-    if compiled(pattern).matches(command):
+    if compile_pattern(pattern).matches(command):
         return True
-    return pattern.endswith(" *") and compiled(pattern[:-2]).matches(command)
+    return pattern.endswith(" *") and compile_pattern(pattern[:-2]).matches(command)
 
 
 def _matches_any(pattern: str, commands: Iterable[str]) -> bool:

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Protocol
 
-from harken.world.files.regular_file import WHOLE
+from harken.world.files.regular_file import MAX_FILE_BYTES
 from harken.world.search.glob import Glob
 
 
@@ -73,7 +73,11 @@ class Ripgrep:
             return [*files, "--files", "--", "."]
         target = "." if query.file is None else f"./{query.file}"
         options = ["--engine=auto", "--crlf", "--line-number", "--no-heading", "--with-filename"]
-        options += ["--max-columns=2000", "--max-columns-preview", f"--max-filesize={WHOLE}"]
+        options += [
+            "--max-columns=2000",
+            "--max-columns-preview",
+            f"--max-filesize={MAX_FILE_BYTES}",
+        ]
         options += [f"--max-count={query.most}", f"--context={query.context_lines}"]
         options += ["--no-context-separator", *(["--ignore-case"] if query.ignore_case else [])]
         return [*files, *options, "-e", query.pattern, "--", target]
@@ -106,7 +110,7 @@ class Scanner:
         glob = query.glob
         query_json = asdict(query) | {
             "hidden": query.hidden,
-            "largest": WHOLE,
+            "largest": MAX_FILE_BYTES,
             "glob": None if glob is None else glob.rest,
             "anchored": glob is not None and glob.anchored,
         }

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from harken.world.search.glob import Part, fits, name_regex, parse_glob_parts
+from harken.world.search.glob import Part, match_parts, name_regex, parse_glob_parts
 
 _MAX_FILE_BYTES = 1_000_000
 """The maximum size of a `.gitignore` that is read, in bytes."""
@@ -52,25 +52,25 @@ class IgnoreFile:
         for rule in rules:
             if rule.folders_only and not is_folder:
                 continue
-            if rule.name.match(names[-1]) if rule.name else fits(rule.parts, relative_names):
+            if rule.name.match(names[-1]) if rule.name else match_parts(rule.parts, relative_names):
                 return rule.ignores
         return None
 
 
-def rules_in(folder: str, depth: int) -> IgnoreFile | None:
+def read_ignore_file(folder: str, depth: int) -> IgnoreFile | None:
     """Parse the `.gitignore` of a folder. Return None if it has no rule."""
     try:
         with open(os.path.join(folder, ".gitignore"), "rb") as file:  # noqa: PTH123, PTH118 - fast
             lines = os.fsdecode(file.read(_MAX_FILE_BYTES)).replace("\r\n", "\n").split("\n")
     except OSError:
         return None
-    rules = [rule for line in reversed(lines) if (rule := rule_of(line)) is not None]
+    rules = [rule for line in reversed(lines) if (rule := parse_ignore_rule(line)) is not None]
     names = "|".join(rule.name.pattern for rule in rules if rule.name is not None)
     paths = [rule for rule in rules if rule.name is None]
     return IgnoreFile(depth, rules, re.compile(names or r"(?!)"), paths) if rules else None
 
 
-def rule_of(line: str) -> IgnoreRule | None:
+def parse_ignore_rule(line: str) -> IgnoreRule | None:
     """Parse a line. Return None if it is no rule."""
     text = re.sub(r"(?<!\\) +$", "", line)
     if not text or text.startswith("#"):
@@ -141,7 +141,7 @@ def _load_rules(base: str, folder: _Folder, entries: set[str]) -> _Folder:
     is_repository = ".git" in entries
     if not is_repository and not (folder.in_repository and ".gitignore" in entries):
         return folder
-    own_rules = rules_in(os.path.join(base, folder.path), len(folder.names))  # noqa: PTH118 - fast
+    own_rules = read_ignore_file(os.path.join(base, folder.path), len(folder.names))  # noqa: PTH118 - fast
     outer_rules = () if is_repository else folder.rules
     rules = outer_rules if own_rules is None else (own_rules, *outer_rules)
     return _Folder(folder.path, folder.names, rules, in_repository=True)
@@ -154,7 +154,7 @@ def _start_folder(base: str) -> _Folder:
         if os.path.lexists("/".join(parts[:top]) + "/.git"):
             depths = range(len(parts) - 1 - top, -1, -1)
             ignore_files = [
-                rules_in("/".join(parts[: top + depth]) + "/", depth) for depth in depths
+                read_ignore_file("/".join(parts[: top + depth]) + "/", depth) for depth in depths
             ]
             rules = [rules for rules in ignore_files if rules is not None]
             return _Folder("", parts[top:], rules, in_repository=True)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-MOST = 1000
+MAX_ALTERNATIVES = 1000
 """The maximum number of alternatives from braces."""
 _SPECIAL_CHARS = frozenset("*?[{\\")
 _SIMPLE_PATTERN = re.compile(r"[\w.*?{},-]+", re.ASCII)
@@ -56,11 +56,11 @@ class Glob:
             match parts:  # A star stays within one name, so only the last name matters.
                 case [None, name_matches] if name_matches is not None:
                     return lambda path: bool(name_matches(path.rpartition("/")[2]))
-            return lambda path: fits(parts, path.split("/"))
+            return lambda path: match_parts(parts, path.split("/"))
 
         def any_fits(path: str) -> bool:
             names = path.split("/")
-            return any(fits(parts, names) for parts in part_lists)
+            return any(match_parts(parts, names) for parts in part_lists)
 
         return any_fits
 
@@ -100,8 +100,8 @@ def alternatives(pattern: str) -> list[str]:
         else:
             before, inner, after = braces
             pending += [before + choice + after for choice in reversed(inner)]
-        if len(expanded) + len(pending) > MOST:
-            raise ValueError(f"the pattern stands for more than {MOST} others")
+        if len(expanded) + len(pending) > MAX_ALTERNATIVES:
+            raise ValueError(f"the pattern stands for more than {MAX_ALTERNATIVES} others")
     return expanded
 
 
@@ -150,7 +150,7 @@ def name_regex(part: str) -> str:
     return fnmatch.translate(unescaped.replace("[^", "[!"))
 
 
-def fits(parts: Sequence[Part | None], names: Sequence[str]) -> bool:
+def match_parts(parts: Sequence[Part | None], names: Sequence[str]) -> bool:
     """Whether names match the parts one by one; None matches any number of names."""
     name_index = part_index = 0
     star_part, star_name = -1, 0

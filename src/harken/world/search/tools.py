@@ -14,7 +14,7 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
-from harken.world.files.regular_file import WHOLE, binary_kind, open_regular
+from harken.world.files.regular_file import MAX_FILE_BYTES, binary_kind, open_regular
 from harken.world.files.root import Root, size_text
 from harken.world.result import ToolError
 from harken.world.search.engines import Engine, FileQuery
@@ -22,9 +22,9 @@ from harken.world.search.glob import Glob, glob_of
 from harken.world.search.results import MatchLine, SearchOutput, SearchProcess
 from harken.world.tool import Tool, ToolContext, in_thread, tool
 
-LISTED = 200
+MAX_LISTED_FILES = 200
 """The maximum number of files in `glob`, and the default limit of lines in `grep`."""
-GATHERED = 10_000
+MAX_GATHERED_LINES = 10_000
 """The number of lines after which a search is stopped."""
 _MAX_FILES = 1_000_000
 _TIMEOUT_S = 30.0
@@ -107,7 +107,7 @@ class Searches:
         glob: str | None = None,
         ignore_case: bool = False,  # noqa: FBT001, FBT002 - as above
         context_lines: int = 0,
-        limit: int = LISTED,
+        limit: int = MAX_LISTED_FILES,
     ) -> str:
         r"""Find lines by a regular expression, in a file or in all files of a folder.
 
@@ -116,8 +116,8 @@ class Searches:
         looked for in single lines; \( \{ \[ \. mean these letters themselves. Hidden files, what
         git ignores, binary files and those above 10 MB are left out.
         """
-        if not 0 < limit <= GATHERED or context_lines < 0:
-            raise ToolError(f"limit must be from 1 to {GATHERED}, context_lines from 0")
+        if not 0 < limit <= MAX_GATHERED_LINES or context_lines < 0:
+            raise ToolError(f"limit must be from 1 to {MAX_GATHERED_LINES}, context_lines from 0")
         _check_pattern(pattern)
         target = self._resolve_target(path, glob, caller)
         if target.file is not None:
@@ -133,7 +133,7 @@ class Searches:
             glob=target.glob,
             file=target.file,
         )
-        output = await self._search(target, query, GATHERED)
+        output = await self._search(target, query, MAX_GATHERED_LINES)
         text: str = await in_thread(partial(self._format_matches, target, output, limit, caller))
         return text
 
@@ -176,8 +176,8 @@ class Searches:
         with open_regular(self.root, file) as opened_file:
             size = os.fstat(opened_file.fileno()).st_size
             kind = binary_kind(opened_file.read(8192))
-        if size > WHOLE:
-            limit = size_text(WHOLE)
+        if size > MAX_FILE_BYTES:
+            limit = size_text(MAX_FILE_BYTES)
             raise ToolError(
                 f"{self.root.shown(file)} has {size_text(size)}, and `grep` looks into files up "
                 f"to {limit}: use a shell command"
@@ -207,9 +207,11 @@ class Searches:
         names = visible.names
         folder = f"{target.folder}/"
         by_age = sorted(names, key=lambda name: (-_mtime_ns(folder + name), name))
-        lines = [self.root.shown(target.folder / name) for name in by_age[:LISTED]]
-        if len(names) > LISTED:
-            lines.append(f"[the {LISTED} newest of {len(names)}; a narrower pattern shows others]")
+        lines = [self.root.shown(target.folder / name) for name in by_age[:MAX_LISTED_FILES]]
+        if len(names) > MAX_LISTED_FILES:
+            lines.append(
+                f"[the {MAX_LISTED_FILES} newest of {len(names)}; a narrower pattern shows others]"
+            )
         if not output.complete:
             lines.append("[there may be more: the search was ended before it was done]")
         if output.some_left:

@@ -123,7 +123,7 @@ class Mounts:
         return _DEFAULT_KIND, "/"
 
 
-def made(watched: Mapping[str, str | None]) -> Iterator[str]:
+def iter_created_paths(watched: Mapping[str, str | None]) -> Iterator[str]:
     """Yield the watched paths that exist now and did not before."""
     for path, link_before in watched.items():
         if os.path.lexists(path) and (link_before is None or _read_link(path) != link_before):

@@ -30,7 +30,7 @@ from typing import Literal, Self, TypeAlias
 from harken.errors import ConfigError
 from harken.world.private_file import replace_file
 from harken.world.sensitive_paths import program_folders
-from harken.world.shell.bind_mounts import Mounts, made
+from harken.world.shell.bind_mounts import Mounts, iter_created_paths
 from harken.world.shell.new_repository import unsafe_parts
 from harken.world.shell.seccomp import no_set_id_bits
 from harken.world.shell.sensitive_paths import (
@@ -45,7 +45,7 @@ from harken.world.shell.sensitive_paths import (
     sensitive_places,
 )
 
-Wanted: TypeAlias = Literal["auto", "on", "off"]
+SandboxMode: TypeAlias = Literal["auto", "on", "off"]
 """Whether commands run in a sandbox: if available, always, or never."""
 KEEP = 'exec 2>/dev/null; "$@" </dev/null 2>&1; echo $? >&0; read -r _'
 """A script that runs a command, reports its exit code on stdin (a socket), and then waits."""
@@ -111,7 +111,7 @@ class SandboxedCommand:
 
         Raises OSError if a rename fails, after trying the others.
         """
-        paths, failure = list(made(self.watched)), None
+        paths, failure = list(iter_created_paths(self.watched)), None
         for git in self.absent_repositories:
             paths += unsafe_parts(git)
         for path in paths:

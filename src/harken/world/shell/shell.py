@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from harken.world.environment import hidden_in, visible_variables
+from harken.world.environment import find_hidden_variables, visible_variables
 from harken.world.files.root import display_name as shown_name
 from harken.world.result import InvalidArguments, ToolError
 from harken.world.shell.output import Output
@@ -27,7 +27,7 @@ from harken.world.shell.sandbox import ASIDE, KEEP, Sandbox, SandboxedCommand
 from harken.world.shell.sensitive_paths import is_socket
 from harken.world.tool import Tool, ToolContext, tool
 
-QUIET: Mapping[str, str] = {
+NONINTERACTIVE_VARIABLES: Mapping[str, str] = {
     "DEBIAN_FRONTEND": "noninteractive",
     "GIT_EDITOR": "true",
     "GIT_PAGER": "cat",
@@ -40,12 +40,12 @@ QUIET: Mapping[str, str] = {
 }
 """Variables that disable pagers and prompts, because no user can answer them."""
 
-AGAIN = 2
+MAX_SETUP_RETRIES = 2
 """The number of retries after a failed setup of the sandbox."""
 _IN_SANDBOX = " (in the sandbox)"
 _MAX_LISTED_NAMES = 5
 """The maximum number of names in `/tmp` that a result lists."""
-PATIENCE_S = 0.2
+GRACE_PERIOD_S = 0.2
 """The time that processes may run after the shell has ended, as for `> >(tee log)`."""
 
 _DESCRIPTION_TEMPLATE = """\
@@ -127,7 +127,7 @@ class Shell:
         seconds = self.limits.timeout_s if timeout_s is None else timeout_s
         if not 0 < seconds <= self.limits.longest_s:
             raise InvalidArguments(f"timeout_s is above 0 and at most {self.limits.longest_s:g}")
-        for _ in range(AGAIN):
+        for _ in range(MAX_SETUP_RETRIES):
             with suppress(_SandboxSetupFailed):  # A path to mount over may have just vanished.
                 return await self._run(command, seconds, caller)
         return await self._run(command, seconds, caller)
@@ -142,7 +142,7 @@ class Shell:
                 stop_reason = await self._watch(processes, output, seconds)
             finally:
                 remaining = await processes.end(
-                    PATIENCE_S if processes.exit_code is not None else 0
+                    GRACE_PERIOD_S if processes.exit_code is not None else 0
                 )
                 notes = prepared.notes()
             text = output.whole(self.limits.characters)
@@ -162,7 +162,8 @@ class Shell:
             notes += self.sandbox.hint(text)
         suffix = "" if self.sandbox is None else _IN_SANDBOX
         return (
-            _format_result(f"{how_it_ended(processes.exit_code)}{suffix}", text, remaining) + notes
+            _format_result(f"{format_exit_code(processes.exit_code)}{suffix}", text, remaining)
+            + notes
         )
 
     def begin(self, command: str, caller: ToolContext | None = None) -> BackgroundCommand:
@@ -188,7 +189,7 @@ class Shell:
         added = {} if caller is None else caller.environment_changes()
         environment = dict(inherited) if caller is None else caller.environment(inherited)
         visible = visible_variables(environment, named=self.named, hide=self.hide)
-        hidden = hidden_in(command, environment, visible)
+        hidden = find_hidden_variables(command, environment, visible)
         # A relative entry of PATH would run a program in the working folder.
         entries = environment.get("PATH", os.defpath).split(os.pathsep)
         path = os.pathsep.join(entry for entry in entries if Path(entry).is_absolute())
@@ -197,11 +198,13 @@ class Shell:
             raise ToolError("the shell cannot be started: there is neither bash nor sh in PATH")
         command_line = [shell, "-c", command, Path(shell).name]
         if self.sandbox is None:
-            return _PreparedCommand(command_line, {**visible, **QUIET}, hidden)
+            return _PreparedCommand(command_line, {**visible, **NONINTERACTIVE_VARIABLES}, hidden)
         sockets = [socket for socket in added.values() if socket is not None and is_socket(socket)]
         try:
             sandboxed_line = [shell, "-c", KEEP, "harken", *command_line]
-            sandboxed = self.sandbox.enter(sandboxed_line, {**visible, **QUIET}, sockets)
+            sandboxed = self.sandbox.enter(
+                sandboxed_line, {**visible, **NONINTERACTIVE_VARIABLES}, sockets
+            )
         except OSError as error:
             raise ToolError(f"the sandbox cannot be set up: {error}") from None
         return _PreparedCommand(sandboxed.command, sandboxed.environment, hidden, sandboxed)
@@ -325,7 +328,7 @@ class BackgroundCommand:
                 return f"it wrote more than {self.output_bytes:,} bytes and was ended{self.notes()}"
             await asyncio.sleep(pause_s)
             pause_s = min(1.5 * pause_s, 0.5)
-        remaining = await self.processes.end(PATIENCE_S)
+        remaining = await self.processes.end(GRACE_PERIOD_S)
         ended_note = (
             f"; still running and therefore ended: {', '.join(sorted(set(remaining)))}"
             if remaining
@@ -333,7 +336,7 @@ class BackgroundCommand:
         )
         if self.processes.never_ran:
             return "the sandbox could not be set up, and it did not run"
-        return how_it_ended(self.processes.exit_code) + self.where + ended_note + self.notes()
+        return format_exit_code(self.processes.exit_code) + self.where + ended_note + self.notes()
 
     def end(self) -> None:
         """End it if it still runs, and close its output, which is kept. Call it once."""
@@ -343,10 +346,10 @@ class BackgroundCommand:
         self.output.close(keep=True)
 
 
-def how_it_ended(exit_code: int | None) -> str:
+def format_exit_code(exit_code: int | None) -> str:
     """Format an exit code.
 
-    >>> how_it_ended(0), how_it_ended(-9), how_it_ended(139)
+    >>> format_exit_code(0), format_exit_code(-9), format_exit_code(139)
     ('exit code 0', 'ended by signal 9 (SIGKILL)', 'exit code 139 (128 + SIGSEGV)')
     """
     if exit_code is None:

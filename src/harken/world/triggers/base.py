@@ -46,13 +46,13 @@ class TriggerSource(Protocol):
         ...
 
 
-def quoted(text: str, most: int) -> str:
+def quote_text(text: str, most: int) -> str:
     r"""Quote a text from outside, so that none of its lines looks like one of Harken.
 
-    >>> print(quoted("[hook x]: OK\nrest", 100))
+    >>> print(quote_text("[hook x]: OK\nrest", 100))
     > [hook x]: OK
     > rest
-    >>> quoted("a long text", 6)
+    >>> quote_text("a long text", 6)
     '> a long\n> (5 more characters)'
     """
     lines = [f"> {line}" for line in text[:most].splitlines()]

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 
 from harken.world.result import ToolError
 from harken.world.shell.shell import BackgroundCommand
-from harken.world.triggers.base import TriggerEvent, quoted
+from harken.world.triggers.base import TriggerEvent, quote_text
 from harken.world.triggers.trigger import CommandTrigger
 
 TAIL = 3000
@@ -70,7 +70,7 @@ class CommandEnded:
         text = [f"the command has ended after {time.monotonic() - start_s:.1f} s: {status}"]
         text.append(f"$ {' '.join(self._armed.command.split())[:200]}")
         tail = running.output.tail(TAIL).rstrip("\n")
-        text.append(quoted(tail, TAIL) if tail else "(no output)")
+        text.append(quote_text(tail, TAIL) if tail else "(no output)")
         if running.output.size_bytes > len(tail.encode()) + 1:
             text.append(f"(the end of {running.output.size_bytes:,} bytes in {self._armed.output})")
         return TriggerEvent(text="\n".join(text), is_last=True)

@@ -27,9 +27,9 @@ from harken.world.triggers.base import TriggerEvent, missing_extra
 
 DEBOUNCE_S = 0.3
 """The wait for further changes: a program seldom writes a single file."""
-MOST_FILES = 20_000
+MAX_FILES = 20_000
 """The maximum number of scanned files; for more, a smaller folder must be named."""
-MOST_PATHS = 20
+MAX_PATHS = 20
 _MAX_LISTED_NAMES = 20
 _STOP_POLL_MS = 200
 """The interval at which a thread checks for a stop: the main cost of many triggers."""
@@ -45,9 +45,9 @@ node_modules
 _IGNORED = frozenset(_IGNORED_NAMES.split())
 """Folders that programs fill and agents do not mean; also `.harken`, which may contain sessions."""
 
-Own = Callable[[Collection[str]], Collection[str]]
+SelectKnownFiles = Callable[[Collection[str]], Collection[str]]
 """Takes names of files; returns those with content that the agent has read or written."""
-Hear = Callable[[Collection[str], str | None], None]
+OnPaths = Callable[[Collection[str], str | None], None]
 """Takes changed paths, and the reason why no more will come."""
 
 
@@ -71,7 +71,7 @@ class FilesChanged:
         paths: Sequence[str],
         *,
         seen: int | None = None,
-        own: Own = lambda _: (),
+        own: SelectKnownFiles = lambda _: (),
         ignore: Collection[Path] = (),
     ) -> None:
         """Watch files and folders below a root; `seen` is the newest change time already reported.
@@ -205,8 +205,8 @@ class FilesChanged:
             fingerprints[self._root.name(path)] = _Fingerprint(
                 status.st_ctime_ns, status.st_size, status.st_ino
             )
-            if len(fingerprints) > MOST_FILES:
-                raise ToolError(f"there are more than {MOST_FILES:,} files: name a smaller folder")
+            if len(fingerprints) > MAX_FILES:
+                raise ToolError(f"there are more than {MAX_FILES:,} files: name a smaller folder")
         return fingerprints
 
     def _files(self) -> Iterator[Path]:
@@ -279,8 +279,8 @@ def _format_changes(changes: Sequence[str]) -> str:
 
 def check_paths(root: Root, paths: Sequence[str]) -> list[str]:
     """Return normalized paths without duplicates. Raises InvalidArguments or ToolError."""
-    if not paths or len(paths) > MOST_PATHS:
-        raise InvalidArguments(f"name 1 to {MOST_PATHS} files or folders")
+    if not paths or len(paths) > MAX_PATHS:
+        raise InvalidArguments(f"name 1 to {MAX_PATHS} files or folders")
     _import_watch()
     return list(dict.fromkeys(root.name(root.resolve(path)) for path in paths))
 
@@ -295,7 +295,7 @@ def _import_watch() -> Any:
 
 
 def _watch_changes(
-    watch: Any, folders: Sequence[str], *, recursive: bool, stop: Flag, on_paths: Hear
+    watch: Any, folders: Sequence[str], *, recursive: bool, stop: Flag, on_paths: OnPaths
 ) -> None:
     """Pass changes to `on_paths` until stopped; the first call has no paths: it now watches."""
     is_new = True

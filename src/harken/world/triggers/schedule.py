@@ -16,9 +16,9 @@ from harken.world.triggers.trigger import TimeTrigger
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
-SHORTEST_S = 10.0
+MIN_INTERVAL_S = 10.0
 """The minimum interval in seconds."""
-LONGEST_S = 366 * 86_400.0
+MAX_INTERVAL_S = 366 * 86_400.0
 _CRON_FIELD_COUNT = 5
 _UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _INTERVAL_PATTERN = re.compile(
@@ -36,7 +36,7 @@ class Schedule:
     @property
     def zone(self) -> ZoneInfo:
         """The time zone in which times are shown."""
-        return zone_named(self.armed.zone)
+        return get_time_zone(self.armed.zone)
 
     def after(self, time_us: int) -> int | None:
         """Return the first due time after this time, in microseconds. Return None if there is none.
@@ -50,7 +50,7 @@ class Schedule:
                 due = parse_rfc3339(armed.at)
                 return due if due > time_us or time_us <= armed_us else None
             if armed.every_s is not None:
-                interval_us = round(max(armed.every_s, SHORTEST_S) * 1e6)
+                interval_us = round(max(armed.every_s, MIN_INTERVAL_S) * 1e6)
                 return armed_us + interval_us * (max(0, time_us - armed_us) // interval_us + 1)
             return self._cron(max(time_us, armed_us))
         except (ValueError, OverflowError) as error:
@@ -70,7 +70,7 @@ def datetime_at(time_us: int, zone: ZoneInfo) -> datetime:
     return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=time_us)).astimezone(zone)
 
 
-def zone_named(name: str) -> ZoneInfo:
+def get_time_zone(name: str) -> ZoneInfo:
     """Return a time zone by name. Raises InvalidArguments."""
     from zoneinfo import ZoneInfo  # noqa: PLC0415 - reads the environment where it is imported
 
@@ -100,7 +100,7 @@ def parse_time(text: str, zone: str, now_us: int) -> str:
     >>> parse_time("1970-01-31T13:00:00+01:00", "UTC", 0), parse_time("00:30", "Europe/Berlin", 0)
     ('1970-01-31T12:00:00.000000Z', '1970-01-01T23:30:00.000000Z')
     """
-    tzinfo, now = zone_named(zone), datetime_at(now_us, zone_named(zone))
+    tzinfo, now = get_time_zone(zone), datetime_at(now_us, get_time_zone(zone))
     try:
         if (match := _CLOCK_PATTERN.fullmatch(text.strip())) is not None:
             hour, minute, second = (int(part or 0) for part in match.groups())
@@ -121,7 +121,7 @@ def parse_time(text: str, zone: str, now_us: int) -> str:
         raise InvalidArguments(
             f"{text!r} is no time such as in 10 min, every 2 h, 09:30 or 2026-01-31 09:30"
         ) from None
-    if not now_us < due_us <= now_us + LONGEST_S * 1e6:
+    if not now_us < due_us <= now_us + MAX_INTERVAL_S * 1e6:
         raise InvalidArguments(
             f"{text} is not within the year from now: it is {now:%Y-%m-%d %H:%M}"
         )
@@ -143,11 +143,11 @@ class Times:
         >>> Times.read("in 10 min", "UTC", 0).at, Times.read("every 2h", "UTC", 0).every_s
         ('1970-01-01T00:10:00.000000Z', 7200.0)
         """
-        zone_named(zone)
+        get_time_zone(zone)
         if (match := _INTERVAL_PATTERN.fullmatch(text.strip().lower())) is not None:
             seconds = float(match[2]) * _UNIT_SECONDS[match[3][:1]]
-            min_s = SHORTEST_S if match[1] == "every" else 1.0
-            if not min_s <= seconds <= LONGEST_S:
+            min_s = MIN_INTERVAL_S if match[1] == "every" else 1.0
+            if not min_s <= seconds <= MAX_INTERVAL_S:
                 raise InvalidArguments(f"{text!r} is not from {min_s:g} s to a year")
             if match[1] == "every":
                 return cls(every_s=seconds)

@@ -16,7 +16,7 @@ from harken.world.result import ToolError
 from harken.world.shell.shell import Shell
 from harken.world.triggers.base import TriggerSource
 from harken.world.triggers.command import BackgroundCommands, CommandEnded
-from harken.world.triggers.file_watch import FilesChanged, Own
+from harken.world.triggers.file_watch import FilesChanged, SelectKnownFiles
 from harken.world.triggers.timer import Timer, TriggerClock
 from harken.world.triggers.trigger import (
     AnyArmed,
@@ -50,7 +50,7 @@ class Sources:
             raise ToolError("nobody listens in this session, so nothing could wake you")
 
     def source(
-        self, armed: AnyArmed, agent: str, last: TriggerState | None, own: Own
+        self, armed: AnyArmed, agent: str, last: TriggerState | None, own: SelectKnownFiles
     ) -> TriggerSource:
         """Return the source of a trigger of an agent; `last` is the state at its last event.
 
@@ -73,7 +73,7 @@ class Sources:
                 return WebhookCalled(armed, self.webhooks)
 
     def files(
-        self, paths: Sequence[str], seen: int | None = None, own: Own = lambda _: ()
+        self, paths: Sequence[str], seen: int | None = None, own: SelectKnownFiles = lambda _: ()
     ) -> FilesChanged:
         """Return a source of changes of files."""
         return FilesChanged(self.root, paths, seen=seen, own=own, ignore=self.ignore)

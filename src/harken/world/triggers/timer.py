@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from harken.core.clock import Clock, system_clock
 from harken.world.result import ToolError
 from harken.world.triggers.base import TriggerEvent
-from harken.world.triggers.schedule import SHORTEST_S, Schedule
+from harken.world.triggers.schedule import MIN_INTERVAL_S, Schedule
 from harken.world.triggers.trigger import TimeTrigger
 
 _MAX_SLEEP_S = 30.0
@@ -47,7 +47,7 @@ _MAX_COUNTED_TIMES = 1000
 class Timer:
     """The event source of one time trigger."""
 
-    pause_s = SHORTEST_S
+    pause_s = MIN_INTERVAL_S
 
     def __init__(self, armed: TimeTrigger, last_us: int, alarm: TriggerClock) -> None:
         """Create a source; `last_us` is the time of its last event, or when it was armed."""

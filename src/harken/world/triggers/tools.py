@@ -11,7 +11,7 @@ from harken.core.clock import format_rfc3339
 from harken.world.result import InvalidArguments, ToolError
 from harken.world.tool import Tool, ToolContext, tool
 from harken.world.triggers.file_watch import check_paths
-from harken.world.triggers.schedule import SHORTEST_S, Schedule, Times
+from harken.world.triggers.schedule import MIN_INTERVAL_S, Schedule, Times
 from harken.world.triggers.sources import Sources
 from harken.world.triggers.trigger import (
     CommandTrigger,
@@ -19,9 +19,9 @@ from harken.world.triggers.trigger import (
     TimeTrigger,
     WebhookTrigger,
     arm,
-    armed_in,
     check_name,
     log_armed,
+    parse_triggers,
 )
 from harken.world.triggers.webhook import HOST, token_sha256
 
@@ -82,7 +82,7 @@ def _wake_me_tool(sources: Sources) -> Tool:
         due = schedule.after(now)
         return f"{name}: {'never' if due is None else f'first at {schedule.shown(due)}'}"
 
-    description = _WAKE_ME_TEMPLATE.format(shortest=SHORTEST_S, zone=sources.zone)
+    description = _WAKE_ME_TEMPLATE.format(shortest=MIN_INTERVAL_S, zone=sources.zone)
     return tool(description=description)(wake_me)
 
 
@@ -191,7 +191,7 @@ def _triggers_tool() -> Tool:
                 )
         if stop:
             log_armed(caller.agent, remaining, caller.call)
-        armed = armed_in({"triggers": remaining})
+        armed = parse_triggers({"triggers": remaining})
         lines = [f"{name}: {trigger.words}" for name, trigger in armed.items()]
         return "\n".join(lines) or "Nothing wakes you."
 

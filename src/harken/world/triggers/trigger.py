@@ -19,9 +19,9 @@ from harken.core.ids import MessageId, reference_message_id
 from harken.world.result import InvalidArguments
 from harken.world.tool import ToolContext
 
-MOST = 20
+MAX_TRIGGERS = 20
 """The maximum number of triggers of an agent."""
-LONGEST_NOTE = 1000
+MAX_NOTE_CHARS = 1000
 _NAME_PATTERN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}")
 
 
@@ -116,7 +116,7 @@ class WebhookTrigger(Trigger, kw_only=True, frozen=True, tag="webhook", omit_def
 AnyArmed = TimeTrigger | FileTrigger | CommandTrigger | WebhookTrigger
 
 
-def armed_in(spec: Mapping[str, Any]) -> dict[str, AnyArmed]:
+def parse_triggers(spec: Mapping[str, Any]) -> dict[str, AnyArmed]:
     """Parse the triggers in the spec of an agent, by name; invalid ones are skipped."""
     triggers = spec.get("triggers")
     triggers_by_name: dict[str, AnyArmed] = {}
@@ -139,14 +139,16 @@ def check_name(caller: ToolContext, name: str) -> None:
         raise InvalidArguments(
             f"there is a trigger {name} already; stop it first, or choose a name"
         )
-    if len(existing) >= MOST:
-        raise InvalidArguments(f"you have {MOST} triggers, which is the most; stop one first")
+    if len(existing) >= MAX_TRIGGERS:
+        raise InvalidArguments(
+            f"you have {MAX_TRIGGERS} triggers, which is the most; stop one first"
+        )
 
 
 def arm(caller: ToolContext, name: str, armed: AnyArmed) -> None:
     """Log a new trigger of an agent. The listening session then opens its source."""
-    if len(armed.note) > LONGEST_NOTE:
-        raise InvalidArguments(f"a note has at most {LONGEST_NOTE:,} characters")
+    if len(armed.note) > MAX_NOTE_CHARS:
+        raise InvalidArguments(f"a note has at most {MAX_NOTE_CHARS:,} characters")
     check_name(caller, name)
     existing = caller.agent.state.spec.get("triggers") or {}
     log_armed(caller.agent, {**existing, name: msgspec.to_builtins(armed)}, caller.call)

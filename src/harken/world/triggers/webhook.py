@@ -17,18 +17,18 @@ from typing import Any
 
 from harken.world.loop_lock import LoopLock
 from harken.world.result import ToolError
-from harken.world.triggers.base import TriggerEvent, missing_extra, quoted
+from harken.world.triggers.base import TriggerEvent, missing_extra, quote_text
 from harken.world.triggers.trigger import WebhookTrigger
 
-BODY_BYTES = 65_536
-READ_S = 10.0
+MAX_BODY_BYTES = 65_536
+READ_TIMEOUT_S = 10.0
 """The time limit for receiving a request."""
-WAITING = 8
+MAX_WAITING_MESSAGES = 8
 """The maximum number of messages waiting for a busy agent; further ones are refused."""
-SHOWN = 4000
+MAX_SHOWN_CHARS = 4000
 """The maximum number of characters of messages that the agent gets."""
 HOST = "127.0.0.1"
-CONNECTIONS = 64
+MAX_UNAUTHORIZED_CONNECTIONS = 64
 """The maximum number of connections without a valid token: any program can open them."""
 
 # Without a handler, Python prints errors for malformed requests on the terminal.
@@ -95,8 +95,8 @@ def _format_messages(messages: list[WebhookMessage]) -> str:
     count_text = f"{len(messages)} messages" if len(messages) > 1 else "a message"
     size = sum(message.size_bytes for message in messages)
     head = f"{count_text} from outside ({size:,} bytes; whoever has the address can send one):"
-    max_chars = SHOWN // max(1, len(messages))
-    bodies = (quoted(message.text, max_chars) or "> (nothing)" for message in messages)
+    max_chars = MAX_SHOWN_CHARS // max(1, len(messages))
+    bodies = (quote_text(message.text, max_chars) or "> (nothing)" for message in messages)
     return "\n".join([head, "\n\n".join(bodies)])
 
 
@@ -135,7 +135,7 @@ class Webhooks:
             from aiohttp import web  # noqa: PLC0415 - an extra
         except ImportError as error:
             raise missing_extra(error) from None
-        app = web.Application(client_max_size=BODY_BYTES)
+        app = web.Application(client_max_size=MAX_BODY_BYTES)
         app.router.add_route("*", "/{token:.*}", partial(self._handle_request, web))
         runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
         await runner.setup()
@@ -156,7 +156,9 @@ class Webhooks:
         unauthorized = [
             connection for connection in server.connections if connection not in self._authorized
         ]
-        for connection in unauthorized[: max(0, len(unauthorized) + 1 - CONNECTIONS)]:
+        for connection in unauthorized[
+            : max(0, len(unauthorized) + 1 - MAX_UNAUTHORIZED_CONNECTIONS)
+        ]:
             connection.force_close()
         return server()
 
@@ -184,13 +186,13 @@ class Webhooks:
     async def _handle_message(self, web: Any, request: Any, source: WebhookCalled) -> Any:
         """Queue a message for an agent; respond when it is logged."""
         try:
-            async with asyncio.timeout(READ_S):
+            async with asyncio.timeout(READ_TIMEOUT_S):
                 body = await request.read()
         except TimeoutError:
             return web.Response(status=408, text="it took too long\n")
         except web.HTTPRequestEntityTooLarge:
-            return web.Response(status=413, text=f"more than {BODY_BYTES:,} bytes\n")
-        if len(source.waiting) >= WAITING:
+            return web.Response(status=413, text=f"more than {MAX_BODY_BYTES:,} bytes\n")
+        if len(source.waiting) >= MAX_WAITING_MESSAGES:
             headers = {"Retry-After": "10"}
             return web.Response(status=429, text="too much at once\n", headers=headers)
         logged = asyncio.get_running_loop().create_future()

@@ -19,7 +19,7 @@ from urllib.parse import SplitResult, urlsplit
 from harken.world.result import InvalidArguments, ToolError
 
 Address: TypeAlias = IPv4Address | IPv6Address
-LONGEST = 8000
+MAX_URL_CHARS = 8000
 """The maximum length of a URL in characters."""
 _EMBEDDING_NETWORKS = tuple(map(ipaddress.ip_network, ("64:ff9b::/96", "::/96", "::ffff:0:0:0/96")))
 """IPv6 networks with an IPv4 address in the last 32 bits."""
@@ -44,7 +44,7 @@ class FetchTarget:
     @classmethod
     def of(cls, url: str) -> FetchTarget:
         """Parse a URL. Raises InvalidArguments."""
-        if len(url) > LONGEST or not url.isprintable() or " " in url.strip():
+        if len(url) > MAX_URL_CHARS or not url.isprintable() or " " in url.strip():
             raise InvalidArguments(
                 "the URL is none: too long, or with blanks or odd characters in it"
             )

@@ -7,7 +7,7 @@ import html
 import re
 from dataclasses import dataclass
 
-from harken.core.untrusted import from_outside
+from harken.core.untrusted import escape_hook_markers
 from harken.world.files.root import size_text
 from harken.world.result import ToolError
 from harken.world.shell.output import readable
@@ -66,7 +66,7 @@ def text_of(page: FetchedPage, *, is_quick: bool = False) -> Text:
 
 
 def _clean(text: str) -> str:
-    return from_outside(readable(text))
+    return escape_hook_markers(readable(text))
 
 
 def _guess_kind(data: bytes) -> str:

@@ -12,13 +12,13 @@ from typing import Any, Protocol, runtime_checkable
 from urllib.parse import urlencode
 
 from harken.core import canonical
-from harken.core.untrusted import from_outside
+from harken.core.untrusted import escape_hook_markers
 from harken.world.result import InvalidArguments, ToolError
 from harken.world.shell.output import readable
 from harken.world.web.address import FetchTarget
 from harken.world.web.download import Downloads, error_summary, open_client, read_limited_body
 
-MOST = 20
+MAX_RESULTS = 20
 """The maximum number of results of one search."""
 _TIME_S = 20.0
 _SIZE_BYTES = 2_000_000
@@ -124,7 +124,7 @@ def _parse_results(
 def _to_line(text: Any, max_chars: int) -> str:
     """Return a text of a service as one line."""
     line = readable(" ".join(text.split())) if isinstance(text, str) else ""
-    return from_outside(line[:max_chars])
+    return escape_hook_markers(line[:max_chars])
 
 
 @dataclass(frozen=True, slots=True)

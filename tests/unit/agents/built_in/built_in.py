@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from harken import Hook, tool
-from harken.agents.hooks.registry import hook_kind
+from harken.agents.hooks.registry import get_hook_class
 from harken.world.todo import todo
 from tests.agent_kit import Line, Stage, call, calls, everything, play, stage
 
@@ -31,7 +31,7 @@ def put(
     one: Stage, kind: str, agent: str = "main", name: str | None = None, /, **options: Any
 ) -> Hook:
     """Put a built-in hook above an agent."""
-    hook = hook_kind(kind, one.runtime)(one.session, runtime=one.runtime, options=options)
+    hook = get_hook_class(kind, one.runtime)(one.session, runtime=one.runtime, options=options)
     return hook.install(one.agent(agent), name)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from harken import AgentRuntime
-from harken.agents.hooks.registry import BUILT_IN, hook_kind
+from harken.agents.hooks.registry import BUILT_IN, get_hook_class
 from tests.agent_kit import call, calls, check_log, everything
 from tests.unit.agents.built_in.built_in import hooked, looks, resumed
 
@@ -55,7 +55,7 @@ def test_every_built_in_hook_has_a_section_in_the_reference(name: str) -> None:
     page = (Path(__file__).parents[4] / "docs/reference/hooks.md").read_text()
     section = page.partition(f"## {name}\n")[2].partition("\n## ")[0]
     assert section, f"docs/reference/hooks.md has no section {name}"
-    for option in hook_kind(name, AgentRuntime()).Options.__struct_fields__:
+    for option in get_hook_class(name, AgentRuntime()).Options.__struct_fields__:
         assert f"`{option}`" in section, f"{name}: {option} is not described"
 
 
@@ -63,6 +63,6 @@ def test_a_hook_that_watches_nobody_has_nothing_to_say(tmp_path: Path) -> None:
     one = hooked(tmp_path, "todo-reminder", {"main": ["Hello."]})
     before = everything(one.session)
     for name in BUILT_IN:
-        kind = hook_kind(name, one.runtime)
+        kind = get_hook_class(name, one.runtime)
         assert kind(one.session).options == kind.Options()
     assert everything(one.session) == before

@@ -10,7 +10,7 @@ from harken.agents.action_schemas import ACTIONS
 from harken.agents.built_in.planning_mode import (
     agrees,
     has_plan,
-    planning,
+    planning_hooks,
     start_planning,
     stop_planning,
 )
@@ -332,6 +332,6 @@ def test_an_agent_begins_to_plan_by_itself_and_the_users_agreement_ends_it(tmp_p
 
 def test_hooks_are_given_back_as_hooks(tmp_path: Path) -> None:
     one = hooked(tmp_path, NAME, {"main": ["Hello."]})
-    [hook] = planning(one.root)
+    [hook] = planning_hooks(one.root)
     assert isinstance(hook, Hook)
     assert isinstance(hook, Agent)

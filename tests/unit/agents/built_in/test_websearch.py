@@ -275,4 +275,4 @@ def test_what_hooks_made_of_an_answer_holds_wherever_it_is_cut_off(
 def test_it_is_a_tool_as_others_are() -> None:
     made = websearch_tool()
     assert (made.reads_only, made.sends_data, made.subject) == (True, True, "question")
-    assert f"at most {module.MOST_PAGES}" in made.description
+    assert f"at most {module.MAX_PAGES}" in made.description

@@ -7,7 +7,7 @@ import pytest
 
 from harken import Agent, AgentRuntime, Deny, Hook, HookQuestion, Ok, register_agent_class
 from harken.agents.hooks.options import HookOptions, options_from
-from harken.agents.hooks.registry import BUILT_IN, hook_kind
+from harken.agents.hooks.registry import BUILT_IN, get_hook_class
 from harken.core.verdict import HookPoint, Verdict
 from harken.errors import ConfigError, NameNotFound
 from tests.agent_kit import Stage, call, calls, play, stage
@@ -86,7 +86,7 @@ def test_options_that_cannot_be_are_one_line(tmp_path: Path, options: Any, said:
 
 @pytest.mark.parametrize("name", sorted(BUILT_IN))
 def test_built_in_hooks_are_found_by_name(name: str) -> None:
-    kind = hook_kind(name, AgentRuntime())
+    kind = get_hook_class(name, AgentRuntime())
     assert kind.kind == name
     assert options_from(name, kind.Options, {}) == kind.Options()
 
@@ -94,5 +94,5 @@ def test_built_in_hooks_are_found_by_name(name: str) -> None:
 def test_what_is_no_hook_is_not_found() -> None:
     for name in ("smart", "nothing"):
         with pytest.raises(NameNotFound, match="changed-files"):
-            hook_kind(name, AgentRuntime())
-    assert hook_kind("mine", AgentRuntime(kinds={"mine": Wordy})) is Wordy
+            get_hook_class(name, AgentRuntime())
+    assert get_hook_class("mine", AgentRuntime(kinds={"mine": Wordy})) is Wordy

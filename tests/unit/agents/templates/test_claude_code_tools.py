@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from harken.agents.templates.claude_code_tools import (
     TOOLS,
+    claude_names,
     from_claude_arguments,
-    names_of,
-    our_name,
+    harken_name,
     to_claude_arguments,
 )
 
@@ -97,4 +97,4 @@ def test_a_path_is_the_file_that_will_be_touched(tmp_path: Path) -> None:
 
 def test_every_name_leads_back() -> None:
     for ours in TOOLS:
-        assert all(our_name(name) == ours for name in names_of(ours))
+        assert all(harken_name(name) == ours for name in claude_names(ours))

@@ -16,11 +16,11 @@ from harken.agents.built_in.changed_files import ChangedFiles
 from harken.agents.built_in.todo_reminder import TodoReminder
 from harken.agents.command_hooks.hook import CommandHook
 from harken.agents.tool_agent import ToolAgent
-from harken.agents.tree.dump import sum_of
+from harken.agents.tree.dump import dump_checksum
 from harken.agents.tree.hook_action import new_hook
 from harken.agents.tree.moves import endo
 from harken.agents.tree.registry import RUN
-from harken.agents.tree.user_command import obey
+from harken.agents.tree.user_command import run_user_command
 from harken.core.messages import ContentPart, Message, TextPart, ThinkingPart
 from harken.world.permissions.permissions import Permissions
 from harken.world.permissions.rules import PermissionRules
@@ -73,7 +73,7 @@ def changed(file: Path, change: Callable[[dict[str, Any]], Any]) -> None:
     """Change a dump as somebody would who knows how its sum is made."""
     data = json.loads(file.read_bytes())
     change(data["agent"])
-    data["sum"] = sum_of(data["agent"])
+    data["sum"] = dump_checksum(data["agent"])
     file.write_text(json.dumps(data))
 
 
@@ -166,7 +166,11 @@ def test_a_dump_of_the_users_has_what_watches_whole(tmp_path: Path) -> None:
     new_hook(one.root, "Watch.", points=["response"]).install(one.root, "guard")
     one.ask("Go.")
     arguments = ACTIONS["dump"].check({"path": "me.json"})
-    run(obey(one.root, "/dump me.json", lambda agent, said: RUN["dump"](agent, said, arguments)))
+    run(
+        run_user_command(
+            one.root, "/dump me.json", lambda agent, said: RUN["dump"](agent, said, arguments)
+        )
+    )
     [guard] = json.loads((tmp_path / "me.json").read_bytes())["agent"]["hooks"]
     assert [message["content"] for message in guard["transcript"][1:]] == ["[note] It lies."]
 

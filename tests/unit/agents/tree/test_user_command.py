@@ -11,14 +11,14 @@ import pytest
 from harken import ConfigError, Deny, ModelError
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.tree.registry import RUN
-from harken.agents.tree.user_command import Doing, dismiss, obey
+from harken.agents.tree.user_command import UserAction, remove_hook, run_user_command
 from harken.core.ids import USER
 from harken.errors import AgentBusy
 from tests.agent_kit import Line, Stage, call, calls, check_log, play, run, stage, told
 from tests.unit.agents.hooking import watch, words
 
 
-def doing(action: str, **arguments: Any) -> Doing:
+def doing(action: str, **arguments: Any) -> UserAction:
     """Return what runs a structural action."""
     return lambda agent, command: RUN[action](agent, command, checked(action, arguments))
 
@@ -32,7 +32,7 @@ def staged(folder: Path, *main: Line, **parts: Any) -> Stage:
 
 
 def do(one: Stage, text: str, action: str, **arguments: Any) -> str:
-    return str(run(obey(one.root, text, doing(action, **arguments))).content)
+    return str(run(run_user_command(one.root, text, doing(action, **arguments))).content)
 
 
 @pytest.mark.req("S4-44")
@@ -86,7 +86,7 @@ def test_what_goes_wrong_is_said_to_the_user_and_not_to_the_agent(tmp_path: Path
 def test_an_agent_in_the_middle_of_a_turn_is_left_alone(tmp_path: Path) -> None:
     async def busy(_: object) -> str:
         with pytest.raises(AgentBusy):
-            await obey(one.root, "/task Ann", doing("task", name="Ann"))
+            await run_user_command(one.root, "/task Ann", doing("task", name="Ann"))
         return "Done."
 
     one = staged(tmp_path, busy)
@@ -98,7 +98,7 @@ def test_code_has_nobody_below_it(tmp_path: Path) -> None:
     one = staged(tmp_path)
     hook = watch(one)
     with pytest.raises(ConfigError, match="has neither subagents nor hooks: code decides for it"):
-        run(obey(hook, "/task Ann", doing("task", name="Ann")))
+        run(run_user_command(hook, "/task Ann", doing("task", name="Ann")))
 
 
 def test_what_fails_in_between_is_told_and_can_go_on(tmp_path: Path) -> None:
@@ -123,12 +123,12 @@ def test_the_user_can_take_a_hook_away(tmp_path: Path) -> None:
     one = staged(tmp_path, "Hello.")
     hook = watch(one, response=lambda _: Deny("never"))
 
-    def removing(name: str) -> Doing:
-        return lambda agent, command: dismiss(agent, command, name)
+    def removing(name: str) -> UserAction:
+        return lambda agent, command: remove_hook(agent, command, name)
 
-    none = run(obey(one.root, "/hooks remove nobody", removing("nobody")))
+    none = run(run_user_command(one.root, "/hooks remove nobody", removing("nobody")))
     assert none.content == "Error: no hook 'nobody' watches main; there is: guard"
-    done = run(obey(one.root, "/hooks remove guard", removing("guard")))
+    done = run(run_user_command(one.root, "/hooks remove guard", removing("guard")))
     assert done.content == "Removed hook: guard"
     [moved] = one.rows(event_type="agent_moved")
     said = one.rows(agent_id=USER, role="assistant")[-1]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harken import AgentRuntime, Budget, register_agent_class
-from harken.agents.compaction_text import CUT_OFF, NOT_RUN, stand_in
+from harken.agents.compaction_text import CUT_OFF, NOT_RUN, format_summary_message
 from harken.agents.hooks.hook import Hook
 from harken.agents.load import start_from_commit
 from harken.agents.turn.compaction import CompactionResult
@@ -19,8 +19,8 @@ from harken.llm.base import ModelRequest
 from tests.agent_kit import Line, call, calls, check_log, run, told
 from tests.unit.agents.compacting import SUMMARY, WORDS, Scene, Talk, begin, said, shape, talk
 
-STOOD = ("user", stand_in(SUMMARY, is_pending=False))
-GOES_ON = ("user", stand_in(SUMMARY, is_pending=True))
+STOOD = ("user", format_summary_message(SUMMARY, is_pending=False))
+GOES_ON = ("user", format_summary_message(SUMMARY, is_pending=True))
 
 
 def compacted(scene: Scene, instructions: str = "") -> CompactionResult | None:

@@ -58,7 +58,9 @@ def test_a_pipe_is_no_file(tmp_path: Path) -> None:
 
 
 def test_what_is_old_is_seen_by_a_sweep(tmp_path: Path) -> None:
-    files = [write(tmp_path / f"{at}" / "x.jsonl") for at in range(change_scanner.MOST_WARM + 20)]
+    files = [
+        write(tmp_path / f"{at}" / "x.jsonl") for at in range(change_scanner.MAX_RECENT_PATHS + 20)
+    ]
     for at, file in enumerate(files):
         os.utime(file, (at + 1, at + 1))
         os.utime(file.parent, (at + 1, at + 1))

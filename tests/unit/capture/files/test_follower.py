@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from harken.capture.files.follower import (
-    QUIET_S,
-    SUPERSEDED,
+    DEBOUNCE_S,
+    SUPERSEDED_LABEL,
     UNANSWERED_S,
     FileFollower,
     ImportedChange,
 )
 from harken.capture.files.importer import Importer
-from harken.capture.files.sources import files_in
+from harken.capture.files.sources import iter_files
 from harken.context.materialize import materialize
 from harken.core.commits import CommitId
 from harken.core.messages import text_of
@@ -40,7 +40,7 @@ class Watch:
         self.path.write_bytes(data)
         self.follower.note([self.path])
 
-    def later(self, seconds: float = QUIET_S) -> list[ImportedChange]:
+    def later(self, seconds: float = DEBOUNCE_S) -> list[ImportedChange]:
         self.now += seconds
         return [*self.follower.read()]
 
@@ -90,7 +90,7 @@ def test_they_are_the_commits_that_an_import_makes(
     session.answer(text("Since eight."))
     watch.write(session.data)
     (news,) = watch.later()
-    elsewhere = Importer(MemoryStore(), Catalogue(None)).run([*files_in(watch.path)])
+    elsewhere = Importer(MemoryStore(), Catalogue(None)).run([*iter_files(watch.path)])
     assert [one.report.tips for one in elsewhere] == [news.report.tips]
 
 
@@ -98,10 +98,10 @@ def test_a_file_is_read_when_nobody_has_written_for_a_moment(
     watch: Watch, session: Transcript
 ) -> None:
     watch.write(session.data)
-    assert watch.later(QUIET_S / 2) == []
+    assert watch.later(DEBOUNCE_S / 2) == []
     watch.follower.note([watch.path])
-    assert watch.later(QUIET_S / 2) == []
-    assert len(watch.later(QUIET_S / 2)) == 1
+    assert watch.later(DEBOUNCE_S / 2) == []
+    assert len(watch.later(DEBOUNCE_S / 2)) == 1
     watch.write(session.data + b" \n")
     assert [*watch.follower.read(at_once=True)] == []
 
@@ -111,7 +111,7 @@ def test_a_file_that_never_rests_is_read_all_the_same(watch: Watch, session: Tra
     found: list[ImportedChange] = []
     for _ in range(40):
         watch.follower.note([watch.path])
-        found += watch.later(QUIET_S / 2)
+        found += watch.later(DEBOUNCE_S / 2)
     assert len(found) == 1
 
 
@@ -120,7 +120,7 @@ def test_a_last_line_without_its_end_waits_for_it(watch: Watch, session: Transcr
     session.user("Since when?")
     session.answer(text("Since eight."))
     watch.write(session.data[:-10])
-    assert watch.later(10 * QUIET_S) == []
+    assert watch.later(10 * DEBOUNCE_S) == []
     watch.write(session.data)
     (news,) = watch.later()
     assert news.report.bad_lines == 0
@@ -133,7 +133,7 @@ def test_a_last_line_without_its_end_waits_for_it(watch: Watch, session: Transcr
 def test_a_question_waits_for_its_answer(watch: Watch, session: Transcript) -> None:
     session.user("Since when?")
     watch.write(session.data)
-    assert watch.later(10 * QUIET_S) == []
+    assert watch.later(10 * DEBOUNCE_S) == []
     session.answer(text("Since eight."))
     watch.write(session.data)
     (news,) = watch.later()
@@ -150,7 +150,7 @@ def test_what_was_not_whole_is_labelled_when_it_is(watch: Watch, session: Transc
     watch.write(session.data)
     (news,) = watch.later()
     assert len(news.commits) == 1
-    assert watch.store.commits_by_label(SUPERSEDED) == {SUPERSEDED: [early.id]}
+    assert watch.store.commits_by_label(SUPERSEDED_LABEL) == {SUPERSEDED_LABEL: [early.id]}
 
 
 def test_a_branch_that_was_left_is_no_such_thing(watch: Watch) -> None:
@@ -165,14 +165,14 @@ def test_a_branch_that_was_left_is_no_such_thing(watch: Watch) -> None:
     session.answer(text("Here, too."))
     watch.write(session.data)
     watch.later()
-    assert watch.store.commits_by_label(SUPERSEDED) == {}
+    assert watch.store.commits_by_label(SUPERSEDED_LABEL) == {}
 
 
 def test_only_the_newest_bytes_of_a_file_are_kept_and_what_others_kept(
     watch: Watch, session: Transcript
 ) -> None:
     watch.path.write_bytes(session.data)
-    (first,) = Importer(watch.store, watch.catalogue).run([*files_in(watch.path)])
+    (first,) = Importer(watch.store, watch.catalogue).run([*iter_files(watch.path)])
     kept = []
     for word in ("one", "two", "three"):
         session.user(word)
@@ -199,7 +199,7 @@ def test_a_file_that_was_cut_or_replaced_takes_nothing_away(
     watch.later()
     assert whole.report.raw in watch.store.retention()
     read = watch.store.chain(CommitId(whole.report.tips[0].ctx), 10)
-    assert not any(SUPERSEDED in one.notes.labels for one in read)
+    assert not any(SUPERSEDED_LABEL in one.notes.labels for one in read)
 
 
 def test_what_takes_long_to_read_is_read_less_often(tmp_path: Path, session: Transcript) -> None:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from harken.capture.files.imported_sessions import ImportedSession, ends_of, imported_sessions
+from harken.capture.files.imported_sessions import (
+    ImportedSession,
+    find_branch_tips,
+    list_imported_sessions,
+)
 from harken.capture.files.report import ConversationTip, Report
 from harken.core.commits import CommitId
 from harken.index.catalogue import Catalogue, FileFingerprint
@@ -32,7 +36,7 @@ def report(name: str, session: str = "", **more: object) -> Report:
 
 
 def sessions(*reports: Report | bytes) -> list[ImportedSession]:
-    return imported_sessions(noted(*reports))
+    return list_imported_sessions(noted(*reports))
 
 
 def test_a_session_is_all_sources_that_say_its_name() -> None:
@@ -84,6 +88,8 @@ def test_a_subagent_that_is_a_session_of_its_own_is_a_part_of_its_parent() -> No
     for above, below in (("above", "below"), ("below", "above"), ("above", "gone")):
         catalogue.note_spawner("codex", above, below, ONE)
     catalogue.commit()
-    listed = imported_sessions(catalogue)
-    found = ends_of(next(one for one in listed if one.native == "above"), listed, catalogue)
+    listed = list_imported_sessions(catalogue)
+    found = find_branch_tips(
+        next(one for one in listed if one.native == "above"), listed, catalogue
+    )
     assert [(end.agent, end.ctx) for end in found] == [("main", ONE), ("below", OTHER)]

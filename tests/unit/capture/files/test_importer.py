@@ -13,8 +13,8 @@ import pytest
 from harken.capture.files import file_reader
 from harken.capture.files.importer import Importer
 from harken.capture.files.report import ImportResult, Progress
-from harken.capture.files.sources import files_in
-from harken.context.commit_content import entries_in
+from harken.capture.files.sources import iter_files
+from harken.context.commit_content import read_entries
 from harken.context.materialize import materialize, select_commits
 from harken.core.commits import ArtifactRef, CommitId
 from harken.core.messages import text_of
@@ -41,7 +41,7 @@ class Desk:
         return path
 
     def run(self, path: Path | None = None) -> dict[str, ImportResult]:
-        files = list(files_in(path or self.folder))
+        files = list(iter_files(path or self.folder))
         done = list(Importer(self.store, self.catalogue).run(files))
         return {Path(one.report.source).name: one for one in done}
 
@@ -232,7 +232,7 @@ def test_bad_lines_are_reported_with_their_places(desk: Desk) -> None:
 def test_a_file_that_is_gone_is_told_and_the_others_are_read(desk: Desk) -> None:
     desk.write("a.jsonl", talk())
     gone = desk.write("b.jsonl", talk("Tea?"))
-    files = list(files_in(desk.folder))
+    files = list(iter_files(desk.folder))
     gone.unlink()
     done = list(Importer(desk.store, desk.catalogue).run(files))
     assert sorted(bool(one.report.reason) for one in done) == [False, True]
@@ -240,7 +240,7 @@ def test_a_file_that_is_gone_is_told_and_the_others_are_read(desk: Desk) -> None
 
 def test_a_large_file_is_read_from_the_store_and_gives_the_same(desk: Desk, tmp_path: Path) -> None:
     made = talk("Tea?")
-    made.records[0]["padding"] = "x" * (file_reader.SMALL_BYTES + 1)
+    made.records[0]["padding"] = "x" * (file_reader.MAX_IN_MEMORY_BYTES + 1)
     small = Desk(tmp_path / "small")
     small.write("a.jsonl", talk("Tea?"))
     path = desk.write("a.jsonl", made)
@@ -267,7 +267,7 @@ def test_a_file_whose_name_is_no_text_is_read_and_known_again(desk: Desk) -> Non
 def test_it_is_told_how_far_the_work_is(desk: Desk) -> None:
     files = [desk.write(f"{at}.jsonl", talk(str(at))) for at in range(3)]
     told: list[Progress] = []
-    listed = list(files_in(desk.folder))
+    listed = list(iter_files(desk.folder))
     list(Importer(desk.store, desk.catalogue).run(listed, told.append))
     size = sum(path.stat().st_size for path in files)
     assert told[-1] == Progress(3, 3, size, size)
@@ -287,9 +287,9 @@ def test_what_was_not_written_does_not_count_as_read(desk: Desk, tmp_path: Path)
     index = tmp_path / "index.db"
     catalogue = Catalogue(index)
     with pytest.raises(OSError, match="no space"):
-        list(Importer(FullStore(), catalogue).run(list(files_in(desk.folder))))
+        list(Importer(FullStore(), catalogue).run(list(iter_files(desk.folder))))
     catalogue.close()
-    again = list(Importer(desk.store, Catalogue(index)).run(list(files_in(desk.folder))))
+    again = list(Importer(desk.store, Catalogue(index)).run(list(iter_files(desk.folder))))
     assert [one.is_unchanged for one in again] == [False]
 
 
@@ -305,7 +305,7 @@ def test_a_catalogue_that_outlives_its_store_is_not_believed(desk: Desk) -> None
 def test_sources_of_entries_survive_in_the_store(desk: Desk) -> None:
     desk.write("a.jsonl", talk())
     ctx = CommitId(tip(desk.run()["a.jsonl"]))
-    _, answer = entries_in(desk.store, select_commits(desk.store, ctx))
+    _, answer = read_entries(desk.store, select_commits(desk.store, ctx))
     assert (answer.source or {})["usage"] == {"input_tokens": 10, "output_tokens": 1}
 
 
@@ -325,7 +325,7 @@ def test_odd_values_of_a_file_come_back_from_the_store(desk: Desk) -> None:
     made.user("lone \ud800 surrogate")
     desk.write("a.jsonl", made)
     one = desk.run()["a.jsonl"]
-    found = entries_in(desk.store, select_commits(desk.store, CommitId(tip(one))))
+    found = read_entries(desk.store, select_commits(desk.store, CommitId(tip(one))))
     assert (found[1].source or {})["usage"]["n"] == 10**400
     assert found[2].message.content == "lone \ud800 surrogate"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harken.capture.files.peek import Ending, ending_of
+from harken.capture.files.peek import Ending, read_ending
 
 
 def claude(role: str) -> dict[str, Any]:
@@ -45,14 +45,14 @@ def test_the_last_who_speaks_decides(
 ) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
-    assert ending_of(path) == ending
+    assert read_ending(path) == ending
 
 
 def test_a_line_without_its_end_and_what_is_no_file_of_lines(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(json.dumps(claude("assistant")).encode() + b'\n{"type": "us')
-    assert ending_of(path) == "torn"
+    assert read_ending(path) == "torn"
     path.write_bytes(b"\xff\x00\n[1]\nno\n")
-    assert ending_of(path) == "unknown"
-    assert ending_of(tmp_path / "nowhere.jsonl") == "unknown"
-    assert ending_of(tmp_path) == "unknown"
+    assert read_ending(path) == "unknown"
+    assert read_ending(tmp_path / "nowhere.jsonl") == "unknown"
+    assert read_ending(tmp_path) == "unknown"

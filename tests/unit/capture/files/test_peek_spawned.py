@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harken.capture.files.peek import Spawned, spawned_in
+from harken.capture.files.peek import SpawnKey, read_spawned
 
 SPAWN = {"subagent": {"thread_spawn": {"parent_thread_id": "p"}}}
 CODEX = {"type": "session_meta", "payload": {"id": "a", "source": SPAWN}}
@@ -28,9 +28,9 @@ CLAUDE = {"type": "user", "isSidechain": True, "agentId": "a", "sessionId": "s"}
     ],
 )
 def test_the_first_record_says_it(
-    record: dict[str, Any], spawned: Spawned | None, tmp_path: Path
+    record: dict[str, Any], spawned: SpawnKey | None, tmp_path: Path
 ) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"no record\n" + json.dumps(record).encode() + b"\n")
-    assert spawned_in(path) == spawned
-    assert spawned_in(tmp_path / "nowhere") is None
+    assert read_spawned(path) == spawned
+    assert read_spawned(tmp_path / "nowhere") is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from harken.capture.files.sources import files_in, histories, in_order
+from harken.capture.files.sources import find_histories, iter_files, sort_for_import
 
 
 def write(path: Path, data: bytes = b"{}\n") -> Path:
@@ -22,7 +22,7 @@ def test_histories_are_found_where_their_runtimes_keep_them(tmp_path: Path) -> N
     write(tmp_path / ".gemini/tmp/abc/chats/session-1.json")
     write(tmp_path / ".gemini/tmp/abc/logs.json")
     write(tmp_path / ".pi/agent/sessions/--home--/x.jsonl")
-    found = {one.place.runtime: one for one in histories(tmp_path, {})}
+    found = {one.place.runtime: one for one in find_histories(tmp_path, {})}
     assert list(found) == ["claude", "codex", "gemini", "pi"]
     assert [file.path.name for file in found["claude"].files] == ["a.jsonl", "agent-b.jsonl"]
     assert [file.path.name for file in found["gemini"].files] == ["session-1.json"]
@@ -33,13 +33,13 @@ def test_the_environment_names_other_folders(tmp_path: Path) -> None:
     write(tmp_path / "elsewhere/projects/x/a.jsonl")
     write(tmp_path / ".claude/projects/x/b.jsonl")
     environ = {"CLAUDE_CONFIG_DIR": str(tmp_path / "elsewhere"), "CODEX_HOME": " "}
-    (found,) = histories(tmp_path, environ)
+    (found,) = find_histories(tmp_path, environ)
     assert [file.path.name for file in found.files] == ["a.jsonl"]
 
 
 def test_nothing_is_found_where_nothing_is(tmp_path: Path) -> None:
-    assert histories(tmp_path, {}) == []
-    assert list(files_in(tmp_path / "not there")) == []
+    assert find_histories(tmp_path, {}) == []
+    assert list(iter_files(tmp_path / "not there")) == []
 
 
 def test_links_to_folders_are_not_followed_and_pipes_are_no_files(tmp_path: Path) -> None:
@@ -47,21 +47,21 @@ def test_links_to_folders_are_not_followed_and_pipes_are_no_files(tmp_path: Path
     (tmp_path / "round").symlink_to(tmp_path)
     os.mkfifo(tmp_path / "pipe.jsonl")
     (tmp_path / "dangling.jsonl").symlink_to(tmp_path / "not there")
-    assert [file.path.name for file in files_in(tmp_path)] == ["a.jsonl"]
+    assert [file.path.name for file in iter_files(tmp_path)] == ["a.jsonl"]
 
 
 def test_older_files_come_first_and_those_of_subagents_last(tmp_path: Path) -> None:
     for at, name in enumerate(["agent-a.jsonl", "z.jsonl", "b.jsonl"]):
         os.utime(write(tmp_path / name), (at, at))
-    files = in_order(files_in(tmp_path))
+    files = sort_for_import(iter_files(tmp_path))
     assert [file.path.name for file in files] == ["z.jsonl", "b.jsonl", "agent-a.jsonl"]
 
 
 def test_a_file_is_itself(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", b"some words")
-    (file,) = files_in(path)
+    (file,) = iter_files(path)
     assert (file.name, file.size, file.beginning(4)) == (str(path), 10, b"some")
     mark = file.mark()
     path.write_bytes(b"some words!")
-    (grown,) = files_in(path)
+    (grown,) = iter_files(path)
     assert grown.mark() != mark

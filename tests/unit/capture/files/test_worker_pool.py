@@ -18,7 +18,7 @@ from harken.capture.files import file_reader, importer
 from harken.capture.files.file_reader import FileTooLarge, OpenedFile
 from harken.capture.files.importer import Importer
 from harken.capture.files.report import ImportResult
-from harken.capture.files.sources import File, files_in
+from harken.capture.files.sources import File, iter_files
 from harken.capture.files.worker_pool import ReaderPool, start_pool
 from harken.index.catalogue import Catalogue
 from harken.store.memory import MemoryStore
@@ -43,7 +43,7 @@ def talk(words: str, *, padding: int = 0) -> Transcript:
 def written(folder: Path, **files: bytes | Transcript) -> list[File]:
     for name, data in files.items():
         (folder / f"{name}.jsonl").write_bytes(data if isinstance(data, bytes) else data.data)
-    return sorted(files_in(folder), key=lambda file: file.name)
+    return sorted(iter_files(folder), key=lambda file: file.name)
 
 
 def no_one(file: File) -> OpenedFile:
@@ -78,7 +78,7 @@ def test_files_come_as_they_would_here_and_in_order(crew: ReaderPool, tmp_path: 
 
 def test_a_database_comes_as_the_copy_that_was_made_of_it(crew: ReaderPool, tmp_path: Path) -> None:
     database(tmp_path / "opencode.db", {"ses_1": {}}, {"ses_1": TALK})
-    (file,) = files_in(tmp_path)
+    (file,) = iter_files(tmp_path)
     [(_, brings)] = crew.ahead([file], no_one)
     came, here = brings(), file_reader.open_source_file(file, None)
     assert (came.raw, came.pieces) == (here.raw, here.pieces)
@@ -105,7 +105,7 @@ def test_what_cannot_be_read_is_told_when_its_turn_comes(crew: ReaderPool, tmp_p
 
 
 def test_a_large_file_is_brought_where_the_store_is(crew: ReaderPool, tmp_path: Path) -> None:
-    (file,) = written(tmp_path, a=talk("Hi", padding=file_reader.SMALL_BYTES))
+    (file,) = written(tmp_path, a=talk("Hi", padding=file_reader.MAX_IN_MEMORY_BYTES))
     here: list[File] = []
 
     def bring(one: File) -> OpenedFile:
@@ -142,7 +142,7 @@ import multiprocessing, sys, time
 from pathlib import Path
 from harken.capture.files.file_reader import open_source_file as bring
 from harken.capture.files.worker_pool import start_pool as crew_of
-from harken.capture.files.sources import files_in
+from harken.capture.files.sources import iter_files as files_in
 with crew_of(2) as crew:
     list(crew.ahead(list(files_in(Path(sys.argv[1]))), bring))
     print("read by", len(multiprocessing.active_children()), flush=True)
@@ -163,7 +163,7 @@ def test_a_process_that_is_lost_is_no_harm(tmp_path: Path) -> None:
 
 
 def test_an_import_with_a_crew_gives_what_one_without_gives(tmp_path: Path) -> None:
-    few = importer.MUCH_BYTES // 4
+    few = importer.MIN_POOL_BYTES // 4
     agent = talk("sub")
     for record in agent.records:
         record |= {"isSidechain": True, "agentId": "a1"}
@@ -174,7 +174,7 @@ def test_an_import_with_a_crew_gives_what_one_without_gives(tmp_path: Path) -> N
         c=talk("three", padding=few),
         d=talk("four", padding=few),
         e=agent,
-        f=talk("five", padding=file_reader.SMALL_BYTES),
+        f=talk("five", padding=file_reader.MAX_IN_MEMORY_BYTES),
     )
     runs: list[tuple[list[ImportResult], set[str]]] = []
     for jobs, store in ((1, MemoryStore()), (2, SqliteStore(tmp_path / "s.db"))):
@@ -188,7 +188,7 @@ def test_an_import_with_a_crew_gives_what_one_without_gives(tmp_path: Path) -> N
 
 
 def test_who_stops_in_between_leaves_no_process(tmp_path: Path) -> None:
-    files = written(tmp_path, a=talk("one", padding=importer.MUCH_BYTES), b=talk("two"))
+    files = written(tmp_path, a=talk("one", padding=importer.MIN_POOL_BYTES), b=talk("two"))
     catalogue = Catalogue(None)
     run = Importer(MemoryStore(), catalogue, jobs=2).run(files)
     with suppress(StopIteration):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harken.capture.live.claude_code import heard
+from harken.capture.live.claude_code import parse_claude_line
 from harken.formats.events import (
     MetricEvent,
     OutputEvent,
@@ -28,7 +28,7 @@ def line(value: Json) -> bytes:
 
 
 def payloads(value: Json) -> list[Payload]:
-    return [event.payload for event in heard(line(value)).events]
+    return [event.payload for event in parse_claude_line(line(value)).events]
 
 
 def answer(*blocks: Json) -> Json:
@@ -115,7 +115,7 @@ def test_each_kind_of_line_is_its_event(said: Json, events: list[Payload]) -> No
 @pytest.mark.req("S2-32")
 def test_the_beginning_says_session_tools_and_model() -> None:
     init = {"type": "system", "subtype": "init", "session_id": "s", "tools": ["Bash"], "model": "m"}
-    found = heard(line({**init, "slash_commands": ["x"]}))
+    found = parse_claude_line(line({**init, "slash_commands": ["x"]}))
     expected = {"session_id": "s", "tools": ["Bash"], "model": "m"}
     assert [event.payload for event in found.events] == [SystemEvent("init", metadata=expected)]
     assert found.session == "s"
@@ -133,7 +133,7 @@ def test_a_compaction_says_its_trigger_and_how_many_tokens_there_were(name: str 
 def test_a_compaction_says_what_the_model_still_sees() -> None:
     kept = {"preserved_messages": {"uuids": ["u1", 7, "u2"]}}
     boundary = {"type": "system", "subtype": "compact_boundary", "compact_metadata": kept}
-    assert heard(line(boundary)).preserved == ("u1", "u2")
+    assert parse_claude_line(line(boundary)).preserved == ("u1", "u2")
 
 
 @pytest.mark.req("S2-36")
@@ -174,7 +174,7 @@ def test_the_end_is_a_metric(status: str) -> None:
     ],
 )
 def test_what_nobody_knows_is_kept_as_it_is(said: bytes, raw: str) -> None:
-    assert [event.payload for event in heard(said).events] == [OutputEvent(raw)]
+    assert [event.payload for event in parse_claude_line(said).events] == [OutputEvent(raw)]
 
 
 def test_an_unknown_block_of_an_answer_is_kept_as_it_is() -> None:
@@ -185,21 +185,21 @@ def test_an_unknown_block_of_an_answer_is_kept_as_it_is() -> None:
 
 def test_a_piece_of_what_comes_whole_and_an_empty_line_say_nothing() -> None:
     assert payloads({"type": "stream_event", "event": {}}) == []
-    assert heard(b"\n").events == ()
+    assert parse_claude_line(b"\n").events == ()
 
 
 def test_a_line_of_a_subagent_says_whose_it_is_and_which_call_began_it() -> None:
     said = {**answer(CALL), "parent_tool_use_id": "t9"}
-    found = heard(line(said))
+    found = parse_claude_line(line(said))
     assert (found.agent, found.call) == ("t9", "t9")
-    found = heard(line({**said, "agent_id": "a1"}))
+    found = parse_claude_line(line({**said, "agent_id": "a1"}))
     assert (found.agent, found.call) == ("a1", "t9")
 
 
 def test_lines_of_one_response_have_its_id_and_what_is_known_of_it() -> None:
     said = answer(CALL)
     said["message"]["usage"] = {"input_tokens": 3}
-    found = heard(line({**said, "timestamp": "2026-11-21T20:00:00.005Z"}))
+    found = parse_claude_line(line({**said, "timestamp": "2026-11-21T20:00:00.005Z"}))
     assert (found.message, found.uuid, found.session) == ("msg_1", "u1", "s")
     assert found.source == {"model": "m", "usage": {"input_tokens": 3}}
     assert [event.timestamp for event in found.events] == ["2026-11-21T20:00:00.005000Z"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harken.capture.live.display import shown_for
+from harken.capture.live.display import make_formatter
 from harken.capture.live.invocation import Invocation, Output
 
 INIT = {"type": "system", "subtype": "init"}
@@ -24,7 +24,7 @@ def data(*lines: dict[str, Any]) -> bytes:
 
 def shown(output: Output, given: bytes) -> bytes:
     """Return all that is shown of bytes that come one by one."""
-    made = shown_for(
+    made = make_formatter(
         Invocation(runtime="claude", command=(), output=output, most_turns="3", most_usd="0.5")
     )
     found = b"".join(made.take(given[at : at + 1]) for at in range(len(given)))
@@ -61,7 +61,7 @@ def test_words_are_those_that_the_client_ends_its_turns_with(
 
 
 def test_words_are_shown_as_soon_as_their_turn_has_ended() -> None:
-    made = shown_for(Invocation(runtime="claude", command=(), output="text"))
+    made = make_formatter(Invocation(runtime="claude", command=(), output="text"))
     assert made.take(data(INIT, SAID)) == b""
     assert made.take(data(result("One."))) == b"One.\n"
 
@@ -80,7 +80,9 @@ def test_what_is_no_event_is_shown_as_it_is(output: Output) -> None:
 def test_an_object_that_is_no_event_or_nests_too_deep_is_shown_as_it_is(output: Output) -> None:
     deep = b'{"type": "deep", "in": ' + b'{"a":' * 20_000 + b"1" + b"}" * 20_001 + b"\n"
     error = b'{"error": "no room"}\n'
-    found = shown_for(Invocation(runtime="claude", command=(), output=output)).take(deep + error)
+    found = make_formatter(Invocation(runtime="claude", command=(), output=output)).take(
+        deep + error
+    )
     assert found == (error if output == "text" else deep + error)
 
 

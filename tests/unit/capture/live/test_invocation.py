@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harken.capture.live.invocation import Options, Output, invocation, parse_command_line
+from harken.capture.live.invocation import Options, Output, parse_command_line, parse_invocation
 from harken.errors import ConfigError
 
 STREAM = ["--output-format", "stream-json", "--verbose"]
@@ -49,7 +49,7 @@ CASES: list[tuple[list[str], list[str], Output]] = [
 def test_a_client_is_run_as_it_was_called_or_asked_for_events(
     given: list[str], run: list[str], output: Output
 ) -> None:
-    found = invocation(given)
+    found = parse_invocation(given)
     assert (list(found.command), found.output) == (run or given, output)
     assert (found.listen is None) == (output == "untouched")
 
@@ -70,24 +70,24 @@ def test_a_client_is_run_as_it_was_called_or_asked_for_events(
     ],
 )
 def test_the_prompt_is_the_word_that_stands_alone(given: list[str], prompt: str) -> None:
-    assert invocation(given).prompt == prompt
+    assert parse_invocation(given).prompt == prompt
 
 
 def test_limits_and_folder_are_read_where_they_are_said() -> None:
-    found = invocation(["claude", "-p", "--max-turns=3", "--max-budget-usd", "0.5", "Hi"])
+    found = parse_invocation(["claude", "-p", "--max-turns=3", "--max-budget-usd", "0.5", "Hi"])
     assert (found.most_turns, found.most_usd) == ("3", "0.5")
-    assert invocation(["codex", "exec", "-C", "/cafe", "Hi"]).folder == "/cafe"
-    assert invocation(["claude", "-p", "Hi"]).has_file
-    assert not invocation(["claude", "-p", "--no-session-persistence", "Hi"]).has_file
-    assert not invocation(["codex", "exec", "--json", "--ephemeral", "Hi"]).has_file
+    assert parse_invocation(["codex", "exec", "-C", "/cafe", "Hi"]).folder == "/cafe"
+    assert parse_invocation(["claude", "-p", "Hi"]).has_file
+    assert not parse_invocation(["claude", "-p", "--no-session-persistence", "Hi"]).has_file
+    assert not parse_invocation(["codex", "exec", "--json", "--ephemeral", "Hi"]).has_file
 
 
 def test_a_client_that_nobody_knows_is_refused_unless_somebody_says_what_it_is() -> None:
     with pytest.raises(ConfigError, match="cat: nobody here knows this client; known are claude"):
-        invocation(["cat", "-p"])
-    assert invocation(["npx", "claude", "-p", "Hi"], "claude").output == "text"
+        parse_invocation(["cat", "-p"])
+    assert parse_invocation(["npx", "claude", "-p", "Hi"], "claude").output == "text"
     with pytest.raises(ConfigError):
-        invocation(["claude", "-p"], "cat")
+        parse_invocation(["claude", "-p"], "cat")
 
 
 def test_options_take_the_values_that_are_theirs() -> None:

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from harken.capture.files.change_scanner import ChangeScanner, WatchedPath
-from harken.capture.files.follower import SUPERSEDED, FileFollower
-from harken.capture.live.claude_code import heard
+from harken.capture.files.follower import SUPERSEDED_LABEL, FileFollower
+from harken.capture.live.claude_code import parse_claude_line
 from harken.capture.live.recorder import CommitSources, LiveRecorder
-from harken.capture.live.session_files import RunFiles, mentions_of
+from harken.capture.live.session_files import RunFiles, build_mentions
 from harken.capture.live.stream_commits import StreamCommits
 from harken.core.clock import system_clock
 from harken.core.commits import CommitId
@@ -36,7 +36,7 @@ class Run:
         self.sight.sweep()
         self.settled: list[CommitId] = []
         self.recording = LiveRecorder(
-            opens=self.opens, listen=heard, settle=self.settled.append, prompt="Hello"
+            opens=self.opens, listen=parse_claude_line, settle=self.settled.append, prompt="Hello"
         )
 
     def trail(self, *mentions: bytes) -> RunFiles:
@@ -96,7 +96,7 @@ def test_the_files_of_a_run_are_new_and_name_its_session(run: Run) -> None:
 
 
 def test_without_a_session_they_name_the_folder(run: Run) -> None:
-    trail = run.trail(*mentions_of("claude", CAFE))
+    trail = run.trail(*build_mentions("claude", CAFE))
     run.write("a.jsonl", transcript().data)
     run.write("b.jsonl", transcript().data.replace(b"jill/cafe", b"jill/other"))
     (news,) = trail.look(to_the_end=True)
@@ -104,15 +104,15 @@ def test_without_a_session_they_name_the_folder(run: Run) -> None:
 
 
 def test_folders_are_named_as_runtimes_name_them(tmp_path: Path) -> None:
-    assert mentions_of("codex", CAFE) == [b'"/home/jill/cafe"'] * 2
-    assert len(mentions_of("gemini", CAFE)[0]) == 64
-    assert mentions_of("opencode", CAFE) == [b""]
+    assert build_mentions("codex", CAFE) == [b'"/home/jill/cafe"'] * 2
+    assert len(build_mentions("gemini", CAFE)[0]) == 64
+    assert build_mentions("opencode", CAFE) == [b""]
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    found = mentions_of("pi", tmp_path / "link")
+    found = build_mentions("pi", tmp_path / "link")
     assert any(one.endswith(b'real"') for one in found)
     odd = os.fsdecode(b"/caf\xe9")
-    assert mentions_of("pi", Path(odd))
+    assert build_mentions("pi", Path(odd))
 
 
 def test_the_file_is_committed_while_its_client_runs(run: Run) -> None:
@@ -151,7 +151,7 @@ def test_a_file_that_comes_too_late_is_what_holds(run: Run) -> None:
     run.write(f"{SESSION}.jsonl", transcript().data)
     run.recording.end()
     assert run.store.commits([run.settled[-1]])[run.settled[-1]].commit.checkpoint == "import"
-    assert len(run.store.commits_by_label(SUPERSEDED)[SUPERSEDED]) == 1
+    assert len(run.store.commits_by_label(SUPERSEDED_LABEL)[SUPERSEDED_LABEL]) == 1
 
 
 def test_a_question_is_answered_with_what_there_is(run: Run) -> None:
@@ -183,7 +183,7 @@ def test_a_failure_ends_the_recording_and_says_why(error: Exception, reason: str
             run.store, run.trail(), StreamCommits(run.store, "claude", system_clock)
         )
 
-    recording = LiveRecorder(opens=refused, listen=heard, settle=run.settled.append)
+    recording = LiveRecorder(opens=refused, listen=parse_claude_line, settle=run.settled.append)
     recording.begin()
     recording.end()
     recording.hear(b"more")

@@ -6,15 +6,15 @@ import json
 
 import pytest
 
-from harken.capture.live.claude_code import heard
+from harken.capture.live.claude_code import parse_claude_line
 from harken.capture.live.stream_commits import StreamCommits
-from harken.context.commit_content import contents_of
+from harken.context.commit_content import read_contents
 from harken.context.history import commit_history
 from harken.context.materialize import materialize
 from harken.core.commits import CommitId
 from harken.core.messages import text_of
 from harken.formats.events import MetricEvent, OutputEvent, SystemEvent
-from harken.formats.events_v1 import decode
+from harken.formats.events_v1 import decode_events
 from harken.store.base import StoredCommit
 from harken.store.memory import MemoryStore
 from tests.unit.capture.live.said import SESSION, Stream, use, words
@@ -32,7 +32,7 @@ class Ran:
     def take(self, stream: Stream, *, rest: bool = False) -> None:
         """Hear what a stream has said since the last time."""
         for line in stream.lines:
-            self.chain.take(heard(json.dumps(line).encode()))
+            self.chain.take(parse_claude_line(json.dumps(line).encode()))
         stream.lines.clear()
         if rest:
             self.chain.rest()
@@ -93,8 +93,8 @@ def test_the_last_commit_has_what_is_no_message() -> None:
     stream = conversation()
     stream.lines.insert(1, {"type": "of_tomorrow"})
     ran.take(stream)
-    (last,) = contents_of(ran.store, ran.commits()[-1:])
-    begun, odd, metric = (event.payload for event in decode(last.data))
+    (last,) = read_contents(ran.store, ran.commits()[-1:])
+    begun, odd, metric = (event.payload for event in decode_events(last.data))
     assert isinstance(begun, SystemEvent)
     assert odd == OutputEvent('{"type": "of_tomorrow"}')
     assert isinstance(metric, MetricEvent)
@@ -105,7 +105,7 @@ def test_the_last_commit_has_what_is_no_message() -> None:
 def test_all_lines_of_a_response_are_one_message_with_its_id_and_usage() -> None:
     ran = Ran()
     ran.take(conversation())
-    (first,) = contents_of(ran.store, ran.commits()[:1])
+    (first,) = read_contents(ran.store, ran.commits()[:1])
     assert first.entries is not None
     prompt, answer = first.entries
     assert prompt.source == {"kind": "prompt", "uuid": "00000000-0000-4000-8000-000000000002"}
@@ -243,7 +243,7 @@ def test_a_run_without_a_result_keeps_what_was_said_and_what_failed() -> None:
 
 def test_lines_without_a_time_are_of_the_time_they_were_heard_at() -> None:
     ran = Ran()
-    ran.chain.take(heard(b'{"type": "assistant", "subtype": "text", "text": "Hi."}'))
+    ran.chain.take(parse_claude_line(b'{"type": "assistant", "subtype": "text", "text": "Hi."}'))
     ran.chain.end()
     (one,) = ran.commits()
     assert one.commit.created_at == "2027-01-15T08:00:00.000000Z"

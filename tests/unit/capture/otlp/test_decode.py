@@ -14,7 +14,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
-from harken.capture.otlp.decode import JSON, PROTOBUF, logs_of, response, traces_of
+from harken.capture.otlp.decode import JSON, PROTOBUF, decode_logs, decode_traces, encode_response
 from harken.errors import FormatError
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -64,15 +64,15 @@ def _body(**changed: Any) -> dict[str, Any]:
 
 def _as_protobuf(body: dict[str, Any]) -> bytes:
     """Write by hand what the SDK would: with the generated classes."""
-    from harken.capture.otlp.decode import _request
+    from harken.capture.otlp.decode import _parse_request
 
-    request: ExportTraceServiceRequest = _request("trace", json.dumps(body).encode(), JSON)
+    request: ExportTraceServiceRequest = _parse_request("trace", json.dumps(body).encode(), JSON)
     return bytes(request.SerializeToString())
 
 
 def test_both_forms_are_read_alike() -> None:
-    by_json = traces_of(json.dumps(_body()).encode(), JSON)
-    assert by_json == traces_of(_as_protobuf(_body()), PROTOBUF)
+    by_json = decode_traces(json.dumps(_body()).encode(), JSON)
+    assert by_json == decode_traces(_as_protobuf(_body()), PROTOBUF)
     (span,) = by_json.spans
     assert (span.id, span.parent) == ((TRACE, SPAN), (TRACE, SPAN[::-1]))
     assert span.attributes == ATTRIBUTES
@@ -91,12 +91,12 @@ def test_both_forms_are_read_alike() -> None:
     ],
 )
 def test_a_span_without_an_id_or_a_time_is_counted(changed: dict[str, str]) -> None:
-    read = traces_of(json.dumps(_body(**changed)).encode(), JSON)
+    read = decode_traces(json.dumps(_body(**changed)).encode(), JSON)
     assert (read.spans, read.refused) == ([], 1)
 
 
 def test_a_span_that_ends_before_it_begins_ends_at_once() -> None:
-    (span,) = traces_of(json.dumps(_body(endTimeUnixNano="1")).encode(), JSON).spans
+    (span,) = decode_traces(json.dumps(_body(endTimeUnixNano="1")).encode(), JSON).spans
     assert span.end_ns == span.start_ns
 
 
@@ -110,7 +110,7 @@ def test_records_of_a_log_that_name_a_span_are_read_with_their_body() -> None:
     }
     apart = {**record, "traceId": "", "spanId": ""}
     body = {"resourceLogs": [{"scopeLogs": [{"logRecords": [record, apart]}]}]}
-    ((id_, event),) = logs_of(json.dumps(body).encode(), JSON).logged
+    ((id_, event),) = decode_logs(json.dumps(body).encode(), JSON).logged
     assert id_ == (TRACE, SPAN)
     assert (event.name, event.time_ns) == ("gen_ai.user.message", 7)
     assert event.attributes["content"] == "hi"
@@ -119,21 +119,21 @@ def test_records_of_a_log_that_name_a_span_are_read_with_their_body() -> None:
 @pytest.mark.parametrize("body", [b"[]", b"{", b"5", b'{"resourceSpans":5}', b"[" * 10_000])
 def test_a_body_that_is_no_request_is_refused_on_one_line(body: bytes) -> None:
     with pytest.raises(FormatError) as refused:
-        traces_of(body, JSON)
+        decode_traces(body, JSON)
     assert "\n" not in str(refused.value)
 
 
 def test_the_answer_comes_in_the_form_of_the_request() -> None:
-    assert response("trace", JSON) == b"{}"
-    assert json.loads(response("trace", JSON, 2))["partialSuccess"]["rejectedSpans"] == "2"
-    answer = ExportTraceServiceResponse.FromString(response("trace", PROTOBUF, 2))
+    assert encode_response("trace", JSON) == b"{}"
+    assert json.loads(encode_response("trace", JSON, 2))["partialSuccess"]["rejectedSpans"] == "2"
+    answer = ExportTraceServiceResponse.FromString(encode_response("trace", PROTOBUF, 2))
     assert answer.partial_success.rejected_spans == 2
-    assert response("metrics", PROTOBUF) == b""
+    assert encode_response("metrics", PROTOBUF) == b""
 
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_a_request_or_refused(data: bytes) -> None:
-    for read in (traces_of, logs_of):
+    for read in (decode_traces, decode_logs):
         for kind in (JSON, PROTOBUF):
             with suppress(FormatError):
                 read(data, kind)
@@ -145,4 +145,4 @@ _WHOLE = _as_protobuf(_body())
 @given(st.integers(0, len(_WHOLE) - 1), st.integers(0, 255))
 def test_a_request_with_a_changed_byte_is_read_or_refused(at: int, byte: int) -> None:
     with suppress(FormatError):
-        traces_of(_WHOLE[:at] + bytes([byte]) + _WHOLE[at + 1 :], PROTOBUF)
+        decode_traces(_WHOLE[:at] + bytes([byte]) + _WHOLE[at + 1 :], PROTOBUF)

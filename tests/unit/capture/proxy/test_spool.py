@@ -18,13 +18,13 @@ from harken.capture.proxy.frames import (
     CallHead,
     FrameKind,
     FrameReader,
-    encoded,
+    encode_frame,
 )
-from harken.capture.proxy.spool import CallWriter, ProxySpool, SpoolLimits, new_file
+from harken.capture.proxy.spool import CallWriter, ProxySpool, SpoolLimits, create_spool_file
 from harken.capture.proxy.spool_reader import SpoolReader, SpoolStep, UnrecordableCall
 from harken.capture.proxy.spool_recorder import SpoolRecorder
 from harken.errors import LogWriteError
-from harken.recording.exchange import ENDED, CapturedRequest, CapturedResponse, ClientHints
+from harken.recording.exchange import PROXY_STOPPED, CapturedRequest, CapturedResponse, ClientHints
 from tests.proxy_kit import Collected, wait_for
 
 TIME = "2026-01-31T12:00:00.000000Z"
@@ -104,7 +104,7 @@ def test_a_call_without_an_end_says_that_the_proxy_was_ended(make: Make) -> None
     track.answer(AnswerHead(status=200))
     track.data(b"Hal")
     (reply,) = recorded(spool).replies
-    assert (reply.status, reply.body, reply.broken) == (200, b"Hal", ENDED)
+    assert (reply.status, reply.body, reply.broken) == (200, b"Hal", PROXY_STOPPED)
 
 
 def test_a_request_that_did_not_come_whole_is_counted_and_not_recorded(make: Make) -> None:
@@ -118,7 +118,7 @@ def test_a_request_that_did_not_come_whole_is_counted_and_not_recorded(make: Mak
     counting = recording(into)
     counting.catch_up(spool.folder.parent)
     assert into.calls == []
-    assert counting.unrecorded == {"the client hung up": 1, ENDED: 1}
+    assert counting.unrecorded == {"the client hung up": 1, PROXY_STOPPED: 1}
 
 
 @pytest.mark.parametrize("cut", [1, 7, 40, 100])
@@ -131,7 +131,7 @@ def test_a_torn_end_loses_no_more_than_itself(make: Make, cut: int) -> None:
     os.truncate(file, file.stat().st_size - cut)
     into = recorded(spool)
     assert (into.replies[0].body, into.replies[0].broken) == (b"whole", "")
-    assert (into.replies[1].id, into.replies[1].broken) == ("c2", ENDED)
+    assert (into.replies[1].id, into.replies[1].broken) == ("c2", PROXY_STOPPED)
 
 
 def test_a_damaged_file_is_told_and_what_stands_before_is_recorded(
@@ -147,7 +147,7 @@ def test_a_damaged_file_is_told_and_what_stands_before_is_recorded(
     file.write_bytes(data)
     into = Collected()
     recording(into, told).catch_up(spool.folder.parent)
-    assert [one.broken for one in into.replies] == ["", ENDED]
+    assert [one.broken for one in into.replies] == ["", PROXY_STOPPED]
     assert told == [f"{file}: is damaged, and is not read to its end"]
 
 
@@ -158,7 +158,9 @@ def test_any_bytes_are_read_as_no_frames_without_end() -> None:
 
 
 def test_frames_come_out_of_bytes_in_any_pieces() -> None:
-    data = encoded(1, FrameKind.CALL, head("c1")) + encoded(2**40, FrameKind.DATA, b"x" * 1000)
+    data = encode_frame(1, FrameKind.CALL, head("c1")) + encode_frame(
+        2**40, FrameKind.DATA, b"x" * 1000
+    )
     for step in (1, 3, 16, 17, 18, 1000):
         reader = FrameReader()
         found = [f for at in range(0, len(data), step) for f in reader.feed(data[at : at + step])]
@@ -185,7 +187,7 @@ def test_files_are_small_and_removed_when_all_of_them_is_recorded(make: Make) ->
         if step.is_last:
             reader.mark(step)
     assert len(list(spool.folder.glob("*.spool"))) > 5  # the long one has begun in the first
-    for step in reader.finish(ENDED):
+    for step in reader.finish(PROXY_STOPPED):
         reader.mark(step)
     assert [path.name for path in spool.folder.glob("*.spool")] == [
         f"{reader._file:08d}.spool"]  # fmt: skip
@@ -294,7 +296,7 @@ class Disk:
     def __call__(self, path: Path) -> int:
         if self.is_full:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return new_file(path)
+        return create_spool_file(path)
 
 
 def test_a_disk_that_is_full_stops_the_recording_and_it_goes_on_by_itself(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harken.capture.resume.clients import RUNTIMES
-from harken.capture.resume.completeness import Completeness, MissingContent, wholeness
+from harken.capture.resume.completeness import Completeness, MissingContent, check_completeness
 from harken.core.messages import (
     ContentPart,
     FunctionCall,
@@ -19,8 +19,8 @@ from harken.core.messages import (
 )
 from harken.errors import FormatError
 from harken.formats.base import ConversationEntry
-from harken.formats.runtimes.base import conversation
-from harken.formats.runtimes.registry import native_for
+from harken.formats.runtimes.base import read_conversation
+from harken.formats.runtimes.registry import find_runtime_format
 from tests.unit.capture.talks import cafe, call, new
 from tests.unit.formats.contexts import ODD_CONTEXT, PNG
 
@@ -34,14 +34,14 @@ def names(found: Completeness) -> list[str]:
 
 
 def test_the_same_is_whole() -> None:
-    found = wholeness(cafe(), cafe())
+    found = check_completeness(cafe(), cafe())
     assert (found.lost, found.left_out) == ((), ())
 
 
 @pytest.mark.parametrize("at", [0, 2, 3, 4, 5])
 def test_a_message_that_is_not_there_is_lost(at: int) -> None:
     whole = cafe()
-    (lost,) = wholeness(whole, [*whole[:at], *whole[at + 1 :]]).lost
+    (lost,) = check_completeness(whole, [*whole[:at], *whole[at + 1 :]]).lost
     assert (lost.place, lost.role) == (at, whole[at].message.role)
     assert lost.what == whole[at].message.content
 
@@ -49,23 +49,23 @@ def test_a_message_that_is_not_there_is_lost(at: int) -> None:
 def test_messages_of_one_side_that_changed_places_are_lost() -> None:
     whole = cafe()
     swapped = [*whole[:3], whole[5], whole[4], whole[3]]
-    assert [lost.what for lost in wholeness(whole, swapped).lost] == ["They do."]
+    assert [lost.what for lost in check_completeness(whole, swapped).lost] == ["They do."]
 
 
 def test_calls_count_by_their_arguments_not_by_how_they_are_written() -> None:
     def calls(arguments: str) -> list[ConversationEntry]:
         return entries(Message("assistant", None, [call("c", arguments=arguments)]))
 
-    assert wholeness(calls('{"a":1,"b":2}'), calls('{ "b": 2, "a": 1 }')).lost == ()
-    assert wholeness(calls("free text"), calls('{"input": "free text"}')).lost == ()
-    assert len(wholeness(calls('{"a":1}'), calls('{"a":2}')).lost) == 1
+    assert check_completeness(calls('{"a":1,"b":2}'), calls('{ "b": 2, "a": 1 }')).lost == ()
+    assert check_completeness(calls("free text"), calls('{"input": "free text"}')).lost == ()
+    assert len(check_completeness(calls('{"a":1}'), calls('{"a":2}')).lost) == 1
 
 
 def test_a_result_may_be_told_by_a_user_and_an_answer_may_not() -> None:
     result = entries(Message("tool", "Open.", tool_call_id="x"))
     told = entries(Message("user", "[result of an earlier call]: Open."))
-    assert wholeness(result, told).lost == ()
-    assert len(wholeness(entries(Message("assistant", "Open.")), told).lost) == 1
+    assert check_completeness(result, told).lost == ()
+    assert len(check_completeness(entries(Message("assistant", "Open.")), told).lost) == 1
 
 
 def test_thoughts_pictures_and_blocks_of_others_may_be_left_out() -> None:
@@ -76,36 +76,36 @@ def test_thoughts_pictures_and_blocks_of_others_may_be_left_out() -> None:
     ]
     before = [*cafe()[1:2], *entries(Message("user", odd))]
     after = entries(Message("assistant", "I look.", [call("c1")]), Message("user", "Look."))
-    found = wholeness(before, after)
+    found = check_completeness(before, after)
     assert (found.lost, names(found)) == ((), ["thoughts", "images", "blocks"])
 
 
 def test_where_a_call_stands_among_the_words_of_its_answer_may_change() -> None:
     before = entries(Message("assistant", "I look.", [call("c1")]), Message("assistant", "There."))
     after = entries(Message("assistant", "I look.There.", [call("c1")]))
-    assert wholeness(before, after).lost == ()
+    assert check_completeness(before, after).lost == ()
 
 
 def test_what_may_be_left_out_takes_no_place_from_what_must_be_there() -> None:
     told = Message("user", [UnknownPart("reasoning", "tea"), TextPart("Look.")])
     before = entries(told, Message("user", "Is there tea?"))
-    assert wholeness(before, before[1:]).lost == (MissingContent(0, "user", "Look."),)
-    assert wholeness(before, entries(Message("user", "Look. Is there tea?"))).lost == ()
+    assert check_completeness(before, before[1:]).lost == (MissingContent(0, "user", "Look."),)
+    assert check_completeness(before, entries(Message("user", "Look. Is there tea?"))).lost == ()
 
 
 def test_an_error_that_a_client_wrote_may_be_left_out() -> None:
     error = ConversationEntry(Message("assistant", "API error"), source={"kind": "error"})
-    found = wholeness([error], [])
+    found = check_completeness([error], [])
     assert (found.lost, names(found)) == ((), ["errors"])
 
 
 def written(runtime: str, before: list[ConversationEntry]) -> list[ConversationEntry]:
     """Return what is read of a conversation that was written for a client."""
-    native = native_for(runtime)
+    native = find_runtime_format(runtime)
     assert native is not None
     assert native.writes is not None
     try:
-        return conversation(native.steps, native.writes(before, new()))
+        return read_conversation(native.steps, native.writes(before, new()))
     except FormatError:  # nothing is said
         return []
 
@@ -114,7 +114,7 @@ def written(runtime: str, before: list[ConversationEntry]) -> list[ConversationE
 def test_a_tidy_conversation_is_whole_in_every_client(runtime: str) -> None:
     before = [*cafe(), *entries(Message("assistant", None, [call("a"), call("b")]))]
     before += entries(*(Message("tool", f"of {id_}", tool_call_id=id_) for id_ in "ba"))
-    assert wholeness(before, written(runtime, before)).lost == ()
+    assert check_completeness(before, written(runtime, before)).lost == ()
 
 
 @pytest.mark.full
@@ -122,15 +122,15 @@ def test_a_tidy_conversation_is_whole_in_every_client(runtime: str) -> None:
 @given(context=ODD_CONTEXT)
 def test_an_odd_conversation_is_whole_in_every_client(runtime: str, context: list[Message]) -> None:
     before = entries(*context)
-    assert wholeness(before, written(runtime, before)).lost == ()
+    assert check_completeness(before, written(runtime, before)).lost == ()
 
 
 def test_a_call_is_looked_for_as_a_whole() -> None:
     long = ToolCall("c", FunctionCall("look", '{"where":"' + "x" * 5000 + '"}'))
     before = entries(Message("assistant", None, [long]))
-    assert wholeness(before, before).lost == ()
+    assert check_completeness(before, before).lost == ()
 
 
 @given(context=st.lists(st.sampled_from(cafe()), max_size=8))
 def test_every_conversation_is_whole_in_itself(context: list[ConversationEntry]) -> None:
-    assert wholeness(context, context) == Completeness((), ())
+    assert check_completeness(context, context) == Completeness((), ())

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from harken.capture.resume.mock_provider import MockProvider, recorder
+from harken.capture.resume.mock_provider import MockProvider, run_mock_provider
 from harken.llm.anthropic import AnthropicModel
 from harken.llm.http_model import ModelEndpoint
 from harken.llm.openai import OpenAIModel
@@ -31,7 +31,7 @@ PROTOCOLS = {
 
 @pytest.fixture
 def server() -> Iterator[MockProvider]:
-    with recorder() as running:
+    with run_mock_provider() as running:
         yield running
 
 
@@ -122,7 +122,7 @@ def test_who_waits_gets_the_first_request_that_fits(server: MockProvider) -> Non
 
 
 def test_it_listens_on_loopback_and_stops_with_the_block() -> None:
-    with recorder() as running:
+    with run_mock_provider() as running:
         port = running.server_address[1]
         assert running.url == f"http://127.0.0.1:{port}"
     with pytest.raises(ConnectionRefusedError):

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from harken.capture.resume.clients import client_for, new_id
-from harken.capture.resume.placement import ClientHome, PlacedSession, place
+from harken.capture.resume.clients import create_session_id, get_client
+from harken.capture.resume.placement import ClientHome, PlacedSession, place_session
 from harken.capture.resume.session_folders import claude_name, gemini_name
 from harken.errors import ConfigError
 from harken.formats.runtimes.base import NewSessionInfo
-from harken.formats.runtimes.registry import native_for
+from harken.formats.runtimes.registry import find_runtime_format
 from tests.toy_clients import install
 from tests.unit.capture.talks import ID, cafe, new
 
@@ -27,11 +27,11 @@ def here(tmp_path: Path) -> ClientHome:
 
 
 def put(here: ClientHome, runtime: str, session: NewSessionInfo | None = None) -> PlacedSession:
-    native = native_for(runtime)
+    native = find_runtime_format(runtime)
     assert native is not None
     assert native.writes is not None
     session = session or new()
-    return place(client_for(runtime), native, native.writes(cafe(), session), session, here)
+    return place_session(get_client(runtime), native, native.writes(cafe(), session), session, here)
 
 
 @pytest.mark.parametrize(
@@ -163,8 +163,8 @@ def test_a_long_name_of_a_folder_is_cut_and_told_apart_by_a_hash() -> None:
 
 def test_ids_are_new_and_of_the_kind_that_their_runtime_has() -> None:
     for runtime, version in (("claude", "4"), ("codex", "7"), ("pi", "7"), ("gemini", "4")):
-        ids = {new_id(runtime, 1_769_860_800_000) for _ in range(50)}
+        ids = {create_session_id(runtime, 1_769_860_800_000) for _ in range(50)}
         assert len(ids) == 50
         assert {id_[14] for id_ in ids} == {version}
         assert {id_[19] for id_ in ids} <= set("89ab")
-    assert new_id("codex", 1_769_860_800_000).startswith("019c13ec-9e00-7")
+    assert create_session_id("codex", 1_769_860_800_000).startswith("019c13ec-9e00-7")

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harken.capture.resume.allowed_differences import RULES
+from harken.capture.resume.allowed_differences import DIFFERENCE_RULES
 from harken.capture.resume.request_diff import first_difference
-from harken.capture.resume.verify import compare
+from harken.capture.resume.verify import compare_requests
 from tests.unit.formats.pictures import png
 
 REMINDER = "<system-reminder>\nIt is Saturday.\n</system-reminder>"
@@ -27,19 +27,19 @@ def said(text: str) -> dict[str, Any]:
 
 
 def states(runtime: str, expected: list[Any], sent: list[Any], prompt: str = "") -> list[str]:
-    return [row.state for row in compare(runtime, expected, sent, prompt=prompt).rows]
+    return [row.state for row in compare_requests(runtime, expected, sent, prompt=prompt).rows]
 
 
 def test_every_rule_says_why_and_for_whom() -> None:
-    for rule in RULES:
+    for rule in DIFFERENCE_RULES:
         assert len(rule.why.split()) > 5
         assert set(rule.clients) <= set(RUNTIMES)
-    assert len({rule.name for rule in RULES}) == len(RULES)
+    assert len({rule.name for rule in DIFFERENCE_RULES}) == len(DIFFERENCE_RULES)
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
 def test_the_same_is_the_same_and_nothing_is_ignored_of_it(runtime: str) -> None:
-    found = compare(runtime, [user("a"), said("b")], [user("a"), said("b")])
+    found = compare_requests(runtime, [user("a"), said("b")], [user("a"), said("b")])
     assert [row.state for row in found.rows] == ["same", "same"]
     assert found.ignored == ()
 
@@ -63,7 +63,7 @@ def test_one_that_is_missing_is_one_difference(runtime: str) -> None:
 
 
 def test_what_differs_first_is_said() -> None:
-    (row,) = compare("claude", [user("at one")], [user("at two")]).rows
+    (row,) = compare_requests("claude", [user("at one")], [user("at two")]).rows
     assert (row.state, row.number, row.role, row.said) == ("changed", 1, "user", "at one")
     assert row.difference == 'content[0].text: "one" is not "two", from character 3 on'
 
@@ -87,10 +87,10 @@ def test_cache_marks_and_empty_members_say_nothing() -> None:
     block = {"type": "tool_result", "tool_use_id": "t", "content": "x"}
     marked = {**block, "cache_control": {"type": "ephemeral"}, "is_error": False}
     expected, sent = ({"role": "user", "content": [one]} for one in (block, marked))
-    found = compare("claude", [expected], [sent])
+    found = compare_requests("claude", [expected], [sent])
     assert found.differences == []
     assert [rule.name for rule in found.ignored] == ["cache marks", "members that say nothing"]
-    assert compare("claude", [expected], [{**sent, "role": "assistant"}]).differences
+    assert compare_requests("claude", [expected], [{**sent, "role": "assistant"}]).differences
 
 
 def test_a_result_that_is_an_error_says_so() -> None:
@@ -228,7 +228,7 @@ def test_whatever_is_sent_can_be_compared(
     expected: list[Any], sent: list[Any], runtime: str, prompt: str
 ) -> None:
     """And what is expected is accounted for: each message is the same, changed or missing."""
-    found = compare(runtime, expected, sent, prompt=prompt)
+    found = compare_requests(runtime, expected, sent, prompt=prompt)
     assert [row.number for row in found.rows if row.state != "added"] == [
         *range(1, len(expected) + 1)
     ]

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from harken.capture.resume.clients import RUNTIMES, client_for
+from harken.capture.resume.clients import RUNTIMES, get_client
 from harken.capture.resume.verify import ClientRun, VerifyResult, verify
 from harken.core.messages import Message
 from harken.errors import ConfigError
 from harken.formats.base import ConversationEntry
 from harken.formats.runtimes.base import NewSessionInfo, RuntimeFormat
-from harken.formats.runtimes.registry import native_for
+from harken.formats.runtimes.registry import find_runtime_format
 from tests.toy_clients import Manner, install
 from tests.unit.capture.talks import cafe, new
 
@@ -34,7 +34,7 @@ OWN = {
 
 
 def native(runtime: str) -> RuntimeFormat:
-    found = native_for(runtime)
+    found = find_runtime_format(runtime)
     assert found is not None
     return found
 
@@ -56,7 +56,7 @@ def tried(tmp_path: Path) -> Verify:
         trial.folder.mkdir()
         session = new(str(trial.work))
         return verify(
-            client_for(runtime),
+            get_client(runtime),
             kind or native(runtime),
             cafe() if entries is None else entries,
             session,

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harken.core.secrets.named_secrets import NAMED
-from harken.core.secrets.patterns import FRAMED, SHAPES, SHORTEST, WORDS
-from harken.core.secrets.redaction import findings, redact
+from harken.core.secrets.named_secrets import NAMED_SHAPES
+from harken.core.secrets.patterns import FRAMED_SHAPES, MIN_RUN_CHARS, SHAPES, WORD_SHAPES
+from harken.core.secrets.redaction import find_credentials, redact
 
 ROOT = Path(__file__).parents[4]
 DATA = ROOT.parent / "shared" / "data" / "transcripts"
@@ -263,8 +263,8 @@ def test_what_only_looks_alike_stays(text: str) -> None:
 
 def test_letters_of_a_key_inside_a_longer_word_are_none() -> None:
     for key in (f"sk-{some(WORD, 48)}", f"AKIA{some(UPPER, 16)}", f"AIza{some(WORD, 35)}"):
-        assert findings(f"abc{key}") == []
-        assert findings(f"{key}def") == []
+        assert find_credentials(f"abc{key}") == []
+        assert find_credentials(f"{key}def") == []
 
 
 @given(st.text(alphabet='AKIsk-anteyJ.gh_p0123456789XOxob \n"\\', max_size=400), st.integers(0, 24))
@@ -282,14 +282,16 @@ def test_what_was_redacted_holds_nothing_more_to_redact(text: str, at: int) -> N
 def test_no_text_takes_long(unit: str) -> None:
     text = unit * (300_000 // len(unit))
     begun = time.process_time()
-    findings(text)
+    find_credentials(text)
     assert time.process_time() - begun < 1
 
 
 def test_no_code_of_this_project_holds_a_shape_by_chance() -> None:
     """Nor do hashes, of which the locks have thousands: what is found is an example."""
     files = [*ROOT.glob("src/**/*.py"), *ROOT.glob("requirements/*.txt")]
-    found = [(file.name, one) for file in files for one in findings(file.read_text("utf-8"))]
+    found = [
+        (file.name, one) for file in files for one in find_credentials(file.read_text("utf-8"))
+    ]
     assert {name for name, _ in found} == {"redaction.py", "store_purge.py"}
 
 
@@ -307,8 +309,8 @@ def ordinary(count: int) -> Iterator[str]:
 def test_no_hash_or_id_or_blob_is_taken_for_a_credential() -> None:
     for one in ordinary(10_000):
         for frame in ("{}", '{{"uuid":"{}"}}', "commit {}\n", "?v={}&x=1", "/blobs/{}/raw"):
-            assert findings(frame.format(one)) == [], one
-    assert findings("\n".join(ordinary(2000))) == []
+            assert find_credentials(frame.format(one)) == [], one
+    assert find_credentials("\n".join(ordinary(2000))) == []
 
 
 @pytest.mark.full
@@ -321,7 +323,7 @@ def test_real_transcripts_hold_no_false_positive() -> None:
         if file.is_file():
             text = file.read_text("utf-8", errors="surrogateescape")
             text = text.encode("utf-8", "replace").decode()
-            tokens |= {text[found.start : found.end] for found in findings(text)}
+            tokens |= {text[found.start : found.end] for found in find_credentials(text)}
             seen += len(looks_random.findall(text))
     assert seen > 10_000
     assert len(tokens) < 10
@@ -330,18 +332,18 @@ def test_real_transcripts_hold_no_false_positive() -> None:
 
 def test_every_shape_begins_with_what_is_looked_for_first() -> None:
     """Which is why looking for that is enough, and fast."""
-    for shape in (*SHAPES, *NAMED):
+    for shape in (*SHAPES, *NAMED_SHAPES):
         assert shape.pattern.pattern.replace("\\", "").startswith(shape.begins.replace("\\", ""))
-    for shape in WORDS:
+    for shape in WORD_SHAPES:
         assert shape.hint in shape.begins
-    for shape in (*FRAMED, *NAMED):
+    for shape in (*FRAMED_SHAPES, *NAMED_SHAPES):
         assert shape.hint in shape.begins or shape.kind == "private-key"
 
 
 def test_every_kind_is_planted_here() -> None:
     """A word is as long as the shortest run that is looked at."""
     planted = {kind for kind, *_ in [*SECRETS, *PARTS]}
-    assert planted == {shape.kind for shape in (*SHAPES, *NAMED)}
+    assert planted == {shape.kind for shape in (*SHAPES, *NAMED_SHAPES)}
     assert len(planted) > 30
-    words = {shape.kind for shape in WORDS} - {shape.kind for shape in FRAMED}
-    assert all(len(secret) >= SHORTEST for kind, secret in SECRETS if kind in words)
+    words = {shape.kind for shape in WORD_SHAPES} - {shape.kind for shape in FRAMED_SHAPES}
+    assert all(len(secret) >= MIN_RUN_CHARS for kind, secret in SECRETS if kind in words)

@@ -11,7 +11,7 @@ from harken.core.messages import text_of
 from harken.core.stream import StreamAccumulator
 from harken.errors import ConfigError, InvalidLog, ModelError, ReplayMiss
 from harken.experiments.cassette.cassette import Cassette, Mode
-from harken.experiments.cassette.log import redacted
+from harken.experiments.cassette.log import redact_request
 from harken.llm.base import Model, ModelRequest
 from harken.session.verify import verify
 from harken.testing import request_of
@@ -121,7 +121,7 @@ def test_no_credential_lands_in_the_file_and_all_is_found_again(tmp_path: Path) 
 def test_a_request_without_credentials_is_the_same_by_its_hash() -> None:
     tool = {"name": "look", "description": "Look.", "parameters": {"type": "object"}}
     asked = request_of("Hi", calls(call("look")), parameters={"seed": 1}, tools=[tool])
-    assert redacted(asked).hash == asked.hash
+    assert redact_request(asked).hash == asked.hash
 
 
 def test_a_cassette_is_a_session_that_can_be_looked_at(tmp_path: Path) -> None:

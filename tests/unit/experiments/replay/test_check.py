@@ -29,11 +29,11 @@ from harken.agents.built_in.planning_mode import start_planning, stop_planning
 from harken.agents.load import start_from_commit
 from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.registry import RUN
-from harken.agents.tree.user_command import obey
+from harken.agents.tree.user_command import run_user_command
 from harken.agents.turn.conversation import Conversation
 from harken.cli.commands.demo import play as play_demo
 from harken.context.checkpoint import CommitDraft, checkpoint
-from harken.context.materialize import resolver
+from harken.context.materialize import make_resolver
 from harken.core.messages import Message
 from harken.core.stream import Chunk, TextDelta, ThinkingDelta
 from harken.errors import ConfigError, ModelError
@@ -152,14 +152,18 @@ def test_what_the_user_did_with_commands_is_done_again(tmp_path: Path) -> None:
 
     def do(action: str, **arguments: Any) -> None:
         checked = ACTIONS[action].check(arguments)
-        run(obey(talk.primary, f"/{action}", lambda agent, said: RUN[action](agent, said, checked)))
+        run(
+            run_user_command(
+                talk.primary, f"/{action}", lambda agent, said: RUN[action](agent, said, checked)
+            )
+        )
 
     do("task", name="Ann", prompt="Tea or coffee?")
     do("task", name="Bob", instructions="You are Bob.")
     do("terminate", name="nobody")
     one.ask("What did she say?")
-    run(obey(one.root, "/plan true", plan))
-    run(obey(one.root, "/plan false", no_plan))
+    run(run_user_command(one.root, "/plan true", plan))
+    run(run_user_command(one.root, "/plan false", no_plan))
     do("hook", name="critic", instructions="Watch.", points=["response"])
     do("discuss", prompt="Sure?", speakers=["Ann", "Bob"])
     do("endo", subagent="Ann", prompt="Answer for me.", points=["response"])
@@ -366,12 +370,12 @@ def test_a_session_that_began_from_a_commit_goes_the_same_where_the_store_is_the
     store = MemoryStore(clock=ticking())
     said = [Message("user", "a"), Message("assistant", "b")]
     ctx = checkpoint(store, CommitDraft(messages=said, created_at="2026-01-01T00:00:00Z"))
-    options = SessionOptions(durability="none", clock=ticking(), resolver=resolver(store))
+    options = SessionOptions(durability="none", clock=ticking(), resolver=make_resolver(store))
     one = stage(tmp_path, play(main=["-", "Yes."]), options=options)
     start_from_commit(one.root, ctx)
     one.ask("Go.")
     one.session.close()
-    same(one.log, ReplayExtras(resolver=resolver(store)))
+    same(one.log, ReplayExtras(resolver=make_resolver(store)))
     with pytest.raises(ConfigError, match="store"):
         checked(one.log)
     with pytest.raises(ConfigError):

@@ -17,13 +17,18 @@ from harken.core.messages import (
     ToolCallSlot,
     UnknownPart,
 )
-from harken.formats.providers.alternation import LATE, NO_OUTPUT, NO_RESULT, NOTHING
+from harken.formats.providers.alternation import (
+    EMPTY_TURN_TEXT,
+    LATE_RESULT_PREFIX,
+    NO_OUTPUT_TEXT,
+    NO_RESULT_TEXT,
+)
 from harken.formats.providers.anthropic import (
-    ERROR,
+    ERROR_NOTE,
+    add_cache_breakpoints,
     build_request_body,
-    marked,
-    message_of,
-    messages_of,
+    parse_request_messages,
+    parse_response_message,
 )
 from tests.unit.formats.contexts import PNG
 
@@ -81,18 +86,18 @@ def test_messages_of_one_side_in_a_row_are_one() -> None:
     assert [(m["role"], [b["text"] for b in m["content"]]) for m in said] == [
         ("user", ["Who is it?", "Hm?"]),
         ("assistant", ["A", "B"]),
-        ("user", [NOTHING]),
+        ("user", [EMPTY_TURN_TEXT]),
     ]
 
 
 def test_the_user_begins_and_ends() -> None:
     said = written(Message("assistant", "Hello."))
     assert [(m["role"], m["content"][0]["text"]) for m in said] == [
-        ("user", NOTHING),
+        ("user", EMPTY_TURN_TEXT),
         ("assistant", "Hello."),
-        ("user", NOTHING),
+        ("user", EMPTY_TURN_TEXT),
     ]
-    assert written()[0]["content"] == [text(NOTHING)]
+    assert written()[0]["content"] == [text(EMPTY_TURN_TEXT)]
 
 
 def test_what_is_blank_is_left_out() -> None:
@@ -162,14 +167,14 @@ def test_a_result_that_never_came_is_an_error_and_one_without_a_call_is_said_by_
         Message("assistant", "Hm."),
         result("late", "c2"),
     )
-    missing = {"type": "tool_result", "tool_use_id": "c2", "content": [text(NO_RESULT)]}
+    missing = {"type": "tool_result", "tool_use_id": "c2", "content": [text(NO_RESULT_TEXT)]}
     assert heard["content"][1] == {**missing, "is_error": True}
-    assert last["content"] == [text(LATE), text("late")]
+    assert last["content"] == [text(LATE_RESULT_PREFIX), text("late")]
 
 
 def test_an_empty_result_says_so_and_an_error_is_marked() -> None:
     [block] = blocks(ASKED, acted(look()), result("", is_error=True))
-    assert (block["content"], block["is_error"]) == ([text(NO_OUTPUT)], True)
+    assert (block["content"], block["is_error"]) == ([text(NO_OUTPUT_TEXT)], True)
 
 
 def test_an_error_that_holds_an_image_says_so_in_words() -> None:
@@ -177,7 +182,7 @@ def test_an_error_that_holds_an_image_says_so_in_words() -> None:
     image = ImagePart("image/png", PNG)
     [block] = blocks(ASKED, acted(look()), result([TextPart("no"), image], is_error=True))
     assert "is_error" not in block
-    assert block["content"][:2] == [text(ERROR), text("no")]
+    assert block["content"][:2] == [text(ERROR_NOTE), text("no")]
     assert block["content"][2]["type"] == "image"
 
 
@@ -270,7 +275,7 @@ def test_tools_are_described_by_a_schema_of_an_object() -> None:
 def test_breakpoints_stand_after_tools_system_and_the_last_two_turns_of_the_user() -> None:
     context = [Message("system", "You are Jack."), ASKED, acted(look()), result()]
     context += [Message("assistant", "Jill."), Message("user", "And now?")]
-    body = marked(build_request_body(context, [{"name": "look"}, {"name": "wait"}]))
+    body = add_cache_breakpoints(build_request_body(context, [{"name": "look"}, {"name": "wait"}]))
     assert ["cache_control" in tool for tool in body["tools"]] == [False, True]
     assert "cache_control" in body["system"][-1]
     assert [any("cache_control" in b for b in m["content"]) for m in body["messages"]] == [
@@ -306,7 +311,7 @@ def test_a_body_that_others_wrote_is_read() -> None:
             },
         ],
     }
-    assert messages_of(body) == [
+    assert parse_request_messages(body) == [
         Message("system", "You are Jack."),
         Message("user", "Hi"),
         Message("assistant", None, [look("c")]),
@@ -324,7 +329,7 @@ def test_a_body_that_others_wrote_is_read() -> None:
 def test_a_whole_answer_is_read_in_order() -> None:
     call = {"type": "tool_use", "id": "c1", "name": "look", "input": {"at": "it"}}
     thought = {"type": "thinking", "thinking": "Hm.", "signature": "s"}
-    said = message_of({"content": [thought, call, text("So.")]})
+    said = parse_response_message({"content": [thought, call, text("So.")]})
     assert said.content == [
         ThinkingPart("Hm.", {"signature": "s"}),
         ToolCallSlot("c1"),

@@ -15,8 +15,12 @@ from harken.core.messages import (
     ToolCall,
     UnknownPart,
 )
-from harken.formats.providers.alternation import NO_RESULT, NOTHING
-from harken.formats.providers.openai_chat import build_request_body, message_of, messages_of
+from harken.formats.providers.alternation import EMPTY_TURN_TEXT, NO_RESULT_TEXT
+from harken.formats.providers.openai_chat import (
+    build_request_body,
+    parse_request_messages,
+    parse_response_message,
+)
 from tests.unit.formats.contexts import PNG
 
 ASKED = Message("user", "Who is it?")
@@ -63,7 +67,7 @@ def test_messages_of_one_side_in_a_row_are_one_text() -> None:
     assert [(m["role"], m["content"]) for m in said] == [
         ("user", "Who is it?\n\n[system]: It is late."),
         ("assistant", "A\n\nB"),
-        ("user", NOTHING),
+        ("user", EMPTY_TURN_TEXT),
     ]
 
 
@@ -103,7 +107,7 @@ def test_an_error_says_that_it_is_one(text: str, sent: str) -> None:
 
 
 def test_a_call_that_was_never_answered_gets_a_result() -> None:
-    assert written(ASKED, Message("assistant", None, [LOOK]))[-1]["content"] == NO_RESULT
+    assert written(ASKED, Message("assistant", None, [LOOK]))[-1]["content"] == NO_RESULT_TEXT
 
 
 def test_an_image_by_url_and_a_file_are_sent_as_they_are() -> None:
@@ -172,7 +176,7 @@ def test_a_body_that_others_wrote_is_read() -> None:
             },
         ]
     }
-    assert messages_of(body) == [
+    assert parse_request_messages(body) == [
         Message("system", "You are Jack."),
         Message("user", [TextPart("Hi"), UnknownPart("input_audio", '{"type":"input_audio"}')]),
         Message(
@@ -190,7 +194,9 @@ def test_older_and_other_forms_of_an_answer_are_read() -> None:
     image = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
     called = {"name": "look", "arguments": {"at": "it"}}
     message = {"content": [thinking, image, {"type": "refusal", "refusal": "No."}]}
-    assert message_of({"choices": [{"message": {**message, "function_call": called}}]}) == Message(
+    assert parse_response_message(
+        {"choices": [{"message": {**message, "function_call": called}}]}
+    ) == Message(
         "assistant",
         [ThinkingPart("Hm."), ImagePart(url="https://example.org/a.png"), TextPart("No.")],
         [ToolCall("", FunctionCall("look", '{"at":"it"}'))],
@@ -204,7 +210,7 @@ def test_a_whole_answer_is_read() -> None:
         "function": {"name": "look", "arguments": '{ "at": "it" }'},
     }
     message = {"role": "assistant", "content": "I look.", "tool_calls": [call]}
-    assert message_of({"choices": [{"message": message}]}) == Message(
+    assert parse_response_message({"choices": [{"message": message}]}) == Message(
         "assistant", "I look.", [LOOK]
     )
-    assert message_of({"choices": []}) == Message("assistant")
+    assert parse_response_message({"choices": []}) == Message("assistant")

@@ -22,14 +22,14 @@ from harken.core.messages import (
 )
 from harken.formats.providers import otel_attributes
 from harken.formats.providers.otel_messages import (
-    instructions_json,
-    instructions_of,
-    json_of,
-    message_of,
-    messages_of,
-    tools_json,
-    tools_of,
-    value_of,
+    instructions_from_otel,
+    instructions_to_otel,
+    message_from_otel,
+    message_to_otel,
+    messages_from_otel,
+    parse_attribute_value,
+    tools_from_otel,
+    tools_to_otel,
 )
 
 CALL = ToolCall("c1", FunctionCall("look", '{"at":"window"}'))
@@ -45,12 +45,12 @@ WHOLE = [
 
 
 def test_messages_come_back_as_they_were() -> None:
-    written = json.dumps([json_of(message) for message in WHOLE])
-    assert [message_hash(one) for one in messages_of(written)] == [*map(message_hash, WHOLE)]
+    written = json.dumps([message_to_otel(message) for message in WHOLE])
+    assert [message_hash(one) for one in messages_from_otel(written)] == [*map(message_hash, WHOLE)]
 
 
 def test_a_call_and_its_result_keep_their_id() -> None:
-    back = messages_of([json_of(message) for message in WHOLE])
+    back = messages_from_otel([message_to_otel(message) for message in WHOLE])
     assert back[2].tool_calls == [CALL]
     assert [back[3].tool_call_id, back[3].name, back[4].is_error] == ["c1", "look", True]
 
@@ -72,7 +72,7 @@ def test_the_conventions_own_example_is_read() -> None:
         },
         {"role": "tool", "parts": [{"type": "tool_call_response", "id": "c", "result": "rainy"}]},
     ]
-    asked, called, result = messages_of(value)
+    asked, called, result = messages_from_otel(value)
     assert asked == Message("user", "Weather in Paris?")
     assert called.tool_calls == [ToolCall("c", FunctionCall("get_weather", '{"at":"Paris"}'))]
     assert result == Message("tool", "rainy", tool_call_id="c")
@@ -84,7 +84,7 @@ def test_results_beside_other_parts_are_messages_of_their_own_in_order() -> None
         {"type": "text", "content": "go on"},
         {"type": "tool_call_response", "id": "b", "response": [{"type": "text", "content": "x"}]},
     ]
-    assert message_of({"role": "user", "parts": parts}) == [
+    assert message_from_otel({"role": "user", "parts": parts}) == [
         Message("tool", '{"rain":true}', tool_call_id="a"),
         Message("user", "go on"),
         Message("tool", "x", tool_call_id="b"),
@@ -103,12 +103,12 @@ def test_results_beside_other_parts_are_messages_of_their_own_in_order() -> None
     ],
 )
 def test_a_text_is_read_however_it_is_written(written: dict[str, Any]) -> None:
-    assert message_of(written) == [Message("user", "hi")]
+    assert message_from_otel(written) == [Message("user", "hi")]
 
 
 def test_calls_of_chat_completions_are_read() -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
-    answer, result = messages_of(
+    answer, result = messages_from_otel(
         [
             {"role": "assistant", "content": None, "tool_calls": [call]},
             {"role": "tool", "content": "a bird", "tool_call_id": "c1"},
@@ -120,29 +120,29 @@ def test_calls_of_chat_completions_are_read() -> None:
 
 def test_a_part_of_another_kind_is_kept_whole() -> None:
     part = {"type": "compaction", "id": "x", "content": "what was"}
-    (message,) = messages_of([{"role": "assistant", "parts": [part]}])
+    (message,) = messages_from_otel([{"role": "assistant", "parts": [part]}])
     assert message.content == [UnknownPart("compaction", json.dumps(part, separators=(",", ":")))]
-    assert json_of(message)["parts"] == [part]
+    assert message_to_otel(message)["parts"] == [part]
 
 
 def test_system_instructions_are_one_message_for_each_part() -> None:
     value = [{"type": "text", "content": "Be kind."}, {"type": "text", "content": "Be brief."}]
-    read = instructions_of(json.dumps(value))
+    read = instructions_from_otel(json.dumps(value))
     assert read == [Message("system", "Be kind."), Message("system", "Be brief.")]
-    assert instructions_json(read) == value
-    assert instructions_of("Be kind.") == read[:1]
+    assert instructions_to_otel(read) == value
+    assert instructions_from_otel("Be kind.") == read[:1]
 
 
 def test_tools_are_read_in_both_forms() -> None:
     tool = {"name": "look", "description": "Looks.", "parameters": {"type": "object"}}
-    assert tools_of(tools_json([tool])) == [tool]
-    assert tools_of(json.dumps([{"type": "function", "function": tool}])) == [tool]
-    assert tools_of([{"description": "no name"}, 5]) == []
+    assert tools_from_otel(tools_to_otel([tool])) == [tool]
+    assert tools_from_otel(json.dumps([{"type": "function", "function": tool}])) == [tool]
+    assert tools_from_otel([{"description": "no name"}, 5]) == []
 
 
 def test_a_text_that_only_looks_like_json_stays_a_text() -> None:
-    assert value_of("[hook]: no") == "[hook]: no"
-    assert messages_of("[hook]: no") == [Message("user", "[hook]: no")]
+    assert parse_attribute_value("[hook]: no") == "[hook]: no"
+    assert messages_from_otel("[hook]: no") == [Message("user", "[hook]: no")]
 
 
 def test_a_name_is_found_under_what_others_call_it() -> None:
@@ -151,8 +151,8 @@ def test_a_name_is_found_under_what_others_call_it() -> None:
         == 5
     )
     assert otel_attributes.get_attribute({}, otel_attributes.INPUT_TOKENS) is None
-    assert otel_attributes.operation_of({"traceloop.span.kind": "tool"}) == "execute_tool"
-    assert otel_attributes.operation_of({"gen_ai.operation.name": 5}) == ""
+    assert otel_attributes.find_operation({"traceloop.span.kind": "tool"}) == "execute_tool"
+    assert otel_attributes.find_operation({"gen_ai.operation.name": 5}) == ""
 
 
 json_values = st.recursive(
@@ -177,7 +177,7 @@ json_values = st.recursive(
 def test_whatever_stands_there_is_read_to_messages_that_can_be_hashed_and_written(
     value: Any,
 ) -> None:
-    for message in [*messages_of(value), *instructions_of(value)]:
+    for message in [*messages_from_otel(value), *instructions_from_otel(value)]:
         message_hash(message)
-        json.dumps(json_of(message)).encode()
-    tools_of(value)
+        json.dumps(message_to_otel(message)).encode()
+    tools_from_otel(value)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harken.capture.files.importer import Importer
-from harken.capture.files.sources import files_in
+from harken.capture.files.sources import iter_files
 from harken.context.materialize import materialize
 from harken.core.commits import CommitId
 from harken.core.messages import FunctionCall, ImagePart, Message, TextPart, ThinkingPart, ToolCall
@@ -20,7 +20,7 @@ from harken.errors import FormatError
 from harken.formats.base import ConversationEntry
 from harken.formats.runtimes import atif
 from harken.formats.runtimes.base import ImportStep, ReadReport, SessionFile
-from harken.formats.runtimes.registry import native_of
+from harken.formats.runtimes.registry import detect_runtime_format
 from harken.index.catalogue import Catalogue
 from harken.store.memory import MemoryStore
 
@@ -71,7 +71,7 @@ STORY: dict[str, Any] = {
 def _steps(value: object) -> tuple[list[ImportStep], ReadReport]:
     reading = ReadReport()
     data = json.dumps(value).encode()
-    return list(atif.steps(SessionFile("", lambda: [data]), reading)), reading
+    return list(atif.iter_steps(SessionFile("", lambda: [data]), reading)), reading
 
 
 def _said(entries: list[ConversationEntry]) -> list[tuple[str, str]]:
@@ -81,7 +81,7 @@ def _said(entries: list[ConversationEntry]) -> list[tuple[str, str]]:
 def test_a_trajectory_is_known_by_its_beginning() -> None:
     Trajectory.model_validate(STORY)
     for data in (json.dumps(STORY), json.dumps(STORY, indent=2, sort_keys=True)):
-        native = native_of("run/trajectory.json", data.encode())
+        native = detect_runtime_format("run/trajectory.json", data.encode())
         assert native is not None
         assert native.name == "atif-v1"
 
@@ -129,7 +129,7 @@ def test_what_is_imported_is_what_was_written(tmp_path: Path) -> None:
     file = tmp_path / "trajectory.json"
     file.write_text(json.dumps(STORY))
     store = MemoryStore()
-    [done] = Importer(store, Catalogue(None)).run(list(files_in(file)))
+    [done] = Importer(store, Catalogue(None)).run(list(iter_files(file)))
     assert done.report.format == "atif-v1"
     assert [tip.agent for tip in done.report.tips] == ["main", "child"]
     messages = materialize(store, CommitId(done.report.tips[0].ctx)).messages
@@ -166,7 +166,7 @@ def test_subagents_that_name_themselves_end() -> None:
 
 
 def _written(messages: list[Message]) -> dict[str, Any]:
-    data = atif.written([ConversationEntry(one, NOON) for one in messages])
+    data = atif.encode_trajectory([ConversationEntry(one, NOON) for one in messages])
     assert data is not None
     found: dict[str, Any] = json.loads(data)
     Trajectory.model_validate(found)
@@ -176,7 +176,9 @@ def _written(messages: list[Message]) -> dict[str, Any]:
 @pytest.mark.parametrize("name", ["cache_read_tokens", "cached_input_tokens"])
 def test_usage_that_has_the_cached_part_in_the_prompt_keeps_it(name: str) -> None:
     usage = {"input_tokens": 50, name: 40, "output_tokens": 9}
-    data = atif.written([ConversationEntry(Message("assistant", "Hi"), None, {"usage": usage})])
+    data = atif.encode_trajectory(
+        [ConversationEntry(Message("assistant", "Hi"), None, {"usage": usage})]
+    )
     metrics = {"prompt_tokens": 50, "completion_tokens": 9, "cached_tokens": 40}
     assert json.loads(data or b"")["steps"][0]["metrics"] == metrics
 
@@ -188,7 +190,9 @@ def test_usage_counts_what_a_cache_gave_as_a_part_of_the_prompt() -> None:
         "cache_creation_input_tokens": 7,
         "output_tokens": 9,
     }
-    data = atif.written([ConversationEntry(Message("assistant", "Hi"), None, {"usage": usage})] * 2)
+    data = atif.encode_trajectory(
+        [ConversationEntry(Message("assistant", "Hi"), None, {"usage": usage})] * 2
+    )
     found = json.loads(data or b"")
     metrics = {"prompt_tokens": 112, "completion_tokens": 9, "cached_tokens": 100}
     assert found["steps"][0]["metrics"] == metrics
@@ -250,7 +254,7 @@ def test_a_result_after_one_that_answers_no_call_stays_a_result() -> None:
 
 def test_usage_comes_back_in_the_words_of_its_runtime() -> None:
     source = {"kind": "response", "usage": {"input_tokens": 50, "output_tokens": 9}, "model": "m"}
-    data = atif.written([ConversationEntry(Message("assistant", "Hi"), None, source)])
+    data = atif.encode_trajectory([ConversationEntry(Message("assistant", "Hi"), None, source)])
     assert atif.FORMAT.reads is not None
     [back] = atif.FORMAT.reads(data or b"")
     assert back.source == source
@@ -268,7 +272,9 @@ def test_usage_comes_back_in_the_words_of_its_runtime() -> None:
     ],
 )
 def test_usage_that_tells_the_cached_part_in_its_details_keeps_it(usage: dict[str, Any]) -> None:
-    data = atif.written([ConversationEntry(Message("assistant", "Hi"), None, {"usage": usage})])
+    data = atif.encode_trajectory(
+        [ConversationEntry(Message("assistant", "Hi"), None, {"usage": usage})]
+    )
     metrics = {"prompt_tokens": 50, "completion_tokens": 9, "cached_tokens": 40}
     assert json.loads(data or b"")["steps"][0]["metrics"] == metrics
 
@@ -307,7 +313,7 @@ def _conversations(draw: st.DrawFn) -> list[ConversationEntry]:
 
 @given(_conversations())
 def test_what_a_trajectory_can_say_comes_back_as_it_was(entries: list[ConversationEntry]) -> None:
-    data = atif.written(entries)
+    data = atif.encode_trajectory(entries)
     assert data is not None
     Trajectory.model_validate_json(data)
     assert atif.FORMAT.reads is not None

@@ -22,9 +22,15 @@ from harken.core.messages import (
     text_of,
 )
 from harken.formats.base import ConversationEntry
-from harken.formats.providers.alternation import LATE, NO_OUTPUT, NO_RESULT, NOTHING, SYSTEM
-from harken.formats.providers.openai_responses import instructions
-from harken.formats.runtimes.normalize import IMAGES, fitted
+from harken.formats.providers.alternation import (
+    EMPTY_TURN_TEXT,
+    LATE_RESULT_PREFIX,
+    NO_OUTPUT_TEXT,
+    NO_RESULT_TEXT,
+    SYSTEM_PREFIX,
+)
+from harken.formats.providers.openai_responses import build_instructions_entry
+from harken.formats.runtimes.normalize import IMAGES, normalize_entries
 from harken.formats.runtimes.target import TargetRules
 from harken.testing import odd_conversation, plain_conversation
 from tests.unit.formats.contexts import GIF, ODD_CONTEXT, PNG, flat, tidy_contexts
@@ -38,7 +44,7 @@ def whole(*messages: Message, **source: Any) -> list[ConversationEntry]:
 
 
 def fit(*messages: Message, to: TargetRules = STRANGER, **source: Any) -> list[Message]:
-    return [entry.message for entry in fitted(whole(*messages, **source), to)]
+    return [entry.message for entry in normalize_entries(whole(*messages, **source), to)]
 
 
 def told(*messages: Message, to: TargetRules = STRANGER, **source: Any) -> list[str]:
@@ -113,12 +119,12 @@ def test_a_stranger_loses_thoughts_and_nothing_else(context: list[Message]) -> N
 
 def test_odd_entries_are_fitted_with_their_times_and_sources() -> None:
     for entries in (plain_conversation(), odd_conversation()):
-        found = fitted(entries, STRANGER)
+        found = normalize_entries(entries, STRANGER)
         check([entry.message for entry in found])
         assert {entry.time for entry in found} == {entry.time for entry in entries} & {
             entry.time for entry in found
         }
-    assert fitted(plain_conversation(), STRANGER) == plain_conversation()
+    assert normalize_entries(plain_conversation(), STRANGER) == plain_conversation()
 
 
 def test_calls_get_their_results_though_they_were_told_one_by_one() -> None:
@@ -133,16 +139,18 @@ def test_a_word_between_a_call_and_its_result_comes_after_it() -> None:
 
 def test_calls_that_nobody_answered_get_a_result_that_says_so() -> None:
     found = told(Message("user", "Go"), asks("a", "b"), gives("b"), asks("c"))
-    assert found[2:4] == ["tool of b: seen", f"tool of a: {NO_RESULT}"]
-    assert found[4:] == ["assistant: I look. [c]", f"tool of c: {NO_RESULT}"]
+    assert found[2:4] == ["tool of b: seen", f"tool of a: {NO_RESULT_TEXT}"]
+    assert found[4:] == ["assistant: I look. [c]", f"tool of c: {NO_RESULT_TEXT}"]
     assert fit(Message("user", "Go"), asks("a"))[-1].is_error
 
 
 def test_results_without_a_call_are_told_by_the_user() -> None:
     late = gives("a", [TextPart("again"), ImagePart("image/png", PNG)])
     found = fit(Message("user", "Go"), asks("a"), gives("a"), late, gives("zz", ""))
-    assert found[3] == Message("user", [TextPart(f"{LATE}again"), ImagePart("image/png", PNG)])
-    assert found[4] == Message("user", LATE + NO_OUTPUT)
+    assert found[3] == Message(
+        "user", [TextPart(f"{LATE_RESULT_PREFIX}again"), ImagePart("image/png", PNG)]
+    )
+    assert found[4] == Message("user", LATE_RESULT_PREFIX + NO_OUTPUT_TEXT)
 
 
 def test_calls_with_one_id_are_told_apart_and_so_are_their_results() -> None:
@@ -196,12 +204,12 @@ def test_blocks_of_another_provider_are_told() -> None:
 
 def test_what_the_system_said_is_told_by_the_user_unless_the_target_can_say_it() -> None:
     context = [Message("system", "Be kind."), Message("user", "Hi")]
-    assert told(*context) == [f"user: {SYSTEM}Be kind.", "user: Hi"]
+    assert told(*context) == [f"user: {SYSTEM_PREFIX}Be kind.", "user: Hi"]
     assert told(*context, to=OWNER) == ["system: Be kind.", "user: Hi"]
 
 
 def test_who_begins_with_an_answer_is_given_a_question() -> None:
-    assert told(Message("assistant", "Hello")) == [f"user: {NOTHING}", "assistant: Hello"]
+    assert told(Message("assistant", "Hello")) == [f"user: {EMPTY_TURN_TEXT}", "assistant: Hello"]
 
 
 def test_images_are_shown_where_they_can_be_and_else_are_told() -> None:
@@ -235,22 +243,22 @@ def test_images_of_errors_are_shown_after_them_where_an_error_holds_none() -> No
 def test_what_no_model_read_goes_but_for_whose_it_is(source: dict[str, Any]) -> None:
     broken = ConversationEntry(Message("assistant", "API Error"), source=source)
     heard = whole(Message("user", "Hi"), Message("user", "Ho"))
-    assert fitted([heard[0], broken, heard[1]], STRANGER) == heard
+    assert normalize_entries([heard[0], broken, heard[1]], STRANGER) == heard
     own = replace(STRANGER, is_aside=lambda entry: bool(entry.source))
-    assert fitted([heard[0], broken, heard[1]], own) == [heard[0], broken, heard[1]]
+    assert normalize_entries([heard[0], broken, heard[1]], own) == [heard[0], broken, heard[1]]
 
 
 def test_what_stands_aside_stays_where_it_is_and_parts_no_answers() -> None:
     own = replace(STRANGER, is_aside=lambda entry: bool(entry.source))
     aside = ConversationEntry(Message("assistant", "API Error"), source={"kind": "error"})
     user, one, two, *heard = whole(Message("user", "Hi"), asks("a"), asks("b"), gives("a"))
-    found = fitted([user, one, aside, two, *heard], own)
+    found = normalize_entries([user, one, aside, two, *heard], own)
     assert [text_of(entry.message.content) for entry in found] == [
         "Hi",
         "I look.\n\nI look.",
         "API Error",
         "seen",
-        NO_RESULT,
+        NO_RESULT_TEXT,
     ]
 
 
@@ -258,7 +266,7 @@ def test_a_call_that_is_never_answered_is_closed_before_the_next_answer() -> Non
     found = told(Message("user", "Go"), asks("a"), asks("b"), gives("b"))
     assert found[1:] == [
         "assistant: I look. [a]",
-        f"tool of a: {NO_RESULT}",
+        f"tool of a: {NO_RESULT_TEXT}",
         "assistant: I look. [b]",
         "tool of b: seen",
     ]
@@ -274,8 +282,8 @@ def test_calls_of_others_stand_last_where_the_target_has_them_so() -> None:
 
 
 def test_instructions_about_another_runtime_go() -> None:
-    entries = [instructions("You are Codex.", None), *whole(Message("user", "Hi"))]
-    assert fitted(entries, STRANGER) == entries[1:]
+    entries = [build_instructions_entry("You are Codex.", None), *whole(Message("user", "Hi"))]
+    assert normalize_entries(entries, STRANGER) == entries[1:]
 
 
 def test_answers_in_a_row_stay_apart_where_the_target_says_them_so() -> None:
@@ -284,7 +292,7 @@ def test_answers_in_a_row_stay_apart_where_the_target_says_them_so() -> None:
     assert told(*context, to=apart) == [
         "user: Go",
         "assistant: I look. [a]",
-        f"tool of a: {NO_RESULT}",
+        f"tool of a: {NO_RESULT_TEXT}",
         "assistant: So.",
         "assistant: I look. [b]",
         "tool of b: seen",

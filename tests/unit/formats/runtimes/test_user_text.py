@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harken.formats.runtimes.user_text import typed
+from harken.formats.runtimes.user_text import extract_typed_text
 
 REMINDER = "<system-reminder>\nIt is noon.\n</system-reminder>"
 
@@ -22,7 +22,7 @@ REMINDER = "<system-reminder>\nIt is noon.\n</system-reminder>"
     ],
 )
 def test_what_a_client_wrote_is_nothing_that_a_person_typed(text: str) -> None:
-    assert not typed(text)
+    assert not extract_typed_text(text)
 
 
 @pytest.mark.parametrize(
@@ -37,4 +37,4 @@ def test_what_a_client_wrote_is_nothing_that_a_person_typed(text: str) -> None:
     ],
 )
 def test_what_is_left_a_person_typed(text: str, prompt: str) -> None:
-    assert typed(text) == prompt
+    assert extract_typed_text(text) == prompt

@@ -12,7 +12,7 @@ from harken.core.messages import Message, TextPart, ThinkingPart, UnknownPart
 from harken.errors import FormatError
 from harken.formats.wire.anthropic import PROTOCOL
 from harken.formats.wire.base import ParsedRequest, ParsedResponse
-from harken.formats.wire.json_patch import same
+from harken.formats.wire.json_patch import equal_json
 
 MARK = {"cache_control": {"type": "ephemeral"}}
 ASKED: dict[str, Any] = {
@@ -72,7 +72,7 @@ def test_a_request_is_its_pieces_and_all_else() -> None:
         ["system", 0, "cache_control"],
         ["messages", 2, "content", 1, "cache_control"],
     ]
-    assert same(together(asked), ASKED)
+    assert equal_json(together(asked), ASKED)
 
 
 def test_pieces_are_messages_and_forms() -> None:
@@ -121,7 +121,7 @@ def test_what_a_client_says_of_its_bill_stands_aside() -> None:
     asked = apart(body)
     assert asked.shape == {"aside": [[0, bill]]}
     assert [key.key for key in asked.pieces[1:]] == [key.key for key in apart(ASKED).pieces[1:]]
-    assert same(together(asked), body)
+    assert equal_json(together(asked), body)
 
 
 BILL = {"type": "text", "text": "x-anthropic-billing-header:"}
@@ -133,13 +133,13 @@ BILL = {"type": "text", "text": "x-anthropic-billing-header:"}
 )
 def test_any_system_prompt_comes_back(system: Any) -> None:
     body = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "system": system}
-    assert same(together(apart(body)), body)
+    assert equal_json(together(apart(body)), body)
 
 
 def test_a_message_that_looks_like_a_system_prompt_stays_where_it_is() -> None:
     body = {"model": "m", "messages": [{"system": "a"}, {"system": ["b"]}]}
     asked = apart(body)
-    assert same(together(asked), body)
+    assert equal_json(together(asked), body)
     assert [PROTOCOL.write(*PROTOCOL.read(piece)) for piece in asked.pieces] == body["messages"]
 
 
@@ -156,7 +156,7 @@ def test_a_message_that_is_none_is_kept_as_it_is(odd: Any) -> None:
     messages, form = PROTOCOL.read(piece)
     assert isinstance(messages[0].content, list)
     assert isinstance(messages[0].content[0], UnknownPart)
-    assert same(PROTOCOL.write(messages, form), odd)
+    assert equal_json(PROTOCOL.write(messages, form), odd)
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_bytes_that_are_no_text_do_not_stop_the_reading() -> None:
 def test_lone_surrogates_come_back() -> None:
     body = {"model": "m", "messages": [{"role": "user", "content": "\ud83d"}], "n": float("inf")}
     asked = apart(body)
-    assert same(together(asked), {**body, "n": None})
+    assert equal_json(together(asked), {**body, "n": None})
 
 
 @pytest.mark.parametrize("shape", [5, {"aside": 5}, {"aside": [[0]]}, {"aside": [["a", 1]]}])
@@ -205,7 +205,7 @@ def test_an_answer_is_known_again_that_came_back_changed() -> None:
     assert PROTOCOL.likeness(said) == PROTOCOL.likeness(again)
     messages, _ = PROTOCOL.read(said)
     form = PROTOCOL.form(messages, again)
-    assert same(PROTOCOL.write(messages, form), again.raw)
+    assert equal_json(PROTOCOL.write(messages, form), again.raw)
     other = PROTOCOL.piece({"role": "assistant", "content": [text, {**call, "id": "t2"}]})
     assert PROTOCOL.likeness(said) != PROTOCOL.likeness(other)
 

@@ -12,7 +12,7 @@ from harken.core.messages import Message
 from harken.core.stream import Finish
 from harken.errors import FormatError
 from harken.formats.wire.gemini import PROTOCOL
-from harken.formats.wire.json_patch import same
+from harken.formats.wire.json_patch import equal_json
 from tests.unit.formats.wire.hearing import STEPS, heard, is_honest, streamed
 
 PATH = "/v1beta/models/gemini-9-pro:streamGenerateContent"
@@ -107,7 +107,7 @@ def test_a_request_comes_back(more: Any) -> None:
     body = {"contents": [TEXT, SAID], "generationConfig": {"temperature": 1}, **more}
     asked = PROTOCOL.take_apart(PATH, json.dumps(body).encode())
     values = [PROTOCOL.write(*PROTOCOL.read(piece)) for piece in asked.pieces]
-    assert same(PROTOCOL.put_together(asked, values), body)
+    assert equal_json(PROTOCOL.put_together(asked, values), body)
     assert asked.model == "gemini-9-pro"
 
 
@@ -157,7 +157,7 @@ def test_ids_that_a_recorder_fills_in_stand_in_the_form_alone() -> None:
     (call,) = message.tool_calls
     named = Message("assistant", None, [type(call)("c1", call.function, "function", call.meta)])
     form = PROTOCOL.form([named], piece)
-    assert same(PROTOCOL.write([named], form), piece.raw)
+    assert equal_json(PROTOCOL.write([named], form), piece.raw)
 
 
 @pytest.mark.parametrize(

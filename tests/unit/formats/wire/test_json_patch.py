@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from harken.errors import FormatError
-from harken.formats.wire.json_patch import changed, form_of, manner_of, same, with_set
+from harken.formats.wire.json_patch import (
+    apply_form,
+    build_form,
+    equal_json,
+    get_manner,
+    set_at_path,
+)
 
 LONG = "a text that is long enough to be worth being cut into pieces " * 3
 
@@ -38,20 +44,20 @@ LONG = "a text that is long enough to be worth being cut into pieces " * 3
     ],
 )
 def test_a_form_says_what_to_change(plain: Any, value: Any, form: Any) -> None:
-    assert form_of(plain, value) == form
-    assert same(changed(plain, form), value)
+    assert build_form(plain, value) == form
+    assert equal_json(apply_form(plain, form), value)
 
 
 def test_a_form_keeps_the_manner_in_which_the_plain_value_is_written() -> None:
-    assert form_of({"a": 1}, {"a": 1}, "message") == {"as": "message"}
-    assert manner_of({"as": "message"}) == "message"
+    assert build_form({"a": 1}, {"a": 1}, "message") == {"as": "message"}
+    assert get_manner({"as": "message"}) == "message"
     odd: list[Any] = [None, [], {"as": 5}]
-    assert [*map(manner_of, odd)] == ["", "", ""]
+    assert [*map(get_manner, odd)] == ["", "", ""]
 
 
 def test_what_is_changed_stays_as_it_was() -> None:
     plain = {"content": [{"text": "Hi"}]}
-    assert with_set(plain, ["content", 0, "mark"], 1) == {"content": [{"text": "Hi", "mark": 1}]}
+    assert set_at_path(plain, ["content", 0, "mark"], 1) == {"content": [{"text": "Hi", "mark": 1}]}
     assert plain == {"content": [{"text": "Hi"}]}
 
 
@@ -72,7 +78,7 @@ def test_what_is_changed_stays_as_it_was() -> None:
 )
 def test_a_form_that_does_not_fit_is_refused(form: Any) -> None:
     with pytest.raises(FormatError):
-        changed({"a": "Hi"}, form)
+        apply_form({"a": "Hi"}, form)
 
 
 def test_what_differs_far_inside_is_set_as_a_whole() -> None:
@@ -80,4 +86,4 @@ def test_what_differs_far_inside_is_set_as_a_whole() -> None:
     other: Any = 2
     for _ in range(100):
         deep, other = [deep], [other]
-    assert same(changed(deep, form_of(deep, other)), other)
+    assert equal_json(apply_form(deep, build_form(deep, other)), other)

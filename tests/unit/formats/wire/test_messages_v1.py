@@ -12,7 +12,7 @@ from harken.core.messages import FunctionCall, Message, ToolCall
 from harken.core.stream import Finish
 from harken.errors import FormatError
 from harken.formats.wire import registry as wires
-from harken.formats.wire.json_patch import same
+from harken.formats.wire.json_patch import equal_json
 from harken.formats.wire.messages_v1 import PROTOCOL
 
 CALL = {"id": "c1", "function": {"name": "look", "arguments": "{}"}, "type": "function"}
@@ -41,7 +41,7 @@ ASKED: dict[str, Any] = {
 def test_a_request_comes_back(body: Any) -> None:
     asked = PROTOCOL.take_apart("", json.dumps(body).encode())
     values = [PROTOCOL.write(*PROTOCOL.read(piece)) for piece in asked.pieces]
-    assert same(PROTOCOL.put_together(asked, values), body)
+    assert equal_json(PROTOCOL.put_together(asked, values), body)
 
 
 def test_pieces_are_the_messages_of_a_log() -> None:
@@ -79,6 +79,9 @@ def test_an_answer_that_was_cut_says_what_came() -> None:
 
 
 def test_a_protocol_is_found_by_its_path() -> None:
-    assert wires.of("/messages-v1") is PROTOCOL
-    assert wires.of("/base/v1/messages?beta=true") is wires.WIRES["anthropic-messages"]
-    assert wires.of("/v1/messages/count_tokens") is None
+    assert wires.find_protocol("/messages-v1") is PROTOCOL
+    assert (
+        wires.find_protocol("/base/v1/messages?beta=true")
+        is wires.WIRE_PROTOCOLS["anthropic-messages"]
+    )
+    assert wires.find_protocol("/v1/messages/count_tokens") is None

@@ -11,7 +11,7 @@ from harken.core.events import Usage
 from harken.core.messages import Message, ThinkingPart
 from harken.core.stream import Finish
 from harken.errors import FormatError
-from harken.formats.wire.json_patch import same
+from harken.formats.wire.json_patch import equal_json
 from harken.formats.wire.openai_chat import PROTOCOL
 from tests.unit.formats.wire.hearing import STEPS, heard, is_honest, streamed
 
@@ -96,7 +96,7 @@ def test_what_a_server_wants_back_is_in_the_message() -> None:
     }
     (message,), form = PROTOCOL.read(piece)
     assert message.content == [ThinkingPart("Hm")]
-    assert same(PROTOCOL.write([message], form), piece.raw)
+    assert equal_json(PROTOCOL.write([message], form), piece.raw)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from harken.core.events import Usage
 from harken.core.messages import Message
 from harken.core.stream import Finish
 from harken.errors import FormatError
-from harken.formats.wire.json_patch import same
+from harken.formats.wire.json_patch import equal_json
 from harken.formats.wire.openai_responses import PROTOCOL
 from tests.unit.formats.wire.hearing import STEPS, heard, is_honest, streamed
 
@@ -113,7 +113,7 @@ def test_an_item_is_known_again_with_another_id_and_without_what_is_empty() -> N
     assert references[0].key != references[1].key
     messages, _ = PROTOCOL.read(PROTOCOL.piece(TEXT))
     piece = PROTOCOL.piece(sent)
-    assert same(PROTOCOL.write(messages, PROTOCOL.form(messages, piece)), sent)
+    assert equal_json(PROTOCOL.write(messages, PROTOCOL.form(messages, piece)), sent)
 
 
 def test_arguments_are_alike_however_they_are_written() -> None:
@@ -136,7 +136,7 @@ def test_arguments_are_alike_however_they_are_written() -> None:
 def test_a_request_comes_back(body: Any) -> None:
     asked = PROTOCOL.take_apart("", json.dumps(body).encode())
     values = [PROTOCOL.write(*PROTOCOL.read(piece)) for piece in asked.pieces]
-    assert same(PROTOCOL.put_together(asked, values), body)
+    assert equal_json(PROTOCOL.put_together(asked, values), body)
 
 
 def test_instructions_and_a_prompt_are_messages() -> None:

@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 from harken.formats.wire.piece_cache import PieceCache
-from harken.formats.wire.registry import WIRES
+from harken.formats.wire.registry import WIRE_PROTOCOLS
 from tests.unit.formats.wire.examples import EXAMPLES
 
-ANTHROPIC, PLAIN = WIRES["anthropic-messages"], WIRES["messages-v1"]
+ANTHROPIC, PLAIN = WIRE_PROTOCOLS["anthropic-messages"], WIRE_PROTOCOLS["messages-v1"]
 MARK = {"cache_control": {"type": "ephemeral"}}
 
 
@@ -22,8 +22,8 @@ MARK = {"cache_control": {"type": "ephemeral"}}
 def test_what_is_known_is_the_piece_that_was_seen_first(name: str) -> None:
     path, body = EXAMPLES[name]
     data, known = json.dumps(body).encode(), PieceCache()
-    first = WIRES[name].take_apart(path, data, known).pieces
-    again = WIRES[name].take_apart(path, data, known).pieces
+    first = WIRE_PROTOCOLS[name].take_apart(path, data, known).pieces
+    again = WIRE_PROTOCOLS[name].take_apart(path, data, known).pieces
     assert all(one is other for one, other in zip(first, again, strict=True))
 
 

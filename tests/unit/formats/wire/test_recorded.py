@@ -11,7 +11,7 @@ import pytest
 
 from harken.formats.wire import registry as wires
 from harken.formats.wire.base import Protocol
-from harken.formats.wire.json_patch import same
+from harken.formats.wire.json_patch import equal_json
 from tests.clients.kit import BESIDE, lab
 
 SENT = sorted((BESIDE / "shared" / "data" / "sent").glob("*.json"))
@@ -26,7 +26,7 @@ def forms_of(protocol: Protocol, path: str, body: Any) -> int:
     asked = protocol.take_apart(path, json.dumps(body).encode())
     read = [protocol.read(piece) for piece in asked.pieces]
     values = [protocol.write(messages, form) for messages, form in read]
-    assert same(protocol.put_together(asked, values), body)
+    assert equal_json(protocol.put_together(asked, values), body)
     assert all("other" not in form.get("as", "") for _, form in read if form)
     return sum(len(json.dumps(form)) for _, form in read if form is not None)
 
@@ -36,7 +36,7 @@ def forms_of(protocol: Protocol, path: str, body: Any) -> int:
 def test_what_clients_sent_after_a_resume_comes_back(file: Path) -> None:
     sent = json.loads(file.read_text())
     path = PATHS[sent["client"].split()[0]]
-    protocol, messages = wires.of(path), sent["request_messages"]
+    protocol, messages = wires.find_protocol(path), sent["request_messages"]
     assert protocol is not None
     listed = "input" if path.endswith("responses") else "messages"
     size = forms_of(protocol, path, {"model": "m", listed: messages})
@@ -47,7 +47,7 @@ def requests() -> Iterator[tuple[str, Protocol, Any]]:
     for file in RECORDED:
         for line in file.read_text().splitlines():
             asked = json.loads(line)
-            protocol = wires.of(asked["path"])
+            protocol = wires.find_protocol(asked["path"])
             if protocol is not None and isinstance(asked["body"], dict):
                 yield asked["path"], protocol, asked["body"]
 

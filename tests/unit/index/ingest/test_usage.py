@@ -8,7 +8,14 @@ import pytest
 
 from harken.core.events import Usage
 from harken.index.ingest.row_writer import time_us
-from harken.index.ingest.usage import Costs, TokenCounts, of_log, provider_of, spent, told_cost
+from harken.index.ingest.usage import (
+    Costs,
+    TokenCounts,
+    counts_from_log,
+    parse_usage,
+    reported_cost,
+    reported_provider,
+)
 from harken.llm.prices import Prices
 
 DAY = time_us("2026-03-01T12:00:00Z")
@@ -75,20 +82,20 @@ DAY = time_us("2026-03-01T12:00:00Z")
     ],
 )
 def test_all_shapes_of_usage_are_read(usage: dict[str, Any], wanted: TokenCounts) -> None:
-    assert spent(usage) == wanted
+    assert parse_usage(usage) == wanted
 
 
 def test_a_log_counts_caches_in_the_input() -> None:
-    assert of_log(Usage(100, 7, 60, 10)) == TokenCounts(30, 60, 10, 7)
-    assert of_log(Usage()) == TokenCounts()
+    assert counts_from_log(Usage(100, 7, 60, 10)) == TokenCounts(30, 60, 10, 7)
+    assert counts_from_log(Usage()) == TokenCounts()
 
 
 def test_what_a_runtime_says_that_it_cost_is_believed() -> None:
-    assert told_cost({"pi": {"usage": {"cost": {"total": 0.5}}}}) == 0.5
-    assert told_cost({"cost_usd": 2}) == 2.0
-    assert told_cost({"usage": {"prompt_tokens": 5, "cost_usd": 2.5}}) == 2.5
+    assert reported_cost({"pi": {"usage": {"cost": {"total": 0.5}}}}) == 0.5
+    assert reported_cost({"cost_usd": 2}) == 2.0
+    assert reported_cost({"usage": {"prompt_tokens": 5, "cost_usd": 2.5}}) == 2.5
     for odd in (True, -1, "1", float("nan"), 1e9, None):
-        assert told_cost({"cost_usd": odd}) is None
+        assert reported_cost({"cost_usd": odd}) is None
 
 
 @pytest.mark.parametrize(
@@ -132,6 +139,6 @@ def test_without_a_price_a_time_or_a_count_no_cost_is_known() -> None:
 
 
 def test_who_answered_is_what_the_runtime_says() -> None:
-    assert provider_of({"pi": {"provider": "anthropic"}}) == "anthropic"
-    assert provider_of({"provider": "openai"}) == "openai"
-    assert provider_of({"provider": 3, "pi": []}) == ""
+    assert reported_provider({"pi": {"provider": "anthropic"}}) == "anthropic"
+    assert reported_provider({"provider": "openai"}) == "openai"
+    assert reported_provider({"provider": 3, "pi": []}) == ""

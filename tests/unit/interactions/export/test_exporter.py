@@ -18,7 +18,7 @@ from harken.errors import ConfigError
 from harken.interactions.export.exporter import ExportOptions, ExportSummary, export_session
 from harken.interactions.export.importer import import_folder
 from harken.interactions.records import MemoryOpType, MemoryType
-from harken.session.log.reader import events
+from harken.session.log.reader import iter_events
 from harken.session.verify import verify
 from harken.testing import ticking
 from tests.agent_kit import call, calls, play, stage
@@ -28,7 +28,7 @@ SECRET = "AKIAQ7WZX5T2MN3BVC4D"
 
 
 def export(log: Path, out: Path, **how: Any) -> ExportSummary:
-    return export_session(list(events(log)), log.stem, out, ExportOptions(**how))
+    return export_session(list(iter_events(log)), log.stem, out, ExportOptions(**how))
 
 
 def files(folder: Path) -> dict[str, bytes]:

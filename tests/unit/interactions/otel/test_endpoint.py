@@ -17,8 +17,8 @@ from harken.errors import ConfigError, SendError
 from harken.interactions.otel import exporter
 from harken.interactions.otel.endpoint import OtlpEndpoint
 from harken.interactions.otel.exporter import OtlpExportSummary, OtlpOptions, send
-from harken.interactions.otel.otlp import JSON, Sender, taken_in
-from harken.session.log.reader import events
+from harken.interactions.otel.otlp import JSON, Sender, decode_response
+from harken.session.log.reader import iter_events
 from tests.session_kit import born, new_session, turn
 from tests.spans_kit import Answer, backend, partial, said
 
@@ -47,7 +47,7 @@ def endpoint(url: str, time_: Time | None = None, **more: Any) -> OtlpEndpoint:
 
 def go(url: str, time_: Time | None = None, **more: Any) -> OtlpExportSummary:
     with closing(endpoint(url, time_, **more)) as there:
-        return send(events(DEMO), "demo", there, HOW)
+        return send(iter_events(DEMO), "demo", there, HOW)
 
 
 @pytest.mark.req("S3-30")
@@ -141,15 +141,15 @@ def test_what_was_taken_in_part_is_told() -> None:
         done = go(there.url)
     assert (done.rejected, done.message) == (3, "too old")
     told = b'{"partialSuccess":{"rejectedSpans":"2","errorMessage":"x"}}'
-    assert taken_in(told, JSON).rejected == 2
+    assert decode_response(told, JSON).rejected == 2
     for odd in (b"", b"no", b"[]", b'{"partialSuccess":{"rejectedSpans":"x"}}', b"\xff" * 9):
         for form in (JSON, "application/x-protobuf"):
-            assert taken_in(odd, form).rejected == 0
+            assert decode_response(odd, form).rejected == 0
 
 
 def test_much_goes_in_batches(tmp_path: Path) -> None:
     before = exporter.BATCH_SPANS, exporter.BATCH_BYTES
-    many = list(exporter.spans_of(events(DEMO), "s", HOW, Credentials()))
+    many = list(exporter.iter_spans(iter_events(DEMO), "s", HOW, Credentials()))
     sizes = [len(batch) for batch in exporter._batches(many * 30)]
     assert sum(sizes) == len(many) * 30
     assert max(sizes) <= before[0]
@@ -164,7 +164,7 @@ def test_a_later_batch_that_is_refused_says_how_much_was_taken(tmp_path: Path) -
             turn(session, agent, number)
     with backend(Answer(), Answer(400)) as there, closing(endpoint(there.url)) as to:
         with pytest.raises(SendError, match=r"\(after 256\)$"):
-            send(events(session.path), "s", to, HOW)
+            send(iter_events(session.path), "s", to, HOW)
         assert len(there.spans) == 280
 
 

@@ -12,10 +12,10 @@ import pytest
 from harken.core import events as ev
 from harken.core.ids import AgentId, MessageId
 from harken.core.secrets.redaction import Credentials
-from harken.interactions.otel.exporter import OtlpOptions, spans_of
+from harken.interactions.otel.exporter import OtlpOptions, iter_spans
 from harken.interactions.otel.otlp import Sender
 from harken.interactions.otel.span import Span
-from harken.session.log.reader import events
+from harken.session.log.reader import iter_events
 from harken.session.session import Session
 from harken.views.context import context
 from tests.session_kit import (
@@ -37,8 +37,8 @@ SENDER = Sender("1")
 
 
 def told(log: Path | Iterable[ev.Event], **how: Any) -> list[Span]:
-    read = events(log) if isinstance(log, Path) else log
-    return list(spans_of(read, "s", OtlpOptions(sender=SENDER, **how), Credentials()))
+    read = iter_events(log) if isinstance(log, Path) else log
+    return list(iter_spans(read, "s", OtlpOptions(sender=SENDER, **how), Credentials()))
 
 
 def tree(spans: list[Span]) -> list[str]:
@@ -94,7 +94,7 @@ def test_the_same_session_has_the_same_spans_and_another_one_others() -> None:
     assert len({span.place.span for span in first}) == len(first)
     assert {len(span.place.trace) for span in first} == {16}
     assert {len(span.place.span) for span in first} == {8}
-    first_event, *others = events(DEMO)
+    first_event, *others = iter_events(DEMO)
     assert isinstance(first_event, ev.SessionStarted)
     first_event.time = "2030-01-01T00:00:00.000000Z"
     later = [first_event, *others]
@@ -103,7 +103,7 @@ def test_the_same_session_has_the_same_spans_and_another_one_others() -> None:
 
 @pytest.mark.req("S3-30")
 def test_every_call_says_the_context_that_it_saw() -> None:
-    requests = [event for event in events(DEMO) if isinstance(event, ev.LlmRequest)]
+    requests = [event for event in iter_events(DEMO) if isinstance(event, ev.LlmRequest)]
     calls = [span for span in told(DEMO) if span.is_client]
     assert len(calls) == len(requests)
     for call in calls:
@@ -113,7 +113,7 @@ def test_every_call_says_the_context_that_it_saw() -> None:
             request
             for request in requests
             if request.count == len(said) + len(system)
-            and context(events(DEMO), request.message_id).messages[-1].message.role
+            and context(iter_events(DEMO), request.message_id).messages[-1].message.role
             == said[-1]["role"]
         ]
         assert seen
@@ -320,7 +320,7 @@ def test_credentials_do_not_go_out(session: Session) -> None:
     session.close()
     found = Credentials()
     how = OtlpOptions(sender=SENDER)
-    spans = list(spans_of(events(session.path), "s", how, found))
+    spans = list(iter_spans(iter_events(session.path), "s", how, found))
     assert key not in str(spans)
     assert "[redacted github-token]" in str(spans)
     assert found.kinds == {"github-token": 1}
@@ -345,11 +345,11 @@ def test_events_that_do_not_fit_together_are_refused(session: Session) -> None:
     session.close()
     lost = ev.TranscriptEdited(agent_id=agent, segments=[listed(MessageId("msg_999"))])
     with pytest.raises(ValueError, match="msg_999"):
-        told([*events(session.path), lost])
+        told([*iter_events(session.path), lost])
 
 
 def test_an_empty_session_and_odd_events_are_borne(session: Session) -> None:
     assert told([]) == []
     nobody = ev.LlmResponse(agent_id=AgentId("agent_009"), request=MessageId("msg_1"), time="?")
-    assert told([*events(session.path), nobody]) == []
+    assert told([*iter_events(session.path), nobody]) == []
     session.close()

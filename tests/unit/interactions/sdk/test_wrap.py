@@ -67,7 +67,7 @@ def test_a_wrapped_client_gives_what_the_client_gives(
         assert json.loads(call.body) == provider.bodies[1] == provider.bodies[0]
         assert call.path == provider.asked[0].path
         assert (reply.id, reply.status, reply.broken) == (call.id, 200, "")
-        protocol = wires.WIRES[call.protocol]
+        protocol = wires.WIRE_PROTOCOLS[call.protocol]
         listener = protocol.listener(reply.status)
         listener.feed(reply.body)
         assert "Hello" in str(protocol.read(listener.end().pieces[0])[0])

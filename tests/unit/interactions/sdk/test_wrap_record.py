@@ -9,7 +9,7 @@ import pytest
 from harken.core import events as ev
 from harken.interactions.sdk.wrap import recording, wrap_client
 from harken.recording.rebuild import RequestRebuilder
-from harken.session.log.reader import events as events_of
+from harken.session.log.reader import iter_events as events_of
 from harken.store.sqlite.store import SqliteStore
 from tests.provider.server import Provider
 from tests.sdk_kit import (

@@ -5,7 +5,7 @@ import json
 import pytest
 from blake3 import blake3
 
-from harken.session.log.checksum import has_sum, seal, verifies
+from harken.session.log.checksum import has_sum, is_valid_line, seal
 
 BODY = b'{"event_type":"session_ended","message_id":"msg_001"}'
 
@@ -35,10 +35,10 @@ def test_the_sum_of_this_line_is_frozen() -> None:
 def test_a_line_verifies_only_after_the_line_that_it_was_written_after() -> None:
     first, before = seal(b"", BODY)
     second, _ = seal(before, BODY)
-    assert verifies(b"", first)
-    assert verifies(before, second)
-    assert not verifies(b"", second)
-    assert not verifies(before, first)
+    assert is_valid_line(b"", first)
+    assert is_valid_line(before, second)
+    assert not is_valid_line(b"", second)
+    assert not is_valid_line(before, first)
 
 
 def test_no_single_changed_bit_of_a_line_verifies() -> None:
@@ -46,12 +46,12 @@ def test_no_single_changed_bit_of_a_line_verifies() -> None:
     for bit in range(len(line) * 8):
         changed = bytearray(line)
         changed[bit // 8] ^= 1 << bit % 8
-        assert not verifies(b"0123456789abcdef", bytes(changed)), bit
+        assert not is_valid_line(b"0123456789abcdef", bytes(changed)), bit
 
 
 def test_no_part_of_a_line_verifies() -> None:
     line, _ = seal(b"", BODY)
-    assert not any(verifies(b"", line[:length]) for length in range(len(line)))
+    assert not any(is_valid_line(b"", line[:length]) for length in range(len(line)))
 
 
 @pytest.mark.parametrize("ending", [b"", b"\n", b"\r\n"])
@@ -66,4 +66,4 @@ def test_a_sum_is_seen_with_or_without_the_newline(ending: bytes) -> None:
 )
 def test_a_line_without_a_sum_at_its_end_has_none(line: bytes) -> None:
     assert not has_sum(line)
-    assert not verifies(b"", line)
+    assert not is_valid_line(b"", line)

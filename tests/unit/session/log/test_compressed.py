@@ -12,14 +12,21 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from harken.context.purge import PurgeRequest, find_secret, purge_text
+from harken.context.purge import PurgeRequest, find_text, purge_text
 from harken.core.ids import AgentId
 from harken.core.replace import Secret
 from harken.errors import HarkenError, InvalidLog, LogLocked, LogNotFound, LogWriteError
-from harken.session.log.compress import pack, unpacked
-from harken.session.log.compressed import is_packed, log_of, open_packed, packs_of, stat_log, unpack
+from harken.session.log.compress import compress_log, decompress_log
+from harken.session.log.compressed import (
+    find_packs,
+    is_packed,
+    log_path,
+    open_packed,
+    restore_plain_log,
+    stat_log,
+)
 from harken.session.log.file import LogFile
-from harken.session.log.reader import LogReadReport, events, mentions, open_log
+from harken.session.log.reader import LogReadReport, find_mentioned_names, iter_events, open_log
 from harken.session.session import Session
 from harken.session.verify import verify
 from harken.store.memory import MemoryStore
@@ -55,7 +62,7 @@ def names_in(folder: Path) -> list[str]:
 
 
 def by_us(path: Path) -> Path:
-    return pack(path).path
+    return compress_log(path).path
 
 
 @pytest.mark.req("S3-31")
@@ -63,17 +70,17 @@ def by_us(path: Path) -> Path:
 def test_a_packed_log_is_read_under_its_own_name(log: Path, way: Callable[[Path], Path]) -> None:
     before, read, viewed = (
         log.read_bytes(),
-        list(events(log)),
+        list(iter_events(log)),
         len(SessionViewer(log).events.events),
     )
     packed = way(log)
     assert not log.exists()
     assert packed.stat().st_size < len(before) / 4
     reading = LogReadReport()
-    assert list(events(log, reading)) == list(events(packed)) == read
+    assert list(iter_events(log, reading)) == list(iter_events(packed)) == read
     assert (reading.sealed, reading.torn, reading.end) == (True, b"", len(before))
     assert len(SessionViewer(log).events.events) == viewed
-    assert (verify(log), mentions(log)) == ([], set())
+    assert (verify(log), find_mentioned_names(log)) == ([], set())
     assert stat_log(log).size_bytes == len(before)
     with open_log(log) as file:
         assert file.read() == before
@@ -98,14 +105,14 @@ def test_a_session_goes_on_with_a_packed_log(log: Path, way: Callable[[Path], Pa
 
 
 def test_a_pack_is_for_its_owner_only_and_as_old_as_its_log(log: Path) -> None:
-    done = pack(log)
+    done = compress_log(log)
     found = done.path.stat()
     assert stat.S_IMODE(found.st_mode) == 0o600
     assert found.st_mtime == 1_700_000_000
     assert (done.before_bytes, done.after_bytes) == (stat_log(log).size_bytes, found.st_size)
     assert stat_log(log).kept_bytes == found.st_size
     assert names_in(log.parent) == ["s.jsonl.zst"]
-    again = unpacked(log)
+    again = decompress_log(log)
     assert log.stat().st_mtime == 1_700_000_000
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
     assert (again.before_bytes, again.after_bytes) == (done.after_bytes, done.before_bytes)
@@ -113,16 +120,16 @@ def test_a_pack_is_for_its_owner_only_and_as_old_as_its_log(log: Path) -> None:
 
 
 def test_packing_twice_changes_nothing(log: Path) -> None:
-    packed = pack(log).path
+    packed = compress_log(log).path
     before = packed.read_bytes()
-    assert pack(log).path == packed
+    assert compress_log(log).path == packed
     assert packed.read_bytes() == before
 
 
 def test_what_is_damaged_or_torn_is_packed_as_it_is(log: Path) -> None:
     broken = log.read_bytes()[:-30].replace(b"hello", b"hallo")
     log.write_bytes(broken)
-    pack(log)
+    compress_log(log)
     with open_log(log) as file:
         assert file.read() == broken
 
@@ -130,27 +137,27 @@ def test_what_is_damaged_or_torn_is_packed_as_it_is(log: Path) -> None:
 def test_a_log_that_is_being_written_is_not_packed(log: Path) -> None:
     before = log.read_bytes()
     with Session.load(log, options=options()), pytest.raises(LogLocked):
-        pack(log)
+        compress_log(log)
     assert log.read_bytes() == before
 
 
 def test_what_is_not_there_or_empty_is_not_packed(tmp_path: Path) -> None:
-    for act in (pack, unpacked):
+    for act in (compress_log, decompress_log):
         with pytest.raises(LogNotFound):
             act(tmp_path / "none.jsonl")
     (tmp_path / "empty.jsonl").touch()
     with pytest.raises(InvalidLog, match="is empty"):
-        pack(tmp_path / "empty.jsonl")
+        compress_log(tmp_path / "empty.jsonl")
     assert names_in(tmp_path) == ["empty.jsonl"]
 
 
 @pytest.mark.req("S3-31")
 def test_a_fault_while_packing_or_unpacking_loses_nothing(tmp_path: Path, log: Path) -> None:
     before = log.read_bytes()
-    for act in (pack, unpacked):
+    for act in (compress_log, decompress_log):
         disk = RecordingDisk()
         act(log, disk=disk)
-        act_back = unpacked if act is pack else pack
+        act_back = decompress_log if act is compress_log else compress_log
         act_back(log)
         for at, fault in faults(disk.done):
             failing = FailingDisk(at=at, fault=fault)
@@ -160,18 +167,18 @@ def test_a_fault_while_packing_or_unpacking_loses_nothing(tmp_path: Path, log: P
                 assert file.read() == before
             act_back(log)
             assert not [name for name in names_in(tmp_path) if name.startswith(".")]
-        if act is pack:
-            pack(log)
+        if act is compress_log:
+            compress_log(log)
 
 
 def test_where_a_crash_left_both_the_plain_log_counts(log: Path) -> None:
-    packed = pack(log).path
+    packed = compress_log(log).path
     old = packed.read_bytes()
     with Session.load(log, options=options()) as session:
         hear(session, ROOT, "more")
     packed.write_bytes(old)
     now = log.read_bytes()
-    assert len(list(events(log))) == now.count(b"\n")
+    assert len(list(iter_events(log))) == now.count(b"\n")
     LogFile(log).close()
     assert (log.read_bytes(), is_packed(log)) == (now, False)
 
@@ -194,7 +201,7 @@ def test_a_pack_of_something_else_beside_a_log_gets_a_name_of_its_own(log: Path)
 def test_an_empty_log_that_hides_a_pack_makes_way_for_it(log: Path) -> None:
     """A writer opened a new file under the name, just when the log was packed."""
     before = log.read_bytes()
-    pack(log)
+    compress_log(log)
     log.touch()
     with Session.load(log, options=options()) as session:
         assert session.path.read_bytes() == before
@@ -203,7 +210,7 @@ def test_an_empty_log_that_hides_a_pack_makes_way_for_it(log: Path) -> None:
 def test_a_log_that_was_packed_just_before_it_is_opened_is_unpacked(log: Path) -> None:
     """It was plain when one looked, and gone when one opened it."""
     before = log.read_bytes()
-    whole = pack(log).path.read_bytes()
+    whole = compress_log(log).path.read_bytes()
 
     class Meanwhile(RecordingDisk):
         has_packed = False
@@ -220,7 +227,7 @@ def test_a_log_that_was_packed_just_before_it_is_opened_is_unpacked(log: Path) -
 
 
 def test_a_link_to_nowhere_beside_a_pack_is_no_log(log: Path, tmp_path: Path) -> None:
-    pack(log)
+    compress_log(log)
     log.symlink_to(tmp_path / "nowhere")
     with pytest.raises(LogNotFound):
         LogFile(log)
@@ -230,7 +237,7 @@ def _write_and_pack(path: Path, begun: float, failures: multiprocessing.Queue[st
     for number in range(20):
         try:
             if number % 2:
-                pack(path)
+                compress_log(path)
             else:
                 with Session.load(path, options=options()) as session:
                     hear(session, ROOT, f"{os.getpid()}-{number}")
@@ -258,8 +265,8 @@ def test_writers_and_packers_at_once_lose_nothing(log: Path) -> None:
 
 def _pack_forever(path: Path) -> None:
     while True:
-        pack(path)
-        unpacked(path)
+        compress_log(path)
+        decompress_log(path)
 
 
 @pytest.mark.req("S3-31")
@@ -293,7 +300,11 @@ def test_a_damaged_pack_is_one_clear_line(log: Path, way: Callable[[Path], Path]
         data[:-3] + b"\0\0\0",
     ):
         packed.write_bytes(harm)
-        for read in (lambda: list(events(log)), lambda: verify(log), lambda: Session.load(log)):
+        for read in (
+            lambda: list(iter_events(log)),
+            lambda: verify(log),
+            lambda: Session.load(log),
+        ):
             with pytest.raises((InvalidLog, LogWriteError), match=r"damaged|is empty") as error:
                 read()
             assert str(error.value).count("\n") == 0
@@ -322,7 +333,7 @@ def test_what_unpacks_without_end_is_refused(tmp_path: Path) -> None:
 def test_a_pack_that_cannot_be_read_says_so(tmp_path: Path) -> None:
     folder = tmp_path / "f.jsonl.zst"
     folder.mkdir()
-    assert packs_of(tmp_path / "f.jsonl") == []
+    assert find_packs(tmp_path / "f.jsonl") == []
     with pytest.raises(InvalidLog, match="is a folder"):
         open_log(folder)
     with pytest.raises(LogNotFound):
@@ -348,19 +359,19 @@ def test_names_of_packs_lead_to_their_logs() -> None:
         "a.jsonl": "a.jsonl",
         "a.zst": "a.zst",
     }
-    assert {name: log_of(Path(name)).name for name in names} == names
+    assert {name: log_path(Path(name)).name for name in names} == names
 
 
 @pytest.mark.req("S3-31")
 def test_a_text_is_purged_from_a_packed_log(log: Path) -> None:
     with Session.load(log, options=options()) as session:
         hear(session, ROOT, "the word is rosebud")
-    pack(log)
+    compress_log(log)
     secret = Secret("rosebud")
     store = MemoryStore()
-    assert len(find_secret(store, [log], secret)) == 1
+    assert len(find_text(store, [log], secret)) == 1
     purge_text(store, [log], PurgeRequest(secret=secret, by="me", why=""))
-    assert find_secret(store, [log], secret) == []
+    assert find_text(store, [log], secret) == []
     assert not is_packed(log)
     assert b"rosebud" not in log.read_bytes()
 
@@ -368,13 +379,13 @@ def test_a_text_is_purged_from_a_packed_log(log: Path) -> None:
 def test_two_may_unpack_at_once(log: Path) -> None:
     """Whoever is later finds the plain log, and replaces nothing."""
     before = log.read_bytes()
-    pack(log)
+    compress_log(log)
     disk = RecordingDisk()
 
     class Late(RecordingDisk):
         def sync(self, fd: int) -> None:
-            unpack(log, disk)
+            restore_plain_log(log, disk)
             log.write_bytes(before + b"more")
 
-    unpack(log, Late())
+    restore_plain_log(log, Late())
     assert log.read_bytes() == before + b"more"

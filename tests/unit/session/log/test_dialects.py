@@ -19,7 +19,7 @@ from harken.core.events import (
 from harken.errors import LogCorrupted, LogReadOnly
 from harken.session.fold import fold
 from harken.session.log.dialects import FragmentDialect, PlainDialect, dialect_of
-from harken.session.log.reader import LogReadReport, events
+from harken.session.log.reader import LogReadReport, iter_events
 from harken.session.session import Session
 from harken.session.state import SessionState
 
@@ -33,12 +33,12 @@ def log(folder: Path, *lines: dict[str, Any], end: str = "\n") -> Path:
 
 
 def read(path: Path) -> dict[str, Event]:
-    return {event.message_id: event for event in events(path)}
+    return {event.message_id: event for event in iter_events(path)}
 
 
 def dialect(path: Path) -> str | None:
     reading = LogReadReport()
-    for _ in events(path, reading):
+    for _ in iter_events(path, reading):
         pass
     assert not reading.sealed
     return reading.dialect
@@ -46,7 +46,7 @@ def dialect(path: Path) -> str | None:
 
 def state_of(path: Path) -> SessionState:
     state = SessionState()
-    for event in events(path):
+    for event in iter_events(path):
         fold(state, event)
     return state
 
@@ -127,7 +127,7 @@ class TestCurrentWithoutSums:
         with path.open("a") as file:
             file.write('{"message_id": "msg_002", "spec": {}')
         reading = LogReadReport()
-        assert len(list(events(path, reading))) == 1
+        assert len(list(iter_events(path, reading))) == 1
         assert (reading.end, reading.torn[:1]) == (whole, b"{")
 
 
@@ -135,8 +135,8 @@ class TestS1:
     @pytest.mark.req("S1-01")
     def test_it_says_the_same_as_its_successor(self) -> None:
         """The examples of both versions of the specification are the same, in other members."""
-        old = [event_dict(event) for event in events(FIXTURES / "s1.jsonl")]
-        new = [event_dict(event) for event in events(FIXTURES / "s0.jsonl")]
+        old = [event_dict(event) for event in iter_events(FIXTURES / "s1.jsonl")]
+        new = [event_dict(event) for event in iter_events(FIXTURES / "s0.jsonl")]
         assert old == new
         assert dialect(FIXTURES / "s1.jsonl") == "S1"
 
@@ -262,7 +262,7 @@ class TestS1:
 class TestFragment:
     @pytest.mark.req("S1-03")
     def test_ids_of_messages_and_agents_stay(self) -> None:
-        read_events = list(events(FIXTURES / "fragment.jsonl"))
+        read_events = list(iter_events(FIXTURES / "fragment.jsonl"))
         assert [event.message_id for event in read_events] == [str(n) for n in range(27)]
         assert list(state_of(FIXTURES / "fragment.jsonl").agents) == [
             "primary",
@@ -377,7 +377,7 @@ class TestDetection:
             entry("msg_002", "root", role="user", content="x", content_id="msg_001"),
         )
         reading = LogReadReport()
-        lines = events(path, reading)
+        lines = iter_events(path, reading)
         next(lines)
         assert reading.dialect is None
         list(lines)

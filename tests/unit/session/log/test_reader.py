@@ -12,7 +12,7 @@ from harken.core.canonical import to_json_line
 from harken.errors import InvalidLog, LogCorrupted, LogNotFound, LogVersionUnsupported
 from harken.session.fold import fold
 from harken.session.log.checksum import seal
-from harken.session.log.reader import LogReadReport, events, paused_gc, records
+from harken.session.log.reader import LogReadReport, iter_events, iter_records, paused_gc
 from harken.session.session import Session
 from harken.session.state import SessionState
 from tests.session_kit import act, born, folded, hear, ids, new_session, options, result, say
@@ -58,7 +58,7 @@ def test_a_whole_log_is_read_whole(log: Path) -> None:
 
 
 def test_each_event_comes_with_its_own_line(log: Path) -> None:
-    assert b"".join(line for _, line in records(log, LogReadReport())) == log.read_bytes()
+    assert b"".join(line for _, line in iter_records(log, LogReadReport())) == log.read_bytes()
 
 
 @pytest.mark.req("S0-35")
@@ -208,7 +208,7 @@ ENTRY = {
 @pytest.mark.req("S0-05")
 def test_members_and_types_of_a_newer_writer_are_kept_and_change_nothing(path: Path) -> None:
     path.write_bytes(sealed(START, UNKNOWN_MEMBER, UNKNOWN_TYPE, ENTRY))
-    read = list(events(path))
+    read = list(iter_events(path))
     written = [json.loads(ev.encode_event(event)) for event in read]
     assert written == [START, UNKNOWN_MEMBER, UNKNOWN_TYPE, ENTRY]
     without = SessionState()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harken.errors import LogNotFound
-from harken.session.log.reader import mentions
+from harken.session.log.reader import find_mentioned_names
 
 CTX, ART = "ctx-" + "1a" * 32, "art-" + "0f" * 32
 
@@ -21,9 +21,9 @@ def test_full_names_are_found_in_events_texts_and_damage(tmp_path: Path) -> None
         + b"\n"
         + f"{CTX[:16]} ctx-{'A' * 64} {ART}0 x{ART[1:]}".encode()
     )
-    assert mentions(log) == {CTX, ART}
+    assert find_mentioned_names(log) == {CTX, ART}
 
 
 def test_a_log_that_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(LogNotFound):
-        mentions(tmp_path / "none.jsonl")
+        find_mentioned_names(tmp_path / "none.jsonl")

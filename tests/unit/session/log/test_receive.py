@@ -10,9 +10,9 @@ import pytest
 
 from harken.errors import InvalidLog, LogDiverged, LogLocked, LogWriteError
 from harken.session.log.checksum import seal
-from harken.session.log.compress import pack
+from harken.session.log.compress import compress_log
 from harken.session.log.file import LogFile
-from harken.session.log.receive import LogEnd, end_of, receive
+from harken.session.log.receive import LogEnd, read_log_end, receive_lines
 from harken.session.verify import verify
 from tests.session_kit import log_lines
 
@@ -33,10 +33,10 @@ def size(lines: list[bytes]) -> int:
 
 @pytest.mark.req("S3-34")
 def test_a_log_that_comes_in_pieces_is_the_same_log(lines: list[bytes], log: Path) -> None:
-    assert end_of(log) == LogEnd()
+    assert read_log_end(log) == LogEnd()
     for n, line in enumerate(lines):
-        end = receive(log, size(lines[:n]), line)
-        assert end == end_of(log)
+        end = receive_lines(log, size(lines[:n]), line)
+        assert end == read_log_end(log)
     assert log.read_bytes() == b"".join(lines)
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
     assert verify(log) == []
@@ -46,16 +46,16 @@ def test_a_log_that_comes_in_pieces_is_the_same_log(lines: list[bytes], log: Pat
 @pytest.mark.req("S3-34")
 def test_what_is_there_is_not_added_again(lines: list[bytes], log: Path) -> None:
     whole = b"".join(lines)
-    end = receive(log, 0, whole)
+    end = receive_lines(log, 0, whole)
     for n in range(len(lines)):
         for m in range(n + 1, len(lines) + 1):
-            assert receive(log, size(lines[:n]), b"".join(lines[n:m])) == end
+            assert receive_lines(log, size(lines[:n]), b"".join(lines[n:m])) == end
     assert log.read_bytes() == whole
 
 
 def test_of_lines_that_overlap_those_that_are_new_are_added(lines: list[bytes], log: Path) -> None:
-    receive(log, 0, b"".join(lines[:3]))
-    receive(log, size(lines[:1]), b"".join(lines[1:]))
+    receive_lines(log, 0, b"".join(lines[:3]))
+    receive_lines(log, size(lines[:1]), b"".join(lines[1:]))
     assert log.read_bytes() == b"".join(lines)
 
 
@@ -63,15 +63,15 @@ def test_other_lines_are_refused_and_change_nothing(
     lines: list[bytes], log: Path, tmp_path: Path
 ) -> None:
     other = log_lines(tmp_path / "other", texts=7)
-    receive(log, 0, b"".join(lines))
+    receive_lines(log, 0, b"".join(lines))
     changed = [lines[0], seal(lines[0][-19:-3], b'{"a":1}')[0]]
     for at, sent in [(0, b"".join(changed)), (size(lines[:1]) + 1, b"".join(changed[1:]))]:
         with pytest.raises(LogDiverged):
-            receive(log, at, sent)
+            receive_lines(log, at, sent)
     with pytest.raises(LogDiverged, match="send what comes after"):
-        receive(log, size(lines) + 1, other[-1])
+        receive_lines(log, size(lines) + 1, other[-1])
     with pytest.raises(LogDiverged):
-        receive(log.with_name("none.jsonl"), 10, other[-1])
+        receive_lines(log.with_name("none.jsonl"), 10, other[-1])
     assert log.read_bytes() == b"".join(lines)
     assert not log.with_name("none.jsonl").exists()
 
@@ -96,7 +96,7 @@ def test_what_is_no_chain_of_sealed_lines_is_refused(
 ) -> None:
     assert callable(harm)
     with pytest.raises((ValueError, RecursionError)):
-        receive(log, 0, harm(lines))
+        receive_lines(log, 0, harm(lines))
     assert not log.exists()
 
 
@@ -104,57 +104,57 @@ def test_half_a_line_that_a_crash_left_is_finished(lines: list[bytes], log: Path
     whole = b"".join(lines)
     for cut in (1, 5, len(lines[-1]) - 1):
         log.write_bytes(whole[: size(lines[:-1]) + cut])
-        end = end_of(log)
+        end = read_log_end(log)
         assert end.size_bytes == size(lines[:-1])
-        receive(log, end.size_bytes, lines[-1])
+        receive_lines(log, end.size_bytes, lines[-1])
         assert log.read_bytes() == whole
 
 
 def test_bytes_that_were_never_a_line_are_put_aside(lines: list[bytes], log: Path) -> None:
     at = size(lines[:-1])
     log.write_bytes(b"".join(lines[:-1]) + b"\x00" * 10)
-    receive(log, at, lines[-1])
+    receive_lines(log, at, lines[-1])
     assert log.read_bytes() == b"".join(lines)
     assert log.with_name(f"{log.name}.torn-{at}").read_bytes() == b"\x00" * 10
 
 
 def test_a_log_that_another_writes_is_refused(lines: list[bytes], log: Path) -> None:
-    receive(log, 0, lines[0])
+    receive_lines(log, 0, lines[0])
     other = LogFile(log)
     with pytest.raises(LogLocked):
-        receive(log, len(lines[0]), lines[1])
+        receive_lines(log, len(lines[0]), lines[1])
     other.close()
-    receive(log, len(lines[0]), lines[1])
+    receive_lines(log, len(lines[0]), lines[1])
 
 
 def test_a_packed_log_goes_on(lines: list[bytes], log: Path) -> None:
-    receive(log, 0, b"".join(lines[:3]))
-    pack(log)
+    receive_lines(log, 0, b"".join(lines[:3]))
+    compress_log(log)
     assert not log.exists()
-    assert end_of(log).size_bytes == size(lines[:3])
-    receive(log, size(lines[:3]), b"".join(lines[3:]))
+    assert read_log_end(log).size_bytes == size(lines[:3])
+    receive_lines(log, size(lines[:3]), b"".join(lines[3:]))
     assert log.read_bytes() == b"".join(lines)
 
 
 def test_the_end_is_found_behind_a_line_of_any_length(tmp_path: Path, log: Path) -> None:
     first, own = seal(b"", b'{"a":"' + b"x" * 300_000 + b'"}')
     second, last = seal(own, b'{"a":"' + b"y" * 700_000 + b'"}')
-    receive(log, 0, first)
-    assert end_of(log) == LogEnd(len(first), own)
-    receive(log, len(first), second)
-    assert end_of(log) == LogEnd(len(first + second), last)
+    receive_lines(log, 0, first)
+    assert read_log_end(log) == LogEnd(len(first), own)
+    receive_lines(log, len(first), second)
+    assert read_log_end(log) == LogEnd(len(first + second), last)
 
 
 def test_an_older_log_is_none_that_can_be_added_to(lines: list[bytes], log: Path) -> None:
     log.write_bytes(b'{"type":"x"}\n')
     with pytest.raises(InvalidLog, match="without sums"):
-        end_of(log)
+        read_log_end(log)
     with pytest.raises(InvalidLog):
-        receive(log, 0, lines[0])
+        receive_lines(log, 0, lines[0])
     log.unlink()
     log.mkdir()
     with pytest.raises(InvalidLog):
-        end_of(log)
+        read_log_end(log)
 
 
 class FullDisk:
@@ -171,9 +171,9 @@ class FullDisk:
 
 
 def test_what_a_full_disk_left_is_finished_later(lines: list[bytes], log: Path) -> None:
-    receive(log, 0, lines[0])
+    receive_lines(log, 0, lines[0])
     with pytest.raises(LogWriteError):
-        receive(log, len(lines[0]), lines[1], disk=FullDisk())
-    assert end_of(log).size_bytes == len(lines[0])
-    receive(log, len(lines[0]), lines[1])
+        receive_lines(log, len(lines[0]), lines[1], disk=FullDisk())
+    assert read_log_end(log).size_bytes == len(lines[0])
+    receive_lines(log, len(lines[0]), lines[1])
     assert log.read_bytes() == lines[0] + lines[1]

@@ -17,7 +17,7 @@ from harken.errors import (
     StoreWriteError,
 )
 from harken.store.batch import BATCH
-from harken.store.remote.errors import STATUS, ErrorBody, RequestRefused, error_of, problem_of
+from harken.store.remote.errors import STATUS, ErrorBody, RequestRefused, decode_error, encode_error
 from harken.store.remote.wire import read_json
 
 HERE, THERE = "http://127.0.0.1:8420", "/home/iree/.harken/store.db"
@@ -39,10 +39,12 @@ ERRORS = [
 def test_an_error_is_raised_again_with_its_facts_and_the_address_of_the_service(
     error: Exception, status: int
 ) -> None:
-    problem = problem_of(error)
+    problem = encode_error(error)
     assert problem.status == status
     assert THERE not in problem.message
-    again = error_of(read_json(canonical.to_json_line(ErrorBody(problem)), ErrorBody).error, HERE)
+    again = decode_error(
+        read_json(canonical.to_json_line(ErrorBody(problem)), ErrorBody).error, HERE
+    )
     assert type(again) is type(error)
     place = {"store": HERE} if isinstance(error, StoreError) else {}
     assert vars(again) == {**vars(error), **place}
@@ -50,30 +52,30 @@ def test_an_error_is_raised_again_with_its_facts_and_the_address_of_the_service(
 
 
 def test_what_a_caller_gave_wrong_is_a_value_error_there_too() -> None:
-    problem = problem_of(ValueError("'yesterday' is no time"))
+    problem = encode_error(ValueError("'yesterday' is no time"))
     assert (problem.code, problem.status) == ("invalid", 422)
-    assert isinstance(error_of(problem, HERE), ValueError)
-    assert problem_of(RecursionError()).code == problem_of(OverflowError("x")).code == "invalid"
+    assert isinstance(decode_error(problem, HERE), ValueError)
+    assert encode_error(RecursionError()).code == encode_error(OverflowError("x")).code == "invalid"
 
 
 def test_of_a_bug_only_its_kind_is_said() -> None:
-    problem = problem_of(KeyError("/secret/path"))
+    problem = encode_error(KeyError("/secret/path"))
     assert (problem.code, problem.status) == ("internal", 500)
     assert "secret" not in problem.message
     assert "KeyError" in problem.message
-    assert type(error_of(problem, HERE)) is StoreError
+    assert type(decode_error(problem, HERE)) is StoreError
 
 
 def test_every_code_has_a_status_and_an_exception() -> None:
     for code, status in STATUS.items():
         assert 400 <= status < 600
-        again = error_of(problem_of(RequestRefused(code, "so it is")), HERE)
+        again = decode_error(encode_error(RequestRefused(code, "so it is")), HERE)
         assert isinstance(again, (StoreError, LogError, NameNotFound, ValueError))
 
 
 def test_a_message_is_one_line_however_long_and_odd_the_error_is() -> None:
-    message = problem_of(ValueError("a\nb\r\n\tc " + "x" * 10**6)).message
+    message = encode_error(ValueError("a\nb\r\n\tc " + "x" * 10**6)).message
     assert message.startswith("a b c xxx")
     assert len(message) <= 1000
     names = (f"ctx-{n}" for n in range(10**4))
-    assert len(problem_of(NameNotFound("commit", "x", names)).known) <= 13
+    assert len(encode_error(NameNotFound("commit", "x", names)).known) <= 13

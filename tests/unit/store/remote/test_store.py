@@ -226,7 +226,7 @@ def test_a_chain_longer_than_an_answer_is_put_together() -> None:
     kept = MemoryStore()
     batch, parent = batch_of("x"), None
     commits: list[tuple[Commit, CommitNotes]] = []
-    for second in range(wire.MOST_NAMES + 10):
+    for second in range(wire.MAX_NAMES + 10):
         commits += batch_of("x", parent=parent, second=second).commits
         parent = commits[-1][0].id
     kept.write(WriteBatch(objects=batch.objects, deltas=batch.deltas, commits=commits))
@@ -241,9 +241,9 @@ def test_a_chain_longer_than_an_answer_is_put_together() -> None:
 
 
 def test_many_names_are_asked_for_in_few_round_trips() -> None:
-    liar = packed({"found": {}, "asked": wire.MOST_NAMES})
+    liar = packed({"found": {}, "asked": wire.MAX_NAMES})
     with told(liar) as store:
-        names = [Hash(f"{n:064x}") for n in range(3 * wire.MOST_NAMES)]
+        names = [Hash(f"{n:064x}") for n in range(3 * wire.MAX_NAMES)]
         assert store.objects([*names, *names, Hash("odd")]) == {}
     assert len(liar.asked) == 3
 
@@ -281,8 +281,16 @@ def test_an_answer_that_ends_too_early_is_noticed() -> None:
     [name] = [hash_raw(b"ab")]
     with told(Liar(b"a", wire.BYTES)) as store, pytest.raises(ObjectCorrupted):
         store.raw(name)
-    whole = [wire.frame(wire.PackedThing(ObjectKind.PART, body)) for body in batch.objects.values()]
-    for stream in (b"".join(whole), whole[0][:-1], b"\xff" * 8, wire.frame("odd") + wire.END):
+    whole = [
+        wire.encode_frame(wire.PackedThing(ObjectKind.PART, body))
+        for body in batch.objects.values()
+    ]
+    for stream in (
+        b"".join(whole),
+        whole[0][:-1],
+        b"\xff" * 8,
+        wire.encode_frame("odd") + wire.END,
+    ):
         with told(Liar(stream, wire.BYTES)) as store, pytest.raises(StoreError):
             list(store.iter_objects())
 

@@ -16,11 +16,23 @@ from harken.core.commits import encode_delta, encode_entry, hash_raw
 from harken.core.messages import Message
 from harken.errors import ObjectNotFound
 from harken.store.base import ObjectKind, Tombstone, WriteBatch
-from harken.store.batch import Contents, batch_from, contents_of, file_thing, name_commit
+from harken.store.batch import (
+    BatchContents,
+    batch_from,
+    build_file_object,
+    name_commit,
+    validate_batch,
+)
 from harken.store.fsck import fsck
 from harken.store.memory import MemoryStore
 from harken.store.sqlite import compression
-from harken.store.sqlite.pack import LEAST_BYTES, PackCorrupted, decode_pack, is_woven, packs_of
+from harken.store.sqlite.pack import (
+    MIN_RAW_BYTES,
+    PackCorrupted,
+    decode_pack,
+    encode_packs,
+    has_raw_frame,
+)
 from harken.store.sqlite.store import SqliteStore
 from harken.testing.store import batch_of
 
@@ -52,7 +64,7 @@ def rows(store: SqliteStore) -> list[bytes]:
 def test_a_file_takes_little_room_beside_what_was_read_from_it(store: SqliteStore) -> None:
     batch = read_from(SAID, FILE)
     store.write(batch)
-    alone = compression.compressed(b"".join(batch.objects.values()))
+    alone = compression.compress(b"".join(batch.objects.values()))
     assert sum(map(len, rows(store))) < 1.1 * len(alone)
     assert store.raw(hash_raw(FILE)) == FILE
     assert store.objects(batch.objects) == batch.objects
@@ -60,26 +72,28 @@ def test_a_file_takes_little_room_beside_what_was_read_from_it(store: SqliteStor
 
 
 def test_what_was_named_elsewhere_is_written_as_it_is(store: SqliteStore) -> None:
-    contents = contents_of(read_from(SAID, FILE))
+    contents = validate_batch(read_from(SAID, FILE))
     store.write_named(contents)
     assert {thing.name: thing.body for thing in store.iter_objects()} == {
         name: thing.body for name, thing in contents.things.items()
     }
     whole = hash_raw(FILE + FILE)
-    file = Contents(
-        {whole: file_thing(whole, [hash_raw(FILE)] * 2)}, files={whole: [hash_raw(FILE)]}
+    file = BatchContents(
+        {whole: build_file_object(whole, [hash_raw(FILE)] * 2)}, files={whole: [hash_raw(FILE)]}
     )
     store.write_named(file)
     assert store.raw(whole) == FILE + FILE
     with pytest.raises(ObjectNotFound):
-        store.write_named(Contents({whole[:-1]: file_thing(whole, [hash_raw(b"none")])}))
+        store.write_named(
+            BatchContents({whole[:-1]: build_file_object(whole, [hash_raw(b"none")])})
+        )
     assert fsck(store) == []
 
 
 def test_what_was_named_is_a_batch_too(store: SqliteStore) -> None:
-    contents = contents_of(read_from(SAID, FILE))
+    contents = validate_batch(read_from(SAID, FILE))
     whole = hash_raw(FILE + FILE)
-    contents.things[whole] = file_thing(whole, [hash_raw(FILE)] * 2)
+    contents.things[whole] = build_file_object(whole, [hash_raw(FILE)] * 2)
     contents.files[whole] = [hash_raw(FILE)] * 2
     memory = MemoryStore()
     for each in (memory, store):
@@ -105,7 +119,7 @@ def test_a_new_process_reads_both(store: SqliteStore) -> None:
 def test_a_file_says_that_not_every_harken_can_read_it(store: SqliteStore) -> None:
     store.write(batch_of("Hi"))
     assert store.format_version == 2
-    small = b"x" * (LEAST_BYTES - 1)
+    small = b"x" * (MIN_RAW_BYTES - 1)
     store.write(WriteBatch(raw={hash_raw(small): small}))
     assert store.format_version == 2
     store.write(WriteBatch(raw={hash_raw(FILE): FILE}))
@@ -132,14 +146,14 @@ def test_without_the_file_or_without_the_commit_the_other_one_stays(store: Sqlit
 
 def test_packs_wait_for_raw_bytes_but_not_for_ever() -> None:
     texts = [dice.randbytes(50_000).hex() for _ in range(24)]
-    things = contents_of(read_from(texts, FILE)).things.values()
-    sizes = [sum(len(body) for _, body in one.things.values()) for one in packs_of(things)]
+    things = validate_batch(read_from(texts, FILE)).things.values()
+    sizes = [sum(len(body) for _, body in one.things.values()) for one in encode_packs(things)]
     assert len(sizes) > 1
     assert max(sizes) < 1_200_000
     raws = {hash_raw(data): data for data in (dice.randbytes(1_000_000) for _ in range(5))}
     sizes = [
         sum(len(body) for _, body in one.things.values())
-        for one in packs_of(contents_of(WriteBatch(raw=raws)).things.values())
+        for one in encode_packs(validate_batch(WriteBatch(raw=raws)).things.values())
     ]
     assert len(sizes) == 2
     files = {hash_raw(text.encode()): text.encode() for text in texts}
@@ -150,7 +164,8 @@ def test_packs_wait_for_raw_bytes_but_not_for_ever() -> None:
         raw=files,
     )
     assert all(
-        len(one.data) < 4_000_000 for one in packs_of(list(contents_of(mixed).things.values()))
+        len(one.data) < 4_000_000
+        for one in encode_packs(list(validate_batch(mixed).things.values()))
     )
 
 
@@ -165,14 +180,18 @@ def inside(said: bytes) -> bytes:
 
 
 FITS = inside(b"\0\0\0\x05")
-FRAME = compression.woven([FITS, b"12345"])
+FRAME = compression.compress_parts([FITS, b"12345"])
 
 
 @pytest.mark.parametrize(
     ("start", "frame", "reason"),
     [
         (len(FITS) - 1, FRAME, "cannot be opened"),
-        (len(FITS), compression.woven([inside(b"\0\0\0\x06"), b"12345"]), "as many raw bytes"),
+        (
+            len(FITS),
+            compression.compress_parts([inside(b"\0\0\0\x06"), b"12345"]),
+            "as many raw bytes",
+        ),
         (2**31, FRAME, "it says that it has"),
         (len(FITS), b"no frame", "cannot be opened"),
         (len(FITS), FRAME[:20], "cannot be opened"),
@@ -182,13 +201,13 @@ FRAME = compression.woven([FITS, b"12345"])
 )
 def test_what_does_not_fit_is_damage(start: int, frame: bytes, reason: str) -> None:
     data = sealed(start, frame)
-    assert is_woven(data)
+    assert has_raw_frame(data)
     with pytest.raises(PackCorrupted, match=reason):
         decode_pack(data)
 
 
 def test_damage_behind_is_seen_when_it_is_opened() -> None:
     first = inside(len(FILE).to_bytes(4))
-    pack = decode_pack(sealed(len(first), compression.woven([first, FILE])[:-9]))
+    pack = decode_pack(sealed(len(first), compression.compress_parts([first, FILE])[:-9]))
     with pytest.raises(compression.DecompressionError, match="it has only"):
         pack.thing(0)

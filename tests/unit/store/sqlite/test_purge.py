@@ -12,7 +12,7 @@ import pytest
 from harken.core.commits import Hash, commit_bytes, hash_raw
 from harken.errors import PurgeIncomplete
 from harken.store.base import ObjectKind, Tombstone, WriteBatch
-from harken.store.batch import name_of
+from harken.store.batch import compute_name
 from harken.store.fsck import fsck
 from harken.store.sqlite.store import SqliteStore
 from harken.testing.store import batch_of
@@ -130,5 +130,7 @@ def test_two_things_may_have_one_stand_in(store: SqliteStore) -> None:
     body = b'{"text":"[purged]","type":"text"}'
     store.purge(dict.fromkeys(parts, body), STONE)
     assert store.objects(parts) == dict.fromkeys(parts, body)
-    assert {one.stand_in for one in store.tombstones().values()} == {name_of(ObjectKind.PART, body)}
+    assert {one.stand_in for one in store.tombstones().values()} == {
+        compute_name(ObjectKind.PART, body)
+    }
     assert fsck(store) == []

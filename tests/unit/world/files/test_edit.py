@@ -4,25 +4,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harken.world.files.edit import edited
+from harken.world.files.edit import apply_edit
 from harken.world.result import ToolError
 
 
 def why_not(data: bytes, old: str, new: str = "new") -> str:
     with pytest.raises(ToolError) as raised:
-        edited(data, old, new)
+        apply_edit(data, old, new)
     return str(raised.value)
 
 
 def test_one_text_gives_way_to_another() -> None:
-    done = edited(b"a\nb\nc\n", "b", "B\nB")
+    done = apply_edit(b"a\nb\nc\n", "b", "B\nB")
     assert (done.data, done.count, done.lines) == (b"a\nB\nB\nc\n", 1, [2])
 
 
 def test_all_are_replaced_where_that_is_wanted() -> None:
-    done = edited(b"x\nx x\n", "x", "yy", replace_all=True)
+    done = apply_edit(b"x\nx x\n", "x", "yy", replace_all=True)
     assert (done.data, done.count, done.lines) == (b"yy\nyy yy\n", 3, [1, 2, 2])
-    assert edited(b"x" * 100, "x", "", replace_all=True).lines == []
+    assert apply_edit(b"x" * 100, "x", "", replace_all=True).lines == []
 
 
 def test_several_places_are_named_and_nothing_is_done() -> None:
@@ -56,25 +56,25 @@ def test_where_nothing_is_similar_it_says_to_read_again() -> None:
 
 
 def test_line_ends_of_a_file_stay_what_they_are() -> None:
-    assert edited(b"a\r\nb\r\nc\r\n", "a\nb", "A\nX\nB").data == b"A\r\nX\r\nB\r\nc\r\n"
-    assert edited(b"a\r\nb\r\n", "b", "b\nc").data == b"a\r\nb\r\nc\r\n"
-    assert edited(b"a\r\nb\r\n", "a\r\nb", "x\ny").data == b"x\ny\r\n"
+    assert apply_edit(b"a\r\nb\r\nc\r\n", "a\nb", "A\nX\nB").data == b"A\r\nX\r\nB\r\nc\r\n"
+    assert apply_edit(b"a\r\nb\r\n", "b", "b\nc").data == b"a\r\nb\r\nc\r\n"
+    assert apply_edit(b"a\r\nb\r\n", "a\r\nb", "x\ny").data == b"x\ny\r\n"
 
 
 def test_of_mixed_line_ends_those_of_the_old_text_count() -> None:
     mixed = b"a\r\nb\r\nc\nd\n"
-    assert edited(mixed, "a\nb", "A\nB").data == b"A\r\nB\r\nc\nd\n"
-    assert edited(mixed, "c\nd", "C\nD").data == b"a\r\nb\r\nC\nD\n"
+    assert apply_edit(mixed, "a\nb", "A\nB").data == b"A\r\nB\r\nc\nd\n"
+    assert apply_edit(mixed, "c\nd", "C\nD").data == b"a\r\nb\r\nC\nD\n"
 
 
 def test_what_would_be_far_too_large_is_not_made() -> None:
     with pytest.raises(ToolError, match=r"too large: 10\.0 TB"):
-        edited(b"x" * 5_000_000, "x", "y" * 2_000_000, replace_all=True)
+        apply_edit(b"x" * 5_000_000, "x", "y" * 2_000_000, replace_all=True)
 
 
 def test_bytes_that_are_not_touched_stay_what_they_were() -> None:
     data = b"\xef\xbb\xbfcaf\xe9 \xff\nx = 1\n\0"
-    assert edited(data, "x = 1", "x = 2").data == b"\xef\xbb\xbfcaf\xe9 \xff\nx = 2\n\0"
+    assert apply_edit(data, "x = 1", "x = 2").data == b"\xef\xbb\xbfcaf\xe9 \xff\nx = 2\n\0"
 
 
 LINES = st.lists(st.binary(max_size=6).filter(lambda line: b"\r" not in line), max_size=6)
@@ -86,5 +86,5 @@ def test_whatever_stands_around_an_edit_is_kept(
 ) -> None:
     around = [b"".join(line.replace(b"\n", b"") + end for line in part) for part in (before, after)]
     data = around[0] + b"old: here" + end + around[1]
-    done = edited(data, "old: here", "one\ntwo").data
+    done = apply_edit(data, "old: here", "one\ntwo").data
     assert done == around[0] + b"one" + end + b"two" + end + around[1]

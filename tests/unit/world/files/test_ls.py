@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harken.world.files.tools import LISTED
+from harken.world.files.tools import MAX_LISTED_ENTRIES
 from tests.unit.world.files.filing import Desk, fill
 
 
@@ -39,8 +39,8 @@ def test_what_is_no_folder_says_so(tmp_path: Path) -> None:
 
 
 def test_a_large_folder_is_cut(tmp_path: Path) -> None:
-    for n in range(LISTED + 5):
+    for n in range(MAX_LISTED_ENTRIES + 5):
         (tmp_path / f"{n:05}").touch()
     lines = Desk(tmp_path).run("ls").split("\n")
-    assert len(lines) == LISTED + 1
-    assert lines[-1].startswith(f"[the first {LISTED} of {LISTED + 5}")
+    assert len(lines) == MAX_LISTED_ENTRIES + 1
+    assert lines[-1].startswith(f"[the first {MAX_LISTED_ENTRIES} of {MAX_LISTED_ENTRIES + 5}")

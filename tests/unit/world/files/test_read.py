@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from harken.core.messages import ImagePart, TextPart
-from harken.world.files.line_window import CHARACTERS, LINES
-from harken.world.files.regular_file import WHOLE, hash_of
+from harken.world.files.line_window import DEFAULT_LINES, MAX_WINDOW_CHARS
+from harken.world.files.regular_file import MAX_FILE_BYTES, hash_of
 from tests.unit.formats.pictures import png
 from tests.unit.world.files.filing import DENIED, Desk, fill
 
@@ -65,8 +65,10 @@ def test_by_default_there_is_an_end_to_it(tmp_path: Path) -> None:
     fill(tmp_path, {"short.txt": "x\n" * 5000, "long.txt": ("y" * 1000 + "\n") * 5000})
     desk = Desk(tmp_path)
     text = desk.run("read", path="short.txt")
-    assert text.endswith(f"[lines 1 to {LINES} of 5000; go on with offset={LINES + 1}]")
-    assert len(desk.run("read", path="long.txt", limit=5000)) < CHARACTERS + 1000
+    assert text.endswith(
+        f"[lines 1 to {DEFAULT_LINES} of 5000; go on with offset={DEFAULT_LINES + 1}]"
+    )
+    assert len(desk.run("read", path="long.txt", limit=5000)) < MAX_WINDOW_CHARS + 1000
 
 
 @pytest.mark.parametrize(("offset", "limit"), [(0, None), (-3, None), (1, 0), (None, -1)])
@@ -218,9 +220,12 @@ def test_a_line_of_any_length_costs_no_memory(tmp_path: Path) -> None:
 
 
 def test_a_file_just_small_enough_is_known_and_one_byte_more_is_not(tmp_path: Path) -> None:
-    fill(tmp_path, {"fits": b"x\n" * (WHOLE // 2), "larger": b"x\n" * (WHOLE // 2) + b"x"})
+    fill(
+        tmp_path,
+        {"fits": b"x\n" * (MAX_FILE_BYTES // 2), "larger": b"x\n" * (MAX_FILE_BYTES // 2) + b"x"},
+    )
     desk = Desk(tmp_path)
-    assert desk.meta("read", path="fits")["lines"] == {"fits": WHOLE // 2}
+    assert desk.meta("read", path="fits")["lines"] == {"fits": MAX_FILE_BYTES // 2}
     assert desk.meta("read", path="larger") is None
 
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from harken import AgentRuntime, DumbAgent, SmartAgent, World, register_agent_class, tool
 from harken.core.events import Segment, TranscriptEdited
 from harken.core.messages import Message, TextPart, text_of
-from harken.world.files.read_state import FileReadState, KnownFiles, files_in, meta_of
-from harken.world.files.regular_file import WHOLE, hash_of
+from harken.world.files.read_state import FileReadState, KnownFiles, iter_read_states, meta_of
+from harken.world.files.regular_file import MAX_FILE_BYTES, hash_of
 from harken.world.tool import ToolContext
 from tests.agent_kit import Stage, check_log, play
 from tests.unit.world.files.knowing import call, calls, edit, filing, read, results, world, write
@@ -302,7 +302,7 @@ def test_a_file_that_grew_too_large_or_became_something_else_has_changed(
 ) -> None:
     one = filing(tmp_path, main=[calls(read("a.txt")), "Done."])
     one.ask("Go.")
-    os.truncate(file, WHOLE + 1)
+    os.truncate(file, MAX_FILE_BYTES + 1)
     assert changed(one) == {"a.txt": ""}
     file.unlink()
     os.mkfifo(file)
@@ -330,21 +330,21 @@ def test_a_world_without_a_folder_looks_at_nothing(tmp_path: Path, file: Path) -
     ],
 )
 def test_what_is_not_well_formed_says_nothing(meta: Any) -> None:
-    assert list(files_in(Message("tool", [TextPart("x", meta)]))) == []
+    assert list(iter_read_states(Message("tool", [TextPart("x", meta)]))) == []
 
 
 @pytest.mark.parametrize("seen", [1, "x", [[1]], [["a", "b"]], [None], {}, [[1, float("inf")]]])
 def test_lines_that_cannot_be_read_were_not_seen(seen: Any) -> None:
     meta = {"files": {"a": "h"}, "seen": {"a": seen}, "lines": {"a": 9}}
-    [(_, found)] = files_in(Message("tool", [TextPart("x", meta)]))
+    [(_, found)] = iter_read_states(Message("tool", [TextPart("x", meta)]))
     assert found.seen == ()
 
 
 def test_only_results_of_tools_say_what_is_known() -> None:
     part = TextPart("x", {"files": {"a": "h"}})
-    assert list(files_in(Message("user", [part]))) == []
-    assert list(files_in(Message("assistant", [part]))) == []
-    assert list(files_in(Message("tool", [part]))) == [("a", FileReadState("h"))]
+    assert list(iter_read_states(Message("user", [part]))) == []
+    assert list(iter_read_states(Message("assistant", [part]))) == []
+    assert list(iter_read_states(Message("tool", [part]))) == [("a", FileReadState("h"))]
 
 
 @given(
@@ -365,7 +365,7 @@ def test_windows_join_to_what_they_cover(spans: list[tuple[int, int]]) -> None:
 
 def test_what_is_known_of_a_part_survives_the_log() -> None:
     part = FileReadState("h", ((1, 4), (8, 9)), 20)
-    [(path, again)] = files_in(Message("tool", [TextPart("x", meta_of("a", part))]))
+    [(path, again)] = iter_read_states(Message("tool", [TextPart("x", meta_of("a", part))]))
     assert (path, again) == ("a", part)
 
 

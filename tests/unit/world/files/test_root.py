@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harken.world.files.root import Root, decode_shown_name, display_name, size_text, unescaped
+from harken.world.files.root import Root, decode_shown_name, display_name, size_text, unescape_name
 from harken.world.result import ToolError
 from tests.unit.world.files.filing import fill
 
@@ -120,7 +120,7 @@ def test_a_name_that_is_no_utf8_is_shown_and_found_again(folder: Path) -> None:
     told = root.shown(folder / name)
     assert told == r"caf\xe9\x0a.txt"
     assert root.resolve(told) == folder / name
-    assert unescaped(told) == name
+    assert unescape_name(told) == name
 
 
 def test_a_name_that_really_has_a_backslash_comes_first(folder: Path) -> None:

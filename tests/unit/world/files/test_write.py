@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from harken.world.files.regular_file import WHOLE, create, hash_of, replace
+from harken.world.files.regular_file import MAX_FILE_BYTES, create, hash_of, replace
 from harken.world.files.root import Root
-from harken.world.files.tools import to_the_end
+from harken.world.files.tools import run_to_completion
 from harken.world.result import ToolError
 from tests.unit.world.files.filing import DENIED, Desk, fill
 
@@ -70,14 +70,14 @@ def test_what_cannot_be_a_file_says_so(tmp_path: Path) -> None:
     assert "a FIFO" in desk.failure("edit", path="pipe", old_string="x", new_string="y")
     assert "no nope" in desk.failure("edit", path="nope", old_string="x", new_string="y")
     assert "lone surrogate" in desk.failure("write", path="b", content="\udc00")
-    assert "too large" in desk.failure("write", path="b", content="x" * (WHOLE + 1))
+    assert "too large" in desk.failure("write", path="b", content="x" * (MAX_FILE_BYTES + 1))
     assert "too long" in desk.failure("write", path="n" * 300, content="x")
     assert "too deep" in desk.failure("write", path="a/" * 2000 + "x", content="x")
     assert names(tmp_path) == ["pipe", "src"]
 
 
 def test_a_file_too_large_to_be_known_is_not_changed(tmp_path: Path) -> None:
-    fill(tmp_path, {"a.txt": b"x" * (WHOLE + 1)})
+    fill(tmp_path, {"a.txt": b"x" * (MAX_FILE_BYTES + 1)})
     desk = Desk(tmp_path)
     assert "too large" in desk.failure("write", path="a.txt", content="x")
     assert "too large" in desk.failure("edit", path="a.txt", old_string="x", new_string="y")
@@ -94,7 +94,7 @@ def test_a_change_that_nobody_waits_for_is_waited_for() -> None:
         raise ValueError("also where it fails")
 
     async def cancelled() -> None:
-        changing = asyncio.create_task(to_the_end(change))
+        changing = asyncio.create_task(run_to_completion(change))
         while not begun.is_set():
             await asyncio.sleep(0.001)
         changing.cancel()

@@ -14,7 +14,7 @@ from harken.world.mcp.server_config import (
     OAuthTable,
     ServerTable,
     distinct,
-    granted,
+    parse_granted_servers,
     read_mcp_json,
     server_of,
 )
@@ -135,14 +135,14 @@ def test_of_two_servers_of_one_name_the_first_counts() -> None:
 
 
 def test_a_template_names_servers_or_describes_them() -> None:
-    assert granted("docs", "t.md") == (("docs",), ())
-    assert granted(["docs", "docs", "git"], "t.md")[0] == ("docs", "git")
-    names, [own] = granted({"own": {"command": "x", "agents": "all"}}, "t.md")
+    assert parse_granted_servers("docs", "t.md") == (("docs",), ())
+    assert parse_granted_servers(["docs", "docs", "git"], "t.md")[0] == ("docs", "git")
+    names, [own] = parse_granted_servers({"own": {"command": "x", "agents": "all"}}, "t.md")
     assert names == ("own",)
     assert own.reserved
     for wrong in (5, [5], [["x"]], ["a b"], {"own": 5}, {"own": {"command": 5}}):
         with pytest.raises(ConfigError):
-            granted(wrong, "t.md")
+            parse_granted_servers(wrong, "t.md")
 
 
 @pytest.mark.parametrize("value", ["s3cret\n", "s3cret ", "s3cr\0et", "s3crét", "s3cret\r\nx: y"])

@@ -10,9 +10,9 @@ import pytest
 
 from harken.agents.runtime import AgentRuntime
 from harken.core.events import MemoryOperation
-from harken.session.log.reader import events
+from harken.session.log.reader import iter_events
 from harken.world.memory.base import MemoryHit, MemoryKind, MemoryNotFound
-from harken.world.memory.notes import MOST_BYTES, NotesMemory
+from harken.world.memory.notes import MAX_NOTE_BYTES, NotesMemory
 from harken.world.memory.tool import memory_tool
 from harken.world.tool import ToolContext
 from harken.world.world import World
@@ -35,7 +35,7 @@ def results(made: Stage) -> list[str]:
 
 
 def logged(made: Stage) -> list[MemoryOperation]:
-    return [one for one in events(made.log) if isinstance(one, MemoryOperation)]
+    return [one for one in iter_events(made.log) if isinstance(one, MemoryOperation)]
 
 
 @pytest.mark.req("S4-51", "S3-15")
@@ -136,7 +136,7 @@ def test_no_link_leads_out_of_the_folder(tmp_path: Path) -> None:
 def test_what_cannot_be_done_is_told(tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     notes.mkdir()
-    (notes / "large.md").write_bytes(b"x" * (MOST_BYTES + 1))
+    (notes / "large.md").write_bytes(b"x" * (MAX_NOTE_BYTES + 1))
     (notes / "pipe.md").mkdir()
     (notes / "odd.md").write_bytes(b"caf\xe9")
     made = remember(
@@ -145,7 +145,7 @@ def test_what_cannot_be_done_is_told(tmp_path: Path) -> None:
         {"operation": "read", "path": "large.md"},
         {"operation": "append", "path": "large.md", "text": "x"},
         {"operation": "read", "path": "pipe.md"},
-        {"operation": "write", "path": "a", "text": "x" * (MOST_BYTES + 1)},
+        {"operation": "write", "path": "a", "text": "x" * (MAX_NOTE_BYTES + 1)},
         {"operation": "query", "query": " "},
         {"operation": "read"},
         {"operation": "forget", "path": "a"},
@@ -155,7 +155,7 @@ def test_what_cannot_be_done_is_told(tmp_path: Path) -> None:
     assert all(one.startswith("Error: ") for one in failed)
     assert "there is no note nowhere.md; there is: large.md, odd.md" in failed[0]
     assert odd == "caf\ufffd"
-    assert (notes / "large.md").stat().st_size == MOST_BYTES + 1
+    assert (notes / "large.md").stat().st_size == MAX_NOTE_BYTES + 1
 
 
 def test_notes_are_for_their_owner_only(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harken import ConfigError
-from harken.world.permissions.pattern import compiled, escaped, matches_path
+from harken.world.permissions.pattern import compile_pattern, escape_pattern, matches_path
 from harken.world.permissions.rules import PermissionRule, PermissionRules
 
 
@@ -61,12 +61,12 @@ def test_a_rule_concerns_the_tools_and_agents_that_it_names() -> None:
 
 @given(st.text(min_size=1), st.none() | st.text(min_size=1))
 def test_the_rule_for_a_tool_and_a_text_is_just_that(tool: str, about: str | None) -> None:
-    rule = PermissionRule.of(tool, None if about is None else escaped(about))
+    rule = PermissionRule.of(tool, None if about is None else escape_pattern(about))
     assert PermissionRule.parse(str(rule)) == rule
     assert rule.concerns(tool, [])
     assert not rule.concerns(f"{tool}x", [])
     if about is not None and rule.pattern is not None:
-        assert compiled(rule.pattern).matches(about)
+        assert compile_pattern(rule.pattern).matches(about)
 
 
 def test_rules_are_read_from_three_lists() -> None:
@@ -86,7 +86,7 @@ def test_a_pattern_matches_what_its_regular_expression_does(pieces: list[str], t
     pattern = "".join(pieces)  # pieces side by side may make another one: it is read again
     read = re.findall(r"\\[*\\]|\*|[^*\\]|\\", pattern)
     expected = re.fullmatch("".join(regex.get(one, re.escape(one)) for one in read), text)
-    assert compiled(pattern).matches(text) == (expected is not None)
+    assert compile_pattern(pattern).matches(text) == (expected is not None)
 
 
 @pytest.mark.parametrize(
@@ -113,5 +113,5 @@ def test_a_star_stays_within_a_name_and_two_stars_are_any_names(
 @pytest.mark.parametrize("text", ["a" * 100_000, "a/" * 50_000])
 def test_matching_takes_time_in_proportion(text: str) -> None:
     pattern = "*a" * 30 + "b"
-    assert not compiled(pattern).matches(text)
+    assert not compile_pattern(pattern).matches(text)
     assert not matches_path("**/a/" * 30 + "b", text)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harken.world.search.gitignore import rule_of, walk
+from harken.world.search.gitignore import parse_ignore_rule, walk
 from tests.unit.world.files.filing import fill
 
 GIT = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
@@ -95,7 +95,7 @@ def test_a_hidden_file_stays_hidden_whatever_git_says(repository: Path) -> None:
 
 @pytest.mark.parametrize("line", ["", "# note", "   ", "!", "/", "broken\\"])
 def test_what_is_no_rule_is_none(line: str) -> None:
-    assert rule_of(line) is None
+    assert parse_ignore_rule(line) is None
 
 
 def test_a_hostile_gitignore_is_borne(repository: Path) -> None:

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from harken.world.search.glob import MOST, alternatives, glob_of
+from harken.world.search.glob import MAX_ALTERNATIVES, alternatives, glob_of
 
 
 def fits(pattern: str, path: str) -> bool:
@@ -70,7 +70,7 @@ def test_only_a_plain_pattern_of_names_is_one_for_ripgrep() -> None:
 
 def test_braces_cannot_explode() -> None:
     assert len(alternatives("{a,b}" * 9)) == 512
-    with pytest.raises(ValueError, match=str(MOST)):
+    with pytest.raises(ValueError, match=str(MAX_ALTERNATIVES)):
         alternatives("{a,b}" * 40)
 
 

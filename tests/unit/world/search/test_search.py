@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from harken.world.files.regular_file import WHOLE
+from harken.world.files.regular_file import MAX_FILE_BYTES
 from harken.world.files.root import Root
 from harken.world.result import ToolError
 from harken.world.search.engines import Engine, FileQuery, Ripgrep, Scanner, engine_for, ripgrep
-from harken.world.search.tools import LISTED, search_tools
+from harken.world.search.tools import MAX_LISTED_FILES, search_tools
 from tests.unit.world.files.filing import ENGINES, Desk, fill
 
 SOME_LEFT = "[some files could not be searched, there may be more in them]"
@@ -80,10 +80,10 @@ def test_glob_says_why_it_finds_nothing(desk: Desk) -> None:
 
 
 def test_what_glob_lists_has_an_end(desk: Desk) -> None:
-    fill(desk.folder, {f"many/{n:03}.x": "" for n in range(LISTED + 1)})
+    fill(desk.folder, {f"many/{n:03}.x": "" for n in range(MAX_LISTED_FILES + 1)})
     lines = desk.run("glob", pattern="*.x").split("\n")
-    assert len(lines) == LISTED + 1
-    assert lines[-1].startswith(f"[the {LISTED} newest of {LISTED + 1}")
+    assert len(lines) == MAX_LISTED_FILES + 1
+    assert lines[-1].startswith(f"[the {MAX_LISTED_FILES} newest of {MAX_LISTED_FILES + 1}")
 
 
 @pytest.mark.req("S4-40")
@@ -181,7 +181,7 @@ def test_an_escaped_backslash_before_n_is_no_line_end(desk: Desk) -> None:
 
 
 def test_grep_says_why_it_cannot_look(desk: Desk) -> None:
-    fill(desk.folder, {"huge": b"x\n" * (WHOLE // 2 + 1)})
+    fill(desk.folder, {"huge": b"x\n" * (MAX_FILE_BYTES // 2 + 1)})
     os.mkfifo(desk.folder / "pipe")
     assert "up to 10.0 MB" in desk.failure("grep", pattern="x", path="huge")
     assert "a binary file" in desk.failure("grep", pattern="x", path="data.bin")

@@ -188,6 +188,6 @@ def test_a_folder_that_is_not_there_and_one_that_is_too_large_are_refused(tmp_pa
     with pytest.raises(ToolError, match="there is no folder gone"):
         told(tmp_path, lambda: None, "gone/a.txt")
     source = FilesChanged(Root(tmp_path), ["."])
-    assert file_watch.MOST_FILES == 20_000
+    assert file_watch.MAX_FILES == 20_000
     (tmp_path / "a.txt").write_text("x")
     assert list(source._look()) == ["a.txt"]

@@ -13,9 +13,9 @@ from harken.world.result import ToolError
 from harken.world.triggers.base import TriggerEvent
 from harken.world.triggers.trigger import WebhookTrigger
 from harken.world.triggers.webhook import (
-    BODY_BYTES,
-    CONNECTIONS,
-    WAITING,
+    MAX_BODY_BYTES,
+    MAX_UNAUTHORIZED_CONNECTIONS,
+    MAX_WAITING_MESSAGES,
     WebhookCalled,
     Webhooks,
     token_sha256,
@@ -98,14 +98,19 @@ def test_the_token_may_stand_in_the_header_and_a_wrong_one_finds_nothing() -> No
 def test_what_is_too_large_or_too_much_is_refused_and_the_rest_is_one_happening() -> None:
     async def act() -> None:
         async with listening() as called:
-            too_large = await called.post(body=b"x" * (BODY_BYTES + 1))
-            assert too_large == (413, f"more than {BODY_BYTES:,} bytes\n")
-            asking = [asyncio.create_task(called.post(body=b"x" * 10_000)) for _ in range(WAITING)]
-            while len(called.source.waiting) < WAITING:
+            too_large = await called.post(body=b"x" * (MAX_BODY_BYTES + 1))
+            assert too_large == (413, f"more than {MAX_BODY_BYTES:,} bytes\n")
+            asking = [
+                asyncio.create_task(called.post(body=b"x" * 10_000))
+                for _ in range(MAX_WAITING_MESSAGES)
+            ]
+            while len(called.source.waiting) < MAX_WAITING_MESSAGES:
                 await asyncio.sleep(0.01)
             assert await called.post() == (429, "too much at once\n")
             happening = await called.heard()
-            assert happening.text.startswith(f"{WAITING} messages from outside (80,000 bytes; ")
+            assert happening.text.startswith(
+                f"{MAX_WAITING_MESSAGES} messages from outside (80,000 bytes; "
+            )
             assert len(happening.text) < 5000
             assert {status for status, _ in await asyncio.gather(*asking)} == {202}
 
@@ -132,7 +137,7 @@ def test_who_only_connects_keeps_nobody_from_being_heard() -> None:
                 await asyncio.sleep(0.01)
             idle = [
                 await asyncio.open_connection("127.0.0.1", called.source.armed.port)
-                for _ in range(CONNECTIONS + 20)
+                for _ in range(MAX_UNAUTHORIZED_CONNECTIONS + 20)
             ]
             for reader, _ in idle[:20]:
                 async with asyncio.timeout(5):

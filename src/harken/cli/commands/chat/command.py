@@ -18,8 +18,8 @@ from harken.chat.commands.base import MODES, NextSession
 from harken.chat.open import open_chat
 from harken.chat.open_chat import OpenChat
 from harken.chat.options import ChatOptions
-from harken.chat.plain_chat import PlainChat, PlainUser, report, tell
-from harken.chat.turn_limit import MOST_CALLS
+from harken.chat.plain_chat import PlainChat, PlainUser, print_session_notes, tell
+from harken.chat.turn_limit import MAX_MODEL_CALLS
 from harken.cli.commands.sessions.picker import check_new_name, pick_session
 from harken.cli.options.home import home_option, json_option
 from harken.cli.options.name_types import COMMIT, SESSION
@@ -37,7 +37,7 @@ _PICK = ""
 """The value of `--resume` without a name."""
 
 
-def wish_options(function: Callable[..., int]) -> Callable[..., int]:
+def chat_options(function: Callable[..., int]) -> Callable[..., int]:
     """Add the options of a chat to a command, which gets them as a `ChatOptions`."""
 
     @wraps(function)
@@ -167,7 +167,7 @@ _WISHED: list[Callable[[Any], Any]] = [
         "--max-calls",
         metavar="N",
         type=click.IntRange(min=1),
-        default=MOST_CALLS,
+        default=MAX_MODEL_CALLS,
         show_default=True,
         help="Without a screen: stop a turn in which an agent calls its model so often.",
     ),
@@ -178,7 +178,7 @@ _WISHED: list[Callable[[Any], Any]] = [
 
 
 @click.command()
-@wish_options
+@chat_options
 @click.option(
     "--interaction-logs",
     is_flag=True,
@@ -217,7 +217,7 @@ def command(
 
 
 @contextmanager
-def exporting(chat: OpenChat, logs: Path | None) -> Iterator[None]:
+def export_on_exit(chat: OpenChat, logs: Path | None) -> Iterator[None]:
     """Export the context of each request when the chat ends, also after an error."""
     try:
         yield
@@ -226,11 +226,12 @@ def exporting(chat: OpenChat, logs: Path | None) -> Iterator[None]:
         if logs is not None and path.exists():
             from harken.cli.commands.interactions import export_to, format_summary
             from harken.interactions.export.exporter import ExportOptions
-            from harken.session.log.reader import events
+            from harken.session.log.reader import iter_events
 
             how = ExportOptions(resolver=chat.session.options.resolver)
             click.echo(
-                format_summary(logs, export_to(logs, path.stem, [*events(path)], how)), err=True
+                format_summary(logs, export_to(logs, path.stem, [*iter_events(path)], how)),
+                err=True,
             )
 
 
@@ -262,11 +263,11 @@ def _on_one_screen(
         on_notice=ears.on_notice,
     )
     where = TerminalEnvironment.here(home.folder / "history")
-    with chat as session, exporting(chat, logs):
+    with chat as session, export_on_exit(chat, logs):
         screen = Screen(face, chat, where, draft=wish.draft)
         code = asyncio.run(screen.run())
-        onward = onward_wish(wish, chat, screen.table.onward)
-        if forgotten(wish, chat):
+        onward = next_session_options(wish, chat, screen.table.onward)
+        if remove_unused_session(wish, chat):
             return code, onward
         chat.end(by_user=code == 0 and onward is None)
     resume_command = command_prefix("chat", "--resume", session.path.stem)
@@ -274,7 +275,7 @@ def _on_one_screen(
     return code, onward
 
 
-def onward_wish(
+def next_session_options(
     wish: ChatOptions, chat: OpenChat, onward: NextSession | None
 ) -> ChatOptions | None:
     """Return the options of the next session, with the current model and permissions."""
@@ -298,7 +299,7 @@ def onward_wish(
     )
 
 
-def forgotten(wish: ChatOptions, chat: OpenChat) -> bool:
+def remove_unused_session(wish: ChatOptions, chat: OpenChat) -> bool:
     """Remove a new session without messages; return whether it was removed."""
     if wish.old is not None or not is_untouched(chat):
         return False
@@ -322,8 +323,8 @@ def talk_in_lines(
     going, failed = [replace(wish, wakes=prompt is None)], False
     for options in going:  # the loop appends the next session
         opened_chat = open_chat(home, options, user=user, on_notice=tell)
-        with opened_chat, exporting(opened_chat, logs), asyncio.Runner() as runner:
-            report(opened_chat, resumed=options.old is not None)
+        with opened_chat, export_on_exit(opened_chat, logs), asyncio.Runner() as runner:
+            print_session_notes(opened_chat, resumed=options.old is not None)
             chat = PlainChat(
                 opened_chat, runner, as_json=as_json, typed=typed, most_calls=options.most_calls
             )
@@ -332,8 +333,8 @@ def talk_in_lines(
             else:
                 chat.once(prompt)
             runner.run(opened_chat.runtime.world.close())
-            onward = onward_wish(options, opened_chat, chat.onward)
-            if not forgotten(options, opened_chat):
+            onward = next_session_options(options, opened_chat, chat.onward)
+            if not remove_unused_session(options, opened_chat):
                 opened_chat.end(by_user=can_ask and onward is None)
         going += [onward] if onward is not None else []
         failed = chat.failed

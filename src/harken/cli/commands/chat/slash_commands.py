@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 import harken.chat.commands  # noqa: F401 - it registers those of the chat itself
-from harken.chat.commands.agent_paths import agent_names
-from harken.chat.commands.base import CommandContext, printed, slash, words_of
+from harken.chat.commands.agent_paths import list_agent_names
+from harken.chat.commands.base import CommandContext, run_cli_command, slash, split_arguments
 from harken.chat.commands.forks import commit_conversation
 from harken.config.home import home_arguments
 from harken.world.result import InvalidArguments
@@ -36,13 +36,13 @@ def _export(talk: CommandContext, argument: str) -> None:
     from harken.cli.commands.export import LIST, command
     from harken.formats.registry import FORMATS
 
-    words = words_of(talk, "/export", argument)
+    words = split_arguments(talk, "/export", argument)
     if words is None:
         return
     if words and not words[0].startswith("-"):
         words.insert(0, "--format")
     if LIST in words or "--help" in words or "--otlp" in words:
-        talk.say(printed(command, "/export", [*_session(talk, words), *words]))
+        talk.say(run_cli_command(command, "/export", [*_session(talk, words), *words]))
         return
     file = _find_option_value(words, "-o", "--out")
     format_name = _find_option_value(words, "--format")
@@ -51,7 +51,7 @@ def _export(talk: CommandContext, argument: str) -> None:
         raise InvalidArguments(
             f"{fmt.name} is for programs: say where to: /export {fmt.name} -o FILE"
         )
-    output = printed(command, "/export", [commit_conversation(talk.primary)[1], *words])
+    output = run_cli_command(command, "/export", [commit_conversation(talk.primary)[1], *words])
     talk.say(f"{output}, in {file}" if file is not None and Path(file).exists() else output)
 
 
@@ -76,7 +76,7 @@ def _complete_view(talk: CommandContext, before: Sequence[str]) -> Iterable[str]
         return sorted(command.commands)
     several = before[0] == "dialog" or len(before) == 1
     is_about_agents = before[0] in ("context", "dialog", "perspective", "transcript")
-    return agent_names(talk, "everybody") if is_about_agents and several else ()
+    return list_agent_names(talk, "everybody") if is_about_agents and several else ()
 
 
 @slash(
@@ -93,8 +93,8 @@ def _view(talk: CommandContext, argument: str) -> None:
         talk.say(
             "\n".join(f"/view {n:<{width}}  {_describe_view(view)}" for n, view in _views(command))
         )
-    elif (words := words_of(talk, "/view", argument)) is not None:
-        talk.say(printed(command, "/view", [str(talk.session.path), *words]))
+    elif (words := split_arguments(talk, "/view", argument)) is not None:
+        talk.say(run_cli_command(command, "/view", [str(talk.session.path), *words]))
 
 
 def _views(command: click.Group) -> list[tuple[str, click.Command]]:
@@ -125,9 +125,9 @@ def replay(talk: CommandContext, argument: str) -> None:
     """Step through a session, this one where none is named; print the steps without a screen."""
     from harken.cli.commands.replay import command
 
-    words = words_of(talk, "/replay", argument)
+    words = split_arguments(talk, "/replay", argument)
     if words is None:
         return
     this = [] if words and not words[0].startswith("-") else [str(talk.session.path)]
     if not _PRINTS.isdisjoint(words) or not talk.lend(["replay", *this, *words, *home_arguments()]):
-        talk.say(printed(command, "/replay", [*this, *words]))
+        talk.say(run_cli_command(command, "/replay", [*this, *words]))

@@ -18,26 +18,26 @@ from harken.cli.options.home import home_option, json_option
 from harken.cli.options.name_types import COMMIT
 from harken.config.home import Home, command_prefix
 from harken.config.name_resolver import NameResolver
-from harken.config.store import store_of
+from harken.config.store import open_configured_store
 from harken.context.checkpoint import CommitOrigin
-from harken.context.commit_content import entries_in
+from harken.context.commit_content import read_entries
 from harken.context.fork import fork
-from harken.context.graph import graph
-from harken.context.history import CommitDiff, diff, histories, show, update_metadata
+from harken.context.graph import layout_graph
+from harken.context.history import CommitDiff, diff, get_commit, iter_histories, update_metadata
 from harken.context.materialize import Stop, materialize, select_commits
-from harken.context.position import first_numbers
-from harken.context.refs import name_of
+from harken.context.position import number_commits
+from harken.context.refs import abbreviate_name
 from harken.core.clock import format_rfc3339, system_clock
-from harken.core.commits import SHOWN, CommitId
+from harken.core.commits import SHORT_NAME_DIGITS, CommitId
 from harken.core.messages import Message, text_of
 from harken.errors import NameNotFound
-from harken.formats.runtimes.registry import native_for, natives
+from harken.formats.runtimes.registry import find_runtime_format, list_runtime_formats
 from harken.store.base import Store, StoredCommit
 from harken.terminal.text import escape_control_characters, one_line, print_json, print_text
-from harken.views.message_text import count, size_text
+from harken.views.message_text import format_count, format_size
 
 ART = "art-"
-NEWEST = 20
+DEFAULT_COMMITS = 20
 """The default number of commits of `log`."""
 EVERY = 2**62
 WINDOW = 1000
@@ -54,12 +54,12 @@ def command() -> None:
     """
 
 
-def looks(function: Callable[..., None]) -> click.Command:
+def store_command(function: Callable[..., None]) -> click.Command:
     """Make a command from a function, which also gets the open store and a name resolver."""
 
     @wraps(function)
     def looking(home: Home, **arguments: Any) -> None:
-        with store_of(home) as store:
+        with open_configured_store(home) as store:
             function(store, NameResolver(home, store), **arguments)
 
     created: click.Command = command.command(function.__name__.removesuffix("_command"))(
@@ -68,9 +68,9 @@ def looks(function: Callable[..., None]) -> click.Command:
     return created
 
 
-@looks
+@store_command
 @click.argument("ctxs", type=COMMIT, metavar="[CTX]...", nargs=-1)
-@click.option("-n", "most", type=click.IntRange(1), default=NEWEST, show_default=True)
+@click.option("-n", "most", type=click.IntRange(1), default=DEFAULT_COMMITS, show_default=True)
 @click.option("--all", "every", is_flag=True, help="However many there are.")
 @click.option("--graph", "as_graph", is_flag=True, help="Draw which was built on which.")
 def log_command(
@@ -87,7 +87,9 @@ def log_command(
     The graph marks compactions, spawns (where a subagent begins) and other snapshots with signs
     of their own; `:` stands where a history goes on.
     """
-    commits = selected(store, [resolver.commit(ctx) for ctx in ctxs], None if every else most)
+    commits = iter_selected_commits(
+        store, [resolver.commit(ctx) for ctx in ctxs], None if every else most
+    )
     if as_graph and not as_json:
         print_graph(store, commits)
         return
@@ -98,11 +100,11 @@ def log_command(
         print_text(line(store, stored))
 
 
-@looks
+@store_command
 @click.argument("ctx", type=COMMIT)
 def show_command(store: Store, resolver: NameResolver, ctx: str, as_json: bool) -> None:
     """Show all fields of a commit."""
-    fields = row(show(store, resolver.commit(ctx)))
+    fields = row(get_commit(store, resolver.commit(ctx)))
     if as_json:
         print_json(fields)
         return
@@ -111,7 +113,7 @@ def show_command(store: Store, resolver: NameResolver, ctx: str, as_json: bool) 
             print_text(f"{name:<14} {value}")
 
 
-@looks
+@store_command
 @click.argument("ctx", type=COMMIT)
 @click.option("--stop", default="compaction", help="compaction, root, or a commit before it.")
 @click.option("--sent-by", "runtime", help="As JSON, what this client sends: claude, codex, ...")
@@ -121,27 +123,30 @@ def cat_command(
     """Print the conversation that a commit stands for."""
     until = stop if stop in ("compaction", "root") else resolver.commit(stop)
     if runtime is not None:
-        print_json(sent_by(store, resolver.commit(ctx), until, runtime))
+        print_json(list_sent_messages(store, resolver.commit(ctx), until, runtime))
         return
     name = resolver.commit(ctx)
     messages = materialize(store, name, until).messages
-    outputs = outputs_of(store, name, until, len(messages))
+    outputs = find_outputs(store, name, until, len(messages))
     if as_json:
         rows = [msgspec.to_builtins(message) for message in messages]
         for index, output in outputs.items():
             rows[index]["output"] = output
         print_json(rows)
         return
-    numbered_messages = numbered(store, name, until, messages)
+    numbered_messages = number_messages(store, name, until, messages)
     for index, (number, message) in enumerate(numbered_messages):
         print_message(message, number)
         if index in outputs:
             output = outputs[index]
-            size, art = size_text(int(output["bytes"])), str(output["artifact"])[: len(ART) + SHOWN]
+            size, art = (
+                format_size(int(output["bytes"])),
+                str(output["artifact"])[: len(ART) + SHORT_NAME_DIGITS],
+            )
             print_text(f"(the whole output, {size}: `{command_prefix('cat', art)}`)\n")
 
 
-@looks
+@store_command
 @click.argument("ours", type=COMMIT)
 @click.argument("theirs", type=COMMIT)
 def diff_command(
@@ -155,7 +160,7 @@ def diff_command(
     print_difference(store, ours, theirs, difference)
 
 
-@looks
+@store_command
 @click.argument("ctx", type=COMMIT)
 @click.option("--label", "labels", multiple=True, help="A label for the branch.")
 @click.option("--principal", help="Who goes on with it (default: you).")
@@ -179,14 +184,14 @@ def fork_command(
         store, resolver.commit(ctx), origin, format_rfc3339(system_clock()), labels=labels
     )
     if as_json:
-        print_json(row(show(store, commit_id)))
+        print_json(row(get_commit(store, commit_id)))
         return
-    name = name_of(store, commit_id)
+    name = abbreviate_name(store, commit_id)
     print_text(name)
     click.echo(f"Go on with `{command_prefix('chat', '--from', name)}`", err=True)
 
 
-@looks
+@store_command
 @click.argument("ctx", type=COMMIT)
 @click.argument("labels", nargs=-1)
 def label_command(
@@ -199,46 +204,52 @@ def label_command(
         print_json(msgspec.to_builtins(notes))
     else:
         print_text(
-            f"{name_of(store, name)} {' '.join(f'[{label}]' for label in notes.labels)}".rstrip()
+            (
+                f"{abbreviate_name(store, name)} {' '.join(f'[{label}]' for label in notes.labels)}"
+            ).rstrip()
         )
 
 
 command.add_command(summarize)
 
 
-def sent_by(store: Store, ctx: CommitId, stop: Stop, runtime: str) -> list[dict[str, Any]]:
+def list_sent_messages(
+    store: Store, ctx: CommitId, stop: Stop, runtime: str
+) -> list[dict[str, Any]]:
     """Return the messages that a client would send to its provider when it resumes a commit.
 
     Raises NameNotFound for a client that is not known, or of which that is not.
     """
-    runtimes = [native.runtime for native in natives() if native.sent is not None]
-    native = native_for(runtime)
+    runtimes = [native.runtime for native in list_runtime_formats() if native.sent is not None]
+    native = find_runtime_format(runtime)
     if native is None or native.sent is None:
         raise NameNotFound("client", runtime, runtimes)
-    return native.sent(entries_in(store, select_commits(store, ctx, stop)))
+    return native.sent(read_entries(store, select_commits(store, ctx, stop)))
 
 
-def selected(store: Store, ctxs: Sequence[CommitId], limit: int | None) -> Iterator[StoredCommit]:
+def iter_selected_commits(
+    store: Store, ctxs: Sequence[CommitId], limit: int | None
+) -> Iterator[StoredCommit]:
     """Yield commits and their ancestors, or the last of all, newest first, at most `limit`."""
-    commits = histories(store, ctxs) if ctxs else newest(store, limit)
+    commits = iter_histories(store, ctxs) if ctxs else list_newest_commits(store, limit)
     yield from islice(commits, limit)
 
 
-def newest(store: Store, max_commits: int | None) -> list[StoredCommit]:
+def list_newest_commits(store: Store, max_commits: int | None) -> list[StoredCommit]:
     """Return the last commits of all by their time, newest first.
 
     An import writes old commits late. So more commits are read than are shown, but not all.
     """
     limit = EVERY if max_commits is None else max(max_commits, WINDOW)
-    return by_time(written_last(store, limit))
+    return sort_by_time(iter_last_written(store, limit))
 
 
-def by_time(commits: Iterable[StoredCommit]) -> list[StoredCommit]:
+def sort_by_time(commits: Iterable[StoredCommit]) -> list[StoredCommit]:
     """Return commits by time, newest first. The sort is stable."""
     return sorted(commits, key=lambda stored: stored.commit.created_at, reverse=True)
 
 
-def written_last(store: Store, limit: int) -> Iterator[StoredCommit]:
+def iter_last_written(store: Store, limit: int) -> Iterator[StoredCommit]:
     """Yield the commits that were written last, newest first."""
     names = store.newest_commits(limit)
     for start in range(0, len(names), AT_ONCE):
@@ -249,9 +260,13 @@ def written_last(store: Store, limit: int) -> Iterator[StoredCommit]:
 
 def print_graph(store: Store, commits: Iterable[StoredCommit]) -> None:
     """Print commits as a graph."""
-    from harken.terminal.commit_graph import graph_lines, look_of
+    from harken.terminal.commit_graph import detect_terminal_style, graph_lines
 
-    for text in graph_lines(graph(by_time(commits)), partial(name_of, store), look_of()):
+    for text in graph_lines(
+        layout_graph(sort_by_time(commits)),
+        partial(abbreviate_name, store),
+        detect_terminal_style(),
+    ):
         click.echo(text)
 
 
@@ -262,9 +277,12 @@ def line(store: Store, stored: StoredCommit) -> str:
     labels = "".join(f" [{escape_control_characters(label)}]" for label in notes.labels)
     when = commit.created_at[:16].replace("T", " ")
     principal = one_line(commit.principal, 24)
-    messages = count(commit.message_count, "message")
+    messages = format_count(commit.message_count, "message")
     summary = one_line(notes.summary, 60)
-    return f"{name_of(store, stored.id)}  {when}  {principal}  {messages}{kind}{labels}  {summary}"
+    return (
+        f"{abbreviate_name(store, stored.id)}  {when}  {principal}  "
+        f"{messages}{kind}{labels}  {summary}"
+    )
 
 
 def row(stored: StoredCommit) -> dict[str, Any]:
@@ -274,11 +292,11 @@ def row(stored: StoredCommit) -> dict[str, Any]:
     return {"id": stored.id, **commit, **notes}
 
 
-def numbered(
+def number_messages(
     store: Store, ctx: CommitId, stop: Stop, messages: Iterable[Message]
 ) -> Iterator[tuple[int | None, Message]]:
     """Yield the messages of a conversation with their numbers (`harken resume --at` takes them)."""
-    firsts = first_numbers(store, ctx)
+    firsts = number_commits(store, ctx)
     numbers = (
         firsts[stored.id] + index
         for stored in select_commits(store, ctx, stop)
@@ -287,9 +305,11 @@ def numbered(
     return ((next(numbers, None), message) for message in messages)
 
 
-def outputs_of(store: Store, ctx: CommitId, stop: Stop, messages: int) -> dict[int, dict[str, Any]]:
+def find_outputs(
+    store: Store, ctx: CommitId, stop: Stop, messages: int
+) -> dict[int, dict[str, Any]]:
     """Return the outputs that a client stored beside its transcript, by the result's index."""
-    entries = entries_in(store, select_commits(store, ctx, stop))
+    entries = read_entries(store, select_commits(store, ctx, stop))
     if len(entries) != messages:  # some messages could not be decoded
         return {}
     outputs = ((index, (entry.source or {}).get("output")) for index, entry in enumerate(entries))
@@ -315,11 +335,13 @@ def print_message(message: Message, number: int | None = None) -> None:
 def print_difference(store: Store, left: str, right: str, difference: CommitDiff) -> None:
     """Print the difference of two commits."""
     ancestor = difference.ancestor
-    print_text(f"in common: {name_of(store, ancestor) if ancestor is not None else 'nothing'}")
+    print_text(
+        f"in common: {abbreviate_name(store, ancestor) if ancestor is not None else 'nothing'}"
+    )
     for name, messages in ((left, difference.ours), (right, difference.theirs)):
         click.echo()
         click.secho(
-            f"{escape_control_characters(name)} saw {count(len(messages), 'message')} since",
+            f"{escape_control_characters(name)} saw {format_count(len(messages), 'message')} since",
             bold=True,
         )
         for message in messages:

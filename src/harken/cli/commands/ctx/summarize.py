@@ -15,22 +15,22 @@ from typing import Any
 import click
 import msgspec
 
-from harken.chat.models import chosen_model, found_model, model_finder
+from harken.chat.models import build_model_resolver, choose_default_model, load_named_model
 from harken.cli.options.home import home_option, json_option
 from harken.cli.options.name_types import COMMIT
 from harken.cli.options.time import Duration
 from harken.config.home import Home
 from harken.config.name_resolver import NameResolver
 from harken.config.settings import Settings, load_settings
-from harken.config.store import store_of
+from harken.config.store import open_configured_store
 from harken.context.history import update_metadata
-from harken.context.refs import name_of
+from harken.context.refs import abbreviate_name
 from harken.context.summarize import (
     SummaryFilter,
     SummaryOptions,
     SummaryResult,
-    chosen,
-    expected,
+    estimate_usage,
+    select_commits,
     summarize,
 )
 from harken.core.clock import format_rfc3339, system_clock
@@ -40,7 +40,7 @@ from harken.llm.base import Model
 from harken.store.base import Store, StoredCommit
 from harken.terminal.progress import ProgressCallback, progress
 from harken.terminal.text import escape_control_characters, one_line, print_json, print_text
-from harken.views.message_text import count
+from harken.views.message_text import format_count
 
 _FAILURES = 10
 """The maximum number of failures that are printed one by one."""
@@ -104,16 +104,16 @@ class SummaryTotals:
         return sum(known_costs) if costs and len(known_costs) == len(costs) else None
 
 
-def of_all(home: Home, wish: SummarizeOptions, *, as_json: bool) -> int:
+def summarize_all(home: Home, wish: SummarizeOptions, *, as_json: bool) -> int:
     """Write summaries of a model; return the exit code, 1 if any failed."""
     settings = load_settings(home, model=wish.model)
-    name = settings.model or found_model(settings)
-    with store_of(home) as store:
-        commits = list(chosen(store, wish.choice(), name))
+    name = settings.model or choose_default_model(settings)
+    with open_configured_store(home) as store:
+        commits = list(select_commits(store, wish.choice(), name))
         if wish.dry_run:
-            foretell(commits, settings, name, is_full=wish.whole, as_json=as_json)
+            print_estimate(commits, settings, name, is_full=wish.whole, as_json=as_json)
             return 0
-        model = chosen_model(model_finder(home, settings), name)
+        model = load_named_model(build_model_resolver(home, settings), name)
         assert model is not None
         manner = wish.manner(settings.model_parameters.get(name, {}))
         return run_summaries(store, model, commits, manner, as_json=as_json)
@@ -151,18 +151,21 @@ async def _ask(
             tell(len(total.done) + len(total.failed), len(commits))
 
 
-def foretell(
+def print_estimate(
     commits: Sequence[StoredCommit], settings: Settings, name: str, *, is_full: bool, as_json: bool
 ) -> None:
     """Print the number of commits to summarize, and the maximum usage."""
-    usage = expected(commits, whole=is_full)
+    usage = estimate_usage(commits, whole=is_full)
     price = settings.prices.price(name, datetime.now(UTC).date())
     cost_usd = None if price is None else price.cost(usage)
     if as_json:
         fields = {"commits": len(commits), "model": name, "cost_usd": cost_usd}
         print_json({**fields, "usage": msgspec.to_builtins(usage)})
         return
-    print_text(f"{count(len(commits), 'commit')} for {name}: at most {used(usage, cost_usd)}")
+    print_text(
+        f"{format_count(len(commits), 'commit')} for {name}: at most "
+        f"{format_usage(usage, cost_usd)}"
+    )
 
 
 def report(store: Store, total: SummaryTotals, model: str, *, as_json: bool) -> None:
@@ -183,18 +186,22 @@ def report(store: Store, total: SummaryTotals, model: str, *, as_json: bool) -> 
         )
         return
     print_text(
-        f"{count(len(total.done), 'commit')} summarized: {used(total.usage, total.cost_usd)}"
+        f"{format_count(len(total.done), 'commit')} summarized: "
+        f"{format_usage(total.usage, total.cost_usd)}"
     )
     if redacted:
-        print_text(f"{count(redacted, 'credential')} kept from the model")
+        print_text(f"{format_count(redacted, 'credential')} kept from the model")
     for result in total.failed[:_FAILURES]:
-        line = f"{name_of(store, result.ctx)} has no new summary: {one_line(result.failure, 200)}"
+        line = (
+            f"{abbreviate_name(store, result.ctx)} has no new summary: "
+            f"{one_line(result.failure, 200)}"
+        )
         click.echo(escape_control_characters(line), err=True)
     if len(total.failed) > _FAILURES:
         click.echo(f"and {len(total.failed) - _FAILURES} more", err=True)
 
 
-def used(usage: Usage, cost_usd: float | None) -> str:
+def format_usage(usage: Usage, cost_usd: float | None) -> str:
     """Format tokens, and the cost if it is known."""
     cost = "" if cost_usd is None else f", ${cost_usd:.4f}"
     return f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out{cost}"
@@ -230,14 +237,14 @@ def command(
     if ctx is not None and text is not None:
         if not text.strip():
             raise click.UsageError("a commit always has a summary: say something")
-        with store_of(home) as store:
-            by_hand(store, NameResolver(home, store).commit(ctx), text, as_json=as_json)
+        with open_configured_store(home) as store:
+            write_summary(store, NameResolver(home, store).commit(ctx), text, as_json=as_json)
         return 0
 
-    return of_all(home, SummarizeOptions(**options), as_json=as_json)
+    return summarize_all(home, SummarizeOptions(**options), as_json=as_json)
 
 
-def by_hand(store: Store, name: CommitId, text: str, *, as_json: bool) -> None:
+def write_summary(store: Store, name: CommitId, text: str, *, as_json: bool) -> None:
     """Write a summary from the user."""
     try:
         notes = update_metadata(store, name, summary=text)
@@ -246,4 +253,4 @@ def by_hand(store: Store, name: CommitId, text: str, *, as_json: bool) -> None:
     if as_json:
         print_json(msgspec.to_builtins(notes))
     else:
-        print_text(f"{name_of(store, name)} {notes.summary}")
+        print_text(f"{abbreviate_name(store, name)} {notes.summary}")

@@ -15,17 +15,17 @@ from harken.cli.options.home import home_option, json_option
 from harken.config.home import Home, environment
 from harken.config.imported_sessions import repair_imports
 from harken.config.index import read_facts
-from harken.config.store import made_store
+from harken.config.store import open_or_create_store
 from harken.errors import ConfigError
 from harken.terminal.progress import progress
 from harken.terminal.text import print_json, print_text
-from harken.views.message_text import count, size_text
+from harken.views.message_text import format_count, format_size
 
 if TYPE_CHECKING:
     from harken.capture.files.report import ImportResult, Progress, Report
     from harken.capture.files.sources import File, RuntimeHistory
 
-MOST_JOBS = 4
+MAX_JOBS = 4
 """The maximum number of readers. More are not faster: a single process writes."""
 
 
@@ -59,7 +59,7 @@ def command(
     if not files:
         return
     home.make()
-    results = _import(home, files, jobs or min(os.cpu_count() or 1, MOST_JOBS), as_json=as_json)
+    results = _import(home, files, jobs or min(os.cpu_count() or 1, MAX_JOBS), as_json=as_json)
     if not as_json:
         tell(results, is_verbose=verbose)
     if not no_index:
@@ -68,26 +68,26 @@ def command(
 
 def _named_files(paths: Sequence[Path]) -> list[File]:
     """Return the named files. Raises ConfigError if a path does not exist."""
-    from harken.capture.files.sources import files_in, in_order
+    from harken.capture.files.sources import iter_files, sort_for_import
 
     for path in paths:
         if not path.exists():
             raise ConfigError(f"{path}: there is no such file or folder")
-    by_name = {file.name: file for path in paths for file in files_in(path)}
-    return in_order(by_name.values())
+    by_name = {file.name: file for path in paths for file in iter_files(path)}
+    return sort_for_import(by_name.values())
 
 
 def _discover_files(*, as_json: bool) -> list[File]:
     """Return the files at the default locations, and print them."""
-    from harken.capture.files.sources import histories, in_order
+    from harken.capture.files.sources import find_histories, sort_for_import
 
-    files = histories(Path.home(), environment())
+    files = find_histories(Path.home(), environment())
     if not as_json:
         for history in files:
             print_text(_history_line(history))
         if not files:
             print_text("No history of another runtime was found here; name a file or a folder.")
-    return in_order(file for history in files for file in history.files)
+    return sort_for_import(file for history in files for file in history.files)
 
 
 def _history_line(history: RuntimeHistory) -> str:
@@ -95,7 +95,7 @@ def _history_line(history: RuntimeHistory) -> str:
 
     newest = max(file.mtime_ns for file in history.files) / 1e9
     day = datetime.fromtimestamp(newest, UTC).date().isoformat()
-    files, size = count(len(history.files), "file"), size_text(history.size)
+    files, size = format_count(len(history.files), "file"), format_size(history.size)
     return f"{history.place.name:<12} {files}, {size}, newest {day}  {history.folder}"
 
 
@@ -107,7 +107,7 @@ def _import(home: Home, files: Sequence[File], jobs: int, *, as_json: bool) -> l
     def run() -> list[ImportResult]:
         results = []
         with (
-            made_store(home) as store,
+            open_or_create_store(home) as store,
             closing(Catalogue(home.index_file, repair=repair_imports)) as catalogue,
             progress("Importing") as show,
         ):

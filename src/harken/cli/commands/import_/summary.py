@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from harken.config.home import command_prefix
 from harken.terminal.text import one_line, print_text
-from harken.views.message_text import count
+from harken.views.message_text import format_count
 
 if TYPE_CHECKING:
     from harken.capture.files.report import ImportResult, Progress, Report
@@ -65,7 +65,7 @@ def _source_line(result: ImportResult) -> str:
     report = result.report
     tip = report.tips[0].ctx[:16] if report.tips else ""
     title = report.title or report.task or Path(report.source).name
-    return f"{tip}  {count(result.new, 'new commit')}  {one_line(title, 60)}"
+    return f"{tip}  {format_count(result.new, 'new commit')}  {one_line(title, 60)}"
 
 
 def _iter_problem_lines(reports: Iterable[Report]) -> Iterator[str]:
@@ -77,7 +77,7 @@ def _iter_problem_lines(reports: Iterable[Report]) -> Iterator[str]:
                 yield f"not imported: {where}: {one_line(report.reason)}"
         elif report.bad_lines:
             first = report.bad[0]
-            bad = f"{count(report.bad_lines, 'line')} could not be read"
+            bad = f"{format_count(report.bad_lines, 'line')} could not be read"
             first_bad = f"the first is line {first.line} ({one_line(first.reason)})"
             yield f"{where}: {bad}, {first_bad}; all bytes: `harken cat {report.raw}`"
 
@@ -89,9 +89,9 @@ def _unread_line(report: Report) -> str:
 
 def _runtimes(transcripts: Iterable[ImportResult]) -> Iterator[str]:
     """Yield a line for each runtime: its sessions, and the number of new ones."""
-    from harken.capture.files.sources import PLACES
+    from harken.capture.files.sources import SOURCE_LOCATIONS
 
-    names = {place.runtime: place.name for place in PLACES}
+    names = {place.runtime: place.name for place in SOURCE_LOCATIONS}
     sessions: dict[str, dict[str, int]] = {}
     for result in transcripts:
         report = result.report
@@ -100,13 +100,15 @@ def _runtimes(transcripts: Iterable[ImportResult]) -> Iterator[str]:
         of_name = sessions.setdefault(name, {})
         of_name[session] = of_name.get(session, 0) + result.new
     width = max(map(len, sessions), default=0)
-    counts = {name: count(len(new_counts), "session") for name, new_counts in sessions.items()}
+    counts = {
+        name: format_count(len(new_counts), "session") for name, new_counts in sessions.items()
+    }
     session_width = max(map(len, counts.values()), default=0)
     for name, new_by_session in sorted(sessions.items()):
         new, changed_count = sum(new_by_session.values()), sum(map(bool, new_by_session.values()))
-        where = f" in {count(changed_count, 'session')}" if new else ""
+        where = f" in {format_count(changed_count, 'session')}" if new else ""
         begin = f"{name:<{width}}  {counts[name]:>{session_width}}"
-        yield f"{begin}, {count(new, 'new commit')}{where}"
+        yield f"{begin}, {format_count(new, 'new commit')}{where}"
 
 
 def _iter_unread_lines(results: Iterable[ImportResult], *, is_verbose: bool) -> Iterator[str]:
@@ -115,9 +117,9 @@ def _iter_unread_lines(results: Iterable[ImportResult], *, is_verbose: bool) -> 
     how = "" if is_verbose else " (--verbose lists them)"
     stored_count = sum(bool(report.belongs_to) for report in reports)
     if stored_count:
-        files = count(stored_count, "file")
+        files = format_count(stored_count, "file")
         yield f"{files} beside transcripts, kept with the sessions they belong to"
     unknown = sum(report.is_unknown for report in reports)
     if unknown:
         kinds = "an unknown kind" if unknown == 1 else "unknown kinds"
-        yield f"{count(unknown, 'file')} of {kinds}{how}"
+        yield f"{format_count(unknown, 'file')} of {kinds}{how}"

@@ -10,8 +10,8 @@ from tempfile import TemporaryDirectory
 
 import click
 
-from harken.chat.world import connections_of
-from harken.cli.command_group import CommandGroup, refuse_options_before_subcommand
+from harken.chat.world import build_mcp_servers
+from harken.cli.command_group import CommandGroup, check_options_before_subcommand
 from harken.cli.commands.mcp.edit import add_command, remove_command
 from harken.cli.commands.mcp.login import login_command, logout_command
 from harken.cli.options.home import home_option, json_option
@@ -25,7 +25,7 @@ from harken.terminal.text import (
     print_text,
     program_name,
 )
-from harken.views.message_text import count
+from harken.views.message_text import format_count
 from harken.world.mcp.server_config import McpServerConfig
 from harken.world.mcp.servers import McpServerInfo, McpServers
 
@@ -44,12 +44,12 @@ def command(context: click.Context, as_json: bool, home: Home) -> int:
     where none of them can be used.
     """
     if context.invoked_subcommand is not None:
-        refuse_options_before_subcommand(context)
+        check_options_before_subcommand(context)
         return 0
     settings = load_settings(home)
     for note in settings.notes:
         click.echo(escape_control_characters(note), err=True)
-    servers = [row for row, _ in tried(home, settings, settings.servers)]
+    servers = [row for row, _ in start_servers(home, settings, settings.servers)]
     if as_json:
         print_json([asdict(server) for server in servers])
     elif not servers:
@@ -73,7 +73,7 @@ def try_command(name: str, as_json: bool, home: Home) -> int:
     by_name = {server.name: server for server in settings.servers}
     if name not in by_name:
         raise NameNotFound("MCP server", name, by_name)
-    [(server, prompts)] = tried(home, settings, [by_name[name]])
+    [(server, prompts)] = start_servers(home, settings, [by_name[name]])
     if as_json:
         print_json({**asdict(server), "prompts": prompts})
     else:
@@ -87,14 +87,14 @@ for _one in (add_command, remove_command, login_command, logout_command):
     command.add_command(_one)
 
 
-def tried(
+def start_servers(
     home: Home, settings: Settings, servers: Sequence[McpServerConfig]
 ) -> list[tuple[McpServerInfo, list[str]]]:
     """Start servers, and return their descriptions and prompts; all are stopped again."""
     if not servers:
         return []
     with TemporaryDirectory(prefix="harken-mcp-") as folder:
-        connections = connections_of(servers, settings, Path(folder), None, home=home)
+        connections = build_mcp_servers(servers, settings, Path(folder), None, home=home)
         return asyncio.run(_describe_servers(connections))
 
 
@@ -127,7 +127,7 @@ def show(server: McpServerInfo, *, limit: int | None) -> None:
     ):  # a reason of a missing login contains the next step
         print_text(f"  {what_to_do(server)}")
     if server.about:
-        print_text(f"  {server.about}, {count(len(server.tools), 'tool')}")
+        print_text(f"  {server.about}, {format_count(len(server.tools), 'tool')}")
     for tool in server.tools[:limit]:
         print_text(f"    {tool}")
     if len(server.tools[:limit]) < len(server.tools):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harken.cli.commands.proxy.status import ProxyStatus
-from harken.cli.commands.proxy.upstreams import for_command, upstreams_of
+from harken.cli.commands.proxy.upstreams import build_client_environment, build_upstreams
 from harken.cli.options.home import home_option, json_option
 from harken.config.home import Home, environment
 from harken.errors import ConfigError
@@ -88,7 +88,7 @@ def _proxy(home: Home, wish: ProxyOptions, *, as_json: bool) -> int:
     """Forward and record calls until the end; return the exit code."""
     try:
         from harken.capture.proxy.recorder_process import RecorderProcess
-        from harken.capture.proxy.server import serving
+        from harken.capture.proxy.server import serve_proxy
         from harken.capture.proxy.spool import ProxySpool
         from harken.capture.proxy.tap import ProxyTap
     except ImportError as error:
@@ -98,14 +98,14 @@ def _proxy(home: Home, wish: ProxyOptions, *, as_json: bool) -> int:
             f"the proxy needs {error.name}, which is not installed: pip install 'harken[proxy]'"
         ) from None
     from harken.core.clock import system_clock
-    from harken.service.access import made_token
+    from harken.service.access import ensure_token
     from harken.service.sockets import address_of, listen_at
 
-    token = "" if wish.no_token else made_token(home.folder / "proxy.token")
+    token = "" if wish.no_token else ensure_token(home.folder / "proxy.token")
     port = wish.port if wish.port is not None else 0 if wish.command else PORT
     with listen_at("127.0.0.1", port) as listener:
         address = address_of(listener)
-        upstreams = upstreams_of(wish.upstreams, environment(), address, token)
+        upstreams = build_upstreams(wish.upstreams, environment(), address, token)
         news = ProxyStatus(address, upstreams, is_quiet=bool(wish.command), as_json=as_json)
         run = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
         recorder = RecorderProcess(_recorder(home, run), environment(), news.heed, news.tell)
@@ -114,7 +114,7 @@ def _proxy(home: Home, wish: ProxyOptions, *, as_json: bool) -> int:
         recorder.start()
         try:
             notes = ProxyTap(spool, _protocol_of, run, system_clock)
-            with serving(listener, upstreams, notes) as server:
+            with serve_proxy(listener, upstreams, notes) as server:
                 news.begin()
                 code = _run(wish.command, news) if wish.command else _wait(server, wish)
         finally:
@@ -141,7 +141,7 @@ def _recorder(home: Home, run: str) -> list[str]:
 def _protocol_of(path: str) -> str:
     from harken.formats.wire import registry as wires
 
-    protocol = wires.of(path)
+    protocol = wires.find_protocol(path)
     return protocol.name if protocol is not None else ""
 
 
@@ -149,7 +149,7 @@ def _run(command: Sequence[str], news: ProxyStatus) -> int:
     """Run a client that uses the proxy; return its exit code."""
     from harken.capture.live.process import run_client as run
 
-    words, environ = for_command(command, environment(), news.addresses)
+    words, environ = build_client_environment(command, environment(), news.addresses)
     try:
         return run(words, environ, None, lambda _: None).code
     except OSError as error:

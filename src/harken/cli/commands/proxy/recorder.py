@@ -13,13 +13,13 @@ from contextlib import suppress
 from itertools import takewhile
 from typing import Any
 
-from harken.capture.proxy.recorder_process import pokes
+from harken.capture.proxy.recorder_process import iter_notifications
 from harken.capture.proxy.spool_recorder import SpoolRecorder
 from harken.config.home import Home
-from harken.config.store import made_store
+from harken.config.store import open_or_create_store
 from harken.core.ids import AgentId
 from harken.core.messages import ChatMessage, text_of
-from harken.recording.client_hints import hints_of
+from harken.recording.client_hints import parse_hints
 from harken.recording.recorder import Recorder
 from harken.recording.session_pool import RecorderOptions
 from harken.session.session import Session
@@ -37,7 +37,7 @@ def record(home: Home, run: str) -> int:
         )  # The recorder ends after the proxy, when all is recorded.
     os.nice(_NICENESS)
     with (
-        made_store(home) as store,
+        open_or_create_store(home) as store,
         Recorder(
             home.sessions_folder,
             store,
@@ -47,10 +47,10 @@ def record(home: Home, run: str) -> int:
     ):
         recorder.answered = _report_answer
         counts = _Counts()
-        recording = SpoolRecorder(recorder, hints_of, lambda text: _report({"told": text}))
+        recording = SpoolRecorder(recorder, parse_hints, lambda text: _report({"told": text}))
         recording.progress = lambda: counts.say(recording)
         recording.catch_up(home.proxy_folder, own=run)
-        recording.follow(home.proxy_folder / run, pokes())
+        recording.follow(home.proxy_folder / run, iter_notifications())
     return 0
 
 
@@ -75,11 +75,15 @@ def _report_answer(session: Session, agent: AgentId) -> None:
     """Report the answer of an agent, and its session."""
     name = session.agents[agent].name or agent
     _report(
-        {"session": session.path.stem, "agent": name, "said": said_last(session.context(agent))}
+        {
+            "session": session.path.stem,
+            "agent": name,
+            "said": format_last_answer(session.context(agent)),
+        }
     )
 
 
-def said_last(context: Sequence[ChatMessage]) -> str:
+def format_last_answer(context: Sequence[ChatMessage]) -> str:
     """Return the beginning of an agent's last answer on one line, else its calls."""
     answer = list(takewhile(lambda message: message.role == "assistant", reversed(context)))
     words = next((text for message in answer if (text := text_of(message.content).strip())), "")

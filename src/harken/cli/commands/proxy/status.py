@@ -11,7 +11,7 @@ import click
 
 from harken.capture.proxy.upstreams import VARIABLES, Upstreams
 from harken.terminal.text import escape_control_characters, one_line, print_json, print_text
-from harken.views.message_text import count
+from harken.views.message_text import format_count
 
 _MAX_REPORTED = 20
 
@@ -91,15 +91,15 @@ class ProxyStatus:
                 f"harken: {escape_control_characters(self._summary(calls))}", err=self._is_quiet
             )
         for reason, number in self._unrecorded.items():
-            text = f"{count(number, 'call')} not recorded: {one_line(reason, 300)}"
+            text = f"{format_count(number, 'call')} not recorded: {one_line(reason, 300)}"
             click.echo(f"harken: {text}", err=True)
 
     def _summary(self, calls: int) -> str:
         names = list(self._sessions)
         recent = ", ".join(names[-3:]) + (", ..." if len(names) > 3 else "")
-        text = f"{count(self._recorded, 'call')} of {calls} recorded"
+        text = f"{format_count(self._recorded, 'call')} of {calls} recorded"
         if names:
-            text += f" in {count(len(names), 'session')}: {recent}"
+            text += f" in {format_count(len(names), 'session')}: {recent}"
         return text if self.is_complete else f"{text}; the rest is being recorded"
 
     def _print_call(self, session: str, agent: str, text: str, value: Mapping[str, Any]) -> None:

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from harken.capture.proxy.upstreams import (
     VARIABLES,
-    VENDORS,
+    VENDOR_URLS,
     Upstream,
     Upstreams,
     upstream,
@@ -18,14 +18,14 @@ from harken.core.loopback import is_loopback
 from harken.errors import ConfigError
 
 
-def upstreams_of(
+def build_upstreams(
     wanted: Sequence[str], environ: Mapping[str, str], server: str, token: str
 ) -> Upstreams:
     """Return the servers: the named ones, else those of the environment, else the vendors'.
 
     wanted: `NAME=URL`. server: the address of the proxy itself. Raises ConfigError.
     """
-    urls = dict(VENDORS)
+    urls = dict(VENDOR_URLS)
     for name, variable in VARIABLES.items():
         url = environ.get(variable, "").strip()
         if url and not _is_own_server(url, server, token):
@@ -42,7 +42,7 @@ def upstreams_of(
     return Upstreams(upstreams, token)
 
 
-def for_command(
+def build_client_environment(
     command: Sequence[str], environ: Mapping[str, str], addresses: Mapping[str, str]
 ) -> tuple[list[str], dict[str, str]]:
     """Return the command and the environment of a client that uses the proxy.

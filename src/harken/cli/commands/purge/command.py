@@ -11,12 +11,17 @@ from pathlib import Path
 
 import click
 
-from harken.cli.commands.purge.home_files import forget_in_indexes, holding, is_ours, without
+from harken.cli.commands.purge.home_files import (
+    forget_in_indexes,
+    is_ours,
+    iter_files_with,
+    rewrite_without,
+)
 from harken.cli.options.home import home_option, json_option
 from harken.config.home import Home
 from harken.config.settings import load_settings
-from harken.config.store import store_of
-from harken.context.purge import PurgeMatch, PurgeRequest, find_secret, purge_text
+from harken.config.store import open_configured_store
+from harken.context.purge import PurgeMatch, PurgeRequest, find_text, purge_text
 from harken.core.replace import Secret
 from harken.errors import ConfigError
 from harken.session.log.compressed import stat_log
@@ -24,7 +29,7 @@ from harken.store.base import Store
 from harken.store.memory import MemoryStore
 from harken.terminal.stdin import take_type_ahead
 from harken.terminal.text import print_json, print_text
-from harken.views.message_text import count
+from harken.views.message_text import format_count
 
 REVOKE = (
     "Revoke it where it was given out: whoever saw it, a model's provider too, may still have it."
@@ -83,7 +88,7 @@ def command(why: str, dry_run: bool, yes: bool, as_json: bool, home: Home) -> in
         except ValueError as error:
             raise ConfigError(f"{error}; nothing was changed") from None
     for path in matches.ours:
-        without(path, secrets)
+        rewrite_without(path, secrets)
     forget_in_indexes(home, secrets)
     _print_result(matches, as_json=as_json)
     return int(bool(matches.theirs))
@@ -106,16 +111,16 @@ def _store_of(home: Home) -> Iterator[Store]:
     if not home.store_file.exists() and load_settings(home).store is None:
         yield MemoryStore()
         return
-    with store_of(home) as store:
+    with open_configured_store(home) as store:
         yield store
 
 
 def _find(home: Home, store: Store, secrets: Sequence[Secret]) -> _TextMatches:
     logs = [path for path in home.logs() if stat_log(path).size_bytes]
-    files = [*holding(home, secrets)]
+    files = [*iter_files_with(home, secrets)]
     harken_files = [path for path in files if is_ours(home, path)]
     user_files = [path for path in files if path not in harken_files]
-    return _TextMatches(find_secret(store, logs, secrets[0]), harken_files, user_files)
+    return _TextMatches(find_text(store, logs, secrets[0]), harken_files, user_files)
 
 
 def _show(matches: _TextMatches, *, as_json: bool) -> None:
@@ -135,7 +140,7 @@ def _confirm(matches: _TextMatches, *, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise ConfigError("what is purged is gone: --dry-run lists it, --yes does it")
-    locations = count(len(matches.places) + len(matches.ours), "place")
+    locations = format_count(len(matches.places) + len(matches.ours), "place")
     take_type_ahead()  # Type-ahead is not an answer.
     click.confirm(f"Purge it from {locations}? It is gone then.", abort=True, err=True)
 
@@ -144,6 +149,6 @@ def _print_result(matches: _TextMatches, *, as_json: bool) -> None:
     for path in matches.theirs:
         click.echo(f"It is still in {path}: that file is yours to change.", err=True)
     if not as_json:
-        locations = count(len(matches.places) + len(matches.ours), "place")
+        locations = format_count(len(matches.places) + len(matches.ours), "place")
         print_text(f"Purged from {locations}." if matches.rows() else "It was nowhere.")
     click.echo(REVOKE, err=True)

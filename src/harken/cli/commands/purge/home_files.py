@@ -14,17 +14,17 @@ from pathlib import Path
 import apsw
 
 from harken.config.home import Home
-from harken.core.replace import Secret, in_bytes
+from harken.core.replace import Secret, replace_in_bytes
 from harken.errors import StoreWriteError
 from harken.index.database import SUFFIXES, delete_database, reset_database
-from harken.session.log.compressed import log_of
+from harken.session.log.compressed import log_path
 from harken.world.private_file import replace_file
 
 _CHUNK_BYTES = 1 << 20
 _MAX_BYTES = 256 << 20
 
 
-def holding(home: Home, secrets: Iterable[Secret]) -> Iterator[Path]:
+def iter_files_with(home: Home, secrets: Iterable[Secret]) -> Iterator[Path]:
     """Yield the files of a home that contain a text, without its store, indexes, logs and links.
 
     `secrets`: the text as it may be written there.
@@ -36,7 +36,7 @@ def holding(home: Home, secrets: Iterable[Secret]) -> Iterator[Path]:
         for name in sorted(names):
             path = Path(folder) / name
             is_store = path.parent == home.folder and name in file_names
-            if is_store or log_of(path) in logs or path.is_symlink() or not path.is_file():
+            if is_store or log_path(path) in logs or path.is_symlink() or not path.is_file():
                 continue
             with suppress(OSError):  # Harken wrote no unreadable file.
                 if _contains(path, secrets):
@@ -80,7 +80,7 @@ def _rewrite(path: Path, new: Path, secrets: Sequence[Secret]) -> bool:
 
     def replace(data: bytes) -> bytes:
         for secret in secrets:
-            data = in_bytes(data, secret.replace)
+            data = replace_in_bytes(data, secret.replace)
         return data
 
     try:
@@ -99,12 +99,12 @@ def is_ours(home: Home, path: Path) -> bool:
     )
 
 
-def without(path: Path, secrets: Iterable[Secret]) -> None:
+def rewrite_without(path: Path, secrets: Iterable[Secret]) -> None:
     """Rewrite a file without a text, atomically. Raises StoreWriteError."""
     try:
         data = path.read_bytes()
         for secret in secrets:
-            data = in_bytes(data, secret.replace)
+            data = replace_in_bytes(data, secret.replace)
         replace_file(path, data, path.stat().st_mode & 0o777)
     except OSError as error:
         raise StoreWriteError(path, reason=error.strerror or str(error)) from error

@@ -18,20 +18,20 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import click
 
-from harken.analytics.number_text import cost
-from harken.analytics.times import minute, to_datetime
-from harken.cli.command_group import CommandGroup, refuse_options_before_subcommand
+from harken.analytics.number_text import format_cost as cost
+from harken.analytics.times import format_minute, to_datetime
+from harken.cli.command_group import CommandGroup, check_options_before_subcommand
 from harken.cli.command_tree import SESSION_COMMANDS
 from harken.cli.commands.sessions.cost import ImportedCosts, cost_of_log
 from harken.cli.commands.sessions.table import SessionRow, table_lines, terminal_width, when_text
 from harken.cli.options.home import home_option, json_option
-from harken.cli.options.time import moment_us
+from harken.cli.options.time import parse_time_us
 from harken.config.home import Home, command_prefix, has_no_event, warn_of_unstarted
-from harken.config.imported_sessions import imported
+from harken.config.imported_sessions import list_imported
 from harken.config.local_zone import LocalZone
 from harken.config.name_resolver import MIN_SHORT_ID, NameResolver
 from harken.core.clock import parse_rfc3339
-from harken.core.commits import SHOWN
+from harken.core.commits import SHORT_NAME_DIGITS
 from harken.core.events import (
     AgentCreated,
     ContentPurged,
@@ -43,22 +43,22 @@ from harken.core.events import (
 )
 from harken.core.messages import text_of
 from harken.errors import LogError, NameNotFound
-from harken.formats.runtimes.user_text import typed
+from harken.formats.runtimes.user_text import extract_typed_text
 from harken.session.log.compressed import stat_log
 from harken.session.log.file import is_being_written
-from harken.session.log.reader import events
+from harken.session.log.reader import iter_events
 from harken.terminal.text import print_json, print_text
-from harken.views.message_text import size_text
-from harken.views.tree import rerun_said, rerun_text
+from harken.views.message_text import format_size
+from harken.views.tree import format_rerun, parse_rerun
 
 if TYPE_CHECKING:
     from harken.capture.files.imported_sessions import ImportedSession
 
 HARKEN = "harken"
 """The runtime of sessions that Harken logged."""
-NEWEST = 20
+DEFAULT_SESSIONS = 20
 """The default number of sessions."""
-PEEK = 40
+MAX_PEEKED_EVENTS = 40
 """The number of events that are read of each log, so that a list is cheap."""
 TAIL_BYTES = 1 << 16
 State: TypeAlias = Literal["being written", "ended", "recorded", "cut off?", "empty"]
@@ -104,7 +104,7 @@ class _SessionsGroup(CommandGroup):
 @click.option(
     "--limit",
     type=click.IntRange(0),
-    help=f"How many; 0: all. Without it, {NEWEST} are shown, and JSON has all.",
+    help=f"How many; 0: all. Without it, {DEFAULT_SESSIONS} are shown, and JSON has all.",
 )
 @click.option("--all", "is_all", is_flag=True, help="Show all, as --limit 0.")
 @json_option
@@ -125,7 +125,7 @@ def command(
     A subcommand checks, repairs, packs or renames the logs of sessions.
     """
     if context.invoked_subcommand is not None:
-        refuse_options_before_subcommand(context)
+        check_options_before_subcommand(context)
         return
     if is_all and limit:
         raise click.UsageError("--all and --limit: name one of them")
@@ -135,7 +135,7 @@ def command(
         warn_of_unstarted(unstarted[s.name] for s in sessions if s.name in unstarted)
         sessions = [session for session in sessions if session.name not in unstarted]
     max_rows = 0 if is_all else limit
-    max_rows = max_rows if max_rows is not None or as_json else NEWEST
+    max_rows = max_rows if max_rows is not None or as_json else DEFAULT_SESSIONS
     visible = sessions[: max_rows or None]
     rows = [{**session.row, "cost_usd": session.cost()} for session in visible]
     if as_json:
@@ -187,8 +187,8 @@ class _Conditions:
     ) -> None:
         """Raises ConfigError for an invalid time, NameNotFound for an unknown runtime."""
         now = datetime.now(UTC)
-        self.since_s = -math.inf if since is None else moment_us(since, LocalZone(), now) / 1e6
-        runtimes = [HARKEN, *sorted({session.runtime for session in imported(home)})]
+        self.since_s = -math.inf if since is None else parse_time_us(since, LocalZone(), now) / 1e6
+        runtimes = [HARKEN, *sorted({session.runtime for session in list_imported(home)})]
         if runtime not in (None, *runtimes):
             raise NameNotFound("runtime", runtime or "", runtimes)
         self._runtime, self._project = runtime, project
@@ -222,7 +222,7 @@ def _list_sessions(home: Home) -> Iterable[_Session]:
             describe=partial(describe_imported, session),
             cost=partial(costs.cost_of, session, parse_rfc3339(session.ended)),
         )
-        for session in imported(home)
+        for session in list_imported(home)
     ]
     sessions += [
         _Session(
@@ -289,7 +289,7 @@ def describe(path: Path) -> dict[str, Any]:
         return {**row, "state": "empty"}
     try:
         began = beginning(path)
-        state = "packed" if stat.is_packed else state_of(path, is_recorded=began.is_recorded)
+        state = "packed" if stat.is_packed else read_state(path, is_recorded=began.is_recorded)
         details = {"began": began.words, "project": began.folder, "rerun": began.rerun}
         return {**row, **details, "state": state}
     except LogError as error:
@@ -314,16 +314,16 @@ def beginning(path: Path) -> Beginning:
     """Return the beginning of a log. Messages that a client writes for the user are ignored."""
     texts: list[str] = []
     is_recorded, rerun, folder = False, None, None
-    for event in islice(events(path), PEEK):
+    for event in islice(iter_events(path), MAX_PEEKED_EVENTS):
         if isinstance(event, AgentCreated):
             spec = event.spec or {}
             is_recorded = is_recorded or "recorded" in spec
-            rerun = rerun or rerun_said(spec.get("rerun"))
+            rerun = rerun or parse_rerun(spec.get("rerun"))
             folder = folder or _text_of(spec.get("folder"))
         elif isinstance(event, TranscriptEntry) and event.role == "user":
             words = text_of(event.content)
             texts.append(words)
-            prompt = typed(words) if is_recorded else words
+            prompt = extract_typed_text(words) if is_recorded else words
             if prompt and not (is_recorded and event.cause):
                 return Beginning(prompt, is_recorded, rerun, folder)
     return Beginning(texts[0] if texts else None, is_recorded, rerun, folder)
@@ -333,7 +333,7 @@ def _text_of(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def state_of(path: Path, *, is_recorded: bool = False) -> State:
+def read_state(path: Path, *, is_recorded: bool = False) -> State:
     """Return the state of a log from its lock and its last line. Only its tail is read.
 
     A program may close a session without ending it, so "cut off?" is a guess. A recorded session is
@@ -376,14 +376,16 @@ def _format_row(row: Mapping[str, Any], name: str, now: datetime | None) -> Sess
     written_at = to_datetime(parse_rfc3339(row["written"])).astimezone(LocalZone())
     state = row["state"] or ""
     if row.get("tips"):
-        state = row["tips"][0]["ctx"][: len("ctx-") + SHOWN]
+        state = row["tips"][0]["ctx"][: len("ctx-") + SHORT_NAME_DIGITS]
     title = _describe_subject(row)
     if "error" in row:
         title = f"(cannot be read: `harken sessions check {row['session']}` says why)"
     return SessionRow(
         name=name,
-        written=minute(written_at, LocalZone()) if now is None else when_text(written_at, now),
-        size=size_text(row["size_bytes"]),
+        written=format_minute(written_at, LocalZone())
+        if now is None
+        else when_text(written_at, now),
+        size=format_size(row["size_bytes"]),
         cost=cost(row["cost_usd"], 0),
         project=PurePath(row["project"] or "").name,
         state=state,
@@ -397,5 +399,5 @@ def _describe_subject(row: Mapping[str, Any]) -> str:
     rerun = row.get("rerun")
     if rerun:
         runtime, colon, native = rerun.get("session", "?").partition(":")
-        return rerun_text({**rerun, "session": runtime + colon + native[:MIN_SHORT_ID]})
+        return format_rerun({**rerun, "session": runtime + colon + native[:MIN_SHORT_ID]})
     return str(row.get("title") or row["began"] or "(nothing was said)")

@@ -60,7 +60,7 @@ def command(home: Home, page: Path | None, utc: bool, as_json: bool, **options: 
 def _show(
     database: apsw.Connection, options: ScopeOptions, page: Path | None, *, as_json: bool
 ) -> None:
-    from harken.analytics.overview import one_session, overview
+    from harken.analytics.overview import overview, session_overview
     from harken.cli.commands.stats.sections import bins_for
     from harken.terminal.table import Sheet
 
@@ -71,7 +71,9 @@ def _show(
     data: Overview | OneSession
     if options.session is not None:
         is_for_people = page is None and not as_json
-        data = one_session(database, scope, bins_for(sheet.width) if is_for_people else JSON_BINS)
+        data = session_overview(
+            database, scope, bins_for(sheet.width) if is_for_people else JSON_BINS
+        )
     else:
         data = overview(database, scope, options.zone)
     if page is not None:
@@ -110,12 +112,12 @@ def _draw(sheet: Any, data: Overview | OneSession, zone: tzinfo) -> None:
 
 def _write_page(path: Path, data: Overview | OneSession, zone: tzinfo) -> None:
     """Write a page. Raises OSError, and ConfigError if the drawing library is not installed."""
-    from harken.analytics.html_page import page
-    from harken.views.message_text import size_text
+    from harken.analytics.html_page import render_page as page
+    from harken.views.message_text import format_size
 
     text = page(data, zone)
     path.write_text(text, "utf-8", errors="backslashreplace")
-    print_text(f"{path}: {size_text(len(text))}; open it in a browser")
+    print_text(f"{path}: {format_size(len(text))}; open it in a browser")
 
 
 def _say_empty() -> None:

@@ -8,10 +8,10 @@ from datetime import date, timedelta, tzinfo
 from pathlib import Path
 
 from harken.analytics.activity import WEEKDAYS, ActivityByHour, Concurrency, Day
-from harken.analytics.number_text import cost, duration, number, tokens
+from harken.analytics.number_text import count_tokens, format_cost, format_duration, format_number
 from harken.analytics.overview import Overview
 from harken.analytics.sessions import Compactions, EndingStats, Lifecycle
-from harken.analytics.times import minute
+from harken.analytics.times import format_minute
 from harken.analytics.usage import DayUsage, ProjectUsage
 from harken.cli.commands.stats.sections import (
     NAMELESS,
@@ -22,9 +22,9 @@ from harken.cli.commands.stats.sections import (
     show_sums,
     show_tools,
 )
-from harken.terminal.sparkline import fitted
-from harken.terminal.table import NARROW, Sheet, TextColumn
-from harken.views.message_text import count
+from harken.terminal.sparkline import fit_to_width
+from harken.terminal.table import NARROW_CELLS, Sheet, TextColumn
+from harken.views.message_text import format_count
 
 LAST = 5
 """The number of sessions that are listed."""
@@ -35,8 +35,8 @@ _OTHERS = 46
 def show_overview(sheet: Sheet, overview: Overview, zone: tzinfo) -> None:
     """Print all sections."""
     folders = len({session.project for session in overview.sessions if session.project})
-    where = f" in {count(folders, 'project')}" if folders else ""
-    sheet.line((count(len(overview.sessions), "session"), "bold"), where, indent=0)
+    where = f" in {format_count(folders, 'project')}" if folders else ""
+    sheet.line((format_count(len(overview.sessions), "session"), "bold"), where, indent=0)
     show_sums(sheet, overview.amplification, overview.usage)
     _show_activity(sheet, overview, zone)
     sheet.heading("Amplification")
@@ -74,12 +74,12 @@ def _show_days(sheet: Sheet, days: Sequence[Day], usage: Sequence[DayUsage]) -> 
     first, last = days[0].day, days[-1].day
     width = max(sheet.width - _MARGIN, 10)
     busiest = max(days, key=lambda day: day.messages)
-    messages = fitted(_by_day(days, first, last), width)
+    messages = fit_to_width(_by_day(days, first, last), width)
     sheet.line(f"{first} ", (sheet.strokes.line(messages), "green"), f" {last}")
-    token_counts = fitted(_tokens_by_day(usage, first, last), width)
+    token_counts = fit_to_width(_tokens_by_day(usage, first, last), width)
     if any(token_counts):
         sheet.line(" " * 11, (sheet.strokes.line(token_counts), "magenta"), " tokens")
-    sheet.line((f"The most on {busiest.day}: {number(busiest.messages)} messages.", "dim"))
+    sheet.line((f"The most on {busiest.day}: {format_number(busiest.messages)} messages.", "dim"))
     sheet.line("")
 
 
@@ -96,7 +96,7 @@ def _tokens_by_day(days: Iterable[DayUsage], first: date, last: date) -> list[fl
 
 def _show_week(sheet: Sheet, activity: ActivityByHour) -> None:
     """Show the hours of the week: darker with more messages."""
-    cell = 2 if sheet.width >= NARROW else 1
+    cell = 2 if sheet.width >= NARROW_CELLS else 1
     maximum = max(max(row) for row in activity.messages)
     hours = "".join(f"{hour:<{cell * 3}}" for hour in range(0, 24, 3))
     sheet.line((f"     {hours}", "dim"))
@@ -110,13 +110,13 @@ def _show_week(sheet: Sheet, activity: ActivityByHour) -> None:
 
 def _show_peak(sheet: Sheet, peak: Concurrency, zone: tzinfo) -> None:
     if peak.at_work_at is not None:
-        when = minute(peak.at_work_at, zone)
+        when = format_minute(peak.at_work_at, zone)
         sheet.line(
             "At most ",
-            (count(peak.at_work, "session"), "bold"),
+            (format_count(peak.at_work, "session"), "bold"),
             f" at work in the same quarter of an hour ({when}), and ",
-            (number(peak.open), "bold"),
-            f" open at once ({minute(peak.open_at, zone)}).",
+            (format_number(peak.open), "bold"),
+            f" open at once ({format_minute(peak.open_at, zone)}).",
         )
 
 
@@ -124,17 +124,17 @@ def _show_projects(sheet: Sheet, projects: Sequence[ProjectUsage]) -> None:
     columns = (
         TextColumn("folder", is_text=True),
         TextColumn("sessions"),
-        TextColumn("responses", from_width=NARROW),
+        TextColumn("responses", from_width=NARROW_CELLS),
         TextColumn("tokens"),
         TextColumn("cost", style="green"),
     )
     rows = [
         (
             _truncate_path(project.project or NAMELESS, max(sheet.width - _OTHERS, 12)),
-            number(project.sessions),
-            number(project.responses),
-            number(tokens(project)),
-            cost(project.cost_usd, project.unpriced),
+            format_number(project.sessions),
+            format_number(project.responses),
+            format_number(count_tokens(project)),
+            format_cost(project.cost_usd, project.unpriced),
         )
         for project in projects[:SHOWN]
     ]
@@ -154,9 +154,9 @@ def _show_outcomes(sheet: Sheet, outcomes: Sequence[EndingStats]) -> None:
     rows = [
         (
             outcome.outcome or "(not said)",
-            number(outcome.sessions),
-            duration(outcome.median_duration_s),
-            number(outcome.compactions),
+            format_number(outcome.sessions),
+            format_duration(outcome.median_duration_s),
+            format_number(outcome.compactions),
         )
         for outcome in outcomes[:SHOWN]
     ]
@@ -172,23 +172,24 @@ def _show_compactions(sheet: Sheet, compactions: Compactions) -> None:
     if compactions.correlation is not None:
         words = f"; correlation with duration {compactions.correlation:.2f}"
     sheet.line(
-        (count(compactions.compactions, "compaction"), "bold"),
-        f" in {count(compactions.sessions, 'session')}, at most {compactions.most} in one{words}.",
+        (format_count(compactions.compactions, "compaction"), "bold"),
+        f" in {format_count(compactions.sessions, 'session')}, at most {compactions.most} in "
+        f"one{words}.",
     )
     columns = (
         TextColumn("lasted", is_text=True),
         TextColumn("sessions"),
         TextColumn("compactions"),
         TextColumn("per session"),
-        TextColumn("", is_text=True, style="cyan", from_width=NARROW),
+        TextColumn("", is_text=True, style="cyan", from_width=NARROW_CELLS),
     )
     maximum = max(band.per_session or 0 for band in compactions.bands)
     rows = [
         (
             _band(band.from_s, band.below_s),
-            number(band.sessions),
-            number(band.compactions),
-            number(band.per_session),
+            format_number(band.sessions),
+            format_number(band.compactions),
+            format_number(band.per_session),
             sheet.strokes.length(band.per_session or 0, maximum, 16),
         )
         for band in compactions.bands
@@ -199,27 +200,31 @@ def _show_compactions(sheet: Sheet, compactions: Compactions) -> None:
 
 def _band(from_s: float, below_s: float | None) -> str:
     if below_s is None:
-        return f"{duration(from_s)} or more"
-    return f"{duration(from_s)} to {duration(below_s)}" if from_s else f"below {duration(below_s)}"
+        return f"{format_duration(from_s)} or more"
+    return (
+        f"{format_duration(from_s)} to {format_duration(below_s)}"
+        if from_s
+        else f"below {format_duration(below_s)}"
+    )
 
 
 def _show_last(sheet: Sheet, sessions: Sequence[Lifecycle], zone: tzinfo) -> None:
     columns = (
-        TextColumn("ended", from_width=NARROW),
+        TextColumn("ended", from_width=NARROW_CELLS),
         TextColumn("session", is_text=True),
         TextColumn("lasted"),
         TextColumn("prompts"),
-        TextColumn("calls", from_width=NARROW),
+        TextColumn("calls", from_width=NARROW_CELLS),
         TextColumn("cost", style="green"),
     )
     rows = [
         (
-            minute(session.ended, zone),
+            format_minute(session.ended, zone),
             session.title or session.session,
-            duration(session.duration_s),
-            number(session.prompts),
-            number(session.tool_calls),
-            cost(session.cost_usd, session.unpriced),
+            format_duration(session.duration_s),
+            format_number(session.prompts),
+            format_number(session.tool_calls),
+            format_cost(session.cost_usd, session.unpriced),
         )
         for session in sessions[:LAST]
     ]

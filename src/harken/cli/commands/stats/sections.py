@@ -8,14 +8,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import tzinfo
 
-from harken.analytics.number_text import cost, duration, number, share, tokens
+from harken.analytics.number_text import (
+    count_tokens,
+    format_cost,
+    format_duration,
+    format_number,
+    format_percent,
+)
 from harken.analytics.overview import OneSession
 from harken.analytics.profile import Profile
-from harken.analytics.times import minute
+from harken.analytics.times import format_minute
 from harken.analytics.tools import Amplification, Tools, ToolStats
 from harken.analytics.usage import ModelUsage, UsageStats
-from harken.terminal.table import NARROW, Sheet, TextColumn
-from harken.views.message_text import count
+from harken.terminal.table import NARROW_CELLS, Sheet, TextColumn
+from harken.views.message_text import format_count
 
 SHOWN = 10
 """The maximum number of rows of a table; the JSON contains all."""
@@ -28,12 +34,12 @@ NAMELESS = "(not named)"
 def show_sums(sheet: Sheet, sums: Amplification, usage: UsageStats) -> None:
     """Show the totals on one line."""
     parts = [
-        (number(sums.prompts), _word(sums.prompts, "prompt")),
-        (number(sums.responses), _word(sums.responses, "response")),
-        (number(sums.tool_calls), _word(sums.tool_calls, "tool call")),
-        (number(tokens(usage)), _word(tokens(usage), "token")),
+        (format_number(sums.prompts), _word(sums.prompts, "prompt")),
+        (format_number(sums.responses), _word(sums.responses, "response")),
+        (format_number(sums.tool_calls), _word(sums.tool_calls, "tool call")),
+        (format_number(count_tokens(usage)), _word(count_tokens(usage), "token")),
     ]
-    money = cost(usage.cost_usd, usage.unpriced)
+    money = format_cost(usage.cost_usd, usage.unpriced)
     spans: list[str | tuple[str, str]] = []
     for figure, word in parts:
         spans += [(figure, "bold"), f" {word}   "]
@@ -46,16 +52,16 @@ def show_amplification(sheet: Sheet, sums: Amplification) -> None:
         sheet.line("No person said anything.")
         return
     sheet.line(
-        (number(sums.responses_per_prompt), "bold"),
+        (format_number(sums.responses_per_prompt), "bold"),
         f" {_word(sums.responses_per_prompt, 'response')} and ",
-        (number(sums.tool_calls_per_prompt), "bold"),
+        (format_number(sums.tool_calls_per_prompt), "bold"),
         f" {_word(sums.tool_calls_per_prompt, 'tool call')} for each prompt",
     )
     if sums.output_per_input is not None:
         sheet.line(
-            (number(sums.output_per_input), "bold"),
-            f" characters answered for each one asked ({number(sums.output_characters)} for "
-            f"{number(sums.input_characters)})",
+            (format_number(sums.output_per_input), "bold"),
+            f" characters answered for each one asked ({format_number(sums.output_characters)} for "
+            f"{format_number(sums.input_characters)})",
         )
 
 
@@ -69,27 +75,27 @@ def show_models(sheet: Sheet, models: Sequence[ModelUsage]) -> None:
         TextColumn("model", is_text=True),
         TextColumn("responses", from_width=90),
         TextColumn("read anew"),
-        TextColumn("from cache", from_width=NARROW),
+        TextColumn("from cache", from_width=NARROW_CELLS),
         TextColumn("into cache", from_width=76),
         TextColumn("written"),
         TextColumn("cost", style="green"),
     )
-    with_tokens = [model for model in models if tokens(model) != 0]
+    with_tokens = [model for model in models if count_tokens(model) != 0]
     sheet.table(columns, [_model_row(model) for model in with_tokens[:SHOWN]])
     more(sheet, len(with_tokens))
     if unpriced := sum(model.unpriced for model in with_tokens):
-        sheet.line((f"Nobody here knows the price of {count(unpriced, 'response')}.", "dim"))
+        sheet.line((f"Nobody here knows the price of {format_count(unpriced, 'response')}.", "dim"))
 
 
 def _model_row(model: ModelUsage) -> Sequence[str]:
     return (
         model.model or NAMELESS,
-        number(model.responses),
-        number(model.input_tokens),
-        number(model.cache_read_tokens),
-        number(model.cache_write_tokens),
-        number(model.output_tokens),
-        cost(model.cost_usd, model.unpriced),
+        format_number(model.responses),
+        format_number(model.input_tokens),
+        format_number(model.cache_read_tokens),
+        format_number(model.cache_write_tokens),
+        format_number(model.output_tokens),
+        format_cost(model.cost_usd, model.unpriced),
     )
 
 
@@ -97,23 +103,23 @@ def show_tools(sheet: Sheet, stats: Tools) -> None:
     """Show the tool calls of all agents and of each kind of agent."""
     columns = (
         TextColumn("tool", is_text=True),
-        TextColumn("", is_text=True, from_width=NARROW, style="cyan"),
+        TextColumn("", is_text=True, from_width=NARROW_CELLS, style="cyan"),
         TextColumn("calls"),
         TextColumn("share"),
         TextColumn("failed"),
-        TextColumn("each took", from_width=NARROW),
+        TextColumn("each took", from_width=NARROW_CELLS),
     )
     maximum = max((tool.calls for tool in stats.tools), default=0)
     rows = []
     for tool in stats.tools[:SHOWN]:
         bar = sheet.strokes.length(tool.calls, maximum, _BAR)
-        each = "" if tool.duration_s is None else duration(_mean_duration(tool))
+        each = "" if tool.duration_s is None else format_duration(_mean_duration(tool))
         rows.append(
             (
                 tool.name,
                 bar,
-                number(tool.calls),
-                share(tool.calls, stats.calls),
+                format_number(tool.calls),
+                format_percent(tool.calls, stats.calls),
                 _format_failures(tool),
                 each,
             )
@@ -129,7 +135,7 @@ def _format_failures(tool: ToolStats) -> str:
     """Return the share of failed calls among those with a known result."""
     counted_calls = tool.calls - tool.untold
     if tool.errors:
-        return share(tool.errors, counted_calls)
+        return format_percent(tool.errors, counted_calls)
     return "?" if tool.untold and tool.untold + tool.unanswered == tool.calls else ""
 
 
@@ -150,10 +156,10 @@ def _show_templates(sheet: Sheet, stats: Tools) -> None:
     for template in stats.templates[:TEMPLATES]:
         first = template.tools[:_OF_TEMPLATE]
         tool_shares = ", ".join(
-            f"{tool.name} {share(tool.calls, template.calls)}" for tool in first
+            f"{tool.name} {format_percent(tool.calls, template.calls)}" for tool in first
         )
         place = "(subagents)" if template.is_subagent else "(main conversations)"
-        rows.append((template.template or place, number(template.calls), tool_shares))
+        rows.append((template.template or place, format_number(template.calls), tool_shares))
     sheet.table(columns, rows)
     more(sheet, len(stats.templates), TEMPLATES)
 
@@ -172,11 +178,7 @@ ROWS = (
     ("compaction", "red"),
     ("idle", "dim"),
 )
-
-
 _NAMES, _SUMS = 14, 26
-
-
 _MIN_SECONDS = 0.001
 
 
@@ -192,10 +194,12 @@ def show_session(sheet: Sheet, data: OneSession, zone: tzinfo) -> None:
     details = [*filter(None, [session.session if session.title else "", session.project])]
     if details:
         sheet.line("  ".join(details))
-    began, ended_at = minute(session.began, zone), minute(session.ended, zone)
-    words = [f"{began} to {ended_at}, {duration(session.duration_s)}"] if session.began else []
+    began, ended_at = format_minute(session.began, zone), format_minute(session.ended, zone)
+    words = (
+        [f"{began} to {ended_at}, {format_duration(session.duration_s)}"] if session.began else []
+    )
     words += [f"outcome {session.outcome}"] if session.outcome else []
-    words += [count(session.compactions, "compaction")]
+    words += [format_count(session.compactions, "compaction")]
     sheet.line("; ".join(words))
     show_sums(sheet, data.amplification, data.usage)
     if data.profile.bins:
@@ -211,7 +215,7 @@ def show_session(sheet: Sheet, data: OneSession, zone: tzinfo) -> None:
 
 
 def _show_profile(sheet: Sheet, profile: Profile, zone: tzinfo) -> None:
-    sheet.heading("Profile", f"a letter is {duration(profile.bin_s)}")
+    sheet.heading("Profile", f"a letter is {format_duration(profile.bin_s)}")
     span = (profile.bins[-1].began - profile.bins[0].began).total_seconds()
     clock = "%H:%M:%S" if span < 600 else "%H:%M" if span < 86_400 else "%m-%d"
     first = f"{profile.bins[0].began.astimezone(zone):{clock}}"
@@ -233,6 +237,10 @@ def _show_profile(sheet: Sheet, profile: Profile, zone: tzinfo) -> None:
             for profile_bin in profile.bins
         ]
         line = sheet.strokes.line(values, profile.bin_s)
-        sums = f" {duration(seconds):>11} {share(seconds, total):>5}" if seconds else " " * 18
-        times = f" {number(events):>6}" if events else ""
+        sums = (
+            f" {format_duration(seconds):>11} {format_percent(seconds, total):>5}"
+            if seconds
+            else " " * 18
+        )
+        times = f" {format_number(events):>6}" if events else ""
         sheet.line(f"{name:<12}", (line, style), f"{sums}{times}")

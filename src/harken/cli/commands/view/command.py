@@ -19,27 +19,27 @@ from harken.cli.options.name_types import SESSION
 from harken.config.home import Home, command_prefix
 from harken.config.imported_sessions import view_commit, view_imported
 from harken.config.name_resolver import CommitName, ImportedName, NameResolver
-from harken.config.store import resolver_of
+from harken.config.store import build_commit_resolver
 from harken.core.events import Event, LlmResponse, event_type
 from harken.core.ids import AgentId, MessageId
 from harken.errors import ConfigError, NameNotFound
 from harken.terminal.event_lines import (
-    context_line,
-    entry_text,
-    event_line,
-    hook_lines,
-    model_text,
-    offered,
-    timeline_lines,
+    format_call_options,
+    format_context_message,
+    format_entry,
+    format_event,
+    format_model_name,
+    iter_hook_lines,
+    iter_timeline_lines,
 )
-from harken.terminal.pager import columns, paged
+from harken.terminal.pager import columns, page_output
 from harken.terminal.text import indent, one_line, print_json, print_text
 from harken.views.dialog import perspective
 from harken.views.filter import select, transcript
 from harken.views.flow import hearers, trace
 from harken.views.interventions import Intervention
-from harken.views.message_text import count, without_label
-from harken.views.tree import TreeRow, rerun_text
+from harken.views.message_text import format_count, strip_label
+from harken.views.tree import TreeRow, format_rerun
 from harken.views.verdicts import VerdictRow, Watch
 from harken.views.viewer import SessionViewer
 
@@ -47,13 +47,9 @@ Row: TypeAlias = dict[str, Any]
 _LISTED_AGENTS = 12
 _WIDE = 120
 """The number of columns of a timeline without a terminal."""
-
-
 full_option = click.option(
     "--full", is_flag=True, help="Show results, thinking, prompts and arguments whole."
 )
-
-
 _CONVERSATION = CommandEntry(
     "harken.cli.commands.view.conversation:command", "Show the conversation as its chat showed it."
 )
@@ -109,7 +105,7 @@ def view(name: str) -> Callable[[Callable[..., None]], click.Command]:
         @wraps(function)
         def opened(session: str, /, home: Home, **options: Any) -> None:
             viewer = open_viewer(home, session)
-            with paged(is_wanted=not options["as_json"]):
+            with page_output(is_wanted=not options["as_json"]):
                 function(viewer, **options)
 
         return command.command(name=name)(json_option(home_option(click.pass_obj(opened))))
@@ -125,7 +121,7 @@ def open_viewer(home: Home, session: str) -> SessionViewer:
     if isinstance(resolved, ImportedName):
         return view_imported(home, resolved.session)
     viewer = SessionViewer(resolved.path)
-    viewer.resolver = resolver_of(home)
+    viewer.resolver = build_commit_resolver(home)
     if viewer.events and viewer.reading.torn:
         click.echo("Its last line is half-written: it is left out here.", err=True)
     if not viewer.reading.sealed:
@@ -151,14 +147,14 @@ def tree_command(viewer: SessionViewer, as_json: bool) -> None:
 
 def _agent_line(row: TreeRow) -> str:
     suffix = row.agent_id if row.name != row.agent_id else ""
-    model = "" if row.language_model is None else model_text(row.language_model)
+    model = "" if row.language_model is None else format_model_name(row.language_model)
     kind = one_line(row.template or "", 40)
     notes = [suffix, "hook" if row.place == "hook" else "", kind, model]
     if row.entries or model:  # code without messages has no counts
-        notes += [count(row.entries, "entry", "entries")]
-        notes += [count(row.model_calls, "model call")]
+        notes += [format_count(row.entries, "entry", "entries")]
+        notes += [format_count(row.model_calls, "model call")]
     notes += ["gone"] if row.gone else []
-    notes += [one_line(rerun_text(row.rerun), 160)] if row.rerun else []
+    notes += [one_line(format_rerun(row.rerun), 160)] if row.rerun else []
     task = f"  {one_line(row.task, 60)}" if row.task else ""
     return f"{one_line(row.name, 40)}  ({', '.join(note for note in notes if note)}){task}"
 
@@ -173,17 +169,17 @@ def dialog_command(viewer: SessionViewer, agents: Sequence[str], as_json: bool) 
         return
     for item in items:
         speaker = "(happened)" if item.get("trigger") else f"{item.get('name') or '?'}:"
-        print_text(f"{speaker} {indent(spoken(viewer, item), '  ')}")
+        print_text(f"{speaker} {indent(format_dialog_text(viewer, item), '  ')}")
         for version in item.get("versions", []):
             print_text(f"  (differs) {version['name']} heard: {indent(version['content'], '    ')}")
     if not items:
         _note("Nothing was said among them.")
 
 
-def spoken(viewer: SessionViewer, item: Row) -> str:
+def format_dialog_text(viewer: SessionViewer, item: Row) -> str:
     """Return the text of a dialog item without the label that its listener got."""
     names = viewer.events.names.ever(item.get("agent_id"))
-    return without_label(item["content"], names)
+    return strip_label(item["content"], names)
 
 
 @view("perspective")
@@ -218,7 +214,7 @@ def transcript_command(viewer: SessionViewer, agent: str | None, as_json: bool) 
         print_json([viewer.raw(entry) for entry in entries])
         return
     for entry in entries:
-        print_text(entry_text(entry))
+        print_text(format_entry(entry))
 
 
 @view("flow")
@@ -268,20 +264,22 @@ def context_command(viewer: SessionViewer, request: str, as_json: bool) -> None:
         return
     name = viewer.events.names.of(view.agent_id)
     print_text(
-        f"{view.request}: {name} asked {view.model} with {count(len(view.messages), 'message')}"
+        f"{view.request}: {name} asked {view.model} with "
+        f"{format_count(len(view.messages), 'message')}"
     )
     if not view.verified:
         _note("These messages do not have the hash that was logged with the call.")
     if view.broken_by is not None:
         _note(
-            f"What a provider had cached counts for the first {count(view.kept, 'message')} only: "
+            "What a provider had cached counts for the first "
+            f"{format_count(view.kept, 'message')} only: "
             f"other {view.broken_by} than in {view.previous}."
         )
     for row in view.messages:
-        print_text(context_line(row))
+        print_text(format_context_message(row))
     for row in view.dropped:
-        print_text(context_line(row, "-"))
-    print_text(offered(view))
+        print_text(format_context_message(row, "-"))
+    print_text(format_call_options(view))
 
 
 def _resolve_request(viewer: SessionViewer, name: str) -> MessageId:
@@ -306,7 +304,7 @@ def timeline_command(viewer: SessionViewer, as_json: bool) -> None:
     if as_json:
         print_json(view.as_json())
         return
-    for line in timeline_lines(view, columns(_WIDE)):
+    for line in iter_timeline_lines(view, columns(_WIDE)):
         print_text(line)
 
 
@@ -331,10 +329,10 @@ def hooks_command(viewer: SessionViewer, all_: bool, as_json: bool) -> None:
     visible = [row for row in verdicts if all_ or row.kind != "ok"]
     others = [row for row in interventions if row.became_id not in outcome_ids]
     for row in _sort_rows(position_of, watches, visible, others):
-        for line in hook_lines(row):
+        for line in iter_hook_lines(row):
             print_text(line)
     if fine := len(verdicts) - len(visible):
-        print_text(f"{count(fine, 'verdict')} OK: shown with --all")
+        print_text(f"{format_count(fine, 'verdict')} OK: shown with --all")
     if not watches and not verdicts and not interventions:
         _note("No hook was there, and nothing was rewritten.")
 
@@ -389,4 +387,4 @@ def _events(viewer: SessionViewer, events: Sequence[Event], *, as_json: bool) ->
         print_json([viewer.raw(event) for event in events])
         return
     for event in events:
-        print_text(event_line(viewer, event))
+        print_text(format_event(viewer, event))

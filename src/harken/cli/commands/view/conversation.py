@@ -8,7 +8,7 @@ from harken.cli.commands.view.command import full_option, open_viewer
 from harken.cli.commands.view.conversation_text import conversation_text, talking_agent
 from harken.cli.options.home import home_option, json_option
 from harken.config.home import Home, environment
-from harken.terminal.pager import columns, page
+from harken.terminal.pager import columns, print_paged
 from harken.terminal.text import print_json
 from harken.views.dialog import perspective
 
@@ -30,4 +30,4 @@ def command(session: str, full: bool, as_json: bool, home: Home) -> None:
         print_json([moment.as_json() for moment in perspective(viewer.events, talker)])
         return
     colour = not environment().get("NO_COLOR")
-    page(conversation_text(viewer, columns(), colour=colour, full=full))
+    print_paged(conversation_text(viewer, columns(), colour=colour, full=full))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harken.chat.render.event_printer import EventPrinter, rewritten
+from harken.chat.render.event_printer import EventPrinter, find_rewritten_answers
 from harken.chat.render.tool_calls import Folding
 from harken.core.events import Event, TranscriptEntry
 from harken.core.ids import AgentId
@@ -17,11 +17,11 @@ from harken.errors import HarkenError, NameNotFound
 from harken.session.fold import fold
 from harken.session.state import SessionState
 from harken.terminal.ansi import AnsiStyler
-from harken.terminal.event_lines import model_text
-from harken.terminal.pieces import WIDEST, Piece, Printer, TextRows, note
-from harken.terminal.styled_text import Line, clean, shorten
+from harken.terminal.event_lines import format_model_name
+from harken.terminal.pieces import MAX_TEXT_CELLS, Piece, Printer, TextRows, note
+from harken.terminal.styled_text import Line, clean_text, shorten
 from harken.terminal.text import one_line
-from harken.views.message_text import count
+from harken.views.message_text import format_count
 from harken.views.model_calls import placeholders
 from harken.views.viewer import SessionViewer
 
@@ -56,7 +56,9 @@ def talking_agent(viewer: SessionViewer) -> AgentId:
 def _pieces(viewer: SessionViewer, folding: Folding, columns: int) -> Iterator[Piece]:
     state = _state_of(viewer)
     events = viewer.events.events
-    teller = EventPrinter(state, {}, live=False, heard_as=rewritten(events), folding=folding)
+    teller = EventPrinter(
+        state, {}, live=False, heard_as=find_rewritten_answers(events), folding=folding
+    )
     yield _title(viewer, state)
     for event in events:
         if _is_system_prompt(event, teller):
@@ -80,14 +82,17 @@ def _state_of(viewer: SessionViewer) -> SessionState:
 def _title(viewer: SessionViewer, state: SessionState) -> TextRows:
     """Return a line with the session, its model, its time and its size."""
     root = state.agents.get(state.primary or state.root or AgentId(""))
-    model = model_text(root.language_model) if root and root.language_model else ""
+    model = format_model_name(root.language_model) if root and root.language_model else ""
     times = [event.time for event in viewer.events if event.time]
     began = f"{times[0][:10]} {times[0][11:16]} UTC" if times else ""
     agents = sum(agent.place != "hook" for agent in state.agents.values())
-    several = count(agents, "agent") if agents > 1 else ""
+    several = format_count(agents, "agent") if agents > 1 else ""
     name = state.session_id or viewer.path.stem
-    details = " · ".join(filter(None, [clean(model), began, several]))
-    line: Line = [("bold", clean(one_line(name, 80))), ("dim", f" · {details}" if details else "")]
+    details = " · ".join(filter(None, [clean_text(model), began, several]))
+    line: Line = [
+        ("bold", clean_text(one_line(name, 80))),
+        ("dim", f" · {details}" if details else ""),
+    ]
     return TextRows("note", [line], hanging=2)
 
 
@@ -104,6 +109,8 @@ def _system_prompt(entry: TranscriptEntry, folding: Folding, columns: int) -> Te
     """Return a system prompt, on one line where it is folded."""
     text = text_of(entry.content)
     if folding.is_full:
-        return note(clean(f"system prompt: {text}"))
-    head = f"system prompt, {count(len(text.split()), 'word')}: "
-    return note(shorten(head + clean(one_line(text, columns)), min(columns - 1, WIDEST)))
+        return note(clean_text(f"system prompt: {text}"))
+    head = f"system prompt, {format_count(len(text.split()), 'word')}: "
+    return note(
+        shorten(head + clean_text(one_line(text, columns)), min(columns - 1, MAX_TEXT_CELLS))
+    )

@@ -27,15 +27,15 @@ from harken.core.messages import (
     UnknownPart,
 )
 from harken.formats.base import ConversationEntry
-from harken.formats.providers.anthropic import THINKER, read_block
-from harken.formats.runtimes.base import time_of
+from harken.formats.providers.anthropic import THINKING_MODEL_KEY, parse_block
+from harken.formats.runtimes.base import parse_time
 from harken.formats.runtimes.claude_code.records import (
     RecordKind,
-    blocks_in,
+    classify_origin,
+    iter_blocks,
     record_content,
-    said_by,
 )
-from harken.formats.tool_calls import as_object, spoken
+from harken.formats.tool_calls import build_assistant_message, parse_json_object
 
 Record = Mapping[str, Any]
 SYNTHETIC = "<synthetic>"
@@ -43,7 +43,7 @@ SYNTHETIC = "<synthetic>"
 _BODY_MEMBERS = ("model", "stop_reason", "usage")
 
 
-def entries_of(kind: RecordKind, records: Sequence[Record]) -> list[ConversationEntry]:
+def entries_from_records(kind: RecordKind, records: Sequence[Record]) -> list[ConversationEntry]:
     """Return the entries of the records of one group, oldest first."""
     if kind is RecordKind.ANSWER and records:
         return [_response_entry(records)]
@@ -56,7 +56,7 @@ def _response_entry(records: Sequence[Record]) -> ConversationEntry:
     bodies = [_body(record) for record in records]
     last, body = records[-1], bodies[-1]
     model = _text(body.get("model"))
-    block_lists = [[*blocks_in(body_.get("content"))] for body_ in bodies]
+    block_lists = [[*iter_blocks(body_.get("content"))] for body_ in bodies]
     items = [_parse_answer_block(model, block) for blocks in block_lists for block in blocks]
     source: dict[str, Any] = {"kind": "response", "uuids": _uuids(records)}
     ids = {"id": body.get("id"), "request": last.get("requestId")}
@@ -66,12 +66,12 @@ def _response_entry(records: Sequence[Record]) -> ConversationEntry:
     source |= {name: body[name] for name in _BODY_MEMBERS if body.get(name) is not None}
     if model == SYNTHETIC or last.get("isApiErrorMessage") is True:
         source["kind"] = "error" if last.get("isApiErrorMessage") is True else "client"
-    return ConversationEntry(spoken(items), _time(last), source)
+    return ConversationEntry(build_assistant_message(items), _time(last), source)
 
 
 def _parse_answer_block(model: str, block: dict[str, Any]) -> Part | ToolCall:
     """Parse a block of an answer. Thinking is tagged with its model."""
-    item = read_block(block)
+    item = parse_block(block)
     if isinstance(item, ToolCall):
         arguments = block.get("input")
         meta = {name: block[name] for name in block if name not in _CALL_MEMBERS}
@@ -80,7 +80,7 @@ def _parse_answer_block(model: str, block: dict[str, Any]) -> Part | ToolCall:
             item = msgspec.structs.replace(item, function=function)
         return msgspec.structs.replace(item, meta=meta) if meta else item
     if model and (isinstance(item, ThinkingPart) or _is_hidden(item)):
-        return msgspec.structs.replace(item, meta={**(item.meta or {}), THINKER: model})
+        return msgspec.structs.replace(item, meta={**(item.meta or {}), THINKING_MODEL_KEY: model})
     return item
 
 
@@ -101,11 +101,13 @@ def _iter_user_entries(record: Record) -> Iterator[ConversationEntry]:
     content = record_content(record)
     if isinstance(content, str):
         yield ConversationEntry(
-            Message("user", content), time, _build_source(record, said_by(record), uuid)
+            Message("user", content), time, _build_source(record, classify_origin(record), uuid)
         )
         return
-    for is_result, blocks in groupby(blocks_in(content), _is_result):
-        source = _build_source(record, "tool_result" if is_result else said_by(record), uuid)
+    for is_result, blocks in groupby(iter_blocks(content), _is_result):
+        source = _build_source(
+            record, "tool_result" if is_result else classify_origin(record), uuid
+        )
         if is_result:
             for block in blocks:
                 flags = {"is_error": False} if block.get("is_error") is False else {}
@@ -136,7 +138,7 @@ def _parse_result(block: Record) -> Message:
     raw = block.get("content")
     content: Content = None
     if raw is not None:
-        content = raw if isinstance(raw, str) else [*_parse_parts(blocks_in(raw))]
+        content = raw if isinstance(raw, str) else [*_parse_parts(iter_blocks(raw))]
     return Message(
         "tool",
         content,
@@ -151,18 +153,18 @@ def _parse_parts(blocks: Iterable[dict[str, Any]]) -> list[Part]:
 
 def _parse_user_block(block: dict[str, Any]) -> Part | ToolCall:
     """Parse a block of a message that is no answer. A call in it is an unknown part."""
-    item = read_block(block)
+    item = parse_block(block)
     if isinstance(item, ToolCall):
         return UnknownPart("tool_use", canonical.to_json_line(block).decode())
     return item
 
 
-def block_of(item: Part | ToolCall) -> dict[str, Any]:
+def build_block(item: Part | ToolCall) -> dict[str, Any]:
     """Return a part or a call as a block. Thinking has its model in `THINKER`."""
     meta: Meta = item.meta if isinstance(item.meta, dict) else {}
     match item:
         case ToolCall():
-            arguments = as_object(item.function.arguments)
+            arguments = parse_json_object(item.function.arguments)
             call = {"type": "tool_use", "id": item.id, "name": item.function.name}
             return {**call, "input": {} if arguments is None else arguments, **meta}
         case TextPart():
@@ -175,7 +177,7 @@ def block_of(item: Part | ToolCall) -> dict[str, Any]:
             source = {"type": "base64", "media_type": item.media_type, "data": item.data}
             return {"type": "image", "source": source}
         case UnknownPart():
-            return {**(as_object(item.data) or {}), "type": item.kind, **meta}
+            return {**(parse_json_object(item.data) or {}), "type": item.kind, **meta}
 
 
 def _body(record: Record) -> dict[str, Any]:
@@ -192,4 +194,4 @@ def _text(value: object) -> str:
 
 
 def _time(record: Record) -> str | None:
-    return time_of(record.get("timestamp"))
+    return parse_time(record.get("timestamp"))

@@ -17,7 +17,7 @@ from array import array
 
 from harken.formats.runtimes.claude_code.records import RecordKind, RecordOutline
 
-WHOLE = (RecordKind.BOUNDARY, RecordKind.SUMMARY)
+COMPACTION_KINDS = (RecordKind.BOUNDARY, RecordKind.SUMMARY)
 """The kinds of records that replace all previous ones."""
 _MAX_RESPONSES = 64
 """The number of recent responses to which a record may still belong."""
@@ -101,7 +101,7 @@ class StepPlan:
     @property
     def is_compaction(self) -> bool:
         """Whether the step replaces the previous context."""
-        return self.units[0].kind in WHOLE
+        return self.units[0].kind in COMPACTION_KINDS
 
     @property
     def is_spawn(self) -> bool:
@@ -308,5 +308,7 @@ def _plan_group(unit: RecordGroup, plans: list[StepPlan]) -> None:
 
 def _begins_step(unit: RecordGroup, parent: RecordGroup) -> bool:
     """Whether a step begins with a group."""
-    is_end = parent.kind is RecordKind.ANSWER or parent.kind in WHOLE or parent.followers > 1
-    return is_end or unit.kind in WHOLE or unit.side != parent.side
+    is_end = (
+        parent.kind is RecordKind.ANSWER or parent.kind in COMPACTION_KINDS or parent.followers > 1
+    )
+    return is_end or unit.kind in COMPACTION_KINDS or unit.side != parent.side

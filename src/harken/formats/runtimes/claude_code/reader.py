@@ -24,18 +24,18 @@ from harken.formats.runtimes.base import (
     RuntimeFormat,
     SessionFile,
     SourceLine,
-    conversation,
-    time_of,
+    parse_time,
+    read_conversation,
 )
-from harken.formats.runtimes.claude_code.entries import entries_of
+from harken.formats.runtimes.claude_code.entries import entries_from_records
 from harken.formats.runtimes.claude_code.outline import Outline, RecordGroup, StepPlan
 from harken.formats.runtimes.claude_code.records import (
     RecordKind,
     RecordOutline,
-    blocks_in,
-    outlined,
+    decode_outline,
+    iter_blocks,
+    parse_record,
     record_content,
-    record_of,
 )
 from harken.formats.runtimes.claude_code.resume_request import (
     MESSAGE,
@@ -43,9 +43,9 @@ from harken.formats.runtimes.claude_code.resume_request import (
     RequestHashes,
     build_resume_request,
 )
-from harken.formats.runtimes.claude_code.writer import exported, writes
+from harken.formats.runtimes.claude_code.writer import write_session, write_transcript
 from harken.formats.runtimes.joined_records import split_records
-from harken.formats.runtimes.steps import title_in
+from harken.formats.runtimes.steps import find_title
 
 NAME = "claude-code-v1"
 _RECORD_TYPES = frozenset(
@@ -64,8 +64,8 @@ _SPAWNING_TOOLS = frozenset({"Task", "Agent"})
 _SESSION_PATTERN = re.compile(rb'"(?:sessionId|parentUuid|leafUuid|messageId)"\s*:')
 
 
-def steps(source: SessionFile, report: ReadReport) -> Iterator[ImportStep]:
-    """Yield the steps of a transcript. See `harken.formats.runtimes.base.Steps`."""
+def iter_steps(source: SessionFile, report: ReadReport) -> Iterator[ImportStep]:
+    """Yield the steps of a transcript. See `harken.formats.runtimes.base.StepReader`."""
     requests = RequestHashes()
     lines: list[SourceLine] = []
     outline = _build_outline(source, report, requests, lines)
@@ -76,7 +76,7 @@ def steps(source: SessionFile, report: ReadReport) -> Iterator[ImportStep]:
     for step in _ContentReader(outline, report).steps(second_pass):
         requests.read(step.entries)
         if not report.title and not step.agent:
-            report.title = title_in(step.entries)
+            report.title = find_title(step.entries)
         yield step
     if difference := requests.difference():
         report.notes.append(difference)
@@ -94,9 +94,9 @@ def _build_outline(
     for number, line, record in _iter_outlines(source, report, outline.joined):
         try:
             if record.label in _TITLE_MEMBERS:
-                _set_title(report, record.label, record_of(line.data))
+                _set_title(report, record.label, parse_record(line.data))
             elif record.label in (REQUEST, MESSAGE):
-                requests.learn(record_of(line.data))
+                requests.learn(parse_record(line.data))
         except ValueError as error:
             report.refuse(line, str(error))
             continue
@@ -127,7 +127,7 @@ def _iter_outlines(
             report.keep("empty")
             continue
         try:
-            record = outlined(line.data)
+            record = decode_outline(line.data)
         except ValueError as error:
             parts = split_records(line, str(error))
             joined_lines.add(line.number)
@@ -137,7 +137,7 @@ def _iter_outlines(
                     report.refuse(part.line, part.reason)
                     continue
                 try:
-                    yield line.number + extra + count, part.line, outlined(part.line.data)
+                    yield line.number + extra + count, part.line, decode_outline(part.line.data)
                 except ValueError as part_error:
                     report.refuse(part.line, str(part_error))
             extra += len(parts) - 1
@@ -210,7 +210,7 @@ class _ContentReader:
         Return None, after a report, if only its outline can be read.
         """
         try:
-            return record_of(line.data)
+            return parse_record(line.data)
         except ValueError as error:
             self._reading.refuse(line, str(error))
             self._reading.used -= 1
@@ -246,7 +246,7 @@ class _ContentReader:
             if agent and step is not None:
                 report.spawned.setdefault(agent, str(step.number))
         elif unit.kind is RecordKind.ANSWER and unit.step is not None:
-            for block in blocks_in(record_content(record)):
+            for block in iter_blocks(record_content(record)):
                 if _as_text(block.get("name")) in _SPAWNING_TOOLS and isinstance(
                     block.get("input"), dict
                 ):
@@ -272,7 +272,7 @@ class _ContentReader:
         """Return the step that spawned a subagent whose chain is in the same file."""
         contents = [record_content(record) for record in self._records_by_group[plan.units[0]][:1]]
         texts = [
-            _as_text(block.get("text")) for content in contents for block in blocks_in(content)
+            _as_text(block.get("text")) for content in contents for block in iter_blocks(content)
         ]
         spawning_plan = self._spawning_plans.get(texts[0]) if texts else None
         return (
@@ -283,7 +283,9 @@ class _ContentReader:
 
     def _build_step(self, plan: StepPlan) -> ImportStep:
         groups = [(unit.kind, self._records_by_group.pop(unit)) for unit in plan.units]
-        entries = [entry for kind, records in groups for entry in entries_of(kind, records)]
+        entries = [
+            entry for kind, records in groups for entry in entries_from_records(kind, records)
+        ]
         if not plan.side:
             self._last_main_plan = plan
         step = ImportStep(
@@ -294,12 +296,12 @@ class _ContentReader:
         )
         if plan.is_compaction:
             times = (
-                time_of(record.get("timestamp")) for _, records in groups for record in records
+                parse_time(record.get("timestamp")) for _, records in groups for record in records
             )
             for kind, record in (
                 self._preserved[uuid] for uuid in plan.kept if uuid in self._preserved
             ):
-                entries += entries_of(kind, [record])
+                entries += entries_from_records(kind, [record])
             time = max(filter(None, times), default=None)
             return replace(step, type="compaction", trigger="compaction", time=time)
         return replace(step, type="snapshot", trigger="spawn") if plan.is_spawn else step
@@ -316,7 +318,7 @@ def _as_text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def looks(path: str, beginning: bytes) -> bool:
+def is_session_file(path: str, beginning: bytes) -> bool:
     """Whether a file is a transcript: lines of JSON that name sessions, or records by uuid."""
     del path
     first, _, _ = beginning.lstrip().partition(b"\n")
@@ -338,12 +340,17 @@ def _join_lines(deltas: Iterable[bytes]) -> bytes:
 
 
 NATIVE = RuntimeFormat(
-    name=NAME, runtime="claude", looks=looks, steps=steps, sent=build_resume_request, writes=writes
+    name=NAME,
+    runtime="claude",
+    looks=is_session_file,
+    steps=iter_steps,
+    sent=build_resume_request,
+    writes=write_session,
 )
 FORMAT = Format(
     name=NAME,
     media_type="application/jsonl",
-    reads=partial(conversation, steps),
-    writes=exported,
+    reads=partial(read_conversation, iter_steps),
+    writes=write_transcript,
     joins=_join_lines,
 )

@@ -19,7 +19,7 @@ import msgspec
 from harken.core import canonical
 from harken.formats.runtimes.user_text import CLAUDE_CODE_PHRASES, CLAUDE_CODE_TAGS
 
-MOST_TEXT = 4096
+MAX_ORIGIN_CHARS = 4096
 """The number of characters of a text that are checked for its origin."""
 
 
@@ -96,18 +96,16 @@ _head_decoder = msgspec.json.Decoder(_Head)
 _blocks_decoder = msgspec.json.Decoder(list[_Block])
 QUEUED = "queued_command"
 """An attachment with a message that a user wrote during a turn of the model."""
-
-
 LOCAL_COMMAND = "local_command"
 """A system record that reports a user's local action to the model."""
 
 
-def outlined(data: bytes) -> RecordOutline:
+def decode_outline(data: bytes) -> RecordOutline:
     """Decode the outline of a line. Raises ValueError if the line is no JSON object."""
     try:
         head = _head_decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        head = _parse_head(record_of(data))
+        head = _parse_head(parse_record(data))
     kind, calls = _classify(head)
     agent = head.agentId or ""
     return RecordOutline(
@@ -129,7 +127,7 @@ def _format_label(head: _Head) -> str:
     return "/".join(filter(None, (head.type or "no type", head.subtype)))
 
 
-def record_of(data: bytes) -> dict[str, Any]:
+def parse_record(data: bytes) -> dict[str, Any]:
     """Parse the record of a line. Raises ValueError if the line is no JSON object."""
     try:
         value = canonical.from_json(data)
@@ -236,7 +234,7 @@ _INJECTED_PATTERN = re.compile(
 )
 
 
-def said_by(record: Mapping[str, Any]) -> str:
+def classify_origin(record: Mapping[str, Any]) -> str:
     """Return the origin of a text in a user message: `prompt` for a person, else `system`.
 
     The client writes many texts in the user's name. They are recognized by its marks, else by the
@@ -255,8 +253,8 @@ def said_by(record: Mapping[str, Any]) -> str:
 
 def _text_beginnings(record: Mapping[str, Any]) -> list[str]:
     """Return the beginnings of the texts of a record. Other blocks are skipped."""
-    texts = (block.get("text") for block in blocks_in(record_content(record)))
-    beginnings = [text[:MOST_TEXT].lstrip() for text in texts if isinstance(text, str)]
+    texts = (block.get("text") for block in iter_blocks(record_content(record)))
+    beginnings = [text[:MAX_ORIGIN_CHARS].lstrip() for text in texts if isinstance(text, str)]
     return [text for text in beginnings if text]
 
 
@@ -268,7 +266,7 @@ def record_content(record: Mapping[str, Any]) -> object:
     return attachment.get("prompt") if isinstance(attachment, dict) else record.get("content")
 
 
-def blocks_in(content: object) -> Iterator[dict[str, Any]]:
+def iter_blocks(content: object) -> Iterator[dict[str, Any]]:
     """Yield the blocks of a content. A text is converted to a block."""
     items = content if isinstance(content, list) else [content]
     for item in items:

@@ -28,9 +28,9 @@ from harken.core.messages import (
     text_of,
 )
 from harken.formats.base import ConversationEntry
-from harken.formats.providers.anthropic import THINKER
-from harken.formats.runtimes.claude_code.entries import block_of
-from harken.formats.tool_calls import in_order
+from harken.formats.providers.anthropic import THINKING_MODEL_KEY
+from harken.formats.runtimes.claude_code.entries import build_block
+from harken.formats.tool_calls import iter_items
 
 Block = dict[str, Any]
 
@@ -86,7 +86,7 @@ def build_resume_request(entries: Sequence[ConversationEntry]) -> list[dict[str,
     return [turn.message for turn in turns]
 
 
-def messages_in(entries: Sequence[ConversationEntry]) -> list[dict[str, Any]]:
+def build_partial_request(entries: Sequence[ConversationEntry]) -> list[dict[str, Any]]:
     """Return the messages for a part of a conversation, whose calls may be in the previous part."""
     return [turn.message for turn in _merge_turns(_iter_turns(entries))]
 
@@ -150,7 +150,7 @@ def _answer_blocks(
     result_ids: the ids of calls with results; None for the last answer, whose calls get results.
     """
     sent_blocks: list[Block] = []
-    blocks = [_build_block(item) for item in in_order(entry.message)]
+    blocks = [_build_block(item) for item in iter_items(entry.message)]
     answer_model = str((entry.source or {}).get("model") or "")
     for record in _split_records(entry, blocks):
         visible = [block for block in record if _pop_model(block, answer_model) in (None, model)]
@@ -182,7 +182,7 @@ def _type_letter(kind: str) -> str:
 
 def _pop_model(block: Block, answer_model: str) -> str | None:
     """Return the model of a thinking block and remove its tag. Return None for other blocks."""
-    tag = block.pop(THINKER, None)
+    tag = block.pop(THINKING_MODEL_KEY, None)
     return _without_date(str(tag or answer_model)) if block["type"] in _THINKING_TYPES else None
 
 
@@ -202,7 +202,7 @@ def _user_blocks(message: Message) -> list[Block]:
     """Return the blocks of a message that is no result. Blank texts of a list are omitted."""
     if isinstance(message.content, str):
         return [_text_block(message.content)]
-    blocks = [_build_block(part) for part in in_order(message)]
+    blocks = [_build_block(part) for part in iter_items(message)]
     visible = [block for block in blocks if block["type"] != "text" or block["text"].strip()]
     return visible or [_text_block(NOTHING)]
 
@@ -269,7 +269,7 @@ def _build_result(entry: ConversationEntry) -> list[Block]:
     if isinstance(message.content, str):
         block["content"] = message.content
     elif message.content is not None:
-        blocks = [_build_block(part) for part in in_order(message)]
+        blocks = [_build_block(part) for part in iter_items(message)]
         # The API accepts only texts in an error.
         block["content"] = [b for b in blocks if not message.is_error or b["type"] == "text"]
     if message.is_error or "is_error" in (entry.source or {}):
@@ -281,7 +281,7 @@ def _build_result(entry: ConversationEntry) -> list[Block]:
 
 def _build_block(item: Part | ToolCall) -> Block:
     """Return a part as a block, with the current names of tools."""
-    block = block_of(item)
+    block = build_block(item)
     if block["type"] == "tool_use":
         block["name"] = RENAMED.get(block["name"], block["name"])
     return block
@@ -311,7 +311,7 @@ class RequestHashes:
     def read(self, entries: Sequence[ConversationEntry]) -> None:
         """Add the entries of one step."""
         if self._requests_by_hash:
-            self._known_hashes.update(map(hash_of, messages_in(entries)))
+            self._known_hashes.update(map(hash_message, build_partial_request(entries)))
 
     def difference(self) -> str:
         """Return a note about messages that differ from those sent, or an empty string."""
@@ -324,10 +324,10 @@ class RequestHashes:
         )
 
 
-def hash_of(message: Mapping[str, Any]) -> str:
+def hash_message(message: Mapping[str, Any]) -> str:
     """Return the client's hash of a message: 64 hex digits.
 
-    >>> hash_of({"role": "user", "content": "hi"})[:12]
+    >>> hash_message({"role": "user", "content": "hi"})[:12]
     'da3ac0b4d79d'
     """
     content = message["content"]

@@ -18,16 +18,16 @@ from typing import Any
 from harken.core import canonical
 from harken.core.messages import Part, ThinkingPart, ToolCall, UnknownPart
 from harken.formats.base import ConversationEntry
-from harken.formats.providers.anthropic import THINKER
+from harken.formats.providers.anthropic import THINKING_MODEL_KEY
 from harken.formats.runtimes.base import NewSessionInfo
-from harken.formats.runtimes.claude_code.entries import block_of
+from harken.formats.runtimes.claude_code.entries import build_block
 from harken.formats.runtimes.claude_code.records import LOCAL_COMMAND, QUEUED
 from harken.formats.runtimes.claude_code.resume_request import DEFAULT_MODEL, INTERRUPTED
-from harken.formats.runtimes.new_session import RecordNames, named_by_content, timed
-from harken.formats.runtimes.normalize import fitted
+from harken.formats.runtimes.new_session import RecordNames, derive_session_info, iter_timed
+from harken.formats.runtimes.normalize import normalize_entries
 from harken.formats.runtimes.steps import SYSTEM
 from harken.formats.runtimes.target import ID_LENGTH, TargetRules
-from harken.formats.tool_calls import clean, in_order, well_formed
+from harken.formats.tool_calls import iter_items, replace_surrogates, sanitize_name
 
 VERSION = "2.1.329"
 """The version of Claude Code that defines the form of the transcript."""
@@ -39,18 +39,18 @@ _NUMBERED_PATTERN = re.compile(r"_[0-9]+\Z")
 Record = dict[str, Any]
 
 
-def writes(entries: Sequence[ConversationEntry], session: NewSessionInfo) -> bytes:
-    """Return a conversation as a transcript. See `harken.formats.runtimes.base.Writes`."""
+def write_session(entries: Sequence[ConversationEntry], session: NewSessionInfo) -> bytes:
+    """Return a conversation as a transcript. See `harken.formats.runtimes.base.SessionWriter`."""
     return _encode_lines([*_iter_title(session), *_build_records(entries, session)])
 
 
-def exported(entries: Sequence[ConversationEntry]) -> bytes:
+def write_transcript(entries: Sequence[ConversationEntry]) -> bytes:
     """Return a conversation as a transcript with a session id derived from its content.
 
     Its first record has no member for the parent instead of a null parent: so the lines of one
     transcript may follow those of another, and continue its conversation.
     """
-    session = named_by_content(entries)
+    session = derive_session_info(entries)
     records = _build_records(entries, session)
     records[0].pop("parentUuid", None)
     return _encode_lines(records)
@@ -89,7 +89,7 @@ def _is_error(entry: ConversationEntry) -> bool:
 def _accepts(entry: ConversationEntry, part: ThinkingPart | UnknownPart) -> bool:
     """Whether a provider can verify a thought. Other blocks are sent if they were sent before."""
     meta = part.meta if isinstance(part.meta, dict) else {}
-    is_known = _owns(entry) or str(meta.get(THINKER, "")).startswith(_MODEL_PREFIX)
+    is_known = _owns(entry) or str(meta.get(THINKING_MODEL_KEY, "")).startswith(_MODEL_PREFIX)
     if isinstance(part, ThinkingPart):
         signature = meta.get("signature")
         return is_known and isinstance(signature, str) and bool(signature)
@@ -111,12 +111,12 @@ class _Ids:
 
     def new(self, raw: str) -> str:
         """Return the id of the next call. The same calls in the same order get the same ids."""
-        candidate, count = well_formed(raw, ID_LENGTH), 0
+        candidate, count = sanitize_name(raw, ID_LENGTH), 0
         while not candidate or not self._taken.isdisjoint(
             (candidate, _NUMBERED_PATTERN.sub("", candidate))
         ):
             count += 1
-            digest = hashlib.sha256(clean(f"{count} {raw}").encode()).hexdigest()
+            digest = hashlib.sha256(replace_surrogates(f"{count} {raw}").encode()).hexdigest()
             candidate = f"toolu_{digest[:24]}"
         self._taken.add(candidate)
         return candidate
@@ -149,7 +149,7 @@ class _TranscriptBuilder:
 
     def records(self, entries: Sequence[ConversationEntry]) -> Iterator[Record]:
         """Yield the records of a conversation."""
-        for entry, time in timed(fitted(entries, FIT), self.session):
+        for entry, time in iter_timed(normalize_entries(entries, FIT), self.session):
             records_ = (
                 self._answer_records(entry)
                 if entry.message.role == "assistant"
@@ -178,7 +178,7 @@ class _TranscriptBuilder:
     def _answer_records(self, entry: ConversationEntry) -> Iterator[tuple[str | None, Record]]:
         """Yield the records of an answer: as originally split, or one for each block."""
         source = _source_of(entry) if _owns(entry) else {}
-        items = list(in_order(entry.message))
+        items = list(iter_items(entry.message))
         body = {"id": self._response_id(source.get("id")), "type": "message", "role": "assistant"}
         body["model"] = _claude_model(entry) or self.session.model or DEFAULT_MODEL
         has_calls = any(isinstance(item, ToolCall) for item in items)
@@ -239,7 +239,7 @@ def _build_content(entry: ConversationEntry) -> str | list[Record]:
     return (
         content
         if isinstance(content, str)
-        else [block_of(item) for item in in_order(entry.message)]
+        else [build_block(item) for item in iter_items(entry.message)]
     )
 
 
@@ -248,14 +248,14 @@ def _claude_model(entry: ConversationEntry) -> str:
     source = _source_of(entry)
     candidates = [source.get("model")]
     if not _owns(entry):
-        candidates += [(part.meta or {}).get(THINKER) for part in _iter_thinking(entry)]
+        candidates += [(part.meta or {}).get(THINKING_MODEL_KEY) for part in _iter_thinking(entry)]
     models = [name for name in candidates if isinstance(name, str) and name]
     accepted = [name for name in models if _owns(entry) or name.startswith(_MODEL_PREFIX)]
     return accepted[-1] if accepted else ""
 
 
 def _iter_thinking(entry: ConversationEntry) -> Iterator[ThinkingPart]:
-    yield from (part for part in in_order(entry.message) if isinstance(part, ThinkingPart))
+    yield from (part for part in iter_items(entry.message) if isinstance(part, ThinkingPart))
 
 
 def _group_items(
@@ -272,9 +272,9 @@ def _group_items(
 
 
 def _answer_block(item: Part | ToolCall) -> Record:
-    block = block_of(item)
+    block = build_block(item)
     if isinstance(item, ThinkingPart | UnknownPart):
-        block.pop(THINKER, None)  # The model is a member of the record.
+        block.pop(THINKING_MODEL_KEY, None)  # The model is a member of the record.
     return block
 
 

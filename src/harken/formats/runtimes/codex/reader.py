@@ -30,49 +30,43 @@ from harken.formats.json_records import (
     get_object,
     get_objects,
     get_text,
-    title_of,
+    truncate_title,
 )
 from harken.formats.providers.openai_responses import (
-    ITEMS,
-    call_id,
-    heard,
-    instructions,
+    ITEM_TYPES,
+    build_answer_message,
+    get_call_id,
     is_answer,
-    said,
+    parse_input_item,
 )
+from harken.formats.providers.openai_responses import build_instructions_entry as instructions
 from harken.formats.runtimes.base import ImportStep, ReadReport, RuntimeFormat, SessionFile
 from harken.formats.runtimes.codex.resume_request import (
     NO_SUMMARY,
     RecentPrompts,
     build_resume_request,
 )
-from harken.formats.runtimes.codex.writer import writes
-from harken.formats.runtimes.json_lines import read_records, time_of
-from harken.formats.runtimes.new_session import format_of
+from harken.formats.runtimes.codex.writer import write_session
+from harken.formats.runtimes.json_lines import normalize_time, read_records
+from harken.formats.runtimes.new_session import build_format
 from harken.formats.runtimes.steps import PROMPT, SYSTEM
 from harken.formats.runtimes.user_text import CODEX_PHRASES, CODEX_TAGS
 
 _HEAD_CHARS = 400
 """The number of characters in which Codex's text before an output ends."""
-
-
 _EXIT_CODE_PATTERN = re.compile(
     r"^(?:Process exited with code|Exit code:) (-?[0-9]{1,10})$", re.MULTILINE
 )
-
-
 _OUTPUT_PATTERN = re.compile(r"^Output:", re.MULTILINE)
-
-
 _OLD_PREFIX = '{"output":'
 
 
-def exit_code(result: str) -> int | None:
+def parse_exit_code(result: str) -> int | None:
     r"""Return the exit code in the result of a call. Return None if there is none.
 
-    >>> exit_code("Wall time: 0.1 seconds\nProcess exited with code 2\nOutput:\nno")
+    >>> parse_exit_code("Wall time: 0.1 seconds\nProcess exited with code 2\nOutput:\nno")
     2
-    >>> exit_code("Output:\nExit code: 2\n")
+    >>> parse_exit_code("Output:\nExit code: 2\n")
     """
     if result.startswith(_OLD_PREFIX):
         return _old_exit_code(result)
@@ -114,7 +108,7 @@ _COUNT_NAMES = {
 output includes thinking."""
 
 
-def looks(path: str, head: bytes) -> bool:
+def is_session_file(path: str, head: bytes) -> bool:
     """Whether a file is a rollout, or a part of one, by its first lines.
 
     An empty file is matched by name.
@@ -138,7 +132,7 @@ def _is_part(line: bytes) -> bool:
     return any(name in line for name in (*_HEAD_MEMBERS, b'"event_msg"', b'"compacted"'))
 
 
-def steps(source: SessionFile, report: ReadReport) -> Iterator[ImportStep]:
+def iter_steps(source: SessionFile, report: ReadReport) -> Iterator[ImportStep]:
     """Yield the steps of a rollout. Raises FormatError if no line of it is of a rollout."""
     rollout = _Rollout(report)
     for line, record in read_records(source, report):
@@ -151,11 +145,15 @@ def steps(source: SessionFile, report: ReadReport) -> Iterator[ImportStep]:
         rollout.is_one = rollout.is_one or kind in _KINDS
         match kind:
             case "session_meta":
-                rollout.begin(payload, time_of(record.get("timestamp")))
+                rollout.begin(payload, normalize_time(record.get("timestamp")))
             case "response_item":
-                yield from rollout.take(payload, time_of(record.get("timestamp")), line.number)
+                yield from rollout.take(
+                    payload, normalize_time(record.get("timestamp")), line.number
+                )
             case "compacted":
-                yield from rollout.compact(payload, time_of(record.get("timestamp")), line.number)
+                yield from rollout.compact(
+                    payload, normalize_time(record.get("timestamp")), line.number
+                )
             case "turn_context":
                 rollout.model = get_text(payload, "model") or rollout.model
             case "event_msg":
@@ -177,7 +175,7 @@ def _unwrap(record: Record) -> tuple[str, Record]:
         return "state", record
     kind = get_text(record, "type")
     if kind:
-        return ("response_item" if kind in ITEMS else kind), record
+        return ("response_item" if kind in ITEM_TYPES else kind), record
     return ("session_meta" if "id" in record and "timestamp" in record else "unknown"), record
 
 
@@ -337,7 +335,7 @@ class _Rollout:
 
     def _add_to_answer(self, item: Record, time: str | None) -> None:
         """Add an item to the answer. The calls of one message have unique ids."""
-        id_ = call_id(item)
+        id_ = get_call_id(item)
         if id_ in self.calls:
             self._close_answer()
         if id_ is not None:
@@ -352,13 +350,15 @@ class _Rollout:
             if response_id:
                 source["id"] = response_id
             self.entries.append(
-                ConversationEntry(said(self.answer), self.answer_time, source or None)
+                ConversationEntry(
+                    build_answer_message(self.answer), self.answer_time, source or None
+                )
             )
             self.answer, self.answer_time, self.calls = [], None, set()
 
     def _add_prompt(self, prompt: str) -> None:
         self.prompts.add(prompt)
-        self.reading.title = self.reading.title or title_of(prompt)
+        self.reading.title = self.reading.title or truncate_title(prompt)
 
     def _replace_history(self, history: list[Record], time: str | None) -> None:
         self.prompts = RecentPrompts()
@@ -404,9 +404,9 @@ class _Rollout:
 
 def _user_entry(item: Record, time: str | None) -> tuple[ConversationEntry, bool]:
     """Return the entry of an item of another role than the model, and whether it is a prompt."""
-    entry = heard(item, time)
+    entry = parse_input_item(item, time)
     if entry.message.role == "tool":
-        code = exit_code(text_of(entry.message.content))
+        code = parse_exit_code(text_of(entry.message.content))
         code_member = {} if code is None else {"exit_code": code}
         return replace(entry, source={**(entry.source or {}), **code_member} or None), False
     if entry.message.role != "user":
@@ -424,6 +424,11 @@ def _is_prompt(message: Message) -> bool:
 
 
 NATIVE = RuntimeFormat(
-    name=NAME, runtime="codex", looks=looks, steps=steps, sent=build_resume_request, writes=writes
+    name=NAME,
+    runtime="codex",
+    looks=is_session_file,
+    steps=iter_steps,
+    sent=build_resume_request,
+    writes=write_session,
 )
-FORMAT = format_of(NATIVE, "application/jsonl")
+FORMAT = build_format(NATIVE, "application/jsonl")

@@ -16,13 +16,13 @@ from harken.core.messages import text_of
 from harken.formats.base import ConversationEntry
 from harken.formats.json_records import Record, get_object, get_objects, get_text
 from harken.formats.providers.openai_responses import (
-    CALLS,
-    HOSTED,
-    OUTPUTS,
+    CALL_TYPES,
+    HOSTED_TYPES,
+    OUTPUT_TYPES,
+    build_items,
     is_instructions,
-    items_of,
 )
-from harken.formats.tool_calls import clean
+from harken.formats.tool_calls import replace_surrogates
 
 OUTPUT_BYTES = 12_000
 """The limit of a tool's output for a model without a limit of its own: 10,000, and a fifth."""
@@ -39,7 +39,7 @@ _BLOCK_TYPES = frozenset({"input_text", "input_image", "input_audio", "output_te
 _SHELL_DEFAULTS = {"timeout_ms": None, "working_directory": None, "env": None, "user": None}
 _CALL_MEMBERS = frozenset({"type", "id", "status", "namespace", "name", "arguments", "call_id"})
 """The members of a call that Codex reads. It drops members of other programs."""
-_SENT_TYPES = CALLS | OUTPUTS | HOSTED | {"reasoning"}
+_SENT_TYPES = CALL_TYPES | OUTPUT_TYPES | HOSTED_TYPES | {"reasoning"}
 
 
 def build_resume_request(
@@ -62,7 +62,7 @@ def _iter_items(entries: Iterable[ConversationEntry]) -> Iterator[Record]:
             block = {"type": "input_text", "text": text_of(entry.message.content)}
             yield {"type": "message", "role": "developer", "content": [block]}
         else:
-            yield from items_of([entry])
+            yield from build_items([entry])
 
 
 @dataclass(slots=True)
@@ -74,7 +74,7 @@ class RecentPrompts:
 
     def add(self, prompt: str) -> None:
         """Add a prompt, and drop the oldest ones that no compaction can use."""
-        self._texts.append(clean(prompt))
+        self._texts.append(replace_surrogates(prompt))
         self._size_bytes += _utf8_size(self._texts[-1])
         while (
             self._size_bytes - _utf8_size(self._texts[0])
@@ -109,9 +109,9 @@ def truncate_middle(text: str, most_bytes: int, *, unit: str = "chars") -> str:
     >>> truncate_middle("0123456789", 4)
     '01…6 chars truncated…89'
     """
-    data = clean(text).encode()
+    data = replace_surrogates(text).encode()
     if len(data) <= most_bytes:
-        return clean(text)
+        return replace_surrogates(text)
     head_bytes = most_bytes // 2
     head = data[:head_bytes].decode(errors="ignore")
     start = len(data) - (most_bytes - head_bytes)
@@ -150,7 +150,7 @@ def _to_sent(item: Record, output_bytes: int) -> Record:
         return {"content": None, "encrypted_content": None, **item}
     if item["type"] == "local_shell_call":
         return {**item, "action": {**_SHELL_DEFAULTS, **get_object(item, "action")}}
-    if item["type"] in OUTPUTS and "output" in item:
+    if item["type"] in OUTPUT_TYPES and "output" in item:
         return {**item, "output": _truncate_output(item["output"], output_bytes)}
     return item
 
@@ -169,7 +169,7 @@ def _truncate_output(output: object, most_bytes: int) -> object:
             omitted += 1
         elif get_text(block, "text"):
             blocks.append({**block, "text": truncate_middle(get_text(block, "text"), remaining)})
-            remaining = max(0, remaining - _utf8_size(clean(get_text(block, "text"))))
+            remaining = max(0, remaining - _utf8_size(replace_surrogates(get_text(block, "text"))))
     if omitted:
         blocks.append({"type": "input_text", "text": f"[omitted {omitted} text items ...]"})
     return blocks
@@ -178,15 +178,15 @@ def _truncate_output(output: object, most_bytes: int) -> object:
 def _pair_items(unpaired: Sequence[Record]) -> Iterator[Record]:
     """Yield items such that each call has an output, and each output a call."""
     item_ids = [(item, get_text(item, "call_id")) for item in unpaired]
-    call_keys = {(_output_type(item), id_) for item, id_ in item_ids if item["type"] in CALLS}
-    output_keys = {(item["type"], id_) for item, id_ in item_ids if item["type"] in OUTPUTS}
+    call_keys = {(_output_type(item), id_) for item, id_ in item_ids if item["type"] in CALL_TYPES}
+    output_keys = {(item["type"], id_) for item, id_ in item_ids if item["type"] in OUTPUT_TYPES}
     for item in unpaired:
         id_ = get_text(item, "call_id")
-        is_orphan = item["type"] in OUTPUTS and (item["type"], id_) not in call_keys
+        is_orphan = item["type"] in OUTPUT_TYPES and (item["type"], id_) not in call_keys
         if not is_orphan or item.get("execution") == "server":
             yield item
-        if item["type"] in CALLS and (_output_type(item), id_) not in output_keys:
-            yield closing(item)
+        if item["type"] in CALL_TYPES and (_output_type(item), id_) not in output_keys:
+            yield build_closing_output(item)
 
 
 def _output_type(call: Record) -> str:
@@ -199,12 +199,14 @@ def _output_type(call: Record) -> str:
     return output_types.get(kind, "function_call_output")
 
 
-def closing(call: Record) -> Record:
+def build_closing_output(call: Record) -> Record:
     """Return the output with which Codex closes a call without output."""
     output: Record = {"type": _output_type(call), "call_id": get_text(call, "call_id")}
     if get_text(call, "id"):
         short = "".join(word[0] for word in output["type"].split("_"))
-        output["id"] = f"{short}_{uuid5(_OUTPUT_ID_NAMESPACE, clean(f'{short}:' + call['id']))}"
+        output["id"] = (
+            f"{short}_{uuid5(_OUTPUT_ID_NAMESPACE, replace_surrogates(f'{short}:' + call['id']))}"
+        )
     if call["type"] == "tool_search_call":
         return {**output, "status": "completed", "execution": "client", "tools": []}
     return {**output, "output": ABORTED}

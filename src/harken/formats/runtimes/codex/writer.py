@@ -18,19 +18,19 @@ from harken.core.messages import TextPart, ThinkingPart, UnknownPart, text_of
 from harken.formats.base import ConversationEntry
 from harken.formats.json_records import Record, get_count, get_object, get_text
 from harken.formats.providers.openai_responses import (
-    CALLS,
-    OWN,
-    PLAIN_OUTPUT,
+    CALL_TYPES,
+    DEFAULT_OUTPUT_TYPE,
+    METADATA_KEY,
+    build_items,
     is_instructions,
-    items_of,
 )
 from harken.formats.runtimes.base import NewSessionInfo
-from harken.formats.runtimes.codex.resume_request import ABORTED, closing
+from harken.formats.runtimes.codex.resume_request import ABORTED, build_closing_output
 from harken.formats.runtimes.json_lines import to_line
-from harken.formats.runtimes.new_session import milliseconds, timed
-from harken.formats.runtimes.normalize import fitted
+from harken.formats.runtimes.new_session import format_milliseconds, iter_timed
+from harken.formats.runtimes.normalize import normalize_entries
 from harken.formats.runtimes.steps import PROMPT
-from harken.formats.runtimes.target import Block, TargetRules, has_own, message_parts
+from harken.formats.runtimes.target import Block, TargetRules, has_metadata, message_parts
 
 _VERSION = "0.169.0"
 """The version of the client that reads this form."""
@@ -43,7 +43,7 @@ _COUNT_NAMES = {
 _CLOSING_MEMBERS = ("id", "type", "status", "execution")
 
 
-def writes(entries: Sequence[ConversationEntry], session: NewSessionInfo) -> bytes:
+def write_session(entries: Sequence[ConversationEntry], session: NewSessionInfo) -> bytes:
     """Write a conversation as a rollout."""
     fit = TargetRules(
         owns=_owns,
@@ -55,16 +55,18 @@ def writes(entries: Sequence[ConversationEntry], session: NewSessionInfo) -> byt
         has_calls_last=True,
         no_result=ABORTED,
     )
-    return b"".join(map(to_line, _iter_lines(list(_adapt_results(fitted(entries, fit))), session)))
+    return b"".join(
+        map(to_line, _iter_lines(list(_adapt_results(normalize_entries(entries, fit))), session))
+    )
 
 
 def _owns(entry: ConversationEntry) -> bool:
-    return has_own(entry, OWN)
+    return has_metadata(entry, METADATA_KEY)
 
 
 def _accepts(entry: ConversationEntry, part: Block) -> bool:
     is_result_part = isinstance(part, UnknownPart) and entry.message.role == "tool"
-    return OWN in (part.meta or {}) or (is_result_part and _owns(entry))
+    return METADATA_KEY in (part.meta or {}) or (is_result_part and _owns(entry))
 
 
 def _adapt_results(entries: Sequence[ConversationEntry]) -> Iterator[ConversationEntry]:
@@ -73,8 +75,8 @@ def _adapt_results(entries: Sequence[ConversationEntry]) -> Iterator[Conversatio
     for entry in entries:
         message = entry.message
         if message.role == "assistant":
-            calls = [item for item in items_of([entry]) if get_text(item, "type") in CALLS]
-            closings = {get_text(item, "call_id"): closing(item) for item in calls}
+            calls = [item for item in build_items([entry]) if get_text(item, "type") in CALL_TYPES]
+            closings = {get_text(item, "call_id"): build_closing_output(item) for item in calls}
             yield entry
         elif message.role == "tool":
             yield _adapt_result(entry, closings.get(message.tool_call_id or "", {}))
@@ -87,16 +89,20 @@ def _adapt_result(entry: ConversationEntry, closing_output: Record) -> Conversat
 
     `closing_output` is the output with which Codex closes the call.
     """
-    message, metadata = entry.message, get_object(entry.source or {}, OWN)
+    message, metadata = entry.message, get_object(entry.source or {}, METADATA_KEY)
     if message.is_error and message.content == ABORTED:
         metadata = {
             name: closing_output[name] for name in _CLOSING_MEMBERS if name in closing_output
         }
         entry = ConversationEntry(msgspec.structs.replace(message, is_error=False), entry.time)
     kind = get_text(closing_output, "type")
-    if kind == get_text({"type": PLAIN_OUTPUT, **metadata}, "type"):
-        return replace(entry, source={**(entry.source or {}), OWN: metadata}) if metadata else entry
-    return replace(entry, source={**(entry.source or {}), OWN: {**metadata, "type": kind}})
+    if kind == get_text({"type": DEFAULT_OUTPUT_TYPE, **metadata}, "type"):
+        return (
+            replace(entry, source={**(entry.source or {}), METADATA_KEY: metadata})
+            if metadata
+            else entry
+        )
+    return replace(entry, source={**(entry.source or {}), METADATA_KEY: {**metadata, "type": kind}})
 
 
 def _iter_lines(entries: Sequence[ConversationEntry], session: NewSessionInfo) -> Iterator[Record]:
@@ -108,15 +114,15 @@ def _iter_lines(entries: Sequence[ConversationEntry], session: NewSessionInfo) -
         ),
         "",
     )
-    time = milliseconds(session.time)
+    time = format_milliseconds(session.time)
     yield _build_line(time, "session_meta", _session_meta(session, instructions_text))
     totals, model = dict.fromkeys(_COUNT_NAMES, 0), ""
-    for index, (entry, time) in enumerate(timed(entries, session)):
+    for index, (entry, time) in enumerate(iter_timed(entries, session)):
         entry_model = get_text(entry.source or {}, "model")
         if entry_model != model and entry.message.role == "assistant" and _owns(entry):
             model = entry_model
             yield _build_line(time, "turn_context", _turn_context(model, session))
-        for item in items_of([entry]):
+        for item in build_items([entry]):
             yield _build_line(time, "response_item", _with_text_arguments(item))
         for event in _display_events(entry):
             yield _build_line(time, "event_msg", event)
@@ -147,7 +153,7 @@ def _build_line(time: str, kind: str, payload: Record) -> Record:
 def _session_meta(session: NewSessionInfo, instructions_text: str) -> Record:
     meta: Record = {
         "id": session.id,
-        "timestamp": milliseconds(session.time),
+        "timestamp": format_milliseconds(session.time),
         "cwd": session.folder,
         "originator": "codex_cli_rs",
         "cli_version": _VERSION,

@@ -38,17 +38,22 @@ from harken.formats.json_records import (
     get_text,
     to_safe_json,
 )
-from harken.formats.runtimes.json_lines import time_of
+from harken.formats.runtimes.json_lines import normalize_time
 from harken.formats.runtimes.steps import PROMPT, SYSTEM
-from harken.formats.tool_calls import as_object, content_of, in_order, spoken
+from harken.formats.tool_calls import (
+    build_assistant_message,
+    iter_items,
+    normalize_content,
+    parse_json_object,
+)
 
-OWN = "gemini"
+METADATA_KEY = "gemini"
 INTERRUPTED = "[The previous response was interrupted before it completed.]"
 ANY_SIGNATURE = "skip_thought_signature_validator"
 """The placeholder signature of a call whose thoughts Gemini CLI omits."""
-PRESENT = ("<session_context>", "<hook_context>")
+ENVIRONMENT_PREFIXES = ("<session_context>", "<hook_context>")
 """Prefixes of user texts about the current environment, which are created anew."""
-_UNSENT_PREFIXES = ("/", "?", *PRESENT)
+_UNSENT_PREFIXES = ("/", "?", *ENVIRONMENT_PREFIXES)
 """Prefixes of user texts that are no part of the conversation."""
 _ERROR_STATUSES = ("error", "cancelled")
 
@@ -60,9 +65,9 @@ class AnsweredCalls:
     ids: set[str] = field(default_factory=set)
 
 
-def entries_of(message: Record, answered_calls: AnsweredCalls) -> list[ConversationEntry]:
+def entries_from_message(message: Record, answered_calls: AnsweredCalls) -> list[ConversationEntry]:
     """Return the entries of a message, oldest first: an answer, and the results of its calls."""
-    time = time_of(message.get("timestamp"))
+    time = normalize_time(message.get("timestamp"))
     match get_text(message, "type"):
         case "user":
             return _user_entries(message, time, answered_calls)
@@ -143,10 +148,10 @@ def _user_entries(
     ]
     answered_calls.ids.update(get_text(response, "id") for response in responses)
     parts = [_parse_part(block) for block in blocks if not _is_response(block)]
-    content = content_of([part for part in parts if not isinstance(part, ToolCall)])
+    content = normalize_content([part for part in parts if not isinstance(part, ToolCall)])
     if content is not None:
         text = text_of(content).strip()
-        kind = SYSTEM if text.startswith(PRESENT) else PROMPT
+        kind = SYSTEM if text.startswith(ENVIRONMENT_PREFIXES) else PROMPT
         source = {"kind": kind, **_id_source(message)}
         entries.append(ConversationEntry(Message("user", content), time, source))
     return entries
@@ -169,7 +174,7 @@ def _answer_entry(
     usage = _parse_usage(get_object(message, "tokens"))
     if usage:
         source["usage"] = usage
-    return ConversationEntry(spoken(items), time, source or None)
+    return ConversationEntry(build_assistant_message(items), time, source or None)
 
 
 def _id_source(message: Record) -> Record:
@@ -200,7 +205,9 @@ def _is_response(block: Record) -> bool:
 
 def _parse_thought(thought: Record) -> ThinkingPart:
     subject, description = get_text(thought, "subject"), get_text(thought, "description")
-    return ThinkingPart(f"**{subject}** {description}" if subject else description, {OWN: {}})
+    return ThinkingPart(
+        f"**{subject}** {description}" if subject else description, {METADATA_KEY: {}}
+    )
 
 
 def _parse_part(block: Record) -> Part | ToolCall:
@@ -211,7 +218,7 @@ def _parse_part(block: Record) -> Part | ToolCall:
             arguments = canonical.to_json_line(call.get("args") or {}).decode()
             part = ToolCall(get_text(call, "id"), FunctionCall(name, arguments))
         case {"text": str(text), "thought": thought} if thought:
-            part = ThinkingPart(text, {OWN: {}})
+            part = ThinkingPart(text, {METADATA_KEY: {}})
         case {"text": str(text)}:
             part = TextPart(text)
         case {"inlineData": {"mimeType": str(kind), "data": str(data)}} if kind[:6] == "image/":
@@ -222,7 +229,7 @@ def _parse_part(block: Record) -> Part | ToolCall:
     remaining = {
         name: to_safe_json(value) for name, value in block.items() if name not in known_names
     }
-    return msgspec.structs.replace(part, meta={OWN: remaining}) if remaining else part
+    return msgspec.structs.replace(part, meta={METADATA_KEY: remaining}) if remaining else part
 
 
 def _call_id(message: Record, index: int, call: Record) -> str:
@@ -234,7 +241,7 @@ def _parse_call(message: Record, index: int, call: Record) -> ToolCall:
     arguments = canonical.to_json_line(call.get("args") or {}).decode()
     function = FunctionCall(get_text(call, "name"), arguments)
     tool_call = ToolCall(_call_id(message, index, call), function)
-    unnamed_meta = {OWN: {"unnamed": get_text(message, "id")}}
+    unnamed_meta = {METADATA_KEY: {"unnamed": get_text(message, "id")}}
     return (
         tool_call if get_text(call, "id") else msgspec.structs.replace(tool_call, meta=unnamed_meta)
     )
@@ -255,7 +262,7 @@ def _parse_result(
         return None
     response = next((get_object(b, "functionResponse") for b in blocks if _is_response(b)), {})
     other_blocks = [block for block in blocks if not _is_response(block)]
-    time = time_of(call.get("timestamp")) or time
+    time = normalize_time(call.get("timestamp")) or time
     return _result_entry(
         id_,
         name,
@@ -286,7 +293,7 @@ def _result_entry(
         else ""
     )
     parts = [TextPart(text), *(_parse_part(block) for block in blocks)]
-    content = content_of([part for part in parts if not isinstance(part, ToolCall)])
+    content = normalize_content([part for part in parts if not isinstance(part, ToolCall)])
     is_error = is_failed or "error" in payload
     message = Message("tool", content, tool_call_id=id_, name=name or None, is_error=is_error)
     remaining: Record = (
@@ -296,7 +303,7 @@ def _result_entry(
         n: to_safe_json(v) for n, v in response.items() if n not in ("id", "name", "response")
     }
     remaining |= nested
-    return ConversationEntry(message, time, {OWN: remaining} if remaining else None)
+    return ConversationEntry(message, time, {METADATA_KEY: remaining} if remaining else None)
 
 
 def _iter_turns(
@@ -314,7 +321,7 @@ def _iter_turns(
         return
     if message.role == "tool":
         id_ = message.tool_call_id or ""
-        parts = response_of(entry, assigned_ids.get(id_, id_), message.name or "unknown")
+        parts = build_response_parts(entry, assigned_ids.get(id_, id_), message.name or "unknown")
         yield {"role": "user", "parts": parts}
     elif not is_unsent(message):
         yield {"role": "user", "parts": _build_blocks(message.content)}
@@ -327,9 +334,9 @@ def is_unsent(message: Message) -> bool:
     return not text or text.startswith(_UNSENT_PREFIXES)
 
 
-def own_of(meta: Any) -> Record:
+def get_metadata(meta: Any) -> Record:
     """Return Gemini's metadata of a part, a call or an entry."""
-    metadata = meta.get(OWN) if isinstance(meta, dict) else None
+    metadata = meta.get(METADATA_KEY) if isinstance(meta, dict) else None
     return metadata if isinstance(metadata, dict) else {}
 
 
@@ -340,18 +347,18 @@ def _content_parts(content: Content) -> list[Part]:
 
 
 def _build_blocks(content: Content) -> list[Record]:
-    return [block for part in _content_parts(content) if (block := block_of(part)) is not None]
+    return [block for part in _content_parts(content) if (block := build_block(part)) is not None]
 
 
-def block_of(part: Part) -> Record | None:
+def build_block(part: Part) -> Record | None:
     """Return a part in Gemini's form. Return None if it has no such form."""
     match part:
         case TextPart():
-            return {"text": part.text, **own_of(part.meta)}
+            return {"text": part.text, **get_metadata(part.meta)}
         case ImagePart(data=str(data), media_type=kind):
-            return {"inlineData": {"mimeType": kind or "", "data": data}, **own_of(part.meta)}
+            return {"inlineData": {"mimeType": kind or "", "data": data}, **get_metadata(part.meta)}
         case UnknownPart():
-            value = as_object(part.data)
+            value = parse_json_object(part.data)
             if value is not None and next(iter(value), "") == part.kind:
                 return value
     return None
@@ -363,12 +370,12 @@ def _build_answer(
     """Return the parts of an answer without its thoughts. Return None for an empty answer."""
     parts: list[Record] = []
     has_thinking, position = False, -1
-    for position, item in enumerate(in_order(message)):
+    for position, item in enumerate(iter_items(message)):
         if isinstance(item, ThinkingPart):
             has_thinking = True
         elif isinstance(item, ToolCall):
             parts.append(_build_call(item, turn_index, position, assigned_ids))
-        elif (block := block_of(item)) is not None:
+        elif (block := build_block(item)) is not None:
             parts.append(block)
     first = next((part for part in parts if "functionCall" in part), None)
     if has_thinking and first is not None:
@@ -377,8 +384,8 @@ def _build_answer(
 
 
 def _build_call(call: ToolCall, turn: int, part: int, assigned_ids: dict[str, str]) -> Record:
-    meta = own_of(call.meta)
-    arguments = as_object(call.function.arguments)
+    meta = get_metadata(call.meta)
+    arguments = parse_json_object(call.function.arguments)
     function = {"id": call.id, "name": call.function.name, "args": arguments or {}}
     if not isinstance(meta.get("unnamed"), str):
         return {"functionCall": function, **meta}
@@ -388,10 +395,10 @@ def _build_call(call: ToolCall, turn: int, part: int, assigned_ids: dict[str, st
     return {"functionCall": {**function, "id": assigned_ids[call.id]}}
 
 
-def response_of(entry: ConversationEntry, id_: str | None, name: str) -> list[Record]:
+def build_response_parts(entry: ConversationEntry, id_: str | None, name: str) -> list[Record]:
     """Return the parts of a result. `id_` and `name` are those of its call."""
     message = entry.message
-    remaining = dict(own_of(entry.source))
+    remaining = dict(get_metadata(entry.source))
     first, *other_parts = _content_parts(message.content) or [TextPart("")]
     text = first.text if isinstance(first, TextPart) else ""
     response = remaining.pop("response", {"error" if message.is_error else "output": text})
@@ -400,4 +407,4 @@ def response_of(entry: ConversationEntry, id_: str | None, name: str) -> list[Re
         {"functionResponse": {**call_members, "response": response, **remaining}}
     ]
     appended = other_parts if isinstance(first, TextPart) else [first, *other_parts]
-    return blocks + [block for part in appended if (block := block_of(part)) is not None]
+    return blocks + [block for part in appended if (block := build_block(part)) is not None]

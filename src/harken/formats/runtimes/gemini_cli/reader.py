@@ -17,11 +17,11 @@ from harken.formats.runtimes.base import ImportStep, ReadReport, RuntimeFormat, 
 from harken.formats.runtimes.gemini_cli.messages import (
     AnsweredCalls,
     build_resume_request,
-    entries_of,
+    entries_from_message,
 )
-from harken.formats.runtimes.gemini_cli.writer import writes
+from harken.formats.runtimes.gemini_cli.writer import write_session
 from harken.formats.runtimes.json_lines import read_document, read_records
-from harken.formats.runtimes.new_session import format_of
+from harken.formats.runtimes.new_session import build_format
 from harken.formats.runtimes.steps import StepBuilder
 
 NAME = "gemini-cli-v1"
@@ -30,13 +30,13 @@ _RESULTS_SUFFIX = "_response"
 _HEAD_MEMBERS = (b'"sessionId"', b'"projectHash"')
 
 
-def looks(path: str, head: bytes) -> bool:
+def is_session_file(path: str, head: bytes) -> bool:
     """Whether a file is a chat, by its first members, on one line or on several."""
     head = head.lstrip(b"\xef\xbb\xbf \r\n\t")
     return head.startswith(b"{") and all(name in head[:4096] for name in _HEAD_MEMBERS)
 
 
-def steps(source: SessionFile, report: ReadReport) -> Iterator[ImportStep]:
+def iter_steps(source: SessionFile, report: ReadReport) -> Iterator[ImportStep]:
     """Yield the steps of a chat. Raises FormatError if the file is no chat."""
     chat = _build_outline(source)
     if chat is None:
@@ -68,7 +68,7 @@ def _iter_document_steps(source: SessionFile, report: ReadReport) -> Iterator[Im
     builder, answered_calls = StepBuilder(report), AnsweredCalls()
     for index, message in enumerate(get_objects(document, "messages")):
         yield from builder.add(
-            _message_id(message, index), builder.head, entries_of(message, answered_calls)
+            _message_id(message, index), builder.head, entries_from_message(message, answered_calls)
         )
     yield from builder.end()
 
@@ -214,7 +214,9 @@ def _iter_steps(
 ) -> Iterator[ImportStep]:
     slot = chat.slots[slot_index]
     parent = None if slot.parent is None else str(slot.parent)
-    entries = [entry for message in messages for entry in entries_of(message, answered_calls)]
+    entries = [
+        entry for message in messages for entry in entries_from_message(message, answered_calls)
+    ]
     if slot.is_compaction:
         yield from builder.compact(str(slot_index), parent, "", entries)
     else:
@@ -237,6 +239,11 @@ def _read_metadata(report: ReadReport, record: Record) -> None:
 
 
 NATIVE = RuntimeFormat(
-    name=NAME, runtime="gemini", looks=looks, steps=steps, sent=build_resume_request, writes=writes
+    name=NAME,
+    runtime="gemini",
+    looks=is_session_file,
+    steps=iter_steps,
+    sent=build_resume_request,
+    writes=write_session,
 )
-FORMAT = format_of(NATIVE, "application/jsonl")
+FORMAT = build_format(NATIVE, "application/jsonl")

@@ -22,19 +22,25 @@ from harken.formats.base import ConversationEntry
 from harken.formats.json_records import Record, get_count, get_object, get_text
 from harken.formats.runtimes.base import NewSessionInfo
 from harken.formats.runtimes.gemini_cli.messages import (
-    OWN,
-    PRESENT,
-    block_of,
+    ENVIRONMENT_PREFIXES,
+    METADATA_KEY,
+    build_block,
+    build_response_parts,
+    get_metadata,
     is_unsent,
-    own_of,
-    response_of,
 )
 from harken.formats.runtimes.json_lines import to_line
-from harken.formats.runtimes.new_session import milliseconds, timed
-from harken.formats.runtimes.normalize import fitted
+from harken.formats.runtimes.new_session import format_milliseconds, iter_timed
+from harken.formats.runtimes.normalize import normalize_entries
 from harken.formats.runtimes.steps import SYSTEM
-from harken.formats.runtimes.target import Block, TargetRules, has_own, message_parts
-from harken.formats.tool_calls import as_object, clean, content_of, in_order, well_formed
+from harken.formats.runtimes.target import Block, TargetRules, has_metadata, message_parts
+from harken.formats.tool_calls import (
+    iter_items,
+    normalize_content,
+    parse_json_object,
+    replace_surrogates,
+    sanitize_name,
+)
 
 USER = "[user]: "
 """The prefix of a user message that Gemini CLI would otherwise take for a command and not send."""
@@ -46,7 +52,7 @@ _NATIVE_KINDS = frozenset({"executableCode", "codeExecutionResult", "fileData", 
 """Native parts that Gemini accepts back."""
 
 
-def writes(entries: Sequence[ConversationEntry], session: NewSessionInfo) -> bytes:
+def write_session(entries: Sequence[ConversationEntry], session: NewSessionInfo) -> bytes:
     """Write a conversation as the lines of a chat."""
     fit = TargetRules(
         owns=_owns,
@@ -56,26 +62,26 @@ def writes(entries: Sequence[ConversationEntry], session: NewSessionInfo) -> byt
         has_answers_in_a_row=True,
     )
     chat = _Chat(session)
-    for entry, time in timed(_make_sendable(fitted(entries, fit)), session):
+    for entry, time in iter_timed(_make_sendable(normalize_entries(entries, fit)), session):
         chat.add(entry, time)
     return b"".join(map(to_line, chat.lines()))
 
 
 def _owns(entry: ConversationEntry) -> bool:
-    return has_own(entry, OWN)
+    return has_metadata(entry, METADATA_KEY)
 
 
 def _accepts(entry: ConversationEntry, part: Block) -> bool:
     if isinstance(part, UnknownPart):
-        return part.kind in _NATIVE_KINDS and block_of(part) is not None
-    return OWN in (part.meta or {})
+        return part.kind in _NATIVE_KINDS and build_block(part) is not None
+    return METADATA_KEY in (part.meta or {})
 
 
 def _is_aside(entry: ConversationEntry) -> bool:
     """Whether an entry describes the environment, which Gemini CLI describes anew."""
     message, kind = entry.message, (entry.source or {}).get("kind")
     is_user = message.role == "user" and kind == SYSTEM
-    return is_user and text_of(message.content).strip().startswith(PRESENT)
+    return is_user and text_of(message.content).strip().startswith(ENVIRONMENT_PREFIXES)
 
 
 def _make_sendable(entries: Sequence[ConversationEntry]) -> Iterator[ConversationEntry]:
@@ -85,7 +91,7 @@ def _make_sendable(entries: Sequence[ConversationEntry]) -> Iterator[Conversatio
         is_read = next_role == "assistant" and not _is_aside(entry)
         message = entry.message
         if message.role == "user" and is_read and is_unsent(message):
-            content = content_of([TextPart(USER), *message_parts(message)])
+            content = normalize_content([TextPart(USER), *message_parts(message)])
             if isinstance(message.content, str):
                 content = USER + message.content
             message = msgspec.structs.replace(message, content=content)
@@ -105,8 +111,8 @@ class _Chat:
     def lines(self) -> list[Record]:
         """Return all lines."""
         times = [get_text(message, "timestamp") for message in self.messages]
-        start_time = milliseconds(self.session.time)
-        folder = clean(self.session.folder).encode()
+        start_time = format_milliseconds(self.session.time)
+        folder = replace_surrogates(self.session.folder).encode()
         header = {
             "sessionId": self.session.id,
             "projectHash": hashlib.sha256(folder).hexdigest(),
@@ -122,7 +128,7 @@ class _Chat:
         if message.role == "tool":
             call = self.calls.get(message.tool_call_id or "", {})
             id_ = get_text(call, "id") or None
-            call["result"] = response_of(entry, id_, get_text(call, "name"))
+            call["result"] = build_response_parts(entry, id_, get_text(call, "name"))
             call["status"] = "error" if message.is_error else "success"
             call["timestamp"] = time
             return
@@ -132,26 +138,28 @@ class _Chat:
                 {**members, "type": "gemini", **self._build_answer(entry, members["id"])}
             )
         else:
-            blocks = [block for part in message_parts(message) if (block := block_of(part))]
+            blocks = [block for part in message_parts(message) if (block := build_block(part))]
             self.messages.append({**members, "type": "user", "content": blocks})
 
     def _choose_id(self, entry: ConversationEntry) -> str:
         """Return the id of a message: its original one, if it is valid and free."""
         name = get_text(entry.source or {}, "id")
-        if not name or name in self.named or well_formed(name, _MAX_ID_CHARS) != name:
+        if not name or name in self.named or sanitize_name(name, _MAX_ID_CHARS) != name:
             name = str(uuid5(_ID_NAMESPACE, f"{self.session.id} {len(self.messages)}"))
         self.named.add(name)
         return name
 
     def _build_answer(self, entry: ConversationEntry, name: str) -> Record:
-        items, source = list(in_order(entry.message)), entry.source or {}
+        items, source = list(iter_items(entry.message)), entry.source or {}
         tool_calls = [item for item in items if isinstance(item, ToolCall)]
         calls = [_build_call(item, name) for item in tool_calls]
         self.calls = {item.id: call for item, call in zip(tool_calls, calls, strict=True)}
         answer: Record = {}
         if _is_plain_order(items):
             thoughts = [_build_thought(item) for item in items if isinstance(item, ThinkingPart)]
-            texts = [block_of(item) for item in items if isinstance(item, TextPart | UnknownPart)]
+            texts = [
+                build_block(item) for item in items if isinstance(item, TextPart | UnknownPart)
+            ]
             answer["content"] = texts
             if thoughts:
                 answer["thoughts"] = thoughts
@@ -171,7 +179,7 @@ def _is_plain_order(items: Sequence[Part | ToolCall]) -> bool:
     """Whether thoughts, texts and calls are in this order, and no part is signed."""
     ranks = [_RANKS.get(type(item), 1) for item in items]
     return ranks == sorted(ranks) and not any(
-        isinstance(item, ThinkingPart | ToolCall) and {*own_of(item.meta)} - {"unnamed"}
+        isinstance(item, ThinkingPart | ToolCall) and {*get_metadata(item.meta)} - {"unnamed"}
         for item in items
     )
 
@@ -186,20 +194,24 @@ def _build_thought(part: ThinkingPart) -> Record:
 
 def _build_call(call: ToolCall, message: str) -> Record:
     """Return a call in the form of the message. A call that never had an id has none."""
-    record = {"id": call.id, "name": call.function.name, "args": as_object(call.function.arguments)}
-    if own_of(call.meta).get("unnamed") == message:
+    record = {
+        "id": call.id,
+        "name": call.function.name,
+        "args": parse_json_object(call.function.arguments),
+    }
+    if get_metadata(call.meta).get("unnamed") == message:
         del record["id"]
     return record
 
 
 def _build_inline(item: Part | ToolCall) -> Record | None:
     if isinstance(item, ToolCall):
-        arguments = as_object(item.function.arguments)
+        arguments = parse_json_object(item.function.arguments)
         call = {"id": item.id, "name": item.function.name, "args": arguments}
-        return {"functionCall": call, **own_of(item.meta)}
+        return {"functionCall": call, **get_metadata(item.meta)}
     if isinstance(item, ThinkingPart):
-        return {"text": item.text, "thought": True, **own_of(item.meta)}
-    return block_of(item)
+        return {"text": item.text, "thought": True, **get_metadata(item.meta)}
+    return build_block(item)
 
 
 def _build_tokens(usage: Record) -> Record:

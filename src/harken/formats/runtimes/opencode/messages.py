@@ -33,13 +33,19 @@ from harken.formats.json_records import (
     get_text,
     to_safe_json,
 )
-from harken.formats.runtimes.json_lines import time_of
+from harken.formats.runtimes.json_lines import normalize_time
 from harken.formats.runtimes.steps import PROMPT, SYSTEM
-from harken.formats.tool_calls import as_object, clean, content_of, in_order, spoken
+from harken.formats.tool_calls import (
+    build_assistant_message,
+    iter_items,
+    normalize_content,
+    parse_json_object,
+    replace_surrogates,
+)
 
-OWN = "opencode"
+METADATA_KEY = "opencode"
 _MAX_COST_USD = 1e6
-ASKED_TO_SUM_UP = "What did we do so far?"
+SUMMARY_PROMPT = "What did we do so far?"
 CLEARED = "[Old tool result content cleared]"
 INTERRUPTED = "[Tool execution was interrupted]"
 MEDIA = "Attached media from tool result:"
@@ -49,7 +55,7 @@ _TEXT_TYPES = ("text/plain", "application/x-directory")
 """Files of these types are also in an adjacent text."""
 
 
-def entries_of(info: Record, parts: Sequence[Record]) -> list[ConversationEntry]:
+def entries_from_message(info: Record, parts: Sequence[Record]) -> list[ConversationEntry]:
     """Return the entries of a message, oldest first."""
     if get_text(info, "role") == "user":
         return _user_entries(info, parts)
@@ -78,7 +84,7 @@ def build_resume_request(entries: Sequence[ConversationEntry]) -> list[Record]:
         answer_id = id_
         if role != "assistant":
             messages += _user_messages(
-                [block for block in map(_build_block, in_order(entry.message)) if block]
+                [block for block in map(_build_block, iter_items(entry.message)) if block]
             )
         elif is_replayed(entry):
             results = _results_by_call(entries[index + 1 :])
@@ -98,10 +104,10 @@ def _user_entries(info: Record, parts: Sequence[Record]) -> list[ConversationEnt
             case "file" if get_text(part, "mime") not in _TEXT_TYPES:
                 message_parts_.append(_parse_file(part))
             case "compaction":
-                message_parts_.append(TextPart(ASKED_TO_SUM_UP))
+                message_parts_.append(TextPart(SUMMARY_PROMPT))
             case "subtask":
                 message_parts_.append(TextPart(_SUBTASK_TEXT))
-    content = content_of(message_parts_)
+    content = normalize_content(message_parts_)
     if content is None:
         return []
     source = {"kind": PROMPT if is_typed else SYSTEM, "id": get_text(info, "id")}
@@ -130,7 +136,9 @@ def _iter_step_entries(info: Record, parts: list[Record]) -> Iterator[Conversati
             case "text":
                 items.append(TextPart(get_text(part, "text"), _extra_meta(part)))
             case "reasoning":
-                items.append(ThinkingPart(get_text(part, "text"), _extra_meta(part) or {OWN: {}}))
+                items.append(
+                    ThinkingPart(get_text(part, "text"), _extra_meta(part) or {METADATA_KEY: {}})
+                )
             case "tool":
                 items.append(_parse_call(part))
                 results += _iter_result(part)
@@ -149,12 +157,12 @@ def _iter_step_entries(info: Record, parts: list[Record]) -> Iterator[Conversati
         if isinstance(info.get("error"), dict):
             source["error"] = get_text(get_object(info, "error"), "name")
         time = _time_member(info, "completed") or _time_member(info, "created")
-        yield ConversationEntry(spoken(items), time, source)
+        yield ConversationEntry(build_assistant_message(items), time, source)
     yield from results
 
 
 def _time_member(info: Record, name: str) -> str | None:
-    return time_of(get_object(info, "time").get(name))
+    return normalize_time(get_object(info, "time").get(name))
 
 
 def _parse_usage(tokens: Record) -> dict[str, int]:
@@ -186,7 +194,7 @@ def _extra_meta(part: Record) -> Meta | None:
     members = {
         name: to_safe_json(part[name]) for name in ("metadata", "synthetic") if part.get(name)
     }
-    return {OWN: members} if members else None
+    return {METADATA_KEY: members} if members else None
 
 
 def _parse_file(part: Record) -> Part:
@@ -225,10 +233,13 @@ def _iter_result(part: Record) -> Iterator[ConversationEntry]:
         *map(_parse_file, get_objects(state, "attachments")),
     ]
     message = Message(
-        "tool", content_of(message_parts_), tool_call_id=get_text(part, "callID"), is_error=is_error
+        "tool",
+        normalize_content(message_parts_),
+        tool_call_id=get_text(part, "callID"),
+        is_error=is_error,
     )
     source = {"cleared": True} if times.get("compacted") else None
-    yield ConversationEntry(message, time_of(times.get("end")), source)
+    yield ConversationEntry(message, normalize_time(times.get("end")), source)
 
 
 def is_replayed(entry: ConversationEntry) -> bool:
@@ -236,7 +247,7 @@ def is_replayed(entry: ConversationEntry) -> bool:
     error = (entry.source or {}).get("error")
     if error is None:
         return True
-    items_ = in_order(entry.message)
+    items_ = iter_items(entry.message)
     return error == ABORTED and any(not isinstance(item, ThinkingPart) for item in items_)
 
 
@@ -255,7 +266,7 @@ def _iter_answer_messages(
 ) -> Iterator[Record]:
     """Yield an answer and its results. For another model, thoughts are texts."""
     texts, calls = [], []
-    for item in in_order(entry.message):
+    for item in iter_items(entry.message):
         match item:
             case TextPart():
                 texts.append(item.text)
@@ -263,7 +274,7 @@ def _iter_answer_messages(
                 texts.append(item.text)
             case ToolCall():
                 calls.append(item)
-    text = clean("".join(texts))
+    text = replace_surrogates("".join(texts))
     if not text and not calls:
         return
     answer: Record = {"role": "assistant", "content": text}
@@ -289,7 +300,7 @@ def _with_media(
         result = results.get(call.id)
         if result is not None and not (result.source or {}).get("cleared"):
             media_parts = [
-                part for part in in_order(result.message) if not isinstance(part, TextPart)
+                part for part in iter_items(result.message) if not isinstance(part, TextPart)
             ]
             blocks = [block for block in map(_build_block, media_parts) if block]
             if blocks:
@@ -298,9 +309,9 @@ def _with_media(
 
 
 def _build_call(call: ToolCall) -> Record:
-    parsed = as_object(call.function.arguments)
+    parsed = parse_json_object(call.function.arguments)
     arguments = (
-        clean(call.function.arguments)
+        replace_surrogates(call.function.arguments)
         if parsed is None
         else canonical.to_json_line(parsed).decode()
     )
@@ -313,14 +324,14 @@ def _result_text(result: ConversationEntry | None) -> str:
         return INTERRUPTED
     if (result.source or {}).get("cleared"):
         return CLEARED
-    return clean(text_of(result.message.content))
+    return replace_surrogates(text_of(result.message.content))
 
 
 def _build_block(part: Part | ToolCall) -> Record:
     """Return a part of a user message, or an empty object if it is not sent."""
     match part:
         case TextPart() if part.text:
-            return {"type": "text", "text": clean(part.text)}
+            return {"type": "text", "text": replace_surrogates(part.text)}
         case ImagePart():
             inline = f"data:{part.media_type};base64,{part.data}"
             url = part.url if part.data is None else inline

@@ -23,12 +23,12 @@ from typing import Protocol, TypeAlias
 from harken.core import canonical
 from harken.errors import FormatError
 from harken.formats.base import ConversationEntry
-from harken.formats.json_records import Record, get_object, get_objects, get_text, title_of
+from harken.formats.json_records import Record, get_object, get_objects, get_text, truncate_title
 from harken.formats.runtimes.base import BadLine, ImportStep, ReadReport, RuntimeFormat, SessionFile
 from harken.formats.runtimes.json_lines import read_document
-from harken.formats.runtimes.new_session import format_of
-from harken.formats.runtimes.opencode.messages import build_resume_request, entries_of
-from harken.formats.runtimes.opencode.writer import writes
+from harken.formats.runtimes.new_session import build_format
+from harken.formats.runtimes.opencode.messages import build_resume_request, entries_from_message
+from harken.formats.runtimes.opencode.writer import write_session
 from harken.formats.runtimes.steps import StepBuilder
 
 NAME = "opencode-v1"
@@ -38,11 +38,11 @@ _SIDECAR_SUFFIXES = ("-wal", "-shm")
 _MAX_PARTS = 100_000
 """Further parts of a message are ignored."""
 
-Told: TypeAlias = tuple[Record, list[Record]]
+MessageAndParts: TypeAlias = tuple[Record, list[Record]]
 """The metadata of a message and its parts."""
 
 
-def looks(path: str, head: bytes) -> bool:
+def is_session_file(path: str, head: bytes) -> bool:
     """Whether a file is a database or an export of OpenCode."""
     if head.startswith(_SQLITE_MAGIC):
         is_named = path.replace("\\", "/").rsplit("/", 1)[-1].startswith("opencode")
@@ -51,7 +51,7 @@ def looks(path: str, head: bytes) -> bool:
     return first.startswith(b'{"info":{') and b'"id":"ses' in first
 
 
-def settled(path: Path, folder: Path) -> Path:
+def copy_merged_database(path: Path, folder: Path) -> Path:
     """Copy a database with its WAL files, merge them, and return the copy.
 
     The original is never opened, because SQLite would write to its folder. Raises OSError, and
@@ -72,7 +72,7 @@ def settled(path: Path, folder: Path) -> Path:
     return copy
 
 
-def steps(source: SessionFile, report: ReadReport) -> Iterator[ImportStep]:
+def iter_steps(source: SessionFile, report: ReadReport) -> Iterator[ImportStep]:
     """Yield the steps of all sessions of a database, or of an export. Raises FormatError."""
     if _read_magic(source).startswith(_SQLITE_MAGIC):
         with _open_database(source) as database:
@@ -95,7 +95,7 @@ class _SessionSource(Protocol):
         """Return the metadata of the sessions, the last changed first."""
         ...
 
-    def messages(self, session: str, *, is_repeat: bool = False) -> Iterator[Told]:
+    def messages(self, session: str, *, is_repeat: bool = False) -> Iterator[MessageAndParts]:
         """Yield the messages of a session, oldest first. With `is_repeat`, nothing is counted."""
         ...
 
@@ -132,7 +132,7 @@ class _DocumentSource:
         """Return the metadata of the session."""
         return [get_object(self.whole, "info")]
 
-    def messages(self, session: str, *, is_repeat: bool = False) -> Iterator[Told]:
+    def messages(self, session: str, *, is_repeat: bool = False) -> Iterator[MessageAndParts]:
         """Yield the messages of the session."""
         for message in get_objects(self.whole, "messages"):
             yield get_object(message, "info"), get_objects(message, "parts")
@@ -173,7 +173,7 @@ class _DatabaseSource:
             sessions_.append({**record, **converted})
         return sessions_
 
-    def messages(self, session: str, *, is_repeat: bool = False) -> Iterator[Told]:
+    def messages(self, session: str, *, is_repeat: bool = False) -> Iterator[MessageAndParts]:
         """Yield the messages of a session, oldest first."""
         query = "SELECT id, data FROM message WHERE session_id=? ORDER BY time_created, id"
         for id_, data in self.database.execute(query, [session]):
@@ -250,7 +250,9 @@ class _SessionReader:
         if last_session is not None:
             self.reading.session_id = get_text(last_session, "id")
             self.reading.folder = get_text(last_session, "directory")
-            self.reading.title = title_of(get_text(last_session, "title")) or self.reading.title
+            self.reading.title = (
+                truncate_title(get_text(last_session, "title")) or self.reading.title
+            )
 
     def _iter_session_steps(self, info: Record, *, is_child: bool) -> Iterator[ImportStep]:
         id_ = get_text(info, "id")
@@ -262,7 +264,7 @@ class _SessionReader:
             origin=self.origins.get(id_),
             names=self.names,
         )
-        compactions: dict[str, Told] = {}
+        compactions: dict[str, MessageAndParts] = {}
         for message_info, parts in self.keeper.messages(id_):
             node = get_text(message_info, "id") or f"message {len(self.names)}"
             compaction = next((p for p in parts if get_text(p, "type") == "compaction"), None)
@@ -272,15 +274,17 @@ class _SessionReader:
             if compaction_request is not None and _is_summary(message_info):
                 kept_entries = self._kept_entries(id_, compaction_request)
                 entries = [
-                    *entries_of(*compaction_request),
-                    *entries_of(message_info, parts),
+                    *entries_from_message(*compaction_request),
+                    *entries_from_message(message_info, parts),
                     *kept_entries,
                 ]
                 yield from builder.compact(
                     node, builder.head, _join_texts(message_info, parts), entries
                 )
             else:
-                yield from builder.add(node, builder.head, entries_of(message_info, parts))
+                yield from builder.add(
+                    node, builder.head, entries_from_message(message_info, parts)
+                )
             self._record_origins(parts, builder)
         if revert_point is not None:
             builder.head = revert_point or None
@@ -295,7 +299,7 @@ class _SessionReader:
             if session:
                 self.origins.setdefault(session, builder.current)
 
-    def _kept_entries(self, session: str, compaction: Told) -> list[ConversationEntry]:
+    def _kept_entries(self, session: str, compaction: MessageAndParts) -> list[ConversationEntry]:
         """Return the earlier entries that a compaction keeps."""
         start = next(
             (get_text(p, "tail_start_id") for p in compaction[1] if get_text(p, "tail_start_id")),
@@ -310,7 +314,7 @@ class _SessionReader:
                 break
             is_kept = is_kept or get_text(message_info, "id") == start
             if is_kept:
-                entries += entries_of(message_info, parts)
+                entries += entries_from_message(message_info, parts)
         return entries
 
 
@@ -349,7 +353,7 @@ def _join_texts(message_info: Record, parts: list[Record]) -> str:
     return "\n\n".join(get_text(part, "text") for part in parts if get_text(part, "type") == "text")
 
 
-def _find_revert_point(info: Record, messages: Iterator[Told]) -> str | None:
+def _find_revert_point(info: Record, messages: Iterator[MessageAndParts]) -> str | None:
     """Return the message before a reverted one. Empty if all are reverted, None if none is."""
     reverted_id = get_text(get_object(info, "revert"), "messageID")
     if not reverted_id:
@@ -365,10 +369,10 @@ def _find_revert_point(info: Record, messages: Iterator[Told]) -> str | None:
 NATIVE = RuntimeFormat(
     name=NAME,
     runtime="opencode",
-    looks=looks,
-    steps=steps,
+    looks=is_session_file,
+    steps=iter_steps,
     sent=build_resume_request,
-    writes=writes,
-    settled=settled,
+    writes=write_session,
+    settled=copy_merged_database,
 )
-FORMAT = format_of(NATIVE, "application/json")
+FORMAT = build_format(NATIVE, "application/json")

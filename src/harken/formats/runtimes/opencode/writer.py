@@ -27,15 +27,20 @@ from harken.core.messages import (
     text_of,
 )
 from harken.formats.base import ConversationEntry
-from harken.formats.json_records import Record, get_count, get_object, get_text, title_of
-from harken.formats.runtimes.base import NewSessionInfo, time_of
+from harken.formats.json_records import Record, get_count, get_object, get_text, truncate_title
+from harken.formats.runtimes.base import NewSessionInfo, parse_time
 from harken.formats.runtimes.json_lines import to_line
-from harken.formats.runtimes.new_session import milliseconds, timed
-from harken.formats.runtimes.normalize import fitted
-from harken.formats.runtimes.opencode.messages import ABORTED, INTERRUPTED, OWN, is_replayed
+from harken.formats.runtimes.new_session import format_milliseconds, iter_timed
+from harken.formats.runtimes.normalize import normalize_entries
+from harken.formats.runtimes.opencode.messages import (
+    ABORTED,
+    INTERRUPTED,
+    METADATA_KEY,
+    is_replayed,
+)
 from harken.formats.runtimes.steps import PROMPT, SYSTEM
 from harken.formats.runtimes.target import Block, TargetRules, message_parts
-from harken.formats.tool_calls import as_object, clean, in_order
+from harken.formats.tool_calls import iter_items, parse_json_object, replace_surrogates
 
 _VERSION = "1.18.33"
 """The version of the client that reads this form."""
@@ -53,7 +58,7 @@ _SEPARATOR = "\n\n"
 _ItemType: TypeAlias = Part | ToolCall
 
 
-def writes(entries: Sequence[ConversationEntry], session: NewSessionInfo) -> bytes:
+def write_session(entries: Sequence[ConversationEntry], session: NewSessionInfo) -> bytes:
     """Write a conversation as the document of an export."""
     fit = TargetRules(
         owns=_owns,
@@ -63,9 +68,9 @@ def writes(entries: Sequence[ConversationEntry], session: NewSessionInfo) -> byt
         no_result=INTERRUPTED,
     )
     export = _ExportBuilder(session)
-    start_time = next(filter(None, (time_of(entry_.time) for entry_ in entries)), session.time)
-    for entry, time in timed(
-        fitted(_without_failed_answers(entries), fit), replace(session, time=start_time)
+    start_time = next(filter(None, (parse_time(entry_.time) for entry_ in entries)), session.time)
+    for entry, time in iter_timed(
+        normalize_entries(_without_failed_answers(entries), fit), replace(session, time=start_time)
     ):
         export.add(entry, _as_milliseconds(time))
     return to_line(export.whole())
@@ -82,23 +87,25 @@ def session_id(session: NewSessionInfo) -> str:
 
 def _format_id(number: int, session: NewSessionInfo) -> str:
     """Return an id in OpenCode's form: a number that orders, and letters of the session."""
-    letters = sha256(clean(session.id).encode()).hexdigest()[:14]
+    letters = sha256(replace_surrogates(session.id).encode()).hexdigest()[:14]
     return f"{number:012x}{letters}"
 
 
 def _as_milliseconds(time: str) -> int:
-    return parse_rfc3339(milliseconds(time)) // 1000
+    return parse_rfc3339(format_milliseconds(time)) // 1000
 
 
 def _owns(entry: ConversationEntry) -> bool:
     match = _OWN_ID_PATTERN.fullmatch(get_text(entry.source or {}, "id"))
-    return bool(match) or any(OWN in (item.meta or {}) for item in in_order(entry.message))
+    return bool(match) or any(
+        METADATA_KEY in (item.meta or {}) for item in iter_items(entry.message)
+    )
 
 
 def _accepts(entry: ConversationEntry, part: Block) -> bool:
     if isinstance(part, UnknownPart):
         return part.kind == "file" and entry.message.role != "assistant" and _build_file(part) != {}
-    return OWN in (part.meta or {})
+    return METADATA_KEY in (part.meta or {})
 
 
 def _without_failed_answers(entries: Sequence[ConversationEntry]) -> Iterator[ConversationEntry]:
@@ -160,7 +167,7 @@ class _ExportBuilder:
         kind = (entry.source or {}).get("kind", PROMPT)
         text = text_of(entry.message.content)
         if kind == PROMPT and not self.title:
-            self.title = title_of(text)
+            self.title = truncate_title(text)
         provider, model = _split_model(self.session.model)
         info = {"role": "user", "time": {"created": self._creation_time(time)}, "agent": _AGENT}
         self._begin_message({**info, "model": {"providerID": provider, "modelID": model}})
@@ -173,7 +180,7 @@ class _ExportBuilder:
                 self._add_part(_build_file(part))
 
     def _add_answer(self, entry: ConversationEntry, time: int) -> None:
-        source, items = entry.source or {}, list(in_order(entry.message))
+        source, items = entry.source or {}, list(iter_items(entry.message))
         if not _owns(entry):
             items = _separate_texts(items)
         calls = [item for item in items if isinstance(item, ToolCall)]
@@ -302,7 +309,7 @@ def _split_model(name: str) -> tuple[str, str]:
 
 def _metadata(part: TextPart | ThinkingPart | ToolCall) -> Record:
     """Return OpenCode's metadata of a part."""
-    return get_object(part.meta or {}, OWN)
+    return get_object(part.meta or {}, METADATA_KEY)
 
 
 def _build_file(part: Part) -> Record:
@@ -311,13 +318,13 @@ def _build_file(part: Part) -> Record:
         kind = part.media_type or "image/*"
         url = part.url if part.data is None else f"data:{kind};base64,{part.data}"
         return {"type": "file", "mime": kind, "url": url}
-    value = as_object(part.data) if isinstance(part, UnknownPart) else None
+    value = parse_json_object(part.data) if isinstance(part, UnknownPart) else None
     is_file = value is not None and get_text(value, "mime") and get_text(value, "url")
     return {**(value or {}), "type": "file"} if is_file else {}
 
 
 def _build_call(call: ToolCall, time: int) -> Record:
-    state = {"status": "running", "input": as_object(call.function.arguments) or {}}
+    state = {"status": "running", "input": parse_json_object(call.function.arguments) or {}}
     members = {"type": "tool", "callID": call.id, "tool": call.function.name}
     return {**members, "state": {**state, "time": {"start": time}}, **_metadata(call)}
 

@@ -28,15 +28,20 @@ from harken.core.messages import (
 from harken.formats.base import ConversationEntry
 from harken.formats.json_records import (
     Record,
+    extra_members,
     get_count,
     get_object,
     get_objects,
     get_text,
-    members_not_in,
 )
-from harken.formats.runtimes.base import BROKEN_OFF, PI_MEMBER
+from harken.formats.runtimes.base import INCOMPLETE_STOP_REASONS, PI_MEMBER
 from harken.formats.runtimes.steps import PROMPT, SYSTEM
-from harken.formats.tool_calls import as_object, content_of, in_order, spoken
+from harken.formats.tool_calls import (
+    build_assistant_message,
+    iter_items,
+    normalize_content,
+    parse_json_object,
+)
 
 NO_RESULT = "No result provided"
 IMAGES = "Attached image(s) from tool result:"
@@ -52,7 +57,7 @@ _BRANCH_TEMPLATE = (
 _MAX_ID_CHARS = 40
 
 
-def entry_of(message: Record, time: str | None) -> ConversationEntry | None:
+def parse_entry(message: Record, time: str | None) -> ConversationEntry | None:
     """Return the entry of a message.
 
     Return None if the model does not read it or its role is unknown.
@@ -73,30 +78,32 @@ def entry_of(message: Record, time: str | None) -> ConversationEntry | None:
         case "assistant":
             return _answer_entry(message, time)
         case "bashExecution" if message.get("excludeFromContext") is not True:
-            return injected("bashExecution", _format_command(message), time)
+            return build_injected_entry("bashExecution", _format_command(message), time)
         case "custom" | "hookMessage":
-            return injected(get_text(message, "customType"), message.get("content"), time)
+            return build_injected_entry(
+                get_text(message, "customType"), message.get("content"), time
+            )
     return None
 
 
-def injected(kind: str, content: object, time: str | None) -> ConversationEntry:
+def build_injected_entry(kind: str, content: object, time: str | None) -> ConversationEntry:
     """Return the entry of a message that Pi, or an extension, writes in the user's name."""
     return ConversationEntry(
         Message("user", _parse_content(content)), time, {"kind": SYSTEM, "subkind": kind}
     )
 
 
-def summary(text: str, time: str | None) -> ConversationEntry:
+def build_summary_entry(text: str, time: str | None) -> ConversationEntry:
     """Return the entry that replaces the compacted ones."""
-    return injected("compaction", _SUMMARY_TEMPLATE.format(text), time)
+    return build_injected_entry("compaction", _SUMMARY_TEMPLATE.format(text), time)
 
 
-def branch_summary(text: str, time: str | None) -> ConversationEntry:
+def build_branch_summary_entry(text: str, time: str | None) -> ConversationEntry:
     """Return the entry with the summary of an abandoned branch."""
-    return injected("branch_summary", _BRANCH_TEMPLATE.format(text), time)
+    return build_injected_entry("branch_summary", _BRANCH_TEMPLATE.format(text), time)
 
 
-def messages_of(entries: Iterable[ConversationEntry]) -> list[Record]:
+def to_pi_messages(entries: Iterable[ConversationEntry]) -> list[Record]:
     """Return the messages that Pi stores for entries, also for entries of other formats."""
     messages = []
     for entry in entries:
@@ -112,27 +119,29 @@ def build_resume_request(entries: Sequence[ConversationEntry]) -> list[Record]:
     In the protocol of OpenAI's Chat Completions, to another model than the one of the conversation,
     as in the recordings.
     """
-    messages = [*_close_calls(filter(_is_replayed, messages_of(entries)))]
+    messages = [*_close_calls(filter(_is_replayed, to_pi_messages(entries)))]
     return [*_iter_request_messages(messages)]
 
 
 def _input_entry(message: Record, converted: Message, time: str | None) -> ConversationEntry:
     source: Record = {"kind": PROMPT} if converted.role == "user" else {}
-    remaining = members_not_in(message, _to_native(converted))
+    remaining = extra_members(message, _to_native(converted))
     if remaining:
         source[PI_MEMBER] = remaining
     return ConversationEntry(converted, time, source or None)
 
 
 def _answer_entry(message: Record, time: str | None) -> ConversationEntry:
-    converted = spoken([_parse_part(block) for block in get_objects(message, "content")])
+    converted = build_assistant_message(
+        [_parse_part(block) for block in get_objects(message, "content")]
+    )
     source: Record = {}
     if get_text(message, "model"):
         source["model"] = get_text(message, "model")
     usage = _parse_usage(get_object(message, "usage"))
     if usage:
         source["usage"] = usage
-    remaining = members_not_in(message, _to_native(converted))
+    remaining = extra_members(message, _to_native(converted))
     if remaining:
         source[PI_MEMBER] = remaining
     return ConversationEntry(converted, time, source or None)
@@ -174,7 +183,7 @@ def _parse_content(content: object) -> Any:
     if isinstance(content, str):
         return content
     parts = [_parse_part(block) for block in get_objects({"": content}, "")]
-    return content_of([part for part in parts if not isinstance(part, ToolCall)])
+    return normalize_content([part for part in parts if not isinstance(part, ToolCall)])
 
 
 def _parse_part(block: Record) -> Part | ToolCall:
@@ -191,7 +200,7 @@ def _parse_part(block: Record) -> Part | ToolCall:
             part = ToolCall(id_, FunctionCall(name, arguments))
         case _:
             return UnknownPart(get_text(block, "type"), canonical.to_json_line(block).decode())
-    remaining = members_not_in(block, _build_block(part))
+    remaining = extra_members(block, _build_block(part))
     return msgspec.structs.replace(part, meta={PI_MEMBER: remaining}) if remaining else part
 
 
@@ -205,11 +214,11 @@ def _build_block(part: Part | ToolCall) -> Record:
             block = {"type": "image", "data": part.data or "", "mimeType": part.media_type or ""}
         case ToolCall():
             raw = part.function.arguments
-            arguments = as_object(raw)
+            arguments = parse_json_object(raw)
             block = {"type": "toolCall", "id": part.id, "name": part.function.name}
             block["arguments"] = {"input": raw} if arguments is None else arguments
         case UnknownPart():
-            value = as_object(part.data)
+            value = parse_json_object(part.data)
             return value if value is not None and value.get("type") == part.kind else {}
     meta = part.meta if isinstance(part.meta, dict) else {}
     pi_members = meta.get(PI_MEMBER)
@@ -218,7 +227,7 @@ def _build_block(part: Part | ToolCall) -> Record:
 
 def _to_native(message: Message) -> Record:
     """Return a message in Pi's form, without the data that is stored in its entry."""
-    blocks = [block for block in map(_build_block, in_order(message)) if block]
+    blocks = [block for block in map(_build_block, iter_items(message)) if block]
     if message.role == "assistant":
         return {"role": "assistant", "content": blocks}
     if message.role == "tool":
@@ -233,7 +242,7 @@ def _to_native(message: Message) -> Record:
 
 def _is_replayed(message: Record) -> bool:
     """Whether a message is sent again: not an answer that broke off."""
-    return get_text(message, "stopReason") not in BROKEN_OFF
+    return get_text(message, "stopReason") not in INCOMPLETE_STOP_REASONS
 
 
 def _close_calls(messages: Iterable[Record]) -> Iterator[Record]:
@@ -266,7 +275,7 @@ def _iter_request_messages(messages: Iterable[Record]) -> Iterator[Record]:
         blocks = get_objects(message, "content")
         if message["role"] == "toolResult":
             text = "\n".join(get_text(b, "text") for b in blocks if get_text(b, "type") == "text")
-            id_ = short_id(get_text(message, "toolCallId"))
+            id_ = truncate_call_id(get_text(message, "toolCallId"))
             yield {
                 "role": "tool",
                 "content": _drop_surrogates(text) or IMAGE_ONLY,
@@ -310,7 +319,7 @@ def _iter_answer(blocks: list[Record]) -> Iterator[Record]:
                     _with_js_numbers(block.get("arguments"))
                 ).decode()
                 function = {"name": get_text(block, "name"), "arguments": arguments}
-                id_ = short_id(get_text(block, "id"))
+                id_ = truncate_call_id(get_text(block, "id"))
                 calls.append({"id": id_, "type": "function", "function": function})
     text = "".join(_drop_surrogates(part_text) for part_text in texts if part_text.strip()) or None
     if text or calls:
@@ -318,7 +327,7 @@ def _iter_answer(blocks: list[Record]) -> Iterator[Record]:
         yield {**answer, "tool_calls": calls} if calls else answer
 
 
-def short_id(id_: str) -> str:
+def truncate_call_id(id_: str) -> str:
     """Return the call's part of an id. Ids of OpenAI's Responses include an item id."""
     if "|" not in id_:
         return id_

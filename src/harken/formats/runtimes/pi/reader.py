@@ -19,36 +19,36 @@ import msgspec
 from harken.core import canonical
 from harken.errors import FormatError
 from harken.formats.base import ConversationEntry, Format
-from harken.formats.json_records import Record, get_count, get_object, get_text, title_of
+from harken.formats.json_records import Record, get_count, get_object, get_text, truncate_title
 from harken.formats.runtimes.base import (
     ImportStep,
     ReadReport,
     RuntimeFormat,
     SessionFile,
-    conversation,
+    read_conversation,
 )
-from harken.formats.runtimes.json_lines import read_records, time_of
+from harken.formats.runtimes.json_lines import normalize_time, read_records
 from harken.formats.runtimes.pi.messages import (
-    branch_summary,
+    build_branch_summary_entry,
+    build_injected_entry,
     build_resume_request,
-    entry_of,
-    injected,
-    summary,
+    build_summary_entry,
+    parse_entry,
 )
-from harken.formats.runtimes.pi.writer import exported, writes
+from harken.formats.runtimes.pi.writer import write_export, write_session
 from harken.formats.runtimes.steps import StepBuilder
 
 NAME = "pi-v3"
 
 
-def looks(path: str, head: bytes) -> bool:
+def is_session_file(path: str, head: bytes) -> bool:
     """Whether a file is a session of Pi, by its header."""
     first = head.lstrip(b"\xef\xbb\xbf \r\n").split(b"\n", 1)[0].replace(b" ", b"")
     is_header = first.startswith(b"{") and b'"type":"session"' in first
     return is_header and b'"cwd"' in first and b'"id"' in first
 
 
-def steps(source: SessionFile, report: ReadReport) -> Iterator[ImportStep]:
+def iter_steps(source: SessionFile, report: ReadReport) -> Iterator[ImportStep]:
     """Yield the steps of a session. Raises FormatError if the file has no header."""
     tree = _build_tree(source)
     session = _Session(
@@ -192,7 +192,9 @@ class _Session:
     def compaction(self, node: _Node, record: Record) -> list[ConversationEntry]:
         """Return a summary, then the earlier entries that are kept."""
         self.reading.used += 1
-        summary_entry = summary(get_text(record, "summary"), time_of(record.get("timestamp")))
+        summary_entry = build_summary_entry(
+            get_text(record, "summary"), normalize_time(record.get("timestamp"))
+        )
         kept_ids = self.tree.kept.get(node.id, ())
         return [
             _with_id(summary_entry, node),
@@ -202,7 +204,7 @@ class _Session:
     def entries(self, node: _Node, record: Record) -> list[ConversationEntry]:
         """Return the entries of a record. Empty if the model does not read it."""
         kind = get_text(record, "type")
-        entry = self._parse_entry(kind, record, time_of(record.get("timestamp")))
+        entry = self._parse_entry(kind, record, normalize_time(record.get("timestamp")))
         if entry is None:
             role = get_text(get_object(record, "message"), "role")
             self.reading.keep(f"{kind}/{role}" if role else kind or "unknown")
@@ -217,13 +219,15 @@ class _Session:
         match kind:
             case "message":
                 message = get_object(record, "message")
-                return entry_of(message, time or time_of(message.get("timestamp")))
+                return parse_entry(message, time or normalize_time(message.get("timestamp")))
             case "custom_message":
-                return injected(get_text(record, "customType"), record.get("content"), time)
+                return build_injected_entry(
+                    get_text(record, "customType"), record.get("content"), time
+                )
             case "branch_summary" if get_text(record, "summary"):
-                return branch_summary(get_text(record, "summary"), time)
+                return build_branch_summary_entry(get_text(record, "summary"), time)
             case "session_info" if get_text(record, "name"):
-                self.reading.title = title_of(get_text(record, "name"))
+                self.reading.title = truncate_title(get_text(record, "name"))
         return None
 
 
@@ -232,11 +236,16 @@ def _with_id(entry: ConversationEntry, node: _Node) -> ConversationEntry:
 
 
 NATIVE = RuntimeFormat(
-    name=NAME, runtime="pi", looks=looks, steps=steps, sent=build_resume_request, writes=writes
+    name=NAME,
+    runtime="pi",
+    looks=is_session_file,
+    steps=iter_steps,
+    sent=build_resume_request,
+    writes=write_session,
 )
 FORMAT = Format(
     name=NAME,
     media_type="application/jsonl",
-    reads=partial(conversation, steps),
-    writes=exported,
+    reads=partial(read_conversation, iter_steps),
+    writes=write_export,
 )

@@ -17,13 +17,18 @@ from harken.core import canonical
 from harken.core.clock import parse_rfc3339
 from harken.formats.base import ConversationEntry
 from harken.formats.json_records import Record, get_object, get_objects, get_text
-from harken.formats.runtimes.base import BROKEN_OFF, PI_MEMBER, NewSessionInfo
-from harken.formats.runtimes.new_session import RecordNames, milliseconds, named_by_content, timed
-from harken.formats.runtimes.normalize import fitted
-from harken.formats.runtimes.pi.messages import NO_RESULT, messages_of, short_id
+from harken.formats.runtimes.base import INCOMPLETE_STOP_REASONS, PI_MEMBER, NewSessionInfo
+from harken.formats.runtimes.new_session import (
+    RecordNames,
+    derive_session_info,
+    format_milliseconds,
+    iter_timed,
+)
+from harken.formats.runtimes.normalize import normalize_entries
+from harken.formats.runtimes.pi.messages import NO_RESULT, to_pi_messages, truncate_call_id
 from harken.formats.runtimes.steps import SYSTEM
 from harken.formats.runtimes.target import ID_LENGTH, TargetRules
-from harken.formats.tool_calls import CallIds, well_formed
+from harken.formats.tool_calls import CallIds, sanitize_name
 
 VERSION = 3
 CUSTOM = "harken"
@@ -39,17 +44,17 @@ _DEFAULT_PROVIDER = ("unknown", "openai-completions")
 _CHARS_PER_TOKEN = 4
 
 
-def writes(entries: Sequence[ConversationEntry], session: NewSessionInfo) -> bytes:
-    """Return a conversation as a session of Pi. See `harken.formats.runtimes.base.Writes`."""
+def write_session(entries: Sequence[ConversationEntry], session: NewSessionInfo) -> bytes:
+    """Return a conversation as a session of Pi. See `SessionWriter`."""
     return b"".join(
         canonical.to_json_line(record) + b"\n"
         for record in _SessionBuilder(session).records(entries)
     )
 
 
-def exported(entries: Sequence[ConversationEntry]) -> bytes:
+def write_export(entries: Sequence[ConversationEntry]) -> bytes:
     """Return a conversation as a session with an id derived from its content."""
-    return writes(entries, named_by_content(entries))
+    return write_session(entries, derive_session_info(entries))
 
 
 def _source_of(entry: ConversationEntry) -> Mapping[str, Any]:
@@ -62,7 +67,10 @@ def _owns(entry: ConversationEntry) -> bool:
 
 def _is_broken_off(entry: ConversationEntry) -> bool:
     """Whether Pi does not send an answer again."""
-    return get_text(get_object({**_source_of(entry)}, PI_MEMBER), "stopReason") in BROKEN_OFF
+    return (
+        get_text(get_object({**_source_of(entry)}, PI_MEMBER), "stopReason")
+        in INCOMPLETE_STOP_REASONS
+    )
 
 
 @dataclass(slots=True)
@@ -73,7 +81,7 @@ class _Ids:
 
     def new(self, raw: str) -> str:
         """Return the id of the next call. The same calls in the same order get the same ids."""
-        short = short_id(raw)
+        short = truncate_call_id(raw)
         assigned = self.ids.new(short)
         return raw if assigned == short and "|" in raw else assigned
 
@@ -106,12 +114,12 @@ class _SessionBuilder:
 
     def records(self, entries: Sequence[ConversationEntry]) -> Iterator[Record]:
         """Yield the header, then the entries of the tree, which has one branch."""
-        time = milliseconds(self.session.time)
+        time = format_milliseconds(self.session.time)
         members = {"timestamp": time, "cwd": self.session.folder}
         yield {"type": "session", "version": VERSION, "id": self.session.id, **members}
         if self.session.title.strip():
             yield self._build_node("session_info", None, time, {"name": self.session.title})
-        for entry, entry_time in timed(fitted(entries, FIT), self.session):
+        for entry, entry_time in iter_timed(normalize_entries(entries, FIT), self.session):
             time = entry_time
             kind, record = self._build_record(entry, time)
             original_id = _source_of(entry).get("id") if _owns(entry) else None
@@ -130,7 +138,7 @@ class _SessionBuilder:
     def _choose_id(self, original_id: object) -> str:
         if (
             isinstance(original_id, str)
-            and original_id == well_formed(original_id, ID_LENGTH)
+            and original_id == sanitize_name(original_id, ID_LENGTH)
             and self._is_free(original_id)
         ):
             return original_id
@@ -143,7 +151,7 @@ class _SessionBuilder:
         return bool(name) and name not in self._used_ids
 
     def _build_record(self, entry: ConversationEntry, time: str) -> tuple[str, Record]:
-        (message,) = messages_of([entry])
+        (message,) = to_pi_messages([entry])
         source = _source_of(entry)
         if message["role"] == "user" and PI_MEMBER not in source and source.get("kind") == SYSTEM:
             kind = source.get("subkind")

@@ -29,7 +29,7 @@ from mcp.shared.auth import (
 from pydantic import AnyUrl
 
 from harken.errors import ConfigError
-from harken.world.mcp.auth.bearer import check_token, posted, with_token
+from harken.world.mcp.auth.bearer import check_token, post_form, with_token
 from harken.world.mcp.auth.oauth_requests import (
     REQUEST_S,
     VERSION,
@@ -97,7 +97,7 @@ async def log_in(
         client=_configured_client(server, callback.address), tokens=_previous_tokens(before)
     )
     provider = _create_provider(server, memory, callback, _LoginPrompt(show, callback, url, wait_s))
-    token = await walked(provider, server, memory, before, request_s)
+    token = await run_oauth_flow(provider, server, memory, before, request_s)
     if memory.client is None:
         raise ConfigError("no token was given")
     login = _build_login(server, provider, memory.client, token)
@@ -105,7 +105,7 @@ async def log_in(
     return login
 
 
-async def walked(
+async def run_oauth_flow(
     provider: OAuthClientProvider,
     server: McpServerConfig,
     memory: MemoryTokenStorage,
@@ -140,7 +140,7 @@ async def log_out(logins: Logins, name: str) -> list[Login]:
         token = login.refresh_token or login.access_token
         if login.revoke_url and token:
             try:
-                await posted(login, login.revoke_url, {"token": token})
+                await post_form(login, login.revoke_url, {"token": token})
             except ConfigError:
                 continue
     return removed

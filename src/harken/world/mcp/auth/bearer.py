@@ -171,7 +171,7 @@ async def renew(login: Login, clock: Callable[[], float] = time.time) -> Login |
     form = {"grant_type": "refresh_token", "refresh_token": login.refresh_token}
     if login.resource:
         form["resource"] = login.resource
-    status_code, data = await posted(login, login.token_url, form)
+    status_code, data = await post_form(login, login.token_url, form)
     if status_code >= 500 or status_code == 429:
         raise ConfigError(f"its token cannot be renewed now (HTTP {status_code})")
     if status_code not in (200, 201):
@@ -183,7 +183,7 @@ async def renew(login: Login, clock: Callable[[], float] = time.time) -> Login |
     return with_token(login, token, clock())
 
 
-async def posted(
+async def post_form(
     login: Login, url: str, form: dict[str, str], within_s: float = RENEW_S
 ) -> tuple[int, bytes]:
     """Send a form to the token endpoint, authenticated as the client; return status and body.

@@ -26,7 +26,7 @@ from mcp.client.auth.extensions.client_credentials import (
 from mcp.client.auth.utils import issuers_match
 
 from harken.errors import ConfigError
-from harken.world.mcp.auth.authorization_code import MemoryTokenStorage, walked
+from harken.world.mcp.auth.authorization_code import MemoryTokenStorage, run_oauth_flow
 from harken.world.mcp.auth.bearer import Bearer, with_token
 from harken.world.mcp.auth.oauth_requests import REQUEST_S, check_place
 from harken.world.mcp.auth.token_store import Login, place_of
@@ -98,7 +98,7 @@ async def token_for(
     memory = MemoryTokenStorage()
     provider = _create_provider(url, oauth, issuer, memory)
     try:
-        token = await walked(provider, server, memory, request_s=request_s)
+        token = await run_oauth_flow(provider, server, memory, request_s=request_s)
     except ConfigError:
         _check_issuer(provider, url, issuer)
         raise

@@ -18,8 +18,6 @@ from harken.world.mcp.transport.rate_limit import MessageFilter
 _CONNECT_S = 30.0
 _SILENCE_S = 300.0
 """The time without events after which a stream is reopened."""
-
-
 _EVENT_ENDS = (b"\n\n", b"\n\r\n", b"\r\r")
 
 

@@ -26,7 +26,7 @@ from harken.core import canonical
 MAX_SCHEMA_BYTES = 64 << 10
 
 
-def mend(result: dict[str, Any]) -> list[str]:
+def repair_tool_list(result: dict[str, Any]) -> list[str]:
     """Remove invalid tools from a result, in place; return a note for each."""
     tools = result.get("tools")
     if not isinstance(tools, list):
@@ -132,7 +132,7 @@ class MessageFilter:
         if isinstance(item.message, JSONRPCRequest):
             return self._requests.take(time.monotonic())
         if isinstance(item.message, JSONRPCResponse):
-            for note in mend(item.message.result):
+            for note in repair_tool_list(item.message.result):
                 is_told = self._repair_notes.take(time.monotonic())
                 self._tell(note if is_told else "more of its tools are left out")
         return True

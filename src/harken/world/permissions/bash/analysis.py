@@ -40,7 +40,7 @@ from harken.world.permissions.bash.wrappers import (
     is_known,
     program_name,
 )
-from harken.world.permissions.pattern import folded
+from harken.world.permissions.pattern import fold_text
 
 _MAX_DEPTH = 8
 _MAX_ARGUMENTS = 200
@@ -79,7 +79,7 @@ class Analysis:
         `resolve` returns further names of a program, such as the target of a symbolic link.
         `depth`: in how many other texts this one is nested.
         """
-        self.commands: dict[str, None] = {folded(text): None}
+        self.commands: dict[str, None] = {fold_text(text): None}
         """The commands that certainly run, in several folded forms each, and the full text."""
         self.possible: dict[str, None] = {}
         """The commands that may run: arguments of wrappers, lines of here-documents."""
@@ -111,7 +111,7 @@ class Analysis:
         if not name:
             pieces = [piece for piece in pattern.split("*") if piece.strip()]
             texts = [*self.findings.loose_mentions, *self.findings.mentions]
-            return any(all(piece in folded(text) for piece in pieces) for text in texts)
+            return any(all(piece in fold_text(text) for piece in pieces) for text in texts)
         words = [name, *(word.rstrip("*") for word in others if word.strip("*"))]
         return (
             any(_has_words(text, [name]) for text in self.findings.loose_mentions)
@@ -133,7 +133,7 @@ class Analysis:
         if script.expands_prompt:
             self.doubts.add(Doubt.EVALUATED_TWICE)
         if script.has_arithmetic:
-            self.findings.mentions.append(folded(text))
+            self.findings.mentions.append(fold_text(text))
         for quoted in script.quoted:
             self._add_possible(" ; ".join(_SIGNS_PATTERN.split(quoted)), depth)
         for nested in script.backquoted:
@@ -150,7 +150,7 @@ class Analysis:
         if ran & self.written:
             self.doubts.add(Doubt.WRITTEN_PROGRAM)
         if self.writes_text and self.findings.runs_project:
-            self.findings.mentions.append(_SIGNS_PATTERN.sub(" ", folded(text)))
+            self.findings.mentions.append(_SIGNS_PATTERN.sub(" ", fold_text(text)))
 
     def _add_possible(self, text: str, depth: int) -> None:
         """Add the commands that a text would run if it were a command."""
@@ -368,7 +368,7 @@ def _split_roughly(text: str) -> list[SimpleCommand]:
 
 def _has_words(text: str, words: Sequence[str]) -> bool:
     """Whether all of these words are pieces of a text, also in paths and behind option letters."""
-    text = folded(text)
+    text = fold_text(text)
     if not all(word in text for word in words):
         return False
     pieces = [piece for piece in _NON_WORD_PATTERN.split(text) if piece]
@@ -383,6 +383,6 @@ def _is_piece(piece: str, word: str) -> bool:
 
 def _is_program_file(text: str, name: str) -> bool:
     """Whether a text names the file of a program in a folder of programs, or asks for it."""
-    text = folded(text)
+    text = fold_text(text)
     is_file = posixpath.basename(text) == name and "bin/" in text
     return is_file or ("$(" in text and _has_words(text.strip('"$()'), [name]))

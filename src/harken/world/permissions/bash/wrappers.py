@@ -19,7 +19,7 @@ from harken.world.permissions.bash.programs import (
     WRAPPER_VALUES,
     WRAPPERS,
 )
-from harken.world.permissions.pattern import folded
+from harken.world.permissions.pattern import fold_text
 
 MAX_WORDS = 32
 """The maximum number of words of a wrapper that are examined."""
@@ -105,8 +105,8 @@ class Forms:
 
     def __init__(self, words: Sequence[Word]) -> None:
         self.words = words
-        self.raw = [folded(word.raw) for word in words]
-        self.values = [folded(word.value) for word in words]
+        self.raw = [fold_text(word.raw) for word in words]
+        self.values = [fold_text(word.value) for word in words]
         self.unfixed = [index for index, word in enumerate(words) if not is_fixed(word)]
 
     def from_word(self, start: int, names: Sequence[str] = ()) -> dict[str, None]:
@@ -116,7 +116,7 @@ class Forms:
         """
         forms = {" ".join(self.raw[start:]): None}
         value = self.values[start]
-        known = {value, posixpath.basename(value), *map(folded, names)}
+        known = {value, posixpath.basename(value), *map(fold_text, names)}
         # git-push is the program that `git push` starts.
         known |= {name.replace("-", " ", 1) for name in tuple(known) if name.startswith("git-")}
         for name in known:
@@ -134,10 +134,10 @@ class Forms:
         end = next((index for index in self.unfixed if index > start), len(self.words))
         if end == len(self.words) and not is_open:
             return {}
-        last = folded(_UNFIXED.split(self.words[end].raw, 1)[0]) if end < len(self.words) else ""
+        last = fold_text(_UNFIXED.split(self.words[end].raw, 1)[0]) if end < len(self.words) else ""
         value = self.values[start]
         return {
             " ".join([name, *self.values[index:end], last]): None
-            for name in (value, posixpath.basename(value), *map(folded, names))
+            for name in (value, posixpath.basename(value), *map(fold_text, names))
             for index in command_starts(self.words[:end], start + 1, OPTION)
         }

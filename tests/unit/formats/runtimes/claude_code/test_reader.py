@@ -9,7 +9,7 @@ import pytest
 
 from harken.core.messages import ImagePart, ThinkingPart
 from harken.errors import FormatError
-from harken.formats.runtimes.claude_code.reader import FORMAT, looks
+from harken.formats.runtimes.claude_code.reader import FORMAT, is_session_file
 from tests.unit.formats.transcripts import Transcript, lines, read, result, text, thought, use
 
 
@@ -384,11 +384,13 @@ def test_what_has_no_record_of_a_transcript_is_none() -> None:
 
 
 def test_a_transcript_is_told_from_other_files_by_its_beginning() -> None:
-    assert looks("x.jsonl", cafe().data)
-    assert looks("x.jsonl", b'{"type":"summary","summary":"T","leafUuid":"x"}\n')
-    assert not looks("x.jsonl", b'{"timestamp":"...","type":"session_meta","payload":{}}\n')
-    assert not looks("x.jsonl", b"")
-    assert not looks("sessionId.png", b"\x89PNG")
+    assert is_session_file("x.jsonl", cafe().data)
+    assert is_session_file("x.jsonl", b'{"type":"summary","summary":"T","leafUuid":"x"}\n')
+    assert not is_session_file(
+        "x.jsonl", b'{"timestamp":"...","type":"session_meta","payload":{}}\n'
+    )
+    assert not is_session_file("x.jsonl", b"")
+    assert not is_session_file("sessionId.png", b"\x89PNG")
 
 
 @pytest.mark.req("S2-54")

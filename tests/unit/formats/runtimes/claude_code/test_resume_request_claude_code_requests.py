@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harken.formats.runtimes.claude_code.resume_request import hash_of
+from harken.formats.runtimes.claude_code.resume_request import hash_message
 from tests.unit.formats.transcripts import Transcript, lines, read, text
 
 
@@ -23,11 +23,16 @@ ANSWER: dict[str, Any] = {"role": "assistant", "content": [text("Tea.")]}
 
 
 def request(*messages: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "api-request", "id": "r1", "keep": 0, "tail": [hash_of(m) for m in messages]}
+    return {
+        "type": "api-request",
+        "id": "r1",
+        "keep": 0,
+        "tail": [hash_message(m) for m in messages],
+    }
 
 
 def test_what_was_read_or_is_recorded_in_full_is_no_difference() -> None:
-    blob = {"type": "api-request-blob", "hash": hash_of(REMINDED), "message": REMINDED}
+    blob = {"type": "api-request-blob", "hash": hash_message(REMINDED), "message": REMINDED}
     found = read(asked().data + lines([blob, request(REMINDED, ANSWER)]))
     assert found.reading.notes == []
     assert found.reading.kept == {"api-request-blob": 1, "api-request": 1}
@@ -42,4 +47,4 @@ def test_what_was_sent_otherwise_is_told() -> None:
 
 def test_marks_of_caches_count_not() -> None:
     marked = {**ANSWER, "content": [{**text("Tea."), "cache_control": {"type": "ephemeral"}}]}
-    assert hash_of(marked) == hash_of(ANSWER)
+    assert hash_message(marked) == hash_message(ANSWER)

@@ -17,7 +17,7 @@ from harken.core.messages import (
     UnknownPart,
 )
 from harken.formats.base import ConversationEntry
-from harken.formats.providers.alternation import NOTHING
+from harken.formats.providers.alternation import EMPTY_TURN_TEXT
 from harken.formats.runtimes.base import NewSessionInfo
 from harken.formats.runtimes.claude_code.reader import FORMAT
 from harken.formats.runtimes.claude_code.resume_request import (
@@ -25,7 +25,7 @@ from harken.formats.runtimes.claude_code.resume_request import (
     INTERRUPTED,
     build_resume_request,
 )
-from harken.formats.runtimes.claude_code.writer import writes
+from harken.formats.runtimes.claude_code.writer import write_session
 from harken.testing import plain_conversation
 from tests.unit.formats.transcripts import (
     MODEL,
@@ -46,12 +46,12 @@ SESSION = NewSessionInfo(
 def records(
     entries: list[ConversationEntry], session: NewSessionInfo = SESSION
 ) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in writes(entries, session).splitlines()]
+    return [json.loads(line) for line in write_session(entries, session).splitlines()]
 
 
 def again(made: Transcript) -> Read:
     """Return what is read of a transcript that was read and written."""
-    return read(writes(read(made).entries(), SESSION))
+    return read(write_session(read(made).entries(), SESSION))
 
 
 def everything() -> Transcript:
@@ -138,7 +138,7 @@ def test_thoughts_of_claude_that_are_signed_stay_whoever_kept_them() -> None:
     ]
     said = Message("assistant", [signed, hidden, *strange, TextPart("Yes.")])
     found = read(
-        writes([ConversationEntry(Message("user", "?")), ConversationEntry(said)], SESSION)
+        write_session([ConversationEntry(Message("user", "?")), ConversationEntry(said)], SESSION)
     ).entries()
     assert found[1].message.content == [signed, hidden, TextPart("Yes.")]
     assert (found[1].source or {})["model"] == MODEL
@@ -162,7 +162,7 @@ def test_a_summary_at_the_beginning_is_one_again_and_what_follows_follows() -> N
     made.user("And now?")
     steps = read(made).path()
     entries = [entry for step in steps[1:] for entry in step.entries]
-    found = read(writes(entries, SESSION))
+    found = read(write_session(entries, SESSION))
     assert found.path()[0].type == "compaction"
     assert [e.message for e in found.entries()] == [entry.message for entry in entries]
     assert build_resume_request(found.entries()) == build_resume_request(entries)
@@ -172,7 +172,7 @@ def test_what_another_runtime_said_in_the_users_name_is_no_prompt() -> None:
     said = ConversationEntry(Message("user", "Be kind."), source={"kind": "system"})
     (record,) = records([said])
     assert record["isMeta"] is True
-    (entry,) = read(writes([said], SESSION)).entries()
+    (entry,) = read(write_session([said], SESSION)).entries()
     assert (entry.source or {})["kind"] == "system"
 
 
@@ -198,7 +198,7 @@ def test_hostile_facts_of_an_answer_do_no_harm(uuids: object) -> None:
     said = ConversationEntry(
         Message("assistant", "Hi", [ToolCall("a", FunctionCall("f", "{"))]), source=odd
     )
-    found = read(writes([ConversationEntry(Message("user", "?")), said], SESSION))
+    found = read(write_session([ConversationEntry(Message("user", "?")), said], SESSION))
     assert found.said()[:2] == ["user: ?", "assistant: Hi [a]"]
 
 
@@ -207,7 +207,7 @@ def test_an_id_that_the_client_takes_for_another_one_is_given_anew() -> None:
     for id_ in ("a", "a_2", "a", "b_2"):
         entries.append(Message("assistant", None, [ToolCall(id_, FunctionCall("look", "{}"))]))
         entries.append(Message("tool", id_, tool_call_id=id_))
-    found = read(writes([ConversationEntry(one) for one in entries], SESSION)).entries()
+    found = read(write_session([ConversationEntry(one) for one in entries], SESSION)).entries()
     ids = [call.id for entry in found for call in entry.message.tool_calls or ()]
     assert (ids[0], ids[3]) == ("a", "b_2")
     assert {len(id_) for id_ in ids[1:3]} == {30}
@@ -223,7 +223,7 @@ def test_calls_of_others_stand_after_their_words() -> None:
 
 
 def test_where_nothing_was_said_there_is_a_transcript_in_which_nothing_is_said() -> None:
-    assert read(writes([], SESSION)).steps == []
+    assert read(write_session([], SESSION)).steps == []
 
 
 @pytest.mark.req("S2-54")
@@ -238,7 +238,7 @@ def test_what_is_exported_may_follow_what_was_exported_before() -> None:
     whole = FORMAT.joins([FORMAT.writes(first) or b"", FORMAT.writes(more) or b""])
     assert read(whole).said() == [
         "user: Is somebody at the door?",
-        f"user: {NOTHING}",
+        f"user: {EMPTY_TURN_TEXT}",
         "assistant: Nobody.",
         "user: Jill?",
     ]

@@ -17,7 +17,7 @@ from harken.core.messages import (
     UnknownPart,
 )
 from harken.formats.base import ConversationEntry
-from harken.formats.providers.openai_responses import items_of
+from harken.formats.providers.openai_responses import build_items
 from harken.formats.runtimes.base import ReadReport
 from harken.formats.runtimes.codex.reader import NATIVE
 from harken.formats.runtimes.codex.resume_request import (
@@ -143,13 +143,13 @@ def test_a_round_is_a_step_and_an_answer_is_one_message() -> None:
 
 
 def test_every_item_comes_back_as_it_was_also_from_a_store() -> None:
-    assert items_of(stored(tip(rollout(*ITEMS)))) == ITEMS
+    assert build_items(stored(tip(rollout(*ITEMS)))) == ITEMS
 
 
 @given(st.lists(st.sampled_from(ITEMS), min_size=1))
 def test_items_come_back_in_any_order(items: list[dict[str, Any]]) -> None:
     steps, _ = read(NATIVE, rollout(*items))
-    assert items_of([entry for step in steps for entry in step.entries]) == items
+    assert build_items([entry for step in steps for entry in step.entries]) == items
 
 
 def test_what_the_client_instructs_with_is_read_first_and_after_a_compaction() -> None:
@@ -183,8 +183,8 @@ def test_a_compaction_holds_exactly_its_replacement_history() -> None:
         "short",
     )
     assert compaction.parent == steps[0].id
-    assert items_of(compaction.entries) == history
-    assert items_of(context(steps, reading.tips[""])) == [*history, text_item("user", "Go on.")]
+    assert build_items(compaction.entries) == history
+    assert build_items(context(steps, reading.tips[""])) == [*history, text_item("user", "Go on.")]
 
 
 def test_a_compaction_of_an_old_version_keeps_the_latest_prompts_and_the_summary() -> None:
@@ -217,14 +217,14 @@ def test_a_rollback_goes_back_before_the_prompt_and_leaves_a_branch() -> None:
         item(third),
     )
     steps, reading = read(NATIVE, data)
-    assert items_of(context(steps, reading.tips[""])) == [first, DONE, third]
+    assert build_items(context(steps, reading.tips[""])) == [first, DONE, third]
     assert [step for _, step in reading.branches] == [steps[1].id]
 
 
 @pytest.mark.parametrize("turns", [-1, 0, None, "1", 10**30])
 def test_a_rollback_by_nonsense_changes_nothing(turns: object) -> None:
     back = line("event_msg", {"type": "thread_rolled_back", "num_turns": turns})
-    assert items_of(tip(lines(item(USER), item(DONE), back, item(USER)))) == [USER, DONE, USER]
+    assert build_items(tip(lines(item(USER), item(DONE), back, item(USER)))) == [USER, DONE, USER]
 
 
 def test_usage_is_by_how_much_the_total_grew() -> None:
@@ -309,7 +309,7 @@ def test_the_first_versions_wrote_items_without_a_wrapper() -> None:
     head = {"id": "old", "timestamp": "2025-06-01T00:00:00Z", "instructions": None, "git": None}
     data = lines(head, {"record_type": "state"}, USER, SAID, CALL, OUTPUT)
     assert NATIVE.looks("x.jsonl", data)
-    assert items_of(tip(data)) == [USER, SAID, CALL, OUTPUT]
+    assert build_items(tip(data)) == [USER, SAID, CALL, OUTPUT]
     assert read(NATIVE, data)[1].session_id == "old"
 
 
@@ -317,7 +317,7 @@ def test_events_and_damage_change_nothing_of_what_the_model_sees() -> None:
     event = line("event_msg", {"type": "agent_message", "message": "I look."})
     data = lines(item(USER), event, b'{"torn', b"\xff\xff", b"", item(SAID), {"type": "new"})
     steps, reading = read(NATIVE, data)
-    assert items_of(context(steps, reading.tips[""])) == [USER, SAID]
+    assert build_items(context(steps, reading.tips[""])) == [USER, SAID]
     assert [bad.number for bad in reading.bad] == [3, 4]
     assert dict(reading.kept) == {"event_msg/agent_message": 1, "blank": 1, "new": 1}
 
@@ -426,7 +426,7 @@ def test_what_is_cut_is_no_longer_than_it_may_be(text: str, most: int) -> None:
 
 
 def test_conversations_of_others_are_items_too() -> None:
-    found = items_of(plain_conversation())
+    found = build_items(plain_conversation())
     assert [one["type"] for one in found] == [
         "message",
         "message",
@@ -434,12 +434,12 @@ def test_conversations_of_others_are_items_too() -> None:
         "function_call_output",
         "message",
     ]
-    assert all(one["type"] for one in items_of(odd_conversation()))
+    assert all(one["type"] for one in build_items(odd_conversation()))
 
 
 def test_thinking_of_others_is_not_said() -> None:
     thought = Message("assistant", [ThinkingPart("hm", {"signature": "x"}), UnknownPart("x", "{}")])
-    assert items_of([ConversationEntry(thought)]) == []
+    assert build_items([ConversationEntry(thought)]) == []
 
 
 @pytest.mark.parametrize("data", HOSTILE)
@@ -490,7 +490,7 @@ def test_an_item_may_hold_anything(value: Any, kind: str) -> None:
     held = value if isinstance(value, dict) else {"content": value, "output": value, "id": value}
     steps, _ = read(NATIVE, rollout({**held, "type": kind}))
     entries = stored([entry for step in steps for entry in step.entries])
-    assert len(items_of(entries)) == 1
+    assert len(build_items(entries)) == 1
     build_resume_request(entries)
 
 

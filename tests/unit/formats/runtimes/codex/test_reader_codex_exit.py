@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harken.core.messages import Message
-from harken.formats.providers.openai_responses import items_of
+from harken.formats.providers.openai_responses import build_items
 from harken.formats.runtimes.codex.reader import NATIVE
 from tests.unit.formats.natives import context, lines, read
 
@@ -34,4 +34,4 @@ def test_how_a_command_ended_stands_in_the_source_of_its_result(
     entry = context(steps, reading.tips[""])[-1]
     assert (entry.source or {}).get("exit_code") == code
     assert entry.message == Message("tool", output, tool_call_id="c1")
-    assert items_of([entry]) == [item]
+    assert build_items([entry]) == [item]

@@ -17,10 +17,10 @@ from harken.core.messages import (
     UnknownPart,
 )
 from harken.formats.base import ConversationEntry
-from harken.formats.runtimes.base import NewSessionInfo, conversation
+from harken.formats.runtimes.base import NewSessionInfo, read_conversation
 from harken.formats.runtimes.codex.reader import FORMAT, NATIVE
 from harken.formats.runtimes.codex.resume_request import ABORTED
-from harken.formats.runtimes.codex.writer import writes
+from harken.formats.runtimes.codex.writer import write_session
 from harken.testing import plain_conversation
 from tests.unit.formats.contexts import PNG
 from tests.unit.formats.natives import lines as lines_of
@@ -60,7 +60,7 @@ SPENT = line(
 def records(
     entries: list[ConversationEntry], session: NewSessionInfo = NEW
 ) -> list[dict[str, Any]]:
-    return [json.loads(one) for one in writes(entries, session).splitlines()]
+    return [json.loads(one) for one in write_session(entries, session).splitlines()]
 
 
 def items(entries: list[ConversationEntry], session: NewSessionInfo = NEW) -> list[dict[str, Any]]:
@@ -88,7 +88,7 @@ def test_codex_has_its_own_conversation_back_as_it_was() -> None:
         item(DONE, 4),
     )
     own = stored(tip(data))
-    again = stored(conversation(NATIVE.steps, writes(own, NEW)))
+    again = stored(read_conversation(NATIVE.steps, write_session(own, NEW)))
     assert again[1:] == own[1:]
     assert again[0].message == own[0].message  # its time is that of the session
     assert records(own)[0]["payload"]["base_instructions"] == {"text": "Be brief."}
@@ -105,7 +105,7 @@ def test_every_item_that_the_model_sees_comes_back_as_it_was() -> None:
     ]
     sent = NATIVE.sent
     assert sent
-    again = sent(stored(conversation(NATIVE.steps, writes(own, NEW))))
+    again = sent(stored(read_conversation(NATIVE.steps, write_session(own, NEW))))
     assert sorted(map(str, again)) == sorted(map(str, sent(own)))  # one is closed later than that
 
 
@@ -166,7 +166,7 @@ def test_a_dangling_call_is_closed_as_codex_closes_it(kind: str) -> None:
     assert sent
     closed = items(own)[-1]
     assert closed["call_id"] == call["call_id"]
-    assert sent(stored(conversation(NATIVE.steps, writes(own, NEW)))) == sent(own)
+    assert sent(stored(read_conversation(NATIVE.steps, write_session(own, NEW)))) == sent(own)
 
 
 def test_arguments_are_a_text_as_every_version_reads_them() -> None:
@@ -177,7 +177,7 @@ def test_arguments_are_a_text_as_every_version_reads_them() -> None:
 
 def test_answers_in_a_row_stay_apart() -> None:
     entries = whole(Message("user", "q"), Message("assistant", "a"), Message("assistant", "b"))
-    again = conversation(NATIVE.steps, writes(entries, NEW))
+    again = read_conversation(NATIVE.steps, write_session(entries, NEW))
     assert [entry.message.content for entry in again] == ["q", "a", "b"]
 
 
@@ -190,7 +190,7 @@ def test_what_instructs_another_runtime_stays_there_and_systems_are_developers()
 
 
 def test_lines_can_be_read_by_everybody() -> None:
-    data = writes(whole(Message("user", "\ud800 \u2028 \0")), NEW)
+    data = write_session(whole(Message("user", "\ud800 \u2028 \0")), NEW)
     _, reading = read(NATIVE, data)
     assert (reading.bad, data.decode().count("?")) == ([], 2)
 

@@ -19,15 +19,15 @@ from harken.core.messages import (
     UnknownPart,
 )
 from harken.formats.base import ConversationEntry
-from harken.formats.providers.alternation import NO_RESULT
-from harken.formats.runtimes.base import NewSessionInfo, conversation
+from harken.formats.providers.alternation import NO_RESULT_TEXT
+from harken.formats.runtimes.base import NewSessionInfo, read_conversation
 from harken.formats.runtimes.gemini_cli.messages import (
     ANY_SIGNATURE,
     INTERRUPTED,
     build_resume_request,
 )
 from harken.formats.runtimes.gemini_cli.reader import FORMAT, NATIVE
-from harken.formats.runtimes.gemini_cli.writer import USER, writes
+from harken.formats.runtimes.gemini_cli.writer import USER, write_session
 from harken.testing import plain_conversation
 from tests.unit.formats.contexts import PNG
 from tests.unit.formats.natives import stored
@@ -49,11 +49,11 @@ NEW = NewSessionInfo(id="019f0675-387a", folder="/w", time="2026-02-01T12:00:00.
 
 
 def records(entries: list[ConversationEntry]) -> list[dict[str, Any]]:
-    return [json.loads(one) for one in writes(entries, NEW).splitlines()]
+    return [json.loads(one) for one in write_session(entries, NEW).splitlines()]
 
 
 def again(entries: list[ConversationEntry]) -> list[ConversationEntry]:
-    return stored(conversation(NATIVE.steps, writes(entries, NEW)))
+    return stored(read_conversation(NATIVE.steps, write_session(entries, NEW)))
 
 
 def whole(*messages: Message, **source: Any) -> list[ConversationEntry]:
@@ -126,7 +126,7 @@ def test_a_call_that_nobody_answered_is_closed() -> None:
     made = Message("assistant", "I look.", [ToolCall("c.1", FunctionCall("look", "{}"))])
     (call,) = records(whole(Message("user", "q"), made))[2]["toolCalls"]
     assert call["id"] == "c_1"
-    assert call["result"][0]["functionResponse"]["response"] == {"error": NO_RESULT}
+    assert call["result"][0]["functionResponse"]["response"] == {"error": NO_RESULT_TEXT}
     assert call["status"] == "error"
 
 

@@ -17,7 +17,7 @@ from harken.errors import FormatError
 from harken.formats.base import ConversationEntry
 from harken.formats.runtimes.base import ReadReport
 from harken.formats.runtimes.opencode.messages import build_resume_request
-from harken.formats.runtimes.opencode.reader import NATIVE, settled
+from harken.formats.runtimes.opencode.reader import NATIVE, copy_merged_database
 from harken.testing import odd_conversation, plain_conversation
 from tests.unit.formats.natives import HOSTILE, context, read, said, source_of, stored
 
@@ -257,7 +257,7 @@ def test_what_is_in_the_log_beside_a_database_is_read(tmp_path: Path) -> None:
         assert before[tmp_path / "opencode.db-wal"]
         folder = tmp_path / "copies"
         folder.mkdir()
-        copy = settled(path, folder)
+        copy = copy_merged_database(path, folder)
         assert {file: file.read_bytes() for file in tmp_path.iterdir() if file != folder} == before
     assert tip(copy)[-1].message.content == "late"
 
@@ -266,7 +266,7 @@ def test_a_database_without_a_log_is_copied_byte_by_byte(tmp_path: Path) -> None
     path = database(tmp_path / "opencode.db", {"ses_1": {}}, {"ses_1": TALK})
     folder = tmp_path / "copies"
     folder.mkdir()
-    assert settled(path, folder).read_bytes() == path.read_bytes()
+    assert copy_merged_database(path, folder).read_bytes() == path.read_bytes()
 
 
 SENT = [

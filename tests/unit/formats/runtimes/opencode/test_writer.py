@@ -18,11 +18,11 @@ from harken.core.messages import (
     UnknownPart,
 )
 from harken.formats.base import ConversationEntry
-from harken.formats.runtimes.base import NewSessionInfo, conversation
+from harken.formats.runtimes.base import NewSessionInfo, read_conversation
 from harken.formats.runtimes.opencode.messages import CLEARED, INTERRUPTED, build_resume_request
 from harken.formats.runtimes.opencode.reader import FORMAT, NATIVE
-from harken.formats.runtimes.opencode.writer import session_id, writes
-from harken.formats.tool_calls import spoken
+from harken.formats.runtimes.opencode.writer import session_id, write_session
+from harken.formats.tool_calls import build_assistant_message
 from harken.testing import plain_conversation
 from tests.unit.formats.contexts import PNG
 from tests.unit.formats.natives import stored
@@ -34,7 +34,7 @@ NEW = NewSessionInfo(
 
 
 def export(entries: list[ConversationEntry], session: NewSessionInfo = NEW) -> dict[str, Any]:
-    made: dict[str, Any] = json.loads(writes(entries, session))
+    made: dict[str, Any] = json.loads(write_session(entries, session))
     return made
 
 
@@ -43,7 +43,7 @@ def parts(entries: list[ConversationEntry]) -> list[dict[str, Any]]:
 
 
 def again(entries: list[ConversationEntry]) -> list[ConversationEntry]:
-    return stored(conversation(NATIVE.steps, writes(entries, NEW)))
+    return stored(read_conversation(NATIVE.steps, write_session(entries, NEW)))
 
 
 def whole(*messages: Message, **source: Any) -> list[ConversationEntry]:
@@ -169,7 +169,7 @@ def test_thoughts_of_others_are_not_said() -> None:
 def test_the_texts_of_an_answer_of_others_stay_apart() -> None:
     """OpenCode joins them: also those that a call stands between."""
     call = ToolCall("c", FunctionCall("look", "{}"))
-    answer = spoken([TextPart("one"), TextPart("two"), call, TextPart("three")])
+    answer = build_assistant_message([TextPart("one"), TextPart("two"), call, TextPart("three")])
     entries = whole(Message("user", "q"), answer)
     back = again(entries)
     assert build_resume_request(back)[1]["content"] == "one\n\ntwo\n\nthree"

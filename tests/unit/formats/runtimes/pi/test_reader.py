@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from harken.errors import FormatError
 from harken.formats.base import ConversationEntry
 from harken.formats.runtimes.base import ReadReport
-from harken.formats.runtimes.pi.messages import build_resume_request, messages_of
+from harken.formats.runtimes.pi.messages import build_resume_request, to_pi_messages
 from harken.formats.runtimes.pi.reader import NATIVE
 from harken.testing import odd_conversation, plain_conversation
 from tests.unit.formats.natives import HOSTILE, context, lines, read, said, source_of, stored
@@ -91,12 +91,12 @@ MESSAGES = [
 
 @pytest.mark.parametrize("message", MESSAGES)
 def test_every_message_comes_back_as_it_was(message: dict[str, Any]) -> None:
-    assert messages_of(stored(tip(linear(message)))) == [message]
+    assert to_pi_messages(stored(tip(linear(message)))) == [message]
 
 
 @given(st.lists(st.sampled_from(MESSAGES)))
 def test_a_conversation_comes_back_as_it_was(messages: list[dict[str, Any]]) -> None:
-    assert messages_of(tip(linear(*messages))) == messages
+    assert to_pi_messages(tip(linear(*messages))) == messages
 
 
 def test_a_round_is_a_step() -> None:

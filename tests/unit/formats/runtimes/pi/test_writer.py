@@ -7,10 +7,10 @@ from typing import Any
 
 from harken.core.messages import FunctionCall, ImagePart, Message, TextPart, ToolCall
 from harken.formats.base import ConversationEntry
-from harken.formats.runtimes.base import NewSessionInfo, conversation
+from harken.formats.runtimes.base import NewSessionInfo, read_conversation
 from harken.formats.runtimes.pi.messages import NO_RESULT, build_resume_request
-from harken.formats.runtimes.pi.reader import NATIVE, steps
-from harken.formats.runtimes.pi.writer import CUSTOM, writes
+from harken.formats.runtimes.pi.reader import NATIVE, iter_steps
+from harken.formats.runtimes.pi.writer import CUSTOM, write_session
 from harken.testing import plain_conversation
 from tests.unit.formats.natives import lines, read
 from tests.unit.formats.runtimes.pi.test_reader import (
@@ -33,11 +33,11 @@ SESSION = NewSessionInfo(id="0199-b", folder="/home/jill", time="2026-01-31T12:0
 def records(
     entries: list[ConversationEntry], session: NewSessionInfo = SESSION
 ) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in writes(entries, session).splitlines()]
+    return [json.loads(line) for line in write_session(entries, session).splitlines()]
 
 
 def again(entries: list[ConversationEntry]) -> list[ConversationEntry]:
-    return conversation(steps, writes(entries, SESSION))
+    return read_conversation(iter_steps, write_session(entries, SESSION))
 
 
 SIGNED = {"type": "text", "text": "what?", "textSignature": "s"}
@@ -107,7 +107,7 @@ def test_the_title_comes_first_and_a_model_that_is_chosen_last() -> None:
         "openai",
         "gpt-5",
     )
-    found, reading = read(NATIVE, writes(plain_conversation(), session))
+    found, reading = read(NATIVE, write_session(plain_conversation(), session))
     assert reading.title == "Tea"
     assert sum(len(step.entries) for step in found) == 4
 

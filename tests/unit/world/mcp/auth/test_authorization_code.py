@@ -16,7 +16,7 @@ from mcp.shared.auth import OAuthToken
 
 from harken.errors import ConfigError
 from harken.world.mcp.auth.authorization_code import log_in, log_out
-from harken.world.mcp.auth.bearer import Bearer, posted, with_token
+from harken.world.mcp.auth.bearer import Bearer, post_form, with_token
 from harken.world.mcp.auth.oauth_requests import check_place
 from harken.world.mcp.auth.redirect_server import Callback
 from harken.world.mcp.auth.token_store import Login, Logins
@@ -400,7 +400,7 @@ def test_who_answers_byte_by_byte_is_not_waited_for_without_end(tmp_path: Path) 
             with pytest.raises(ConfigError, match="cannot be reached"):
                 await log_in(server(f"{base}/mcp"), kept(tmp_path), callback, visit, request_s=0.5)
         with pytest.raises(ConfigError, match="cannot be renewed now"):
-            await posted(Login(name="g", place=base), f"{base}{WHERE}", {}, within_s=0.5)
+            await post_form(Login(name="g", place=base), f"{base}{WHERE}", {}, within_s=0.5)
 
     with serving(dripping(WHERE)) as base:
         run(scene(base))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mcp.shared.message import SessionMessage
 
 from harken.core import canonical
-from harken.world.mcp.transport.rate_limit import MessageFilter, mend
+from harken.world.mcp.transport.rate_limit import MessageFilter, repair_tool_list
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=5),
@@ -29,7 +29,7 @@ TOOL = JSON | st.fixed_dictionaries(
 def test_what_is_left_of_a_list_of_tools_is_of_the_protocol(tools: list[Any]) -> None:
     answer = {"tools": [*tools, {"name": "good", "inputSchema": {"type": "object"}}]}
     count = len(answer["tools"])
-    notes = mend(answer)
+    notes = repair_tool_list(answer)
     assert len(answer["tools"]) + len(notes) == count
     assert answer["tools"][-1]["name"] == "good"
     for tool in answer["tools"]:
@@ -41,7 +41,7 @@ def test_what_is_left_of_a_list_of_tools_is_of_the_protocol(tools: list[Any]) ->
 @given(JSON)
 def test_what_is_no_list_of_tools_stays_as_it_is(answer: Any) -> None:
     result = {"content": answer, "tools": 5}
-    assert mend(result) == []
+    assert repair_tool_list(result) == []
     assert result == {"content": answer, "tools": 5}
 
 
