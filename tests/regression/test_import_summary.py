@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from harken.capture.files.report import Progress
+from harken.capture.files.report import ImportProgress
 from harken.cli.commands.import_.summary import progress_text
 from harken.terminal.progress import progress
 from tests.cli.kit import Cli
@@ -67,6 +67,6 @@ def test_the_bar_counts_files_and_shows_megabytes(monkeypatch: pytest.MonkeyPatc
     stream = Terminal()
     times = iter([0.0, 2.0])
     with progress("Importing", stream=stream, clock=lambda: next(times, 9.0)) as show:
-        done = Progress(120, 390, 12_900_000, 70_000_000)
+        done = ImportProgress(120, 390, 12_900_000, 70_000_000)
         show(done.size_bytes, done.of_size_bytes, progress_text(done))
     assert "120/390 files, 12.3/66.8 MB" in stream.getvalue()

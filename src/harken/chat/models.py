@@ -14,7 +14,13 @@ from harken.chat.system_prompt import ChatPrompt, build_system_prompt
 from harken.config.discovery import can_chat, choose_model, discover, list_offers
 from harken.config.home import Home, current_folder
 from harken.config.imported_sessions import view_commit, view_imported
-from harken.config.name_resolver import CommitName, ImportedName, LogFile, NameResolver, SessionLog
+from harken.config.name_resolver import (
+    CommitName,
+    ImportedName,
+    NamedLogFile,
+    NameResolver,
+    SessionLog,
+)
 from harken.config.settings import Settings
 from harken.config.trust import Trust
 from harken.core.events import TranscriptEntry
@@ -99,7 +105,7 @@ def build_chat_prompt(home: Home, model: str | None) -> ChatPrompt:
     kind, _, file = (model or "").partition(":")
     if kind == "replay":
         resolved = NameResolver(home).resolve(file)
-        if isinstance(resolved, SessionLog | LogFile):
+        if isinstance(resolved, SessionLog | NamedLogFile):
             recorded = find_recorded_prompt(resolved.path)
             if recorded:
                 return ChatPrompt(recorded)

@@ -57,7 +57,7 @@ class SessionLog:
 
 
 @dataclass(frozen=True, slots=True)
-class LogFile:
+class NamedLogFile:
     """A path outside the home folder that may be a session log. The file may be missing."""
 
     path: Path
@@ -86,7 +86,7 @@ class CommitName:
     id: CommitId
 
 
-Resolved: TypeAlias = SessionLog | LogFile | ImportedName | CommitName
+Resolved: TypeAlias = SessionLog | NamedLogFile | ImportedName | CommitName
 
 
 class NameResolver:
@@ -140,7 +140,7 @@ class NameResolver:
         if name == LATEST:
             return self.home.latest()
         resolved = self.resolve(name)
-        if isinstance(resolved, SessionLog | LogFile):
+        if isinstance(resolved, SessionLog | NamedLogFile):
             return resolved.path
         if isinstance(resolved, ImportedName):
             raise ConfigError(
@@ -212,7 +212,7 @@ class NameResolver:
             return True
         except (ConfigError, NameNotFound):
             return False
-        if isinstance(resolved, LogFile):
+        if isinstance(resolved, NamedLogFile):
             return resolved.path.is_file() or is_packed(resolved.path)
         return not isinstance(resolved, CommitName)
 
@@ -279,7 +279,7 @@ class NameResolver:
             return ImportedName(imported)
         return SessionLog(log)
 
-    def _file(self, name: str) -> SessionLog | LogFile | ImportedName:
+    def _file(self, name: str) -> SessionLog | NamedLogFile | ImportedName:
         path = Path(name) if log_path(Path(name)).exists() else log_path(Path(name))
         exists = path.exists() or is_packed(path)
         log = self._log_by_id.get(path.stem)
@@ -288,7 +288,7 @@ class NameResolver:
         for session in self._imported:
             if session.is_of(name):
                 return ImportedName(session, name)
-        return LogFile(path)
+        return NamedLogFile(path)
 
     def _by_label(self, name: str) -> CommitName | None:
         try:
@@ -350,7 +350,7 @@ class NameResolver:
         with self._store() as store:
             return find_commit(store, name)
 
-    def _last_commit(self, log: SessionLog | LogFile) -> CommitId:
+    def _last_commit(self, log: SessionLog | NamedLogFile) -> CommitId:
         from harken.core.commits import CommitId
         from harken.core.events import AgentCreated, ContextCommitted, ContextLoaded
         from harken.session.log.reader import iter_events
@@ -410,7 +410,7 @@ def _recorded_id(path: Path) -> str | None:
     return first.session_id if isinstance(first, SessionStarted) else None
 
 
-def _name_of_log(log: SessionLog | LogFile) -> str:
+def _name_of_log(log: SessionLog | NamedLogFile) -> str:
     return log.path.stem if isinstance(log, SessionLog) else str(log.path)
 
 

@@ -58,7 +58,7 @@ class PromptFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class FilledPrompt:
     """The text of a prompt file with its arguments filled in, and its role."""
 
     text: str
@@ -95,7 +95,7 @@ class PromptFiles:
         return cached[1]
 
 
-def fill_in_prompt(path: Path, typed: str) -> Prompt:
+def fill_in_prompt(path: Path, typed: str) -> FilledPrompt:
     """Read a prompt file and fill in what the user typed after its name. Raises ConfigError."""
     with file_errors(path):
         page = read_markdown_file(path, lenient=True)
@@ -105,7 +105,7 @@ def fill_in_prompt(path: Path, typed: str) -> Prompt:
         text = fill_in_arguments(page.body, typed).strip()
         if not text:
             raise Malformed("says nothing: write the text below the front matter")
-    return Prompt(
+    return FilledPrompt(
         f"{text}\n\n[{UNRUN_COMMANDS_NOTE}]" if has_shell(text) else text,
         is_system=role == "system",
     )

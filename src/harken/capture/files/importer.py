@@ -26,7 +26,13 @@ from blake3 import blake3
 
 from harken.capture.files.file_reader import OpenedFile, failed_summary, open_source_file
 from harken.capture.files.parsed_file import FileSummary, PreparedStep, sanitize_name
-from harken.capture.files.report import MAIN_AGENT, ConversationTip, ImportResult, Progress, Report
+from harken.capture.files.report import (
+    MAIN_AGENT,
+    ConversationTip,
+    ImportProgress,
+    ImportResult,
+    Report,
+)
 from harken.capture.files.sources import File, with_companions
 from harken.capture.files.worker_pool import start_pool
 from harken.capture.files.write_buffer import WriteBuffer, find_existing_commits
@@ -123,7 +129,7 @@ class Importer:
         """Commits that are in the store or in the write buffer."""
 
     def run(
-        self, files: Sequence[File], tell: Callable[[Progress], None] = lambda _: None
+        self, files: Sequence[File], tell: Callable[[ImportProgress], None] = lambda _: None
     ) -> Iterator[ImportResult]:
         """Import files and their companions. Yield each result when it is in the store.
 
@@ -146,7 +152,7 @@ class Importer:
                     later.append(file)
                     continue
                 done_count, done_size = done_count + 1, done_size + file.size
-                tell(Progress(done_count, len(new), done_size, size))
+                tell(ImportProgress(done_count, len(new), done_size, size))
                 if self._buffer.size >= FLUSH_BYTES:
                     self._flush()
                     yield from ready

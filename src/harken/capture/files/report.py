@@ -86,7 +86,7 @@ class ImportResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class ImportProgress:
     """The progress of an import."""
 
     files: int

@@ -28,7 +28,7 @@ _NO_HINTS = ClientHints()
 Work: TypeAlias = Callable[[], object]
 
 
-class CallSink(Protocol):
+class RecordingSink(Protocol):
     """Receives the start and the end of recorded calls: a `Recorder`, or a list in a test."""
 
     def begin(self, call: CapturedRequest) -> object:
@@ -45,7 +45,7 @@ class BackgroundRecorder:
 
     def __init__(
         self,
-        ear: CallSink,
+        ear: RecordingSink,
         *,
         hints: ClientHints = _NO_HINTS,
         most_waiting_bytes: int = MAX_WAITING_BYTES,

@@ -18,7 +18,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from harken.interactions.sdk.background import BackgroundRecorder, CallSink
+from harken.interactions.sdk.background import BackgroundRecorder, RecordingSink
 from harken.interactions.sdk.http_client import is_http_client, is_recorded, record_http_client
 from harken.recording.exchange import ClientHints
 from harken.recording.recorder import Recorder
@@ -59,7 +59,7 @@ def recording(
 Client = TypeVar("Client")
 
 
-def wrap_client(client: Client, into: BackgroundRecorder | CallSink) -> Client:
+def wrap_client(client: Client, into: BackgroundRecorder | RecordingSink) -> Client:
     """Return a client like this one that records its calls. The original is not changed.
 
     `client` is a synchronous or asynchronous client of `openai` or `anthropic` with any options, or

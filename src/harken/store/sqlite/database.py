@@ -101,7 +101,7 @@ class SqliteConnection(sqlite3.Connection):
     """Whether its transaction removes objects: its reads may be rolled back."""
 
 
-class Database:
+class SqliteDatabase:
     """The connections of one process to one file."""
 
     def __init__(self, path: Path, patience_s: float) -> None:

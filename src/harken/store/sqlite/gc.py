@@ -29,7 +29,7 @@ from harken.store.base import GcResult, Name, ObjectKind, RetentionPolicy
 from harken.store.retention import active_names, has_expired
 from harken.store.sqlite import pack_table, side_tables
 from harken.store.sqlite import side_tables as tombs
-from harken.store.sqlite.database import Database, SqliteConnection, convert_errors
+from harken.store.sqlite.database import SqliteConnection, SqliteDatabase, convert_errors
 from harken.store.sqlite.graph import (
     Graph,
     Node,
@@ -109,7 +109,7 @@ def measure_unused(connection: sqlite3.Connection) -> UnusedSpace:
     return UnusedSpace(free * size if is_much else 0, 2 * (pages - free) * size)
 
 
-def rewrite_file(database: Database, patience_s: float) -> None:
+def rewrite_file(database: SqliteDatabase, patience_s: float) -> None:
     """Rewrite the file without unused pages, and truncate its log.
 
     Then no byte of removed objects remains. Raises StoreLocked if other connections read or write

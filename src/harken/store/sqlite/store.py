@@ -50,7 +50,7 @@ from harken.store.sqlite import side_tables as derived
 from harken.store.sqlite import side_tables as kept
 from harken.store.sqlite import side_tables as tombs
 from harken.store.sqlite.commit_table import CommitRow
-from harken.store.sqlite.database import Database, SqliteConnection, read_version
+from harken.store.sqlite.database import SqliteConnection, SqliteDatabase, read_version
 from harken.store.sqlite.gc import Sweep, UnusedSpace
 from harken.store.sqlite.gc import measure_unused as unused
 from harken.store.sqlite.gc import rewrite_file as write_anew
@@ -77,7 +77,7 @@ class SqliteStore:
         self, path: str | Path, *, patience_s: float = 30.0, clock: Clock = system_clock
     ) -> None:
         self.path = Path(path)
-        self._database = Database(self.path, patience_s)
+        self._database = SqliteDatabase(self.path, patience_s)
         self._clock = clock
         self._pack_cache = PackCache(self.path)
         self._writer = Writer(self._database, self._pack_cache, clock)

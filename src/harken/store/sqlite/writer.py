@@ -20,7 +20,7 @@ from harken.store.batch import BatchCommit, BatchContents, is_allowed_need
 from harken.store.purge import select_new_tombstones as bring
 from harken.store.sqlite import commit_table, pack_table, side_tables
 from harken.store.sqlite import side_tables as tombs
-from harken.store.sqlite.database import Database, SqliteConnection
+from harken.store.sqlite.database import SqliteConnection, SqliteDatabase
 from harken.store.sqlite.name_index import find_numbers, insert_keys, iter_batches
 from harken.store.sqlite.pack import EncodedPack
 from harken.store.sqlite.pack_cache import PackCache
@@ -58,7 +58,7 @@ class _ExistingObjects:
 class Writer:
     """Writes the batches of one process to the file."""
 
-    def __init__(self, database: Database, cache: PackCache, clock: Clock) -> None:
+    def __init__(self, database: SqliteDatabase, cache: PackCache, clock: Clock) -> None:
         self._database, self._cache, self._clock = database, cache, clock
         self._lock = threading.Lock()
         self._waiting: list[_Turn] = []

@@ -12,7 +12,7 @@ import pytest
 
 from harken.capture.files import file_reader
 from harken.capture.files.importer import Importer
-from harken.capture.files.report import ImportResult, Progress
+from harken.capture.files.report import ImportProgress, ImportResult
 from harken.capture.files.sources import iter_files
 from harken.context.commit_content import read_entries
 from harken.context.materialize import materialize, select_commits
@@ -266,11 +266,11 @@ def test_a_file_whose_name_is_no_text_is_read_and_known_again(desk: Desk) -> Non
 
 def test_it_is_told_how_far_the_work_is(desk: Desk) -> None:
     files = [desk.write(f"{at}.jsonl", talk(str(at))) for at in range(3)]
-    told: list[Progress] = []
+    told: list[ImportProgress] = []
     listed = list(iter_files(desk.folder))
     list(Importer(desk.store, desk.catalogue).run(listed, told.append))
     size = sum(path.stat().st_size for path in files)
-    assert told[-1] == Progress(3, 3, size, size)
+    assert told[-1] == ImportProgress(3, 3, size, size)
 
 
 class FullStore(MemoryStore):

@@ -24,7 +24,7 @@ from harken.cli.commands.sessions.picker import check_new_name, pick_session
 from harken.cli.options.home import home_option, json_option
 from harken.cli.options.name_types import COMMIT, SESSION
 from harken.config.home import Home, command_prefix
-from harken.config.name_resolver import LogFile, NameResolver, SessionLog
+from harken.config.name_resolver import NamedLogFile, NameResolver, SessionLog
 from harken.core.messages import text_of
 from harken.terminal.environment import TerminalEnvironment, has_screen
 from harken.terminal.stdin import StdinReader, stdin_is_interactive
@@ -99,7 +99,7 @@ def _resolve_resumed(
         return (home.latest() if latest else None), None
     resolver = NameResolver(home)
     resolved = resolver.resolve(name)
-    if isinstance(resolved, SessionLog | LogFile):
+    if isinstance(resolved, SessionLog | NamedLogFile):
         return resolved.path, None
     ctx = resolver.commit_of(resolved)
     click.echo(

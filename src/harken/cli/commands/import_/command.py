@@ -22,7 +22,7 @@ from harken.terminal.text import print_json, print_text
 from harken.views.message_text import format_count, format_size
 
 if TYPE_CHECKING:
-    from harken.capture.files.report import ImportResult, Progress, Report
+    from harken.capture.files.report import ImportProgress, ImportResult, Report
     from harken.capture.files.sources import File, RuntimeHistory
 
 MAX_JOBS = 4
@@ -112,7 +112,7 @@ def _import(home: Home, files: Sequence[File], jobs: int, *, as_json: bool) -> l
             progress("Importing") as show,
         ):
 
-            def advance(to: Progress) -> None:
+            def advance(to: ImportProgress) -> None:
                 show(to.size_bytes, to.of_size_bytes, progress_text(to))
 
             for result in Importer(store, catalogue, jobs=jobs).run(files, advance):

@@ -11,17 +11,17 @@ from harken.terminal.text import one_line, print_text
 from harken.views.message_text import format_count
 
 if TYPE_CHECKING:
-    from harken.capture.files.report import ImportResult, Progress, Report
+    from harken.capture.files.report import ImportProgress, ImportResult, Report
 
 SHOWN = 10
 """The maximum number of listed sources of a kind."""
 _MB = 1 << 20
 
 
-def progress_text(progress: Progress) -> str:
+def progress_text(progress: ImportProgress) -> str:
     """Format the progress of an import: files and megabytes.
 
-    >>> from harken.capture.files.report import Progress
+    >>> from harken.capture.files.report import ImportProgress as Progress
     >>> progress_text(Progress(120, 390, 12_900_000, 70_000_000))
     '120/390 files, 12.3/66.8 MB'
     """
