@@ -111,8 +111,8 @@ def test_a_lone_surrogate_is_shown_as_a_mark() -> None:
 def test_without_the_library_an_error_names_the_extra() -> None:
     program = (
         "import sys; sys.modules['plotly'] = None\n"
-        "from harken.analytics.html_page import _plotly\n"
-        "try: _plotly()\n"
+        "from harken.analytics.html_page import _import_plotly\n"
+        "try: _import_plotly()\n"
         "except Exception as error: print(type(error).__name__, error)\n"
     )
     ran = subprocess.run(
