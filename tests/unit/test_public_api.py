@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import harken
+from tests.public_names import PACKAGES, PUBLIC_NAMES
 
 SOURCE = Path(harken.__file__)
 
@@ -59,13 +60,24 @@ def test_all_is_what_type_checkers_and_programs_see() -> None:
     assert set(harken.__all__) <= set(dir(harken))
 
 
-@pytest.mark.parametrize("name", harken.__all__)
-def test_a_public_name_is_importable_and_documented(name: str) -> None:
-    value = getattr(harken, name)
-    home = importlib.import_module(harken._MODULES[name])
-    assert getattr(home, name) is value
+@pytest.mark.parametrize(("package", "name"), PUBLIC_NAMES)
+def test_a_public_name_is_importable_and_documented(package: str, name: str) -> None:
+    value = getattr(importlib.import_module(package), name)
     if inspect.isclass(value) or inspect.isfunction(value):
         assert value.__doc__
+
+
+@pytest.mark.parametrize("package", PACKAGES[1:])
+def test_a_package_has_the_names_that_it_lists_and_no_others(package: str) -> None:
+    module = importlib.import_module(package)
+    assert len(set(module.__all__)) == len(module.__all__)
+    with pytest.raises(AttributeError, match=f"module '{package}' has no attribute 'nothing'"):
+        _ = module.nothing
+
+
+def test_no_name_is_public_twice() -> None:
+    names = [name for _, name in PUBLIC_NAMES]
+    assert len(set(names)) == len(names)
 
 
 def test_nothing_else_is_public() -> None:
