@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-from harken.config.trust import Trust, iter_project_folders
-from harken.config.trust_summary import INSTRUCTIONS
+from harken.config.trust import INSTRUCTIONS, Trust, iter_project_folders
 from harken.terminal.text import escape_control_characters, program_name
 from harken.world.files.root import display_name, size_text
 

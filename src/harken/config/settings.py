@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -18,7 +18,6 @@ from harken.agents.command_hooks.config import Hooks
 from harken.agents.templates.prompt_file import PromptFiles
 from harken.agents.templates.skills import Skills
 from harken.agents.templates.template import Templates
-from harken.agents.tree.hook_file import HookFiles
 from harken.config import claude_code
 from harken.config.file import CONFIG, ConfigFile, PriceTable, ProviderTable, WebTable, read_config
 from harken.config.home import Home, current_folder, environment
@@ -39,6 +38,9 @@ from harken.llm.resolve import caching_resolver
 from harken.world.mcp.server_config import MCP_JSON, McpServerConfig
 from harken.world.permissions.permissions import Mode
 from harken.world.shell.sandbox import SandboxMode as Sandboxed
+
+if TYPE_CHECKING:
+    from harken.agents.tree.hook_file import HookFiles
 
 AGENTS = "agents"
 HOOKS = "hooks"
@@ -92,8 +94,8 @@ class Settings:
     skills: Skills = field(default_factory=Skills)
     prompt_files: PromptFiles = field(default_factory=PromptFiles)
     """Slash commands that the user, or a trusted project, wrote."""
-    hooks: HookFiles = field(default_factory=HookFiles)
-    """Hooks by name: those of files, and those that are built in."""
+    hook_folders: tuple[Path, ...] = ()
+    """The folders of hook files, those of a trusted project first."""
     use_hooks: tuple[str, ...] = ()
     """Names of the hooks that watch the first agent of a new session, those of the home first."""
     claude_hooks: bool = False
@@ -108,6 +110,13 @@ class Settings:
     notes: tuple[str, ...] = ()
     """Lines to print for the user: a project that is ignored, or that extends the permissions of
     agents."""
+
+    @property
+    def hooks(self) -> HookFiles:
+        """Hooks by name: those of files, and those that are built in."""
+        from harken.agents.tree.hook_file import HookFiles  # half of the start of most commands
+
+        return HookFiles(self.hook_folders)
 
     @property
     def key_variables(self) -> frozenset[str]:
@@ -183,7 +192,7 @@ def load_settings(
         settings,
         providers=add_keys(settings.providers, environ),
         templates=Templates(folders, [claude]),
-        hooks=HookFiles(hook_folders),
+        hook_folders=tuple(hook_folders),
         skills=claude_code.load_skills(project, home, environ),
         prompt_files=claude_code.commands(project, home, environ),
         commands=commands,

@@ -16,16 +16,20 @@ from pathlib import Path
 
 import msgspec
 
-from harken.config import trust_summary
 from harken.config.file import CONFIG
 from harken.config.home import Home
-from harken.config.trust_summary import CLAUDE, INSTRUCTIONS
 from harken.errors import ConfigError
 from harken.terminal.text import program_name
 from harken.world.mcp.server_config import MCP_JSON
 from harken.world.private_file import replace_file
 
 FOLDER = ".harken"
+CLAUDE = ".claude"
+INSTRUCTIONS = "AGENTS.md"
+"""The instructions of a project for agents; see https://agents.md."""
+FOLDERS = ("agents", "skills", "commands")
+"""The folders of a `.claude/` that Harken reads."""
+SETTINGS = ("settings.json", "settings.local.json")
 MARKERS = (FOLDER, MCP_JSON, CLAUDE, INSTRUCTIONS)
 _FILES = (MCP_JSON, INSTRUCTIONS)
 
@@ -77,7 +81,7 @@ class Project:
         return f"{ignored} is ignored until you trust it: `{command}`"
 
     def _has_claude_files(self, runs_commands: bool) -> bool:
-        names = (*trust_summary.FOLDERS, *(trust_summary.SETTINGS if runs_commands else ()))
+        names = (*FOLDERS, *(SETTINGS if runs_commands else ()))
         return any(os.path.lexists(self.root / CLAUDE / name) for name in names)
 
 

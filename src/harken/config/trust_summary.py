@@ -18,15 +18,10 @@ from harken.agents.templates.template import Template, read_template
 from harken.agents.tree.hook_file import HookFile, read_hook
 from harken.config.file import ConfigFile, read_config
 from harken.config.mcp import describe_servers, load_project_servers
+from harken.config.trust import CLAUDE, FOLDERS, INSTRUCTIONS, SETTINGS
 from harken.errors import ConfigError
 from harken.terminal.text import escape_control_characters
 
-CLAUDE = ".claude"
-INSTRUCTIONS = "AGENTS.md"
-"""The instructions of a project for agents; see https://agents.md."""
-FOLDERS = ("agents", "skills", "commands")
-"""The folders of a `.claude/` that Harken reads."""
-SETTINGS = ("settings.json", "settings.local.json")
 MAX_FILES = 20
 _ALLOWING = ("PreToolUse", "PermissionRequest")
 """Events at which a command can allow an action that the user would be asked about."""

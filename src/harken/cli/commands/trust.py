@@ -10,8 +10,8 @@ from harken.cli.options.home import home_option, json_option
 from harken.config import trust_summary
 from harken.config.file import CONFIG, read_config
 from harken.config.home import Home, current_folder
-from harken.config.trust import FOLDER, Trust
-from harken.config.trust_summary import CLAUDE, INSTRUCTIONS, escape_line
+from harken.config.trust import CLAUDE, FOLDER, INSTRUCTIONS, Trust
+from harken.config.trust_summary import escape_line
 from harken.errors import ConfigError
 from harken.terminal.stdin import stdin_is_interactive, take_type_ahead
 from harken.terminal.text import print_json, print_text, program_name
