@@ -193,5 +193,3 @@ def _parse_number(id_: str) -> int:
 
 
 _EMPTY_SEGMENT = ev.Segment(entries=[])
-_NOBODY = MessageId("")
-"""The id of a message that is no entry."""

@@ -6,8 +6,9 @@ because pytest imports this package for the plugin `harken.testing.cassette` in 
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from harken.core.lazy import lazy_exports
 
 if TYPE_CHECKING:
     from harken.testing.fakes import FailingDisk, Fault, RecordingDisk, faults, ticking
@@ -16,32 +17,26 @@ if TYPE_CHECKING:
     from harken.testing.store import StoreSuite, batch_of, commit_in
     from harken.testing.store_lifecycle import LifecycleSuite
 else:
+    __getattr__ = lazy_exports(
+        __name__,
+        {
+            "FailingDisk": "harken.testing.fakes",
+            "Fault": "harken.testing.fakes",
+            "FormatSuite": "harken.testing.formats",
+            "LifecycleSuite": "harken.testing.store_lifecycle",
+            "ModelSuite": "harken.testing.model",
+            "RecordingDisk": "harken.testing.fakes",
+            "StoreSuite": "harken.testing.store",
+            "batch_of": "harken.testing.store",
+            "commit_in": "harken.testing.store",
+            "faults": "harken.testing.fakes",
+            "odd_conversation": "harken.testing.formats",
+            "plain_conversation": "harken.testing.formats",
+            "request_of": "harken.testing.model",
+            "ticking": "harken.testing.fakes",
+        },
+    )
 
-    def __getattr__(name: str) -> object:
-        """Import a public name at its first use."""
-        if name not in _HOMES:
-            raise AttributeError(f"module 'harken.testing' has no attribute {name!r}")
-        value = getattr(importlib.import_module(f"harken.testing.{_HOMES[name]}"), name)
-        globals()[name] = value
-        return value
-
-
-_HOMES = {
-    "FailingDisk": "fakes",
-    "Fault": "fakes",
-    "FormatSuite": "formats",
-    "LifecycleSuite": "store_lifecycle",
-    "ModelSuite": "model",
-    "RecordingDisk": "fakes",
-    "StoreSuite": "store",
-    "batch_of": "store",
-    "commit_in": "store",
-    "faults": "fakes",
-    "odd_conversation": "formats",
-    "plain_conversation": "formats",
-    "request_of": "model",
-    "ticking": "fakes",
-}
 __all__ = [
     "FailingDisk",
     "Fault",

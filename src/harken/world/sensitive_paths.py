@@ -130,7 +130,6 @@ OF_SYSTEM = """
 /Library/LaunchAgents /Library/LaunchDaemons /bin /boot /etc /lib /lib64 /sbin /usr/bin /usr/lib
 /usr/libexec /usr/local/bin /usr/local/lib /usr/local/sbin /usr/sbin /var/spool/at /var/spool/cron
 """
-_SYSTEM_REASON = "program or setting of the system"
 _WORKTREES = frozenset({".claude", ".codex", ".cursor"})
 """Agents that keep checkouts of projects in a folder `worktrees` among their settings."""
 _NAMING_VARIABLES = "BASH_ENV ENV GIT_CONFIG_GLOBAL PYTHONSTARTUP ZDOTDIR"

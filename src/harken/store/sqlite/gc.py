@@ -28,7 +28,6 @@ from harken.errors import StoreLocked, StoreWriteError
 from harken.store.base import GcResult, Name, ObjectKind, RetentionPolicy
 from harken.store.retention import active_names, has_expired
 from harken.store.sqlite import pack_table, side_tables
-from harken.store.sqlite import side_tables as tombs
 from harken.store.sqlite.database import SqliteConnection, SqliteDatabase, convert_errors
 from harken.store.sqlite.graph import (
     Graph,
@@ -232,7 +231,7 @@ class Sweep:
     def _mark(self, connection: sqlite3.Connection) -> None:
         """Mark the needed objects."""
         graph = self._graph = build_graph(str(self.store.path), connection, self.on_progress)
-        stand_ins = tombs.read_stand_ins(connection)
+        stand_ins = side_tables.read_stand_ins(connection)
         graph.replace(stand_ins)
         for name, stand_in in stand_ins.items():
             if name.startswith("ctx-"):
@@ -299,7 +298,7 @@ class Sweep:
         remove_references(connection, removed_originals)
         for name in removed_originals:
             if name not in by_name:  # A purged commit was removed with its stand-in.
-                tombs.clear_stand_in(connection, name)
+                side_tables.clear_stand_in(connection, name)
         return [by_name[name] for name in removed_names]
 
     def _mark_new(self, connection: sqlite3.Connection) -> None:

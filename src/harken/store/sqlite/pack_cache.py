@@ -17,17 +17,18 @@ import threading
 from bisect import bisect_right, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, get_args
 
 from harken.core import canonical
-from harken.core.commits import decode_delta
+from harken.core.commits import ArtifactRef, decode_delta
 from harken.core.messages import Message, MessageContent, Role, join_occurrence
 from harken.errors import ObjectCorrupted, StoreError
-from harken.store.base import ObjectKind
+from harken.store.base import Name, ObjectKind
 from harken.store.sqlite.database import SqliteConnection
-from harken.store.sqlite.name_index import find_numbers, key_prefix
+from harken.store.sqlite.name_index import find_numbers, key_prefix, select_artifacts
 from harken.store.sqlite.pack import ELSEWHERE, MARK, Body, Pack, PackCorrupted, decode_pack
 from harken.store.sqlite.side_tables import read_stand_ins
 
@@ -228,6 +229,34 @@ class PackCache:
                         if name.startswith("art-"):
                             names.setdefault(key_prefix(name), []).append(name)
             yield from names.get(key, ())
+
+    def find_evicted(self, connection: SqliteConnection, prefix: str) -> set[Name]:
+        """Return the evicted names of artifacts that start with this prefix."""
+        if not self.evicts or not prefix.startswith("art-"):
+            return set()
+        query = "SELECT name FROM evicted WHERE name BETWEEN ? AND ?"
+        return {name for (name,) in connection.execute(query, [prefix, prefix + "g"])}
+
+    def find_artifacts(
+        self, connection: SqliteConnection, digits: str, limit: int
+    ) -> list[ArtifactRef]:
+        """Return at most `limit` names of artifacts that start with these digits, in order."""
+        prefix = f"art-{digits}"
+        matches: set[Name] = {
+            name
+            for name, stand_in in self.stand_ins.items()
+            if stand_in and name.startswith(prefix)
+        }
+        matches |= self.find_evicted(connection, prefix)
+        by_key = (
+            list(group) for _, group in groupby(select_artifacts(connection, digits), itemgetter(0))
+        )
+        while entries := [entry for group in islice(by_key, max(limit, 1)) for entry in group]:
+            names = self.names(connection, entries)
+            matches.update(name for name in names if name[4:].startswith(digits))
+            if len(matches) >= limit:
+                break
+        return [ArtifactRef(name) for name in sorted(matches)[:limit]]
 
     def used(self) -> list[int]:
         """Return the rows that were read since the last call."""

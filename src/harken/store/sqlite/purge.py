@@ -17,7 +17,6 @@ from harken.core.commits import CommitId, decode_commit
 from harken.store.base import Name, ObjectKind, StoredObject, Tombstone
 from harken.store.purge import PurgePlan, plan_purge
 from harken.store.sqlite import commit_table, pack_table, side_tables
-from harken.store.sqlite import side_tables as tombs
 from harken.store.sqlite.graph import build_graph, remove_objects
 from harken.store.sqlite.name_index import insert_keys
 from harken.store.sqlite.side_tables import read_retention
@@ -34,7 +33,7 @@ def replace_objects(
 
     `find_object` returns the object that is read under a name.
     """
-    old_tombstones = tombs.read_tombstones(connection)
+    old_tombstones = side_tables.read_tombstones(connection)
     done = plan_purge(
         store, stand_ins, tombstone, find_object=find_object, tombstones=old_tombstones
     )
@@ -44,7 +43,7 @@ def replace_objects(
         led_from.setdefault(stone.stand_in, []).append(name)
     remove_objects(store, connection, list(done.gone), led_from)
     for name, stone in done.tombstones.items():
-        tombs.set_tombstone(connection, name, stone)
+        side_tables.set_tombstone(connection, name, stone)
         if name.startswith("ctx-"):
             _redirect_row(connection, CommitId(name), stone.stand_in, numbers, done)
     connection.execute("DELETE FROM principal WHERE id NOT IN (SELECT principal FROM history)")
@@ -96,7 +95,7 @@ def _remove_derived(store: str, connection: sqlite3.Connection) -> None:
     if not refs:
         return
     graph = build_graph(store, connection)
-    stand_ins = tombs.read_stand_ins(connection)
+    stand_ins = side_tables.read_stand_ins(connection)
     graph.replace(stand_ins)
     derivable = graph.reach(map(graph.node, refs))
     retained: Iterable[Name] = [

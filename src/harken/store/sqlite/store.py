@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import groupby, islice
-from operator import itemgetter
 from pathlib import Path
 from typing import TypeVar
 
@@ -39,26 +37,20 @@ from harken.store.base import (
     StoreStats,
     Tombstone,
     WriteBatch,
+    compute_stats,
 )
-from harken.store.base import compute_stats as stats
 from harken.store.batch import BatchContents, parse_file, parse_needs, validate_batch
 from harken.store.purge import purge_new_files
 from harken.store.retention import check_policy
-from harken.store.sqlite import commit_table, pack_table
-from harken.store.sqlite import purge as replacement
-from harken.store.sqlite import side_tables as derived
-from harken.store.sqlite import side_tables as kept
-from harken.store.sqlite import side_tables as tombs
+from harken.store.sqlite import commit_table, pack_table, side_tables
 from harken.store.sqlite.commit_table import CommitRow
 from harken.store.sqlite.database import SqliteConnection, SqliteDatabase, read_version
-from harken.store.sqlite.gc import Sweep, UnusedSpace
-from harken.store.sqlite.gc import measure_unused as unused
-from harken.store.sqlite.gc import rewrite_file as write_anew
+from harken.store.sqlite.gc import Sweep, UnusedSpace, measure_unused, rewrite_file
 from harken.store.sqlite.graph import Progress
-from harken.store.sqlite.name_index import find_numbers, iter_batches, select_artifacts
+from harken.store.sqlite.name_index import find_numbers, iter_batches
 from harken.store.sqlite.pack import Body, PackCorrupted, decode_objects
 from harken.store.sqlite.pack_cache import PackCache, read_messages
-from harken.store.sqlite.side_tables import is_sealed
+from harken.store.sqlite.purge import replace_objects
 from harken.store.sqlite.writer import Writer
 
 T = TypeVar("T")
@@ -161,7 +153,7 @@ class SqliteStore:
 
     def find_derived(self, keys: Iterable[str]) -> dict[str, ArtifactRef]:
         with self._reading() as connection:
-            return derived.find_derived(connection, keys)
+            return side_tables.find_derived(connection, keys)
 
     def commits(self, names: Iterable[CommitId]) -> dict[CommitId, StoredCommit]:
         commits: dict[CommitId, StoredCommit] = {}
@@ -224,7 +216,7 @@ class SqliteStore:
         limit = _clamp(limit)
         with self._reading() as connection:
             if beginning.startswith("art-") or "art-".startswith(beginning):
-                matches += self._find_artifacts(connection, beginning[4:], limit)
+                matches += self._pack_cache.find_artifacts(connection, beginning[4:], limit)
             if beginning.startswith("ctx-") or "ctx-".startswith(beginning):
                 rows = commit_table.select_by_prefix(
                     connection, beginning[4:], limit - len(matches)
@@ -258,13 +250,13 @@ class SqliteStore:
             self._pack_cache.look(connection)
             for name in names:
                 self._check_can_be_retained(connection, name)
-            kept.enter_retention(connection, names)
+            side_tables.enter_retention(connection, names)
 
     def retention(self) -> dict[CommitId | ArtifactRef, RetentionPolicy]:
         with self._reading() as connection:
             return {
                 ArtifactRef(name): policy
-                for name, policy in kept.read_retention(connection).items()
+                for name, policy in side_tables.read_retention(connection).items()
             }
 
     def collect(
@@ -295,19 +287,16 @@ class SqliteStore:
     def unused(self) -> UnusedSpace:
         """Return the unused bytes of the file, and the disk space that a rewrite needs."""
         with self.snapshot() as connection:
-            return unused(connection)
+            return measure_unused(connection)
 
     def purge(self, stand_ins: Mapping[Name, bytes], tombstone: Tombstone) -> None:
         """Replace the content of objects for good. As `Store.purge`.
 
-        Raises PurgeIncomplete if the file is in use for too long, or the disk is full. Any later
-        purge
-        completes it.
+        Raises PurgeIncomplete if the file is in use for too long, or the disk is full. Any
+        later purge completes it.
         """
         with self.removing() as connection:
-            replacement.replace_objects(
-                str(self.path), connection, stand_ins, tombstone, self._find_object
-            )
+            replace_objects(str(self.path), connection, stand_ins, tombstone, self._find_object)
         try:
             self.write_anew(self._database.patience_s)
         except StoreError as error:
@@ -316,7 +305,7 @@ class SqliteStore:
 
     def tombstones(self) -> dict[Name, Tombstone]:
         with self._reading() as connection:
-            return tombs.read_tombstones(connection)
+            return side_tables.read_tombstones(connection)
 
     def iter_objects(self) -> Iterator[StoredObject]:
         with self._reading() as connection:
@@ -331,7 +320,7 @@ class SqliteStore:
                 row = pack_table.find_row(connection, row.end)
 
     def stats(self) -> StoreStats:
-        return stats(self.iter_objects(), self.path)
+        return compute_stats(self.iter_objects(), self.path)
 
     def close(self) -> None:
         self._database.close()
@@ -362,7 +351,7 @@ class SqliteStore:
 
     def write_anew(self, patience_s: float) -> None:
         """Rewrite the file without unused pages. Raises StoreLocked if it stays in use."""
-        write_anew(self._database, patience_s)
+        rewrite_file(self._database, patience_s)
 
     @contextmanager
     def _reading(self) -> Iterator[SqliteConnection]:
@@ -418,7 +407,7 @@ class SqliteStore:
     def _check_can_be_retained(self, connection: SqliteConnection, name: Name) -> None:
         if name.startswith("ctx-"):
             self._get_row(connection, CommitId(name))
-        elif name not in self._find_evicted(connection, name) and (
+        elif name not in self._pack_cache.find_evicted(connection, name) and (
             not name.startswith("art-") or self._find_object(name) is None
         ):
             raise NameNotFound("commit or artifact", name, self.names_with_prefix("", 3))
@@ -484,33 +473,12 @@ class SqliteStore:
         names: list[CommitId] = []
         for row in rows:
             name = CommitId(f"ctx-{row.name.hex()}")
-            if not is_sealed(name, row.notes) and not self._find_body(connection, name, row):
+            if not side_tables.is_sealed(name, row.notes) and not self._find_body(
+                connection, name, row
+            ):
                 raise ObjectCorrupted(self.path, name, reason=f"row {row.id} leads elsewhere")
             names.append(name)
         return names
-
-    def _find_evicted(self, connection: SqliteConnection, beginning: str) -> set[Name]:
-        """Return the evicted names of artifacts that start with this prefix."""
-        if not self._pack_cache.evicts or not beginning.startswith("art-"):
-            return set()
-        query = "SELECT name FROM evicted WHERE name BETWEEN ? AND ?"
-        return {name for (name,) in connection.execute(query, [beginning, beginning + "g"])}
-
-    def _find_artifacts(
-        self, connection: SqliteConnection, digits: str, limit: int
-    ) -> list[ArtifactRef]:
-        beginning, stand_ins = f"art-{digits}", self._pack_cache.stand_ins.items()
-        matches = {name for name, stand_in in stand_ins if stand_in and name.startswith(beginning)}
-        matches |= self._find_evicted(connection, beginning)
-        by_key = (
-            list(group) for _, group in groupby(select_artifacts(connection, digits), itemgetter(0))
-        )
-        while entries := [entry for group in islice(by_key, max(limit, 1)) for entry in group]:
-            names = self._pack_cache.names(connection, entries)
-            matches.update(name for name in names if name[4:].startswith(digits))
-            if len(matches) >= limit:
-                break
-        return [ArtifactRef(name) for name in sorted(matches)[:limit]]
 
 
 def _clamp(limit: int) -> int:

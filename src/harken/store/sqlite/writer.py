@@ -19,7 +19,6 @@ from harken.store.base import ObjectKind, StoredObject
 from harken.store.batch import BatchCommit, BatchContents, is_allowed_need
 from harken.store.purge import select_new_tombstones as bring
 from harken.store.sqlite import commit_table, pack_table, side_tables
-from harken.store.sqlite import side_tables as tombs
 from harken.store.sqlite.database import SqliteConnection, SqliteDatabase
 from harken.store.sqlite.name_index import find_numbers, insert_keys, iter_batches
 from harken.store.sqlite.pack import EncodedPack
@@ -147,7 +146,7 @@ class Writer:
 
         bring(str(self._database.path), contents, exists)
         for name, tombstone in contents.tombstones.items():
-            tombs.set_tombstone(connection, name, tombstone)
+            side_tables.set_tombstone(connection, name, tombstone)
         old_stand_ins, turn = self._cache.stand_ins, _Turn(contents)
         stand_ins = {name: tombstone.stand_in for name, tombstone in contents.tombstones.items()}
         self._cache.stand_ins = {**old_stand_ins, **stand_ins}

@@ -24,8 +24,8 @@ from urllib.parse import unquote, urlsplit
 from harken.core import canonical
 from harken.world.files.root import decode_shown_name
 from harken.world.permissions.bash.analysis import Analysis
+from harken.world.permissions.bash.findings import Doubt
 from harken.world.permissions.bash.plain_commands import plain_parts
-from harken.world.permissions.bash.program_check import Doubt
 from harken.world.permissions.bash.wrappers import RUNNERS
 from harken.world.permissions.pattern import (
     compile_pattern,

@@ -14,8 +14,9 @@ import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
+from harken.world.permissions.bash.findings import Doubt, Findings
 from harken.world.permissions.bash.parser import SimpleCommand, Word, parse
-from harken.world.permissions.bash.program_check import KNOWN, Doubt, Findings, ProgramCheck
+from harken.world.permissions.bash.program_check import KNOWN, ProgramCheck
 from harken.world.permissions.bash.programs import (
     EXACT_WRAPPERS,
     INTERPRETERS,
