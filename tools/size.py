@@ -16,7 +16,7 @@ from statistics import median
 BODY_STOP = 60
 BODY_LONG = 40
 LONG_SHARE_STOP = 0.04
-FILE_STOP = 520
+FILE_STOP = 500
 PARAMETERS_STOP = 7
 
 

@@ -9,6 +9,7 @@ from harken.core.lazy import lazy_exports
 if TYPE_CHECKING:
     from harken.agents.agent import load_agent, unload_agent
     from harken.agents.checkpointer import Checkpointer
+    from harken.agents.session_agent import SessionAgent
     from harken.agents.templates.skills import skill_tool
     from harken.agents.tree.hook_file import HookFiles
     from harken.agents.turn.compaction import CompactionResult
@@ -23,6 +24,7 @@ else:
             "Checkpointer": "harken.agents.checkpointer",
             "CompactionResult": "harken.agents.turn.compaction",
             "HookFiles": "harken.agents.tree.hook_file",
+            "SessionAgent": "harken.agents.session_agent",
             "HookPoint": "harken.core.verdict",
             "Verdict": "harken.core.verdict",
         },
@@ -33,6 +35,7 @@ __all__ = [
     "CompactionResult",
     "HookFiles",
     "HookPoint",
+    "SessionAgent",
     "Verdict",
     "load_agent",
     "skill_tool",

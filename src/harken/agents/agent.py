@@ -22,17 +22,13 @@ from harken.agents.initial_transcript import (
 from harken.agents.names import free_name
 from harken.agents.runtime import AgentRuntime
 from harken.agents.turn_lock import TurnLock
+from harken.agents.unanswered_input import needs_no_answer
 from harken.core.arguments import check_arguments, check_text
 from harken.core.commits import Checkpoint, CommitId
-from harken.core.events import (
-    AgentConfigured,
-    Cause,
-    Relation,
-    TranscriptEntry,
-)
+from harken.core.events import AgentConfigured, Cause, Relation, TranscriptEntry
 from harken.core.ids import AgentId, MessageId
 from harken.core.logged_string import LoggedString
-from harken.core.messages import ChatMessage, Message, text_of
+from harken.core.messages import Message
 from harken.core.untrusted import escape_hook_markers
 from harken.core.verdict import HOOK_POINTS, HookPoint, HookQuestion, Verdict, parse_allowed_verdict
 from harken.errors import ConfigError, NameNotFound, NotBorn
@@ -40,10 +36,6 @@ from harken.session.fold import current_messages
 from harken.session.session import Session
 from harken.session.state import AgentState, OpenCall
 from harken.world.loop_lock import LoopLock
-
-UNASKED = ("[hook ", "[the user did this: ")
-"""The prefixes of user messages that need no answer. In messages loaded from a commit, only the
-prefix marks them."""
 
 
 @check_arguments
@@ -336,7 +328,6 @@ class Agent:
         limited by Python's stack. A resume after a crash completes the work.
         """
         pending: list[Agent] = [self]
-
         for hook in pending:  # copy_to_children extends the queue
             pending += hook.copy_to_children()
 
@@ -359,8 +350,7 @@ class Agent:
     @property
     def original_id(self) -> AgentId:
         """The id of the hook that this hook is a copy of, or its own id if it is no copy."""
-        original: AgentId = self.state.spec.get("original") or self.agent_id
-        return original
+        return AgentId(self.state.spec.get("original") or self.agent_id)
 
     def logged_copy_for(self, agent: Agent, *, below: bool = True) -> Agent | None:
         """Return a copy of this hook for another agent, or None if that agent gets no copy.
@@ -430,9 +420,8 @@ class Agent:
         continues it.
         """
         for message in reversed(self.session.context(self.agent_id)):
-            if message.role != "user" or not asks_nothing(message):
+            if message.role != "user" or not needs_no_answer(message):
                 return message.role in ("user", "tool") or bool(self.state.open_calls)
-
         return False  # only comments of hooks
 
     def check_free(self) -> None:
@@ -509,10 +498,3 @@ def unload_agent(session: Session, agent_id: str) -> None:
     """Drop an agent from memory, object and transcript. It is revived on the next access."""
     session.evict(agent_id)
     session.live.pop(AgentId(agent_id), None)
-
-
-def asks_nothing(message: ChatMessage) -> bool:
-    """Whether an input needs no answer: a hook's comment, or a report of the user's command."""
-    if isinstance(message, TranscriptEntry):
-        return message.cause is not None
-    return text_of(message.content).startswith(UNASKED)

@@ -35,7 +35,13 @@ class SessionAgent:
     """The root agent of a session. Use it as a context manager, or call `close`."""
 
     def __init__(
-        self, model: Model | str, world: World, log: str | Path, prompt: str | None
+        self,
+        log: str | Path,
+        *,
+        model: Model | str,
+        world: World,
+        system_prompt: str | None,
+        name: str,
     ) -> None:
         self._chunks: asyncio.Queue[Chunk | None] | None = None
         runtime = AgentRuntime(model=model, world=world, on_chunk=self._put_chunk)
@@ -43,7 +49,9 @@ class SessionAgent:
         """The agent itself, with all that `Agent` can do."""
         self.session: Session
         """The log of all that it hears, says and does."""
-        self.root, self.session = load_session(log, runtime=runtime, system_prompt=prompt)
+        self.root, self.session = load_session(
+            log, runtime=runtime, system_prompt=system_prompt, name=name
+        )
 
     @overload
     async def run(self, prompt: str, *, output: None = None) -> LoggedString: ...
@@ -53,12 +61,15 @@ class SessionAgent:
         """Return the answer to a prompt, as a value of `output` if that is given.
 
         output: a type of msgspec, a dataclass or a pydantic model. The model answers by a tool with
-        the schema of the type; if it did not, it is asked once more. Raises ModelError if there is
-        no valid answer then, and what `Agent.response` raises.
+        the schema of the type; if it did not, it is asked once more. Raises TypeError for a type
+        without a JSON schema, ModelError if there is no valid answer after both requests, AgentBusy
+        during another turn, and what `Agent.response` raises.
         """
         if output is None:
             return await self.root.response(prompt)
-        answer, tools = TypedAnswer(output), self.root.runtime.world.tools
+        self.root.check_free()
+        answer = TypedAnswer(output, self.root.agent_id)
+        tools = self.root.runtime.world.tools
         if TOOL_NAME in tools:
             raise ConfigError(f"a tool of the agent is named {TOOL_NAME}: rename it")
         tools[TOOL_NAME] = answer.tool
@@ -70,9 +81,7 @@ class SessionAgent:
             del tools[TOOL_NAME]
         if answer.values:
             return answer.values[-1]
-        raise ModelError(
-            f"{self.root.name} gave no answer of type {output.__name__}: {answer.problem}"
-        )
+        raise ModelError(f"{self.root.name} gave no answer of type {answer.name}: {answer.problem}")
 
     @overload
     def run_sync(self, prompt: str, *, output: None = None) -> LoggedString: ...
@@ -88,8 +97,10 @@ class SessionAgent:
         """Yield the answer to a prompt in chunks, as the model streams them.
 
         Chunks of subagents are left out. Leaving the loop early cancels the turn; what the agent
-        said until then is in the log. Raises what `Agent.response` raises.
+        said until then is in the log. Raises AgentBusy during another turn, and what
+        `Agent.response` raises.
         """
+        self.root.check_free()
         chunks: asyncio.Queue[Chunk | None] = asyncio.Queue()
         self._chunks = chunks
         turn = asyncio.ensure_future(self.root.response(prompt))
@@ -131,11 +142,15 @@ def agent(
     session: str | Path,
     tools: Iterable[Tool | Function] = (),
     system_prompt: str | None = None,
+    name: str = "main",
 ) -> SessionAgent:
     """Return an agent that a model drives, with its session: a new one, or the one that is there.
 
     model: a model or its name (`anthropic/...`). session: the path of the log. tools: typed
-    functions with a docstring, or tools. For hooks, permissions, budgets, a store and the other
-    parts of a runtime use `load_session`. Raises what `load_session` raises.
+    functions with a docstring, or tools. system_prompt, name: those of the agent in a new session.
+    For hooks, permissions, budgets, a store and the other parts of a runtime use `load_session`.
+    Raises what `load_session` raises.
     """
-    return SessionAgent(model, World(tools), session, system_prompt)
+    return SessionAgent(
+        session, model=model, world=World(tools), system_prompt=system_prompt, name=name
+    )

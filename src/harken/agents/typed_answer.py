@@ -6,13 +6,15 @@ pydantic. An answer that does not fit is an error that the model reads, so that 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from harken.core.ids import AgentId
 from harken.world.result import ToolError
-from harken.world.tool import Tool
+from harken.world.tool import Tool, ToolContext
 
 T = TypeVar("T")
 TOOL_NAME = "final_answer"
@@ -25,60 +27,50 @@ class _Arguments(msgspec.Struct):
 
 
 class TypedAnswer(Generic[T]):
-    """Collects one answer of a type."""
+    """Collects the answer of one agent as a value of a type."""
 
-    def __init__(self, output: type[T]) -> None:
-        """Raises TypeError if the type has no JSON schema."""
-        self.output = output
+    def __init__(self, output: type[T], agent_id: AgentId) -> None:
+        """Raise TypeError if there is no JSON schema of the type."""
+        self._agent_id = agent_id
+        self._convert, schema = _converter(output)
+        definitions = schema.pop("$defs", {})
+        self.name = getattr(output, "__name__", str(output))
         self.values: list[T] = []
         """The valid answers, oldest first."""
-        self.problem = f"the model did not call {TOOL_NAME}"
+        self.problem = f"{TOOL_NAME} was not called with an answer"
         """Why there is no valid answer."""
-
-    @property
-    def tool(self) -> Tool:
-        """The tool that the model calls with its answer."""
-        return Tool(
+        self.tool = Tool(
             name=TOOL_NAME,
             description=_DESCRIPTION,
-            parameters=self._schema(),
+            parameters={
+                "type": "object",
+                "properties": {"answer": schema},
+                "required": ["answer"],
+                **({"$defs": definitions} if definitions else {}),
+            },
             function=self._take,
             arguments=_Arguments,
             idempotent=True,
+            caller="caller",
         )
+        """The tool that the model calls with its answer."""
 
-    def _schema(self) -> dict[str, Any]:
-        schema = dict(_adapter(self.output).json_schema()) if _is_pydantic(self.output) else None
-        if schema is None:
-            schema = msgspec.json.schema(self.output)
-        definitions: Mapping[str, Any] = schema.pop("$defs", {})
-        return {
-            "type": "object",
-            "properties": {"answer": schema},
-            "required": ["answer"],
-            **({"$defs": definitions} if definitions else {}),
-        }
-
-    async def _take(self, answer: Any) -> str:
+    async def _take(self, answer: Any, caller: ToolContext) -> str:
+        if caller.agent.agent_id != self._agent_id:
+            raise ToolError(f"{TOOL_NAME} is for the agent that the user asked")
         try:
-            if _is_pydantic(self.output):
-                value = _adapter(self.output).validate_python(answer)
-            else:
-                value = msgspec.convert(answer, self.output)
-        except (
-            ValueError
-        ) as error:  # msgspec's and pydantic's errors of validation are of this type
-            self.problem = f"the answer is no valid {self.output.__name__}: {error}"
+            self.values.append(self._convert(answer))
+        except ValueError as error:  # the base class of msgspec's and of pydantic's errors
+            self.problem = f"the answer is no valid {self.name}: {error}"
             raise ToolError(self.problem) from None
-        self.values.append(value)
         return "Accepted."
 
 
-def _is_pydantic(type_: type) -> bool:
-    return hasattr(type_, "model_validate") and hasattr(type_, "model_json_schema")
+def _converter(output: type[T]) -> tuple[Callable[[Any], T], dict[str, Any]]:
+    """Return the function that makes a value of JSON values, and the JSON schema of the type."""
+    if hasattr(output, "model_validate"):  # a model of pydantic
+        from pydantic import TypeAdapter  # noqa: PLC0415 - only for programs that use it
 
-
-def _adapter(type_: type) -> Any:
-    from pydantic import TypeAdapter  # noqa: PLC0415 - only for programs that use it
-
-    return TypeAdapter(type_)
+        adapter = TypeAdapter(output)
+        return adapter.validate_python, dict(adapter.json_schema())
+    return partial(msgspec.convert, type=output), msgspec.json.schema(output)

@@ -1,7 +1,7 @@
 """`rerun`: run a session again from a recorded model call, with or without changes.
 
-    point = ForkPoint.find("coffee", events, "-1")
-    done = await rerun(point, "again.jsonl", Change(model="openai/gpt-6"), runtime=Runtime())
+    point = ForkPoint.find("coffee", events, "-1") done = await rerun(point, "again.jsonl",
+    Change(model="openai/gpt-6"), runtime=Runtime())
 
 The changed context of the call becomes a commit, from which the agent of a new session starts. Tool
 calls that are equal to recorded ones get the recorded results; others are refused, or run in a

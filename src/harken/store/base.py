@@ -140,10 +140,8 @@ class Store(Protocol):
         """Write a batch atomically. On return, all its content survives a power failure.
 
         Raises ObjectNotFound if a delta, a sequence or a commit references a name that is neither
-        in
-        the store nor in the batch; ObjectCorrupted if a name is not the hash of its content;
-        StoreError
-        if the disk refuses. In these cases nothing of the batch was written.
+        in the store nor in the batch; ObjectCorrupted if a name is not the hash of its content;
+        StoreError if the disk refuses. In these cases nothing of the batch was written.
         """
         ...
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 
-from harken.agents.agent import Agent, asks_nothing
+from harken.agents.agent import Agent
 from harken.agents.hooks.verdict_log import answer_question, is_unjudged, read_verdicts
+from harken.agents.unanswered_input import needs_no_answer
 from harken.core.events import TranscriptEntry
 from harken.core.ids import AgentId, MessageId, reference_number
 from harken.core.messages import ChatMessage, text_of
@@ -78,7 +79,7 @@ def _last_answer(agent: Agent) -> TranscriptEntry | None:
     Messages from before the agent got its place do not count.
     """
     for message in reversed(agent.session.context(agent.agent_id)):
-        if message.role == "user" and asks_nothing(message) and not _asks_hook(message):
+        if message.role == "user" and needs_no_answer(message) and not _asks_hook(message):
             continue
         if not isinstance(message, TranscriptEntry) or _is_later(agent.state.placed, message):
             return None

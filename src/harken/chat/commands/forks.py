@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from harken.agents.agent import UNASKED, Agent
+from harken.agents.agent import Agent
 from harken.agents.built_in.changed_files import ChangedFiles
+from harken.agents.unanswered_input import NO_ANSWER_PREFIXES
 from harken.chat.commands.base import CommandContext, NextSession, slash
 from harken.context.position import find_position, get_or_create_commit
 from harken.core.commits import CommitId
@@ -106,7 +107,7 @@ def _is_user_message(message: ChatMessage) -> bool:
         return False
     if isinstance(message, TranscriptEntry):
         return message.cause is None and message.substance is None
-    return not text_of(message.content).startswith(UNASKED)
+    return not text_of(message.content).startswith(NO_ANSWER_PREFIXES)
 
 
 def _is_beginning(context: Sequence[ChatMessage]) -> bool:

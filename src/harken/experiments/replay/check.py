@@ -4,8 +4,8 @@ Models and tools answer as recorded. So a difference is caused by a change in Ha
 in a template, or in code of the caller. No model, tool or network is accessed. Times, latencies,
 commits and the order between agents are ignored.
 
-    outcome = check(SessionViewer("session.jsonl").events)
-    assert outcome.difference is None, outcome.difference
+    outcome = check(SessionViewer("session.jsonl").events) assert outcome.difference is None,
+    outcome.difference
 """
 
 from __future__ import annotations

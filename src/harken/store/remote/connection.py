@@ -69,8 +69,7 @@ class ServiceConnection:
         """Send a request and return the response body, which may take `silence_s` to begin.
 
         Raises the exception that the service reports; StoreError if it is unreachable or its
-        response
-        is not valid.
+        response is not valid.
         """
         headers = {"content-type": sends, "accept": accepts}
         return self._retry(

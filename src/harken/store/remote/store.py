@@ -51,8 +51,7 @@ class RemoteStore:
     """A client of the store at `url` (with a `token`) or at a Unix `socket`.
 
     Threads may share it. Broken connections are retried for about `patience_s`: every request may
-    be
-    repeated. Raises ConfigError; all methods raise StoreError if the service is unavailable.
+    be repeated. Raises ConfigError; all methods raise StoreError if the service is unavailable.
     """
 
     def __init__(

@@ -95,8 +95,7 @@ class UnusedSpace:
     """0 if there is too little to rewrite the file."""
     room_bytes: int
     """The free disk space that a rewrite needs: SQLite makes two copies of the used part, one of
-    them in
-    its log.
+    them in its log.
     """
 
 
@@ -112,8 +111,7 @@ def rewrite_file(database: SqliteDatabase, patience_s: float) -> None:
     """Rewrite the file without unused pages, and truncate its log.
 
     Then no byte of removed objects remains. Raises StoreLocked if other connections read or write
-    for
-    longer than `patience_s`.
+    for longer than `patience_s`.
     """
     deadline_s = time.monotonic() + patience_s
     with convert_errors(database.path):

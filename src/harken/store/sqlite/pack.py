@@ -11,8 +11,7 @@ Source: docs/formats/store.md, "Packs".
 
 Raw bytes are in the same frame as the other objects, because messages often repeat parts of the
 file that was read. So the raw bytes compress to half the size. They are decompressed only on
-demand,
-since a frame can be decompressed from its beginning up to any position.
+demand, since a frame can be decompressed from its beginning up to any position.
 
 Source: docs/formats/store.md, "Packs".
 """
@@ -115,8 +114,7 @@ class _Inside(msgspec.Struct, array_like=True):
     """The names of the artifacts, 32 bytes each."""
     leads: list[int]
     """For each mark in the bodies, in order, the name that it replaces: that of the object so many
-    positions
-    earlier, or, of the names outside, 0 for the first and -1 for the next.
+    positions earlier, or, of the names outside, 0 for the first and -1 for the next.
     """
     bodies: list[bytes]
 

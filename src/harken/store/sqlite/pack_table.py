@@ -79,8 +79,7 @@ def iter_rows(connection: sqlite3.Connection, start: int = 0) -> Iterator[PackRo
     """Yield the packs from the one that holds `start`, in order, each as it is when it is read.
 
     Packs may be written between two steps: nothing that stays is left out, but objects of packs
-    that
-    were merged meanwhile may be repeated.
+    that were merged meanwhile may be repeated.
     """
     number = start
     while (row := find_row(connection, number)) is not None:

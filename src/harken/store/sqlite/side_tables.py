@@ -2,9 +2,8 @@
 
 Derived artifacts are found by keys that describe how they were computed. A tombstone maps the name
 of purged content to its stand-in. A seal is a checksum before the bytes of a row, computed over
-them
-and the name that the row is about. Objects are named by their content and need no seal; mutable
-data does.
+them and the name that the row is about. Objects are named by their content and need no seal;
+mutable data does.
 """
 
 from __future__ import annotations

@@ -118,8 +118,7 @@ def _iter_outlines(
     """Yield the records of a file with their numbers, and report invalid lines.
 
     The number of a record is that of its line, plus the number of additional parts of earlier
-    lines.
-    joined_lines: receives the lines that have to be split again in the second pass.
+    lines. joined_lines: receives the lines that have to be split again in the second pass.
     """
     extra = 0
     for line in source.lines(report):

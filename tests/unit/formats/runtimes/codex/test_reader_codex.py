@@ -496,10 +496,5 @@ def test_an_item_may_hold_anything(value: Any, kind: str) -> None:
 
 def test_a_call_keeps_the_id_that_its_result_names() -> None:
     calls = tip(rollout(CALL))[0].message.tool_calls
-    assert calls == [
-        ToolCall(
-            "call_1",
-            FunctionCall("exec_command", '{"cmd": "ls"}'),
-            meta={"codex": {"item": {"id": "fc_1"}}},
-        )
-    ]
+    function, meta = FunctionCall("exec_command", '{"cmd": "ls"}'), {"item": {"id": "fc_1"}}
+    assert calls == [ToolCall("call_1", function, meta={"codex": meta})]
