@@ -19,138 +19,25 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "harken"
 
-PARTICIPLES = frozenset(
-    [
-        "found",
-        "said",
-        "told",
-        "given",
-        "asked",
-        "heard",
-        "kept",
-        "held",
-        "made",
-        "taken",
-        "named",
-        "called",
-        "shown",
-        "known",
-        "read",
-        "written",
-        "opened",
-        "closed",
-        "cut",
-        "joined",
-        "listed",
-        "placed",
-        "looked",
-        "meant",
-        "begun",
-        "ended",
-        "gone",
-        "left",
-        "lost",
-        "seen",
-        "born",
-        "woken",
-        "sent",
-        "brought",
-        "chosen",
-        "spoken",
-        "thrown",
-        "used",
-        "wanted",
-        "noted",
-        "counted",
-        "marked",
-        "fitted",
-        "settled",
-        "done",
-        "reached",
-        "replaced",
-        "derived",
-        "labelled",
-        "shortened",
-        "folded",
-        "changed",
-        "rewritten",
-        "checked",
-        "packed",
-        "unpacked",
-        "missed",
-        "parted",
-        "answered",
-        "spent",
-    ]
-)
-VAGUE = PARTICIPLES | frozenset(
-    [
-        "one",
-        "other",
-        "more",
-        "there",
-        "what",
-        "who",
-        "whom",
-        "here",
-        "at",
-        "least",
-        "most",
-        "such",
-        "ours",
-        "theirs",
-        "whole",
-        "rest",
-        "all",
-        "some",
-        "own",
-        "again",
-        "wrong",
-        "odd",
-        "beside",
-        "thing",
-        "things",
-    ]
-)
-VAGUE_MODULES = VAGUE | frozenset(
-    [
-        "opinions",
-        "unjudged",
-        "wish",
-        "looking",
-        "sieve",
-        "patience",
-        "whereabouts",
-        "crew",
-        "happening",
-        "self_made",
-        "spell",
-        "saying",
-        "listening",
-        "passing",
-        "noted",
-        "face",
-        "ears",
-        "hands",
-        "ink",
-        "pace",
-        "lasting",
-        "placing",
-        "bringing",
-        "mending",
-        "failing",
-        "naming",
-        "surroundings",
-        "sight",
-        "trail",
-        "voice",
-        "story",
-        "tape",
-        "lanes",
-        "shelf",
-        "parting",
-    ]
-)
+_PARTICIPLES_WORDS = """
+found said told given asked heard kept held made taken named called shown known read written
+opened closed cut joined listed placed looked meant begun ended gone left lost seen born woken
+sent brought chosen spoken thrown used wanted noted counted marked fitted settled done reached
+replaced derived labelled shortened folded changed rewritten checked packed unpacked missed
+parted answered spent
+"""
+PARTICIPLES = frozenset(_PARTICIPLES_WORDS.split())
+_VAGUE_WORDS = """
+one other more there what who whom here at least most such ours theirs whole rest all some own
+again wrong odd beside thing things
+"""
+VAGUE = PARTICIPLES | frozenset(_VAGUE_WORDS.split())
+_VAGUE_MODULES_WORDS = """
+opinions unjudged wish looking sieve patience whereabouts crew happening self_made spell saying
+listening passing noted face ears hands ink pace lasting placing bringing mending failing naming
+surroundings sight trail voice story tape lanes shelf parting
+"""
+VAGUE_MODULES = VAGUE | frozenset(_VAGUE_MODULES_WORDS.split())
 _PARTICIPLE_FUNCTION = re.compile(rf"(?:{'|'.join(PARTICIPLES)})_(?:in|of|at|for|by|from|with|to)")
 _WHO = re.compile(r"\b(?:what|who|whom|whoever|whatever|whose|wherever)\b", re.IGNORECASE)
 _QUESTION_WORD = re.compile(r"^(?:`[^`]*`: )?(?:What|Who|How|Where|Which|When)\b")
@@ -255,8 +142,8 @@ def _check_module_name(place: str, _: ast.Module, check: Check) -> None:
         check.violations.append(place)
 
 
-def measure() -> list[Check]:
-    """Return all checks with what they found in `src`."""
+def measure(source: Path = SOURCE) -> list[Check]:
+    """Return all checks with what they found in a package."""
     per_file: list[tuple[Check, Callable[[str, ast.Module, Check], None]]] = [
         (Check("vague bindings", 1.4, is_share=True), _check_bindings),
         (Check("functions named by a participle", 1.7, is_share=True), _check_functions),
@@ -276,13 +163,13 @@ def measure() -> list[Check]:
     ]
     classes: dict[str, list[str]] = defaultdict(list)
     folders: Counter[str] = Counter()
-    for path in sorted(SOURCE.rglob("*.py")):
-        place = str(path.relative_to(SOURCE.parent))
+    for path in sorted(source.rglob("*.py")):
+        place = str(path.relative_to(source.parent))
         tree = ast.parse(path.read_text("utf-8"), place)
         for check, run in per_file:
             run(place, tree, check)
         if path.name != "__init__.py":
-            folders[str(path.parent.relative_to(SOURCE.parent))] += 1
+            folders[str(path.parent.relative_to(source.parent))] += 1
         for node in tree.body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 classes[node.name].append(place)
@@ -299,12 +186,12 @@ def measure() -> list[Check]:
     ]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, source: Path = SOURCE) -> int:
     """Print the table or the violations. Return 1 if a limit is exceeded."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--list", nargs="?", const="", metavar="CHECK", help="print violations")
     options = parser.parse_args(arguments)
-    checks = measure()
+    checks = measure(source)
     for check in checks:
         if options.list is None:
             print(f"{check.name:48} {check.text:>9}  limit {check.limit:g}")

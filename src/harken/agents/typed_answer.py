@@ -14,7 +14,7 @@ import msgspec
 
 from harken.core.ids import AgentId
 from harken.world.result import ToolError
-from harken.world.tool import Tool, ToolContext
+from harken.world.tool import Tool, ToolContext, schema_of
 
 T = TypeVar("T")
 TOOL_NAME = "final_answer"
@@ -32,8 +32,7 @@ class TypedAnswer(Generic[T]):
     def __init__(self, output: type[T], agent_id: AgentId) -> None:
         """Raise TypeError if there is no JSON schema of the type."""
         self._agent_id = agent_id
-        self._convert, schema = _converter(output)
-        definitions = schema.pop("$defs", {})
+        self._convert, parameters = _converter(output)
         self.name = getattr(output, "__name__", str(output))
         self.values: list[T] = []
         """The valid answers, oldest first."""
@@ -42,12 +41,7 @@ class TypedAnswer(Generic[T]):
         self.tool = Tool(
             name=TOOL_NAME,
             description=_DESCRIPTION,
-            parameters={
-                "type": "object",
-                "properties": {"answer": schema},
-                "required": ["answer"],
-                **({"$defs": definitions} if definitions else {}),
-            },
+            parameters=parameters,
             function=self._take,
             arguments=_Arguments,
             idempotent=True,
@@ -67,10 +61,14 @@ class TypedAnswer(Generic[T]):
 
 
 def _converter(output: type[T]) -> tuple[Callable[[Any], T], dict[str, Any]]:
-    """Return the function that makes a value of JSON values, and the JSON schema of the type."""
-    if hasattr(output, "model_validate"):  # a model of pydantic
-        from pydantic import TypeAdapter  # noqa: PLC0415 - only for programs that use it
+    """Return the function that makes a value of JSON values, and the parameters of the tool."""
+    if not hasattr(output, "model_validate"):
+        arguments = msgspec.defstruct("FinalAnswer", [("answer", output)])
+        return partial(msgspec.convert, type=output), schema_of(arguments)
+    from pydantic import TypeAdapter  # noqa: PLC0415 - only for programs that use it
 
-        adapter = TypeAdapter(output)
-        return adapter.validate_python, dict(adapter.json_schema())
-    return partial(msgspec.convert, type=output), msgspec.json.schema(output)
+    adapter = TypeAdapter(output)
+    schema = adapter.json_schema()
+    definitions = {"$defs": schema.pop("$defs")} if "$defs" in schema else {}
+    properties = {"properties": {"answer": schema}, "required": ["answer"]}
+    return adapter.validate_python, {"type": "object", **properties, **definitions}
