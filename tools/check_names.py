@@ -1,6 +1,6 @@
 """Check the names and the docstrings: each check has a limit, and stops `make check` above it.
 
-The words and the limits are those of `CONTRIBUTING.md`, "Names and docstrings". A limit is a share
+`CONTRIBUTING.md`, "Names and docstrings", has the rules. A limit is a share
 of all bindings, functions or docstrings of `src`, or a number; it may only be lowered. `--list`
 prints each violation instead of the table, `--list CHECK` those of one check.
 """
