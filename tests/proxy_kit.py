@@ -128,7 +128,7 @@ class Collected:
         self.failure = None
         self.replies.append(reply)
 
-    def holds(self, call_id: str) -> bool:
+    def is_holding(self, call_id: str) -> bool:
         return call_id in self.held
 
     def close(self) -> None:

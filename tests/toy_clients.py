@@ -89,9 +89,9 @@ def conversation(runtime: str, data: bytes, manner: str) -> list[dict[str, Any]]
     """Return what a client makes of a session."""
     native = find_runtime_format(runtime)
     assert native is not None
-    assert native.sent is not None
+    assert native.build_resume_request is not None
     steps, reading = read(native, data)
-    messages = native.sent(context(steps, next(iter(reading.tips.values()))))
+    messages = native.build_resume_request(context(steps, next(iter(reading.tips.values()))))
     if manner == "forgetful":
         del messages[1]
     if manner == "wordy":

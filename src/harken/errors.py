@@ -340,7 +340,7 @@ class ModelError(HarkenError):
 
     def __init__(self, text: str, *, why: Failure = "failed", status: int | None = None) -> None:
         super().__init__(text)
-        self.why: Failure = why
+        self.kind: Failure = why
         self.status = status
         """The HTTP status, if the provider responded."""
 

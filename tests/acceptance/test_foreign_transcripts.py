@@ -42,7 +42,7 @@ def short(value: object) -> str:
 @pytest.mark.parametrize(("name", "path"), CASES, ids=short)
 def test_every_line_of_a_transcript_is_accounted_for(name: str, path: Path) -> None:
     native = NATIVES[name]
-    assert native.looks(str(path), path.read_bytes()[:HEAD_BYTES])
+    assert native.is_session_file(str(path), path.read_bytes()[:HEAD_BYTES])
     steps, reading = read(native, path)
     assert reading.session_id
     entries = [entry for step in steps for entry in step.entries]

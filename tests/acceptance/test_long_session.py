@@ -64,7 +64,7 @@ def test_twenty_thousand_messages_are_viewed_in_seconds(
     list(Importer(store, catalogue).run(list(iter_files(tmp_path))))
     (session,) = list_imported_sessions(catalogue)
     started = time.process_time()
-    viewer = SessionViewer.of(retell(store, session.name, session.ends), session.name)
+    viewer = SessionViewer.of(retell(store, session.name, session.branch_tips), session.name)
     assert viewer.tree()[0].entries >= MESSAGES - 200
     viewer.timeline()
     requests = [event for event in viewer.events if isinstance(event, ev.LlmRequest)]

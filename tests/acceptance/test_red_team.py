@@ -198,7 +198,7 @@ def fought(around: Path, script: dict[str, Any], *later: str, points: str = "[ac
     """
     work, home = around / "work", around / "home"
     try:
-        Sandbox(folder=around, outputs=around).found(os.environ)
+        Sandbox(folder=around, outputs=around).resolve(os.environ)
     except ConfigError as error:
         pytest.skip(f"no sandbox here: {error}")
     (work / ".harken" / "hooks").mkdir(parents=True)

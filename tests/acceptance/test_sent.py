@@ -28,8 +28,8 @@ def test_what_is_sent_is_what_the_client_sent(path: Path) -> None:
     native = CLIENTS[path.name[:2]]
     recorded = json.loads(path.read_bytes())
     steps, reading = read(native, DATA / "transcripts" / recorded["source"])
-    assert native.sent
-    ours = native.sent(stored(context(steps, next(iter(reading.tips.values())))))
+    assert native.build_resume_request
+    ours = native.build_resume_request(stored(context(steps, next(iter(reading.tips.values())))))
     found = compare_requests(native.runtime, ours, recorded["request_messages"])
     assert found.differences == []
     assert len(found.rows) == len(ours)

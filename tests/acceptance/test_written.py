@@ -87,8 +87,10 @@ def test_what_a_runtime_said_comes_back_to_it_as_it_was(
         again = rewritten(native, said.entries)
         pairs = zip(again, said.entries, strict=True)
         assert all(facts(one, was) == facts(was, was) for one, was in pairs), said.source
-        assert native.sent
-        assert native.sent(again) == native.sent(said.entries), said.source
+        assert native.build_resume_request
+        assert native.build_resume_request(again) == native.build_resume_request(said.entries), (
+            said.source
+        )
 
 
 @pytest.mark.full
@@ -100,6 +102,6 @@ def test_what_anybody_said_is_taken_by_the_provider_and_read_again(
     for said in found:
         again = rewritten(native, said.entries)
         assert len(again) == len(normalize_entries(said.entries, fit)), said.source
-        assert native.sent
+        assert native.build_resume_request
         assert callable(strict)
-        strict(native.sent(again))
+        strict(native.build_resume_request(again))

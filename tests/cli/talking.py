@@ -24,7 +24,7 @@ class Talking:
         self.said: list[str] = []
         self.ended = False
         self.doing: Mapping[AgentId, str] = {}
-        self.own: Mapping[str, Command] = {}
+        self.user_commands: Mapping[str, Command] = {}
         self.keys = "  Ctrl-D  end"
         self.sent: list[str] = []
         self.onward: NextSession | None = None

@@ -70,7 +70,7 @@ def test_a_command_that_fails_does_not_end_the_chat(talk: Talking) -> None:
     def fail(_: object, rest: str) -> None:
         raise FileNotFoundError(2, "No such file", "tea.md") if rest else KeyError("cup")
 
-    talk.own = {"fail": Command("fail", "fails", fail)}
+    talk.user_commands = {"fail": Command("fail", "fails", fail)}
     assert talk("/fail file") == "/fail: tea.md: No such file"
     assert talk("/fail") == "/fail: a bug in Harken (KeyError: 'cup')"
 

@@ -29,7 +29,7 @@ class Shelf:
     def __init__(self, folder: Path) -> None:
         self.folder, self.home = folder / "projects", Home(str(folder / "home"))
         self.folder.mkdir()
-        self.home.make()
+        self.home.create_folders()
         self.store = SqliteStore(self.home.store_file)
 
     def bring(self, name: str, made: Transcript) -> CommitId:
@@ -132,7 +132,7 @@ def test_a_record_of_another_version_is_passed_over(shelf: Shelf) -> None:
     ctx = shelf.bring("a.jsonl", talk(ONE, "a"))
     path = str(shelf.folder / "a.jsonl")
     with closing(Catalogue(shelf.home.index_file)) as catalogue:
-        mark = catalogue.known([path])[path].mark
+        mark = catalogue.find_entries([path])[path].fingerprint
         catalogue.note("/other", mark, b'{"source": 5}')
         catalogue.commit()
     assert shelf.find(ONE).ctx == ctx

@@ -35,7 +35,7 @@ def only(found: list[ProviderStatus]) -> ProviderStatus:
 def test_a_server_that_runs_tells_its_models() -> None:
     with loopback(Loopback(models("llama3.2:latest", "models/qwen3"))) as server:
         one = only(discover([here(server.url)], has=everything))
-    assert one.ready
+    assert one.is_ready
     assert one.models == ("llama3.2:latest", "qwen3")
     [(path, headers, _)] = server.asked
     assert path == "/v1/models"
@@ -45,7 +45,7 @@ def test_a_server_that_runs_tells_its_models() -> None:
 def test_a_server_that_does_not_run_is_to_be_started() -> None:
     one = only(discover([here("http://127.0.0.1:1/v1")], has=everything))
     assert one.missing == ("start it: nothing answers at http://127.0.0.1:1/v1",)
-    assert not one.ready
+    assert not one.is_ready
 
 
 def test_a_key_or_an_sdk_that_is_missing_is_told() -> None:
@@ -56,13 +56,13 @@ def test_a_key_or_an_sdk_that_is_missing_is_told() -> None:
     )
     anthropic = replace(BUILT_IN["anthropic"], api_key="k")
     assert only(discover([anthropic], has=nothing)).missing == ("pip install 'harken[anthropic]'",)
-    assert only(discover([anthropic], has=everything)).ready
+    assert only(discover([anthropic], has=everything)).is_ready
 
 
 def test_nobody_elsewhere_is_asked_without_being_told_to() -> None:
     # 192.0.2.0/24 is for documentation: asking it would wait until the limit
     far = Provider(name="far", base_url="http://192.0.2.1/v1", key_env="K", api_key="k")
-    assert only(discover([far], has=everything)).ready
+    assert only(discover([far], has=everything)).is_ready
 
 
 def test_asked_elsewhere_the_key_goes_where_it_belongs() -> None:
@@ -148,5 +148,5 @@ def test_many_servers_are_asked_at_once_and_the_slow_ones_are_not_waited_for() -
         begun = time.monotonic()
         found = discover(servers, has=everything)
         took_s = time.monotonic() - begun
-    assert not any(one.ready for one in found)
+    assert not any(one.is_ready for one in found)
     assert took_s < LOCAL_S * len(servers) / 2  # at once, not one after the other

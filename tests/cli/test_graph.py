@@ -114,7 +114,7 @@ def test_what_stands_in_a_commit_cannot_act_on_the_terminal(store: MetadataOnly)
     tip = put(
         store, None, principal=evil, template=evil, notes=CommitNotes(summary=evil, labels=(evil,))
     )
-    [line] = shown(store, [tip], TerminalStyle(colour=True, styled=True))
+    [line] = shown(store, [tip], TerminalStyle(color=True, styled=True))
     assert CODES.sub("", line).isprintable()
     assert line.count("title") == 4
 
@@ -122,7 +122,7 @@ def test_what_stands_in_a_commit_cannot_act_on_the_terminal(store: MetadataOnly)
 def test_lanes_have_colours_of_their_own_in_a_terminal(store: MetadataOnly) -> None:
     made = family(store)
     tips = [made["branch"], made["trunk"]]
-    coloured = shown(store, tips, TerminalStyle(colour=True, styled=True))
+    coloured = shown(store, tips, TerminalStyle(color=True, styled=True))
     assert coloured[0].startswith("\x1b[1;31m▫\x1b[0m ")
     assert coloured[1].startswith("\x1b[31m|\x1b[0m \x1b[1;32m*\x1b[0m ")
     for look in (TerminalStyle(styled=True), TerminalStyle()):
@@ -132,7 +132,7 @@ def test_lanes_have_colours_of_their_own_in_a_terminal(store: MetadataOnly) -> N
 def test_a_file_is_given_whole_lines_without_colours(tmp_path: Path) -> None:
     with (tmp_path / "file").open("w", encoding="utf-8") as file:
         look = detect_terminal_style(file, {"TERM": "xterm"})
-    assert (look.colour, look.styled, look.is_wide) == (False, False, True)
+    assert (look.color, look.styled, look.is_wide) == (False, False, True)
     assert look.width > 1000
 
     class Terminal(io.StringIO):
@@ -141,8 +141,8 @@ def test_a_file_is_given_whole_lines_without_colours(tmp_path: Path) -> None:
         def isatty(self) -> bool:
             return True
 
-    assert detect_terminal_style(Terminal(), {"TERM": "xterm"}).colour
-    assert not detect_terminal_style(Terminal(), {"TERM": "xterm", "NO_COLOR": "1"}).colour
+    assert detect_terminal_style(Terminal(), {"TERM": "xterm"}).color
+    assert not detect_terminal_style(Terminal(), {"TERM": "xterm", "NO_COLOR": "1"}).color
     assert not detect_terminal_style(Terminal(), {"TERM": "dumb"}).styled
     assert not detect_terminal_style(Terminal(), {}).styled
 

@@ -140,7 +140,7 @@ def test_trusting_names_also_the_programs_of_templates_and_of_the_configuration(
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
     home = Home(str(tmp_path / "home"))
-    home.make()
+    home.create_folders()
     return home
 
 
@@ -213,7 +213,7 @@ def test_the_nearest_harken_folder_is_the_project_whatever_servers_lie_nearer(
     inner = project / "inner"
     inner.mkdir()
     mcp_json(inner, toy={"command": "x"})
-    found = Trust(home).project(inner)
+    found = Trust(home).find_project(inner)
     assert found is not None
     assert found.root == project
     settings = load_settings(home, folder=inner, environ={})

@@ -30,14 +30,14 @@ BREW = Prompt(
 @pytest.fixture
 def talk(tmp_path: Path) -> Talking:
     talk = Talking(stage(tmp_path, play(main=[])))
-    talk.own = prompt_commands([BREW])
+    talk.user_commands = prompt_commands([BREW])
     return talk
 
 
 def test_a_prompt_is_listed_and_says_what_it_takes(talk: Talking) -> None:
     assert "/mcp__tea__brew  Brews something." in talk("/help")
     assert talk("/help mcp__tea__brew") == "/mcp__tea__brew WHAT [CUPS]\n  Brews something."
-    assert [*talk.own["mcp__tea__brew"].completes(talk, ["what=x"])] == ["cups="]
+    assert [*talk.user_commands["mcp__tea__brew"].completes(talk, ["what=x"])] == ["cups="]
     assert talk("/mcp") == "prompts: /mcp__tea__brew"
 
 
@@ -55,7 +55,7 @@ def test_what_a_prompt_says_is_said_to_the_agent(tmp_path: Path) -> None:
         async with stand(tmp_path, server, connect=lambda _: there) as here:
             runtime = AgentRuntime(model=play(main=[]), world=here.world)
             talk = There(stage(tmp_path, play(main=[]), runtime=runtime))
-            talk.own = prompt_commands(await here.mcp.prompts())
+            talk.user_commands = prompt_commands(await here.mcp.prompts())
             talk('/mcp__lib__review "War and Peace" tone=warm')
             assert await talk.fetched() == "Review War and Peace, warm."
             assert talk("/mcp__lib__review") == "/mcp__lib__review: say title too: title tone"

@@ -40,7 +40,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def talk(tmp_path: Path, folder: Path) -> Talking:
     talk = Talking(stage(tmp_path, play(main=[])))
-    talk.own = prompt_file_commands(PromptFiles([folder]))
+    talk.user_commands = prompt_file_commands(PromptFiles([folder]))
     return talk
 
 
@@ -59,7 +59,7 @@ def test_a_template_may_be_said_by_the_system_past_the_hooks(tmp_path: Path, fol
     one = stage(tmp_path, play(main=["Yes."]))
     hook = watch(one)
     talk = Talking(one)
-    talk.own = prompt_file_commands(PromptFiles([folder]))
+    talk.user_commands = prompt_file_commands(PromptFiles([folder]))
     assert talk("/terse three") == "The system says so from now on."
     assert talk.sent == []
     assert hook.asked == []
@@ -78,7 +78,7 @@ def test_one_in_a_folder_is_called_by_that_too(tmp_path: Path, folder: Path) -> 
     (folder / "git").mkdir()
     (folder / "git/look.md").write_text("Look at $ARGUMENTS[0]: !`git status`")
     talk = Talking(stage(tmp_path, play(main=[])))
-    talk.own = prompt_file_commands(PromptFiles([folder]))
+    talk.user_commands = prompt_file_commands(PromptFiles([folder]))
     assert talk("/git:look here now") == ""
     [said] = talk.sent
     assert said.startswith(
@@ -113,7 +113,7 @@ def test_a_built_in_command_is_never_out_of_reach(folder: Path, talk: Talking) -
         (folder / f"{name}.md").write_text("Be quiet.")
     own = PromptFiles([folder])
     assert prompt_file_notes(own) == ["/qu is a command of your own here, not short for /quit"]
-    talk.own = prompt_file_commands(own)
+    talk.user_commands = prompt_file_commands(own)
     assert not run_command(talk, "/qui")
     assert talk.said == ["/qui may be /quit or /quiet (your own): type more of it"]
     assert talk("/help qui") == talk.said[0]
@@ -138,10 +138,10 @@ def test_a_file_that_cannot_be_used_says_why(
 ) -> None:
     (folder / name).write_bytes(data)
     talk = Talking(stage(tmp_path, play(main=[])))
-    talk.own = prompt_file_commands(PromptFiles([folder]))
+    talk.user_commands = prompt_file_commands(PromptFiles([folder]))
     assert why in talk(f"/{name.removesuffix('.md')}")
     assert talk.sent == []
-    assert set(talk.own) == {"review", name.removesuffix(".md")}
+    assert set(talk.user_commands) == {"review", name.removesuffix(".md")}
 
 
 def test_what_leads_out_of_the_folder_or_never_ends_is_not_read(
@@ -150,7 +150,7 @@ def test_what_leads_out_of_the_folder_or_never_ends_is_not_read(
     (tmp_path / "secret").write_text("a secret")
     (folder / "link.md").symlink_to(tmp_path / "secret")
     os.mkfifo(folder / "pipe.md")
-    talk.own = prompt_file_commands(PromptFiles([folder]))
+    talk.user_commands = prompt_file_commands(PromptFiles([folder]))
     assert "is a link out of" in talk("/link")
     assert "is no file" in talk("/pipe")
     assert talk.sent == []
@@ -158,7 +158,7 @@ def test_what_leads_out_of_the_folder_or_never_ends_is_not_read(
 
 def test_those_of_a_project_count_where_it_is_trusted_and_come_first(tmp_path: Path) -> None:
     home, project = Home(str(tmp_path / "home")), tmp_path / "project"
-    home.make()
+    home.create_folders()
     for place, names in (
         (home.folder / "commands", ("review", "mine")),
         (project / ".harken" / "commands", ("review",)),
@@ -171,7 +171,9 @@ def test_those_of_a_project_count_where_it_is_trusted_and_come_first(tmp_path: P
     assert set(mine) == {"mine", "review"}
     Trust(home).trust(project)
     talk = Talking(stage(tmp_path, play(main=[])))
-    talk.own = prompt_file_commands(load_settings(home, folder=project, environ={}).prompt_files)
+    talk.user_commands = prompt_file_commands(
+        load_settings(home, folder=project, environ={}).prompt_files
+    )
     for name in ("review", "theirs", "mine"):
         talk(f"/{name}")
     assert talk.sent == ["from .harken", "from .claude", "from home"]

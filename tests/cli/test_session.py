@@ -192,5 +192,5 @@ def test_a_damaged_pack_is_one_line_wherever_it_is_met(demo: Cli) -> None:
 def test_a_new_session_never_takes_the_name_of_a_packed_one(demo: Cli) -> None:
     log = demo.sessions()[0]
     demo.ok("sessions", "pack", log.stem)
-    made = Home(str(demo.home)).new_session(log.stem)
+    made = Home(str(demo.home)).create_log(log.stem)
     assert made.name == f"{log.stem}-2.jsonl"

@@ -40,7 +40,7 @@ def test_sessions_are_listed_the_last_written_first(demo: Cli, script: str) -> N
 
 
 def test_a_session_in_which_nothing_was_said_says_so(cli: Cli) -> None:
-    Session(Home().new_session()).close()
+    Session(Home().create_log()).close()
     assert cli.ok("sessions").out.endswith(" B  cut off?  (nothing was said)\n")
 
 
@@ -167,7 +167,7 @@ def test_only_the_owner_can_read_what_is_kept(cli: Cli, script: str) -> None:
 
 def test_two_sessions_of_one_second_have_names_of_their_own(tmp_path: Path) -> None:
     home = Home(str(tmp_path / "home"))
-    paths = [home.new_session() for _ in range(20)]
+    paths = [home.create_log() for _ in range(20)]
     assert len(set(paths)) == 20
     assert all(path.read_bytes() == b"" for path in paths)
 

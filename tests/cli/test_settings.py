@@ -21,7 +21,7 @@ Load = Callable[..., Settings]
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
     home = Home(str(tmp_path / "home"))
-    home.make()
+    home.create_folders()
     return home
 
 

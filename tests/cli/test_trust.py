@@ -40,11 +40,11 @@ def test_a_folder_counts_after_it_was_trusted_and_not_before(trust: Trust, proje
     assert trust.distrust(project)
     assert not trust.distrust(project)
     assert not is_trusted(trust, project)
-    assert trust.project(project.parent) is None
+    assert trust.find_project(project.parent) is None
 
 
 def is_trusted(trust: Trust, folder: Path) -> bool:
-    project = trust.project(folder)
+    project = trust.find_project(folder)
     assert project is not None
     return project.trusted
 
@@ -80,7 +80,7 @@ def test_the_list_is_readable_by_its_owner_only_and_replaced_in_one_step(
 def test_a_list_that_is_damaged_trusts_nothing_and_says_so(
     trust: Trust, home: Home, project: Path, text: str
 ) -> None:
-    home.make()
+    home.create_folders()
     trust.file.write_text(text)
     with pytest.raises(ConfigError, match="is damaged; delete it and trust again"):
         trust.is_trusted(project)
@@ -94,7 +94,7 @@ def test_a_folder_with_an_odd_name_can_be_trusted(trust: Trust, tmp_path: Path) 
 
 
 def found(trust: Trust, start: Path) -> Path | None:
-    project = trust.project(start)
+    project = trust.find_project(start)
     return None if project is None else project.root
 
 
@@ -126,7 +126,7 @@ def test_the_home_of_the_user_is_no_project(trust: Trust, home: Home, tmp_path: 
 
 def test_the_home_of_harken_is_no_project(tmp_path: Path) -> None:
     home = Home(str(tmp_path / ".harken"))
-    home.make()
+    home.create_folders()
     assert found(Trust(home, Path("/nowhere")), tmp_path) is None
 
 
@@ -160,7 +160,7 @@ def test_what_others_can_change_cannot_be_trusted(
             folder.symlink_to(target)
             if kind == "link":
                 target.mkdir()
-    found = trust.project(project)
+    found = trust.find_project(project)
     assert found is not None
     assert not found.trusted
     assert found.note(home) == f"{folder} is ignored: {found.obstacle}"

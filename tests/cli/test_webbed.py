@@ -27,7 +27,7 @@ def test_who_finds_pages_is_configured(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [one.name for one in tools] == ["fetch", "websearch"]
     assert web is not None
     assert web.search == Searxng("https://s.example.org")
-    assert web.downloads.reach.allowed == ("a.b",)
+    assert web.downloads.network_policy.allowed == ("a.b",)
     monkeypatch.setenv("MY_KEY", "k3y")
     assert find_search_provider(WebTable(search="brave", key_env="MY_KEY")) == Brave("k3y", BRAVE)
 

@@ -62,7 +62,7 @@ def _read(path: Path) -> Conversation | None:
     """Return the main conversation of a file; None: it has none."""
     data = path.read_bytes()
     native = detect_runtime_format(str(path), data[:CHECKED_BYTES])
-    if native is None or native.settled is not None:
+    if native is None or native.copy_merged is not None:
         return None
     try:
         entries = read_conversation(native.steps, data)

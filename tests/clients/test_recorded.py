@@ -82,7 +82,7 @@ def sent_in(path: Path) -> list[Sent]:
             time=format_rfc3339(int(record["time"] * 1e6)),
             hints=parse_hints(headers, record["path"], raw),
         )
-        pieces = protocol.take_apart(call.path, raw).pieces
+        pieces = protocol.parse_request(call.path, raw).pieces
         found.append(Sent(call, record["body"], [p.key for p in pieces], [p.raw for p in pieces]))
     return found
 

@@ -47,9 +47,9 @@ def resumed(client: str, data: bytes, file: Path) -> list[str]:
     """Return what is wrong with a session that is resumed, once it is in a file."""
     native = find_runtime_format(client)
     assert native
-    assert native.sent
+    assert native.build_resume_request
     file.write_bytes(data)
-    ours = native.sent(read_conversation(native.steps, data))
+    ours = native.build_resume_request(read_conversation(native.steps, data))
     if not ours:
         return []
     done = kit.resume(client, file)

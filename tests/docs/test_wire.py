@@ -29,9 +29,9 @@ def test_a_request_and_its_answer_are_such() -> None:
     protocol = WIRE_PROTOCOLS["messages-v1"]
     body = next(one for one in SHOWN if "tools" in one)
     said = next(one for one in SHOWN if "stop_reason" in one)
-    asked = protocol.take_apart("", json.dumps(body).encode())
+    asked = protocol.parse_request("", json.dumps(body).encode())
     assert asked.shape is None
-    assert protocol.put_together(asked, [piece.raw for piece in asked.pieces]) == body
+    assert protocol.build_body(asked, [piece.raw for piece in asked.pieces]) == body
     listener = protocol.listener(200)
     listener.feed(json.dumps(said).encode())
     answered = listener.end()

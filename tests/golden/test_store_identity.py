@@ -121,7 +121,7 @@ def test_a_pack_has_these_bytes() -> None:
     expected = {thing.name: (thing.kind, thing.body) for thing in things}
     assert decode_objects(PACK) == expected
     [packed] = encode_packs(things)
-    assert packed.things == decode_objects(packed.data) == expected
+    assert packed.objects == decode_objects(packed.data) == expected
 
 
 def test_a_pack_with_raw_bytes_behind_has_these_bytes() -> None:
@@ -133,7 +133,7 @@ def test_a_pack_with_raw_bytes_behind_has_these_bytes() -> None:
     expected = {thing.name: (thing.kind, thing.body) for thing in things}
     assert decode_objects(WOVEN_PACK) == expected
     [packed] = encode_packs(things)
-    assert packed.things == decode_objects(packed.data) == expected
+    assert packed.objects == decode_objects(packed.data) == expected
 
 
 def test_the_words_of_the_compression_never_change() -> None:

@@ -57,7 +57,7 @@ LINES = st.lists(
 
 
 def listeners() -> list[LineParser]:
-    return [parse_claude_line, CodexLines().heard]
+    return [parse_claude_line, CodexLines().parse_line]
 
 
 @settings(max_examples=settings().max_examples // 2)
@@ -78,9 +78,9 @@ def test_whatever_a_client_says_becomes_commits_that_can_be_read(lines: list[byt
         store = MemoryStore()
         chain = StreamCommits(store, "claude", lambda: 1_800_000_000_000_000)
         for at, line in enumerate(lines):
-            chain.take(listen(line))
+            chain.add(listen(line))
             if at % 2:
-                chain.rest()
+                chain.note_silence()
         chain.end()
         if chain.newest is not None:
             assert len(materialize(store, chain.newest).messages) >= 0
@@ -90,7 +90,7 @@ def test_whatever_a_client_says_becomes_commits_that_can_be_read(lines: list[byt
 @given(st.lists(st.binary(max_size=6) | st.just(b"\n"), max_size=8))
 def test_lines_are_the_same_wherever_the_pieces_end(pieces: list[bytes]) -> None:
     cut = LineSplitter()
-    lines = [line for piece in pieces for line in cut.take(piece)]
+    lines = [line for piece in pieces for line in cut.feed(piece)]
     assert [*lines, cut.end()] == b"".join(pieces).split(b"\n")
 
 
@@ -99,5 +99,5 @@ def test_lines_are_the_same_wherever_the_pieces_end(pieces: list[bytes]) -> None
 def test_no_output_stops_what_is_shown_of_it(lines: list[bytes], output: Any) -> None:
     shown = make_formatter(Invocation(runtime="claude", command=("claude",), output=output))
     for line in lines:
-        shown.take(line + b"\n")
+        shown.feed(line + b"\n")
     shown.end()

@@ -79,7 +79,7 @@ def test_a_purged_log_is_whole_and_says_the_same_but_for_the_text(
         log = LogFile(session.path)
         places = purge_log(log, PurgeOptions(replace=SECRET.replace, clock=ticking()))
         log.close()
-        assert not SECRET.is_in(session.path.read_bytes())
+        assert not SECRET.is_in_bytes(session.path.read_bytes())
         assert verify(session.path) == []
         resumed = Session.load(session.path, options=options())
         after = canonical.to_json_line([parse_message(_plain(m)) for m in resumed.context(ROOT)])

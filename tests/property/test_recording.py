@@ -299,9 +299,9 @@ class World:
     def restart(self) -> None:
         if self.data.draw(st.booleans()):
             self.recorder.close()
-        for run in self.recorder._shelf.runs:
+        for run in self.recorder._pool.open_sessions:
             run.close()  # as the end of a process does
-        held = [one.request.call for one in self.recorder._held.values()]
+        held = [one.request.call for one in self.recorder._held_calls.values()]
         self.recorder = recorder(self.folder, store=self.store)
         for client in self.clients:
             client.recorder = self.recorder

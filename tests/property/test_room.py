@@ -44,15 +44,22 @@ def test_no_call_that_stays_is_without_its_result(
 ) -> None:
     cut = split_context(context, pending=pending, most=most)
     kept = [] if cut.request is None else [context[cut.request]]
-    check_context(context[: cut.stays])
-    check_context([*context[: cut.begins], Message("user", "sum"), *kept, *context[cut.stays :]])
-    assert cut.begins <= cut.stays <= len(context)
-    assert all(message.role == "system" for message in context[: cut.begins])
+    check_context(context[: cut.retained_start])
+    check_context(
+        [
+            *context[: cut.summary_start],
+            Message("user", "sum"),
+            *kept,
+            *context[cut.retained_start :],
+        ]
+    )
+    assert cut.summary_start <= cut.retained_start <= len(context)
+    assert all(message.role == "system" for message in context[: cut.summary_start])
     if not pending:
-        assert cut.stays == len(context)
+        assert cut.retained_start == len(context)
     asked = [at for at, message in enumerate(context) if message.role == "user"]
     if pending and asked:
-        assert asked[-1] == cut.request or asked[-1] >= cut.stays
+        assert asked[-1] == cut.request or asked[-1] >= cut.retained_start
 
 
 @given(contexts(), st.integers(1, 3000))

@@ -55,13 +55,13 @@ PIECES = {
 
 
 def written(protocol: Protocol, data: bytes, path: str) -> Any:
-    asked = protocol.take_apart(path, data)
+    asked = protocol.parse_request(path, data)
     values = [protocol.write(*protocol.read(piece)) for piece in asked.pieces]
     for piece, value in zip(asked.pieces, values, strict=True):
         assert equal_json(value, piece.raw)
         assert piece.key == protocol.piece(value).key
         assert protocol.likeness(piece)
-    return protocol.put_together(asked, values)
+    return protocol.build_body(asked, values)
 
 
 @NAMES
@@ -69,9 +69,9 @@ def test_an_ordinary_request_comes_back_with_small_forms(name: str) -> None:
     path, body = EXAMPLES[name]
     protocol, data = WIRE_PROTOCOLS[name], json.dumps(body).encode()
     assert equal_json(written(protocol, data, path), body)
-    forms = [protocol.read(piece)[1] for piece in protocol.take_apart(path, data).pieces]
+    forms = [protocol.read(piece)[1] for piece in protocol.parse_request(path, data).pieces]
     assert sum("whole" in form for form in forms if form is not None) <= 2
-    assert protocol.asks(path)
+    assert protocol.is_model_path(path)
 
 
 @NAMES

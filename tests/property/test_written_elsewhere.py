@@ -68,8 +68,8 @@ def test_a_provider_takes_what_is_sent_of_it_and_the_runtime_says_it_again_exact
     native: RuntimeFormat, entries: list[ConversationEntry]
 ) -> None:
     own = again(native, entries)
-    assert native.sent is not None
-    check(native.runtime, native.sent(own))
+    assert native.build_resume_request is not None
+    check(native.runtime, native.build_resume_request(own))
     assert again(native, own) == own
 
 

@@ -78,8 +78,8 @@ def test_whatever_was_said_the_provider_takes_what_is_then_sent(
     native: RuntimeFormat, fit: TargetRules, strict: Callable[[Any], None], context: list[Message]
 ) -> None:
     entries = again(native, whole(context))
-    assert native.sent
-    messages = native.sent(entries)
+    assert native.build_resume_request
+    messages = native.build_resume_request(entries)
     json.dumps(messages, allow_nan=False, ensure_ascii=False).encode()
     strict(messages)
 
@@ -115,8 +115,8 @@ def test_what_was_written_once_is_its_own_and_stays_as_it_is(
 ) -> None:
     once = again(native, whole(context))
     assert again(native, once) == once
-    assert native.sent
-    assert native.sent(again(native, once)) == native.sent(once)
+    assert native.build_resume_request
+    assert native.build_resume_request(again(native, once)) == native.build_resume_request(once)
 
 
 @every_target

@@ -53,7 +53,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     assert run_cli(["import", str(folder / "codex.jsonl"), *given], {}) == 0
     script = f"scripted:{folder / 'script.yaml'}"
     assert run_cli(["chat", "--model", script, "-p", "hello", *given], {}) == 0
-    [log] = home.logs()
+    [log] = home.list_logs()
     log.rename(log.with_name("tea.jsonl"))
     with closing(SqliteStore(home.store_file)) as store:
         [ctx, *_] = store.newest_commits(1)

@@ -37,7 +37,7 @@ def test_no_letters_of_a_key_that_a_provider_quotes_are_shown(echo: str, key: st
     failures = ModelErrorFactory(model="x/y", host="example.org", key=key)
     parts = {"key": key, "head": key[:6], "tail": key[-4:], "two": key[-2:], "long": key[-7:]}
     body = {"error": {"message": echo.format(**parts), "code": "invalid_api_key"}}
-    for shown in (str(failures.told(body, 401)), failures.quoted(echo.format(**parts))):
+    for shown in (str(failures.from_body(body, 401)), failures.quote(echo.format(**parts))):
         assert "[key]" in shown
         assert key[-4:] not in shown
         assert key[-2:] not in shown
@@ -56,4 +56,4 @@ def test_no_letters_of_a_key_that_a_provider_quotes_are_shown(echo: str, key: st
 def test_what_is_no_key_is_shown(text: str) -> None:
     for key in KEYS:
         failures = ModelErrorFactory(model="x/y", host="example.org", key=key)
-        assert failures.quoted(text) == text.rstrip(" .;:")
+        assert failures.quote(text) == text.rstrip(" .;:")

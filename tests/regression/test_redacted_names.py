@@ -168,7 +168,7 @@ def test_a_credential_is_known_by_its_name(marked: str) -> None:
     assert re.fullmatch(
         re.escape(before) + r"\[redacted [a-z-]+\]" + re.escape(after), done.text
     ), done.text
-    assert redact(done.text).found == ()
+    assert redact(done.text).matches == ()
 
 
 @pytest.mark.parametrize("marked", FOUND)

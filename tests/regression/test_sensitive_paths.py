@@ -169,7 +169,9 @@ def test_the_home_and_the_folders_of_path_are_known_by_their_place(tmp_path: Pat
     (home / "dotfiles").mkdir(parents=True)
     (home / "dotfiles/shell").touch()
     (home / ".bashrc").symlink_to("dotfiles/shell")
-    permissions = Permissions("all", steering=[*user_paths(environ, [home], tmp_path / "work")])
+    permissions = Permissions(
+        "all", sensitive_paths=[*user_paths(environ, [home], tmp_path / "work")]
+    )
     [write] = [one for one in file_tools(Root(tmp_path)) if one.name == "write"]
 
     def kind(path: Path | str) -> str:

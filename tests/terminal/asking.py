@@ -54,7 +54,7 @@ TOOLS = (
 def main() -> int:
     home, face = Home(sys.argv[1]), ScreenHandle()
     typed = StdinReader()
-    plain_user = PlainUser(typed.line_from_now, tell, typed.keep_type_ahead)
+    plain_user = PlainUser(typed.read_new_line, tell, typed.keep_type_ahead)
     user = face.questions if has_screen() else plain_user
     opened = open_chat(
         home,
@@ -63,7 +63,7 @@ def main() -> int:
         on_chunk=face.ears.on_chunk,
         tools=TOOLS,
     )
-    where = TerminalEnvironment.here(home.folder / "history")
+    where = TerminalEnvironment.from_process(home.folder / "history")
     with opened.session, asyncio.Runner() as runner:
         if has_screen():
             return runner.run(Screen(face, opened, where).run())

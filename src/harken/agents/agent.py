@@ -99,13 +99,13 @@ class Agent:
         self.agent_id = agent_id
         self.runtime = runtime
         self._initial: list[Mapping[str, Any]] = []
-        self.born_with: dict[str, Any] = {}
+        self.birth_spec: dict[str, Any] = {}
         """Members that the birth records besides `spec()`; the creator of the agent may add to
         them."""
-        self.asking = LoopLock()
+        self.question_lock = LoopLock()
         """A lock that allows one hook question at a time."""
-        self.gate = TurnLock()
-        self.news: list[TranscriptEntry] = []
+        self.turn_lock = TurnLock()
+        self.unread_results: list[TranscriptEntry] = []
         """Answers of subagents that a trigger woke, received at the next safe point."""
         session.live[agent_id] = self
         self.begin()
@@ -140,7 +140,7 @@ class Agent:
             name,
             self.language_model,
             relation=relation,
-            spec={**self.spec(), **self.born_with},
+            spec={**self.spec(), **self.birth_spec},
         )
         self.log_initial_transcript()
         return birth
@@ -315,10 +315,10 @@ class Agent:
 
     def log_hook_birth(self, agent: Agent, name: str, cause: Cause) -> None:
         """Log the birth of this hook on an agent. A self-made hook is not copied."""
-        if not is_made(self.born_with) and (
+        if not is_made(self.birth_spec) and (
             agent_ids := guarded_agents(self.session.agents, agent.state)
         ):
-            self.born_with["reaches"] = list(agent_ids)
+            self.birth_spec["reaches"] = list(agent_ids)
         self.log_birth(cause, name, "hook")
 
     def copy_to_subagents(self) -> None:
@@ -362,9 +362,11 @@ class Agent:
         spec = self.state.spec
         copy = None if below and spec.get("subagents") is False else self.copy_for(agent)
         if copy is not None:
-            copy.born_with |= {name: spec[name] for name in ("points", "subagents") if name in spec}
-            copy.born_with |= {SELF_MADE: SELF_MADE_BY_AGENT} if is_made(spec) else {}
-            copy.born_with["original"] = self.original_id
+            copy.birth_spec |= {
+                name: spec[name] for name in ("points", "subagents") if name in spec
+            }
+            copy.birth_spec |= {SELF_MADE: SELF_MADE_BY_AGENT} if is_made(spec) else {}
+            copy.birth_spec["original"] = self.original_id
         return copy
 
     def copy_for(self, agent: Agent) -> Agent | None:
@@ -382,13 +384,15 @@ class Agent:
     @property
     def has_news(self) -> bool:
         """Whether there is unread input: from a trigger or from a subagent."""
-        return bool(self.news or self.session.agents[self.agent_id].undelivered)
+        return bool(self.unread_results or self.session.agents[self.agent_id].undelivered)
 
     @property
     def is_busy(self) -> bool:
         """Whether the agent has activity or data in memory that the log does not show."""
-        is_locked = self.gate.is_waited_for or not self.gate.is_open or self.asking.is_held
-        return bool(is_locked or self.news or self._initial)
+        is_locked = (
+            self.turn_lock.is_waited_for or not self.turn_lock.is_open or self.question_lock.is_held
+        )
+        return bool(is_locked or self.unread_results or self._initial)
 
     @property
     def is_in_log(self) -> bool:
@@ -407,8 +411,8 @@ class Agent:
             TranscriptEntry(agent_id=self.agent_id, role="user", content=text, substance=piece)
             for piece, text in self.state.undelivered.items()
         ]
-        entries = (trigger_entries + self.news)[:most]
-        self.news = self.news[max(0, len(entries) - len(trigger_entries)) :]
+        entries = (trigger_entries + self.unread_results)[:most]
+        self.unread_results = self.unread_results[max(0, len(entries) - len(trigger_entries)) :]
         self.session.append_all(entries)
         return entries
 

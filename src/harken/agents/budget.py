@@ -133,7 +133,7 @@ def spent_by(session: Session, agent_id: AgentId) -> UsageTotals:
     spending = _totals_by_session.get(session)
     if spending is None:
         spending = _totals_by_session[session] = SpendingTotals(session.state)
-        session.add_listener(spending.hear)
+        session.add_listener(spending.on_event)
     return spending.of(agent_id)
 
 
@@ -153,7 +153,7 @@ class SpendingTotals:
                 self._add(agent.id, agent.usage)
         return self._totals.get(agent_id) or UsageTotals()
 
-    def hear(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """Count an appended event."""
         if self._totals is None or event.agent_id is None:
             return

@@ -56,7 +56,7 @@ def load_session(
         if session.state.root is None:
             root: Agent = SmartAgent(session, system_prompt, runtime=runtime, budget=budget)
             folder = session.options.folder
-            root.born_with |= {} if folder is None else {"folder": str(folder)}
+            root.birth_spec |= {} if folder is None else {"folder": str(folder)}
             root.log_birth(name=name)
             session.sync()
         else:

@@ -93,7 +93,7 @@ class SmartAgent(ToolAgent):
             runtime = replace(runtime, model=model)
         super().__init__(session, system_prompt, init_prompt, runtime=runtime)
         self._model_name = runtime.default_model.name if runtime.default_model is not None else None
-        self._given: dict[str, Any] = {
+        self._birth_options: dict[str, Any] = {
             "tools": None if tools is None else list(tools),
             "budget": budget,
             "parameters": runtime.parameters_for(self._model_name) or None,
@@ -101,7 +101,7 @@ class SmartAgent(ToolAgent):
 
     def restore(self, state: AgentState) -> None:
         """Restore nothing: the session's state has everything."""
-        self._given, self._model_name = {}, None
+        self._birth_options, self._model_name = {}, None
 
     def begin(self) -> None:
         """Set up what is not in the log because it can be derived."""
@@ -115,7 +115,7 @@ class SmartAgent(ToolAgent):
 
     def spec(self) -> dict[str, Any]:
         """Return what the birth records: kind, allowed tools, budget, template."""
-        members = {name: value for name, value in self._given.items() if value is not None}
+        members = {name: value for name, value in self._birth_options.items() if value is not None}
         spec: dict[str, Any] = msgspec.to_builtins({**super().spec(), **members})
         return spec
 
@@ -131,17 +131,17 @@ class SmartAgent(ToolAgent):
         assert issubclass(kind, SmartAgent)
         child: SmartAgent = kind(self.session, system_prompt, runtime=self.runtime, tools=tools)
         child._model_name = (template and template.model) or self.language_model
-        child._given["parameters"] = self.runtime.parameters_for(child._model_name) or None
-        child._given["template"] = None if template is None else template.origin
-        child._given["permission"] = None if template is None else template.permission
-        child._given["skills"] = self._skills_for(template)
-        child._given |= spec or {}
+        child._birth_options["parameters"] = self.runtime.parameters_for(child._model_name) or None
+        child._birth_options["template"] = None if template is None else template.origin
+        child._birth_options["permission"] = None if template is None else template.permission
+        child._birth_options["skills"] = self._skills_for(template)
+        child._birth_options |= spec or {}
         return child
 
     def _skills_for(self, template: Template | None) -> list[str] | None:
         """Return the skills of a subagent: a subset of its parent's and its template's skills."""
         is_born = self.agent_id in self.session.agents
-        skills = skills_of(self) if is_born else self._given.get("skills")
+        skills = skills_of(self) if is_born else self._birth_options.get("skills")
         limit = None if template is None else template.skills
         if limit is None:
             return skills
@@ -259,21 +259,21 @@ class SmartAgent(ToolAgent):
 
     def check_free(self) -> None:
         """Raise AgentBusy if the agent is in the middle of a turn and cannot receive input."""
-        if self.gate.busy:
+        if self.turn_lock.busy:
             raise AgentBusy(self.name)
 
     @contextmanager
     def _busy(self) -> Iterator[None]:
         """Mark the agent as being in a turn."""
         self.check_free()
-        self.gate.enter()
+        self.turn_lock.enter()
         try:
             yield
         except BaseException:
             self.forget_comments()
             raise
         finally:
-            self.gate.leave()
+            self.turn_lock.leave()
 
     async def _turn(self) -> LoggedString:
         """Request the model and run its calls until there is an answer."""
@@ -288,13 +288,13 @@ class SmartAgent(ToolAgent):
                 if self._position != position:  # a move of its own
                     raise TurnEnded
             judgement = await judge_answer(self, entry)
-            if judgement.denied is None:
+            if judgement.denial is None:
                 answer, self._returned_answer_id = (
                     log_visible_answer(self, entry, judgement),
                     entry.message_id,
                 )
                 return answer
-            send_back(self, judgement.denied, denied)
+            send_back(self, judgement.denial, denied)
             entry = None
         return self._stopped_text(f"hooks blocked the answer {MAX_DENIALS} times")
 
@@ -310,7 +310,7 @@ class SmartAgent(ToolAgent):
         call = await self._ask()
         self.checkpoint_if_due("turn_boundary")
         calls = list(self.state.open_calls.values())
-        half_call = calls.pop() if calls and call.ends_in_half_a_call else None
+        half_call = calls.pop() if calls and call.ends_in_partial_call else None
         if calls:
             await self._act(calls)
         if half_call is not None:
@@ -324,13 +324,13 @@ class SmartAgent(ToolAgent):
         try:
             return await self._ask_once()
         except ModelError as error:
-            if error.why != "context_too_long" or self.runtime.compact_at is None:
+            if error.kind != "context_too_long" or self.runtime.compact_at is None:
                 raise
             await self._shrink(error)
         try:
             return await self._ask_once()
         except ModelError as error:
-            if error.why == "context_too_long":
+            if error.kind == "context_too_long":
                 outcome = "it was compacted, and what is left is too long still"
                 raise _context_too_long_error(error, outcome) from error
             raise

@@ -19,7 +19,7 @@ class TurnLock:
     def __init__(self) -> None:
         self.busy = False
         """Whether it is in the middle of a turn."""
-        self.woken = False
+        self.is_triggered = False
         """Whether a trigger began that turn, so that no caller waits for its answer."""
         self._holders = 0
         self._waiters: list[asyncio.Future[None]] = []
@@ -34,12 +34,12 @@ class TurnLock:
         """Whether a task waits for a change of this lock."""
         return bool(self._waiters)
 
-    async def opened(self) -> None:
+    async def wait_until_open(self) -> None:
         """Wait until the lock is open. It is still open when the caller continues."""
         while not self.is_open:
-            await self.changed()
+            await self.wait_for_change()
 
-    async def changed(self) -> None:
+    async def wait_for_change(self) -> None:
         """Wait until a turn ends or a holder releases the lock."""
         waiter = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
@@ -58,17 +58,17 @@ class TurnLock:
         self._wake_waiters()
 
     @contextmanager
-    def by_event(self) -> Iterator[None]:
+    def triggered_turn(self) -> Iterator[None]:
         """Mark the turn as begun by a trigger."""
-        self.woken = True
+        self.is_triggered = True
         try:
             yield
         finally:
-            self.woken = False
+            self.is_triggered = False
             self._wake_waiters()
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def hold(self) -> Iterator[None]:
         """Prevent the agent from beginning a turn by itself."""
         self._holders += 1
         try:
@@ -92,7 +92,7 @@ async def wait_for_triggered_turns(
     """
     try:
         async with asyncio.timeout(patience_s):
-            while busy := next((gate for gate in gates if gate.woken), None):
-                await busy.changed()
+            while busy := next((gate for gate in gates if gate.is_triggered), None):
+                await busy.wait_for_change()
     except TimeoutError:
         pass

@@ -66,7 +66,7 @@ class EndingStats(Record, frozen=True, kw_only=True):
 class ScopeTotals:
     """Activity and usage of the sessions of a scope, by row id."""
 
-    spells: Sequence[QuarterHour]
+    quarter_hours: Sequence[QuarterHour]
     usage: Mapping[int, UsageSums]
 
 
@@ -76,7 +76,7 @@ def lifecycles(database: apsw.Connection, scope: Scope, done: ScopeTotals) -> li
     `done` has the totals of the same scope.
     """
     prompts, responses = Counter[int](), Counter[int]()
-    for quarter_hour in done.spells:
+    for quarter_hour in done.quarter_hours:
         prompts[quarter_hour.session_id] += quarter_hour.prompts
         responses[quarter_hour.session_id] += quarter_hour.responses
     compactions = dict(scope.rows(database, _COMPACTIONS_SQL, "commits"))

@@ -32,7 +32,7 @@ class CheckpointStore:
     error: StoreError | None = None
 
     @staticmethod
-    def opened(open_store: Callable[[], Store]) -> CheckpointStore:
+    def open(open_store: Callable[[], Store]) -> CheckpointStore:
         """Open a store for a chat, or store the error of opening it."""
         try:
             return CheckpointStore(open_store())
@@ -44,7 +44,7 @@ class CheckpointStore:
         """Messages for the user about the store."""
         return (f"Nothing is committed: {self.error}",) if self.error is not None else ()
 
-    def need(self) -> Store:
+    def get(self) -> Store:
         """Return the store. Raises StoreError if it cannot be used."""
         if self.store is None:
             raise self.error or ConfigError("there is no store")
@@ -52,7 +52,7 @@ class CheckpointStore:
 
     def resolve(self, event: ContextLoaded) -> Sequence[ChatMessage]:
         """Return the messages of a commit that an agent started from. Raises as `need`."""
-        return make_resolver(self.need())(event)
+        return make_resolver(self.get())(event)
 
     def checkpoints(self, home: Home) -> Checkpointer | None:
         """Return the checkpointer of the store. Return None if the store cannot be used."""

@@ -39,7 +39,7 @@ def list_models(settings: Settings) -> list[str]:
     day = datetime.now(UTC).date()
     names = [settings.model] if settings.model is not None else []
     for provider in discover(settings.providers.values()):
-        if provider.ready:
+        if provider.is_ready:
             offered = [offer.name for offer in list_offers(provider, settings.prices, day)]
             names += [name for name in offered if can_chat(name)][:MAX_MODELS_PER_PROVIDER]
     return list(dict.fromkeys(names))
@@ -48,7 +48,7 @@ def list_models(settings: Settings) -> list[str]:
 def choose_default_model(settings: Settings) -> str:
     """Return the model to use where none is configured. Raises ConfigError if there is none."""
     choice = choose_model(
-        [provider for provider in discover(settings.providers.values()) if provider.ready]
+        [provider for provider in discover(settings.providers.values()) if provider.is_ready]
     )
     if choice is None:
         raise ConfigError(
@@ -78,9 +78,11 @@ def _replay(home: Home, session: str, name: str) -> ReplayModel:
     """Return a model that repeats the recorded answers of a session, also of an imported one."""
     resolved = NameResolver(home).resolve(session)
     if isinstance(resolved, ImportedName):
-        return ReplayModel(ReplayLog.of(view_imported(home, resolved.session).events), name)
+        return ReplayModel(
+            ReplayLog.from_events(view_imported(home, resolved.session).events), name
+        )
     if isinstance(resolved, CommitName):
-        return ReplayModel(ReplayLog.of(view_commit(home, resolved.id).events), name)
+        return ReplayModel(ReplayLog.from_events(view_commit(home, resolved.id).events), name)
     return ReplayModel.load(resolved.path, name=name)
 
 

@@ -78,16 +78,16 @@ def open_chat(
     find = build_model_resolver(home, settings)
     model = load_named_model(find, name)
     permissions, prompt = build_permissions(settings, home.folder), build_chat_prompt(home, name)
-    home.make()
+    home.create_folders()
     with ExitStack() as opening:
         where = (wish.store or settings.store, settings.backing)
-        checkpoints = CheckpointStore.opened(
+        checkpoints = CheckpointStore.open(
             lambda: open_store(home, *where, patience_s=LOCK_TIMEOUT_S)
         )
         opening.callback(checkpoints.close)
-        ctx = None if wish.ctx is None else NameResolver(home, checkpoints.need()).commit(wish.ctx)
+        ctx = None if wish.ctx is None else NameResolver(home, checkpoints.get()).commit(wish.ctx)
         # The session is created after the options were validated.
-        path = old or home.new_session(wish.name)
+        path = old or home.create_log(wish.name)
         if old is None:
             opening.callback(path.unlink, missing_ok=True)  # an unstarted session is deleted
         around = build_world_settings(home, wish, settings, path, tools, on_notice)
@@ -156,7 +156,7 @@ def list_start_notes(
 
 
 def _is_foreign(hook: Agent) -> bool:
-    return isinstance(hook, CommandHook) and not hook.is_let
+    return isinstance(hook, CommandHook) and not hook.may_run
 
 
 def check_log_exists(old: Path | None) -> None:
@@ -185,7 +185,7 @@ def watch_with_commands(root: Agent, settings: Settings, *, is_new: bool) -> Non
     if (
         entries
         and is_new
-        and not any(isinstance(hook, CommandHook) and hook.is_let for hook in root.hooks)
+        and not any(isinstance(hook, CommandHook) and hook.may_run for hook in root.hooks)
     ):
         options = allow_commands(root.runtime, Commands(entries, settings.claude_may_allow))
         hook = CommandHook(root.session, runtime=root.runtime, options=options)

@@ -149,7 +149,7 @@ class PlainChat:
 
         most_calls: how often an agent may call its model in one turn.
         """
-        self.opened, self.runner, self.as_json = chat, runner, as_json
+        self.chat, self.runner, self.as_json = chat, runner, as_json
         self._typed = typed or StdinReader()
         self.session, self.runtime = chat.session, chat.runtime
         self.shell = chat.shell
@@ -166,7 +166,7 @@ class PlainChat:
 
     def once(self, prompt: str) -> None:
         """Send a message and print the answer. Raises ModelError."""
-        if not prompt.strip() and not self.opened.primary.has_open_calls:
+        if not prompt.strip() and not self.chat.primary.has_open_calls:
             raise click.UsageError("-p needs something to say: no turn was cut off")
         try:
             self.ask(prompt if prompt.strip() else None)
@@ -174,26 +174,26 @@ class PlainChat:
             self.print_failure(error)
             raise
         finally:
-            self.tell_refusals()
+            self.print_refusals()
 
     def talk(self) -> None:
         """Send lines of input until the end of the input. Trigger events are answered, too."""
-        if self.opened.primary.has_open_calls:
+        if self.chat.primary.has_open_calls:
             self.explain("The last turn was cut off")
         is_typed = stdin_is_interactive()
         with self.listening():
             while not self._ended and (line := self._line()) is not None:
                 if is_typed and self._is_command(line.strip()):
                     run_command(self, line)
-                elif line.strip() or self.opened.primary.has_open_calls:
+                elif line.strip() or self.chat.primary.has_open_calls:
                     self.try_to_ask(line.strip() or None)
-        self.tell_refusals()
+        self.print_refusals()
 
     @contextmanager
     def listening(self) -> Iterator[None]:
         """Process trigger events whenever the event loop runs."""
         stack = AsyncExitStack()
-        self.runner.run(stack.enter_async_context(self.opened.conversation.listen()))
+        self.runner.run(stack.enter_async_context(self.chat.conversation.listen()))
         try:
             yield
         finally:
@@ -201,20 +201,20 @@ class PlainChat:
 
     def _line(self) -> str | None:
         """Return the next line. Trigger events before it are answered."""
-        conversation = self.opened.conversation
+        conversation = self.chat.conversation
         while conversation.is_waiting:
-            came, line = self.runner.run(self._typed.line_unless(conversation.news()))
+            came, line = self.runner.run(self._typed.read_line_unless(conversation.news()))
             if came:
                 return line
             self.try_to_ask(None)
-        return self._typed.line()
+        return self._typed.read_line()
 
     def _is_command(self, line: str) -> bool:
-        return line.startswith(("/", SHELL)) and is_command(line, self.own)
+        return line.startswith(("/", SHELL)) and is_command(line, self.user_commands)
 
     def _on_event(self, event: Event) -> None:
         self._tally.add(event)
-        self._limit.hear(event)
+        self._limit.on_event(event)
         if isinstance(event, TranscriptEdited) and event.summary is not None:
             agent = self.session.agents[event.agent_id or AgentId("")]
             tell(f"{agent.name or agent.id}: the context was compacted")
@@ -233,7 +233,7 @@ class PlainChat:
 
     def usable_models(self) -> Sequence[str]:
         """Return names of models that can be used now."""
-        return list_models(self.opened.settings)
+        return list_models(self.chat.settings)
 
     def say(self, text: str) -> None:
         """Print the output of a slash command."""
@@ -241,7 +241,7 @@ class PlainChat:
 
     def compact(self, instructions: str) -> None:
         """Compact the context of the agent. Raises ModelError, ConfigError."""
-        agent = self.opened.primary
+        agent = self.chat.primary
         if not isinstance(agent, SmartAgent):
             raise ConfigError(f"{agent.name} has no context to sum up: code decides for it")
         try:
@@ -252,17 +252,17 @@ class PlainChat:
     @property
     def primary(self) -> Agent:
         """The agent that the user talks with."""
-        return self.opened.primary
+        return self.chat.primary
 
     @property
-    def own(self) -> Mapping[str, Command]:
+    def user_commands(self) -> Mapping[str, Command]:
         """The commands that the user defined, and prompts of MCP servers."""
         if self._prompts is None:
             self._prompts = {}
             mcp = self.runtime.world.mcp
             if mcp is not None and mcp.servers:
                 self._prompts = prompt_commands(self.runner.run(mcp.prompts()))
-        return {**self._prompts, **prompt_file_commands(self.opened.settings.prompt_files)}
+        return {**self._prompts, **prompt_file_commands(self.chat.settings.prompt_files)}
 
     def act(self, doing: Doing) -> None:
         """Run an operation on the agents and print its result. A new primary agent may answer."""
@@ -323,28 +323,28 @@ class PlainChat:
     def print_failure(self, error: ModelError) -> None:
         """Print the error object of `--json`. Without `--json` the error is printed elsewhere."""
         if self.as_json:
-            row = {"session": self.session.state.session_id, "error": str(error), "why": error.why}
+            row = {"session": self.session.state.session_id, "error": str(error), "why": error.kind}
             print_json(row, indent=None)
 
-    def tell_refusals(self) -> None:
+    def print_refusals(self) -> None:
         """Print the number of actions that were denied because no user could be asked."""
         permissions = self.runtime.world.permissions
-        if permissions is not None and (refused := permissions.unasked):
+        if permissions is not None and (refused := permissions.unavailable_count):
             were = "was" if refused == 1 else "were"
             how = "nobody could be asked; see --permission"
             tell(f"{format_count(refused, 'action')} {were} refused: {how}")
 
     def explain(self, text: str) -> None:
         """Print why a turn ended without an answer, and how it can continue."""
-        is_open = self.opened.primary.has_open_calls
+        is_open = self.chat.primary.has_open_calls
         tell(f"{text}; an empty line lets it go on" if is_open else text)
 
     def ask(self, line: str | None, how: How = run_unchanged) -> None:
         """Send a message and print the answer. `how` runs the coroutine of the turn."""
         self._tally = UsageTotal()
         began = time.monotonic()
-        conversation = self.opened.conversation
-        answer = self.runner.run(self._limit.hold(how(conversation.say(line))))
+        conversation = self.chat.conversation
+        answer = self.runner.run(self._limit.run(how(conversation.say(line))))
         if self.as_json:
             row = self.row(conversation.speaker.agent_id, answer, time.monotonic() - began)
             print_json(row, indent=None)

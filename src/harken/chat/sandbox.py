@@ -48,7 +48,7 @@ def build_shell_sandbox(
         network=settings.network,
     )
     try:
-        sandbox = wanted_walls.found(environment())
+        sandbox = wanted_walls.resolve(environment())
     except ConfigError as error:
         if wanted == "auto":
             return ShellSandbox(notes=(f"{_BARE} ({error}).",))

@@ -65,7 +65,7 @@ def build_system_prompt(folder: Path, today: date, trust: Trust | None = None) -
     if instructions is None:
         return ChatPrompt(text)
     text = f"{text}\n\nFrom {INSTRUCTIONS} of this project:\n\n{instructions.text}"
-    if trust is not None and trust.covers(instructions.file.parent):
+    if trust is not None and trust.is_within_trusted(instructions.file.parent):
         return ChatPrompt(text)
     size = size_text(instructions.size_bytes)
     how = f"{program_name()} trust {shlex.quote(str(instructions.file.parent))}"

@@ -25,35 +25,39 @@ _ENDS = frozenset({"end_turn", "stop", "stop_sequence"})
 class TurnLimit:
     """Counts the model calls of each agent in a turn, and cancels a turn with too many."""
 
-    most: int = MAX_MODEL_CALLS
-    over: AgentId | None = None
+    max_calls: int = MAX_MODEL_CALLS
+    exceeded_by: AgentId | None = None
     """The agent that exceeded the limit."""
     _calls: Counter[AgentId] = field(default_factory=Counter)
     _task: asyncio.Task[object] | None = None
 
-    def hear(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """Count a model call. A listener of the session."""
         if not isinstance(event, LlmResponse) or event.agent_id is None or self._task is None:
             return
         self._calls[event.agent_id] += 1
         has_answered = event.stop_reason in _ENDS
-        if self._calls[event.agent_id] >= self.most and self.over is None and not has_answered:
-            self.over = event.agent_id
+        if (
+            self._calls[event.agent_id] >= self.max_calls
+            and self.exceeded_by is None
+            and not has_answered
+        ):
+            self.exceeded_by = event.agent_id
             self._task.get_loop().call_soon_threadsafe(self._task.cancel)
 
     def _begin(self) -> None:
         self._calls.clear()
-        self.over, self._task = None, asyncio.current_task()
+        self.exceeded_by, self._task = None, asyncio.current_task()
 
-    async def hold(self, work: Coroutine[object, object, T]) -> T:
+    async def run(self, work: Coroutine[object, object, T]) -> T:
         """Await the turn. Raises ModelError if it was cancelled by the limit."""
         self._begin()
         try:
             return await work
         except asyncio.CancelledError:
-            if self.over is None:
+            if self.exceeded_by is None:
                 raise
-            calls = f"{self._calls[self.over]:,} model calls in one turn"
+            calls = f"{self._calls[self.exceeded_by]:,} model calls in one turn"
             raise ModelError(f"{calls}, and no answer: it was stopped; see --max-calls") from None
         finally:
             self._task = None

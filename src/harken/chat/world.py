@@ -188,4 +188,4 @@ def build_permissions(settings: Settings, *steering: Path) -> Permissions:
     rules = PermissionRules.parse(allow=settings.allow, ask=settings.ask, deny=settings.deny)
     environ = environment()
     places = [*steering, *user_paths(environ, user_homes(environ), current_folder())]
-    return Permissions(mode=settings.permission, rules=rules, steering=places)
+    return Permissions(mode=settings.permission, rules=rules, sensitive_paths=places)

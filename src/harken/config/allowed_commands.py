@@ -49,7 +49,7 @@ class AllowedCommands(MutableSet[str]):
         """Allow the commands with this digest. Raises ConfigError if the file cannot be written."""
         if value in self:
             return
-        self._home.make()
+        self._home.create_folders()
         try:
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
             with os.fdopen(os.open(self._file, flags, 0o600), "wb") as file:

@@ -39,7 +39,7 @@ class ProviderStatus:
     """The models that it lists, by its own names; empty if it was not asked."""
 
     @property
-    def ready(self) -> bool:
+    def is_ready(self) -> bool:
         """Whether its models can be used now."""
         return not self.missing
 
@@ -182,11 +182,11 @@ def choose_model(statuses: Sequence[ProviderStatus]) -> ModelChoice | None:
 
     Return None if no provider is usable.
     """
-    for status in sorted(statuses, key=lambda status: not status.ready):
+    for status in sorted(statuses, key=lambda status: not status.is_ready):
         name = status.provider.name
         model = next(filter(can_chat, status.models), None) or SUGGESTED.get(name)
         usable = (
-            status.ready or (status.provider.local and status.models) or status.provider.api_key
+            status.is_ready or (status.provider.local and status.models) or status.provider.api_key
         )
         if usable and model:
             return ModelChoice(f"{name}/{model}", status.missing)
@@ -213,4 +213,4 @@ def list_offers(status: ProviderStatus, prices: Prices, day: date) -> list[Model
     if status.models:
         full_names = [f"{name}/{model}" for model in status.models]
         return [ModelOffer(model, prices.price(model, day)) for model in full_names]
-    return [ModelOffer(price.model, price) for price in prices.of_provider(name, day)]
+    return [ModelOffer(price.model, price) for price in prices.list_prices(name, day)]

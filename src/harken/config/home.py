@@ -30,7 +30,7 @@ class Home:
 
     def __init__(self, folder: str | None = None) -> None:
         """Use this folder, else `HARKEN_HOME`, else `~/.harken`. Nothing is created yet."""
-        self.chosen = folder is not None
+        self.is_chosen = folder is not None
         """Whether the folder was given on the command line."""
         path = folder or os.environ.get("HARKEN_HOME") or "~/.harken"
         self.folder = Path(path).expanduser()
@@ -80,7 +80,7 @@ class Home:
         """The folder that notes which objects remote services have."""
         return self.folder / "outbox"
 
-    def make(self) -> None:
+    def create_folders(self) -> None:
         """Create the folders that are missing. Raises ConfigError if that fails."""
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -91,16 +91,16 @@ class Home:
                 f"choose another with --home or HARKEN_HOME"
             ) from None
 
-    def new_session(self, stem: str | None = None) -> Path:
+    def create_log(self, stem: str | None = None) -> Path:
         """Create an empty log: `session_YYYYMMDD_HHMMSS.jsonl`, or one named `stem`.
 
         Two processes never get the same one. Raises ConfigError, LogWriteError.
         """
-        self.make()
+        self.create_folders()
         now = datetime.now().astimezone()
         return new_log(self.sessions_folder, stem or now.strftime("session_%Y%m%d_%H%M%S"))
 
-    def logs(self) -> list[Path]:
+    def list_logs(self) -> list[Path]:
         """Return the logs of all sessions, plain or compressed, the last written first."""
         names = {log_path(path) for path in self.sessions_folder.glob("*.jsonl*") if path.is_file()}
         written_paths = [
@@ -110,9 +110,9 @@ class Home:
 
     def started_logs(self) -> Iterator[Path]:
         """Yield the logs that hold an event, the last written first."""
-        return (path for path in self.logs() if not has_no_event(path))
+        return (path for path in self.list_logs() if not has_no_event(path))
 
-    def latest(self) -> Path:
+    def latest_log(self) -> Path:
         """Return the started log that was written last. Raises ConfigError if there is none."""
         path = next(self.started_logs(), None)
         if path is None:

@@ -52,7 +52,7 @@ def _read_index(home: Home, read: Callable[[SessionIndex, Store | None], T]) -> 
     from harken.config.imported_sessions import open_catalogue
     from harken.index.session_index import SessionIndex
 
-    home.make()
+    home.create_folders()
     settings = load_settings(home)
     has_store = settings.store is not None or home.store_file.exists()
     with ExitStack() as stack:
@@ -65,5 +65,5 @@ def _read_index(home: Home, read: Callable[[SessionIndex, Store | None], T]) -> 
         if home.index_file.exists():
             catalogue = stack.enter_context(closing(open_catalogue(home)))
         with progress("Reading what is new") as tell:
-            facts.update(store, catalogue, home.logs(), tell)
+            facts.update(store, catalogue, home.list_logs(), tell)
         return read(facts, store)

@@ -76,7 +76,7 @@ class ImportedName:
         """The last commit of its main conversation, in the named file if there is one."""
         if self.file is not None:
             return self.session.tip_of(self.file)
-        return self.session.ends[0].ctx
+        return self.session.branch_tips[0].ctx
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ class NameResolver:
         Raises ConfigError for a commit or an imported session, which have none.
         """
         if name == LATEST:
-            return self.home.latest()
+            return self.home.latest_log()
         resolved = self.resolve(name)
         if isinstance(resolved, SessionLog | NamedLogFile):
             return resolved.path
@@ -252,7 +252,7 @@ class NameResolver:
 
     @cached_property
     def _log_by_id(self) -> dict[str, Path]:
-        return {path.stem: path for path in self.home.logs()}
+        return {path.stem: path for path in self.home.list_logs()}
 
     @cached_property
     def _imported(self) -> Sequence[ImportedSession]:
@@ -274,7 +274,7 @@ class NameResolver:
         log = next(self.home.started_logs(), None)
         imported = next(iter(self._imported), None)
         if imported is None:
-            return SessionLog(self.home.latest() if log is None else log)
+            return SessionLog(self.home.latest_log() if log is None else log)
         if log is None or stat_log(log).written_ns < parse_rfc3339(imported.ended) * 1000:
             return ImportedName(imported)
         return SessionLog(log)
@@ -286,7 +286,7 @@ class NameResolver:
         if log is not None and (not exists or path.resolve() == log.resolve()):
             return SessionLog(log)
         for session in self._imported:
-            if session.is_of(name):
+            if session.has_source(name):
                 return ImportedName(session, name)
         return NamedLogFile(path)
 

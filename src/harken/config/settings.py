@@ -150,7 +150,7 @@ def load_settings(
     says so, and names the permissions that the configuration of a trusted project extends.
     """
     environ = environment() if environ is None else environ
-    project = Trust(home).project(folder or current_folder())
+    project = Trust(home).find_project(folder or current_folder())
     user_file = home.folder / CONFIG
     user_config = read_config(user_file)
     settings = _apply_file(Settings(providers=BUILT_IN), user_config, user_file)

@@ -74,7 +74,7 @@ class Project:
         ignored = self.root / self.marker
         if self.obstacle:
             return f"{ignored} is ignored: {self.obstacle}"
-        home_option = ["--home", str(home.folder)] if home.chosen else []
+        home_option = ["--home", str(home.folder)] if home.is_chosen else []
         command = " ".join(
             [program_name(), *map(shlex.quote, ["trust", str(self.root), *home_option])]
         )
@@ -122,7 +122,7 @@ class Trust:
         if obstacle := _find_obstacle(marker):
             raise ConfigError(f"{marker} cannot be trusted: {obstacle}")
 
-    def covers(self, folder: Path) -> bool:
+    def is_within_trusted(self, folder: Path) -> bool:
         """Whether the user trusted this folder or an ancestor of it."""
         return any(folder.resolve().is_relative_to(trusted) for trusted in self.folders())
 
@@ -134,7 +134,7 @@ class Trust:
             self._write(after)
         return after != before
 
-    def project(self, start: Path) -> Project | None:
+    def find_project(self, start: Path) -> Project | None:
         """Return the project that contains `start`. Return None if there is none.
 
         It is the nearest folder with a `.harken/`, from `start` upwards to the root of its git
@@ -165,7 +165,7 @@ class Trust:
         return folder.resolve() == self.home.folder.resolve()
 
     def _write(self, folders: list[Path]) -> None:
-        self.home.make()
+        self.home.create_folders()
         data = json.dumps({"trusted": [str(folder) for folder in folders]}, indent=1).encode()
         try:
             replace_file(self.file, data)

@@ -135,11 +135,11 @@ def prepare(draft: CommitDraft) -> PreparedCommit:
 def build_objects(content: DraftContent) -> list[StoredObject]:
     """Return the new objects of a content with their names, each after its needs."""
     objects: list[StoredObject] = []
-    for message in content.said:
+    for message in content.encoded_messages:
         objects += [StoredObject(ObjectKind.PART, name, body) for name, body in message.parts]
         needs = tuple(dict.fromkeys([name for name, _ in message.parts]))
         objects.append(StoredObject(ObjectKind.MESSAGE, message.name, message.body, needs))
-    needs = tuple(dict.fromkeys([message.name for message in content.said]))
+    needs = tuple(dict.fromkeys([message.name for message in content.encoded_messages]))
     objects.append(StoredObject(ObjectKind.DELTA, content.artifact, content.body, needs))
     return objects
 
@@ -166,7 +166,7 @@ class DraftContent:
     artifact: ArtifactRef
     entries: Sequence[DeltaEntry] = ()
     messages: Sequence[ChatMessage] = ()
-    said: Sequence[EncodedMessage] = ()
+    encoded_messages: Sequence[EncodedMessage] = ()
     """The messages by name, if they may be new."""
     body: bytes = b""
     """The canonical bytes of the delta, if it may be new."""
@@ -174,8 +174,8 @@ class DraftContent:
     @property
     def objects(self) -> dict[Hash, bytes]:
         """All objects that the delta needs, if they may be new."""
-        parts = {name: body for message in self.said for name, body in message.parts}
-        return parts | {message.name: message.body for message in self.said}
+        parts = {name: body for message in self.encoded_messages for name, body in message.parts}
+        return parts | {message.name: message.body for message in self.encoded_messages}
 
 
 def _read_content(store: Store, draft: CommitDraft) -> DraftContent:

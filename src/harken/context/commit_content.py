@@ -122,9 +122,9 @@ def read_artifact(
 
 
 def _read_bytes(data: bytes, format: str, formats: FormatRegistry) -> list[ConversationEntry]:
-    reader = formats.reader(format)
+    reader = formats.find_reader(format)
     if reader is None:
-        raise NameNotFound("format to be read", format, formats.names())
+        raise NameNotFound("format to be read", format, formats.list_names())
     return reader(data)
 
 

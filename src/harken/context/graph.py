@@ -27,7 +27,7 @@ class GraphCell:
     """A character of a graph."""
 
     glyph: Glyph = " "
-    lane: int = -1
+    column: int = -1
     """The number of the column that it belongs to, from 0 in the order of creation, or -1."""
 
 

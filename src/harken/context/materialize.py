@@ -71,9 +71,9 @@ class MaterializedContext:
     """The sum of the commits' counts."""
     token_count: int
     store: Store = field(repr=False, compare=False)
-    asked: tuple[CommitId, Stop] | None = field(default=None, repr=False, compare=False)
+    commit_and_stop: tuple[CommitId, Stop] | None = field(default=None, repr=False, compare=False)
     """The commit and the stop of the walk, or None for the empty conversation."""
-    known: Sequence[ArtifactRef] | None = field(default=None, repr=False, compare=False)
+    artifacts: Sequence[ArtifactRef] | None = field(default=None, repr=False, compare=False)
     """The content of the sequence, if it is known."""
 
     @cached_property
@@ -82,7 +82,7 @@ class MaterializedContext:
 
         Raises ObjectNotFound, ObjectCorrupted, StoreError.
         """
-        artifacts = self.known
+        artifacts = self.artifacts
         if artifacts is None:
             artifacts = self.store.sequences([self.ref]).get(self.ref)
         if artifacts is None:
@@ -90,10 +90,10 @@ class MaterializedContext:
         try:
             return read_messages(self.store, artifacts)
         except ArtifactNotMessages:
-            if self.asked is None:
+            if self.commit_and_stop is None:
                 raise
             commits = select_commits(
-                self.store, *self.asked
+                self.store, *self.commit_and_stop
             )  # The commits contain the formats of their bytes.
             return [entry.message for entry in read_entries(self.store, commits)]
 
@@ -183,8 +183,8 @@ def _build_context(
         message_count=sum(commit.commit.message_count for commit in commits),
         token_count=sum(commit.commit.token_count for commit in commits),
         store=store,
-        asked=asked,
-        known=artifacts,
+        commit_and_stop=asked,
+        artifacts=artifacts,
     )
 
 
@@ -197,7 +197,7 @@ def _compute(store: Store, ctx: CommitId, stop: Stop) -> MaterializedContext:
     _write_derived(
         store,
         WriteBatch(
-            sequences={context.ref: context.known or []},
+            sequences={context.ref: context.artifacts or []},
             raw={hash_raw(record): record},
             derived=dict(zip(_derived_keys(ctx, stop), refs, strict=True)),
         ),

@@ -46,7 +46,7 @@ class ConversationPosition:
     """The number of the message, from 1; 0 in an empty conversation."""
     entries: list[ConversationEntry]
     """The context, oldest first. The message is the last one."""
-    own: int
+    commit_entry_count: int
     """The number of entries that `ctx` itself contains: the last ones."""
     is_tip: bool = True
     """Whether these are all entries of the conversation of `ctx`."""
@@ -88,7 +88,7 @@ def get_or_create_commit(store: Store, position: ConversationPosition) -> Commit
     if position.is_tip:
         return position.ctx
     commit = store.commits([position.ctx])[position.ctx].commit
-    commit_entries = position.entries[-position.own :]
+    commit_entries = position.entries[-position.commit_entry_count :]
     draft = CommitDraft(
         entries=commit_entries,
         parent=commit.parent,
@@ -200,7 +200,11 @@ def count_messages(store: Store, position: ConversationPosition) -> MessageCount
     )
     if index is None:
         return MessageCounts(len(position.entries), 0)
-    size = position.own if index == len(chain) - 1 else chain[index].commit.message_count
+    size = (
+        position.commit_entry_count
+        if index == len(chain) - 1
+        else chain[index].commit.message_count
+    )
     before = [
         stored for i, stored in enumerate(chain[:index]) if not i or not _is_compaction(stored)
     ]

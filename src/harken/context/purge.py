@@ -75,7 +75,7 @@ class PurgeRequest:
 class PurgeMatches:
     """The matches in a store, and their replacements."""
 
-    places: list[PurgeMatch] = field(default_factory=list)
+    matches: list[PurgeMatch] = field(default_factory=list)
     stand_ins: dict[Name, bytes] = field(default_factory=dict)
     notes: dict[CommitId, CommitNotes] = field(default_factory=dict)
     """Summaries and labels without the text."""
@@ -86,7 +86,7 @@ def find_text(store: Store, logs: Iterable[Path], secret: Secret) -> list[PurgeM
 
     Nothing is changed. Raises StoreError, LogNotFound, InvalidLog.
     """
-    return [*find_in_store(store, secret).places, *_iter_log_matches(logs, secret)]
+    return [*find_in_store(store, secret).matches, *_iter_log_matches(logs, secret)]
 
 
 def purge_text(store: Store, logs: Sequence[Path], purge: PurgeRequest) -> list[PurgeMatch]:
@@ -104,7 +104,7 @@ def purge_text(store: Store, logs: Sequence[Path], purge: PurgeRequest) -> list[
         raise ValueError("the reason holds the text that shall go: say it in other words")
     options = PurgeOptions(
         replace=secret.replace,
-        tail=secret.cut,
+        tail=secret.replace_truncated,
         by=purge.by,
         why=purge.why,
         resolver=make_resolver(store),
@@ -134,7 +134,7 @@ def purge_text(store: Store, logs: Sequence[Path], purge: PurgeRequest) -> list[
             purge_log(log, options)
     if incomplete is not None:
         raise incomplete
-    return store_matches.places + log_matches
+    return store_matches.matches + log_matches
 
 
 def find_in_store(store: Store, secret: TextRemover) -> PurgeMatches:
@@ -150,21 +150,21 @@ def find_in_store(store: Store, secret: TextRemover) -> PurgeMatches:
             files.append(obj)
             _find_in_chunks(store, obj, secret, spans_by_name)
         elif obj.kind is ObjectKind.RAW:
-            if spans := list(secret.spans_in([obj.body])):
+            if spans := list(secret.find_spans([obj.body])):
                 spans_by_name.setdefault(obj.name, []).extend(spans)
         elif (body := _purge_object(obj, secret)) is not None:
             matches.stand_ins[obj.name] = body
-            matches.places.append(PurgeMatch("store", obj.kind.name.lower(), obj.name))
+            matches.matches.append(PurgeMatch("store", obj.kind.name.lower(), obj.name))
     new_bodies = {
         name: _replace_spans(store.raw(ArtifactRef(name)), spans)
         for name, spans in spans_by_name.items()
     }
     matches.stand_ins |= new_bodies
-    matches.places += [PurgeMatch("store", "raw", name) for name in new_bodies]
+    matches.matches += [PurgeMatch("store", "raw", name) for name in new_bodies]
     for obj in files:
         if not new_bodies.keys().isdisjoint(obj.needs):
             matches.stand_ins[obj.name] = _build_file(store, obj, new_bodies)
-            matches.places.append(PurgeMatch("store", "file", obj.name))
+            matches.matches.append(PurgeMatch("store", "file", obj.name))
     _find_in_notes(store, secret, matches)
     return matches
 
@@ -216,7 +216,7 @@ def _find_in_chunks(
     spans_by_name: dict[Name, list[tuple[int, int]]],
 ) -> None:
     """Record the spans to remove from a file's chunks. A match may span several chunks."""
-    spans = list(secret.spans_in(store.read_chunks(ArtifactRef(file.name))))
+    spans = list(secret.find_spans(store.read_chunks(ArtifactRef(file.name))))
     chunk_start = 0
     for name in parse_file(file.body).pieces:
         chunk_end = chunk_start + len(store.raw(name))
@@ -269,7 +269,7 @@ def _find_in_notes(store: Store, secret: TextRemover, matches: PurgeMatches) -> 
                 ("label", new_notes.labels != old_notes.labels),
             ):
                 if is_changed:
-                    matches.places.append(PurgeMatch("store", kind, stored.id))
+                    matches.matches.append(PurgeMatch("store", kind, stored.id))
 
 
 def _iter_log_matches(logs: Iterable[Path], secret: Secret) -> Iterator[PurgeMatch]:

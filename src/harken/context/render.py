@@ -90,7 +90,7 @@ def render(
     commits as `materialize`; ConfigError for a format whose package is broken; ObjectNotFound,
     ObjectCorrupted. A failure to store the result is ignored.
     """
-    revision = formats.revision(format)
+    revision = formats.get_revision(format)
     key = f"{format}{f'.{revision}' if revision > 1 else ''}:{ctx}:{stop}"
     cached = _find_derived(store, key)
     if cached is not None:
@@ -99,7 +99,7 @@ def render(
     contents = read_contents(store, commits)
     target = formats.get(format)
     if target is None and all(content.format != format for content in contents):
-        raise NameNotFound("format", format, formats.names())
+        raise NameNotFound("format", format, formats.list_names())
     tier, data = _render(contents, format, target, formats)
     if data is None:
         return render(store, ctx, NARRATIVE, stop, formats=formats)

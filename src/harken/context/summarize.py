@@ -94,7 +94,7 @@ def _format_up_to(messages: Iterable[ChatMessage], max_chars: int) -> list[Bound
 def _format_message(message: ChatMessage) -> BoundedTranscript:
     speaker = f"{message.role} {message.name}" if message.name else message.role
     content = redact(text_of(message.content))
-    redacted = len(content.found)
+    redacted = len(content.matches)
     lines = [f"[{speaker[:80]}]"]
     if content.text:
         lines.append(content.text)
@@ -103,7 +103,7 @@ def _format_message(message: ChatMessage) -> BoundedTranscript:
     lines += [f"({part.kind[:40]})" for part in parts if isinstance(part, UnknownPart)]
     for call in message.tool_calls or ():
         arguments = redact(call.function.arguments)
-        redacted += len(arguments.found)
+        redacted += len(arguments.matches)
         lines.append(f"-> {call.function.name[:80]}({_truncate(arguments.text, _MAX_CALL_CHARS)})")
     return BoundedTranscript(_truncate("\n".join(lines), _MAX_MESSAGE_CHARS), redacted)
 
@@ -132,15 +132,17 @@ _ANSWER_TOKENS = 60
 class SummaryFilter:
     """The selection of commits to summarize."""
 
-    every: bool = False
+    include_summarized: bool = False
     """Include commits that have a summary, unless this model wrote it."""
     principal: str | None = None
     before: str | None = None
     """RFC 3339: only commits that are older."""
 
-    def fits(self, commit: StoredCommit, model: str) -> bool:
+    def matches(self, commit: StoredCommit, model: str) -> bool:
         """Whether a commit is to be summarized by this model."""
-        needs_summary = commit.notes.summarized_by != model if self.every else commit.notes.derived
+        needs_summary = (
+            commit.notes.summarized_by != model if self.include_summarized else commit.notes.derived
+        )
         created_us = parse_rfc3339(commit.commit.created_at)
         is_old_enough = self.before is None or created_us < parse_rfc3339(self.before)
         return needs_summary and is_old_enough and self.principal in (None, commit.commit.principal)
@@ -150,9 +152,9 @@ class SummaryFilter:
 class SummaryOptions:
     """Options of the model calls."""
 
-    whole: bool = False
+    use_full_conversation: bool = False
     """Summarize the complete conversation up to the commit, not only its new messages."""
-    at_once: int = 4
+    max_concurrent: int = 4
     """The number of concurrent calls."""
     per_minute: float | None = None
     """The maximum number of calls that start in a minute, or None for no limit."""
@@ -178,7 +180,7 @@ def select_commits(store: Store, choice: SummaryFilter, model: str) -> Iterator[
     names = store.newest_commits(2**62)
     for start in range(0, len(names), _COMMITS_PER_BATCH):
         commits = store.commits(names[start : start + _COMMITS_PER_BATCH])
-        yield from (stored for stored in commits.values() if choice.fits(stored, model))
+        yield from (stored for stored in commits.values() if choice.matches(stored, model))
 
 
 def estimate_usage(commits: Iterable[StoredCommit], *, whole: bool = False) -> Usage:
@@ -210,7 +212,10 @@ async def summarize(
     running: set[asyncio.Task[SummaryResult]] = set()
     try:
         while True:
-            while len(running) < manner.at_once and (commit := next(remaining, None)) is not None:
+            while (
+                len(running) < manner.max_concurrent
+                and (commit := next(remaining, None)) is not None
+            ):
                 running.add(
                     asyncio.create_task(_summarize_commit(store, model, commit, manner, pace))
                 )
@@ -248,7 +253,7 @@ async def _summarize_commit(
     try:
         messages = (
             materialize(store, commit.id).messages
-            if manner.whole
+            if manner.use_full_conversation
             else [entry.message for entry in read_entries(store, [commit])]
         )
         transcript = build_excerpt(messages)
@@ -261,7 +266,7 @@ async def _summarize_commit(
             store, commit.id, summary=summary, by=model.name, instead_of=commit.notes.summary
         )
     except ModelError as error:
-        if error.why in ("auth", "unknown_model"):
+        if error.kind in ("auth", "unknown_model"):
             raise
         return SummaryResult(ctx=commit.id, failure=str(error))
     except NotesConflict:

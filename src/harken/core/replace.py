@@ -41,7 +41,7 @@ class TextRemover(Protocol):
         """Whether canonical JSON may contain a secret. Only `replace` is exact."""
         ...
 
-    def spans_in(self, pieces: Iterable[bytes]) -> Iterator[tuple[int, int]]:
+    def find_spans(self, pieces: Iterable[bytes]) -> Iterator[tuple[int, int]]:
         """Yield the start and end of each secret in a stream of bytes."""
         ...
 
@@ -70,7 +70,7 @@ class Secret:
         """Return a text without the secret."""
         return self._pattern.sub(PURGED, text)
 
-    def cut(self, text: str) -> str:
+    def replace_truncated(self, text: str) -> str:
         """Return a text without the secret, and without a truncated secret at its end."""
         text = self.replace(text)
         for form in self._encoded_forms:
@@ -79,7 +79,7 @@ class Secret:
                     return text[:-size] + PURGED
         return text
 
-    def is_in(self, data: bytes) -> bool:
+    def is_in_bytes(self, data: bytes) -> bool:
         """Whether bytes contain the secret in any of its forms."""
         return self._bytes_pattern.search(data) is not None
 
@@ -87,7 +87,7 @@ class Secret:
         """Whether canonical JSON may contain the secret. Only `in_json` is exact."""
         return self._json_pattern.search(data) is not None
 
-    def spans_in(self, pieces: Iterable[bytes]) -> Iterator[tuple[int, int]]:
+    def find_spans(self, pieces: Iterable[bytes]) -> Iterator[tuple[int, int]]:
         """Yield the start and end of each occurrence in a stream of bytes, also across pieces.
 
         >>> list(Secret("secret").spans_in([b"a sec", b"re", b"t."]))

@@ -238,7 +238,7 @@ class HookQuestion:
     """The action itself, as hooks before this one have rewritten it."""
 
     @property
-    def words(self) -> str:
+    def prompt(self) -> str:
         """The question as text for the hook. The judged text is enclosed in two equal lines."""
         return (
             f"[{self.point}] Agent {_quote_name(self.agent)} {self._activity}:\n{_fence(self.text)}"

@@ -65,12 +65,12 @@ class Change:
         remaining = dropwhile(lambda message: message.role == "system", changed)
         return [*([Message("system", self.system)] if self.system else []), *remaining]
 
-    def asked_with(self, recorded: Mapping[str, Any]) -> dict[str, Any]:
+    def merge_parameters(self, recorded: Mapping[str, Any]) -> dict[str, Any]:
         """Return the model parameters of the rerun."""
         merged = {**recorded, **self.parameters}
         return {name: value for name, value in merged.items() if value is not None}
 
-    def said(self) -> list[str]:
+    def describe(self) -> list[str]:
         """Describe the change, one line per item. New texts are not included.
 
         >>> Change(edit=[("#1", "Tea.")], drop=["msg_007"], model="openai/gpt-6").said()

@@ -119,8 +119,8 @@ class GroupComparison(SparseRecord, frozen=True, kw_only=True):
 
 def compare(before: ComparedRun, after: ComparedRun) -> RunComparison:
     """Compare two runs. Raises HarkenError if a log lacks part of a context."""
-    before, after = before.beside([after]), after.beside([before])
-    left, right = before.stories, after.stories
+    before, after = before.from_fork([after]), after.from_fork([before])
+    left, right = before.transcripts, after.transcripts
     return RunComparison(
         before=before.name,
         after=after.name,
@@ -138,8 +138,8 @@ def compare(before: ComparedRun, after: ComparedRun) -> RunComparison:
 
 def compare_groups(before: Sequence[ComparedRun], after: Sequence[ComparedRun]) -> GroupComparison:
     """Compare two groups of runs, each run with each of the other group. Raises as `compare`."""
-    left = [left_run.beside(after) for left_run in before]
-    right = [left_run.beside(before) for left_run in after]
+    left = [left_run.from_fork(after) for left_run in before]
+    right = [left_run.from_fork(before) for left_run in after]
     divergences = [
         first_divergence(left_run, right_run) for left_run in left for right_run in right
     ]

@@ -32,7 +32,7 @@ class ForkPoint:
 
     session: str
     """Name of the session."""
-    stepping: RequestSteps = field(repr=False)
+    steps: RequestSteps = field(repr=False)
     number: int
     """Number of the call in the session, from 1."""
     resolver: Resolver = field(default=placeholders, repr=False)
@@ -65,7 +65,7 @@ class ForkPoint:
     @property
     def request(self) -> ev.LlmRequest:
         """The request event of the call."""
-        return self.stepping.requests[self.number - 1]
+        return self.steps.requests[self.number - 1]
 
     @property
     def agent_id(self) -> AgentId:
@@ -75,12 +75,12 @@ class ForkPoint:
     @property
     def name(self) -> str:
         """Name of the agent."""
-        return self.stepping.links.names.of(self.agent_id) or self.agent_id
+        return self.steps.links.names.latest_name(self.agent_id) or self.agent_id
 
     @cached_property
     def context(self) -> list[ContextMessage]:
         """The exact context of the call. Raises HarkenError if the log lacks part of it."""
-        return self.stepping.context(self.number)
+        return self.steps.context(self.number)
 
     @property
     def messages(self) -> list[Message]:
@@ -88,14 +88,14 @@ class ForkPoint:
         return [row.message for row in self.context]
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether the context has the hash that was logged with the call."""
         return reduce(extend_context_hash, self.messages, "") == self.request.context_hash
 
     @property
     def tools(self) -> list[dict[str, Any]]:
         """The tool schemas of the request."""
-        return self.stepping.tools(self.number)
+        return self.steps.tools(self.number)
 
     @property
     def parameters(self) -> Mapping[str, Any]:
@@ -106,7 +106,7 @@ class ForkPoint:
     def state(self) -> SessionState:
         """The session state just before the call. Raises HarkenError."""
         state = SessionState()
-        for event in self.stepping.links:
+        for event in self.steps.links:
             if event is self.request:
                 break
             try:
@@ -121,7 +121,7 @@ class ForkPoint:
         return self.state.agents[self.agent_id]
 
     @property
-    def is_own(self) -> bool:
+    def is_run_by_harken(self) -> bool:
         """Whether Harken ran the agent, so that its hooks and subagents are available."""
         return "kind" in self.agent.spec and not self.agent.is_recorded
 
@@ -137,7 +137,7 @@ class ForkPoint:
         )
         return [group for entries in texts if (group := [text for text in entries if text])]
 
-    def told_with(self) -> dict[MessageId, list[ev.TranscriptEntry]]:
+    def inputs_by_result(self) -> dict[MessageId, list[ev.TranscriptEntry]]:
         """Return inputs that came within a turn, by the tool result that they followed.
 
         Programs insert such messages as user messages, for example the text of a skill.
@@ -152,9 +152,9 @@ class ForkPoint:
 
         Each group has the id of the preceding tool result, or None after an answer.
         """
-        links = self.stepping.links
+        links = self.steps.links
         groups: list[tuple[MessageId | None, list[ev.TranscriptEntry]]] = [(None, [])]
-        for event in links.events[links.at[self.request.message_id] :]:
+        for event in links.events[links.positions[self.request.message_id] :]:
             if event.agent_id != self.agent_id:
                 continue
             if isinstance(event, ev.LlmRequest):

@@ -141,7 +141,7 @@ class ForkedAgent(SmartAgent):
     ) -> None:
         """Create an agent without its creation event. `spec` is added to the recorded spec."""
         super().__init__(session, runtime=runtime)
-        self._given |= {"parameters": None} | dict(spec)
+        self._birth_options |= {"parameters": None} | dict(spec)
         self._recorded_inputs: (
             tuple[RecordedWorld, Mapping[MessageId, Sequence[ev.TranscriptEntry]]] | None
         ) = None
@@ -150,7 +150,7 @@ class ForkedAgent(SmartAgent):
     def check_kind(self) -> None:
         """Accept any kind: a resume continues with a plain smart agent after the recorded calls."""
 
-    def take(self, names: Iterable[str]) -> None:
+    def accept_calls(self, names: Iterable[str]) -> None:
         """Accept calls of hidden tools, which are answered from the record.
 
         Another program may have run tools that were not logged as available.
@@ -160,7 +160,7 @@ class ForkedAgent(SmartAgent):
             {tool.name: tool for tool in hidden if tool.name not in self._toolset.by_name}
         )
 
-    def hear_with(
+    def set_recorded_inputs(
         self, world: RecordedWorld, told: Mapping[MessageId, Sequence[ev.TranscriptEntry]]
     ) -> None:
         """Set the inputs to append after recorded results."""
@@ -172,9 +172,9 @@ class ForkedAgent(SmartAgent):
             await super()._act(calls)
             return
         world, inputs = self._recorded_inputs
-        first_index = len(world.given)
+        first_index = len(world.used_calls)
         await super()._act(calls)
-        for call in world.given[first_index:]:
+        for call in world.used_calls[first_index:]:
             for entry in inputs.get(call.result.message_id, ()):
                 self.session.append(build_entry(self.agent_id, entry))
 
@@ -202,7 +202,7 @@ def _with_schema(action: Tool, schema: Mapping[str, Any]) -> Tool:
         parameters={},
         function=action.function,
         arguments=action.arguments,
-        shown=schema,
+        recorded_schema=schema,
     )
 
 
@@ -226,16 +226,16 @@ class SessionForker:
         spec = {
             name: recorded.spec[name]
             for name in _COPIED_SPEC
-            if name in recorded.spec and point.is_own
+            if name in recorded.spec and point.is_run_by_harken
         }
-        spec["parameters"] = self.change.asked_with(point.parameters)
+        spec["parameters"] = self.change.merge_parameters(point.parameters)
         spec["rerun"] = self.provenance()
-        tools = build_tools(schemas, is_own=point.is_own)
+        tools = build_tools(schemas, is_own=point.is_run_by_harken)
         agent = ForkedAgent(self.session, runtime=self.runtime, spec=spec, tools=tools)
         agent.log_birth(name=point.name)
         self._ids[recorded.id] = agent.agent_id
         self._set_context(agent.agent_id, recorded, messages)
-        if point.is_own:
+        if point.is_run_by_harken:
             self._copy_descendants(recorded)
         self.session.sync()
         return agent
@@ -248,7 +248,7 @@ class SessionForker:
             "number": self.point.number,
             "agent": self.point.agent_id,
         }
-        changes = self.change.said()
+        changes = self.change.describe()
         return {**source, "changes": changes} if changes else source
 
     def _copy_descendants(self, top: AgentState) -> None:
@@ -314,7 +314,7 @@ class SessionForker:
 
 def check_hooks(point: ForkPoint, change: Change, runtime: AgentRuntime) -> None:
     """Raise NameNotFound or ConfigError for a hook that does not exist or is not registered."""
-    if not point.is_own:
+    if not point.is_run_by_harken:
         if change.without_hooks:
             raise ConfigError(f"{point.session}: the hooks of another program are not known here")
         return

@@ -54,7 +54,7 @@ class ComparedRun:
     """A session in a comparison."""
 
     name: str
-    stepping: RequestSteps = field(repr=False)
+    steps: RequestSteps = field(repr=False)
     since: MessageId | None = None
     """Include only events from this model call on. None means all events."""
 
@@ -68,24 +68,24 @@ class ComparedRun:
     @cached_property
     def rerun_of(self) -> tuple[str, MessageId] | None:
         """The session and model call that this is a rerun of, or None if it is no rerun."""
-        creations = (event for event in self.stepping.links if isinstance(event, ev.AgentCreated))
+        creations = (event for event in self.steps.links if isinstance(event, ev.AgentCreated))
         first = next(creations, None)
         return None if first is None else parse_rerun_origin(first.spec or {})
 
-    def beside(self, others: Iterable[ComparedRun]) -> ComparedRun:
+    def from_fork(self, others: Iterable[ComparedRun]) -> ComparedRun:
         """Return this run from the point where one of the others was forked from it, if any."""
         for other in others:
             if other.rerun_of is not None and other.rerun_of[0] == self.name:
                 request = other.rerun_of[1]
-                if request in self.stepping.links.at:
-                    return ComparedRun(self.name, self.stepping, request)
+                if request in self.steps.links.positions:
+                    return ComparedRun(self.name, self.steps, request)
         return self
 
     @cached_property
     def events(self) -> Sequence[ev.Event]:
         """The events that are compared."""
-        links = self.stepping.links
-        return links.events[0 if self.since is None else links.at[self.since] :]
+        links = self.steps.links
+        return links.events[0 if self.since is None else links.positions[self.since] :]
 
     @property
     def first(self) -> AgentId | None:
@@ -93,7 +93,7 @@ class ComparedRun:
         return next((e.agent_id for e in self.events if isinstance(e, ev.LlmRequest)), None)
 
     @cached_property
-    def stories(self) -> dict[str, list[ChatMessage]]:
+    def transcripts(self) -> dict[str, list[ChatMessage]]:
         """The transcript of each agent by name; a second agent of the same name is `name (2)`.
 
         Raises HarkenError if the log lacks part of a context.
@@ -105,8 +105,8 @@ class ComparedRun:
             if agent is None or agent == USER:
                 continue
             if isinstance(event, ev.LlmRequest) and agent not in messages_by_agent:
-                number = self.stepping.find(event.message_id)
-                messages_by_agent[agent] = [row.message for row in self.stepping.context(number)]
+                number = self.steps.find(event.message_id)
+                messages_by_agent[agent] = [row.message for row in self.steps.context(number)]
             elif isinstance(event, ev.TranscriptEntry):
                 messages_by_agent.get(agent, earlier_entries.setdefault(agent, [])).append(event)
         return self._by_name({**earlier_entries, **messages_by_agent})
@@ -114,7 +114,9 @@ class ComparedRun:
     @cached_property
     def keys(self) -> dict[str, list[str]]:
         """The transcripts as message hashes."""
-        return {name: list(map(message_hash, messages)) for name, messages in self.stories.items()}
+        return {
+            name: list(map(message_hash, messages)) for name, messages in self.transcripts.items()
+        }
 
     def _by_name(
         self, messages_by_agent: dict[AgentId, list[ChatMessage]]
@@ -122,7 +124,7 @@ class ComparedRun:
         messages_by_name: dict[str, list[ChatMessage]] = {}
         name_counts: Counter[str] = Counter()
         for agent, messages in messages_by_agent.items():
-            name = self.stepping.links.names.of(agent) or agent
+            name = self.steps.links.names.latest_name(agent) or agent
             name_counts[name] += 1
             messages_by_name[
                 name if name_counts[name] == 1 else f"{name} ({name_counts[name]})"

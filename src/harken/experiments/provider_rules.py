@@ -46,9 +46,9 @@ class RuleViolation:
     rule: ProviderRule
     position: int
     """Position of the message, from 0; the number of messages means the end."""
-    what: str
+    identity: str
 
-    def told(self, messages: Sequence[ChatMessage]) -> str:
+    def format_line(self, messages: Sequence[ChatMessage]) -> str:
         """Format the violation as one line."""
         if self.position >= len(messages):
             return f"{self.rule.sentence} (rule {self.rule.name}; at the end)"
@@ -60,8 +60,8 @@ class ContextRefused(ConfigError):
     """An edited context violates a rule of its provider. Nothing was run."""
 
     def __init__(self, breach: RuleViolation, messages: Sequence[ChatMessage]) -> None:
-        super().__init__(f"the edited context is not valid: {breach.told(messages)}")
-        self.breach = breach
+        super().__init__(f"the edited context is not valid: {breach.format_line(messages)}")
+        self.violation = breach
 
 
 def find_violations(
@@ -89,11 +89,11 @@ def check_edit(
 ) -> None:
     """Raise ContextRefused for the first violation that an edit introduces."""
     existing = {
-        (violation.rule.name, violation.what) for violation in find_violations(before, family)
+        (violation.rule.name, violation.identity) for violation in find_violations(before, family)
     }
     violations = [*find_violations(after, family), *_find_changed_thinking(before, after)]
     for violation in sorted(violations, key=lambda violation: violation.position):
-        if (violation.rule.name, violation.what) not in existing:
+        if (violation.rule.name, violation.identity) not in existing:
             raise ContextRefused(violation, after)
 
 

@@ -81,7 +81,7 @@ async def rerun(
     if log.exists() and log.stat().st_size:
         raise ConfigError(f"{log}: there is a session already; a rerun begins a new one")
     world = _build_world(point, live)
-    actions = recorded_actions(point.tools) if point.is_own else runtime.actions
+    actions = recorded_actions(point.tools) if point.is_run_by_harken else runtime.actions
     runtime = replace(runtime, world=world, model=model, actions=actions)
     options = SessionOptions(resolver=None if store is None else make_resolver(store))
     with Session(log, options=options) as session:
@@ -89,9 +89,9 @@ async def rerun(
             point, _without_specific_parameters(point, change), session, runtime, store
         )
         agent = forking.begin(messages, offered_tools(point, model))
-        if not point.is_own:
-            agent.hear_with(world, point.told_with())
-            agent.take(
+        if not point.is_run_by_harken:
+            agent.set_recorded_inputs(world, point.inputs_by_result())
+            agent.accept_calls(
                 tool for agent_name, tool, _ in world.calls.by_key if agent_name == point.name
             )
         inputs = point.inputs_after() if follow else []
@@ -99,7 +99,7 @@ async def rerun(
         if runtime.checkpoints is not None:
             runtime.checkpoints.finish(session, runtime.notify)
         session.end(SUCCESS_REASON if error is None else FAILURE_REASON)
-    return RerunResult(session.path, answer, error, tuple(world.differing))
+    return RerunResult(session.path, answer, error, tuple(world.unrecorded_calls))
 
 
 def check_rerun(
@@ -117,7 +117,7 @@ def edit_context(point: ForkPoint, change: Change) -> list[Message]:
     Raises ContextRefused if it violates a rule of the provider, NameNotFound for an unknown
     message, HarkenError if the log lacks part of the context.
     """
-    if any(row.loaded for row in point.context) and not point.is_whole:
+    if any(row.loaded for row in point.context) and not point.is_complete:
         raise ConfigError(
             f"{point.session}: what {point.request.message_id} saw is partly in a store that is "
             f"not at hand, or not as it was; open the store that the session was kept in"
@@ -130,7 +130,7 @@ def edit_context(point: ForkPoint, change: Change) -> list[Message]:
 def get_rerun_model(point: ForkPoint, change: Change, runtime: AgentRuntime) -> Model:
     """Return the changed or the recorded model. Raises ConfigError."""
     name = change.model or point.request.model
-    if change.model is None and not point.is_own and "/" not in name and ":" not in name:
+    if change.model is None and not point.is_run_by_harken and "/" not in name and ":" not in name:
         provider = next(
             (
                 prefix_provider
@@ -151,7 +151,11 @@ def offered_tools(point: ForkPoint, model: Model) -> list[dict[str, Any]]:
     Files of other programs do not contain tool schemas. Providers reject calls of unknown tools, so
     in that case each called tool gets a schema with its name only.
     """
-    if point.is_own or point.request.tools is not None or model.name.startswith("replay:"):
+    if (
+        point.is_run_by_harken
+        or point.request.tools is not None
+        or model.name.startswith("replay:")
+    ):
         return point.tools
     called_names = [call.function.name for row in point.messages for call in row.tool_calls or ()]
     any_object = {"type": "object", "additionalProperties": True}
@@ -168,7 +172,7 @@ def _without_specific_parameters(point: ForkPoint, change: Change) -> Change:
     all of them, because they are part of the request's identity. Other models get only common
     parameters.
     """
-    if point.is_own or (change.model or "").startswith("replay:"):
+    if point.is_run_by_harken or (change.model or "").startswith("replay:"):
         return change
     dropped = {name: None for name in point.parameters if name not in _COMMON_PARAMETERS}
     return replace(change, parameters={**dropped, **change.parameters})
@@ -176,8 +180,8 @@ def _without_specific_parameters(point: ForkPoint, change: Change) -> Change:
 
 def _build_world(point: ForkPoint, live: World | None) -> RecordedWorld:
     """Return a world with the recorded results after the fork point."""
-    actions = frozenset(ACTIONS) if point.is_own else frozenset[str]()
-    calls = RecordedCalls.of(point.stepping.links, point.request.message_id, actions)
+    actions = frozenset(ACTIONS) if point.is_run_by_harken else frozenset[str]()
+    calls = RecordedCalls.of(point.steps.links, point.request.message_id, actions)
     live_tools = {} if live is None else live.tools
     tools = [tool for tool in recorded_tools(point.tools) if tool.name not in live_tools]
     return RecordedWorld(calls, tools=tools, live=live)

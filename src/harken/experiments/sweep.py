@@ -132,7 +132,7 @@ async def sweep(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigError(f"{folder}: it cannot be made ({error.strerror})") from None
-    recorded = ComparedRun(point.session, point.stepping, point.request.message_id)
+    recorded = ComparedRun(point.session, point.steps, point.request.message_id)
     semaphore, ran = asyncio.Semaphore(at_once), 0
 
     async def one(cell: SweepCell) -> dict[str, Any]:

@@ -144,7 +144,7 @@ class Event:
     payload: Payload
     timestamp: str | None = None
     """UTC, RFC 3339. None if it is unknown."""
-    own: HarkenExtension | None = None
+    extension: HarkenExtension | None = None
     """None if the event carries all data, or if an earlier event of the message has the extension.
     """
 
@@ -165,8 +165,8 @@ def event_to_record(event: Event) -> dict[str, Any]:
     if event.timestamp is not None:
         record["timestamp"] = event.timestamp
     record[event.type] = {name: value for name, value in payload.items() if value is not None}
-    if event.own is not None:
-        record[_OWN] = canonical.to_canonical_bytes(event.own).decode()
+    if event.extension is not None:
+        record[_OWN] = canonical.to_canonical_bytes(event.extension).decode()
     return record
 
 

@@ -96,12 +96,14 @@ def entries_from_events(events: Sequence[Event]) -> list[ConversationEntry]:
 
 def _message_events(events: Sequence[Event], start: int) -> Sequence[Event]:
     """Return the events of the message at an index, or the one event that is no message."""
-    extension, end = events[start].own, start + 1
+    extension, end = events[start].extension, start + 1
     if extension is not None:
         end = start + extension.events
         group = events[start:end]
         followers = group[1:]
-        if len(group) < extension.events or any(e.own or not _is_answer_part(e) for e in followers):
+        if len(group) < extension.events or any(
+            e.extension or not _is_answer_part(e) for e in followers
+        ):
             raise FormatError(NAME, f"a message of {extension.events} events is not whole")
         if followers and not _is_answer_part(group[0]):
             raise FormatError(NAME, f"a message of {extension.events} events is no answer")
@@ -118,7 +120,7 @@ def _is_answer_part(event: Event) -> bool:
 
 
 def _continues_answer(event: Event) -> bool:
-    return event.own is None and _is_answer_part(event) and _is_message(event)
+    return event.extension is None and _is_answer_part(event) and _is_message(event)
 
 
 def _is_message(event: Event) -> bool:
@@ -126,7 +128,7 @@ def _is_message(event: Event) -> bool:
         case SystemEvent(subtype=subtype):
             return subtype == INSTRUCTIONS
         case OutputEvent():
-            return event.own is not None
+            return event.extension is not None
         case PromptEvent() | ResponseEvent() | ThinkingEvent() | ToolCallEvent():
             return True
         case ToolResultEvent():
@@ -135,7 +137,7 @@ def _is_message(event: Event) -> bool:
 
 
 def _build_entry(group: Sequence[Event]) -> ConversationEntry:
-    extension, timestamp = group[0].own, group[0].timestamp
+    extension, timestamp = group[0].extension, group[0].timestamp
     try:
         message = _message([event.payload for event in group])
         if extension is None:

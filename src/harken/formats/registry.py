@@ -77,7 +77,7 @@ class FormatRegistry:
                 self._loaded[name] = _loaded(self._entry_points()[name])
         return self._loaded.get(name)
 
-    def revision(self, name: str) -> int:
+    def get_revision(self, name: str) -> int:
         """Return the revision of a format's writer, without importing formats of Harken.
 
         The revision of an unknown format is 1. Raises ConfigError as `get`.
@@ -92,15 +92,15 @@ class FormatRegistry:
 
         Raises NameNotFound and AmbiguousName, which list the candidates, and ConfigError as `get`.
         """
-        names = [name for name in self.names() if given and name.startswith(given)]
+        names = [name for name in self.list_names() if given and name.startswith(given)]
         format_ = self.get(given if given in names else names[0] if len(names) == 1 else "")
         if format_ is not None:
             return format_
         if names:
             raise AmbiguousName("format", given, names)
-        raise NameNotFound("format", given, self.names())
+        raise NameNotFound("format", given, self.list_names())
 
-    def reader(self, name: str) -> Reader | None:
+    def find_reader(self, name: str) -> Reader | None:
         """Return the reader for bytes of a format. Return None if there is none.
 
         A later version of the format may read them with an upgrade.
@@ -108,13 +108,13 @@ class FormatRegistry:
         format_ = self.get(name)
         if format_ is not None:
             return format_.reads
-        for later in filter(None, map(self.get, self.names())):
+        for later in filter(None, map(self.get, self.list_names())):
             if name in later.older and later.reads is not None:
                 upgrade, reads = later.older[name], later.reads
                 return lambda data: reads(upgrade(data))
         return None
 
-    def names(self) -> list[str]:
+    def list_names(self) -> list[str]:
         """Return the names of all formats, sorted, without imports."""
         return sorted({*_BUILT_IN, *self._entry_points(), *self._loaded})
 

@@ -181,7 +181,7 @@ class CallPositions:
     """Ids of calls that no part has followed yet."""
     _has_slots: bool = False
 
-    def part(self) -> list[PartDelta]:
+    def before_part(self) -> list[PartDelta]:
         """Return the slots to emit before the next part."""
         if not self.waiting:
             return []
@@ -189,7 +189,7 @@ class CallPositions:
         due, self.waiting = self.waiting, []
         return [PartDelta(ToolCallSlot(id_)) for id_ in due]
 
-    def call(self, id_: str) -> list[PartDelta]:
+    def before_call(self, id_: str) -> list[PartDelta]:
         """Return the slot to emit before the next call, if it needs one."""
         if self._has_slots:
             return [PartDelta(ToolCallSlot(id_))]

@@ -65,7 +65,7 @@ class FileFingerprint:
 class CatalogueEntry:
     """The fingerprint and import report of a file that was imported."""
 
-    mark: FileFingerprint
+    fingerprint: FileFingerprint
     record: bytes
 
 
@@ -94,7 +94,7 @@ class Catalogue:
         if self.is_incomplete:
             self._database.execute("DELETE FROM lost")
 
-    def known(self, paths: Iterable[str]) -> dict[str, CatalogueEntry]:
+    def find_entries(self, paths: Iterable[str]) -> dict[str, CatalogueEntry]:
         """Return the entries of those files that were imported."""
         path_list = list(paths)
         names = [os.fsencode(path) for path in path_list]
@@ -105,7 +105,7 @@ class Catalogue:
         }
         return entries | {path: self._sources[path] for path in path_list if path in self._sources}
 
-    def every(self) -> Iterator[tuple[str, CatalogueEntry]]:
+    def iter_entries(self) -> Iterator[tuple[str, CatalogueEntry]]:
         """Yield all imported files with their entries."""
         query = "SELECT path, size, mtime_ns, tail, record FROM source"
         for path, *fingerprint, record in self._database.execute(query):
@@ -131,7 +131,7 @@ class Catalogue:
             key: CommitId(ctx) for key, ctx in iter_rows_in(self._database, query, missing)
         }
 
-    def lineage_of(self, key: bytes, *, is_new: bool) -> CommitId | None:
+    def find_lineage_commit(self, key: bytes, *, is_new: bool) -> CommitId | None:
         """Return the commit of a history.
 
         `is_new` means that the key is not in the database yet.
@@ -167,7 +167,7 @@ class Catalogue:
     def commit(self) -> None:
         """Write the recorded notes to the file. Raises StoreWriteError."""
         sources = [
-            (os.fsencode(path), *astuple(entry.mark), entry.record)
+            (os.fsencode(path), *astuple(entry.fingerprint), entry.record)
             for path, entry in self._sources.items()
         ]
         spawned = [(*key, ctx) for key, ctx in self._spawned.items()]
@@ -188,15 +188,15 @@ class Catalogue:
             raise StoreWriteError(self.path or "(memory)", reason=str(error)) from None
         self._sources, self._lineage, self._spawned = {}, {}, {}
 
-    def changed(self, path: Path, replace: Callable[[bytes], bytes]) -> None:
+    def write_replaced(self, path: Path, replace: Callable[[bytes], bytes]) -> None:
         """Write a copy of the catalogue with replaced texts. Raises StoreWriteError.
 
         Records whose key contains a replaced text are omitted.
         """
         with closing(Catalogue(path)) as other:
-            for name, entry in self.every():
+            for name, entry in self.iter_entries():
                 if replace(os.fsencode(name)) == os.fsencode(name):
-                    other.note(name, entry.mark, replace(entry.record))
+                    other.note(name, entry.fingerprint, replace(entry.record))
             lineage = self._database.execute("SELECT key, ctx FROM lineage")
             other.note_lineage({key: CommitId(ctx) for key, ctx in lineage})
             query = "SELECT runtime, session, agent, ctx FROM spawned"

@@ -27,7 +27,7 @@ class Term:
     """A word, a phrase, or the prefix of a word."""
 
     text: str
-    is_beginning: bool = False
+    is_prefix: bool = False
 
     @property
     def words(self) -> list[str]:
@@ -35,7 +35,7 @@ class Term:
         return _WORD_PATTERN.findall(separate_unspaced(self.text))
 
     def __str__(self) -> str:
-        return '"' + " ".join(self.words) + '"' + "*" * self.is_beginning
+        return '"' + " ".join(self.words) + '"' + "*" * self.is_prefix
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class TextQuery:
         """All terms that may occur in a matching text."""
         return [term for terms in self.all for term in terms]
 
-    def spelled_out(self, words: Callable[[str], Sequence[str]]) -> TextQuery:
+    def expand_prefixes(self, words: Callable[[str], Sequence[str]]) -> TextQuery:
         """Return the same query with each prefix expanded to the words that start with it.
 
         `words` returns the indexed words that start with a lowercase ASCII prefix. If it returns
@@ -103,7 +103,7 @@ def parse_query(text: str) -> TextQuery:
 
 
 def _expand_term(term: Term, words: Callable[[str], Sequence[str]]) -> Sequence[Term]:
-    if not term.is_beginning or len(term.words) > 1 or not term.words[0].isascii():
+    if not term.is_prefix or len(term.words) > 1 or not term.words[0].isascii():
         return [term]
     expanded = [Term(word) for word in words(term.words[0].lower())]
     # Otherwise users do not write it as a single word.

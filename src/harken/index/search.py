@@ -51,7 +51,7 @@ class SearchQuery:
     until_us: int | None = None
     limit: int | None = 20
     """Maximum number of hits to return. None means all."""
-    counted: int = 10_000
+    min_counted: int = 10_000
     """Minimum number of hits to count before counting stops."""
 
 
@@ -82,7 +82,7 @@ class SearchHit:
     ctx: CommitId | None
     """The commit that contains the message, or None if only the log contains it so far."""
     excerpt: Snippet
-    place: MessageLocation
+    location: MessageLocation
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +129,10 @@ def _find_matches(facts: SessionIndex, text_query: TextQuery, query: SearchQuery
     sorted.
     """
     statement, values = _build_statement(facts, query)
-    expanded = text_query.spelled_out(partial(_find_words, facts.database))
+    expanded = text_query.expand_prefixes(partial(_find_words, facts.database))
     cursor = facts.database.execute(statement, [str(expanded), *values])
     limit = query.limit
-    counted = list(cursor if limit is None else islice(cursor, max(limit, query.counted)))
+    counted = list(cursor if limit is None else islice(cursor, max(limit, query.min_counted)))
     next_row = next(cursor, None)
     total, is_more = len(counted), next_row is not None
     if limit is not None and 0 < limit <= total:
@@ -240,7 +240,7 @@ def _build_hit(row: dict[str, Any], snippet: Snippet) -> SearchHit:
         tool=row["tool"],
         ctx=None if row["ctx"] is None else CommitId(f"ctx-{row['ctx'].hex()}"),
         excerpt=snippet,
-        place=MessageLocation(Hash(row["hash"].hex()), row["session_id"], row["position"]),
+        location=MessageLocation(Hash(row["hash"].hex()), row["session_id"], row["position"]),
     )
 
 

@@ -206,7 +206,7 @@ class SessionIndex:
                 requests = ResponseIngest(ledger, self._costs)
                 logged = {row for (row,) in self.database.execute(_LOGGED_SQL)}
                 rows = CommitIngest(ledger, messages, requests, logged)
-                rows.take([commit for commit in texts if commit.stored.id not in indexed])
+                rows.add([commit for commit in texts if commit.stored.id not in indexed])
                 self._remove_words(store, rows.superseded)
             done += len(batch)
             tell(done, len(new))
@@ -248,7 +248,7 @@ class SessionIndex:
                 is_more = lines is not None
                 if lines is not None:
                     rows = LogRows(ledger, messages, requests, offset.session, session)
-                    rows.take(lines)
+                    rows.add(lines)
                 insert = "INSERT OR REPLACE INTO logs VALUES (?, ?, ?, ?)"
                 values = os.fsencode(str(path)), offset.session, offset.size, offset.tail
                 self.database.execute(insert, values)
@@ -267,7 +267,7 @@ class SessionIndex:
         logs = [Path(os.fsdecode(log_path)) for (log_path,) in rows]
         is_copy = any(log.exists() or is_packed(log) for log in logs)
         # Its commits were indexed without the log.
-        is_indexed = ledger.one(_HAS_MESSAGES_SQL, session) is not None
+        is_indexed = ledger.query_value(_HAS_MESSAGES_SQL, session) is not None
         return LogOffset("" if is_copy or is_indexed else session)
 
     def _apply_links(self) -> None:
@@ -277,7 +277,7 @@ class SessionIndex:
         with self._write_transaction() as ledger:
             links = ledger.database.execute(_LINKS_SQL).fetchall()
             for link, commit, session, agent, upto in links:
-                since = ledger.one("SELECT upto FROM linked WHERE agent_id = ?", agent)
+                since = ledger.query_value("SELECT upto FROM linked WHERE agent_id = ?", agent)
                 values = commit, agent, session, -1 if since is None else since, upto
                 ledger.database.execute(_LINK_SQL, values)
                 insert = "INSERT OR REPLACE INTO linked VALUES (?, max(?, ?))"

@@ -34,7 +34,7 @@ class Snippet:
         return "".join(text for text, _ in self.pieces)
 
     @property
-    def marks(self) -> list[tuple[int, int]]:
+    def match_spans(self) -> list[tuple[int, int]]:
         """Start and end offsets of the matches in the text, in characters."""
         spans, offset = [], 0
         for text, is_match in self.pieces:
@@ -121,7 +121,7 @@ def _term_pattern(term: Term) -> str:
     words = [re.escape(_strip_accents(word)) for word in term.words]
     first, last = term.words[0], term.words[-1]
     prefix = "" if _is_alone(first) else r"(?<![^\W_])"
-    suffix = "" if _is_alone(last) else r"[^\W_]*" if term.is_beginning else r"(?![^\W_])"
+    suffix = "" if _is_alone(last) else r"[^\W_]*" if term.is_prefix else r"(?![^\W_])"
     return prefix + r"[\W_]*".join(words) + suffix
 
 

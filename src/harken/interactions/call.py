@@ -113,7 +113,7 @@ class LoggedCall:
         self.error, self.stop_reason = error, stop_reason
 
     @property
-    def ended(self) -> Finish:
+    def outcome(self) -> Finish:
         """Stop reason, model, usage and cost of the call."""
         return Finish(
             stop_reason=self.stop_reason,

@@ -218,7 +218,7 @@ class InteractionLogger:
             logged = None if entry.message_id is None else self.get_message(entry.message_id)
             if entry.message_id is not None and logged is None:
                 raise NameNotFound("logged message", entry.message_id[:_ID_HEX_DIGITS], ())
-            self._threads.writer(thread_id).add(entry, logged)
+            self._threads.writer(thread_id).log_row(entry, logged)
 
     def get_thread(self, thread_id: str) -> list[ThreadEntry]:
         """Return the rows of a thread in order, for any session of the folder.
@@ -274,7 +274,7 @@ class InteractionLogger:
         with self._lock:
             if self.config.enabled:
                 writer = self._threads.writer(thread_id)
-                writer.context(parsed_messages, event_type, RequestSettings(model=model))
+                writer.log_context(parsed_messages, event_type, RequestSettings(model=model))
                 writer.session.sync()
                 if event_type in _COMMIT_TRIGGERS:
                     self._commit(thread_id, _COMMIT_TRIGGERS[event_type])
@@ -335,7 +335,7 @@ class InteractionLogger:
         )
         with self._lock:
             if self.config.enabled:
-                self._threads.writer(thread_id).memory(record)
+                self._threads.writer(thread_id).log_memory(record)
 
     def list_threads(self, limit: int = 100) -> list[ThreadSummary]:
         """Return threads of the folder, the most recently written first.
@@ -422,14 +422,16 @@ class InteractionLogger:
         with self._lock:
             if self.config.enabled:
                 writer = self._threads.writer(thread_id)
-                writer.ask(messages, settings)
+                writer.log_request(messages, settings)
                 writer.session.sync()
 
     def _finish(self, thread_id: str, call: LoggedCall) -> None:
         with self._lock:
             if self.config.enabled:
                 writer = self._threads.writer(thread_id)
-                writer.answer(call.answers, call.ended, latency_s=call.latency_s, error=call.error)
+                writer.log_response(
+                    call.answers, call.outcome, latency_s=call.latency_s, error=call.error
+                )
                 writer.session.sync()
                 self._commit(thread_id, "turn_boundary")
 

@@ -111,7 +111,7 @@ class OpenThreads:
         writer = self.writer(thread_id)
         open_session = self._sessions[writer.session.path.stem]
         if open_session.commits is not None:
-            open_session.commits.take(writer.voice, trigger)
+            open_session.commits.commit_new(writer.recorder, trigger)
 
     def _restore_commit(self, open_session: _OpenSession, writer: ThreadWriter) -> None:
         """Continue from the last commit that the log names."""
@@ -123,7 +123,7 @@ class OpenThreads:
             open_session.commits = SessionCommits(self.open_store(), origin)
         state = open_session.session.agents[writer.agent_id]
         if state.commit_id and state.committed_upto and state.uncommitted_edit is None:
-            open_session.commits.know(writer.voice, state.committed_upto, state.commit_id)
+            open_session.commits.register(writer.recorder, state.committed_upto, state.commit_id)
 
     def end(self, thread_id: str, reason: str | None) -> None:
         """End a thread. Ending the first thread ends the session. Raises as `writer`."""
@@ -160,7 +160,9 @@ class OpenThreads:
         if len(self._sessions) <= MAX_OPEN_SESSIONS:
             return
         for session_id, open_session in list(self._sessions.items())[:-1]:
-            if all(writer.voice.open is None for writer in open_session.writers.values()):
+            if all(
+                writer.recorder.open_request is None for writer in open_session.writers.values()
+            ):
                 del self._sessions[session_id]
                 open_session.session.close()
                 return

@@ -56,11 +56,11 @@ class ThreadRow:
     entry: ThreadEntry
     unit: MessageUnit | None = None
     """The message of the row, if any."""
-    of: MessageId | None = None
+    source_id: MessageId | None = None
     """The entry or event that the row is about, or None for a message of a commit."""
     request: MessageId | None = None
     """The request whose context contained the message."""
-    said: FirstSeen = NEVER_SEEN
+    first_seen: FirstSeen = NEVER_SEEN
     """Time and model of the first occurrence of the message."""
 
 
@@ -87,7 +87,7 @@ class ThreadReader:
     """Whether snapshots contain token estimates."""
     written: Callable[[MessageUnit], MessageUnit] = _unchanged
     """Returns the unit to report in place of a unit, for redaction."""
-    is_told: bool = False
+    has_explicit_rows: bool = False
     """Whether rows of the context were logged explicitly since the last request."""
     waiting: list[_PendingRows] = field(default_factory=list)
     _units_by_key: dict[Key, tuple[MessageUnit, ...]] = field(default_factory=dict)
@@ -107,7 +107,7 @@ class ThreadReader:
     _open_model: str | None = None
     """The model of the open request."""
 
-    def take(self, state: SessionState, event: ev.Event) -> Iterator[ThreadRow]:
+    def add(self, state: SessionState, event: ev.Event) -> Iterator[ThreadRow]:
         """Yield the rows that are final after this event."""
         agent = state.agents.get(self.agent_id)
         if event.agent_id != self.agent_id or agent is None:
@@ -135,7 +135,7 @@ class ThreadReader:
             case _:
                 pass
 
-    def rest(self) -> Iterator[ThreadRow]:
+    def flush(self) -> Iterator[ThreadRow]:
         """Yield the rows that no request has reported yet."""
         for pending in self.waiting:
             yield from pending.rows
@@ -143,7 +143,7 @@ class ThreadReader:
                 self._mark_seen(pending.of)
         self.waiting = []
 
-    def whole(
+    def full_context(
         self, agent: AgentState, time: str, request: MessageId | None = None
     ) -> list[ThreadRow]:
         """Return a row for each position of the context: replayed or added."""
@@ -189,7 +189,7 @@ class ThreadReader:
             start += len(units)
         return None
 
-    def knows(self, id_: str) -> bool:
+    def has_seen(self, id_: str) -> bool:
         """Whether a logged message is, or was, in the context."""
         return id_ in self._by_id
 
@@ -211,17 +211,17 @@ class ThreadReader:
             )
             for index, unit in enumerate(self._units_by_key[event.message_id])
         ]
-        rows = [replace(row, said=first_seen) for row in rows]
+        rows = [replace(row, first_seen=first_seen) for row in rows]
         self.waiting.append(_PendingRows(event.message_id, rows, is_entry=True))
 
     def _add_request(self, agent: AgentState, event: ev.LlmRequest) -> Iterator[ThreadRow]:
         self._models[event.message_id] = self._open_model = event.model
         self._measure_new(agent)
-        if self.is_told:
-            yield from self.rest()
+        if self.has_explicit_rows:
+            yield from self.flush()
         else:
             yield from self._report_context(agent, event.time, event.message_id)
-        self.is_told = False
+        self.has_explicit_rows = False
         last = self.unit_at(agent, self._size - 1) if self._size else None
         entry = ThreadEntry(
             timestamp=_normalize_time(event.time),
@@ -238,7 +238,7 @@ class ThreadReader:
         self, agent: AgentState, time: str, request: MessageId | None
     ) -> Iterator[ThreadRow]:
         """Yield a row for each position, after the pending rows that are not entries."""
-        rows = self.whole(agent, time, request)
+        rows = self.full_context(agent, time, request)
         waiting, self.waiting = self.waiting, []
         for pending in waiting:
             if not pending.is_entry:
@@ -277,7 +277,7 @@ class ThreadReader:
                     row.entry, timestamp=first_seen.time or row.entry.timestamp
                 ),
                 request=event.request,
-                said=first_seen,
+                first_seen=first_seen,
             )
             for row in rows
         ]
@@ -288,7 +288,7 @@ class ThreadReader:
 
     def _apply_edit(self, agent: AgentState, event: ev.TranscriptEdited) -> None:
         self._measure_all(agent)
-        self.is_told = False  # Explicit rows do not describe the edited context.
+        self.has_explicit_rows = False  # Explicit rows do not describe the edited context.
         self._update_positions()
         if event.summary is None and event.reason != "compaction":
             return
@@ -330,7 +330,7 @@ class ThreadReader:
     def _add_noted(self, agent: AgentState, event: ev.ThreadNoted) -> Iterator[ThreadRow]:
         if event.whole:
             yield from self._report_context(agent, event.time, None)
-            self.is_told = True
+            self.has_explicit_rows = True
             return
         row = self._noted_row(agent, event)
         if row is None:
@@ -341,9 +341,9 @@ class ThreadReader:
                     self._mark_seen(pending.of)
                 pending.rows, pending.is_entry, pending.of = [row], False, event.message_id
                 return
-        yield from self.rest()
+        yield from self.flush()
         self.waiting.append(_PendingRows(event.message_id, [row]))
-        self.is_told = True
+        self.has_explicit_rows = True
 
     def _noted_row(self, agent: AgentState, event: ev.ThreadNoted) -> ThreadRow | None:
         """Return an explicitly logged row, or None if it is invalid."""
@@ -361,10 +361,10 @@ class ThreadReader:
             memory_operation=_convert(event.operation, MemoryOperationRecord),
         )
         if match is None:
-            return ThreadRow(entry, of=event.of)
+            return ThreadRow(entry, source_id=event.of)
         unit, key = match
         entry_id = MessageId(key) if isinstance(key, str) else event.of
-        return ThreadRow(entry, unit, entry_id, said=self._first_seen.get(key, NEVER_SEEN))
+        return ThreadRow(entry, unit, entry_id, first_seen=self._first_seen.get(key, NEVER_SEEN))
 
     def _mark_seen(self, key: Key) -> None:
         self._seen.add(key)
@@ -414,8 +414,8 @@ def thread_rows(
     reader = ThreadReader(AgentId(agent_id), estimates, written or _unchanged)
     for event in events:
         fold(state, event, resolver or placeholder_messages)
-        yield from reader.take(state, event)
-    yield from reader.rest()
+        yield from reader.add(state, event)
+    yield from reader.flush()
 
 
 def placeholder_messages(event: ev.ContextLoaded) -> list[Message]:
@@ -489,4 +489,4 @@ def _memory_row(event: ev.MemoryOperation) -> ThreadRow:
     entry = ThreadEntry(
         timestamp=_normalize_time(event.time), event_type=kind, memory_operation=operation
     )
-    return ThreadRow(entry, of=event.message_id)
+    return ThreadRow(entry, source_id=event.message_id)

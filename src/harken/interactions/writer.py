@@ -45,15 +45,15 @@ class SettableClock:
     """A clock that can be set to the time of a row."""
 
     clock: Clock
-    given_us: int | None = None
+    fixed_us: int | None = None
 
     def __call__(self) -> int:
         """Return the time that was set, or the time of the underlying clock."""
-        return self.clock() if self.given_us is None else self.given_us
+        return self.clock() if self.fixed_us is None else self.fixed_us
 
     def set(self, time: str = "") -> None:
         """Set the time (RFC 3339). An empty string resets to the underlying clock."""
-        self.given_us = parse_rfc3339(time) if time else None
+        self.fixed_us = parse_rfc3339(time) if time else None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -72,63 +72,69 @@ class ThreadWriter:
         self, session: Session, agent_id: str, moment: SettableClock, *, contexts: bool
     ) -> None:
         """Continue a thread. `contexts` tells whether requests refer to their context."""
-        self.session, self.agent_id, self.moment = session, AgentId(agent_id), moment
+        self.session, self.agent_id, self.clock = session, AgentId(agent_id), moment
         self.contexts = contexts
-        self.voice = AgentRecorder.resumed(session, agent_id)
+        self.recorder = AgentRecorder.from_log(session, agent_id)
         self._reader: ThreadReader | None = None
         self._last_messages: list[tuple[Message, Item]] = []
         """Messages and items of the last context."""
 
-    def ask(self, messages: Sequence[Message], settings: RequestSettings) -> MessageId | None:
+    def log_request(
+        self, messages: Sequence[Message], settings: RequestSettings
+    ) -> MessageId | None:
         """Log a request. Return its event id, or None if requests do not refer to their context."""
         items = self._to_items(messages)
         self._flush_pending()
         if self.contexts:
-            return self.voice.ask(
+            return self.recorder.log_request(
                 items, model=settings.model, parameters=settings.parameters, tools=settings.tools
             )
-        self.voice.bring(items)
+        self.recorder.set_context(items)
         snapshot = self._live_reader.snapshot(self._agent, settings.model)
         entry = ThreadEntry(event_type=Kind.LLM_REQUEST, context_snapshot=snapshot)
         self._write_noted(entry)
         return None
 
-    def answer(
+    def log_response(
         self, answers: Sequence[Message], finish: Finish, *, latency_s: float, error: str = ""
     ) -> None:
         """Log the response to the last request, and how the call ended."""
-        items = [Item.of(message) for message in answers]
-        if self.voice.open is not None:
-            request = self.voice.open
-            self.voice.answer(request, items, finish=finish, latency_s=latency_s, error=error)
+        items = [Item.from_message(message) for message in answers]
+        if self.recorder.open_request is not None:
+            request = self.recorder.open_request
+            self.recorder.log_response(
+                request, items, finish=finish, latency_s=latency_s, error=error
+            )
         elif items:
             self._add_messages_as(items, Kind.LLM_RESPONSE)
         else:
             self._write_noted(ThreadEntry(event_type=Kind.LLM_RESPONSE))
 
-    def context(
+    def log_context(
         self, messages: Sequence[Message], kind: ThreadEventType, settings: RequestSettings
     ) -> None:
         """Log a context that was assembled, requested, answered or compacted."""
         if kind is Kind.LLM_REQUEST:
-            self.ask(messages, settings)
+            self.log_request(messages, settings)
             return
         items = self._to_items(messages)
         self._flush_pending()
-        common = common_prefix_length(items, self.voice.row)
+        common = common_prefix_length(items, self.recorder.items)
         if kind is Kind.LLM_RESPONSE:
-            if common < len(self.voice.row):
-                self.voice.bring(items[:common])
+            if common < len(self.recorder.items):
+                self.recorder.set_context(items[:common])
             self._write_response(items[common:])
             return
         if kind is Kind.CONTEXT_COMPACTED:
-            self.voice.bring(items, reason="compaction", summary=_summary_index(common, items))
+            self.recorder.set_context(
+                items, reason="compaction", summary=_summary_index(common, items)
+            )
         else:
-            self.voice.bring(items)
+            self.recorder.set_context(items)
         if self.contexts:
-            self.whole(kind)
+            self.log_full_context(kind)
 
-    def whole(self, kind: ThreadEventType) -> None:
+    def log_full_context(self, kind: ThreadEventType) -> None:
         """Write that the context was assembled in its current form."""
         self.session.append(
             ev.ThreadNoted(agent_id=self.agent_id, entry_type=kind.value, whole=True)
@@ -138,25 +144,25 @@ class ThreadWriter:
         """Convert messages to items. Items of unchanged messages are reused to avoid hashing."""
         items: list[Item] = []
         for message, (previous, item) in zip(messages, self._last_messages, strict=False):
-            items.append(item if previous == message else Item.of(message))
-        items += [Item.of(message) for message in messages[len(items) :]]
+            items.append(item if previous == message else Item.from_message(message))
+        items += [Item.from_message(message) for message in messages[len(items) :]]
         self._last_messages = list(zip(messages, items, strict=True))
         return items
 
-    def add(self, entry: ThreadEntry, logged: LoggedMessage | None) -> None:
+    def log_row(self, entry: ThreadEntry, logged: LoggedMessage | None) -> None:
         """Log a row unchanged. `logged` is the message that it refers to."""
         _ = self._live_reader  # Starts the reader, so that rows are read as they are logged.
         if not entry.timestamp:
-            entry = replace(entry, timestamp=format_rfc3339(self.moment()))
-        self.moment.set(entry.timestamp)
+            entry = replace(entry, timestamp=format_rfc3339(self.clock()))
+        self.clock.set(entry.timestamp)
         try:
             self._add_row(entry, logged)
         finally:
-            self.moment.set("")
+            self.clock.set("")
 
     def _add_row(self, entry: ThreadEntry, logged: LoggedMessage | None) -> None:
         adds_message = entry.event_type in (Kind.MESSAGE_ADDED, Kind.LLM_RESPONSE)
-        if logged is not None and not adds_message and not self._live_reader.knows(logged.id):
+        if logged is not None and not adds_message and not self._live_reader.has_seen(logged.id):
             # The log must contain every message that a row refers to.
             self._note_if_different(self._add_message(logged), entry)
             return
@@ -172,7 +178,7 @@ class ThreadWriter:
             case _:
                 self._write_noted(entry)
 
-    def memory(self, operation: MemoryOperationRecord) -> None:
+    def log_memory(self, operation: MemoryOperationRecord) -> None:
         """Log a memory operation."""
         members: dict[str, Any] = msgspec.structs.asdict(operation)
         self.session.append(ev.MemoryOperation(agent_id=self.agent_id, **members))
@@ -182,7 +188,7 @@ class ThreadWriter:
         if operation is None:
             self._write_noted(entry)
             return
-        self.memory(operation)
+        self.log_memory(operation)
         self._note_if_different(self.session.state.last_id, entry)
 
     def _add_request_row(self, entry: ThreadEntry) -> None:
@@ -192,34 +198,36 @@ class ThreadWriter:
         """
         reader = self._live_reader
         waiting = [items.entry for pending in reader.waiting for items in pending.rows]
-        is_derivable = reader.is_told or waiting == [
-            items.entry for items in reader.whole(self._agent, "")
+        is_derivable = reader.has_explicit_rows or waiting == [
+            items.entry for items in reader.full_context(self._agent, "")
         ]
-        if self.voice.open is not None or not is_derivable:
+        if self.recorder.open_request is not None or not is_derivable:
             self._write_noted(entry)
             return
         snapshot = entry.context_snapshot
         model = "" if snapshot is None else snapshot.model_used or ""
-        items = [Item(item.key, []) for item in self.voice.row]
-        self._note_if_different(self.voice.ask(items, model=model), entry)
+        items = [Item(item.key, []) for item in self.recorder.items]
+        self._note_if_different(self.recorder.log_request(items, model=model), entry)
 
     def _add_response_row(self, entry: ThreadEntry, logged: LoggedMessage | None) -> None:
         snapshot = entry.context_snapshot
         finish = Finish(stop_reason="end_turn" if logged is not None else "error")
         if snapshot is not None:
             finish = Finish(stop_reason=finish.stop_reason, model=snapshot.model_used)
-        if self.voice.open is not None:
-            items = [] if logged is None else [Item.of(self._to_message(logged))]
-            self.voice.answer(self.voice.open, items, finish=finish)
+        if self.recorder.open_request is not None:
+            items = [] if logged is None else [Item.from_message(self._to_message(logged))]
+            self.recorder.log_response(self.recorder.open_request, items, finish=finish)
             self._note_if_different(self.session.state.last_id, entry)
-        elif logged is None or self._live_reader.knows(logged.id):
+        elif logged is None or self._live_reader.has_seen(logged.id):
             self._write_noted(entry)
         else:
             self._note_if_different(self._add_message(logged), entry)
 
     def _write_response(self, items: Sequence[Item]) -> None:
-        if self.voice.open is not None:
-            self.voice.answer(self.voice.open, items, finish=Finish(stop_reason="end_turn"))
+        if self.recorder.open_request is not None:
+            self.recorder.log_response(
+                self.recorder.open_request, items, finish=Finish(stop_reason="end_turn")
+            )
         else:
             self._add_messages_as(items, Kind.LLM_RESPONSE)
 
@@ -227,7 +235,7 @@ class ThreadWriter:
         """Add messages to the context, with rows of the given type."""
         reader = self._live_reader
         for item in items:
-            (id_,) = self.voice.hear(item).ids
+            (id_,) = self.recorder.append_item(item).ids
             pending = next(
                 pending_rows for pending_rows in reversed(reader.waiting) if pending_rows.of == id_
             )
@@ -238,9 +246,9 @@ class ThreadWriter:
 
     def _add_message(self, logged: LoggedMessage) -> MessageId:
         """Add a logged message to the context; return its entry id."""
-        return self.voice.hear(Item.of(self._to_message(logged))).ids[-1]
+        return self.recorder.append_item(Item.from_message(self._to_message(logged))).ids[-1]
 
-    def joined(self, logged: Sequence[LoggedMessage]) -> Message:
+    def join_units(self, logged: Sequence[LoggedMessage]) -> Message:
         """Combine units into the message that they are parts of, in order."""
         units = [self._to_message(record) for record in logged]
         if len(units) == 1:
@@ -341,7 +349,7 @@ class ThreadWriter:
 
 
 def _feed(reader: ThreadReader, state: SessionState, event: ev.Event) -> None:
-    for _ in reader.take(state, event):
+    for _ in reader.add(state, event):
         pass
 
 

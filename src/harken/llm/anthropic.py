@@ -73,7 +73,7 @@ def build_request(
     parameters = {"max_tokens": MAX_TOKENS, **request.parameters}
     if _has_thinking_budget(parameters.get("thinking")) and messages.lacks_thinking(body):
         del parameters["thinking"]
-    members = (endpoint or ModelEndpoint()).sent(parameters)
+    members = (endpoint or ModelEndpoint()).filter_parameters(parameters)
     return {**members, "model": model, **body, "stream": True}
 
 

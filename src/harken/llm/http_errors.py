@@ -92,19 +92,19 @@ class ModelErrorFactory:
     request: str = ""
     """The provider's id of the request, for its support. Empty if unknown."""
 
-    def about(self, headers: Mapping[str, str]) -> ModelErrorFactory:
+    def for_response(self, headers: Mapping[str, str]) -> ModelErrorFactory:
         """Return a copy for the request that the response headers name."""
         request_ids = (headers.get(name) or "" for name in ("request-id", "x-request-id"))
         return replace(self, request=next(filter(self._is_id, request_ids), ""))
 
-    def of(self, error: Exception) -> ModelError:
+    def from_exception(self, error: Exception) -> ModelError:
         """Convert an exception of an SDK or its HTTP library to a ModelError."""
         names = {kind.__name__ for kind in type(error).__mro__}
         status = getattr(error, "status_code", None)
         if isinstance(status, int):
             body = getattr(error, "body", None) or str(error)
             headers = getattr(getattr(error, "response", None), "headers", {})
-            return self.about(headers).told(body, status)
+            return self.for_response(headers).from_body(body, status)
         cause = error.__cause__ or error
         if type(cause).__name__ == "ConnectTimeout":
             return self._build_error("network", "no connection in time")
@@ -116,7 +116,7 @@ class ModelErrorFactory:
             return self._build_error("malformed", str(error))
         return self._build_error("failed", f"{type(error).__name__}: {error}")
 
-    def told(self, body: Any, status: int | None = None) -> ModelError:
+    def from_body(self, body: Any, status: int | None = None) -> ModelError:
         """Return the error that a service reported; `status` is None for a stream event."""
         code = body.get("code") if isinstance(body, dict) else None
         if status is None and isinstance(code, int) and 400 <= code < 600:
@@ -131,9 +131,9 @@ class ModelErrorFactory:
         except ValueError:
             return self.malformed(b"", reason)
         if isinstance(value, dict) and value.get("error"):
-            return self.told(value["error"])
+            return self.from_body(value["error"])
         if isinstance(value, dict) and value.get("object") == "error":
-            return self.told(value)
+            return self.from_body(value)
         return self.malformed(body, reason)
 
     def malformed(self, data: bytes, reason: str) -> ModelError:
@@ -163,7 +163,7 @@ class ModelErrorFactory:
         facts += [f"request {self.request}"] if self.request else []
         code = f" ({', '.join(facts)})" if facts else ""
         text = f"{self.model}: {self.host} {self._describe(why)}{code}"
-        quoted = self.quoted(_find_message(body))
+        quoted = self.quote(_find_message(body))
         return ModelError(
             f"{text}{f': {quoted}' if quoted else ''}; {advice or self._advice(why)}",
             why=why,
@@ -199,7 +199,7 @@ class ModelErrorFactory:
             "failed": "go on, or try another model",
         }[why]
 
-    def quoted(self, text: str) -> str:
+    def quote(self, text: str) -> str:
         """Return a provider's message: one line, truncated, and without anything like a key."""
         line = " ".join(self._redact(text).split()).rstrip(" .;:")
         return line if len(line) <= _MAX_QUOTE_CHARS else f"{line[: _MAX_QUOTE_CHARS - 3]}..."

@@ -76,7 +76,7 @@ class ModelEndpoint:
     short_ids: bool = False
     """Whether the service accepts only call ids of nine letters and digits."""
 
-    def sent(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    def filter_parameters(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Return the parameters to send, without those that are None or refused."""
         return {
             name: value
@@ -99,12 +99,12 @@ class Vendor:
 class StreamDecoder(Protocol):
     """Decodes the events of one response into chunks."""
 
-    ended: bool
+    is_ended: bool
     """Whether the end event was received."""
-    unusual: bool
+    is_unusual: bool
     """Whether the response was billed in a way that usage and a table of prices do not show."""
 
-    def chunks(self, event: Any) -> Iterable[Chunk]:
+    def iter_chunks(self, event: Any) -> Iterable[Chunk]:
         """Yield the chunks of an event, a JSON value. Raises ValueError if it is malformed."""
         ...
 
@@ -163,7 +163,7 @@ class HttpModelClient:
                 stream=True,
                 stream_cls=self._sdk().AsyncStream[object],
             )
-            failures = failures.about(stream.response.headers)
+            failures = failures.for_response(stream.response.headers)
             async with aclosing(_iter_events(stream.response, decoder, beginning)) as events:
                 async for event in events:
                     is_silent = False
@@ -177,11 +177,13 @@ class HttpModelClient:
             raise
         except Exception as error:  # noqa: BLE001 - an SDK may raise anything
             if decoder.finish() is None:  # Otherwise the answer is complete.
-                raise failures.of(error) from None
+                raise failures.from_exception(error) from None
         finish = decoder.finish()
         if finish is None:
             raise failures.cut_off()
-        yield finish if decoder.unusual else self._with_cost(finish, requested_model=body["model"])
+        yield (
+            finish if decoder.is_unusual else self._with_cost(finish, requested_model=body["model"])
+        )
         if is_empty or finish.stop_reason in _FAILURE_REASONS:
             raise failures.no_answer(finish.stop_reason)
 
@@ -319,7 +321,7 @@ async def _iter_events(
                     beginning += piece
                 elif is_silent and beginning.lstrip().startswith((b"{", b"[", b"<")):
                     return  # The end of a JSON body or an HTML page may never arrive.
-                if decoder.ended:
+                if decoder.is_ended:
                     with suppress(Exception):
                         async with asyncio.timeout(_DRAIN_TIMEOUT_S):
                             await anext(pieces, None)
@@ -338,15 +340,15 @@ def _decode_event(
         value = event.data.decode() if event.data == b"[DONE]" else canonical.from_json(event.data)
     except ValueError:
         if event.name == "error":
-            raise failures.told(event.data.decode("utf-8", "replace")) from None
+            raise failures.from_body(event.data.decode("utf-8", "replace")) from None
         raise failures.malformed(event.data, "an event that is no JSON") from None
     if isinstance(value, dict):
         if value.get("error"):
-            raise failures.told(value["error"])
+            raise failures.from_body(value["error"])
         if event.name == "error" or value.get("object") == "error":
-            raise failures.told(value)
+            raise failures.from_body(value)
     try:
-        return [*decoder.chunks(value)]
+        return [*decoder.iter_chunks(value)]
     except ValueError as error:
         raise failures.malformed(event.data, str(error)) from None
 

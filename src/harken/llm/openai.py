@@ -70,7 +70,7 @@ def build_request(
     if _is_openai(endpoint) and "max_tokens" in parameters:
         limit = parameters.pop("max_tokens")
         parameters.setdefault("max_completion_tokens", limit)
-    members = endpoint.sent(parameters)
+    members = endpoint.filter_parameters(parameters)
     return {**members, "model": model, **body, "stream": True}
 
 

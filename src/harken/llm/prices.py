@@ -101,7 +101,7 @@ class Prices:
         """
         return _find_price(self.own, model, day) or _find_price(load_built_in_prices(), model, day)
 
-    def of_provider(self, provider: str, day: date) -> list[Price]:
+    def list_prices(self, provider: str, day: date) -> list[Price]:
         """Return the prices of a provider's models on a day, the newest first."""
         names = {listed_price.model for listed_price in [*self.own, *load_built_in_prices()]}
         candidates = [

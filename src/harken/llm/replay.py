@@ -68,17 +68,17 @@ class ReplayLog:
         Raises LogNotFound, InvalidLog, LogVersionUnsupported, LogCorrupted.
         """
         with paused_gc():
-            return ReplayLog.of(iter_events(session_file))
+            return ReplayLog.from_events(iter_events(session_file))
 
     @staticmethod
-    def of(session: Iterable[ev.Event]) -> ReplayLog:
+    def from_events(session: Iterable[ev.Event]) -> ReplayLog:
         """Read the events of a session, oldest first, which may have no log."""
         recording = ReplayLog()
         for event in session:
-            recording.take(event)
+            recording.add(event)
         return recording
 
-    def take(self, event: ev.Event) -> None:
+    def add(self, event: ev.Event) -> None:
         """Store the next event, if a replay uses it."""
         match event:
             case ev.TranscriptEntry():
@@ -94,7 +94,7 @@ class ReplayLog:
             case _:
                 pass
 
-    def hash_of(self, request: ev.LlmRequest) -> str | None:
+    def hash_request(self, request: ev.LlmRequest) -> str | None:
         """Return the hash of a recorded request. Return None if its tools are not in the log."""
         tools_event = self.tools.get(request.tools) if request.tools else None
         if request.tools and tools_event is None:
@@ -120,7 +120,7 @@ class ReplayLog:
         entry = self.entries.get(response.entry) if response.entry else None
         return None if entry is None else RecordedAnswer(entry, response)
 
-    def called(self, request: ev.LlmRequest) -> str:
+    def describe(self, request: ev.LlmRequest) -> str:
         """Describe a request for a person: `msg_042 of Jack (agent_002)`."""
         agent = request.agent_id or AgentId("")
         name = self.names.get(agent)
@@ -141,7 +141,7 @@ class ReplayModel:
         self._answers: dict[str, list[RecordedAnswer]] = {}
         self._used_counts: dict[str, int] = {}
         for request in recording.requests.values():
-            answer, hash_ = recording.answer_to(request), recording.hash_of(request)
+            answer, hash_ = recording.answer_to(request), recording.hash_request(request)
             if answer is not None and hash_ is not None:
                 self._answers.setdefault(hash_, []).append(answer)
 
@@ -150,11 +150,11 @@ class ReplayModel:
         """Read a log, which may still be open. Raises as `ReplayLog.read`."""
         return cls(ReplayLog.read(Path(session_file)), name or f"replay:{session_file}")
 
-    def has(self, request: ModelRequest) -> bool:
+    def has_answer(self, request: ModelRequest) -> bool:
         """Whether the log has an answer to this request."""
         return request.hash in self._answers
 
-    def take(self, request: ModelRequest) -> RecordedAnswer:
+    def next_answer(self, request: ModelRequest) -> RecordedAnswer:
         """Return the next recorded answer to a request. Raises ReplayMiss if there is none."""
         hash_ = request.hash
         answers = self._answers.get(hash_)
@@ -167,7 +167,7 @@ class ReplayModel:
     async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
         """Stream the answer word by word, without delay. Raises ReplayMiss if there is none."""
         await asyncio.sleep(0)
-        answer = self.take(request)
+        answer = self.next_answer(request)
         for chunk in iter_chunks(answer.entry):
             yield chunk
         yield answer.finish
@@ -194,7 +194,7 @@ def _explain(recording: ReplayLog, request: ModelRequest) -> str:
             common[id_],
             request.agent == recording.names.get(agent, agent),
             -abs(recorded.count - len(request.messages)),
-            recording.hash_of(recorded) == expected_hash,
+            recording.hash_request(recorded) == expected_hash,
         )
 
     nearest = recording.requests[max(common, key=nearness)]
@@ -203,7 +203,7 @@ def _explain(recording: ReplayLog, request: ModelRequest) -> str:
         or _describe_settings(recording, nearest, request)
         or _describe_answer(recording, nearest)
     )
-    return f"{description}; nearest is {recording.called(nearest)}: {difference}"
+    return f"{description}; nearest is {recording.describe(nearest)}: {difference}"
 
 
 def _count_common(recording: ReplayLog, hashes: Sequence[str]) -> dict[MessageId, int]:

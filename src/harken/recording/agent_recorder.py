@@ -46,15 +46,15 @@ class AgentRecorder:
         """Start with an agent that exists in the log and has an empty context."""
         self.session = session
         self.agent_id = AgentId(agent_id)
-        self.row: list[LoggedItem] = []
+        self.items: list[LoggedItem] = []
         """The items of its context, oldest first."""
-        self.asked = 0
+        self.requested_count = 0
         """The number of these items that its last request had."""
-        self.open: MessageId | None = None
+        self.open_request: MessageId | None = None
         """Its request that has no response yet."""
-        self.told_by: MessageId | None = None
+        self.user_message_cause: MessageId | None = None
         """The cause of its user messages. None if they come from a person."""
-        self.known: dict[str, list[LoggedItem]] = {}
+        self.items_by_key: dict[str, list[LoggedItem]] = {}
         """All items it ever had, by key."""
         self._before: list[tuple[int, str]] = [(0, "")]
         """Before each item: the number of messages, and their rolling hash."""
@@ -63,16 +63,16 @@ class AgentRecorder:
         """Call id -> tool name."""
 
     @classmethod
-    def beside(cls, source: AgentRecorder, agent_id: str) -> AgentRecorder:
+    def forked_from(cls, source: AgentRecorder, agent_id: str) -> AgentRecorder:
         """Create a recorder for an agent whose first request may reuse items of another agent."""
         recorder = cls(source.session, agent_id)
-        recorder.known = {key: list(items) for key, items in source.known.items()}
+        recorder.items_by_key = {key: list(items) for key, items in source.items_by_key.items()}
         recorder._called = dict(source._called)
-        recorder.told_by = source.told_by
+        recorder.user_message_cause = source.user_message_cause
         return recorder
 
     @classmethod
-    def resumed(
+    def from_log(
         cls,
         session: Session,
         agent_id: str,
@@ -98,7 +98,7 @@ class AgentRecorder:
         context_ids = {entry.message_id for entry in context_entries}
         request_count = 0 if agent.request is None else agent.request.count
         for entries in group_items(context_entries, forms):
-            recorder.asked += recorder._before[-1][0] < request_count
+            recorder.requested_count += recorder._before[-1][0] < request_count
             is_answer = recorder._before[-1][0] >= request_count and entries[0].role == "assistant"
             item = _from_log(entries, forms, make_key, shared_items, is_answer=is_answer)
             recorder._remember(item)
@@ -108,7 +108,7 @@ class AgentRecorder:
             recorder._remember(_from_log(entries, forms, make_key, shared_items, is_answer=False))
         for entry in agent_entries.values():
             recorder._learn_calls(entry)
-        recorder.open = _open_request(session, recorder.agent_id)
+        recorder.open_request = _open_request(session, recorder.agent_id)
         return recorder
 
     @property
@@ -121,11 +121,11 @@ class AgentRecorder:
         """The rolling hash of the messages in its context."""
         return self._before[-1][1]
 
-    def before(self, index: int) -> tuple[int, str]:
+    def prefix_at(self, index: int) -> tuple[int, str]:
         """Return the number of messages before an item, and their rolling hash."""
         return self._before[index]
 
-    def ask(
+    def log_request(
         self,
         items: Sequence[Item],
         *,
@@ -142,8 +142,8 @@ class AgentRecorder:
         what was left out. An earlier request without a response is logged as interrupted. Raises
         InvalidEvent, LogError.
         """
-        if self.open is not None:
-            self.answer(self.open, finish=Finish(stop_reason="interrupted"))
+        if self.open_request is not None:
+            self.log_response(self.open_request, finish=Finish(stop_reason="interrupted"))
         self._arrange(items, reason, summary)
         forms = self._dressed(items)
         if wire is not None:
@@ -158,11 +158,11 @@ class AgentRecorder:
             tools=self._tools_id(tools),
             wire=None if wire is None else dict(wire),
         )
-        self.open = self.session.append(request)
-        self.asked = len(self.row)
-        return self.open
+        self.open_request = self.session.append(request)
+        self.requested_count = len(self.items)
+        return self.open_request
 
-    def answer(
+    def log_response(
         self,
         request_id: MessageId,
         items: Sequence[Item] = (),
@@ -197,10 +197,10 @@ class AgentRecorder:
                 partial=format_partial(*partial),
             )
         )
-        self.open = None
+        self.open_request = None
         return entry
 
-    def bring(
+    def set_context(
         self, items: Sequence[Item], *, reason: str = "rewritten", summary: int | None = None
     ) -> None:
         """Make these items the agent's context, without a request.
@@ -209,19 +209,19 @@ class AgentRecorder:
         """
         self._arrange(items, reason, summary)
 
-    def hear(self, item: Item) -> LoggedItem:
+    def append_item(self, item: Item) -> LoggedItem:
         """Append an item to the context, without a request. Errors as for `ask`."""
         return self._append(item)
 
     def _arrange(self, items: Sequence[Item], reason: str, summary: int | None) -> None:
         """Make these items the agent's context."""
-        shared_count = common_prefix_length(items, self.row)
-        for item, logged in zip(items[:shared_count], self.row, strict=False):
+        shared_count = common_prefix_length(items, self.items)
+        for item, logged in zip(items[:shared_count], self.items, strict=False):
             logged.likeness = ""
             self._rename(logged, item.key)
         changed, message_count = items[shared_count:], self.count
-        origins = find_origins(items, self.row, shared_count, self.known)
-        is_more = shared_count == len(self.row) and all(origin.is_new for origin in origins)
+        origins = find_origins(items, self.items, shared_count, self.items_by_key)
+        is_more = shared_count == len(self.items) and all(origin.is_new for origin in origins)
         new_items = {
             index: self._append(changed[index])
             for index, origin in enumerate(origins)
@@ -230,29 +230,29 @@ class AgentRecorder:
         if is_more:
             return
         segments = SegmentBuilder([])
-        segments.keep(0, self._before[shared_count][0])
+        segments.add_range(0, self._before[shared_count][0])
         arranged: list[LoggedItem] = []
         for index, origin in enumerate(origins):
-            logged = new_items.get(index) or origin.returns or self.row[origin.index or 0]
+            logged = new_items.get(index) or origin.removed_item or self.items[origin.index or 0]
             arranged.append(logged)
             self._rename(logged, changed[index].key)
-            if origin.returns is not None:
-                segments.name(logged.ids)
+            if origin.removed_item is not None:
+                segments.add_entries(logged.ids)
             elif origin.is_new:
-                segments.keep(message_count, message_count + logged.size)
+                segments.add_range(message_count, message_count + logged.size)
                 message_count += logged.size
             else:
                 start = self._before[origin.index or 0][0]
-                segments.keep(start, start + logged.size)
+                segments.add_range(start, start + logged.size)
         # Nothing from here to the append can fail, so the item list and the log stay equal.
-        target = self.row[:shared_count] + arranged
+        target = self.items[:shared_count] + arranged
         sums_up = target[summary].ids[0] if summary is not None else None
         self.session.append(
             ev.TranscriptEdited(
-                agent_id=self.agent_id, segments=segments.made, summary=sums_up, reason=reason
+                agent_id=self.agent_id, segments=segments.segments, summary=sums_up, reason=reason
             )
         )
-        del self.row[shared_count:], self._before[shared_count + 1 :]
+        del self.items[shared_count:], self._before[shared_count + 1 :]
         for logged in arranged:
             logged.likeness = ""
             self._place(logged)
@@ -260,7 +260,7 @@ class AgentRecorder:
     def _dressed(self, items: Sequence[Item]) -> dict[str, Form]:
         """Return the forms that change with this request, and note them as logged."""
         forms: dict[str, Form] = {}
-        for index, (item, logged) in enumerate(zip(items, self.row, strict=True)):
+        for index, (item, logged) in enumerate(zip(items, self.items, strict=True)):
             if item.dress == logged.dress:
                 continue
             form = item.form(self._entries(index))
@@ -273,7 +273,7 @@ class AgentRecorder:
         return forms
 
     def _entries(self, index: int) -> Sequence[ChatMessage]:
-        start, item = self._before[index][0], self.row[index]
+        start, item = self._before[index][0], self.items[index]
         return self.session.context(self.agent_id)[start : start + item.size]
 
     def _append(self, item: Item) -> LoggedItem:
@@ -282,7 +282,7 @@ class AgentRecorder:
         hashes: list[str] = []
         first_message = item.messages[0]
         for message in item.messages:
-            cause = self.told_by if message.role == "user" else None
+            cause = self.user_message_cause if message.role == "user" else None
             entry = build_entry(self.agent_id, self._loggable(message), cause=cause)
             ids.append(self.session.append(entry))
             entry_logged = self.session.context(self.agent_id)[-1]
@@ -298,12 +298,12 @@ class AgentRecorder:
         count, context_hash = self._before[-1]
         for hash_ in item.hashes:
             context_hash = extend_context_hash_with(context_hash, hash_)
-        self.row.append(item)
+        self.items.append(item)
         self._before.append((count + item.size, context_hash))
 
     def _remember(self, item: LoggedItem) -> None:
         """Index an item by its key. Several items may have the same key."""
-        self.known.setdefault(item.key, []).append(item)
+        self.items_by_key.setdefault(item.key, []).append(item)
 
     def _rename(self, item: LoggedItem, key: str) -> None:
         """Index an item by the key of the client's copy as well."""

@@ -124,7 +124,7 @@ def sanitize_path(target: str) -> str:
 
 def _is_secret(pair: str) -> bool:
     name, _, value = pair.partition("=")
-    return bool(_SECRET_PATTERN.search(unquote_plus(name)) or redact(unquote_plus(value)).found)
+    return bool(_SECRET_PATTERN.search(unquote_plus(name)) or redact(unquote_plus(value)).matches)
 
 
 def decompress_body(data: bytes, encoding: str, *, most_bytes: int = MAX_BODY_BYTES) -> bytes:

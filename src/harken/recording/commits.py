@@ -60,19 +60,19 @@ class SessionCommits:
     _commit_ids: dict[int, CommitId] = field(default_factory=dict)
     """Prefix hash of a context -> the commit that holds it."""
 
-    def know(self, recorder: AgentRecorder, upto: MessageId, ctx: str) -> None:
+    def register(self, recorder: AgentRecorder, upto: MessageId, ctx: str) -> None:
         """Register a commit named in the log. It holds the context up to this entry."""
         prefixes = self._update_prefixes(recorder)
         newest = parse_id_number(upto, "msg_") or 0
         index = 0
-        for item in recorder.row:
+        for item in recorder.items:
             if (parse_id_number(item.ids[-1], "msg_") or 0) > newest:
                 break
             index += 1
         if index:
             self._commit_ids[prefixes.prefix_hashes[index]] = CommitId(ctx)
 
-    def take(self, recorder: AgentRecorder, trigger: Checkpoint) -> CommitId | None:
+    def commit_new(self, recorder: AgentRecorder, trigger: Checkpoint) -> CommitId | None:
         """Commit what is new in an agent's context.
 
         Return the commit, or None if there is nothing to commit.
@@ -96,8 +96,8 @@ class SessionCommits:
         if base is None and trigger == "turn_boundary" and not _is_worth_it(state, len(context)):
             return None
         stable_count = 0 if base is None else _count_stable(state, prefixes.row[index:])
-        new = context[recorder.before(index)[0] :]
-        split = recorder.before(index + stable_count)[0] - recorder.before(index)[0]
+        new = context[recorder.prefix_at(index)[0] :]
+        split = recorder.prefix_at(index + stable_count)[0] - recorder.prefix_at(index)[0]
         drafts = _create_drafts(state, new, base, trigger, split)
         origin = self._origin(recorder)
         commit_ids = checkpoint_all(self.store, [replace(draft, origin=origin) for draft in drafts])
@@ -117,7 +117,7 @@ class SessionCommits:
 
     def _update_prefixes(self, recorder: AgentRecorder) -> _ContextPrefixes:
         prefixes = self._prefixes.setdefault(recorder.agent_id, _ContextPrefixes())
-        prefixes.follow(recorder.row)
+        prefixes.follow(recorder.items)
         return prefixes
 
     def _origin(self, recorder: AgentRecorder) -> CommitOrigin:

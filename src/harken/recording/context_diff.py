@@ -20,13 +20,13 @@ class ItemOrigin:
 
     index: int | None = None
     """Its index in the current context."""
-    returns: LoggedItem | None = None
+    removed_item: LoggedItem | None = None
     """An earlier item that is not in the current context."""
 
     @property
     def is_new(self) -> bool:
         """Whether the item was never logged before."""
-        return self.index is None and self.returns is None
+        return self.index is None and self.removed_item is None
 
 
 NEW_ITEM = ItemOrigin()
@@ -69,10 +69,10 @@ def find_origins(
     for index, origin in enumerate(origins):
         logged = removed.first(items[common + index].key) if origin.is_new else None
         if logged is not None and (index < last_index or follows_returned or logged.role != "user"):
-            origins[index] = ItemOrigin(returns=logged)
+            origins[index] = ItemOrigin(removed_item=logged)
             removed.take(logged)
         # The last user message is new, even if an equal message was in the context earlier.
-        follows_returned = origins[index].returns is not None
+        follows_returned = origins[index].removed_item is not None
     return origins
 
 
@@ -146,22 +146,22 @@ class _RemovedItems:
 class SegmentBuilder:
     """Build the segments of an edit. Adjacent segments are merged."""
 
-    made: list[Segment]
+    segments: list[Segment]
 
-    def keep(self, start: int, stop: int) -> None:
+    def add_range(self, start: int, stop: int) -> None:
         """Append a range of messages of the context."""
         if start == stop:
             return
-        last = self.made[-1] if self.made else None
+        last = self.segments[-1] if self.segments else None
         if last is not None and last.entries is None and last.stop == start:
-            self.made[-1] = Segment(start=last.start, stop=stop)
+            self.segments[-1] = Segment(start=last.start, stop=stop)
         else:
-            self.made.append(Segment(start=start, stop=stop))
+            self.segments.append(Segment(start=start, stop=stop))
 
-    def name(self, ids: Sequence[MessageId]) -> None:
+    def add_entries(self, ids: Sequence[MessageId]) -> None:
         """Append entries that are not in the context."""
-        last = self.made[-1] if self.made else None
+        last = self.segments[-1] if self.segments else None
         if last is not None and last.entries is not None:
-            self.made[-1] = Segment(entries=[*last.entries, *ids])
+            self.segments[-1] = Segment(entries=[*last.entries, *ids])
         else:
-            self.made.append(Segment(entries=list(ids)))
+            self.segments.append(Segment(entries=list(ids)))

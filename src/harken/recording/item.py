@@ -37,7 +37,7 @@ class Item:
         self._form = form
 
     @classmethod
-    def of(cls, message: Message) -> Item:
+    def from_message(cls, message: Message) -> Item:
         """Return the item of a message of Harken's own kind. Its key is `plain_key`."""
         return cls(message_key(message), [message])
 

@@ -43,26 +43,26 @@ _MIN_LINE_CHARS = 20
 class AgentMatch:
     """The agent that a request belongs to."""
 
-    voice: AgentRecorder
+    recorder: AgentRecorder
     how: MatchKind
     common: int
     """The number of items in the common prefix."""
     summary: int | None = None
     """The index of the summary among the items of the request."""
-    kept: int = 0
+    kept_items: int = 0
     """The number of later items that the request still has. 0 if no answer is among them."""
 
     @property
     def rank(self) -> tuple[int, int, int]:
         """The sort key of matches. The highest is the best match."""
-        return _RANK[self.how], self.kept, self.common
+        return _RANK[self.how], self.kept_items, self.common
 
 
 @dataclass(frozen=True, slots=True)
 class SummaryCandidate:
     """An answer that a later request may contain as the summary of earlier messages."""
 
-    voice: AgentRecorder
+    recorder: AgentRecorder
     lines: tuple[str, ...]
 
 
@@ -90,7 +90,7 @@ def match_request(
     answers: the most recent answers, newest last.
     """
     common_counts = [
-        (recorder, common_prefix_length(items, recorder.row)) for recorder in recorders
+        (recorder, common_prefix_length(items, recorder.items)) for recorder in recorders
     ]
     matches = [
         candidate
@@ -106,7 +106,11 @@ def match_request(
     best = max(matches, key=lambda candidate: candidate.rank, default=None)
     if best is not None and _RANK[best.how] > _RANK["compaction"]:
         return best
-    idle = [recorder for recorder in recorders if recorder.open is None and recorder.asked]
+    idle = [
+        recorder
+        for recorder in recorders
+        if recorder.open_request is None and recorder.requested_count
+    ]
     compactions = [
         candidate
         for recorder in idle
@@ -125,9 +129,9 @@ def _match_continued(
 ) -> AgentMatch | None:
     """Match a request that extends a context, or that repeats an earlier request."""
     is_all = common == len(items)
-    if common == len(recorder.row) > 0 and not (recorder.open and is_all):
-        return AgentMatch(recorder, "waits" if recorder.open else "on", common)
-    if is_all and common == recorder.asked and recorder.open is None:
+    if common == len(recorder.items) > 0 and not (recorder.open_request and is_all):
+        return AgentMatch(recorder, "waits" if recorder.open_request else "on", common)
+    if is_all and common == recorder.requested_count and recorder.open_request is None:
         return AgentMatch(recorder, "again", common)
     return None
 
@@ -136,12 +140,12 @@ def _match_changed(
     items: Sequence[Item], recorder: AgentRecorder, common: int
 ) -> AgentMatch | None:
     """Match a request that rewrites a context, or that diverges from it."""
-    row, is_all = recorder.row, common == len(items)
+    row, is_all = recorder.items, common == len(items)
     kept_count = _count_kept(items[common:], row[common:])
     if kept_count and not _has_system_prompt(items, common, recorder):
-        return AgentMatch(recorder, "fork", common, kept=kept_count)
-    if kept_count and recorder.open is None:
-        return AgentMatch(recorder, "rewritten", common, kept=kept_count)
+        return AgentMatch(recorder, "fork", common, kept_items=kept_count)
+    if kept_count and recorder.open_request is None:
+        return AgentMatch(recorder, "rewritten", common, kept_items=kept_count)
     has_opening = common >= count_before_answer(row) or (
         is_all and any(h.role == "user" for h in row[:common])
     )
@@ -153,14 +157,14 @@ def _has_system_prompt(items: Sequence[Item], common: int, recorder: AgentRecord
 
     A program may start several agents with different prompts on the same conversation.
     """
-    count = sum(1 for _ in takewhile(lambda item: item.role == "system", recorder.row))
+    count = sum(1 for _ in takewhile(lambda item: item.role == "system", recorder.items))
     if common >= count:
         return True
     prompt_items = takewhile(lambda item: item.messages[0].role == "system", items)
     prompt = "\n".join(
         text_of(message.content) for item in prompt_items for message in item.messages
     )
-    messages = recorder.session.context(recorder.agent_id)[: recorder.before(count)[0]]
+    messages = recorder.session.context(recorder.agent_id)[: recorder.prefix_at(count)[0]]
     logged_prompt = "\n".join(text_of(message.content) for message in messages)
     shared_chars = _common_chars(prompt, logged_prompt) + _common_chars(
         prompt[::-1], logged_prompt[::-1]
@@ -199,28 +203,28 @@ def _match_compacted(
     items: Sequence[Item], recorder: AgentRecorder, answers: Sequence[SummaryCandidate]
 ) -> AgentMatch | None:
     """Match a request in which a summary replaces the agent's earlier messages."""
-    common = common_prefix_length(items, recorder.row)
+    common = common_prefix_length(items, recorder.items)
     is_known = True
     for index, item in enumerate(items):
-        if item.key in recorder.known:
+        if item.key in recorder.items_by_key:
             continue
         # A request whose prefix contains answers is a fork, even if it quotes an answer.
         if is_summary(item) and (
-            index == 0 or any(candidate.key in recorder.known for candidate in items[:index])
+            index == 0 or any(candidate.key in recorder.items_by_key for candidate in items[:index])
         ):
             break
-        candidates = [candidate for candidate in answers if index or candidate.voice is recorder]
+        candidates = [candidate for candidate in answers if index or candidate.recorder is recorder]
         if (
             is_known
-            and common <= count_before_answer(recorder.row)
+            and common <= count_before_answer(recorder.items)
             and _quotes_answer(item, candidates)
         ):
             break
         is_known = False
     else:
         return None
-    kept_count = _count_kept(items[common:], recorder.row[common:])
-    return AgentMatch(recorder, "compaction", common, summary=index, kept=kept_count)
+    kept_count = _count_kept(items[common:], recorder.items[common:])
+    return AgentMatch(recorder, "compaction", common, summary=index, kept_items=kept_count)
 
 
 def _quotes_answer(item: Item, answers: Sequence[SummaryCandidate]) -> bool:

@@ -56,9 +56,9 @@ class OpenToolCall:
 class OpenToolCalls:
     """The most recent tool calls of a session that have not started an agent."""
 
-    made: deque[OpenToolCall] = field(default_factory=lambda: deque(maxlen=_MAX_CALLS))
+    calls: deque[OpenToolCall] = field(default_factory=lambda: deque(maxlen=_MAX_CALLS))
 
-    def learn(self, agent: AgentId, entry: TranscriptEntry) -> None:
+    def add(self, agent: AgentId, entry: TranscriptEntry) -> None:
         """Add the tool calls of an answer."""
         for call in entry.tool_calls or ():
             arguments = _parse_arguments(call)
@@ -76,9 +76,9 @@ class OpenToolCalls:
                 )
                 reference = format_call_reference(entry, call.id)
                 name = name or call.function.name
-                self.made.append(OpenToolCall(agent, reference, name, tuple(texts)))
+                self.calls.append(OpenToolCall(agent, reference, name, tuple(texts)))
 
-    def take(self, items: Sequence[Item]) -> OpenToolCall | None:
+    def pop_started_by(self, items: Sequence[Item]) -> OpenToolCall | None:
         """Remove and return the call whose prompt a conversation starts with.
 
         Return None if there is none.
@@ -91,9 +91,9 @@ class OpenToolCalls:
             if message.role == "user"
             for text in _text_parts(message.content)
         ]
-        for call in reversed(self.made):
+        for call in reversed(self.calls):
             if any(_is_prompt(prompt, text) for prompt in call.texts for text in user_texts):
-                self.made.remove(call)
+                self.calls.remove(call)
                 return call
         return None
 

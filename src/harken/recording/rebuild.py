@@ -140,7 +140,7 @@ class RequestRebuilder:
             shape=wire.get("shape"),
             marks=[(path, value) for path, value in wire.get("marks") or ()],
         )
-        return protocol.put_together(parsed, self._values(request, protocol))
+        return protocol.build_body(parsed, self._values(request, protocol))
 
     def _values(self, request: ev.LlmRequest, protocol: Protocol) -> list[Any]:
         """Return the pieces of a request."""

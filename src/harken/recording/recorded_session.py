@@ -78,7 +78,7 @@ class ParsedCall:
 
     call: CapturedRequest
     protocol: Protocol
-    asked: ParsedRequest
+    request: ParsedRequest
     items: Sequence[Item]
 
 
@@ -86,7 +86,7 @@ class ParsedCall:
 class PendingCall:
     """A logged request that has no response yet."""
 
-    voice: AgentRecorder
+    recorder: AgentRecorder
     request_id: MessageId
     protocol: Protocol
 
@@ -96,50 +96,52 @@ class RecordedSession:
     """An open recorded session."""
 
     session: Session
-    moment: CallClock
+    clock: CallClock
     client: str = ""
     client_session: str = ""
     """The client's name for the session. If empty, the session is recognized by its content."""
     commits: SessionCommits | None = None
     prices: Prices = field(default_factory=Prices)
-    voices: dict[AgentId, AgentRecorder] = field(default_factory=dict)
-    calls: dict[str, MessageId] = field(default_factory=dict)
+    recorders: dict[AgentId, AgentRecorder] = field(default_factory=dict)
+    requests_by_call: dict[str, MessageId] = field(default_factory=dict)
     """Logged calls -> their requests."""
-    waiting: dict[str, PendingCall] = field(default_factory=dict)
+    pending_calls: dict[str, PendingCall] = field(default_factory=dict)
     """Calls without a response."""
-    responses: dict[str, AgentRecorder] = field(default_factory=dict)
+    agents_by_response: dict[str, AgentRecorder] = field(default_factory=dict)
     """Provider ids of the last responses -> the agents that received them."""
-    made: OpenToolCalls = field(default_factory=OpenToolCalls)
-    answers: deque[SummaryCandidate] = field(default_factory=lambda: deque(maxlen=_MAX_ANSWERS))
+    open_tool_calls: OpenToolCalls = field(default_factory=OpenToolCalls)
+    summary_candidates: deque[SummaryCandidate] = field(
+        default_factory=lambda: deque(maxlen=_MAX_ANSWERS)
+    )
 
-    def placed(self, request: ParsedCall) -> AgentMatch | None:
+    def match_call(self, request: ParsedCall) -> AgentMatch | None:
         """Match a call to an agent. Return None if the agent does not exist yet."""
         hint = request.call.hints.agent
         own_recorders = [
-            recorder for recorder in self.voices.values() if self.hint_of(recorder) == hint
+            recorder for recorder in self.recorders.values() if self.hint_of(recorder) == hint
         ]
-        own_match = match_request(request.items, own_recorders, list(self.answers))
+        own_match = match_request(request.items, own_recorders, list(self.summary_candidates))
         if own_match is not None and own_match.how != "fork":
             return own_match
-        earlier = request.asked.parameters.get("previous_response_id")
-        if isinstance(earlier, str) and earlier in self.responses:
-            return AgentMatch(self.responses[earlier], "rewritten", 0)
+        earlier = request.request.parameters.get("previous_response_id")
+        if isinstance(earlier, str) and earlier in self.agents_by_response:
+            return AgentMatch(self.agents_by_response[earlier], "rewritten", 0)
         if (
             hint
             and own_recorders
-            and own_recorders[0].open is None
+            and own_recorders[0].open_request is None
             and (own_match is None or not own_match.common)
         ):
             return AgentMatch(own_recorders[0], "rewritten", 0)
         other_recorders = [
-            recorder for recorder in self.voices.values() if self.hint_of(recorder) != hint
+            recorder for recorder in self.recorders.values() if self.hint_of(recorder) != hint
         ]
         other_match = match_request(request.items, other_recorders) if hint else None
         # Another agent may fork from this context, but it does not continue it.
         return own_match or (
             None
             if other_match is None
-            else AgentMatch(other_match.voice, "fork", other_match.common)
+            else AgentMatch(other_match.recorder, "fork", other_match.common)
         )
 
     def hint_of(self, recorder: AgentRecorder) -> str:
@@ -147,10 +149,10 @@ class RecordedSession:
         name = self.session.agents[recorder.agent_id].spec.get("recorded_agent")
         return name if isinstance(name, str) else ""
 
-    def begin(self, request: ParsedCall, agent_match: AgentMatch | None) -> MessageId:
+    def log_call(self, request: ParsedCall, agent_match: AgentMatch | None) -> MessageId:
         """Log a call of the matched agent, or of a new agent if there is no match."""
         recorder, reason, summary = self._select_recorder(request, agent_match)
-        parsed, call = request.asked, request.call
+        parsed, call = request.request, request.call
         state = self.session.agents[recorder.agent_id]
         if state.language_model != parsed.model:
             self.session.append(
@@ -162,7 +164,7 @@ class RecordedSession:
             wire["shape"] = parsed.shape
         if parsed.marks:
             wire["marks"] = [[list(path), value] for path, value in parsed.marks]
-        id_ = recorder.ask(
+        id_ = recorder.log_request(
             request.items,
             model=parsed.model,
             parameters=parsed.parameters,
@@ -171,18 +173,18 @@ class RecordedSession:
             reason=reason,
             summary=summary,
         )
-        self.calls[call.id] = id_
-        self.waiting[call.id] = PendingCall(recorder, id_, request.protocol)
+        self.requests_by_call[call.id] = id_
+        self.pending_calls[call.id] = PendingCall(recorder, id_, request.protocol)
         return id_
 
-    def end(self, reply: CapturedResponse) -> AgentRecorder | None:
+    def log_end(self, reply: CapturedResponse) -> AgentRecorder | None:
         """Log the response to a call. Return its agent, or None if the call is not open here."""
-        pending = self.waiting.pop(reply.id, None)
-        if pending is None or pending.voice.open != pending.request_id:
+        pending = self.pending_calls.pop(reply.id, None)
+        if pending is None or pending.recorder.open_request != pending.request_id:
             return None
-        recorder, parsed = pending.voice, parse_response(reply, pending.protocol)
+        recorder, parsed = pending.recorder, parse_response(reply, pending.protocol)
         is_late = parsed.finish is not None and reply.broken in HARMLESS_INTERRUPTIONS
-        recorder.answer(
+        recorder.log_response(
             pending.request_id,
             wire_items(pending.protocol, parsed.pieces),
             finish=self._with_cost(parsed.finish, pending.protocol),
@@ -193,14 +195,14 @@ class RecordedSession:
         self._learn_response(recorder, parsed)
         return recorder
 
-    def learn(self, recorder: AgentRecorder, entries: Iterable[ev.TranscriptEntry]) -> None:
+    def note_answers(self, recorder: AgentRecorder, entries: Iterable[ev.TranscriptEntry]) -> None:
         """Note the tool calls that may start agents, and the answers that may become summaries."""
         answers = list(entries)
         for entry in answers:
-            self.made.learn(recorder.agent_id, entry)
+            self.open_tool_calls.add(recorder.agent_id, entry)
         candidate = extract_summary_candidate(recorder, answers)
         if candidate is not None:
-            self.answers.append(candidate)
+            self.summary_candidates.append(candidate)
 
     def time_of(self, request: ParsedCall) -> int:
         """Return the time of a call in microseconds.
@@ -208,7 +210,7 @@ class RecordedSession:
         Return the time of the session if the call has none.
         """
         clock = CallClock()
-        clock.set(request.call.time, self.moment.now_us)
+        clock.set(request.call.time, self.clock.now_us)
         return clock.now_us
 
     def close(self) -> None:
@@ -219,9 +221,11 @@ class RecordedSession:
         if not parsed.pieces:
             return
         if parsed.id:
-            self.responses[parsed.id] = recorder
+            self.agents_by_response[parsed.id] = recorder
         context = self.session.context(recorder.agent_id)[-len(parsed.pieces) :]
-        self.learn(recorder, (entry for entry in context if isinstance(entry, ev.TranscriptEntry)))
+        self.note_answers(
+            recorder, (entry for entry in context if isinstance(entry, ev.TranscriptEntry))
+        )
 
     def _select_recorder(
         self, request: ParsedCall, agent_match: AgentMatch | None
@@ -230,23 +234,31 @@ class RecordedSession:
         if agent_match is not None and agent_match.how != "fork":
             is_summed = agent_match.how == "compaction"
             return (
-                agent_match.voice,
+                agent_match.recorder,
                 "compaction" if is_summed else "rewritten",
                 agent_match.summary,
             )
         root = self.session.state.root
-        root_recorder = None if root is None else self.voices.get(root)
+        root_recorder = None if root is None else self.recorders.get(root)
         if root is None or root_recorder is None:
             root_recorder = self._create_root(request)
-        if agent_match is None and not root_recorder.asked and not self._is_aside(request):
+        if (
+            agent_match is None
+            and not root_recorder.requested_count
+            and not self._is_aside(request)
+        ):
             self._set_agent_hint(root_recorder, request.call.hints)
             return root_recorder, "rewritten", None
-        call = self.made.take(request.items) if self._is_first(request) else None
+        call = (
+            self.open_tool_calls.pop_started_by(request.items) if self._is_first(request) else None
+        )
         if agent_match is not None and call is None:
-            name = f"{self.session.agents[agent_match.voice.agent_id].name} (fork)"
-            name = request.call.hints.name or (ASIDE_NAME if agent_match.kept else name)
-            agent, _ = self._create_agent(request, name, None, agent_match.voice.agent_id)
-            recorder = self.voices[agent] = AgentRecorder.beside(agent_match.voice, agent)
+            name = f"{self.session.agents[agent_match.recorder.agent_id].name} (fork)"
+            name = request.call.hints.name or (ASIDE_NAME if agent_match.kept_items else name)
+            agent, _ = self._create_agent(request, name, None, agent_match.recorder.agent_id)
+            recorder = self.recorders[agent] = AgentRecorder.forked_from(
+                agent_match.recorder, agent
+            )
             return recorder, "rewound", None
         return self._create_subagent(request, call), "rewritten", None
 
@@ -258,9 +270,9 @@ class RecordedSession:
         spec = _build_spec(hints, agent_hint)
         if hints.session:
             spec["recorded_session"] = hints.session
-        self.session.log_agent_created(agent, None, MAIN_NAME, request.asked.model, spec=spec)
-        self.voices[agent] = AgentRecorder(self.session, agent)
-        return self.voices[agent]
+        self.session.log_agent_created(agent, None, MAIN_NAME, request.request.model, spec=spec)
+        self.recorders[agent] = AgentRecorder(self.session, agent)
+        return self.recorders[agent]
 
     def _set_agent_hint(self, recorder: AgentRecorder, hints: ClientHints) -> None:
         """Log the client's name of an agent that was created without one."""
@@ -274,8 +286,8 @@ class RecordedSession:
         parent = self._find_agent(hints.parent) or self.session.state.root or AgentId("")
         name = hints.name or (call.name if call is not None else "") or ASIDE_NAME
         agent, cause_reference = self._create_agent(request, name, call, parent)
-        recorder = self.voices[agent] = AgentRecorder(self.session, agent)
-        recorder.told_by = reference_message_id(cause_reference)
+        recorder = self.recorders[agent] = AgentRecorder(self.session, agent)
+        recorder.user_message_cause = reference_message_id(cause_reference)
         return recorder
 
     def _create_agent(
@@ -284,7 +296,7 @@ class RecordedSession:
         """Create an agent. Return its id and its cause."""
         hints, agent = request.call.hints, self.session.allocate_agent_id()
         cause_reference = find_cause(self.session, call, parent)
-        name, model = free_name(self.session, name), request.asked.model
+        name, model = free_name(self.session, name), request.request.model
         spec = _build_spec(hints, hints.agent)
         self.session.log_agent_created(agent, cause_reference, name, model, spec=spec)
         return agent, cause_reference
@@ -294,7 +306,9 @@ class RecordedSession:
         if not hint:
             return None
         agent_ids = (
-            recorder.agent_id for recorder in self.voices.values() if self.hint_of(recorder) == hint
+            recorder.agent_id
+            for recorder in self.recorders.values()
+            if self.hint_of(recorder) == hint
         )
         return next(agent_ids, None)
 
@@ -304,7 +318,7 @@ class RecordedSession:
         if hints.parent or (hints.client == "claude-code" and hints.agent):
             return True
         is_agentic = hints.client in _AGENTIC_CLIENTS and bool(hints.session) and not hints.agent
-        return is_agentic and not request.asked.tools
+        return is_agentic and not request.request.tools
 
     def _is_first(self, request: ParsedCall) -> bool:
         """Whether the request contains no answer."""
@@ -314,7 +328,7 @@ class RecordedSession:
         """Add the cost to the end of a response, if the price of the model is known."""
         if finish is None or finish.usage is None or finish.cost_usd is not None:
             return finish
-        day = datetime.fromtimestamp(self.moment.now_us // 1_000_000, UTC).date()
+        day = datetime.fromtimestamp(self.clock.now_us // 1_000_000, UTC).date()
         model = f"{_PROVIDERS.get(protocol.name, '')}/{finish.model or ''}"
         price = self.prices.price(model, day)
         return finish if price is None else replace(finish, cost_usd=price.cost(finish.usage))

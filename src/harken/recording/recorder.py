@@ -86,15 +86,15 @@ class Recorder:
 
         tell: called with one line for the user.
         """
-        self._shelf = SessionPool(folder, store, clock, options or RecorderOptions())
+        self._pool = SessionPool(folder, store, clock, options or RecorderOptions())
         self._clock = clock
         self.failure: Exception | None = None
         """Why the last call or response was not recorded. None if it was."""
-        self.answered: Callable[[Session, AgentId], None] = lambda *_: None
+        self.on_response: Callable[[Session, AgentId], None] = lambda *_: None
         """Called after each response that was logged."""
         self._problems = _ProblemReporter(tell)
         self._piece_caches: dict[str, PieceCache] = {}
-        self._held: dict[str, _HeldCall] = {}
+        self._held_calls: dict[str, _HeldCall] = {}
         self._skipped_calls: set[str] = set()
         """Calls that could not be recorded. Their responses are skipped."""
 
@@ -108,12 +108,12 @@ class Recorder:
                 return
             request = self._parse_call(call, protocol)
             run, agent_match = self._find_session(request)
-            if call.id in run.calls or call.id in self._held:
+            if call.id in run.requests_by_call or call.id in self._held_calls:
                 self._skipped_calls.discard(call.id)
                 return
             with self._dropping_on_error(run):
                 if agent_match is not None and agent_match.how == "waits":
-                    self._held[call.id] = _HeldCall(run, agent_match.voice, request)
+                    self._held_calls[call.id] = _HeldCall(run, agent_match.recorder, request)
                 else:
                     self._begin(run, request, agent_match)
                 self._skipped_calls.discard(call.id)
@@ -121,28 +121,28 @@ class Recorder:
     def end(self, reply: CapturedResponse) -> None:
         """Record the end of a call. Never raises for any input."""
         with self._reporting_errors(reply.id):
-            held_call = self._held.get(reply.id)
+            held_call = self._held_calls.get(reply.id)
             if held_call is not None:
                 held_call.reply = reply
                 return
-            run = self._shelf.with_call(reply.id)
+            run = self._pool.find_open_call(reply.id)
             if run is None and reply.id not in self._skipped_calls:
-                run = self._shelf.with_call_in_log(reply.id)
+                run = self._pool.find_logged_call(reply.id)
             self._skipped_calls.discard(reply.id)
             if run is None:
                 return  # The call was skipped, or its response is in the log already.
             with self._dropping_on_error(run):
                 self._end(run, reply)
-            for idle in self._shelf.idle():
+            for idle in self._pool.list_idle():
                 self._finish(idle)
 
-    def holds(self, call_id: str) -> bool:
+    def is_holding(self, call_id: str) -> bool:
         """Whether a call is only in memory, because the answer that it continues is not logged."""
-        return call_id in self._held
+        return call_id in self._held_calls
 
     def close(self) -> None:
         """Commit what is pending, and close all sessions. A second call has no effect."""
-        for run in self._shelf.runs:
+        for run in self._pool.open_sessions:
             self._finish(run)
 
     def __enter__(self) -> Self:
@@ -158,58 +158,58 @@ class Recorder:
 
     def _parse_call(self, call: CapturedRequest, protocol: Protocol) -> ParsedCall:
         piece_cache = self._piece_caches.setdefault(protocol.name, PieceCache())
-        parsed = protocol.take_apart(call.path, call.body, piece_cache)
+        parsed = protocol.parse_request(call.path, call.body, piece_cache)
         return ParsedCall(call, protocol, parsed, wire_items(protocol, parsed.pieces))
 
     def _find_session(self, request: ParsedCall) -> tuple[RecordedSession, AgentMatch | None]:
         """Return the session and the agent of a call. The session may be new."""
         hints = request.call.hints
-        self._shelf.began.set(request.call.time, self._clock())
+        self._pool.start_clock.set(request.call.time, self._clock())
         if hints.session:
-            run = self._shelf.of_session(hints.client, hints.session)
-            return run, run.placed(request)
+            run = self._pool.get_named(hints.client, hints.session)
+            return run, run.match_call(request)
         best: tuple[RecordedSession, AgentMatch] | None = None
-        for run in self._shelf.unnamed(hints.client):
+        for run in self._pool.list_unnamed(hints.client):
             agent_match = self._match_unnamed(run, request)
             if agent_match is not None and (best is None or agent_match.rank > best[1].rank):
                 best = run, agent_match
-        for run in self._shelf.beginning_as(request) if best is None else ():
+        for run in self._pool.iter_candidates(request) if best is None else ():
             agent_match = self._match_unnamed(run, request)
             if agent_match is not None:
                 return run, agent_match
-        return best or (self._shelf.new(hints.client, request.call.id), None)
+        return best or (self._pool.create_unnamed(hints.client, request.call.id), None)
 
     def _match_unnamed(self, run: RecordedSession, request: ParsedCall) -> AgentMatch | None:
         """Match a call in an unnamed session. Return None unless the match is reliable."""
-        if request.call.id in run.calls:
-            return run.placed(request)
-        agent_match = run.placed(request)
+        if request.call.id in run.requests_by_call:
+            return run.match_call(request)
+        agent_match = run.match_call(request)
         if agent_match is None or agent_match.how in ("on", "waits", "compaction"):
             return agent_match
-        if agent_match.kept:
-            return agent_match if agent_match.kept > 1 or agent_match.common else None
+        if agent_match.kept_items:
+            return agent_match if agent_match.kept_items > 1 or agent_match.common else None
         is_more = any(item.messages[0].role == "assistant" for item in request.items)
-        is_fresh = run.time_of(request) - run.moment.now_us < _MAX_PAUSE_US
+        is_fresh = run.time_of(request) - run.clock.now_us < _MAX_PAUSE_US
         return agent_match if is_more or is_fresh else None
 
     def _begin(
         self, run: RecordedSession, request: ParsedCall, agent_match: AgentMatch | None
     ) -> None:
-        run.moment.set(request.call.time, self._clock())
-        run.begin(request, agent_match)
+        run.clock.set(request.call.time, self._clock())
+        run.log_call(request, agent_match)
         if agent_match is not None and agent_match.how == "compaction":
-            self._commit(run, agent_match.voice, "compaction")
+            self._commit(run, agent_match.recorder, "compaction")
 
     def _end(self, run: RecordedSession, reply: CapturedResponse) -> None:
-        run.moment.set(reply.time, self._clock())
-        recorder = run.end(reply)
+        run.clock.set(reply.time, self._clock())
+        recorder = run.log_end(reply)
         if recorder is None:
             return
         run.session.sync()
         self._commit(run, recorder, "turn_boundary")
-        self.answered(run.session, recorder.agent_id)
+        self.on_response(run.session, recorder.agent_id)
         for held_call in [
-            held_call for held_call in self._held.values() if held_call.voice is recorder
+            held_call for held_call in self._held_calls.values() if held_call.voice is recorder
         ]:
             self._release(held_call)
 
@@ -218,11 +218,11 @@ class Recorder:
 
         With `is_last`, do not hold it again.
         """
-        if self._held.pop(held_call.request.call.id, None) is None:
+        if self._held_calls.pop(held_call.request.call.id, None) is None:
             return  # The release of an earlier call released this one.
-        agent_match = held_call.run.placed(held_call.request)
+        agent_match = held_call.run.match_call(held_call.request)
         if agent_match is not None and agent_match.how == "waits" and not is_last:
-            self._held[held_call.request.call.id] = held_call
+            self._held_calls[held_call.request.call.id] = held_call
             return
         self._begin(held_call.run, held_call.request, agent_match)
         if held_call.reply is not None:
@@ -232,7 +232,7 @@ class Recorder:
         if run.commits is None:
             return
         try:
-            run.commits.take(recorder, trigger)
+            run.commits.commit_new(recorder, trigger)
         except StoreError as error:
             line = f"commits are not being kept: {error} (the log has everything)"
             self._problems.report("store", line)
@@ -243,13 +243,13 @@ class Recorder:
         """Close a session: log its held calls as they are, and commit what is pending."""
         with self._reporting_errors("the end"), self._dropping_on_error(run):
             for held_call in [
-                candidate for candidate in self._held.values() if candidate.run is run
+                candidate for candidate in self._held_calls.values() if candidate.run is run
             ]:
                 self._release(held_call, is_last=True)
-            for recorder in run.voices.values():
-                if recorder.asked and recorder.open is None:
+            for recorder in run.recorders.values():
+                if recorder.requested_count and recorder.open_request is None:
                     self._commit(run, recorder, "session_end")
-        self._shelf.drop(run)
+        self._pool.drop(run)
 
     @contextmanager
     def _dropping_on_error(self, run: RecordedSession) -> Iterator[None]:
@@ -257,7 +257,7 @@ class Recorder:
         try:
             yield
         except BaseException:
-            self._shelf.drop(run)
+            self._pool.drop(run)
             raise
         self._problems.report_over("log", "calls are being recorded again")
 

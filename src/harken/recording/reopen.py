@@ -85,7 +85,7 @@ def open_recorded_session(
     except BaseException:
         session.close()
         raise
-    recorded.calls = wire_data.calls
+    recorded.requests_by_call = wire_data.calls
     return recorded
 
 
@@ -98,10 +98,13 @@ def _restore_agent(
     """Restore the recorder of an agent."""
     protocol = wire_data.protocols.get(agent_id, messages_v1.PROTOCOL)
     make_key = partial(compute_logged_key, protocol)
-    recorder = AgentRecorder.resumed(
+    recorder = AgentRecorder.from_log(
         recorded.session, agent_id, forms=wire_data.forms, known=make_key, shared_by=shared_items
     )
-    recorded.voices[agent_id], recorder.told_by = recorder, wire_data.told_by.get(agent_id)
+    recorded.recorders[agent_id], recorder.user_message_cause = (
+        recorder,
+        wire_data.told_by.get(agent_id),
+    )
     state = recorded.session.agent(agent_id)
     if (
         recorded.commits is not None
@@ -109,13 +112,13 @@ def _restore_agent(
         and state.committed_upto
         and state.uncommitted_edit is None
     ):
-        recorded.commits.know(recorder, state.committed_upto, state.commit_id)
+        recorded.commits.register(recorder, state.committed_upto, state.commit_id)
     answers = [entry for entry in state.transcript or () if entry.role == "assistant"]
     for entry in answers[-4:]:
-        recorded.learn(recorder, [entry])
-    if recorder.open is not None and recorder.open in wire_data.open:
-        recorded.waiting[wire_data.open[recorder.open]] = PendingCall(
-            recorder, recorder.open, protocol
+        recorded.note_answers(recorder, [entry])
+    if recorder.open_request is not None and recorder.open_request in wire_data.open:
+        recorded.pending_calls[wire_data.open[recorder.open_request]] = PendingCall(
+            recorder, recorder.open_request, protocol
         )
 
 

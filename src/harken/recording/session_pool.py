@@ -50,7 +50,7 @@ class RecorderOptions:
     """The machine name in commits."""
     durability: Durability = "turn"
     """When recorded events survive a power cut. With `turn`, as soon as an answer is recorded."""
-    most_open: int = 32
+    max_open_sessions: int = 32
     """The maximum number of open sessions, unless more of them wait for responses."""
     idle_s: float = 900.0
     """A session that was not used for this time is closed."""
@@ -64,7 +64,7 @@ class SessionPool:
     store: Store | None
     clock: Clock
     options: RecorderOptions = RecorderOptions()
-    began: CallClock = field(default_factory=CallClock)
+    start_clock: CallClock = field(default_factory=CallClock)
     """The time at which new sessions start."""
     _open: dict[Path, RecordedSession] = field(default_factory=dict)
     """The open sessions, the last used last."""
@@ -73,11 +73,11 @@ class SessionPool:
     _indexed_paths: set[Path] = field(default_factory=set)
 
     @property
-    def runs(self) -> list[RecordedSession]:
+    def open_sessions(self) -> list[RecordedSession]:
         """The open sessions."""
         return list(self._open.values())
 
-    def of_session(self, client: str, session: str) -> RecordedSession:
+    def get_named(self, client: str, session: str) -> RecordedSession:
         """Return the session with this client name, or create it. Raises LogError, OSError."""
         for path, run in self._open.items():
             if (run.client, run.client_session) == (client, session):
@@ -88,19 +88,19 @@ class SessionPool:
                     return self._open_session(path, client, session)
         raise LogError(self.folder, f"no name is left for the session {session} of {client}")
 
-    def new(self, client: str, seed: str) -> RecordedSession:
+    def create_unnamed(self, client: str, seed: str) -> RecordedSession:
         """Create a session without a client name. The same `seed` gives the same file name."""
         for path in _iter_paths(self.folder, client, blake3(seed.encode()).hexdigest()):
             if not path.exists():
                 return self._open_session(path, client, "")
         raise LogError(self.folder, "no name is left for a new session")
 
-    def unnamed(self, client: str) -> list[RecordedSession]:
+    def list_unnamed(self, client: str) -> list[RecordedSession]:
         """Return the open sessions of a client that have no client name, the last used first."""
         runs = reversed(self._open.values())
         return [run for run in runs if run.client == client and not run.client_session]
 
-    def beginning_as(self, request: ParsedCall) -> Iterator[RecordedSession]:
+    def iter_candidates(self, request: ParsedCall) -> Iterator[RecordedSession]:
         """Open and yield closed sessions whose conversation starts like a request."""
         self._index_newest()
         paths = self._by_opening.get(opening_key(request), [])
@@ -109,14 +109,14 @@ class SessionPool:
             with contextlib.suppress(LogError, OSError):
                 yield self._open_session(path, request.call.hints.client, "")
 
-    def with_call(self, call_id: str) -> RecordedSession | None:
+    def find_open_call(self, call_id: str) -> RecordedSession | None:
         """Return the open session in which a call waits for its response, or None."""
         for path, run in self._open.items():
-            if call_id in run.waiting:
+            if call_id in run.pending_calls:
                 return self._mark_used(path, run)
         return None
 
-    def with_call_in_log(self, call_id: str) -> RecordedSession | None:
+    def find_logged_call(self, call_id: str) -> RecordedSession | None:
         """Find a call without a response in the logs of closed sessions.
 
         Return None if there is none.
@@ -126,7 +126,7 @@ class SessionPool:
             with contextlib.suppress(LogError, OSError):
                 if path not in self._open and call_bytes in path.read_bytes():
                     run = self._open_session(path, *read_client(path))
-                    if call_id in run.waiting:
+                    if call_id in run.pending_calls:
                         return run
         return None
 
@@ -138,11 +138,11 @@ class SessionPool:
         with contextlib.suppress(LogError, OSError):
             run.close()
 
-    def idle(self) -> list[RecordedSession]:
+    def list_idle(self) -> list[RecordedSession]:
         """Return the sessions to close: without open calls, and idle or in excess of the limit."""
         before = self.clock() - int(self.options.idle_s * 1_000_000)
-        free = [(path, run) for path, run in self._open.items() if not run.waiting]
-        surplus = len(self._open) - self.options.most_open
+        free = [(path, run) for path, run in self._open.items() if not run.pending_calls]
+        surplus = len(self._open) - self.options.max_open_sessions
         return [
             run
             for index, (path, run) in enumerate(free)
@@ -153,7 +153,7 @@ class SessionPool:
         self.folder.mkdir(parents=True, exist_ok=True)
         run = open_recorded_session(
             path,
-            CallClock(self.began.now_us or self.clock()),
+            CallClock(self.start_clock.now_us or self.clock()),
             durability=self.options.durability,
             client=client,
             client_session=session,

@@ -43,7 +43,7 @@ class Body:
             raise RequestRefused("unsupported_media", f"this takes {JSON} only")
         return read_json(self.data, kind)
 
-    def answer(self, packed: Callable[[], object], plain: Callable[[], object]) -> Response:
+    def respond(self, packed: Callable[[], object], plain: Callable[[], object]) -> Response:
         """Return a response in the requested format."""
         if self.wants_packed:
             return Response(pack(packed()), media_type=PACKED)

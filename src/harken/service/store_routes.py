@@ -140,7 +140,7 @@ def objects(store: OpenStore, body: RequestBody) -> Response:
     """Give parts and messages."""
     names = body.json(wire.AskedNames).names
     objects_by_name, name_count = _read_some(names, store.objects, len)
-    return body.answer(
+    return body.respond(
         lambda: wire.PackedFound(objects_by_name, name_count),
         lambda: Objects(wire.decode_bodies(objects_by_name), name_count),
     )
@@ -151,7 +151,7 @@ def deltas(store: OpenStore, body: RequestBody) -> Response:
     """Give deltas."""
     names = body.json(wire.AskedNames).names
     deltas_by_name, name_count = _read_some(names, store.deltas, lambda entries: 200 * len(entries))
-    return body.answer(
+    return body.respond(
         lambda: wire.PackedFound(
             {k: commits.encode_delta(v)[1] for k, v in deltas_by_name.items()}, name_count
         ),
@@ -164,7 +164,7 @@ def sequences(store: OpenStore, body: RequestBody) -> Response:
     """Give sequences."""
     names = body.json(wire.AskedNames).names
     sequences_by_name, name_count = _read_some(names, store.sequences, lambda refs: 70 * len(refs))
-    return body.answer(
+    return body.respond(
         lambda: wire.PackedFound(
             {k: commits.encode_sequence(v)[1] for k, v in sequences_by_name.items()}, name_count
         ),
@@ -255,7 +255,7 @@ def _read_some(
 
 
 def _build_response(body: RequestBody, stored: list[StoredCommit], name_count: int) -> Response:
-    return body.answer(
+    return body.respond(
         lambda: wire.PackedCommits(wire.encode_commits(stored), name_count),
         lambda: KnownCommits(
             [

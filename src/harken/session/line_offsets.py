@@ -35,7 +35,7 @@ class LineOffsets:
         """Agent -> its lines, oldest first."""
 
     @classmethod
-    def of(cls, path: Path) -> LineOffsets:
+    def from_log(cls, path: Path) -> LineOffsets:
         """Read the offsets of a log. Raises as `records`."""
         offsets, report = cls(), LogReadReport()
         for event, _ in iter_records(path, report):
@@ -50,7 +50,7 @@ class LineOffsets:
             )
         self._starts.append(self._starts[-1] + size_bytes)
 
-    def agent(self, path: Path, agent_id: AgentId, resolver: Resolver | None) -> AgentState:
+    def read_agent(self, path: Path, agent_id: AgentId, resolver: Resolver | None) -> AgentState:
         """Return an agent's state with its transcript and context. Other fields are not valid.
 
         Raises ValueError if a line fails its checksum.
@@ -67,7 +67,7 @@ class LineOffsets:
                     fold(state, event, resolver)
         return get_or_create_agent(state, agent_id)
 
-    def owner(self, path: Path, id_: MessageId) -> AgentId | None:
+    def find_owner(self, path: Path, id_: MessageId) -> AgentId | None:
         """Return the agent of an entry. Return None if the id is unknown. Raises ValueError."""
         line = self._find_line(id_)
         if line is None:

@@ -187,7 +187,7 @@ def _check_absent(*files: Path | None) -> None:
 
 def _is_lost(line: LogLine) -> bool:
     """Whether neither the line nor an equal line is in the new log."""
-    return not line.whole and (line.finding is None or line.finding.kind != "doubled")
+    return not line.is_whole and (line.finding is None or line.finding.kind != "doubled")
 
 
 def _with_newline(raw: bytes) -> bytes:
@@ -196,7 +196,7 @@ def _with_newline(raw: bytes) -> bytes:
 
 def _to_current_items(examined: LogExamination, *, session_id: str) -> list[_Item]:
     """Return the valid events as those of a current log, which begins with `session_started`."""
-    lines = [line for line in examined.lines if line.whole]
+    lines = [line for line in examined.lines if line.is_whole]
     if not examined.in_order:
         lines.sort(key=lambda line: line.id_number)
     items = [
@@ -282,8 +282,8 @@ def _iter_foldable(state: SessionState, items: Iterable[_Item]) -> Iterator[_Ite
             fold(state, item.event, _placeholders)
         except ValueError as error:
             assert item.line is not None
-            item.line.whole = False
-            item.line.found("missing", f"what it refers to is gone: {error}")
+            item.line.is_whole = False
+            item.line.add_finding("missing", f"what it refers to is gone: {error}")
         else:
             yield item
 

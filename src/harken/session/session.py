@@ -413,7 +413,7 @@ class Session:
             for state in self.agents.values() if missing else ():
                 missing -= {entry.message_id for entry in iter_loaded_entries(state)}
             for id_ in missing:
-                owner = self._known_places().owner(self.path, id_)
+                owner = self._line_offsets().find_owner(self.path, id_)
                 if owner in self.agents:
                     self.agent(str(owner))
 
@@ -421,7 +421,7 @@ class Session:
         """Read an agent's transcript from the log. Raises LogCorrupted if the log was changed."""
         with self._lock:
             try:
-                loaded_agent = self._known_places().agent(
+                loaded_agent = self._line_offsets().read_agent(
                     self.path, agent.id, self.options.resolver
                 )
             except ValueError:  # A line fails its checksum, or is not in the index.
@@ -432,9 +432,9 @@ class Session:
             agent.transcript, agent.context = loaded_agent.transcript, loaded_agent.context
             self._in_memory[agent.id] = None
 
-    def _known_places(self) -> LineOffsets:
+    def _line_offsets(self) -> LineOffsets:
         if self._offsets is None:
-            self._offsets = LineOffsets.of(self.path)
+            self._offsets = LineOffsets.from_log(self.path)
         return self._offsets
 
 

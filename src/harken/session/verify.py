@@ -61,7 +61,7 @@ class LogLine:
     """The bytes in the file, with the newline if there is one."""
     events: list[Event] = field(default_factory=list)
     """The decoded events, if the line can be decoded, even if it is not whole."""
-    whole: bool = False
+    is_whole: bool = False
     finding: LogFinding | None = None
 
     @property
@@ -70,7 +70,7 @@ class LogLine:
         number = parse_id_number(self.events[-1].message_id, "msg_") if self.events else None
         return -1 if number is None else number
 
-    def found(self, kind: Kind, message: str) -> None:
+    def add_finding(self, kind: Kind, message: str) -> None:
         """Record a defect of the line. Only the first is kept."""
         self.finding = self.finding or LogFinding(self.number, self.byte, kind, message)
 
@@ -157,11 +157,11 @@ def _examine_plain(raws: Sequence[bytes]) -> LogExamination:
                 line.events = list(dialect.read(text))
         except ValueError as error:
             if raw[-1:] == b"\n":
-                line.found("damaged", str(error))
+                line.add_finding("damaged", str(error))
             else:
-                line.found("torn", _TORN)
+                line.add_finding("torn", _TORN)
         else:
-            line.whole = True
+            line.is_whole = True
             ids.check(line)
     return LogExamination(sealed=False, dialect=dialect.name if dialect else None, lines=lines)
 
@@ -205,11 +205,13 @@ class _Ids:
         for event in line.events:
             earlier = self._seen.setdefault(event.message_id, line)
             if earlier is not line:
-                line.whole = line.raw != earlier.raw
-                relation = f"has {event.message_id}, the id of" if line.whole else "is"
-                line.found("doubled", f"it {relation} line {earlier.number} once more")
+                line.is_whole = line.raw != earlier.raw
+                relation = f"has {event.message_id}, the id of" if line.is_whole else "is"
+                line.add_finding("doubled", f"it {relation} line {earlier.number} once more")
             elif 0 <= line.id_number < self._top:
-                line.found("moved", f"{event.message_id} stands after {message_id(self._top)}")
+                line.add_finding(
+                    "moved", f"{event.message_id} stands after {message_id(self._top)}"
+                )
         self._top = max(self._top, line.id_number)
 
 
@@ -234,7 +236,7 @@ class _Chain:
             self._add_whole(line)
         elif line.sum_after(self._sum_by_id(line)) == line.digits:
             self._add_whole(line)
-            self.in_order = self.in_order and not line.whole
+            self.in_order = self.in_order and not line.is_whole
         elif (front := self._find_front(line)) is not None:
             end = len(front.raw)
             self._add_whole(front)
@@ -249,19 +251,19 @@ class _Chain:
         """Mark an earlier line with wrong digits as whole if this line proves it."""
         for before, earlier in self._sums:
             if earlier is not None and earlier.events and line.sum_after(before) == line.digits:
-                earlier.whole = True
-                earlier.found("damaged", "its sum is not as it was written, its content is")
+                earlier.is_whole = True
+                earlier.add_finding("damaged", "its sum is not as it was written, its content is")
                 self._ids.check(earlier)
                 return
 
     def _add_whole(self, line: SealedLine) -> None:
         self.lines.append(line)
         self._sums = [(line.digits, None)]
-        line.whole = bool(line.events)
+        line.is_whole = bool(line.events)
         if not line.events:
-            line.found("damaged", "its sum fits, but it is no event")
+            line.add_finding("damaged", "its sum fits, but it is no event")
         if not line.is_framed:
-            line.found("damaged", "its end is not as it was written, its content is")
+            line.add_finding("damaged", "its end is not as it was written, its content is")
         self._ids.check(line)
 
     def _add_unproven(self, line: SealedLine) -> None:
@@ -299,16 +301,20 @@ def _add_findings(lines: Sequence[SealedLine]) -> None:
     top = -1  # of the whole lines so far
     before: SealedLine | None = None  # an unproven line just before
     for index, line in enumerate(lines):
-        if line.whole or line.finding is not None:
-            top, before = max(top, line.id_number if line.whole else -1), None
+        if line.is_whole or line.finding is not None:
+            top, before = max(top, line.id_number if line.is_whole else -1), None
             continue
         after = lines[index + 1].id_number if index + 1 < len(lines) else line.id_number + 1
         if index + 1 == len(lines) and (line.raw[-1:] != b"\n" or not line.raw.strip(b"\x00\n")):
-            line.found("torn", _TORN)
+            line.add_finding("torn", _TORN)
         elif line.is_framed and line.id_number > top + 1 and after == line.id_number + 1:
-            line.found("missing", "the line that it was written after is gone: nothing proves it")
+            line.add_finding(
+                "missing", "the line that it was written after is gone: nothing proves it"
+            )
         elif before is None or before.is_framed or line.raw.startswith(b"{"):
-            line.found("damaged", "its sum does not fit" if line.is_framed else "it has no sum")
+            line.add_finding(
+                "damaged", "its sum does not fit" if line.is_framed else "it has no sum"
+            )
         before = line  # No finding: the rest of the previous line, split by an inserted newline.
 
 

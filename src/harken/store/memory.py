@@ -294,7 +294,7 @@ class MemoryStore:
                     if name.startswith("art-"):
                         self._index_name(name)
             self._tombstones |= plan.tombstones
-            self._remove_objects([*plan.gone, *self._find_only_derived()])
+            self._remove_objects([*plan.originals, *self._find_only_derived()])
             self._derived = {}
 
     def _find_only_derived(self) -> set[Name]:

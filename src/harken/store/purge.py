@@ -41,7 +41,7 @@ class PurgePlan:
 
     contents: BatchContents
     """The stand-ins as objects, by their own names."""
-    gone: Mapping[Name, StoredObject]
+    originals: Mapping[Name, StoredObject]
     """The objects whose bytes are removed, by their own names."""
     tombstones: Mapping[Name, Tombstone]
     """All tombstones that are new or changed."""

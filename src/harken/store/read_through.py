@@ -27,7 +27,7 @@ class ReadThrough:
     def __init__(self, here: Store, there: Store) -> None:
         self._here, self._there = here, there
 
-    def ask(self, name: Name, question: Callable[[], T]) -> T:
+    def query(self, name: Name, question: Callable[[], T]) -> T:
         """Query the backing store. Raises StoreError with the requested name if it fails."""
         try:
             return question()
@@ -41,7 +41,7 @@ class ReadThrough:
         """Fetch parts and messages, the latter with their parts."""
         if not names:
             return {}
-        objects = self.ask(names[0], lambda: self._there.objects(names))
+        objects = self.query(names[0], lambda: self._there.objects(names))
         part_refs = [
             Hash(part)
             for name, body in objects.items()
@@ -52,7 +52,7 @@ class ReadThrough:
         missing = [
             part for part in dict.fromkeys(part_refs) if part not in cached and part not in objects
         ]
-        parts = self.ask(names[0], lambda: self._there.objects(missing)) if missing else {}
+        parts = self.query(names[0], lambda: self._there.objects(missing)) if missing else {}
         bodies = objects | parts
         actual_names: dict[Name, Name] = {n: _object_name(n, body) for n, body in bodies.items()}
         tombstones = self._find_tombstones(actual_names)
@@ -68,7 +68,7 @@ class ReadThrough:
         """Fetch deltas with their messages."""
         if not names:
             return {}
-        entries_by_name = self.ask(names[0], lambda: self._there.deltas(names))
+        entries_by_name = self.query(names[0], lambda: self._there.deltas(names))
         messages = list(
             dict.fromkeys(e.message for entries in entries_by_name.values() for e in entries)
         )
@@ -90,7 +90,7 @@ class ReadThrough:
         fetched: dict[ArtifactRef, list[ArtifactRef]] = {}
         pending = list(names)
         while pending:
-            refs_by_name = self.ask(pending[0], partial(self._there.sequences, pending))
+            refs_by_name = self.query(pending[0], partial(self._there.sequences, pending))
             actual_names: dict[Name, Name] = {
                 n: commits.encode_sequence(refs)[0] for n, refs in refs_by_name.items()
             }
@@ -118,9 +118,9 @@ class ReadThrough:
         deltas = self.deltas(missing)
         return [ref for ref in missing if ref not in deltas]
 
-    def pieces(self, name: ArtifactRef) -> Iterator[bytes]:
+    def read_chunks(self, name: ArtifactRef) -> Iterator[bytes]:
         """Fetch raw bytes in chunks. Raises ObjectNotFound immediately."""
-        return self._iter_cached(name, self.ask(name, lambda: self._there.read_chunks(name)))
+        return self._iter_cached(name, self.query(name, lambda: self._there.read_chunks(name)))
 
     def _iter_cached(self, name: ArtifactRef, pieces: Iterator[bytes]) -> Iterator[bytes]:
         refs: list[ArtifactRef] = []

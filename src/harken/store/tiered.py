@@ -98,16 +98,16 @@ class TieredStore:
 
     def read_chunks(self, name: ArtifactRef) -> Iterator[bytes]:
         try:
-            refs = self.local.pieces_of(name)
+            refs = self.local.chunk_names(name)
         except ObjectNotFound:
-            return self._reader.pieces(name)
+            return self._reader.read_chunks(name)
         return (self._read_piece(ref) for ref in refs)
 
     def _read_piece(self, ref: ArtifactRef) -> bytes:
         try:
             return self.local.raw(ref)
         except ObjectNotFound:
-            return b"".join(self._reader.pieces(ref))
+            return b"".join(self._reader.read_chunks(ref))
 
     def find_derived(self, keys: Iterable[str]) -> dict[str, ArtifactRef]:
         return self.local.find_derived(keys)
@@ -117,7 +117,7 @@ class TieredStore:
         commits = self.local.commits(distinct_names)
         missing = [name for name in distinct_names if name not in commits]
         if missing:
-            commits |= self._reader.ask(missing[0], lambda: self.backing.commits(missing))
+            commits |= self._reader.query(missing[0], lambda: self.backing.commits(missing))
         return commits
 
     def chain(self, name: CommitId, depth: int | None = None) -> list[StoredCommit]:
@@ -125,7 +125,7 @@ class TieredStore:
             return self.local.chain(name, depth)
         except NameNotFound as unknown:
             try:
-                return self._reader.ask(name, lambda: self.backing.chain(name, depth))
+                return self._reader.query(name, lambda: self.backing.chain(name, depth))
             except NameNotFound:
                 raise unknown from None
 
@@ -163,7 +163,7 @@ class TieredStore:
         try:
             self.local.update_notes(name, notes, was=was)
         except NameNotFound:
-            self._reader.ask(name, lambda: self.backing.update_notes(name, notes, was=was))
+            self._reader.query(name, lambda: self.backing.update_notes(name, notes, was=was))
             return
         with suppress(StoreError, NameNotFound):  # `push` updates them later.
             self.backing.update_notes(name, notes)

@@ -29,7 +29,7 @@ _TRAILING_PATTERN = re.compile(r"(?: |\x1b\[[0-9;]*m)+$", re.MULTILINE)
 class AnsiStyler:
     """Formats styled text for a terminal."""
 
-    colour: bool = True
+    color: bool = True
 
     def draw(self, line: Iterable[Span]) -> str:
         r"""Return a line with escape codes around its styled spans.
@@ -40,7 +40,7 @@ class AnsiStyler:
         return "".join(self._span(style, text) for style, text in line)
 
     def _span(self, style: str, text: str) -> str:
-        codes = _codes(style, colour=self.colour) if style else ""
+        codes = _codes(style, colour=self.color) if style else ""
         return f"\x1b[{codes}m{text}\x1b[0m" if codes and text else text
 
 

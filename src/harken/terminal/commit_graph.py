@@ -53,7 +53,7 @@ class TerminalStyle:
 
     width: int = UNLIMITED_CELLS
     """The width in cells."""
-    colour: bool = False
+    color: bool = False
     styled: bool = False
     encoding: str = "utf-8"
 
@@ -100,7 +100,7 @@ def graph_lines(
     rows: Iterable[GraphRow], name: Callable[[CommitId], str], look: TerminalStyle
 ) -> Iterator[str]:
     """Yield the rows of a graph for a terminal. `name` formats a commit id."""
-    ink = AnsiStyler(colour=look.colour)
+    ink = AnsiStyler(color=look.color)
     for row in rows:
         spans = format_lanes(row, look)
         if row.commit is not None:
@@ -119,7 +119,7 @@ def format_lanes(row: GraphRow, look: TerminalStyle) -> Line:
 
 
 def _cell(cell: GraphCell, sign: str) -> Span:
-    colour = LANE_COLORS[cell.lane % len(LANE_COLORS)] if cell.lane >= 0 else ""
+    colour = LANE_COLORS[cell.column % len(LANE_COLORS)] if cell.column >= 0 else ""
     if cell.glyph == "*":
         return f"bold {colour}", sign
     return colour, cell.glyph

@@ -20,20 +20,20 @@ class TerminalEnvironment:
     user_home: str = ""
     history: Path | None = None
     """The file with the user's earlier input."""
-    colour: bool = True
+    color: bool = True
     reflows: bool = False
     """Whether the terminal rewraps lines when it becomes narrower."""
     term: str | None = None
 
     @classmethod
-    def here(cls, history: Path | None = None) -> TerminalEnvironment:
+    def from_process(cls, history: Path | None = None) -> TerminalEnvironment:
         """Return the settings of this process."""
         environ = os.environ
         return cls(
             folder=Path.cwd(),
             user_home=environ.get("HOME", ""),
             history=history,
-            colour=not environ.get("NO_COLOR"),
+            color=not environ.get("NO_COLOR"),
             reflows=any(name in environ for name in _REFLOWING)
             or environ.get("TERM_PROGRAM") in _REFLOWING_PROGRAMS,
             term=environ.get("TERM"),

@@ -54,7 +54,7 @@ def format_entry(entry: TranscriptEntry) -> str:
 
 def format_event(viewer: SessionViewer, event: Event) -> str:
     """Return an event on one line: agent, links, role or type, and text or members."""
-    agent_name = viewer.events.names.of(event.agent_id) or ""
+    agent_name = viewer.events.names.latest_name(event.agent_id) or ""
     kind, text = event_type(event), ""
     if isinstance(event, TranscriptEntry):
         kind, text = heading(event), format_message(event)

@@ -25,7 +25,7 @@ class Block:
     """A finished block of Markdown."""
 
     text: str
-    joined: bool = False
+    is_continuation: bool = False
     """Whether it continues the block before: an item of the same list, a part of the same fence."""
 
 
@@ -52,7 +52,7 @@ class Blocks:
         return "\n".join([*self._lines, self.partial] if self.partial else self._lines)
 
     @property
-    def joined(self) -> bool:
+    def is_continuation(self) -> bool:
         """Whether the open block continues the block before."""
         return self._joined
 
@@ -108,7 +108,7 @@ class Blocks:
             yield from self._end()
         elif len(self._lines) > self.fence_lines:
             opening = self._lines[0]
-            yield Block("\n".join([*self._lines, self._fence]), joined=self._joined)
+            yield Block("\n".join([*self._lines, self._fence]), is_continuation=self._joined)
             self._lines, self._joined = [opening], True
 
     def _in_item(self, line: str) -> Iterator[Block]:
@@ -150,7 +150,7 @@ class Blocks:
             lines = lines[:-1]
         is_remnant = kind == "fence" and self._joined and len(lines) <= 2
         if lines and not is_remnant:
-            yield Block("\n".join(lines), joined=self._joined)
+            yield Block("\n".join(lines), is_continuation=self._joined)
         if kind:
             self._last = kind
         self._lines, self._kind, self._fence, self._joined = [], "", "", False

@@ -21,7 +21,7 @@ class Prose:
     """A finished block of Markdown from the answer of an agent."""
 
     text: str
-    joined: bool = False
+    is_continuation: bool = False
     """Whether no empty line separates it from the block before."""
     kind: Kind = "prose"
 
@@ -71,12 +71,12 @@ class Printer:
         if isinstance(piece, Prose):
             from harken.terminal.markdown import render_markdown
 
-            return gap + render_markdown(piece.text, width, colour=self.ink.colour)
+            return gap + render_markdown(piece.text, width, colour=self.ink.color)
         return gap + self._rows(piece, width)
 
     def _is_adjacent(self, piece: Piece) -> bool:
         """Whether a piece is printed without an empty line after the one before."""
-        if isinstance(piece, Prose) and piece.joined:
+        if isinstance(piece, Prose) and piece.is_continuation:
             return True
         return self.last is None or (piece.kind in _DENSE and self.last in _DENSE)
 

@@ -81,11 +81,11 @@ class StdinReader:
         except (io.UnsupportedOperation, AttributeError):
             self._descriptor = None
 
-    def line(self, prompt: str = "> ") -> Line:
+    def read_line(self, prompt: str = "> ") -> Line:
         """Print the prompt to a terminal and return the next line. Blocks."""
         if self._earlier:
             return self._next_earlier(prompt)
-        return self.line_from_now(prompt)
+        return self.read_new_line(prompt)
 
     def keep_type_ahead(self) -> None:
         """Keep the lines that were typed until now for `line`: a question is about to be asked.
@@ -111,7 +111,7 @@ class StdinReader:
         click.echo(f"{prompt}{escape_control_characters(line)}", err=True)
         return line
 
-    def line_from_now(self, prompt: str) -> Line:
+    def read_new_line(self, prompt: str) -> Line:
         """Return the next line that is typed, ignoring stored lines. Blocks."""
         if self._pending_line is None and (self._descriptor is None or sys.stdin.isatty()):
             return read_line(prompt)
@@ -122,14 +122,14 @@ class StdinReader:
             else self._take_line(self._pending_line.result())
         )
 
-    async def line_unless(self, happens: Coroutine[Any, Any, object]) -> tuple[bool, Line]:
+    async def read_line_unless(self, happens: Coroutine[Any, Any, object]) -> tuple[bool, Line]:
         """Return whether a line was read before `happens` finished, and the line.
 
         Then the next call has the line that is being typed.
         """
         if self._descriptor is None or self._earlier:
             happens.close()
-            return True, self.line()
+            return True, self.read_line()
         if self._pending_line is None:
             self._print_prompt("> ")
             self._pending_line = coming = Future[Line]()

@@ -53,7 +53,7 @@ class Sheet:
             file=stream, width=width, highlight=False, markup=False, emoji=False, soft_wrap=False
         )
         self._console.width = self.width = min(self._console.width, MAX_CELLS)
-        self.strokes: Sparkline = choose_sparkline(getattr(stream, "encoding", None))
+        self.sparkline: Sparkline = choose_sparkline(getattr(stream, "encoding", None))
 
     def heading(self, text: str, note: str = "") -> None:
         """Print the heading of a section."""
@@ -95,7 +95,7 @@ class Sheet:
         """Return a text that this terminal can show, with its spaces."""
         safe = text if text.isprintable() else one_line(text, len(text) * 6)
         encoding = self._console.encoding
-        if self.strokes is ASCII_SPARKLINE:
+        if self.sparkline is ASCII_SPARKLINE:
             safe = safe.replace("≥", ">=").replace("…", "~")
         return safe.encode(encoding, "backslashreplace").decode(encoding)
 

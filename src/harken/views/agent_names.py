@@ -27,10 +27,10 @@ class AgentNames:
 
         An agent of an older log counts from the first event that mentions it.
         """
-        self.called: dict[AgentId, str] = {}
+        self.latest_names: dict[AgentId, str] = {}
         """Agent -> its latest name, or its id if it has no name. Without the user."""
         self._all_names: dict[AgentId, list[str]] = {}
-        called = self.called
+        called = self.latest_names
         for event in events:
             agent = event.agent_id
             if agent and agent not in called and agent != USER:
@@ -39,11 +39,11 @@ class AgentNames:
                 called[agent] = event.name
                 self._all_names.setdefault(agent, []).append(event.name)
 
-    def of(self, agent: AgentId | None) -> str | None:
+    def latest_name(self, agent: AgentId | None) -> str | None:
         """Return the latest name of an agent, or its id if it has no name. The user is `user`."""
-        return None if agent is None else self.called.get(agent, agent)
+        return None if agent is None else self.latest_names.get(agent, agent)
 
-    def ever(self, agent: AgentId | None) -> Collection[str]:
+    def all_names(self, agent: AgentId | None) -> Collection[str]:
         """Return all names that an agent had, and its id. Empty if it never had a name."""
         names = self._all_names.get(agent, []) if agent is not None else []
         return [*names, str(agent)] if names else []
@@ -53,21 +53,21 @@ class AgentNames:
 
         Raises NameNotFound, which lists the agents, or the ids of those that share the name.
         """
-        if name_or_id in self.called or name_or_id == USER:
+        if name_or_id in self.latest_names or name_or_id == USER:
             return AgentId(name_or_id)
-        matches = self.called_so(name_or_id)
+        matches = self.find_by_name(name_or_id)
         if len(matches) > 1:
             raise NameNotFound("single agent named", name_or_id, matches)
         if not matches:
-            raise NameNotFound("agent", name_or_id, map(self._format_agent, self.called))
+            raise NameNotFound("agent", name_or_id, map(self._format_agent, self.latest_names))
         return matches[0]
 
-    def called_so(self, name: str) -> list[AgentId]:
+    def find_by_name(self, name: str) -> list[AgentId]:
         """Return all agents that ever had this name."""
         return [agent for agent, names in self._all_names.items() if name in names]
 
     def _format_agent(self, agent: AgentId) -> str:
-        name = self.called[agent]
+        name = self.latest_names[agent]
         return name if name == agent else f"{name} ({agent})"
 
 
@@ -79,7 +79,10 @@ class AgentPaths:
 
     def of(self, agent: AgentId) -> str:
         """Return the full path of an agent, or its name if it is not in the tree."""
-        names = [self._names.of(ancestor) or ancestor for ancestor in self._iter_ancestors(agent)]
+        names = [
+            self._names.latest_name(ancestor) or ancestor
+            for ancestor in self._iter_ancestors(agent)
+        ]
         return "/".join(reversed(names)) or agent
 
     def found(self, path: str) -> list[AgentId]:
@@ -94,7 +97,7 @@ class AgentPaths:
     def _is_match(self, steps: Sequence[str], agent: AgentId) -> bool:
         pairs = list(zip(steps, self._iter_ancestors(agent), strict=False))
         is_match = (
-            step == ancestor or step in self._names.ever(ancestor) for step, ancestor in pairs
+            step == ancestor or step in self._names.all_names(ancestor) for step, ancestor in pairs
         )
         return len(pairs) == len(steps) and all(is_match)
 

@@ -67,10 +67,10 @@ def context(
     """
     calls = ModelCalls.of(events, resolver)
     id_ = MessageId(message_id)
-    request = calls.requests.get(calls.answered.get(id_, id_))
+    request = calls.requests.get(calls.request_by_result.get(id_, id_))
     if request is None:
         raise NameNotFound("model call", message_id, calls.requests)
-    previous = calls.before(request)
+    previous = calls.previous_request(request)
     messages, previous_messages = (
         calls.messages(request),
         [] if previous is None else calls.messages(previous),

@@ -157,22 +157,24 @@ def _build_item(
     names, author = links.names, links.author(id_) if trigger is None else None
     shown = min(content.versions, key=lambda event: rank[event.agent_id or AgentId("")])
     first = content.versions[0]
-    if first.message_id == id_ and has_same_text(first.content, shown.content, names.ever(author)):
+    if first.message_id == id_ and has_same_text(
+        first.content, shown.content, names.all_names(author)
+    ):
         shown = first  # Only the label differs; the original has none.
     other_versions = [
         Version(
             message_id=event.message_id,
             agent_id=event.agent_id or AgentId(""),
-            name=names.of(event.agent_id),
+            name=names.latest_name(event.agent_id),
             content=readable_text(event.content),
         )
         for event in content.versions
-        if not has_same_text(shown.content, event.content, names.ever(author))
+        if not has_same_text(shown.content, event.content, names.all_names(author))
     ]
     return DialogItem(
         message_id=id_,
         agent_id=author,
-        name=names.of(author),
+        name=names.latest_name(author),
         trigger=trigger,
         content=readable_text(shown.content),
         time=content.versions[0].time,

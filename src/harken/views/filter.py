@@ -72,5 +72,5 @@ def _has_link(links: Links, event: Event, link: str | None, by: LinkKind | None)
     return any(
         (by is None or event_link.kind == by)
         and (link is None or link in (event_link.target, event_link.reference))
-        for event_link in links.up(event)
+        for event_link in links.links_from(event)
     )

@@ -47,7 +47,7 @@ def parents(events: Iterable[Event]) -> dict[MessageId, MessageId]:
     return {
         event.message_id: event_links[0].target
         for event in links
-        if (event_links := links.up(event))
+        if (event_links := links.links_from(event))
     }
 
 
@@ -63,12 +63,12 @@ def trace(events: Iterable[Event], message_id: str) -> list[Event]:
     events_by_id: dict[MessageId, Event] = {end.message_id: end}
     pending = [end]
     while pending:
-        for link in links.up(pending.pop()):
+        for link in links.links_from(pending.pop()):
             event = links.get(link.target)
             if event is not None and event.message_id not in events_by_id:
                 events_by_id[event.message_id] = event
                 pending.append(event)
-    ancestors = sorted(events_by_id.keys() - {end.message_id}, key=links.at.__getitem__)
+    ancestors = sorted(events_by_id.keys() - {end.message_id}, key=links.positions.__getitem__)
     return [*(events_by_id[id_] for id_ in ancestors), end]
 
 
@@ -93,12 +93,12 @@ def spread(events: Iterable[Event], message_id: str) -> list[Hop]:
     pending = deque([(MessageId(message_id), 0)])
     while pending:
         source, hops = pending.popleft()
-        for event in links.down(source):
+        for event in links.events_to(source):
             if event.message_id not in hops_by_id and event.message_id != message_id:
-                link = next(link for link in links.up(event) if link.target == source)
+                link = next(link for link in links.links_from(event) if link.target == source)
                 hops_by_id[event.message_id] = _build_hop(links, event, link, hops + 1)
                 pending.append((event.message_id, hops + 1))
-    return sorted(hops_by_id.values(), key=lambda hop: links.at[hop.message_id])
+    return sorted(hops_by_id.values(), key=lambda hop: links.positions[hop.message_id])
 
 
 def hearers(events: Iterable[Event], message_id: str) -> list[Hop]:
@@ -126,7 +126,7 @@ def _build_hop(links: Links, event: Event, link: Link, hops: int) -> Hop:
         via=link.kind,
         source=link.target,
         agent_id=event.agent_id,
-        name=links.names.of(event.agent_id),
+        name=links.names.latest_name(event.agent_id),
         event_type=event_type(event),
         role=role_of(event),
         content=readable_text(content),
@@ -141,6 +141,6 @@ def _is_different(links: Links, event: Event, original: MessageId) -> bool:
         isinstance(source, TranscriptEntry | PieceOfText)
         and isinstance(event, TranscriptEntry | PieceOfText)
         and not has_same_text(
-            source.content, event.content, links.names.ever(links.author(original))
+            source.content, event.content, links.names.all_names(links.author(original))
         )
     )

@@ -52,7 +52,7 @@ def _iter_message_rows(links: Links, event: TranscriptEntry) -> Iterator[Interve
     """Yield a row if an entry differs from its original."""
     original = links.get(links.original(event))
     if isinstance(original, TranscriptEntry | PieceOfText):
-        author = links.names.ever(links.author(original.message_id))
+        author = links.names.all_names(links.author(original.message_id))
         if not has_same_text(original.content, event.content, author):
             texts = readable_text(original.content), readable_text(event.content)
             yield _build_row(links, original, event, texts)
@@ -60,7 +60,7 @@ def _iter_message_rows(links: Links, event: TranscriptEntry) -> Iterator[Interve
 
 def _iter_action_rows(links: Links, event: ActionRewritten) -> Iterator[Intervention]:
     """Yield the row of a rewritten call, with tool and arguments verbatim."""
-    entry, call = links.get(links.target(event.call)), links.called(event.call)
+    entry, call = links.get(links.target(event.call)), links.find_call(event.call)
     if isinstance(entry, TranscriptEntry):
         proposed = "" if call is None else call_text(call)
         yield _build_row(links, entry, event, (proposed, f"{event.tool} {event.arguments}"))
@@ -77,11 +77,11 @@ def _build_row(
         kind="action" if isinstance(event, ActionRewritten) else "message",
         message_id=original.message_id,
         agent_id=author,
-        name=links.names.of(author),
+        name=links.names.latest_name(author),
         proposed=texts[0],
         became=texts[1],
         became_id=event.message_id,
         heard_by=event.agent_id,
-        heard_by_name=links.names.of(event.agent_id),
+        heard_by_name=links.names.latest_name(event.agent_id),
         time=event.time,
     )

@@ -58,7 +58,7 @@ class Links:
         return AgentNames(self.events)
 
     @cached_property
-    def at(self) -> dict[MessageId, int]:
+    def positions(self) -> dict[MessageId, int]:
         """The position of each event, from 0."""
         positions = {event.message_id: position for position, event in enumerate(self.events)}
         # A log of another program may repeat an id; the first one counts.
@@ -69,10 +69,10 @@ class Links:
 
     def get(self, id_: str | None) -> Event | None:
         """Return the event with this id, or None if it does not exist."""
-        position = self.at.get(MessageId(id_)) if id_ is not None else None
+        position = self.positions.get(MessageId(id_)) if id_ is not None else None
         return None if position is None else self.events[position]
 
-    def up(self, event: Event) -> list[Link]:
+    def links_from(self, event: Event) -> list[Link]:
         """Return the links of an event: its substance, its causes in order, its call."""
         links: list[Link] = []
         substance = substance_of(event)
@@ -88,7 +88,7 @@ class Links:
             links.append(Link("call", self.target(event.call), event.call))
         return links
 
-    def down(self, id_: str) -> list[Event]:
+    def events_to(self, id_: str) -> list[Event]:
         """Return the events with a link to this one, oldest first."""
         return self._events_by_target.get(MessageId(id_), [])
 
@@ -120,9 +120,11 @@ class Links:
 
     def target(self, reference: Reference) -> MessageId:
         """Return the message id of a reference to a message or to one of its calls."""
-        return MessageId(reference) if reference in self.at else reference_message_id(reference)
+        return (
+            MessageId(reference) if reference in self.positions else reference_message_id(reference)
+        )
 
-    def called(self, reference: Reference) -> ToolCall | None:
+    def find_call(self, reference: Reference) -> ToolCall | None:
         """Return the tool call that a reference names, or the only call of a message."""
         target = self.target(reference)
         entry, call_id = self.get(target), reference.removeprefix(f"{target}.")
@@ -150,7 +152,7 @@ class Links:
     def _events_by_target(self) -> dict[MessageId, list[Event]]:
         events_by_target: dict[MessageId, list[Event]] = {}
         for event in self.events:
-            for link in self.up(event):
+            for link in self.links_from(event):
                 events = events_by_target.setdefault(link.target, [])
                 if not events or events[-1] is not event:
                     events.append(event)

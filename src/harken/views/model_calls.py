@@ -47,7 +47,7 @@ class ModelCalls:
     entries: dict[MessageId, ChatMessage] = field(default_factory=dict)
     loads: dict[MessageId, ContextLoaded] = field(default_factory=dict)
     tools: dict[MessageId, list[dict[str, Json]]] = field(default_factory=dict)
-    answered: dict[MessageId, MessageId] = field(default_factory=dict)
+    request_by_result: dict[MessageId, MessageId] = field(default_factory=dict)
     """Id of a response, or of its entry -> id of the request."""
     previous: dict[MessageId, MessageId] = field(default_factory=dict)
     """Request -> the previous request of the same agent."""
@@ -59,10 +59,10 @@ class ModelCalls:
         """Collect the model calls of events, oldest first."""
         calls = cls(resolver)
         for event in events:
-            calls.take(event)
+            calls.add(event)
         return calls
 
-    def take(self, event: Event) -> None:
+    def add(self, event: Event) -> None:
         """Add the next event."""
         match event:
             case TranscriptEntry():
@@ -74,9 +74,9 @@ class ModelCalls:
                 self._last[event.agent_id] = event.message_id
             case LlmResponse():
                 self.responses[event.request] = event
-                self.answered[event.message_id] = event.request
+                self.request_by_result[event.message_id] = event.request
                 if event.entry is not None:
-                    self.answered[event.entry] = event.request
+                    self.request_by_result[event.entry] = event.request
             case ContextLoaded():
                 self.loads[event.message_id] = event
             case ToolsDefined():
@@ -84,7 +84,7 @@ class ModelCalls:
             case _:
                 pass
 
-    def before(self, request: LlmRequest) -> LlmRequest | None:
+    def previous_request(self, request: LlmRequest) -> LlmRequest | None:
         """Return the previous request of the same agent."""
         return self.requests.get(self.previous.get(request.message_id, MessageId("")))
 

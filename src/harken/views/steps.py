@@ -140,7 +140,7 @@ class RequestSteps:
     def __len__(self) -> int:
         return len(self.requests)
 
-    def of(self, agent_id: str | None) -> Sequence[int]:
+    def numbers_for(self, agent_id: str | None) -> Sequence[int]:
         """Return the numbers of an agent's calls. None means all agents."""
         if agent_id is None:
             return range(1, len(self.requests) + 1)
@@ -152,14 +152,14 @@ class RequestSteps:
         `given` is a number, which may be negative to count from the end, or the id of a request,
         response or answer. With an agent, numbers count its calls. Raises NameNotFound.
         """
-        numbers = self.of(agent_id)
+        numbers = self.numbers_for(agent_id)
         digits = given.removeprefix("-")
         if digits.isascii() and digits.isdecimal() and len(digits) <= _MAX_NUMBER_DIGITS:
             position = int(digits) if given == digits else len(numbers) + 1 - int(digits)
             if 1 <= position <= len(numbers):
                 return numbers[position - 1]
         id_ = MessageId(given)
-        number = self._number_by_request.get(self.calls.answered.get(id_, id_), 0)
+        number = self._number_by_request.get(self.calls.request_by_result.get(id_, id_), 0)
         if not number:
             known_calls = f"1 to {len(numbers)}" if numbers else "none: no model was called"
             raise NameNotFound("model call", given, [known_calls])
@@ -175,7 +175,7 @@ class RequestSteps:
             of_agent=bisect_left(self._numbers_by_agent[request.agent_id], number) + 1,
             request=request.message_id,
             agent_id=request.agent_id,
-            name=self.links.names.of(request.agent_id),
+            name=self.links.names.latest_name(request.agent_id),
             time=request.time,
             model=request.model,
             messages=request.count,
@@ -189,7 +189,7 @@ class RequestSteps:
     def context(self, number: int) -> list[ContextMessage]:
         """Return the exact context of a call. Raises HarkenError if the log lacks part of it."""
         request = self.requests[number - 1]
-        previous = self.calls.before(request)
+        previous = self.calls.previous_request(request)
         previous_keys = set() if previous is None else set(self.calls.keys(previous))
         return build_context_rows(
             self.calls.keys(request), self.calls.messages(request), known=previous_keys
@@ -220,7 +220,7 @@ class RequestSteps:
     def changes(self, number: int) -> Changes:
         """Return the differences from the agent's previous call. Raises as `context`."""
         request = self.requests[number - 1]
-        previous = self.calls.before(request)
+        previous = self.calls.previous_request(request)
         edits = list(self._iter_edits(request))
         if previous is None:
             messages = diff_messages([], self.calls.messages(request))
@@ -280,7 +280,7 @@ class RequestSteps:
     def _index_events(self) -> None:
         last: dict[AgentId | None, MessageId] = {}
         for event in self.links:
-            self.calls.take(event)
+            self.calls.add(event)
             agent = event.agent_id
             if isinstance(event, ev.LlmRequest):
                 self.requests.append(event)

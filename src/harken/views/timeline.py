@@ -95,9 +95,11 @@ def _describe_agent(
         case ev.AgentStateSaved():
             return f"{format_size(len(to_json_line(event.state)))} of state"
         case ev.AgentMoved():
-            below = "" if event.parent is None else f" of {names.of(event.parent)}"
+            below = "" if event.parent is None else f" of {names.latest_name(event.parent)}"
             if event.replaces is not None:
-                below = f" in place of {names.of(event.replaces)}, now its {event.replaced_as}"
+                below = (
+                    f" in place of {names.latest_name(event.replaces)}, now its {event.replaced_as}"
+                )
             return event.place + below
         case ev.InterlocutorsSet():
             speakers, listeners = (
@@ -160,7 +162,7 @@ def _with_label(label: str, fact: str | None) -> str | None:
 
 
 def _join_names(agents: Iterable[AgentId], names: AgentNames) -> str:
-    return ", ".join(str(names.of(agent)) for agent in agents) or "none"
+    return ", ".join(str(names.latest_name(agent)) for agent in agents) or "none"
 
 
 class TimelineLane(SparseRecord, frozen=True, kw_only=True):
@@ -214,7 +216,11 @@ def timeline(events: Iterable[ev.Event]) -> Timeline:
         marks.append(_build_mark(event, turn, lane, links.names))
     lanes = [
         TimelineLane(
-            agent_id=agent, name=links.names.of(agent), first=first, last=last, events=count
+            agent_id=agent,
+            name=links.names.latest_name(agent),
+            first=first,
+            last=last,
+            events=count,
         )
         for agent, (first, last, count) in zip(lane_by_agent, spans, strict=True)
     ]

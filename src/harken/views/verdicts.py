@@ -136,7 +136,7 @@ def _find_author(links: Links, event: Event) -> AgentId | None:
 
 def _system_prompt(links: Links, birth: AgentCreated) -> str | None:
     """Return the system prompt that follows an agent's creation event, or None."""
-    next_events = links.events[links.at[birth.message_id] + 1 :][:1]
+    next_events = links.events[links.positions[birth.message_id] + 1 :][:1]
     for entry in next_events:
         if isinstance(entry, TranscriptEntry) and entry.agent_id == birth.agent_id:
             return words(entry.content) if entry.role == "system" else None
@@ -158,11 +158,11 @@ def _build_watch(
         how=how,
         message_id=event.message_id,
         hook=hook,
-        hook_name=links.names.of(hook),
+        hook_name=links.names.latest_name(hook),
         agent_id=watched,
-        name=links.names.of(watched),
+        name=links.names.latest_name(watched),
         by=by,
-        by_name=links.names.of(by) if by is not None else None,
+        by_name=links.names.latest_name(by) if by is not None else None,
         cause=causes_of(event)[-1] if has_author and causes_of(event) else None,
         told=_system_prompt(links, event) if isinstance(event, AgentCreated) else None,
         time=event.time,
@@ -316,7 +316,7 @@ def _is_rejected(links: Links, entry: TranscriptEntry) -> bool:
         isinstance(event, TranscriptEntry)
         and event.agent_id == entry.agent_id
         and event.role == "user"
-        for event in links.down(entry.message_id)
+        for event in links.events_to(entry.message_id)
     )
 
 
@@ -351,7 +351,10 @@ class _Reader:
     ) -> VerdictRow:
         """Return the row of a judgement."""
         reference = causes_of(question)[0]
-        subject, call = self.links.get(self.links.target(reference)), self.links.called(reference)
+        subject, call = (
+            self.links.get(self.links.target(reference)),
+            self.links.find_call(reference),
+        )
         point = _subject_kind(subject)
         agent_id = None if subject is None else subject.agent_id
         return VerdictRow(
@@ -359,12 +362,12 @@ class _Reader:
             point=point,
             message_id=entry.message_id,
             hook=entry.agent_id or AgentId(""),
-            hook_name=self.links.names.of(entry.agent_id),
+            hook_name=self.links.names.latest_name(entry.agent_id),
             words=verdict.words,
             question=question.message_id,
             subject=reference,
             agent_id=agent_id,
-            name=self.links.names.of(agent_id),
+            name=self.links.names.latest_name(agent_id),
             proposed=_event_text(subject) if call is None else call_text(call),
             outcomes=list(self._iter_effects(question, entry, verdict.kind, point, reference)),
             time=entry.time,
@@ -398,7 +401,7 @@ class _Reader:
         """Return the events that name a message as their cause, except questions about it."""
         return [
             event
-            for event in self.links.down(message_id)
+            for event in self.links.events_to(message_id)
             if isinstance(event, TranscriptEntry | ActionRewritten)
             and message_id in causes_of(event)
             and event.message_id not in self.questions
@@ -406,15 +409,18 @@ class _Reader:
 
     def _find_removal(self, question: TranscriptEntry) -> list[Event]:
         """Return the edit that removed the subject of the question from its agent's context."""
-        edits = [event for event in self.links.down(question.message_id) if _is_edit(event)]
+        edits = [event for event in self.links.events_to(question.message_id) if _is_edit(event)]
         return [event for event in edits if event.agent_id != question.agent_id]
 
     def _find_call_outcome(self, call: Reference) -> Sequence[Event]:
         """Return the later rewrites of a call, or else its result."""
         answers = [
             event
-            for event in self.links.down(self.links.target(call))
-            if any(link.kind == "call" and link.reference == call for link in self.links.up(event))
+            for event in self.links.events_to(self.links.target(call))
+            if any(
+                link.kind == "call" and link.reference == call
+                for link in self.links.links_from(event)
+            )
         ]
         return [event for event in answers if isinstance(event, ActionRewritten)] or answers
 
@@ -425,7 +431,7 @@ class _Reader:
         if isinstance(event, TranscriptEdited):
             text = f"nothing of it ({event.reason})"
         return _create_effect(
-            event.message_id, event.agent_id, self.links.names.of(event.agent_id), text
+            event.message_id, event.agent_id, self.links.names.latest_name(event.agent_id), text
         )
 
 

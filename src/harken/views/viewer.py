@@ -87,7 +87,7 @@ class SessionViewer:
 
         An event in an older log format is returned with current members.
         """
-        position = self.events.at.get(event.message_id)
+        position = self.events.positions.get(event.message_id)
         is_of_log = position is not None and self.events.events[position] is event
         lines = self._lines if self.reading.dialect is None else None
         if position is None or not is_of_log or lines is None:
@@ -102,8 +102,8 @@ class SessionViewer:
         Raises NameNotFound, which lists the agents, or the paths and ids of those that share it.
         """
         names = self.events.names
-        named_agents = names.called_so(name_or_id)
-        if name_or_id in names.called or (len(named_agents) < 2 and "/" not in name_or_id):
+        named_agents = names.find_by_name(name_or_id)
+        if name_or_id in names.latest_names or (len(named_agents) < 2 and "/" not in name_or_id):
             return names.resolve(name_or_id)
         try:
             paths = AgentPaths(self.tree(), names)
@@ -121,14 +121,14 @@ class SessionViewer:
         """
         padded = f"msg_{message_id:0>3}"
         for id_ in (MessageId(message_id), reference_message_id(message_id), MessageId(padded)):
-            if id_ in self.events.at:
+            if id_ in self.events.positions:
                 return id_
         ids = [event.message_id for event in self.events]
         raise NameNotFound("message", message_id, [f"{ids[0]} to {ids[-1]}"] if ids else [])
 
     def list_agents(self) -> dict[AgentId, str]:
         """Return all agents, including removed ones: id to name, or to the id if it has no name."""
-        return dict(self.events.names.called)
+        return dict(self.events.names.latest_names)
 
     def get_transcript(self, agent_id: str) -> list[EventDict]:
         """Return an agent's entries, oldest first. Empty for an unknown agent.

@@ -86,7 +86,7 @@ class World:
         given by name. Raises nothing, and returns at once if all tools are available.
         """
         if self.mcp is not None:
-            await self.mcp.ready(servers)
+            await self.mcp.wait_ready(servers)
 
     async def close(self) -> None:
         """Close the connections to MCP servers. They would also end with the event loop."""
@@ -119,7 +119,7 @@ class World:
             checked_arguments = tool.check(arguments)
             await self.permissions.check(tool, checked_arguments, caller, self.folder)
             request = PermissionRequest.of(tool, checked_arguments, caller, self.folder)
-            caller = replace(caller, denies_path=self.permissions.keeps(request))
+            caller = replace(caller, denies_path=self.permissions.find_path_filter(request))
         async with nullcontext() if tool.reads_only else self.exclusive(tool.changed_resource):
             # The log up to this action must be durable before the action has an effect.
             caller.agent.session.sync()
@@ -167,9 +167,9 @@ class World:
             request = PermissionRequest.of(reader, {"path": path}, caller, self.folder)
             if self.permissions.decide(request) != FREE:
                 raise ToolError(
-                    f"{root.shown(file)} may not just be read: `read` it, and pass it on"
+                    f"{root.format_name(file)} may not just be read: `read` it, and pass it on"
                 )
         try:
             return load(root, file).data.decode()
         except UnicodeDecodeError:
-            raise ToolError(f"{root.shown(file)} is not UTF-8") from None
+            raise ToolError(f"{root.format_name(file)} is not UTF-8") from None

@@ -33,7 +33,7 @@ class Heard:
 
     def _hear(self, event: Event) -> None:
         self.events.append(event)
-        self.lines += drawn(self._teller.tell(event))
+        self.lines += drawn(self._teller.render(event))
 
     def teller(self, *, live: bool = True) -> EventPrinter:
         tools = self.stage.runtime.world.tools
@@ -42,4 +42,4 @@ class Heard:
     def again(self) -> list[str]:
         """Return the same as it is told of a session that is shown again."""
         teller = self.teller(live=False)
-        return drawn(piece for event in self.events for piece in teller.tell(event))
+        return drawn(piece for event in self.events for piece in teller.render(event))

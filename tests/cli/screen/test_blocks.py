@@ -91,7 +91,7 @@ def test_a_block_ends_where_markdown_says(text: str, blocks: list[str]) -> None:
 def test_each_item_of_a_list_is_a_block_joined_to_the_one_before(
     text: str, items: list[str]
 ) -> None:
-    assert blocks_of(text) == [Block(item, joined=at > 0) for at, item in enumerate(items)]
+    assert blocks_of(text) == [Block(item, is_continuation=at > 0) for at, item in enumerate(items)]
 
 
 def test_what_follows_a_list_is_not_joined_to_it() -> None:
@@ -101,7 +101,7 @@ def test_what_follows_a_list_is_not_joined_to_it() -> None:
 def test_a_long_fence_comes_in_pieces_between_its_lines() -> None:
     lines = [f"line {number}" for number in range(70)]
     found = blocks_of("\n".join(["```py", *lines, "```", "end"]))
-    assert [block.joined for block in found] == [False, True, True, False]
+    assert [block.is_continuation for block in found] == [False, True, True, False]
     assert [block.text.split("\n")[0] for block in found] == ["```py"] * 3 + ["end"]
     assert [line for block in found for line in block.text.split("\n") if "line" in line] == lines
 

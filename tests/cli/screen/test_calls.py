@@ -68,10 +68,13 @@ def test_output_is_shown_as_a_terminal_would_leave_it() -> None:
 def test_a_result_is_its_first_lines_and_how_many_more_there_are() -> None:
     lines = [f"line {number}" for number in range(20)]
     result = fold_result("\n".join(lines))
-    assert (texts(result.lines), result.more) == (lines[:MAX_RESULT_LINES], 20 - MAX_RESULT_LINES)
+    assert (texts(result.lines), result.hidden_count) == (
+        lines[:MAX_RESULT_LINES],
+        20 - MAX_RESULT_LINES,
+    )
     assert texts(full_result("\n".join(lines))) == lines
     just = fold_result("\n".join(lines[: MAX_RESULT_LINES + 1]))
-    assert (len(just.lines), just.more) == (
+    assert (len(just.lines), just.hidden_count) == (
         MAX_RESULT_LINES + 1,
         0,
     )  # a note would take as much room
@@ -80,7 +83,7 @@ def test_a_result_is_its_first_lines_and_how_many_more_there_are() -> None:
 def test_a_long_line_is_cut_and_counted_as_one_that_is_not_whole() -> None:
     result = fold_result("short\n" + "x" * 100_000)
     assert [len(line) for line in texts(result.lines)] == [5, MAX_LINE_CHARS]
-    assert result.more == 1
+    assert result.hidden_count == 1
     changed = list_change_lines('{"old_string": "a", "new_string": "%s"}' % ("b" * 5000))
     assert max(map(len, texts(changed))) <= MAX_LINE_CHARS
     assert texts(changed)[-1] == "… 1 more line of the change"
@@ -101,7 +104,7 @@ def test_a_diff_has_its_colours_and_more_room() -> None:
     diff = "@@ -1,9 +1,9 @@\n" + "-a\n+b\n c\n" * 20
     result = fold_result(diff)
     assert result.lines[1:4] == [[("red", "-a")], [("green", "+b")], [("dim", " c")]]
-    assert result.more == 61 - 16
+    assert result.hidden_count == 61 - 16
 
 
 def test_what_an_edit_changed_is_seen_from_its_arguments() -> None:
@@ -140,33 +143,33 @@ def shown(activity: AgentActivity, now: float = 10.0, asking: tuple[str, ...] = 
 
 def test_a_busy_agent_waits_thinks_writes_and_runs_its_calls() -> None:
     activity = AgentActivity()
-    activity.hear(request(), 8.0)
+    activity.on_event(request(), 8.0)
     assert shown(activity) == ["main waiting for the model 2s"]
-    activity.hear_chunk(MAIN, ThinkingDelta("x" * 40), 9.0)
+    activity.on_chunk(MAIN, ThinkingDelta("x" * 40), 9.0)
     assert shown(activity) == ["main thinking 1s · ~10 tokens"]
-    activity.hear_chunk(MAIN, TextDelta("x" * 40), 9.5)
+    activity.on_chunk(MAIN, TextDelta("x" * 40), 9.5)
     assert shown(activity) == ["main writing ~20 tokens"]
-    activity.hear_chunk(MAIN, ToolCallDelta(0, "{}", "c", "bash"), 9.5)
-    activity.hear_chunk(MAIN, Finish(stop_reason="tool_use"), 9.5)
+    activity.on_chunk(MAIN, ToolCallDelta(0, "{}", "c", "bash"), 9.5)
+    activity.on_chunk(MAIN, Finish(stop_reason="tool_use"), 9.5)
     assert shown(activity) == ["main writing a call ~20 tokens"]
-    activity.hear(acting("ls", "cat"), 9.5)
-    activity.hear(LlmResponse(agent_id=MAIN, request=MessageId("msg_001")), 9.5)
+    activity.on_event(acting("ls", "cat"), 9.5)
+    activity.on_event(LlmResponse(agent_id=MAIN, request=MessageId("msg_001")), 9.5)
     assert shown(activity) == ["main running 2 calls: ls(), cat()"]
-    activity.hear(result("ls"), 9.5)
+    activity.on_event(result("ls"), 9.5)
     assert shown(activity) == ["main running cat()"]
-    activity.hear(result("cat"), 9.5)
+    activity.on_event(result("cat"), 9.5)
     assert not activity
 
 
 def test_who_asks_waits_for_the_user_and_who_is_gone_is_not_busy() -> None:
     activity = AgentActivity()
-    activity.hear(request(), 9.5)
-    activity.hear(request(ANN), 9.5)
+    activity.on_event(request(), 9.5)
+    activity.on_event(request(ANN), 9.5)
     assert shown(activity, asking=("Ann",)) == [
         "main waiting for the model",
         "Ann  waiting for you",
     ]
-    activity.hear(AgentMoved(agent_id=ANN, place="gone"), 9.6)
+    activity.on_event(AgentMoved(agent_id=ANN, place="gone"), 9.6)
     assert shown(activity) == ["main waiting for the model"]
     activity.clear()
     assert shown(activity) == []
@@ -174,14 +177,14 @@ def test_who_asks_waits_for_the_user_and_who_is_gone_is_not_busy() -> None:
 
 def test_the_user_is_never_busy() -> None:
     activity = AgentActivity()
-    activity.hear(TranscriptEntry(agent_id=USER, role="assistant", content="yes"), 1.0)
+    activity.on_event(TranscriptEntry(agent_id=USER, role="assistant", content="yes"), 1.0)
     assert not activity
 
 
 def test_of_many_agents_some_are_shown() -> None:
     activity = AgentActivity()
     for number in range(MIN_AGENTS + 3):
-        activity.hear(request(AgentId(f"a{number}")), 9.5)
+        activity.on_event(request(AgentId(f"a{number}")), 9.5)
     assert shown(activity)[-1] == "… and 3 more agents"
     assert len(activity.lines(str, 10.0, most=2)) == MIN_AGENTS + 1
     assert (
@@ -191,7 +194,10 @@ def test_of_many_agents_some_are_shown() -> None:
 
 def test_what_was_only_read_is_not_shown_but_what_is_short() -> None:
     lines = "one\ntwo\nthree"
-    assert (fold_result(lines, was_read=True).lines, fold_result(lines, was_read=True).more) == (
+    assert (
+        fold_result(lines, was_read=True).lines,
+        fold_result(lines, was_read=True).hidden_count,
+    ) == (
         [],
         3,
     )

@@ -33,7 +33,7 @@ def text(lines: list[Line]) -> list[str]:
 
 def tree_of(one: Stage) -> LiveTree:
     tree = LiveTree(one.session.state, AgentActivity())
-    one.session.add_listener(tree.hear)
+    one.session.add_listener(tree.on_event)
     return tree
 
 
@@ -62,7 +62,7 @@ def test_what_each_does_is_that_of_this_moment(one: Stage) -> None:
     tree = tree_of(one)
     one.ask("Go.")
     ann, bob = AgentId(one.id_of("Ann")), AgentId(one.id_of("Bob"))
-    tree.activity.hear_chunk(ann, ThinkingDelta("hm"), 1.0)
+    tree.activity.on_chunk(ann, ThinkingDelta("hm"), 1.0)
     shown = "\n".join(text(tree.lines(70, 20, 5.0, asking=["Bob"])))
     assert "Ann    ⠋ thinking 4s" in shown
     assert "Bob    ? waits for you" in shown

@@ -119,7 +119,7 @@ def test_questions_wait_for_each_other_and_cancelling_takes_one_back() -> None:
         shown: list[str | None] = []
         questions = ScreenPrompts()
         questions.changed = lambda: shown.append(
-            questions.current.asked.agent if questions.current else None
+            questions.current.request.agent if questions.current else None
         )
         names = ("Ann", "Bob", "Cleo")
         tasks = await asking(questions, *(questions.approve(wanted(agent=name)) for name in names))
@@ -128,7 +128,7 @@ def test_questions_wait_for_each_other_and_cancelling_takes_one_back() -> None:
         assert questions.current is not None
         questions.current.press("y")
         assert (await tasks[0]).allowed
-        assert questions.current.asked.agent == "Cleo"
+        assert questions.current.request.agent == "Cleo"
         questions.current.press("n")
         assert not (await tasks[2]).allowed
         assert shown == ["Ann", "Ann", "Ann", "Ann", "Cleo", None]

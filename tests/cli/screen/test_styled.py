@@ -64,7 +64,7 @@ def test_joiners_whose_width_terminals_disagree_on_are_left_out() -> None:
 
 
 def test_without_colour_only_weight_and_slant_are_drawn() -> None:
-    assert AnsiStyler(colour=False).draw([("bold red", "a"), ("green", "b")]) == "\x1b[1ma\x1b[0mb"
+    assert AnsiStyler(color=False).draw([("bold red", "a"), ("green", "b")]) == "\x1b[1ma\x1b[0mb"
 
 
 def test_rows_have_no_spaces_at_their_end() -> None:

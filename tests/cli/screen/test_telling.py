@@ -213,7 +213,7 @@ def test_an_answer_that_a_hook_rewrote_is_shown_again_as_the_user_got_it(tmp_pat
     one.ask("go")
     teller = heard.teller(live=False)
     teller.heard_as = find_rewritten_answers(heard.events)
-    told = drawn(piece for event in heard.events for piece in teller.tell(event))
+    told = drawn(piece for event in heard.events for piece in teller.render(event))
     assert "Yes." in told
     assert "No." not in told
 
@@ -275,18 +275,18 @@ def test_thoughts_are_folded_to_a_line(tmp_path: Path) -> None:
 def test_a_stream_gives_what_is_finished_and_the_rest_is_its_tail() -> None:
     stream = AnswerStream()
     chunks: list[Chunk] = [ThinkingDelta("hm "), ThinkingDelta("hm"), TextDelta("One.\n\nTw")]
-    first = [piece for at, chunk in enumerate(chunks) for piece in stream.take(chunk, float(at))]
+    first = [piece for at, chunk in enumerate(chunks) for piece in stream.feed(chunk, float(at))]
     assert drawn(first) == ["thought for 2 s, 2 words (Ctrl-T shows it)", "One."]
     has_shown = [stream.has_shown]
     assert [text for line in stream.tail(20, 5) for _, text in line] == ["Tw"]
-    assert drawn([*stream.take(TextDelta("o."), 3.0), *stream.end(3.0)]) == ["Two."]
+    assert drawn([*stream.feed(TextDelta("o."), 3.0), *stream.end(3.0)]) == ["Two."]
     assert [*has_shown, stream.has_shown] == [True, False]
     assert stream.tail(20, 5) == []
     assert list(stream.end(4.0)) == []
 
 
 def text_of(*pieces: Prose | TextRows) -> str:
-    printer = Printer(AnsiStyler(colour=False))
+    printer = Printer(AnsiStyler(color=False))
     return CODES.sub("", "".join(printer.text(piece, 60) for piece in pieces))
 
 

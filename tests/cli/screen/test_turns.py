@@ -61,7 +61,7 @@ def test_what_waits_is_sent_when_the_turn_before_has_an_answer(tmp_path: Path) -
         playing.turns.queued.add("b")
         playing.turns.queued.add("c")
         await playing.until(lambda: len(playing.ends) == 3)
-        assert [str(end.said) for end in playing.ends] == ["One.", "Two.", "Three."]
+        assert [str(end.answer) for end in playing.ends] == ["One.", "Two.", "Three."]
         assert one.heard("main") == ["a", "b", "c"]
         assert not playing.turns.running
 
@@ -80,7 +80,7 @@ def test_a_turn_that_is_stopped_ends_without_an_answer_and_what_waits_stays(
         playing.turns.stop()
         await playing.until(lambda: playing.ends)
         [end] = playing.ends
-        assert (end.said, end.error, end.stopped) == (None, None, True)
+        assert (end.answer, end.error, end.stopped) == (None, None, True)
         assert playing.turns.queued.take_back() == "b"
 
     run(act())
@@ -98,9 +98,9 @@ def test_a_compaction_is_work_of_its_own_and_what_waits_is_sent_then(tmp_path: P
         playing.turns.queued.add("b")
         await playing.until(lambda: len(playing.ends) == 3)
         compacted, answered = playing.ends[1:]
-        assert (compacted.said, compacted.stopped) == (None, False)
+        assert (compacted.answer, compacted.stopped) == (None, False)
         assert compacted.note.startswith("2 messages summed up: ")
-        assert (str(answered.said), answered.note) == ("Two.", "")
+        assert (str(answered.answer), answered.note) == ("Two.", "")
 
     run(act())
 
@@ -162,7 +162,7 @@ def test_a_failed_model_call_is_how_a_turn_ended(tmp_path: Path) -> None:
         assert str(playing.ends[0].error) == "no line"
         playing.turns.start(None)
         await playing.until(lambda: len(playing.ends) == 2)
-        assert playing.ends[1].said == "Two."
+        assert playing.ends[1].answer == "Two."
 
     run(act())
 
@@ -222,12 +222,12 @@ def test_what_is_asked_often_is_drawn_at_once_and_then_once_a_frame() -> None:
         loop = asyncio.get_running_loop()
         drawn_at: list[float] = []
         pace = FrameLimiter(lambda: drawn_at.append(loop.time()), frame_s=0.05)
-        pace.ask()
+        pace.request_draw()
         await asyncio.sleep(0)
         assert len(drawn_at) == 1
         began = loop.time()
         while loop.time() - began < 0.28:
-            pace.ask()
+            pace.request_draw()
             await asyncio.sleep(0.001)
         await asyncio.sleep(0.1)  # the last wish is not lost
         assert 2 <= len(drawn_at) <= 7
@@ -237,17 +237,20 @@ def test_what_is_asked_often_is_drawn_at_once_and_then_once_a_frame() -> None:
 
 
 def test_words_that_come_do_not_wait_for_a_beat_of_the_clock() -> None:
-    assert how_often_drawn(FrameLimiter.beat, FrameLimiter.ask) == [1, 2]
+    assert how_often_drawn(FrameLimiter.draw_if_due, FrameLimiter.request_draw) == [1, 2]
 
 
 def test_a_beat_draws_nothing_where_something_was_just_drawn_or_soon_is() -> None:
     assert how_often_drawn(
-        FrameLimiter.ask, FrameLimiter.beat, FrameLimiter.ask, FrameLimiter.beat
+        FrameLimiter.request_draw,
+        FrameLimiter.draw_if_due,
+        FrameLimiter.request_draw,
+        FrameLimiter.draw_if_due,
     ) == [1, 1, 1, 1]
 
 
 def test_beats_alone_are_all_drawn() -> None:
-    assert how_often_drawn(FrameLimiter.beat, FrameLimiter.beat) == [1, 2]
+    assert how_often_drawn(FrameLimiter.draw_if_due, FrameLimiter.draw_if_due) == [1, 2]
 
 
 def how_often_drawn(*steps: Callable[[FrameLimiter], None]) -> list[int]:

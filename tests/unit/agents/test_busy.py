@@ -17,7 +17,7 @@ def test_a_discuss_leaves_a_busy_agent_alone(tmp_path: Path) -> None:
     one = stage(tmp_path, play(main=[people("Jack", "Jill"), "Ready.", discuss, "Done."], **parts))
     one.ask("Go.")
     jack = one.agent("Jack")
-    jack.gate.enter()
+    jack.turn_lock.enter()
     with pytest.raises(AgentBusy):
         run(jack.finish_calls())
     assert one.ask("Talk.") == "Done."

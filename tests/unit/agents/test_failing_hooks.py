@@ -136,7 +136,7 @@ def question(text: str, agent: str = "main", tool: str | None = None) -> str:
     made = None if tool is None else raw_call(tool, text)
     return HookQuestion(
         "response" if made is None else "action", agent, "msg_001", text, made
-    ).words
+    ).prompt
 
 
 def test_what_is_judged_stands_between_two_lines_that_are_not_in_it() -> None:

@@ -36,7 +36,7 @@ EVIL = calls(call("send", "s", text="evil"))
 
 
 def no_evil(question: HookQuestion) -> Deny | Ok:
-    is_evil = question.call is not None and "evil" in question.text and "send" in question.words
+    is_evil = question.call is not None and "evil" in question.text and "send" in question.prompt
     return Deny("no") if is_evil else Ok()
 
 

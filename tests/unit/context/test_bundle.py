@@ -367,5 +367,5 @@ def test_credentials_are_found_across_the_pieces_of_a_file(size: int) -> None:
     found = Credentials()
     pieces = [text[at : at + size] for at in range(0, len(text), size)]
     spans = [(1000, 1000 + len(KEY)), (len(text) - len(OTHER), len(text))]
-    assert list(found.spans_in(pieces)) == spans
+    assert list(found.find_spans(pieces)) == spans
     assert found.kinds == {"anthropic-key": 1, "github-token": 1}

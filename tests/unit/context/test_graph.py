@@ -117,7 +117,7 @@ def test_where_a_history_goes_on_unshown_its_lane_says_so() -> None:
 
 def test_a_lane_keeps_its_number_as_it_moves() -> None:
     rows = list(layout_rows(history([None, None, 0, 1, 2])))
-    numbers = {row.commit.notes.summary: cell.lane for row in rows if row.commit
+    numbers = {row.commit.notes.summary: cell.column for row in rows if row.commit
                for cell in row.cells if cell.glyph == "*"}  # fmt: skip
     assert numbers == {"4": 0, "2": 0, "0": 0, "3": 1, "1": 1}
 
@@ -181,10 +181,10 @@ def _check_continuity(rows: Sequence[GraphRow]) -> None:
         if row.commit is None or row.commit.commit.parent is None:
             continue
         at = next(k for k, cell in enumerate(row.cells) if cell.glyph == "*")
-        lane, reached = row.cells[at].lane, ""
+        lane, reached = row.cells[at].column, ""
         for below in rows[number + 1 :]:
             at, reached = _step(below, at, lane)
-            lane = below.cells[at].lane
+            lane = below.cells[at].column
             if reached:
                 break
         assert reached in (row.commit.commit.parent, ":"), drawn(rows)
@@ -192,7 +192,7 @@ def _check_continuity(rows: Sequence[GraphRow]) -> None:
 
 def _step(row: GraphRow, at: int, lane: int) -> tuple[int, str]:
     """Return where a lane is in the next row, and the commit that it reached."""
-    own = {k: cell.glyph for k, cell in enumerate(row.cells) if cell.lane == lane}
+    own = {k: cell.glyph for k, cell in enumerate(row.cells) if cell.column == lane}
     there = {k: cell.glyph for k, cell in enumerate(row.cells)}
     if "/" in own.values():  # it moves, or crosses others
         assert {own.get(at - 1), own.get(at - 2)} & {"/", "_"}, "a lane breaks off"

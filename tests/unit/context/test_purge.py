@@ -83,7 +83,7 @@ def assert_gone(store: Store, *logs: Path) -> None:
     assert find_text(store, logs, SECRET) == []
     assert fsck(store) == []
     for thing in store.iter_objects():
-        assert not SECRET.is_in(thing.body)
+        assert not SECRET.is_in_bytes(thing.body)
         assert b"0123456789" not in thing.body
     for path in logs:
         assert verify(path) == []

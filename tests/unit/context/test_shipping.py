@@ -157,8 +157,8 @@ def test_credentials_stay_here_and_what_arrives_is_whole(ends: Ends) -> None:
     with ends.shipper() as shipper:
         for one in ("second", "first", "second"):
             shipper.ship(ends.logs / f"{one}.jsonl")
-        assert shipper.found is not None
-        assert shipper.found.kinds == {"aws-key-id": 1}
+        assert shipper.credentials is not None
+        assert shipper.credentials.kinds == {"aws-key-id": 1}
     for one in ("first", "second"):
         assert KEY.encode() not in ends.there_bytes(one)
         path = ends.logs_there / f"{one}.jsonl"
@@ -310,13 +310,13 @@ def test_what_a_crash_left_in_the_outbox_is_removed_and_no_bad_note_is_believed(
     ends: Ends,
 ) -> None:
     with open_outbox(ends.outbox, ends.url) as outbox:
-        outbox.keep("s", ShipState(lines=3, last_sum="0" * 16))
-        assert outbox.note("s").lines == 3
+        outbox.write_state("s", ShipState(lines=3, last_sum="0" * 16))
+        assert outbox.read_state("s").lines == 3
         folder = next(ends.outbox.iterdir())
         (folder / ".staging-1").mkdir()
         for text in ("", "{", "[]", '{"lines":"x"}', "[" * 100_000):
             (folder / "s.json").write_text(text)
-            assert outbox.note("s") == ShipState()
+            assert outbox.read_state("s") == ShipState()
     with open_outbox(ends.outbox, ends.url):
         assert not (folder / ".staging-1").exists()
     assert folder.stat().st_mode & 0o077 == 0

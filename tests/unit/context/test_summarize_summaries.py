@@ -96,7 +96,7 @@ def test_what_is_done_is_not_done_again(store: WatchedStore) -> None:
 def test_another_model_may_be_asked_about_all(store: WatchedStore) -> None:
     made = chain(store, 3)
     run(store, lambda _: "Done.")
-    every = SummaryFilter(every=True)
+    every = SummaryFilter(include_summarized=True)
     assert len(run(store, lambda _: "Better.", choice=every, name="large")) == 3
     assert run(store, lambda _: "Again.", choice=every, name="large") == []
     assert [summary_of(store, ctx) for ctx in made] == ["Better."] * 3
@@ -134,7 +134,13 @@ def test_the_model_sees_what_is_new_or_the_whole(store: WatchedStore) -> None:
     new, whole = Listening(), Listening()
     run(store, new)
     assert [text.count("ask") for text in new.told] == [1, 1, 1]
-    run(store, whole, SummaryOptions(whole=True), SummaryFilter(every=True), name="b")
+    run(
+        store,
+        whole,
+        SummaryOptions(use_full_conversation=True),
+        SummaryFilter(include_summarized=True),
+        name="b",
+    )
     assert sorted(text.count("ask") for text in whole.told) == [1, 2, 3]
 
 
@@ -254,7 +260,7 @@ def test_only_so_many_calls_run_at_once(store: WatchedStore) -> None:
             yield TextDelta("Done.")
             yield Finish(stop_reason="end_turn", usage=Usage(10, 2), cost_usd=0.5)
 
-    outcomes = asyncio.run(collect(store, Slow(), SummaryOptions(at_once=3)))
+    outcomes = asyncio.run(collect(store, Slow(), SummaryOptions(max_concurrent=3)))
     assert running == [0, 3]
     assert {(one.usage, one.cost_usd) for one in outcomes} == {(Usage(10, 2), 0.5)}
 
@@ -286,7 +292,9 @@ def test_what_was_yielded_is_stored_and_the_rest_is_left_when_it_is_stopped(
     async def stopped() -> int:
         model = FunctionModel(lambda _: "Done.", "small")
         found = list(select_commits(store, SummaryFilter(), "small"))
-        async with aclosing(summarize(store, model, found, SummaryOptions(at_once=2))) as outcomes:
+        async with aclosing(
+            summarize(store, model, found, SummaryOptions(max_concurrent=2))
+        ) as outcomes:
             seen = 0
             async for outcome in outcomes:
                 assert summary_of(store, outcome.ctx) == "Done."

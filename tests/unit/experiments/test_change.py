@@ -23,7 +23,7 @@ ROWS = [
 
 def test_nothing_changes_by_default() -> None:
     assert Change().context(ROWS) == MESSAGES
-    assert Change().said() == []
+    assert Change().describe() == []
 
 
 @pytest.mark.parametrize("given", ["msg_004", "4", "#1", "-3"])
@@ -89,4 +89,4 @@ def test_a_system_prompt_goes_or_comes() -> None:
 
 def test_parameters_come_beside_the_recorded_ones_and_none_takes_away() -> None:
     change = Change(parameters={"seed": 3, "top_p": None})
-    assert change.asked_with({"top_p": 0.5, "max_tokens": 9}) == {"max_tokens": 9, "seed": 3}
+    assert change.merge_parameters({"top_p": 0.5, "max_tokens": 9}) == {"max_tokens": 9, "seed": 3}

@@ -30,7 +30,7 @@ def cafe(folder: Path, lines: list[Line] = LINES, *asked: str) -> Stage:
 def again(
     one: ComparedRun, folder: Path, at: str, lines: list[Line], change: Change | None = None
 ) -> ComparedRun:
-    point = ForkPoint.find(one.name, one.stepping.links, at)
+    point = ForkPoint.find(one.name, one.steps.links, at)
     model = play(main=lines)
     log = folder / f"{len(list(folder.iterdir()))}.jsonl"
     done = run(rerun(point, log, change, runtime=AgentRuntime(models=lambda _: model)))

@@ -97,4 +97,4 @@ def test_a_session_with_hooks_that_was_cut_off_anywhere_and_resumed(tmp_path: Pa
         run(root.response("More."))
         session.close()
         done = checked(session.path, ReplayExtras(tools=[look]))
-        assert done.difference is None, (kept, done.difference, done.missed)
+        assert done.difference is None, (kept, done.difference, done.miss_text)

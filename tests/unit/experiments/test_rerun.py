@@ -366,7 +366,7 @@ def test_a_call_of_another_program_is_rerun_with_its_tools_answered_from_the_rec
     tmp_path: Path,
 ) -> None:
     fork = foreign(tmp_path)
-    assert not fork.is_own
+    assert not fork.is_run_by_harken
     model = play(main=[calls(call("task", prompt="Look")), "Nothing, as before."])
     done = again(fork, tmp_path, model)
     assert done.answer == "Nothing, as before."

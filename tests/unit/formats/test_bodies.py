@@ -111,8 +111,8 @@ Flat = list[tuple[str, Any]]
 def _turns(context: Sequence[Message]) -> Flat | None:
     """Return the items of the turns; None where a call is open."""
     conversation = AlternatingContext(lambda item, place: {"is": repr(item)}, CallIds(40), 64)
-    conversation.take(context)
-    if conversation._open:
+    conversation.add(context)
+    if conversation._open_calls:
         return None
     items: Flat = [("system", text) for text in conversation.system]
     for turn in conversation.turns:

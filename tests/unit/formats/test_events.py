@@ -219,7 +219,7 @@ def test_messages_of_several_events_are_whole_or_refused() -> None:
         ConversationEntry(Message("assistant", [TextPart("a"), TextPart("b")]))
     )
     prompts = events_from_entry(ConversationEntry(Message("user", "Hi")))
-    headless = [Event(PromptEvent("Hi"), own=events[0].own), events[1]]
+    headless = [Event(PromptEvent("Hi"), extension=events[0].extension), events[1]]
     for torn in (events[:1], [events[0], *prompts], [events[0], events[0]], headless):
         with pytest.raises(FormatError):
             entries_from_events(torn)

@@ -30,8 +30,8 @@ odd-v1 = toy:__name__
 
 
 def test_harken_has_its_own() -> None:
-    assert set(FORMATS.names()) >= {"events-v1", "messages-v1", "narrative-v1"}
-    for name in FORMATS.names():
+    assert set(FORMATS.list_names()) >= {"events-v1", "messages-v1", "narrative-v1"}
+    for name in FORMATS.list_names():
         found = FORMATS.get(name)
         assert found is not None
         assert found.name == name
@@ -41,7 +41,7 @@ def test_a_program_adds_its_own() -> None:
     formats = FormatRegistry(installed=list)
     assert formats.get("toy-v1") is None
     assert formats.register(TOY) is formats.get("toy-v1") is formats.register(TOY)
-    assert "toy-v1" in formats.names()
+    assert "toy-v1" in formats.list_names()
     assert FORMATS.get("toy-v1") is None
 
 
@@ -113,9 +113,9 @@ def test_a_broken_package_troubles_only_whoever_wants_it() -> None:
 
 
 def test_a_registry_says_the_revision_of_each_format_without_importing_it() -> None:
-    for name in FORMATS.names():
+    for name in FORMATS.list_names():
         found = FORMATS.get(name)
         assert found is not None
-        assert FORMATS.revision(name) == found.revision
-    assert FormatRegistry(Format(name="toy-v9", revision=3)).revision("toy-v9") == 3
-    assert FORMATS.revision("unknown-v1") == 1
+        assert FORMATS.get_revision(name) == found.revision
+    assert FormatRegistry(Format(name="toy-v9", revision=3)).get_revision("toy-v9") == 3
+    assert FORMATS.get_revision("unknown-v1") == 1

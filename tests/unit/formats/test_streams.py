@@ -183,8 +183,8 @@ def test_what_comes_after_the_end_is_no_part_of_the_answer() -> None:
     """Some servers of this protocol end with what ends the other one."""
     decoder = anthropic_stream.AnthropicStreamDecoder()
     for event in anthropic_events(Message("assistant", "Hi.")):
-        list(decoder.chunks(event))
-    assert list(decoder.chunks("[DONE]")) == []
+        list(decoder.iter_chunks(event))
+    assert list(decoder.iter_chunks("[DONE]")) == []
 
 
 def test_two_texts_in_a_row_stay_two_parts() -> None:
@@ -483,9 +483,9 @@ def test_long_arguments_in_many_pieces_take_no_longer_than_they_are_long() -> No
     """A copy of all that came before for each piece would be 200 GB here."""
     count = 20_000
     decoder = openai_chat_stream.OpenAIStreamDecoder()
-    list(decoder.chunks(calls(function("write", '"', id="x", index=0))))
+    list(decoder.iter_chunks(calls(function("write", '"', id="x", index=0))))
     piece = calls(function(None, "a" * 1000, index=0))
     began_s = time.process_time()
     for _ in range(count):
-        list(decoder.chunks(piece))
+        list(decoder.iter_chunks(piece))
     assert time.process_time() - began_s < 10

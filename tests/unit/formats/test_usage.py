@@ -27,12 +27,12 @@ from harken.formats.providers import anthropic_stream, openai_chat_stream
 )
 def test_what_is_billed_in_another_way_is_known_to_be(usage: Any, unusual: bool) -> None:
     decoder = anthropic_stream.AnthropicStreamDecoder()
-    list(decoder.chunks({"type": "message_start", "message": {"usage": usage}}))
-    assert decoder.unusual is unusual
+    list(decoder.iter_chunks({"type": "message_start", "message": {"usage": usage}}))
+    assert decoder.is_unusual is unusual
 
 
 @pytest.mark.parametrize(("tier", "unusual"), [("default", False), (None, False), ("flex", True)])
 def test_another_tier_is_billed_in_another_way(tier: str | None, unusual: bool) -> None:
     decoder = openai_chat_stream.OpenAIStreamDecoder()
-    list(decoder.chunks({"choices": [], "service_tier": tier}))
-    assert decoder.unusual is unusual
+    list(decoder.iter_chunks({"choices": [], "service_tier": tier}))
+    assert decoder.is_unusual is unusual

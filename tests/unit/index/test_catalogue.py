@@ -24,23 +24,23 @@ def path(tmp_path: Path) -> Path:
 def test_what_is_noted_is_known_after_a_commit_only(path: Path) -> None:
     catalogue = Catalogue(path)
     catalogue.note("/a", MARK, b"record")
-    assert catalogue.known(["/a", "/b"]) == {"/a": CatalogueEntry(MARK, b"record")}
+    assert catalogue.find_entries(["/a", "/b"]) == {"/a": CatalogueEntry(MARK, b"record")}
     catalogue.close()
     catalogue = Catalogue(path)
-    assert catalogue.known(["/a"]) == {}
+    assert catalogue.find_entries(["/a"]) == {}
     catalogue.note("/a", MARK, b"record")
     catalogue.commit()
     catalogue.close()
-    assert Catalogue(path).known(["/a"]) == {"/a": CatalogueEntry(MARK, b"record")}
+    assert Catalogue(path).find_entries(["/a"]) == {"/a": CatalogueEntry(MARK, b"record")}
 
 
 def test_all_files_that_were_read_are_listed(path: Path) -> None:
     catalogue = Catalogue(path)
     noted = {f"/{at}": CatalogueEntry(FileFingerprint(at, at, b""), b"record") for at in range(3)}
     for name, one in noted.items():
-        catalogue.note(name, one.mark, one.record)
+        catalogue.note(name, one.fingerprint, one.record)
     catalogue.commit()
-    assert dict(catalogue.every()) == noted
+    assert dict(catalogue.iter_entries()) == noted
 
 
 def test_the_agents_of_a_session_that_are_elsewhere_are_listed(path: Path) -> None:
@@ -75,7 +75,7 @@ def test_only_its_owner_may_read_it(path: Path) -> None:
 
 def test_one_that_is_damaged_is_begun_anew(path: Path) -> None:
     path.write_bytes(b"no database at all" * 100)
-    assert Catalogue(path).known(["/a"]) == {}
+    assert Catalogue(path).find_entries(["/a"]) == {}
 
 
 def test_one_of_another_version_is_begun_anew(path: Path) -> None:
@@ -86,7 +86,7 @@ def test_one_of_another_version_is_begun_anew(path: Path) -> None:
     with sqlite3.connect(path) as database:
         database.execute("PRAGMA user_version=99")
     database.close()
-    assert Catalogue(path).known(["/a"]) == {}
+    assert Catalogue(path).find_entries(["/a"]) == {}
 
 
 def test_the_database_of_another_program_is_not_touched(path: Path) -> None:

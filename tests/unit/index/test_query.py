@@ -38,7 +38,7 @@ def test_beginnings_can_be_spelled_out() -> None:
     known = {"tea": ["tea", "teapot"], "mi": ["milk", "mint"], "x": ["x\ue000"]}
 
     def spelled(text: str) -> str:
-        return str(parse_query(text).spelled_out(lambda word: known.get(word, [])))
+        return str(parse_query(text).expand_prefixes(lambda word: known.get(word, [])))
 
     assert spelled("TEA* OR cake -mi*") == '(("tea" OR "teapot" OR "cake")) NOT ("milk" OR "mint")'
     for same in ("cup*", "x*", "tea", '"hot tea"*', "tëa*"):

@@ -123,12 +123,12 @@ def test_all_hits_are_counted_whatever_is_shown(talked: Imports) -> None:
 
 def test_hits_are_counted_up_to_a_number(talked: Imports) -> None:
     for counted, limit, total, is_more in ((1, 1, 1, True), (2, 1, 2, True), (1, 2, 2, True)):
-        asked = SearchQuery(words="door", limit=limit, counted=counted)
+        asked = SearchQuery(words="door", limit=limit, min_counted=counted)
         found = search(talked.facts, talked.store, asked)
         assert (found.total, found.is_more, len(list(found.hits))) == (total, is_more, limit)
     for every in (3, None):
         found = search(
-            talked.facts, talked.store, SearchQuery(words="door", limit=every, counted=1)
+            talked.facts, talked.store, SearchQuery(words="door", limit=every, min_counted=1)
         )
         assert (found.total, found.is_more) == (3, False)
 

@@ -54,7 +54,7 @@ def test_a_long_text_is_cut_on_both_sides() -> None:
 
 def test_marks_say_where_it_stands_in_the_text() -> None:
     found = build_excerpt(["On the  table: tea and TEA"], parse_query("tea"))
-    assert [found.text[begin:end] for begin, end in found.marks] == ["tea", "TEA"]
+    assert [found.text[begin:end] for begin, end in found.match_spans] == ["tea", "TEA"]
 
 
 def test_a_text_of_megabytes_takes_no_time() -> None:

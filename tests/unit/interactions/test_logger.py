@@ -462,5 +462,5 @@ def test_entries_of_the_log_are_named_beside_the_rows(tmp_path: Path) -> None:
         converse(log, thread)
         rows = list(log.thread_rows(thread))
         ids = {one.message_id for one in iter_events(tmp_path / "sessions" / "cafe.jsonl")}
-        assert {one.of for one in rows} <= ids
+        assert {one.source_id for one in rows} <= ids
         assert all(isinstance(one.entry, ThreadEntry) for one in rows)

@@ -37,8 +37,8 @@ class Refused(Exception):
 )
 def test_a_conversation_that_is_too_long_is_known_by_the_words_of_many(text: str) -> None:
     for body in ({"error": {"message": text}}, {"message": text}, text):
-        assert FAILURES.of(Refused(400, body)).why == "context_too_long"
-    assert FAILURES.told({"message": text}).why == "context_too_long"
+        assert FAILURES.from_exception(Refused(400, body)).kind == "context_too_long"
+    assert FAILURES.from_body({"message": text}).kind == "context_too_long"
 
 
 @pytest.mark.parametrize(
@@ -55,8 +55,8 @@ def test_a_conversation_that_is_too_long_is_known_by_the_words_of_many(text: str
     ],
 )
 def test_a_status_says_what_failed(status: int, body: Any, why: str) -> None:
-    error = FAILURES.of(Refused(status, body))
-    assert (error.why, error.status) == (why, status)
+    error = FAILURES.from_exception(Refused(status, body))
+    assert (error.kind, error.status) == (why, status)
 
 
 class ConnectTimeout(Exception):
@@ -70,16 +70,21 @@ class APITimeoutError(Exception):
 def test_a_connection_that_takes_too_long_is_no_silence_of_the_model() -> None:
     slow, silent = APITimeoutError(), APITimeoutError()
     slow.__cause__ = ConnectTimeout()
-    assert [FAILURES.of(error).why for error in (slow, silent)] == ["network", "timeout"]
+    assert [FAILURES.from_exception(error).kind for error in (slow, silent)] == [
+        "network",
+        "timeout",
+    ]
 
 
 def test_the_message_is_found_wherever_it_stands() -> None:
     for body in ({"error": {"message": "oops"}}, [{"error": {"message": "oops"}}], "oops"):
-        assert "(400): oops; " in str(FAILURES.of(Refused(400, body)))
+        assert "(400): oops; " in str(FAILURES.from_exception(Refused(400, body)))
 
 
 def test_what_nobody_has_thought_of_is_told_with_its_name() -> None:
-    assert "ZeroDivisionError: by zero" in str(FAILURES.of(ZeroDivisionError("by zero")))
+    assert "ZeroDivisionError: by zero" in str(
+        FAILURES.from_exception(ZeroDivisionError("by zero"))
+    )
 
 
 @pytest.mark.parametrize(
@@ -95,7 +100,7 @@ def test_what_nobody_has_thought_of_is_told_with_its_name() -> None:
     ],
 )
 def test_an_event_says_what_failed(event: Any, why: str) -> None:
-    assert FAILURES.told(event).why == why
+    assert FAILURES.from_body(event).kind == why
 
 
 @pytest.mark.parametrize(
@@ -113,7 +118,7 @@ def test_an_event_says_what_failed(event: Any, why: str) -> None:
     ],
 )
 def test_nothing_like_a_key_is_shown(said: str) -> None:
-    text = FAILURES.quoted(said)
+    text = FAILURES.quote(said)
     assert "[key]" in text
     for secret in (KEY[8:16], "ABCdef01", "somebody", "whatever", "89abcdef", "SyA123"):
         assert secret not in text
@@ -129,19 +134,19 @@ def test_nothing_like_a_key_is_shown(said: str) -> None:
     ],
 )
 def test_what_is_no_key_is_shown(said: str) -> None:
-    assert FAILURES.quoted(said) == said
+    assert FAILURES.quote(said) == said
 
 
 def test_a_key_that_is_a_word_hides_no_other_words() -> None:
     """Servers of one's own take any key: `x`, `none`."""
     failures = ModelErrorFactory(model="a/b", host="here", key="x")
-    assert failures.quoted("x is no key; the context is too long") == (
+    assert failures.quote("x is no key; the context is too long") == (
         "[key] is no key; the context is too long"
     )
 
 
 def test_what_a_provider_says_is_one_short_line() -> None:
-    text = FAILURES.quoted("<h1>\r\n" + "no \u2028 way\n" * 1000)
+    text = FAILURES.quote("<h1>\r\n" + "no \u2028 way\n" * 1000)
     assert text.startswith("<h1> no way no way")
     assert len(text) == 240
     assert len(text.splitlines()) == 1
@@ -161,5 +166,5 @@ def test_what_a_provider_says_is_one_short_line() -> None:
     ],
 )
 def test_a_body_of_any_shape_gives_a_text(body: Any) -> None:
-    text = str(FAILURES.of(Refused(400, body)))
+    text = str(FAILURES.from_exception(Refused(400, body)))
     assert text.startswith("x/y: example.org refused the request (400)")

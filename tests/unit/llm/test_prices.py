@@ -171,11 +171,11 @@ def test_of_a_price_that_changes_the_one_in_force_counts() -> None:
 
 
 def test_a_provider_shows_its_models_with_the_newest_first() -> None:
-    names = [price.model for price in Prices().of_provider("anthropic", TODAY)]
+    names = [price.model for price in Prices().list_prices("anthropic", TODAY)]
     assert names[0] == "anthropic/claude-haiku-5-5"
     assert names.index("anthropic/claude-sonnet-5-5") < names.index("anthropic/claude-opus-4-5")
     assert len(names) == len(set(names))
-    assert Prices([Price(model="x/*", input=0, output=0)]).of_provider("x", TODAY) == []
+    assert Prices([Price(model="x/*", input=0, output=0)]).list_prices("x", TODAY) == []
 
 
 @pytest.mark.parametrize(

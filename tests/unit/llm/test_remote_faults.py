@@ -129,7 +129,7 @@ def test_a_fault_is_told_in_one_line_and_the_session_goes_on(
             return failed.value, resumed
 
         error, resumed = run(ask())
-    assert (error.why, error.status) == (why, status)
+    assert (error.kind, error.status) == (why, status)
     text = str(error)
     assert text.startswith(f"{wire.name}/test: 127.0.0.1:")
     assert "\n" not in text
@@ -153,7 +153,7 @@ def test_an_endless_error_is_read_up_to_a_bound(
     endless = Answer(ENDLESS, status, {"content-type": "application/json"})  # type: ignore[arg-type]
     with Provider([endless]) as provider, pytest.raises(ModelError) as failed:
         stage(tmp_path, wire.model(provider)).ask("Who is it?")
-    assert failed.value.why == why
+    assert failed.value.kind == why
     assert len(str(failed.value)) < 500
 
 
@@ -168,7 +168,7 @@ def test_an_error_whose_body_breaks_off_is_told_all_the_same(tmp_path: Path, wir
     broken = Answer([b"it is ", "cut"], 403)
     with Provider([broken]) as provider, pytest.raises(ModelError, match="it is") as failed:
         stage(tmp_path, wire.model(provider)).ask("Who is it?")
-    assert failed.value.why == "auth"
+    assert failed.value.kind == "auth"
 
 
 @pytest.mark.parametrize("name", ["request-id", "x-request-id"])
@@ -206,7 +206,7 @@ def test_a_redirect_is_not_followed(tmp_path: Path, wire: Wire) -> None:
             play = stage(tmp_path, wire.model(provider))
             with pytest.raises(ModelError, match=r"\(307\).*base URL") as failed:
                 play.ask("Who is it?")
-    assert failed.value.why == "unknown_model"
+    assert failed.value.kind == "unknown_model"
     assert not elsewhere.asked
 
 
@@ -215,7 +215,7 @@ def test_nobody_at_the_address_is_told_as_such(tmp_path: Path, wire: Wire) -> No
         pass  # it is gone now
     with pytest.raises(ModelError, match="could not be reached") as failed:
         stage(tmp_path, wire.model(provider)).ask("Who is it?")
-    assert failed.value.why == "network"
+    assert failed.value.kind == "network"
 
 
 @pytest.mark.parametrize("status", [429, 500, 529])
@@ -260,4 +260,4 @@ def test_an_address_that_is_none_is_told_as_such(tmp_path: Path, wire: Wire, url
         model = wire.model(provider, base_url=url)
     with pytest.raises(ModelError, match="check the connection and the base URL") as failed:
         stage(tmp_path, model).ask("Who is it?")
-    assert failed.value.why == "network"
+    assert failed.value.kind == "network"

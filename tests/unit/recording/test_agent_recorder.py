@@ -55,8 +55,8 @@ def recorded(session: Session, **more: Any) -> AgentId:
 
 def asked(voice: AgentRecorder, *messages: Message, **more: Any) -> ev.LlmRequest:
     """Ask with these messages; the log then says that the request saw exactly them."""
-    items = [Item.of(message) for message in messages]
-    id_ = voice.ask(items, model="m", **more)
+    items = [Item.from_message(message) for message in messages]
+    id_ = voice.log_request(items, model="m", **more)
     request = requests(voice.session)[id_]
     assert saw(voice.session, request) == [text_of(message.content) for message in messages]
     hash_ = ""
@@ -67,8 +67,10 @@ def asked(voice: AgentRecorder, *messages: Message, **more: Any) -> ev.LlmReques
 
 
 def answered(voice: AgentRecorder, message: Message) -> None:
-    assert voice.open is not None
-    voice.answer(voice.open, [Item.of(message)], finish=Finish(stop_reason="end_turn"))
+    assert voice.open_request is not None
+    voice.log_response(
+        voice.open_request, [Item.from_message(message)], finish=Finish(stop_reason="end_turn")
+    )
 
 
 def logged(session: Session, kind: type[ev.EventBase]) -> list[Any]:
@@ -105,13 +107,13 @@ def test_messages_of_what_is_known_are_never_made(voice: AgentRecorder) -> None:
         raise AssertionError("it was read again")
 
     known = [Item(message_key(message), never) for message in (SYSTEM, HI)]
-    voice.ask([*known, Item.of(MORE)], model="m")
+    voice.log_request([*known, Item.from_message(MORE)], model="m")
     assert said(voice.session) == ["You are Jack.", "Hi", "How are you?"]
 
 
 def test_the_same_request_again_costs_one_line(voice: AgentRecorder) -> None:
     asked(voice, SYSTEM, HI)
-    voice.answer(voice.open or "", error="overloaded")  # type: ignore[arg-type]
+    voice.log_response(voice.open_request or "", error="overloaded")  # type: ignore[arg-type]
     before = len(list(iter_events(voice.session.path)))
     asked(voice, SYSTEM, HI)
     assert len(list(iter_events(voice.session.path))) == before + 1
@@ -191,7 +193,7 @@ def test_odd_results_are_logged_all_the_same(voice: AgentRecorder) -> None:
         Message("tool", "of nothing"),
         Message("assistant", [TextPart("?"), ToolCallSlot("c9")], [call]),
     ):
-        voice.ask([Item(str(id(message)), [message])], model="m")
+        voice.log_request([Item(str(id(message)), [message])], model="m")
     entries = logged(voice.session, ev.TranscriptEntry)
     assert [entry.name for entry in entries] == [None, "look", "look", "unnamed", None]
     assert entries[3].tool_call_id == "unnamed"
@@ -211,7 +213,7 @@ class Dressed(Item):
 
 
 def forms(voice: AgentRecorder, *items: Item) -> Any:
-    id_ = voice.ask(list(items), model="m", wire={"protocol": "test"})
+    id_ = voice.log_request(list(items), model="m", wire={"protocol": "test"})
     return (requests(voice.session)[id_].wire or {}).get("forms")
 
 
@@ -232,11 +234,15 @@ def test_entries_of_one_item_are_joined(voice: AgentRecorder) -> None:
 
 
 def test_an_answer_is_known_again_by_its_likeness(voice: AgentRecorder) -> None:
-    request = voice.ask([Item.of(HI)], model="m", wire={"protocol": "test"})
-    voice.answer(request, [Dressed(HELLO, None, alike="hello")], finish=Finish(stop_reason="stop"))
+    request = voice.log_request([Item.from_message(HI)], model="m", wire={"protocol": "test"})
+    voice.log_response(
+        request, [Dressed(HELLO, None, alike="hello")], finish=Finish(stop_reason="stop")
+    )
     back = Dressed(Message("assistant", "Hello. "), {"text": "Hello. "}, alike="hello", key="k")
-    assert forms(voice, Item.of(HI), back, Item.of(MORE)) == {"msg_004": {"text": "Hello. "}}
-    assert forms(voice, Item.of(HI), back, Item.of(MORE)) is None
+    assert forms(voice, Item.from_message(HI), back, Item.from_message(MORE)) == {
+        "msg_004": {"text": "Hello. "}
+    }
+    assert forms(voice, Item.from_message(HI), back, Item.from_message(MORE)) is None
     assert said(voice.session) == ["Hi", "Hello.", "How are you?"]
 
 
@@ -244,7 +250,7 @@ def test_an_agent_beside_another_names_what_they_share(voice: AgentRecorder) -> 
     asked(voice, SYSTEM, HI)
     answered(voice, HELLO)
     birth = voice.session.agents[voice.agent_id].birth
-    fork = AgentRecorder.beside(voice, recorded(voice.session, cause=birth))
+    fork = AgentRecorder.forked_from(voice, recorded(voice.session, cause=birth))
     asked(fork, SYSTEM, HI, HELLO, MORE, reason="rewound")
     assert len(said(voice.session)) == 4
     asked(fork, SYSTEM, HI, HELLO, MORE, HELLO)
@@ -254,18 +260,21 @@ def test_an_agent_beside_another_names_what_they_share(voice: AgentRecorder) -> 
 @pytest.mark.parametrize("compacted", [False, True])
 def test_a_voice_goes_on_from_its_log(voice: AgentRecorder, *, compacted: bool) -> None:
     both = Item("both", [HI, MORE], {"a": 1}, 1)
-    forms(voice, Item.of(SYSTEM), both)
+    forms(voice, Item.from_message(SYSTEM), both)
     answered(voice, HELLO)
     if compacted:
-        voice.ask([Item.of(SYSTEM), Item.of(HELLO)], model="m")
+        voice.log_request([Item.from_message(SYSTEM), Item.from_message(HELLO)], model="m")
     loaded = again(voice.session)
     known = {id_: form for r in requests(loaded).values() for id_, form in forms_of(r)}
     key = lambda messages, _: ("both" if len(messages) > 1 else message_key(messages[0]), "")  # noqa: E731
-    resumed = AgentRecorder.resumed(loaded, voice.agent_id, forms=known, known=key)
-    assert [heard.key for heard in resumed.row] == [heard.key for heard in voice.row]
+    resumed = AgentRecorder.from_log(loaded, voice.agent_id, forms=known, known=key)
+    assert [heard.key for heard in resumed.items] == [heard.key for heard in voice.items]
     assert (resumed.count, resumed.context_hash) == (voice.count, voice.context_hash)
-    assert (resumed.asked, resumed.open) == (voice.asked, voice.open)
-    assert forms(resumed, Item.of(SYSTEM), both, Item.of(HELLO)) is None
+    assert (resumed.requested_count, resumed.open_request) == (
+        voice.requested_count,
+        voice.open_request,
+    )
+    assert forms(resumed, Item.from_message(SYSTEM), both, Item.from_message(HELLO)) is None
     assert len(said(loaded)) == 4
 
 
@@ -279,9 +288,9 @@ def test_the_same_words_a_thousand_times_cost_no_more_than_others(voice: AgentRe
     def took_s(*, is_same: bool) -> float:
         agent = AgentRecorder(voice.session, recorded(voice.session, cause=birth))
         messages = [Message("user", "ok" if is_same else f"ok {n}") for n in range(3000)]
-        items = [Item.of(message) for message in messages]
+        items = [Item.from_message(message) for message in messages]
         begun_s = time.process_time()
-        agent.ask(items, model="m")
+        agent.log_request(items, model="m")
         return time.process_time() - begun_s
 
     others_s = took_s(is_same=False)
@@ -289,10 +298,10 @@ def test_the_same_words_a_thousand_times_cost_no_more_than_others(voice: AgentRe
 
 
 def test_the_copy_of_an_answer_is_known_when_it_returns(voice: AgentRecorder) -> None:
-    request = voice.ask([Item.of(HI)], model="m")
-    voice.answer(request, [Dressed(HELLO, None, alike="hello")])
+    request = voice.log_request([Item.from_message(HI)], model="m")
+    voice.log_response(request, [Dressed(HELLO, None, alike="hello")])
     back = Dressed(Message("assistant", "Hello. "), None, alike="hello", key="k")
-    voice.ask([Item.of(HI), back, Item.of(MORE)], model="m")
-    voice.ask([Item.of(HI), Item.of(MORE)], model="m")
-    voice.ask([Item.of(HI), back, Item.of(MORE)], model="m")
+    voice.log_request([Item.from_message(HI), back, Item.from_message(MORE)], model="m")
+    voice.log_request([Item.from_message(HI), Item.from_message(MORE)], model="m")
+    voice.log_request([Item.from_message(HI), back, Item.from_message(MORE)], model="m")
     assert said(voice.session) == ["Hi", "Hello.", "How are you?"]

@@ -252,7 +252,7 @@ def test_a_session_goes_on_after_a_restart(
     if is_closed:
         client.recorder.close()
     before = client.recorder  # it holds the locks until it is gone
-    for run in before._shelf.runs:
+    for run in before._pool.open_sessions:
         run.close()
     client.recorder = recorder(tmp_path)
     for id_ in [*client.sent]:  # the spool may give again what it gave
@@ -299,7 +299,7 @@ def test_agents_share_how_a_text_is_written_also_after_a_restart(tmp_path: Path)
 
 def test_an_answer_alone_is_recorded_after_a_restart(client: Client, tmp_path: Path) -> None:
     id_ = client.begin(body("Hi"))
-    for run in client.recorder._shelf.runs:
+    for run in client.recorder._pool.open_sessions:
         run.close()
     client.recorder = recorder(tmp_path)
     client.end(id_, "Hello.")
@@ -334,7 +334,7 @@ def test_idle_sessions_are_closed_and_found_again(tmp_path: Path) -> None:
         for talk in range(5):
             said = [f"Talk {talk}.", *["Hello.", "Go on."] * turn]
             client.ask(body(*said), "Hello.")
-            assert len(client.recorder._shelf.runs) <= 2
+            assert len(client.recorder._pool.open_sessions) <= 2
     client.recorder.close()
     check(tmp_path, [client])
     assert len(logs(tmp_path)) == 5

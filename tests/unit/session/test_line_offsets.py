@@ -98,15 +98,15 @@ def test_a_line_that_is_not_what_was_written_is_told_of(tmp_path: Path) -> None:
 
 def test_places_of_a_log_are_those_that_its_writer_knew(tmp_path: Path) -> None:
     with born(tmp_path, 1) as session:
-        places = LineOffsets.of(session.path)
+        places = LineOffsets.from_log(session.path)
         for number in range(5):
             say(session, number % 3, f"{number}")
         session.agent(AGENTS[0])
         for number in range(5):
             say(session, number % 3, f"{number}")
-        written = session._known_places()
-        assert vars(LineOffsets.of(session.path)) == vars(written)
+        written = session._line_offsets()
+        assert vars(LineOffsets.from_log(session.path)) == vars(written)
         assert vars(places) != vars(written)
-        assert written.owner(session.path, MessageId("msg_006")) == AGENTS[1]
-        assert written.owner(session.path, MessageId("msg_099")) is None
-        assert written.agent(session.path, AgentId("agent_009"), None).transcript == []
+        assert written.find_owner(session.path, MessageId("msg_006")) == AGENTS[1]
+        assert written.find_owner(session.path, MessageId("msg_099")) is None
+        assert written.read_agent(session.path, AgentId("agent_009"), None).transcript == []

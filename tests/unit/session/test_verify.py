@@ -66,7 +66,7 @@ def found(path: Path) -> list[tuple[int, str]]:
 def test_a_sound_log_has_no_findings(path: Path) -> None:
     assert verify(path) == []
     assert verify(str(path)) == []
-    assert all(line.whole for line in examine(path).lines)
+    assert all(line.is_whole for line in examine(path).lines)
 
 
 @pytest.mark.req("S0-35")
@@ -74,7 +74,7 @@ def test_a_changed_letter_is_found_in_its_line_only(path: Path) -> None:
     lines = lines_of(path)
     lines[2] = lines[2].replace(b"Let Jack", b"Let Jill")
     assert found(write(path, *lines)) == [(3, "damaged")]
-    assert [line.whole for line in examine(path).lines].index(False) == 2
+    assert [line.is_whole for line in examine(path).lines].index(False) == 2
 
 
 @pytest.mark.req("S0-35")
@@ -92,7 +92,7 @@ def test_wrong_digits_are_found_in_their_line_only(path: Path) -> None:
             message="its sum is not as it was written, its content is",
         )
     ]
-    assert examine(path).lines[2].whole
+    assert examine(path).lines[2].is_whole
 
 
 @pytest.mark.req("S0-35")
@@ -101,7 +101,7 @@ def test_wrong_digits_in_the_last_line_leave_it_unproven(path: Path) -> None:
     digits = lines[-1][DIGITS_AT]
     lines[-1] = lines[-1].replace(digits, digits[::-1])
     assert found(write(path, *lines)) == [(len(lines), "damaged")]
-    assert not examine(path).lines[-1].whole
+    assert not examine(path).lines[-1].is_whole
 
 
 @pytest.mark.req("S0-35")
@@ -144,7 +144,7 @@ def test_a_moved_line_is_found_and_everything_is_still_whole(path: Path) -> None
     lines[4], lines[5] = lines[5], lines[4]
     assert found(write(path, *lines)) == [(6, "moved")]
     examined = examine(path)
-    assert all(line.whole for line in examined.lines)
+    assert all(line.is_whole for line in examined.lines)
     assert not examined.in_order
 
 
@@ -167,7 +167,7 @@ def test_a_lost_newline_costs_no_line(path: Path) -> None:
     for close in (b'"}', b'"} '):
         write(path, *lines[:3], lines[3][:-3] + close, *lines[4:])
         assert found(path) == [(4, "damaged")]
-        assert all(line.whole for line in examine(path).lines)
+        assert all(line.is_whole for line in examine(path).lines)
         assert len(examine(path).lines) == len(lines)
 
 
@@ -227,7 +227,7 @@ class TestWithoutSums:
         lines[3] = lines[3].replace(b"msg_004", b"msg_003")
         path = write(tmp_path / "s1.jsonl", *lines)
         assert found(path)[1:] == [(4, "doubled")]
-        assert all(line.whole for line in examine(path).lines)
+        assert all(line.is_whole for line in examine(path).lines)
 
 
 class TestWhatIsNoLog:
@@ -305,4 +305,4 @@ def test_whatever_is_changed_no_line_counts_as_whole_that_was_never_written(
         lines = examine(path).lines
     except InvalidLog:
         return
-    assert all(written[e.message_id] == e for line in lines if line.whole for e in line.events)
+    assert all(written[e.message_id] == e for line in lines if line.is_whole for e in line.events)

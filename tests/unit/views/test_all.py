@@ -34,7 +34,7 @@ VIEWS: dict[str, View] = {
     "dialog": lambda events: dialog(events, ["agent_002", "agent_001"]),
     "hearers": lambda events: hearers(events, "msg_009"),
     "interventions": interventions,
-    "names": lambda events: AgentNames(events).called,
+    "names": lambda events: AgentNames(events).latest_names,
     "parents": parents,
     "perspective": lambda events: perspective(events, "agent_001"),
     "references": lambda events: references(events, "msg_009"),

@@ -37,8 +37,8 @@ def test_steps_are_numbered_in_the_session_and_for_each_agent(play: Play) -> Non
         (3, 2, "Root"),
     ]
     assert (steps[2].messages, steps[2].cost_usd, steps[2].stop_reason) == (5, 0.5, "stop")
-    assert [*stepping(play).of(play.root)] == [1, 3]
-    assert [*stepping(play).of(None)] == [1, 2, 3]
+    assert [*stepping(play).numbers_for(play.root)] == [1, 3]
+    assert [*stepping(play).numbers_for(None)] == [1, 2, 3]
 
 
 def test_a_step_is_found_by_its_number_from_either_end_and_by_its_messages(play: Play) -> None:
@@ -191,7 +191,7 @@ def test_all_steps_of_an_untouched_log_are_verified(play: Play) -> None:
         play.hears(play.root, text)
         play.answers(play.root, play.asks(play.root), text * 2)
     steps = stepping(play)
-    assert [steps.verified(n) for n in steps.of(None)] == [True, True, True]
+    assert [steps.verified(n) for n in steps.numbers_for(None)] == [True, True, True]
 
 
 def test_a_request_that_names_what_is_not_there_is_an_error_that_says_so(tmp_path: Path) -> None:

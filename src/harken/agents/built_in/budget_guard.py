@@ -58,7 +58,7 @@ class LimitUsage:
         """The used share."""
         return self.used / self.limit
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Format the use.
 
         >>> LimitUsage("", "main", 5200, 10000, "tokens").words()
@@ -97,7 +97,7 @@ class BudgetGuard(Hook):
         uses = self._list_usage()
         exceeded = self._find_denying_limit(question, uses)
         if exceeded is not None:
-            return Deny(f"{exceeded.words()}: no {denied_name(question)} with what is left")
+            return Deny(f"{exceeded.describe()}: no {denied_name(question)} with what is left")
         unreported = self._unreported(question, uses)
         if not unreported:
             return Ok()
@@ -105,7 +105,7 @@ class BudgetGuard(Hook):
             self._reported_shares[use.key] = self._reached_share(use)
         is_last = any(use.share >= LAST for use in unreported)
         advice = "Come to an end: say what is done, and what is not." if is_last else "Be sparing."
-        return Comment(f"{'; '.join(use.words() for use in unreported)}. {advice}")
+        return Comment(f"{'; '.join(use.describe() for use in unreported)}. {advice}")
 
     def _is_expensive(self, name: str) -> bool:
         return any(fnmatchcase(name, pattern) for pattern in self.options.expensive)

@@ -50,7 +50,7 @@ class ReadBeforeWrite(Hook):
         if watched is None or path is None:
             return None
         file_states = self.runtime.world.known
-        knowledge = file_states.standing(ToolContext(watched, question.subject), path)
+        knowledge = file_states.compare(ToolContext(watched, question.subject), path)
         if knowledge == "unknown":
             return f"you have not read {display_name(path)}: read it first"
         if knowledge == "changed":

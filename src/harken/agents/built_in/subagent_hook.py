@@ -41,17 +41,17 @@ class BirthHook(Hook):
         if watched is None or not self.should_ask(question):
             return Ok()
         name = name_made(question)
-        reason = self.why_not(watched, name)
+        reason = self.denial_reason(watched, name)
         if reason is not None:
             return Deny(reason)
         self._allowed_calls[question.subject] = name
         return Ok()
 
-    def why_not(self, watched: Agent, name: str) -> str | None:
+    def denial_reason(self, watched: Agent, name: str) -> str | None:
         """Return the reason to deny a subagent with this name, or None to allow it."""
         raise NotImplementedError
 
-    def being_made(self, watched: Agent) -> int:
+    def count_pending(self, watched: Agent) -> int:
         """Return the number of allowed creations that are still pending."""
         existing = watched.subagent_ids
         open_calls = {call.reference for call in watched.state.open_calls.values()}
@@ -82,7 +82,7 @@ def live_below(hook: Hook, agent_id: AgentId) -> Iterator[AgentState]:
 class SingleMinded(BirthHook):
     """Denies a second subagent while there is one; who needs another ends the first."""
 
-    def why_not(self, watched: Agent, name: str) -> str | None:
+    def denial_reason(self, watched: Agent, name: str) -> str | None:
         """Name the existing subagent."""
         names = list(watched.subagent_ids)
         if names:
@@ -90,6 +90,6 @@ class SingleMinded(BirthHook):
             return (
                 f"one subagent at a time: there is {first_name!r}; discuss with it, or terminate it"
             )
-        if self.being_made(watched):
+        if self.count_pending(watched):
             return "one subagent at a time: one is being made by another call"
         return None

@@ -58,13 +58,13 @@ class TaskLimiter(BirthHook):
                 self._created_by_name[self._allowed_calls[call]] += 1
         return verdict
 
-    def why_not(self, watched: Agent, name: str) -> str | None:
+    def denial_reason(self, watched: Agent, name: str) -> str | None:
         """Return the limit that is reached."""
         top = top_of(self) or watched
         limits, scope = self.options, f"{top.name} and those below it"
         if limits.depth is not None and self._level(watched, top.agent_id) > limits.depth:
             return f"no more than {limits.depth} levels of subagents below {top.name}"
-        live = sum(1 for _ in live_below(self, top.agent_id)) + self.being_made(watched)
+        live = sum(1 for _ in live_below(self, top.agent_id)) + self.count_pending(watched)
         if limits.live is not None and live >= limits.live:
             return f"{scope} have {live} of {limits.live} subagents: terminate one first"
         created = self._created_below(top.agent_id)

@@ -77,7 +77,7 @@ class WebSearch(DumbAgent):
         self._state = dict(saved)
 
     @classmethod
-    def made_for(cls, agent: ToolAgent, call: Reference, saved: dict[str, Any]) -> WebSearch:
+    def get_or_create(cls, agent: ToolAgent, call: Reference, saved: dict[str, Any]) -> WebSearch:
         """Return the agent for a call of `websearch`, new or existing.
 
         Raises BudgetExceeded.
@@ -93,7 +93,7 @@ class WebSearch(DumbAgent):
             for candidate in existing
             if not (_is_gone(candidate) and candidate.has_open_calls)
         )
-        searcher = next(usable, None) or cls.born(agent, call)
+        searcher = next(usable, None) or cls.create(agent, call)
         assert isinstance(searcher, WebSearch)
         if _is_gone(searcher):
             return searcher
@@ -106,7 +106,7 @@ class WebSearch(DumbAgent):
         return searcher
 
     @classmethod
-    def born(cls, agent: ToolAgent, call: Reference) -> WebSearch:
+    def create(cls, agent: ToolAgent, call: Reference) -> WebSearch:
         """Create a subagent of the calling agent, with its birth. Raises BudgetExceeded."""
         check_birth(agent.session.state, agent.agent_id)
         searcher = cls(agent.session, runtime=agent.runtime)
@@ -168,7 +168,7 @@ class WebSearch(DumbAgent):
             return False
 
         # In doubt the user would be asked, but not for a single page of a search.
-        return all(request.holds(rule) == "no" for rule in world.permissions.rules.deny)
+        return all(request.match_rule(rule) == "no" for rule in world.permissions.rules.deny)
 
     async def _read(self, number: int, hit: WebResult, limiter: asyncio.Semaphore) -> LoggedString:
         """Return a reader's answer about a page, or the error that prevented reading."""
@@ -225,7 +225,7 @@ def websearch_tool() -> Tool:
         if not question.strip() or not 1 <= pages <= MAX_PAGES:
             raise InvalidArguments(f"websearch: a question, and 1 to {MAX_PAGES} pages")
         saved = {"question": question, "query": query or question, "pages": pages}
-        agent = WebSearch.made_for(caller.agent, caller.call, saved)
+        agent = WebSearch.get_or_create(caller.agent, caller.call, saved)
         try:
             answer = await agent.response()
         except ToolError:

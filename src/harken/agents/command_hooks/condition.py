@@ -33,7 +33,7 @@ class Condition:
     """A rule that selects tool calls."""
 
     tool: str
-    about: str
+    subject_pattern: str
     """The pattern for the subject of a call; empty: any subject."""
 
     @classmethod
@@ -60,12 +60,14 @@ class Condition:
         """
         if not any(self._matches_tool(name) for name in names):
             return False
-        if not self.about:
+        if not self.subject_pattern:
             return True
         if isinstance(arguments.get("command"), str):
-            return _may_run(arguments["command"], self.about, folder)
-        if self.about.startswith(_DOMAIN):
-            return _may_reach(str(arguments.get("url", "")), self.about.removeprefix(_DOMAIN))
+            return _may_run(arguments["command"], self.subject_pattern, folder)
+        if self.subject_pattern.startswith(_DOMAIN):
+            return _may_reach(
+                str(arguments.get("url", "")), self.subject_pattern.removeprefix(_DOMAIN)
+            )
         path = next(
             (
                 arguments[argument]
@@ -75,9 +77,13 @@ class Condition:
             None,
         )
         if path is not None:
-            return PathSubject(path, folder).is_held(_path_pattern(self.about)) != "no"
+            return (
+                PathSubject(path, folder).match_pattern(_path_pattern(self.subject_pattern)) != "no"
+            )
         texts = [argument for argument in arguments.values() if isinstance(argument, str)]
-        return not texts or any(compile_pattern(self.about).matches(argument) for argument in texts)
+        return not texts or any(
+            compile_pattern(self.subject_pattern).matches(argument) for argument in texts
+        )
 
     def _matches_tool(self, name: str) -> bool:
         """Whether the rule is about a tool; an MCP server's name stands for all of its tools."""
@@ -89,7 +95,7 @@ class Condition:
 def _may_run(command: str, about: str, folder: Path) -> bool:
     """Whether a command line may run a matching command; `git:*` is an older `git *`."""
     pattern = f"{about[:-2]} *" if about.endswith(":*") else about
-    return CommandSubject(command, folder).is_held(pattern) != "no"
+    return CommandSubject(command, folder).match_pattern(pattern) != "no"
 
 
 def _may_reach(url: str, domain: str) -> bool:

@@ -115,7 +115,7 @@ class CommandHookConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
         return any(re.search(self.matcher, name) for name in names)
 
     @property
-    def shown(self) -> str:
+    def display_line(self) -> str:
         """The command on a single line, for display."""
         line = " ".join([self.command, *(self.args or ())])
         return " ".join(line.split())[:200]

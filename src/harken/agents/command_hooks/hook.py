@@ -150,9 +150,9 @@ class CommandHook(Hook):
         situation = self._situation(question)
         answer = HookOutput()
         if question.point == "result":
-            answer, self._end_reason = HookOutput(ends=self._end_reason), None
+            answer, self._end_reason = HookOutput(end_reason=self._end_reason), None
         for event, names in situation.events:
-            answer = answer.joined(await self._run_commands(situation, event, names))
+            answer = answer.merge(await self._run_commands(situation, event, names))
         self._report(answer)
         self._end_turn(situation, answer)
         if question.call is not None:
@@ -173,7 +173,7 @@ class CommandHook(Hook):
             question = self._approval_question(happening)
         answer = HookOutput()
         for event in hook_events(happening):
-            answer = answer.joined(await self._run_for_event(question, event))
+            answer = answer.merge(await self._run_for_event(question, event))
         match happening:
             case CompactionStarting() | ApprovalPending():
                 return self._reply(happening, answer)
@@ -184,7 +184,7 @@ class CommandHook(Hook):
 
     async def _run_for_event(self, question: HookQuestion, moment: HookEvent) -> HookOutput:
         """Return the output of the commands for an event without a question."""
-        situation = replace(self._situation(question), moment=moment)
+        situation = replace(self._situation(question), hook_event=moment)
         answer = await self._run_commands(situation, moment.event, moment.names)
         self._report(answer)
         return answer
@@ -195,24 +195,28 @@ class CommandHook(Hook):
         """Return the reply of the commands; a denial is logged as the cause of its effects."""
         if isinstance(happening, ApprovalPending):
             return self._reply_for_user(happening, answer)
-        if answer.decision != "deny" and answer.ends is None:
+        if answer.decision != "deny" and answer.end_reason is None:
             return (
-                NotificationReply(hook=self.name, more=answer.context) if answer.context else None
+                NotificationReply(hook=self.name, instructions=answer.context)
+                if answer.context
+                else None
             )
-        reason = answer.reason or answer.ends or ""
+        reason = answer.reason or answer.end_reason or ""
         message = self.say(format_verdict(Deny(reason)), self._watched.state.birth)
-        return NotificationReply(hook=self.name, refusal=reason, said=message.message_id)
+        return NotificationReply(hook=self.name, refusal=reason, message_id=message.message_id)
 
     def _reply_for_user(
         self, happening: ApprovalPending, answer: HookOutput
     ) -> NotificationReply | None:
         """Return the reply in the user's place; an approval only if `may_allow` is set."""
         if answer.decision == "deny":
-            self._end_reason = answer.ends
+            self._end_reason = answer.end_reason
             message = self.say(format_verdict(Deny(answer.reason)), happening.call)
-            return NotificationReply(hook=self.name, refusal=answer.reason, said=message.message_id)
+            return NotificationReply(
+                hook=self.name, refusal=answer.reason, message_id=message.message_id
+            )
         current_call = (happening.call, self._approval_question(happening).text)
-        must_ask = happening.is_wanted_by_hook or happening.wanted.is_required
+        must_ask = happening.is_wanted_by_hook or happening.request.is_required
         has_allowed = self._allowed_call == current_call and not must_ask
         if answer.decision != "allow" and not has_allowed:
             return None
@@ -220,16 +224,16 @@ class CommandHook(Hook):
             self._report(HookOutput(unsupported=(_ALLOWED,)))
             return None
         message = self.say("ALLOW", happening.call)
-        return NotificationReply(hook=self.name, allows=True, said=message.message_id)
+        return NotificationReply(hook=self.name, allows=True, message_id=message.message_id)
 
     @property
     def speaks_for_user(self) -> bool:
         """Whether a command may answer in the user's place."""
-        events = {command.event for command in self.options.commands if self.is_let}
-        return (self.options.may_allow and self.is_let) or "PermissionRequest" in events
+        events = {command.event for command in self.options.commands if self.may_run}
+        return (self.options.may_allow and self.may_run) or "PermissionRequest" in events
 
     @property
-    def is_let(self) -> bool:
+    def may_run(self) -> bool:
         """Whether its commands may be run here: a log may come from anywhere."""
         allowed = self.runtime.allowed_commands
         self._may_run = self._may_run or allowed is None or self.options.digest in allowed
@@ -250,7 +254,7 @@ class CommandHook(Hook):
         )
         text = next((open_call.arguments for open_call in calls), "{}")
         text = rewritten_arguments(watched, id_) or text
-        call = ToolCall(id_, FunctionCall(happening.wanted.tool, text))
+        call = ToolCall(id_, FunctionCall(happening.request.tool, text))
         return HookQuestion("action", watched.name, id_, text, call)
 
     def _situation(self, question: HookQuestion) -> Situation:
@@ -266,13 +270,13 @@ class CommandHook(Hook):
         self, situation: Situation, event: str, names: Sequence[str] | None
     ) -> list[CommandHookConfig]:
         """Return the commands to run, without duplicates."""
-        if not self.is_let:
+        if not self.may_run:
             return []
         event_commands = (command for command in self.options.commands if command.event == event)
         matching = [
             command for command in event_commands if names is None or command.matches(set(names))
         ]
-        selected = [command for command in matching if situation.fits(command.only_if)]
+        selected = [command for command in matching if situation.matches(command.only_if)]
         return list({(command.command, command.args): command for command in selected}.values())
 
     async def _run_commands(
@@ -307,7 +311,7 @@ class CommandHook(Hook):
         if error:
             answer = HookOutput(problems=(error,))
         for entry, result in zip(commands, results, strict=True):
-            answer = answer.joined(parse_output(entry, result))
+            answer = answer.merge(parse_output(entry, result))
         if event in _UNSTOPPABLE_EVENTS and answer.decision == "deny":
             return replace(answer, decision="", messages=(*answer.messages, answer.reason))
         if event in _IGNORED_EVENTS:
@@ -318,9 +322,11 @@ class CommandHook(Hook):
         """Return the paths of the updated transcript files."""
         files = Transcripts.of(self.session, situation.folder)
         watched, primary = situation.watched.agent_id, self.session.state.primary
-        own_path = str(files.brought_up(self.session, watched))
+        own_path = str(files.update_file(self.session, watched))
         primary_path = (
-            own_path if primary in (None, watched) else str(files.brought_up(self.session, primary))
+            own_path
+            if primary in (None, watched)
+            else str(files.update_file(self.session, primary))
         )
         return {"transcript_path": primary_path, "agent_transcript_path": own_path}
 
@@ -345,9 +351,9 @@ class CommandHook(Hook):
         """Raise TurnStopped if the turn must end; a blocked prompt is removed from the context."""
         point, watched = situation.question.point, situation.watched
         is_blocked = point == "input" and answer.decision == "deny"
-        if (answer.ends is None and not is_blocked) or point == "response":
+        if (answer.end_reason is None and not is_blocked) or point == "response":
             return
-        reason = answer.reason if is_blocked else answer.ends or ""
+        reason = answer.reason if is_blocked else answer.end_reason or ""
         text = format_verdict(Deny(reason))
         entry = TranscriptEntry(
             agent_id=self.agent_id, role="assistant", content=text, cause=self._question_id
@@ -377,7 +383,7 @@ class CommandHook(Hook):
 
     def _on_response(self, answer: HookOutput) -> Verdict:
         """Deny an answer if a command denies it or only adds a text."""
-        if answer.ends is not None:
+        if answer.end_reason is not None:
             return Ok()
         if answer.decision == "deny":
             return Deny("\n".join(filter(None, [answer.reason, answer.context])))

@@ -62,7 +62,7 @@ class HookOutput:
     """The text for the agent."""
     updated: Mapping[str, Any] | None = None
     """Replacement arguments for a tool call."""
-    ends: str | None = None
+    end_reason: str | None = None
     """The reason to end the turn (`continue: false`), or None to continue."""
     messages: tuple[str, ...] = ()
     """Messages for the user."""
@@ -71,7 +71,7 @@ class HookOutput:
     unsupported: tuple[str, ...] = ()
     """Unsupported members."""
 
-    def joined(self, other: HookOutput) -> HookOutput:
+    def merge(self, other: HookOutput) -> HookOutput:
         """Merge two outputs: the strongest decision, all texts, the last replacement."""
         stronger, weaker = self, other
         if _STRENGTH.index(other.decision) > _STRENGTH.index(self.decision):
@@ -84,7 +84,7 @@ class HookOutput:
             reason="\n".join(filter(None, reasons)),
             context="\n".join(filter(None, [self.context, other.context])),
             updated=self.updated if other.updated is None else other.updated,
-            ends=self.ends if other.ends is None else other.ends,
+            end_reason=self.end_reason if other.end_reason is None else other.end_reason,
             messages=(*self.messages, *other.messages),
             problems=(*self.problems, *other.problems),
             unsupported=(*self.unsupported, *other.unsupported),
@@ -97,8 +97,12 @@ class _Malformed(Exception):
 
 def parse_output(entry: CommandHookConfig, result: CommandResult) -> HookOutput:
     """Parse the output of a command that has ended."""
-    line = f"{entry.shown}: "
-    background_notes = (f"{line}left something running in the background",) if result.left else ()
+    line = f"{entry.display_line}: "
+    background_notes = (
+        (f"{line}left something running in the background",)
+        if result.has_background_processes
+        else ()
+    )
     try:
         output = _parse_result(entry, result)
     except _Malformed as error:
@@ -106,7 +110,7 @@ def parse_output(entry: CommandHookConfig, result: CommandResult) -> HookOutput:
         if entry.blocks and entry.event not in _STOP_EVENTS:
             return HookOutput(decision="deny", reason=f"{line}{error}", problems=problems)
         return HookOutput(problems=problems)
-    return output.joined(HookOutput(problems=background_notes))
+    return output.merge(HookOutput(problems=background_notes))
 
 
 def _parse_result(entry: CommandHookConfig, result: CommandResult) -> HookOutput:
@@ -136,7 +140,7 @@ def _parse_denial(entry: CommandHookConfig, text: str, stderr: str) -> HookOutpu
         output = HookOutput()
     if output.decision == "deny":
         return output
-    reason = _truncate(stderr) or f"{entry.shown} says no, and not why"
+    reason = _truncate(stderr) or f"{entry.display_line} says no, and not why"
     return HookOutput(decision="deny", reason=reason, messages=output.messages)
 
 
@@ -161,7 +165,7 @@ def _parse_json(event: str, text: str) -> HookOutput:
         reason=_truncate(reason),
         context=_truncate(_get_text(specific, "additionalContext")),
         updated=None if decision == "deny" else updated,
-        ends=_end_reason(body, specific, reason),
+        end_reason=_end_reason(body, specific, reason),
         messages=(message,) if message else (),
         unsupported=tuple(
             member for member in _UNSUPPORTED if member in specific or member in body

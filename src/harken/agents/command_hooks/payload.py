@@ -67,8 +67,8 @@ def hook_events(happening: HookNotification) -> Sequence[HookEvent]:
         case CompactionFinished(trigger=trigger, summary=summary):
             members = {"trigger": trigger, "compact_summary": summary}
             return [session_start_event("compact"), HookEvent("PostCompact", (trigger,), members)]
-        case ApprovalPending(wanted=wanted):
-            return [HookEvent("PermissionRequest", claude_names(wanted.tool))]
+        case ApprovalPending(request=request):
+            return [HookEvent("PermissionRequest", claude_names(request.tool))]
         case UserInputPending(kind=kind, tool=tool):
             message = WANTED.format(claude_names(tool)[0]) if tool else WAITING
             members = {"message": message, "notification_type": kind}
@@ -110,14 +110,14 @@ class Situation:
     watched: Agent
     hook: Agent
     """The hook that is asked."""
-    moment: HookEvent | None = None
+    hook_event: HookEvent | None = None
     """The event, if no question is asked."""
 
     @cached_property
     def events(self) -> Sequence[tuple[str, Names]]:
         """The events of this situation, in order, with the names for their matchers."""
-        if self.moment is not None:
-            return ((self.moment.event, self.moment.names),)
+        if self.hook_event is not None:
+            return ((self.hook_event.event, self.hook_event.names),)
         is_primary = self.watched.state.place == "primary"
         match self.question.point:
             case "input" if is_primary:
@@ -187,13 +187,13 @@ class Situation:
     def _event_members(self, event: str, paths: Mapping[str, str]) -> dict[str, Any]:
         match event:
             case "SessionStart":
-                model, hook_event = self.watched.language_model, self.moment
+                model, hook_event = self.watched.language_model, self.hook_event
                 source = self._source if hook_event is None else hook_event.members["source"]
                 return {"source": source, **({"model": model} if model else {})}
             case "PermissionRequest":
                 return self._tool_members
-            case _ if self.moment is not None:
-                return dict(self.moment.members)
+            case _ if self.hook_event is not None:
+                return dict(self.hook_event.members)
             case "UserPromptSubmit":
                 return {"prompt": self.question.text}
             case "SubagentStart":
@@ -223,7 +223,7 @@ class Situation:
             "tool_input": to_claude_arguments(self.tool, self.arguments, self.folder),
         }
 
-    def fits(self, condition: str) -> bool:
+    def matches(self, condition: str) -> bool:
         """Whether the call matches a condition; an empty condition matches any call."""
         if not condition:
             return True

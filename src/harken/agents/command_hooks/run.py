@@ -33,7 +33,7 @@ class CommandResult:
     stderr: str = ""
     problem: str = ""
     """The reason why there is no output: it was not started, or was killed."""
-    left: bool = False
+    has_background_processes: bool = False
     """Whether a process of it still runs."""
 
 
@@ -70,7 +70,7 @@ async def run_command(
             stdout=_read_text(out),
             stderr=_read_text(errors),
             problem=problem,
-            left=not entry.is_async and _has_processes(processes),
+            has_background_processes=not entry.is_async and _has_processes(processes),
         )
 
 

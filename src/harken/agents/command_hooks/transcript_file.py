@@ -48,7 +48,7 @@ class Transcripts:
             _by_session[session] = cls(session, folder)
         return _by_session[session]
 
-    def brought_up(self, session: Session, agent_id: AgentId) -> Path:
+    def update_file(self, session: Session, agent_id: AgentId) -> Path:
         """Update the file of an agent with its transcript. Return the path. Raises OSError."""
         state = session.agent(agent_id)
         entries = state.transcript or []

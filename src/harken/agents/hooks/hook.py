@@ -200,7 +200,7 @@ async def ask_hook(
     if the hook took the place of the watched agent.
     """
     while True:
-        async with hook.asking.here():
+        async with hook.question_lock.here():
             if hook.state.place == "gone":
                 return None
             if _find_replacement(watched, hook) is hook:
@@ -231,7 +231,7 @@ def _find_replacement(watched: AgentId | None, hook: Agent) -> Agent | None:
 
 async def _ask(hook: Agent, question: HookQuestion) -> HookVerdict:
     question_entry = TranscriptEntry(
-        agent_id=hook.agent_id, role="user", content=question.words, cause=question.subject
+        agent_id=hook.agent_id, role="user", content=question.prompt, cause=question.subject
     )
     question_id = hook.session.append(question_entry)
     try:
@@ -281,7 +281,7 @@ class CombinedVerdict:
     """The combined verdict of all hooks: a denial, or the rewritten text, and comments."""
 
     comments: list[HookVerdict]
-    denied: HookVerdict | None = None
+    denial: HookVerdict | None = None
     rewritten: str | None = None
     rewriter: HookVerdict | None = None
 
@@ -308,7 +308,7 @@ async def consult(
             continue
         match opinion.verdict:
             case Deny():
-                judgement.denied = opinion
+                judgement.denial = opinion
                 return judgement
             case Comment() if earlier is None:
                 judgement.comments.append(opinion)

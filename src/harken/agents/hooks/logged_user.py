@@ -54,11 +54,13 @@ class LoggedUser:
 
         A hook may decide first, in the user's place.
         """
-        pending = ApprovalPending(call=self.call, wanted=wanted, is_wanted_by_hook=self.for_hook)
+        pending = ApprovalPending(call=self.call, request=wanted, is_wanted_by_hook=self.for_hook)
         reply = await hook_decision_for_user(self.agent, pending)
         if reply is not None:
             refusal = "" if reply.refusal is None else f"hook {reply.hook}: {reply.refusal}"
-            return ApprovalDecision(allowed=reply.refusal is None, reason=refusal, said=reply.said)
+            return ApprovalDecision(
+                allowed=reply.refusal is None, reason=refusal, said=reply.message_id
+            )
         if self.user is None:
             raise UserUnavailable("no hook allows it, either")
         note = f"\n({wanted.note})" if wanted.note else ""

@@ -46,7 +46,7 @@ class ApprovalPending:
     """The user is about to be asked for approval."""
 
     call: Reference
-    wanted: ApprovalRequest
+    request: ApprovalRequest
     is_wanted_by_hook: bool = False
     """Whether a hook requires the approval: an "ask" overrides another hook's "allow"."""
 
@@ -74,9 +74,9 @@ class NotificationReply:
     """The reason for a refusal, or None."""
     allows: bool = False
     """Whether the hook approves in the user's place."""
-    more: str = ""
+    instructions: str = ""
     """Further instructions for the summary."""
-    said: MessageId | None = None
+    message_id: MessageId | None = None
     """The message that logs the reply."""
 
 

@@ -54,7 +54,7 @@ async def run_task(agent: ToolAgent, call: Reference, arguments: Mapping[str, An
     servers = servers_for(agent, arguments["tools"], template)
     child = agent.make_subagent(instructions, allowed, template, servers)
     hooks = create_hook_copies(child, agent)
-    guards = {name for name, hook in hooks if not is_made(hook.born_with)}
+    guards = {name for name, hook in hooks if not is_made(hook.birth_spec)}
     hooks += create_template_hooks(template, child, guards)
     agent.checkpoint_if_due("spawn")  # the child's history goes on into that of its parent
     child.log_birth(birth_cause(agent, call), name, "subagent")
@@ -67,7 +67,7 @@ async def run_task(agent: ToolAgent, call: Reference, arguments: Mapping[str, An
     if prompt is None:
         return ToolResult(f"Created subagent: {name}")
     agent.inform(child, log_text_piece(agent, call, prompt))
-    return result_from_answer((await request_answer(agent, child)).said)
+    return result_from_answer((await request_answer(agent, child)).answer)
 
 
 def create_hook_copies(
@@ -117,7 +117,7 @@ class AgentReply(NamedTuple):
     """An answer and the agent that gave it."""
 
     agent: Agent
-    said: LoggedString
+    answer: LoggedString
 
 
 def current_agent_at(agent: Agent, original: Agent) -> Agent:

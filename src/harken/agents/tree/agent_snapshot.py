@@ -49,7 +49,7 @@ class AgentSnapshot(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=Tr
     speakers: list[str] = []
     listeners: list[str] = []
 
-    def everybody(self) -> Iterator[AgentSnapshot]:
+    def iter_snapshots(self) -> Iterator[AgentSnapshot]:
         """Yield the agent and all agents above and below it, parents before children."""
         pending = [self]
         for snapshot in pending:  # the loop extends it

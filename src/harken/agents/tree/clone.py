@@ -85,7 +85,7 @@ def _create_copy(above: Agent, original: Agent, name: str, call: Reference) -> A
     plan = msgspec.structs.replace(plan, spec=spec, name=name)
     copy = create_from_snapshot(plan, above.session, above.runtime)
     hooks = create_hook_copies(copy, above)
-    originals = {hook.born_with["original"] for _, hook in hooks}
+    originals = {hook.birth_spec["original"] for _, hook in hooks}
     guards = create_hook_copies(copy, original, own=False, below=False, there=originals)
     hooks += guards  # guards of the original: its copy may do no more
     above.checkpoint_if_due("spawn")

@@ -125,10 +125,10 @@ async def run_dump(agent: ToolAgent, call: Reference, arguments: Mapping[str, An
     async with agent.runtime.world.exclusive():
         agent.session.sync()
         _write(root, path, data)
-    count = sum(1 for _ in plan.everybody())
+    count = sum(1 for _ in plan.iter_snapshots())
     agents = "1 agent" if count == 1 else f"{count} agents"
     return ToolResult(
-        f"Dumped {target.name} to {root.shown(path)}: {agents}, {size_text(len(data))}"
+        f"Dumped {target.name} to {root.format_name(path)}: {agents}, {size_text(len(data))}"
     )
 
 
@@ -140,14 +140,14 @@ async def run_restore(
     try:
         plan = decode_dump(load(root, path).data)
     except ValueError as error:
-        raise ToolError(f"{root.shown(path)}: {error}") from None
+        raise ToolError(f"{root.format_name(path)}: {error}") from None
     name = arguments["name"] or plan.name
     check_name(agent, name)
     restorer = AgentRestorer(agent, call)
     child = restorer.restore(plan, name)
-    agent.inform(child, log_text_piece(agent, call, restorer.told(plan, name)))
+    agent.inform(child, log_text_piece(agent, call, restorer.format_restored_notice(plan, name)))
     set_interlocutors(agent, call, [child.agent_id], [])
-    return ToolResult(f"Restored {name} from {root.shown(path)}: it is your subagent")
+    return ToolResult(f"Restored {name} from {root.format_name(path)}: it is your subagent")
 
 
 async def _resolve_path(
@@ -165,7 +165,8 @@ async def _resolve_path(
     reason = PathSubject(str(path), root.folder).sensitivity() if action == "dump" else ""
     if reason:
         raise ToolError(
-            f"{root.shown(path)} decides which programs run later ({reason}): dump to another place"
+            f"{root.format_name(path)} decides which programs run later ({reason}): "
+            f"dump to another place"
         )
     is_of_agent = reference_message_id(call) in agent.session.state.cause_owners
     if world.permissions is not None and is_of_agent:
@@ -183,5 +184,7 @@ def _write(root: Root, path: Path, data: bytes) -> None:
         return
     before = load(root, path)
     if not before.data.startswith(BEGINNING):
-        raise ToolError(f"{root.shown(path)} is there already and is no dump: choose another name")
+        raise ToolError(
+            f"{root.format_name(path)} is there already and is no dump: choose another name"
+        )
     replace(root, path, data, before.hash)

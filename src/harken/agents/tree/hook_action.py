@@ -68,8 +68,8 @@ async def run_hook(agent: ToolAgent, call: Reference, arguments: Mapping[str, An
         hook = await _create_smart_hook(agent, call, arguments)
     guards: list[tuple[str, Agent]] = []
     if is_own:
-        hook.born_with[SELF_MADE] = SELF_MADE_BY_AGENT
-        if may_act({**hook.spec(), **hook.born_with}):
+        hook.birth_spec[SELF_MADE] = SELF_MADE_BY_AGENT
+        if may_act({**hook.spec(), **hook.birth_spec}):
             guards = create_hook_copies(hook, watched, own=False)
     hook.install_with_copies(watched, name, [watched.state.birth, call])
     install_hooks(guards, hook)
@@ -140,7 +140,7 @@ def _create_named_hook(
         raise InvalidArguments(f"{reference} cannot be used: {error}") from None
     if hook.language_model is not None:
         allowed = hook.spec().get("tools")
-        hook.born_with["tools"] = [
+        hook.birth_spec["tools"] = [
             tool for tool in agent.tools if allowed is None or tool in allowed
         ]
     return hook

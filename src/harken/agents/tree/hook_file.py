@@ -84,7 +84,7 @@ class HookFile:
     ignored: tuple[str, ...] = ()
     """Members of the front matter without a meaning here."""
 
-    def made_for(self, watched: Agent) -> Agent:
+    def create_hook(self, watched: Agent) -> Agent:
         """Create this hook, unborn, for an agent. Raises ConfigError."""
         hook = (
             self._create_smart(watched)
@@ -92,9 +92,9 @@ class HookFile:
             else self._create_code(watched, self.use)
         )
         if self.points is not None:
-            hook.born_with["points"] = list(self.points)
+            hook.birth_spec["points"] = list(self.points)
         if not self.subagents:
-            hook.born_with["subagents"] = False
+            hook.birth_spec["subagents"] = False
         return hook
 
     def kind(self, use: str, runtime: AgentRuntime) -> type[Hook]:
@@ -202,7 +202,7 @@ class HookFiles:
         """
         file = self.find(name)
         if file is not None:
-            return file.made_for(watched)
+            return file.create_hook(watched)
         if name not in BUILT_IN and name not in watched.runtime.kinds:
             raise NameNotFound("hook", name, self.names())
         return get_hook_class(name, watched.runtime)(watched.session, runtime=watched.runtime)
@@ -215,7 +215,7 @@ class HookFiles:
         path = self._files().get(name) if NAME.fullmatch(name) else None
         return None if path is None else read_hook(path)
 
-    def known(self) -> list[HookInfo]:
+    def list_hooks(self) -> list[HookInfo]:
         """Return all hooks to choose from, sorted by name."""
         files = self._files()
         rows = [_describe_file(path) for path in files.values()]

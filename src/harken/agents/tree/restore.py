@@ -57,7 +57,7 @@ class AgentRestorer:
         Raises InvalidArguments and BudgetExceeded before any birth is logged.
         """
         births = 1 + sum(
-            len(snapshot.subagents) + len(snapshot.hooks) for snapshot in plan.everybody()
+            len(snapshot.subagents) + len(snapshot.hooks) for snapshot in plan.iter_snapshots()
         )
         check_birth(self.session.state, self.agent.agent_id, births, plan.levels)
         plan = self._restrict(msgspec.structs.replace(plan, name=name), "subagent")
@@ -78,7 +78,7 @@ class AgentRestorer:
             raise
         return child
 
-    def told(self, plan: AgentSnapshot, name: str) -> str:
+    def format_restored_notice(self, plan: AgentSnapshot, name: str) -> str:
         """Return the message to the restored agent."""
         world, model = self.runtime.world, self._model(plan)
         folder = "" if world.folder is None else f", in the folder {world.folder.name}"
@@ -170,7 +170,7 @@ class AgentRestorer:
     def _hooks(self, plan: AgentSnapshot) -> list[AgentSnapshot]:
         """Return the hooks of a plan without code hooks that are copied from the caller anyway."""
         _, copies = self._agents_by_plan[id(plan)]
-        copied_code = [_code_identity({**copy.spec(), **copy.born_with}) for _, copy in copies]
+        copied_code = [_code_identity({**copy.spec(), **copy.birth_spec}) for _, copy in copies]
         plan_code = [_code_identity({**hook.spec, "kind": hook.kind}) for hook in plan.hooks]
         pairs = zip(plan.hooks, plan_code, strict=True)
         return [

@@ -42,7 +42,7 @@ class CallFootprint:
     """Names of the subagents that it touches, or None for any."""
     reads_world: bool = False
     """Whether it is a tool call: a tool that changes the world may also read it."""
-    changed_resource: bool = False
+    changes_world: bool = False
 
     @property
     def is_structural(self) -> bool:
@@ -55,7 +55,7 @@ class CallFootprint:
 
     def _shares_world(self, later: CallFootprint) -> bool:
         both = self.reads_world and later.reads_world
-        return both and (self.changed_resource or later.changed_resource)
+        return both and (self.changes_world or later.changes_world)
 
     def _shares_agents(self, later: CallFootprint) -> bool:
         if not (self.is_structural and later.is_structural):
@@ -159,13 +159,13 @@ def footprint(agent: ToolAgent, call: OpenCall) -> CallFootprint:
         subtrees = affected_subtrees(agent, call.name, parse_arguments_or_empty(call.arguments))
         return CallFootprint(subtrees=None if subtrees is None else frozenset(subtrees))
     reads_only = tool is None or tool.reads_only
-    return CallFootprint(frozenset(), reads_world=True, changed_resource=not reads_only)
+    return CallFootprint(frozenset(), reads_world=True, changes_world=not reads_only)
 
 
 async def run_call(agent: ToolAgent, call: OpenCall) -> ToolResult:
     """Ask the hooks, then run a call. Any error in it becomes its result."""
     judgement = await judge_call(agent, call)
-    if judgement.denied is not None:
+    if judgement.denial is not None:
         return _blocked_result(judgement)
     arguments = call.arguments
     if judgement.rewritten is not None and judgement.rewriter is not None:
@@ -183,7 +183,7 @@ async def run_call(agent: ToolAgent, call: OpenCall) -> ToolResult:
 
 
 def _blocked_result(judgement: CombinedVerdict) -> ToolResult:
-    denial = judgement.denied
+    denial = judgement.denial
     reason = getattr(denial.verdict, "reason", "") if denial else ""
     name = denial.hook if denial else ""
     return ToolResult(BLOCKED.format(name, reason), is_error=True)
@@ -202,7 +202,7 @@ async def _run(agent: ToolAgent, call: OpenCall, text: str) -> ToolResult:
         arguments = tool.check(parse(call.name, text))
         with ExitStack() as stack:
             for gate in await _turn_locks(agent, call.name, arguments):
-                stack.enter_context(gate.held())
+                stack.enter_context(gate.hold())
             return await RUN[call.name](agent, call.reference, arguments)
     user = agent.runtime.world.user
     has_no_user = user is None and not has_user_substitute(agent)
@@ -224,11 +224,11 @@ async def _turn_locks(
     )
     interlocutors = {*(state.speakers or state.subagents[-1:]), *state.listeners}
     gates = [
-        agent.agent_by_id(id_).gate
+        agent.agent_by_id(id_).turn_lock
         for name, id_ in agent.subagent_ids.items()
         if (name in names if names is not None else id_ in interlocutors or id_ in live)
     ]
-    if any(gate.woken for gate in gates):
+    if any(gate.is_triggered for gate in gates):
         await wait_for_triggered_turns(gates)
     return gates
 

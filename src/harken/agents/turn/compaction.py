@@ -144,7 +144,7 @@ async def compact(
     context, before = agent.session.context(agent.agent_id), tokens_used(agent)
     step_limit = before // (_STEP_FRACTION if fits else _STEP_FRACTION_IF_TOO_LONG)
     split = split_context(context, pending=pending, most=step_limit)
-    removed = context[split.begins : split.stays]
+    removed = context[split.summary_start : split.retained_start]
     retained = [] if split.request is None else [context[split.request]]
     gain = (estimate_tokens(removed) - estimate_tokens(retained)) / max(estimate_tokens(context), 1)
     if not split.is_worth_it or gain < least:
@@ -166,7 +166,9 @@ async def _collect_instructions(agent: ToolAgent, happening: CompactionStarting)
     for reply in replies:
         if reply.refusal is not None:
             raise ModelError(f"hook {reply.hook} does not let the context go: {reply.refusal}")
-    return "\n\n".join(filter(None, [happening.instructions, *(reply.more for reply in replies)]))
+    return "\n\n".join(
+        filter(None, [happening.instructions, *(reply.instructions for reply in replies)])
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,15 +183,15 @@ class _Task:
 
 async def _summarize(agent: ToolAgent, model: Model, task: _Task, *, fits: bool) -> LoggedString:
     """Let a child write the summary, and retry with parts of the context if it is too long."""
-    context = agent.session.context(agent.agent_id)[: task.cut.stays]
+    context = agent.session.context(agent.agent_id)[: task.cut.retained_start]
     shares = _CONTEXT_FRACTIONS if not fits else (1, *_CONTEXT_FRACTIONS)
     for share in shares:
         limit = estimate_tokens(context) // share
-        messages = context if share == 1 else trim_to_tokens(context, task.cut.begins, limit)
+        messages = context if share == 1 else trim_to_tokens(context, task.cut.summary_start, limit)
         try:
             return await _summarize_with_child(agent, model, messages, task)
         except ModelError as error:
-            if error.why != "context_too_long" or share == shares[-1]:
+            if error.kind != "context_too_long" or share == shares[-1]:
                 raise
     raise AssertionError("the last share returns or raises")
 
@@ -215,7 +217,7 @@ def _edit_context(
 ) -> None:
     """Edit the agent's context: the only event of a compaction that changes it."""
     end = len(agent.session.context(agent.agent_id))
-    is_pending = split.request is not None or split.stays < end
+    is_pending = split.request is not None or split.retained_start < end
     text = format_summary_message(summary, is_pending=is_pending)
     entry = TranscriptEntry(
         agent_id=child.agent_id,
@@ -224,10 +226,10 @@ def _edit_context(
         cause=summary.message_id,
     )
     id_ = agent.session.append(entry)
-    segments = [Segment(start=0, stop=split.begins), Segment(entries=[id_])]
+    segments = [Segment(start=0, stop=split.summary_start), Segment(entries=[id_])]
     if split.request is not None:
         segments.append(Segment(start=split.request, stop=split.request + 1))
-    segments.append(Segment(start=split.stays, stop=end))
+    segments.append(Segment(start=split.retained_start, stop=end))
     agent.session.append(
         TranscriptEdited(
             agent_id=agent.agent_id,

@@ -55,9 +55,9 @@ def count_context_tokens(
 class ContextSplit:
     """A split of a context: instructions, then messages to summarize, then messages to keep."""
 
-    begins: int
+    summary_start: int
     """The index of the first message to summarize, after the agent's instructions."""
-    stays: int
+    retained_start: int
     """The index of the first message to keep."""
     request: int | None = None
     """The index of the last user request if it would be summarized unfinished: it is kept, too."""
@@ -65,7 +65,7 @@ class ContextSplit:
     @property
     def is_worth_it(self) -> bool:
         """Whether a summary would replace several messages."""
-        return self.stays - self.begins > 1
+        return self.retained_start - self.summary_start > 1
 
 
 def split_context(context: Sequence[ChatMessage], *, pending: bool, most: int) -> ContextSplit:

@@ -64,8 +64,8 @@ class Conversation:
             self._announced = unheard
             if is_new or (to_the_end and not self.is_waiting):
                 return is_new
-            self._listening.stirred.clear()
-            await self._listening.stirred.wait()
+            self._listening.changed.clear()
+            await self._listening.changed.wait()
 
     async def say(self, text: str | None = None) -> LoggedString:
         """Send a text to the primary agent and return its answer. None continues its last turn.

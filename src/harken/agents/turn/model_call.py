@@ -60,7 +60,7 @@ class ModelCall:
     """The outcome; it has an id once it is logged."""
 
     @property
-    def said(self) -> TranscriptEntry | None:
+    def logged_entry(self) -> TranscriptEntry | None:
         """The logged entry of an answer, also of a canceled answer, or None."""
         id_ = None if self.response is None else self.response.entry
         entries = reversed(self.session.agent(self.agent_id).transcript or ())
@@ -104,7 +104,7 @@ class ModelCall:
             raise ModelError(f"{model.name}: the answer was cut off before its end")
 
     @property
-    def ends_in_half_a_call(self) -> bool:
+    def ends_in_partial_call(self) -> bool:
         """Whether the answer was truncated in the middle of its last call.
 
         Complete arguments are an object. For empty arguments it is unknown whether more would

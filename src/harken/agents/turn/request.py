@@ -56,7 +56,9 @@ async def request_model(
             await call.run(model, request, on_chunk)
     finally:
         if call.response is not None and call.response.message_id:
-            answer = ObservedAnswer(call=logged_call, response=call.response, answer=call.said)
+            answer = ObservedAnswer(
+                call=logged_call, response=call.response, answer=call.logged_entry
+            )
             notify(lambda observer: observer.on_llm_response(answer))
     return call
 

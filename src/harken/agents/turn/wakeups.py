@@ -53,7 +53,7 @@ class TriggerListener:
     def __init__(self, session: Session, runtime: AgentRuntime) -> None:
         """Prepare the listener; `open` starts it."""
         self.session, self.runtime = session, runtime
-        self.stirred = asyncio.Event()
+        self.changed = asyncio.Event()
         """Set on any change. The task that waits for it clears it."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._watching: dict[Key, asyncio.Task[None]] = {}
@@ -67,7 +67,7 @@ class TriggerListener:
     async def open(self) -> AsyncIterator[None]:
         """Listen until the end of the block, in tasks of the running loop."""
         sources = self.runtime.world.sources
-        self._loop, self.stirred = asyncio.get_running_loop(), asyncio.Event()
+        self._loop, self.changed = asyncio.get_running_loop(), asyncio.Event()
         if sources is not None:
             sources.listening = True
         state = self.session.state
@@ -116,11 +116,11 @@ class TriggerListener:
             self._cancel_terminated()
         except Exception as error:  # noqa: BLE001 - raised by `check`: this is nobody's turn
             self._fail(error)
-        self.stirred.set()
+        self.changed.set()
 
     def _fail(self, error: BaseException) -> None:
         self._failure = self._failure or error
-        self.stirred.set()
+        self.changed.set()
 
     def _watch_armed(self, armed: dict[Key, AnyArmed]) -> None:
         """Watch exactly the armed triggers."""
@@ -145,7 +145,7 @@ class TriggerListener:
         finally:
             if self._watching.get(key) is asyncio.current_task():
                 del self._watching[key]
-            self.stirred.set()
+            self.changed.set()
 
     async def _log_events(
         self,
@@ -211,7 +211,7 @@ class TriggerListener:
     def _unchanged_files(self, agent_id: AgentId, names: Collection[str]) -> Collection[str]:
         """Return the files that an agent has read and that have not changed since."""
         agent, file_states = self._agent(agent_id), self.runtime.world.known
-        known_files, changed = file_states.of(agent), file_states.changed(agent)
+        known_files, changed = file_states.find_known_hashes(agent), file_states.find_changed(agent)
         return [name for name in names if name in known_files and name not in changed]
 
     def _agent(self, agent_id: AgentId) -> Agent:
@@ -244,7 +244,7 @@ class TriggerListener:
         name = self.session.agents[agent_id].name or agent_id
         try:
             agent = self._agent(agent_id)
-            await agent.gate.opened()
+            await agent.turn_lock.wait_until_open()
             news = unread_message_ids(
                 self.session, agent_id
             )  # another turn may have read it meanwhile
@@ -265,8 +265,8 @@ class TriggerListener:
             entry = (agent.state.transcript or [])[-1]
             return LoggedString(text_of(entry.content), entry.message_id)
         is_hook = agent.state.place == "hook"  # a woken hook must not be asked meanwhile
-        async with agent.asking.here() if is_hook else nullcontext():
-            with agent.gate.by_event():
+        async with agent.question_lock.here() if is_hook else nullcontext():
+            with agent.turn_lock.triggered_turn():
                 return await agent.response()
 
     def _deliver_to_parent(self, agent: Agent, answer: LoggedString) -> None:
@@ -281,7 +281,7 @@ class TriggerListener:
         entry = TranscriptEntry(
             agent_id=state.parent, role="user", content=str(text), substance=substance, cause=cause
         )
-        self._agent(state.parent).news.append(entry)
+        self._agent(state.parent).unread_results.append(entry)
 
 
 def armed_triggers(session: Session, only: Iterable[AgentId] | None = None) -> dict[Key, AnyArmed]:
@@ -298,7 +298,7 @@ def armed_triggers(session: Session, only: Iterable[AgentId] | None = None) -> d
 def unread_message_ids(session: Session, agent_id: AgentId) -> set[MessageId]:
     """Return the ids of an agent's unread messages: pieces, and answers of subagents."""
     agent = session.live.get(agent_id)
-    entries = agent.news if isinstance(agent, Agent) else ()
+    entries = agent.unread_results if isinstance(agent, Agent) else ()
     links = (entry.substance or entry.cause for entry in entries)
     return {*session.agents[agent_id].undelivered, *(MessageId(str(link)) for link in links)}
 

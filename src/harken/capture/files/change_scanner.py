@@ -43,7 +43,7 @@ class ChangeScanner:
         """Folder -> the file name patterns for it."""
         self._warm: list[str] = []
 
-    def sweep(self) -> list[Path]:
+    def scan_all(self) -> list[Path]:
         """Scan everything. Return the files that are new or have changed."""
         changed: list[Path] = []
         for watched in self._watched:
@@ -59,7 +59,7 @@ class ChangeScanner:
         ]
         return changed
 
-    def glance(self) -> list[Path]:
+    def scan_recent(self) -> list[Path]:
         """Scan the paths written last. Return the files that are new or have changed."""
         changed_folders = [
             path for path in self._warm if path in self._folders and self._has_changed(path)

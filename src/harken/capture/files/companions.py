@@ -131,7 +131,7 @@ class Outputs:
     names: frozenset[str]
 
     @classmethod
-    def of(cls, transcript: Path) -> Outputs | None:
+    def from_transcript(cls, transcript: Path) -> Outputs | None:
         """Return the outputs of the session of a transcript. Return None if there are none."""
         if not transcript.name.endswith(_TRANSCRIPT):
             return None
@@ -154,7 +154,7 @@ class Outputs:
             return None
         return cls(folder, names) if names else None
 
-    def linked(self, entries: Sequence[ConversationEntry]) -> list[ConversationEntry]:
+    def link_outputs(self, entries: Sequence[ConversationEntry]) -> list[ConversationEntry]:
         """Return the entries, with the artifact of its output in the source of each tool result."""
         return [
             self._link_output(entry) if entry.message.role == "tool" else entry for entry in entries

@@ -62,7 +62,7 @@ class OpenedFile:
     """An open file. It is parsed while its steps are consumed."""
 
     mark: FileFingerprint
-    ending: Callable[[], FileSummary]
+    read_summary: Callable[[], FileSummary]
     """Returns the summary of the file, after all steps were consumed."""
     runtime: str = ""
     """Empty if the file is not parsed."""
@@ -93,7 +93,7 @@ class ParsedFile(msgspec.Struct, array_like=True):
     """Its bytes, if they cannot be read again."""
     steps: list[tuple[int, PreparedStep]]
 
-    def brought(self, path: Path) -> OpenedFile | None:
+    def to_opened_file(self, path: Path) -> OpenedFile | None:
         """Return the opened file. Return None if the file has changed. Raises OSError."""
         data = self.copy
         if data is None:
@@ -104,7 +104,7 @@ class ParsedFile(msgspec.Struct, array_like=True):
         chunk_ranges = zip(self.cut, ends, ends[1:], strict=False)
         return OpenedFile(
             mark=FileFingerprint(self.size, self.mtime_ns, self.tail),
-            ending=lambda: self.ending,
+            read_summary=lambda: self.ending,
             runtime=self.runtime,
             raw=self.raw,
             pieces=[
@@ -119,18 +119,20 @@ def open_source_file(file: File, large_files: LargeFileStore | None) -> OpenedFi
     """Open a file. Raises OSError. Raises FileTooLarge if there is no store for a large file."""
     if is_output(file.path):
         return _open_unknown(file, large_files)
-    mark, beginning = file.mark(), file.beginning(CHECKED_BYTES)
-    native = detect_runtime_format(file.shown, beginning)
+    mark, beginning = file.compute_fingerprint(), file.read_beginning(CHECKED_BYTES)
+    native = detect_runtime_format(file.display_name, beginning)
     if native is None:
         return _open_unknown(file, large_files)
     try:
-        if native.settled is None:
-            return _open_session(file.path, file.shown, mark, native, large_files)
+        if native.copy_merged is None:
+            return _open_session(file.path, file.display_name, mark, native, large_files)
         with TemporaryDirectory(prefix="harken-") as folder:
-            path = native.settled(file.path, Path(folder))
-            return replace(_open_session(path, file.shown, mark, native, large_files), is_copy=True)
+            path = native.copy_merged(file.path, Path(folder))
+            return replace(
+                _open_session(path, file.display_name, mark, native, large_files), is_copy=True
+            )
     except FormatError as error:
-        report = Report(source=file.shown, reason=str(error))
+        report = Report(source=file.display_name, reason=str(error))
         return OpenedFile(mark, lambda: FileSummary(report))
 
 
@@ -140,9 +142,9 @@ def read_whole_file(file: File) -> ParsedFile:
     steps: list[tuple[int, PreparedStep]] = []
     try:
         steps += opened.steps
-        ending = opened.ending()
+        ending = opened.read_summary()
     except FormatError as error:
-        ending, steps = failed_summary(file.shown, opened.raw, error), []
+        ending, steps = failed_summary(file.display_name, opened.raw, error), []
     mark, pieces = opened.mark, opened.pieces
     return ParsedFile(
         mark.size,
@@ -164,31 +166,39 @@ def failed_summary(source: str, raw: ArtifactRef | None, error: FormatError) -> 
 
 def _open_unknown(file: File, large_files: LargeFileStore | None) -> OpenedFile:
     """Open a file of unknown format. Its bytes are stored if it is in the folder of a session."""
-    report = Report(source=file.shown, reason="nobody here reads it", is_unknown=True)
+    report = Report(source=file.display_name, reason="nobody here reads it", is_unknown=True)
     if not file.size:
         buffered = BufferedFile(b"")
-        report = Report(source=file.shown, raw=buffered.name, reason="it is empty", is_unknown=True)
+        report = Report(
+            source=file.display_name, raw=buffered.name, reason="it is empty", is_unknown=True
+        )
         return OpenedFile(
-            file.mark(), lambda: FileSummary(report), raw=buffered.name, pieces=buffered.pieces
+            file.compute_fingerprint(),
+            lambda: FileSummary(report),
+            raw=buffered.name,
+            pieces=buffered.pieces,
         )
     folder = find_session_folder(file.path)
     if folder is None:
-        return OpenedFile(file.mark(), lambda: FileSummary(report))
+        return OpenedFile(file.compute_fingerprint(), lambda: FileSummary(report))
     if not is_inside(file.path, folder):
         link_report = Report(
-            source=file.shown, reason="it is a link, which may lead out of its session's folder"
+            source=file.display_name,
+            reason="it is a link, which may lead out of its session's folder",
         )
         return OpenedFile(
             FileFingerprint(file.size, file.mtime_ns, b""), lambda: FileSummary(link_report)
         )
     raw, pieces = _store_bytes(file.path, large_files)
     report_kept = Report(
-        source=file.shown,
+        source=file.display_name,
         raw=raw,
         belongs_to=sanitize_name(folder.name),
         reason="nobody here reads it; its bytes are kept with its session",
     )
-    return OpenedFile(file.mark(), lambda: FileSummary(report_kept), raw=raw, pieces=pieces)
+    return OpenedFile(
+        file.compute_fingerprint(), lambda: FileSummary(report_kept), raw=raw, pieces=pieces
+    )
 
 
 def _store_bytes(
@@ -229,11 +239,11 @@ def _open_session(
         piece_at = _first_piece
     outputs, agent = None, AgentMeta()
     if native.runtime == CLAUDE_RUNTIME:
-        outputs, agent = Outputs.of(path), read_agent_meta(path)
+        outputs, agent = Outputs.from_transcript(path), read_agent_meta(path)
     reader = CommitReader(native, source, reading, outputs, agent)
-    steps = ((piece_at(reading.at), step) for step in reader.steps())
+    steps = ((piece_at(reading.offset), step) for step in reader.steps())
     report = Report(source=name, raw=raw)
-    return OpenedFile(mark, lambda: reader.ending(report), native.runtime, raw, pieces, steps)
+    return OpenedFile(mark, lambda: reader.read_summary(report), native.runtime, raw, pieces, steps)
 
 
 def _first_piece(start: int) -> int:
@@ -254,4 +264,4 @@ def _create_source(
     beginning = next(iter(chunks()), b"")
     if is_compressed(beginning):
         return SessionFile(name, DecompressedFile(name, chunks, size_bytes, reading.notes).pieces)
-    return SessionFile(name, chunks, is_held=is_held)
+    return SessionFile(name, chunks, is_in_memory=is_held)

@@ -89,7 +89,7 @@ class FileFollower:
     _pinned: frozenset[str] | None = None
     """The artifacts that were pinned before."""
 
-    def note(self, paths: Iterable[Path]) -> None:
+    def note_changed(self, paths: Iterable[Path]) -> None:
         """Record that files have changed."""
         now = self.clock()
         for path in paths:
@@ -138,8 +138,8 @@ class FileFollower:
         for file in files:
             if file.name not in self._states:
                 self._states[file.name] = self._load_state(file)
-        by_shown = {file.shown: self._states[file.name] for file in files}
-        sizes = {file.shown: file.size for file in files}
+        by_shown = {file.display_name: self._states[file.name] for file in files}
+        sizes = {file.display_name: file.size for file in files}
         began = self.clock()
         for result in Importer(self.store, self.catalogue).run(files):
             state = by_shown.get(result.report.source)
@@ -175,13 +175,13 @@ class FileFollower:
 
     def _load_state(self, file: File) -> _FileState:
         """Return the state of a file from the catalogue."""
-        cached = self.catalogue.known([file.name]).get(file.name)
+        cached = self.catalogue.find_entries([file.name]).get(file.name)
         if cached is None:
             return _FileState()
         with suppress(msgspec.DecodeError):
             report = msgspec.json.decode(cached.record, type=Report)
             tips = frozenset(tip.ctx for tip in report.tips)
-            return _FileState(report.raw, False, tips, report.session, cached.mark.size)
+            return _FileState(report.raw, False, tips, report.session, cached.fingerprint.size)
         return _FileState()
 
     def _pin_bytes(self, state: _FileState, report: Report, *, has_grown: bool) -> None:

@@ -118,7 +118,7 @@ class ImportedSession:
         }
         return [*by_agent.values()]
 
-    def is_of(self, path: str) -> bool:
+    def has_source(self, path: str) -> bool:
         """Whether this file is one of its sources."""
         return os.path.abspath(path) in self.sources  # noqa: PTH100 - links stay as they are
 
@@ -128,7 +128,7 @@ class ImportedSession:
         return CommitId(self.parts[index].report.tips[0].ctx)
 
     @property
-    def ends(self) -> list[BranchTip]:
+    def branch_tips(self) -> list[BranchTip]:
         """The tips of its conversations, the main one first, without duplicates."""
         tips = ((tip.agent, tip.ctx) for part in self.parts for tip in part.report.tips)
         return [BranchTip(agent, CommitId(ctx)) for agent, ctx in dict.fromkeys(tips)]
@@ -137,14 +137,14 @@ class ImportedSession:
 def list_imported_sessions(catalogue: Catalogue) -> list[ImportedSession]:
     """Return all imported sessions, the newest first."""
     parts: dict[tuple[str, str], list[_Part]] = {}
-    for path, cached in catalogue.every():
+    for path, cached in catalogue.iter_entries():
         try:
             report = _reports.decode(cached.record)
         except msgspec.DecodeError:
             continue  # The record has another version. The next import reads the file again.
         if report.format is not None and report.tips:
             key = (report.runtime or report.format, report.session or Path(path).stem)
-            parts.setdefault(key, []).append(_Part(report, cached.mark))
+            parts.setdefault(key, []).append(_Part(report, cached.fingerprint))
     sessions = [
         ImportedSession(*key, _sort_parts(session_parts)) for key, session_parts in parts.items()
     ]
@@ -163,7 +163,7 @@ def find_branch_tips(
     pending, seen = [session], {session.name}
     while pending:
         current = pending.pop(0)
-        tips |= dict.fromkeys(current.ends)
+        tips |= dict.fromkeys(current.branch_tips)
         for agent in catalogue.spawned(current.runtime, current.native):
             other = by_name.get(f"{current.runtime}:{agent}")
             if other is not None and other.name not in seen:

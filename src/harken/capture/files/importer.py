@@ -75,12 +75,12 @@ class CommitBuilder:
             for part in range(16)
         )
 
-    def place(self, step: str, ctx: CommitId, key: bytes, *, is_fresh: bool) -> None:
+    def set_commit(self, step: str, ctx: CommitId, key: bytes, *, is_fresh: bool) -> None:
         """Record the commit of a step. `is_fresh`: no earlier import has it."""
         self.steps[step] = len(self._records)
         self._records += bytes.fromhex(ctx.removeprefix("ctx-")) + key + bytes([is_fresh])
 
-    def ctx(self, step: str) -> CommitId:
+    def get_commit(self, step: str) -> CommitId:
         """Return the commit of a step."""
         return CommitId(f"ctx-{self._of(step)[:32].hex()}")
 
@@ -162,16 +162,16 @@ class Importer:
 
     def _unchanged(self, files: Mapping[str, File]) -> dict[str, Report]:
         """Return the stored reports of files that have not changed and are in the store."""
-        cached_by_name = self._catalogue.known(files)
+        cached_by_name = self._catalogue.find_entries(files)
         reports: dict[str, Report] = {}
         for name, file in files.items():
             cached = cached_by_name.get(name)
-            if cached is not None and (cached.mark.size, cached.mark.mtime_ns) == (
+            if cached is not None and (cached.fingerprint.size, cached.fingerprint.mtime_ns) == (
                 file.size,
                 file.mtime_ns,
             ):
                 with suppress(OSError, msgspec.DecodeError):
-                    if file.mark() == cached.mark:
+                    if file.compute_fingerprint() == cached.fingerprint:
                         reports[name] = _reports.decode(cached.record)
         tips = {CommitId(tip.ctx) for report in reports.values() for tip in report.tips}
         existing = find_existing_commits(self._store, tips)
@@ -212,9 +212,9 @@ class Importer:
             opened = open_file()
         except OSError as error:
             reason = f"it cannot be read ({error.strerror or error})"
-            return ImportResult(Report(source=file.shown, reason=reason))
+            return ImportResult(Report(source=file.display_name, reason=reason))
         history = CommitBuilder(opened.runtime, is_last)
-        report = self._commit_steps(opened, file.shown, history)
+        report = self._commit_steps(opened, file.display_name, history)
         self._catalogue.note(file.name, opened.mark, msgspec.json.encode(report))
         return ImportResult(report, new=history.new)
 
@@ -226,34 +226,34 @@ class Importer:
         waiting, first_piece = self._buffer, 0
         try:
             for piece, ready in opened.steps:
-                waiting.keep(opened.pieces[first_piece:piece])
+                waiting.add_pieces(opened.pieces[first_piece:piece])
                 first_piece = max(first_piece, piece)
                 self._add_step(ready, history)
                 if self._buffer.size >= FLUSH_BYTES and not opened.pieces:
                     self._flush()
-            ending = opened.ending()
+            ending = opened.read_summary()
         except FormatError as error:
             ending = failed_summary(source, opened.raw, error)
         if opened.raw is not None:
             if opened.pieces:
-                self._buffer.keep(opened.pieces[first_piece:])
-                self._buffer.whole(
+                self._buffer.add_pieces(opened.pieces[first_piece:])
+                self._buffer.add_file(
                     opened.raw, [ArtifactRef(stored_piece.name) for stored_piece in opened.pieces]
                 )
             self._buffer.pins.append(opened.raw)
         for agent, step in ending.spawned.items():
             if step in history.steps:
                 spawn_key = history.runtime, ending.session, agent
-                self._catalogue.note_spawner(*spawn_key, history.ctx(step))
+                self._catalogue.note_spawner(*spawn_key, history.get_commit(step))
         return _report(ending, history)
 
     def _add_step(self, ready: PreparedStep, history: CommitBuilder) -> None:
         """Create the commit of a step, or find the equal commit of another file."""
-        parent = None if ready.parent is None else history.ctx(ready.parent)
+        parent = None if ready.parent is None else history.get_commit(ready.parent)
         if parent is None and ready.spawned_in is not None:
             parent = self._find_spawner(ready, ready.spawned_in, history)
         key = history.key(ready, parent)
-        ctx = self._catalogue.lineage_of(key, is_new=history.is_fresh(ready.parent))
+        ctx = self._catalogue.find_lineage_commit(key, is_new=history.is_fresh(ready.parent))
         is_fresh = ctx is None
         if ctx is None or not self._exists(ctx):
             commit = msgspec.structs.replace(ready.commit, parent=parent)
@@ -263,7 +263,7 @@ class Importer:
             self._buffer.add(ready.things, thing, new)
             self._existing.add(ctx)
             history.new += 1
-        history.place(ready.step, ctx, key, is_fresh=is_fresh)
+        history.set_commit(ready.step, ctx, key, is_fresh=is_fresh)
 
     def _find_spawner(
         self, ready: PreparedStep, session: str, history: CommitBuilder
@@ -315,7 +315,7 @@ def _report(ending: FileSummary, history: CommitBuilder) -> Report:
     return msgspec.structs.replace(
         ending.report,
         tips=tuple(
-            ConversationTip(sanitize_name(agent) or MAIN_AGENT, history.ctx(step))
+            ConversationTip(sanitize_name(agent) or MAIN_AGENT, history.get_commit(step))
             for agent, step in ends
             if step in history.steps
         ),

@@ -92,7 +92,7 @@ class CommitReader:
                 _encode_identity(step, prepared.content.entries),
             )
 
-    def ending(self, report: Report) -> FileSummary:
+    def read_summary(self, report: Report) -> FileSummary:
         """Return the summary of the file, after all steps were read."""
         reading = self.reading
         full_report = msgspec.structs.replace(
@@ -127,7 +127,7 @@ class CommitReader:
         self._time = next(filter(None, times), self._time)
         entries, kind, task = step.entries, "", ""
         if self.outputs is not None:
-            entries = self.outputs.linked(entries)
+            entries = self.outputs.link_outputs(entries)
         if step.agent:
             kind = sanitize_name(self.agent.agent_type)
             task = sanitize_name(self.agent.task) if step.trigger == "spawn" else ""

@@ -35,12 +35,12 @@ class SourceLocation:
     """The folder, relative to the user's home."""
     variable: str = ""
     """The environment variable that overrides `folder`."""
-    inside: tuple[str, ...]
+    subfolders: tuple[str, ...]
     """The subfolders that contain histories."""
     patterns: tuple[str, ...]
     """Glob patterns of history files."""
 
-    def has(self, path: Path) -> bool:
+    def matches(self, path: Path) -> bool:
         """Whether the name of a file matches a pattern of this runtime."""
         return any(path.match(pattern) for pattern in self.patterns)
 
@@ -51,7 +51,7 @@ SOURCE_LOCATIONS = (
         name="Claude Code",
         folder=".claude",
         variable="CLAUDE_CONFIG_DIR",
-        inside=("projects",),
+        subfolders=("projects",),
         patterns=("*.jsonl",),
     ),
     SourceLocation(
@@ -59,31 +59,31 @@ SOURCE_LOCATIONS = (
         name="Codex",
         folder=".codex",
         variable="CODEX_HOME",
-        inside=("sessions", "archived_sessions"),
+        subfolders=("sessions", "archived_sessions"),
         patterns=("*.jsonl", "*.jsonl.zst"),
     ),
     SourceLocation(
         runtime="gemini",
         name="Gemini CLI",
         folder=".gemini",
-        inside=("tmp",),
+        subfolders=("tmp",),
         patterns=("session-*",),
     ),
     SourceLocation(
-        runtime="pi", name="Pi", folder=".pi/agent", inside=("sessions",), patterns=("*.jsonl",)
+        runtime="pi", name="Pi", folder=".pi/agent", subfolders=("sessions",), patterns=("*.jsonl",)
     ),
     SourceLocation(
         runtime="copilot",
         name="Copilot CLI",
         folder=".copilot",
-        inside=("session-state",),
+        subfolders=("session-state",),
         patterns=("events.jsonl",),
     ),
     SourceLocation(
         runtime="opencode",
         name="OpenCode",
         folder=".local/share",
-        inside=("opencode",),
+        subfolders=("opencode",),
         patterns=("opencode*.db",),
     ),
 )
@@ -104,15 +104,15 @@ class File:
         return os.path.abspath(self.path)  # noqa: PTH100 - links stay as they are
 
     @property
-    def shown(self) -> str:
+    def display_name(self) -> str:
         """The same as valid text, also if the name is not valid UTF-8."""
         return self.name.encode("utf-8", "backslashreplace").decode()
 
-    def beginning(self, size_bytes: int) -> bytes:
+    def read_beginning(self, size_bytes: int) -> bytes:
         """Return its first bytes, decompressed if necessary. Raises OSError."""
         return read_beginning(self.path, size_bytes)
 
-    def mark(self) -> FileFingerprint:
+    def compute_fingerprint(self) -> FileFingerprint:
         """Return a fingerprint for detecting changes. Raises OSError."""
         tails = blake3()
         for path in (self.path, *_list_wal(self.path)):
@@ -142,7 +142,7 @@ def find_histories(home: Path, environ: Mapping[str, str]) -> list[RuntimeHistor
     runtime_histories = []
     for place in SOURCE_LOCATIONS:
         for folder in source_folders(place, home, environ):
-            files = tuple(f for f in iter_files(folder) if place.has(f.path))
+            files = tuple(f for f in iter_files(folder) if place.matches(f.path))
             if files:
                 runtime_histories.append(RuntimeHistory(place, folder, files))
     return runtime_histories
@@ -152,7 +152,7 @@ def source_folders(place: SourceLocation, home: Path, environ: Mapping[str, str]
     """Return the folders of a location for a user. They may not exist."""
     override = environ.get(place.variable, "").strip() if place.variable else ""
     base_folder = Path(override).expanduser() if override else home / place.folder
-    return [base_folder / inside for inside in place.inside]
+    return [base_folder / inside for inside in place.subfolders]
 
 
 def watched_paths(

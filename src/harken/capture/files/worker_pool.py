@@ -144,7 +144,7 @@ def _open_result(
     parsed: ParsedFile = (
         _parsed_files.decode(payload) if result[:1] == _BARE else pickle.loads(payload)  # noqa: S301 - of a process of ours
     )
-    return parsed.brought(file.path) or here(file)
+    return parsed.to_opened_file(file.path) or here(file)
 
 
 def _parse_group(group: list[File]) -> list[bytes | Exception]:

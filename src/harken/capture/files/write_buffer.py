@@ -45,7 +45,9 @@ class BufferedFile:
 
 def find_existing_commits(store: Store, names: Iterable[CommitId]) -> set[CommitId]:
     """Return the commits that exist in a store."""
-    return store.have(names) if isinstance(store, SqliteStore) else {*store.commits(names)}
+    return (
+        store.existing_commits(names) if isinstance(store, SqliteStore) else {*store.commits(names)}
+    )
 
 
 @dataclass(slots=True)
@@ -66,13 +68,13 @@ class WriteBuffer:
         objects[commit.name] = commit
         self.contents.commits.append(new)
 
-    def keep(self, pieces: Sequence[StoredObject]) -> None:
+    def add_pieces(self, pieces: Sequence[StoredObject]) -> None:
         """Add chunks of a file."""
         for piece in pieces:
             self.contents.things.setdefault(piece.name, piece)
             self.size += len(piece.body)
 
-    def whole(self, name: ArtifactRef, pieces: Sequence[ArtifactRef]) -> None:
+    def add_file(self, name: ArtifactRef, pieces: Sequence[ArtifactRef]) -> None:
         """Add a file whose chunks were added."""
         if pieces != [name]:
             self.contents.things.setdefault(name, build_file_object(name, pieces))

@@ -38,11 +38,11 @@ class BoundaryDetector:
         """Whether the open answer has a call: after a moment of silence its tool is running."""
         return self._is_open and self._has_call and not self._is_resting
 
-    def rest(self) -> None:
+    def note_silence(self) -> None:
         """Note a moment without output: the tool is running."""
         self._is_resting = True
 
-    def before(self, line_event: StreamEvent) -> bool:
+    def is_boundary_before(self, line_event: StreamEvent) -> bool:
         """Process the next line. Return whether a boundary is before it."""
         is_end = any(
             isinstance(event.payload, _ENDS) or is_compaction(event) for event in line_event.events

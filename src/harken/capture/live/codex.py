@@ -50,7 +50,7 @@ class CodexLines:
         """Start without calls."""
         self._started_calls: set[str] = set()
 
-    def heard(self, line: bytes) -> StreamEvent:
+    def parse_line(self, line: bytes) -> StreamEvent:
         """Parse a line. See `harken.capture.live.stream_event.LineParser`."""
         record = parse_record(line)
         if record is None:

@@ -31,7 +31,7 @@ class LineSplitter:
         """Start at the beginning of a line."""
         self._pending: list[bytes] = []
 
-    def take(self, data: bytes) -> list[bytes]:
+    def feed(self, data: bytes) -> list[bytes]:
         """Add a chunk. Return the lines that end in it, without line ends."""
         first, *other_parts = data.split(b"\n")
         if not other_parts:
@@ -55,7 +55,7 @@ _NO_ANSWER = "Failed to provide valid structured output after maximum retries"
 class OutputFormatter(Protocol):
     """Format the output for the user."""
 
-    def take(self, data: bytes) -> bytes:
+    def feed(self, data: bytes) -> bytes:
         """Process bytes of the client. Return the bytes to print now."""
         ...
 
@@ -79,7 +79,7 @@ def make_formatter(invocation: Invocation) -> OutputFormatter:
 class _VerbatimFormatter:
     """Return the bytes unchanged."""
 
-    def take(self, data: bytes) -> bytes:
+    def feed(self, data: bytes) -> bytes:
         return data
 
     def end(self) -> bytes:
@@ -92,8 +92,8 @@ class _LineFormatter:
     def __init__(self) -> None:
         self._splitter = LineSplitter()
 
-    def take(self, data: bytes) -> bytes:
-        return b"".join(self._line(line) for line in self._splitter.take(data))
+    def feed(self, data: bytes) -> bytes:
+        return b"".join(self._line(line) for line in self._splitter.feed(data))
 
     def end(self) -> bytes:
         last_line = self._splitter.end()

@@ -218,7 +218,7 @@ def _parse_codex(command: tuple[str, ...]) -> Invocation:
         runtime="codex",
         command=command,
         output="verbatim" if has_events else "untouched",
-        listen=CodexLines().heard if has_events else None,
+        listen=CodexLines().parse_line if has_events else None,
         prompt=prompt,
         has_file=_keeps_session_file(words),
         folder=folder,

@@ -36,7 +36,7 @@ class ClientExit:
 
     code: int
     """Its exit code: 128 plus the signal number if a signal ended it."""
-    unshown: str = ""
+    output_error: str = ""
     """Why part of its output was not written.
 
     Empty if it was, or if the reader closed the output.
@@ -85,9 +85,9 @@ def _pump(
     try:
         while data := _read_next(process, source):
             try:
-                _write(out, shown.take(data))
+                _write(out, shown.feed(data))
             finally:
-                for line in splitter.take(data):
+                for line in splitter.feed(data):
                     hear(line)
         _write(out, shown.end())
     except BrokenPipeError:

@@ -90,12 +90,12 @@ class LiveRecorder:
         self._thread = Thread(target=self._work, name="harken recording", daemon=True)
         self._thread.start()
 
-    def hear(self, line: bytes) -> None:
+    def add_line(self, line: bytes) -> None:
         """Add a line. Never blocks. After a failure it has no effect."""
         if not self._is_over:
             self._lines.put(line)
 
-    def ask(self) -> bool:
+    def request_commit(self) -> bool:
         """Handle a tool's request for its commit. Return whether the recording is running."""
         if not self._is_over:
             self._lines.put(_CommitRequested())
@@ -162,27 +162,27 @@ class _RecordingLoop:
         if event.is_call:
             self._recording.hold()
         if event.session and not event.agent:
-            self._trail.name(event.session)
+            self._trail.set_session(event.session)
         if self._early_events is None and not self._is_by_file:
-            self._chain.take(event)
+            self._chain.add(event)
             self._settle(self._chain.newest)
             return
         if self._early_events is not None:
             self._early_events.append(event)
-        if event.events and self._boundaries.setdefault(event.agent, BoundaryDetector()).before(
-            event
-        ):
+        if event.events and self._boundaries.setdefault(
+            event.agent, BoundaryDetector()
+        ).is_boundary_before(event):
             self._handle_due()
 
     def _handle_silence(self) -> None:
         """Handle a moment without lines."""
         if self._early_events is None and not self._is_by_file:
-            self._chain.rest()
+            self._chain.note_silence()
             self._settle(self._chain.newest)
             return
         acting = [detector for detector in self._boundaries.values() if detector.is_acting]
         for detector in acting:
-            detector.rest()
+            detector.note_silence()
         if acting or self._due_s is not None:
             self._handle_due()
         else:
@@ -200,7 +200,7 @@ class _RecordingLoop:
 
     def _import_files(self) -> bool:
         """Import the current content of the files. Return whether anything was new."""
-        changes = self._trail.look(at_once=True)
+        changes = self._trail.import_new(at_once=True)
         self._settle(find_newest_commit(changes))
         return bool(changes)
 
@@ -210,7 +210,7 @@ class _RecordingLoop:
         self._is_by_file = self._trail.is_found or self._recording.listen is None
         if not self._is_by_file:
             for early_event in self._with_prompt(early):
-                self._chain.take(early_event)
+                self._chain.add(early_event)
             self._settle(self._chain.newest)
 
     def _with_prompt(self, early: Sequence[StreamEvent]) -> list[StreamEvent]:
@@ -233,7 +233,7 @@ class _RecordingLoop:
         return [*early[:position], StreamEvent(events=(event,)), *early[position:]]
 
     def _end(self) -> None:
-        changes = self._trail.look(to_the_end=True)
+        changes = self._trail.import_new(to_the_end=True)
         if self._early_events is not None:
             self._choose_source()
         if not self._is_by_file:

@@ -51,12 +51,14 @@ class RunFiles:
         """Whether a file of the run was found."""
         return bool(self._run_files)
 
-    def name(self, session: str) -> None:
+    def set_session(self, session: str) -> None:
         """Set the client's session id, which identifies its files from now on."""
         if len(session) >= _MIN_ID_CHARS:
             self._mentions = (session.encode("utf-8", "replace"),)
 
-    def look(self, *, at_once: bool = False, to_the_end: bool = False) -> list[ImportedChange]:
+    def import_new(
+        self, *, at_once: bool = False, to_the_end: bool = False
+    ) -> list[ImportedChange]:
         """Import what is new. See `FileFollower.read`. Raises StoreError."""
         self._find_changed(everything=to_the_end)
         return [*self._follower.read(at_once=at_once, to_the_end=to_the_end)]
@@ -65,16 +67,16 @@ class RunFiles:
         """Find changed files of the run."""
         now = self._follower.clock()
         if everything or now - self._last_sweep_s >= self._pause_s:
-            self._unassigned.update(self._sight.sweep())
+            self._unassigned.update(self._sight.scan_all())
             self._last_sweep_s, self._pause_s = now, min(2 * self._pause_s, MAX_SWEEP_INTERVAL_S)
         else:
-            self._unassigned.update(self._sight.glance())
+            self._unassigned.update(self._sight.scan_recent())
         run_files = {
             path for path in self._unassigned if path in self._run_files or self._is_run_file(path)
         }
         self._unassigned -= run_files
         self._run_files |= run_files
-        self._follower.note(sorted(run_files))
+        self._follower.note_changed(sorted(run_files))
 
     def _is_run_file(self, path: Path) -> bool:
         if b"" in self._mentions:

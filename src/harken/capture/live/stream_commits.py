@@ -76,7 +76,7 @@ class StreamCommits:
         self.newest: CommitId | None = None
         """The last commit of any agent."""
 
-    def take(self, line_event: StreamEvent) -> None:
+    def add(self, line_event: StreamEvent) -> None:
         """Process the next line. Raises StoreError."""
         line_event = self._with_times(line_event)
         self._session = self._session or replace_surrogates(line_event.session[:MAX_NAME_CHARS])
@@ -84,7 +84,7 @@ class StreamCommits:
             return
         self._remember(line_event)
         agent = self._agents.get(line_event.agent) or self._begin(line_event)
-        if agent.boundaries.before(line_event):
+        if agent.boundaries.is_boundary_before(line_event):
             self._commit(agent, "turn_boundary")
             agent.open = None
         elif agent.open is not None and line_event.is_answer:
@@ -103,14 +103,14 @@ class StreamCommits:
             self._commit(agent, "session_end")
             self._commit_facts()
 
-    def rest(self) -> None:
+    def note_silence(self) -> None:
         """Handle a moment without lines: an answer with a call is complete. Raises StoreError."""
         for agent in self._agents.values():
             if agent.boundaries.is_acting and agent.pending:
                 previous = agent.tip, [*agent.pending]
                 self._commit(agent, "turn_boundary")
                 agent.open = previous
-                agent.boundaries.rest()
+                agent.boundaries.note_silence()
 
     def end(self) -> None:
         """Commit the remaining lines. Raises StoreError."""

@@ -72,7 +72,7 @@ class AgentTree:
         while len(self._spans) > self._most_spans:
             self._spans.popitem(last=False)
 
-    def standing(self, span: ReceivedSpan) -> SpanAgent:
+    def locate(self, span: ReceivedSpan) -> SpanAgent:
         """Return the agent and the run of a span, as far as they are known."""
         own_span = self._spans.get(span.id)
         ancestors = (
@@ -100,7 +100,7 @@ class AgentTree:
         )
         return SpanAgent(hints, is_settled)
 
-    def run_of(
+    def assign_run(
         self, trace: str, messages: Sequence[ChatMessage], answers: Sequence[ChatMessage]
     ) -> str:
         """Return the run of a call without a conversation id, and remember its context.

@@ -52,9 +52,9 @@ class ReceiverStats:
     spans: int = 0
     calls: int = 0
     """Calls that were passed to the sink."""
-    silent: int = 0
+    without_messages: int = 0
     """Model calls without messages, because their program does not capture content."""
-    again: int = 0
+    repeated: int = 0
     """Calls that were sent before."""
 
 
@@ -62,16 +62,16 @@ class ReceiverStats:
 class Receiver:
     """Collect spans, and pass their calls to a sink. Not thread-safe."""
 
-    ear: CallSink
-    patience_s: float = MAX_WAIT_S
+    sink: CallSink
+    max_wait_s: float = MAX_WAIT_S
     clock: Callable[[], float] = monotonic
-    counted: ReceiverStats = field(default_factory=ReceiverStats)
+    stats: ReceiverStats = field(default_factory=ReceiverStats)
     _agent_tree: AgentTree = field(default_factory=AgentTree)
     _waiting: dict[SpanId, tuple[float, ReceivedSpan]] = field(default_factory=dict)
     _logged: OrderedDict[SpanId, tuple[float, list[SpanEvent]]] = field(default_factory=OrderedDict)
     _seen_ids: OrderedDict[SpanId, None] = field(default_factory=OrderedDict)
 
-    def take(
+    def add(
         self, spans: Iterable[ReceivedSpan], logged: Iterable[tuple[SpanId, SpanEvent]] = ()
     ) -> None:
         """Add spans and log records, and pass on the calls that are due."""
@@ -80,43 +80,43 @@ class Receiver:
             if len(events) < _MAX_EVENTS_PER_SPAN:
                 events.append(event)
         for span in spans:
-            self.counted.spans += 1
+            self.stats.spans += 1
             self._agent_tree.add(span)
             if not is_call(span):
                 continue
             if span.id in self._seen_ids:
-                self.counted.again += 1
+                self.stats.repeated += 1
                 continue
             self._seen_ids[span.id] = None
             self._waiting[span.id] = self.clock(), span
         while len(self._seen_ids) > MAX_SEEN_CALLS:
             self._seen_ids.popitem(last=False)
-        self.tell()
+        self.emit_due()
 
     def is_waiting(self, id: SpanId) -> bool:
         """Whether a call waits, or log records of a span wait for it."""
         return id in self._waiting or id in self._logged
 
-    def tell(self, *, all_of_them: bool = False) -> None:
+    def emit_due(self, *, all_of_them: bool = False) -> None:
         """Pass the calls that are due to the sink. With `all_of_them`, all waiting calls."""
         now, due = self.clock(), []
         too_many = len(self._waiting) - MAX_WAITING_CALLS
         for index, (since_s, span) in enumerate(self._waiting.values()):
-            is_late = all_of_them or index < too_many or now - since_s >= self.patience_s
-            if is_late or (self._agent_tree.standing(span).is_settled and self._is_complete(span)):
+            is_late = all_of_them or index < too_many or now - since_s >= self.max_wait_s
+            if is_late or (self._agent_tree.locate(span).is_settled and self._is_complete(span)):
                 due.append(span)
         exchanges = [
             exchange
             for span in sorted(due, key=_time_key)
             if (exchange := self._create_exchange(span))
         ]
-        _emit_in_order(self.ear, exchanges)
-        self.counted.calls += len(exchanges)
+        _emit_in_order(self.sink, exchanges)
+        self.stats.calls += len(exchanges)
         while self._logged:
             since_s = next(iter(self._logged.values()))[0]
             if (
                 len(self._logged) <= _MAX_ORPHAN_SPANS
-                and now - since_s < _ORPHAN_LIFETIME_FACTOR * self.patience_s
+                and now - since_s < _ORPHAN_LIFETIME_FACTOR * self.max_wait_s
             ):
                 break
             self._logged.popitem(last=False)
@@ -124,20 +124,20 @@ class Receiver:
     def _is_complete(self, span: ReceivedSpan) -> bool:
         """Whether the messages of a span have arrived, also in separate log records."""
         messages = read_span_messages(span.attributes, [*span.events, *self._orphan_events(span)])
-        return bool(messages.asked) and (bool(messages.answers) or span.failed is not None)
+        return bool(messages.input_messages) and (bool(messages.answers) or span.failed is not None)
 
     def _create_exchange(self, span: ReceivedSpan) -> Exchange | None:
         del self._waiting[span.id]
         logged = self._orphan_events(span)
         self._logged.pop(span.id, None)
-        hints = self._agent_tree.standing(span).hints
+        hints = self._agent_tree.locate(span).hints
         if not hints.session:
             messages = read_span_messages(span.attributes, [*span.events, *logged])
-            run = self._agent_tree.run_of(span.id[0], messages.asked, messages.answers)
+            run = self._agent_tree.assign_run(span.id[0], messages.input_messages, messages.answers)
             hints = replace(hints, session=run)
         exchange = parse_exchange(span, logged, hints)
         if exchange is None:
-            self.counted.silent += 1
+            self.stats.without_messages += 1
             self._seen_ids.pop(span.id, None)  # The span may be sent again, with messages.
         return exchange
 

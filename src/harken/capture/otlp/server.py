@@ -69,15 +69,15 @@ class OtlpServer(ThreadingHTTPServer):
         super().__init__((host, port), _Handler)
         self.url = f"http://{host}:{self.server_address[1]}"
         self.token, self.most_bytes = token, most_bytes
-        self.last_asked = monotonic()
-        self.room = BoundedSemaphore(MAX_CONCURRENT_REQUESTS)
+        self.last_request_s = monotonic()
+        self.request_slots = BoundedSemaphore(MAX_CONCURRENT_REQUESTS)
         self._receiver, self._spool, self._lock = receiver, spool, Lock()
         self._stopping = Event()
         self._ticking = Thread(target=self._tick, name="harken-otlp", daemon=True)
 
     def serve(self, *, idle_s: float | None = None) -> None:
         """Serve until `shutdown`, or until there was no request for `idle_s`."""
-        for request in self._spool.left() if self._spool is not None else ():
+        for request in self._spool.iter_unfinished() if self._spool is not None else ():
             self._recover(request)
         self._ticking.start()
         if idle_s is not None:
@@ -100,7 +100,7 @@ class OtlpServer(ThreadingHTTPServer):
             if not decoded.spans and not decoded.logged:
                 return decoded.refused
             if self._spool is not None:
-                self._spool.keep(request)
+                self._spool.write(request)
             self._process(decoded)
         return decoded.refused
 
@@ -112,14 +112,14 @@ class OtlpServer(ThreadingHTTPServer):
     def _process(self, decoded: DecodedRequest) -> None:
         if self._spool is not None:
             ids = [*(span.id for span in decoded.spans), *(id_ for id_, _ in decoded.logged)]
-            self._spool.holds(ids)
-        self._receiver.take(decoded.spans, decoded.logged)
+            self._spool.set_last_ids(ids)
+        self._receiver.add(decoded.spans, decoded.logged)
         self._tell()
 
     def _tell(self, *, all_of_them: bool = False) -> None:
-        self._receiver.tell(all_of_them=all_of_them)
+        self._receiver.emit_due(all_of_them=all_of_them)
         if self._spool is not None:
-            self._spool.forget(self._receiver.is_waiting)
+            self._spool.remove_finished(self._receiver.is_waiting)
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Print nothing: the client has disconnected."""
@@ -130,7 +130,7 @@ class OtlpServer(ThreadingHTTPServer):
                 self._tell()
 
     def _end_when_idle(self, idle_s: float) -> None:
-        while monotonic() - self.last_asked < idle_s:
+        while monotonic() - self.last_request_s < idle_s:
             if self._stopping.wait(min(_TICK_S, idle_s)):
                 return
         self.shutdown()
@@ -156,14 +156,14 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = CONNECTION_TIMEOUT_S
 
     def do_POST(self) -> None:
-        self.server.last_asked = monotonic()
+        self.server.last_request_s = monotonic()
         try:
-            if not self.server.room.acquire(blocking=False):
+            if not self.server.request_slots.acquire(blocking=False):
                 raise _RequestRefused(503, "busy")
             try:
                 body, kind = self._process_request()
             finally:
-                self.server.room.release()
+                self.server.request_slots.release()
             self._answer(200, body, kind)
         except _RequestRefused as refusal:
             self.close_connection = True  # The body of the request may not have been read.

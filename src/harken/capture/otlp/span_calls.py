@@ -50,7 +50,7 @@ def parse_exchange(
     logged: its events that were sent separately.
     """
     messages = read_span_messages(span.attributes, [*span.events, *logged])
-    if not messages.asked:
+    if not messages.input_messages:
         return None
     id_ = "-".join(span.id)
     call = CapturedRequest(
@@ -83,7 +83,7 @@ def _request_body(attributes: Attributes, messages: SpanMessages) -> dict[str, A
             otel_attributes.get_attribute(attributes, otel_attributes.REQUEST_MODEL)
         )
         or _model(attributes),
-        "messages": [_to_dict(message) for message in messages.asked],
+        "messages": [_to_dict(message) for message in messages.input_messages],
     }
     if messages.tools:
         body["tools"] = list(messages.tools)

@@ -46,7 +46,7 @@ Messages: TypeAlias = list[Message]
 class SpanMessages:
     """The messages of a request and of its response."""
 
-    asked: Sequence[Message]
+    input_messages: Sequence[Message]
     """The input, oldest first, including system messages."""
     answers: Sequence[Message]
     """The output. Usually one message, several if several choices were requested."""

@@ -56,7 +56,7 @@ class OtlpSpool:
         self._left = sorted(_list_numbered(folder))
         self._next = self._left[-1][0] + 1 if self._left else 1
 
-    def left(self) -> Iterator[SpooledRequest]:
+    def iter_unfinished(self) -> Iterator[SpooledRequest]:
         """Yield the requests of an earlier process, oldest first. Call `holds` after each.
 
         A file that cannot be read stays in the folder.
@@ -69,7 +69,7 @@ class OtlpSpool:
                     self._stored.append((path, ()))
                     yield SpooledRequest(match[2], match[3] == "json", data)
 
-    def keep(self, request: SpooledRequest) -> None:
+    def write(self, request: SpooledRequest) -> None:
         """Write a request to disk. Raises OSError if it was not written."""
         path = self._folder / f"{self._next}.{request.kind}.{'json' if request.is_json else 'pb'}"
         part = path.with_suffix(".part")
@@ -87,12 +87,12 @@ class OtlpSpool:
             raise
         self._stored.append((path, ()))
 
-    def holds(self, ids: Collection[SpanId]) -> None:
+    def set_last_ids(self, ids: Collection[SpanId]) -> None:
         """Set the call ids of the last request."""
         if self._stored:
             self._stored[-1] = (self._stored[-1][0], frozenset(ids))
 
-    def forget(self, is_waiting: Callable[[SpanId], bool]) -> None:
+    def remove_finished(self, is_waiting: Callable[[SpanId], bool]) -> None:
         """Remove the oldest requests as long as none of their calls is waiting."""
         while self._stored and not any(map(is_waiting, self._stored[0][1])):
             with suppress(OSError):

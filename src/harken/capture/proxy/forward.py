@@ -81,22 +81,22 @@ class Forwarder:
 
     upstreams: Upstreams
     session: ClientSession
-    notes: ProxyTap
+    tap: ProxyTap
     open: int = 0
     """The number of active requests."""
-    touched_s: float = field(default_factory=time.monotonic)
+    last_active_s: float = field(default_factory=time.monotonic)
     """The time of the last request or response."""
     is_ending: bool = False
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """Handle a request."""
         self.open += 1
-        self.touched_s = time.monotonic()
+        self.last_active_s = time.monotonic()
         try:
             return await self._handle(request)
         finally:
             self.open -= 1
-            self.touched_s = time.monotonic()
+            self.last_active_s = time.monotonic()
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         origin, host = request.headers.get("Origin"), request.headers.get("Host")
@@ -107,7 +107,7 @@ class Forwarder:
             return _error_response(target.status, target.reason)
         if request.headers.get("Upgrade", "").lower() == "websocket":
             return _error_response(426, "WebSockets are not passed on: ask over HTTP")
-        tapped = self.notes.begin(request.method, target, request.headers)
+        tapped = self.tap.begin(request.method, target, request.headers)
         try:
             return await self._forward(request, target, tapped)
         except asyncio.CancelledError:

@@ -27,7 +27,7 @@ class RecorderProcess:
 
     command: Sequence[str]
     environ: Mapping[str, str]
-    heed: Callable[[dict[str, Any]], None]
+    on_message: Callable[[dict[str, Any]], None]
     """Called with each JSON object that the process prints."""
     tell: Callable[[str], None]
     """Called when the process had to be restarted."""
@@ -40,7 +40,7 @@ class RecorderProcess:
         self._thread = Thread(target=self._keep_running, name="recorder", daemon=True)
         self._thread.start()
 
-    def poke(self) -> None:
+    def notify(self) -> None:
         """Notify the process of new data. Never blocks."""
         process = self.process
         if process is not None and process.stdin is not None:
@@ -116,7 +116,7 @@ class RecorderProcess:
         except ValueError:
             return " ".join(line.decode("utf-8", "replace").split())[:300]
         if isinstance(value, dict):
-            self.heed(value)
+            self.on_message(value)
         return ""
 
 

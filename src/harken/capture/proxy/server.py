@@ -40,7 +40,7 @@ class ProxyServer:
         """The time since the last request ended. 0 while a request is active."""
         if self.open or not self._forwarders:
             return 0.0
-        return time.monotonic() - self._forwarders[0].touched_s
+        return time.monotonic() - self._forwarders[0].last_active_s
 
 
 @contextmanager

@@ -72,13 +72,13 @@ class ProxySpool:
     folder: Path
     tell: Callable[[str], None]
     """Called when recording stops, and when it resumes."""
-    poke: Callable[[], None]
+    on_written: Callable[[], None]
     """Called when data was written."""
     limits: SpoolLimits = field(default_factory=SpoolLimits)
     opens: Opens = create_spool_file
     unrecorded: Counter[str] = field(default_factory=Counter)
     """The number of calls that were not started, by reason."""
-    trouble: str = ""
+    problem: str = ""
     """Why recording is stopped. Empty if it is not."""
     calls: int = 0
     """The number of calls."""
@@ -106,8 +106,8 @@ class ProxySpool:
     def begin(self, head: CallHead) -> CallWriter:
         """Start to record a call, or count it as unrecorded."""
         self.calls += 1
-        if self.trouble:
-            self.unrecorded[self.trouble] += 1
+        if self.problem:
+            self.unrecorded[self.problem] += 1
             return CallWriter(self, 0)
         writer = CallWriter(self, self.calls)
         writer.put(FrameKind.CALL, head)
@@ -142,14 +142,14 @@ class ProxySpool:
         is_open = True
         while is_open:
             batch, is_open = self._next_batch()
-            if batch or self.trouble:
+            if batch or self.problem:
                 self._write_batch(batch)
         self._close_file()
 
     def _next_batch(self) -> tuple[list[Item], bool]:
         """Wait for items. Return them, and whether the queue is still open."""
         try:
-            item = self._queue.get(timeout=_RETRY_DELAY_S if self.trouble else None)
+            item = self._queue.get(timeout=_RETRY_DELAY_S if self.problem else None)
         except Empty:
             return [], True
         time.sleep(_LINGER_S)
@@ -184,10 +184,10 @@ class ProxySpool:
             return
         self._failed -= {call for call, kind, _ in items if kind is FrameKind.END}
         self._pending_ends.clear()
-        if self.trouble:
-            self.trouble = ""
+        if self.problem:
+            self.problem = ""
             self.tell("recording goes on")
-        self.poke()
+        self.on_written()
 
     def _should_write(self, item: Item) -> bool:
         return item[1] is FrameKind.END or item[0] not in self._failed
@@ -205,9 +205,9 @@ class ProxySpool:
             self._failed.add(call)
             if kind is FrameKind.END and isinstance(content, CallEnd):
                 self._pending_ends[call] = self._with_reason((call, kind, content))[2]  # type: ignore[assignment]
-        if not self.trouble:
+        if not self.problem:
             self.tell(f"recording stops, the traffic goes on: {reason}")
-        self.trouble = reason
+        self.problem = reason
 
     def _check_space(self) -> str:
         """Return why nothing may be written. Return "" if there is space."""

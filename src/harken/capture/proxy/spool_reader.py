@@ -38,14 +38,14 @@ class SpoolStep:
     """The next event to record."""
 
     call: int
-    what: CapturedRequest | CapturedResponse | UnrecordableCall
+    event: CapturedRequest | CapturedResponse | UnrecordableCall
     file: int = 0
     """The number of the spool file with the event."""
 
     @property
     def is_last(self) -> bool:
         """Whether this is the last event of the call."""
-        return not isinstance(self.what, CapturedRequest)
+        return not isinstance(self.event, CapturedRequest)
 
 
 @dataclass(slots=True)

@@ -47,7 +47,7 @@ class CallRecorder(Protocol):
         """Record the end of a call that was begun before. Never raises."""
         ...
 
-    def holds(self, call_id: str, /) -> bool:
+    def is_holding(self, call_id: str, /) -> bool:
         """Whether a call is only in memory, because the answer that it continues is not logged."""
         ...
 
@@ -119,7 +119,7 @@ class SpoolRecorder:
     ) -> bool:
         """Record steps. Return False if the disk is full and the proxy has ended."""
         for step in steps:
-            if isinstance(step.what, CapturedRequest):
+            if isinstance(step.event, CapturedRequest):
                 _note_try(folder, step.call)
             if not self._record_step(step, tries[step.call], folder):
                 return False
@@ -137,18 +137,18 @@ class SpoolRecorder:
         return True
 
     def _is_held(self, step: SpoolStep) -> bool:
-        return isinstance(step.what, CapturedResponse) and self.into.holds(step.what.id)
+        return isinstance(step.event, CapturedResponse) and self.into.is_holding(step.event.id)
 
     def _record_step(self, step: SpoolStep, tries: int, folder: Path) -> bool:
         """Record one step. Return False if the disk is full and the proxy has ended."""
-        if isinstance(step.what, UnrecordableCall):
-            self.unrecorded[step.what.reason] += 1
+        if isinstance(step.event, UnrecordableCall):
+            self.unrecorded[step.event.reason] += 1
         elif step.call in self._skipped_calls:
             self._skipped_calls.discard(step.call)
         elif tries >= _MAX_TRIES:
             self._skip(step, "it has ended the recorder again and again")
         else:
-            return self._pass_on(step, step.what, folder)
+            return self._pass_on(step, step.event, folder)
         return True
 
     def _pass_on(

@@ -54,7 +54,7 @@ class ProxyTap:
                 time=format_rfc3339(self.clock()),
                 headers=select_recorded_headers(headers),
             )
-            tapped.track = self.spool.begin(head)
+            tapped.writer = self.spool.begin(head)
         return tapped
 
 
@@ -63,7 +63,7 @@ class TappedCall:
     """The recording of one request. It records nothing if the request is not a model call."""
 
     _clock: Clock
-    track: CallWriter | None = None
+    writer: CallWriter | None = None
     broken: str = ""
     """Why the call is incomplete."""
     _started_s: float = field(default_factory=time.monotonic)
@@ -71,41 +71,41 @@ class TappedCall:
 
     def body(self, data: bytes) -> None:
         """Record bytes of the request."""
-        if self.track is not None:
-            self.track.body(data)
+        if self.writer is not None:
+            self.writer.body(data)
 
     def asked(self) -> None:
         """Record that the request is complete."""
-        if self.track is not None:
-            self.track.asked()
+        if self.writer is not None:
+            self.writer.asked()
 
     def answered(self, status: int, headers: Mapping[str, str]) -> None:
         """Record the start of the response."""
-        if self.track is not None:
+        if self.writer is not None:
             head = AnswerHead(
                 status=status,
                 content_type=headers.get("Content-Type", ""),
                 content_encoding=headers.get("Content-Encoding", ""),
             )
-            self.track.answer(head)
+            self.writer.answer(head)
 
     def data(self, data: bytes) -> None:
         """Record bytes of the response."""
-        if self.track is not None:
+        if self.writer is not None:
             if self._first_byte_s is None:
                 self._first_byte_s = time.monotonic() - self._started_s
-            self.track.data(data)
+            self.writer.data(data)
 
     def end(self) -> None:
         """Record the end of the call."""
-        if self.track is not None:
+        if self.writer is not None:
             end = CallEnd(
                 time=format_rfc3339(self._clock()),
                 latency_s=round(time.monotonic() - self._started_s, 6),
                 first_byte_s=self._first_byte_s and round(self._first_byte_s, 6),
                 broken=self.broken,
             )
-            self.track.end(end)
+            self.writer.end(end)
 
 
 def select_recorded_headers(headers: Mapping[str, str]) -> dict[str, str]:

@@ -46,7 +46,7 @@ class MissingContent:
     place: int
     """The index of its message among the materialized ones, from 0."""
     role: str
-    what: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)

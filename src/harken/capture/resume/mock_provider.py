@@ -29,13 +29,13 @@ Event: TypeAlias = tuple[str, Record | str]
 class CannedResponse:
     """The response of a protocol."""
 
-    ends: tuple[str, ...]
+    path_suffixes: tuple[str, ...]
     """Suffixes of the request paths."""
     conversation: str
     """The member of a request that holds the messages."""
-    whole: Callable[[str], Record]
+    build_body: Callable[[str], Record]
     """Returns the complete response."""
-    events: Callable[[str], Iterable[Event]]
+    build_events: Callable[[str], Iterable[Event]]
     """Returns the same response as a stream of events."""
 
     def is_streamed(self, path: str, body: Record) -> bool:
@@ -125,28 +125,28 @@ def _gemini(model: str) -> Record:
 
 CANNED_RESPONSES = (
     CannedResponse(
-        ends=("/messages",),
+        path_suffixes=("/messages",),
         conversation="messages",
-        whole=_anthropic,
-        events=_anthropic_events,
+        build_body=_anthropic,
+        build_events=_anthropic_events,
     ),
     CannedResponse(
-        ends=("/responses",),
+        path_suffixes=("/responses",),
         conversation="input",
-        whole=_responses,
-        events=_responses_events,
+        build_body=_responses,
+        build_events=_responses_events,
     ),
     CannedResponse(
-        ends=("/chat/completions",),
+        path_suffixes=("/chat/completions",),
         conversation="messages",
-        whole=_chat,
-        events=_chat_events,
+        build_body=_chat,
+        build_events=_chat_events,
     ),
     CannedResponse(
-        ends=(":generateContent", ":streamGenerateContent"),
+        path_suffixes=(":generateContent", ":streamGenerateContent"),
         conversation="contents",
-        whole=_gemini,
-        events=lambda model: [("", _gemini(model))],
+        build_body=_gemini,
+        build_events=lambda model: [("", _gemini(model))],
     ),
 )
 """The protocols: Anthropic Messages, OpenAI Responses and Chat Completions, Gemini."""
@@ -182,18 +182,18 @@ class MockProvider(ThreadingHTTPServer):
         """Listen on a free port of this machine."""
         super().__init__(("127.0.0.1", 0), _Handler)
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
-        self.asked: list[MockRequest] = []
+        self.requests: list[MockRequest] = []
         self.others: list[str] = []
         """The method and the path of other requests."""
         self._changed = Condition()
 
-    def keep(self, request: MockRequest) -> None:
+    def add_request(self, request: MockRequest) -> None:
         """Record a request for a model response."""
         with self._changed:
-            self.asked.append(request)
+            self.requests.append(request)
             self._changed.notify_all()
 
-    def keep_other(self, method: str, path: str) -> None:
+    def add_other_request(self, method: str, path: str) -> None:
         """Record another request."""
         with self._changed:
             self.others.append(f"{method} {path}")
@@ -201,8 +201,8 @@ class MockProvider(ThreadingHTTPServer):
     def wait(self, wanted: Callable[[MockRequest], bool], timeout_s: float) -> MockRequest | None:
         """Return the first request that matches. Return None if none arrives in time."""
         with self._changed:
-            self._changed.wait_for(lambda: any(map(wanted, self.asked)), timeout_s)
-            return next(filter(wanted, self.asked), None)
+            self._changed.wait_for(lambda: any(map(wanted, self.requests)), timeout_s)
+            return next(filter(wanted, self.requests), None)
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Print nothing: a client may disconnect at any time."""
@@ -230,19 +230,19 @@ class _Handler(BaseHTTPRequestHandler):
     def do_CONNECT(self) -> None:
         """Reject connections to other machines."""
         self.close_connection = True
-        self.server.keep_other("CONNECT", self.path)
+        self.server.add_other_request("CONNECT", self.path)
         self._send_json(403, {"error": {"message": "the recorder connects nobody"}})
 
     def do_GET(self) -> None:
         """Return an empty list of models, or 404 for other paths."""
         path = self._path()
         is_list = path.endswith(("/models", "/v1/models"))
-        self.server.keep_other("GET", path)
+        self.server.add_other_request("GET", path)
         self._send_json(200 if is_list else 404, _MODELS if is_list else _error_body(path))
 
     def do_HEAD(self) -> None:
         """Return status 200."""
-        self.server.keep_other("HEAD", self._path())
+        self.server.add_other_request("HEAD", self._path())
         self.send_response(200)
         self.send_header("content-length", "0")
         self.end_headers()
@@ -256,10 +256,11 @@ class _Handler(BaseHTTPRequestHandler):
             return
         body = self._body(int(length))
         answer = next(
-            (candidate for candidate in CANNED_RESPONSES if path.endswith(candidate.ends)), None
+            (candidate for candidate in CANNED_RESPONSES if path.endswith(candidate.path_suffixes)),
+            None,
         )
         if answer is None or not isinstance(body, dict):
-            self.server.keep_other("POST", path)
+            self.server.add_other_request("POST", path)
             is_count = path.endswith(("/count_tokens", ":countTokens", "/input_tokens"))
             self._send_json(
                 200 if is_count else 404, _TOKEN_COUNTS if is_count else _error_body(path)
@@ -271,20 +272,20 @@ class _Handler(BaseHTTPRequestHandler):
             if isinstance(messages_value, list)
             else []
         )
-        self.server.keep(MockRequest(path, body, messages))
+        self.server.add_request(MockRequest(path, body, messages))
         self._answer(answer, body, is_streamed=answer.is_streamed(path, body))
 
     def _answer(self, answer: CannedResponse, body: dict[str, Any], *, is_streamed: bool) -> None:
         model = str(body.get("model") or "recorder")
         if not is_streamed:
-            self._send_json(200, answer.whole(model))
+            self._send_json(200, answer.build_body(model))
             return
         self.close_connection = True
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
         self.send_header("connection", "close")
         self.end_headers()
-        for name, data in answer.events(model):
+        for name, data in answer.build_events(model):
             head = f"event: {name}\n" if name else ""
             text = data if isinstance(data, str) else json.dumps(data)
             self.wfile.write(f"{head}data: {text}\n\n".encode())

@@ -30,7 +30,7 @@ class MessageComparison:
     number: int
     """Its position, from 1, in the expected request. For `added`, in the sent one."""
     role: str
-    said: str
+    text: str
     difference: str = ""
     """The first difference."""
 

@@ -128,7 +128,7 @@ class ClientRun:
             finally:
                 running.kill()
 
-    def said(self) -> str:
+    def output_tail(self) -> str:
         """Return the end of the client's output, on one line."""
         text = " ".join(self.output.read_bytes()[-_READ_BYTES:].decode("utf-8", "replace").split())
         return text[-_MAX_OUTPUT_CHARS:] or "it said nothing"
@@ -167,7 +167,7 @@ def verify(
     new: its folder is `work` of the trial. Raises ConfigError if the client cannot be run, sends no
     request, or times out.
     """
-    if native.writes is None or native.sent is None:
+    if native.writes is None or native.build_resume_request is None:
         raise ConfigError(
             f"no session of {client.name} can be written, or it is not known what is sent"
         )
@@ -186,8 +186,10 @@ def verify(
         others = tuple(server.others)
     if request is None:
         problem = f"took more than {trial.timeout_s:g} s" if code is None else f"ended with {code}"
-        raise ConfigError(f"{client.name} {problem} and did not ask its model: {trial.said()}")
-    expected: Request = native.sent(written)
+        raise ConfigError(
+            f"{client.name} {problem} and did not ask its model: {trial.output_tail()}"
+        )
+    expected: Request = native.build_resume_request(written)
     comparison = compare_requests(client.runtime, expected, request.conversation, prompt=prompt)
     completeness = wholeness(entries, written)
     return VerifyResult(completeness, comparison, expected, request.conversation, others)

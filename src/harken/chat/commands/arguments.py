@@ -63,14 +63,14 @@ class ActionForm:
 
     def arguments(self, typed: str) -> Mapping[str, Any]:
         """Return the typed arguments, validated. Raises InvalidArguments."""
-        return self.checked(*split_named_arguments(self.names, typed))
+        return self.validate(*split_named_arguments(self.names, typed))
 
     @property
     def names(self) -> Sequence[str]:
         """The arguments that can be passed by name."""
         return [*_properties(self.tool)]
 
-    def checked(self, by_name: dict[str, str], positional: str) -> Mapping[str, Any]:
+    def validate(self, by_name: dict[str, str], positional: str) -> Mapping[str, Any]:
         """Return the named and positional arguments, validated. Raises InvalidArguments."""
         bare = [name for name in self.bare if name not in by_name]
         words = split_positional(positional, len(bare))

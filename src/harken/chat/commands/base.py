@@ -90,7 +90,7 @@ class CommandContext(Protocol):
         ...
 
     @property
-    def own(self) -> Mapping[str, Command]:
+    def user_commands(self) -> Mapping[str, Command]:
         """The commands that the user defined."""
         ...
 
@@ -233,7 +233,7 @@ def list_matching_commands(name: str, user_commands: Mapping[str, Command]) -> l
 def run_command(talk: CommandContext, text: str) -> bool:
     """Run a command, print its errors, and return whether the command exists."""
     name, argument = split_command(text)
-    user_commands = talk.own
+    user_commands = talk.user_commands
     command = find_command(name, user_commands)
     if command is None:
         talk.say(_describe_unknown(name, user_commands))
@@ -268,7 +268,7 @@ def _describe_unknown(name: str, user_commands: Mapping[str, Command]) -> str:
 
 
 def _complete_help(talk: CommandContext, before: Sequence[str]) -> Iterable[str]:
-    return () if before else (*COMMANDS, *talk.own)
+    return () if before else (*COMMANDS, *talk.user_commands)
 
 
 @slash(
@@ -279,7 +279,7 @@ def _complete_help(talk: CommandContext, before: Sequence[str]) -> Iterable[str]
     completes=_complete_help,
 )
 def _help(talk: CommandContext, argument: str) -> None:
-    user_commands = talk.own
+    user_commands = talk.user_commands
     if argument:
         name = argument.removeprefix("/")
         command = find_command(name, user_commands)

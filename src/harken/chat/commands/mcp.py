@@ -21,7 +21,7 @@ def _mcp(talk: CommandContext, _: str) -> None:
     mcp = talk.runtime.world.mcp
     servers = [] if mcp is None else mcp.describe()
     lines = [line for server in servers for line in _server_lines(server)]
-    prompts = [f"/{name}" for name in talk.own if name.startswith("mcp__")]
+    prompts = [f"/{name}" for name in talk.user_commands if name.startswith("mcp__")]
     if prompts:
         lines.append(f"prompts: {', '.join(prompts)}")
     talk.say("\n".join(lines) or "there is no MCP server: see `[mcp.servers.NAME]` in config.toml")

@@ -208,7 +208,7 @@ def _hook(talk: CommandContext, argument: str) -> None:
         name, text = split_name_and_text(bare, [hook.name for hook in talk.primary.hooks])
         named_arguments |= {"name": name, **({"instructions": text} if text else {})}
         bare = ""
-    arguments = form.checked(named_arguments, bare)
+    arguments = form.validate(named_arguments, bare)
     act(talk, f"/hook {argument}", lambda agent, command: RUN["hook"](agent, command, arguments))
 
 

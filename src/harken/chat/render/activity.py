@@ -23,7 +23,7 @@ MIN_AGENTS = 6
 class AgentStatus:
     """The current work of an agent."""
 
-    what: str
+    work: str
     since: float
     """The time of its start, in seconds of the caller's clock."""
     characters: int = 0
@@ -43,7 +43,7 @@ class AgentActivity:
     def __bool__(self) -> bool:
         return bool(self.agents)
 
-    def hear_chunk(self, agent: AgentId, chunk: Chunk, now: float) -> None:
+    def on_chunk(self, agent: AgentId, chunk: Chunk, now: float) -> None:
         """Process a chunk of an answer."""
         match chunk:
             case TextDelta():
@@ -57,12 +57,12 @@ class AgentActivity:
 
     def _set_streaming(self, agent: AgentId, work: str, characters: int, now: float) -> None:
         doing = self.agents.get(agent)
-        if doing is None or doing.what != work:
+        if doing is None or doing.work != work:
             before = 0 if doing is None else doing.characters
             doing = self.agents[agent] = AgentStatus(work, now, before)
         doing.characters += characters
 
-    def hear(self, event: Event, now: float) -> None:
+    def on_event(self, event: Event, now: float) -> None:
         """Process an event."""
         agent = event.agent_id
         if agent is None or agent == USER:
@@ -131,7 +131,7 @@ class AgentActivity:
 
 def format_status(doing: AgentStatus, now: float) -> str:
     """Format the work of an agent, its duration and its amount."""
-    work = clean_text(doing.what)
+    work = clean_text(doing.work)
     if doing.calls:
         calls: Sequence[str] = list(doing.calls.values())
         work = f"running {clean_text(calls[0])}"

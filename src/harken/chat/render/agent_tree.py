@@ -40,16 +40,16 @@ class LiveTree:
     session: SessionState
     activity: AgentActivity
     is_open: bool = False
-    used: dict[AgentId, UsageTotal] = field(default_factory=dict)
+    usage: dict[AgentId, UsageTotal] = field(default_factory=dict)
     _first: int = 0
     """The index of the first visible agent."""
     _page: int = 1
     """The number of agents shown the last time."""
 
-    def hear(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """Add the usage of a model call."""
         if isinstance(event, LlmResponse) and event.agent_id is not None:
-            self.used.setdefault(event.agent_id, UsageTotal()).add(event)
+            self.usage.setdefault(event.agent_id, UsageTotal()).add(event)
 
     def toggle(self) -> None:
         """Open the tree, from the top, or close it."""
@@ -145,7 +145,7 @@ class LiveTree:
         return "", "talks with you" if state.id == self.session.primary else "idle"
 
     def _used_text(self, agent_id: AgentId) -> str:
-        usage = self.used.get(agent_id)
+        usage = self.usage.get(agent_id)
         if usage is None:
             return ""
         tokens = (usage.input_tokens or 0) + (usage.output_tokens or 0)

@@ -28,7 +28,7 @@ class AnswerStream:
     _thinking_since: float = 0.0
     _joined: bool = False
 
-    def take(self, chunk: Chunk, now: float) -> Iterator[Piece]:
+    def feed(self, chunk: Chunk, now: float) -> Iterator[Piece]:
         """Process the next chunk. Yield the blocks that it finished."""
         match chunk:
             case ThinkingDelta() if chunk.text:
@@ -62,9 +62,9 @@ class AnswerStream:
             yield format_thought(text, max(now - self._thinking_since, 0.0))
 
     @property
-    def joined(self) -> bool:
+    def is_continuation(self) -> bool:
         """Whether the tail follows the last printed piece without an empty line."""
-        return self._blocks.joined
+        return self._blocks.is_continuation
 
     def tail(self, width: int, height: int) -> list[Line]:
         """Return the last rows of the open block."""
@@ -75,4 +75,4 @@ class AnswerStream:
 
 
 def _piece(block: Block) -> Prose:
-    return Prose(block.text, block.joined)
+    return Prose(block.text, block.is_continuation)

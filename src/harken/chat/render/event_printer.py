@@ -67,7 +67,7 @@ def format_failure(error: ModelError) -> TextRows:
     status = "" if error.status is None else f" (HTTP {error.status})"
     text = " ".join(clean_text(str(error)).split())
     lines: list[Line] = [[("bold red", "✗ "), ("red", f"{text}{status}")]]
-    lines.append([("dim", f"  nothing is lost; {_ADVICE.get(error.why, 'Enter tries again')}")])
+    lines.append([("dim", f"  nothing is lost; {_ADVICE.get(error.kind, 'Enter tries again')}")])
     return TextRows("note", lines, hanging=2)
 
 
@@ -122,7 +122,7 @@ class EventPrinter:
     _commands: dict[MessageId, str] = field(default_factory=dict)
     """The user's actions: the first word of each command, by its entry."""
 
-    def tell(self, event: Event, *, streamed: bool = False) -> Iterator[Piece]:
+    def render(self, event: Event, *, streamed: bool = False) -> Iterator[Piece]:
         """Yield the printed form of an event.
 
         `streamed`: its text was printed while it was streamed.
@@ -228,7 +228,7 @@ class EventPrinter:
         lines = clean_text(text_of(entry.content)).splitlines()
         if lines[:1] == ["exit code 0"]:
             del lines[0]
-        visible, hidden_count = self.folding.begun(lines, MAX_OUTPUT_LINES)
+        visible, hidden_count = self.folding.truncate(lines, MAX_OUTPUT_LINES)
         rows: list[Line] = [[("", INDENT + line)] for line in visible]
         if hidden_count:
             self.last_folded = entry
@@ -303,7 +303,7 @@ class EventPrinter:
 
     def _prompt(self, text: str, message_id: MessageId) -> TextRows:
         """Return the beginning of a prompt: the user need not see all of a pasted file."""
-        (first, *tail), hidden_count = self.folding.begun(
+        (first, *tail), hidden_count = self.folding.truncate(
             text.split("\n"), PROMPT_LINES, MAX_PROMPT_LINE_CHARS
         )
         lines: list[Line] = [[("bold cyan", PROMPT), ("bold", clean_text(first))]]
@@ -314,7 +314,7 @@ class EventPrinter:
 
     def _more(self, hidden_count: int, message_id: MessageId, *, is_all: bool = False) -> Line:
         number = parse_id_number(message_id, "msg_")
-        return self.folding.more(
+        return self.folding.format_omission(
             hidden_count, message_id if number is None else number, is_all=is_all
         )
 
@@ -350,7 +350,7 @@ class EventPrinter:
     def _render_subagent_message(self, agent: AgentState, entry: TranscriptEntry) -> TextRows:
         """Return the beginning of a subagent's message."""
         lines = clean_text(readable_text(entry.content)).splitlines()
-        visible, hidden_count = self.folding.begun(lines, MAX_RESULT_LINES)
+        visible, hidden_count = self.folding.truncate(lines, MAX_RESULT_LINES)
         prefix = self._name_prefix(agent, ":")
         rows: list[Line] = [[*prefix, ("", line)] for line in visible[:1]]
         rows += [[("", INDENT + line)] for line in visible[1:]]
@@ -372,9 +372,9 @@ class EventPrinter:
         )
         changes = [] if entry.is_error else list_change_lines(call.arguments)
         lines: list[Line] = [[("", INDENT), *line] for line in [*result.lines, *changes]]
-        if result.more:
+        if result.hidden_count:
             self.last_folded = entry
-            lines.append(self._more(result.more, entry.message_id, is_all=not result.lines))
+            lines.append(self._more(result.hidden_count, entry.message_id, is_all=not result.lines))
         if not was_told:
             arguments = list_argument_lines(call.arguments) if self.folding.is_full else []
             head = self._call_line(agent, call, is_error=entry.is_error)
@@ -427,7 +427,7 @@ def iter_prose(text: str) -> Iterator[Prose]:
     """Yield the blocks of a complete text."""
     blocks = Blocks()
     for block in [*blocks.feed(text), *blocks.finish()]:
-        yield Prose(block.text, block.joined)
+        yield Prose(block.text, block.is_continuation)
 
 
 def format_thought(

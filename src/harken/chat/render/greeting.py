@@ -48,7 +48,7 @@ def iter_last_exchanges(chat: OpenChat, past: list[Event]) -> Iterator[Piece]:
     if earlier := len(prompts[:-MAX_EXCHANGES]):
         yield note(f"… {format_count(earlier, 'earlier exchange')} (/view perspective main)")
     for event in past[prompts[-MAX_EXCHANGES:][0] :] if prompts else ():
-        yield from teller.tell(event)
+        yield from teller.render(event)
     if primary.has_open_calls:
         yield note("The last turn was cut off: Enter goes on with it.", "yellow")
 

@@ -37,7 +37,7 @@ class FoldedResult:
     """The visible part of a result."""
 
     lines: list[Line]
-    more: int
+    hidden_count: int
     """The number of lines that are left out or truncated."""
 
 
@@ -51,7 +51,7 @@ class Folding:
     """The command that shows the message of this number in full."""
     thought: str = "Ctrl-T shows it"
 
-    def begun(
+    def truncate(
         self, lines: Sequence[str], limit: int, longest: int = MAX_LINE_CHARS
     ) -> tuple[list[str], int]:
         """Return the visible lines, and the number of lines that are left out or truncated."""
@@ -61,7 +61,7 @@ class Folding:
         truncated, truncated_count = truncate_lines(visible, longest)
         return truncated, len(lines) - len(visible) + truncated_count
 
-    def more(self, hidden_count: int, number: object, *, is_all: bool = False) -> Line:
+    def format_omission(self, hidden_count: int, number: object, *, is_all: bool = False) -> Line:
         """Return the line that replaces the omitted lines of a message."""
         lines = format_count(hidden_count, "line" if is_all else "more line")
         return [("dim", f"{TAB[:2]}… {lines} ({self.message.format(clean_text(str(number)))})")]
@@ -191,7 +191,7 @@ def fold_result(
     lines = plain_lines(text) if text.strip() else []
     in_diff = not is_error and is_diff(text)
     limit = MAX_DIFF_LINES if in_diff else 0 if was_read and not is_error else MAX_RESULT_LINES
-    visible, hidden_count = folding.begun(
+    visible, hidden_count = folding.truncate(
         lines, limit if len(lines) > MAX_SHORT_LINES else MAX_SHORT_LINES
     )
     style = "red" if is_error else "dim"

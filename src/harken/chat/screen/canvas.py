@@ -31,7 +31,7 @@ class SteadyOutput(Vt100_Output):
     _holding = 0
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def buffered(self) -> Iterator[None]:
         """Buffer all writes until the end of the block."""
         self._holding += 1
         try:
@@ -108,7 +108,7 @@ class Canvas(Renderer):
         self.want(lines)
         if not self._is_drawn():
             return
-        with self._steady.held():
+        with self._steady.buffered():
             if len(self._fit_rows()) == len(self._rows) and not self._is_resized():
                 self._patch()
             else:
@@ -118,7 +118,7 @@ class Canvas(Renderer):
         """Print finished rows, each ended by a newline, above these live rows."""
         self.want(lines)
         text = text.replace("\n", "\r\n")
-        with self._steady.held():
+        with self._steady.buffered():
             if self._is_drawn():
                 self._draw_again(text)
             else:
@@ -144,7 +144,7 @@ class Canvas(Renderer):
         self.output.write_raw(replay)
 
     def render(self, app: Application[Any], layout: Layout, is_done: bool = False) -> None:  # noqa: FBT002 - prompt_toolkit's signature
-        with self._steady.held():
+        with self._steady.buffered():
             if is_done:
                 self._wanted = []
             size = self.output.get_size()

@@ -63,7 +63,7 @@ KEYS = """\
 class CommandHost:
     """Implements the commands of the user for the screen."""
 
-    opened: OpenChat
+    chat: OpenChat
     stage: ScreenTerminal
     teller: EventPrinter
     activity: AgentActivity
@@ -84,21 +84,21 @@ class CommandHost:
     @property
     def session(self) -> Session:
         """The session of the chat."""
-        return self.opened.session
+        return self.chat.session
 
     @property
     def runtime(self) -> AgentRuntime:
         """The runtime that the agents share."""
-        return self.opened.runtime
+        return self.chat.runtime
 
     def usable_models(self) -> Sequence[str]:
         """Return names of models that can be used now."""
-        return list_models(self.opened.settings)
+        return list_models(self.chat.settings)
 
     @property
     def shell(self) -> Shell | None:
         """The shell for commands of the user."""
-        return self.opened.shell
+        return self.chat.shell
 
     @property
     def keys(self) -> str:
@@ -117,7 +117,7 @@ class CommandHost:
         It is printed above its output. A command that acts is a log entry, and printed as that.
         """
         name, _ = split_command(text)
-        self._typed_command = text if find_command(name, self.own) is not None else ""
+        self._typed_command = text if find_command(name, self.user_commands) is not None else ""
         try:
             return run_command(self, text)
         finally:
@@ -142,14 +142,14 @@ class CommandHost:
     @property
     def primary(self) -> Agent:
         """The agent that the user talks with."""
-        return self.opened.primary
+        return self.chat.primary
 
     @property
-    def own(self) -> Mapping[str, Command]:
+    def user_commands(self) -> Mapping[str, Command]:
         """The commands that the user defined, and prompts of MCP servers."""
         return {
             **prompt_commands(self.prompts),
-            **prompt_file_commands(self.opened.settings.prompt_files),
+            **prompt_file_commands(self.chat.settings.prompt_files),
         }
 
     async def wake(self) -> None:
@@ -169,7 +169,7 @@ class CommandHost:
             await doing()
             return ""
 
-        self.turns.work(act)
+        self.turns.run_operation(act)
         self.stage.refresh()
 
     def send(self, text: str) -> None:
@@ -187,7 +187,7 @@ class CommandHost:
             self.turns.queued.messages.insert(0, await doing())
             return ""
 
-        self.turns.work(fetch)
+        self.turns.run_operation(fetch)
         self._print_typed_command()
         self.stage.refresh()
 
@@ -239,8 +239,8 @@ class CommandHost:
     def show_preview(self) -> None:
         """Print the full preview of a question."""
         question = self.questions.current
-        if question is not None and isinstance(question.asked, ApprovalRequest):
-            self._print(preview_lines(question.asked))
+        if question is not None and isinstance(question.request, ApprovalRequest):
+            self._print(preview_lines(question.request))
             question.was_printed = True
 
     def _print(self, lines: list[Line]) -> None:

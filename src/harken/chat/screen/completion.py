@@ -64,7 +64,7 @@ class FileTree:
                 break
         self.files, self.walking = paths[:MAX_FILES], False
 
-    def matching(self, wanted: str) -> list[str]:
+    def find_matches(self, wanted: str) -> list[str]:
         """Return the best matches: names with this prefix first, then names that contain it."""
         wanted = wanted.lower()
         ranked: list[tuple[int, int, str]] = []
@@ -132,7 +132,7 @@ class InputCompleter(Completer):
         if not before.startswith("/") or "\n" in before:
             return
         talk = None if self.talk is None else self.talk()
-        user_commands = {} if talk is None else talk.own
+        user_commands = {} if talk is None else talk.user_commands
         name, space, tail = before[1:].partition(" ")
         if not space:
             for command in chain(COMMANDS.values(), user_commands.values()):
@@ -148,7 +148,7 @@ class InputCompleter(Completer):
                     yield Completion(word, -len(words[-1]), display=word)
 
     def _complete_files(self, wanted: str) -> Iterator[Completion]:
-        for path in self.tree.matching(wanted):
+        for path in self.tree.find_matches(wanted):
             if path.isprintable():
                 yield Completion(path, -len(wanted), display=path)
 

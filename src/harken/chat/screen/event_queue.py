@@ -43,7 +43,7 @@ class EventQueue:
 
     def close(self) -> None:
         """Deliver the queued items, and nothing after that."""
-        self.give_on()
+        self.deliver()
         self._loop = None
 
     def on_chunk(self, agent_id: AgentId, chunk: Chunk) -> None:
@@ -68,9 +68,9 @@ class EventQueue:
         loop = self._loop
         if loop is not None and not self._woken and not loop.is_closed():
             self._woken = True
-            loop.call_soon_threadsafe(self.give_on)
+            loop.call_soon_threadsafe(self.deliver)
 
-    def give_on(self) -> None:
+    def deliver(self) -> None:
         """Deliver all queued items."""
         self._woken = False
         batch: list[QueuedItem] = []

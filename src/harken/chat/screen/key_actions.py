@@ -120,11 +120,11 @@ class KeyActions:
         buffer = self.inputs.buffer
         text = self.pastes.unfold(buffer.text).strip()
         if not text:
-            if not self.turns.running and self.turns.opened.primary.has_open_calls:
+            if not self.turns.running and self.turns.chat.primary.has_open_calls:
                 self.turns.start(None)
             buffer.reset()
             return
-        if not is_command(text, self.table.own):
+        if not is_command(text, self.table.user_commands):
             self.inputs.remember(text)
             self.table.send(text)
         elif self.table.run(text):
@@ -180,7 +180,11 @@ class KeyActions:
     def confirm(self) -> None:
         """Allow the chosen rule from now on."""
         question = self.table.questions.current
-        if question is not None and question.chosen and not self._print_hidden_preview(question):
+        if (
+            question is not None
+            and question.chosen_rule
+            and not self._print_hidden_preview(question)
+        ):
             question.confirm()
 
     def draft(self, text: str) -> None:
@@ -253,7 +257,7 @@ class KeyActions:
         """Put the queued messages back into the input; return whether there were any."""
         if not self.turns.queued:
             return False
-        self.inputs.put(self.turns.queued.take_back())
+        self.inputs.insert(self.turns.queued.take_back())
         self.table.stage.refresh()
         return True
 

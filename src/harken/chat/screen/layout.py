@@ -95,7 +95,7 @@ class Inputs:
     def __init__(
         self, layout_state: LayoutState, completer: Completer, history: Path | None
     ) -> None:
-        self.shown = layout_state
+        self.state = layout_state
         past: History = InMemoryHistory() if history is None else PrivateHistory(history)
         self.buffer = Buffer(
             multiline=True,
@@ -153,11 +153,11 @@ class Inputs:
         self.layout = Layout(self._container(), focused_element=self.input_window)
 
     def _container(self) -> HSplit:
-        asking = Condition(lambda: self.shown.question() is not None)
-        armed = Condition(self.shown.is_armed)
+        asking = Condition(lambda: self.state.question() is not None)
+        armed = Condition(self.state.is_armed)
         has_words = Condition(self._wants_text)
         status = Window(
-            FormattedTextControl(lambda: fragments([self.shown.status()])),
+            FormattedTextControl(lambda: fragments([self.state.status()])),
             dont_extend_height=True,
             height=Dimension(min=0, preferred=1, max=1),
         )
@@ -185,8 +185,8 @@ class Inputs:
 
     def refocus(self) -> None:
         """Move the focus to the window that accepts input now."""
-        question = self.shown.question()
-        if question is None or not self.shown.is_armed():
+        question = self.state.question()
+        if question is None or not self.state.is_armed():
             window = self.input_window
         else:
             window = self.answer_window if question.wants_text else self.keys_window
@@ -200,7 +200,7 @@ class Inputs:
             self.buffer.history.append_string(text)
         self.buffer.reset()
 
-    def put(self, text: str) -> None:
+    def insert(self, text: str) -> None:
         """Insert a text above the text of the input."""
         draft = self.buffer.text
         text = f"{text}\n\n{draft}" if draft.strip() else text
@@ -222,16 +222,16 @@ class Inputs:
         if aside is None:
             return
         if self.buffer.text:
-            self.put(aside.text)
+            self.insert(aside.text)
         else:
             self.buffer.document = aside
 
     def _wants_text(self) -> bool:
-        question = self.shown.question()
+        question = self.state.question()
         return question is not None and question.wants_text
 
     def _choices(self) -> StyleAndTextTuples:
-        question = self.shown.question()
+        question = self.state.question()
         return fragments(choices(question)) if question is not None else []
 
     def _hint(self) -> StyleAndTextTuples:
@@ -240,14 +240,14 @@ class Inputs:
 
     def _set_aside_text(self) -> StyleAndTextTuples:
         text = clean_text(" ".join(self.aside.text.split())) if self.aside is not None else ""
-        return [("dim", shorten(_SET_ASIDE + text, max(self.shown.columns() - 1, 1)))]
+        return [("dim", shorten(_SET_ASIDE + text, max(self.state.columns() - 1, 1)))]
 
     def _is_empty(self) -> bool:
         return not self.buffer.text and not self.layout.is_searching
 
     def _placeholder(self) -> StyleAndTextTuples:
-        text = _MEANWHILE if self.shown.is_running() else _INVITING
-        return [("dim", shorten(text, max(self.shown.columns() - 4, 1)))]
+        text = _MEANWHILE if self.state.is_running() else _INVITING
+        return [("dim", shorten(text, max(self.state.columns() - 4, 1)))]
 
     def _completes_itself(self) -> bool:
         """Whether completions are shown without Tab: for commands, and for a name after `@`."""
@@ -258,10 +258,10 @@ class Inputs:
         return word.startswith("@")
 
     def _input_height(self) -> Dimension:
-        return Dimension(min=1, max=max(self.shown.rows() // 2, 1))
+        return Dimension(min=1, max=max(self.state.rows() // 2, 1))
 
     def _prefix(self, line: int, wrapped: int) -> StyleAndTextTuples:
         if line or wrapped:
             return [("", "  ")]
-        name = shorten(self.shown.talks_with(), MAX_NAME_CELLS)
+        name = shorten(self.state.talks_with(), MAX_NAME_CELLS)
         return [("ansicyan", f"{name} " if name else ""), ("bold ansicyan", PROMPT)]

@@ -24,10 +24,10 @@ Step: TypeAlias = Literal["choose", "rule", "reason", "words"]
 class ScreenPrompt:
     """A question without an answer."""
 
-    asked: UserQuestion | ApprovalRequest
+    request: UserQuestion | ApprovalRequest
     answer: asyncio.Future[Any]
     step: Step
-    chosen: str = ""
+    chosen_rule: str = ""
     """The rule whose number was pressed: Enter allows it from now on."""
     was_printed: bool = False
     """Whether the full preview was printed above."""
@@ -39,17 +39,17 @@ class ScreenPrompt:
 
     def press(self, key: str) -> bool:
         """Process a key; return whether it is a choice. Other keys change nothing."""
-        if not isinstance(self.asked, ApprovalRequest) or self.wants_text:
+        if not isinstance(self.request, ApprovalRequest) or self.wants_text:
             return False
         if self.step == "rule":
-            return self._press_in_rules(key, self.asked)
+            return self._press_in_rules(key, self.request)
         if key == "y":
-            self.settle(ApprovalDecision(allowed=True))
+            self.resolve(ApprovalDecision(allowed=True))
         elif key == "n":
-            self.settle(ApprovalDecision(allowed=False))
+            self.resolve(ApprovalDecision(allowed=False))
         elif key == "e":
             self.step = "reason"
-        elif key == "a" and self.asked.rules:
+        elif key == "a" and self.request.rules:
             self.step = "rule"
         else:
             return False
@@ -58,21 +58,21 @@ class ScreenPrompt:
     def _press_in_rules(self, key: str, request: ApprovalRequest) -> bool:
         is_number = key.isascii() and key.isdigit() and 0 < int(key) <= len(request.rules)
         if is_number:
-            self.chosen = request.rules[int(key) - 1]
+            self.chosen_rule = request.rules[int(key) - 1]
         return is_number
 
     def confirm(self) -> bool:
         """Allow the chosen rule from now on; return whether one was chosen."""
-        is_chosen = self.step == "rule" and bool(self.chosen)
+        is_chosen = self.step == "rule" and bool(self.chosen_rule)
         if is_chosen:
-            self.settle(ApprovalDecision(allowed=True, rule=self.chosen))
+            self.resolve(ApprovalDecision(allowed=True, rule=self.chosen_rule))
         return is_chosen
 
     def back(self) -> bool:
         """Go back to the choices; return whether that was possible."""
         was_deeper = self.step in ("rule", "reason")
         if was_deeper:
-            self.step, self.chosen = "choose", ""
+            self.step, self.chosen_rule = "choose", ""
         return was_deeper
 
     def enter(self, text: str) -> bool:
@@ -80,15 +80,15 @@ class ScreenPrompt:
         text = text.strip()
         if not text:
             return False
-        if isinstance(self.asked, ApprovalRequest):
-            self.settle(ApprovalDecision(allowed=False, reason=text))
+        if isinstance(self.request, ApprovalRequest):
+            self.resolve(ApprovalDecision(allowed=False, reason=text))
         else:
-            options = self.asked.options
+            options = self.request.options
             is_option = text.isascii() and text.isdigit() and 0 < int(text) <= len(options)
-            self.settle(options[int(text) - 1] if is_option else text)
+            self.resolve(options[int(text) - 1] if is_option else text)
         return True
 
-    def settle(self, answer: str | ApprovalDecision) -> None:
+    def resolve(self, answer: str | ApprovalDecision) -> None:
         """Deliver the answer to the waiting caller."""
         if not self.answer.done():
             self.answer.set_result(answer)
@@ -129,7 +129,7 @@ class ScreenPrompts:
 
 def ask_lines(question: ScreenPrompt, width: int, height: int, *, others: int = 0) -> list[Line]:
     """Return the lines of a question, about `height` rows."""
-    request = question.asked
+    request = question.request
     rows = heading(question, width, others=others)
     if isinstance(request, UserQuestion):
         for line in request.question.splitlines() or [""]:
@@ -150,7 +150,7 @@ def ask_lines(question: ScreenPrompt, width: int, height: int, *, others: int = 
 
 def heading(question: ScreenPrompt, width: int, *, others: int = 0) -> list[Line]:
     """Return the asking agent, as the line above its question."""
-    request = question.asked
+    request = question.request
     wish = (
         "asks" if isinstance(request, UserQuestion) else f"wants to use {clean_text(request.tool)}"
     )
@@ -182,7 +182,7 @@ def preview_lines(request: ApprovalRequest) -> list[Line]:
 
 def choices(question: ScreenPrompt) -> list[Line]:
     """Return the keys and replies that are possible now."""
-    request = question.asked
+    request = question.request
     if isinstance(request, UserQuestion):
         how = "a number, or your own words" if request.options else "your answer"
         return [[("dim", f"{how}, then Enter · Esc stops the turn")]]
@@ -201,7 +201,7 @@ def choices(question: ScreenPrompt) -> list[Line]:
 def _rule_choices(question: ScreenPrompt, request: ApprovalRequest) -> list[Line]:
     rows: list[Line] = [[("dim", "allow from now on, without asking:")]]
     for number, rule in enumerate(request.rules, 1):
-        style, mark = ("bold", PROMPT) if rule == question.chosen else ("", " " * len(PROMPT))
+        style, mark = ("bold", PROMPT) if rule == question.chosen_rule else ("", " " * len(PROMPT))
         rows.append([("cyan", f"{mark}{number} "), (style, clean_text(rule))])
-    how = "Enter allows it" if question.chosen else "a number, then Enter"
+    how = "Enter allows it" if question.chosen_rule else "a number, then Enter"
     return [*rows, [("dim", f"{how} · Esc goes back")]]

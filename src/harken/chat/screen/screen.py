@@ -81,7 +81,7 @@ class FrameLimiter:
     _drawn_at: float = float("-inf")
     _later: asyncio.Handle | None = field(default=None)
 
-    def ask(self) -> None:
+    def request_draw(self) -> None:
         """Draw as soon as the rate limit allows, from the running event loop."""
         if self._later is not None:
             return
@@ -92,7 +92,7 @@ class FrameLimiter:
         else:
             self._later = loop.call_soon(self._draw, loop)
 
-    def beat(self) -> None:
+    def draw_if_due(self) -> None:
         """Draw unless that was done lately, from the running event loop.
 
         The next request does not wait for it: streamed text is not delayed by a timer.
@@ -127,7 +127,7 @@ class Screen:
         self.opened, self.where = chat, where
         self.ears, self.questions = face.ears, face.questions
         self.pace = FrameLimiter(self._frame)
-        self.ears.take, self.ears.streaming = self._take, self.pace.ask
+        self.ears.take, self.ears.streaming = self._take, self.pace.request_draw
         self.questions.changed = self._question_changed
         self.activity, self.stream = AgentActivity(tools=chat.runtime.world.tools), AnswerStream()
         self.teller = EventPrinter(chat.session.state, chat.runtime.world.tools)
@@ -145,7 +145,7 @@ class Screen:
         )
         completer = InputCompleter(where.folder, lambda: self.table)
         self.inputs = Inputs(layout_state, completer, where.history)
-        self.inputs.put(draft)
+        self.inputs.insert(draft)
         self.inputs.buffer.on_text_changed += lambda _: self.arming.touch()
         self.stage = ScreenTerminal(where, self.inputs.layout, self._live_lines)
         self.tree = LiveTree(chat.session.state, self.activity)
@@ -228,7 +228,7 @@ class Screen:
 
     def _frame(self) -> None:
         """Draw the live rows."""
-        self.ears.give_on()
+        self.ears.deliver()
         if self.questions.current is not None:
             self.inputs.refocus()  # a search may have ended
         try:
@@ -243,12 +243,12 @@ class Screen:
             return
         if isinstance(item, tuple):
             agent_id, chunk = item
-            self.activity.hear_chunk(agent_id, chunk, now)
+            self.activity.on_chunk(agent_id, chunk, now)
             if agent_id == self.teller.primary:
-                yield from self.stream.take(chunk, now)
+                yield from self.stream.feed(chunk, now)
             return
-        self.activity.hear(item, now)
-        self.turns.used.add(item)
+        self.activity.on_event(item, now)
+        self.turns.usage.add(item)
         self._count(item)
         streamed = False
         if isinstance(item, TranscriptEntry | LlmResponse):
@@ -257,12 +257,12 @@ class Screen:
                 yield from self.stream.end(now)
             if streamed and isinstance(item, TranscriptEntry) and item.role == "assistant":
                 self._streamed = item.message_id
-        yield from self.teller.tell(item, streamed=streamed)
+        yield from self.teller.render(item, streamed=streamed)
 
     def _count(self, event: Event) -> None:
         """Update the usage of the session."""
         self._used.add(event)
-        self.tree.hear(event)
+        self.tree.on_event(event)
         if isinstance(event, AgentMoved) and event.agent_id == self.teller.primary:
             self._context_tokens = self._estimated_tokens()
         if isinstance(event, LlmResponse) and event.agent_id == self.teller.primary:
@@ -277,11 +277,11 @@ class Screen:
 
     def _turn_ended(self, result: TurnResult) -> None:
         """Print the result of a turn."""
-        self.ears.give_on()
+        self.ears.deliver()
         self.activity.clear()
         pieces: list[Piece] = [*self.stream.end(asyncio.get_running_loop().time())]
-        if result.said is not None and result.said.message_id != self._streamed:
-            text = str(result.said)
+        if result.answer is not None and result.answer.message_id != self._streamed:
+            text = str(result.answer)
             is_stop = text.startswith("[stopped] ")
             pieces += [note(clean_text(text), "yellow")] if is_stop else iter_prose(text)
         if result.error is not None:
@@ -291,10 +291,10 @@ class Screen:
             pieces.append(note(f"stopped{hint}", "yellow"))
         if result.note:
             pieces.append(note(result.note))
-        if result.said is not None or result.used.usage():
-            pieces.append(summary(result.used, result.seconds))
+        if result.answer is not None or result.usage.usage():
+            pieces.append(summary(result.usage, result.seconds))
         if (result.stopped or result.error is not None) and self.turns.queued:
-            self.inputs.put(self.turns.queued.take_back())
+            self.inputs.insert(self.turns.queued.take_back())
         if result.seconds > LONG_TURN_S:
             self.stage.bell()
         self.stage.print(pieces)
@@ -305,7 +305,7 @@ class Screen:
         now = asyncio.get_running_loop().time()
         has_gaps = height >= MIN_ROOMY_ROWS and self.stage.printer.last is not None
         gap: list[Line] = [[]] if has_gaps else []
-        asking = {question.asked.agent for question in self.questions.waiting}
+        asking = {question.request.agent for question in self.questions.waiting}
         below: list[Line] = []
         if self.tree.is_open:
             room = max((height - 2 * len(gap)) * 2 // 3, min(height, MIN_TREE_ROWS))
@@ -314,7 +314,7 @@ class Screen:
             below += self.activity.lines(self._name, now, asking=asking, most=height // 2)
         below += self.turns.queued.lines(width)
         tail = self.stream.tail(width, max(height - len(below) - 3 * len(gap), 1))
-        lines = [*([] if self.stream.joined else gap), *tail] if tail else []
+        lines = [*([] if self.stream.is_continuation else gap), *tail] if tail else []
         lines += [*gap, *below] if below else []
         return [*lines, *gap]
 
@@ -333,7 +333,7 @@ class Screen:
         """Draw while an agent is busy: its duration changes."""
         self._ticking = self.turns.running
         if self._ticking:
-            self.pace.beat()
+            self.pace.draw_if_due()
             asyncio.get_running_loop().call_later(TICK_S, self._tick)
 
     def _status(self) -> Line:
@@ -369,9 +369,9 @@ class Screen:
             return
         self._question = question
         if before is not None:
-            self._restart_clock(before.asked.agent)
+            self._restart_clock(before.request.agent)
         if half_typed := self.inputs.answer.text:
-            self.inputs.put(half_typed)
+            self.inputs.insert(half_typed)
             self.inputs.answer.reset()
         if question is None:
             self.arming.end()

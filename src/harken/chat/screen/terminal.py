@@ -37,8 +37,8 @@ class ScreenTerminal:
     """Draws the screen, without any logic of the chat."""
 
     def __init__(self, where: TerminalEnvironment, layout: Layout, live: LiveLines) -> None:
-        ink = AnsiStyler(where.colour)
-        depth = ColorDepth.DEPTH_4_BIT if where.colour else ColorDepth.DEPTH_1_BIT
+        ink = AnsiStyler(where.color)
+        depth = ColorDepth.DEPTH_4_BIT if where.color else ColorDepth.DEPTH_1_BIT
         output = SteadyOutput.from_pty(sys.stdout, where.term, default_color_depth=depth)
         assert isinstance(output, SteadyOutput)
         self.output = output
@@ -84,7 +84,7 @@ class ScreenTerminal:
             self._buffered += pieces
             return
         text = "".join(self.printer.text(piece, self.columns) for piece in pieces)
-        with self.output.held():
+        with self.output.buffered():
             self._canvas.print_above(text, self._lines())
 
     def paint(self) -> None:

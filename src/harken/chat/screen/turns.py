@@ -30,7 +30,7 @@ IDLE_AFTER_S = 60.0
 class IdleNotifier:
     """A timer between the end of a turn and the beginning of the next."""
 
-    opened: OpenChat
+    chat: OpenChat
     after_s: float = IDLE_AFTER_S
     _waiting: asyncio.Task[None] | None = field(default=None, init=False)
 
@@ -47,7 +47,7 @@ class IdleNotifier:
 
     async def _wait(self) -> None:
         await asyncio.sleep(self.after_s)
-        await call_user(self.opened.primary, UserInputPending(kind="idle_prompt"))
+        await call_user(self.chat.primary, UserInputPending(kind="idle_prompt"))
 
 
 @dataclass(slots=True)
@@ -94,33 +94,33 @@ class TypeAhead:
 class TurnResult:
     """The end of a turn: with an answer, a failed model call, or a cancellation."""
 
-    said: LoggedString | None = None
+    answer: LoggedString | None = None
     error: ModelError | None = None
     stopped: bool = False
     note: str = ""
     """The message if there is no answer: the result of a compaction or of a command."""
     seconds: float
-    used: UsageTotal
+    usage: UsageTotal
 
 
 @dataclass(slots=True)
 class Turns:
     """Runs turns of the primary agent."""
 
-    opened: OpenChat
-    ended: Callable[[TurnResult], None]
+    chat: OpenChat
+    on_end: Callable[[TurnResult], None]
     """Called with the result of a turn, when no other runs yet."""
-    failed: Callable[[BaseException], None]
+    on_failure: Callable[[BaseException], None]
     """Called with an error that no turn should raise: a log that fails, a bug."""
     queued: TypeAhead = field(default_factory=TypeAhead)
-    used: UsageTotal = field(default_factory=UsageTotal)
+    usage: UsageTotal = field(default_factory=UsageTotal)
     """The usage of the current turn. The listener of events updates it."""
     idle: IdleNotifier = field(init=False)
     _task: asyncio.Task[None] | None = None
     _began: float = 0.0
 
     def __post_init__(self) -> None:
-        self.idle = IdleNotifier(self.opened)
+        self.idle = IdleNotifier(self.chat)
 
     @property
     def running(self) -> bool:
@@ -141,27 +141,27 @@ class Turns:
     async def follow(self) -> None:
         """Let the agent answer trigger events, as soon as no turn runs."""
         try:
-            while await self.opened.conversation.news():
+            while await self.chat.conversation.news():
                 if not self.running:
                     self.start(None)
         except Exception as error:  # noqa: BLE001 - all errors are handled, as in `_await_result`
-            self.failed(error)
+            self.on_failure(error)
 
     def compact(self, instructions: str) -> None:
         """Compact the context of the agent. Raises AgentBusy, ConfigError."""
-        agent = self.opened.primary
+        agent = self.chat.primary
         if not isinstance(agent, SmartAgent):
             raise ConfigError(f"{agent.name} has no context to sum up: code decides for it")
 
         async def compact() -> str:
             return format_compaction(await agent.compact(instructions))
 
-        self.work(compact)
+        self.run_operation(compact)
 
-    def work(self, doing: Callable[[], Coroutine[Any, Any, str]]) -> None:
+    def run_operation(self, doing: Callable[[], Coroutine[Any, Any, str]]) -> None:
         """Run an operation of the chat itself, and report its result. Raises AgentBusy."""
         if self._task is not None:
-            raise AgentBusy(self.opened.primary.name)
+            raise AgentBusy(self.chat.primary.name)
         self.idle.end()
         self._task = asyncio.get_running_loop().create_task(self._work(doing), name="command")
 
@@ -182,15 +182,15 @@ class Turns:
         messages: list[LoggedString] = []
 
         async def answer() -> None:
-            messages.append(await self.opened.conversation.say(text))
+            messages.append(await self.chat.conversation.say(text))
 
         result = await self._await_result(answer())
         if result is not None:
-            self._end(replace(result, said=messages[0] if messages else None))
+            self._end(replace(result, answer=messages[0] if messages else None))
 
     async def _work(self, doing: Callable[[], Coroutine[Any, Any, str]]) -> None:
         notes: list[str] = []
-        before, first = self.opened.primary.agent_id, self.opened.session.next_id()
+        before, first = self.chat.primary.agent_id, self.chat.session.next_id()
 
         async def work() -> None:
             try:
@@ -203,7 +203,7 @@ class Turns:
         result = await self._await_result(work())
         if result is None:
             return
-        primary = self.opened.primary
+        primary = self.chat.primary
         owes = False
         if primary.agent_id != before and primary.has_open_calls:
             owes = owes_answer_since(primary, first)
@@ -213,7 +213,7 @@ class Turns:
 
     async def _await_result(self, work: Coroutine[Any, Any, None]) -> TurnResult | None:
         """Await `work` and return its result. Return None if the chat ends."""
-        self.used, self._began = UsageTotal(), time.monotonic()
+        self.usage, self._began = UsageTotal(), time.monotonic()
         error: ModelError | None = None
         stopped = False
         try:
@@ -224,9 +224,9 @@ class Turns:
             error = failure
         except Exception as failure:  # noqa: BLE001 - re-raised by `Screen.run`
             self._task = None
-            self.failed(failure)
+            self.on_failure(failure)
             return None
-        return TurnResult(error=error, stopped=stopped, seconds=self.seconds, used=self.used)
+        return TurnResult(error=error, stopped=stopped, seconds=self.seconds, usage=self.usage)
 
     def _end(self, result: TurnResult, *, owes: bool = False) -> None:
         """Report the end of the work. If it succeeded, send the queued messages next.
@@ -235,10 +235,10 @@ class Turns:
         """
         self._task = None
         self.idle.begin()
-        self.ended(result)
+        self.on_end(result)
         if result.stopped or result.error is not None or self.running:
             return
         if owes:
             self.start(None)
-        elif (waiting := self.queued.next()) is not None or self.opened.conversation.has_news:
+        elif (waiting := self.queued.next()) is not None or self.chat.conversation.has_news:
             self.start(waiting)

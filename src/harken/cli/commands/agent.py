@@ -78,7 +78,7 @@ def run_command(
         chat = PlainChat(opened_chat, runner, as_json=as_json, most_calls=wish.most_calls)
         ends = None if longest_s is None else time.monotonic() + longest_s
         code = _Work(chat, runner, ends).run((prompt or "").strip() or None)
-        chat.tell_refusals()
+        chat.print_refusals()
         opened_chat.end()
     if opened_chat.agent.state.spec.get("triggers"):
         resume_command = command_prefix("agent", "run", "--resume", opened_chat.session.path.stem)
@@ -94,7 +94,7 @@ class _Work:
 
     def run(self, prompt: str | None) -> int:
         """Send the prompt, and answer triggers until none can fire; return the exit code."""
-        talk = self._chat.opened.conversation
+        talk = self._chat.chat.conversation
         try:
             with self._chat.listening():
                 if prompt is not None or talk.primary.has_open_calls:

@@ -60,7 +60,7 @@ def create_command(
         store = _store_of(home, opening)
         tips, logs = _resolve_names(NameResolver(home, store), wanted)
         if not wanted:
-            tips, logs = store.newest_commits(2**62), home.logs()
+            tips, logs = store.newest_commits(2**62), home.list_logs()
             if not tips and not logs:
                 raise ConfigError(f"{home.folder}: there is neither a commit nor a session yet")
         request = BundleRequest(
@@ -86,7 +86,7 @@ def _resolve_names(
         if isinstance(resolved, CommitName):
             tips.append(resolved.id)
         elif isinstance(resolved, ImportedName):
-            tips += [end.ctx for end in resolved.session.ends]
+            tips += [end.ctx for end in resolved.session.branch_tips]
         else:
             logs.append(resolved.path)
     return tips, logs
@@ -149,7 +149,7 @@ def open_command(file: Path, dry_run: bool, as_json: bool, home: Home) -> None:
     with ExitStack() as opening:
         folder = home.folder if home.folder.is_dir() else Path(tempfile.gettempdir())
         if not dry_run:
-            home.make()
+            home.create_folders()
             folder = home.folder
         with progress("Checking") as tell:
             bundle = opening.enter_context(open_bundle(file, folder, on_read=tell))

@@ -43,7 +43,7 @@ def play(log: Path, options: SessionOptions | None = None) -> str:
 @home_option
 def command(home: Home) -> None:
     """Watch Jack and Jill meet in a cafe: offline, in seconds."""
-    log = home.new_session("demo")
+    log = home.create_log("demo")
     answer = play(log)
     show(log, answer, home)
 
@@ -73,7 +73,7 @@ def show(log: Path, answer: str, home: Home) -> None:
 
 def further(log: Path, home: Home, request: str) -> list[str]:
     """Return the commands that lead on from the demo."""
-    opt = f" --home {shlex.quote(str(home.folder))}" if home.chosen else ""
+    opt = f" --home {shlex.quote(str(home.folder))}" if home.is_chosen else ""
     harken, id_ = program_name(), log.stem
     return [
         f"{harken} view {id_} tree{opt}",

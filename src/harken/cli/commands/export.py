@@ -165,7 +165,7 @@ def command(
     if any(spans[name] for name in ("headers", "project", "otlp_json", "as_is", "as_json")):
         raise click.UsageError("say --otlp URL, too: the other options are for that")
     if wanted == LIST:
-        for name in FORMATS.names():
+        for name in FORMATS.list_names():
             print_text(_line(name))
         return
     if ctx is None:

@@ -44,7 +44,7 @@ def command(as_json: bool, home: Home) -> int:
             print_text(f"{finding.place}: {finding.problem}")
         if not problems:
             print_text(f"{home.folder}: whole")
-    warn_of_unstarted(home.logs())
+    warn_of_unstarted(home.list_logs())
     return int(bool(problems))
 
 
@@ -74,7 +74,7 @@ def _of_store_and_logs(home: Home, tell: ProgressCallback) -> Iterator[StoreFind
 
 
 def _of_logs(home: Home, store: Store | None, tell: ProgressCallback) -> Iterator[StoreFinding]:
-    logs = home.logs()
+    logs = home.list_logs()
     for index, path in enumerate(logs):
         tell(index, len(logs))
         if has_no_event(path):

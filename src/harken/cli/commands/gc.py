@@ -155,7 +155,7 @@ def move(store: Store, most_mb: float | None) -> TierTransfer | None:
 
 def find_roots(home: Home) -> set[str]:
     """Return the names that the logs of a home mention. Raises LogError."""
-    return {name for path in home.logs() for name in find_mentioned_names(path)}
+    return {name for path in home.list_logs() for name in find_mentioned_names(path)}
 
 
 def format_summary(result: GcResult, *, dry_run: bool) -> str:

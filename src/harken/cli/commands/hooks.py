@@ -37,7 +37,7 @@ def command(context: click.Context, as_json: bool, home: Home) -> None:
         check_options_before_subcommand(context)
         return
     settings = load_checked_settings(home)
-    hooks = settings.hooks.known()
+    hooks = settings.hooks.list_hooks()
     if as_json:
         print_json([row(hook, settings) for hook in hooks])
         return
@@ -54,7 +54,7 @@ def command(context: click.Context, as_json: bool, home: Home) -> None:
 def show_command(name: str, as_json: bool, home: Home) -> None:
     """Show one hook: where it is asked, what it may use, and what it is told."""
     settings = load_checked_settings(home)
-    by_name = {hook.name: hook for hook in settings.hooks.known()}
+    by_name = {hook.name: hook for hook in settings.hooks.list_hooks()}
     if name not in by_name:
         raise NameNotFound("hook", name, by_name)
     file = settings.hooks.find(name)

@@ -72,7 +72,9 @@ def command(force: bool, as_json: bool, home: Home) -> None:
     backup = write(home, file, text) if force or not exists else None
     if as_json:
         row = {"file": str(file), "written": force or not exists, "model": choice and choice.model}
-        print_json({**row, "ready": [status.provider.name for status in statuses if status.ready]})
+        print_json(
+            {**row, "ready": [status.provider.name for status in statuses if status.is_ready]}
+        )
         return
     show(statuses)
     click.echo()
@@ -84,7 +86,7 @@ def command(force: bool, as_json: bool, home: Home) -> None:
         click.echo(text, nl=False)
         return
     print_text(f"Wrote {shown_path(str(file))}" + (f" (before: {backup.name})." if backup else "."))
-    print_text(what_next(choice, [status.provider.name for status in statuses if status.ready]))
+    print_text(what_next(choice, [status.provider.name for status in statuses if status.is_ready]))
 
 
 def _providers(home: Home, *, force: bool) -> list[Provider]:
@@ -112,7 +114,7 @@ def toml_text(text: str) -> str:
 
 def write(home: Home, file: Path, text: str) -> Path | None:
     """Write the file, for its owner only; return the backup of an old one, if any."""
-    home.make()
+    home.create_folders()
     backup = None
     try:
         if os.path.lexists(file):
@@ -130,7 +132,7 @@ def write(home: Home, file: Path, text: str) -> Path | None:
 def show(statuses: Sequence[ProviderStatus]) -> None:
     """Print the discovered providers. Missing ones are not printed."""
     visible = [
-        status for status in statuses if status.ready or status.models or status.provider.api_key
+        status for status in statuses if status.is_ready or status.models or status.provider.api_key
     ]
     if not visible:
         print_text("Found no key in the environment, and no server on this machine.")

@@ -154,7 +154,7 @@ def import_command(home: Home, folder: Path, as_json: bool) -> None:
     """
     from harken.interactions.export.importer import import_folder
 
-    home.make()
+    home.create_folders()
     sessions = import_folder(folder, home.sessions_folder)
     if as_json:
         print_json(msgspec.to_builtins(sessions))

@@ -59,7 +59,7 @@ def describe_providers(
                 "protocol": status.provider.protocol,
                 "base_url": status.provider.base_url,
                 "local": status.provider.local,
-                "ready": status.ready,
+                "ready": status.is_ready,
                 "missing": list(status.missing),
                 "models": [_row(offer) for offer in list_offers(status, settings.prices, day)],
             }
@@ -85,7 +85,7 @@ def show(
     ready = [
         status
         for status in statuses
-        if status.ready or (limit is None and offers_by_name[status.provider.name])
+        if status.is_ready or (limit is None and offers_by_name[status.provider.name])
     ]
     if ready:
         visible = [
@@ -93,11 +93,11 @@ def show(
         ]
         width = max([len(offer.name) for offer in visible] + [24])
         click.echo()
-        title = "Ready" if limit is not None or ready[0].ready else "Known"
+        title = "Ready" if limit is not None or ready[0].is_ready else "Known"
         _title(f"{title:<{width + 2}}", "  USD per million tokens, in / out")
         for status in ready:
             _show_offers(status, offers_by_name[status.provider.name], limit=limit, width=width)
-    waiting = [status for status in statuses if not status.ready]
+    waiting = [status for status in statuses if not status.is_ready]
     if waiting:
         click.echo()
         _title("Not ready")
@@ -118,7 +118,7 @@ def say_model(settings: Settings, statuses: Sequence[ProviderStatus]) -> None:
     if slash and ":" not in provider and provider not in settings.providers:
         print_text(f"There is no provider {provider!r}: check the name, or add it to config.toml.")
     for status in statuses:
-        if status.provider.name == provider and not status.ready:
+        if status.provider.name == provider and not status.is_ready:
             print_text(f"It is not ready: {'; '.join(status.missing)}.")
 
 

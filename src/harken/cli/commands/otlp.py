@@ -51,7 +51,7 @@ def command(home: Home, *, port: int, no_token: bool, idle_s: float | None, as_j
 
     It prints what to set where the program runs. Ctrl-C ends it.
     """
-    home.make()
+    home.create_folders()
     token_file = None if no_token else home.token_file
     with _serving(home, port, token_file) as serving, _until_signalled(serving.server):
         _print_endpoint(serving.server.url, token_file, as_json=as_json)
@@ -92,7 +92,7 @@ def _serving(home: Home, port: int, token_file: Path | None) -> Iterator[_Servin
                     f"127.0.0.1:{port}: cannot be listened at ({reason}); choose another --port"
                 ) from None
             with server:
-                yield _Serving(server, receiver.counted)
+                yield _Serving(server, receiver.stats)
     finally:
         spool.close()
 
@@ -144,15 +144,15 @@ def _settings(url: str, token_file: Path | None) -> dict[str, str]:
 
 def _summarize(stats: ReceiverStats, *, as_json: bool) -> None:
     if as_json:
-        print_json({"calls": stats.calls, "without_messages": stats.silent}, indent=None)
+        print_json({"calls": stats.calls, "without_messages": stats.without_messages}, indent=None)
         return
     print_text(
         f"recorded {format_count(stats.calls, 'model call')}; {command_prefix('sessions')} "
         "lists them"
     )
-    if stats.silent:
+    if stats.without_messages:
         print_text(
-            f"{format_count(stats.silent, 'model call')} came without what was said: the "
+            f"{format_count(stats.without_messages, 'model call')} came without what was said: the "
             "program must "
             f"be told to capture it (OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT)"
         )

@@ -124,7 +124,7 @@ class _Span:
         agent_id = thread_agent if agent is None else viewer.resolve_agent(agent)
         start = 1 if first is None else steps.find(first, thread_agent)
         stop = len(steps) if last is None else steps.find(last, thread_agent)
-        numbers = [number for number in steps.of(agent_id) if start <= number <= stop]
+        numbers = [number for number in steps.numbers_for(agent_id) if start <= number <= stop]
         if not numbers:
             whose = "" if agent is None else f" of {agent}"
             raise ConfigError(f"there is no request{whose} from {start} to {stop}")
@@ -145,4 +145,4 @@ def _show(steps: RequestSteps, viewer: SessionViewer, span: _Span) -> int:
 
     reader = ReplayReader(steps, viewer, span.numbers[0] if span.at is None else span.at)
     reader.agent = span.agent_id
-    return ReplayWindow(reader, TerminalEnvironment.here()).run()
+    return ReplayWindow(reader, TerminalEnvironment.from_process()).run()

@@ -72,7 +72,7 @@ def command(home: Home, session: str, at: str, as_json: bool, **options: Any) ->
     """
     point = find_point(home, session, at)
     change = _change(options)
-    if options["live"] and not point.is_own:
+    if options["live"] and not point.is_run_by_harken:
         raise click.UsageError("--live: the tools of another program are not here to be run")
     with ExitStack() as stack:
         bench = RerunEnvironment.open(home, options["permission"], stack)
@@ -156,8 +156,8 @@ class RerunEnvironment:
         from harken.config.store import open_store
 
         settings: Settings = load_settings(home, permission=permission)
-        home.make()
-        checkpoint_store = CheckpointStore.opened(
+        home.create_folders()
+        checkpoint_store = CheckpointStore.open(
             lambda: open_store(home, settings.store, settings.backing, patience_s=LOCK_TIMEOUT_S)
         )
         stack.callback(checkpoint_store.close)
@@ -200,7 +200,7 @@ class RerunEnvironment:
 
         check_rerun(point, change, self.runtime)
         stems = _stems(self.home, point.session, times, name)
-        logs = [self.home.new_session(stem) for stem in stems]
+        logs = [self.home.create_log(stem) for stem in stems]
         turn = asyncio.Semaphore(AT_ONCE)
 
         async def one(log: Path) -> RerunResult:
@@ -236,7 +236,7 @@ def _stems(home: Home, session: str, times: int, name: str | None) -> list[str]:
 def _unused_stem(home: Home, session: str) -> str:
     """Return a name for a rerun of a session that is not a prefix of another name."""
     stem = re.sub(r"[^A-Za-z0-9_.-]+", "_", session).strip("._")[:80] or "session"
-    used_stems = {log.stem for log in home.logs()}
+    used_stems = {log.stem for log in home.list_logs()}
     base, number = f"{stem}-rerun", 1
     while any(name == base or name.startswith(f"{base}-") for name in used_stems):
         number += 1

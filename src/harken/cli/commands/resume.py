@@ -110,7 +110,9 @@ def _write_session(
     data = native.writes(conversation.moment.entries, new)
     written = read_written_conversation(client, native, data)
     _print_transfer(
-        count_transfer(conversation.said, check_completeness(conversation.moment.entries, written))
+        count_transfer(
+            conversation.counts, check_completeness(conversation.moment.entries, written)
+        )
     )
     placed_session = place_session(
         client, native, data, new, ClientHome(home=Path.home(), environ=environment())
@@ -174,10 +176,10 @@ def _resume_in_harken(
         ctx = abbreviate_name(store, get_or_create_commit(store, resolved.moment))
     from harken.capture.resume.transfer import count_full_transfer
 
-    _print_transfer(count_full_transfer(resolved.said))
+    _print_transfer(count_full_transfer(resolved.counts))
     where = _folder(resolved, folder)
     if is_printed:
-        home_options = ["--home", str(home.folder.absolute())] if home.chosen else []
+        home_options = ["--home", str(home.folder.absolute())] if home.is_chosen else []
         words = [*shlex.split(program_name()), "chat", "--from", ctx]
         _print([*words, *(["--model", model] if model else []), *home_options], where)
         return 0

@@ -59,7 +59,7 @@ def command(home: Home, client: tuple[str, ...], runtime: str | None, events: Pa
     client_call = parse_invocation(client, runtime)
     recordings: list[LiveRecorder] = []
     sockets = ContextSocketServer(
-        home.run_folder, lambda: any(recording.ask() for recording in recordings)
+        home.run_folder, lambda: any(recording.request_commit() for recording in recordings)
     )
     try:
         path = _socket(sockets)
@@ -89,7 +89,7 @@ def _run(client_call: Invocation, environ: Mapping[str, str], recording: LiveRec
     output = None if client_call.output == "untouched" else make_formatter(client_call)
     recording.begin()
     try:
-        exit_code = run_client(client_call.command, environ, output, recording.hear)
+        exit_code = run_client(client_call.command, environ, output, recording.add_line)
     except OSError as error:
         recording.failure = ""
         click.echo(
@@ -103,8 +103,8 @@ def _run(client_call: Invocation, environ: Mapping[str, str], recording: LiveRec
     if recording.failure:
         failure = one_line(recording.failure, 300)
         click.echo(f"harken: this run is not recorded to its end: {failure}", err=True)
-    if exit_code.unshown:
-        click.echo(f"harken: not all output could be written: {exit_code.unshown}", err=True)
+    if exit_code.output_error:
+        click.echo(f"harken: not all output could be written: {exit_code.output_error}", err=True)
         return exit_code.code or 1
     return exit_code.code
 
@@ -132,7 +132,7 @@ def _build_scanner(client_call: Invocation) -> ChangeScanner:
 
     places = [place for place in SOURCE_LOCATIONS if place.runtime == client_call.runtime]
     sight = ChangeScanner(watched_paths(places, Path.home(), environment()))
-    sight.sweep()
+    sight.scan_all()
     return sight
 
 
@@ -156,7 +156,7 @@ def _store_opener(
         from harken.formats.runtimes.registry import list_runtime_formats
         from harken.index.catalogue import Catalogue
 
-        home.make()
+        home.create_folders()
         list_runtime_formats()  # loads the formats before the first request of a tool
         settings = load_settings(home)
         store = open_store(home, settings.store, settings.backing, patience_s=_LOCK_TIMEOUT_S)

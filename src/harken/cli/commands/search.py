@@ -114,7 +114,7 @@ def _show(
 ) -> None:
     """Print hits, and the number of all messages that match."""
     look = detect_terminal_style()
-    ink = AnsiStyler(colour=look.colour)
+    ink = AnsiStyler(color=look.color)
     for hit in hits:
         for line in (
             look.fit(_heading(hit, short_names.get(hit.session, hit.session))),
@@ -176,7 +176,7 @@ def _row(hit: SearchHit) -> dict[str, Any]:
         "kind": hit.kind,
         "tool": hit.tool,
         "text": hit.excerpt.text,
-        "marks": hit.excerpt.marks,
+        "marks": hit.excerpt.match_spans,
     }
 
 

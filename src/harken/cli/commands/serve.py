@@ -72,7 +72,7 @@ def command(as_json: bool, home: Home, **options: Any) -> None:
         ) from None
 
     wish = ServeOptions(**options)
-    home.make()
+    home.create_folders()
     with listening(home, wish) as place:
         store = SqliteStore(home.store_file)
         try:

@@ -111,7 +111,7 @@ def pack_command(
         row: dict[str, object] = {"session": path.stem}
         try:
             if dry_run:
-                row["before_bytes"] = stat_log(path).kept_bytes
+                row["before_bytes"] = stat_log(path).disk_bytes
             else:
                 result = compress_log(path)
                 row |= {**asdict(result), "path": str(result.path)}
@@ -125,7 +125,7 @@ def pack_command(
 def _iter_old_logs(home: Home, age_s: float) -> Iterator[Path]:
     """Yield the uncompressed logs without writes for so long that no process has open."""
     before_ns = time.time_ns() - int(age_s * 1e9)
-    for path in home.logs():
+    for path in home.list_logs():
         stat = stat_log(path)
         is_old = stat.written_ns < before_ns and stat.size_bytes and not stat.is_packed
         if is_old and not is_being_written(path):
@@ -200,6 +200,6 @@ def check_name(home: Home, name: str) -> str:
         )
     if name == LATEST or name.startswith("ctx-"):
         raise ConfigError(f"{name!r} has a meaning of its own; choose another name")
-    if any(log.stem == name for log in home.logs()):
+    if any(log.stem == name for log in home.list_logs()):
         raise ConfigError(f"there is a session {name!r} already; choose another name")
     return name

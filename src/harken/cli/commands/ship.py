@@ -63,9 +63,9 @@ def command(
         raise click.UsageError("which sessions? Name some, or say --all")
     resolver = NameResolver(home)
     logs = list(dict.fromkeys(resolver.log(name) for name in sessions))
-    home.make()
+    home.create_folders()
     with _shipper(home, url, no_redact=no_redact) as shipper:
-        round_ = ShipLoop(shipper, lambda: home.logs()[::-1] if everything else logs, as_json)
+        round_ = ShipLoop(shipper, lambda: home.list_logs()[::-1] if everything else logs, as_json)
         if watch:
             round_.watch()
         else:
@@ -183,7 +183,7 @@ class ShipLoop:
         if result.is_new and result.lacking:
             missing = format_count(len(result.lacking), "commit")
             click.echo(f"{result.name} names {missing} that the store does not have", err=True)
-        secrets = self.shipper.found
+        secrets = self.shipper.credentials
         if secrets is not None and (new := secrets.kinds) != self._reported_secrets:
             kinds = ", ".join(f"{kind} ({number})" for kind, number in new.items())
             click.echo(f"what looks like a credential was redacted: {kinds}", err=True)

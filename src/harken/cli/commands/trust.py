@@ -58,7 +58,7 @@ def command(
 
 
 def _remove(trust: Trust, start: Path, *, as_json: bool) -> None:
-    project = trust.project(start)
+    project = trust.find_project(start)
     root = start.resolve() if project is None else project.root
     removed = trust.distrust(start.absolute()) or trust.distrust(root)
     if not removed:
@@ -71,7 +71,7 @@ def _remove(trust: Trust, start: Path, *, as_json: bool) -> None:
 
 def _trust(trust: Trust, start: Path, *, as_json: bool, dry_run: bool, asks: bool) -> None:
     """Show the configuration of a project, and trust it if the user agrees."""
-    project = trust.project(start)
+    project = trust.find_project(start)
     if project is None:
         raise ConfigError(
             f"{start.resolve()}: there is no {FOLDER}/, {MCP_JSON}, {CLAUDE}/ or {INSTRUCTIONS} "

@@ -128,7 +128,7 @@ def _row(
         "same": verified.is_same,
         "messages": [asdict(row) for row in verified.comparison.rows],
         "not_written": [asdict(missing) for missing in verified.wholeness.lost],
-        "transfer": count_transfer(conversation.said, verified.wholeness).as_json(),
+        "transfer": count_transfer(conversation.counts, verified.wholeness).as_json(),
         "left_out": {item.name: item.why for item in verified.wholeness.left_out},
         "ignored": {item.name: item.why for item in verified.comparison.ignored},
         "refused": verified.others,
@@ -141,12 +141,12 @@ def _print_result(
     rows, missing = verified.comparison.rows, verified.wholeness.lost
     for row in rows:
         print_text(
-            f"{row.state:<8} {row.number:>4} {row.role:<10} {one_line(row.said, _MAX_CHARS)}"
+            f"{row.state:<8} {row.number:>4} {row.role:<10} {one_line(row.text, _MAX_CHARS)}"
         )
         if row.difference:
             print_text(f"{'':<24} {one_line(row.difference, 200)}")
     for item in missing:
-        print_text(f"{'lost':<8} {'':>4} {item.role:<10} {one_line(item.what, _MAX_CHARS)}")
+        print_text(f"{'lost':<8} {'':>4} {item.role:<10} {one_line(item.text, _MAX_CHARS)}")
     for allowed in verified.wholeness.left_out:
         print_text(f"left out: {allowed.name}: {allowed.why}")
     for rule in verified.comparison.ignored:

@@ -47,7 +47,7 @@ def command(
     Without a PATH the known places are followed. Ctrl-C ends it.
     """
     sight = _build_scanner(paths, runtimes)
-    home.make()
+    home.create_folders()
     with _follower(home) as follower:
         if not once and not as_json:
             print_text("Watching; Ctrl-C ends it.")
@@ -94,7 +94,7 @@ def _iter_changes(
     sight: ChangeScanner, follower: FileFollower, *, once: bool
 ) -> Iterator[ImportedChange]:
     """Yield the changes, without end. `once`: only those that exist now."""
-    follower.note(sight.sweep())
+    follower.note_changed(sight.scan_all())
     if once:
         yield from follower.read(to_the_end=True)
         return
@@ -103,10 +103,10 @@ def _iter_changes(
     while True:
         time.sleep(POLL_INTERVAL_S)
         if time.monotonic() - swept >= SCAN_INTERVAL_S:
-            follower.note(sight.sweep())
+            follower.note_changed(sight.scan_all())
             swept = time.monotonic()
         else:
-            follower.note(sight.glance())
+            follower.note_changed(sight.scan_recent())
         yield from _read_changes(follower)
 
 

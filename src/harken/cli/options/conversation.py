@@ -35,7 +35,7 @@ class ResolvedConversation:
 
     conversation: ImportedConversation
     moment: ConversationPosition
-    said: MessageCounts
+    counts: MessageCounts
     """The number of messages up to there, and of those that a summary replaces."""
 
 

@@ -33,10 +33,10 @@ def checked_lines(name: str, result: ReplayCheck) -> Iterator[str]:
             yield f"  {member}, only {side[0]}: {one_line(side[1] or '', 400)}"
         else:
             yield f"  {member}: {one_line(format_change(before, after), 800)}"
-    if result.missed:
-        yield f"  {one_line(result.missed, 800)}"
+    if result.miss_text:
+        yield f"  {one_line(result.miss_text, 800)}"
     for note in result.notes:
-        if note != result.missed:
+        if note != result.miss_text:
             yield f"  {one_line(note, 400)}"
 
 
@@ -68,7 +68,7 @@ def checked_row(name: str, result: ReplayCheck) -> dict[str, Any]:
             "recorded": dict(divergence.before),
             "now": dict(divergence.after),
         }
-        row["missed"], row["notes"] = result.missed, list(result.notes)
+        row["missed"], row["notes"] = result.miss_text, list(result.notes)
     return row
 
 
@@ -82,18 +82,18 @@ def rebuilt_row(name: str, result: RebuildCheck) -> dict[str, Any]:
 def format_place(divergence: EventDivergence) -> str:
     """Return the agent and the type of an event."""
     if divergence.recorded is None:
-        kind = "" if divergence.again is None else event_type(divergence.again)
+        kind = "" if divergence.replayed is None else event_type(divergence.replayed)
         return f"event {divergence.place} of {divergence.lane}: a {kind} more than recorded"
     kind = event_type(divergence.recorded)
     where = (
         f"{divergence.recorded.message_id}, event {divergence.place} of {divergence.lane} ({kind})"
     )
-    return where if divergence.again is not None else f"{where}, which did not happen again"
+    return where if divergence.replayed is not None else f"{where}, which did not happen again"
 
 
 def iter_differences(divergence: EventDivergence) -> Iterator[tuple[str, str | None, str | None]]:
     """Yield the members that differ, as texts. A missing member is None."""
-    if divergence.recorded is None or divergence.again is None:
+    if divergence.recorded is None or divergence.replayed is None:
         event = divergence.after if divergence.recorded is None else divergence.before
         text = _text({name: value for name, value in event.items() if name != "event_type"})
         yield "it", *((None, text) if divergence.recorded is None else (text, None))

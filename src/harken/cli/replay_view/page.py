@@ -277,7 +277,7 @@ def as_lines(steps: RequestSteps, numbers: Iterable[int], *, is_full: bool) -> I
         step = steps.step(number)
         if index:
             yield ""
-        yield "── " + _text(title_line(step, len(steps), len(steps.of(step.agent_id))))
+        yield "── " + _text(title_line(step, len(steps), len(steps.numbers_for(step.agent_id))))
         yield _text(facts_line(step))
         for line in step_lines(steps, number, short=None):
             yield _text(line)

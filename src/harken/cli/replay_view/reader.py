@@ -73,7 +73,7 @@ class ReplayReader:
     @property
     def numbers(self) -> list[int]:
         """The numbers of the visible calls."""
-        return list(self.steps.of(self.agent))
+        return list(self.steps.numbers_for(self.agent))
 
     def step(self, by: int) -> None:
         """Move forward or back by this many requests."""
@@ -160,7 +160,7 @@ class ReplayReader:
         """Return the rows of the window."""
         self.width, self.height = max(width, 1), max(height, 1)
         step = self.steps.step(self.number)
-        of_agent = len(self.steps.of(step.agent_id))
+        of_agent = len(self.steps.numbers_for(step.agent_id))
         bar = self._bar()
         if self.height == 1:
             return [truncate_line(bar, self.width)]

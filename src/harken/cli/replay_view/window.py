@@ -36,7 +36,7 @@ class ReplayWindow:
         self._asks = ""
         """The prompt in the last row: `g`, `/`, or empty."""
         self._entered = Buffer(multiline=False, accept_handler=self._process_input)
-        depth = ColorDepth.DEPTH_4_BIT if where.colour else ColorDepth.DEPTH_1_BIT
+        depth = ColorDepth.DEPTH_4_BIT if where.color else ColorDepth.DEPTH_1_BIT
         output = SteadyOutput.from_pty(sys.stdout, where.term, default_color_depth=depth)
         self._body = Window(FormattedTextControl(self._render, focusable=True, show_cursor=False))
         self._line = Window(

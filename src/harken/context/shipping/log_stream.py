@@ -47,14 +47,14 @@ class LogStream:
         self.path = path
         self.read_bytes = 0
         self.count = 0
-        self.there_bytes = 0
+        self.redacted_bytes = 0
         """The size of the redacted log, as far as it was read."""
-        self.sum_there = ""
+        self.redacted_sum = ""
         """The checksum of the last redacted line."""
         self._last_sum = b""
         self._rewriter = None if replace is None else LogRewriter(replace, replace, resolver)
 
-    def pieces(self) -> Iterator[LineBatch]:
+    def iter_batches(self) -> Iterator[LineBatch]:
         """Yield the new complete lines, in batches of limited size.
 
         Raises LogNotFound, InvalidLog; LogCorrupted after the lines before the damage.
@@ -82,7 +82,7 @@ class LogStream:
             if lines:
                 yield _collect_commits(lines)
 
-    def seen(self, piece: LineBatch) -> bytes:
+    def redact(self, piece: LineBatch) -> bytes:
         """Return the redacted lines. Each batch must be passed once, in order.
 
         Raises InvalidLog if the log would be invalid without the redacted text.
@@ -93,8 +93,8 @@ class LogStream:
         except PartOfStructure:
             reason = "a credential is part of what holds it together: --no-redact ships it as it is"
             raise InvalidLog(self.path, reason) from None
-        self.there_bytes += len(data)
-        self.sum_there = data[DIGITS_AT].decode()
+        self.redacted_bytes += len(data)
+        self.redacted_sum = data[DIGITS_AT].decode()
         return data
 
     def _check_unchanged(self, file: BinaryIO) -> None:

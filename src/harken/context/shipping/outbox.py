@@ -54,14 +54,14 @@ class Outbox:
         self._folder = folder
         self._disk = disk or RealDisk()
 
-    def note(self, name: str) -> ShipState:
+    def read_state(self, name: str) -> ShipState:
         """Return the record of a session, which is empty if there is none or it is damaged."""
         try:
             return msgspec.convert(canonical.from_json(self._path(name).read_bytes()), ShipState)
         except (OSError, ValueError, RecursionError):
             return ShipState()
 
-    def keep(self, name: str, note: ShipState) -> None:
+    def write_state(self, name: str, note: ShipState) -> None:
         """Write the record of a session durably. Raises OSError."""
         path = self._path(name)
         temporary = path.with_name(f".{path.name[:_MAX_NAME_CHARS]}.new")

@@ -105,9 +105,9 @@ class Shipper:
     """
 
     store: Store
-    far: RemoteLogStore
+    remote: RemoteLogStore
     outbox: Outbox
-    found: Credentials | None
+    credentials: Credentials | None
     clock: Clock = system_clock
     _streams: dict[Path, LogStream] = field(default_factory=dict)
     _staged_store: Store | None = None
@@ -115,7 +115,7 @@ class Shipper:
 
     def check(self) -> None:
         """Raise StoreError if the service is unreachable, lacks logs, or denies access."""
-        self.far.log_end("harken")
+        self.remote.log_end("harken")
 
     def ship(self, path: Path) -> ShipResult:
         """Send the new lines of a log and the commits that they name. On return they are durable.
@@ -128,9 +128,9 @@ class Shipper:
                 path, "a log elsewhere is named with letters, digits, '.', '_', '-' only"
             )
         note, stat, end = (
-            self.outbox.note(result.name),
+            self.outbox.read_state(result.name),
             _stat_log(path),
-            self.far.log_end(result.name),
+            self.remote.log_end(result.name),
         )
         if self._is_up_to_date(note, end, stat):
             return result
@@ -140,11 +140,11 @@ class Shipper:
         self._send_commits(
             path, LineBatch((), frozenset(map(CommitId, note.lacking))), shipped_commits, result
         )
-        for piece in log.pieces():
+        for piece in log.iter_batches():
             with ExitStack() as staging:
                 self._send_commits(path, piece, shipped_commits, result, staging)
                 end = self._send_lines(log, piece, end, result)
-        if log.there_bytes < end.size_bytes:
+        if log.redacted_bytes < end.size_bytes:
             raise LogError(path, _LONGER_LOG_TEXT)
         self._record(log, stat, shipped_commits, result)
         return result
@@ -154,30 +154,36 @@ class Shipper:
             note.last_sum != ""
             and (note.there_bytes, note.last_sum) == (end.size_bytes, end.last_sum)
             and (note.read_bytes, note.written_ns) == (stat.size_bytes, stat.written_ns)
-            and note.is_redacted == (self.found is not None)
+            and note.is_redacted == (self.credentials is not None)
             and not (note.lacking and self.store.commits(map(CommitId, note.lacking)))
         )
 
     def _get_stream(self, path: Path, end: LogEndBody) -> LogStream:
         """Return the open stream of a log if the service is at its position, else a new one."""
         log = self._streams.pop(path, None)
-        if log is not None and log.there_bytes == end.size_bytes and log.sum_there == end.last_sum:
+        if (
+            log is not None
+            and log.redacted_bytes == end.size_bytes
+            and log.redacted_sum == end.last_sum
+        ):
             return log
-        return LogStream(path, None if self.found is None else self.found.replace, self._resolve)
+        return LogStream(
+            path, None if self.credentials is None else self.credentials.replace, self._resolve
+        )
 
     def _record(
         self, log: LogStream, stat: LogStat, shipped_commits: set[str], result: ShipResult
     ) -> None:
         """Record the state of the service, and keep the stream open."""
-        self.outbox.keep(
+        self.outbox.write_state(
             result.name,
             ShipState(
                 read_bytes=log.read_bytes,
                 written_ns=stat.written_ns,
                 lines=log.count,
-                there_bytes=log.there_bytes,
-                last_sum=log.sum_there,
-                is_redacted=self.found is not None,
+                there_bytes=log.redacted_bytes,
+                last_sum=log.redacted_sum,
+                is_redacted=self.credentials is not None,
                 commits=tuple(sorted(shipped_commits)),
                 lacking=tuple(sorted(result.lacking)),
             ),
@@ -190,17 +196,17 @@ class Shipper:
         self, log: LogStream, piece: LineBatch, end: LogEndBody, result: ShipResult
     ) -> LogEndBody:
         """Send the lines of a batch that the service lacks, and return its new state."""
-        start_bytes = log.there_bytes
-        data = log.seen(piece)
-        if log.there_bytes < end.size_bytes:
+        start_bytes = log.redacted_bytes
+        data = log.redact(piece)
+        if log.redacted_bytes < end.size_bytes:
             return end
         new_end = end
-        if log.there_bytes > end.size_bytes:
+        if log.redacted_bytes > end.size_bytes:
             try:
-                new_end = self.far.append_log(result.name, start_bytes, data)
+                new_end = self.remote.append_log(result.name, start_bytes, data)
             except LogError as error:
                 raise LogError(log.path, f"is not taken; {error}") from None
-        if (new_end.size_bytes, new_end.last_sum) != (log.there_bytes, log.sum_there):
+        if (new_end.size_bytes, new_end.last_sum) != (log.redacted_bytes, log.redacted_sum):
             raise LogError(log.path, _DIFFERENT_LOG_TEXT)
         new_data = data[max(end.size_bytes - start_bytes, 0) :]
         result.lines += new_data.count(b"\n")
@@ -220,17 +226,17 @@ class Shipper:
         The redacted copy exists until `staging` ends.
         """
         new_names = {name for name in piece.committed if name not in shipped_commits}
-        names = sorted(new_names | piece.loaded if self.found is not None else new_names)
+        names = sorted(new_names | piece.loaded if self.credentials is not None else new_names)
         existing = sorted(self.store.commits(names)) if names else []
         result.lacking |= {*names} - {*existing}
         if not existing:
             return
-        if self.found is None:
-            result.commits += copy_commits(self.store, self.far, existing).commits
+        if self.credentials is None:
+            result.commits += copy_commits(self.store, self.remote, existing).commits
         else:
             with ExitStack() as local_stack:
                 result.commits += self._send_redacted(
-                    path, existing, self.found, staging or local_stack
+                    path, existing, self.credentials, staging or local_stack
                 )
         shipped_commits.update(existing)
 
@@ -248,7 +254,7 @@ class Shipper:
             raise InvalidLog(path, reason) from None
         staging.callback(self._unstage)
         self._staged_store = copy
-        return copy_commits(copy, self.far, names).commits
+        return copy_commits(copy, self.remote, names).commits
 
     def _unstage(self) -> None:
         self._staged_store = None

@@ -39,16 +39,16 @@ _TIME_CHARS = len("2026-01-31T12:00:00.000000Z")
 class AgentEvents:
     """The converter of one agent."""
 
-    story: EventLog
+    log: EventLog
     id: AgentId
     birth: MessageId
     time: str
     """The time of its last event."""
     model: str | None = None
-    reads: AgentContext = field(default_factory=AgentContext)
-    told: tuple[MessageId, str] | None = None
+    context: AgentContext = field(default_factory=AgentContext)
+    prompt: tuple[MessageId, str] | None = None
     """The text that another agent created for it, which is its first input."""
-    said: tuple[MessageId, str] | None = None
+    last_utterance: tuple[MessageId, str] | None = None
     """Its last utterance."""
     spawned: dict[str, AgentEvents] = field(default_factory=dict)
     """Call -> the agent that it created."""
@@ -63,39 +63,39 @@ class AgentEvents:
     @property
     def state(self) -> AgentState:
         """The state of the agent in the log."""
-        return self.story.state.agents[self.id]
+        return self.log.state.agents[self.id]
 
-    def ask(self, answer: ConversationEntry) -> None:
+    def log_request(self, answer: ConversationEntry) -> None:
         """Log a model request, before its answer."""
         model = find_model(answer)
         if model is not None and model != self.model:
             self.model = model
             event = ev.AgentConfigured(agent_id=self.id, language_model=model)
-            self.story.say(event, self.time)
+            self.log.append(event, self.time)
         request = ev.LlmRequest(
             agent_id=self.id,
             context=self.state.segments(),
-            count=len(self.reads),
-            context_hash=self.reads.hash,
+            count=len(self.context),
+            context_hash=self.context.hash,
             model=self.model or UNKNOWN,
         )
-        self._request = self.story.say(request, self.time)
+        self._request = self.log.append(request, self.time)
 
-    def tell(self, entry: ConversationEntry, time: str) -> None:
+    def log_entry(self, entry: ConversationEntry, time: str) -> None:
         """Log an input or an answer, and the model response if there was a request."""
-        count = len(self.reads)
+        count = len(self.context)
         self.time = time
         item = self._append_message(entry)
         request, self._request = self._request, None
         if request is not None:
             self._log_response(entry, request, item.id)
-        if len(self.reads) > count + 1:  # Synthesized calls are not part of the context.
-            self.edit([*self.reads.held[:count], item], "a result without its call")
+        if len(self.context) > count + 1:  # Synthesized calls are not part of the context.
+            self.log_edit([*self.context.held[:count], item], "a result without its call")
 
-    def replace(self, entries: Sequence[ConversationEntry], reason: str, time: str) -> None:
+    def log_replacement(self, entries: Sequence[ConversationEntry], reason: str, time: str) -> None:
         """Log an edit that replaces the complete context."""
         self.time = time
-        repeated = self.reads.repeated([message_key(entry.message) for entry in entries])
+        repeated = self.context.repeated([message_key(entry.message) for entry in entries])
         target: list[ContextItem] = []
         summaries: list[tuple[bool, MessageId]] = []
         for entry, repeated_item in zip(entries, repeated, strict=True):
@@ -103,9 +103,9 @@ class AgentEvents:
             target.append(item)
             if repeated_item is None and entry.message.role == "user":
                 summaries.append((is_summary(entry), item.id))
-        self.edit(target, reason, max(summaries)[1] if summaries else None)
+        self.log_edit(target, reason, max(summaries)[1] if summaries else None)
 
-    def go_back(self, target: Sequence[ContextItem]) -> None:
+    def log_rewind(self, target: Sequence[ContextItem]) -> None:
         """Log a rewind to an earlier context. Open calls get a result first."""
         if self.state.open_calls:
             target_ids = {item.id for item in target}
@@ -115,24 +115,24 @@ class AgentEvents:
                     self._append(
                         self._build_result(call.id, Message("tool", NO_RESULT_TEXT, is_error=True))
                     )
-        self.edit(target, "rewind")
+        self.log_edit(target, "rewind")
 
-    def edit(
+    def log_edit(
         self, target: Sequence[ContextItem], reason: str, summary: MessageId | None = None
     ) -> None:
         """Log an edit of the context, unless it is unchanged."""
-        if [item.id for item in target] == [item.id for item in self.reads.held]:
+        if [item.id for item in target] == [item.id for item in self.context.held]:
             return
         event = ev.TranscriptEdited(
             agent_id=self.id,
-            segments=self.reads.segments(target),
+            segments=self.context.segments(target),
             summary=summary,
             reason=reason,
         )
-        self.story.say(event, self.time)
-        self.reads = self.reads.instead(target)
+        self.log.append(event, self.time)
+        self.context = self.context.instead(target)
 
-    def commit(self, stored: StoredCommit) -> None:
+    def log_commit(self, stored: StoredCommit) -> None:
         """Log that the context is in a commit."""
         event = ev.ContextCommitted(
             agent_id=self.id,
@@ -141,7 +141,7 @@ class AgentEvents:
             checkpoint=stored.commit.checkpoint,
             upto=self.last,
         )
-        self.story.say(event, self.time)
+        self.log.append(event, self.time)
 
     def _log_response(
         self, entry: ConversationEntry, request: MessageId, answer: MessageId
@@ -156,7 +156,7 @@ class AgentEvents:
             usage=parse_usage(entry),
             error=text_of(entry.message.content) if failed else None,
         )
-        self.story.say(response, self.time)
+        self.log.append(response, self.time)
 
     def _append_message(self, entry: ConversationEntry) -> ContextItem:
         """Append a message to the transcript."""
@@ -170,14 +170,14 @@ class AgentEvents:
         return self._append(event, entry.time)
 
     def _append(self, event: ev.TranscriptEntry, time: str | None = None) -> ContextItem:
-        id_ = self.story.say(event, self.time)
+        id_ = self.log.append(event, self.time)
         item = ContextItem(id_, message_key(event), time)
-        self.reads.add(item)
+        self.context.add(item)
         self.last = id_
         for call in event.tool_calls or ():
             self._calls.setdefault(call.id, (event.substance or id_, call))
         if event.is_utterance:
-            self.said = id_, text_of(event.content)
+            self.last_utterance = id_, text_of(event.content)
         return item
 
     def _build_answer(self, message: Message) -> ev.TranscriptEntry:
@@ -192,9 +192,9 @@ class AgentEvents:
         )
 
     def _build_input(self, message: Message) -> ev.TranscriptEntry:
-        prompt, substance = self.told, None
+        prompt, substance = self.prompt, None
         if prompt is not None and message.role == "user":
-            self.told = None
+            self.prompt = None
             substance = prompt[0] if text_of(message.content) == prompt[1] else None
         return ev.TranscriptEntry(
             agent_id=self.id,
@@ -244,9 +244,9 @@ class AgentEvents:
     ) -> tuple[MessageId | None, MessageId | None]:
         """Return the substance and the cause of a result, if it has a spawned agent's utterance."""
         spawned_agent = self.spawned.get(call)
-        if spawned_agent is None or spawned_agent.said is None:
+        if spawned_agent is None or spawned_agent.last_utterance is None:
             return None, None
-        id_, utterance = spawned_agent.said[0], spawned_agent.said[1].strip()
+        id_, utterance = spawned_agent.last_utterance[0], spawned_agent.last_utterance[1].strip()
         text = text_of(message.content).strip()
         if text == utterance:
             return id_, None

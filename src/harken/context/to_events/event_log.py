@@ -26,7 +26,7 @@ class EventLog:
     events: list[KnownEvent] = field(default_factory=list)
     state: SessionState = field(default_factory=SessionState)
 
-    def say(self, event: KnownEvent, time: str) -> MessageId:
+    def append(self, event: KnownEvent, time: str) -> MessageId:
         """Append an event and return its id."""
         event.message_id, event.time = message_id(len(self.events)), time
         self.events.append(event)

@@ -102,7 +102,7 @@ class _SessionConverter:
                 roots.append(lane)
         first = self._start_time(roots[0])
         started = ev.SessionStarted(session_id=self.name, schema_version=ev.SCHEMA_VERSION)
-        self.story.say(started, first)
+        self.story.append(started, first)
         self.due += [self._convert_agent(lane, None) for lane in roots]
         self._run()
         return self.story.events
@@ -127,7 +127,7 @@ class _SessionConverter:
         if parent is None and self.root is not None:
             yield self._start_time(lane)
         agent = self._create_agent(lane, parent)
-        inherited = [] if parent is None else parent.reads.held[:]
+        inherited = [] if parent is None else parent.context.held[:]
         reads_by_commit: dict[CommitId | None, AgentContext] = {None: AgentContext()}
         previous: CommitId | None = None
         for stored in lane.commits:
@@ -140,10 +140,10 @@ class _SessionConverter:
                 fork_point = (
                     stored.commit.parent if stored.commit.parent in reads_by_commit else None
                 )
-                agent.go_back(reads_by_commit[fork_point].held)
+                agent.log_rewind(reads_by_commit[fork_point].held)
             yield from self._convert_commit(agent, stored, entries)
             if stored.id in lane.forks:
-                reads_by_commit[stored.id] = agent.reads.upto(len(agent.reads))
+                reads_by_commit[stored.id] = agent.context.upto(len(agent.context))
             previous = stored.id
             self.due += [
                 self._convert_agent(child_lane, agent)
@@ -155,17 +155,17 @@ class _SessionConverter:
     ) -> _EventGenerator:
         """Log the new entries of a commit, or the replaced context, and the commit."""
         created = stored.commit.created_at
-        if stored.commit.type != "delta" and not is_spawn(stored) and agent.reads:
+        if stored.commit.type != "delta" and not is_spawn(stored) and agent.context:
             yield max(created, agent.time)
-            agent.replace(entries, stored.commit.type, created)
+            agent.log_replacement(entries, stored.commit.type, created)
         else:
             for entry in entries:
                 if _has_own_calls(stored) and is_answer(entry) and self._is_logged_answer(entry):
-                    agent.ask(entry)
+                    agent.log_request(entry)
                 time = normalize_time(entry, agent.time)
                 yield time
-                agent.tell(entry, time)
-        agent.commit(stored)
+                agent.log_entry(entry, time)
+        agent.log_commit(stored)
 
     def _is_logged_answer(self, answer: ConversationEntry) -> bool:
         """Whether this is the entry that is logged as the answer of its model call."""
@@ -200,13 +200,13 @@ class _SessionConverter:
             relation="primary" if parent is None else "subagent",
             spec=_build_spec(lane.commits[0]) if lane.agent not in ("", MAIN) else None,
         )
-        agent = AgentEvents(self.story, id_, self.story.say(birth, time), time, model)
+        agent = AgentEvents(self.story, id_, self.story.append(birth, time), time, model)
         self.root = self.root or agent
         if spawner is not None and call is not None:
             spawner.spawned[call.id] = agent
             if prompt:
                 piece = ev.PieceOfText(agent_id=spawner.id, content=prompt, cause=call.reference)
-                agent.told = self.story.say(piece, time), prompt
+                agent.prompt = self.story.append(piece, time), prompt
         return agent
 
     def _start_time(self, lane: AgentBranch) -> str:
@@ -246,7 +246,7 @@ def _inherit(
         same_count = _common_prefix_len(entries, inherited)
         entries = entries[same_count:]
     if same_count:
-        agent.edit(inherited[:same_count], "inherited")
+        agent.log_edit(inherited[:same_count], "inherited")
     return entries
 
 

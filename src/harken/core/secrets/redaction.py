@@ -39,7 +39,7 @@ class RedactionResult:
     """A text without credentials, and their spans in the original, in order."""
 
     text: str
-    found: tuple[SecretMatch, ...] = ()
+    matches: tuple[SecretMatch, ...] = ()
 
 
 @dataclass(slots=True)
@@ -57,7 +57,7 @@ class Credentials:
     def replace(self, text: str) -> str:
         """Return a text without credentials."""
         result = redact(text)
-        for match in result.found:
+        for match in result.matches:
             self._count(match.kind, text[match.start : match.end].encode("utf-8", "surrogatepass"))
         return result.text
 
@@ -65,7 +65,7 @@ class Credentials:
         """Return True: only a full search can exclude credentials."""
         return True
 
-    def spans_in(self, pieces: Iterable[bytes]) -> Iterator[tuple[int, int]]:
+    def find_spans(self, pieces: Iterable[bytes]) -> Iterator[tuple[int, int]]:
         """Yield the start and end of each credential in a stream of bytes, also across pieces."""
         buffer, offset = b"", 0
         for piece in chain(pieces, [None]):
@@ -75,7 +75,7 @@ class Credentials:
             safe_end = len(buffer) if piece is None else len(buffer) - _MAX_CREDENTIAL_BYTES
             consumed = 0
             # Shapes are ASCII, so bytes can be searched as if each were a letter.
-            for match in redact(buffer.decode("latin-1")).found:
+            for match in redact(buffer.decode("latin-1")).matches:
                 if match.start >= safe_end:
                     break
                 self._count(match.kind, buffer[match.start : match.end])

@@ -73,10 +73,10 @@ class Cassette:
 
     def asks_record(self, request: ModelRequest) -> bool:
         """Whether a redacted request is answered from the cassette, or not at all."""
-        return self.replay.has(request) or not self.records
+        return self.replay.has_answer(request) or not self.records
 
     @property
-    def tape(self) -> CassetteLog:
+    def log(self) -> CassetteLog:
         """The log of new calls, in a temporary folder until the cassette is closed."""
         if self._log is None:
             self._folder = TemporaryDirectory(prefix="harken-cassette-")
@@ -137,7 +137,7 @@ class CassetteModel:
             except ReplayMiss as error:
                 raise ReplayMiss(f"{error}; {RECORD_HINT}") from None
             return
-        call = cassette.tape.begin(safe_request, self.name)
+        call = cassette.log.begin(safe_request, self.name)
         async for chunk in self._get_model().stream(request):
             call.draft.add(chunk)
             yield chunk

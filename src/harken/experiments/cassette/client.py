@@ -44,7 +44,7 @@ class CassetteProtocol(Shape):
     replay: ReplayModel
 
     @property
-    def tape(self) -> CassetteLog:
+    def log(self) -> CassetteLog:
         """The log of new calls."""
         ...
 
@@ -136,7 +136,7 @@ class _ParsedRequest:
         if not cassette.asks_record(self.said):
             return None
         try:
-            http = (cassette.replay.take(self.said).response.unknown or {}).get(HTTP)
+            http = (cassette.replay.next_answer(self.said).response.unknown or {}).get(HTTP)
             if not isinstance(http, dict) or http.get("body") == _REDACTED_STREAM:
                 raise ReplayMiss(f"{cassette.file.name}: the answer is not there as on the wire")
         except ReplayMiss as error:
@@ -157,8 +157,8 @@ class _ParsedRequest:
                 message for piece in received.pieces for message in self.protocol.read(piece)[0]
             ]
             http = {"status": status, "type": kind, "body": _redact_body(body, messages)}
-            call = cassette.tape.begin(self.said, self.model)
-            call.say(messages, received.finish, {HTTP: http})
+            call = cassette.log.begin(self.said, self.model)
+            call.write_response(messages, received.finish, {HTTP: http})
         return self._create_response(status, kind, body, _decoded_headers(response.headers))
 
     def _create_refusal(self, why: str) -> Any:
@@ -184,7 +184,7 @@ def _parse_request(request: Any) -> _ParsedRequest | None:
     if request.method != "POST" or protocol is None:
         return None
     try:
-        parsed = protocol.take_apart(target, request.read())
+        parsed = protocol.parse_request(target, request.read())
     except FormatError:
         return None
     messages = [message for piece in parsed.pieces for message in protocol.read(piece)[0]]

@@ -102,9 +102,9 @@ class RecordedExchange:
         """Write a complete response. Raises ModelError if the stream was cut off."""
         if self.draft.finish is None:
             raise ModelError("the answer was cut off before its end: it was not recorded")
-        self.say([self.draft.message()], self.draft.finish)
+        self.write_response([self.draft.message()], self.draft.finish)
 
-    def say(
+    def write_response(
         self, answer: Sequence[ChatMessage], finish: Finish, extra: Mapping[str, Any] | None = None
     ) -> None:
         """Write a response, redacted. `more` has additional members of the response event."""

@@ -45,7 +45,7 @@ class AgentEventLists:
     """The events of a session by agent, in the order in which they are added."""
 
     events: dict[Lane, list[ev.Event]] = field(default_factory=dict)
-    places: dict[MessageId, Place] = field(default_factory=dict)
+    positions: dict[MessageId, Place] = field(default_factory=dict)
     order: dict[MessageId, int] = field(default_factory=dict)
     """Event id -> index in the session."""
     of_agent: dict[AgentId, Lane] = field(default_factory=dict)
@@ -60,10 +60,10 @@ class AgentEventLists:
         """Group all events of a session."""
         lanes = cls()
         for event in events:
-            lanes.take(event)
+            lanes.add(event)
         return lanes
 
-    def take(self, event: ev.Event) -> None:
+    def add(self, event: ev.Event) -> None:
         """Add the next event."""
         if isinstance(event, ev.ToolsDefined):
             self.tools[event.message_id] = event
@@ -73,7 +73,7 @@ class AgentEventLists:
             self._add_birth(event)
         lane = self._lane_of(event)
         lane_events = self.events.setdefault(lane, [])
-        self.places[event.message_id] = (lane, len(lane_events))
+        self.positions[event.message_id] = (lane, len(lane_events))
         self.order[event.message_id] = len(self.order)
         lane_events.append(event)
 
@@ -85,14 +85,14 @@ class AgentEventLists:
         """Return the number of events of a type of an agent."""
         return sum(isinstance(event, kind) for event in self.events.get(lane, ()))
 
-    def born(self, lane: Lane, kind: str) -> list[ev.AgentCreated]:
+    def children_of_kind(self, lane: Lane, kind: str) -> list[ev.AgentCreated]:
         """Return the creation events of children with this kind."""
         births = self.births.get(lane, ())
         return [birth for birth in births if get_kind(birth) == kind]
 
     def subagents(self, lane: Lane) -> list[ev.AgentCreated]:
         """Return the creation events of children that are neither hooks nor compactors."""
-        compactors = self.born(lane, COMPACTOR)
+        compactors = self.children_of_kind(lane, COMPACTOR)
         births = self.births.get(lane, ())
         return [birth for birth in births if birth.relation != "hook" and birth not in compactors]
 
@@ -119,30 +119,35 @@ class AgentEventLists:
 
     def is_compacted_after(self, request: ev.LlmRequest) -> bool:
         """Whether a compaction was started between this call and the agent's next one."""
-        lane, index = self.places[request.message_id]
+        lane, index = self.positions[request.message_id]
         start, stop = self.order[request.message_id], len(self.order)
         parent = self.parent(lane)
         if parent is not None and get_kind(self.events[lane][0]) == COMPACTOR:
-            lane, later = parent, [event for event in self.events[parent] if self.at(event) > start]
+            lane, later = (
+                parent,
+                [event for event in self.events[parent] if self.index_of(event) > start],
+            )
         else:
             later = [
                 event
                 for event in self.events[lane][index + 1 :]
                 if isinstance(event, ev.LlmRequest)
             ]
-        stop = self.at(later[0]) if later else stop
-        return any(start < self.at(birth) < stop for birth in self.born(lane, COMPACTOR))
+        stop = self.index_of(later[0]) if later else stop
+        return any(
+            start < self.index_of(birth) < stop for birth in self.children_of_kind(lane, COMPACTOR)
+        )
 
     def after(self, event: ev.Event) -> ev.Event | None:
         """Return the next event of the same agent."""
-        lane, index = self.places[event.message_id]
+        lane, index = self.positions[event.message_id]
         lane_events = self.events[lane]
         return lane_events[index + 1] if index + 1 < len(lane_events) else None
 
     def is_asked_next(self, lane: Lane, event: ev.Event) -> bool:
         """Whether the agent's next event after this one is a request, not a user message."""
         for later in self.events.get(lane, ()):
-            if self.at(later) < self.at(event):
+            if self.index_of(later) < self.index_of(event):
                 continue
             if isinstance(later, ev.LlmRequest):
                 return True
@@ -150,7 +155,7 @@ class AgentEventLists:
                 return False
         return False
 
-    def by_hand(self) -> set[MessageId]:
+    def find_manual_entries(self) -> set[MessageId]:
         """Return the entries that a program logged without a call of the agent's model.
 
         An assistant entry of a model is between its request and response; a result follows its
@@ -172,7 +177,7 @@ class AgentEventLists:
                     entry_ids |= {event.message_id} if event.tool_call_id in manual_calls else set()
         return entry_ids
 
-    def at(self, event: ev.Event) -> int:
+    def index_of(self, event: ev.Event) -> int:
         """Return the index of an event in the session."""
         return self.order[event.message_id]
 
@@ -218,7 +223,7 @@ class AgentEventLists:
         first = self.events[lane][0] if self.events.get(lane) else None
         return self._parent_lane(first) if isinstance(first, ev.AgentCreated) else None
 
-    def plain(self, event: ev.Event) -> dict[str, Any]:
+    def comparable_members(self, event: ev.Event) -> dict[str, Any]:
         """Return the comparable members of an event, without ids, times and latencies.
 
         The context of a request is represented by its length and hash.
@@ -232,12 +237,14 @@ class AgentEventLists:
             data["content"] = _normalize_content(event.content)
         for name in _REFERENCE_MEMBERS:
             if isinstance(data.get(name), str):
-                data[name] = self.named(data[name])
+                data[name] = self.stable_name(data[name])
         if "cause" in data:
             cause = data["cause"]
             is_list = isinstance(cause, list)
             data["cause"] = (
-                [self.named(reference) for reference in cause] if is_list else self.named(cause)
+                [self.stable_name(reference) for reference in cause]
+                if is_list
+                else self.stable_name(cause)
             )
         for name in _AGENT_MEMBERS:
             if name in data:
@@ -253,13 +260,15 @@ class AgentEventLists:
                 data["tools"] = defined.tools_hash
         for segment in data.get("segments", ()):
             if "entries" in segment:
-                segment["entries"] = [self.named(reference) for reference in segment["entries"]]
+                segment["entries"] = [
+                    self.stable_name(reference) for reference in segment["entries"]
+                ]
         return data
 
-    def named(self, reference: str) -> str:
+    def stable_name(self, reference: str) -> str:
         """Format a reference by lane and index, so that it is equal in both runs."""
         message = reference_message_id(reference)
-        place = self.places.get(message)
+        place = self.positions.get(message)
         if place is None:
             return reference
         return f"{place[0]} {place[1]}{reference.removeprefix(message)}"
@@ -279,7 +288,7 @@ class AgentEventLists:
 
     def _parent_lane(self, event: ev.AgentCreated) -> Lane | None:
         causes = [event.cause] if isinstance(event.cause, str) else event.cause or []
-        place = self.places.get(reference_message_id(causes[0])) if causes else None
+        place = self.positions.get(reference_message_id(causes[0])) if causes else None
         return None if place is None else place[0]
 
     def _lane_of(self, event: ev.Event) -> Lane:
@@ -289,7 +298,7 @@ class AgentEventLists:
             first = next(
                 (reference for reference in references if isinstance(reference, str)), None
             )
-            place = self.places.get(reference_message_id(first)) if first is not None else None
+            place = self.positions.get(reference_message_id(first)) if first is not None else None
             lane = USER if place is None else place[0]
             return lane if lane.startswith(USER) else f"{USER} of {lane}"
         agent = event.agent_id or AgentId("")
@@ -317,7 +326,7 @@ class EventDivergence:
     place: int
     recorded: ev.Event | None
     """None if the recorded run has no such event."""
-    again: ev.Event | None
+    replayed: ev.Event | None
     """None if the replayed run has no such event."""
     before: Mapping[str, Any]
     """Comparable members of the recorded event."""
@@ -335,7 +344,7 @@ def first_difference(recorded: AgentEventLists, again: AgentEventLists) -> Event
     ]
 
     def when(divergence: EventDivergence) -> tuple[bool, int]:
-        is_missing = divergence.recorded is None or divergence.again is None
+        is_missing = divergence.recorded is None or divergence.replayed is None
         end = len(recorded.order)
         return is_missing, end if divergence.recorded is None else recorded.order[
             divergence.recorded.message_id
@@ -352,14 +361,18 @@ def _compare_lane(
     for place in range(max(len(recorded_events), len(replayed_events))):
         recorded_event = recorded_events[place] if place < len(recorded_events) else None
         replayed_event = replayed_events[place] if place < len(replayed_events) else None
-        recorded_members = {} if recorded_event is None else recorded.plain(recorded_event)
-        replayed_members = {} if replayed_event is None else again.plain(replayed_event)
+        recorded_members = (
+            {} if recorded_event is None else recorded.comparable_members(recorded_event)
+        )
+        replayed_members = (
+            {} if replayed_event is None else again.comparable_members(replayed_event)
+        )
         if recorded_members != replayed_members:
             return EventDivergence(
                 lane=lane,
                 place=place,
                 recorded=recorded_event,
-                again=replayed_event,
+                replayed=replayed_event,
                 before=recorded_members,
                 after=replayed_members,
             )

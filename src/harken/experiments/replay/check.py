@@ -41,7 +41,7 @@ class ReplayCheck:
     """Number of compared events."""
     difference: EventDivergence | None = None
     """The first difference, or None if the runs are equal."""
-    missed: str = ""
+    miss_text: str = ""
     """The difference between the first unrecorded request and the nearest recorded one."""
     notes: tuple[str, ...] = ()
 
@@ -94,8 +94,8 @@ def check(events: Iterable[ev.Event], own: ReplayExtras | None = None) -> Replay
         agents=len(lanes.agents),
         requests=sum(lanes.count(lane, ev.LlmRequest) for lane in lanes.events),
         events=len(lanes.order),
-        difference=first_difference(lanes, replayer.script.again),
-        missed=replayer.answers.missed,
+        difference=first_difference(lanes, replayer.progress.replayed),
+        miss_text=replayer.answers.miss_text,
         notes=tuple(dict.fromkeys(replayer.notes)),
     )
 

@@ -39,12 +39,12 @@ class PlayedWorld(RecordedWorld):
         super().__init__(RecordedCalls.of(events))
         self._script = script
         self._interrupted_calls = {
-            script.recorded.named(made.reference): made.reference
+            script.recorded.stable_name(made.reference): made.reference
             for made in _collect_calls(events)
             if made.result is None or made.error.startswith(INTERRUPTED.format(made.result.name))
         }
         self._by_call = {
-            script.recorded.named(call.reference): (key, call)
+            script.recorded.stable_name(call.reference): (key, call)
             for key, calls in self.calls.by_key.items()
             for call in calls
         }
@@ -68,15 +68,15 @@ class PlayedWorld(RecordedWorld):
 
     async def call_tool(self, action: FunctionCall, caller: ToolContext) -> ToolResult:
         """Return the recorded result of a call. Stops the process if the call was interrupted."""
-        call_name = self._script.again.named(caller.call)
+        call_name = self._script.replayed.stable_name(caller.call)
         key, recorded = self._by_call.get(call_name, (None, None))
         if recorded is not None and key == call_key(caller.agent.name, action):
             await self._wait_for_end(recorded)
             return self.answer(recorded, caller)  # Also for a repeated call after a crash.
         reference = self._interrupted_calls.get(call_name)
         if reference is not None:
-            self.say_again(reference, self.calls.said.get(reference, ()), caller)
-            await self._script.until(None)
+            self.log_caused_events(reference, self.calls.events_by_call.get(reference, ()), caller)
+            await self._script.wait_until(None)
             self._script.crash()
         return await super().call_tool(action, caller)
 
@@ -89,12 +89,12 @@ class PlayedWorld(RecordedWorld):
             both_read = tool and tool.reads_only and other_tool and other_tool.reads_only
             return other_tool is not None and not both_read
 
-        first_event = next(iter(call.said), None)
-        await self._script.until(first_event or self._ends.of(call.reference, waits))
+        first_event = next(iter(call.events), None)
+        await self._script.wait_until(first_event or self._ends.of(call.reference, waits))
 
-    def here(self, reference: str) -> str | None:
+    def map_id(self, reference: str) -> str | None:
         """Return the id in the replayed session of a recorded message."""
-        return self._script.here(reference)
+        return self._script.map_id(reference)
 
     async def instructions(self, ref: str, caller: ToolContext) -> str:
         """Return the recorded text of instructions from a file or another source."""
@@ -102,7 +102,7 @@ class PlayedWorld(RecordedWorld):
 
     def read_instructions(self, path: str, caller: ToolContext | None = None) -> str:
         """Return the recorded content of a file with instructions. Raises ToolError as recorded."""
-        call = "" if caller is None else self._script.again.named(caller.call)
+        call = "" if caller is None else self._script.replayed.stable_name(caller.call)
         text, is_error = self._texts.get(call, (f"{path} was not read in the record", True))
         if is_error:
             raise ToolError(text)
@@ -118,7 +118,7 @@ def collect_templates(events: Links, lanes: AgentEventLists) -> RecordedTemplate
             parse_arguments_or_empty(tool_call.call.function.arguments).get("instructions", "")
         )
         name = instructions.removeprefix(_TEMPLATE).strip()
-        birth = prompts.get(lanes.named(tool_call.reference))
+        birth = prompts.get(lanes.stable_name(tool_call.reference))
         template = None if birth is None else template_from_creation(*birth)
         if template is not None:
             uses.append((template.name, template))
@@ -134,7 +134,7 @@ def _collect_instructions(links: Links, lanes: AgentEventLists) -> Mapping[str, 
     for tool_call in _collect_calls(links):
         if _UNREADABLE in tool_call.error:
             text = tool_call.error.partition(_UNREADABLE)[2]
-            texts.setdefault(lanes.named(tool_call.reference), (text, True))
+            texts.setdefault(lanes.stable_name(tool_call.reference), (text, True))
     return texts
 
 
@@ -144,7 +144,7 @@ def _collect_prompts(
     """Return, by call, the agent that it created and the agent's system prompt."""
     births = [event for event in links if isinstance(event, ev.AgentCreated)]
     return {
-        lanes.named(birth.cause): (birth, lanes.system_prompt(birth) or "")
+        lanes.stable_name(birth.cause): (birth, lanes.system_prompt(birth) or "")
         for birth in births
         if isinstance(birth.cause, str)
     }
@@ -173,6 +173,8 @@ def _collect_calls(links: Links) -> list[_ToolCall]:
         if not isinstance(event, ev.TranscriptEntry):
             continue
         if event.role == "tool":
-            results |= {link.reference: event for link in links.up(event) if link.kind == "call"}
+            results |= {
+                link.reference: event for link in links.links_from(event) if link.kind == "call"
+            }
         calls += [(format_call_reference(event, call.id), call) for call in event.tool_calls or ()]
     return [_ToolCall(reference, call, results.get(reference)) for reference, call in calls]

@@ -67,17 +67,17 @@ class Replayer:
     def __init__(self, events: Links, log: Path, own: ReplayExtras) -> None:
         """Prepare the replay of these events into the new file `log`."""
         self._links, self.recorded = events, AgentEventLists.of(events)
-        self.script = ReplayProgress(self.recorded, crash=self.crash)
+        self.progress = ReplayProgress(self.recorded, crash=self.crash)
         self.notes: list[str] = []
         """Messages about problems."""
         self.answers = _collect_answers(events, self.recorded)
-        self.answers.script, self.answers.stop = self.script, self.stop
-        self.world = PlayedWorld(events, self.script)
-        self._extras, self._manual_entries = own, self.recorded.by_hand()
+        self.answers.progress, self.answers.stop = self.progress, self.stop
+        self.world = PlayedWorld(events, self.progress)
+        self._extras, self._manual_entries = own, self.recorded.find_manual_entries()
         self._turn: asyncio.Task[object] | None = None
         self._current_agent: Agent | None = None
         self._crashed = False
-        self._triggered_turns = TriggeredTurns(self.script, events, self._get_agent)
+        self._triggered_turns = TriggeredTurns(self.progress, events, self._get_agent)
         self._tool_lists: frozenset[str] = frozenset()
         self._actions = set(BASIC_ACTIONS)
         """The structural actions of agents without a tool list, as recorded."""
@@ -87,7 +87,7 @@ class Replayer:
             model=RecordedModel(self.answers, _first_model(events)),
             models=lambda name: RecordedModel(self.answers, name),
             world=self.world,
-            kinds=build_kinds(self.script, own.kinds),
+            kinds=build_kinds(self.progress, own.kinds),
             templates=self._templates,
             actions=self._actions,
             model_parameters=_collect_parameters(self.recorded),
@@ -101,7 +101,7 @@ class Replayer:
 
         Raises ConfigError if the commit that an agent starts from is not available.
         """
-        while not self.parted and (event := self.script.next()) is not None:
+        while not self.has_diverged and (event := self.progress.next()) is not None:
             if self._crashed:
                 self._resume()
                 continue
@@ -111,17 +111,17 @@ class Replayer:
                 if isinstance(event, ev.ContextLoaded):
                     raise ConfigError(str(error)) from None
                 self.notes.append(str(error))
-            if not self.script.is_done(event):
+            if not self.progress.is_done(event):
                 return
 
     @property
-    def parted(self) -> bool:
+    def has_diverged(self) -> bool:
         """Whether an event differed from the record."""
-        return self.script.parted
+        return self.progress.has_diverged
 
     def stop(self) -> None:
         """Cancel the current turn."""
-        turn = self._triggered_turns.own() or self._turn
+        turn = self._triggered_turns.current() or self._turn
         if turn is not None:
             turn.cancel()
 
@@ -136,17 +136,17 @@ class Replayer:
         self.session.close()
 
     def _on_event(self, event: ev.Event) -> None:
-        lane = self.script.hear(event)
+        lane = self.progress.add_event(event)
         is_acting = self._turn is not None and not self._turn.done()
-        if is_acting and not self.parted and lane and self._is_crash_point():
+        if is_acting and not self.has_diverged and lane and self._is_crash_point():
             self.crash()
         if isinstance(event, ev.AgentCreated) and lane:
             self._templates.shown = self.recorded.listing(self.recorded.first_tools(lane))
-        next_event = None if self._turn is None or self.parted else self.script.next()
+        next_event = None if self._turn is None or self.has_diverged else self.progress.next()
         if isinstance(next_event, ev.PieceOfText) and next_event.trigger is not None:
             self._append(next_event)  # An external event happened during this turn.
-        elif self._turn is not None and lane is not None and not self.parted:
-            self._triggered_turns.look(lane, next_event)
+        elif self._turn is not None and lane is not None and not self.has_diverged:
+            self._triggered_turns.deliver_due(lane, next_event)
 
     async def _replay_event(self, event: ev.Event) -> None:
         """Replay an external input, or let the agent of the event act."""
@@ -185,7 +185,7 @@ class Replayer:
             return
         substance = None if event.substance is None else self._map_id(event.substance)
         agent = self._get_agent(event.agent_id)
-        self._triggered_turns.drop(agent, substance)
+        self._triggered_turns.remove_news(agent, substance)
         agent.harken(LoggedString(event.content, substance))
 
     async def _compact(self, birth: ev.AgentCreated) -> None:
@@ -217,7 +217,7 @@ class Replayer:
             await asyncio.wait([turn])
             if not turn.cancelled():
                 turn.result()
-            await self._triggered_turns.settle(self._acting_agent)
+            await self._triggered_turns.wait(self._acting_agent)
         except (Crash, HarkenError) as error:
             if not self._crashed:
                 self.notes.append(str(error))
@@ -231,7 +231,7 @@ class Replayer:
         self.session.close()
         self._crashed = False
         _, self.session = load_session(log, runtime=self._runtime, options=self._options)
-        self.script.again = AgentEventLists()
+        self.progress.replayed = AgentEventLists()
         for event in read(log):
             self._on_event(event)
         self.session.add_listener(self._on_event)
@@ -292,7 +292,7 @@ class Replayer:
 
         Raises LookupError if it does not exist yet.
         """
-        replayed_id = self.script.here(recorded)
+        replayed_id = self.progress.map_id(recorded)
         if replayed_id is None:
             raise LookupError(f"{recorded} has not happened here")
         return MessageId(replayed_id)
@@ -300,7 +300,7 @@ class Replayer:
     def _map_agent_id(self, recorded: str) -> AgentId:
         if recorded == USER:
             return USER
-        return self.script.again.agents[self.recorded.of_agent[AgentId(recorded)]]
+        return self.progress.replayed.agents[self.recorded.of_agent[AgentId(recorded)]]
 
     def _get_agent(self, recorded: str | None) -> Agent:
         return load_agent(self.session, self._map_agent_id(recorded or ""), self._runtime)
@@ -310,9 +310,9 @@ class Replayer:
 
         For an event of a hook, the watched agent.
         """
-        lane, _ = self.recorded.places[event.message_id]
+        lane, _ = self.recorded.positions[event.message_id]
         lane = lane.removeprefix(f"{USER} of ")
-        agent = load_agent(self.session, self.script.again.agents[lane], self._runtime)
+        agent = load_agent(self.session, self.progress.replayed.agents[lane], self._runtime)
         while agent.state.place == "hook" and agent.state.parent is not None:
             agent = agent.agent_by_id(agent.state.parent)
         return agent
@@ -320,7 +320,7 @@ class Replayer:
     def _is_caused_by_agent(self, cause: ev.Cause) -> bool:
         """Whether a tool call of an agent, or a verdict of a hook, caused the event."""
         first = cause if isinstance(cause, str) else (cause or [""])[0]
-        lane, index = self.recorded.places.get(reference_message_id(first), ("", 0))
+        lane, index = self.recorded.positions.get(reference_message_id(first), ("", 0))
         cause_event = self.recorded.events[lane][index] if lane else None
         return isinstance(cause_event, ev.TranscriptEntry) and cause_event.agent_id != USER
 
@@ -348,27 +348,28 @@ class Replayer:
             return False
         if event.message_id in self._manual_entries:
             return True
-        lane, index = self.recorded.places[event.message_id]
+        lane, index = self.recorded.positions[event.message_id]
         if event.role == "system":
             return not text_of(event.content).startswith(HOOK_FAILED_PREFIX)
         return index < self.recorded.initial(lane)
 
     def _is_from_compactor(self, event: ev.TranscriptEdited) -> bool:
         """Whether a compactor made this edit."""
-        lane, _ = self.recorded.places.get(event.summary or MessageId(""), ("", 0))
+        lane, _ = self.recorded.positions.get(event.summary or MessageId(""), ("", 0))
         return bool(lane) and get_kind(self.recorded.events[lane][0]) == COMPACTOR
 
     def _is_crash_point(self) -> bool:
         """Whether the process ended at this event, within a turn."""
-        next_event = self.script.next()
+        next_event = self.progress.next()
         if self._current_agent is None:
             return False
         if next_event is None:  # The session was not resumed.
             return self._current_agent.has_open_calls or bool(self.session.state.requests)
         if isinstance(next_event, ev.TranscriptEntry) and self._is_external_input(next_event):
-            lane, _ = self.recorded.places[next_event.message_id]
+            lane, _ = self.recorded.positions[next_event.message_id]
             return (
-                lane == self.script.lane(self._current_agent) and self._current_agent.has_open_calls
+                lane == self.progress.lane(self._current_agent)
+                and self._current_agent.has_open_calls
             )
         return self._is_from_resume(next_event)
 
@@ -376,7 +377,7 @@ class Replayer:
         """Whether the entry is an external input of an agent."""
         if event.role != "user" or event.agent_id == USER or event.cause or event.substance:
             return False
-        lane, _ = self.recorded.places[event.message_id]
+        lane, _ = self.recorded.positions[event.message_id]
         return get_kind(self.recorded.events[lane][0]) != COMPACTOR
 
     def _is_from_resume(self, event: ev.Event | None) -> bool:
@@ -384,7 +385,7 @@ class Replayer:
         if isinstance(event, ev.LlmResponse):
             return event.stop_reason == INTERRUPTED_CALL or event.error == LOST_USAGE
         if isinstance(event, ev.AgentMoved) and isinstance(event.cause, str):
-            call = self._links.called(event.cause)
+            call = self._links.find_call(event.cause)
             # It was only partly created.
             return call is not None and call.function.name in {"task", *CREATING_ACTIONS}
         if not isinstance(event, ev.TranscriptEntry) or not event.is_error:
@@ -402,7 +403,7 @@ class Replayer:
 def _collect_answers(events: Links, lanes: AgentEventLists) -> RecordedAnswers:
     recording = ReplayLog()
     for event in events:
-        recording.take(event)
+        recording.add(event)
     too_long: set[MessageId] = set()
     unfinished: dict[MessageId, ev.TranscriptEntry] = {}
     for id_, request in recording.requests.items():

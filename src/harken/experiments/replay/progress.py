@@ -33,10 +33,10 @@ class ReplayProgress:
     """The recorded events and the replayed events."""
 
     recorded: AgentEventLists
-    again: AgentEventLists = field(default_factory=AgentEventLists)
+    replayed: AgentEventLists = field(default_factory=AgentEventLists)
     kinds: dict[str, type[Agent]] = field(default_factory=dict)
     """Class of each kind of agent."""
-    parted: bool = False
+    has_diverged: bool = False
     """Whether a replayed event differed from the record."""
     crash: Callable[[], NoReturn] = crash
     """Stops the replay at a recorded crash."""
@@ -49,26 +49,26 @@ class ReplayProgress:
         """Sort the recorded events by their order in the log."""
         lanes = self.recorded.events.values()
         self._events = sorted(
-            (event for lane_events in lanes for event in lane_events), key=self.recorded.at
+            (event for lane_events in lanes for event in lane_events), key=self.recorded.index_of
         )
         for event in self._events:
             if isinstance(event, ev.TranscriptEntry) and isinstance(event.cause, str):
-                lane, _ = self.recorded.places[event.message_id]
-                subject = self.recorded.named(event.cause)
+                lane, _ = self.recorded.positions[event.message_id]
+                subject = self.recorded.stable_name(event.cause)
                 self._questions.setdefault((lane, subject), []).append(event)
 
-    def hear(self, event: ev.Event) -> Lane | None:
+    def add_event(self, event: ev.Event) -> Lane | None:
         """Add a replayed event. Return its lane, or None if it belongs to none."""
-        self.again.take(event)
-        place = self.again.places.get(event.message_id)
+        self.replayed.add(event)
+        place = self.replayed.positions.get(event.message_id)
         if place is None:
             return None
         lane, index = place
         lane_events = self.recorded.events.get(lane, ())
-        if index >= len(lane_events) or self.recorded.plain(lane_events[index]) != self.again.plain(
-            event
-        ):
-            self.parted = True
+        if index >= len(lane_events) or self.recorded.comparable_members(
+            lane_events[index]
+        ) != self.replayed.comparable_members(event):
+            self.has_diverged = True
         return lane
 
     def next(self) -> ev.Event | None:
@@ -79,26 +79,30 @@ class ReplayProgress:
 
     def is_done(self, event: ev.Event) -> bool:
         """Whether a recorded event was replayed."""
-        lane, index = self.recorded.places[event.message_id]
-        return self.again.size(lane) > index
+        lane, index = self.recorded.positions[event.message_id]
+        return self.replayed.size(lane) > index
 
-    async def until(self, event: ev.Event | None) -> None:
+    async def wait_until(self, event: ev.Event | None) -> None:
         """Wait until all events before this one were replayed. None means all events.
 
         Returns early if the replay has diverged, or if other agents make no progress.
         """
-        order = len(self._events) if event is None else self.recorded.at(event)
+        order = len(self._events) if event is None else self.recorded.index_of(event)
         for _ in range(_MAX_WAIT_STEPS):
             next_event = self.next()
-            if self.parted or next_event is None or self.recorded.at(next_event) >= order:
+            if (
+                self.has_diverged
+                or next_event is None
+                or self.recorded.index_of(next_event) >= order
+            ):
                 return
             await asyncio.sleep(0)
 
-    def here(self, recorded: str) -> str | None:
+    def map_id(self, recorded: str) -> str | None:
         """Return the replayed id of a recorded message or call. Return None if there is none."""
         message = reference_message_id(recorded)
-        lane, index = self.recorded.places.get(message, ("", 0))
-        lane_events = self.again.events.get(lane, ())
+        lane, index = self.recorded.positions.get(message, ("", 0))
+        lane_events = self.replayed.events.get(lane, ())
         return (
             lane_events[index].message_id + recorded.removeprefix(message)
             if index < len(lane_events)
@@ -107,11 +111,11 @@ class ReplayProgress:
 
     def lane(self, agent: Agent) -> Lane:
         """Return an agent's lane, which is the same in both runs."""
-        return self.again.of_agent.get(agent.agent_id, "")
+        return self.replayed.of_agent.get(agent.agent_id, "")
 
-    def coming(self, lane: Lane) -> list[ev.Event]:
+    def remaining_events(self, lane: Lane) -> list[ev.Event]:
         """Return the recorded events of an agent that were not replayed yet."""
-        return self.recorded.events.get(lane, [])[self.again.size(lane) :]
+        return self.recorded.events.get(lane, [])[self.replayed.size(lane) :]
 
     def questions_coming(self, lane: Lane, subject: str) -> list[ev.TranscriptEntry]:
         """Return the remaining recorded questions to an agent about a message or call."""
@@ -129,21 +133,21 @@ class ReplayProgress:
             for event in self.recorded.events.get(lane, ())
             if isinstance(event, ev.LlmRequest)
         ]
-        done = self.again.count(lane, ev.LlmRequest)
+        done = self.replayed.count(lane, ev.LlmRequest)
         order = self.recorded.order
         until = order[requests[done].message_id] if done < len(requests) else len(order)
         expected = [
             birth
-            for birth in self.recorded.born(lane, COMPACTOR)
+            for birth in self.recorded.children_of_kind(lane, COMPACTOR)
             if order[birth.message_id] < until
         ]
-        return len(self.again.born(lane, COMPACTOR)) < len(expected)
+        return len(self.replayed.children_of_kind(lane, COMPACTOR)) < len(expected)
 
     def hook_of_next(
         self, lane: Lane, name: str, *, is_hook: bool = False
     ) -> ev.AgentCreated | None:
         """Return the next creation event of a hook of this name on an agent's next child."""
-        runs = self.recorded, self.again
+        runs = self.recorded, self.replayed
         recorded_births, replayed_births = (
             lanes.hooks(lane) if is_hook else lanes.subagents(lane) for lanes in runs
         )
@@ -162,7 +166,7 @@ class ReplayProgress:
                 for birth in lanes.hooks(lane)
                 if _COPY_SUFFIX_PATTERN.sub("", birth.name or "") == name
             ]
-            for lanes in (self.recorded, self.again)
+            for lanes in (self.recorded, self.replayed)
         )
         return (
             recorded_births[len(replayed_births)]

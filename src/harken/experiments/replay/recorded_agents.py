@@ -72,9 +72,9 @@ class RecordedAgent(Hook):
 
     def should_ask(self, question: HookQuestion) -> bool:
         """Whether a remaining recorded question of this subject has the same text."""
-        subject = self.script.again.named(question.subject)
+        subject = self.script.replayed.stable_name(question.subject)
         questions = self.script.questions_coming(self.script.lane(self), subject)
-        return any(recorded_question.content == question.words for recorded_question in questions)
+        return any(recorded_question.content == question.prompt for recorded_question in questions)
 
     async def judge(self, question: HookQuestion) -> Verdict:
         """Return the recorded verdict, or raise the recorded error.
@@ -108,12 +108,12 @@ class RecordedAgent(Hook):
 
     def copy_for(self, agent: Agent) -> Hook | None:
         """Return a stand-in for the copy that was made for an agent, or None if there was none."""
-        lanes = self.script.again.of_agent
+        lanes = self.script.replayed.of_agent
         if agent.agent_id in lanes:
             birth = self.script.next_hook(lanes[agent.agent_id], self.name)
         else:
             lane = lanes.get(self.state.parent or AgentId(""), "")
-            is_hook = is_made(agent.born_with)
+            is_hook = is_made(agent.birth_spec)
             birth = self.script.hook_of_next(lane, self.name, is_hook=is_hook)
         if birth is None:
             return None
@@ -128,11 +128,11 @@ class RecordedAgent(Hook):
         """Wait until the recorded time of the next answer; other agents act meanwhile."""
         next_event = next(iter(self._next_events(1)), None)
         if next_event is not None:
-            await self.script.until(next_event)
+            await self.script.wait_until(next_event)
 
     def _next_events(self, limit: int) -> list[ev.Event]:
         """Return the next recorded events of the agent: its answer, state, or removal."""
-        return self.script.coming(self.script.lane(self))[:limit]
+        return self.script.remaining_events(self.script.lane(self))[:limit]
 
     def _next_text(self) -> str:
         """Return the next recorded text, and set the state that was saved with it."""
@@ -151,7 +151,7 @@ class RecordedAgent(Hook):
         entry = next(iter(next_events[is_state_first:]), None)
         if isinstance(entry, ev.TranscriptEntry) and entry.role == "user":
             if is_state_first and saved_state is not None and isinstance(saved_state.cause, str):
-                self.session.append_all(self._changed_state(self.script.here(saved_state.cause)))
+                self.session.append_all(self._changed_state(self.script.map_id(saved_state.cause)))
             self.script.crash()  # The question was repeated after it: the process ended in between.
         if not isinstance(entry, ev.TranscriptEntry):
             raise NotRecorded(f"{self.name} was not asked this in the record")

@@ -33,14 +33,14 @@ class RecordedEnds:
 
     def __init__(self, events: Links) -> None:
         """Index the calls of a session."""
-        self._events, self._at = events.events, events.at
+        self._events, self._at = events.events, events.positions
         self._first_events: dict[ev.Reference, ev.Event] = {}
         """Call -> the first event that it caused, or its result."""
         self._results_by_call: dict[ev.Reference, ev.Event] = {}
         self._later_calls: dict[ev.Reference, Sequence[tuple[ev.Reference, str]]] = {}
         """Call -> later calls of the same message with their tools."""
         for event in events:
-            for link in events.up(event):
+            for link in events.links_from(event):
                 self._first_events.setdefault(link.reference, event)
                 if link.kind == "call":
                     self._results_by_call[link.reference] = event
@@ -97,7 +97,7 @@ class RecordedCall:
 
     reference: ev.Reference
     result: ev.TranscriptEntry
-    said: tuple[ev.Event, ...] = ()
+    events: tuple[ev.Event, ...] = ()
     """Events that the call caused while it ran, in order, such as questions to the user."""
 
 
@@ -108,7 +108,7 @@ class RecordedCalls:
     by_key: dict[Key, list[RecordedCall]]
     names: Mapping[AgentId, str]
     """Names of the recorded agents."""
-    said: Mapping[ev.Reference, Sequence[ev.Event]] = field(default_factory=dict)
+    events_by_call: Mapping[ev.Reference, Sequence[ev.Event]] = field(default_factory=dict)
     """Events that a call caused while it ran, also for interrupted calls."""
     _used_counts: dict[Key, int] = field(default_factory=dict)
 
@@ -124,21 +124,21 @@ class RecordedCalls:
         `actions` are the names of structural actions. Other programs have none.
         """
         links = Links.of(events)
-        first = -1 if after is None else links.at[after]
+        first = -1 if after is None else links.positions[after]
         found: dict[Key, list[RecordedCall]] = {}
         said = _collect_caused_events(links)
         for reference, result in _iter_results(links):
             call = _get_executed(links, reference)
-            if links.at[links.target(reference)] <= first or call is None:
+            if links.positions[links.target(reference)] <= first or call is None:
                 continue
             if call.name in actions or _is_unanswered(call, result):
                 continue
-            agent = links.names.of(result.agent_id) or ""
+            agent = links.names.latest_name(result.agent_id) or ""
             recorded = RecordedCall(reference, result, tuple(said.get(reference, ())))
             found.setdefault(call_key(agent, call), []).append(recorded)
-        return cls(found, links.names.called, said)
+        return cls(found, links.names.latest_names, said)
 
-    def take(self, agent: str, call: FunctionCall) -> RecordedCall | None:
+    def get_next(self, agent: str, call: FunctionCall) -> RecordedCall | None:
         """Return the next recorded call with this key, or None if there is no other."""
         key = call_key(agent, call)
         calls, used_count = self.by_key.get(key, ()), self._used_counts.get(key, 0)
@@ -147,7 +147,7 @@ class RecordedCalls:
         self._used_counts[key] = used_count + 1
         return calls[used_count]
 
-    def left(self) -> list[RecordedCall]:
+    def list_unused(self) -> list[RecordedCall]:
         """Return the calls that were not repeated."""
         return [
             call
@@ -174,17 +174,17 @@ def _iter_results(links: Links) -> Iterator[tuple[ev.Reference, ev.TranscriptEnt
         (link.reference, event)
         for event in links
         if isinstance(event, ev.TranscriptEntry) and event.role == "tool"
-        for link in links.up(event)
+        for link in links.links_from(event)
         if link.kind == "call"
     ]
-    return iter(sorted(results, key=lambda pair: links.at[links.target(pair[0])]))
+    return iter(sorted(results, key=lambda pair: links.positions[links.target(pair[0])]))
 
 
 def _get_executed(links: Links, reference: ev.Reference) -> FunctionCall | None:
     """Return a call as it was run, after rewrites by hooks."""
-    call = links.called(reference)
+    call = links.find_call(reference)
     function = None if call is None else call.function
-    for event in links.down(links.target(reference)):
+    for event in links.events_to(links.target(reference)):
         if isinstance(event, ev.ActionRewritten) and event.call == reference:
             function = FunctionCall(event.tool, event.arguments)
     return function
@@ -209,7 +209,8 @@ def _collect_caused_events(links: Links) -> dict[ev.Reference, list[ev.Event]]:
         )
         if call is None:
             call = next(
-                (reference for reference in references if links.called(reference) is not None), None
+                (reference for reference in references if links.find_call(reference) is not None),
+                None,
             )
         if call is None or not _is_logged_by_tool(event):
             continue

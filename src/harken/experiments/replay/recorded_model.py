@@ -38,26 +38,26 @@ class RecordedAnswers:
     recording: ReplayLog
     too_long: frozenset[MessageId] = frozenset()
     """Requests that failed because the context was too long."""
-    unended: Mapping[MessageId, ev.TranscriptEntry] = field(default_factory=dict)
+    unfinished: Mapping[MessageId, ev.TranscriptEntry] = field(default_factory=dict)
     """Request -> its answer, if a crash prevented the response event."""
-    script: ReplayProgress | None = None
+    progress: ReplayProgress | None = None
     """Determines the order of responses between agents. None means no waiting."""
     stop: Callable[[], None] = lambda: None
     """Cancels the current turn, as the user did."""
-    missed: str = ""
+    miss_text: str = ""
     """The difference between the first unrecorded request and the nearest recorded one."""
     _unused_requests: dict[tuple[str, str], list[ev.LlmRequest]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Group the requests by agent name and hash."""
         for request in self.recording.requests.values():
-            hash_ = self.recording.hash_of(request)
+            hash_ = self.recording.hash_request(request)
             if hash_ is not None:
                 agent = request.agent_id or AgentId("")
                 name = self.recording.names.get(agent, agent)
                 self._unused_requests.setdefault((name, hash_), []).append(request)
 
-    def take(self, request: ModelRequest) -> ev.LlmRequest | None:
+    def get_next(self, request: ModelRequest) -> ev.LlmRequest | None:
         """Return the recorded request that equals this one. Each is returned once, in log order."""
         candidates = self._unused_requests.get((request.agent, request.hash), [])
         ended = (
@@ -67,24 +67,24 @@ class RecordedAnswers:
         )
         return candidates.pop(next(ended, 0)) if candidates else None
 
-    async def turn(self, request: ev.LlmRequest) -> None:
+    async def wait_for_turn(self, request: ev.LlmRequest) -> None:
         """Wait until all events before the response were replayed."""
         await asyncio.sleep(0)
-        if self.script is not None:
-            await self.script.until(self.script.recorded.after(request))
+        if self.progress is not None:
+            await self.progress.wait_until(self.progress.recorded.after(request))
 
     def crash(self) -> NoReturn:
         """Stop the replay at a recorded crash. Raises Crash."""
-        raise Crash if self.script is None else self.script.crash()
+        raise Crash if self.progress is None else self.progress.crash()
 
     def _was_interrupted(self, request: ev.LlmRequest) -> bool:
         """Whether a crash interrupted the call; such a request is used last."""
         response = self.recording.responses.get(request.message_id)
         return response is None or response.stop_reason == INTERRUPTED
 
-    def whole(self, request: ev.LlmRequest) -> RecordedAnswer | None:
+    def get_complete(self, request: ev.LlmRequest) -> RecordedAnswer | None:
         """Return the complete answer to a request, even if its response event is missing."""
-        entry = self.unended.get(request.message_id)
+        entry = self.unfinished.get(request.message_id)
         if entry is not None:
             return RecordedAnswer(entry, ev.LlmResponse(request=request.message_id))
         return self.recording.answer_to(request)
@@ -101,13 +101,13 @@ class RecordedModel:
     async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
         """Replay the response. Raises ModelError as recorded, ReplayMiss for an unknown request."""
         answers = self._answers
-        recorded = answers.take(request)
+        recorded = answers.get_next(request)
         if recorded is None:
             async for chunk in self._raise_miss(request):
                 yield chunk
             return
-        await answers.turn(recorded)
-        answer = answers.whole(recorded)
+        await answers.wait_for_turn(recorded)
+        answer = answers.get_complete(recorded)
         response = answers.recording.responses.get(recorded.message_id)
         if answer is not None:
             for chunk in iter_chunks(answer.entry):
@@ -148,5 +148,5 @@ class RecordedModel:
             async for chunk in replayed.stream(request):
                 yield chunk  # Another agent sent the same request.
         except ReplayMiss as miss:
-            self._answers.missed = self._answers.missed or str(miss)
+            self._answers.miss_text = self._answers.miss_text or str(miss)
             raise

@@ -40,7 +40,7 @@ class _Anything(msgspec.Struct):
 class RecordedTool(Tool):
     """A tool that is known by its recorded schema only."""
 
-    shown: Mapping[str, Any] = field(default_factory=dict)
+    recorded_schema: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Accept any tool name."""
@@ -48,7 +48,7 @@ class RecordedTool(Tool):
     @property
     def schema(self) -> dict[str, Any]:
         """The recorded schema."""
-        return dict(self.shown)
+        return dict(self.recorded_schema)
 
 
 def recorded_tools(
@@ -96,7 +96,7 @@ def _recorded_tool(name: str, schema: Mapping[str, Any], like: Tool | None) -> R
         arguments=_Anything,
         reads_only=like is not None and like.reads_only,
         idempotent=like is not None and like.idempotent,
-        shown=schema,
+        recorded_schema=schema,
     )
 
 
@@ -117,9 +117,9 @@ class RecordedWorld(World):
         """
         super().__init__(tools, folder=None if live is None else live.folder)
         self.calls, self.live = calls, live
-        self.differing: list[tuple[str, FunctionCall]] = []
+        self.unrecorded_calls: list[tuple[str, FunctionCall]] = []
         """Agent name and call of each call that is not in the record, in order."""
-        self.given: list[RecordedCall] = []
+        self.used_calls: list[RecordedCall] = []
         """The recorded calls that were used, in order."""
         if live is not None:
             self.tools |= live.tools
@@ -128,18 +128,18 @@ class RecordedWorld(World):
 
     async def call_tool(self, action: FunctionCall, caller: ToolContext) -> ToolResult:
         """Return the recorded result, after logging the events that the call caused."""
-        recorded = self.calls.take(caller.agent.name, action)
+        recorded = self.calls.get_next(caller.agent.name, action)
         if recorded is not None:
-            self.given.append(recorded)
+            self.used_calls.append(recorded)
             return self.answer(recorded, caller)
-        self.differing.append((caller.agent.name, action))
+        self.unrecorded_calls.append((caller.agent.name, action))
         if self.live is not None and action.name in self.live.tools:
             return await self.live.call_tool(action, caller)
         return ToolResult(NOT_RECORDED.format(action.name), is_error=True)
 
     def answer(self, recorded: RecordedCall, caller: ToolContext) -> ToolResult:
         """Log the events that the call caused, and return its result."""
-        ids = self.say_again(recorded.reference, recorded.said, caller)
+        ids = self.log_caused_events(recorded.reference, recorded.events, caller)
         result = recorded.result
         return ToolResult(
             result.content,
@@ -148,12 +148,12 @@ class RecordedWorld(World):
             is_error=result.is_error,
         )
 
-    def here(self, reference: str) -> str | None:
+    def map_id(self, reference: str) -> str | None:
         """Return the current id of a recorded message, or None. Subclasses override this."""
         del reference
         return None
 
-    def say_again(
+    def log_caused_events(
         self, call: ev.Reference, events: Iterable[ev.Event], caller: ToolContext
     ) -> Mapping[str, str]:
         """Log the events that a recorded call caused. Return a map from old to new ids."""
@@ -187,12 +187,12 @@ class RecordedWorld(World):
         return new_event
 
     def _map_id(self, id_: MessageId | None, ids: Mapping[str, str]) -> MessageId | None:
-        new_id = None if id_ is None else ids.get(id_) or self.here(id_)
+        new_id = None if id_ is None else ids.get(id_) or self.map_id(id_)
         return None if new_id is None else MessageId(new_id)
 
     def _map_cause(self, cause: ev.Cause, ids: Mapping[str, str]) -> ev.Cause:
         """Map the references of a cause. Return None if none of them exists here."""
         references: Sequence[str] = [cause] if isinstance(cause, str) else cause or []
-        new_ids = [ids.get(reference) or self.here(reference) for reference in references]
+        new_ids = [ids.get(reference) or self.map_id(reference) for reference in references]
         existing = [reference for reference in new_ids if reference is not None]
         return (existing or None) if isinstance(cause, list) else next(iter(existing), None)

@@ -41,12 +41,12 @@ class TriggeredTurns:
         self._acting: dict[MessageId, AgentId] = {}
         self._delivered: set[MessageId] = set()
 
-    def look(self, lane: Lane, coming: ev.Event | None) -> None:
+    def deliver_due(self, lane: Lane, coming: ev.Event | None) -> None:
         """Deliver recorded inputs that are due.
 
         `lane` is the agent of the last event; `coming` is the next recorded event.
         """
-        next_events = self._script.coming(lane)[:1]
+        next_events = self._script.remaining_events(lane)[:1]
         for event in [*next_events, *filter(None, [coming])]:
             if isinstance(event, ev.TranscriptEntry) and self._is_triggered_input(event):
                 self._deliver(event, may_wake=event is coming)
@@ -54,10 +54,10 @@ class TriggeredTurns:
     def _deliver(self, first: ev.TranscriptEntry, *, may_wake: bool) -> None:
         agent = self._agent(first.agent_id)
         is_primary = agent.state.place == "primary"  # Its turn is started by its caller.
-        if is_primary and agent.gate.is_open:
+        if is_primary and agent.turn_lock.is_open:
             return
         for entry in takewhile(
-            self._is_triggered_input, self._script.coming(self._script.lane(agent))
+            self._is_triggered_input, self._script.remaining_events(self._script.lane(agent))
         ):
             if isinstance(entry, ev.TranscriptEntry) and not self._is_trigger_text(entry):
                 self._add_news(agent, entry)
@@ -65,14 +65,14 @@ class TriggeredTurns:
             self._acting[first.message_id] = agent.agent_id
             self._turns[first.message_id] = asyncio.create_task(self._turn(agent, first))
 
-    async def settle(self, acting: Callable[[ev.Event], Agent]) -> None:
+    async def wait(self, acting: Callable[[ev.Event], Agent]) -> None:
         """Wait until no triggered turn is next.
 
         `acting` returns the agent that must act for an event.
         """
         for _ in range(_MAX_WAIT_STEPS):
             coming = self._script.next()
-            if not self._turns or self._script.parted:
+            if not self._turns or self._script.has_diverged:
                 break
             if coming is not None and acting(coming).agent_id not in self._acting.values():
                 return
@@ -86,14 +86,16 @@ class TriggeredTurns:
         for turn in self._turns.values():
             turn.cancel()
 
-    def own(self) -> asyncio.Task[Any] | None:
+    def current(self) -> asyncio.Task[Any] | None:
         """Return the current task if it is a triggered turn."""
         return self._turns.get(_turn.get())
 
-    def drop(self, agent: Agent, substance: str | None) -> None:
+    def remove_news(self, agent: Agent, substance: str | None) -> None:
         """Remove pending inputs of an agent that it receives in another way."""
-        agent.news = [
-            entry for entry in agent.news if substance is None or entry.substance != substance
+        agent.unread_results = [
+            entry
+            for entry in agent.unread_results
+            if substance is None or entry.substance != substance
         ]
 
     async def _turn(self, agent: Agent, coming: ev.Event) -> None:
@@ -101,25 +103,25 @@ class TriggeredTurns:
         try:
             for _ in range(_START_DELAY_STEPS):
                 await asyncio.sleep(0)
-            await agent.gate.opened()
-            if self._script.is_done(coming) or self._script.parted:
+            await agent.turn_lock.wait_until_open()
+            if self._script.is_done(coming) or self._script.has_diverged:
                 return
             is_hook = agent.state.place == "hook"
-            async with agent.asking.here() if is_hook else nullcontext():
-                with agent.gate.by_event(), suppress(Crash, HarkenError):
+            async with agent.question_lock.here() if is_hook else nullcontext():
+                with agent.turn_lock.triggered_turn(), suppress(Crash, HarkenError):
                     await agent.response()
         finally:
             del self._turns[coming.message_id], self._acting[coming.message_id]
 
     def _add_news(self, agent: Agent, entry: ev.TranscriptEntry) -> None:
-        replayed_id = self._script.here(entry.substance or "")
+        replayed_id = self._script.map_id(entry.substance or "")
         if replayed_id is not None and entry.message_id not in self._delivered:
             self._delivered.add(entry.message_id)
             news_entry = ev.TranscriptEntry(
                 agent_id=agent.agent_id, role="user", content=entry.content
             )
             news_entry.substance = MessageId(replayed_id)
-            agent.news.append(news_entry)
+            agent.unread_results.append(news_entry)
 
     def _is_triggered_input(self, event: ev.Event) -> bool:
         """Whether an entry is the input of a trigger, or the answer of a subagent to one."""

@@ -82,10 +82,10 @@ class AlternatingContext:
     system: list[str] = field(default_factory=list)
     """The system messages at the beginning."""
     turns: list[Turn] = field(default_factory=list)
-    _open: list[tuple[str, EncodedToolCall]] = field(default_factory=list)
+    _open_calls: list[tuple[str, EncodedToolCall]] = field(default_factory=list)
     """Calls without a result yet, with their ids in the context."""
 
-    def take(self, messages: Iterable[ChatMessage]) -> None:
+    def add(self, messages: Iterable[ChatMessage]) -> None:
         """Add the next messages, oldest first."""
         for message in messages:
             match message.role:
@@ -100,7 +100,7 @@ class AlternatingContext:
 
     def close(self) -> None:
         """Add the missing results and the missing user message at the end."""
-        if self._open:
+        if self._open_calls:
             self._close_open_calls()
         if not self.turns or self.turns[-1].speaker == "assistant":
             self._append_blocks("user", self._note_blocks(EMPTY_TURN_TEXT))
@@ -127,17 +127,17 @@ class AlternatingContext:
             return
         if not self.turns:
             self._append_blocks("user", self._note_blocks(EMPTY_TURN_TEXT))
-        elif self._open and self.turns[-1].speaker == "user":
+        elif self._open_calls and self.turns[-1].speaker == "user":
             self._close_open_calls()
         self._append_blocks("assistant", blocks)
-        self._open += calls
+        self._open_calls += calls
 
     def _add_result(self, message: ChatMessage) -> None:
         """Add a result. A result without an open call becomes a user message."""
         blocks = self._write_blocks(_parts(message.content), "result")
-        for index, (raw, call) in enumerate(self._open):
+        for index, (raw, call) in enumerate(self._open_calls):
             if raw == message.tool_call_id:
-                del self._open[index]
+                del self._open_calls[index]
                 self._current_turn("user").results.append(
                     self._build_result(call, blocks, is_error=message.is_error)
                 )
@@ -148,10 +148,10 @@ class AlternatingContext:
         )
 
     def _close_open_calls(self) -> None:
-        for _, call in self._open:
+        for _, call in self._open_calls:
             result = self._build_result(call, self._note_blocks(NO_RESULT_TEXT), is_error=True)
             self._current_turn("user").results.append(result)
-        self._open.clear()
+        self._open_calls.clear()
 
     def _build_result(
         self, call: EncodedToolCall, blocks: list[Block], *, is_error: bool

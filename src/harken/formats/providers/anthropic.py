@@ -83,7 +83,7 @@ def build_request_body(
     model: the model of the request; thinking that is known to be of another model is left out.
     """
     conversation = AlternatingContext(partial(_write, model), CallIds(ID_LENGTH), NAME_LENGTH)
-    conversation.take(messages)
+    conversation.add(messages)
     conversation.close()
     body: dict[str, Any] = {}
     if conversation.system:

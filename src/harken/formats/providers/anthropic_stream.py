@@ -38,9 +38,9 @@ class AnthropicStreamDecoder:
 
     model: str | None = None
     """The model of the request. Its thinking is tagged with it, and sent back to it alone."""
-    ended: bool = False
+    is_ended: bool = False
     """Whether the end event was received."""
-    unusual: bool = False
+    is_unusual: bool = False
     """Whether the response was billed in a way that its usage does not show: see `_is_unusual`."""
     _blocks: dict[Any, _Block] = field(default_factory=dict)
     _positions: CallPositions = field(default_factory=CallPositions)
@@ -50,13 +50,13 @@ class AnthropicStreamDecoder:
     _stop_reason: str | None = None
     _response_model: str | None = None
 
-    def chunks(self, event: Any) -> Iterator[Chunk]:
+    def iter_chunks(self, event: Any) -> Iterator[Chunk]:
         """Yield the chunks of the next event. Unknown events give none.
 
         Raises ValueError for an event that does not have the shape of its type. Events after the
         end (vLLM and others send `[DONE]`) are ignored.
         """
-        if self.ended:
+        if self.is_ended:
             return
         try:
             match event["type"]:
@@ -73,7 +73,7 @@ class AnthropicStreamDecoder:
                     self._stop_reason = _check_text(event["delta"].get("stop_reason") or "") or None
                     self._update_usage(event.get("usage"))
                 case "message_stop":
-                    self.ended = True
+                    self.is_ended = True
                 case _:
                     pass
         except (KeyError, TypeError, AttributeError) as error:
@@ -81,7 +81,7 @@ class AnthropicStreamDecoder:
 
     def finish(self) -> Finish | None:
         """Return the end of the response. Return None if it was cut off."""
-        if self._stop_reason is None and not self.ended:
+        if self._stop_reason is None and not self.is_ended:
             return None
         reason = self._stop_reason or ("tool_use" if self._call_count else "end_turn")
         return Finish(
@@ -97,7 +97,7 @@ class AnthropicStreamDecoder:
         if kind == "tool_use":
             id_ = _check_text(start.get("id") or "") or f"call_{self._call_count}"
             block.call, self._call_count = self._call_count, self._call_count + 1
-            yield from self._positions.call(id_)
+            yield from self._positions.before_call(id_)
             yield ToolCallDelta(block.call, "", id_, _check_text(start["name"]))
         elif kind in ("text", "thinking") and start.get(kind):
             delta = {"type": f"{kind}_delta", kind: start[kind]}
@@ -112,7 +112,7 @@ class AnthropicStreamDecoder:
                 text = _check_text(delta[name])
                 if text:
                     block.is_empty = False
-                    yield from self._positions.part()
+                    yield from self._positions.before_part()
                     yield TextDelta(text) if name == "text" else ThinkingDelta(text)
             case "input_json_delta":
                 piece = _check_text(delta["partial_json"])
@@ -131,7 +131,7 @@ class AnthropicStreamDecoder:
                     yield TextDelta("", {"citations": block.citations})
             case "thinking":
                 if block.signature or not block.is_empty:
-                    yield from self._positions.part()
+                    yield from self._positions.before_part()
                     yield ThinkingDelta("", self._signature_meta(block.signature))
             case "tool_use":
                 if not any(
@@ -146,7 +146,7 @@ class AnthropicStreamDecoder:
                 if isinstance(part, UnknownPart) and part.kind == "redacted_thinking":
                     part = msgspec.structs.replace(part, meta=self._thinker)
                 if isinstance(part, UnknownPart | ImagePart):
-                    yield from self._positions.part()
+                    yield from self._positions.before_part()
                     yield PartDelta(part)
 
     @property
@@ -158,7 +158,7 @@ class AnthropicStreamDecoder:
 
     def _update_usage(self, usage: Any) -> None:
         """Update counts. They are totals, so later values replace earlier ones."""
-        self.unusual = self.unusual or _is_unusual(usage or {})
+        self.is_unusual = self.is_unusual or _is_unusual(usage or {})
         for name, count in (usage or {}).items():
             is_count = isinstance(count, int) and not isinstance(count, bool)
             if is_count and 0 <= count < TOKEN_COUNT_LIMIT:

@@ -69,7 +69,7 @@ def build_request_body(
     """
     ids = ShortIds() if short_ids else CallIds(ID_LENGTH)
     conversation = AlternatingContext(partial(_write, model), ids, NAME_LENGTH)
-    conversation.take(messages)
+    conversation.add(messages)
     conversation.close()
     body_messages: list[Block] = [
         {"role": "system", "content": text} for text in conversation.system

@@ -42,9 +42,9 @@ class OpenAIStreamDecoder:
 
     model: str | None = None
     """The model of the request. Thinking that its server requires back is tagged with it."""
-    ended: bool = False
+    is_ended: bool = False
     """Whether the end event was received."""
-    unusual: bool = False
+    is_unusual: bool = False
     """Whether the response was billed in a way that its usage does not show, in another tier."""
     _positions: CallPositions = field(default_factory=CallPositions)
     _calls: list[_Call] = field(default_factory=list)
@@ -61,20 +61,26 @@ class OpenAIStreamDecoder:
     _finish_reason: str | None = None
     _response_model: str | None = None
 
-    def chunks(self, event: Any) -> Iterator[Chunk]:
+    def iter_chunks(self, event: Any) -> Iterator[Chunk]:
         """Yield the chunks of the next event, or of the text `[DONE]`.
 
         Raises ValueError for an event that does not have the shape of a chunk.
         """
         if event == DONE:
-            self.ended = True
+            self.is_ended = True
             yield from self._end_parts()
             return
         try:
             if isinstance(event.get("model"), str) and event["model"]:
                 self._response_model = event["model"]
             tier = event.get("service_tier")
-            self.unusual = self.unusual or tier not in (None, "", "auto", "default", "on_demand")
+            self.is_unusual = self.is_unusual or tier not in (
+                None,
+                "",
+                "auto",
+                "default",
+                "on_demand",
+            )
             choices = event.get("choices") or ()
             if event.get("usage"):
                 self._usage, self._is_usage_alone = dict(event["usage"]), not choices
@@ -90,7 +96,7 @@ class OpenAIStreamDecoder:
         The response is complete if it has a finish reason or a `[DONE]`, or if the usage, which
         comes last, arrived in an event of its own.
         """
-        if self._finish_reason is None and not self.ended and not self._is_usage_alone:
+        if self._finish_reason is None and not self.is_ended and not self._is_usage_alone:
             return None
         reason = self._finish_reason or ("tool_calls" if self._calls else "stop")
         return Finish(
@@ -131,14 +137,14 @@ class OpenAIStreamDecoder:
                     yield from self._add_thinking("thinking", _check_text(inner["text"]))
             elif block.get("text"):
                 yield from self._end_thinking()
-                yield from self._positions.part()
+                yield from self._positions.before_part()
                 text = _check_text(block["text"])
                 self._is_text_last = self._is_text_last or bool(text.strip())
                 yield TextDelta(text)
 
     def _add_thinking(self, name: str, text: str) -> Iterator[Chunk]:
         if text:
-            yield from self._positions.part()
+            yield from self._positions.before_part()
             self._thinking, self._is_text_last = name, False
             yield ThinkingDelta(text)
 
@@ -187,7 +193,7 @@ class OpenAIStreamDecoder:
             is_new = bool(id_) and all(other.id != id_ for other in self._calls)
             unique = id_ if is_new else f"call_{call.index}"
             self._calls.append(call)
-            yield from self._positions.call(unique)
+            yield from self._positions.before_call(unique)
             kind = "custom" if custom else "function"
             extra = (
                 {EXTRA_MEMBER: {self.model: piece[EXTRA_MEMBER]}}

@@ -334,7 +334,7 @@ def _iter_steps(
     }
     for number, step in enumerate(get_objects(document, "steps"), 1):
         if get_text(step, "source") not in ("user", "agent", "system"):
-            reading.keep(f"step/{get_text(step, 'source')}")
+            reading.count_kept(f"step/{get_text(step, 'source')}")
             continue
         step_with_model = _with_model(step, get_object(document, "agent"))
         yield from rounds.add(f"{path}{number}", rounds.head, entries_from_step(step_with_model))
@@ -414,5 +414,5 @@ def _read(data: bytes) -> list[ConversationEntry]:
     return [entry for step in steps_ for entry in step.entries]
 
 
-NATIVE = RuntimeFormat(name=NAME, runtime="atif", looks=is_session_file, steps=iter_steps)
+NATIVE = RuntimeFormat(name=NAME, runtime="atif", is_session_file=is_session_file, steps=iter_steps)
 FORMAT = Format(name=NAME, media_type="application/json", reads=_read, writes=encode_trajectory)

@@ -82,7 +82,7 @@ class ReadReport:
     """The runtime's name of the session that spawned this one, or that it was forked from."""
     lines: int = 0
     """The number of lines. A line with several records counts once for each."""
-    at: int = 0
+    offset: int = 0
     """The offset of the last line that was read. Steps are yielded as soon as they are complete."""
     used: int = 0
     """The number of lines that are in the entries of a step."""
@@ -100,7 +100,7 @@ class ReadReport:
     """The spawning step of each agent with a file of its own. Such a file has the same
     `session_id`, and its first step has no parent."""
 
-    def keep(self, kind: str) -> None:
+    def count_kept(self, kind: str) -> None:
         """Count a valid line that is in no step.
 
         The number of kinds is limited, because the file names them.
@@ -108,7 +108,7 @@ class ReadReport:
         kind = kind[:_MAX_KIND_CHARS]
         self.kept[kind if kind in self.kept or len(self.kept) < _MAX_KINDS else "other"] += 1
 
-    def refuse(self, line: SourceLine, reason: str) -> None:
+    def report_bad(self, line: SourceLine, reason: str) -> None:
         """Report a line that cannot be read."""
         self.bad.append(BadLine(line.number, line.start, reason))
 
@@ -121,7 +121,7 @@ class SessionFile:
     """The name for people: a path, or `art-...`."""
     chunks: Callable[[], Iterable[bytes]]
     """Opens the file anew with each call."""
-    is_held: bool = False
+    is_in_memory: bool = False
     """Whether the bytes are in memory, so that their lines may be buffered, too."""
 
     def lines(self, report: ReadReport) -> Iterator[SourceLine]:
@@ -134,7 +134,7 @@ class SessionFile:
         start = 0
         for number, (data, size) in enumerate(_split_lines(self.chunks()), start=1):
             report.lines += 1
-            report.at = start
+            report.offset = start
             if data is None:
                 report.bad.append(BadLine(number, start, f"it has {size} bytes"))
             elif number == 1 and data.startswith(BOM):
@@ -180,13 +180,13 @@ class RuntimeFormat:
     same bytes."""
     runtime: str
     """The users' name of the runtime: `claude`."""
-    looks: Callable[[str, bytes], bool]
+    is_session_file: Callable[[str, bytes], bool]
     """Whether a file is of this format, by its path and its first 64 KB."""
     steps: StepReader
-    sent: ResumeRequestBuilder | None = None
+    build_resume_request: ResumeRequestBuilder | None = None
     writes: SessionWriter | None = None
     """None if sessions of this format cannot be written."""
-    settled: Callable[[Path, Path], Path] | None = None
+    copy_merged: Callable[[Path, Path], Path] | None = None
     """Copies a file and its sidecar files into a folder, merged, and returns the copy.
 
     None if sessions have no other files. Raises OSError, FormatError.

@@ -56,7 +56,7 @@ def iter_steps(source: SessionFile, report: ReadReport) -> Iterator[ImportStep]:
     for line, record in read_records(source, report):
         kind = get_text(record, "type")
         data = get_object(record, "data")
-        session.is_one = session.is_one or ("." in kind and "data" in record)
+        session.is_session = session.is_session or ("." in kind and "data" in record)
         time = normalize_time(record.get("timestamp"))
         node = get_text(record, "id") or f"line {line.number}"
         if kind == "session.compaction_complete" and data.get("success") is not False:
@@ -67,15 +67,15 @@ def iter_steps(source: SessionFile, report: ReadReport) -> Iterator[ImportStep]:
             continue
         entry = session.entry(kind, data, time, get_text(record, "id"))
         if entry is None:
-            report.keep(kind or "unknown")
+            report.count_kept(kind or "unknown")
             continue
         report.used += 1
         agent = get_text(record, "agentId") or get_text(data, "parentToolCallId")
         if agent and agent not in session.agents:
             yield from session.main.pause()
-        builder = session.rounds(agent) if agent else session.main
+        builder = session.get_builder(agent) if agent else session.main
         yield from builder.add(node, builder.head, [entry])
-    if not session.is_one:
+    if not session.is_session:
         raise FormatError(NAME, "no line of it is an event")
     for builder in (session.main, *session.agents.values()):
         yield from builder.end()
@@ -86,17 +86,17 @@ class _Session:
     """The state of reading a session."""
 
     reading: ReadReport
-    is_one: bool = False
+    is_session: bool = False
     main: StepBuilder = field(init=False)
     agents: dict[str, StepBuilder] = field(default_factory=dict)
-    instructed: str = ""
+    last_system_text: str = ""
     """The last system message, which is repeated before each prompt."""
 
     def __post_init__(self) -> None:
         """Begin with the main conversation."""
         self.main = StepBuilder(self.reading)
 
-    def rounds(self, agent: str) -> StepBuilder:
+    def get_builder(self, agent: str) -> StepBuilder:
         """Return the step builder of a subagent, which begins at the current main step."""
         if agent not in self.agents:
             main = self.main
@@ -113,10 +113,10 @@ class _Session:
         match kind:
             case "session.start" | "session.resume":
                 self._read_metadata(data)
-            case "system.message" if get_text(data, "content") != self.instructed:
-                self.instructed = get_text(data, "content")
+            case "system.message" if get_text(data, "content") != self.last_system_text:
+                self.last_system_text = get_text(data, "content")
                 source["kind"] = INSTRUCTIONS
-                return ConversationEntry(Message("system", self.instructed), time, source)
+                return ConversationEntry(Message("system", self.last_system_text), time, source)
             case "system.notification":
                 return _client_entry(get_text(data, "content"), time, source)
             case "user.message":
@@ -208,4 +208,6 @@ def _result_entry(data: Record, time: str | None, source: Record) -> Conversatio
     return ConversationEntry(message, time, source or None)
 
 
-NATIVE = RuntimeFormat(name=NAME, runtime="copilot", looks=is_session_file, steps=iter_steps)
+NATIVE = RuntimeFormat(
+    name=NAME, runtime="copilot", is_session_file=is_session_file, steps=iter_steps
+)

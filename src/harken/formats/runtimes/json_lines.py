@@ -30,7 +30,7 @@ def read_records(
     extra = 0
     for line in source.lines(reading):
         if not line.data or line.data.isspace():
-            reading.keep("blank")
+            reading.count_kept("blank")
             continue
         try:
             value = _decode_leniently(line.data, decode)
@@ -41,7 +41,7 @@ def read_records(
             extra += len(parts) - 1
             continue
         if not isinstance(value, dict):
-            reading.refuse(line, "it is no JSON object")
+            reading.report_bad(line, "it is no JSON object")
         else:
             yield (SourceLine(line.number + extra, line.start, line.data) if extra else line), value
 
@@ -59,7 +59,7 @@ def _iter_part_records(
             except ValueError as error:
                 reason = _format_reason(error)
         if reason:
-            reading.refuse(line, reason)
+            reading.report_bad(line, reason)
         elif isinstance(value, dict):
             yield SourceLine(line.number + extra + count, line.start, line.data), value
 

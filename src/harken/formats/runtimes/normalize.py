@@ -67,15 +67,15 @@ class _Answer:
     calls: list[_Call]
     is_changed: bool
 
-    def joined(self, other: _Answer) -> _Answer:
+    def merge(self, other: _Answer) -> _Answer:
         """Merge this answer with the next one."""
         entry = replace(other.entry, source=other.entry.source or self.entry.source)
         return _Answer(entry, self.items + other.items, self.calls + other.calls, is_changed=True)
 
-    def fitted(self, fit: TargetRules) -> ConversationEntry:
+    def build_entry(self, fit: TargetRules) -> ConversationEntry:
         """Return the entry of the answer."""
         if self.is_changed or (fit.has_calls_last and not fit.owns(self.entry)):
-            return replace(self.entry, message=fit.answer(self.items))
+            return replace(self.entry, message=fit.build_answer(self.items))
         return self.entry
 
 
@@ -84,7 +84,7 @@ class _Round:
     """Consecutive answers and the inputs up to the next answer, with entries that stand aside."""
 
     answers: list[_Answer | ConversationEntry] = field(default_factory=list)
-    heard: list[ConversationEntry] = field(default_factory=list)
+    inputs: list[ConversationEntry] = field(default_factory=list)
 
 
 class _Normalizer:
@@ -107,19 +107,19 @@ class _Normalizer:
                 if not self._is_started:
                     yield _user_entry([TextPart(EMPTY_TURN_TEXT)], answer.entry)
                 yield from self._close_calls(calls, answer.entry.time)
-                yield answer.fitted(self._rules)
+                yield answer.build_entry(self._rules)
                 calls, self._is_started = answer.calls, True
             yield from self._iter_inputs(round_, calls)
-            self._is_started = self._is_started or not all(map(self._rules.is_aside, round_.heard))
+            self._is_started = self._is_started or not all(map(self._rules.is_aside, round_.inputs))
 
     def _rounds(self, entries: Iterable[ConversationEntry]) -> Iterator[_Round]:
         current = _Round()
         for item in self._convert_entries(entries):
             if isinstance(item, ConversationEntry) and self._rules.is_aside(item):
-                (current.heard or current.answers).append(item)
+                (current.inputs or current.answers).append(item)
             elif isinstance(item, ConversationEntry):
-                current.heard.append(item)
-            elif current.heard:
+                current.inputs.append(item)
+            elif current.inputs:
                 yield current
                 current = _Round([item])
             else:
@@ -148,7 +148,7 @@ class _Normalizer:
     def _merge_answers(self, round_: _Round) -> Iterator[_Answer | ConversationEntry]:
         """Yield answers, merged where necessary, each followed by its entries that stand aside."""
         result_ids = {
-            e.message.tool_call_id or "" for e in round_.heard if e.message.role == "tool"
+            e.message.tool_call_id or "" for e in round_.inputs if e.message.role == "tool"
         }
         last: _Answer | None = None
         asides: list[ConversationEntry] = []
@@ -158,7 +158,7 @@ class _Normalizer:
             elif last is None:
                 last = answer
             elif not self._may_stay_separate(last, result_ids):
-                last = last.joined(answer)
+                last = last.merge(answer)
             else:
                 yield last
                 yield from asides
@@ -175,7 +175,7 @@ class _Normalizer:
 
     def _answer(self, entry: ConversationEntry) -> _Answer:
         original_items = list(iter_items(entry.message))
-        items = self._rules.items(entry, self._ids)
+        items = self._rules.convert_items(entry, self._ids)
         old_ids, new_ids = (
             [i.id for i in those if isinstance(i, ToolCall)] for those in (original_items, items)
         )
@@ -189,7 +189,7 @@ class _Normalizer:
     def _iter_inputs(self, round_: _Round, calls: Sequence[_Call]) -> Iterator[ConversationEntry]:
         """Yield the results of calls, then all other inputs."""
         open_calls, other_entries, image_entries = list(calls), [], []
-        for entry in round_.heard:
+        for entry in round_.inputs:
             message = entry.message
             call = next((c for c in open_calls if c[0] == (message.tool_call_id or "")), None)
             if message.role != "tool" or call is None or self._rules.is_aside(entry):
@@ -200,7 +200,7 @@ class _Normalizer:
             yield result
             if images:
                 image_entries.append(_user_entry([TextPart(IMAGES), *images], entry))
-        yield from self._close_calls(open_calls, round_.heard[-1].time if round_.heard else None)
+        yield from self._close_calls(open_calls, round_.inputs[-1].time if round_.inputs else None)
         yield from image_entries
         for entry in other_entries:
             is_late = entry.message.role == "tool" and not self._rules.is_aside(entry)
@@ -216,7 +216,7 @@ class _Normalizer:
         self, entry: ConversationEntry, id_: str
     ) -> tuple[ConversationEntry, list[ImagePart]]:
         """Return a result, and the images that it cannot hold."""
-        content = self._rules.content(entry)
+        content = self._rules.convert_content(entry)
         images = _find_images(content)
         if images and not self._holds_images(entry):
             note = f"[images, shown after the results: {len(images)}]"
@@ -237,13 +237,13 @@ class _Normalizer:
 
     def _convert_late_result(self, entry: ConversationEntry) -> ConversationEntry:
         """Return a result without a call as a user message."""
-        content = self._rules.content(entry)
+        content = self._rules.convert_content(entry)
         text_part = TextPart(LATE_RESULT_PREFIX + (text_of(content) or NO_OUTPUT_TEXT))
         return _user_entry([text_part, *_find_images(content)], entry)
 
     def _convert_input(self, entry: ConversationEntry) -> ConversationEntry:
         """Return a user message, also for a system message that the target cannot hold."""
-        message, content = entry.message, self._rules.content(entry)
+        message, content = entry.message, self._rules.convert_content(entry)
         if message.role == "system" and not self._rules.has_system:
             parts = [TextPart(SYSTEM_PREFIX + text_of(content))] if content else []
             return _user_entry(parts, entry)

@@ -35,7 +35,9 @@ def list_runtime_formats() -> tuple[RuntimeFormat, ...]:
 def detect_runtime_format(path: str, beginning: bytes) -> RuntimeFormat | None:
     """Return the format of a file, by its path and its beginning. Return None if it is unknown."""
     text = strip_byte_order_mark(beginning)
-    return next((format_ for format_ in list_runtime_formats() if format_.looks(path, text)), None)
+    return next(
+        (format_ for format_ in list_runtime_formats() if format_.is_session_file(path, text)), None
+    )
 
 
 def find_runtime_format(runtime: str) -> RuntimeFormat | None:

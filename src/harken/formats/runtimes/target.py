@@ -63,7 +63,7 @@ class TargetRules:
     owns: Callable[[ConversationEntry], bool]
     """Whether the target wrote an entry itself: then parts keep their metadata, and empty parts
     stay."""
-    takes: Callable[[ConversationEntry, Block], bool] | None = None
+    accepts: Callable[[ConversationEntry, Block], bool] | None = None
     """Whether the target accepts a thought, or a block of an unknown type, unchanged.
 
     None for those of entries that it owns.
@@ -91,7 +91,7 @@ class TargetRules:
     no_result: str = NO_RESULT_TEXT
     """The text of the error result of an open call."""
 
-    def items(self, entry: ConversationEntry, ids: Ids) -> list[Part | ToolCall]:
+    def convert_items(self, entry: ConversationEntry, ids: Ids) -> list[Part | ToolCall]:
         """Return the converted parts and calls of an answer, each call with a new id."""
         items_: list[Part | ToolCall] = []
         for item in iter_items(entry.message):
@@ -101,7 +101,7 @@ class TargetRules:
                 items_ += self._convert_part(entry, item)
         return items_
 
-    def answer(self, items: Sequence[Part | ToolCall]) -> Message:
+    def build_answer(self, items: Sequence[Part | ToolCall]) -> Message:
         """Return a message for a foreign or a merged answer."""
         if self.has_calls_last:
             return build_assistant_message(
@@ -109,7 +109,7 @@ class TargetRules:
             )
         return build_assistant_message(items)
 
-    def content(self, entry: ConversationEntry) -> Content:
+    def convert_content(self, entry: ConversationEntry) -> Content:
         """Return the converted content of any other message. Return None if it is empty."""
         original = message_parts(entry.message)
         parts = [converted for part in original for converted in self._convert_part(entry, part)]
@@ -131,7 +131,7 @@ class TargetRules:
             return [text_part] if is_own or part.text.strip() else []
         if isinstance(part, ImagePart):
             return [self._convert_image(entry, part)]
-        if is_own if self.takes is None else self.takes(entry, part):
+        if is_own if self.accepts is None else self.accepts(entry, part):
             return [part]
         is_described = isinstance(part, UnknownPart) and part.kind not in _THINKING_KINDS
         return (

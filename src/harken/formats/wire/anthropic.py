@@ -58,20 +58,20 @@ def _is_model_path(path: str) -> bool:
 def _parse_request(path: str, body: bytes, known: PieceLookup | None = None) -> ParsedRequest:
     del path
     cutting = slice_body(NAME, body, CODEC.identify, known)
-    model = cutting.model()
-    messages = cutting.array("messages")
+    model = cutting.take_model()
+    messages = cutting.take_array("messages")
     if messages is None:
         raise FormatError(NAME, "it has no list of messages")
     prompt = _take_system_pieces(cutting)
     if not prompt and _is_system(messages[:1]):
         cutting.shape[_SYSTEM] = 0
     pieces = [*map(cutting.piece, prompt), *cutting.pieces(messages, "messages")]
-    return cutting.asked(model, pieces, cutting.tools(_build_tool))
+    return cutting.build_request(model, pieces, cutting.take_tools(_build_tool))
 
 
 def _take_system_pieces(cutting: BodySlices) -> list[bytes]:
     """Remove the system prompt from the body and return its blocks as pieces."""
-    blocks = cutting.array(_SYSTEM)
+    blocks = cutting.take_array(_SYSTEM)
     if blocks is None:
         if not starts_with(cutting.members.get(_SYSTEM), b'"'):
             return []
@@ -79,7 +79,7 @@ def _take_system_pieces(cutting: BodySlices) -> list[bytes]:
     prompt_pieces: list[bytes] = []
     aside: list[Any] = []
     for index, raw_block in enumerate(blocks):
-        block = cutting.unmarked(bytes(raw_block), _SYSTEM, index)
+        block = cutting.extract_marks(bytes(raw_block), _SYSTEM, index)
         if (header := _parse_billing_header(block)) is not None:
             aside.append([index, header])
         else:
@@ -236,7 +236,11 @@ def _normalize_block(block: Any) -> Any:
 
 
 CODEC = PieceCodec(
-    name=NAME, messages=_parse_messages, plain=_build_piece, manner=_manner, normal=_normalize_piece
+    name=NAME,
+    messages=_parse_messages,
+    build=_build_piece,
+    manner=_manner,
+    normalize=_normalize_piece,
 )
 
 
@@ -253,7 +257,7 @@ class _ResponseAssembler:
     _model: str | None = None
     _is_whole: bool = False
 
-    def event(self, event: Any) -> None:
+    def add_event(self, event: Any) -> None:
         match event:
             case {"type": "message_start", "message": dict(message)}:
                 self._head(message)
@@ -267,12 +271,12 @@ class _ResponseAssembler:
             case {"type": "message_stop"}:
                 self._is_whole = True
 
-    def whole(self, body: dict[str, Any]) -> None:
+    def add_body(self, body: dict[str, Any]) -> None:
         self._head(body)
         self._is_whole = isinstance(body["content"], list)
         self._blocks = dict(enumerate(body["content"]))
 
-    def answered(self) -> ParsedResponse:
+    def finish(self) -> ParsedResponse:
         blocks = [self._finished_block(index) for index in self._blocks]
         if not self._stop_reason and not self._is_whole:
             return ParsedResponse(

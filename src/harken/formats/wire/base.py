@@ -122,7 +122,7 @@ class PieceLookup(Shape):
         """Return the cached piece with these bytes. Return None if there is none."""
         ...
 
-    def of(self, piece: Piece) -> Piece:
+    def intern(self, piece: Piece) -> Piece:
         """Return the cached piece with the same bytes, or cache and return this one."""
         ...
 
@@ -148,10 +148,10 @@ class Protocol:
 
     name: str
     """Such as `anthropic-messages`. The name is stored in logs."""
-    asks: Callable[[str], bool]
+    is_model_path: Callable[[str], bool]
     """Whether a request to this path (without its query) is a model call."""
-    take_apart: ParseRequest
-    put_together: Callable[[ParsedRequest, Sequence[Any]], Body]
+    parse_request: ParseRequest
+    build_body: Callable[[ParsedRequest, Sequence[Any]], Body]
     """The inverse of `take_apart`, equal as JSON: takes the parsed request and the values of the
     pieces. Raises FormatError if they do not fit.
     """

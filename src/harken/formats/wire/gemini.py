@@ -60,7 +60,7 @@ def _is_model_path(path: str) -> bool:
 def _parse_request(path: str, body: bytes, known: PieceLookup | None = None) -> ParsedRequest:
     cutting = slice_body(NAME, body, CODEC.identify, known)
     match = _MODEL.search(path.partition("?")[0].rstrip("/"))
-    contents = cutting.array("contents")
+    contents = cutting.take_array("contents")
     if contents is None:
         raise FormatError(NAME, "it has no list of contents")
     names = (
@@ -80,7 +80,7 @@ def _parse_request(path: str, body: bytes, known: PieceLookup | None = None) -> 
         if groups != [{_DECLARATION_NAMES[0]: len(tools)}]:
             cutting.shape["tools"] = groups
     pieces = [*map(cutting.piece, instruction), *cutting.pieces(contents, "contents")]
-    return cutting.asked(match[1] if match else "", pieces, tools)
+    return cutting.build_request(match[1] if match else "", pieces, tools)
 
 
 def _instruction_name(value: Any) -> str:
@@ -253,9 +253,9 @@ def _without_signatures(part: Any) -> Any:
 CODEC = PieceCodec(
     name=NAME,
     messages=_parse_messages,
-    plain=_build_piece,
+    build=_build_piece,
     manner=_manner,
-    normal=_normalize_piece,
+    normalize=_normalize_piece,
     has_ids=False,
 )
 
@@ -275,7 +275,7 @@ class _ResponseAssembler:
     """Event members beside the candidates. Later values replace earlier ones."""
     _reason: str = ""
 
-    def event(self, event: Any) -> None:
+    def add_event(self, event: Any) -> None:
         """Add the next event, or a complete response."""
         self._last_members |= {name: value for name, value in event.items() if name != "candidates"}
         for candidate in get_objects(event, "candidates"):
@@ -285,11 +285,11 @@ class _ResponseAssembler:
                 self._add(part)
             self._reason = get_text(candidate, "finishReason") or self._reason
 
-    def whole(self, body: Body) -> None:
+    def add_body(self, body: Body) -> None:
         """Add a complete response."""
-        self.event(body)
+        self.add_event(body)
 
-    def answered(self) -> ParsedResponse:
+    def finish(self) -> ParsedResponse:
         """Return the parsed response."""
         self._close()
         id_ = get_text(self._last_members, "responseId")

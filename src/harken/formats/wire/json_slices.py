@@ -43,7 +43,7 @@ class _EmptyPieceCache:
     def find(self, data: bytes) -> None:
         del data
 
-    def of(self, piece: Piece) -> Piece:
+    def intern(self, piece: Piece) -> Piece:
         return piece
 
 
@@ -100,11 +100,11 @@ class BodySlices:
 
     members: dict[str, Text]
     identify: Callable[[Any], str]
-    known: PieceLookup
+    piece_cache: PieceLookup
     marks: list[Mark] = field(default_factory=list)
     shape: Body = field(default_factory=dict)
 
-    def model(self, path_model: str = "") -> str:
+    def take_model(self, path_model: str = "") -> str:
         """Extract the model. `path_model` is the model of the path, for a body without one."""
         data = self.members.get("model")
         if data is None:
@@ -117,7 +117,7 @@ class BodySlices:
         del self.members["model"]
         return model
 
-    def array(self, name: str) -> Sequence[Text] | None:
+    def take_array(self, name: str) -> Sequence[Text] | None:
         """Extract a member that is a list. Return None, and keep the member, if it is no list."""
         slices = split_elements(self.members.get(name))
         if slices is not None:
@@ -126,17 +126,17 @@ class BodySlices:
 
     def pieces(self, slices: Iterable[Text], *path: str | int) -> list[Piece]:
         """Return the elements of a list as pieces, without their marks. path: of the list."""
-        cache = self.known
+        cache = self.piece_cache
         return [
-            cache.find(data := bytes(text)) or self.piece(self.unmarked(data, *path, index))
+            cache.find(data := bytes(text)) or self.piece(self.extract_marks(data, *path, index))
             for index, text in enumerate(slices)
         ]
 
     def piece(self, data: bytes) -> Piece:
         """Return a JSON text as a piece: the cached one, if any."""
-        return self.known.of(Piece(data, self.identify))
+        return self.piece_cache.intern(Piece(data, self.identify))
 
-    def unmarked(self, data: bytes, *path: str | int) -> bytes:
+    def extract_marks(self, data: bytes, *path: str | int) -> bytes:
         """Return a message or a block without its marks, which are stored. path: of the value."""
         if _MARK_PREFIX not in data:
             return data
@@ -144,7 +144,7 @@ class BodySlices:
         self.marks += marks
         return canonical.to_json_line(value) if marks else data
 
-    def tools(self, write: Callable[[Mapping[str, Any]], Any]) -> Sequence[Mapping[str, Any]]:
+    def take_tools(self, write: Callable[[Mapping[str, Any]], Any]) -> Sequence[Mapping[str, Any]]:
         """Extract the tools; `write` builds the usual wire form of one."""
         data = bytes(self.members.get("tools", b""))
         parse = _parse_tools if len(data) > _MAX_CACHED_BYTES else _cached_tools
@@ -155,7 +155,7 @@ class BodySlices:
         self.marks += extracted.marks
         return extracted.tools
 
-    def asked(
+    def build_request(
         self, model: str, pieces: Sequence[Piece], tools: Sequence[Mapping[str, Any]] = ()
     ) -> ParsedRequest:
         """Return the request. Members that were not extracted are its parameters."""

@@ -37,8 +37,8 @@ def _is_model_path(path: str) -> bool:
 def _parse_request(path: str, body: bytes, known: PieceLookup | None = None) -> ParsedRequest:
     del path
     cutting = slice_body(NAME, body, CODEC.identify, known)
-    model = cutting.model()
-    messages = cutting.array("messages")
+    model = cutting.take_model()
+    messages = cutting.take_array("messages")
     if messages is None:
         raise FormatError(NAME, "it has no list of messages")
     parameters = parse_slice(cutting.members.get(_PARAMETERS, b"null"))
@@ -47,7 +47,7 @@ def _parse_request(path: str, body: bytes, known: PieceLookup | None = None) -> 
     else:
         parameters = {}
     pieces = cutting.pieces(messages, "messages")
-    request = cutting.asked(model, pieces, cutting.tools(_build_tool))
+    request = cutting.build_request(model, pieces, cutting.take_tools(_build_tool))
     extra = {_EXTRA_MEMBERS: request.parameters} if request.parameters else {}
     return replace(request, parameters=parameters, shape={**cutting.shape, **extra} or None)
 
@@ -86,7 +86,9 @@ def _normalize_piece(value: Any) -> Any:
     return members
 
 
-CODEC = PieceCodec(name=NAME, messages=_parse_messages, plain=_build_piece, normal=_normalize_piece)
+CODEC = PieceCodec(
+    name=NAME, messages=_parse_messages, build=_build_piece, normalize=_normalize_piece
+)
 
 
 class _ResponseAssembler:
@@ -99,16 +101,16 @@ class _ResponseAssembler:
     def __init__(self) -> None:
         self._body: Body = {}
 
-    def event(self, event: Any) -> None:
+    def add_event(self, event: Any) -> None:
         """Add the complete response. The protocol does not stream, so the event is the response."""
         if isinstance(event, dict):
-            self.whole(event)
+            self.add_body(event)
 
-    def whole(self, body: Body) -> None:
+    def add_body(self, body: Body) -> None:
         """Add the complete response."""
         self._body = body
 
-    def answered(self) -> ParsedResponse:
+    def finish(self) -> ParsedResponse:
         """Return the parsed response."""
         body, id_ = self._body, get_text(self._body, "id")
         if not get_text(body, "stop_reason"):

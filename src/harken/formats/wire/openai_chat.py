@@ -62,12 +62,12 @@ def _is_model_path(path: str) -> bool:
 def _parse_request(path: str, body: bytes, known: PieceLookup | None = None) -> ParsedRequest:
     cutting = slice_body(NAME, body, CODEC.identify, known)
     match = re.search("/deployments/([^/]+)/", path)
-    model = cutting.model(match[1] if match else "")
-    messages = cutting.array("messages")
+    model = cutting.take_model(match[1] if match else "")
+    messages = cutting.take_array("messages")
     if messages is None:
         raise FormatError(NAME, "it has no list of messages")
     pieces = cutting.pieces(messages, "messages")
-    return cutting.asked(model, pieces, cutting.tools(_build_tool))
+    return cutting.build_request(model, pieces, cutting.take_tools(_build_tool))
 
 
 def _build_body(request: ParsedRequest, values: Sequence[Any]) -> Body:
@@ -159,7 +159,11 @@ def _normalize_piece(value: Any) -> Any:
 
 
 CODEC = PieceCodec(
-    name=NAME, messages=_parse_messages, plain=_build_piece, manner=_manner, normal=_normalize_piece
+    name=NAME,
+    messages=_parse_messages,
+    build=_build_piece,
+    manner=_manner,
+    normalize=_normalize_piece,
 )
 
 
@@ -174,7 +178,7 @@ class _ResponseAssembler:
     """The member in which thinking arrived."""
     _whole: Body | None = None
 
-    def event(self, event: Any) -> None:
+    def add_event(self, event: Any) -> None:
         """Add the next event."""
         if isinstance(event, dict):
             self._id = get_text(event, "id") or self._id
@@ -184,20 +188,20 @@ class _ResponseAssembler:
                 for delta in deltas
             ):
                 self._thinking = _REASONING_MEMBER
-        for chunk in self._decoder.chunks(event):
+        for chunk in self._decoder.iter_chunks(event):
             self._draft.add(chunk)
 
-    def whole(self, body: Body) -> None:
+    def add_body(self, body: Body) -> None:
         """Add a complete response: the first of several choices."""
         choice = body["choices"][0]
         message = dict(choice["message"])
         reason = choice.get("finish_reason") or (
             "tool_calls" if message.get("tool_calls") else "stop"
         )
-        self.event({**body, "choices": [{"finish_reason": reason}]})
+        self.add_event({**body, "choices": [{"finish_reason": reason}]})
         self._whole = message
 
-    def answered(self) -> ParsedResponse:
+    def finish(self) -> ParsedResponse:
         """Return the parsed response."""
         finish = self._decoder.finish()
         if finish is None:

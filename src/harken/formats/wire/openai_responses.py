@@ -56,11 +56,11 @@ def _is_model_path(path: str) -> bool:
 def _parse_request(path: str, body: bytes, known: PieceLookup | None = None) -> ParsedRequest:
     del path
     cutting = slice_body(NAME, body, CODEC.identify, known)
-    model = cutting.model()
+    model = cutting.take_model()
     instruction_texts = [
         b'{"instructions":%b}' % text for text in _take_text(cutting, _INSTRUCTIONS)
     ]
-    items = cutting.array(_INPUT)
+    items = cutting.take_array(_INPUT)
     if items is None:
         items = [b'{"role":"user","content":%b}' % lone for lone in _take_text(cutting, _INPUT)]
         cutting.shape[_INPUT] = "text"
@@ -69,7 +69,7 @@ def _parse_request(path: str, body: bytes, known: PieceLookup | None = None) -> 
     pieces = [*map(cutting.piece, instruction_texts), *cutting.pieces(items, _INPUT)]
     if not instruction_texts and items and _instructions_content(parse_slice(items[0])) is not None:
         cutting.shape[_INSTRUCTIONS] = False
-    return cutting.asked(model, pieces, cutting.tools(_build_tool))
+    return cutting.build_request(model, pieces, cutting.take_tools(_build_tool))
 
 
 def _take_text(cutting: BodySlices, name: str) -> list[bytes]:
@@ -168,7 +168,11 @@ def _without_empty(block: Any) -> Any:
 
 
 CODEC = PieceCodec(
-    name=NAME, messages=_parse_messages, plain=_build_piece, manner=_manner, normal=_normalize_piece
+    name=NAME,
+    messages=_parse_messages,
+    build=_build_piece,
+    manner=_manner,
+    normalize=_normalize_piece,
 )
 
 
@@ -183,7 +187,7 @@ class _ResponseAssembler:
     _response: Body = field(default_factory=dict)
     """The response object of the last events."""
 
-    def event(self, event: Any) -> None:
+    def add_event(self, event: Any) -> None:
         """Add the next event."""
         kind, index = event.get("type"), event.get("output_index")
         if kind == "response.output_item.done":
@@ -195,11 +199,11 @@ class _ResponseAssembler:
         elif isinstance(event.get("response"), dict):
             self._response = {**self._response, **event["response"]}
 
-    def whole(self, body: Body) -> None:
+    def add_body(self, body: Body) -> None:
         """Add a complete response."""
         self._response = dict(body)
 
-    def answered(self) -> ParsedResponse:
+    def finish(self) -> ParsedResponse:
         """Return the parsed response."""
         response = self._response
         id_, status = get_text(response, "id"), get_text(response, "status")

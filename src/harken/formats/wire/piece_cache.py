@@ -21,7 +21,7 @@ class PieceCache:
     Pieces that were not used lately are evicted.
     """
 
-    most_bytes: int = MAX_CACHE_BYTES
+    max_bytes: int = MAX_CACHE_BYTES
     _recent: dict[bytes, Piece] = field(default_factory=dict)
     _older: dict[bytes, Piece] = field(default_factory=dict)
     _size: int = 0
@@ -31,17 +31,17 @@ class PieceCache:
         """Return the cached piece with these bytes. Return None if it is not cached."""
         cached = self._recent.get(data)
         if cached is None and data in self._older:
-            cached = self.of(self._older[data])
+            cached = self.intern(self._older[data])
         return cached
 
-    def of(self, piece: Piece) -> Piece:
+    def intern(self, piece: Piece) -> Piece:
         """Return the cached piece with these bytes. Cache and return this one if there is none."""
         cached = self._recent.get(piece.data)
         if cached is not None:
             return cached
         cached = self._older.get(piece.data, piece)
         self._size += len(cached.data)
-        if self._size > self.most_bytes // 2:
+        if self._size > self.max_bytes // 2:
             self._older, self._recent, self._size = self._recent, {}, len(cached.data)
         self._recent[cached.data] = cached
         return cached

@@ -45,11 +45,11 @@ class PieceCodec:
     name: str
     messages: Callable[[Any], Sequence[Message]]
     """Parses a value. Returns an empty sequence for a value that is not of the protocol."""
-    plain: Callable[[Sequence[ChatMessage], Manner], Any]
+    build: Callable[[Sequence[ChatMessage], Manner], Any]
     """Builds the usual value of the messages of one piece."""
     manner: Callable[[Any], Manner] = lambda _: ""
     """Returns the manner in which a value is written, or an empty string for the usual one."""
-    normal: Callable[[Any], Any]
+    normalize: Callable[[Any], Any]
     """Returns a normalized value that is equal for equal content. The key is its hash."""
     has_ids: bool = True
     """Whether calls have ids that identify them."""
@@ -60,7 +60,7 @@ class PieceCodec:
 
     def identify(self, value: Any) -> str:
         """Return the key of a value."""
-        return canonical.hash_value(_PIECE, self.normal(value))
+        return canonical.hash_value(_PIECE, self.normalize(value))
 
     def read(self, piece: Piece) -> tuple[Sequence[Message], Form]:
         """Return the messages of a piece, at least one, and its form."""
@@ -69,7 +69,7 @@ class PieceCodec:
             messages = self.messages(value)
             if messages:
                 form = build_form(
-                    self.plain(messages, self.manner(value)), value, self.manner(value)
+                    self.build(messages, self.manner(value)), value, self.manner(value)
                 )
                 return messages, form
         except _PARSE_ERRORS:
@@ -82,7 +82,7 @@ class PieceCodec:
         value = piece.raw
         try:
             manner = self.manner(value)
-            return build_form(self.plain(messages, manner), value, manner)
+            return build_form(self.build(messages, manner), value, manner)
         except _PARSE_ERRORS:
             return {"whole": value}
 
@@ -94,7 +94,7 @@ class PieceCodec:
             raise FormatError(self.name, "there is no message")
         manner = get_manner(form)
         try:
-            built = _parse_stored(messages) if manner == _UNPARSED else self.plain(messages, manner)
+            built = _parse_stored(messages) if manner == _UNPARSED else self.build(messages, manner)
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise FormatError(self.name, f"a message does not fit ({error!r:.100})") from None
         return apply_form(built, form)
@@ -137,9 +137,9 @@ def build_protocol(
     """Build the protocol of a codec; `answer` creates the assembler of a response."""
     return Protocol(
         name=saying.name,
-        asks=asks,
-        take_apart=take_apart,
-        put_together=with_format_errors(saying.name, put_together),
+        is_model_path=asks,
+        parse_request=take_apart,
+        build_body=with_format_errors(saying.name, put_together),
         piece=saying.piece,
         read=saying.read,
         form=saying.form,

@@ -38,5 +38,6 @@ def find_protocol(path: str) -> Protocol | None:
     """
     plain_path = unquote(path.partition("?")[0])
     return next(
-        (protocol for protocol in WIRE_PROTOCOLS.values() if protocol.asks(plain_path)), None
+        (protocol for protocol in WIRE_PROTOCOLS.values() if protocol.is_model_path(plain_path)),
+        None,
     )

@@ -28,15 +28,15 @@ _ASSEMBLY_ERRORS = (ValueError, LookupError, TypeError, AttributeError, Recursio
 class ResponseAssembler(Protocol):
     """Assembles a response. Its exceptions, such as ValueError, become the response's error."""
 
-    def event(self, event: Any) -> None:
+    def add_event(self, event: Any) -> None:
         """Add the next event of a stream, including the text `[DONE]`."""
         ...
 
-    def whole(self, body: dict[str, Any]) -> None:
+    def add_body(self, body: dict[str, Any]) -> None:
         """Add a complete response."""
         ...
 
-    def answered(self) -> ParsedResponse:
+    def finish(self) -> ParsedResponse:
         """Return the parsed response."""
         ...
 
@@ -46,7 +46,7 @@ class ResponseReader:
     """Reads one response."""
 
     status: int
-    answer: ResponseAssembler
+    assembler: ResponseAssembler
     _reader: EventReader | None = None
     """None if the response is no stream of events, or if nothing was received yet."""
     _buffer: bytearray = field(default_factory=bytearray)
@@ -75,7 +75,7 @@ class ResponseReader:
         elif not self._error and self._buffer.strip():
             self._add_body(bytes(self._buffer))
         try:
-            response = self.answer.answered()
+            response = self.assembler.finish()
         except _ASSEMBLY_ERRORS as error:
             response = ParsedResponse(error=self._format_error(error))
         if self.status >= _MIN_ERROR_STATUS:
@@ -113,7 +113,7 @@ class ResponseReader:
                 for event in value:
                     self._add_event(event)
             else:
-                self.answer.whole(value)
+                self.assembler.add_body(value)
         except _ASSEMBLY_ERRORS as error:
             self._error = self._format_error(error)
 
@@ -122,7 +122,7 @@ class ResponseReader:
         if is_error:
             self._error = format_error(event)
         else:
-            self.answer.event(event)
+            self.assembler.add_event(event)
 
 
 def format_error(value: Any) -> str:

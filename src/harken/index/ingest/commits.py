@@ -127,14 +127,16 @@ class CommitIngest:
     """Messages that a newer version replaced, to be removed from the index."""
     _tips: list[tuple[int, int]] = field(default_factory=list)
 
-    def take(self, texts: Sequence[CommitText]) -> None:
+    def add(self, texts: Sequence[CommitText]) -> None:
         """Add commits, parents first, and write them."""
         self._load_existing(texts)
         rows = [self._add_commit(row) for row in texts]
         items = [(row, item) for row in rows if not row.is_logged for item in _iter_messages(row)]
         keys = {key for _, item in items for key in (item.content, *item.others)}
-        existing_keys = self.ledger.known(keys)
-        self.requests.learn({item.response for _, item in items if item.response is not None})
+        existing_keys = self.ledger.find_existing_keys(keys)
+        self.requests.load_existing(
+            {item.response for _, item in items if item.response is not None}
+        )
         for row, item in items:
             self._add_message(row, item, existing_keys)
         self._write()
@@ -235,16 +237,16 @@ class CommitIngest:
             agent=row.agent,
             kind=_message_kind(row, message, is_repeat=is_repeat),
             time_us=time,
-            made_us=time_us(commit.created_at) if time is None else None,
+            commit_time_us=time_us(commit.created_at) if time is None else None,
             hash=bytes.fromhex(entry.message),
-            said=message.said,
+            text=message.said,
             calls=[_get_text(call, "id") for call in entry.occurrence.calls],
-            answers=entry.occurrence.tool_call_id if message.said.role == "tool" else None,
-            failed=_is_failed(row, message),
+            answered_call_id=entry.occurrence.tool_call_id if message.said.role == "tool" else None,
+            is_failed=_is_failed(row, message),
             is_repeat=is_repeat,
         )
         message_row = self.messages.add(new_row)
-        if not is_repeat and (new_row.kind == "response" or counts.is_some):
+        if not is_repeat and (new_row.kind == "response" or counts.is_nonzero):
             self._add_response(row, message, counts, (message_row, new_row.time_us))
 
     def _is_superseded(self, item: _CommitMessage, counts: TokenCounts) -> bool:
@@ -252,7 +254,7 @@ class CommitIngest:
 
         If the earlier version has less output, it is marked as superseded.
         """
-        earlier = None if item.response is None else self.requests.known.get(item.response)
+        earlier = None if item.response is None else self.requests.by_id.get(item.response)
         if earlier is None or earlier.message is None or item.said.role != "assistant":
             return False
         if (counts.output or 0) < earlier.output:
@@ -279,7 +281,7 @@ class CommitIngest:
                 provider=reported_provider(message.source) or row.origin.runtime,
                 time_us=time,
                 stop_reason=_get_text(message.source, "stop_reason") or None,
-                took=counts,
+                counts=counts,
                 cost_usd=reported_cost(message.source),
             )
         )

@@ -137,10 +137,10 @@ class LogRows:
     """Commits named in the log so far."""
     _summaries: list[tuple[int]] = field(default_factory=list)
 
-    def take(self, lines: list[IndexedLine]) -> None:
+    def add(self, lines: list[IndexedLine]) -> None:
         """Add new events and write them."""
         ids = (line.event.request for line in lines if isinstance(line.event, LlmResponse))
-        self.requests.learn(self._response_key(id_) for id_ in ids)
+        self.requests.load_existing(self._response_key(id_) for id_ in ids)
         for line in lines:
             self._add_event(line)
         self.messages.write()
@@ -177,7 +177,7 @@ class LogRows:
         principal, is_main = f"{self.native}/{name}", self._find_main_agent() is None
         if is_main:
             principal, name = self.native, ""
-        elif self.ledger.one(_AGENT_SQL, self.session, principal) is not None:
+        elif self.ledger.query_value(_AGENT_SQL, self.session, principal) is not None:
             principal = f"{self.native}/{id_}"
         self._agents[id_] = self.ledger.agent(
             self.session,
@@ -203,7 +203,7 @@ class LogRows:
         if rows is not None:
             return rows[1]
         query = "SELECT agent_id FROM log_agents WHERE session = ? AND birth = ?"
-        parent: int | None = self.ledger.one(query, self.native, number)
+        parent: int | None = self.ledger.query_value(query, self.native, number)
         return parent
 
     def _add_message(self, event: TranscriptEntry, start: int) -> None:
@@ -223,10 +223,10 @@ class LogRows:
                 kind=_message_kind(event, text),
                 time_us=time_us(event.time),
                 hash=bytes.fromhex(entry.message),
-                said=text,
+                text=text,
                 calls=[call.id for call in event.tool_calls or ()],
-                answers=event.tool_call_id if event.role == "tool" else None,
-                failed=text.is_error,
+                answered_call_id=event.tool_call_id if event.role == "tool" else None,
+                is_failed=text.is_error,
                 is_repeat=is_relayed,
             )
         )
@@ -246,7 +246,7 @@ class LogRows:
                 provider="",
                 time_us=time_us(event.time),
                 stop_reason=event.stop_reason,
-                took=TokenCounts() if event.usage is None else counts_from_log(event.usage),
+                counts=TokenCounts() if event.usage is None else counts_from_log(event.usage),
                 cost_usd=event.cost_usd,
             )
         )
@@ -272,7 +272,7 @@ class LogRows:
         self.ledger.add("links", ctx, self.session, agent, upto)
 
     def _is_ctx_indexed(self, ctx: bytes) -> bool:
-        return ctx in self._linked_ctxs or self.ledger.one(_IS_INDEXED_SQL, ctx) is not None
+        return ctx in self._linked_ctxs or self.ledger.query_value(_IS_INDEXED_SQL, ctx) is not None
 
     def _response_key(self, request: str) -> str:
         return f"{self.native}/{to_utf8(request)}"
@@ -290,7 +290,7 @@ class LogRows:
         id_ = to_utf8(id_)
         if id_ not in self._agents:
             query = "SELECT agent_id FROM log_agents WHERE session = ? AND id = ?"
-            row = self.ledger.one(query, self.native, id_)
+            row = self.ledger.query_value(query, self.native, id_)
             if row is None:
                 principal = f"{self.native}/{id_}"
                 row = self.ledger.agent(self.session, principal, id_, parent=None)
@@ -299,7 +299,7 @@ class LogRows:
 
     def _find_main_agent(self) -> int | None:
         """Return the row id of the main agent, or None if it has none yet."""
-        row: int | None = self.ledger.one(_AGENT_SQL, self.session, self.native)
+        row: int | None = self.ledger.query_value(_AGENT_SQL, self.session, self.native)
         return row
 
 

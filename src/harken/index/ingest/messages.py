@@ -26,15 +26,15 @@ class MessageRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     agent: int
     kind: str
     time_us: int | None
-    made_us: int | None = None
+    commit_time_us: int | None = None
     """Time of its commit. Used if the time of the message is unknown."""
     hash: bytes
-    said: MessageText
+    text: MessageText
     calls: Sequence[str] = ()
     """Native ids of its tool calls, in order."""
-    answers: str | None = None
+    answered_call_id: str | None = None
     """Native id of the call whose result this message is."""
-    failed: bool | None = False
+    is_failed: bool | None = False
     """For a result: whether the call failed. None if unknown."""
     is_repeat: bool = False
 
@@ -58,7 +58,10 @@ class Messages:
 
     def add(self, message: MessageRow) -> int:
         """Add a message and return its row id."""
-        text, time = message.said, message.made_us if message.time_us is None else message.time_us
+        text, time = (
+            message.text,
+            message.commit_time_us if message.time_us is None else message.time_us,
+        )
         row = self.ledger.message_number(time or 0)
         self.ledger.add(
             "messages",
@@ -74,14 +77,14 @@ class Messages:
             text.characters,
             text.thinking,
             text.images,
-            None if message.answers is None else to_utf8(message.answers),
-            message.failed,
+            None if message.answered_call_id is None else to_utf8(message.answered_call_id),
+            message.is_failed,
             message.is_repeat,
         )
         if message.time_us is not None:
             first, last = self._times.get(message.session, (message.time_us, message.time_us))
             self._times[message.session] = min(first, message.time_us), max(last, message.time_us)
-        if message.answers is not None:
+        if message.answered_call_id is not None:
             self._add_result(row, message)
         if not message.is_repeat:
             if message.kind == "prompt" and message.session not in self._titles:
@@ -110,8 +113,8 @@ class Messages:
         self._times.clear()
 
     def _add_calls(self, row: int, message: MessageRow) -> None:
-        ids = [*message.calls, *[""] * (len(message.said.calls) - len(message.calls))]
-        for (name, size), id_ in zip(message.said.calls, ids, strict=False):
+        ids = [*message.calls, *[""] * (len(message.text.calls) - len(message.calls))]
+        for (name, size), id_ in zip(message.text.calls, ids, strict=False):
             call = self.ledger.number("tool_calls")
             names = to_utf8(name), to_utf8(id_)
             owner = message.session, message.agent
@@ -123,7 +126,7 @@ class Messages:
 
     def _add_result(self, row: int, message: MessageRow) -> None:
         """Record this message as the result of its call."""
-        key = (message.agent, message.answers or "")
+        key = (message.agent, message.answered_call_id or "")
         if key not in self._open and message.session not in self._loaded:
             self._loaded.add(message.session)
             query = (
@@ -135,7 +138,7 @@ class Messages:
         open_call = self._open.pop(key, None)
         if open_call is not None:
             call, time = open_call
-            self._results.append((row, message.failed, _duration(time, message.time_us), call))
+            self._results.append((row, message.is_failed, _duration(time, message.time_us), call))
 
     def _match_earlier_results(self) -> None:
         """Match new calls with results that were read earlier, from another file."""

@@ -25,7 +25,7 @@ class ResponseRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The runtime's name for the provider, or the runtime."""
     time_us: int | None
     stop_reason: str | None
-    took: TokenCounts
+    counts: TokenCounts
     cost_usd: float | None
     """Cost reported by the runtime, or None if it reports none."""
 
@@ -45,20 +45,20 @@ class ResponseIngest:
 
     ledger: RowWriter
     costs: Costs
-    known: dict[str, StoredResponse] = field(default_factory=dict)
+    by_id: dict[str, StoredResponse] = field(default_factory=dict)
     _updates: list[tuple[object, ...]] = field(default_factory=list)
 
-    def learn(self, ids: Iterable[str]) -> None:
+    def load_existing(self, ids: Iterable[str]) -> None:
         """Load the existing rows of these responses."""
         query = "SELECT response, id, message_id, output_tokens FROM requests WHERE response IN"
         for id_, row, message, output in self.ledger.rows(query, ids):
-            self.known[id_] = StoredResponse(row, message, output or 0)
+            self.by_id[id_] = StoredResponse(row, message, output or 0)
 
     def add(self, response: ResponseRow) -> None:
         """Add a response. It replaces the values of an existing row."""
-        existing = None if response.id is None else self.known.get(response.id)
+        existing = None if response.id is None else self.by_id.get(response.id)
         row = self.ledger.number("requests") if existing is None else existing.row
-        cost, counts = response.cost_usd, response.took
+        cost, counts = response.cost_usd, response.counts
         if cost is None:
             cost = self.costs.cost(counts, response.model, response.provider, response.time_us)
         values = (
@@ -82,7 +82,7 @@ class ResponseIngest:
         else:
             self._updates.append((*values, row))
         if response.id is not None:
-            self.known[response.id] = StoredResponse(row, response.message, counts.output or 0)
+            self.by_id[response.id] = StoredResponse(row, response.message, counts.output or 0)
 
     def write(self) -> None:
         """Write the updates of existing rows; the row writer has written the new ones."""

@@ -83,7 +83,7 @@ class RowWriter:
     def session(self, name: str, runtime: str, native: str) -> int:
         """Return the row id of a session. Create the row if it does not exist."""
         if name not in self._sessions:
-            row = self.one("SELECT id FROM sessions WHERE name = ?", name)
+            row = self.query_value("SELECT id FROM sessions WHERE name = ?", name)
             if row is None:
                 row = self.number("sessions")
                 self.database.execute(
@@ -100,7 +100,7 @@ class RowWriter:
         key = (session, principal)
         if key not in self._agents:
             query = "SELECT id FROM agents WHERE session_id = ? AND principal = ?"
-            row = self.one(query, *key)
+            row = self.query_value(query, *key)
             if row is None:
                 row = self.number("agents")
                 self.database.execute(
@@ -110,7 +110,7 @@ class RowWriter:
             self._agents[key] = row
         return self._agents[key]
 
-    def one(self, query: str, *values: object) -> Any:
+    def query_value(self, query: str, *values: object) -> Any:
         """Return the first value of the first row, or None if there are no rows."""
         row = self.database.execute(query, values).fetchone()
         return None if row is None else row[0]
@@ -119,7 +119,7 @@ class RowWriter:
         """Yield the rows of a query that ends in `... IN`, for a list of values."""
         return iter_rows_in(self.database, query, values)
 
-    def known(self, keys: Iterable[int]) -> set[int]:
+    def find_existing_keys(self, keys: Iterable[int]) -> set[int]:
         """Return those keys that already exist."""
         return {key for (key,) in self.rows("SELECT key FROM said WHERE key IN", keys)}
 

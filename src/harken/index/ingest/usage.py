@@ -50,7 +50,7 @@ class TokenCounts(msgspec.Struct, frozen=True, gc=False):
     """Part of `cache_write`: tokens written to a one-hour cache, which costs more."""
 
     @property
-    def is_some(self) -> bool:
+    def is_nonzero(self) -> bool:
         """Whether any token was counted."""
         return any((self.input, self.cache_read, self.cache_write, self.output))
 

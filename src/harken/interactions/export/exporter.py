@@ -170,8 +170,8 @@ class _SessionExporter:
         changed: dict[str, Any] = {}
         if unit is not None and unit.id == entry.message_id:
             message = unit.logged(
-                row.said.time or entry.timestamp,
-                self._redact_optional(row.said.model),
+                row.first_seen.time or entry.timestamp,
+                self._redact_optional(row.first_seen.model),
                 tokens=self.how.estimates,
             )
             existing = self._messages.get(unit.id)

@@ -146,7 +146,7 @@ class _SessionImport:
                     continue
                 for row in thread.rows:
                     message = None if row.message_id is None else self.messages[row.message_id]
-                    writer.add(row, message)
+                    writer.log_row(row, message)
         finally:
             threads.close()
         return folder / f"{name}.jsonl"

@@ -62,16 +62,16 @@ class ThreadReplay:
         index = 0
         while index < len(self.rows):
             index = self._replay_from(index)
-        self.writer.moment.set()
+        self.writer.clock.set()
 
     def _replay_from(self, index: int) -> int:
         """Write the event that starts at a row. Return the index of the next one."""
-        row, recorder = self.rows[index], self.writer.voice
+        row, recorder = self.rows[index], self.writer.recorder
         is_plain = row.context_snapshot is None and row.message_id is not None
         if (stop := self._context_end(index)) > index:
             return self._replay_context(index, stop)
-        if row.event_type is Kind.LLM_RESPONSE and recorder.open is not None:
-            return self._replay_answer(index, recorder.open)
+        if row.event_type is Kind.LLM_RESPONSE and recorder.open_request is not None:
+            return self._replay_answer(index, recorder.open_request)
         if row.event_type is Kind.CONTEXT_COMPACTED and self._precedes_context(index):
             self._compaction = row
             return self._run_end(index)
@@ -80,7 +80,7 @@ class ThreadReplay:
             stop = self._group_end(index, len(self.rows))
             self._add_message(self.rows[index:stop])
             return stop
-        if row.event_type is Kind.LLM_REQUEST and recorder.open is None:
+        if row.event_type is Kind.LLM_REQUEST and recorder.open_request is None:
             if _has_empty_context(row):
                 self._context_items = []
             if self._is_assembled or not self._context_items:
@@ -89,10 +89,10 @@ class ThreadReplay:
                 self._mark_shown(self._context_items)
                 return index + 1
         if row.memory_operation is not None and row.message_id is None:
-            self.writer.moment.set(row.timestamp)
-            self.writer.memory(row.memory_operation)
+            self.writer.clock.set(row.timestamp)
+            self.writer.log_memory(row.memory_operation)
             return index + 1
-        self.writer.add(row, None if row.message_id is None else self.messages[row.message_id])
+        self.writer.log_row(row, None if row.message_id is None else self.messages[row.message_id])
         return index + 1
 
     def _context_end(self, index: int) -> int:
@@ -143,10 +143,10 @@ class ThreadReplay:
         context = self._build_context(rows, time)
         items = [replayed.item for replayed in context]
         self._context_items = list(context)
-        self.writer.moment.set(time)
+        self.writer.clock.set(time)
         if request is None:
-            self.writer.voice.bring(items)
-            self.writer.whole(Kind.CONTEXT_REPLAYED)
+            self.writer.recorder.set_context(items)
+            self.writer.log_full_context(Kind.CONTEXT_REPLAYED)
             self._is_assembled = True
             return end
         self._write_request(items, request)
@@ -157,8 +157,8 @@ class ThreadReplay:
         snapshot = request.context_snapshot
         self._model = "" if snapshot is None else snapshot.model_used or ""
         self._is_assembled = False
-        self.writer.moment.set(request.timestamp)
-        self.writer.voice.ask(items, model=self._model)
+        self.writer.clock.set(request.timestamp)
+        self.writer.recorder.log_request(items, model=self._model)
 
     def _build_context(self, rows: Sequence[ThreadEntry], time: str) -> list[_ReplayedItem]:
         """Return the items of a context. New ones are written now."""
@@ -231,8 +231,8 @@ class ThreadReplay:
         summary_indexes = [
             index for index, replayed in enumerate(context) if row.message_id in replayed.ids
         ]
-        self.writer.moment.set(row.timestamp)
-        self.writer.voice.bring(
+        self.writer.clock.set(row.timestamp)
+        self.writer.recorder.set_context(
             [replayed.item for replayed in context],
             reason="compaction",
             summary=summary_indexes[-1] if summary_indexes else None,
@@ -246,16 +246,16 @@ class ThreadReplay:
         model = None if row.context_snapshot is None else row.context_snapshot.model_used
         reported_model = model if model != self._model else None
         if row.message_id is None:
-            self.writer.moment.set(row.timestamp)
-            self.writer.voice.answer(
+            self.writer.clock.set(row.timestamp)
+            self.writer.recorder.log_response(
                 request, finish=Finish(stop_reason="error", model=reported_model)
             )
             return end
         rows = self.rows[index:end]
         replayed = self._create_item(rows)
         self._context_items.append(replayed)
-        self.writer.moment.set(row.timestamp)
-        self.writer.voice.answer(
+        self.writer.clock.set(row.timestamp)
+        self.writer.recorder.log_response(
             request, [replayed.item], finish=Finish(stop_reason="end_turn", model=reported_model)
         )
         return end
@@ -265,7 +265,9 @@ class ThreadReplay:
         size = 0
         for index, replayed in enumerate(self._context_items):
             if size == position:
-                self.writer.voice.bring([item.item for item in self._context_items[:index]])
+                self.writer.recorder.set_context(
+                    [item.item for item in self._context_items[:index]]
+                )
                 self._context_items = self._context_items[:index]
                 return
             size += len(replayed.ids)
@@ -292,9 +294,9 @@ class ThreadReplay:
 
     def _add_message(self, rows: Sequence[ThreadEntry]) -> _ReplayedItem:
         """Add a new message to the context."""
-        self.writer.moment.set(rows[0].timestamp)
+        self.writer.clock.set(rows[0].timestamp)
         replayed = self._create_item(rows)
-        self.writer.voice.hear(replayed.item)
+        self.writer.recorder.append_item(replayed.item)
         self._context_items.append(replayed)
         return replayed
 
@@ -302,7 +304,9 @@ class ThreadReplay:
         """Create the item of a message, and remember it by its first id."""
         logged = [self.messages[row.message_id or ""] for row in rows]
         ids = tuple(row.message_id or "" for row in rows)
-        replayed = _ReplayedItem(ids, Item.of(self.writer.joined(logged)), rows[0].timestamp)
+        replayed = _ReplayedItem(
+            ids, Item.from_message(self.writer.join_units(logged)), rows[0].timestamp
+        )
         self._items_by_id.setdefault(ids[0], []).append(replayed)
         return replayed
 

@@ -38,7 +38,7 @@ class OtlpEndpoint:
     url: str
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     content_type: str = PROTOBUF
-    patience_s: float = 60.0
+    retry_timeout_s: float = 60.0
     """Maximum time for retries of one request, in seconds."""
     clock: Callable[[], float] = time.monotonic
     """Returns a monotonic time in seconds."""
@@ -73,7 +73,7 @@ class OtlpEndpoint:
             if status not in (0, *_RETRY_STATUSES):
                 raise SendError(self.name, _format_refusal(status, response_body))
             pause_s = retry_s if retry_s is not None else random.uniform(wait_s / 2, wait_s)  # noqa: S311
-            if self.clock() + pause_s - start_s > self.patience_s:
+            if self.clock() + pause_s - start_s > self.retry_timeout_s:
                 raise SendError(self.name, _format_refusal(status, response_body))
             self.sleep(pause_s)
             self.retries += 1

@@ -55,9 +55,9 @@ class BackgroundRecorder:
         `hints` apply to all calls, in addition to the hints of each call.
         """
         self.hints = hints
-        self.left_out = 0
+        self.dropped = 0
         """Number of calls that were dropped, or that could not be recorded."""
-        self.ear = ear
+        self.sink = ear
         self._max_waiting_bytes = most_waiting_bytes
         self._queue: SimpleQueue[tuple[Work, int] | None] = SimpleQueue()
         self._lock = Lock()
@@ -67,7 +67,7 @@ class BackgroundRecorder:
         self._is_closed = self._has_warned = False
         self._open: dict[str, Work] = {}
 
-    def later(self, work: Work, size_bytes: int, *, is_due: bool = False) -> bool:
+    def submit(self, work: Work, size_bytes: int, *, is_due: bool = False) -> bool:
         """Queue work for the background thread. Return False if it was dropped because of the size.
 
         If `is_due`, the work belongs to a call that was already queued, and is not dropped.
@@ -88,15 +88,15 @@ class BackgroundRecorder:
                 self._start()
                 self._queue.put((work, size_bytes))
         if not is_taken and not self._is_closed:
-            self.left_out += 1
+            self.dropped += 1
             self._warn_once("recording is slower than the calls: some are left out")
         return is_taken
 
-    def opened(self, id: str, end: Work) -> None:
+    def add_open(self, id: str, end: Work) -> None:
         """Remember an open call and the function that ends it on `close`."""
         self._open[id] = end
 
-    def ended(self, id: str) -> None:
+    def remove_open(self, id: str) -> None:
         """Forget a call that has ended."""
         self._open.pop(id, None)
 
@@ -144,7 +144,7 @@ class BackgroundRecorder:
             try:
                 work()
             except Exception as error:  # noqa: BLE001 - the border: recording never breaks a call
-                self.left_out += 1
+                self.dropped += 1
                 self._warn_once(f"a call was not recorded ({type(error).__name__}: {error})")
             del work, next_  # Keeps no reference while waiting.
             with self._lock:

@@ -158,7 +158,7 @@ class _SyncStream:
     def __iter__(self) -> Iterator[bytes]:
         try:
             for chunk in self._inner:
-                self._create_tap.heard(chunk)
+                self._create_tap.on_chunk(chunk)
                 yield chunk
         except BaseException as error:
             self._create_tap.end(_format_reason(error))
@@ -181,7 +181,7 @@ class _AsyncStream:
     async def __aiter__(self) -> AsyncIterator[bytes]:
         try:
             async for chunk in self._inner:
-                self._create_tap.heard(chunk)
+                self._create_tap.on_chunk(chunk)
                 yield chunk
         except BaseException as error:
             self._create_tap.end(_format_reason(error))
@@ -208,9 +208,9 @@ def _create_tap(background: BackgroundRecorder, request: Any) -> HttpTap | None:
 
 def _attach_tap(response: Any, tap: HttpTap, mixin: type) -> None:
     """Attach the tap to the stream of a response, or feed a response that is already read."""
-    tap.answered(int(response.status_code), _normalize_headers(response.headers))
+    tap.on_head(int(response.status_code), _normalize_headers(response.headers))
     if response.is_stream_consumed:  # The transport does not stream.
-        tap.heard(response.content)
+        tap.on_chunk(response.content)
         tap.end(is_plain=True)
         return
     for base in type(response.stream).__mro__:

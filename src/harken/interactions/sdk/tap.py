@@ -52,17 +52,17 @@ class HttpTap:
         """Whether the sink has received the start."""
         safe_headers = {name: value for name, value in headers.items() if not _is_secret(name)}
         time = format_rfc3339(system_clock())
-        self._is_open = background.later(
+        self._is_open = background.submit(
             lambda: self._begin(target, safe_headers, body, time), len(body)
         )
         if self._is_open:
-            background.opened(self._id, lambda: self.end(ENDED))
+            background.add_open(self._id, lambda: self.end(ENDED))
 
-    def answered(self, status: int, headers: Mapping[str, str]) -> None:
+    def on_head(self, status: int, headers: Mapping[str, str]) -> None:
         """Record status and headers of the response; header names are in lower case."""
         self._status, self._headers = status, headers
 
-    def heard(self, chunk: bytes) -> None:
+    def on_chunk(self, chunk: bytes) -> None:
         """Record the next bytes of the response."""
         if self._first_s is None and chunk:
             self._first_s = perf_counter() - self._begun_s
@@ -78,7 +78,7 @@ class HttpTap:
         if not self._is_open:
             return
         self._is_open = False
-        self._background.ended(self._id)
+        self._background.remove_open(self._id)
         time, latency_s = format_rfc3339(system_clock()), perf_counter() - self._begun_s
         reply = CapturedResponse(
             id=self._id,
@@ -90,7 +90,7 @@ class HttpTap:
             broken=broken,
         )
         encoding = "" if is_plain else self._headers.get("content-encoding", "")
-        self._background.later(lambda: self._end(reply, encoding), self._size_bytes, is_due=True)
+        self._background.submit(lambda: self._end(reply, encoding), self._size_bytes, is_due=True)
 
     def _begin(self, target: str, headers: Mapping[str, str], body: bytes, time: str) -> None:
         path = sanitize_path(target)
@@ -100,7 +100,7 @@ class HttpTap:
         call = CapturedRequest(
             id=self._id, protocol=protocol, path=path, body=body, time=time, hints=hints
         )
-        self._background.ear.begin(call)
+        self._background.sink.begin(call)
         self._is_begun = True
 
     def _end(self, reply: CapturedResponse, encoding: str) -> None:
@@ -114,7 +114,7 @@ class HttpTap:
             reply = replace(reply, broken=f"the answer could not be kept: {error}")
         if reply.broken == HUNG_UP and self._has_final_event(reply):
             reply = replace(reply, broken="")
-        self._background.ear.end(reply)
+        self._background.sink.end(reply)
 
     def _has_final_event(self, reply: CapturedResponse) -> bool:
         """Whether the response is complete: a client may disconnect after the last event."""

@@ -43,7 +43,7 @@ def compress_log(path: Path, *, disk: Disk | None = None) -> CompressionResult:
     """
     if not path.exists() and find_packs(path):
         log_stat = stat_log(path)
-        return CompressionResult(find_packs(path)[0], log_stat.kept_bytes, log_stat.kept_bytes)
+        return CompressionResult(find_packs(path)[0], log_stat.disk_bytes, log_stat.disk_bytes)
     with closing(LogFile(path, disk=disk)) as log:
         target = path.with_name(path.name + ZSTD)
         part = path.with_name(f".{path.name}.packing{ZSTD}")
@@ -70,7 +70,7 @@ def compress_log(path: Path, *, disk: Disk | None = None) -> CompressionResult:
 def decompress_log(path: Path, *, disk: Disk | None = None) -> CompressionResult:
     """Decompress a log, and remove its pack. Raises as `pack`."""
     try:
-        before = stat_log(path).kept_bytes
+        before = stat_log(path).disk_bytes
     except FileNotFoundError:
         raise LogNotFound(path) from None
     LogFile(path, disk=disk).close()

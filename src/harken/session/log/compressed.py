@@ -42,7 +42,7 @@ class LogStat:
     """The size of the plain log, also if it is compressed."""
     written_ns: int
     """The time of the last write, in nanoseconds since 1970."""
-    kept_bytes: int
+    disk_bytes: int
     """The size on disk."""
     is_packed: bool = False
 

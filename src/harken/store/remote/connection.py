@@ -56,7 +56,7 @@ class ServiceConnection:
         self._retry_delays_s = [share * patience_s for share in _RETRY_SHARES]
         self._client = self._create_client(url, token, socket)
 
-    def ask(
+    def request(
         self,
         path: str,
         body: bytes = b"",
@@ -78,7 +78,7 @@ class ServiceConnection:
             )
         )
 
-    def flow(self, path: str, *, accepts: str = BYTES) -> Iterator[bytes]:
+    def stream(self, path: str, *, accepts: str = BYTES) -> Iterator[bytes]:
         """Yield the response body in parts. The request is repeated only until the body begins.
 
         Raises as `ask`.

@@ -68,7 +68,7 @@ class RemoteStore:
         """Cached on demand; the service may have more."""
 
     def write(self, batch: WriteBatch) -> None:
-        self._connection.ask("/v1/store/write", wire.encode_batch(batch), sends=wire.PACKED)
+        self._connection.request("/v1/store/write", wire.encode_batch(batch), sends=wire.PACKED)
 
     def objects(self, names: Iterable[Hash]) -> dict[Hash, bytes]:
         bodies = self._read_bodies("objects", names, ObjectKind.PART, ObjectKind.MESSAGE)
@@ -86,7 +86,7 @@ class RemoteStore:
     def read_chunks(self, name: ArtifactRef) -> Iterator[bytes]:
         if not _FULL_NAME_PATTERN.fullmatch(name):
             raise ObjectNotFound(self.address, name)
-        parts = self._connection.flow(f"/v1/store/raw/{name}")
+        parts = self._connection.stream(f"/v1/store/raw/{name}")
         first = next(parts, b"")
         return self._iter_verified(name, chain([first], parts))
 
@@ -164,7 +164,7 @@ class RemoteStore:
         return self._post("labelled", wire.LabelList, label=label).labels
 
     def iter_objects(self) -> Iterator[StoredObject]:
-        frames = wire.iter_frames(self._connection.flow("/v1/store/things"))
+        frames = wire.iter_frames(self._connection.stream("/v1/store/things"))
         while (data := self._decode_response(next, frames, None)) is not None:
             obj = self._decode_response(wire.unpack, data, wire.PackedThing)
             name = self._decode_response(compute_name, obj.kind, obj.body)
@@ -185,14 +185,14 @@ class RemoteStore:
         self, roots: Collection[Name], *, now: str, grace_s: float = 3600, dry_run: bool = False
     ) -> GcResult:
         request = wire.Collection(now, [*roots], grace_s, dry_run)
-        response = self._connection.ask(
+        response = self._connection.request(
             "/v1/store/collect", canonical.to_json_line(request), silence_s=_COLLECT_TIMEOUT_S
         )
         return self._decode_response(wire.read_json, response, GcResult)
 
     def purge(self, stand_ins: Mapping[Name, bytes], tombstone: Tombstone) -> None:
         body = wire.pack(wire.PackedPurge(dict(stand_ins), canonical.to_json_line(tombstone)))
-        self._connection.ask(
+        self._connection.request(
             "/v1/store/purge", body, sends=wire.PACKED, silence_s=_COLLECT_TIMEOUT_S
         )
 
@@ -201,7 +201,7 @@ class RemoteStore:
 
     def log_end(self, name: str) -> wire.LogEndBody:
         """Return the length of a session's log on the service, which is zero if there is none."""
-        response = self._connection.ask(f"/v1/logs/{quote(name, safe='')}", method="GET")
+        response = self._connection.request(f"/v1/logs/{quote(name, safe='')}", method="GET")
         return self._decode_response(wire.read_json, response, wire.LogEndBody)
 
     def append_log(self, name: str, at: int, lines: bytes) -> wire.LogEndBody:
@@ -211,7 +211,7 @@ class RemoteStore:
         another program writes it; StoreError.
         """
         path = f"/v1/logs/{quote(name, safe='')}?from={at}"
-        response = self._connection.ask(path, lines, sends=wire.BYTES)
+        response = self._connection.request(path, lines, sends=wire.BYTES)
         return self._decode_response(wire.read_json, response, wire.LogEndBody)
 
     def close(self) -> None:
@@ -225,7 +225,7 @@ class RemoteStore:
         remaining = _valid_names(names)
         while remaining:
             body = canonical.to_json_line({"names": remaining[: wire.MAX_NAMES]})
-            encoded = self._connection.ask(f"/v1/store/{endpoint}", body, accepts=wire.PACKED)
+            encoded = self._connection.request(f"/v1/store/{endpoint}", body, accepts=wire.PACKED)
             response = self._decode_response(wire.unpack, encoded, wire.PackedFound)
             for name in remaining[: response.asked]:
                 if name in response.found:
@@ -259,7 +259,7 @@ class RemoteStore:
 
     def _read_commits(self, endpoint: str, **query: object) -> wire.PackedCommits:
         body = canonical.to_json_line(query)
-        response = self._connection.ask(f"/v1/store/{endpoint}", body, accepts=wire.PACKED)
+        response = self._connection.request(f"/v1/store/{endpoint}", body, accepts=wire.PACKED)
         return self._decode_response(wire.unpack, response, wire.PackedCommits)
 
     def _decode_commits(self, response: wire.PackedCommits) -> list[StoredCommit]:
@@ -273,11 +273,11 @@ class RemoteStore:
         return stored
 
     def _post(self, endpoint: str, response_type: type[T], **query: object) -> T:
-        response = self._connection.ask(f"/v1/store/{endpoint}", canonical.to_json_line(query))
+        response = self._connection.request(f"/v1/store/{endpoint}", canonical.to_json_line(query))
         return self._decode_response(wire.read_json, response, response_type)
 
     def _get(self, endpoint: str, response_type: type[T]) -> T:
-        response = self._connection.ask(f"/v1/store/{endpoint}", method="GET")
+        response = self._connection.request(f"/v1/store/{endpoint}", method="GET")
         return self._decode_response(wire.read_json, response, response_type)
 
     def _remaining_names(self, names: list[str], count: int) -> list[str]:

@@ -192,12 +192,12 @@ def _check_tombstones(connection: sqlite3.Connection, tables: _Tables) -> Iterat
 def _check_pack(row: pack_table.PackRow, tables: _Tables) -> Iterator[StoreFinding]:
     try:
         pack = decode_pack(row.data)
-        objects = pack.things()
+        objects = pack.decode_objects()
     except (ValueError, LookupError) as error:
         yield StoreFinding(f"pack {row.first}", str(error))
         return
     tables.existing.update(objects)
-    tables.outside |= dict.fromkeys(pack.outside(), row.first)
+    tables.outside |= dict.fromkeys(pack.outside_digits(), row.first)
     by_kind: dict[ObjectKind, list[str]] = {kind: [] for kind in ObjectKind}
     for name, (kind, body) in objects.items():
         by_kind[kind].append(name)

@@ -61,7 +61,7 @@ class CommitRow(msgspec.Struct, frozen=True):
         ):
             raise RowCorrupted(f"row {self.id!r} of history has values of the wrong types")
 
-    def is_of(self, name: CommitId) -> bool:
+    def has_name(self, name: CommitId) -> bool:
         """Whether this is the row of that commit."""
         return bytes.fromhex(name[4:]).startswith(self.name)
 
@@ -72,7 +72,7 @@ def find_row(connection: sqlite3.Connection, name: CommitId) -> CommitRow | None
         return None
     query = f"SELECT id, name, pack, notes FROM history WHERE {_KEY} = ?"  # noqa: S608 - ours
     rows = (CommitRow(*row) for row in connection.execute(query, [key_prefix(name)]).fetchall())
-    return next((row for row in rows if row.is_of(name)), None)
+    return next((row for row in rows if row.has_name(name)), None)
 
 
 def select_rows(

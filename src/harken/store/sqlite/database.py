@@ -97,7 +97,7 @@ class SqliteConnection(sqlite3.Connection):
     version = -1
     """SQLite's number of the last change by another connection."""
     generation = -1
-    takes_away = False
+    is_removing = False
     """Whether its transaction removes objects: its reads may be rolled back."""
 
 

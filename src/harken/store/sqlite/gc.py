@@ -149,7 +149,7 @@ class CollectableStore(Protocol):
         """Hold a transaction that removes objects."""
         ...
 
-    def write_anew(self, patience_s: float) -> None:
+    def rewrite_file(self, patience_s: float) -> None:
         """Rewrite the file without unused pages. Raises StoreLocked."""
         ...
 
@@ -185,7 +185,7 @@ class Sweep:
             self._begin(connection)
         with self.store.snapshot() as connection:
             self._mark(connection)
-        dead_nodes = self._graph.users_first(self._iter_dead())
+        dead_nodes = self._graph.sort_users_first(self._iter_dead())
         removed: list[Node] = []
         for batch in self._iter_batches(dead_nodes):
             start_s = time.monotonic()
@@ -230,7 +230,7 @@ class Sweep:
         """Mark the needed objects."""
         graph = self._graph = build_graph(str(self.store.path), connection, self.on_progress)
         stand_ins = side_tables.read_stand_ins(connection)
-        graph.replace(stand_ins)
+        graph.add_stand_ins(stand_ins)
         for name, stand_in in stand_ins.items():
             if name.startswith("ctx-"):
                 self._purged.setdefault(stand_in, []).append(name)
@@ -304,7 +304,7 @@ class Sweep:
         graph = self._graph
         roots: list[Node] = []
         for row in pack_table.iter_rows(connection, self._last + 1):
-            roots += graph.take(row, load_pack(str(self.store.path), row))
+            roots += graph.add_pack(row, load_pack(str(self.store.path), row))
         self._last = pack_table.last_number(connection)
         repeated_names = connection.execute("SELECT name FROM again").fetchall()
         roots += (graph.node(name) for (name,) in repeated_names)
@@ -352,7 +352,7 @@ class Sweep:
         if waste.size_bytes and free_bytes > waste.room_bytes:
             # All objects are removed already; `unused` reports the space.
             with suppress(StoreLocked, StoreWriteError):
-                self.store.write_anew(0)
+                self.store.rewrite_file(0)
 
     def _build_result(self, nodes: Iterable[Node]) -> GcResult:
         commits: list[CommitId] = []

@@ -71,7 +71,7 @@ class Graph:
         """Yield the nodes of existing objects."""
         return (node for node, kind in enumerate(self.kinds) if kind)
 
-    def take(self, row: pack_table.PackRow, objects: Mapping[Name, Body]) -> list[Node]:
+    def add_pack(self, row: pack_table.PackRow, objects: Mapping[Name, Body]) -> list[Node]:
         """Add the objects of a pack and return their nodes."""
         total_bytes = sum(len(body) for _, body in objects.values()) or 1
         nodes: list[Node] = []
@@ -83,7 +83,7 @@ class Graph:
             nodes.append(node)
         return nodes
 
-    def replace(self, stand_ins: Mapping[Name, Name]) -> None:
+    def add_stand_ins(self, stand_ins: Mapping[Name, Name]) -> None:
         """Add an edge from each purged name to its stand-in."""
         for name, stand_in in stand_ins.items():
             if stand_in:
@@ -104,7 +104,7 @@ class Graph:
                     stack.append(node)
         return flags
 
-    def users_first(self, nodes: Iterable[Node]) -> list[Node]:
+    def sort_users_first(self, nodes: Iterable[Node]) -> list[Node]:
         """Sort nodes so that each precedes those that it needs.
 
         Independent nodes are in the order of their packs, the last first.
@@ -144,7 +144,7 @@ def build_graph(
     graph = Graph()
     last = pack_table.last_number(connection)
     for row in pack_table.iter_rows(connection):
-        graph.take(row, load_pack(store, row))
+        graph.add_pack(row, load_pack(store, row))
         if on_progress is not None:
             on_progress(row.first, 2 * last)
     return graph

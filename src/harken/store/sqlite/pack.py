@@ -171,7 +171,7 @@ class Pack:
         self._index_names()
         return True
 
-    def things(self) -> dict[str, Body]:
+    def decode_objects(self) -> dict[str, Body]:
         """Return all objects by names computed from the bytes. Raises PackCorrupted."""
         objects: dict[str, Body] = {}
         for position, kind in enumerate(self._kinds):
@@ -187,7 +187,7 @@ class Pack:
             objects[_PREFIXES[kind] + digits.decode()] = kind, body
         return objects
 
-    def outside(self) -> list[str]:
+    def outside_digits(self) -> list[str]:
         """Return the digits of names of objects in other packs."""
         return [digits.decode() for digits in self._outside]
 
@@ -195,15 +195,15 @@ class Pack:
         """Return the kind of an object."""
         return self._kinds[position]
 
-    def thing(self, position: int) -> Body:
+    def read_object(self, position: int) -> Body:
         """Return the kind and the canonical bytes of an object."""
         return self._kinds[position], self._body(position)
 
-    def marked(self, position: int) -> bytes:
+    def read_marked_body(self, position: int) -> bytes:
         """Return the stored bytes of an object, with marks in place of names."""
         return self._bodies[position]
 
-    def led(self, position: int) -> list[int]:
+    def mark_targets(self, position: int) -> list[int]:
         """Return the positions that the marks of an object refer to, or ELSEWHERE."""
         leads = self._leads[self._starts[position] : self._starts[position + 1]]
         return [position - lead if lead > 0 else ELSEWHERE for lead in leads]
@@ -264,7 +264,7 @@ class EncodedPack:
 
     data: bytes
     pack: Pack
-    things: Mapping[str, Body]
+    objects: Mapping[str, Body]
 
 
 def encode_packs(objects: Collection[StoredObject]) -> Iterator[EncodedPack]:
@@ -364,7 +364,7 @@ def decode_pack(data: bytes) -> Pack:
 def decode_objects(data: bytes) -> dict[str, Body]:
     """Decode a pack and compute all names: name -> (kind, body). Raises PackCorrupted."""
     try:
-        return decode_pack(data).things()
+        return decode_pack(data).decode_objects()
     except (ValueError, LookupError) as error:
         raise PackCorrupted(str(error)) from None
 

@@ -47,7 +47,10 @@ def read_messages(pack: Pack, position: int) -> list[Message] | None:
 def _read_messages(pack: Pack, position: int) -> list[Message] | None:
     if pack.kind(position) is not ObjectKind.DELTA:
         return None
-    entries, led = decode_delta(pack.marked(position).replace(MARK, b"")), pack.led(position)
+    entries, led = (
+        decode_delta(pack.read_marked_body(position).replace(MARK, b"")),
+        pack.mark_targets(position),
+    )
     if not _is_one_mark_each([entry.message for entry in entries], led):
         return None
     messages: list[Message] = []
@@ -55,14 +58,14 @@ def _read_messages(pack: Pack, position: int) -> list[Message] | None:
         role, parts = _read_message(pack, message_position)
         if not parts or ELSEWHERE in parts:
             return None
-        values = [canonical.from_json(pack.marked(part)) for part in parts]
+        values = [canonical.from_json(pack.read_marked_body(part)) for part in parts]
         messages.append(join_occurrence(MessageContent(role, values), entry.occurrence))
     return messages
 
 
 def _read_message(pack: Pack, position: int) -> tuple[Any, Sequence[int]]:
     """Return the role and the part positions of a message. No parts: it must be read by names."""
-    body, led = pack.marked(position), pack.led(position)
+    body, led = pack.read_marked_body(position), pack.mark_targets(position)
     role = _SINGLE_PART_MESSAGES.get(body)
     if role is None:
         message: dict[str, Any] = canonical.from_json(body.replace(MARK, b""))
@@ -118,12 +121,12 @@ class PackCache:
         self._used: set[int] = set()
         self.stand_ins: Mapping[str, str] = {}
         """Purged name -> name of its stand-in."""
-        self.evicts = False
+        self.has_evicted = False
         """Whether the store has evicted objects."""
 
-    def look(self, connection: SqliteConnection) -> None:
+    def clear_if_stale(self, connection: SqliteConnection) -> None:
         """Clear the cache if objects were removed. Called first in each transaction."""
-        if connection.takes_away:
+        if connection.is_removing:
             return
         (version,) = connection.execute("PRAGMA data_version").fetchone()
         if version == connection.version:
@@ -138,7 +141,7 @@ class PackCache:
                 if generation > self._generation:
                     self._clear()
                     self._generation, self.stand_ins = generation, new_stand_ins
-                    self.evicts = bool(evicts)
+                    self.has_evicted = bool(evicts)
         connection.generation, connection.version = generation, version
 
     def get(self, name: str) -> Pack | None:
@@ -150,10 +153,10 @@ class PackCache:
         pack = self.get(name)
         return None if pack is None else pack.kind(pack.places[name])
 
-    def keep(self, connection: SqliteConnection, numbers: tuple[int, int], pack: Pack) -> None:
+    def add(self, connection: SqliteConnection, numbers: tuple[int, int], pack: Pack) -> None:
         """Cache a pack that holds all numbers from the first, up to and without the second."""
         with self._lock:
-            if connection.generation != self._generation or connection.takes_away:
+            if connection.generation != self._generation or connection.is_removing:
                 return  # It was read before objects were removed.
             if self._size > GENERATION_BYTES:
                 young = self._young
@@ -165,7 +168,7 @@ class PackCache:
             self._young |= dict.fromkeys(pack.places, pack)
             self._size += pack.size_bytes * (_RAW_WEIGHT if pack.is_raw else 1)
 
-    def open(self, connection: SqliteConnection, numbers: Iterable[int]) -> None:
+    def load(self, connection: SqliteConnection, numbers: Iterable[int]) -> None:
         """Load the packs with these numbers into the cache, unless they are damaged."""
         for number in sorted(set(numbers)):
             # Damage is reported by `find`, if an object of the pack is requested.
@@ -189,7 +192,7 @@ class PackCache:
                 damage = f"pack {number}: {error}"
         if pack is not None:
             try:
-                kind, body = pack.thing(pack.places[name])
+                kind, body = pack.read_object(pack.places[name])
                 # The objects of a delta are requested next: compute their names.
                 if kind is ObjectKind.DELTA:
                     self._cache_names(connection, pack, "")
@@ -201,7 +204,7 @@ class PackCache:
             raise ObjectCorrupted(self._path, name, reason=damage)
         return None
 
-    def place(self, connection: SqliteConnection, name: str) -> tuple[Pack, int] | None:
+    def locate(self, connection: SqliteConnection, name: str) -> tuple[Pack, int] | None:
         """Return the pack of an artifact and its position there, or None if it cannot be read."""
         pack = self.get(name)
         if pack is None:
@@ -211,7 +214,7 @@ class PackCache:
         position = None if pack is None else pack.places.get(name)
         return None if pack is None or position is None else (pack, position)
 
-    def names(
+    def iter_names(
         self, connection: SqliteConnection, entries: Iterable[tuple[bytes, int]]
     ) -> Iterator[str]:
         """Yield the names of artifacts by their keys and pack numbers.
@@ -232,7 +235,7 @@ class PackCache:
 
     def find_evicted(self, connection: SqliteConnection, prefix: str) -> set[Name]:
         """Return the evicted names of artifacts that start with this prefix."""
-        if not self.evicts or not prefix.startswith("art-"):
+        if not self.has_evicted or not prefix.startswith("art-"):
             return set()
         query = "SELECT name FROM evicted WHERE name BETWEEN ? AND ?"
         return {name for (name,) in connection.execute(query, [prefix, prefix + "g"])}
@@ -252,13 +255,13 @@ class PackCache:
             list(group) for _, group in groupby(select_artifacts(connection, digits), itemgetter(0))
         )
         while entries := [entry for group in islice(by_key, max(limit, 1)) for entry in group]:
-            names = self.names(connection, entries)
+            names = self.iter_names(connection, entries)
             matches.update(name for name in names if name[4:].startswith(digits))
             if len(matches) >= limit:
                 break
         return [ArtifactRef(name) for name in sorted(matches)[:limit]]
 
-    def used(self) -> list[int]:
+    def pop_used_rows(self) -> list[int]:
         """Return the rows that were read since the last call."""
         with self._lock:
             numbers, self._used = sorted(self._used), set()
@@ -272,7 +275,7 @@ class PackCache:
             raise PackCorrupted(f"its names cannot be computed: {error}") from None
         if is_new:
             with self._lock:
-                if connection.generation == self._generation and not connection.takes_away:
+                if connection.generation == self._generation and not connection.is_removing:
                     self._young |= dict.fromkeys(pack.places, pack)
 
     def _load_pack(self, connection: SqliteConnection, number: int) -> tuple[Pack, int]:
@@ -293,7 +296,7 @@ class PackCache:
         self._used.add(first)
         # The last row is never a merged one: the next pack gets the next number.
         end = following or first + 1
-        self.keep(connection, (first, end), pack)
+        self.add(connection, (first, end), pack)
         return pack, end
 
     def _clear(self) -> None:

@@ -48,7 +48,7 @@ class NumberedPack:
     """The number of a pack, and its content."""
 
     first: int
-    things: Mapping[str, Body]
+    objects: Mapping[str, Body]
 
 
 def insert_packs(
@@ -121,7 +121,7 @@ def merge_packs(connection: sqlite3.Connection, run: Sequence[NumberedPack]) -> 
     if len(run) > 1:
         objects: dict[str, StoredObject] = {}
         for pack in run:
-            for name, (kind, body) in pack.things.items():
+            for name, (kind, body) in pack.objects.items():
                 objects.setdefault(name, StoredObject(kind, name, body))
         first, last = run[0].first, run[-1].first
         data = _raise_version_for(connection, encode_pack(list(objects.values())))

@@ -41,7 +41,7 @@ def replace_objects(
     led_from: dict[Name, list[Name]] = {}
     for name, stone in old_tombstones.items():
         led_from.setdefault(stone.stand_in, []).append(name)
-    remove_objects(store, connection, list(done.gone), led_from)
+    remove_objects(store, connection, list(done.originals), led_from)
     for name, stone in done.tombstones.items():
         side_tables.set_tombstone(connection, name, stone)
         if name.startswith("ctx-"):
@@ -64,7 +64,7 @@ def _add_stand_ins(
     ]
     numbers: dict[Name, int] = {}
     for number, pack in pack_table.insert_packs(connection, new):
-        numbers |= dict.fromkeys(pack.things, number)
+        numbers |= dict.fromkeys(pack.objects, number)
     insert_keys(connection, numbers)
     return numbers
 
@@ -96,7 +96,7 @@ def _remove_derived(store: str, connection: sqlite3.Connection) -> None:
         return
     graph = build_graph(store, connection)
     stand_ins = side_tables.read_stand_ins(connection)
-    graph.replace(stand_ins)
+    graph.add_stand_ins(stand_ins)
     derivable = graph.reach(map(graph.node, refs))
     retained: Iterable[Name] = [
         *(f"ctx-{digest.hex()}" for (digest,) in connection.execute("SELECT name FROM history")),

@@ -96,7 +96,7 @@ class SqliteStore:
             self._check_files(contents)
         if contents.tombstones:
             with self.removing() as connection:
-                self._writer.bring(connection, contents)
+                self._writer.write_with_tombstones(connection, contents)
         else:
             self._writer.write(contents)
 
@@ -116,7 +116,7 @@ class SqliteStore:
         with self._reading() as connection:
             for name in names:
                 if name not in by_delta and name not in self._pack_cache.stand_ins:
-                    place = self._pack_cache.place(connection, name)
+                    place = self._pack_cache.locate(connection, name)
                     messages = None if place is None else read_messages(*place)
                     if messages is not None:
                         by_delta[name] = messages
@@ -140,7 +140,7 @@ class SqliteStore:
             )
         raise ObjectNotFound(self.path, name)
 
-    def pieces_of(self, name: ArtifactRef) -> list[ArtifactRef]:
+    def chunk_names(self, name: ArtifactRef) -> list[ArtifactRef]:
         """Return the raw artifacts that are the chunks of a file, in order.
 
         Raw bytes are their own chunk.
@@ -164,7 +164,7 @@ class SqliteStore:
                     commits[name] = self._read_commit(connection, name, row)
         return commits
 
-    def have(self, names: Iterable[CommitId]) -> set[CommitId]:
+    def existing_commits(self, names: Iterable[CommitId]) -> set[CommitId]:
         """Return the commits among these that exist in the history. Their content is not read."""
         with self._reading() as connection:
             return {name for name in names if commit_table.find_row(connection, name) is not None}
@@ -178,9 +178,9 @@ class SqliteStore:
             commits: list[StoredCommit] = []
             current: CommitId | None = name
             for batch in iter_batches(rows):
-                self._pack_cache.open(connection, [row.pack for row in batch])
+                self._pack_cache.load(connection, [row.pack for row in batch])
                 for row in batch:
-                    if current is None or not row.is_of(current):
+                    if current is None or not row.has_name(current):
                         raise ObjectCorrupted(self.path, name, reason="its chain leads elsewhere")
                     commits.append(self._read_commit(connection, current, row))
                     current = commits[-1].commit.parent
@@ -229,7 +229,7 @@ class SqliteStore:
     ) -> None:
         values.check_notes(notes)
         with self._database.writing() as connection:
-            self._pack_cache.look(connection)
+            self._pack_cache.clear_if_stale(connection)
             row = self._get_row(connection, name)
             if was is not None and self._read_commit(connection, name, row).notes != was:
                 raise NotesConflict(self.path, name)
@@ -247,7 +247,7 @@ class SqliteStore:
             if policy is not None:
                 check_policy(policy)
         with self._database.writing() as connection:
-            self._pack_cache.look(connection)
+            self._pack_cache.clear_if_stale(connection)
             for name in names:
                 self._check_can_be_retained(connection, name)
             side_tables.enter_retention(connection, names)
@@ -298,7 +298,7 @@ class SqliteStore:
         with self.removing() as connection:
             replace_objects(str(self.path), connection, stand_ins, tombstone, self._find_object)
         try:
-            self.write_anew(self._database.patience_s)
+            self.rewrite_file(self._database.patience_s)
         except StoreError as error:
             reason = str(error).removeprefix(f"{self.path}: ")
             raise PurgeIncomplete(self.path, reason=reason) from error
@@ -338,25 +338,25 @@ class SqliteStore:
         No remaining object may need a removed one.
         """
         with self._database.writing() as connection:
-            self._pack_cache.look(connection)
-            connection.takes_away = True
+            self._pack_cache.clear_if_stale(connection)
+            connection.is_removing = True
             try:
                 yield connection
                 pack_table.raise_generation(connection)
             finally:
-                connection.takes_away = False
+                connection.is_removing = False
                 connection.version = -1  # SQLite does not report a connection's own changes to it.
         with self._reading():
             pass
 
-    def write_anew(self, patience_s: float) -> None:
+    def rewrite_file(self, patience_s: float) -> None:
         """Rewrite the file without unused pages. Raises StoreLocked if it stays in use."""
         rewrite_file(self._database, patience_s)
 
     @contextmanager
     def _reading(self) -> Iterator[SqliteConnection]:
         with self._database.reading() as connection:
-            self._pack_cache.look(connection)
+            self._pack_cache.clear_if_stale(connection)
             yield connection
 
     def _read_bodies(self, names: Iterable[str], *kinds: ObjectKind) -> dict[str, Body]:
@@ -374,7 +374,7 @@ class SqliteStore:
             }
             missing = [name for name, cached in is_cached.items() if not cached]
             for batch in iter_batches(find_numbers(connection, missing).items() if missing else ()):
-                self._pack_cache.open(connection, [numbers[-1] for _, numbers in batch])
+                self._pack_cache.load(connection, [numbers[-1] for _, numbers in batch])
                 for name, numbers in batch:
                     by_name[name] = self._pack_cache.find(connection, name, reversed(numbers))
         bodies = ((name, by_name.get(actual_name)) for name, actual_name in actual_names.items())

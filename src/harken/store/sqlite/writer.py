@@ -131,12 +131,12 @@ class Writer:
     def _write_group(self, group: list[_Turn]) -> None:
         """Write the new objects of these batches, and set the errors of invalid batches."""
         with self._database.writing() as connection:
-            self._cache.look(connection)
+            self._cache.clear_if_stale(connection)
             packs = self._write_batches(connection, group)
         for number, pack in packs:
-            self._cache.keep(connection, (number, number + 1), pack.pack)
+            self._cache.add(connection, (number, number + 1), pack.pack)
 
-    def bring(self, connection: SqliteConnection, contents: BatchContents) -> None:
+    def write_with_tombstones(self, connection: SqliteConnection, contents: BatchContents) -> None:
         """Write a batch with tombstones, in a transaction that raises the generation."""
 
         def exists(name: str) -> bool:
@@ -173,7 +173,7 @@ class Writer:
                 new |= added
                 existing.kinds |= {name: obj.kind for name, obj in added.items()}
         packs = list(pack_table.insert_packs(connection, new.values()))
-        numbers = {name: number for number, pack in packs for name in pack.things}
+        numbers = {name: number for number, pack in packs for name in pack.objects}
         insert_keys(connection, numbers)
         accepted = [turn.contents for turn in group if turn.error is None]
         for contents in accepted:
@@ -196,7 +196,7 @@ class Writer:
         repeated_names = contents.things.keys() - numbers.keys()
         if repeated_names:
             self._record_repeats(connection, contents, repeated_names)
-        if self._cache.evicts:
+        if self._cache.has_evicted:
             rows = [(name,) for name in contents.things]
             connection.executemany("DELETE FROM evicted WHERE name = ?", rows)
 
@@ -255,7 +255,7 @@ class Writer:
         for batch in iter_batches(
             locations
         ):  # Pack by pack, since the cache is smaller than the store.
-            self._cache.open(connection, [numbers[-1] for _, numbers in batch])
+            self._cache.load(connection, [numbers[-1] for _, numbers in batch])
             for name, numbers in batch:
                 kind = self._cache.kind(name)
                 if kind is None:
@@ -266,7 +266,7 @@ class Writer:
                     existing.damaged.add(name)
                 else:
                     existing.kinds[name] = kind
-        if self._cache.evicts:
+        if self._cache.has_evicted:
             existing.evicted = self._find_evicted(connection, needed - existing.kinds.keys())
         return existing
 
@@ -275,7 +275,7 @@ class Writer:
     ) -> dict[str, ObjectKind | None]:
         """Return the evicted names among these, with their kinds."""
         evicted: dict[str, ObjectKind | None] = {}
-        for batch in iter_batches(names if self._cache.evicts else ()):
+        for batch in iter_batches(names if self._cache.has_evicted else ()):
             marks = ",".join("?" * len(batch))
             query = f"SELECT name, kind FROM evicted WHERE name IN ({marks})"  # noqa: S608 - marks
             rows = connection.execute(query, batch).fetchall()
@@ -305,7 +305,7 @@ class Writer:
             (self._marked_us,) = connection.execute("SELECT max(time_us) FROM mark").fetchone()
         if self._marked_us is None or now_us - self._marked_us >= MARK_US:
             record_mark(connection, now_us, number)
-            rows = [(first, now_us) for first in self._cache.used()]
+            rows = [(first, now_us) for first in self._cache.pop_used_rows()]
             query = "INSERT OR REPLACE INTO used (pack, time_us) VALUES (?, ?)"
             connection.executemany(query, rows)
             self._marked_us = now_us

@@ -40,7 +40,7 @@ def read_file(
 
     Ends early when `stop` is set, because no task waits any more. Raises ToolError.
     """
-    name = root.shown(path)
+    name = root.format_name(path)
     with open_regular(root, path) as file:
         data = read_up_to(file, MAX_FILE_BYTES + 1)
         size = max(len(data), os.fstat(file.fileno()).st_size)
@@ -120,7 +120,9 @@ def _build_image_parts(
     root: Root, path: Path, data: bytes, image: ImageHeader, size_bytes: int
 ) -> tuple[list[ContentPart], FileReadState]:
     """Return an image part, and a text that describes it. Raises ToolError."""
-    description = f"{root.shown(path)}: {image.media_type}, {image.width} x {image.height} pixels"
+    description = (
+        f"{root.format_name(path)}: {image.media_type}, {image.width} x {image.height} pixels"
+    )
     if image.is_damaged:
         raise ToolError(f"{description}: the image is damaged or not complete")
     if size_bytes > MAX_IMAGE_BYTES or max(image.width, image.height) > MAX_IMAGE_SIDE_PX:

@@ -153,14 +153,14 @@ class KnownFiles:
         """Track files relative to this folder, or only files with absolute names without one."""
         self._root = None if folder is None else Root(folder)
         self._sessions: WeakKeyDictionary[Session, dict[str, _AgentFiles]] = WeakKeyDictionary()
-        self._looks: dict[str, _FileCheck] = {}
+        self._checks: dict[str, _FileCheck] = {}
 
-    def of(self, agent: Any) -> Mapping[str, str]:
+    def find_known_hashes(self, agent: Any) -> Mapping[str, str]:
         """Return the known files of an agent: path (from the folder, or absolute) -> hash.
 
         The cost is proportional to the new messages in the context, unless it was edited.
         """
-        agent_files = self._agent(agent)
+        agent_files = self._update_agent_files(agent)
         all_files = dict(agent_files.files)
         context = agent.session.context(agent.agent_id)
         for position in range(agent_files.position, len(context)):
@@ -169,19 +169,19 @@ class KnownFiles:
             all_files |= written_files
         return {path: read_state.hash for path, read_state in all_files.items()}
 
-    def before(self, caller: ToolContext, path: str) -> FileReadState | None:
+    def find_read_state(self, caller: ToolContext, path: str) -> FileReadState | None:
         """Return the read state of a file at the time of a call. Return None if it was unknown.
 
         A model writes the calls of a message before it gets any of their results. So a parallel
         read does not count, but a parallel write does, because the model intended it.
         """
-        agent_files = self._agent(caller.agent)
+        agent_files = self._update_agent_files(caller.agent)
         for written_files in reversed(agent_files.written.values()):
             if path in written_files:
                 return written_files[path]
         return agent_files.files.get(path)
 
-    def standing(self, caller: ToolContext, path: str) -> Standing:
+    def compare(self, caller: ToolContext, path: str) -> Standing:
         """Compare a file, by a path that a model wrote, with the content that the caller knows.
 
         A path that is no file, or unreadable, is `new`: opening it reports the error.
@@ -194,12 +194,12 @@ class KnownFiles:
         current_hash = self._hash_now(str(file))
         if current_hash is None:
             return "new"
-        read_state = self.before(caller, Root(folder).name(file))
+        read_state = self.find_read_state(caller, Root(folder).name(file))
         if read_state is None:
             return "unknown"
         return "known" if read_state.hash == current_hash else "changed"
 
-    def learn(
+    def record(
         self, caller: ToolContext, path: str, known: FileReadState, *, wrote: bool = False
     ) -> None:
         """Record a file that a call has read or written.
@@ -207,26 +207,26 @@ class KnownFiles:
         A model knows what it read when the result is in its context, and only then. An agent that
         acts in code has no pending call, and knows it at once.
         """
-        agent_files = self._agent(caller.agent)
+        agent_files = self._update_agent_files(caller.agent)
         if caller.call not in _find_pending_calls(caller.agent):
             agent_files.files[path] = known.with_earlier(agent_files.files.get(path))
         elif wrote:
             agent_files.written.setdefault(caller.call, {})[path] = known
 
-    def changed(self, agent: Any) -> Mapping[str, str | None]:
+    def find_changed(self, agent: Any) -> Mapping[str, str | None]:
         """Return the files that differ from what an agent knows: path -> current hash.
 
         The hash is None for a removed file and "" for one that is too large. A file is read only if
         its metadata (times, size, inode) differs from the last check.
         """
         changed: dict[str, str | None] = {}
-        for name, known_hash in self.of(agent).items():
+        for name, known_hash in self.find_known_hashes(agent).items():
             path = self._resolve_name(name)
             if path is not None and (current_hash := self._hash_now(path)) != known_hash:
                 changed[name] = current_hash
         return changed
 
-    def _agent(self, agent: Any) -> _AgentFiles:
+    def _update_agent_files(self, agent: Any) -> _AgentFiles:
         """Return the state of an agent, updated with the new messages in its context."""
         state = agent.session.agent(agent.agent_id)
         agent_files = self._sessions.setdefault(agent.session, {}).setdefault(
@@ -279,7 +279,7 @@ class KnownFiles:
             status.st_mtime_ns,
             status.st_ctime_ns,
         )
-        check = self._looks.get(path)
+        check = self._checks.get(path)
         if check is not None and check.stat == fingerprint:
             return check.hash
         try:
@@ -287,5 +287,5 @@ class KnownFiles:
         except ToolError:
             return None
         if time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) > _RACY_NS:
-            self._looks[path] = _FileCheck(fingerprint, hash_)
+            self._checks[path] = _FileCheck(fingerprint, hash_)
         return hash_

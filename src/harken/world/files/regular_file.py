@@ -72,7 +72,7 @@ class FileContent:
 @contextmanager
 def open_regular(root: Root, path: Path) -> Iterator[FileIO]:
     """Open a resolved path for reading; only a regular file is opened. Raises ToolError."""
-    with root.failing(path):
+    with root.convert_errors(path):
         check_kind(root, path, os.lstat(path).st_mode)
         # Neither a new FIFO may block, nor a new symlink be followed.
         flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -84,9 +84,11 @@ def open_regular(root: Root, path: Path) -> Iterator[FileIO]:
 def check_kind(root: Root, path: Path, mode: int) -> None:
     """Raise ToolError if the mode is not that of a regular file."""
     if stat.S_ISDIR(mode):
-        raise ToolError(f"{root.shown(path)} is a folder; `ls` shows what is in it")
+        raise ToolError(f"{root.format_name(path)} is a folder; `ls` shows what is in it")
     if not stat.S_ISREG(mode):
-        raise ToolError(f"{root.shown(path)} is {kind_of(mode)}: only regular files are opened")
+        raise ToolError(
+            f"{root.format_name(path)} is {kind_of(mode)}: only regular files are opened"
+        )
 
 
 def load(root: Root, path: Path) -> FileContent:
@@ -96,7 +98,7 @@ def load(root: Root, path: Path) -> FileContent:
         if len(data) > MAX_FILE_BYTES:
             size = size_text(os.fstat(file.fileno()).st_size)
             raise ToolError(
-                f"{root.shown(path)} is too large for this ({size}; the limit is "
+                f"{root.format_name(path)} is too large for this ({size}; the limit is "
                 f"{size_text(MAX_FILE_BYTES)}): use a shell command"
             )
     return FileContent(data, hash_of(data), len(data))
@@ -114,18 +116,20 @@ def read_up_to(file: FileIO, limit: int) -> bytes:
 
 def create(root: Root, path: Path, data: bytes) -> None:
     """Create a file and its parent folders. Raises ToolError if the path exists."""
-    with root.failing(path):
+    with root.convert_errors(path):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
             raise ToolError(
-                f"{root.shown(path.parent)} is no folder: no file can be in it"
+                f"{root.format_name(path.parent)} is no folder: no file can be in it"
             ) from None
         with _temporary_file(path, data) as new:
             try:
                 _link_new(new, path)
             except FileExistsError:
-                raise ToolError(f"{root.shown(path)} appeared just now: read it first") from None
+                raise ToolError(
+                    f"{root.format_name(path)} appeared just now: read it first"
+                ) from None
 
 
 def _link_new(new: Path, path: Path) -> None:
@@ -146,17 +150,17 @@ def replace(root: Root, path: Path, data: bytes, expected: str) -> None:
     Mode, owner and extended attributes are kept as far as the system allows. Another hard link to
     the file keeps the old content, so the write stays below the folder. Raises ToolError.
     """
-    with root.failing(path):
+    with root.convert_errors(path):
         status = os.lstat(path)
         if not os.access(path, os.W_OK):
-            raise ToolError(f"{root.shown(path)} is read-only")
+            raise ToolError(f"{root.format_name(path)} is read-only")
         with _temporary_file(path, data) as new:
             with suppress(OSError):
                 os.chown(new, status.st_uid, status.st_gid)
             shutil.copystat(path, new, follow_symlinks=False)
             os.utime(new)
             if load(root, path).hash != expected:
-                raise ToolError(f"{root.shown(path)} was changed just now: read it again")
+                raise ToolError(f"{root.format_name(path)} was changed just now: read it again")
             new.rename(path)
 
 

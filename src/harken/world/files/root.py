@@ -107,22 +107,24 @@ class Root:
         inside = path.is_relative_to(self.folder)
         return path.relative_to(self.folder).as_posix() if inside else path.as_posix()
 
-    def shown(self, path: Path) -> str:
+    def format_name(self, path: Path) -> str:
         """Return the name of a path for a model."""
         return display_name(self.name(path))
 
     @contextmanager
-    def failing(self, path: Path) -> Iterator[None]:
+    def convert_errors(self, path: Path) -> Iterator[None]:
         """Convert an OSError to a ToolError about this path."""
         try:
             yield
         except FileNotFoundError:
-            raise ToolError(f"there is no {self.shown(path)}{self.near(path)}") from None
+            raise ToolError(
+                f"there is no {self.format_name(path)}{self.find_similar(path)}"
+            ) from None
         except OSError as error:
             reason = error.strerror or type(error).__name__
-            raise ToolError(f"{self.shown(path)}: {reason.lower()}") from None
+            raise ToolError(f"{self.format_name(path)}: {reason.lower()}") from None
 
-    def near(self, path: Path) -> str:
+    def find_similar(self, path: Path) -> str:
         """Return similar names that exist near a missing path."""
         folder, target_name = path.parent, path.name
         while not folder.is_dir() and folder != folder.parent:
@@ -134,7 +136,7 @@ class Root:
             return ""
         similar = get_close_matches(target_name, names, cutoff=0.6)
         similar += [n for n in names if n.casefold() == target_name.casefold() and n not in similar]
-        shown_names = ", ".join(self.shown(folder / name) for name in similar)
+        shown_names = ", ".join(self.format_name(folder / name) for name in similar)
         return f"; similar: {shown_names}" if shown_names else ""
 
 

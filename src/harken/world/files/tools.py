@@ -99,7 +99,7 @@ class Files:
         self._learn(caller, file, read_state, wrote=True)
         lines = line_count(data)
         size = f"{lines} line{'' if lines == 1 else 's'}"
-        text = f"{'Created' if is_new else 'Wrote'} {self.root.shown(file)}: {size}"
+        text = f"{'Created' if is_new else 'Wrote'} {self.root.format_name(file)}: {size}"
         return [TextPart(text, meta_of(self.root.name(file), read_state))]
 
     async def edit(
@@ -126,7 +126,7 @@ class Files:
             read_state = FileReadState(read_state.hash, (), total)
         self._learn(caller, file, read_state, wrote=True)
         location = f" at line {', '.join(map(str, result.lines))}" if result.lines else ""
-        text = f"Edited {self.root.shown(file)}: {result.count} replaced{location}"
+        text = f"Edited {self.root.format_name(file)}: {result.count} replaced{location}"
         return [TextPart(text, meta_of(self.root.name(file), read_state))]
 
     async def ls(self, path: str = ".") -> str:
@@ -142,7 +142,9 @@ class Files:
 
         def make_diff() -> str:
             current = self._load_for_write(file, earlier)
-            return diff(self.root.shown(file), None if current is None else current.data, data)
+            return diff(
+                self.root.format_name(file), None if current is None else current.data, data
+            )
 
         text: str = await in_thread(make_diff)
         return text
@@ -165,7 +167,7 @@ class Files:
         def make_diff() -> str:
             before = self._load_for_edit(file, earlier).data
             after = apply_edit(before, old_string, new_string, replace_all=replace_all).data
-            return diff(self.root.shown(file), before, after)
+            return diff(self.root.format_name(file), before, after)
 
         text: str = await in_thread(make_diff)
         return text
@@ -196,7 +198,8 @@ class Files:
         self._check_known(file, current.hash, earlier)
         if earlier is not None and earlier.seen is not None:
             raise ToolError(
-                f"you have seen only a part of {self.root.shown(file)}: read all of it before "
+                f"you have seen only a part of {self.root.format_name(file)}: read all of it "
+                f"before "
                 f"you write it anew, or use `edit`"
             )
         return current
@@ -220,19 +223,19 @@ class Files:
         """Raise ToolError if an agent does not know the current content of a file."""
         if read_state is None:
             raise ToolError(
-                f"{self.root.shown(file)} exists, and you have not read it: read it first (the "
-                f"result must be there before you call this)"
+                f"{self.root.format_name(file)} exists, and you have not read it: read it first "
+                f"(the result must be there before you call this)"
             )
         if read_state.hash != current:
             raise ToolError(
-                f"{self.root.shown(file)} was changed since you read it, by somebody else or by a "
-                f"command: read it again"
+                f"{self.root.format_name(file)} was changed since you read it, by somebody else or "
+                f"by a command: read it again"
             )
 
     def _find_read_state(self, caller: ToolContext | None, file: Path) -> FileReadState | None:
         if caller is None:
             return None
-        return _known_files(caller).before(caller, self.root.name(file))
+        return _known_files(caller).find_read_state(caller, self.root.name(file))
 
     def _learn(
         self,
@@ -243,10 +246,10 @@ class Files:
         wrote: bool = False,
     ) -> None:
         if caller is not None:
-            _known_files(caller).learn(caller, self.root.name(file), read_state, wrote=wrote)
+            _known_files(caller).record(caller, self.root.name(file), read_state, wrote=wrote)
 
     def _list_folder(self, folder: Path) -> str:
-        with self.root.failing(folder), os.scandir(folder) as entries:
+        with self.root.convert_errors(folder), os.scandir(folder) as entries:
             folder_entries = list(islice(entries, _MAX_COUNTED_ENTRIES + 1))
         ordered = sorted(folder_entries, key=lambda entry: entry.name)
         lines = [_format_entry(entry) for entry in ordered[:MAX_LISTED_ENTRIES]]

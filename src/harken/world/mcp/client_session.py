@@ -77,7 +77,7 @@ class McpSession:
         self._end = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         if stdio is not None:
-            stdio.ended = self.is_lost
+            stdio.ended = self.mark_lost
         self.owner = self.loop.create_task(self._run_session(), name=f"harken mcp {server.name}")
 
     async def request(self, what: str, work: Work, patience: RequestTimeout) -> Any:
@@ -100,7 +100,7 @@ class McpSession:
         except MCPError as error:
             if is_closed(error):
                 self._close_reason = "" if error.message == _CLOSED else reason_of(error)
-                self.is_lost()
+                self.mark_lost()
                 await asyncio.wait({self.owner}, timeout=CLOSE_S)  # The owner records the reason.
                 raise ToolError(self._format_gone(what)) from None
             raise ToolError(f"{self._format_request(what)} failed: {reason_of(error)}") from None
@@ -123,7 +123,7 @@ class McpSession:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def is_lost(self) -> None:
+    def mark_lost(self) -> None:
         """Record that the server is gone, and let the owner close the connection."""
         self.lost = not self.closing
         self._end.set()
@@ -144,7 +144,7 @@ class McpSession:
     def abandon(self) -> None:
         """Kill the remaining process: its event loop is gone."""
         if self._stdio is not None and self._stdio.child is not None:
-            self._stdio.child.let_go()
+            self._stdio.child.kill()
 
     async def _run_session(self) -> None:
         """Open the connection, wait for its end, close it and report the reason."""

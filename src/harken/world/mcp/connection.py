@@ -60,7 +60,7 @@ class McpConnection:
         connect: Connect | None = None,
     ) -> None:
         """Create it without a connection. `changed` is called when the tools change."""
-        self.server, self.around = server, around
+        self.server, self.host = server, around
         self.state: State = "new"
         self.reason = ""
         """The reason why it is not connected, for a person."""
@@ -71,7 +71,7 @@ class McpConnection:
         """Its own name and version, and that of the protocol."""
         self._changed, self._connect = changed, connect
         self._request_handler = ServerRequestHandler(server, around, self._relist)
-        self._life: McpSession | None = None
+        self._session: McpSession | None = None
         self._bearer: Bearer | None = None
         self._failures, self._retry_at, self._open_since = 0, 0.0, 0.0
         self._relist_task: asyncio.Task[None] | None = None
@@ -85,7 +85,7 @@ class McpConnection:
     @property
     def is_tried(self) -> bool:
         """Whether opening it was attempted in the running event loop."""
-        session = self._life
+        session = self._session
         is_current_loop = session is not None and session.loop is asyncio.get_running_loop()
         return is_current_loop and self.state in ("open", "failed")
 
@@ -98,11 +98,11 @@ class McpConnection:
     async def open(self) -> None:
         """Connect if it is not connected. Raises ToolError with the reason."""
         loop = asyncio.get_running_loop()
-        if self._life is not None and self._life.loop is not loop:
-            self._life.abandon()  # A session of another loop has ended with it.
-            self._life, self.state, self._retry_at = None, "new", 0.0
+        if self._session is not None and self._session.loop is not loop:
+            self._session.abandon()  # A session of another loop has ended with it.
+            self._session, self.state, self._retry_at = None, "new", 0.0
             self._request_handler, self._relist_task = (
-                ServerRequestHandler(self.server, self.around, self._relist),
+                ServerRequestHandler(self.server, self.host, self._relist),
                 None,
             )
         if self.state not in ("starting", "open"):
@@ -112,9 +112,9 @@ class McpConnection:
                     f"the MCP server {self.server.name} is away: {self.reason}; {retry_note}"
                 )
             self.state = "starting"
-            self._life = self._create_session(self._life)
-        assert self._life is not None
-        await asyncio.shield(self._life.opened)
+            self._session = self._create_session(self._session)
+        assert self._session is not None
+        await asyncio.shield(self._session.opened)
 
     def _create_session(self, before: McpSession | None) -> McpSession:
         stdio: Stdio | None = None
@@ -126,14 +126,14 @@ class McpConnection:
                 transport = self._create_http_transport(self._resolve_variables())
             else:
                 stdio = transport = Stdio(
-                    self._resolve_variables(), self.around, self._request_handler.tell
+                    self._resolve_variables(), self.host, self._request_handler.notify
                 )
             client = Client(
                 transport,
                 client_info=types.Implementation(name="harken", version="1"),
                 elicitation_callback=self._request_handler.elicit,
                 list_roots_callback=self._request_handler.roots,
-                message_handler=self._request_handler.hear,
+                message_handler=self._request_handler.on_message,
                 cache=None,
                 mode="auto" if self.server.protocol == "auto" else "legacy",
             )
@@ -147,14 +147,14 @@ class McpConnection:
         return self.server.oauth.grant == "client_credentials"
 
     def _create_http_transport(self, resolved: McpServerConfig) -> Any:
-        logins = None if self.around.logins is None else Logins(self.around.logins)
+        logins = None if self.host.logins is None else Logins(self.host.logins)
         self._bearer = ProgramBearer(resolved) if self._is_program else Bearer(resolved, logins)
-        return http_transport(resolved, self._request_handler.tell, self._bearer)
+        return http_transport(resolved, self._request_handler.notify, self._bearer)
 
     @property
-    def wants(self) -> str:
+    def required_action(self) -> str:
         """The action that a person must take before it grants access; empty if none."""
-        return "" if self._bearer is None else self._bearer.wants
+        return "" if self._bearer is None else self._bearer.required_action
 
     @property
     def needs_login(self) -> bool:
@@ -162,17 +162,17 @@ class McpConnection:
         return self._bearer is not None and self._bearer.needs_login
 
     def _resolve_variables(self) -> McpServerConfig:
-        hidden_names = self.server.variables & self.around.hide
+        hidden_names = self.server.variables & self.host.hide
         if hidden_names and not self.server.may_have_keys:
             raise ConfigError(
                 f"it names {min(hidden_names)}, the key of a model, which is not for it"
             )
-        return self.server.filled(self.around.environ)
+        return self.server.with_resolved_variables(self.host.environ)
 
     async def close(self) -> None:
         """Close the connection, and wait for its owner. Raises nothing."""
-        if self._life is not None and self._life.loop is asyncio.get_running_loop():
-            await self._life.close()
+        if self._session is not None and self._session.loop is asyncio.get_running_loop():
+            await self._session.close()
         self.state = "closed"
 
     async def request(self, what: str, work: Work, patience: RequestTimeout | None = None) -> Any:
@@ -181,9 +181,9 @@ class McpConnection:
         If the caller is cancelled, the request is cancelled at the server, too. Raises ToolError.
         """
         await self.open()
-        assert self._life is not None
+        assert self._session is not None
         patience = patience or RequestTimeout(self.server.timeout_s)
-        return await self._life.request(what, work, patience)
+        return await self._session.request(what, work, patience)
 
     async def call(
         self,
@@ -195,15 +195,15 @@ class McpConnection:
         """Call a tool. Raises ToolError."""
 
         async def report(progress: float, total: float | None, message: str | None) -> None:
-            asking.patience.renew()
+            asking.timeout.renew()
             if on_progress is not None:
                 on_progress(progress, total, message)
 
         async def call_tool(client: Client) -> types.CallToolResult:
-            with self._request_handler.during(asking):
+            with self._request_handler.allow_forms(asking):
                 return await client.call_tool(tool, arguments, progress_callback=report)
 
-        result: types.CallToolResult = await self.request(tool, call_tool, asking.patience)
+        result: types.CallToolResult = await self.request(tool, call_tool, asking.timeout)
         return result
 
     async def is_opening(self, client: Client) -> None:
@@ -220,8 +220,8 @@ class McpConnection:
         self._open_since = asyncio.get_running_loop().time()
         tools = self.capabilities.tools
         if client.protocol_version in MODERN_PROTOCOL_VERSIONS and tools and tools.list_changed:
-            assert self._life is not None
-            self._life.start(self._listen(client))
+            assert self._session is not None
+            self._session.start(self._listen(client))
         self._changed()
 
     def _set_tools(self, listing: tuple[list[types.Tool], list[str]]) -> None:
@@ -231,7 +231,7 @@ class McpConnection:
             if previous.get(tool.name, basis := _approval_basis(tool)) != basis:
                 notes.append(f"its tool {tool.name[:64]!r} is another one now than it was before")
         for note in notes:
-            self._request_handler.tell(note)
+            self._request_handler.notify(note)
 
     def is_over(self, reason: str, *, wanted: bool) -> None:
         """Record its end, and the time of the next restart."""
@@ -243,11 +243,11 @@ class McpConnection:
         was_steady = was_open and now - self._open_since > STEADY_S
         self._failures = 1 if was_steady else self._failures + 1
         step = self._failures if was_open else max(self._failures, 2)
-        if self.wants and not self._is_program:
+        if self.required_action and not self._is_program:
             step = 1  # A person may have logged in meanwhile.
         self._retry_at = now + BACKOFF_S[min(step, len(BACKOFF_S)) - 1]
         if was_open:
-            self._request_handler.tell(f"it is gone: {reason}")
+            self._request_handler.notify(f"it is gone: {reason}")
 
     async def _listen(self, client: Client) -> None:
         """Subscribe to changes of tools at a server with the newer protocol."""
@@ -259,7 +259,7 @@ class McpConnection:
     def _relist(self) -> None:
         """Schedule a new request for the list of tools, with a minimum interval."""
         self._should_relist = True
-        session = self._life
+        session = self._session
         if session is not None and (self._relist_task is None or self._relist_task.done()):
             self._relist_task = session.start(self._relist_tools(session))
 
@@ -272,7 +272,7 @@ class McpConnection:
                 patience = RequestTimeout(self.server.timeout_s)
                 self._set_tools(await session.request("tools/list", tools_of, patience))
             except ToolError as error:
-                self._request_handler.tell(str(error))
+                self._request_handler.notify(str(error))
                 return
             self._changed()
             await asyncio.sleep(RELIST_S)

@@ -119,7 +119,7 @@ def _store_long_text(text: str, outputs: Path) -> str:
     try:
         with open(output.descriptor, "wb", closefd=False) as file:
             file.write(text.encode("utf-8", "replace"))
-        return output.shortened(MAX_CHARACTERS)
+        return output.read_shortened(MAX_CHARACTERS)
     finally:
         output.close(keep=True)
 

@@ -86,9 +86,7 @@ async def content(connection: McpConnection, uri: str) -> Content:
     """Return a resource for a model. Raises ToolError."""
     result = await _read_resource(connection, uri)
     is_multiple = len(result.contents) > 1
-    return limit_parts(
-        resource_parts(result.contents, named=is_multiple), connection.around.outputs
-    )
+    return limit_parts(resource_parts(result.contents, named=is_multiple), connection.host.outputs)
 
 
 async def text(connection: McpConnection, uri: str) -> str:

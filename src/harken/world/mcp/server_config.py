@@ -148,7 +148,7 @@ class McpServerConfig:
         yield from (*self.env.values(), *self.headers.values())
         yield from (getattr(self.oauth, member) for member in _OAUTH_TEXTS)
 
-    def filled(self, environ: Mapping[str, str]) -> McpServerConfig:
+    def with_resolved_variables(self, environ: Mapping[str, str]) -> McpServerConfig:
         """Return a copy with resolved variables.
 
         Raises ConfigError if a variable is unset, or contains an invalid header value.

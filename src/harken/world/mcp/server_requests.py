@@ -36,7 +36,7 @@ class ToolCallContext:
 
     agent: str
     user: User | None
-    patience: RequestTimeout
+    timeout: RequestTimeout
     forms: int = 0
     """The number of forms so far."""
     refused: bool = False
@@ -62,7 +62,7 @@ class ServerRequestHandler:
         """The notices for a person, one per line."""
 
     @contextmanager
-    def during(self, call_context: ToolCallContext) -> Iterator[None]:
+    def allow_forms(self, call_context: ToolCallContext) -> Iterator[None]:
         """Let the server ask because of a call, while it is under way."""
         self._pending_calls.append(call_context)
         try:
@@ -70,7 +70,7 @@ class ServerRequestHandler:
         finally:
             self._pending_calls.remove(call_context)
 
-    def tell(self, text: str, *, key: str = "") -> None:
+    def notify(self, text: str, *, key: str = "") -> None:
         """Send a notice about the server to a person, once for each `key`."""
         if len(self.notes) == MAX_NOTES:
             text, key = "there is more to tell of it than anybody can read", ""
@@ -89,7 +89,7 @@ class ServerRequestHandler:
         call_context = self._pending_calls[-1] if self._pending_calls else None
         if call_context is None or call_context.is_enough():
             return types.ElicitResult(action="cancel")
-        with call_context.patience.waiting_for_a_person():
+        with call_context.timeout.waiting_for_a_person():
             async with self._form_lock:
                 if call_context.is_enough():
                     return types.ElicitResult(action="cancel")
@@ -106,11 +106,11 @@ class ServerRequestHandler:
         root = types.Root(uri=FileUrl(folder.as_uri()), name=folder.name)
         return types.ListRootsResult(roots=[root])
 
-    async def hear(self, message: IncomingMessage) -> None:
+    async def on_message(self, message: IncomingMessage) -> None:
         """Handle a notification of the server."""
         if isinstance(message, InvalidMessageLine):
-            self.tell(f"it writes to stdout what is no message: {str(message)!r}", key="noise")
+            self.notify(f"it writes to stdout what is no message: {str(message)!r}", key="noise")
         elif isinstance(message, Exception):
-            self.tell(f"it sends what is no message ({type(message).__name__})", key="noise")
+            self.notify(f"it sends what is no message ({type(message).__name__})", key="noise")
         elif isinstance(message, types.ToolListChangedNotification):
             self._relist()

@@ -69,7 +69,7 @@ class McpServers:
         connect: returns the transport of a server in place of its program or URL. late_s: the delay
         before a person is told which servers are awaited.
         """
-        self.around = around
+        self.host = around
         self.servers = {server.name: server for server in servers}
         self.on_tools: Callable[[], None] | None = None
         """Called when the tools have changed."""
@@ -98,7 +98,7 @@ class McpServers:
                 f"there is another MCP server {server.name}, of {existing.origin or 'the settings'}"
             )
 
-    async def ready(self, granted: Collection[str] = ()) -> None:
+    async def wait_ready(self, granted: Collection[str] = ()) -> None:
         """Wait until the unreserved and the granted servers were tried. Raises nothing.
 
         Returns at once if all were tried.
@@ -114,7 +114,7 @@ class McpServers:
                 self._retry_in_background(name)
         if untried:
             text = f"waiting for MCP servers to start: {', '.join(untried)}"
-            timer = asyncio.get_running_loop().call_later(self._late_s, self.around.tell, text)
+            timer = asyncio.get_running_loop().call_later(self._late_s, self.host.tell, text)
             try:
                 await asyncio.gather(*(self._open(name) for name in untried))
             finally:
@@ -130,7 +130,7 @@ class McpServers:
         except ToolError as error:
             if not quiet and str(error) not in self._reported:
                 self._reported.add(str(error))
-                self.around.tell(str(error))
+                self.host.tell(str(error))
 
     def _retry_in_background(self, name: str) -> None:
         """Retry in the background, without blocking a caller."""
@@ -147,7 +147,7 @@ class McpServers:
             if name not in self._connections:
                 self._connections[name] = McpConnection(
                     self.servers[name],
-                    self.around,
+                    self.host,
                     changed=lambda: self._update_tools(name),
                     connect=self._connect,
                 )
@@ -179,7 +179,7 @@ class McpServers:
             program=server.program,
             origin=server.origin,
             state="new" if connection is None else connection.state,
-            reason="" if connection is None else connection.wants or connection.reason,
+            reason="" if connection is None else connection.required_action or connection.reason,
             about="" if connection is None else connection.about,
             tools=tuple(server_tool.name for server_tool in self._tools.get(server.name, ())),
             notes=() if connection is None else tuple(connection.notes),
@@ -189,7 +189,7 @@ class McpServers:
 
     async def prompts(self) -> list[Prompt]:
         """Return the prompts of all unreserved servers; failing servers are skipped."""
-        await self.ready()
+        await self.wait_ready()
         prompts: list[Prompt] = []
         for name, connection in self._connections.items():
             if connection.state == "open" and not self.servers[name].reserved:
@@ -213,7 +213,7 @@ class McpServers:
 
     async def resource_text(self, resource: str, granted: Collection[str] = ()) -> str:
         """Return the text of a resource, named `SERVER/URI`. Raises ToolError if there is none."""
-        await self.ready(granted)
+        await self.wait_ready(granted)
         from harken.world.mcp import resources  # noqa: PLC0415 - the extra
 
         return await resources.text(

@@ -81,7 +81,7 @@ def _create_tool(
         if result.is_error:
             text = text_of(result.content) or "it does not say why"
             raise ToolError(f"{name}: {text[:MAX_DESCRIPTION]}")
-        return content_of(result, connection.around.outputs)
+        return content_of(result, connection.host.outputs)
 
     is_trusted = server.trust_annotations and hints is not None
     reads_only = is_trusted and hints is not None and bool(hints.read_only_hint)

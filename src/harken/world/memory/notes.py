@@ -49,7 +49,7 @@ class NotesMemory:
                 f"a note has at most {size_text(MAX_NOTE_BYTES)}: write several, or less"
             )
         root = Root(self.folder)
-        with root.failing(file):
+        with root.convert_errors(file):
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             replace_file(file, data)
 
@@ -89,16 +89,16 @@ class NotesMemory:
 
     def _read(self, file: Path) -> str:
         root = Root(self.folder)
-        with root.failing(file):
+        with root.convert_errors(file):
             if not file.exists():
                 existing_names = ", ".join(self._list_names()[:_MAX_LISTED_NAMES]) or "none"
                 raise MemoryNotFound(
-                    f"there is no note {root.shown(file)}; there is: {existing_names}"
+                    f"there is no note {root.format_name(file)}; there is: {existing_names}"
                 )
             if not file.is_file():
-                raise ToolError(f"{root.shown(file)} is no note")
+                raise ToolError(f"{root.format_name(file)} is no note")
             if file.stat().st_size > MAX_NOTE_BYTES:
-                raise ToolError(f"{root.shown(file)} is no note: it is larger than any")
+                raise ToolError(f"{root.format_name(file)} is no note: it is larger than any")
             return file.read_bytes().decode("utf-8", "replace")
 
     def _list_names(self) -> Sequence[str]:

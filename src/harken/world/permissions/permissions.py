@@ -97,19 +97,19 @@ class PermissionRequest:
         patterns = [rule.pattern for rule in own_rules if rule.pattern is not None]
         return bool(self.subjects) and all(subject.is_within(patterns) for subject in self.subjects)
 
-    def holds(self, rule: PermissionRule) -> Literal["yes", "no", "unknown"]:
+    def match_rule(self, rule: PermissionRule) -> Literal["yes", "no", "unknown"]:
         """Whether a rule that denies or asks applies; without a subject, any pattern does."""
         if not any(rule.concerns(name, self.agents) for name in self.tool.lock_key):
             return "no"
         if rule.pattern is None or not self.subjects:
             return "yes"
-        matches = {subject.is_held(rule.pattern) for subject in self.subjects}
+        matches = {subject.match_pattern(rule.pattern) for subject in self.subjects}
         return "yes" if "yes" in matches else "unknown" if "unknown" in matches else "no"
 
-    def is_kept(self, rules: Sequence[PermissionRule], path: str) -> bool:
+    def excludes_path(self, rules: Sequence[PermissionRule], path: str) -> bool:
         """Whether one of these rules denies or asks, or may, for this path."""
         subject = PathSubject(path, self.folder)
-        return any(subject.is_held(rule.pattern or "**") != "no" for rule in rules)
+        return any(subject.match_pattern(rule.pattern or "**") != "no" for rule in rules)
 
     @property
     def only_edits(self) -> bool:
@@ -130,7 +130,9 @@ class PermissionRequest:
         )
         return next(filter(None, reasons), "")
 
-    def is_named_by(self, rules: Sequence[PermissionRule], places: Sequence[Path]) -> bool:
+    def is_explicitly_allowed_by(
+        self, rules: Sequence[PermissionRule], places: Sequence[Path]
+    ) -> bool:
         """Whether rules allow an edit of sensitive paths and name such paths explicitly.
 
         `edit`, `edit(**)` and `edit(.*)` name none: they are written with ordinary files in mind.
@@ -157,14 +159,14 @@ class Permissions:
 
     mode: Mode = "ask"
     rules: PermissionRules = field(default_factory=PermissionRules)
-    steering: Sequence[Path] = ()
+    sensitive_paths: Sequence[Path] = ()
     """Sensitive files and folders of this user besides those listed in `sensitive_paths`.
 
     Edits of them are asked in all modes.
     """
     on_rule: Callable[[PermissionRule], None] | None = None
     """Called with each rule that the user accepts for later calls, to store it."""
-    unasked: int = field(default=0, init=False)
+    unavailable_count: int = field(default=0, init=False)
     """The number of calls that were refused because no user was available."""
     _question_lock: LoopLock = field(default_factory=LoopLock, init=False)
 
@@ -196,26 +198,28 @@ class Permissions:
         """Decide on a call: deny beats ask, ask beats allow, and all rules beat the mode."""
         is_uncertain = False
         for rule in self.rules.deny:
-            match = request.holds(rule)
+            match = request.match_rule(rule)
             if match == "yes":
                 return Decision("denied", f"the rule {rule} forbids it")
             is_uncertain = is_uncertain or match == "unknown"
         mode = self.mode if request.mode is None else narrower(self.mode, request.mode)
         if mode == "plan" and not request.tool.reads_only:
             return Decision("denied", "in plan mode nothing is changed: say what you plan")
-        if is_uncertain or any(request.holds(rule) != "no" for rule in self.rules.ask):
+        if is_uncertain or any(request.match_rule(rule) != "no" for rule in self.rules.ask):
             return ASK
         if request.tool.reads_only and not request.tool.sends_data:
             return FREE
         if request.is_allowed_by(self.rules.allow):
-            is_sensitive = bool(request.sensitivity(self.steering))
-            allowed = not is_sensitive or request.is_named_by(self.rules.allow, self.steering)
+            is_sensitive = bool(request.sensitivity(self.sensitive_paths))
+            allowed = not is_sensitive or request.is_explicitly_allowed_by(
+                self.rules.allow, self.sensitive_paths
+            )
             return FREE if allowed else ASK
-        if request.sensitivity(self.steering):
+        if request.sensitivity(self.sensitive_paths):
             return ASK
         return FREE if mode == "all" or (mode == "edits" and request.only_edits) else ASK
 
-    def keeps(self, request: PermissionRequest) -> Callable[[str], bool] | None:
+    def find_path_filter(self, request: PermissionRequest) -> Callable[[str], bool] | None:
         """Return a predicate for the paths that rules exclude from an allowed call.
 
         Return None if there are none.
@@ -229,21 +233,24 @@ class Permissions:
         rules = [
             rule
             for rule in (*self.rules.deny, *self.rules.ask)
-            if any(rule.concerns(name, agents) for name in names) and request.holds(rule) == "no"
+            if any(rule.concerns(name, agents) for name in names)
+            and request.match_rule(rule) == "no"
         ]
-        return partial(request.is_kept, rules) if rules else None
+        return partial(request.excludes_path, rules) if rules else None
 
     def offers(self, request: PermissionRequest) -> list[PermissionRule]:
         """Return rules that would make a call free from now on, the narrowest first."""
         patterns: list[str | None] = [None]
         if request.subjects:
-            patterns = list(request.subjects[0].offers()) if len(request.subjects) == 1 else []
+            patterns = (
+                list(request.subjects[0].suggest_patterns()) if len(request.subjects) == 1 else []
+            )
         candidates = [PermissionRule.of(request.tool.name, pattern) for pattern in patterns]
         return [rule for rule in candidates if self._with_rule(rule).decide(request) == FREE]
 
     def _with_rule(self, rule: PermissionRule) -> Permissions:
         rules = replace(self.rules, allow=[*self.rules.allow, rule])
-        return Permissions(self.mode, rules, self.steering)
+        return Permissions(self.mode, rules, self.sensitive_paths)
 
     def _check_free(self, request: PermissionRequest) -> bool:
         """Whether a call is free. Raises ToolError if it is denied."""
@@ -262,15 +269,15 @@ class Permissions:
             preview=preview,
             rules=[str(rule) for rule in rules],
             is_required=self._is_required(request),
-            note=_format_note(request, self.steering),
+            note=_format_note(request, self.sensitive_paths),
         )
         if caller.user is None:
-            self.unasked += 1
+            self.unavailable_count += 1
             raise ToolError(_format_unavailable(request, rules))
         try:
             decision = await caller.user.approve(approval_request)
         except UserUnavailable as error:
-            self.unasked += 1
+            self.unavailable_count += 1
             raise ToolError(f"{_format_unavailable(request, rules)} ({error})") from None
         if not decision.allowed:
             reason = f": {decision.reason}" if decision.reason else "; no reason was given"
@@ -285,8 +292,8 @@ class Permissions:
     def _is_required(self, request: PermissionRequest) -> bool:
         """Whether a rule or a sensitive path requires the question, not only the mode."""
         rules = (*self.rules.deny, *self.rules.ask)
-        return bool(request.sensitivity(self.steering)) or any(
-            request.holds(rule) != "no" for rule in rules
+        return bool(request.sensitivity(self.sensitive_paths)) or any(
+            request.match_rule(rule) != "no" for rule in rules
         )
 
     def _accept(self, rule: PermissionRule) -> None:

@@ -80,7 +80,7 @@ class UrlSubject:
             for pattern in patterns
         )
 
-    def is_held(self, pattern: str) -> Literal["yes", "no", "unknown"]:
+    def match_pattern(self, pattern: str) -> Literal["yes", "no", "unknown"]:
         """Whether it matches, ignoring the scheme, case and percent-encoding.
 
         A pattern for a host matches all of its pages.
@@ -98,7 +98,7 @@ class UrlSubject:
         )
         return "yes" if is_match else "no"
 
-    def offers(self) -> list[str]:
+    def suggest_patterns(self) -> list[str]:
         """Return patterns for this page, then for its host."""
         if not self._url or len(self._url) > 300:
             return []
@@ -129,11 +129,11 @@ class Subject(Protocol):
         """Whether all of it certainly matches one of these patterns."""
         ...
 
-    def is_held(self, pattern: str) -> RuleMatch:
+    def match_pattern(self, pattern: str) -> RuleMatch:
         """Whether any part of it matches a pattern, also in another spelling."""
         ...
 
-    def offers(self) -> list[str]:
+    def suggest_patterns(self) -> list[str]:
         """Return patterns that it matches, the narrowest first."""
         ...
 
@@ -171,11 +171,11 @@ class TextSubject:
         """Whether it matches one of these patterns."""
         return any(compile_pattern(pattern).matches(self.text) for pattern in patterns)
 
-    def is_held(self, pattern: str) -> RuleMatch:
+    def match_pattern(self, pattern: str) -> RuleMatch:
         """Whether it matches, ignoring case."""
         return "yes" if compile_pattern(fold_text(pattern)).matches(fold_text(self.text)) else "no"
 
-    def offers(self) -> list[str]:
+    def suggest_patterns(self) -> list[str]:
         """Return the pattern for exactly this text."""
         return _drop_long([escape_pattern(self.text)])
 
@@ -232,14 +232,14 @@ class PathSubject:
             any(form.fits(pattern) for pattern in patterns) for form in self._forms
         )
 
-    def is_held(self, pattern: str) -> RuleMatch:
+    def match_pattern(self, pattern: str) -> RuleMatch:
         """Whether it matches either way, ignoring case and Unicode composition."""
         pattern = _fold_cached(pattern)
         if any(form.may_be_meant_by(pattern) for form in self._folded_forms):
             return "yes"
         return "no" if self._is_clear else "unknown"
 
-    def offers(self) -> list[str]:
+    def suggest_patterns(self) -> list[str]:
         """Return patterns for this file, then for its folder and all below."""
         relative_path = self._forms[-1].relative
         path = self._forms[-1].absolute if relative_path is None else relative_path
@@ -328,7 +328,7 @@ class CommandSubject:
             any(_matches_command(pattern, part) for pattern in patterns) for part in self._parts
         )
 
-    def is_held(self, pattern: str) -> RuleMatch:
+    def match_pattern(self, pattern: str) -> RuleMatch:
         """Whether it runs a command that matches, also with more arguments or in another form.
 
         Returns "unknown" if it may, or if the text is not completely understood.
@@ -344,7 +344,7 @@ class CommandSubject:
         is_doubtful = bool(analysis.doubts) or analysis.may_mention(pattern)
         return "unknown" if may_fit or is_doubtful else "no"
 
-    def offers(self) -> list[str]:
+    def suggest_patterns(self) -> list[str]:
         """Return patterns for each command, then for its program with any arguments."""
         if self._parts is None:
             return []

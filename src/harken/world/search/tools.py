@@ -93,7 +93,9 @@ class Searches:
         if target.file is not None:
             visible = _remove_hidden(target, [target.file], caller)
             return visible.said(
-                self.root.shown(target.folder / target.file) if visible.names else _NO_FILES_TEXT
+                self.root.format_name(target.folder / target.file)
+                if visible.names
+                else _NO_FILES_TEXT
             )
         output = await self._search(target, FileQuery(glob=target.glob), _MAX_FILES)
         text: str = await in_thread(partial(self._format_files, target, output, caller))
@@ -147,9 +149,11 @@ class Searches:
         if not pattern:
             raise ToolError("the pattern is empty")
         if not folder.is_dir():
-            with self.root.failing(folder):
+            with self.root.convert_errors(folder):
                 folder.lstat()
-            raise ToolError(f"{self.root.shown(folder)} is no folder: no pattern fits below it")
+            raise ToolError(
+                f"{self.root.format_name(folder)} is no folder: no pattern fits below it"
+            )
         glob = glob_of(pattern)
         if glob.folder:
             folder = self.root.resolve(str(folder / glob.folder))
@@ -162,13 +166,13 @@ class Searches:
     def _build_target(
         self, path: Path, glob: Glob | None, caller: ToolContext | None
     ) -> _SearchTarget:
-        with self.root.failing(path):
+        with self.root.convert_errors(path):
             if not _is_hidden(path, caller):  # Otherwise a similar name would be revealed.
                 path.lstat()
             if path.is_dir():
                 return _SearchTarget(path, glob=glob)
         if glob is not None:
-            raise ToolError(f"{self.root.shown(path)} is no folder: no pattern fits below it")
+            raise ToolError(f"{self.root.format_name(path)} is no folder: no pattern fits below it")
         return _SearchTarget(path.parent, path.name)
 
     def _check_file(self, file: Path) -> None:
@@ -179,11 +183,12 @@ class Searches:
         if size > MAX_FILE_BYTES:
             limit = size_text(MAX_FILE_BYTES)
             raise ToolError(
-                f"{self.root.shown(file)} has {size_text(size)}, and `grep` looks into files up "
+                f"{self.root.format_name(file)} has {size_text(size)}, and `grep` looks into files "
+                f"up "
                 f"to {limit}: use a shell command"
             )
         if kind is not None and "UTF-16" not in kind:
-            raise ToolError(f"{self.root.shown(file)} is {kind}: it is not text")
+            raise ToolError(f"{self.root.format_name(file)} is {kind}: it is not text")
 
     async def _search(self, target: _SearchTarget, query: FileQuery, enough: int) -> SearchOutput:
         """Run the engine, and stop it when the task is cancelled. Raises ToolError."""
@@ -207,7 +212,7 @@ class Searches:
         names = visible.names
         folder = f"{target.folder}/"
         by_age = sorted(names, key=lambda name: (-_mtime_ns(folder + name), name))
-        lines = [self.root.shown(target.folder / name) for name in by_age[:MAX_LISTED_FILES]]
+        lines = [self.root.format_name(target.folder / name) for name in by_age[:MAX_LISTED_FILES]]
         if len(names) > MAX_LISTED_FILES:
             lines.append(
                 f"[the {MAX_LISTED_FILES} newest of {len(names)}; a narrower pattern shows others]"
@@ -234,7 +239,7 @@ class Searches:
             lines, has_more = _take_matches(lines, remaining_lines)
             is_truncated = is_truncated or has_more
             remaining_lines -= sum(line.fits for line in lines)
-            block = "\n".join([self.root.shown(target.folder / name), *_format_lines(lines)])
+            block = "\n".join([self.root.format_name(target.folder / name), *_format_lines(lines)])
             blocks.append(block[:remaining_chars])
             is_truncated = is_truncated or len(block) > remaining_chars
             remaining_chars -= len(block)

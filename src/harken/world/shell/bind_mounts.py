@@ -32,21 +32,21 @@ class Mounts:
     watched: dict[str, str | None] = field(default_factory=dict)
     """Paths that nothing can be mounted over -> the link that is there, or None."""
 
-    def own(self, path: str, source: str | None = None) -> None:
+    def add_writable(self, path: str, source: str | None = None) -> None:
         """Make a folder writable, or mount another one in its place."""
         kind: Kind = "own" if source is None else "elsewhere"
         self._add_rule(path, kind, ["--bind", source or path, path])
 
-    def elsewhere(self, path: str) -> None:
+    def add_foreign(self, path: str) -> None:
         """Record that a path does not show the content outside of the sandbox."""
         self._add_rule(path, "elsewhere", [])
 
-    def readable(self, path: str) -> None:
+    def add_readable(self, path: str) -> None:
         """Make a path readable in a closed or writable folder."""
         if os.path.exists(path):  # noqa: PTH110 - its folder may be closed to this user
             self._add_rule(path, "readable", ["--ro-bind", path, path])
 
-    def reachable(self, socket: str) -> None:
+    def add_socket(self, socket: str) -> None:
         """Allow connections to a socket."""
         if os.path.exists(socket):  # noqa: PTH110 - as above
             self._add_rule(socket, "readable", ["--bind", socket, socket])
@@ -62,12 +62,12 @@ class Mounts:
         else:  # This also covers a path that does not exist yet.
             self._add_rule(path, "closed", ["--ro-bind", self.empty, path])
 
-    def shut(self, socket: str) -> None:
+    def close_socket(self, socket: str) -> None:
         """Prevent connections to a socket that the agent does not own."""
         if self._find_rule_above(socket)[0] == "readable" and socket not in self._rules:
             self._rules[socket] = "closed", ["--ro-bind", self.empty, socket]
 
-    def fix(self, path: str) -> None:
+    def add_read_only(self, path: str) -> None:
         """Make a path in a writable folder read-only."""
         path = self._in_real_folder(path)
         self._read_only.add(path)

@@ -50,14 +50,14 @@ class Output:
         if not keep:
             self.path.unlink(missing_ok=True)
 
-    def whole(self, cap: int) -> str | None:
+    def read_full(self, cap: int) -> str | None:
         """Return the full output for a model. Return None if it exceeds `cap` characters."""
         if self.size_bytes > cap * _MAX_BYTES_PER_CHAR:
             return None
         text = _decode(os.pread(self.descriptor, cap * _MAX_BYTES_PER_CHAR, 0))
         return readable(text) if len(text) <= cap else None
 
-    def shortened(self, cap: int) -> str:
+    def read_shortened(self, cap: int) -> str:
         """Return head and tail, with a note on the omitted bytes and the path of the file."""
         size, half = self.size_bytes, cap // 2
         max_bytes = half * _MAX_BYTES_PER_CHAR
@@ -70,7 +70,7 @@ class Output:
         )
         return f"{readable(head)}\n{note}\n{readable(tail)}"
 
-    def tail(self, cap: int) -> str:
+    def read_tail(self, cap: int) -> str:
         """Return at most the last `cap` characters, for a model."""
         max_bytes = cap * _MAX_BYTES_PER_CHAR
         text = _decode(os.pread(self.descriptor, max_bytes, max(0, self.size_bytes - max_bytes)))

@@ -48,9 +48,9 @@ class ProcessGroup:
     """The mounted procfs. None if there is none, or it lacks the first process."""
     since: int
     """The start time of the first process, in ticks of /proc: descendants are not older."""
-    known: set[tuple[int, int]] = field(default_factory=set)
+    seen_processes: set[tuple[int, int]] = field(default_factory=set)
     """Processes found so far, with their start time, because a pid can be reused."""
-    line: socket.socket | None = None
+    report_socket: socket.socket | None = None
     """The socket on which a kept command reports its exit code."""
     terminate_timeout_s: float = TERM_S
     """The time that processes have after SIGTERM."""
@@ -112,22 +112,26 @@ class ProcessGroup:
             except BaseException:
                 parent_end.close()
                 raise
-        group.line = parent_end
+        group.report_socket = parent_end
         return group
 
     @property
     def exit_code(self) -> int | None:
         """The exit code of the command, negative for a signal; None while it runs."""
-        if self.line is not None and self._reported_code is None:
+        if self.report_socket is not None and self._reported_code is None:
             with suppress(OSError):  # There is no report yet, or the other end is closed.
-                report = self.line.recv(16, socket.MSG_DONTWAIT).strip()
+                report = self.report_socket.recv(16, socket.MSG_DONTWAIT).strip()
                 self._reported_code = int(report) if report.isdigit() else None
         return self.first.poll() if self._reported_code is None else self._reported_code
 
     @property
     def never_ran(self) -> bool:
         """Whether a kept command did not run, or its outer processes were ended."""
-        return self.line is not None and self.exit_code is not None and self._reported_code is None
+        return (
+            self.report_socket is not None
+            and self.exit_code is not None
+            and self._reported_code is None
+        )
 
     def running(self) -> list[str]:
         """Return the names of all processes of the command that still run.
@@ -140,7 +144,7 @@ class ProcessGroup:
 
     def _is_outer(self, stat: _Stat) -> bool:
         """Whether a process is one of the two outer processes of a kept command."""
-        return self.line is not None and self.first.pid in (stat.pid, stat.parent)
+        return self.report_socket is not None and self.first.pid in (stat.pid, stat.parent)
 
     async def end(self, patience_s: float = 0.0) -> list[str]:
         """End all processes that still run after `patience_s`; return the names of those.
@@ -155,7 +159,7 @@ class ProcessGroup:
             is_over = not remaining or not await self._wait_gone(self.terminate_timeout_s)
             return remaining
         finally:
-            if not is_over or self.line is not None:
+            if not is_over or self.report_socket is not None:
                 self.kill()
             self._reap()
 
@@ -176,9 +180,9 @@ class ProcessGroup:
 
     def kill(self) -> None:
         """Kill all remaining processes and wait for them. Blocks, usually for milliseconds."""
-        if self.line is not None:
+        if self.report_socket is not None:
             self.first.kill()  # This ends all processes in its namespace.
-            self.line.close()
+            self.report_socket.close()
         deadline = time.monotonic() + KILL_S
         while self._remaining() and time.monotonic() < deadline:
             self._signal(signal.SIGKILL)
@@ -190,7 +194,7 @@ class ProcessGroup:
         """Reap processes that became children of this process: process 1 inherits orphans."""
         if self.proc is None:
             return
-        for pid, began in self.known:
+        for pid, began in self.seen_processes:
             stat = _Stat.read(self.proc, pid) if pid != self.first.pid else None
             if stat is not None and stat.began == began:
                 with suppress(ChildProcessError):
@@ -199,7 +203,7 @@ class ProcessGroup:
     def _signal(self, number: int) -> None:
         """Send a signal to all processes: to the group at once, so that no fork escapes."""
         members = [] if self.proc is None else self._members(self.proc)
-        if self.line is not None and number != signal.SIGKILL:
+        if self.report_socket is not None and number != signal.SIGKILL:
             members = [stat for stat in members if not self._is_outer(stat)]
         if self.proc is None or any(stat.group == self.first.pid for stat in members):
             self._signal_group(number)
@@ -230,14 +234,14 @@ class ProcessGroup:
             ]
             members |= {stat.pid: stat for stat in children}
             has_grown = bool(children)
-        self.known |= {(stat.pid, stat.began) for stat in members.values()}
+        self.seen_processes |= {(stat.pid, stat.began) for stat in members.values()}
         return [stat for stat in members.values() if not stat.is_dead]
 
     def _is_own(self, stat: _Stat, proc: Path) -> bool:
         """Whether a process belongs to this command by its own properties."""
         if self.first.pid in (stat.pid, stat.group, stat.session):
             return True
-        if (stat.pid, stat.began) in self.known:
+        if (stat.pid, stat.began) in self.seen_processes:
             return True
         try:
             return self.token.encode() in (proc / str(stat.pid) / "environ").read_bytes()

@@ -106,7 +106,7 @@ class SandboxedCommand:
             return []
         return sorted(_list_names(self.temporary) - self.temporary_names)
 
-    def put_aside(self) -> list[str]:
+    def rename_protected_paths(self) -> list[str]:
         """Rename files that the command created at protected paths; return the original paths.
 
         Raises OSError if a rename fails, after trying the others.
@@ -161,7 +161,7 @@ class Sandbox:
     """The path of bubblewrap."""
     options: Sequence[str] = _NEWER_OPTIONS
 
-    def found(self, environ: Mapping[str, str]) -> Self:
+    def resolve(self, environ: Mapping[str, str]) -> Self:
         """Return a copy that works on this machine, after a trial run.
 
         Raises ConfigError with the reason if none works.
@@ -281,35 +281,35 @@ class Sandbox:
         temporary.mkdir(mode=0o700, parents=True, exist_ok=True)
         empty.touch(mode=0o400)
         mounts = Mounts(str(empty))
-        mounts.own(str(self.temporary), str(temporary))
+        mounts.add_writable(str(self.temporary), str(temporary))
         for folder in ("/dev", "/proc"):
-            mounts.elsewhere(folder)
-        mounts.own(os.path.realpath("/var/tmp"), str(temporary))  # noqa: S108 - its own
+            mounts.add_foreign(folder)
+        mounts.add_writable(os.path.realpath("/var/tmp"), str(temporary))  # noqa: S108 - its own
         for root in self.writable:
-            mounts.own(str(root))
+            mounts.add_writable(str(root))
             for place in sensitive_places(root, self.homes):
-                mounts.fix(place)
+                mounts.add_read_only(place)
         for steering in self.steering:
-            mounts.fix(str(steering))
+            mounts.add_read_only(str(steering))
         for place in (*private_places(self.homes), *map(str, self.private)):
             mounts.close(place)
         for folder in other_homes(self.homes):
             mounts.close(folder)
             for home in self.homes:
-                mounts.readable(str(home))
+                mounts.add_readable(str(home))
         self._reopen(mounts, sockets)
         return mounts
 
     def _reopen(self, mounts: Mounts, sockets: Iterable[str]) -> None:
         """Reopen the allowed paths in closed folders, and close all other sockets."""
         for folder in (self.outputs, *self.readable):
-            mounts.readable(str(folder))
+            mounts.add_readable(str(folder))
         for name in (*NEEDED, *(NAMES if self.network else ())):
-            mounts.readable(name)
+            mounts.add_readable(name)
         for path in _iter_foreign_sockets():
-            mounts.shut(path)
+            mounts.close_socket(path)
         for path in sockets:
-            mounts.reachable(path)
+            mounts.add_socket(path)
 
     @property
     def _temporary(self) -> Path:

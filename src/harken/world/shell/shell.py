@@ -145,9 +145,9 @@ class Shell:
                     GRACE_PERIOD_S if processes.exit_code is not None else 0
                 )
                 notes = prepared.notes()
-            text = output.whole(self.limits.characters)
+            text = output.read_full(self.limits.characters)
             keep = text is None
-            text = output.shortened(self.limits.characters) if text is None else text
+            text = output.read_shortened(self.limits.characters) if text is None else text
         finally:
             output.close(keep=keep)
         if stop_reason is not None:
@@ -274,7 +274,7 @@ class _PreparedCommand:
                 f"this program can name it in pass_env]"
             )
         try:
-            renamed_paths = () if self.entered is None else self.entered.put_aside()
+            renamed_paths = () if self.entered is None else self.entered.rename_protected_paths()
         except OSError as error:
             raise ToolError(f"it created a sensitive path, which stays: {error}") from None
         for path in renamed_paths:
@@ -319,7 +319,7 @@ class BackgroundCommand:
     where: str = ""
     """A suffix for the end status, such as the use of the sandbox."""
 
-    async def ended(self) -> str:
+    async def wait_ended(self) -> str:
         """Wait for the end and return the status; end remaining processes. May be cancelled."""
         pause_s = 0.01
         while self.processes.exit_code is None:

@@ -28,7 +28,7 @@ class BackgroundCommands:
         """Register a command that an agent has started."""
         self._running[agent, call] = running, time.monotonic()
 
-    def of(self, agent: str, call: str) -> tuple[BackgroundCommand, float] | None:
+    def find(self, agent: str, call: str) -> tuple[BackgroundCommand, float] | None:
         """Return a running command and its start time. Return None if it does not run here."""
         return self._running.get((agent, call))
 
@@ -62,14 +62,14 @@ class CommandEnded:
 
     async def wait(self) -> TriggerEvent:
         """Wait until the command has ended."""
-        entry = self._background.of(self._agent, self._armed.call)
+        entry = self._background.find(self._agent, self._armed.call)
         if entry is None:
             raise ToolError("the command was ended with the session that ran it")
         running, start_s = entry
-        status = await running.ended()
+        status = await running.wait_ended()
         text = [f"the command has ended after {time.monotonic() - start_s:.1f} s: {status}"]
         text.append(f"$ {' '.join(self._armed.command.split())[:200]}")
-        tail = running.output.tail(TAIL).rstrip("\n")
+        tail = running.output.read_tail(TAIL).rstrip("\n")
         text.append(quote_text(tail, TAIL) if tail else "(no output)")
         if running.output.size_bytes > len(tail.encode()) + 1:
             text.append(f"(the end of {running.output.size_bytes:,} bytes in {self._armed.output})")

@@ -92,7 +92,7 @@ class FilesChanged:
 
     def newest(self) -> int:
         """Return the newest change time (nanoseconds) of all watched files. Raises ToolError."""
-        return max((fingerprint.changed_ns for fingerprint in self._look().values()), default=0)
+        return max((fingerprint.changed_ns for fingerprint in self._scan().values()), default=0)
 
     @cached_property
     def _targets(self) -> list[Path]:
@@ -107,7 +107,7 @@ class FilesChanged:
     async def open(self) -> AsyncIterator[None]:
         """Start to watch, then compare the files with the last known state."""
         self._check_parents()
-        scan = await in_thread(self._look)
+        scan = await in_thread(self._scan)
         seen = self._seen
         self._last_scan = {
             name: fingerprint
@@ -149,7 +149,7 @@ class FilesChanged:
             if self._failure is not None:
                 raise ToolError(self._failure)
             start_s = clock()
-            scan = await in_thread(self._look)
+            scan = await in_thread(self._scan)
             took_s = clock() - start_s
             if (event := self._diff_event(scan)) is not None:
                 return event
@@ -192,9 +192,9 @@ class FilesChanged:
 
     def _format_change(self, name: str, now: Collection[str], before: Collection[str]) -> str:
         note = " (gone)" if name not in now else "" if name in before else " (new)"
-        return self._root.shown(self._root.folder / name) + note
+        return self._root.format_name(self._root.folder / name) + note
 
-    def _look(self) -> dict[str, _Fingerprint]:
+    def _scan(self) -> dict[str, _Fingerprint]:
         """Scan the existing files, by name. Raises ToolError."""
         fingerprints: dict[str, _Fingerprint] = {}
         for path in self._files():
@@ -235,7 +235,7 @@ class FilesChanged:
         """Raise ToolError for a file in a folder that does not exist."""
         for path in self._targets:
             if _find_inode(path) is None and _find_inode(path.parent) is None:
-                raise ToolError(f"there is no folder {self._root.shown(path.parent)}")
+                raise ToolError(f"there is no folder {self._root.format_name(path.parent)}")
 
     def _inodes(self) -> list[tuple[int, int] | None]:
         """Return the device and inode numbers of the watched folders."""

@@ -38,7 +38,7 @@ class Schedule:
         """The time zone in which times are shown."""
         return get_time_zone(self.armed.zone)
 
-    def after(self, time_us: int) -> int | None:
+    def find_next_due(self, time_us: int) -> int | None:
         """Return the first due time after this time, in microseconds. Return None if there is none.
 
         Raises InvalidArguments if the trigger in the log is not a valid schedule.
@@ -60,7 +60,7 @@ class Schedule:
         due_time = next(_cron(self.armed.cron or "", datetime_at(time_us, self.zone)), None)
         return None if due_time is None else round(due_time.timestamp() * 1e6)
 
-    def shown(self, time_us: int) -> str:
+    def format_time(self, time_us: int) -> str:
         """Format a time for the agent."""
         return f"{datetime_at(time_us, self.zone):%Y-%m-%d %H:%M:%S} ({self.armed.zone})"
 

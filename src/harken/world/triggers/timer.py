@@ -61,22 +61,22 @@ class Timer:
     async def wait(self) -> TriggerEvent:
         """Wait for the next due time."""
         schedule = self._schedule
-        due = schedule.after(self._last_us)
+        due = schedule.find_next_due(self._last_us)
         if due is None:
             raise ToolError("it comes never again")
         await self._alarm.until(due)
         now, last_due, times = self._alarm.clock(), due, 1
-        next_due = schedule.after(due)
+        next_due = schedule.find_next_due(due)
         while next_due is not None and next_due <= now and times < _MAX_COUNTED_TIMES:
-            last_due, times, next_due = next_due, times + 1, schedule.after(next_due)
+            last_due, times, next_due = next_due, times + 1, schedule.find_next_due(next_due)
         self._last_us = max(now, last_due)
         return TriggerEvent(text=self._format_event(due, now, times), is_last=next_due is None)
 
     def _format_event(self, due: int, now: int, times: int) -> str:
         schedule = self._schedule
-        text = f"it is {schedule.shown(now)}"
+        text = f"it is {schedule.format_time(now)}"
         if times > 1:
-            return f"{text}; {times} times since {schedule.shown(due)}, when nobody told you"
+            return f"{text}; {times} times since {schedule.format_time(due)}, when nobody told you"
         if now - due > LATE_US:
-            return f"{text}; late: it was due at {schedule.shown(due)}"
+            return f"{text}; late: it was due at {schedule.format_time(due)}"
         return text

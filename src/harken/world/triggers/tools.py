@@ -79,8 +79,8 @@ def _wake_me_tool(sources: Sources) -> Tool:
         )
         arm(caller, name, armed)
         schedule = Schedule(armed)
-        due = schedule.after(now)
-        return f"{name}: {'never' if due is None else f'first at {schedule.shown(due)}'}"
+        due = schedule.find_next_due(now)
+        return f"{name}: {'never' if due is None else f'first at {schedule.format_time(due)}'}"
 
     description = _WAKE_ME_TEMPLATE.format(shortest=MIN_INTERVAL_S, zone=sources.zone)
     return tool(description=description)(wake_me)

@@ -63,7 +63,7 @@ def is_installed() -> bool:
 class Downloads:
     """Fetches pages."""
 
-    reach: NetworkPolicy = field(default_factory=NetworkPolicy)
+    network_policy: NetworkPolicy = field(default_factory=NetworkPolicy)
     bounds: Bounds = field(default_factory=Bounds)
 
     async def page(self, url: str) -> FetchedPage:
@@ -90,7 +90,7 @@ class Downloads:
         import httpx  # noqa: PLC0415 - an extra
 
         failure = ""
-        for address in (await self.reach.addresses(place))[:3]:
+        for address in (await self.network_policy.addresses(place))[:3]:
             try:
                 async with _open_response(client, place, address) as response:
                     return await self._read(response, place)

@@ -63,9 +63,9 @@ def test_files_are_looked_at_once_a_question(tmp_path: Path, file: Path) -> None
     class Counted(KnownFiles):
         looks = 0
 
-        def changed(self, agent: object) -> Mapping[str, str | None]:
+        def find_changed(self, agent: object) -> Mapping[str, str | None]:
             self.looks += 1
-            return super().changed(agent)
+            return super().find_changed(agent)
 
     one = watched(tmp_path, main=[calls(read("a.txt")), "Read.", "I see."])
     known = one.runtime.world.known = Counted(file.parent)

@@ -207,7 +207,7 @@ def test_a_hook_that_quits_when_it_is_asked_nothing_is_gone_at_once(tmp_path: Pa
     one.ask("Send.")
 
     async def wake() -> None:
-        async with hook.asking.here():
+        async with hook.question_lock.here():
             await hook.response("[event clock] It is five.")
 
     run(wake())

@@ -65,7 +65,7 @@ def test_what_a_file_names_and_is_not_there_is_said_with_the_file(tmp_path: Path
     for name, why in (("odd", "no built-in hook 'nobody'"), ("far", "no provider 'nowhere'")):
         with pytest.raises(ConfigError, match=f"{name}.md: .*{why}"):
             HookFiles([tmp_path / "hooks"]).make(name, one.root)
-    problems = {k.name: k.problem for k in HookFiles([tmp_path / "hooks"]).known()}
+    problems = {k.name: k.problem for k in HookFiles([tmp_path / "hooks"]).list_hooks()}
     assert "no built-in hook 'nobody'" in problems["odd"]
 
 
@@ -118,7 +118,7 @@ def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
         with pytest.raises(ConfigError):
             files.find(name)
     assert files.find("../secret") is None
-    problems = {one.name: one.problem for one in files.known()}
+    problems = {one.name: one.problem for one in files.list_hooks()}
     assert problems["plain"] == ""
     assert "is a link out of" in problems["link"]
 

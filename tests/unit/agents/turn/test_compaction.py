@@ -314,7 +314,7 @@ def test_who_sums_up_reads_less_where_it_is_refused_too_and_then_it_is_given_up(
     scene.ask(WORDS * 8)
     with pytest.raises(ModelError, match="it could not be compacted") as caught:
         scene.ask("third")
-    assert caught.value.why == "context_too_long"
+    assert caught.value.kind == "context_too_long"
     whole, part = (len("".join(told(one)[:-1])) for one in model.asked_of("compaction"))
     assert part < whole / 2 < len(WORDS) * 8
     assert scene.context()[-1] == ("user", "third")

@@ -20,41 +20,41 @@ def test_the_first_look_gives_all_there_is_and_the_next_what_has_changed(tmp_pat
     one, other = write(tmp_path / "a" / "1.jsonl"), write(tmp_path / "b" / "c" / "2.jsonl")
     write(tmp_path / "a" / "notes.txt")
     seen = ChangeScanner([WatchedPath(tmp_path, "*.jsonl")])
-    assert sorted(seen.sweep()) == [one, other]
-    assert seen.sweep() == []
+    assert sorted(seen.scan_all()) == [one, other]
+    assert seen.scan_all() == []
     write(one)
-    assert seen.sweep() == [one]
+    assert seen.scan_all() == [one]
 
 
 def test_a_glance_sees_what_grows_and_what_is_new_beside_it(tmp_path: Path) -> None:
     one = write(tmp_path / "a" / "1.jsonl")
     seen = ChangeScanner([WatchedPath(tmp_path, "*.jsonl")])
-    seen.sweep()
-    assert seen.glance() == []
+    seen.scan_all()
+    assert seen.scan_recent() == []
     write(one)
-    assert seen.glance() == [one]
+    assert seen.scan_recent() == [one]
     two = write(tmp_path / "a" / "2.jsonl")
-    assert seen.glance() == [two]
+    assert seen.scan_recent() == [two]
     write(two)
-    assert seen.glance() == [two]
+    assert seen.scan_recent() == [two]
     three = write(tmp_path / "b" / "sub" / "3.jsonl")
-    assert seen.glance() == [three]
+    assert seen.scan_recent() == [three]
 
 
 def test_all_that_is_meant_in_a_folder_is_seen_by_a_glance(tmp_path: Path) -> None:
     write(tmp_path / "a" / "1.jsonl")
     seen = ChangeScanner([WatchedPath(tmp_path, "*.jsonl"), WatchedPath(tmp_path, "session-*")])
-    seen.sweep()
+    seen.scan_all()
     new = [write(tmp_path / "a" / name) for name in ("2.jsonl", "session-3.json")]
-    assert sorted(seen.glance()) == new
+    assert sorted(seen.scan_recent()) == new
 
 
 def test_a_pipe_is_no_file(tmp_path: Path) -> None:
     """Whoever opened it would wait for somebody who writes there."""
     os.mkfifo(tmp_path / "1.jsonl")
     seen = ChangeScanner([WatchedPath(tmp_path, "*.jsonl")])
-    assert seen.sweep() == []
-    assert seen.glance() == []
+    assert seen.scan_all() == []
+    assert seen.scan_recent() == []
 
 
 def test_what_is_old_is_seen_by_a_sweep(tmp_path: Path) -> None:
@@ -65,13 +65,13 @@ def test_what_is_old_is_seen_by_a_sweep(tmp_path: Path) -> None:
         os.utime(file, (at + 1, at + 1))
         os.utime(file.parent, (at + 1, at + 1))
     seen = ChangeScanner([WatchedPath(tmp_path, "*.jsonl")])
-    seen.sweep()
+    seen.scan_all()
     with files[0].open("a") as file_:
         file_.write("more\n")
-    assert seen.glance() == []
-    assert seen.sweep() == [files[0]]
+    assert seen.scan_recent() == []
+    assert seen.scan_all() == [files[0]]
     write(files[0])
-    assert seen.glance() == [files[0]]
+    assert seen.scan_recent() == [files[0]]
 
 
 def test_a_file_can_be_watched_alone_and_before_it_is_there(tmp_path: Path) -> None:
@@ -79,19 +79,19 @@ def test_a_file_can_be_watched_alone_and_before_it_is_there(tmp_path: Path) -> N
     seen = ChangeScanner(
         [WatchedPath(path), WatchedPath(tmp_path / "nowhere" / "folder", "*.jsonl")]
     )
-    assert seen.sweep() == []
+    assert seen.scan_all() == []
     write(path)
-    assert seen.glance() == [path]
+    assert seen.scan_recent() == [path]
     write(tmp_path / "other.jsonl")
-    assert seen.sweep() == []
+    assert seen.scan_all() == []
 
 
 def test_a_database_has_changed_when_its_log_has(tmp_path: Path) -> None:
     path = write(tmp_path / "opencode.db")
     seen = ChangeScanner([WatchedPath(tmp_path, "opencode*.db")])
-    assert seen.sweep() == [path]
+    assert seen.scan_all() == [path]
     write(tmp_path / "opencode.db-wal")
-    assert seen.glance() == [path]
+    assert seen.scan_recent() == [path]
 
 
 def test_links_to_folders_and_what_is_gone_are_passed_over(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_links_to_folders_and_what_is_gone_are_passed_over(tmp_path: Path) -> No
     (folder / "round").symlink_to(folder)
     (folder / "gone.jsonl").symlink_to(tmp_path / "nowhere")
     seen = ChangeScanner([WatchedPath(folder, "*.jsonl")])
-    assert seen.sweep() == [one]
+    assert seen.scan_all() == [one]
     one.unlink()
-    assert seen.glance() == []
-    assert seen.sweep() == []
+    assert seen.scan_recent() == []
+    assert seen.scan_all() == []

@@ -38,7 +38,7 @@ class Watch:
     def write(self, data: bytes) -> None:
         """Let the client write its file anew, and see that."""
         self.path.write_bytes(data)
-        self.follower.note([self.path])
+        self.follower.note_changed([self.path])
 
     def later(self, seconds: float = DEBOUNCE_S) -> list[ImportedChange]:
         self.now += seconds
@@ -99,7 +99,7 @@ def test_a_file_is_read_when_nobody_has_written_for_a_moment(
 ) -> None:
     watch.write(session.data)
     assert watch.later(DEBOUNCE_S / 2) == []
-    watch.follower.note([watch.path])
+    watch.follower.note_changed([watch.path])
     assert watch.later(DEBOUNCE_S / 2) == []
     assert len(watch.later(DEBOUNCE_S / 2)) == 1
     watch.write(session.data + b" \n")
@@ -110,7 +110,7 @@ def test_a_file_that_never_rests_is_read_all_the_same(watch: Watch, session: Tra
     watch.write(session.data)
     found: list[ImportedChange] = []
     for _ in range(40):
-        watch.follower.note([watch.path])
+        watch.follower.note_changed([watch.path])
         found += watch.later(DEBOUNCE_S / 2)
     assert len(found) == 1
 
@@ -126,7 +126,7 @@ def test_a_last_line_without_its_end_waits_for_it(watch: Watch, session: Transcr
     assert news.report.bad_lines == 0
     watch.write(whole + b'{"torn')
     watch.later(UNANSWERED_S)
-    known = watch.catalogue.known([str(watch.path)])[str(watch.path)]
+    known = watch.catalogue.find_entries([str(watch.path)])[str(watch.path)]
     assert json.loads(known.record)["bad_lines"] == 1
 
 
@@ -219,7 +219,7 @@ def test_what_takes_long_to_read_is_read_less_often(tmp_path: Path, session: Tra
         session.user(f"{at}")
         session.answer(text(f"{at}"))
         path.write_bytes(session.data)
-        follower.note([path])
+        follower.note_changed([path])
         reads += len([*follower.read(at_once=True)])
     assert 2 <= reads <= 60 // 5
     catalogue.close()
@@ -248,7 +248,7 @@ def test_what_a_store_refused_is_read_again(watch: Watch, session: Transcript) -
     store = Busy()
     follower = FileFollower(store, watch.catalogue)
     watch.path.write_bytes(session.data)
-    follower.note([watch.path])
+    follower.note_changed([watch.path])
     with pytest.raises(StoreLocked):
         [*follower.read(at_once=True)]
     store.is_busy = False

@@ -46,7 +46,7 @@ def test_a_session_is_all_sources_that_say_its_name() -> None:
     (found,) = sessions(aside, report("main", "s", folder="/cafe", ended="2026-02-01T"))
     assert (found.name, found.title, found.project) == ("codex:s", "Tea", "/cafe")
     assert found.sources == ["/files/main", "/files/agent-ann"]
-    assert [(end.agent, end.ctx) for end in found.ends] == [("main", ONE), ("ann", OTHER)]
+    assert [(end.agent, end.ctx) for end in found.branch_tips] == [("main", ONE), ("ann", OTHER)]
     assert (found.size_bytes, found.ended) == (200, "2026-02-02T")
 
 
@@ -55,7 +55,7 @@ def test_the_newest_of_several_moments_says_where_the_conversation_is() -> None:
     (found,) = sessions(
         early, msgspec.structs.replace(late, tips=(ConversationTip("main", OTHER),))
     )
-    assert [end.ctx for end in found.ends] == [OTHER, ONE]
+    assert [end.ctx for end in found.branch_tips] == [OTHER, ONE]
 
 
 def test_sessions_come_newest_first_by_what_was_said_last_else_by_the_file() -> None:

@@ -60,8 +60,8 @@ def test_older_files_come_first_and_those_of_subagents_last(tmp_path: Path) -> N
 def test_a_file_is_itself(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", b"some words")
     (file,) = iter_files(path)
-    assert (file.name, file.size, file.beginning(4)) == (str(path), 10, b"some")
-    mark = file.mark()
+    assert (file.name, file.size, file.read_beginning(4)) == (str(path), 10, b"some")
+    mark = file.compute_fingerprint()
     path.write_bytes(b"some words!")
     (grown,) = iter_files(path)
-    assert grown.mark() != mark
+    assert grown.compute_fingerprint() != mark

@@ -52,7 +52,7 @@ def no_one(file: File) -> OpenedFile:
 
 def said(brought: OpenedFile) -> tuple[list[str], str]:
     steps = [ready.notes.summary for _, ready in brought.steps]
-    return steps, brought.ending().report.reason
+    return steps, brought.read_summary().report.reason
 
 
 def test_files_come_as_they_would_here_and_in_order(crew: ReaderPool, tmp_path: Path) -> None:

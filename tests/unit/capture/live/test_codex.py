@@ -25,7 +25,7 @@ Json = dict[str, Any]
 
 def payloads(*values: Json) -> list[Payload]:
     lines = CodexLines()
-    found = [lines.heard(json.dumps(value).encode()) for value in values]
+    found = [lines.parse_line(json.dumps(value).encode()) for value in values]
     return [event.payload for one in found for event in one.events]
 
 
@@ -106,7 +106,7 @@ def test_each_kind_of_line_is_its_event(said: list[Json], events: list[Payload])
 
 
 def test_the_beginning_names_the_session() -> None:
-    found = CodexLines().heard(b'{"type": "thread.started", "thread_id": "01a1"}')
+    found = CodexLines().parse_line(b'{"type": "thread.started", "thread_id": "01a1"}')
     assert found.session == "01a1"
     expected = SystemEvent("init", metadata={"session_id": "01a1"})
     assert [event.payload for event in found.events] == [expected]

@@ -27,7 +27,7 @@ def shown(output: Output, given: bytes) -> bytes:
     made = make_formatter(
         Invocation(runtime="claude", command=(), output=output, most_turns="3", most_usd="0.5")
     )
-    found = b"".join(made.take(given[at : at + 1]) for at in range(len(given)))
+    found = b"".join(made.feed(given[at : at + 1]) for at in range(len(given)))
     return found + made.end()
 
 
@@ -62,8 +62,8 @@ def test_words_are_those_that_the_client_ends_its_turns_with(
 
 def test_words_are_shown_as_soon_as_their_turn_has_ended() -> None:
     made = make_formatter(Invocation(runtime="claude", command=(), output="text"))
-    assert made.take(data(INIT, SAID)) == b""
-    assert made.take(data(result("One."))) == b"One.\n"
+    assert made.feed(data(INIT, SAID)) == b""
+    assert made.feed(data(result("One."))) == b"One.\n"
 
 
 @pytest.mark.parametrize("output", ["text", "json", "jsons"])
@@ -80,7 +80,7 @@ def test_what_is_no_event_is_shown_as_it_is(output: Output) -> None:
 def test_an_object_that_is_no_event_or_nests_too_deep_is_shown_as_it_is(output: Output) -> None:
     deep = b'{"type": "deep", "in": ' + b'{"a":' * 20_000 + b"1" + b"}" * 20_001 + b"\n"
     error = b'{"error": "no room"}\n'
-    found = make_formatter(Invocation(runtime="claude", command=(), output=output)).take(
+    found = make_formatter(Invocation(runtime="claude", command=(), output=output)).feed(
         deep + error
     )
     assert found == (error if output == "text" else deep + error)

@@ -33,7 +33,7 @@ class Run:
     def __init__(self, folder: Path) -> None:
         self.folder, self.store, self.catalogue = folder, MemoryStore(), Catalogue(None)
         self.sight = ChangeScanner([WatchedPath(folder, "*.jsonl")])
-        self.sight.sweep()
+        self.sight.scan_all()
         self.settled: list[CommitId] = []
         self.recording = LiveRecorder(
             opens=self.opens, listen=parse_claude_line, settle=self.settled.append, prompt="Hello"
@@ -58,7 +58,7 @@ class Run:
 
     def hear(self, stream: Stream) -> None:
         for line in stream.data.splitlines():
-            self.recording.hear(line)
+            self.recording.add_line(line)
         stream.lines.clear()
 
     def wait(self, commits: int) -> None:
@@ -83,13 +83,13 @@ def transcript(session: str = SESSION) -> Transcript:
 
 def test_the_files_of_a_run_are_new_and_name_its_session(run: Run) -> None:
     old = run.write("old.jsonl", transcript().data)
-    run.sight.sweep()
+    run.sight.scan_all()
     trail = run.trail(b"/home/jill/cafe")
-    assert trail.look(at_once=True) == []
+    assert trail.import_new(at_once=True) == []
     run.write(f"{SESSION}.jsonl", transcript().data)
     run.write("other.jsonl", transcript("5e551011-0000-4000-8000-00000000000b").data)
-    trail.name(SESSION)
-    (news,) = trail.look(to_the_end=True)
+    trail.set_session(SESSION)
+    (news,) = trail.import_new(to_the_end=True)
     assert news.report.session == SESSION
     assert trail.is_found
     assert old.exists()
@@ -99,7 +99,7 @@ def test_without_a_session_they_name_the_folder(run: Run) -> None:
     trail = run.trail(*build_mentions("claude", CAFE))
     run.write("a.jsonl", transcript().data)
     run.write("b.jsonl", transcript().data.replace(b"jill/cafe", b"jill/other"))
-    (news,) = trail.look(to_the_end=True)
+    (news,) = trail.import_new(to_the_end=True)
     assert news.report.folder == str(CAFE)
 
 
@@ -158,13 +158,13 @@ def test_a_question_is_answered_with_what_there_is(run: Run) -> None:
     released: list[bool] = []
     run.recording.release = lambda: released.append(True)
     run.recording.begin()
-    assert run.recording.ask()
+    assert run.recording.request_commit()
     until = time.monotonic() + 60
     while not released:
         assert time.monotonic() < until
         time.sleep(0.01)
     run.recording.end()
-    assert not run.recording.ask()
+    assert not run.recording.request_commit()
 
 
 @pytest.mark.parametrize(
@@ -186,5 +186,5 @@ def test_a_failure_ends_the_recording_and_says_why(error: Exception, reason: str
     recording = LiveRecorder(opens=refused, listen=parse_claude_line, settle=run.settled.append)
     recording.begin()
     recording.end()
-    recording.hear(b"more")
+    recording.add_line(b"more")
     assert reason in recording.failure

@@ -32,10 +32,10 @@ class Ran:
     def take(self, stream: Stream, *, rest: bool = False) -> None:
         """Hear what a stream has said since the last time."""
         for line in stream.lines:
-            self.chain.take(parse_claude_line(json.dumps(line).encode()))
+            self.chain.add(parse_claude_line(json.dumps(line).encode()))
         stream.lines.clear()
         if rest:
-            self.chain.rest()
+            self.chain.note_silence()
 
     @property
     def tip(self) -> CommitId:
@@ -243,7 +243,7 @@ def test_a_run_without_a_result_keeps_what_was_said_and_what_failed() -> None:
 
 def test_lines_without_a_time_are_of_the_time_they_were_heard_at() -> None:
     ran = Ran()
-    ran.chain.take(parse_claude_line(b'{"type": "assistant", "subtype": "text", "text": "Hi."}'))
+    ran.chain.add(parse_claude_line(b'{"type": "assistant", "subtype": "text", "text": "Hi."}'))
     ran.chain.end()
     (one,) = ran.commits()
     assert one.commit.created_at == "2027-01-15T08:00:00.000000Z"

@@ -26,7 +26,7 @@ def test_a_call_below_two_agents_is_of_the_lower_one() -> None:
         span(3, TOOL, parent=2),
         span(2, {**AGENT, "gen_ai.agent.name": "Chief", "gen_ai.conversation.id": "conv"}),
     )
-    standing = family.standing(call)
+    standing = family.locate(call)
     assert standing.is_settled
     assert standing.hints.agent == f"{4:016x}"
     assert (standing.hints.name, standing.hints.session) == ("Scout", "conv")
@@ -35,52 +35,52 @@ def test_a_call_below_two_agents_is_of_the_lower_one() -> None:
 
 def test_the_first_agent_of_a_run_is_known_by_what_it_reads() -> None:
     call = span(3, chat(), parent=2)
-    hints = _family(call, span(2, {**AGENT, "gen_ai.agent.name": "Chief"})).standing(call).hints
+    hints = _family(call, span(2, {**AGENT, "gen_ai.agent.name": "Chief"})).locate(call).hints
     assert (hints.agent, hints.name) == ("", "Chief")
 
 
 def test_an_agent_two_levels_down_names_the_one_above_it() -> None:
     call = span(9, chat(), parent=4)
     agents = [span(n, AGENT, parent=n - 1 if n > 2 else None) for n in (2, 3, 4)]
-    hints = _family(call, *agents).standing(call).hints
+    hints = _family(call, *agents).locate(call).hints
     assert (hints.agent, hints.parent) == (f"{4:016x}", f"{3:016x}")
 
 
 def test_a_call_is_not_settled_before_all_above_it_has_come() -> None:
     call, above = span(5, chat(), parent=4), span(4, AGENT, parent=3)
     family = _family(call)
-    assert not family.standing(call).is_settled
+    assert not family.locate(call).is_settled
     family.add(above)
-    assert not family.standing(call).is_settled
+    assert not family.locate(call).is_settled
     family.add(span(3, AGENT))
-    assert family.standing(call).is_settled
+    assert family.locate(call).is_settled
 
 
 def test_spans_that_are_each_others_parents_end_somewhere() -> None:
     call = span(2, chat(), parent=3)
     family = _family(call, span(3, AGENT, parent=2))
-    assert family.standing(call).is_settled
+    assert family.locate(call).is_settled
 
 
 def test_a_conversation_that_goes_on_in_another_trace_is_the_same_run() -> None:
     family = AgentTree()
     first = [Message("system", "s"), Message("user", "hi")]
     answer = Message("assistant", "Hello.")
-    assert family.run_of("trace-1", first, [answer]) == "trace-1"
+    assert family.assign_run("trace-1", first, [answer]) == "trace-1"
     later = [*first, answer, Message("user", "and?")]
-    assert family.run_of("trace-2", later, [Message("assistant", "So.")]) == "trace-1"
+    assert family.assign_run("trace-2", later, [Message("assistant", "So.")]) == "trace-1"
 
 
 def test_two_conversations_that_begin_alike_are_two_runs() -> None:
     family = AgentTree()
     first = [Message("system", "s"), Message("user", "hi")]
-    assert family.run_of("trace-1", first, []) == "trace-1"
-    assert family.run_of("trace-2", first, []) == "trace-2"
+    assert family.assign_run("trace-1", first, []) == "trace-1"
+    assert family.assign_run("trace-2", first, []) == "trace-2"
 
 
 def test_what_is_remembered_is_bounded() -> None:
     family = AgentTree(most_spans=10, most_contexts=10)
     for number in range(1, 100):
         family.add(span(number, AGENT))
-        family.run_of(str(number), [Message("user", str(number))], [])
+        family.assign_run(str(number), [Message("user", str(number))], [])
     assert len(family._spans) == len(family._runs) == 10

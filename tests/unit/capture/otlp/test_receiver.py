@@ -41,7 +41,7 @@ def test_a_call_says_what_was_asked_and_answered() -> None:
         "gen_ai.response.time_to_first_chunk": 0.25,
         "gen_ai.tool.definitions": [tool],
     }
-    receiver.take([span(1, attributes)])
+    receiver.add([span(1, attributes)])
     (call,), (reply,) = ear.calls, ear.replies
     assert call.protocol == "messages-v1"
     assert call.id == reply.id == f"{1:032x}-{1:016x}"
@@ -69,7 +69,7 @@ def test_a_call_says_what_was_asked_and_answered() -> None:
 def test_a_call_that_failed_says_why() -> None:
     receiver, ear = _receiver()
     attributes = {**chat(answers=()), "error.type": "rate_limit"}
-    receiver.take([span(1, attributes, failed="too many requests")])
+    receiver.add([span(1, attributes, failed="too many requests")])
     assert ear.replies[0].status == 500
     assert ear.answered == [{"error": {"type": "rate_limit", "message": "too many requests"}}]
 
@@ -77,15 +77,15 @@ def test_a_call_that_failed_says_why() -> None:
 def test_a_span_that_comes_twice_is_one_call() -> None:
     receiver, ear = _receiver()
     for _ in range(3):
-        receiver.take([span(1, chat())])
+        receiver.add([span(1, chat())])
     assert len(ear.calls) == 1
-    assert receiver.counted.again == 2
+    assert receiver.stats.repeated == 2
 
 
 def test_calls_are_told_in_the_order_in_which_they_were_made_with_overlaps() -> None:
     receiver, ear = _receiver()
     root = span(9, AGENT, at_s=0)
-    receiver.take(
+    receiver.add(
         [span(3, chat(), parent=9, at_s=1.5), span(2, chat(), parent=9, at_s=1), root],
     )
     first, second = f"{1:032x}-{2:016x}", f"{1:032x}-{3:016x}"
@@ -96,28 +96,28 @@ def test_calls_are_told_in_the_order_in_which_they_were_made_with_overlaps() -> 
 
 def test_a_call_waits_for_what_is_above_it() -> None:
     receiver, ear = _receiver()
-    receiver.take([span(3, chat(), parent=2)])
+    receiver.add([span(3, chat(), parent=2)])
     assert ear.calls == []
-    receiver.take([span(2, AGENT)])
+    receiver.add([span(2, AGENT)])
     assert ear.calls[0].hints.name == "Chief"
 
 
 def test_a_call_waits_no_longer_than_some_seconds() -> None:
     clock = Clock()
     receiver, ear = _receiver(clock=clock, patience_s=5)
-    receiver.take([span(3, chat(), parent=2)])
+    receiver.add([span(3, chat(), parent=2)])
     clock.now_s = 4.9
-    receiver.tell()
+    receiver.emit_due()
     assert ear.calls == []
     clock.now_s = 5
-    receiver.tell()
+    receiver.emit_due()
     assert len(ear.calls) == 1
 
 
 def test_what_waits_at_the_end_is_told() -> None:
     receiver, ear = _receiver()
-    receiver.take([span(3, chat(), parent=2)])
-    receiver.tell(all_of_them=True)
+    receiver.add([span(3, chat(), parent=2)])
+    receiver.emit_due(all_of_them=True)
     assert len(ear.calls) == 1
 
 
@@ -132,26 +132,26 @@ def test_messages_that_are_logged_apart_from_their_span_are_its_messages() -> No
         },
     )
     one, two = span(1, bare), span(2, bare)
-    receiver.take([], [(one.id, event)])
-    receiver.take([one, two])
-    receiver.take([], [(two.id, event)])
+    receiver.add([], [(one.id, event)])
+    receiver.add([one, two])
+    receiver.add([], [(two.id, event)])
     assert [asked["messages"][0]["content"] for asked in ear.asked] == ["hi", "hi"]
 
 
 def test_a_call_whose_program_captures_nothing_is_counted() -> None:
     receiver, ear = _receiver(patience_s=0)
-    receiver.take([span(1, {"gen_ai.operation.name": "chat"})])
+    receiver.add([span(1, {"gen_ai.operation.name": "chat"})])
     assert ear.told == []
-    assert receiver.counted.silent == 1
+    assert receiver.stats.without_messages == 1
 
 
 def test_what_is_no_call_of_a_model_is_no_call() -> None:
     receiver, ear = _receiver()
-    receiver.take([span(1, {"http.method": "GET"}), span(2, AGENT)])
+    receiver.add([span(1, {"http.method": "GET"}), span(2, AGENT)])
     assert ear.told == []
 
 
 def test_calls_without_a_conversation_are_of_their_trace() -> None:
     receiver, ear = _receiver()
-    receiver.take([span(1, chat(), trace=7), span(2, chat((text("user", "b"),)), trace=7)])
+    receiver.add([span(1, chat(), trace=7), span(2, chat((text("user", "b"),)), trace=7)])
     assert {call.hints.session for call in ear.calls} == {f"{7:032x}"}

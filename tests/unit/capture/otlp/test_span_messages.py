@@ -87,7 +87,7 @@ INFERENCE = {
 )
 def test_each_way_to_write_a_call_says_the_same(attributes: Mapping[str, Any]) -> None:
     said = read_span_messages(attributes, [])
-    assert list(said.asked) == ASKED
+    assert list(said.input_messages) == ASKED
     assert list(said.answers) == [ANSWER]
     assert list(said.tools) == [TOOL]
 
@@ -96,7 +96,7 @@ def test_messages_may_stand_in_an_event_of_the_span() -> None:
     said = read_span_messages(
         {}, [SpanEvent("gen_ai.client.inference.operation.details", CONVENTIONS)]
     )
-    assert (list(said.asked), list(said.answers)) == (ASKED, [ANSWER])
+    assert (list(said.input_messages), list(said.answers)) == (ASKED, [ANSWER])
 
 
 @pytest.mark.parametrize("is_text", [False, True])
@@ -116,7 +116,7 @@ def test_the_older_events_are_one_for_each_message(is_text: bool) -> None:
         SpanEvent("something.else", {"content": "x"}),
     ]
     said = read_span_messages({}, events)
-    assert (list(said.asked), list(said.answers)) == (ASKED, [ANSWER])
+    assert (list(said.input_messages), list(said.answers)) == (ASKED, [ANSWER])
 
 
 def test_the_oldest_events_hold_all_messages_in_one_text() -> None:
@@ -128,7 +128,7 @@ def test_the_oldest_events_hold_all_messages_in_one_text() -> None:
         ),
     ]
     said = read_span_messages({}, events)
-    assert list(said.asked) == [Message("user", "hi")]
+    assert list(said.input_messages) == [Message("user", "hi")]
     assert list(said.answers) == [Message("assistant", "Hello.")]
 
 
@@ -142,18 +142,23 @@ def test_an_image_of_openinference_is_an_image() -> None:
         f"{base}.1.message_content.type": "image",
         f"{base}.1.message_content.image.image.url": url,
     }
-    (message,) = read_span_messages(attributes, []).asked
+    (message,) = read_span_messages(attributes, []).input_messages
     assert message.content == [TextPart("See:"), ImagePart("image/png", "iVBORw0KGgo=")]
 
 
 def test_messages_come_in_the_order_of_their_numbers_whatever_the_attributes_order() -> None:
     attributes = {f"gen_ai.prompt.{n}.content": str(n) for n in (10, 9, 100, 0)}
-    assert [m.content for m in read_span_messages(attributes, []).asked] == ["0", "9", "10", "100"]
+    assert [m.content for m in read_span_messages(attributes, []).input_messages] == [
+        "0",
+        "9",
+        "10",
+        "100",
+    ]
 
 
 def test_a_span_that_says_nothing_says_nothing() -> None:
     said = read_span_messages({"gen_ai.request.model": "m"}, [])
-    assert (list(said.asked), list(said.answers), list(said.tools)) == ([], [], [])
+    assert (list(said.input_messages), list(said.answers), list(said.tools)) == ([], [], [])
 
 
 _names = st.sampled_from(

@@ -18,23 +18,23 @@ def test_what_was_left_behind_comes_again_in_its_order(tmp_path: Path) -> None:
     bodies = [SpooledRequest("logs", is_json=False, data=bytes([n])) for n in range(12)]
     spool = OtlpSpool(tmp_path / "otlp")
     for body in bodies:
-        spool.keep(body)
+        spool.write(body)
     spool.close()
     again = OtlpSpool(tmp_path / "otlp")
-    assert [*again.left()] == bodies
+    assert [*again.iter_unfinished()] == bodies
     again.close()
 
 
 def test_a_request_goes_away_when_all_before_it_may(tmp_path: Path) -> None:
     spool = OtlpSpool(tmp_path)
     for id_ in (ONE, TWO):
-        spool.keep(BODY)
-        spool.holds([id_])
-    spool.forget(lambda id_: id_ == ONE)
+        spool.write(BODY)
+        spool.set_last_ids([id_])
+    spool.remove_finished(lambda id_: id_ == ONE)
     assert len([*tmp_path.iterdir()]) == 2
-    spool.forget(lambda id_: id_ == TWO)
+    spool.remove_finished(lambda id_: id_ == TWO)
     assert [path.name for path in tmp_path.iterdir()] == ["2.trace.json"]
-    spool.forget(lambda id_: False)
+    spool.remove_finished(lambda id_: False)
     assert [*tmp_path.iterdir()] == []
     spool.close()
 
@@ -51,8 +51,8 @@ def test_other_files_are_left_alone(tmp_path: Path) -> None:
     for name in ("notes.txt", "1.trace.part", "x.trace.pb"):
         (tmp_path / name).write_text("mine")
     spool = OtlpSpool(tmp_path)
-    assert [*spool.left()] == []
-    spool.keep(BODY)
-    spool.forget(lambda id_: False)
+    assert [*spool.iter_unfinished()] == []
+    spool.write(BODY)
+    spool.remove_finished(lambda id_: False)
     spool.close()
     assert (tmp_path / "notes.txt").read_text() == "mine"

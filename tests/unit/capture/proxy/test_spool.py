@@ -312,12 +312,12 @@ def test_a_disk_that_is_full_stops_the_recording_and_it_goes_on_by_itself(
     disk.is_full = True
     begun.answer(AnswerHead(status=200))
     begun.data(b"lost")
-    wait_for(lambda: spool.trouble)
+    wait_for(lambda: spool.problem)
     begun.data(b"lost")
     begun.end(CallEnd(time=TIME, latency_s=1))
     answer(ask(spool, "never"), b"2")
     disk.is_full = False
-    wait_for(lambda: not spool.trouble, 5)
+    wait_for(lambda: not spool.problem, 5)
     answer(ask(spool, "c3"), b"3")
     into = recorded(spool)
     assert [one.id for one in into.replies] == ["c1", "begun", "c3"]
@@ -332,7 +332,7 @@ def test_a_spool_that_nobody_empties_is_full_at_some_time(make: Make, told: list
     answer(ask(spool, "c1", b"x" * 2000), b"1")
     wait_for(lambda: list(spool.folder.glob("*.spool")))
     answer(ask(spool, "c2"), b"2")
-    wait_for(lambda: spool.trouble)
+    wait_for(lambda: spool.problem)
     (text,) = told
     assert text.startswith("recording stops, the traffic goes on: ")
     assert text.endswith(": is full, because what is in it could not be recorded")

@@ -43,13 +43,13 @@ def test_a_message_that_is_not_there_is_lost(at: int) -> None:
     whole = cafe()
     (lost,) = check_completeness(whole, [*whole[:at], *whole[at + 1 :]]).lost
     assert (lost.place, lost.role) == (at, whole[at].message.role)
-    assert lost.what == whole[at].message.content
+    assert lost.text == whole[at].message.content
 
 
 def test_messages_of_one_side_that_changed_places_are_lost() -> None:
     whole = cafe()
     swapped = [*whole[:3], whole[5], whole[4], whole[3]]
-    assert [lost.what for lost in check_completeness(whole, swapped).lost] == ["They do."]
+    assert [lost.text for lost in check_completeness(whole, swapped).lost] == ["They do."]
 
 
 def test_calls_count_by_their_arguments_not_by_how_they_are_written() -> None:

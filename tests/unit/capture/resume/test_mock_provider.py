@@ -55,7 +55,7 @@ def test_it_keeps_a_request_and_answers_ok(server: MockProvider, path: str, stre
     assert status == 200
     assert '"ok"' in text
     assert text.startswith(("event: ", "data: ")) == (stream or "stream" in path)
-    (asked,) = server.asked
+    (asked,) = server.requests
     assert (asked.path, asked.body, asked.conversation) == (path, body, conversation)
     assert asked.has_tools
 
@@ -71,7 +71,7 @@ def test_the_sdks_of_the_vendors_read_its_answers(server: MockProvider) -> None:
     )
     for model in models:
         assert answer(model, request_of("Hi")).content == "ok"
-    assert [asked.body["model"] for asked in server.asked] == ["m", "m"]
+    assert [asked.body["model"] for asked in server.requests] == ["m", "m"]
 
 
 def test_tokens_are_counted_models_listed_and_nothing_else_is_there(server: MockProvider) -> None:
@@ -83,7 +83,7 @@ def test_tokens_are_counted_models_listed_and_nothing_else_is_there(server: Mock
         assert json.load(response)["data"] == []
     assert post(server, "/api/event_logging", {})[0] == 404
     assert post(server, "/v1/messages", [1])[0] == 404
-    assert server.asked == []
+    assert server.requests == []
     assert len(server.others) == 5
 
 
@@ -91,7 +91,7 @@ def test_tokens_are_counted_models_listed_and_nothing_else_is_there(server: Mock
 def test_odd_bodies_do_no_harm(server: MockProvider, body: bytes) -> None:
     assert post(server, "/v1/messages", body)[0] in (200, 404)
     assert post(server, "/v1/messages", {"messages": [1, {"role": "user"}]})[0] == 200
-    assert server.asked[-1].conversation == [{"role": "user"}]
+    assert server.requests[-1].conversation == [{"role": "user"}]
 
 
 def test_a_body_of_unknown_length_is_refused(server: MockProvider) -> None:
@@ -118,7 +118,7 @@ def test_who_waits_gets_the_first_request_that_fits(server: MockProvider) -> Non
         post(server, "/v1/messages", {"messages": [{"role": "user", "content": text}]})
     found = server.wait(lambda asked: asked.conversation[0]["content"] == "b", 5)
     assert found is not None
-    assert found is server.asked[1]
+    assert found is server.requests[1]
 
 
 def test_it_listens_on_loopback_and_stops_with_the_block() -> None:

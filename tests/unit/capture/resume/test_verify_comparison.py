@@ -64,7 +64,7 @@ def test_one_that_is_missing_is_one_difference(runtime: str) -> None:
 
 def test_what_differs_first_is_said() -> None:
     (row,) = compare_requests("claude", [user("at one")], [user("at two")]).rows
-    assert (row.state, row.number, row.role, row.said) == ("changed", 1, "user", "at one")
+    assert (row.state, row.number, row.role, row.text) == ("changed", 1, "user", "at one")
     assert row.difference == 'content[0].text: "one" is not "two", from character 3 on'
 
 

@@ -78,13 +78,13 @@ def test_a_message_that_a_client_forgets_is_missing(tried: Verify) -> None:
     found = tried("gemini", "forgetful")
     (row,) = found.comparison.differences
     assert (row.state, row.number) == ("missing", 2)
-    assert "I look." in row.said
+    assert "I look." in row.text
     assert not found.is_same
 
 
 def test_a_message_that_a_client_adds_is_told(tried: Verify) -> None:
     (row,) = tried("claude", "wordy").comparison.differences
-    assert (row.state, row.said) == ("added", "By the way, it rains.")
+    assert (row.state, row.text) == ("added", "By the way, it rains.")
 
 
 def test_a_message_that_was_not_even_written_is_lost(tried: Verify) -> None:
@@ -97,7 +97,7 @@ def test_a_message_that_was_not_even_written_is_lost(tried: Verify) -> None:
 
     found = tried("claude", kind=replace(whole, writes=forgetting))
     assert found.comparison.differences == []
-    assert [(lost.place, lost.what) for lost in found.wholeness.lost] == [
+    assert [(lost.place, lost.text) for lost in found.wholeness.lost] == [
         (3, "Yes, it is open."),
         (4, "And do they have tea?"),
     ]

@@ -196,7 +196,7 @@ def test_a_credential_is_found_wherever_it_stands(kind: str, secret: str) -> Non
     ]:
         done = redact(f"{before}{secret}{after}")
         assert done.text == f"{before}[redacted {kind}]{after}"
-        [found] = done.found
+        [found] = done.matches
         assert (found.kind, found.start, found.end) == (kind, len(before), len(before + secret))
 
 
@@ -207,7 +207,7 @@ def test_a_credential_is_found_in_text_that_json_escapes(kind: str, secret: str)
         done = redact(escaped)
         assert json.loads(done.text)["content"] == text.replace(secret, f"[redacted {kind}]")
         twice = redact(json.dumps({"arguments": escaped}))
-        assert [one.kind for one in twice.found] == [kind]
+        assert [one.kind for one in twice.matches] == [kind]
         assert secret[-12:] not in twice.text
 
 
@@ -228,7 +228,7 @@ def test_several_are_told_one_by_one_and_overlapping_ones_once() -> None:
     keys = [secret for _, secret in SECRETS[:4]]
     done = redact(" and ".join(keys))
     assert done.text == " and ".join(f"[redacted {kind}]" for kind, _ in SECRETS[:4])
-    assert len(redact(f"Authorization: Bearer {JWT}").found) == 1
+    assert len(redact(f"Authorization: Bearer {JWT}").matches) == 1
 
 
 @pytest.mark.parametrize(
@@ -270,7 +270,7 @@ def test_letters_of_a_key_inside_a_longer_word_are_none() -> None:
 @given(st.text(alphabet='AKIsk-anteyJ.gh_p0123456789XOxob \n"\\', max_size=400), st.integers(0, 24))
 def test_what_was_redacted_holds_nothing_more_to_redact(text: str, at: int) -> None:
     done = redact(text + SECRETS[at][1] + text)
-    assert redact(done.text).found == ()
+    assert redact(done.text).matches == ()
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def checked(log: Path, own: ReplayExtras | None = None) -> ReplayCheck:
 def same(log: Path, own: ReplayExtras | None = None) -> ReplayCheck:
     """Check that a session goes the same again; return what came of it."""
     done = checked(log, own)
-    assert done.difference is None, (done.difference, done.missed, done.notes)
+    assert done.difference is None, (done.difference, done.miss_text, done.notes)
     assert done.requests
     return done
 
@@ -249,7 +249,7 @@ def test_dumb_agents_say_again_what_they_said(tmp_path: Path) -> None:
     done = checked(one.log, ReplayExtras(kinds={"test-echo": Louder}))
     assert done.difference is not None
     assert done.difference.after["content"] == "1: ONE."
-    assert "nearest is" in done.missed
+    assert "nearest is" in done.miss_text
 
 
 def test_compactions_come_where_they_came(tmp_path: Path) -> None:

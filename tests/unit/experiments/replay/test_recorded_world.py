@@ -81,10 +81,10 @@ def test_what_was_not_recorded_is_refused(tmp_path: Path) -> None:
     assert ran == ["a"]
     world = two.runtime.world
     assert isinstance(world, RecordedWorld)
-    assert [(agent, made.arguments) for agent, made in world.differing] == [
+    assert [(agent, made.arguments) for agent, made in world.unrecorded_calls] == [
         ("main", '{"what":"b"}')
     ]
-    assert world.calls.left() == []
+    assert world.calls.list_unused() == []
 
 
 def test_what_was_not_recorded_is_live_where_it_may_be(tmp_path: Path) -> None:
@@ -104,9 +104,9 @@ def test_another_agents_call_is_another_call(tmp_path: Path) -> None:
     one.ask("Go")
     taken = recorded(one.log)
     made = FunctionCall("count", '{"what": "a"}')
-    assert taken.take("Jack", made) is None
-    assert taken.take("main", made) is not None
-    assert taken.take("main", made) is None
+    assert taken.get_next("Jack", made) is None
+    assert taken.get_next("main", made) is not None
+    assert taken.get_next("main", made) is None
 
 
 def test_failed_calls_fail_again(tmp_path: Path) -> None:

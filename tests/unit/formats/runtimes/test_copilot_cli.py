@@ -189,8 +189,8 @@ def test_all_other_events_are_counted() -> None:
 
 
 def test_it_is_known_by_its_first_event() -> None:
-    assert NATIVE.looks("events.jsonl", session())
-    assert not NATIVE.looks("events.jsonl", b'{"type":"session","id":"a"}')
+    assert NATIVE.is_session_file("events.jsonl", session())
+    assert not NATIVE.is_session_file("events.jsonl", b'{"type":"session","id":"a"}')
     with pytest.raises(FormatError):
         read(NATIVE, b'{"type":"user"}\n')
 

@@ -183,7 +183,7 @@ def test_thoughts_of_others_go_and_own_ones_stay_with_their_signature() -> None:
     said = Message("assistant", [thought, hidden, TextPart("Yes.", {"mark": 1})])
     assert fit(Message("user", "?"), said)[1] == Message("assistant", "Yes.")
     assert fit(Message("user", "?"), said, to=OWNER)[1] == said
-    wise = replace(STRANGER, takes=lambda entry, part: isinstance(part, ThinkingPart))
+    wise = replace(STRANGER, accepts=lambda entry, part: isinstance(part, ThinkingPart))
     assert fit(Message("user", "?"), said, to=wise)[1].content == [thought, TextPart("Yes.")]
 
 

@@ -47,11 +47,11 @@ ASKED: dict[str, Any] = {
 
 
 def apart(body: Any) -> ParsedRequest:
-    return PROTOCOL.take_apart("/v1/messages", json.dumps(body).encode())
+    return PROTOCOL.parse_request("/v1/messages", json.dumps(body).encode())
 
 
 def together(asked: ParsedRequest) -> Any:
-    return PROTOCOL.put_together(asked, [piece.raw for piece in asked.pieces])
+    return PROTOCOL.build_body(asked, [piece.raw for piece in asked.pieces])
 
 
 def keys(*messages: Any) -> list[str]:
@@ -164,11 +164,11 @@ def test_a_message_that_is_none_is_kept_as_it_is(odd: Any) -> None:
 )
 def test_what_is_no_request_is_refused(body: bytes) -> None:
     with pytest.raises(FormatError):
-        PROTOCOL.take_apart("/v1/messages", body)
+        PROTOCOL.parse_request("/v1/messages", body)
 
 
 def test_bytes_that_are_no_text_do_not_stop_the_reading() -> None:
-    asked = PROTOCOL.take_apart("", b'{"messages": [{"role": "user", "content": "\xff"}]}')
+    asked = PROTOCOL.parse_request("", b'{"messages": [{"role": "user", "content": "\xff"}]}')
     messages, form = PROTOCOL.read(asked.pieces[0])
     assert messages == [Message("user", "\ufffd")]
     assert form is None
@@ -186,9 +186,9 @@ def test_a_shape_that_does_not_fit_is_refused(shape: Any) -> None:
     values = [{"system": [5]}]
     if shape != 5:
         with pytest.raises(FormatError):
-            PROTOCOL.put_together(ParsedRequest(model="m", shape=shape), values)
+            PROTOCOL.build_body(ParsedRequest(model="m", shape=shape), values)
     with pytest.raises(FormatError):
-        PROTOCOL.put_together(ParsedRequest(model="m", marks=[(["messages", 7], 1)]), values)
+        PROTOCOL.build_body(ParsedRequest(model="m", marks=[(["messages", 7], 1)]), values)
 
 
 def test_an_answer_is_known_again_that_came_back_changed() -> None:

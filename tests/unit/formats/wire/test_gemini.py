@@ -105,9 +105,9 @@ TEXT = {"role": "user", "parts": [{"text": "Hi"}]}
 )
 def test_a_request_comes_back(more: Any) -> None:
     body = {"contents": [TEXT, SAID], "generationConfig": {"temperature": 1}, **more}
-    asked = PROTOCOL.take_apart(PATH, json.dumps(body).encode())
+    asked = PROTOCOL.parse_request(PATH, json.dumps(body).encode())
     values = [PROTOCOL.write(*PROTOCOL.read(piece)) for piece in asked.pieces]
-    assert equal_json(PROTOCOL.put_together(asked, values), body)
+    assert equal_json(PROTOCOL.build_body(asked, values), body)
     assert asked.model == "gemini-9-pro"
 
 
@@ -115,7 +115,7 @@ def test_tools_and_instructions_are_as_in_any_protocol() -> None:
     told = {"parts": [{"text": "You are Jack."}]}
     tools = [{"functionDeclarations": [TOOL]}]
     body = {"systemInstruction": told, "contents": [], "tools": tools}
-    asked = PROTOCOL.take_apart(PATH, json.dumps(body).encode())
+    asked = PROTOCOL.parse_request(PATH, json.dumps(body).encode())
     schema = {"type": "object"}
     tool = {"name": "look", "description": "Look.", "parameters": schema, "wire": {"as": "json"}}
     assert (asked.tools, asked.shape) == ((tool,), None)
@@ -171,9 +171,9 @@ def test_ids_that_a_recorder_fills_in_stand_in_the_form_alone() -> None:
     ],
 )
 def test_only_a_request_for_an_answer_is_one(path: str, asks: bool) -> None:
-    assert PROTOCOL.asks(path) == asks
+    assert PROTOCOL.is_model_path(path) == asks
 
 
 def test_what_is_no_request_is_refused() -> None:
     with pytest.raises(FormatError):
-        PROTOCOL.take_apart(PATH, b'{"contents": "Hi"}')
+        PROTOCOL.parse_request(PATH, b'{"contents": "Hi"}')

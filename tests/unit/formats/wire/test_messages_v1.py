@@ -39,13 +39,13 @@ ASKED: dict[str, Any] = {
     ],
 )
 def test_a_request_comes_back(body: Any) -> None:
-    asked = PROTOCOL.take_apart("", json.dumps(body).encode())
+    asked = PROTOCOL.parse_request("", json.dumps(body).encode())
     values = [PROTOCOL.write(*PROTOCOL.read(piece)) for piece in asked.pieces]
-    assert equal_json(PROTOCOL.put_together(asked, values), body)
+    assert equal_json(PROTOCOL.build_body(asked, values), body)
 
 
 def test_pieces_are_the_messages_of_a_log() -> None:
-    asked = PROTOCOL.take_apart("", json.dumps(ASKED).encode())
+    asked = PROTOCOL.parse_request("", json.dumps(ASKED).encode())
     assert asked.parameters == {"temperature": 0.5}
     assert [PROTOCOL.read(piece) for piece in asked.pieces] == [
         ([Message("system", "You are Jack.")], None),
@@ -56,7 +56,7 @@ def test_pieces_are_the_messages_of_a_log() -> None:
 
 def test_what_is_no_request_is_refused() -> None:
     with pytest.raises(FormatError):
-        PROTOCOL.take_apart("", b"{}")
+        PROTOCOL.parse_request("", b"{}")
 
 
 def test_an_answer_says_all_of_itself() -> None:

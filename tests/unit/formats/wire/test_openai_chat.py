@@ -127,7 +127,7 @@ def test_the_same_message_is_known_in_another_dress() -> None:
     user = {"role": "user", "content": "Hi"}
     mark = {"type": "text", "text": "Hi", "cache_control": {"type": "ephemeral"}}
     body = {"model": "m", "messages": [{"role": "user", "content": [mark]}, {**user, "name": None}]}
-    asked = PROTOCOL.take_apart("", json.dumps(body).encode())
+    asked = PROTOCOL.parse_request("", json.dumps(body).encode())
     assert {piece.key for piece in asked.pieces} == {PROTOCOL.piece(user).key}
     assert [path for path, _ in asked.marks] == [["messages", 0, "content", 0, "cache_control"]]
 
@@ -142,14 +142,14 @@ def test_a_result_that_failed_says_so() -> None:
 def test_the_path_names_the_model_where_the_body_does_not() -> None:
     path = "/openai/deployments/gpt-9/chat/completions"
     for body, model in (({"messages": []}, "gpt-9"), ({"messages": [], "model": "m"}, "m")):
-        asked = PROTOCOL.take_apart(path, json.dumps(body).encode())
+        asked = PROTOCOL.parse_request(path, json.dumps(body).encode())
         assert asked.model == model
-        assert PROTOCOL.put_together(asked, []) == body
-    assert PROTOCOL.asks(path)
-    assert PROTOCOL.asks("/v1beta/openai/chat/completions")
-    assert not PROTOCOL.asks("/v1/completions")
+        assert PROTOCOL.build_body(asked, []) == body
+    assert PROTOCOL.is_model_path(path)
+    assert PROTOCOL.is_model_path("/v1beta/openai/chat/completions")
+    assert not PROTOCOL.is_model_path("/v1/completions")
 
 
 def test_what_is_no_request_is_refused() -> None:
     with pytest.raises(FormatError):
-        PROTOCOL.take_apart("", b'{"messages": {}}')
+        PROTOCOL.parse_request("", b'{"messages": {}}')

@@ -134,14 +134,14 @@ def test_arguments_are_alike_however_they_are_written() -> None:
     ],
 )
 def test_a_request_comes_back(body: Any) -> None:
-    asked = PROTOCOL.take_apart("", json.dumps(body).encode())
+    asked = PROTOCOL.parse_request("", json.dumps(body).encode())
     values = [PROTOCOL.write(*PROTOCOL.read(piece)) for piece in asked.pieces]
-    assert equal_json(PROTOCOL.put_together(asked, values), body)
+    assert equal_json(PROTOCOL.build_body(asked, values), body)
 
 
 def test_instructions_and_a_prompt_are_messages() -> None:
     body = {"model": "m", "instructions": "You are Jack.", "input": "Hi"}
-    asked = PROTOCOL.take_apart("", json.dumps(body).encode())
+    asked = PROTOCOL.parse_request("", json.dumps(body).encode())
     read = [PROTOCOL.read(piece)[0] for piece in asked.pieces]
     assert read == [[Message("system", "You are Jack.")], [Message("user", "Hi")]]
 
@@ -149,11 +149,11 @@ def test_instructions_and_a_prompt_are_messages() -> None:
 @pytest.mark.parametrize("body", [b"{}", b'{"input": 5}', b"5"])
 def test_what_is_no_request_is_refused(body: bytes) -> None:
     with pytest.raises(FormatError):
-        PROTOCOL.take_apart("/v1/responses", body)
+        PROTOCOL.parse_request("/v1/responses", body)
 
 
 def test_only_a_request_for_an_answer_is_one() -> None:
-    assert PROTOCOL.asks("/backend-api/codex/responses")
-    assert not PROTOCOL.asks("/v1/responses/compact")
-    assert not PROTOCOL.asks("/v1/responses/resp_1")
-    assert not PROTOCOL.asks("/v1/responses/input_tokens")
+    assert PROTOCOL.is_model_path("/backend-api/codex/responses")
+    assert not PROTOCOL.is_model_path("/v1/responses/compact")
+    assert not PROTOCOL.is_model_path("/v1/responses/resp_1")
+    assert not PROTOCOL.is_model_path("/v1/responses/input_tokens")

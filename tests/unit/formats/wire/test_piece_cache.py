@@ -22,8 +22,8 @@ MARK = {"cache_control": {"type": "ephemeral"}}
 def test_what_is_known_is_the_piece_that_was_seen_first(name: str) -> None:
     path, body = EXAMPLES[name]
     data, known = json.dumps(body).encode(), PieceCache()
-    first = WIRE_PROTOCOLS[name].take_apart(path, data, known).pieces
-    again = WIRE_PROTOCOLS[name].take_apart(path, data, known).pieces
+    first = WIRE_PROTOCOLS[name].parse_request(path, data, known).pieces
+    again = WIRE_PROTOCOLS[name].parse_request(path, data, known).pieces
     assert all(one is other for one, other in zip(first, again, strict=True))
 
 
@@ -34,7 +34,7 @@ def test_a_piece_is_known_without_the_mark_that_moved_on() -> None:
         ]
         messages = [{"role": "user", "content": [block]} for block in blocks]
         data = msgspec.json.encode({"model": "m", "messages": messages})
-        return ANTHROPIC.take_apart("", data, known)
+        return ANTHROPIC.parse_request("", data, known)
 
     known = PieceCache()
     first, second = asked(1), asked(2, 3)
@@ -44,10 +44,12 @@ def test_a_piece_is_known_without_the_mark_that_moved_on() -> None:
 
 
 def test_what_nobody_asked_for_lately_is_forgotten() -> None:
-    known = PieceCache(most_bytes=4000)
-    kept, forgotten = (known.of(PLAIN.piece({"role": "user", "content": name})) for name in "ab")
+    known = PieceCache(max_bytes=4000)
+    kept, forgotten = (
+        known.intern(PLAIN.piece({"role": "user", "content": name})) for name in "ab"
+    )
     for number in range(200):
-        known.of(PLAIN.piece({"role": "user", "content": str(number)}))
+        known.intern(PLAIN.piece({"role": "user", "content": str(number)}))
         assert known.find(kept.data) is kept
     assert known.find(forgotten.data) is None
 
@@ -62,7 +64,7 @@ def test_a_thousand_known_messages_cost_about_what_their_bytes_do() -> None:
     known = PieceCache()
 
     def take() -> list[str]:
-        return [piece.key for piece in ANTHROPIC.take_apart("", data, known).pieces]
+        return [piece.key for piece in ANTHROPIC.parse_request("", data, known).pieces]
 
     first = _fastest(take, times=1)
     again, decoded = _fastest(take), _fastest(lambda: msgspec.json.decode(data))

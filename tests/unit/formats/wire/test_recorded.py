@@ -23,10 +23,10 @@ MOST_SHARE = 0.1
 
 def forms_of(protocol: Protocol, path: str, body: Any) -> int:
     """Return how many bytes the forms of a request have, which comes back."""
-    asked = protocol.take_apart(path, json.dumps(body).encode())
+    asked = protocol.parse_request(path, json.dumps(body).encode())
     read = [protocol.read(piece) for piece in asked.pieces]
     values = [protocol.write(messages, form) for messages, form in read]
-    assert equal_json(protocol.put_together(asked, values), body)
+    assert equal_json(protocol.build_body(asked, values), body)
     assert all("other" not in form.get("as", "") for _, form in read if form)
     return sum(len(json.dumps(form)) for _, form in read if form is not None)
 

@@ -15,7 +15,7 @@ def test_work_is_done_in_the_order_in_which_it_came() -> None:
     done: list[int] = []
     with BackgroundRecorder(Collecting()) as background:
         for number in range(100):
-            background.later(lambda number=number: done.append(number), 1)  # type: ignore[misc]
+            background.submit(lambda number=number: done.append(number), 1)  # type: ignore[misc]
         assert background.flush()
     assert done == [*range(100)]
 
@@ -23,26 +23,26 @@ def test_work_is_done_in_the_order_in_which_it_came() -> None:
 def test_when_too_much_waits_what_begins_is_left_out_and_what_is_due_is_not() -> None:
     gate, done = threading.Event(), []
     with BackgroundRecorder(Collecting(), most_waiting_bytes=10) as background:
-        assert background.later(gate.wait, 20)  # one is always taken
-        assert not background.later(lambda: done.append("new"), 5)
-        assert background.later(lambda: done.append("due"), 5, is_due=True)
+        assert background.submit(gate.wait, 20)  # one is always taken
+        assert not background.submit(lambda: done.append("new"), 5)
+        assert background.submit(lambda: done.append("due"), 5, is_due=True)
         gate.set()
         assert background.flush()
-        assert background.later(lambda: done.append("later"), 5)
-    assert (done, background.left_out) == (["due", "later"], 1)
+        assert background.submit(lambda: done.append("later"), 5)
+    assert (done, background.dropped) == (["due", "later"], 1)
 
 
 def test_after_the_end_nothing_is_taken() -> None:
     background = BackgroundRecorder(Collecting())
     background.close()
     background.close()
-    assert not background.later(lambda: None, 0)
+    assert not background.submit(lambda: None, 0)
 
 
 def test_flush_does_not_wait_for_ever() -> None:
     gate = threading.Event()
     with BackgroundRecorder(Collecting()) as background:
-        background.later(gate.wait, 1)
+        background.submit(gate.wait, 1)
         assert not background.flush(0.01)
         gate.set()
 

@@ -207,7 +207,7 @@ def test_a_recorder_that_fails_never_breaks_a_call_and_is_told_once(
             for _ in range(3):
                 assert o_chat(client)["choices"][0]["message"]["content"] == "Hello."
         into.flush()
-        assert (into.left_out, ear.told) == (3, [])
+        assert (into.dropped, ear.told) == (3, [])
     told = [record.getMessage() for record in caplog.records if record.name.startswith("harken")]
     assert told == ["a call was not recorded (OSError: the disk is full)"]
 

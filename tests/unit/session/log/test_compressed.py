@@ -110,7 +110,7 @@ def test_a_pack_is_for_its_owner_only_and_as_old_as_its_log(log: Path) -> None:
     assert stat.S_IMODE(found.st_mode) == 0o600
     assert found.st_mtime == 1_700_000_000
     assert (done.before_bytes, done.after_bytes) == (stat_log(log).size_bytes, found.st_size)
-    assert stat_log(log).kept_bytes == found.st_size
+    assert stat_log(log).disk_bytes == found.st_size
     assert names_in(log.parent) == ["s.jsonl.zst"]
     again = decompress_log(log)
     assert log.stat().st_mtime == 1_700_000_000
@@ -349,7 +349,7 @@ def test_a_frame_that_does_not_say_its_size_is_read(log: Path) -> None:
     log.unlink()
     with open_log(log) as file:
         assert file.read() == whole
-    assert stat_log(log).size_bytes == stat_log(log).kept_bytes
+    assert stat_log(log).size_bytes == stat_log(log).disk_bytes
 
 
 def test_names_of_packs_lead_to_their_logs() -> None:

@@ -147,12 +147,12 @@ def test_without_the_file_or_without_the_commit_the_other_one_stays(store: Sqlit
 def test_packs_wait_for_raw_bytes_but_not_for_ever() -> None:
     texts = [dice.randbytes(50_000).hex() for _ in range(24)]
     things = validate_batch(read_from(texts, FILE)).things.values()
-    sizes = [sum(len(body) for _, body in one.things.values()) for one in encode_packs(things)]
+    sizes = [sum(len(body) for _, body in one.objects.values()) for one in encode_packs(things)]
     assert len(sizes) > 1
     assert max(sizes) < 1_200_000
     raws = {hash_raw(data): data for data in (dice.randbytes(1_000_000) for _ in range(5))}
     sizes = [
-        sum(len(body) for _, body in one.things.values())
+        sum(len(body) for _, body in one.objects.values())
         for one in encode_packs(validate_batch(WriteBatch(raw=raws)).things.values())
     ]
     assert len(sizes) == 2
@@ -210,4 +210,4 @@ def test_damage_behind_is_seen_when_it_is_opened() -> None:
     first = inside(len(FILE).to_bytes(4))
     pack = decode_pack(sealed(len(first), compression.compress_parts([first, FILE])[:-9]))
     with pytest.raises(compression.DecompressionError, match="it has only"):
-        pack.thing(0)
+        pack.read_object(0)

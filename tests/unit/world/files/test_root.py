@@ -109,7 +109,7 @@ def test_a_loop_of_symlinks_is_refused_by_the_system_and_said_so(folder: Path) -
     (folder / "b").symlink_to("a")
     root = Root(folder)
     path = root.resolve("a/x")
-    with pytest.raises(ToolError, match="symbolic links"), root.failing(path):
+    with pytest.raises(ToolError, match="symbolic links"), root.convert_errors(path):
         path.read_bytes()
 
 
@@ -117,7 +117,7 @@ def test_a_name_that_is_no_utf8_is_shown_and_found_again(folder: Path) -> None:
     name = os.fsdecode(b"caf\xe9\n.txt")
     fill(folder, {name: "x"})
     root = Root(folder)
-    told = root.shown(folder / name)
+    told = root.format_name(folder / name)
     assert told == r"caf\xe9\x0a.txt"
     assert root.resolve(told) == folder / name
     assert unescape_name(told) == name
@@ -142,11 +142,14 @@ def test_names_of_all_languages_are_shown_as_they_are() -> None:
 def test_similar_names_are_offered_for_one_that_is_not_there(folder: Path) -> None:
     root = Root(folder)
     missing = folder / "src/b.py"
-    with pytest.raises(ToolError, match="no src/b.py; similar: src/a.py"), root.failing(missing):
+    with (
+        pytest.raises(ToolError, match="no src/b.py; similar: src/a.py"),
+        root.convert_errors(missing),
+    ):
         missing.read_bytes()
-    assert root.near(folder / "scr/a.py") == "; similar: src"
-    assert root.near(folder / "SRC") == "; similar: src"
-    assert root.near(folder / "quite different") == ""
+    assert root.find_similar(folder / "scr/a.py") == "; similar: src"
+    assert root.find_similar(folder / "SRC") == "; similar: src"
+    assert root.find_similar(folder / "quite different") == ""
 
 
 def test_sizes_read_well_at_their_borders() -> None:

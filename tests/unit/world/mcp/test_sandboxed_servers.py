@@ -27,7 +27,7 @@ def walls(tmp_path: Path) -> Sandbox:
         folder=tmp_path, outputs=tmp_path / "try", private=[secret], temporary=temporary
     )
     try:
-        wanted.found(os.environ)
+        wanted.resolve(os.environ)
     except ConfigError as error:
         pytest.skip(str(error))
     return wanted

@@ -118,12 +118,12 @@ def test_variables_are_put_in_when_it_is_started_and_not_before() -> None:
     )
     server = server_of("x", table, "config.toml")
     assert server.variables == {"HOST", "TOKEN", "Y"}
-    filled = server.filled({"HOST": "h.example", "TOKEN": "s", "Y": ""})
+    filled = server.with_resolved_variables({"HOST": "h.example", "TOKEN": "s", "Y": ""})
     assert filled.url == "https://h.example/mcp"
     assert filled.headers == {"authorization": "Bearer s", "x": "z"}
     assert "Bearer" not in repr(filled)
     with pytest.raises(ConfigError, match="it needs the variable TOKEN"):
-        server.filled({"HOST": "h"})
+        server.with_resolved_variables({"HOST": "h"})
 
 
 def test_of_two_servers_of_one_name_the_first_counts() -> None:
@@ -151,6 +151,6 @@ def test_a_header_that_cannot_be_sent_is_refused_without_its_value(value: str) -
         name="web", url="https://a.example", headers={"x-key": "Bearer ${KEY}"}
     )
     with pytest.raises(ConfigError) as caught:
-        server.filled({"KEY": value})
+        server.with_resolved_variables({"KEY": value})
     assert "its header x-key holds what cannot be sent" in str(caught.value)
     assert "s3cr" not in str(caught.value)

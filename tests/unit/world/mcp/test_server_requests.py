@@ -29,7 +29,7 @@ def test_who_was_refused_and_asks_on_gets_no_more_time_for_it(tmp_path: Path) ->
         heard, patience = inbound(tmp_path, []), RequestTimeout(0.3)
         answers = []
         asking = ToolCallContext("main", Person(["decline"]), patience)
-        with pytest.raises(TimeoutError), heard.during(asking), patience:
+        with pytest.raises(TimeoutError), heard.allow_forms(asking), patience:
             while True:
                 answers.append(await heard.elicit(context, params))
                 await asyncio.sleep(0.02)
@@ -44,7 +44,7 @@ def test_of_what_is_to_be_told_of_a_server_a_person_reads_so_much(tmp_path: Path
         told: list[str] = []
         heard = inbound(tmp_path, told)
         for number in range(1000):
-            heard.tell(f"its tool {number} is another one now")
+            heard.notify(f"its tool {number} is another one now")
         return told
 
     told = run(scene())

@@ -71,7 +71,7 @@ def test_a_server_that_dies_between_calls_is_noticed(tmp_path: Path) -> None:
         async with stand(tmp_path, toy()) as here:
             pid = int(json.loads(await here.text("mcp__toy__env")).get("pid", 0)) or None
             [connection] = here.mcp._connections.values()
-            life = connection._life
+            life = connection._session
             assert life is not None
             assert life._stdio is not None
             assert life._stdio.child is not None

@@ -116,7 +116,7 @@ UNPLAIN = [
 def test_nothing_else_is_ever_allowed_by_a_pattern(command: str) -> None:
     assert plain_parts(command) is None
     assert not is_allowed(command, "git status*", "git *", "*", command)
-    assert CommandSubject(command).offers() == []
+    assert CommandSubject(command).suggest_patterns() == []
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_a_pattern_stands_for_a_command_with_any_arguments_it_leaves_open() -> N
     ],
 )
 def test_rules_are_offered_from_narrow_to_wide(command: str, offers: list[str]) -> None:
-    assert CommandSubject(command).offers() == offers
+    assert CommandSubject(command).suggest_patterns() == offers
 
 
 WORDS = "ok bad bad a 1 E if then fi do done eval exec ! time coproc 2>&1"

@@ -147,7 +147,7 @@ def test_what_is_in_the_home_of_harken_is_asked_in_all_modes(tmp_path: Path, mod
     """Whatever it is called, and also where the agents live around it."""
     (tmp_path / "home").mkdir()
     (tmp_path / "link").symlink_to("home")
-    permissions = Permissions(mode, steering=[tmp_path / "home"])
+    permissions = Permissions(mode, sensitive_paths=[tmp_path / "home"])
     decided = {
         path: permissions.decide(PermissionRequest(EDIT, {"path": path}, ["main"], tmp_path)).kind
         for path in ("home/hooks/guard.md", "link/config.toml", "Home/x", "homely/x", "x")

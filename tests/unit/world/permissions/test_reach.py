@@ -85,8 +85,8 @@ DISGUISES = [
 
 @pytest.mark.parametrize("command", DISGUISES)
 def test_a_rule_that_denies_sees_through_common_disguises(command: str) -> None:
-    assert CommandSubject(command).is_held("git push") == "yes"
-    assert CommandSubject(command).is_held("Git Push*") == "yes"
+    assert CommandSubject(command).match_pattern("git push") == "yes"
+    assert CommandSubject(command).match_pattern("Git Push*") == "yes"
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_a_rule_that_denies_sees_through_common_disguises(command: str) -> None:
     ],
 )
 def test_what_cannot_be_told_is_asked(command: str) -> None:
-    assert CommandSubject(command).is_held("git push") == "unknown"
+    assert CommandSubject(command).match_pattern("git push") == "unknown"
 
 
 @pytest.mark.parametrize(
@@ -154,11 +154,11 @@ def test_what_cannot_be_told_is_asked(command: str) -> None:
     ],
 )
 def test_what_only_mentions_a_command_does_not_run_it(command: str) -> None:
-    assert CommandSubject(command).is_held("git push") == "no"
+    assert CommandSubject(command).match_pattern("git push") == "no"
 
 
 def test_a_rule_may_look_for_a_word_anywhere() -> None:
-    assert CommandSubject("cat 'my  SECRET'").is_held("*secret*") == "yes"
+    assert CommandSubject("cat 'my  SECRET'").match_pattern("*secret*") == "yes"
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_no_command_takes_long_to_read(command: str) -> None:
     begun = time.process_time()
     subject = CommandSubject(command)
     subject.is_within(["git *"])
-    subject.is_held("git push")
+    subject.match_pattern("git push")
     assert time.process_time() - begun < 10
 
 
@@ -194,5 +194,5 @@ def test_no_command_takes_long_to_read(command: str) -> None:
     ],
 )
 def test_what_follows_an_unknown_word_is_told_by_what_is_before_it(command: str) -> None:
-    assert CommandSubject(command).is_held("git push") == "no"
-    assert CommandSubject(command).is_held("git push *") == "no"
+    assert CommandSubject(command).match_pattern("git push") == "no"
+    assert CommandSubject(command).match_pattern("git push *") == "no"

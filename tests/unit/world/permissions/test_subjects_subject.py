@@ -45,8 +45,8 @@ def test_a_path_fits_however_it_is_written(folder: Path, path: str) -> None:
     assert subject.is_within(["src/**"])
     assert subject.is_within(["./src/**"])
     assert subject.is_within([f"{folder}/**"])
-    assert subject.is_held("src/**") == "yes"
-    assert subject.is_held("secrets/**") == "no"
+    assert subject.match_pattern("src/**") == "yes"
+    assert subject.match_pattern("secrets/**") == "no"
 
 
 @pytest.mark.parametrize(
@@ -95,38 +95,38 @@ def test_no_path_slips_into_a_rule_that_allows(folder: Path, path: str) -> None:
 )
 def test_no_path_slips_out_of_a_rule_that_denies(folder: Path, path: str, pattern: str) -> None:
     path = path.replace("{folder}", str(folder))
-    assert PathSubject(path, folder).is_held(pattern) == "yes"
+    assert PathSubject(path, folder).match_pattern(pattern) == "yes"
 
 
 def test_a_pattern_that_begins_with_two_stars_denies_everywhere(folder: Path) -> None:
-    assert PathSubject("/elsewhere/.env", folder).is_held("**/.env") == "yes"
-    assert PathSubject("/elsewhere/.env", folder).is_held(".env") == "no"
+    assert PathSubject("/elsewhere/.env", folder).match_pattern("**/.env") == "yes"
+    assert PathSubject("/elsewhere/.env", folder).match_pattern(".env") == "no"
     assert not PathSubject("/elsewhere/.env", folder).is_within(["**/.env", "**"])
     assert PathSubject("/elsewhere/.env", folder).is_within(["/elsewhere/**"])
-    assert PathSubject("a/b.py", folder).is_held("a/**.py") == "yes"
+    assert PathSubject("a/b.py", folder).match_pattern("a/**.py") == "yes"
 
 
 def test_a_name_as_it_is_shown_is_judged_as_what_it_names(folder: Path) -> None:
     (folder / "src" / "odd\nlink").symlink_to(folder / "secrets")
     (folder / "secrets" / "key").touch()
     subject = PathSubject(r"src/odd\x0alink/key", folder)
-    assert subject.is_held("secrets/**") == "yes"
+    assert subject.match_pattern("secrets/**") == "yes"
     assert not subject.is_within(["src/**"])
 
 
 def test_a_star_at_the_end_of_a_rule_that_denies_stays_within_a_name(folder: Path) -> None:
-    assert PathSubject("src/deep/a.py", folder).is_held("src/*") == "no"
-    assert PathSubject("src/deep/a.py", folder).is_held("src/*.py") == "no"
-    assert PathSubject("secrets2/a", folder).is_held("secrets/") == "no"
+    assert PathSubject("src/deep/a.py", folder).match_pattern("src/*") == "no"
+    assert PathSubject("src/deep/a.py", folder).match_pattern("src/*.py") == "no"
+    assert PathSubject("secrets2/a", folder).match_pattern("secrets/") == "no"
     assert not PathSubject("src/a.py", folder).is_within(["src"])
 
 
 def test_letters_that_look_alike_are_alike_to_a_rule_that_denies(folder: Path) -> None:
-    assert PathSubject("geha\u0308use/x", folder).is_held("GEHÄUSE/**") == "yes"
+    assert PathSubject("geha\u0308use/x", folder).match_pattern("GEHÄUSE/**") == "yes"
 
 
 def test_what_leads_nowhere_is_not_allowed_and_not_let_pass(folder: Path) -> None:
-    assert PathSubject("\x00", folder).is_held("src/**") == "unknown"
+    assert PathSubject("\x00", folder).match_pattern("src/**") == "unknown"
     assert not PathSubject("\x00", folder).is_inside
     assert PathSubject("round/x", folder).is_inside
 
@@ -149,26 +149,26 @@ def test_a_folder_may_be_given_relatively(folder: Path) -> None:
 def test_without_a_folder_paths_are_what_they_say() -> None:
     assert PathSubject("src/./a", None).is_within(["src/**"])
     assert not PathSubject("src/../../a", None).is_within(["**"])
-    assert PathSubject("../a", None).is_held("**/a") == "yes"
+    assert PathSubject("../a", None).match_pattern("**/a") == "yes"
     assert PathSubject("/etc/x", None).is_within(["/etc/**"])
 
 
 def test_a_file_is_offered_then_its_folder(folder: Path) -> None:
-    assert PathSubject("src/deep/../a*.py", folder).offers() == ["src/a\\*.py", "src/**"]
-    assert PathSubject("a.py", folder).offers() == ["a.py", "**"]
-    assert PathSubject("/etc/passwd", folder).offers() == ["/etc/passwd", "/etc/**"]
-    assert PathSubject("src/shortcut/x", folder).offers() == ["secrets/x", "secrets/**"]
-    assert PathSubject("src/" + 400 * "x", folder).offers() == ["src/**"]
+    assert PathSubject("src/deep/../a*.py", folder).suggest_patterns() == ["src/a\\*.py", "src/**"]
+    assert PathSubject("a.py", folder).suggest_patterns() == ["a.py", "**"]
+    assert PathSubject("/etc/passwd", folder).suggest_patterns() == ["/etc/passwd", "/etc/**"]
+    assert PathSubject("src/shortcut/x", folder).suggest_patterns() == ["secrets/x", "secrets/**"]
+    assert PathSubject("src/" + 400 * "x", folder).suggest_patterns() == ["src/**"]
 
 
 def test_a_text_is_matched_as_it_is() -> None:
     text = TextSubject("https://a.org/x")
     assert text.is_within(["https://b.org/*", "https://a.org/*"])
     assert not text.is_within(["https://A.org/*", "a.org"])
-    assert text.is_held("HTTPS://A.org/*") == "yes"
-    assert text.is_held("a.org") == "no"
-    assert text.offers() == ["https://a.org/x"]
-    assert TextSubject("two\nlines").offers() == []
+    assert text.match_pattern("HTTPS://A.org/*") == "yes"
+    assert text.match_pattern("a.org") == "no"
+    assert text.suggest_patterns() == ["https://a.org/x"]
+    assert TextSubject("two\nlines").suggest_patterns() == []
 
 
 @tool

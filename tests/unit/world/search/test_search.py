@@ -195,7 +195,7 @@ def test_grep_says_why_it_cannot_look(desk: Desk) -> None:
     "name", [b"new\nline", b"caf\xe9", b"--hidden", b"a:1:b", b"\xe2\x80\xaertl"]
 )
 def test_hostile_file_names_are_names(desk: Desk, name: bytes) -> None:
-    told = Desk(desk.folder).root.shown(desk.folder / os.fsdecode(name))
+    told = Desk(desk.folder).root.format_name(desk.folder / os.fsdecode(name))
     fill(desk.folder, {f"odd/{os.fsdecode(name)}": "needle\n"})
     assert desk.run("grep", pattern="needle", path="odd") == f"odd/{told}\n1:needle"
     assert desk.run("glob", pattern="*", path="odd") == f"odd/{told}"

@@ -46,7 +46,7 @@ class Box:
             "temporary": self.around / "tmp",
         }
         environ = {**os.environ, "HOME": str(self.around / "user"), **self.environ}
-        return Sandbox(**{**wanted, **self.wanted}).found(environ)
+        return Sandbox(**{**wanted, **self.wanted}).resolve(environ)
 
     def shell(self) -> Shell:
         environ = {**os.environ, "HOME": str(self.around / "user"), **self.environ}

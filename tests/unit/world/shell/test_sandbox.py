@@ -179,7 +179,7 @@ def test_bubblewrap_that_does_not_work_is_none(tmp_path: Path) -> None:
     broken.chmod(0o755)
     elsewhere = Sandbox(folder=tmp_path / "work", outputs=tmp_path / "outputs")
     with pytest.raises(ConfigError, match="does not work here: bwrap: No permissions"):
-        elsewhere.found({"PATH": str(tmp_path)})
+        elsewhere.resolve({"PATH": str(tmp_path)})
 
 
 def test_bubblewrap_is_not_taken_from_where_commands_write(box: Box) -> None:

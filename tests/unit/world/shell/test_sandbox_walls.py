@@ -186,7 +186,7 @@ def test_what_would_steer_is_put_aside_also_from_a_folder_that_is_kept_from_writ
         for place in places:
             Path(place).mkdir(mode=0o000)
         folder.chmod(0o555)
-        assert SandboxedCommand([], {}, places).put_aside() == list(places)
+        assert SandboxedCommand([], {}, places).rename_protected_paths() == list(places)
         assert sorted(one.name for one in folder.iterdir()) == [
             ".claude.made-by-a-command",
             ".harken.made-by-a-command",

@@ -190,4 +190,4 @@ def test_a_folder_that_is_not_there_and_one_that_is_too_large_are_refused(tmp_pa
     source = FilesChanged(Root(tmp_path), ["."])
     assert file_watch.MAX_FILES == 20_000
     (tmp_path / "a.txt").write_text("x")
-    assert list(source._look()) == ["a.txt"]
+    assert list(source._scan()) == ["a.txt"]

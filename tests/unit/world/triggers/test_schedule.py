@@ -28,7 +28,7 @@ def armed(text: str, zone: str = "UTC", now_us: int = NOON_US) -> TimeTrigger:
 
 
 def due(text: str, after: str = "2026-01-01T12:00:00Z", zone: str = "UTC") -> str | None:
-    found = Schedule(armed(text, zone)).after(parse_rfc3339(after))
+    found = Schedule(armed(text, zone)).find_next_due(parse_rfc3339(after))
     return None if found is None else format_rfc3339(found)[:19]
 
 
@@ -136,6 +136,6 @@ def test_what_was_due_while_nobody_listened_comes_once_and_says_that_it_is_late(
 
 def test_what_a_foreign_log_says_cannot_ring_without_end() -> None:
     odd = TimeTrigger(call="msg_001", armed=format_rfc3339(NOON_US), every_s=0.001)
-    assert Schedule(odd).after(NOON_US) == NOON_US + 10_000_000
+    assert Schedule(odd).find_next_due(NOON_US) == NOON_US + 10_000_000
     with pytest.raises(InvalidArguments):
-        Schedule(TimeTrigger(call="msg_001", armed="noon", every_s=60)).after(NOON_US)
+        Schedule(TimeTrigger(call="msg_001", armed="noon", every_s=60)).find_next_due(NOON_US)

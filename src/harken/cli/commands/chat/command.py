@@ -96,7 +96,7 @@ def _resolve_resumed(
     Only sessions of Harken have a log. An imported session or a commit continues in a new session.
     """
     if name is None:
-        return (home.latest() if latest else None), None
+        return (home.latest_log() if latest else None), None
     resolver = NameResolver(home)
     resolved = resolver.resolve(name)
     if isinstance(resolved, SessionLog | NamedLogFile):
@@ -262,7 +262,7 @@ def _on_one_screen(
         on_chunk=ears.on_chunk,
         on_notice=ears.on_notice,
     )
-    where = TerminalEnvironment.here(home.folder / "history")
+    where = TerminalEnvironment.from_process(home.folder / "history")
     with chat as session, export_on_exit(chat, logs):
         screen = Screen(face, chat, where, draft=wish.draft)
         code = asyncio.run(screen.run())
@@ -319,7 +319,7 @@ def talk_in_lines(
 ) -> int:
     """Run a chat in plain lines, or send a single `prompt`: then no user can be asked."""
     can_ask, typed = prompt is None and stdin_is_interactive(), StdinReader()
-    user = PlainUser(typed.line_from_now, tell, typed.keep_type_ahead) if can_ask else None
+    user = PlainUser(typed.read_new_line, tell, typed.keep_type_ahead) if can_ask else None
     going, failed = [replace(wish, wakes=prompt is None)], False
     for options in going:  # the loop appends the next session
         opened_chat = open_chat(home, options, user=user, on_notice=tell)

@@ -21,7 +21,7 @@ def _complete_export(_: CommandContext, before: Sequence[str]) -> Iterable[str]:
     from harken.formats.registry import FORMATS
 
     if not before or before[-1] == "--format":
-        return (*FORMATS.names(), LIST)
+        return (*FORMATS.list_names(), LIST)
     return ("-o",) if "-o" not in before else ()
 
 

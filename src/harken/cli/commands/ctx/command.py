@@ -220,11 +220,15 @@ def list_sent_messages(
 
     Raises NameNotFound for a client that is not known, or of which that is not.
     """
-    runtimes = [native.runtime for native in list_runtime_formats() if native.sent is not None]
+    runtimes = [
+        native.runtime
+        for native in list_runtime_formats()
+        if native.build_resume_request is not None
+    ]
     native = find_runtime_format(runtime)
-    if native is None or native.sent is None:
+    if native is None or native.build_resume_request is None:
         raise NameNotFound("client", runtime, runtimes)
-    return native.sent(read_entries(store, select_commits(store, ctx, stop)))
+    return native.build_resume_request(read_entries(store, select_commits(store, ctx, stop)))
 
 
 def iter_selected_commits(

@@ -64,13 +64,13 @@ class SummarizeOptions:
         before = None
         if self.age_s is not None:
             before = format_rfc3339(max(0, system_clock() - int(self.age_s * 1_000_000)))
-        return SummaryFilter(every=self.every, principal=self.principal, before=before)
+        return SummaryFilter(include_summarized=self.every, principal=self.principal, before=before)
 
     def manner(self, parameters: Mapping[str, Any]) -> SummaryOptions:
         """Return the options of the model calls."""
         return SummaryOptions(
-            whole=self.whole,
-            at_once=self.at_once,
+            use_full_conversation=self.whole,
+            max_concurrent=self.at_once,
             per_minute=self.per_minute,
             parameters=parameters,
         )
@@ -80,17 +80,17 @@ class SummarizeOptions:
 class SummaryTotals:
     """The totals of all summarized commits."""
 
-    done: list[SummaryResult] = field(default_factory=list)
+    results: list[SummaryResult] = field(default_factory=list)
     failed: list[SummaryResult] = field(default_factory=list)
 
     def add(self, outcome: SummaryResult) -> None:
         """Count the result of one commit."""
-        (self.failed if outcome.failure else self.done).append(outcome)
+        (self.failed if outcome.failure else self.results).append(outcome)
 
     @property
     def usage(self) -> Usage:
         """The known tokens."""
-        usages = [result.usage for result in self.done if result.usage is not None]
+        usages = [result.usage for result in self.results if result.usage is not None]
         return Usage(
             input_tokens=sum(usage.input_tokens or 0 for usage in usages),
             output_tokens=sum(usage.output_tokens or 0 for usage in usages),
@@ -99,7 +99,7 @@ class SummaryTotals:
     @property
     def cost_usd(self) -> float | None:
         """The total cost. None if the cost of any call is not known."""
-        costs = [result.cost_usd for result in self.done]
+        costs = [result.cost_usd for result in self.results]
         known_costs = [cost for cost in costs if cost is not None]
         return sum(known_costs) if costs and len(known_costs) == len(costs) else None
 
@@ -148,7 +148,7 @@ async def _ask(
     async with aclosing(summarize(store, model, commits, manner)) as outcomes:
         async for outcome in outcomes:
             total.add(outcome)
-            tell(len(total.done) + len(total.failed), len(commits))
+            tell(len(total.results) + len(total.failed), len(commits))
 
 
 def print_estimate(
@@ -170,12 +170,12 @@ def print_estimate(
 
 def report(store: Store, total: SummaryTotals, model: str, *, as_json: bool) -> None:
     """Print the totals."""
-    redacted = sum(result.redacted for result in total.done)
+    redacted = sum(result.redacted for result in total.results)
     if as_json:
         print_json(
             {
                 "summarized": [
-                    {"id": result.ctx, "summary": result.summary} for result in total.done
+                    {"id": result.ctx, "summary": result.summary} for result in total.results
                 ],
                 "failed": [{"id": result.ctx, "why": result.failure} for result in total.failed],
                 "model": model,
@@ -186,7 +186,7 @@ def report(store: Store, total: SummaryTotals, model: str, *, as_json: bool) -> 
         )
         return
     print_text(
-        f"{format_count(len(total.done), 'commit')} summarized: "
+        f"{format_count(len(total.results), 'commit')} summarized: "
         f"{format_usage(total.usage, total.cost_usd)}"
     )
     if redacted:

@@ -58,7 +58,7 @@ def command(
     files = _named_files(paths) if paths else _discover_files(as_json=as_json)
     if not files:
         return
-    home.make()
+    home.create_folders()
     results = _import(home, files, jobs or min(os.cpu_count() or 1, MAX_JOBS), as_json=as_json)
     if not as_json:
         tell(results, is_verbose=verbose)

@@ -62,7 +62,7 @@ def add_command(name: str, home: Home, **options: Any) -> None:
     new += _section(name, _server_config(options))
     if "\r\n" in text:
         new = new.replace("\r\n", "\n").replace("\n", "\r\n")
-    home.make()
+    home.create_folders()
     _replace(file, text, new, name, is_there=True)
     print_text(f"Added {name} to {file}. `{program_name()} mcp test {name}` shows what it has.")
 

@@ -100,7 +100,7 @@ def start_servers(
 
 async def _describe_servers(connections: McpServers) -> list[tuple[McpServerInfo, list[str]]]:
     try:
-        await connections.ready(connections.servers)
+        await connections.wait_ready(connections.servers)
         prompts = await connections.prompts()
         described = connections.describe()
     finally:

@@ -90,12 +90,12 @@ def _find_server(settings: Settings, name: str) -> McpServerConfig:
         raise ConfigError(f"{name} is a program, and nobody logs in there: it has `env`")
     if any(header.lower() == "authorization" for header in server.headers):
         raise ConfigError(f"{name}: its `headers` say already who you are (Authorization)")
-    return server.filled(environment())
+    return server.with_resolved_variables(environment())
 
 
 def _log_in(server: McpServerConfig, home: Home, *, opens: bool, wait_s: float) -> Login:
     oauth = _library()
-    home.make()
+    home.create_folders()
 
     async def scene() -> Login:
         async with oauth.Callback(server.oauth.callback_port) as callback:

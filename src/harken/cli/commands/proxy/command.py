@@ -76,7 +76,7 @@ def command(home: Home, run: str | None, as_json: bool, **options: Any) -> int:
     Give a client the address that is printed, or let it be run: `harken proxy -- claude -p "Hi"`.
     Each conversation becomes a session and commits as it goes. Ctrl-C ends it.
     """
-    home.make()
+    home.create_folders()
     if run is not None:
         from harken.cli.commands.proxy.recorder import record
 
@@ -108,8 +108,8 @@ def _proxy(home: Home, wish: ProxyOptions, *, as_json: bool) -> int:
         upstreams = build_upstreams(wish.upstreams, environment(), address, token)
         news = ProxyStatus(address, upstreams, is_quiet=bool(wish.command), as_json=as_json)
         run = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
-        recorder = RecorderProcess(_recorder(home, run), environment(), news.heed, news.tell)
-        spool = ProxySpool(home.proxy_folder / run, news.tell, recorder.poke)
+        recorder = RecorderProcess(_recorder(home, run), environment(), news.on_message, news.tell)
+        spool = ProxySpool(home.proxy_folder / run, news.tell, recorder.notify)
         spool.start()
         recorder.start()
         try:

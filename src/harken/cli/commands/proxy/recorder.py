@@ -45,7 +45,7 @@ def record(home: Home, run: str) -> int:
             tell=lambda text: _report({"told": text}),
         ) as recorder,
     ):
-        recorder.answered = _report_answer
+        recorder.on_response = _report_answer
         counts = _Counts()
         recording = SpoolRecorder(recorder, parse_hints, lambda text: _report({"told": text}))
         recording.progress = lambda: counts.say(recording)

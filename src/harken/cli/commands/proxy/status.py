@@ -51,7 +51,7 @@ class ProxyStatus:
             if name not in VARIABLES:
                 print_text(f"  {url}  for {self._servers[name]}")
 
-    def heed(self, value: Mapping[str, Any]) -> None:
+    def on_message(self, value: Mapping[str, Any]) -> None:
         """Process a message of the recorder process."""
         match value:
             case {"told": str(text)}:

@@ -84,7 +84,7 @@ def command(why: str, dry_run: bool, yes: bool, as_json: bool, home: Home) -> in
             return 0
         _confirm(matches, yes=yes)
         try:
-            purge_text(store, home.logs(), purge)
+            purge_text(store, home.list_logs(), purge)
         except ValueError as error:
             raise ConfigError(f"{error}; nothing was changed") from None
     for path in matches.ours:
@@ -116,7 +116,7 @@ def _store_of(home: Home) -> Iterator[Store]:
 
 
 def _find(home: Home, store: Store, secrets: Sequence[Secret]) -> _TextMatches:
-    logs = [path for path in home.logs() if stat_log(path).size_bytes]
+    logs = [path for path in home.list_logs() if stat_log(path).size_bytes]
     files = [*iter_files_with(home, secrets)]
     harken_files = [path for path in files if is_ours(home, path)]
     user_files = [path for path in files if path not in harken_files]

@@ -31,7 +31,7 @@ def iter_files_with(home: Home, secrets: Iterable[Secret]) -> Iterator[Path]:
     """
     databases = (home.store_file, home.index_file, home.facts_file)
     file_names = {file.name for path in databases for file in _database(path)}
-    logs = set(home.logs())
+    logs = set(home.list_logs())
     for folder, _, names in os.walk(home.folder):
         for name in sorted(names):
             path = Path(folder) / name
@@ -85,7 +85,7 @@ def _rewrite(path: Path, new: Path, secrets: Sequence[Secret]) -> bool:
 
     try:
         with closing(Catalogue(path)) as catalogue:
-            catalogue.changed(new, replace)
+            catalogue.write_replaced(new, replace)
     except apsw.Error:
         return False
     return True
@@ -121,4 +121,4 @@ def _contains(path: Path, secrets: Iterable[Secret]) -> bool:
             while piece := file.read(_CHUNK_BYTES):
                 yield piece
 
-    return any(any(True for _ in secret.spans_in(pieces())) for secret in secrets)
+    return any(any(True for _ in secret.find_spans(pieces())) for secret in secrets)

@@ -131,7 +131,7 @@ def command(
         raise click.UsageError("--all and --limit: name one of them")
     sessions = _matching(_list_sessions(home), _Conditions(home, **conditions))
     if not as_json:
-        unstarted = {path.stem: path for path in home.logs() if has_no_event(path)}
+        unstarted = {path.stem: path for path in home.list_logs() if has_no_event(path)}
         warn_of_unstarted(unstarted[s.name] for s in sessions if s.name in unstarted)
         sessions = [session for session in sessions if session.name not in unstarted]
     max_rows = 0 if is_all else limit
@@ -232,7 +232,7 @@ def _list_sessions(home: Home) -> Iterable[_Session]:
             describe=partial(describe, path),
             cost=partial(cost_of_log, path),
         )
-        for path in home.logs()
+        for path in home.list_logs()
     ]
     return sorted(sessions, key=lambda session: session.written, reverse=True)
 
@@ -263,7 +263,7 @@ def describe_imported(session: ImportedSession) -> dict[str, Any]:
         "began": None,
         "title": session.title,
         "project": session.project,
-        "tips": [{"agent": end.agent, "ctx": end.ctx} for end in session.ends],
+        "tips": [{"agent": end.agent, "ctx": end.ctx} for end in session.branch_tips],
         "subagents": [
             {"agent": sub.agent, "type": sub.agent_type, "task": sub.task}
             for sub in session.subagents
@@ -279,7 +279,7 @@ def describe(path: Path) -> dict[str, Any]:
         "session": path.stem,
         "runtime": HARKEN,
         "written": datetime.fromtimestamp(stat.written_ns / 1e9, UTC).isoformat(timespec="seconds"),
-        "size_bytes": stat.kept_bytes,
+        "size_bytes": stat.disk_bytes,
         "state": None,
         "began": None,
         "project": None,

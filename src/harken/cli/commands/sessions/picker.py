@@ -30,7 +30,7 @@ def check_new_name(home: Home, name: str) -> None:
             f"a session cannot be named {name!r}: a name has letters, digits, '.', '-' and '_', "
             f"begins with a letter or digit, and is not {LATEST!r}, 'ctx-...' or '....jsonl'"
         )
-    if name in {path.stem for path in home.logs()}:
+    if name in {path.stem for path in home.list_logs()}:
         resume_command = command_prefix("chat", "--resume", name)
         raise ConfigError(f"session {name!r} exists already; `{resume_command}` goes on with it")
 
@@ -47,7 +47,7 @@ def pick_session(home: Home) -> str:
             f"--resume without a session shows a list, which needs a terminal: "
             f"name one of `{listing}`"
         )
-    logs = list(islice(home.started_logs(), MAX_LISTED)) or [home.latest()]
+    logs = list(islice(home.started_logs(), MAX_LISTED)) or [home.latest_log()]
     rows = [(path.stem, _describe(path)) for path in logs]
     try:
         return _choose_on_screen(rows) if has_screen() else _choose_in_lines(rows)

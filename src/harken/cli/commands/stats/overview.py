@@ -75,10 +75,10 @@ def _show_days(sheet: Sheet, days: Sequence[Day], usage: Sequence[DayUsage]) -> 
     width = max(sheet.width - _MARGIN, 10)
     busiest = max(days, key=lambda day: day.messages)
     messages = fit_to_width(_by_day(days, first, last), width)
-    sheet.line(f"{first} ", (sheet.strokes.line(messages), "green"), f" {last}")
+    sheet.line(f"{first} ", (sheet.sparkline.line(messages), "green"), f" {last}")
     token_counts = fit_to_width(_tokens_by_day(usage, first, last), width)
     if any(token_counts):
-        sheet.line(" " * 11, (sheet.strokes.line(token_counts), "magenta"), " tokens")
+        sheet.line(" " * 11, (sheet.sparkline.line(token_counts), "magenta"), " tokens")
     sheet.line((f"The most on {busiest.day}: {format_number(busiest.messages)} messages.", "dim"))
     sheet.line("")
 
@@ -104,7 +104,7 @@ def _show_week(sheet: Sheet, activity: ActivityByHour) -> None:
         spans: list[str | tuple[str, str]] = [(f"{name}  ", "dim")]
         for value in row:
             style = "green" if value else "dim"
-            spans.append((sheet.strokes.shade(value, maximum) * cell, style))
+            spans.append((sheet.sparkline.shade(value, maximum) * cell, style))
         sheet.line(*spans)
 
 
@@ -190,7 +190,7 @@ def _show_compactions(sheet: Sheet, compactions: Compactions) -> None:
             format_number(band.sessions),
             format_number(band.compactions),
             format_number(band.per_session),
-            sheet.strokes.length(band.per_session or 0, maximum, 16),
+            sheet.sparkline.length(band.per_session or 0, maximum, 16),
         )
         for band in compactions.bands
         if band.sessions

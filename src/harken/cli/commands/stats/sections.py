@@ -112,7 +112,7 @@ def show_tools(sheet: Sheet, stats: Tools) -> None:
     maximum = max((tool.calls for tool in stats.tools), default=0)
     rows = []
     for tool in stats.tools[:SHOWN]:
-        bar = sheet.strokes.length(tool.calls, maximum, _BAR)
+        bar = sheet.sparkline.length(tool.calls, maximum, _BAR)
         each = "" if tool.duration_s is None else format_duration(_mean_duration(tool))
         rows.append(
             (
@@ -236,7 +236,7 @@ def _show_profile(sheet: Sheet, profile: Profile, zone: tzinfo) -> None:
             )
             for profile_bin in profile.bins
         ]
-        line = sheet.strokes.line(values, profile.bin_s)
+        line = sheet.sparkline.line(values, profile.bin_s)
         sums = (
             f" {format_duration(seconds):>11} {format_percent(seconds, total):>5}"
             if seconds

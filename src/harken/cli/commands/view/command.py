@@ -178,7 +178,7 @@ def dialog_command(viewer: SessionViewer, agents: Sequence[str], as_json: bool) 
 
 def format_dialog_text(viewer: SessionViewer, item: Row) -> str:
     """Return the text of a dialog item without the label that its listener got."""
-    names = viewer.events.names.ever(item.get("agent_id"))
+    names = viewer.events.names.all_names(item.get("agent_id"))
     return strip_label(item["content"], names)
 
 
@@ -262,7 +262,7 @@ def context_command(viewer: SessionViewer, request: str, as_json: bool) -> None:
     if as_json:
         print_json(view.as_json())
         return
-    name = viewer.events.names.of(view.agent_id)
+    name = viewer.events.names.latest_name(view.agent_id)
     print_text(
         f"{view.request}: {name} asked {view.model} with "
         f"{format_count(len(view.messages), 'message')}"
@@ -319,7 +319,7 @@ def hooks_command(viewer: SessionViewer, all_: bool, as_json: bool) -> None:
     With --json every verdict is there, and a row for each text and call that was rewritten.
     """
     watches, verdicts, interventions = viewer.watches(), viewer.verdicts(), viewer.interventions()
-    position_of = viewer.events.at
+    position_of = viewer.events.positions
     if as_json:
         print_json(
             [row.as_json() for row in _sort_rows(position_of, watches, verdicts, interventions)]

@@ -36,7 +36,7 @@ def conversation_text(
 
     Raises HarkenError if the log contradicts itself.
     """
-    printer = Printer(AnsiStyler(colour=colour))
+    printer = Printer(AnsiStyler(color=colour))
     for piece in _pieces(viewer, FULL if full else FOLDED, columns):
         yield printer.text(piece, columns)
 
@@ -65,7 +65,7 @@ def _pieces(viewer: SessionViewer, folding: Folding, columns: int) -> Iterator[P
             assert isinstance(event, TranscriptEntry)
             yield _system_prompt(event, folding, columns)
         else:
-            yield from teller.tell(event)
+            yield from teller.render(event)
 
 
 def _state_of(viewer: SessionViewer) -> SessionState:

@@ -91,7 +91,7 @@ class StepPlan:
         self.missing += unit.size
         unit.step = self
 
-    def done(self) -> None:
+    def release(self) -> None:
         """Release the data that was needed to create the step."""
         self.is_done = True
         for unit in self.units:

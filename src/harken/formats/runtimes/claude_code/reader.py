@@ -72,7 +72,7 @@ def iter_steps(source: SessionFile, report: ReadReport) -> Iterator[ImportStep]:
     plans = outline.plans()
     _report_ends(outline.units, plans, report)
     del plans  # Each plan is released when its step is done.
-    second_pass = lines if source.is_held else _reread_lines(source, outline)
+    second_pass = lines if source.is_in_memory else _reread_lines(source, outline)
     for step in _ContentReader(outline, report).steps(second_pass):
         requests.read(step.entries)
         if not report.title and not step.agent:
@@ -98,15 +98,15 @@ def _build_outline(
             elif record.label in (REQUEST, MESSAGE):
                 requests.learn(parse_record(line.data))
         except ValueError as error:
-            report.refuse(line, str(error))
+            report.report_bad(line, str(error))
             continue
         is_transcript = is_transcript or record.label.partition("/")[0] in _RECORD_TYPES
         if outline.add(number, record):
             report.used += 1
-            if source.is_held:
+            if source.is_in_memory:
                 lines.append(line)
         else:
-            report.keep(record.label)
+            report.count_kept(record.label)
     if not is_transcript:
         raise FormatError(NAME, "it has no record of a transcript")
     return outline
@@ -123,7 +123,7 @@ def _iter_outlines(
     extra = 0
     for line in source.lines(report):
         if not line.data.strip():
-            report.keep("empty")
+            report.count_kept("empty")
             continue
         try:
             record = decode_outline(line.data)
@@ -133,12 +133,12 @@ def _iter_outlines(
             report.lines += len(parts) - 1
             for count, part in enumerate(parts):
                 if part.reason:
-                    report.refuse(part.line, part.reason)
+                    report.report_bad(part.line, part.reason)
                     continue
                 try:
                     yield line.number + extra + count, part.line, decode_outline(part.line.data)
                 except ValueError as part_error:
-                    report.refuse(part.line, str(part_error))
+                    report.report_bad(part.line, str(part_error))
             extra += len(parts) - 1
             continue
         yield line.number + extra, line, record
@@ -198,7 +198,7 @@ class _ContentReader:
         """Yield the steps when they are complete. lines: those of the outline."""
         units = _iter_and_release(self._build_outline.units)
         for line, unit in zip(lines, units, strict=False):  # The file may have been truncated.
-            self._reading.at = line.start
+            self._reading.offset = line.start
             plan = self._add_record(unit, self._parse_record(line))
             if plan is not None and not plan.missing:
                 yield from self._complete_step(plan)
@@ -211,7 +211,7 @@ class _ContentReader:
         try:
             return parse_record(line.data)
         except ValueError as error:
-            self._reading.refuse(line, str(error))
+            self._reading.report_bad(line, str(error))
             self._reading.used -= 1
             return None
 
@@ -264,7 +264,7 @@ class _ContentReader:
                 step_plan.parent.waiting += (step_plan,)
                 continue
             yield self._build_step(step_plan)
-            step_plan.done()
+            step_plan.release()
             due += reversed(step_plan.waiting)
 
     def _find_spawner(self, plan: StepPlan) -> StepPlan | None:
@@ -341,9 +341,9 @@ def _join_lines(deltas: Iterable[bytes]) -> bytes:
 NATIVE = RuntimeFormat(
     name=NAME,
     runtime="claude",
-    looks=is_session_file,
+    is_session_file=is_session_file,
     steps=iter_steps,
-    sent=build_resume_request,
+    build_resume_request=build_resume_request,
     writes=write_session,
 )
 FORMAT = Format(

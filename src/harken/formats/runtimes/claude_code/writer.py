@@ -125,7 +125,7 @@ class _Ids:
 FIT = TargetRules(
     owns=_owns,
     ids=_Ids,
-    takes=_accepts,
+    accepts=_accepts,
     is_aside=_is_error,
     has_calls_last=True,
     has_error_images=False,

@@ -141,26 +141,28 @@ def iter_steps(source: SessionFile, report: ReadReport) -> Iterator[ImportStep]:
         if kind in ("response_item", "compacted"):
             report.used += 1
         else:
-            report.keep(f"{kind}/{get_text(payload, 'type')}" if kind == "event_msg" else kind)
-        rollout.is_one = rollout.is_one or kind in _KINDS
+            report.count_kept(
+                f"{kind}/{get_text(payload, 'type')}" if kind == "event_msg" else kind
+            )
+        rollout.is_rollout = rollout.is_rollout or kind in _KINDS
         match kind:
             case "session_meta":
-                rollout.begin(payload, normalize_time(record.get("timestamp")))
+                rollout.read_header(payload, normalize_time(record.get("timestamp")))
             case "response_item":
-                yield from rollout.take(
+                yield from rollout.add_item(
                     payload, normalize_time(record.get("timestamp")), line.number
                 )
             case "compacted":
-                yield from rollout.compact(
+                yield from rollout.add_compaction(
                     payload, normalize_time(record.get("timestamp")), line.number
                 )
             case "turn_context":
                 rollout.model = get_text(payload, "model") or rollout.model
             case "event_msg":
-                yield from rollout.happen(payload)
-    if not rollout.is_one:
+                yield from rollout.process_event(payload)
+    if not rollout.is_rollout:
         raise FormatError(NAME, "no line of it is one of a rollout")
-    yield from rollout.seal()
+    yield from rollout.finish_step()
 
 
 _KINDS = frozenset({"session_meta", "response_item", "compacted", "turn_context", "event_msg"})
@@ -186,7 +188,7 @@ class _Rollout:
     reading: ReadReport
     first: bytes = b""
     """The first record, from which a fragment without a header is named."""
-    is_one: bool = False
+    is_rollout: bool = False
     model: str = ""
     instructions: ConversationEntry | None = None
     """The client's instructions for the model, which are in the header and in no item."""
@@ -210,7 +212,7 @@ class _Rollout:
     compaction: str | None = None
     """The summary, if the step is a compaction."""
 
-    def begin(self, meta: Record, time: str | None) -> None:
+    def read_header(self, meta: Record, time: str | None) -> None:
         """Read a header. The first one is of this session; a fork also has that of its origin."""
         report = self.reading
         if not report.session_id and (self.entries or self.answer):
@@ -228,17 +230,17 @@ class _Rollout:
         if text:
             self.instructions = instructions(text, time)
 
-    def take(self, item: Record, time: str | None, line: int) -> Iterator[ImportStep]:
+    def add_item(self, item: Record, time: str | None, line: int) -> Iterator[ImportStep]:
         """Add an item that the model reads."""
         if is_answer(item):
             if self.is_answered:
-                yield from self.seal()
+                yield from self.finish_step()
             self._open_step(line)
             self._add_to_answer(item, time or self.answer_time)
             return
         entry, is_prompt = _user_entry(item, time)
         if is_prompt or (entry.message.role != "tool" and (self.is_answered or self.answer)):
-            yield from self.seal()
+            yield from self.finish_step()
         self._open_step(line)
         self._close_answer()
         if is_prompt:
@@ -247,13 +249,13 @@ class _Rollout:
         self.is_answered = self.is_answered or entry.message.role == "tool"
         self.entries.append(entry)
 
-    def compact(self, payload: Record, time: str | None, line: int) -> Iterator[ImportStep]:
+    def add_compaction(self, payload: Record, time: str | None, line: int) -> Iterator[ImportStep]:
         """Add a compaction, which replaces the previous context.
 
         The first versions did not record the replacement: Codex then uses the last prompts and the
         summary.
         """
-        yield from self.seal()
+        yield from self.finish_step()
         self.compaction = get_text(payload, "message")
         self._open_step(line)
         if isinstance(payload.get("replacement_history"), list):
@@ -262,9 +264,9 @@ class _Rollout:
             prompts = [(text, PROMPT) for text in self.prompts.latest()]
             for text, kind in [*prompts, (self.compaction or NO_SUMMARY, SYSTEM)]:
                 self.entries.append(ConversationEntry(Message("user", text), time, {"kind": kind}))
-        yield from self.seal()
+        yield from self.finish_step()
 
-    def happen(self, event: Record) -> Iterator[ImportStep]:
+    def process_event(self, event: Record) -> Iterator[ImportStep]:
         """Process an event. Most events repeat an item for display."""
         match get_text(event, "type"):
             case "token_count":
@@ -272,7 +274,7 @@ class _Rollout:
             case "thread_rolled_back":
                 turns = min(get_count(event, "num_turns") or 0, len(self.turns))
                 if turns:
-                    yield from self.seal()
+                    yield from self.finish_step()
                     if self.parent is not None:
                         self.reading.branches.append((self.agent, self.parent))
                     self.parent = self.turns[-turns]
@@ -290,7 +292,7 @@ class _Rollout:
         if agent and step is not None:
             self.reading.spawned[agent] = step
 
-    def seal(self) -> Iterator[ImportStep]:
+    def finish_step(self) -> Iterator[ImportStep]:
         """End the step, if it is not empty."""
         self._close_answer()
         if self.entries:
@@ -426,9 +428,9 @@ def _is_prompt(message: Message) -> bool:
 NATIVE = RuntimeFormat(
     name=NAME,
     runtime="codex",
-    looks=is_session_file,
+    is_session_file=is_session_file,
     steps=iter_steps,
-    sent=build_resume_request,
+    build_resume_request=build_resume_request,
     writes=write_session,
 )
 FORMAT = build_format(NATIVE, "application/jsonl")

@@ -47,7 +47,7 @@ def write_session(entries: Sequence[ConversationEntry], session: NewSessionInfo)
     """Write a conversation as a rollout."""
     fit = TargetRules(
         owns=_owns,
-        takes=_accepts,
+        accepts=_accepts,
         is_aside=is_instructions,
         has_system=True,
         has_free_calls=True,

@@ -90,9 +90,9 @@ class _Chat:
     """The structure of a chat, from the first pass."""
 
     slots: list[_Slot] = field(default_factory=list)
-    named: dict[str, int] = field(default_factory=dict)
+    live_slots: dict[str, int] = field(default_factory=dict)
     """The slots of the live messages, by id."""
-    known: dict[str, int] = field(default_factory=dict)
+    all_slots: dict[str, int] = field(default_factory=dict)
     """The slots of all messages that ever existed, by id."""
     head: int | None = None
     branching: set[int] = field(default_factory=set)
@@ -101,7 +101,7 @@ class _Chat:
 
     def put(self, id_: str, line: int) -> None:
         """Add a line that is a message: a new one, or a new version."""
-        slot_index = self.named.get(id_)
+        slot_index = self.live_slots.get(id_)
         if slot_index is None:
             self._append_slot(id_, line, None)
         elif self.slots[slot_index].index is None:
@@ -109,33 +109,35 @@ class _Chat:
 
     def rewind(self, id_: str) -> None:
         """Remove a message and all after it. An unknown message removes all."""
-        slot_index = self.named.get(id_)
+        slot_index = self.live_slots.get(id_)
         remaining_ids = (
-            list(self.named)[: list(self.named).index(id_)] if slot_index is not None else []
+            list(self.live_slots)[: list(self.live_slots).index(id_)]
+            if slot_index is not None
+            else []
         )
-        self.named = {name: self.named[name] for name in remaining_ids}
-        self._set_head(self.named[remaining_ids[-1]] if remaining_ids else None)
+        self.live_slots = {name: self.live_slots[name] for name in remaining_ids}
+        self._set_head(self.live_slots[remaining_ids[-1]] if remaining_ids else None)
 
     def replace(self, ids: list[str], line: int) -> None:
         """Apply a list of all messages: it continues, rewinds or compacts the previous ones."""
         previous_head, head = self.head, None
         live, new = dict[str, int](), list[tuple[int, str]]()
         for index, id_ in enumerate(ids):
-            slot_index = self.known.get(id_)
+            slot_index = self.all_slots.get(id_)
             if (
                 not new
                 and slot_index is not None
                 and (self.slots[slot_index].parent == head or slot_index == head)
             ):
                 head = live[id_] = slot_index
-            elif id_.removesuffix(_RESULTS_SUFFIX) not in self.known or id_ in self.known:
+            elif id_.removesuffix(_RESULTS_SUFFIX) not in self.all_slots or id_ in self.all_slots:
                 new.append((index, id_))  # Other ids repeat results that their calls have.
         if new and head != previous_head:
             self._append_slot(ids[0], line, 0, is_all=True)
-            self.named = dict.fromkeys(ids, len(self.slots) - 1)
-            self.known |= self.named
+            self.live_slots = dict.fromkeys(ids, len(self.slots) - 1)
+            self.all_slots |= self.live_slots
             return
-        self.named = live
+        self.live_slots = live
         self._set_head(head)
         for index, id_ in new:
             self._append_slot(id_, line, index)
@@ -148,7 +150,7 @@ class _Chat:
     def _append_slot(self, id_: str, line: int, index: int | None, *, is_all: bool = False) -> None:
         slot_index = len(self.slots)
         self.slots.append(_Slot(self.head, line, index, is_all))
-        self.named[id_] = self.known[id_] = self.head = slot_index
+        self.live_slots[id_] = self.all_slots[id_] = self.head = slot_index
 
     def settle(self) -> None:
         """Index the last versions by line. No line may be added afterwards."""
@@ -229,9 +231,9 @@ def _count_line(report: ReadReport, record: Record, *, is_used: bool) -> None:
     if is_used:
         report.used += 1
     elif get_text(record, "id"):
-        report.keep(f"older version/{get_text(record, 'type')}")
+        report.count_kept(f"older version/{get_text(record, 'type')}")
     else:
-        report.keep(next(iter(record), "empty"))
+        report.count_kept(next(iter(record), "empty"))
 
 
 def _read_metadata(report: ReadReport, record: Record) -> None:
@@ -241,9 +243,9 @@ def _read_metadata(report: ReadReport, record: Record) -> None:
 NATIVE = RuntimeFormat(
     name=NAME,
     runtime="gemini",
-    looks=is_session_file,
+    is_session_file=is_session_file,
     steps=iter_steps,
-    sent=build_resume_request,
+    build_resume_request=build_resume_request,
     writes=write_session,
 )
 FORMAT = build_format(NATIVE, "application/jsonl")

@@ -56,7 +56,7 @@ def write_session(entries: Sequence[ConversationEntry], session: NewSessionInfo)
     """Write a conversation as the lines of a chat."""
     fit = TargetRules(
         owns=_owns,
-        takes=_accepts,
+        accepts=_accepts,
         is_aside=_is_aside,
         has_image_urls=False,
         has_answers_in_a_row=True,
@@ -104,7 +104,7 @@ class _Chat:
 
     session: NewSessionInfo
     messages: list[Record] = field(default_factory=list)
-    named: set[str] = field(default_factory=set)
+    used_ids: set[str] = field(default_factory=set)
     calls: dict[str, Record] = field(default_factory=dict)
     """The calls of the last answer, by id."""
 
@@ -144,9 +144,9 @@ class _Chat:
     def _choose_id(self, entry: ConversationEntry) -> str:
         """Return the id of a message: its original one, if it is valid and free."""
         name = get_text(entry.source or {}, "id")
-        if not name or name in self.named or sanitize_name(name, _MAX_ID_CHARS) != name:
+        if not name or name in self.used_ids or sanitize_name(name, _MAX_ID_CHARS) != name:
             name = str(uuid5(_ID_NAMESPACE, f"{self.session.id} {len(self.messages)}"))
-        self.named.add(name)
+        self.used_ids.add(name)
         return name
 
     def _build_answer(self, entry: ConversationEntry, name: str) -> Record:

@@ -126,15 +126,15 @@ def _open_database(source: SessionFile) -> Iterator[sqlite3.Connection]:
 class _DocumentSource:
     """An export with one session."""
 
-    whole: Record
+    document: Record
 
     def sessions(self) -> list[Record]:
         """Return the metadata of the session."""
-        return [get_object(self.whole, "info")]
+        return [get_object(self.document, "info")]
 
     def messages(self, session: str, *, is_repeat: bool = False) -> Iterator[MessageAndParts]:
         """Yield the messages of the session."""
-        for message in get_objects(self.whole, "messages"):
+        for message in get_objects(self.document, "messages"):
             yield get_object(message, "info"), get_objects(message, "parts")
 
 
@@ -369,10 +369,10 @@ def _find_revert_point(info: Record, messages: Iterator[MessageAndParts]) -> str
 NATIVE = RuntimeFormat(
     name=NAME,
     runtime="opencode",
-    looks=is_session_file,
+    is_session_file=is_session_file,
     steps=iter_steps,
-    sent=build_resume_request,
+    build_resume_request=build_resume_request,
     writes=write_session,
-    settled=copy_merged_database,
+    copy_merged=copy_merged_database,
 )
 FORMAT = build_format(NATIVE, "application/json")

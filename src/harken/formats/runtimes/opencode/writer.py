@@ -62,7 +62,7 @@ def write_session(entries: Sequence[ConversationEntry], session: NewSessionInfo)
     """Write a conversation as the document of an export."""
     fit = TargetRules(
         owns=_owns,
-        takes=_accepts,
+        accepts=_accepts,
         has_image_urls=False,  # OpenCode fetches URLs and stops if that fails.
         has_answers_in_a_row=True,
         no_result=INTERRUPTED,
@@ -73,7 +73,7 @@ def write_session(entries: Sequence[ConversationEntry], session: NewSessionInfo)
         normalize_entries(_without_failed_answers(entries), fit), replace(session, time=start_time)
     ):
         export.add(entry, _as_milliseconds(time))
-    return to_line(export.whole())
+    return to_line(export.build_document())
 
 
 def session_id(session: NewSessionInfo) -> str:
@@ -127,16 +127,16 @@ class _ExportBuilder:
     """Times of the messages, in ascending order."""
     messages: list[Record] = field(default_factory=list)
     title: str = ""
-    asked: str = ""
+    parent_id: str = ""
     """The id of the last user message."""
-    answering: str | None = None
+    source_id: str | None = None
     """The id in the source of the last entry, if it is an answer."""
     calls: dict[str, Record] = field(default_factory=dict)
     """The parts of the last answer, by the ids of their calls."""
-    made: int = 0
+    id_count: int = 0
     """The number of assigned ids."""
 
-    def whole(self) -> Record:
+    def build_document(self) -> Record:
         """Return the document."""
         session = self.session
         times = self.times_ms or [_as_milliseconds(session.time)]
@@ -171,7 +171,7 @@ class _ExportBuilder:
         provider, model = _split_model(self.session.model)
         info = {"role": "user", "time": {"created": self._creation_time(time)}, "agent": _AGENT}
         self._begin_message({**info, "model": {"providerID": provider, "modelID": model}})
-        self.asked, self.answering = get_text(get_object(self.messages[-1], "info"), "id"), None
+        self.parent_id, self.source_id = get_text(get_object(self.messages[-1], "info"), "id"), None
         for part in message_parts(entry.message):
             if isinstance(part, TextPart):
                 flags = {"synthetic": True} if kind == SYSTEM else {}
@@ -185,9 +185,9 @@ class _ExportBuilder:
             items = _separate_texts(items)
         calls = [item for item in items if isinstance(item, ToolCall)]
         source_id = get_text(source, "id") or None
-        if source_id is None or source_id != self.answering:
+        if source_id is None or source_id != self.source_id:
             self._begin_message(self._build_answer_info(entry, time))
-        self.answering, self.calls = source_id, {}
+        self.source_id, self.calls = source_id, {}
         tokens, reason = (
             _build_tokens(get_object(source, "usage")),
             "tool-calls" if calls else "stop",
@@ -212,7 +212,7 @@ class _ExportBuilder:
         info: Record = {
             "role": "assistant",
             "time": {"created": self._creation_time(time), "completed": time},
-            "parentID": self.asked,
+            "parentID": self.parent_id,
             "modelID": model,
             "providerID": provider,
             "mode": _AGENT,
@@ -266,8 +266,8 @@ class _ExportBuilder:
         return {"id": self._create_id("prt"), "sessionID": session, "messageID": message, **part}
 
     def _create_id(self, kind: str) -> str:
-        self.made += 1
-        return f"{kind}_{_format_id(self.made, self.session)}"
+        self.id_count += 1
+        return f"{kind}_{_format_id(self.id_count, self.session)}"
 
     def _creation_time(self, time: int) -> int:
         """Return the creation time of a message, no earlier than the previous one."""

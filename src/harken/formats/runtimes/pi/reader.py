@@ -52,7 +52,7 @@ def iter_steps(source: SessionFile, report: ReadReport) -> Iterator[ImportStep]:
     """Yield the steps of a session. Raises FormatError if the file has no header."""
     tree = _build_tree(source)
     session = _Session(
-        report, tree, {id_ for kept_entries in tree.kept.values() for id_ in kept_entries}
+        report, tree, {id_ for kept_entries in tree.kept_ids.values() for id_ in kept_entries}
     )
     builder = StepBuilder(report, tree.branching)
     for number, (_, record) in enumerate(read_records(source, report)):
@@ -107,7 +107,7 @@ class _Tree:
     parents: dict[str, str | None] = field(default_factory=dict)
     branching: set[str] = field(default_factory=set)
     """Entries that are continued in another line than the next."""
-    kept: dict[str, list[str]] = field(default_factory=dict)
+    kept_ids: dict[str, list[str]] = field(default_factory=dict)
     """The earlier entries that each compaction keeps, oldest first."""
 
     def path(self, tip: str | None, start: str) -> list[str]:
@@ -161,7 +161,7 @@ def _build_tree(source: SessionFile) -> _Tree:
         if get_text(record, "type") == "compaction":
             index = get_count(record, "firstKeptEntryIndex")
             start = get_text(record, "firstKeptEntryId") or ("" if index is None else str(index))
-            tree.kept[node.id] = tree.path(parent, start)
+            tree.kept_ids[node.id] = tree.path(parent, start)
     if not version:
         raise FormatError(NAME, "no line of it is the header of a session")
     tree.nodes.is_tree = version > 1
@@ -175,14 +175,14 @@ class _Session:
 
     reading: ReadReport
     tree: _Tree
-    wanted: set[str]
+    repeated_ids: set[str]
     """The ids of entries that compactions will repeat."""
-    held: dict[str, ConversationEntry] = field(default_factory=dict)
+    entries_by_id: dict[str, ConversationEntry] = field(default_factory=dict)
 
     def begin(self, header: Record) -> None:
         """Read the header."""
         report = self.reading
-        report.keep("session")
+        report.count_kept("session")
         report.session_id = report.session_id or get_text(header, "id")
         report.folder = report.folder or get_text(header, "cwd")
         report.version = report.version or str(get_count(header, "version") or 1)
@@ -195,10 +195,10 @@ class _Session:
         summary_entry = build_summary_entry(
             get_text(record, "summary"), normalize_time(record.get("timestamp"))
         )
-        kept_ids = self.tree.kept.get(node.id, ())
+        kept_ids = self.tree.kept_ids.get(node.id, ())
         return [
             _with_id(summary_entry, node),
-            *(self.held[id_] for id_ in kept_ids if id_ in self.held),
+            *(self.entries_by_id[id_] for id_ in kept_ids if id_ in self.entries_by_id),
         ]
 
     def entries(self, node: _Node, record: Record) -> list[ConversationEntry]:
@@ -207,12 +207,12 @@ class _Session:
         entry = self._parse_entry(kind, record, normalize_time(record.get("timestamp")))
         if entry is None:
             role = get_text(get_object(record, "message"), "role")
-            self.reading.keep(f"{kind}/{role}" if role else kind or "unknown")
+            self.reading.count_kept(f"{kind}/{role}" if role else kind or "unknown")
             return []
         self.reading.used += 1
         entry = _with_id(entry, node)
-        if node.id in self.wanted:
-            self.held[node.id] = entry
+        if node.id in self.repeated_ids:
+            self.entries_by_id[node.id] = entry
         return [entry]
 
     def _parse_entry(self, kind: str, record: Record, time: str | None) -> ConversationEntry | None:
@@ -238,9 +238,9 @@ def _with_id(entry: ConversationEntry, node: _Node) -> ConversationEntry:
 NATIVE = RuntimeFormat(
     name=NAME,
     runtime="pi",
-    looks=is_session_file,
+    is_session_file=is_session_file,
     steps=iter_steps,
-    sent=build_resume_request,
+    build_resume_request=build_resume_request,
     writes=write_session,
 )
 FORMAT = Format(

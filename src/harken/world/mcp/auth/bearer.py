@@ -59,7 +59,7 @@ class Bearer(httpx2.Auth):
         self._is_read = False
         self._obstacle = ""
         """The reason why the last attempt to get a token failed."""
-        self.wants = ""
+        self.required_action = ""
         """The action that a person must take after the last refusal; empty if none."""
         self.needs_login = False
         """Whether that action is a login."""
@@ -78,10 +78,10 @@ class Bearer(httpx2.Auth):
             if token:
                 request.headers["authorization"] = f"Bearer {token}"
                 response = yield request
-        self.wants, self.needs_login = "", False
+        self.required_action, self.needs_login = "", False
         if response.status_code in (401, 403):
-            self.wants = self._why(response)
-            await _replace_by_error(response, self.wants)
+            self.required_action = self._why(response)
+            await _replace_by_error(response, self.required_action)
 
     async def _token(self, refused: str | None = None) -> str:
         """Return a token that may be accepted, other than `refused`; empty if there is none.
@@ -109,7 +109,7 @@ class Bearer(httpx2.Auth):
             return login
         if login.access_token != refused and not self._ends_soon(login):
             return login
-        async with logins.renewing(self._server):
+        async with logins.lock_renewal(self._server):
             now = logins.get(self._server)
             if now is None or now.access_token != login.access_token:
                 return now  # Another Harken process has renewed the token.

@@ -72,7 +72,7 @@ class Callback:
         except TimeoutError:
             raise ConfigError(f"nobody logged in within {within_s:g} s") from None
 
-    def take(self, address: str) -> bool:
+    def accept(self, address: str) -> bool:
         """Accept a redirect URL; return whether it was the expected one."""
         try:
             parts = urlsplit(address.strip())
@@ -154,6 +154,6 @@ class Callback:
     def _route(self, line: str) -> tuple[str, str]:
         method, _, tail = line.partition(" ")
         target, _, _ = tail.rpartition(" ")
-        if method != "GET" or not target.startswith(PATH) or not self.take(target):
+        if method != "GET" or not target.startswith(PATH) or not self.accept(target):
             return "404 Not Found", _NOT_FOUND_TEXT
         return "200 OK", _REFUSED_TEXT if self._answer.result().error else _DONE_TEXT

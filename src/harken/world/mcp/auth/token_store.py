@@ -92,7 +92,7 @@ class Logins:
     """The logins in one file, which may not exist."""
 
     file: Path
-    patience_s: float = LOCK_S
+    lock_timeout_s: float = LOCK_S
 
     def get(self, server: McpServerConfig) -> Login | None:
         """Return the login of a server with resolved variables. Raises ConfigError."""
@@ -126,7 +126,7 @@ class Logins:
 
         It waits for another process that does the same, which is short.
         """
-        deadline = time.monotonic() + self.patience_s
+        deadline = time.monotonic() + self.lock_timeout_s
         with self._open_lock_file("") as descriptor:
             while not _try_lock(descriptor):
                 if time.monotonic() > deadline:
@@ -139,12 +139,12 @@ class Logins:
                 self._write(logins)
 
     @asynccontextmanager
-    async def renewing(self, server: McpServerConfig) -> AsyncIterator[None]:
+    async def lock_renewal(self, server: McpServerConfig) -> AsyncIterator[None]:
         """Prevent other processes from renewing the token of a server, which is possible once.
 
         Raises ConfigError if another process does not finish in time.
         """
-        deadline = time.monotonic() + self.patience_s
+        deadline = time.monotonic() + self.lock_timeout_s
         with self._open_lock_file(f".{login_key(server)[:12]}") as descriptor:
             while not _try_lock(descriptor):
                 if time.monotonic() > deadline:

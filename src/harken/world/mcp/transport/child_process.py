@@ -123,14 +123,14 @@ class ServerProcess:
             if self._stderr is not None:
                 await asyncio.wait({self._stderr}, timeout=0.2)
         finally:
-            self.let_go()
+            self.kill()
 
-    def let_go(self) -> None:
+    def kill(self) -> None:
         """Kill all remaining processes, and close the pipes. Blocks, usually for milliseconds."""
         self.processes.kill()
         if self.entered is not None:
             with suppress(OSError):
-                self.entered.put_aside()
+                self.entered.rename_protected_paths()
         if self._stderr is not None:
             with suppress(RuntimeError):  # The loop may be closed.
                 self._stderr.cancel()
@@ -195,7 +195,7 @@ def _enter_sandbox(
             network=server.network,
         )
         # The first process of a namespace would not receive signals to end.
-        return sandbox.found(around.environ).enter(
+        return sandbox.resolve(around.environ).enter(
             ["/bin/sh", "-c", _FIRST_SCRIPT, *command], environment
         )
     except (ConfigError, OSError) as error:

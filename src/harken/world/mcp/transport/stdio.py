@@ -91,7 +91,7 @@ class Stdio:
             for task in self._tasks:
                 task.cancel()
             if self.child is not None:
-                self.child.let_go()
+                self.child.kill()
 
     async def _watch(self, child: ServerProcess) -> None:
         """Detect the end of the process even if another process holds its output open.

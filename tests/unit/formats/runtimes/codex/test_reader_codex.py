@@ -308,7 +308,7 @@ def test_a_session_says_whom_it_spawned_and_where(event: dict[str, Any]) -> None
 def test_the_first_versions_wrote_items_without_a_wrapper() -> None:
     head = {"id": "old", "timestamp": "2025-06-01T00:00:00Z", "instructions": None, "git": None}
     data = lines(head, {"record_type": "state"}, USER, SAID, CALL, OUTPUT)
-    assert NATIVE.looks("x.jsonl", data)
+    assert NATIVE.is_session_file("x.jsonl", data)
     assert build_items(tip(data)) == [USER, SAID, CALL, OUTPUT]
     assert read(NATIVE, data)[1].session_id == "old"
 
@@ -451,7 +451,7 @@ def test_hostile_bytes_are_refused_or_reported(data: bytes) -> None:
         except ValueError:
             continue
         stored([entry for step in steps for entry in step.entries])
-    NATIVE.looks("rollout-x.jsonl", data)
+    NATIVE.is_session_file("rollout-x.jsonl", data)
 
 
 @given(

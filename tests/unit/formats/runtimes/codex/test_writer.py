@@ -103,7 +103,7 @@ def test_every_item_that_the_model_sees_comes_back_as_it_was() -> None:
     assert [one for one in written if one not in kept] == [
         {"type": "function_call_output", "call_id": "c4", "output": ABORTED}
     ]
-    sent = NATIVE.sent
+    sent = NATIVE.build_resume_request
     assert sent
     again = sent(stored(read_conversation(NATIVE.steps, write_session(own, NEW))))
     assert sorted(map(str, again)) == sorted(map(str, sent(own)))  # one is closed later than that
@@ -162,7 +162,7 @@ def test_calls_that_take_free_text_have_results_of_their_kind() -> None:
 def test_a_dangling_call_is_closed_as_codex_closes_it(kind: str) -> None:
     call = next(one for one in ITEMS if one["type"] == kind)
     own = tip(lines_of(line("session_meta", OLD_META), item(USER), item(call)))
-    sent = NATIVE.sent
+    sent = NATIVE.build_resume_request
     assert sent
     closed = items(own)[-1]
     assert closed["call_id"] == call["call_id"]

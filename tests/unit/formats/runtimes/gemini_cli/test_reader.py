@@ -117,8 +117,8 @@ def test_a_document_is_read_whole_and_told_apart_from_lines() -> None:
     steps, reading = read(NATIVE, document)
     assert (reading.session_id, reading.title, len(steps)) == ("0199-a", "a", 1)
     assert reading.used == reading.lines == document.count(b"\n") + 1
-    assert NATIVE.looks("session-x.json", document)
-    assert NATIVE.looks("session-x.jsonl", chat())
+    assert NATIVE.is_session_file("session-x.json", document)
+    assert NATIVE.is_session_file("session-x.jsonl", chat())
     with pytest.raises(FormatError):
         read(NATIVE, document[:-5])
 

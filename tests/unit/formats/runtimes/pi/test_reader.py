@@ -255,8 +255,10 @@ def test_a_file_without_a_header_is_none() -> None:
 
 
 def test_it_is_known_by_its_header() -> None:
-    assert NATIVE.looks("x.jsonl", lines(HEAD))
-    assert not NATIVE.looks("x.jsonl", b'{"type":"session_meta","payload":{"id":1,"cwd":""}}')
+    assert NATIVE.is_session_file("x.jsonl", lines(HEAD))
+    assert not NATIVE.is_session_file(
+        "x.jsonl", b'{"type":"session_meta","payload":{"id":1,"cwd":""}}'
+    )
 
 
 @pytest.mark.parametrize("data", HOSTILE)

@@ -58,7 +58,7 @@ def test_a_program_is_let_in_by_its_secret_and_nothing_of_it_is_kept(
             assert await here.text(GREET, name="Ann") == "Hello Ann"
             assert here.told == []
         assert not logins.exists()
-        assert SECRET not in repr(one.filled(environ))
+        assert SECRET not in repr(one.with_resolved_variables(environ))
 
     run(scene())
     [asked] = office.asked
@@ -167,10 +167,10 @@ def test_who_gives_no_token_is_not_asked_again_at_once(
         async with httpx2.AsyncClient(auth=bearer) as client:
             await asyncio.gather(*[client.post(there.url) for _ in range(3)])
             assert len(office.asked) == 1
-            assert bearer.wants.endswith("(HTTP 503, temporarily_unavailable)")
+            assert bearer.required_action.endswith("(HTTP 503, temporarily_unavailable)")
             office.status, now_s = 200, now_s + PAUSE_S
             assert (await client.post(there.url)).status_code != 401
-            assert (len(office.asked), bearer.wants) == (2, "")
+            assert (len(office.asked), bearer.required_action) == (2, "")
 
     run(scene())
 

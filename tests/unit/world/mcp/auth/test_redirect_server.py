@@ -61,7 +61,7 @@ def test_before_a_state_is_known_nothing_is_an_answer() -> None:
     async def play() -> None:
         async with Callback() as callback:
             assert "404" in await knock(callback, get("/callback?code=x&state="))
-            assert not callback.take("http://127.0.0.1/callback?code=x")
+            assert not callback.accept("http://127.0.0.1/callback?code=x")
 
     run(play())
 
@@ -95,9 +95,9 @@ def test_whoever_sends_what_is_no_request_keeps_nobody_from_answering() -> None:
 
 def test_what_a_person_pastes_counts_as_well() -> None:
     async def play(callback: Callback) -> None:
-        assert not callback.take("nonsense")
-        assert not callback.take(f"{callback.address}?code=c&state=wrong")
-        assert callback.take(f" {callback.address}?code=c&state=right\n")
+        assert not callback.accept("nonsense")
+        assert not callback.accept(f"{callback.address}?code=c&state=wrong")
+        assert callback.accept(f" {callback.address}?code=c&state=right\n")
         assert (await callback.answer(1)).code == "c"
 
     scene(play)

@@ -78,7 +78,7 @@ def test_a_token_is_renewed_by_one_at_a_time(tmp_path: Path) -> None:
     inside: list[int] = []
 
     async def renew() -> None:
-        async with logins.renewing(DOCS):
+        async with logins.lock_renewal(DOCS):
             inside.append(1)
             assert len(inside) == 1
             await asyncio.sleep(0.01)
@@ -91,10 +91,10 @@ def test_a_token_is_renewed_by_one_at_a_time(tmp_path: Path) -> None:
 
 
 def test_another_program_that_holds_the_file_is_not_waited_for_without_end(tmp_path: Path) -> None:
-    logins = Logins(tmp_path / "logins.json", patience_s=0.2)
+    logins = Logins(tmp_path / "logins.json", lock_timeout_s=0.2)
 
     async def renew() -> None:
-        async with logins.renewing(DOCS):
+        async with logins.lock_renewal(DOCS):
             raise AssertionError
 
     with (tmp_path / "logins.json.lock").open("wb") as held:
