@@ -62,6 +62,6 @@ class Example:
         )
         with session:
             for hook in hooks:
-                files.make(hook, root).install(root, hook)
+                files.create(hook, root).install(root, hook)
             yield Conversation(root)
             session.end("example")

@@ -93,7 +93,7 @@ async def use(url: str, folder: Path) -> int:
 
 async def used(server: McpServerConfig, logins: Logins, folder: Path) -> tuple[int, bool, str]:
     """Use all that a server has; return whether something failed, for want of a login, and why."""
-    around = McpHost(folder=folder, outputs=folder, tell=print, logins=logins.file)
+    around = McpHost(folder=folder, outputs=folder, on_notice=print, logins=logins.file)
     world = World(folder=folder, mcp=McpServers([server], around=around))
     session = SimpleNamespace(sync=lambda: None, agents={})
     agent = SimpleNamespace(name="main", agent_id="agent_001", session=session)

@@ -104,7 +104,7 @@ async def stand(
         hide=frozenset({"MODEL_KEY"}),
         logins=more.pop("logins", None),
         sandbox=more.pop("sandbox", None),
-        tell=told.append,
+        on_notice=told.append,
     )
     late_s = more.pop("late_s", 60.0)  # a busy machine is no news
     mcp = McpServers(

@@ -104,12 +104,15 @@ def lines_of(report: Report, data: bytes) -> Counter[str]:
         list(native.steps(SessionFile(report["source"], lambda: [data]), reading))
         or not report["tips"]
     )
-    kept = sum(reading.kept.values())
-    assert reading.used + kept + len(reading.bad) == reading.lines
+    kept = sum(reading.uninterpreted.values())
+    assert reading.used_lines + kept + len(reading.bad) == reading.lines
     assert reading.lines == report["lines"] == data.count(b"\n") + (data[-1:] not in (b"\n", b""))
-    assert (dict(reading.kept), len(reading.bad)) == (report.get("kept", {}), report["bad_lines"])
+    assert (dict(reading.uninterpreted), len(reading.bad)) == (
+        report.get("kept", {}),
+        report["bad_lines"],
+    )
     assert [line.reason for line in reading.bad] == [bad["reason"] for bad in report.get("bad", [])]
-    return Counter(lines=reading.lines, used=reading.used, kept=kept, bad=len(reading.bad))
+    return Counter(lines=reading.lines, used=reading.used_lines, kept=kept, bad=len(reading.bad))
 
 
 def rebuilt_of(report: Report, store: SqliteStore) -> list[Any]:

@@ -135,7 +135,7 @@ class Mood(Hook):
     def judge(self, question: HookQuestion) -> Verdict:
         world, watched = self.runtime.world, self.watched
         assert watched is not None
-        known = ", ".join(world.known.find_known_hashes(watched))
+        known = ", ".join(world.file_states.find_known_hashes(watched))
         mood = world.variables.get("mood")
         return Comment(f"{mood}; knows {known}; mcp {world.mcp}") if mood else Ok()
 

@@ -35,7 +35,7 @@ def watched(folder: Path) -> Stage:
         async with talking(one) as talk:
             assert await talk.say("Watch the data.") == "The watcher watches."
             (folder / "work" / "data.json").write_text('{"tea": 1}')
-            assert await talk.news()
+            assert await talk.wait_for_unread()
             assert await talk.say() == "The data has changed."
 
     run(act())
@@ -95,7 +95,7 @@ def test_an_agent_without_a_parent_is_woken_by_a_command_that_ends(tmp_path: Pat
     async def act() -> list[str]:
         async with talking(one) as talk:
             said = [str(await talk.say("Build."))]
-            while await talk.news(to_the_end=True):
+            while await talk.wait_for_unread(to_the_end=True):
                 said.append(str(await talk.say()))
             return said
 

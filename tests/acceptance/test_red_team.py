@@ -229,7 +229,7 @@ def fought(around: Path, script: dict[str, Any], *later: str, points: str = "[ac
     [log] = (home / "sessions").glob("*.jsonl")
     if later:
         root, session = load_session(log)
-        HookFiles([work / ".harken" / "hooks"]).make("guard", root).install(root, "guard")
+        HookFiles([work / ".harken" / "hooks"]).create("guard", root).install(root, "guard")
         session.close()
     for said in later:
         out = harken(*chat, "--continue", "-p", said)

@@ -37,7 +37,7 @@ class Talking:
         return ["x/small", "x/large"]
 
     def act(self, doing: Doing) -> None:
-        self.say(text_of(run(doing()).content))
+        self.print_text(text_of(run(doing()).content))
 
     def send(self, text: str) -> None:
         self.sent.append(text)
@@ -48,7 +48,7 @@ class Talking:
     def go_on(self, onward: NextSession) -> None:
         self.onward = onward
 
-    def say(self, text: str) -> None:
+    def print_text(self, text: str) -> None:
         self.said.append(text)
 
     def compact(self, instructions: str) -> None:

@@ -147,7 +147,7 @@ def test_ctrl_c_in_the_middle_leaves_everything_whole(tmp_path: Path) -> None:
         assert store.newest_commits(10_000) == commits
     assert stopped, "no try was stopped in the middle"
     subprocess.run(command, check=True, capture_output=True)
-    assert not store.collect([], now="2100-01-01T00:00:00Z", grace_s=0).things
+    assert not store.collect([], now="2100-01-01T00:00:00Z", grace_s=0).objects
     store.close()
 
 

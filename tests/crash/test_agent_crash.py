@@ -187,14 +187,14 @@ def demo_on(disk: FailingDisk, log: Path) -> bool:
 @pytest.mark.parametrize("fault", ["EIO", "half", "late"])
 def test_the_demo_ends_well_wherever_it_was_cut(tmp_path: Path, fault: Fault) -> None:
     """`EIO`: an event was not written; `half`: it is torn; `late`: it was, and then all ended."""
-    whole = FailingDisk(at=10**6, fault=fault)
+    whole = FailingDisk(fail_at=10**6, fault=fault)
     assert demo_on(whole, tmp_path / "whole.jsonl")
-    assert len(whole.done) > 50
-    for at, operation in enumerate(whole.done):
+    assert len(whole.operations) > 50
+    for at, operation in enumerate(whole.operations):
         if operation != "write":
             continue
         log = tmp_path / f"{at}.jsonl"
-        assert not demo_on(FailingDisk(at=at, fault=fault), log)
+        assert not demo_on(FailingDisk(fail_at=at, fault=fault), log)
         before = log.read_bytes()
         kept = before[: before.rfind(b"\n") + 1]
         if before and not kept:  # half a first line is no session yet

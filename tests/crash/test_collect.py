@@ -112,7 +112,7 @@ def test_it_gets_smaller(tmp_path: Path) -> None:
     before = store.path.stat().st_size + _wal(store.path)
     taken = collect_all(store)
     after = store.path.stat().st_size + _wal(store.path)
-    assert taken.things > 600
+    assert taken.objects > 600
     assert before - after > 0.5 * taken.size_bytes
     assert fsck(store) == []
     store.close()

@@ -63,9 +63,9 @@ class Run:
 
 def operations(folder: Path, durability: Durability) -> list[str]:
     """What a session of two turns asks of a disk."""
-    disk = FailingDisk(at=-1, fault="EIO")
+    disk = FailingDisk(fail_at=-1, fault="EIO")
     Run(folder, durability).go(disk)
-    return disk.done
+    return disk.operations
 
 
 @pytest.mark.req("D-01", "S0-34")
@@ -80,7 +80,7 @@ def test_no_fault_at_any_operation_loses_or_damages_anything(
         folder = tmp_path / str(number)
         folder.mkdir()
         run = Run(folder, durability)
-        run.go(FailingDisk(at=at, fault=fault))
+        run.go(FailingDisk(fail_at=at, fault=fault))
         context = f"{fault} at {at}, a {asked[at]}"
         assert len(run.failures) == 1, context
         if run.session is not None:
@@ -136,10 +136,10 @@ def test_no_fault_while_a_torn_line_is_set_aside_loses_a_byte_of_it(tmp_path: Pa
         folder.mkdir()
         path = folder / "s.jsonl"
         path.write_bytes(torn)
-        failing = FailingDisk(at=at, fault=fault)
+        failing = FailingDisk(fail_at=at, fault=fault)
         with pytest.raises(LogWriteError):
             Session(path, options=options(durability="turn", disk=failing)).close()
-        assert failing.done == counted[: at + 1]
+        assert failing.operations == counted[: at + 1]
         kept = [p.read_bytes() for p in folder.glob("*.torn-*")]
         assert path.read_bytes() == torn or torn.removeprefix(path.read_bytes()) in kept
         with Session(path, options=options()) as session:
@@ -157,7 +157,7 @@ def test_a_newline_that_cannot_be_added_is_an_error_and_no_damage(tmp_path: Path
     path.write_bytes(whole[:-1])
     for fault in ("EIO", "none"):
         with pytest.raises(HarkenError):
-            Session(path, options=options(disk=FailingDisk(at=0, fault=fault)))
+            Session(path, options=options(disk=FailingDisk(fail_at=0, fault=fault)))
         assert path.read_bytes() == whole[:-1]
     Session(path, options=options()).close()
     assert path.read_bytes() == whole

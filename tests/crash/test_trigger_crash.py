@@ -70,7 +70,7 @@ async def go_on(one: Stage) -> Conversation:
     async with talking(one) as talk:
         if talk.primary.has_open_calls:
             await talk.say()
-        while await talk.news(to_the_end=True):
+        while await talk.wait_for_unread(to_the_end=True):
             await talk.say()
     return talk
 

@@ -18,9 +18,9 @@ def test_the_page_says_what_the_schema_says() -> None:
     }
     assert list(told) == [table.name for table in TABLES]
     for table in TABLES:
-        columns = [(one.name, one.kind, one.says) for one in table.columns]
+        columns = [(one.name, one.kind, one.description) for one in table.columns]
         if table.name == "messages":
-            columns.append((TEXT.name, TEXT.kind, f"{TEXT.says} (with `--text` only)"))
+            columns.append((TEXT.name, TEXT.kind, f"{TEXT.description} (with `--text` only)"))
         assert told[table.name] == columns
-        assert table.says in PAGE
+        assert table.description in PAGE
     assert f"this is version {SCHEMA_VERSION}." in PAGE

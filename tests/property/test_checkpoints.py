@@ -106,9 +106,9 @@ class Working(RuleBasedStateMachine):
     @rule(which=st.integers(0, 1))
     def commit(self, which: int) -> None:
         agent = self.agents[which]
-        ctx = self.checkpoints.take(self.session, agent, "explicit")
+        ctx = self.checkpoints.commit_pending(self.session, agent, "explicit")
         context = self.session.context(agent)
-        assert self.checkpoints.take(self.session, agent, "explicit") == ctx
+        assert self.checkpoints.commit_pending(self.session, agent, "explicit") == ctx
         assert texts(self.store, ctx) == [text_of(one.content) for one in context]
         if ctx is not None:
             self.summary.pop(agent, None)

@@ -191,7 +191,7 @@ class Reading:
     def _judged(self, agent: AgentState, subject: str, point: str) -> None:
         """Check that all hooks in code that were there have answered about something."""
         for hook in (self.state.agents[id_] for id_ in agent.hooks):
-            was_there = number(hook.placed) < number(subject)
+            was_there = number(hook.placed_by) < number(subject)
             if is_code(hook) and was_there and not self.answered[hook.id, subject]:
                 self.faults.append(f"{hook.name} did not judge the {point} {subject}")
 

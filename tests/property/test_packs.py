@@ -58,7 +58,7 @@ def test_what_is_packed_is_unpacked(conversation: list[Message], raw: bytes, tim
     raw *= times
     batch = batch_of(conversation)
     whole = WriteBatch(objects=batch.objects, deltas=batch.deltas, raw={commits.hash_raw(raw): raw})
-    things = list(validate_batch(whole).things.values())
+    things = list(validate_batch(whole).objects.values())
     found = encode_pack(things)
     assert found.objects == decode_objects(found.data) == {t.name: (t.kind, t.body) for t in things}
     assert [*decode_objects(found.data)] == [thing.name for thing in things]

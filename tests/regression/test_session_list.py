@@ -28,7 +28,7 @@ __all__ = ["cli", "demo", "script"]
 
 ROW = SessionRow(
     name="session_20260305_143000",
-    written="today 14:30",
+    modified="today 14:30",
     size="1.2 MB",
     cost="$12.50",
     project="café",

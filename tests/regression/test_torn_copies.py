@@ -42,7 +42,7 @@ def test_retries_on_a_failing_disk_leave_at_most_one_copy(
     before = torn_log.read_bytes()
     for _ in range(9):
         with pytest.raises(LogWriteError):
-            Session(torn_log, options=options(disk=FailingDisk(at=step, fault=fault))).close()
+            Session(torn_log, options=options(disk=FailingDisk(fail_at=step, fault=fault))).close()
         copies = copies_of(torn_log)
         assert copies in ([], [TORN])
         assert torn_log.read_bytes() == before or copies == [TORN]

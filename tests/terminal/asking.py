@@ -60,7 +60,7 @@ def main() -> int:
         home,
         ChatOptions(model=f"scripted:{sys.argv[2]}"),
         user=user,
-        on_chunk=face.ears.on_chunk,
+        on_chunk=face.event_queue.on_chunk,
         tools=TOOLS,
     )
     where = TerminalEnvironment.from_process(home.folder / "history")

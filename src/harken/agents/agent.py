@@ -390,7 +390,9 @@ class Agent:
     def is_busy(self) -> bool:
         """Whether the agent has activity or data in memory that the log does not show."""
         is_locked = (
-            self.turn_lock.is_waited_for or not self.turn_lock.is_open or self.question_lock.is_held
+            self.turn_lock.is_waited_for
+            or not self.turn_lock.is_open
+            or self.question_lock.is_locked
         )
         return bool(is_locked or self.unread_results or self._initial)
 
@@ -451,13 +453,13 @@ class Agent:
         checkpoints = self.runtime.checkpoints
         if checkpoints is None:
             return None
-        return checkpoints.take(self.session, self.agent_id, trigger, summary)
+        return checkpoints.commit_pending(self.session, self.agent_id, trigger, summary)
 
     def checkpoint_if_due(self, trigger: Checkpoint) -> None:
         """Take a checkpoint if the trigger requires one. A store error does not stop the agent."""
         checkpoints = self.runtime.checkpoints
         if checkpoints is not None:
-            checkpoints.keep(self.session, self.agent_id, trigger, self.runtime.notify)
+            checkpoints.checkpoint_if_due(self.session, self.agent_id, trigger, self.runtime.notify)
 
     def is_retryable(self, call: OpenCall) -> bool:
         """Whether an interrupted call may simply be run again."""

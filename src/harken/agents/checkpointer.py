@@ -45,7 +45,7 @@ class Checkpointer:
     machine: str = ""
     ticket_id: str = ""
     thread_id: str = ""
-    every: int | None = 1
+    turns_per_commit: int | None = 1
     """The number of turns per commit. None: only at significant events, which are spawns,
     compactions, the end of the session, and explicit requests."""
     results: bool = False
@@ -57,10 +57,14 @@ class Checkpointer:
 
     def __post_init__(self) -> None:
         """Raise ValueError for an invalid frequency."""
-        if self.every is not None and self.every < 1:
-            raise ValueError(f"a checkpoint is taken every 1 or more turns, not {self.every}")
+        if self.turns_per_commit is not None and self.turns_per_commit < 1:
+            raise ValueError(
+                f"a checkpoint is taken every 1 or more turns, not {self.turns_per_commit}"
+            )
 
-    def keep(self, session: Session, agent_id: str, trigger: Checkpoint, tell: Tell) -> None:
+    def checkpoint_if_due(
+        self, session: Session, agent_id: str, trigger: Checkpoint, tell: Tell
+    ) -> None:
         """Take a checkpoint if the trigger requires one.
 
         The log is the source of truth, so a store error does not stop the agent. It is reported
@@ -70,7 +74,7 @@ class Checkpointer:
             return
         previous_error = self._last_error
         try:
-            self.take(session, agent_id, trigger)
+            self.commit_pending(session, agent_id, trigger)
         except StoreError as error:
             self._last_error = error
             if previous_error is None:
@@ -81,15 +85,15 @@ class Checkpointer:
 
     def _is_due(self, session: Session, agent_id: str, trigger: Checkpoint) -> bool:
         if trigger == "tool_call":
-            return self.results and self.every is not None
-        if trigger != "turn_boundary" or self.every == 1:
+            return self.results and self.turns_per_commit is not None
+        if trigger != "turn_boundary" or self.turns_per_commit == 1:
             return True
-        if self.every is None:
+        if self.turns_per_commit is None:
             return False
         new = pending_messages(session.agent(agent_id), session.context(agent_id))
-        return sum(message.role == "assistant" for message in new) >= self.every
+        return sum(message.role == "assistant" for message in new) >= self.turns_per_commit
 
-    def take(
+    def commit_pending(
         self, session: Session, agent_id: str, trigger: Checkpoint, summary: str = ""
     ) -> CommitId | None:
         """Commit the pending messages. Return the agent's last commit, or None without a commit.
@@ -126,7 +130,7 @@ class Checkpointer:
         """
         for state in list(session.agents.values()):
             if session.state.is_live(state.id):
-                self.keep(session, state.id, "session_end", tell)
+                self.checkpoint_if_due(session, state.id, "session_end", tell)
 
     def variables(self, session: Session, agent_id: AgentId) -> dict[str, str]:
         """Return environment variables for programs that an agent runs. Raises OSError."""
@@ -134,7 +138,7 @@ class Checkpointer:
             return {}
         return {VARIABLE: str(self.sockets.path((session.path, agent_id)))}
 
-    def settle(self, session: Session, agent_id: AgentId) -> None:
+    def publish(self, session: Session, agent_id: AgentId) -> None:
         """Show an agent's last commit, and no later one, to programs that it runs from now on."""
         if self.sockets is None:
             return

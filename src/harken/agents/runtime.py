@@ -31,7 +31,7 @@ _logger = logging.getLogger("harken")
 class HookRegistry(Protocol):
     """Creates hooks by name: built-in hooks and those described by files."""
 
-    def make(self, name: str, watched: Any) -> Any:
+    def create(self, name: str, watched: Any) -> Any:
         """Return a hook for an agent, before its birth.
 
         `install(watched, name)` installs it. Raises NameNotFound with the existing names,

@@ -94,7 +94,7 @@ def make_hook(name: str, watched: Agent) -> Agent:
     """Create a hook by its name, to be installed. Raises NameNotFound, ConfigError."""
     registry = watched.runtime.hooks
     if registry is not None:
-        hook: Agent = registry.make(name, watched)
+        hook: Agent = registry.create(name, watched)
         return hook
     return get_hook_class(name, watched.runtime)(watched.session, runtime=watched.runtime)
 

@@ -68,7 +68,7 @@ class TurnLock:
             self._wake_waiters()
 
     @contextmanager
-    def hold(self) -> Iterator[None]:
+    def locked(self) -> Iterator[None]:
         """Prevent the agent from beginning a turn by itself."""
         self._holders += 1
         try:

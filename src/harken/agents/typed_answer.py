@@ -42,14 +42,14 @@ class TypedAnswer(Generic[T]):
             name=TOOL_NAME,
             description=_DESCRIPTION,
             parameters=parameters,
-            function=self._take,
+            function=self._accept,
             arguments=_Arguments,
             idempotent=True,
             caller="caller",
         )
         """The tool that the model calls with its answer."""
 
-    async def _take(self, answer: Any, caller: ToolContext) -> str:
+    async def _accept(self, answer: Any, caller: ToolContext) -> str:
         if caller.agent.agent_id != self._agent_id:
             raise ToolError(f"{TOOL_NAME} is for the agent that the user asked")
         try:

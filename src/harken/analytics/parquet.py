@@ -141,7 +141,7 @@ def _to_array(pa: Any, values: Iterable[Any], kind: Any) -> Any:
 def _arrow_schema(pa: Any, table: TableSchema, *, has_text: bool) -> Any:
     columns = [*table.columns, TEXT] if has_text else table.columns
     fields = [
-        pa.field(column.name, _arrow_type(pa, column), metadata={"says": column.says})
+        pa.field(column.name, _arrow_type(pa, column), metadata={"says": column.description})
         for column in columns
     ]
     metadata = {"harken.schema_version": str(SCHEMA_VERSION), "harken.table": table.name}

@@ -59,7 +59,7 @@ class ActivityInterval:
 
     activity: Activity
     began_us: int
-    ended_us: int
+    end_us: int
 
 
 def iter_intervals(database: apsw.Connection, scope: Scope) -> Iterator[ActivityInterval]:
@@ -144,7 +144,7 @@ class Profile(Record, frozen=True, kw_only=True):
     """A session over time, in bins of equal length, from its first message to its last."""
 
     began: datetime | None
-    ended: datetime | None
+    end_time: datetime | None
     bin_s: int
     bins: list[Bin]
     events: ActivityCounts
@@ -157,7 +157,7 @@ def profile(database: apsw.Connection, scope: Scope, most_bins: int = 60) -> Pro
     if began is None:
         return Profile(
             began=None,
-            ended=None,
+            end_time=None,
             bin_s=1,
             bins=[],
             events=ActivityCounts(),
@@ -168,7 +168,7 @@ def profile(database: apsw.Connection, scope: Scope, most_bins: int = 60) -> Pro
     durations = _sum_durations(list(iter_intervals(database, scope)), grid)
     return Profile(
         began=to_datetime(began),
-        ended=to_datetime(ended),
+        end_time=to_datetime(ended),
         bin_s=grid.width_us // US,
         bins=[
             Bin(
@@ -187,17 +187,17 @@ class _Grid(NamedTuple):
     """Bins of equal length; the last one contains the end of the session."""
 
     began_us: int
-    ended_us: int
+    end_us: int
     width_us: int
 
     @property
     def bins(self) -> int:
-        return (self.ended_us - self.began_us) // self.width_us + 1
+        return (self.end_us - self.began_us) // self.width_us + 1
 
     def parts(self, began_us: int, ended_us: int) -> Iterator[tuple[int, int]]:
         """Yield the bins that an interval overlaps, and the length of each overlap."""
         time_us = max(began_us, self.began_us)
-        ended_us = min(ended_us, self.ended_us)
+        ended_us = min(ended_us, self.end_us)
         while time_us < ended_us:
             bin_ = (time_us - self.began_us) // self.width_us
             until = min(ended_us, self.began_us + (bin_ + 1) * self.width_us)
@@ -213,7 +213,7 @@ def _choose_width(began_us: int, ended_us: int, most_bins: int) -> int:
 
 def _count_events(database: apsw.Connection, scope: Scope, grid: _Grid) -> dict[str, list[int]]:
     counts: dict[str, list[int]] = {kind: [0] * grid.bins for kind in ACTIVITIES}
-    limits = {"began": grid.began_us, "ended": grid.ended_us, "width": grid.width_us}
+    limits = {"began": grid.began_us, "ended": grid.end_us, "width": grid.width_us}
     for kind, index, count in scope.rows(database, _EVENTS_SQL, values=limits):
         # The index is a float if times are extreme.
         counts[kind][min(int(index), grid.bins - 1)] += count
@@ -224,7 +224,7 @@ def _sum_durations(intervals: Sequence[ActivityInterval], grid: _Grid) -> dict[s
     """Return the duration of each activity in each bin, in microseconds."""
     times: dict[str, list[int]] = {kind: [0] * grid.bins for kind in (*ACTIVITIES, "idle")}
     for interval in intervals:
-        for index, duration in grid.parts(interval.began_us, interval.ended_us):
+        for index, duration in grid.parts(interval.began_us, interval.end_us):
             times[interval.activity][index] += duration
     for began, ended in _iter_gaps(intervals, grid):
         for index, duration in grid.parts(began, ended):
@@ -238,8 +238,8 @@ def _iter_gaps(intervals: Iterable[ActivityInterval], grid: _Grid) -> Iterator[t
     for interval in sorted(intervals, key=lambda item: item.began_us):
         if interval.began_us > until:
             yield until, interval.began_us
-        until = max(until, interval.ended_us)
-    yield until, grid.ended_us
+        until = max(until, interval.end_us)
+    yield until, grid.end_us
 
 
 def _to_seconds(times_us: Mapping[str, int]) -> ActivitySeconds:

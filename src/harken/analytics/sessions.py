@@ -150,7 +150,7 @@ class Compactions(Record, frozen=True, kw_only=True):
     compactions: int
     sessions: int
     """Number of sessions with at least one compaction."""
-    most: int
+    max_per_session: int
     """Maximum in one session."""
     correlation: float | None
     """Pearson correlation of duration and number, or None if there is too little data."""
@@ -167,7 +167,7 @@ def compactions(sessions: Sequence[Lifecycle]) -> Compactions:
     return Compactions(
         compactions=sum(session.compactions for session in sessions),
         sessions=sum(session.compactions > 0 for session in sessions),
-        most=max((session.compactions for session in sessions), default=0),
+        max_per_session=max((session.compactions for session in sessions), default=0),
         correlation=_correlation(timed),
         bands=[
             _build_band(timed, since, below)

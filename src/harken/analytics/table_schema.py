@@ -25,7 +25,7 @@ class TableColumn:
 
     name: str
     kind: Kind
-    says: str
+    description: str
     value: str = ""
     """An SQL expression; if empty, the column of the same name."""
 
@@ -40,7 +40,7 @@ class TableSchema:
     """A table, exported to a file of the same name."""
 
     name: str
-    says: str
+    description: str
     columns: tuple[TableColumn, ...]
     joins: str = ""
     session: str = "{table}.session_id"

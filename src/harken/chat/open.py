@@ -171,7 +171,7 @@ def watch_with_hooks(root: Agent, settings: Settings) -> None:
         if name == ChangedFiles.kind:
             continue  # the hook is already installed
         try:
-            hook = settings.hooks.make(name, root)
+            hook = settings.hooks.create(name, root)
         except NameNotFound as error:
             raise ConfigError(
                 f"hooks.use in config.toml: {error}; `{program_name()} hooks` says more"

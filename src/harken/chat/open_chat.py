@@ -42,7 +42,7 @@ class OpenChat:
         reason = "prompt_input_exit" if by_user else "other"
         for hook in self.primary.hooks:
             if isinstance(hook, CommandHook):
-                asyncio.run(hook.session_ended(reason))
+                asyncio.run(hook.run_session_end(reason))
         if self.runtime.checkpoints is not None:
             self.runtime.checkpoints.finish(self.session, self.runtime.notify)
         self.session.end("chat")

@@ -27,7 +27,7 @@ class ChatOptions:
     system_prompt: str | None = None
     permission: Mode | None = None
     """The permission mode. None: as configured."""
-    most_calls: int = MAX_MODEL_CALLS
+    max_calls: int = MAX_MODEL_CALLS
     """The maximum number of model calls of an agent in an unattended turn."""
     ctx: str | None = None
     """The commit from which a new session starts."""

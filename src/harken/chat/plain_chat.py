@@ -56,11 +56,11 @@ class PlainUser:
         """Call `keep_type_ahead` before a question is shown: type-ahead is not a reply to it."""
         self._read, self._tell = read, tell
         self._keep_type_ahead = keep_type_ahead
-        self._one = asyncio.Lock()
+        self._prompt_lock = asyncio.Lock()
 
     async def ask(self, question: UserQuestion) -> str:
         """Return the answer to a question. Raises UserUnavailable at the end of the input."""
-        async with self._one:
+        async with self._prompt_lock:
             self._keep_type_ahead()
             self._tell(f"{question.agent} asks: {question.question}")
             for number, option in enumerate(question.options, 1):
@@ -73,7 +73,7 @@ class PlainUser:
 
     async def approve(self, request: ApprovalRequest) -> ApprovalDecision:
         """Return the user's decision. Raises UserUnavailable at the end of the input."""
-        async with self._one:
+        async with self._prompt_lock:
             self._keep_type_ahead()
             self._tell(f"{request.agent} wants to use {request.tool}:\n{request.preview}")
             if request.note:
@@ -164,7 +164,7 @@ class PlainChat:
         self._limit = TurnLimit(most_calls)
         self.session.add_listener(self._on_event)
 
-    def once(self, prompt: str) -> None:
+    def run_single_turn(self, prompt: str) -> None:
         """Send a message and print the answer. Raises ModelError."""
         if not prompt.strip() and not self.chat.primary.has_open_calls:
             raise click.UsageError("-p needs something to say: no turn was cut off")
@@ -203,7 +203,9 @@ class PlainChat:
         """Return the next line. Trigger events before it are answered."""
         conversation = self.chat.conversation
         while conversation.is_waiting:
-            came, line = self.runner.run(self._typed.read_line_unless(conversation.news()))
+            came, line = self.runner.run(
+                self._typed.read_line_unless(conversation.wait_for_unread())
+            )
             if came:
                 return line
             self.try_to_ask(None)
@@ -228,14 +230,14 @@ class PlainChat:
             return
         verdict = parse_verdict_text(entry)
         if verdict is not None and verdict.kind in _STOPS:
-            words = one_line(verdict.words, 300)
+            words = one_line(verdict.text, 300)
             tell(f"hook {agent.name or agent.id} {_STOPS[verdict.kind]}: {words}")
 
     def usable_models(self) -> Sequence[str]:
         """Return names of models that can be used now."""
         return list_models(self.chat.settings)
 
-    def say(self, text: str) -> None:
+    def print_text(self, text: str) -> None:
         """Print the output of a slash command."""
         say(text)
 
@@ -245,7 +247,7 @@ class PlainChat:
         if not isinstance(agent, SmartAgent):
             raise ConfigError(f"{agent.name} has no context to sum up: code decides for it")
         try:
-            self.say(format_compaction(self.runner.run(agent.compact(instructions))))
+            self.print_text(format_compaction(self.runner.run(agent.compact(instructions))))
         except KeyboardInterrupt:
             tell("Interrupted: nothing was changed")
 
@@ -268,7 +270,7 @@ class PlainChat:
         """Run an operation on the agents and print its result. A new primary agent may answer."""
         before, first = self.primary.agent_id, self.session.next_id()
         try:
-            self.say(text_of(self.runner.run(doing()).content))
+            self.print_text(text_of(self.runner.run(doing()).content))
         except ModelError as error:
             tell(f"harken: {error}")
             return

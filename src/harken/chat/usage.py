@@ -27,7 +27,7 @@ class UsageTotal:
     output_tokens: int | None = None
     cache_read_tokens: int | None = None
     cache_write_tokens: int | None = None
-    known_usd: float = 0.0
+    priced_usd: float = 0.0
     priced: int = 0
     """The number of calls with a known cost."""
     unpriced: int = 0
@@ -58,7 +58,7 @@ class UsageTotal:
                 if count is not None:
                     setattr(self, name, (getattr(self, name) or 0) + count)
         if response.cost_usd is not None:
-            self.known_usd += response.cost_usd
+            self.priced_usd += response.cost_usd
             self.priced += 1
         elif response.usage is not None or response.stop_reason not in _NEVER_SENT:
             self.unpriced += 1
@@ -66,7 +66,7 @@ class UsageTotal:
     @property
     def cost_usd(self) -> float | None:
         """The cost of all calls. None if the cost of any of them is not known."""
-        return self.known_usd if self.priced and not self.unpriced else None
+        return self.priced_usd if self.priced and not self.unpriced else None
 
     def usage(self) -> dict[str, Any]:
         """Return the known tokens, by the names of the log."""
@@ -102,9 +102,9 @@ def format_cost(sums: UsageTotal) -> str:
         return "cost unknown" if sums.unpriced else ""
     prefix = "at least " if sums.unpriced else ""
     return (
-        f"{prefix}${sums.known_usd:.2f}"
-        if sums.known_usd >= 1
-        else f"{prefix}${sums.known_usd:.4f}"
+        f"{prefix}${sums.priced_usd:.2f}"
+        if sums.priced_usd >= 1
+        else f"{prefix}${sums.priced_usd:.4f}"
     )
 
 

@@ -78,7 +78,7 @@ class WorldSettings:
     """The folder for outputs that are too long for a result."""
     box: ShellSandbox
     """The sandbox of commands."""
-    tell: Tell | None
+    on_notice: Tell | None
     """Called with notes about MCP servers for the user."""
     home: Home
 
@@ -138,7 +138,7 @@ def open_world(
             tools = [*tools, *trigger_tools(sources)]
     if wish.memory is not None:
         tools = [*tools, memory_tool(NotesMemory(wish.memory))]
-    mcp = build_mcp_servers(servers, settings, around.outputs, around.tell, home=around.home)
+    mcp = build_mcp_servers(servers, settings, around.outputs, around.on_notice, home=around.home)
     world = World(tools, folder=current_folder(), permissions=permissions, mcp=mcp)
     world.sources, world.web = sources, web
     return world
@@ -151,7 +151,7 @@ def build_user_shell(settings: Settings, around: WorldSettings) -> Shell:
         around.outputs,
         settings.key_variables,
         settings.pass_env,
-        limits=ShellLimits(timeout_s=USER_COMMAND_S, longest_s=USER_COMMAND_S),
+        limits=ShellLimits(timeout_s=USER_COMMAND_S, max_timeout_s=USER_COMMAND_S),
     )
 
 
@@ -171,9 +171,9 @@ def build_mcp_servers(
         hide=settings.key_variables,
         sandbox=build_sandbox(home, settings, outputs),
         logins=home.logins_file,
-        tell=tell or _ignore_notice,
+        on_notice=tell or _ignore_notice,
     )
-    return McpServers(servers, around=around, on_progress=ProgressReporter(around.tell))
+    return McpServers(servers, around=around, on_progress=ProgressReporter(around.on_notice))
 
 
 def _ignore_notice(_: str) -> None:

@@ -104,7 +104,7 @@ class Home:
         """Return the logs of all sessions, plain or compressed, the last written first."""
         names = {log_path(path) for path in self.sessions_folder.glob("*.jsonl*") if path.is_file()}
         written_paths = [
-            (stat_log(path).written_ns, path) for path in names if path.suffix == ".jsonl"
+            (stat_log(path).modified_ns, path) for path in names if path.suffix == ".jsonl"
         ]
         return [path for _, path in sorted(written_paths, reverse=True)]
 

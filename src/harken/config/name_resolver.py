@@ -275,7 +275,10 @@ class NameResolver:
         imported = next(iter(self._imported), None)
         if imported is None:
             return SessionLog(self.home.latest_log() if log is None else log)
-        if log is None or stat_log(log).written_ns < parse_rfc3339(imported.ended) * 1000:
+        if (
+            log is None
+            or stat_log(log).modified_ns < parse_rfc3339(imported.last_message_time) * 1000
+        ):
             return ImportedName(imported)
         return SessionLog(log)
 

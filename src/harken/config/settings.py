@@ -287,7 +287,7 @@ def _apply_file(settings: Settings, config: ConfigFile, file: Path) -> Settings:
     if config.model is not None:
         model = _resolve_script(config.model, file.parent)
         settings = replace(settings, model=model, model_from=str(file))
-    per_model, windows = dict(settings.model_parameters), dict(settings.windows.own)
+    per_model, windows = dict(settings.model_parameters), dict(settings.windows.user_windows)
     for name, table in config.models.items():
         per_model[name] = {**per_model.get(name, {}), **table.parameters}
         if table.context_window is not None:
@@ -303,7 +303,7 @@ def _apply_file(settings: Settings, config: ConfigFile, file: Path) -> Settings:
         compact_at=settings.compact_at if config.compact_at is None else config.compact_at,
         windows=ContextWindows(windows),
         providers={**settings.providers, **_merge_providers(config.providers, settings.providers)},
-        prices=Prices([*_build_prices(config.prices), *settings.prices.own]),
+        prices=Prices([*_build_prices(config.prices), *settings.prices.user_prices]),
         store=config.store.url or settings.store,
         backing=_resolve_backing(config.store.backing, file) or settings.backing,
         most_mb=config.store.most_mb or settings.most_mb,

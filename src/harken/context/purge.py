@@ -106,7 +106,7 @@ def purge_text(store: Store, logs: Sequence[Path], purge: PurgeRequest) -> list[
         replace=secret.replace,
         tail=secret.replace_truncated,
         by=purge.by,
-        why=purge.why,
+        reason=purge.why,
         resolver=make_resolver(store),
         clock=purge.clock,
     )

@@ -132,7 +132,7 @@ def _join_contents(
     """Join contents of one format, or of older versions of it. Return None if they are others."""
     names = {content.format for content in contents}
     tier: Tier = 1 if names <= {name} else 2
-    if not names <= {name, *(target.older if target else ())}:
+    if not names <= {name, *(target.upgrades if target else ())}:
         return tier, None
     writes = target.writes if target else None
     if writes is not None and all(content.entries is not None for content in contents):
@@ -154,7 +154,7 @@ def _convert_content(content: CommitContent, name: str, target: Format | None) -
         return target.writes(content.entries) if target and target.writes else None
     if target is None or content.format == name:
         return content.data
-    return target.older[content.format](content.data)
+    return target.upgrades[content.format](content.data)
 
 
 def _read_entries(

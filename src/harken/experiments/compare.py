@@ -73,8 +73,8 @@ class MetricSpread(SparseRecord, frozen=True, kw_only=True):
     """A metric over the runs that report it."""
 
     median: float
-    least: float
-    most: float
+    min: float
+    max: float
 
 
 class Metric(SparseRecord, frozen=True, kw_only=True):
@@ -235,4 +235,4 @@ def _compute_spread(runs: Sequence[ComparedRun], name: str) -> MetricSpread | No
     values = [value for run in runs if (value := metric_values(run.outcome)[name]) is not None]
     if not values:
         return None
-    return MetricSpread(median=median(values), least=min(values), most=max(values))
+    return MetricSpread(median=median(values), min=min(values), max=max(values))

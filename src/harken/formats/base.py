@@ -56,7 +56,7 @@ class Format:
     """None if the format is not written; a narrative is used instead."""
     joins: Joiner | None = None
     """None if deltas are not joined as bytes but parsed and serialized again."""
-    older: Mapping[str, Upgrade] = field(default_factory=dict)
+    upgrades: Mapping[str, Upgrade] = field(default_factory=dict)
     """Upgrades by the names of older versions. Only the versions listed are accepted."""
     revision: int = 1
     """Incremented when the same entries give other bytes, so that cached renderings are rebuilt.

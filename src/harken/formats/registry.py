@@ -109,8 +109,8 @@ class FormatRegistry:
         if format_ is not None:
             return format_.reads
         for later in filter(None, map(self.get, self.list_names())):
-            if name in later.older and later.reads is not None:
-                upgrade, reads = later.older[name], later.reads
+            if name in later.upgrades and later.reads is not None:
+                upgrade, reads = later.upgrades[name], later.reads
                 return lambda data: reads(upgrade(data))
         return None
 

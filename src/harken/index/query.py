@@ -30,26 +30,26 @@ class Term:
     is_prefix: bool = False
 
     @property
-    def words(self) -> list[str]:
+    def list_words(self) -> list[str]:
         """The consecutive words of this term, as the index tokenizes them."""
         return _WORD_PATTERN.findall(separate_unspaced(self.text))
 
     def __str__(self) -> str:
-        return '"' + " ".join(self.words) + '"' + "*" * self.is_prefix
+        return '"' + " ".join(self.list_words) + '"' + "*" * self.is_prefix
 
 
 @dataclass(frozen=True, slots=True)
 class TextQuery:
     """A parsed query: groups of alternatives that must match, and terms that must not."""
 
-    all: tuple[tuple[Term, ...], ...]
+    groups: tuple[tuple[Term, ...], ...]
     """Groups of alternatives: a text must contain at least one term of each group."""
     none: tuple[Term, ...] = ()
 
     @property
     def terms(self) -> list[Term]:
         """All terms that may occur in a matching text."""
-        return [term for terms in self.all for term in terms]
+        return [term for terms in self.groups for term in terms]
 
     def expand_prefixes(self, words: Callable[[str], Sequence[str]]) -> TextQuery:
         """Return the same query with each prefix expanded to the words that start with it.
@@ -61,11 +61,11 @@ class TextQuery:
         def expand(terms: Sequence[Term]) -> tuple[Term, ...]:
             return tuple(expanded for term in terms for expanded in _expand_term(term, words))
 
-        return TextQuery(tuple(map(expand, self.all)), expand(self.none))
+        return TextQuery(tuple(map(expand, self.groups)), expand(self.none))
 
     def __str__(self) -> str:
         """Format the query in the syntax of FTS5."""
-        required = " AND ".join(f"({' OR '.join(map(str, terms))})" for terms in self.all)
+        required = " AND ".join(f"({' OR '.join(map(str, terms))})" for terms in self.groups)
         return f"({required}) NOT ({' OR '.join(map(str, self.none))})" if self.none else required
 
 
@@ -87,7 +87,7 @@ def parse_query(text: str) -> TextQuery:
             is_or = True
             continue
         term = _parse_term(match)
-        if not term.words:
+        if not term.list_words:
             continue
         if match["no"]:
             excluded.append(term)
@@ -103,11 +103,11 @@ def parse_query(text: str) -> TextQuery:
 
 
 def _expand_term(term: Term, words: Callable[[str], Sequence[str]]) -> Sequence[Term]:
-    if not term.is_prefix or len(term.words) > 1 or not term.words[0].isascii():
+    if not term.is_prefix or len(term.list_words) > 1 or not term.list_words[0].isascii():
         return [term]
-    expanded = [Term(word) for word in words(term.words[0].lower())]
+    expanded = [Term(word) for word in words(term.list_words[0].lower())]
     # Otherwise users do not write it as a single word.
-    is_exact = all(word_term.words == [word_term.text] for word_term in expanded)
+    is_exact = all(word_term.list_words == [word_term.text] for word_term in expanded)
     return expanded if expanded and is_exact else [term]
 
 
@@ -121,5 +121,5 @@ def _parse_term(match: re.Match[str]) -> Term:
 def _check_terms(text: str, terms: Sequence[Term]) -> None:
     if not terms:
         raise ConfigError(f"{text[:60]!r} has no word to look for")
-    if sum(len(term.words) for term in terms) > MAX_TERMS:
+    if sum(len(term.list_words) for term in terms) > MAX_TERMS:
         raise ConfigError(f"a query has at most {MAX_TERMS} words; this one has more")

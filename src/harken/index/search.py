@@ -37,7 +37,7 @@ _BATCH_ROWS = 500
 class SearchQuery:
     """The words and filters of a search. A filter that is None matches everything."""
 
-    words: str
+    text: str
     agent: str | None = None
     """Name of the agent; `main` is the main conversation."""
     role: str | None = None
@@ -112,7 +112,7 @@ def search(facts: SessionIndex, store: Store | None, query: SearchQuery) -> Sear
 
     Messages of deleted commits are not returned; their rows are removed from the index.
     """
-    text_query = parse_query(query.words)
+    text_query = parse_query(query.text)
     matches = _find_matches(facts, text_query, query)
     while deleted := _find_deleted_commits(facts.database, store, matches.newest):
         facts.forget(deleted)

@@ -65,7 +65,7 @@ def _find_first(pattern: re.Pattern[str], text: str, query: TextQuery) -> int | 
     if len(lowered) == len(text):  # Then offsets agree, and `str.find` is much faster.
         offsets = _find_all(lowered, [term.text.rstrip("*").lower() for term in query.terms])
         offsets = offsets or _find_all(
-            lowered, [_strip_accents(term.words[0]).lower() for term in query.terms]
+            lowered, [_strip_accents(term.list_words[0]).lower() for term in query.terms]
         )
         if not offsets:
             return None
@@ -118,8 +118,8 @@ def _compile_query(query: TextQuery) -> re.Pattern[str]:
 
 def _term_pattern(term: Term) -> str:
     """Return the pattern of a term: its words with anything but letters and digits between."""
-    words = [re.escape(_strip_accents(word)) for word in term.words]
-    first, last = term.words[0], term.words[-1]
+    words = [re.escape(_strip_accents(word)) for word in term.list_words]
+    first, last = term.list_words[0], term.list_words[-1]
     prefix = "" if _is_alone(first) else r"(?<![^\W_])"
     suffix = "" if _is_alone(last) else r"[^\W_]*" if term.is_prefix else r"(?![^\W_])"
     return prefix + r"[\W_]*".join(words) + suffix

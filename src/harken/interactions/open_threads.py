@@ -36,7 +36,7 @@ class _OpenSession:
     """An open session and its open threads."""
 
     session: Session
-    moment: SettableClock
+    clock: SettableClock
     commits: SessionCommits | None = None
     writers: dict[str, ThreadWriter] = field(default_factory=dict)
 
@@ -100,7 +100,7 @@ class OpenThreads:
         if agent_id not in open_session.writers:
             self._check_agent(open_session.session, agent_id)
             writer = ThreadWriter(
-                open_session.session, agent_id, open_session.moment, contexts=self.contexts
+                open_session.session, agent_id, open_session.clock, contexts=self.contexts
             )
             open_session.writers[agent_id] = writer
             self._restore_commit(open_session, writer)

@@ -32,7 +32,7 @@ def delete_expired(
     dropped: list[str] = []
     for path in logs:
         with suppress(OSError, LogError):
-            if now_us - stat_log(path).written_ns // 1000 <= days * _DAY_US:
+            if now_us - stat_log(path).modified_ns // 1000 <= days * _DAY_US:
                 continue
             commits = _find_commits(path, open_store)
             if not _is_pinned(commits, open_store):

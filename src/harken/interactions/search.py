@@ -24,7 +24,7 @@ def find_messages(
     Raises ConfigError for a query without a word, StoreError.
     """
     seen_ids: set[str] = set()
-    for hit in search(facts, store, SearchQuery(words=query, limit=None)).hits:
+    for hit in search(facts, store, SearchQuery(text=query, limit=None)).hits:
         for unit in _matching_units(facts, store, hit):
             if unit.id not in seen_ids:
                 seen_ids.add(unit.id)

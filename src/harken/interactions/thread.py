@@ -85,7 +85,7 @@ class ThreadReader:
     agent_id: AgentId
     estimates: bool = True
     """Whether snapshots contain token estimates."""
-    written: Callable[[MessageUnit], MessageUnit] = _unchanged
+    on_unit: Callable[[MessageUnit], MessageUnit] = _unchanged
     """Returns the unit to report in place of a unit, for redaction."""
     has_explicit_rows: bool = False
     """Whether rows of the context were logged explicitly since the last request."""
@@ -131,7 +131,7 @@ class ThreadReader:
             case ev.MemoryOperation():
                 self.waiting.append(_PendingRows(event.message_id, [_memory_row(event)]))
             case ev.ThreadNoted():
-                yield from self._add_noted(agent, event)
+                yield from self._add_explicit(agent, event)
             case _:
                 pass
 
@@ -327,12 +327,12 @@ class ThreadReader:
                 ]
         self.waiting = waiting
 
-    def _add_noted(self, agent: AgentState, event: ev.ThreadNoted) -> Iterator[ThreadRow]:
+    def _add_explicit(self, agent: AgentState, event: ev.ThreadNoted) -> Iterator[ThreadRow]:
         if event.whole:
             yield from self._report_context(agent, event.time, None)
             self.has_explicit_rows = True
             return
-        row = self._noted_row(agent, event)
+        row = self._explicit_row(agent, event)
         if row is None:
             return
         for pending in self.waiting:
@@ -345,7 +345,7 @@ class ThreadReader:
         self.waiting.append(_PendingRows(event.message_id, [row]))
         self.has_explicit_rows = True
 
-    def _noted_row(self, agent: AgentState, event: ev.ThreadNoted) -> ThreadRow | None:
+    def _explicit_row(self, agent: AgentState, event: ev.ThreadNoted) -> ThreadRow | None:
         """Return an explicitly logged row, or None if it is invalid."""
         if event.entry_type not in ThreadEventType.__members__:
             return None
@@ -390,7 +390,7 @@ class ThreadReader:
         units = self._units_by_key.get(key)
         if units is None:
             units = _units_by_key(message)
-            exported = tuple(map(self.written, units))
+            exported = tuple(map(self.on_unit, units))
             for unit_, unit in zip(units, exported, strict=True):
                 self._by_id.setdefault(unit_.id, (unit, key))
             units = self._units_by_key[key] = exported

@@ -92,7 +92,7 @@ class ThreadWriter:
         self.recorder.set_context(items)
         snapshot = self._live_reader.snapshot(self._agent, settings.model)
         entry = ThreadEntry(event_type=Kind.LLM_REQUEST, context_snapshot=snapshot)
-        self._write_noted(entry)
+        self._write_explicit_row(entry)
         return None
 
     def log_response(
@@ -108,7 +108,7 @@ class ThreadWriter:
         elif items:
             self._add_messages_as(items, Kind.LLM_RESPONSE)
         else:
-            self._write_noted(ThreadEntry(event_type=Kind.LLM_RESPONSE))
+            self._write_explicit_row(ThreadEntry(event_type=Kind.LLM_RESPONSE))
 
     def log_context(
         self, messages: Sequence[Message], kind: ThreadEventType, settings: RequestSettings
@@ -176,7 +176,7 @@ class ThreadWriter:
             case Kind.MESSAGE_ADDED if logged is not None:
                 self._note_if_different(self._add_message(logged), entry)
             case _:
-                self._write_noted(entry)
+                self._write_explicit_row(entry)
 
     def log_memory(self, operation: MemoryOperationRecord) -> None:
         """Log a memory operation."""
@@ -186,7 +186,7 @@ class ThreadWriter:
     def _add_memory_row(self, entry: ThreadEntry) -> None:
         operation = entry.memory_operation
         if operation is None:
-            self._write_noted(entry)
+            self._write_explicit_row(entry)
             return
         self.log_memory(operation)
         self._note_if_different(self.session.state.last_id, entry)
@@ -202,7 +202,7 @@ class ThreadWriter:
             items.entry for items in reader.full_context(self._agent, "")
         ]
         if self.recorder.open_request is not None or not is_derivable:
-            self._write_noted(entry)
+            self._write_explicit_row(entry)
             return
         snapshot = entry.context_snapshot
         model = "" if snapshot is None else snapshot.model_used or ""
@@ -219,7 +219,7 @@ class ThreadWriter:
             self.recorder.log_response(self.recorder.open_request, items, finish=finish)
             self._note_if_different(self.session.state.last_id, entry)
         elif logged is None or self._live_reader.has_seen(logged.id):
-            self._write_noted(entry)
+            self._write_explicit_row(entry)
         else:
             self._note_if_different(self._add_message(logged), entry)
 
@@ -240,9 +240,9 @@ class ThreadWriter:
                 pending_rows for pending_rows in reversed(reader.waiting) if pending_rows.of == id_
             )
             first, *other_entries = [replace(row.entry, event_type=kind) for row in pending.rows]
-            self._write_noted(first, of=id_)
+            self._write_explicit_row(first, of=id_)
             for other_entry in other_entries:
-                self._write_noted(other_entry)
+                self._write_explicit_row(other_entry)
 
     def _add_message(self, logged: LoggedMessage) -> MessageId:
         """Add a logged message to the context; return its entry id."""
@@ -295,9 +295,9 @@ class ThreadWriter:
             None,
         )
         if pending is None or [row.entry for row in pending.rows] != [entry]:
-            self._write_noted(entry, of=id_)
+            self._write_explicit_row(entry, of=id_)
 
-    def _write_noted(self, entry: ThreadEntry, of: MessageId | None = None) -> None:
+    def _write_explicit_row(self, entry: ThreadEntry, of: MessageId | None = None) -> None:
         """Write a row as a `thread_noted` event."""
         message, position = entry.message_id, entry.position_in_context
         if position is not None:
@@ -329,7 +329,7 @@ class ThreadWriter:
             return
         for pending in [pending for pending in self._reader.waiting if pending.is_entry]:
             for row in pending.rows:
-                self._write_noted(row.entry, of=cast("MessageId", pending.of))
+                self._write_explicit_row(row.entry, of=cast("MessageId", pending.of))
 
     @property
     def _agent(self) -> AgentState:

@@ -34,13 +34,13 @@ class ContextWindows:
 
     def __init__(self, own: Mapping[str, int] | None = None) -> None:
         """Put `own` first: name or pattern -> tokens. The package's table is read on first use."""
-        self.own = dict(own or {})
+        self.user_windows = dict(own or {})
         self._tokens_by_model: dict[str, int | None] = {}
 
     def tokens(self, model: str) -> int | None:
         """Return the context window of a model in tokens. Return None if it is unknown."""
         if model not in self._tokens_by_model:
-            self._tokens_by_model[model] = _find_tokens(self.own, model) or _find_tokens(
+            self._tokens_by_model[model] = _find_tokens(self.user_windows, model) or _find_tokens(
                 load_built_in_windows(), model
             )
         return self._tokens_by_model[model]

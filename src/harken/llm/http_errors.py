@@ -141,7 +141,7 @@ class ModelErrorFactory:
         excerpt = f": {data[:80].decode('utf-8', 'replace')}" if data else ""
         return self._build_error("malformed", reason + excerpt)
 
-    def cut_off(self) -> ModelError:
+    def for_truncated_stream(self) -> ModelError:
         """Return the error of a stream that ended too early."""
         return self._build_error("network", "the answer was cut off before its end")
 

@@ -180,7 +180,7 @@ class HttpModelClient:
                 raise failures.from_exception(error) from None
         finish = decoder.finish()
         if finish is None:
-            raise failures.cut_off()
+            raise failures.for_truncated_stream()
         yield (
             finish if decoder.is_unusual else self._with_cost(finish, requested_model=body["model"])
         )
@@ -259,7 +259,7 @@ class _Clients:
     """The clients of one service by event loop, because connections belong to a loop."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
-        self._make = make
+        self._create_client = make
         self._spare: Any = None
         self._lock = Lock()
         self._ready: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
@@ -271,7 +271,7 @@ class _Clients:
         """Create a client for the next loop that requests one."""
         with self._lock:
             if self._spare is None:
-                self._spare = self._make()
+                self._spare = self._create_client()
 
     async def client(self) -> Any:
         """Return the client of the running loop. It is closed when the loop ends."""

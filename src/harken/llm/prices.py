@@ -54,7 +54,7 @@ class Price(Rates, frozen=True, kw_only=True, forbid_unknown_fields=True):
     effective_from: date = date.min
     long_prompt: LongPrompt | None = None
     source: str = ""
-    read: date | None = None
+    source_date: date | None = None
     """The day on which the source was read."""
 
     def cost(self, usage: Usage) -> float | None:
@@ -92,18 +92,22 @@ class Prices:
 
     def __init__(self, own: Iterable[Price] = ()) -> None:
         """Put these prices first. The package's table is read on first use."""
-        self.own = tuple(own)
+        self.user_prices = tuple(own)
 
     def price(self, model: str, day: date) -> Price | None:
         """Return the price of a model on a day (UTC). Return None if it is unknown.
 
         A dated snapshot (`...-20251101`) has the price of its model, unless it has its own.
         """
-        return _find_price(self.own, model, day) or _find_price(load_built_in_prices(), model, day)
+        return _find_price(self.user_prices, model, day) or _find_price(
+            load_built_in_prices(), model, day
+        )
 
     def list_prices(self, provider: str, day: date) -> list[Price]:
         """Return the prices of a provider's models on a day, the newest first."""
-        names = {listed_price.model for listed_price in [*self.own, *load_built_in_prices()]}
+        names = {
+            listed_price.model for listed_price in [*self.user_prices, *load_built_in_prices()]
+        }
         candidates = [
             self.price(name, day) for name in sorted(names) if name.startswith(f"{provider}/")
         ]

@@ -59,7 +59,7 @@ class AgentRecorder:
         self._before: list[tuple[int, str]] = [(0, "")]
         """Before each item: the number of messages, and their rolling hash."""
         self._tools: dict[bytes, MessageId] = {}
-        self._called: dict[str, str] = {}
+        self._names: dict[str, str] = {}
         """Call id -> tool name."""
 
     @classmethod
@@ -67,7 +67,7 @@ class AgentRecorder:
         """Create a recorder for an agent whose first request may reuse items of another agent."""
         recorder = cls(source.session, agent_id)
         recorder.items_by_key = {key: list(items) for key, items in source.items_by_key.items()}
-        recorder._called = dict(source._called)
+        recorder._names = dict(source._names)
         recorder.user_message_cause = source.user_message_cause
         return recorder
 
@@ -315,7 +315,7 @@ class AgentRecorder:
         """Return a message that the log accepts. A tool result names its call and its tool."""
         if message.role == "tool":
             id_ = message.tool_call_id or UNNAMED_CALL
-            name = message.name or self._called.get(id_) or UNNAMED_CALL
+            name = message.name or self._names.get(id_) or UNNAMED_CALL
             message = Message("tool", message.content, None, id_, name, message.is_error)
         try:
             message_hash(message)
@@ -328,7 +328,7 @@ class AgentRecorder:
 
     def _learn_calls(self, message: ChatMessage) -> None:
         for call in message.tool_calls or ():
-            self._called[call.id] = call.function.name
+            self._names[call.id] = call.function.name
 
     def _tools_id(self, tools: Sequence[Mapping[str, Any]]) -> MessageId | None:
         """Return the event that holds these schemas. Log it if no earlier event does."""

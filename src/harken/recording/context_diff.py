@@ -70,7 +70,7 @@ def find_origins(
         logged = removed.first(items[common + index].key) if origin.is_new else None
         if logged is not None and (index < last_index or follows_returned or logged.role != "user"):
             origins[index] = ItemOrigin(removed_item=logged)
-            removed.take(logged)
+            removed.mark_used(logged)
         # The last user message is new, even if an equal message was in the context earlier.
         follows_returned = origins[index].removed_item is not None
     return origins
@@ -82,7 +82,7 @@ class _UnmatchedItems:
 
     by_key: dict[str, list[int]]
     by_likeness: dict[str, int]
-    taken: set[int]
+    used_positions: set[int]
 
     @classmethod
     def of(cls, row: Sequence[LoggedItem], common: int) -> _UnmatchedItems:
@@ -100,13 +100,13 @@ def _match_item(item: Item, unmatched: _UnmatchedItems) -> ItemOrigin:
     indexes = unmatched.by_key.get(item.key, [])
     while indexes:
         index = indexes.pop()
-        if index not in unmatched.taken:
-            unmatched.taken.add(index)
+        if index not in unmatched.used_positions:
+            unmatched.used_positions.add(index)
             return ItemOrigin(index=index)
     if unmatched.by_likeness:
         index_alike = unmatched.by_likeness.get(item.likeness or "?")
-        if index_alike is not None and index_alike not in unmatched.taken:
-            unmatched.taken.add(index_alike)
+        if index_alike is not None and index_alike not in unmatched.used_positions:
+            unmatched.used_positions.add(index_alike)
             return ItemOrigin(index=index_alike)
     return NEW_ITEM
 
@@ -118,7 +118,7 @@ class _RemovedItems:
     Each candidate is checked once, because a context may repeat the same content a thousand times.
     """
 
-    known: Mapping[str, Sequence[LoggedItem]]
+    items_by_key: Mapping[str, Sequence[LoggedItem]]
     row: Sequence[LoggedItem]
     _used_ids: set[int] = field(default_factory=set)
     _next_index: dict[str, int] = field(default_factory=dict)
@@ -128,7 +128,7 @@ class _RemovedItems:
 
         Return None if there is none.
         """
-        candidates = self.known.get(key, ())
+        candidates = self.items_by_key.get(key, ())
         if candidates and not self._used_ids:
             self._used_ids = {id(logged) for logged in self.row}
         index = self._next_index.get(key, 0)
@@ -137,7 +137,7 @@ class _RemovedItems:
         self._next_index[key] = index
         return candidates[index] if index < len(candidates) else None
 
-    def take(self, logged: LoggedItem) -> None:
+    def mark_used(self, logged: LoggedItem) -> None:
         """Mark an item as used."""
         self._used_ids.add(id(logged))
 

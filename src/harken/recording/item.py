@@ -106,15 +106,15 @@ class WireItem(Item):
         self.dress = hash((protocol.name, piece.data))
         self.protocol = protocol
         self.piece = piece
-        self._read: Sequence[Message] = ()
+        self._messages: Sequence[Message] = ()
         self._likeness = ""
 
     @property
     def messages(self) -> Sequence[Message]:
         """Its messages, at least one."""
-        if not self._read:
-            self._read = self.protocol.read(self.piece)[0]
-        return self._read
+        if not self._messages:
+            self._messages = self.protocol.read(self.piece)[0]
+        return self._messages
 
     def form(self, entries: Sequence[ChatMessage]) -> Form:
         """Return the part of the piece that the messages do not determine."""

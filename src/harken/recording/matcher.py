@@ -44,7 +44,7 @@ class AgentMatch:
     """The agent that a request belongs to."""
 
     recorder: AgentRecorder
-    how: MatchKind
+    kind: MatchKind
     common: int
     """The number of items in the common prefix."""
     summary: int | None = None
@@ -55,7 +55,7 @@ class AgentMatch:
     @property
     def rank(self) -> tuple[int, int, int]:
         """The sort key of matches. The highest is the best match."""
-        return _RANK[self.how], self.kept_items, self.common
+        return _RANK[self.kind], self.kept_items, self.common
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def match_request(
             if (candidate := _match_changed(items, recorder, common)) is not None
         ]
     best = max(matches, key=lambda candidate: candidate.rank, default=None)
-    if best is not None and _RANK[best.how] > _RANK["compaction"]:
+    if best is not None and _RANK[best.kind] > _RANK["compaction"]:
         return best
     idle = [
         recorder

@@ -48,9 +48,9 @@ class RequestRebuilder:
         """Request -> the number of requests before it."""
         self._loaded = loaded
         for event in events:
-            self._take(event)
+            self._add_event(event)
 
-    def _take(self, event: ev.Event) -> None:
+    def _add_event(self, event: ev.Event) -> None:
         match event:
             case ev.TranscriptEntry():
                 self._entries[event.message_id] = event

@@ -121,7 +121,7 @@ class RecordedSession:
             recorder for recorder in self.recorders.values() if self.hint_of(recorder) == hint
         ]
         own_match = match_request(request.items, own_recorders, list(self.summary_candidates))
-        if own_match is not None and own_match.how != "fork":
+        if own_match is not None and own_match.kind != "fork":
             return own_match
         earlier = request.request.parameters.get("previous_response_id")
         if isinstance(earlier, str) and earlier in self.agents_by_response:
@@ -231,8 +231,8 @@ class RecordedSession:
         self, request: ParsedCall, agent_match: AgentMatch | None
     ) -> tuple[AgentRecorder, str, int | None]:
         """Return the recorder of a call, the reason for a context change, and the summary index."""
-        if agent_match is not None and agent_match.how != "fork":
-            is_summed = agent_match.how == "compaction"
+        if agent_match is not None and agent_match.kind != "fork":
+            is_summed = agent_match.kind == "compaction"
             return (
                 agent_match.recorder,
                 "compaction" if is_summed else "rewritten",

@@ -45,7 +45,7 @@ class _HeldCall:
     """A call that continues an answer that has not been recorded yet."""
 
     run: RecordedSession
-    voice: AgentRecorder
+    recorder: AgentRecorder
     request: ParsedCall
     reply: CapturedResponse | None = None
 
@@ -54,19 +54,19 @@ class _HeldCall:
 class _ProblemReporter:
     """Report each problem once, and once more when it is over."""
 
-    tell: Callable[[str], None]
+    on_notice: Callable[[str], None]
     _current: dict[str, str] = field(default_factory=dict)
 
     def report(self, kind: str, line: str) -> None:
         """Report a problem, if it is new."""
         if self._current.get(kind) != line:
             self._current[kind] = line
-            self.tell(line)
+            self.on_notice(line)
 
     def report_over(self, kind: str, line: str) -> None:
         """Report that a problem is over, if there was one."""
         if self._current.pop(kind, None) is not None:
-            self.tell(line)
+            self.on_notice(line)
 
 
 @check_arguments
@@ -112,7 +112,7 @@ class Recorder:
                 self._skipped_calls.discard(call.id)
                 return
             with self._dropping_on_error(run):
-                if agent_match is not None and agent_match.how == "waits":
+                if agent_match is not None and agent_match.kind == "waits":
                     self._held_calls[call.id] = _HeldCall(run, agent_match.recorder, request)
                 else:
                     self._begin(run, request, agent_match)
@@ -184,7 +184,7 @@ class Recorder:
         if request.call.id in run.requests_by_call:
             return run.match_call(request)
         agent_match = run.match_call(request)
-        if agent_match is None or agent_match.how in ("on", "waits", "compaction"):
+        if agent_match is None or agent_match.kind in ("on", "waits", "compaction"):
             return agent_match
         if agent_match.kept_items:
             return agent_match if agent_match.kept_items > 1 or agent_match.common else None
@@ -197,7 +197,7 @@ class Recorder:
     ) -> None:
         run.clock.set(request.call.time, self._clock())
         run.log_call(request, agent_match)
-        if agent_match is not None and agent_match.how == "compaction":
+        if agent_match is not None and agent_match.kind == "compaction":
             self._commit(run, agent_match.recorder, "compaction")
 
     def _end(self, run: RecordedSession, reply: CapturedResponse) -> None:
@@ -209,7 +209,7 @@ class Recorder:
         self._commit(run, recorder, "turn_boundary")
         self.on_response(run.session, recorder.agent_id)
         for held_call in [
-            held_call for held_call in self._held_calls.values() if held_call.voice is recorder
+            held_call for held_call in self._held_calls.values() if held_call.recorder is recorder
         ]:
             self._release(held_call)
 
@@ -221,7 +221,7 @@ class Recorder:
         if self._held_calls.pop(held_call.request.call.id, None) is None:
             return  # The release of an earlier call released this one.
         agent_match = held_call.run.match_call(held_call.request)
-        if agent_match is not None and agent_match.how == "waits" and not is_last:
+        if agent_match is not None and agent_match.kind == "waits" and not is_last:
             self._held_calls[held_call.request.call.id] = held_call
             return
         self._begin(held_call.run, held_call.request, agent_match)

@@ -36,7 +36,7 @@ class _WireData:
     """The protocol of the last request of each agent."""
     open: dict[MessageId, str] = field(default_factory=dict)
     """Requests without a response -> their calls."""
-    told_by: dict[AgentId, MessageId] = field(default_factory=dict)
+    user_message_causes: dict[AgentId, MessageId] = field(default_factory=dict)
     """The cause of the user messages of each agent."""
 
     def add(self, event: ev.Event) -> None:
@@ -51,7 +51,9 @@ class _WireData:
             self.protocols[event.agent_id or AgentId("")] = protocol or messages_v1.PROTOCOL
         elif isinstance(event, ev.TranscriptEntry):
             if event.role == "user" and isinstance(event.cause, str):
-                self.told_by[event.agent_id or AgentId("")] = reference_message_id(event.cause)
+                self.user_message_causes[event.agent_id or AgentId("")] = reference_message_id(
+                    event.cause
+                )
         elif isinstance(event, ev.LlmResponse):
             self.open.pop(event.request, None)
 
@@ -103,7 +105,7 @@ def _restore_agent(
     )
     recorded.recorders[agent_id], recorder.user_message_cause = (
         recorder,
-        wire_data.told_by.get(agent_id),
+        wire_data.user_message_causes.get(agent_id),
     )
     state = recorded.session.agent(agent_id)
     if (

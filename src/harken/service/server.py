@@ -118,7 +118,7 @@ class _TimeoutProtocol(H11Protocol):
     uvicorn has no timeout for an incomplete request head, nor for a client that does not read.
     """
 
-    most: int
+    max_connections: int
     silence_s: float
     _last_state: tuple[object, ...] = ()
     _changed_s = 0.0
@@ -127,7 +127,7 @@ class _TimeoutProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         super().connection_made(transport)
-        if len(self.connections) > self.most:
+        if len(self.connections) > self.max_connections:
             transport.abort()
             return
         self._last_state, self._changed_s = self._state(), self.loop.time()

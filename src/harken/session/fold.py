@@ -66,7 +66,7 @@ def _session_ended(state: SessionState, event: ev.SessionEnded) -> None:
 
 def _agent_created(state: SessionState, event: ev.AgentCreated) -> None:
     agent_id = event.agent_id or AgentId("")
-    agent = AgentState(id=agent_id, birth=event.message_id, placed=event.message_id)
+    agent = AgentState(id=agent_id, birth=event.message_id, placed_by=event.message_id)
     agent.name, agent.language_model = event.name, event.language_model
     agent.spec = dict(event.spec or {})
     earlier = state.agents.get(agent_id)
@@ -111,10 +111,10 @@ def _agent_moved(state: SessionState, event: ev.AgentMoved) -> None:
     if event.place in ("primary", "gone"):
         state.pending_reports.pop(agent.id, None)  # It has no parent that would read its report.
     agent.spec = {**agent.spec, **(event.spec or {})}
-    agent.placed = event.message_id
+    agent.placed_by = event.message_id
     if event.replaces is not None:
         before = get_or_create_agent(state, event.replaces)
-        before.placed = event.message_id
+        before.placed_by = event.message_id
         before.spec = {**before.spec, **(event.replaced_spec or {})}
         _swap_places(state, agent, before, event.replaced_as or "subagent")
         return

@@ -59,7 +59,7 @@ class PurgeOptions:
     tail: Replace | None = None
     """For the end of a torn line, which may contain truncated text; None: the same as `replace`."""
     by: str = ""
-    why: str = ""
+    reason: str = ""
     resolver: Resolver | None = None
     """Returns the messages of commits that agents started from, as they are after the purge."""
     clock: Clock = system_clock
@@ -149,7 +149,7 @@ def _iter_chunks(path: Path, rewriting: LogRewriter, taking: PurgeOptions) -> It
                 yield b"".join(lines)
                 lines, size = [], 0
         if rewriting.places and rewriting.is_sealed:
-            lines.append(rewriting.mark(taking.by, taking.why, taking.clock()))
+            lines.append(rewriting.purge_line(taking.by, taking.reason, taking.clock()))
         elif not rewriting.is_sealed:
             lines.append(rewriting.torn)
         yield b"".join(lines)

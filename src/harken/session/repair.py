@@ -126,8 +126,8 @@ _CHUNK_BYTES = 1 << 20
 class RepairResult:
     """The result of a repair: the number of copied events, and the lost lines."""
 
-    out: Path
-    kept: int
+    path: Path
+    kept_events: int
     """The number of source events in the new log."""
     lost: list[LogFinding]
     """The findings on lines that are not in the new log, in source order."""

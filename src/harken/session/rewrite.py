@@ -68,7 +68,7 @@ class LogRewriter:
     """Old sums that the next line may follow -> new sums; that of the last valid line is first."""
     _last_sum: bytes = b""
     _top: int = -1
-    _changed: dict[int, object] = field(default_factory=dict)
+    _replacements: dict[int, object] = field(default_factory=dict)
     """Changed messages and requests, by their `id()`."""
     _placeholders: dict[int, object] = field(default_factory=dict)
     """Placeholders for messages of a commit that is not available, by their `id()`."""
@@ -89,7 +89,7 @@ class LogRewriter:
         elif waiting:
             yield self._rewrite_line(waiting)
 
-    def mark(self, by: str, why: str, time_us: int) -> bytes:
+    def purge_line(self, by: str, why: str, time_us: int) -> bytes:
         """Return the `content_purged` line for the end of the log."""
         event = ev.ContentPurged(
             message_id=message_id(self._top + 1),
@@ -184,7 +184,7 @@ class LogRewriter:
             self.is_known = False
             return {}
         if is_changed or hashes:
-            self._changed[id(event)] = event
+            self._replacements[id(event)] = event
         return hashes
 
     def _compute_hashes(self, event: ev.Event, *, is_changed: bool) -> dict[str, str]:
@@ -193,7 +193,7 @@ class LogRewriter:
                 return {"tools_hash": canonical.hash_value(canonical.TOOLS_DOMAIN, event.tools)}
             case ev.ContextLoaded():
                 messages = self._load(event)
-                is_changed_context = any(id(message) in self._changed for message in messages)
+                is_changed_context = any(id(message) in self._replacements for message in messages)
                 return {"context_hash": _hash_context("", messages)} if is_changed_context else {}
             case ev.LlmRequest() if event.agent_id in self._state.agents:
                 return self._hash_request_context(self._state.agents[event.agent_id])
@@ -204,7 +204,7 @@ class LogRewriter:
         """Return the new hash of a request's context, or {} if the context is unchanged."""
         hashed_count, before = agent.context_hash_state
         new = current_messages(agent)[hashed_count:]
-        is_touched = any(id(message) in self._changed for message in (agent.request, *new))
+        is_touched = any(id(message) in self._replacements for message in (agent.request, *new))
         if not is_touched or any(id(message) in self._placeholders for message in new):
             return {}
         return {"context_hash": _hash_context(before, new)}
@@ -224,7 +224,7 @@ class LogRewriter:
             messages = [Message("user", "") for _ in range(event.count)]
             self._placeholders |= {id(message): message for message in messages}
         elif _hash_context("", messages) != event.context_hash:
-            self._changed |= {id(message): message for message in messages}
+            self._replacements |= {id(message): message for message in messages}
         self._loaded = event.message_id, messages
         return messages
 

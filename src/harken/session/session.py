@@ -93,7 +93,7 @@ class Session:
         """Agents that are in memory, the least recently used first."""
         self._offsets: LineOffsets | None = None
         self._lock = RLock()
-        self._sum = b""
+        self._checksum = b""
         self._allocated = 0
         self._unsynced = False
         self._deferred: dict[AgentId, list[Message]] = {}
@@ -137,7 +137,7 @@ class Session:
             raise self._fold_error(event, error, reading.end) from None
         if not reading.sealed:
             raise LogReadOnly(self.path, dialect=reading.dialect or "without sums")
-        self._sum, self.opened_at = reading.last_sum, self.state.next_message
+        self._checksum, self.opened_at = reading.last_sum, self.state.next_message
         if reading.torn:
             self.torn = self._file.set_aside(reading.end, reading.torn)
         if reading.missing_newline:
@@ -169,10 +169,10 @@ class Session:
         """
         with self._lock:  # A tool may log from a thread.
             body, event, resolver = self._admit(event)
-            line, checksum = seal(self._sum, body)
+            line, checksum = seal(self._checksum, body)
             try:
                 self._file.append(line)
-                self._sum, self._unsynced = checksum, True
+                self._checksum, self._unsynced = checksum, True
                 fold(self.state, event, resolver)
                 if self._offsets is not None:
                     self._offsets.add(event, len(line))

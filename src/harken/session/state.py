@@ -80,7 +80,7 @@ class AgentState:
     parent: AgentId | None = None
     """The agent above it in the tree; for a hook, the agent that it watches."""
     place: Place = "subagent"
-    placed: MessageId = MessageId("")
+    placed_by: MessageId = MessageId("")
     """The event that put it there: its birth, or a move of it or of the agent it swapped with."""
     spec: dict[str, Json] = field(default_factory=dict)
     subagents: list[AgentId] = field(default_factory=list)

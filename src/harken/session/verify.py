@@ -174,7 +174,7 @@ def _examine_sealed(raws: Sequence[bytes]) -> LogExamination:
         byte += len(raw)
     chain = _Chain(lines)
     for line in lines:
-        chain.take(line)
+        chain.check_line(line)
     _add_findings(chain.lines)
     return LogExamination(sealed=True, dialect=None, lines=chain.lines, in_order=chain.in_order)
 
@@ -198,12 +198,12 @@ class _Ids:
 
     def __init__(self) -> None:
         self._top = -1
-        self._seen: dict[str, LogLine] = {}
+        self._lines_by_id: dict[str, LogLine] = {}
 
     def check(self, line: LogLine) -> None:
         """Note the ids of a whole line. An exact copy of an earlier line is not whole."""
         for event in line.events:
-            earlier = self._seen.setdefault(event.message_id, line)
+            earlier = self._lines_by_id.setdefault(event.message_id, line)
             if earlier is not line:
                 line.is_whole = line.raw != earlier.raw
                 relation = f"has {event.message_id}, the id of" if line.is_whole else "is"
@@ -223,13 +223,13 @@ class _Chain:
         """The lines that were judged so far; a line that lost its newline is split into two."""
         self.in_order = True
         """Whether every whole line follows the line that it was written after."""
-        self._all = all_lines
+        self._lines = all_lines
         self._ids = _Ids()
         self._sums: list[tuple[bytes, SealedLine | None]] = [(b"", None)]
         """The sums that the next line may follow: the digits of the last whole line and of the
         lines after it; and their correct sums, each with the line that has wrong digits then."""
 
-    def take(self, line: SealedLine) -> None:
+    def check_line(self, line: SealedLine) -> None:
         """Judge the next line."""
         if self._follows(line):
             self._confirm_earlier(line)
@@ -240,7 +240,7 @@ class _Chain:
         elif (front := self._find_front(line)) is not None:
             end = len(front.raw)
             self._add_whole(front)
-            self.take(_split_sealed_line(line.number, line.byte + end, line.raw[end:]))
+            self.check_line(_split_sealed_line(line.number, line.byte + end, line.raw[end:]))
         else:
             self._add_unproven(line)
 
@@ -280,7 +280,7 @@ class _Chain:
 
     @cached_property
     def _digits_by_id(self) -> dict[int, bytes]:
-        return {line.id_number: line.digits for line in reversed(self._all) if line.events}
+        return {line.id_number: line.digits for line in reversed(self._lines) if line.events}
 
     def _find_front(self, line: SealedLine) -> SealedLine | None:
         """Return the front of a line that lost its newline if a sum proves it, else None."""

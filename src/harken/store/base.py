@@ -109,7 +109,7 @@ class GcResult:
     """The objects that `collect` removed, or would remove."""
 
     commits: tuple[CommitId, ...] = ()
-    things: int = 0
+    objects: int = 0
     """The number of parts, messages and artifacts."""
     size_bytes: int = 0
     """An estimate of the bytes freed."""
@@ -119,7 +119,7 @@ class GcResult:
 class StoreStats:
     """Object counts and sizes of a store."""
 
-    things: Mapping[str, int]
+    objects: Mapping[str, int]
     """Kind (`part`, `message`, `delta`, `sequence`, `raw`, `commit`) -> number of objects."""
     raw_bytes: int
     """The size of all objects, each counted once, before compression."""

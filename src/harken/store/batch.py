@@ -83,7 +83,7 @@ class BatchCommit(msgspec.Struct, frozen=True, gc=False):
 class BatchContents:
     """The validated contents of a batch."""
 
-    things: dict[str, StoredObject] = field(default_factory=dict)
+    objects: dict[str, StoredObject] = field(default_factory=dict)
     """Objects by name. Each follows those of its needs that the batch contains."""
     commits: list[BatchCommit] = field(default_factory=list)
     """Commits in the order of the batch, without duplicates."""
@@ -124,10 +124,10 @@ def validate_batch(batch: WriteBatch) -> BatchContents:
         if obj.name not in unordered:
             unordered[obj.name] = obj
             contents.commits.append(new)
-        _append_with_needs(obj.name, unordered, contents.things)
+        _append_with_needs(obj.name, unordered, contents.objects)
     for name in unordered:
-        if name not in contents.things:
-            _append_with_needs(name, unordered, contents.things)
+        if name not in contents.objects:
+            _append_with_needs(name, unordered, contents.objects)
     return contents
 
 
@@ -145,7 +145,7 @@ def build_file_object(name: ArtifactRef, pieces: Sequence[ArtifactRef]) -> Store
 def batch_from(contents: BatchContents) -> WriteBatch:
     """Build a batch with the same contents, for a store that validates batches."""
     by_kind = {
-        kind: [obj for obj in contents.things.values() if obj.kind is kind] for kind in ObjectKind
+        kind: [obj for obj in contents.objects.values() if obj.kind is kind] for kind in ObjectKind
     }
     return WriteBatch(
         objects={

@@ -49,7 +49,7 @@ class CopyResult:
     """The number and size of the objects that a copy sent."""
 
     commits: int = 0
-    things: int = 0
+    objects: int = 0
     """Parts, messages and artifacts that were sent; some may have existed already."""
     size_bytes: int = 0
     """The size of these and of the commits, before compression."""
@@ -78,7 +78,7 @@ def copy_commits(
         if on_progress is not None:
             on_progress(min(start + _COMMITS_PER_BATCH, len(missing)), len(missing))
     writer.send()
-    return CopyResult(len(missing), writer.things, writer.size_bytes)
+    return CopyResult(len(missing), writer.objects, writer.size_bytes)
 
 
 def find_missing_commits(source: Store, target: Store, tips: Iterable[CommitId]) -> list[CommitId]:
@@ -124,7 +124,7 @@ class _BatchWriter:
     max_bytes: int
     purged: Mapping[Name, Tombstone]
     """The tombstones of the source: content that is read under another name."""
-    things: int = 0
+    objects: int = 0
     size_bytes: int = 0
     _buffered_bytes: int = 0
     _added: set[ArtifactRef] = field(default_factory=set)
@@ -251,7 +251,7 @@ class _BatchWriter:
             size = max(1, size // 2) if read_bytes > self.max_bytes else min(size * 2, 4096)
 
     def _count_object(self, size_bytes: int) -> None:
-        self.things += 1
+        self.objects += 1
         self._add_bytes(size_bytes)
 
     def _add_bytes(self, size_bytes: int) -> None:

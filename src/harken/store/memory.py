@@ -41,9 +41,9 @@ class MemoryStore:
     def __init__(self, clock: Clock = system_clock) -> None:
         self._lock = threading.RLock()
         self._clock = clock
-        self._things: dict[Name, StoredObject] = {}
+        self._objects: dict[Name, StoredObject] = {}
         """Objects by the hash of their bytes, in the order of writing: needs come first."""
-        self._written_us: dict[Name, int] = {}
+        self._write_times_us: dict[Name, int] = {}
         """The time of the last write of each object."""
         self._names: list[Name] = []
         """The sorted names of artifacts and commits, for prefix searches."""
@@ -60,15 +60,15 @@ class MemoryStore:
             select_new_tombstones(NAME, contents, lambda name: self._find_object(name) is not None)
             self._check(contents)
             now_us = self._clock()
-            for name, obj in contents.things.items():
-                self._written_us[name] = now_us
-                if name not in self._things and name not in self._tombstones:
-                    self._things[name] = obj
+            for name, obj in contents.objects.items():
+                self._write_times_us[name] = now_us
+                if name not in self._objects and name not in self._tombstones:
+                    self._objects[name] = obj
             self._tombstones |= contents.tombstones
             for new in contents.commits:
                 self._notes.setdefault(new.id, new.notes)
                 self._index_name(new.id)
-            for name in (*contents.things, *contents.tombstones):
+            for name in (*contents.objects, *contents.tombstones):
                 if name.startswith("art-"):
                     self._index_name(name)
             self._derived |= contents.derived
@@ -76,10 +76,10 @@ class MemoryStore:
     def _check(self, contents: BatchContents) -> None:
         """Raise ObjectNotFound unless all needs exist and parents precede their children."""
         before: set[Name] = {*contents.tombstones}
-        for obj in contents.things.values():
+        for obj in contents.objects.values():
             for needed in obj.needs:
                 need = (
-                    contents.things.get(needed) if needed in before else self._find_object(needed)
+                    contents.objects.get(needed) if needed in before else self._find_object(needed)
                 )
                 if needed not in contents.tombstones and (
                     need is None or not is_allowed_need(obj, need.kind)
@@ -99,7 +99,7 @@ class MemoryStore:
         """Raise ObjectCorrupted if the chunks of a new file do not match its name."""
         for name, pieces in contents.files.items():
             if self._find_object(name) is None:
-                objs = (contents.things.get(piece) or self._find_object(piece) for piece in pieces)
+                objs = (contents.objects.get(piece) or self._find_object(piece) for piece in pieces)
                 for _ in verify_chunks(NAME, name, (obj.body for obj in objs if obj)):
                     pass
 
@@ -226,13 +226,15 @@ class MemoryStore:
         with self._lock:
             grace_start_us = now_us - int(grace_s * 1_000_000)
             recent_names = [
-                name for name, time_us in self._written_us.items() if time_us > grace_start_us
+                name for name, time_us in self._write_times_us.items() if time_us > grace_start_us
             ]
             reachable = self._find_reachable([*self._roots(now_us), *roots, *recent_names])
-            garbage = [name for name in self._things if name not in reachable]
+            garbage = [name for name in self._objects if name not in reachable]
             commits = tuple(CommitId(name) for name in self._notes if name not in reachable)
-            bodies = [self._things[name].body for name in garbage]
-            object_count = sum(self._things[name].kind is not ObjectKind.COMMIT for name in garbage)
+            bodies = [self._objects[name].body for name in garbage]
+            object_count = sum(
+                self._objects[name].kind is not ObjectKind.COMMIT for name in garbage
+            )
             if not dry_run:
                 self._remove_commits(commits)
                 self._remove_objects(garbage)
@@ -254,7 +256,7 @@ class MemoryStore:
 
     def _find_reachable(self, roots: Iterable[Name]) -> set[Name]:
         def needs(name: Name) -> Iterable[Name]:
-            tombstone, obj = self._tombstones.get(name), self._things.get(name)
+            tombstone, obj = self._tombstones.get(name), self._objects.get(name)
             return (tombstone.stand_in,) if tombstone is not None else obj.needs if obj else ()
 
         return find_reachable(roots, needs)
@@ -267,8 +269,8 @@ class MemoryStore:
     def _remove_objects(self, names: Iterable[Name]) -> None:
         """Remove objects and all references to them by name."""
         for name in names:
-            self._things.pop(name, None)
-            self._written_us.pop(name, None)
+            self._objects.pop(name, None)
+            self._write_times_us.pop(name, None)
         self._names = [n for n in self._names if n in self._notes or self._is_artifact(n)]
         self._retention = {
             n: k for n, k in self._retention.items() if n in self._notes or self._is_artifact(n)
@@ -287,10 +289,10 @@ class MemoryStore:
                 find_object=self._find_object,
                 tombstones=self._tombstones,
             )
-            for name, obj in plan.contents.things.items():
+            for name, obj in plan.contents.objects.items():
                 if name not in self._tombstones and name not in plan.tombstones:
-                    self._things.setdefault(name, obj)
-                    self._written_us[name] = self._clock()
+                    self._objects.setdefault(name, obj)
+                    self._write_times_us[name] = self._clock()
                     if name.startswith("art-"):
                         self._index_name(name)
             self._tombstones |= plan.tombstones
@@ -300,7 +302,7 @@ class MemoryStore:
     def _find_only_derived(self) -> set[Name]:
         """Return the derived artifacts and the objects that nothing else needs."""
         derivable = self._find_reachable(self._derived.values())
-        other_names = (name for name in self._things if name not in derivable)
+        other_names = (name for name in self._objects if name not in derivable)
         return derivable - self._find_reachable(
             [*other_names, *self._notes, *self._retention, *self._stand_ins()]
         )
@@ -311,7 +313,7 @@ class MemoryStore:
 
     def iter_objects(self) -> Iterator[StoredObject]:
         with self._lock:
-            return iter(list(self._things.values()))
+            return iter(list(self._objects.values()))
 
     def stats(self) -> StoreStats:
         return stats(self.iter_objects())
@@ -322,7 +324,7 @@ class MemoryStore:
     def _find_object(self, name: Name) -> StoredObject | None:
         """Return the object that is read under a name, or None."""
         tombstone = self._tombstones.get(name)
-        return self._things.get(name if tombstone is None else tombstone.stand_in)
+        return self._objects.get(name if tombstone is None else tombstone.stand_in)
 
     def _iter_kinds(
         self, names: Iterable[Name], *kinds: ObjectKind

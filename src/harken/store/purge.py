@@ -74,14 +74,14 @@ def plan_purge(
         _check_same_parent(obj, body)
     contents = validate_batch(builder.batch())
     for name, body in stand_ins.items():
-        if contents.things[targets[name]].body != body:
+        if contents.objects[targets[name]].body != body:
             raise ObjectCorrupted(STAND_IN, name, reason="it is not in canonical form")
-    for obj in contents.things.values():
+    for obj in contents.objects.values():
         for needed in obj.needs:
-            if needed not in contents.things and find_object(needed) is None:
+            if needed not in contents.objects and find_object(needed) is None:
                 raise ObjectNotFound(where, needed, needed_by=obj.name)
     for name, pieces in contents.files.items():
-        objs = (contents.things.get(piece) or find_object(piece) for piece in pieces)
+        objs = (contents.objects.get(piece) or find_object(piece) for piece in pieces)
         for _ in verify_chunks(STAND_IN, name, (obj.body for obj in objs if obj)):
             pass
     old_targets = {name: old.stand_in for name, old in tombstones.items()}
@@ -109,19 +109,19 @@ def select_new_tombstones(
     for name, tombstone in contents.tombstones.items():
         if not _FULL_NAME_PATTERN.fullmatch(name) or name[:-64] != tombstone.stand_in[:-64]:
             raise ValueError(f"{tombstone.stand_in!r} cannot stand for {name!r}")
-        if name in contents.things or tombstone.stand_in in contents.tombstones:
+        if name in contents.objects or tombstone.stand_in in contents.tombstones:
             raise ValueError(f"{name} cannot be purged and be, or stand for something purged")
         if not exists(name):
-            if tombstone.stand_in not in contents.things and not exists(tombstone.stand_in):
+            if tombstone.stand_in not in contents.objects and not exists(tombstone.stand_in):
                 raise ObjectNotFound(where, tombstone.stand_in, needed_by=name)
             new[name] = tombstone
         elif name.startswith("ctx-"):
-            contents.things.pop(tombstone.stand_in, None)
+            contents.objects.pop(tombstone.stand_in, None)
     names = {tombstone.stand_in: CommitId(name) for name, tombstone in new.items()}
     contents.commits = [
         msgspec.structs.replace(commit, id=names.get(commit.id, commit.id))
         for commit in contents.commits
-        if commit.id in contents.things
+        if commit.id in contents.objects
     ]
     contents.tombstones = new
 
@@ -143,15 +143,15 @@ def purge_new_files(
         hasher = blake3(canonical.RAW_DOMAIN)
         refs: list[ArtifactRef] = []
         for piece in pieces:
-            obj = find_object(piece) or contents.things.get(piece)
+            obj = find_object(piece) or contents.objects.get(piece)
             if obj is None:
                 return  # The write fails later, because the chunk is missing.
             refs.append(ArtifactRef(obj.name))
             hasher.update(obj.body)
         new_name = ArtifactRef(f"art-{hasher.hexdigest()}")
         body = canonical.to_canonical_bytes({"name": new_name, "pieces": refs})
-        del contents.things[name], contents.files[name]
-        contents.things[new_name] = StoredObject(
+        del contents.objects[name], contents.files[name]
+        contents.objects[new_name] = StoredObject(
             ObjectKind.FILE, new_name, body, tuple(dict.fromkeys(refs))
         )
         contents.files[new_name] = refs

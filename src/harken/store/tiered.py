@@ -65,7 +65,7 @@ class TieredStore:
 
     def _fetch_needs(self, batch: WriteBatch) -> None:
         """Fetch the needs of a batch that neither it nor the local store has."""
-        objects = validate_batch(batch).things
+        objects = validate_batch(batch).objects
         needed = {need for obj in objects.values() for need in obj.needs if need not in objects}
         self.objects(Hash(name) for name in needed if not name.startswith(("art-", "ctx-")))
         artifacts = [ArtifactRef(name) for name in needed if name.startswith("art-")]

@@ -101,8 +101,8 @@ def iter_hook_lines(row: Watch | VerdictRow | Intervention) -> Iterator[str]:
     """Yield lines about the action of a hook, or about a change of the hook."""
     if isinstance(row, Watch):
         yield format_watch(row)
-        if row.told and row.how != "copied":  # a copy has the instructions of the original
-            yield f"  told: {one_line(row.told)}"
+        if row.instructions and row.how != "copied":  # a copy has the instructions of the original
+            yield f"  told: {one_line(row.instructions)}"
     elif isinstance(row, VerdictRow):
         yield from iter_verdict_lines(row)
     else:
@@ -113,7 +113,7 @@ def iter_verdict_lines(row: VerdictRow) -> Iterator[str]:
     """Yield the proposal, the verdict of the hook and its outcomes."""
     proposed = _PROPOSED.get(row.point or "", "proposed")
     yield f"{row.subject} {row.name or '?'} {proposed}: {one_line(row.proposed)}"
-    verdict = ": ".join(filter(None, [_VERDICT_VERBS[row.kind], one_line(row.words)]))
+    verdict = ": ".join(filter(None, [_VERDICT_VERBS[row.kind], one_line(row.text)]))
     yield f"  {row.message_id} {row.hook_name} {verdict}"
     for outcome in row.outcomes:
         yield f"  {outcome.message_id} {outcome.name} got: {one_line(outcome.text)}"

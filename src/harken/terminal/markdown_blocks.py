@@ -47,7 +47,7 @@ class Blocks:
     """The kind of the last finished block; "" after a blank line or another kind."""
 
     @property
-    def rest(self) -> str:
+    def open_text(self) -> str:
         """The received part of the open block."""
         return "\n".join([*self._lines, self.partial] if self.partial else self._lines)
 

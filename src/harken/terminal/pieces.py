@@ -59,7 +59,7 @@ _DENSE: frozenset[Kind] = frozenset({"action", "note"})
 class Printer:
     """Prints pieces in order. It remembers the kind of the last piece."""
 
-    ink: AnsiStyler
+    styler: AnsiStyler
     last: Kind | None = None
 
     def text(self, piece: Piece, columns: int) -> str:
@@ -71,7 +71,7 @@ class Printer:
         if isinstance(piece, Prose):
             from harken.terminal.markdown import render_markdown
 
-            return gap + render_markdown(piece.text, width, colour=self.ink.color)
+            return gap + render_markdown(piece.text, width, colour=self.styler.color)
         return gap + self._rows(piece, width)
 
     def _is_adjacent(self, piece: Piece) -> bool:
@@ -88,7 +88,7 @@ class Printer:
             for line in piece.lines
             for row in wrap(line, inner, _wrap_prefix(piece, line, inner))
         ]
-        return "".join(f"{depth}{self.ink.draw(row)}".rstrip(" ") + "\n" for row in rows)
+        return "".join(f"{depth}{self.styler.draw(row)}".rstrip(" ") + "\n" for row in rows)
 
 
 def _wrap_prefix(piece: TextRows, line: Line, width: int) -> str:

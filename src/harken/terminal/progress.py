@@ -42,7 +42,7 @@ def progress(
     """
     bar = _Bar(label, stream or sys.stderr, clock)
     try:
-        yield bar.tell
+        yield bar.on_progress
     finally:
         bar.close()
 
@@ -57,7 +57,7 @@ class _Bar:
         self._task: rich.progress.TaskID | None = None
         self._is_watched = stream.isatty()
 
-    def tell(self, done: int, total: int | None = None, text: str = "") -> None:
+    def on_progress(self, done: int, total: int | None = None, text: str = "") -> None:
         """See `ProgressCallback`."""
         if not self._is_watched or (self._progress is None and self._clock() < self._begins):
             return

@@ -43,7 +43,7 @@ _RAISING: tuple[Fault, ...] = ("EIO", "ENOSPC", "late")
 class RecordingDisk(RealDisk):
     """A disk that records its operations."""
 
-    done: list[str] = field(default_factory=list)
+    operations: list[str] = field(default_factory=list)
     """The operations so far, by name. A test may append other events to check the order."""
     writes: list[bytes] = field(default_factory=list)
     """The data of each write."""
@@ -70,18 +70,18 @@ class RecordingDisk(RealDisk):
         return not self.writes or self.synced[-1:] == [len(self.writes)]
 
     def _step(self, operation: str) -> None:
-        self.done.append(operation)
+        self.operations.append(operation)
 
 
 @dataclass(kw_only=True)
 class FailingDisk(RecordingDisk):
     """A disk that fails at one operation. `at`: its index in `done`, from 0."""
 
-    at: int
+    fail_at: int
     fault: Fault = "EIO"
 
     def write(self, fd: int, data: bytes) -> int:
-        if len(self.done) != self.at:
+        if len(self.operations) != self.fail_at:
             return super().write(fd, data)
         size = len(data)
         short = {"late": size, "one": 1, "half": size // 2, "but one": size - 1}
@@ -92,7 +92,7 @@ class FailingDisk(RecordingDisk):
 
     def _step(self, operation: str) -> None:
         super()._step(operation)
-        if operation != "write" and len(self.done) == self.at + 1:
+        if operation != "write" and len(self.operations) == self.fail_at + 1:
             raise self._error()
 
     def _error(self) -> OSError:

@@ -118,7 +118,7 @@ class FormatSuite:
         assert is_named, f"{self.format.name!r} is no name such as toy-v1"
         assert self.format.name.isprintable()
         assert self.format.media_type.count("/") == 1
-        assert self.format.name not in self.format.older, "a format is not older than itself"
+        assert self.format.name not in self.format.upgrades, "a format is not older than itself"
         assert self.format.reads or self.format.writes, "it can neither be read nor written"
 
     def test_the_same_entries_give_the_same_bytes(self) -> None:
@@ -176,8 +176,8 @@ class FormatSuite:
 
     def test_older_versions_are_mapped(self) -> None:
         samples = self.older_samples()
-        assert set(samples) == set(self.format.older), "give a sample of each older version"
-        for name, upgrade in self.format.older.items():
+        assert set(samples) == set(self.format.upgrades), "give a sample of each older version"
+        for name, upgrade in self.format.upgrades.items():
             mapped = upgrade(samples[name])
             assert upgrade(samples[name]) == mapped
             if self.format.reads is not None:
@@ -193,7 +193,7 @@ class FormatSuite:
                 _read_or_format_error(joins, [data, self.sample()])
         for name, sample in self.older_samples().items():
             for data in _iter_hostile(sample, self.tries):
-                _read_or_format_error(self.format.older[name], data)
+                _read_or_format_error(self.format.upgrades[name], data)
 
     def _read(self, data: bytes) -> list[ConversationEntry]:
         assert self.format.reads is not None

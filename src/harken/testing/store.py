@@ -222,7 +222,7 @@ class StoreSuite(RefusalSuite):
             names_so_far.add(obj.name)
         assert names_so_far >= {*names, *store.names_with_prefix("art-")}
         stats = store.stats()
-        assert stats.things["commit"] == stats.things["message"] == 3
+        assert stats.objects["commit"] == stats.objects["message"] == 3
         assert stats.raw_bytes == sum(len(obj.body) for obj in store.iter_objects())
         assert stats.logical_bytes >= stats.raw_bytes
 

@@ -44,7 +44,7 @@ class LifecycleSuite(PurgeSuite):
         )
         result = self._collect(store)
         assert result.commits == ()
-        assert result.things == 2 + 3  # a part and its message; a delta, a sequence, raw bytes
+        assert result.objects == 2 + 3  # a part and its message; a delta, a sequence, raw bytes
         assert result.size_bytes > 0
         for reader in self._both(store):
             assert set(reader.objects(loose.objects)) < set(loose.objects), "what is shared stays"
@@ -63,7 +63,7 @@ class LifecycleSuite(PurgeSuite):
             store.write(only)
             for reader in self._both(store):
                 assert reader.deltas(loose.deltas).keys() == loose.deltas.keys()
-            assert self._collect(store).things == 3
+            assert self._collect(store).objects == 3
             for reader in self._both(store):
                 assert reader.deltas(loose.deltas) == {}
         store.write(loose)
@@ -93,7 +93,7 @@ class LifecycleSuite(PurgeSuite):
         before = self._everything(store)
         assert store.collect([], now=later(0), grace_s=3600) == GcResult()
         assert self._everything(store) == before
-        assert self._collect(store, grace_s=3600).things == 4
+        assert self._collect(store, grace_s=3600).objects == 4
 
     def test_given_roots_stay(self) -> None:
         store = self.store()
@@ -102,7 +102,7 @@ class LifecycleSuite(PurgeSuite):
             store.write(WriteBatch(objects=batch.objects, deltas=batch.deltas))
         (first,), (second,) = batches[0].deltas, batches[1].deltas
         invalid_names = ["", "ctx-", "x", "art-" + "f" * 64, "\ud800", "f" * 64, "../x"]
-        assert self._collect(store, [first, *invalid_names]).things == 3
+        assert self._collect(store, [first, *invalid_names]).objects == 3
         assert store.deltas([first, second]).keys() == {first}
         assert store.objects(batches[0].objects) == batches[0].objects
         self._is_whole(store)
@@ -120,7 +120,7 @@ class LifecycleSuite(PurgeSuite):
                 old: RetentionPolicy("ephemeral", later(1)),
             }
         )
-        assert self._collect(store).things == 2
+        assert self._collect(store).objects == 2
         for reader in self._both(store):
             assert set(reader.names_with_prefix("art-")) == {pin, copy, day}
             assert set(reader.retention()) == {pin, copy, day}
@@ -128,11 +128,11 @@ class LifecycleSuite(PurgeSuite):
         store.set_retention({pin: None, copy: None})
         for reader in self._both(store):
             assert reader.retention() == {day: RetentionPolicy("ephemeral", later(24))}
-        assert self._collect(store).things == 2
+        assert self._collect(store).objects == 2
         assert {*store.names_with_prefix("art-")} - {copy} == {
             day
         }  # a backing store may have the copy
-        assert self._collect(store, hours=25).things == 1
+        assert self._collect(store, hours=25).objects == 1
         assert store.retention() == {}
         self._is_whole(store)
 
@@ -163,7 +163,7 @@ class LifecycleSuite(PurgeSuite):
         assert self._collect(store, hours=0.5) == GcResult()
         result = self._collect(store)
         assert result.commits == (names[2],)
-        assert result.things == 3  # a delta, a message, a part
+        assert result.objects == 3  # a delta, a message, a part
         for reader in self._both(store):
             assert reader.commits(names).keys() == {*names[:2]}
             assert reader.children(names[1]) == []
@@ -228,7 +228,7 @@ class LifecycleSuite(PurgeSuite):
         store.set_retention({names[-1]: RetentionPolicy("ephemeral", later(1))})
         before = self._everything(store)
         would = self._collect(store, dry_run=True)
-        assert would.things == 4 + 3
+        assert would.objects == 4 + 3
         assert would.commits == (names[-1],)
         for reader in self._both(store):
             assert self._everything(reader) == before

@@ -29,7 +29,7 @@ class PurgeSuite:
         """Return a new, empty store."""
         raise NotImplementedError(f"{type(self).__name__} must say how its store is made")
 
-    def again(self, store: Store) -> Store | None:
+    def reopen_store(self, store: Store) -> Store | None:
         """Return a second store over the same data, as in another process. None if impossible.
 
         It must not share memory with the first one.
@@ -238,7 +238,7 @@ class PurgeSuite:
         self._is_whole(store)
 
     def _both(self, store: Store) -> Sequence[Store]:
-        second_store = self.again(store)
+        second_store = self.reopen_store(store)
         return [store] if second_store is None else [store, second_store]
 
     def _collect(

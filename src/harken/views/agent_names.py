@@ -85,14 +85,14 @@ class AgentPaths:
         ]
         return "/".join(reversed(names)) or agent
 
-    def found(self, path: str) -> list[AgentId]:
+    def find_agents(self, path: str) -> list[AgentId]:
         """Return the agents that match a path. Each step is a current or former name, or an id."""
         steps = path.split("/")[::-1]
         return [agent for agent in self._rows if self._is_match(steps, agent)]
 
     def choices(self, agents: Sequence[AgentId]) -> list[str]:
         """Format the agents as choices for an error message."""
-        return [f"{self.of(agent)} ({agent}{self._gone_suffix(agent)})" for agent in agents]
+        return [f"{self.of(agent)} ({agent}{self._removed_suffix(agent)})" for agent in agents]
 
     def _is_match(self, steps: Sequence[str], agent: AgentId) -> bool:
         pairs = list(zip(steps, self._iter_ancestors(agent), strict=False))
@@ -101,7 +101,7 @@ class AgentPaths:
         )
         return len(pairs) == len(steps) and all(is_match)
 
-    def _gone_suffix(self, agent: AgentId) -> str:
+    def _removed_suffix(self, agent: AgentId) -> str:
         row = self._rows.get(agent)
         return ", gone" if row is not None and row.gone else ""
 

@@ -68,7 +68,7 @@ class Watch(SparseRecord, frozen=True, kw_only=True):
     by_name: str | None = None
     cause: Reference | None = None
     """The event that caused it."""
-    told: str | None = None
+    instructions: str | None = None
     """The initial instructions of a smart hook, which explain its purpose."""
     time: str
 
@@ -164,7 +164,7 @@ def _build_watch(
         by=by,
         by_name=links.names.latest_name(by) if by is not None else None,
         cause=causes_of(event)[-1] if has_author and causes_of(event) else None,
-        told=_system_prompt(links, event) if isinstance(event, AgentCreated) else None,
+        instructions=_system_prompt(links, event) if isinstance(event, AgentCreated) else None,
         time=event.time,
     )
 
@@ -199,7 +199,7 @@ class VerdictRow(SparseRecord, frozen=True, kw_only=True):
     """Id of the verdict in the hook's transcript."""
     hook: AgentId
     hook_name: str | None
-    words: str
+    text: str
     """The comment, the reason, the replacement, or the error."""
     question: MessageId
     """Id of the question in the hook's transcript. Earlier hooks may have rewritten its text."""
@@ -221,7 +221,7 @@ class VerdictRow(SparseRecord, frozen=True, kw_only=True):
 
 class _Verdict(NamedTuple):
     kind: VerdictKind
-    words: str
+    text: str
 
 
 def verdicts(events: Iterable[Event]) -> list[VerdictRow]:
@@ -363,7 +363,7 @@ class _Reader:
             message_id=entry.message_id,
             hook=entry.agent_id or AgentId(""),
             hook_name=self.links.names.latest_name(entry.agent_id),
-            words=verdict.words,
+            text=verdict.text,
             question=question.message_id,
             subject=reference,
             agent_id=agent_id,

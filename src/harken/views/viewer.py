@@ -109,7 +109,7 @@ class SessionViewer:
             paths = AgentPaths(self.tree(), names)
         except HarkenError:  # The log is inconsistent; only names and ids can be resolved.
             return names.resolve(name_or_id)
-        matches = named_agents or paths.found(name_or_id)
+        matches = named_agents or paths.find_agents(name_or_id)
         if len(matches) > 1:
             raise NameNotFound("single agent named", name_or_id, paths.choices(matches))
         return matches[0] if matches else names.resolve(name_or_id)

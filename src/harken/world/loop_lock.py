@@ -20,7 +20,7 @@ class LoopLock:
     def __init__(self) -> None:
         self._loop_lock: tuple[asyncio.AbstractEventLoop, asyncio.Lock] | None = None
 
-    def here(self) -> asyncio.Lock:
+    def current(self) -> asyncio.Lock:
         """Return the lock of the running loop."""
         loop = asyncio.get_running_loop()
         if self._loop_lock is None or self._loop_lock[0] is not loop:
@@ -28,7 +28,7 @@ class LoopLock:
         return self._loop_lock[1]
 
     @property
-    def is_held(self) -> bool:
+    def is_locked(self) -> bool:
         """Whether the lock of the loop that used it last is held."""
         return self._loop_lock is not None and self._loop_lock[1].locked()
 
@@ -52,7 +52,7 @@ class ReentrantHold:
 
     async def __aenter__(self) -> None:
         inner_locks = _inner_locks.get()
-        self._lock = inner_locks.get(self._outer, self._outer).here()
+        self._lock = inner_locks.get(self._outer, self._outer).current()
         await self._lock.acquire()
         self._token = _inner_locks.set({**inner_locks, self._outer: LoopLock()})
 

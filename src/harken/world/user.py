@@ -59,7 +59,7 @@ class ApprovalDecision:
     """Why it is denied, or an alternative; the agent reads it."""
     rule: str | None = None
     """The offered rule that the user accepted: matching calls are no longer asked."""
-    said: str | None = None
+    decision_id: str | None = None
     """The id of the logged message with the decision, set when it is logged."""
 
 

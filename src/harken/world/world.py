@@ -63,7 +63,7 @@ class World:
         """Variables that tools and hooks share, for the lifetime of the process."""
         self.environment: dict[str, str] = {}
         """Variables that hooks set for the programs that agents run."""
-        self.known = KnownFiles(self.folder)
+        self.file_states = KnownFiles(self.folder)
         """The file content that each agent knows; tools and hooks read it."""
         self.mcp = mcp
         """The connections to MCP servers, which tools and hooks read. None if MCP is not supported.
@@ -75,7 +75,7 @@ class World:
             if new_tool.name in self.tools:
                 raise ValueError(f"World: two tools are named {new_tool.name}")
             self.tools[new_tool.name] = new_tool
-        self._own = dict(self.tools)
+        self._local_tools = dict(self.tools)
         if mcp is not None:
             mcp.on_tools = self._refresh_mcp_tools
 
@@ -96,7 +96,7 @@ class World:
     def _refresh_mcp_tools(self) -> None:
         """Replace the tools of MCP servers by their current ones, after the local tools."""
         assert self.mcp is not None
-        mcp_names = [name for name in self.tools if name not in self._own]
+        mcp_names = [name for name in self.tools if name not in self._local_tools]
         for name in mcp_names:
             del self.tools[name]
         for name, mcp_tool in self.mcp.tools.items():

@@ -109,6 +109,6 @@ def test_a_long_fence_comes_in_pieces_between_its_lines() -> None:
 def test_the_rest_is_what_is_not_finished() -> None:
     blocks = Blocks()
     blocks.feed("done\n\nnot ye")
-    assert (blocks.rest, blocks.in_fence) == ("not ye", False)
+    assert (blocks.open_text, blocks.in_fence) == ("not ye", False)
     blocks.feed("t\n\n```\nx")
-    assert (blocks.rest, blocks.in_fence) == ("```\nx", True)
+    assert (blocks.open_text, blocks.in_fence) == ("```\nx", True)

@@ -212,7 +212,7 @@ def test_an_answer_that_a_hook_rewrote_is_shown_again_as_the_user_got_it(tmp_pat
     watch(one, response=lambda _: Rewrite("Yes."))
     one.ask("go")
     teller = heard.teller(live=False)
-    teller.heard_as = find_rewritten_answers(heard.events)
+    teller.rewritten_answers = find_rewritten_answers(heard.events)
     told = drawn(piece for event in heard.events for piece in teller.render(event))
     assert "Yes." in told
     assert "No." not in told

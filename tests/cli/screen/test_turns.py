@@ -196,7 +196,7 @@ def test_ears_give_on_in_order_what_was_heard_also_before_they_were_open() -> No
         batches: list[list[QueuedItem]] = []
         asked: list[int] = []
         ears = EventQueue()
-        ears.take = lambda batch: batches.append([*batch])
+        ears.on_items = lambda batch: batches.append([*batch])
         ears.streaming = lambda: asked.append(len(asked))
         first, second = SessionEnded(reason="1"), SessionEnded(reason="2")
         ears.on_event(first)

@@ -114,7 +114,7 @@ def begin(folder: Path, model: Play, *, window: int | None = None, **how: Any) -
     runtime = AgentRuntime(
         model=model,
         world=World([look]),
-        checkpoints=Checkpointer(store=store, every=how.pop("every", 1)),
+        checkpoints=Checkpointer(store=store, turns_per_commit=how.pop("every", 1)),
         windows=windows,
         on_notice=told.append,
         **{name: how.pop(name) for name in ("compact_at", "on_chunk", "parameters") if name in how},

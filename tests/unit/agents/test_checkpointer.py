@@ -164,7 +164,7 @@ def test_fewer_checkpoints_lose_nothing_by_the_end(tmp_path: Path, store: Memory
         checkpoints.finish(scene.session, pytest.fail)
         assert chain(store, scene) == commits
     with pytest.raises(ValueError, match="every 1 or more"):
-        Checkpointer(store=store, every=0)
+        Checkpointer(store=store, turns_per_commit=0)
 
 
 @pytest.mark.req("S2-28")

@@ -29,13 +29,13 @@ class WatchedDisk(RecordingDisk):
 
     def effect(self, what: str) -> str:
         """Note an effect on the world, and whether everything before it is safe."""
-        self.done.append(what if self.safe else f"{what} UNSAFE")
+        self.operations.append(what if self.safe else f"{what} UNSAFE")
         return what
 
     @property
     def order(self) -> list[str]:
         """Effects and syncs in their order."""
-        return [what for what in self.done if what not in {"write", "sync_folder"}]
+        return [what for what in self.operations if what not in {"write", "sync_folder"}]
 
 
 @register_agent_class("test-remarks")
@@ -93,7 +93,7 @@ def test_all_of_the_log_is_on_disk_before_a_tool_acts_and_before_an_answer(
 def test_turn_syncs_no_more_often_than_it_must(tmp_path: Path) -> None:
     disk = WatchedDisk()
     one = watched(tmp_path, disk)
-    disk.done.clear()
+    disk.operations.clear()
     run(_one_turn(one))
     assert disk.order == ["sync", "one", "sync"]
 
@@ -165,7 +165,7 @@ def test_where_the_log_cannot_be_written_no_tool_acts_and_nothing_is_shown(tmp_p
     def attempt(at: int) -> tuple[FailingDisk, list[str], bool, Path]:
         folder = tmp_path / str(at)
         folder.mkdir()
-        disk, effects = FailingDisk(at=at, fault="EIO"), []
+        disk, effects = FailingDisk(fail_at=at, fault="EIO"), []
 
         @tool
         async def work(n: int) -> str:
@@ -184,7 +184,7 @@ def test_where_the_log_cannot_be_written_no_tool_acts_and_nothing_is_shown(tmp_p
 
     whole, effects, shown, _ = attempt(10_000)
     assert (effects, shown) == (["c1", "c2", "c3"], True)
-    for at in range(len(whole.done)):
+    for at in range(len(whole.operations)):
         _, effects, shown, log = attempt(at)
         assert not shown
         made = [made["id"] for row in lines(log) for made in row.get("tool_calls", ())]

@@ -86,14 +86,14 @@ def test_input_and_result_can_only_be_commented_on(
 def test_a_failing_log_is_no_failure_of_a_hook(tmp_path: Path) -> None:
     def sent(at: int) -> FailingDisk:
         (tmp_path / str(at)).mkdir()
-        disk = FailingDisk(at=at, fault="EIO")
+        disk = FailingDisk(fail_at=at, fault="EIO")
         one = sending(tmp_path / str(at), options=quick(disk=disk))
         watch(one)
-        disk.done.append("asked")
+        disk.operations.append("asked")
         one.ask("Send.")
         return disk
 
-    operations = sent(1000).done
+    operations = sent(1000).operations
     for at in range(operations.index("asked") + 1, len(operations)):
         with pytest.raises(LogWriteError):
             sent(at)

@@ -129,7 +129,7 @@ def test_a_session_that_another_holds_is_refused(tmp_path: Path) -> None:
 def test_a_root_that_cannot_be_made_releases_the_log(tmp_path: Path) -> None:
     log = tmp_path / "s.jsonl"
     with pytest.raises(LogWriteError):
-        load_session(log, options=quick(disk=FailingDisk(at=1, fault="ENOSPC")))
+        load_session(log, options=quick(disk=FailingDisk(fail_at=1, fault="ENOSPC")))
     load_session(log, options=quick())[1].close()
 
 

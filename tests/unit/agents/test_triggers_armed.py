@@ -40,7 +40,7 @@ def test_a_file_that_another_changed_is_told_and_what_the_agent_wrote_is_not(
             await talk.say("Write.")
             await asyncio.sleep(1)
             (tmp_path / "work" / "data.json").write_text("{}")
-            assert await talk.news()
+            assert await talk.wait_for_unread()
             assert await talk.say() == "I reload it."
 
     run(act())
@@ -56,9 +56,9 @@ def test_a_command_in_the_background_tells_how_it_ended(tmp_path: Path) -> None:
     async def act() -> None:
         async with talking(one) as talk:
             await talk.say("Build.")
-            assert await talk.news()
+            assert await talk.wait_for_unread()
             assert await talk.say() == "It failed."
-            assert await talk.news(to_the_end=True) is False
+            assert await talk.wait_for_unread(to_the_end=True) is False
 
     run(act())
     [text] = pieces(one)
@@ -98,7 +98,7 @@ def test_a_command_is_ended_when_it_is_stopped_and_with_the_session(tmp_path: Pa
 
     async def again() -> None:
         async with talking(one) as talk:
-            assert await talk.news()
+            assert await talk.wait_for_unread()
 
     run(again())
     assert pieces(one) == [
@@ -124,7 +124,7 @@ def test_a_webhook_wakes_an_agent_and_is_the_same_after_a_resume(tmp_path: Path)
                 urls.append(stage_.result()["content"].rpartition(" ")[2])
             await settled()
             assert await post("released") == 202
-            assert await talk.news()
+            assert await talk.wait_for_unread()
             assert await talk.say() == said
 
     run(act(one, "It is out."))
@@ -143,7 +143,7 @@ def test_a_rhythm_goes_on_after_a_resume_and_missed_times_are_one_message(tmp_pa
         async with talking(one) as talk:
             await talk.say("Tick.")
             await time.move(600)
-            assert await talk.news()
+            assert await talk.wait_for_unread()
             assert await talk.say() == "Tick."
 
     run(first())
@@ -154,7 +154,7 @@ def test_a_rhythm_goes_on_after_a_resume_and_missed_times_are_one_message(tmp_pa
 
     async def second() -> None:
         async with talking(again) as talk:
-            assert await talk.news()
+            assert await talk.wait_for_unread()
             assert await talk.say() == "Tock."
 
     run(second())
@@ -290,7 +290,7 @@ def test_a_budget_ends_what_events_cost(tmp_path: Path) -> None:
             said = []
             for _ in range(3):
                 ring(one, "main")
-                assert await talk.news()
+                assert await talk.wait_for_unread()
                 said.append(str(await talk.say()))
             used = "[stopped] agent main has used 1 of 1 model calls"
             assert said == ["One.", used, used]
@@ -320,7 +320,7 @@ def test_what_a_foreign_log_has_armed_runs_nothing_and_is_told(tmp_path: Path) -
     async def act() -> None:
         async with talking(one) as talk:
             await until(lambda: len(pieces(one)) == 5)
-            assert await talk.news()
+            assert await talk.wait_for_unread()
             assert await talk.say() == "I see."
 
     run(act())

@@ -70,7 +70,7 @@ def test_without_a_prompt_there_is_no_ratio() -> None:
 @pytest.mark.req("S2-79")
 def test_compactions_stand_against_durations(found: Overview) -> None:
     known = found.compactions
-    assert (known.compactions, known.sessions, known.most) == (2, 1, 2)
+    assert (known.compactions, known.sessions, known.max_per_session) == (2, 1, 2)
     bands = {(one.from_s, one.below_s): one for one in known.bands}
     short, long = bands[10 * MINUTE, HOUR], bands[12 * HOUR, DAY]
     assert (short.sessions, short.compactions, short.per_session) == (2, 0, 0.0)

@@ -115,6 +115,6 @@ def test_what_was_materialized_of_bytes_can_be_committed(store: WatchedStore) ->
 def test_bytes_that_are_gone_are_named(store: WatchedStore) -> None:
     data = events(*ANSWER)
     tip = commit(store, commit_bytes(store, None, data), "b")
-    del store._things[hash_raw(data)]
+    del store._objects[hash_raw(data)]
     with pytest.raises(ObjectNotFound, match=hash_raw(data)):
         materialize(store, tip)

@@ -84,5 +84,5 @@ TOY_2 = Format(
     reads=read_v2,
     writes=write_v2,
     joins=b"".join,
-    older={"toy-v1": upgrade},
+    upgrades={"toy-v1": upgrade},
 )

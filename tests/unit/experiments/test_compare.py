@@ -125,4 +125,4 @@ def test_several_runs_are_compared_each_with_each(tmp_path: Path) -> None:
     ]
     calls_made = next(metric for metric in found.metrics if metric.name == "model_calls")
     assert calls_made.before is not None
-    assert (calls_made.before.median, calls_made.after and calls_made.after.most) == (1, 1)
+    assert (calls_made.before.median, calls_made.after and calls_made.after.max) == (1, 1)

@@ -50,7 +50,9 @@ def read(native: RuntimeFormat, data: bytes | Path) -> tuple[list[ImportStep], R
         assert step.id not in known
         known.add(step.id)
         steps.append(step)
-    assert reading.lines == reading.used + sum(reading.kept.values()) + len(reading.bad)
+    assert reading.lines == reading.used_lines + sum(reading.uninterpreted.values()) + len(
+        reading.bad
+    )
     assert set(reading.tips.values()) <= known
     assert {step for _, step in reading.branches} <= known
     return steps, reading

@@ -87,7 +87,7 @@ def test_every_line_is_told_whatever_it_holds() -> None:
     found = [record for _, record in read_records(source_of(data, piece=3), reading)]
     assert found == [{"a": 1}, {"b": "\ud800"}, {"a": 2}]
     assert [bad.number for bad in reading.bad] == [4, 5, 6]
-    assert (reading.kept["blank"], reading.lines) == (2, 8)
+    assert (reading.uninterpreted["blank"], reading.lines) == (2, 8)
 
 
 def test_a_document_is_whole_or_refused() -> None:

@@ -144,7 +144,9 @@ def read(data: bytes | Transcript) -> Read:
     given = data.data if isinstance(data, Transcript) else data
     reading = ReadReport()
     steps = list(claude_code.iter_steps(SessionFile("a transcript", lambda: [given]), reading))
-    assert reading.lines == reading.used + sum(reading.kept.values()) + len(reading.bad)
+    assert reading.lines == reading.used_lines + sum(reading.uninterpreted.values()) + len(
+        reading.bad
+    )
     seen: set[str] = set()
     for step in steps:
         assert step.parent is None or step.parent in seen

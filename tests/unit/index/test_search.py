@@ -39,7 +39,7 @@ def talked(imports: Imports) -> Imports:
 
 
 def find(imports: Imports, words: str, **given: Any) -> list[SearchHit]:
-    found = search(imports.facts, imports.store, SearchQuery(words=words, **given))
+    found = search(imports.facts, imports.store, SearchQuery(text=words, **given))
     hits = list(found.hits)
     if given.get("limit", 20) is None:
         assert found.total == len(hits)
@@ -116,19 +116,19 @@ def test_conditions_leave_out_what_does_not_fit(
 def test_all_hits_are_counted_whatever_is_shown(talked: Imports) -> None:
     for runtime in (None, "claude"):
         found = search(
-            talked.facts, talked.store, SearchQuery(words="door", limit=1, runtime=runtime)
+            talked.facts, talked.store, SearchQuery(text="door", limit=1, runtime=runtime)
         )
         assert (found.total, len(list(found.hits))) == (3, 1)
 
 
 def test_hits_are_counted_up_to_a_number(talked: Imports) -> None:
     for counted, limit, total, is_more in ((1, 1, 1, True), (2, 1, 2, True), (1, 2, 2, True)):
-        asked = SearchQuery(words="door", limit=limit, min_counted=counted)
+        asked = SearchQuery(text="door", limit=limit, min_counted=counted)
         found = search(talked.facts, talked.store, asked)
         assert (found.total, found.is_more, len(list(found.hits))) == (total, is_more, limit)
     for every in (3, None):
         found = search(
-            talked.facts, talked.store, SearchQuery(words="door", limit=every, min_counted=1)
+            talked.facts, talked.store, SearchQuery(text="door", limit=every, min_counted=1)
         )
         assert (found.total, found.is_more) == (3, False)
 
@@ -206,7 +206,7 @@ def test_a_commit_that_is_gone_is_never_told(talked: Imports) -> None:
         def commits(self, names: Any) -> Any:
             return talked.store.commits(name for name in names if name in kept)
 
-    found = search(talked.facts, Lost(), SearchQuery(words="door"))
+    found = search(talked.facts, Lost(), SearchQuery(text="door"))
     assert [hit.excerpt.text for hit in found.hits] == texts(talked, "door")[-2:]
     assert found.total == 2
 
@@ -226,7 +226,7 @@ def test_a_message_that_cannot_be_read_is_found_without_its_text(
         def objects(self, names: Any) -> Any:
             return dict.fromkeys(names, body)
 
-    found = search(talked.facts, Odd(), SearchQuery(words="door"))
+    found = search(talked.facts, Odd(), SearchQuery(text="door"))
     assert [hit.excerpt.text for hit in found.hits] == ["", "", ""]
 
 
@@ -245,7 +245,7 @@ def logged(imports: Imports) -> Session:
 def test_what_is_in_no_commit_is_found_in_its_log(imports: Imports, logged: Session) -> None:
     (hit,) = find(imports, "cafe")
     assert (hit.ctx, hit.session, hit.excerpt.text) == (None, "s", "Is the cafe open?")
-    found = search(imports.facts, None, SearchQuery(words="cafe"))
+    found = search(imports.facts, None, SearchQuery(text="cafe"))
     assert [one.excerpt.text for one in found.hits] == ["Is the cafe open?"]
 
 

@@ -41,12 +41,12 @@ def converse(log: InteractionLogger, thread: str) -> None:
 def test_a_message_is_stored_once_whoever_logs_it(tmp_path: Path) -> None:
     with logger(tmp_path) as log:
         first = log.log_message(said(ROLE.USER, "Hi"))
-        things = log.open_store().stats().things
+        things = log.open_store().stats().objects
         assert log.log_message(said(ROLE.USER, "Hi")) == first
-        assert log.open_store().stats().things == things
+        assert log.open_store().stats().objects == things
     with logger(tmp_path) as other:
         assert other.log_message(said(ROLE.USER, "Hi")) == first
-        assert other.open_store().stats().things == things
+        assert other.open_store().stats().objects == things
         assert other.log_message(said(ROLE.SYSTEM, "Hi")) != first
 
 

@@ -57,7 +57,7 @@ def taking(**more: Any) -> PurgeOptions:
         replace=SECRET.replace,
         tail=SECRET.replace_truncated,
         by="ann",
-        why="it leaked",
+        reason="it leaked",
         clock=ticking(),
         **more,
     )
@@ -301,7 +301,7 @@ def test_a_disk_that_fails_leaves_the_log_as_it_was(session: Session) -> None:
     session.close()
     before = session.path.read_bytes()
     for step in range(10):
-        disk = FailingDisk(fault="EIO", at=step)
+        disk = FailingDisk(fault="EIO", fail_at=step)
         try:
             purge(session.path, disk=disk)
         except LogWriteError:

@@ -84,11 +84,11 @@ class TestASoundLog:
     @pytest.mark.req("S0-35")
     def test_it_comes_over_as_it_is(self, path: Path) -> None:
         done = repaired(path)
-        assert raw_lines(done.out)[:-1] == raw_lines(path)
-        assert (done.kept, done.lost, done.lost_file, done.dialect) == (18, [], None, None)
+        assert raw_lines(done.path)[:-1] == raw_lines(path)
+        assert (done.kept_events, done.lost, done.lost_file, done.dialect) == (18, [], None, None)
 
     def test_the_new_log_ends_with_its_origin(self, path: Path) -> None:
-        assert tail(repaired(path).out) == {
+        assert tail(repaired(path).path) == {
             "event_type": "session_repaired",
             "message_id": "msg_018",
             "time": "2026-01-01T00:00:00.000000Z",
@@ -96,7 +96,7 @@ class TestASoundLog:
         }
 
     def test_it_equals_the_old_one_after_a_resume(self, path: Path) -> None:
-        old, new = folded(path).describe(), folded(repaired(path).out).describe()
+        old, new = folded(path).describe(), folded(repaired(path).path).describe()
         assert {**old, "next_message": 19} == new
 
     def test_members_and_types_of_a_newer_version_stay_byte_for_byte(self, tmp_path: Path) -> None:
@@ -104,13 +104,13 @@ class TestASoundLog:
         odd = {"event_type": "dream", "message_id": "msg_001", "depth": 1.0, "of": {"b": 1, "a": 2}}
         more = {**start, "colour": "red", "tools": [{"x": None}]}
         path = wrote(tmp_path, more, odd)
-        assert raw_lines(repaired(path).out)[:2] == raw_lines(path)
+        assert raw_lines(repaired(path).path)[:2] == raw_lines(path)
 
     def test_a_repaired_log_can_be_repaired(self, path: Path) -> None:
-        once = repaired(path).out
+        once = repaired(path).path
         twice = repair(once, path.with_name("newer.jsonl"), options=options())
-        assert raw_lines(twice.out)[:-1] == raw_lines(once)
-        assert tail(twice.out)["message_id"] == "msg_019"
+        assert raw_lines(twice.path)[:-1] == raw_lines(once)
+        assert tail(twice.path)["message_id"] == "msg_019"
 
 
 class TestADamagedLog:
@@ -122,17 +122,17 @@ class TestADamagedLog:
         assert done.lost_file is not None
         assert done.lost_file.name == "new.jsonl.lost"
         assert done.lost_file.read_bytes() == spoilt[8]
-        kept = [line["message_id"] for line in lines(done.out)]
+        kept = [line["message_id"] for line in lines(done.path)]
         assert kept[:17] == [f"msg_{n:03d}" for n in range(18) if n != 8]
-        assert done.kept == 17
-        assert lines(done.out)[8] == {**json.loads(whole[9]), "sum": lines(done.out)[8]["sum"]}
+        assert done.kept_events == 17
+        assert lines(done.path)[8] == {**json.loads(whole[9]), "sum": lines(done.path)[8]["sum"]}
 
     @pytest.mark.req("S0-35")
     def test_the_new_log_says_what_is_lost(self, path: Path) -> None:
         at = len(b"".join(raw_lines(path)[:8]))
         done = repaired(without(path, 8))
         reason = "its sum does not fit"
-        assert tail(done.out)["lost"] == [{"line": 9, "byte": at, "reason": reason}]
+        assert tail(done.path)["lost"] == [{"line": 9, "byte": at, "reason": reason}]
         assert [(f.line, f.byte, f.message) for f in done.lost] == [(9, at, reason)]
 
     @pytest.mark.req("S0-35")
@@ -141,8 +141,8 @@ class TestADamagedLog:
         self, path: Path, number: int
     ) -> None:
         done = repaired(without(path, number))
-        assert verify(done.out) == []
-        with Session.load(done.out, options=options()) as session:
+        assert verify(done.path) == []
+        with Session.load(done.path, options=options()) as session:
             root = session.state.root
             assert root is not None
             if number != 1:  # the birth of the only agent
@@ -162,34 +162,34 @@ class TestADamagedLog:
 
     def test_the_id_of_a_lost_event_is_not_given_again(self, path: Path) -> None:
         done = repaired(without(path, 17))
-        assert [line["message_id"] for line in lines(done.out)][-1] == "msg_018"
+        assert [line["message_id"] for line in lines(done.path)][-1] == "msg_018"
 
     def test_a_line_with_wrong_digits_is_kept(self, path: Path) -> None:
         content = raw_lines(path)
         digits = content[5][DIGITS_AT]
         content[5] = content[5].replace(digits, digits[::-1])
         done = repaired(write(path, *content))
-        assert (done.kept, done.lost) == (18, [])
+        assert (done.kept_events, done.lost) == (18, [])
 
     def test_a_line_that_lost_its_newline_is_kept(self, path: Path) -> None:
         content = raw_lines(path)
         content[5] = content[5][:-1]
-        assert repaired(write(path, *content)).kept == 18
+        assert repaired(write(path, *content)).kept_events == 18
 
     def test_of_doubled_lines_one_is_kept_and_none_is_lost(self, path: Path) -> None:
         content = raw_lines(path)
         done = repaired(write(path, *content[:6], *content[4:]))
-        assert (done.kept, done.lost, done.lost_file) == (18, [], None)
+        assert (done.kept_events, done.lost, done.lost_file) == (18, [], None)
 
     def test_moved_lines_come_back_to_their_place(self, path: Path) -> None:
         content = raw_lines(path)
         done = repaired(write(path, *content[:4], content[5], content[4], *content[6:]))
-        assert raw_lines(done.out)[:-1] == content
+        assert raw_lines(done.path)[:-1] == content
 
     def test_the_line_after_a_gap_is_not_proven_and_so_not_taken(self, path: Path) -> None:
         content = raw_lines(path)
         done = repaired(write(path, *content[:4], *content[5:]))
-        assert (done.kept, [f.kind for f in done.lost]) == (16, ["missing"])
+        assert (done.kept_events, [f.kind for f in done.lost]) == (16, ["missing"])
         assert done.lost_file is not None
         assert done.lost_file.read_bytes() == content[5]
 
@@ -197,26 +197,26 @@ class TestADamagedLog:
     def test_a_torn_last_line_is_kept_aside(self, path: Path) -> None:
         content = path.read_bytes()
         done = repaired(write(path, content, b'{"event_type":"transcript_ent'))
-        assert (done.kept, [f.kind for f in done.lost]) == (18, ["torn"])
+        assert (done.kept_events, [f.kind for f in done.lost]) == (18, ["torn"])
         assert done.lost_file is not None
         assert done.lost_file.read_bytes() == b'{"event_type":"transcript_ent\n'
 
     def test_without_its_first_line_a_log_is_named_after_its_file(self, path: Path) -> None:
         done = repaired(without(path, 0))
-        assert lines(done.out)[0] == {
+        assert lines(done.path)[0] == {
             "event_type": "session_started",
             "message_id": "msg_000",
             "time": lines(path)[1]["time"],
             "session_id": "s",
             "schema_version": 1,
-            "sum": lines(done.out)[0]["sum"],
+            "sum": lines(done.path)[0]["sum"],
         }
 
     def test_of_a_log_without_a_whole_line_a_beginning_remains(self, tmp_path: Path) -> None:
         with new_session(tmp_path) as session:
             pass
         done = repaired(without(session.path, 0))
-        assert [line["event_type"] for line in lines(done.out)] == [
+        assert [line["event_type"] for line in lines(done.path)] == [
             "session_started",
             "session_repaired",
         ]
@@ -231,7 +231,7 @@ class TestADamagedLog:
         done = repaired(without(session.path, 2))
         assert [(f.line, f.kind) for f in done.lost] == [(3, "damaged"), (5, "missing")]
         assert "msg_002" in done.lost[1].message
-        with Session.load(done.out) as new:
+        with Session.load(done.path) as new:
             assert texts(new, root) == ["kept"]
 
 
@@ -239,18 +239,18 @@ class TestOlderDialects:
     @pytest.mark.req("S1-01", "S0-35")
     def test_an_s1_log_becomes_a_current_one(self, tmp_path: Path) -> None:
         done = repair(FIXTURES / "s1.jsonl", tmp_path / "new.jsonl", options=options())
-        assert (done.kept, done.dialect) == (38, "S1")
-        assert verify(done.out) == []
+        assert (done.kept_events, done.dialect) == (38, "S1")
+        assert verify(done.path) == []
         old = list(iter_events(FIXTURES / "s1.jsonl"))
-        assert list(iter_events(done.out))[1:39] == old
-        first = lines(done.out)[0]
+        assert list(iter_events(done.path))[1:39] == old
+        first = lines(done.path)[0]
         assert (first["message_id"], first["session_id"]) == ("msg_000", "s1")
         assert "time" not in first
 
     @pytest.mark.req("S0-03")
     def test_its_agents_go_on_and_new_ones_get_new_ids(self, tmp_path: Path) -> None:
         done = repair(FIXTURES / "s1.jsonl", tmp_path / "new.jsonl", options=options())
-        with Session.load(done.out, options=options()) as session:
+        with Session.load(done.path, options=options()) as session:
             calling = act(session, "agent_root", "c99")
             new = born(session, cause=calling)
             assert new == "agent_001"
@@ -261,7 +261,7 @@ class TestOlderDialects:
     @pytest.mark.req("S1-03", "S0-35")
     def test_foreign_message_ids_become_current_ones_everywhere(self, tmp_path: Path) -> None:
         done = repair(FIXTURES / "fragment.jsonl", tmp_path / "new.jsonl", options=options())
-        new = {line["message_id"]: line for line in lines(done.out)}
+        new = {line["message_id"]: line for line in lines(done.path)}
         assert list(new) == [f"msg_{n:03d}" for n in range(29)]
         assert new["msg_003"]["substance"] == "msg_002"
         assert new["msg_008"]["cause"] == "msg_004.toolu_2"
@@ -274,7 +274,7 @@ class TestOlderDialects:
     def test_with_new_ids_it_amounts_to_the_same(self, tmp_path: Path) -> None:
         source = FIXTURES / "fragment.jsonl"
         done = repair(source, tmp_path / "new.jsonl", options=options())
-        with Session.load(done.out) as session:
+        with Session.load(done.path) as session:
             for agent in folded(source).agents.values():
                 new = session.agent(agent.id)
                 assert (new.name, new.place, new.parent) == (agent.name, agent.place, agent.parent)
@@ -302,7 +302,7 @@ class TestOlderDialects:
             | {"segments": [{"entries": ["1"]}, {"start": 0, "stop": 1}]},
         ]
         source.write_text("".join(json.dumps(value) + "\n" for value in objects))
-        new = {line["message_id"]: line for line in lines(repaired(source).out)}
+        new = {line["message_id"]: line for line in lines(repaired(source).path)}
         assert new["msg_003"]["tools"] == "msg_002"
         assert new["msg_003"]["context"] == [{"entries": ["msg_001"]}]
         assert new["msg_004"]["context"][0] == {"request": "msg_003", "start": 0, "stop": 1}
@@ -317,13 +317,13 @@ class TestOlderDialects:
         source = raw_lines(FIXTURES / "s1.jsonl")
         source[4] = source[4].replace(b"msg_005", b"msg_003")
         done = repaired(write(tmp_path / "s1.jsonl", *source))
-        assert verify(done.out) == []
-        assert done.kept == 38
+        assert verify(done.path) == []
+        assert done.kept_events == 38
 
     def test_a_first_event_that_took_the_first_id_gets_the_next(self, tmp_path: Path) -> None:
         born = {"message_id": "msg_000", "event_type": "agent_created", "agent_id": "a"}
         path = write(tmp_path / "old.jsonl", to_json_line(born) + b"\n")
-        assert [line["message_id"] for line in lines(repaired(path).out)] == [
+        assert [line["message_id"] for line in lines(repaired(path).path)] == [
             "msg_000",
             "msg_001",
             "msg_002",
@@ -333,14 +333,14 @@ class TestOlderDialects:
         source = raw_lines(FIXTURES / "fragment.jsonl")
         done = repaired(write(tmp_path / "f.jsonl", *source[:4], b"oops\n", *source[4:]))
         assert done.lost_file is not None
-        assert (done.kept, done.lost_file.read_bytes()) == (27, b"oops\n")
+        assert (done.kept_events, done.lost_file.read_bytes()) == (27, b"oops\n")
 
 
 class TestWriting:
     def test_only_its_owner_can_read_it(self, path: Path) -> None:
         done = repaired(without(path, 5))
         assert done.lost_file is not None
-        assert [f.stat().st_mode & 0o777 for f in (done.out, done.lost_file)] == [0o600, 0o600]
+        assert [f.stat().st_mode & 0o777 for f in (done.path, done.lost_file)] == [0o600, 0o600]
 
     def test_it_is_on_disk_on_return_and_what_is_lost_before_it(self, path: Path) -> None:
         disk = RecordingDisk()
@@ -357,7 +357,7 @@ class TestWriting:
         disk = RecordingDisk()
         done = repaired(session.path, disk=disk)
         assert len(disk.writes) == 3
-        assert raw_lines(done.out)[:-1] == raw_lines(session.path)
+        assert raw_lines(done.path)[:-1] == raw_lines(session.path)
 
     @pytest.mark.parametrize("at", range(3))
     def test_a_failing_disk_is_reported_and_what_was_written_stays(
@@ -365,7 +365,7 @@ class TestWriting:
     ) -> None:
         before = path.read_bytes()
         with pytest.raises(LogWriteError):
-            repaired(path, disk=FailingDisk(at=at, fault="ENOSPC"))
+            repaired(path, disk=FailingDisk(fail_at=at, fault="ENOSPC"))
         assert path.with_name("new.jsonl").exists()
         assert path.read_bytes() == before
 
@@ -398,7 +398,7 @@ class TestWriting:
     def test_a_log_that_is_being_written_is_repaired_as_far_as_it_is(self, tmp_path: Path) -> None:
         with new_session(tmp_path) as session:
             born(session)
-            assert repaired(session.path).kept == 2
+            assert repaired(session.path).kept_events == 2
             session.end()
 
 
@@ -421,9 +421,9 @@ def test_whatever_is_damaged_the_new_log_is_sound(
         done = repaired(write(session.path, content))
     except InvalidLog:
         return
-    assert verify(done.out) == []
+    assert verify(done.path) == []
     assert bool(done.lost) == (done.lost_file is not None)
-    Session.load(done.out).close()
+    Session.load(done.path).close()
 
 
 @pytest.mark.req("S0-35")
@@ -442,7 +442,7 @@ def test_one_flipped_bit_costs_at_most_its_own_event(
     hit = sum(1 for n in range(len(whole)) if len(b"".join(whole[: n + 1])) <= bit // 8)
     done = repaired(write(session.path, bytes(content)))
     others = [json.loads(line)["message_id"] for n, line in enumerate(whole) if n not in (hit, 0)]
-    kept = [line["message_id"] for line in lines(done.out)]
+    kept = [line["message_id"] for line in lines(done.path)]
     assert set(others) <= set(kept)
-    assert verify(done.out) == []
-    Session.load(done.out).close()
+    assert verify(done.path) == []
+    Session.load(done.path).close()

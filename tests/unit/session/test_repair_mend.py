@@ -44,7 +44,7 @@ def repaired_without(path: Path, number: int) -> Path:
     content = path.read_bytes().splitlines(keepends=True)
     content[number] = content[number].replace(b"2026", b"2062")
     path.write_bytes(b"".join(content))
-    return repair(path, path.with_name("new.jsonl"), options=options()).out
+    return repair(path, path.with_name("new.jsonl"), options=options()).path
 
 
 def test_a_sound_log_needs_nothing(path: Path) -> None:
@@ -79,7 +79,7 @@ def test_a_result_that_lost_its_call_is_read_no_more(path: Path) -> None:
 
 @pytest.mark.req("S0-09", "S0-35")
 def test_of_two_results_for_a_call_one_is_read(tmp_path: Path) -> None:
-    out = repair(FIXTURES / "s0.jsonl", tmp_path / "new.jsonl").out
+    out = repair(FIXTURES / "s0.jsonl", tmp_path / "new.jsonl").path
     with Session.load(out) as session:
         results = [m.tool_call_id for m in session.context("agent_root") if m.role == "tool"]
         assert results.count("c3") == 1
@@ -93,7 +93,7 @@ def test_the_calls_of_the_last_message_stay_open(tmp_path: Path) -> None:
         hear(session, root)
         act(session, root, "c1", "c2")
         result(session, root, "c1")
-    out = repair(session.path, tmp_path / "new.jsonl").out
+    out = repair(session.path, tmp_path / "new.jsonl").path
     assert lines(out)[-1]["message_id"] == "msg_005"
     assert list(folded(out).agents[root].open_calls) == ["c2"]
 

@@ -85,7 +85,7 @@ def test_what_a_killed_process_left_unsynced_is_synced_by_the_next_settle(tmp_pa
 
 
 def test_after_a_failed_write_nothing_is_taken_and_nothing_is_promised(tmp_path: Path) -> None:
-    session = new_session(tmp_path, durability="turn", disk=FailingDisk(at=5, fault="half"))
+    session = new_session(tmp_path, durability="turn", disk=FailingDisk(fail_at=5, fault="half"))
     born(session)
     hear(session, ROOT, "one")
     state = session.state.describe()

@@ -15,6 +15,6 @@ def test_a_file_that_grew_counts_whole_though_most_is_stored_once() -> None:
     put_file(store, [old])
     put_file(store, [new])
     found = store.stats()
-    assert found.things["raw"] > 2
+    assert found.objects["raw"] > 2
     assert found.raw_bytes < 1.3 * len(new)
     assert found.logical_bytes > len(old) + len(new)

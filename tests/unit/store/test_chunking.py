@@ -75,7 +75,7 @@ def test_a_file_that_grew_costs_what_is_new_in_it(store: SqliteStore) -> None:
     put_file(store, [LINES, b"a last line\n"])
     after = store.stats()
     assert after.raw_bytes - before.raw_bytes < MAX_CHUNK_BYTES
-    assert before.things["raw"] < after.things["raw"] <= before.things["raw"] + 2
+    assert before.objects["raw"] < after.objects["raw"] <= before.objects["raw"] + 2
 
 
 def test_equal_bytes_are_one_whether_cut_or_not(store: SqliteStore) -> None:

@@ -98,7 +98,7 @@ def test_a_second_copy_writes_nothing() -> None:
     tips = [grow(source, None, 5)[-1], grow(source, None, 5, "b")[-1]]
     copy_commits(source, target, tips)
     assert len(target.batches) == 1
-    assert copy_commits(source, target, tips).things == 0
+    assert copy_commits(source, target, tips).objects == 0
     assert len(target.batches) == 1
 
 
@@ -112,7 +112,7 @@ def test_only_what_is_new_is_sent() -> None:
     tip = checkpoint(
         source, CommitDraft(parent=trunk[-1], type="snapshot", messages=whole, created_at=NOON)
     )
-    assert copy_commits(source, target, [tip]).things == 3  # a part, a message, the delta
+    assert copy_commits(source, target, [tip]).objects == 3  # a part, a message, the delta
     same(source, target, tip)
 
 

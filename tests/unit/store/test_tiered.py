@@ -143,7 +143,7 @@ def test_what_the_backing_store_lost_is_named(tiered: TieredStore, behind: Behin
 def test_only_what_the_backing_store_has_is_evicted(tiered: TieredStore) -> None:
     conversation(tiered, 3)
     before = bodies(tiered.local, *ObjectKind)
-    assert tiered.evict(0).things == 0
+    assert tiered.evict(0).objects == 0
     tiered.push()
     newer = batch_of("not there yet")
     tiered.write(newer)
@@ -170,7 +170,7 @@ def test_what_is_pinned_stays_and_what_is_pinned_later_comes_back(tiered: Tiered
     tiered.push()
     tiered.set_retention({pinned: RetentionPolicy("pin")})
     needed = bodies(tiered.local, ObjectKind.PART)
-    assert tiered.evict(0).things == 1
+    assert tiered.evict(0).objects == 1
     assert len(bodies(tiered.local, ObjectKind.PART)) == len(needed) - 1
     tiered.set_retention({other: RetentionPolicy("pin")})
     assert bodies(tiered.local, ObjectKind.PART) == needed
@@ -186,7 +186,7 @@ def test_what_was_used_least_lately_goes_first(tmp_path: Path) -> None:
         tiered.write(WriteBatch(raw={hash_raw(data): data}))
         tiered._send([hash_raw(data)])
     taken = tiered.evict(4 * 20_000 + 5_000)
-    assert taken.things == 4
+    assert taken.objects == 4
     names = [hash_raw(data) for data in raw]
     assert bodies(local, ObjectKind.RAW) == {*names[4:]}
     assert [tiered.raw(name) for name in names] == raw
@@ -217,7 +217,7 @@ def test_files_are_evicted_piece_by_piece_and_read_again(
     file = put_file(tiered, [data])
     tiered.set_retention({file: RetentionPolicy("replicate")})
     tiered.set_retention({file: None})
-    assert tiered.evict(0).things > 2
+    assert tiered.evict(0).objects > 2
     assert b"".join(tiered.read_chunks(file)) == data
     behind.is_away = True
     assert tiered.raw(file) == data

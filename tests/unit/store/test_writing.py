@@ -215,7 +215,7 @@ def test_things_are_everything_with_what_they_need_first(path: Path) -> None:
     found = store.stats()
     many = len(names)
     counts = {"part": many, "message": many, "delta": many, "commit": many}
-    assert found.things == {**counts, "sequence": 0, "raw": 0}
+    assert found.objects == {**counts, "sequence": 0, "raw": 0}
     assert found.logical_bytes == found.raw_bytes > 0
     assert found.stored_bytes >= path.stat().st_size
     assert {thing.kind for thing in store.iter_objects()} == {

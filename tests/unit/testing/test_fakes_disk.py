@@ -31,10 +31,10 @@ def test_a_recording_disk_writes_and_remembers_in_order(file: Path, fd: int) -> 
     disk = RecordingDisk()
     assert disk.write(fd, b"one") == 3
     disk.sync(fd)
-    disk.done.append("tool")
+    disk.operations.append("tool")
     disk.sync_folder(file.parent)
     disk.write(fd, b"two")
-    assert disk.done == ["write", "sync", "tool", "sync_folder", "write"]
+    assert disk.operations == ["write", "sync", "tool", "sync_folder", "write"]
     assert (disk.writes, disk.synced, disk.folders) == ([b"one", b"two"], [1], [file.parent])
     assert file.read_bytes() == b"onetwo"
 
@@ -49,7 +49,7 @@ def test_a_recording_disk_knows_whether_all_is_synced(fd: int) -> None:
 
 
 def test_nothing_is_safe_after_a_sync_that_failed(fd: int) -> None:
-    disk = FailingDisk(at=1)
+    disk = FailingDisk(fail_at=1)
     disk.write(fd, b"one")
     with pytest.raises(OSError, match="Input/output"):
         disk.sync(fd)
@@ -58,7 +58,7 @@ def test_nothing_is_safe_after_a_sync_that_failed(fd: int) -> None:
 
 @pytest.mark.parametrize("fault", WRITE_FAULTS)
 def test_only_the_chosen_write_fails(file: Path, fd: int, fault: Fault) -> None:
-    disk, taken = FailingDisk(at=1, fault=fault), []
+    disk, taken = FailingDisk(fail_at=1, fault=fault), []
     for data in (b"aaaa", b"bbbb", b"cccc"):
         try:
             taken.append(disk.write(fd, data))
@@ -75,21 +75,21 @@ def test_only_the_chosen_write_fails(file: Path, fd: int, fault: Fault) -> None:
     }[fault]
     assert taken == [4, number, 4]
     assert file.read_bytes() == b"aaaa" + b"b" * there + b"cccc"
-    assert disk.done == ["write"] * 3
+    assert disk.operations == ["write"] * 3
     assert b"".join(disk.writes) == file.read_bytes()
 
 
 @pytest.mark.parametrize("fault", SYNC_FAULTS)
 def test_syncs_fail_where_they_are_chosen(tmp_path: Path, fd: int, fault: Fault) -> None:
-    disk = FailingDisk(at=0, fault=fault)
+    disk = FailingDisk(fail_at=0, fault=fault)
     with pytest.raises(OSError, match="No space" if fault == "ENOSPC" else "Input/output"):
         disk.sync(fd)
     disk.sync_folder(tmp_path)
-    disk = FailingDisk(at=1, fault=fault)
+    disk = FailingDisk(fail_at=1, fault=fault)
     disk.sync(fd)
     with pytest.raises(OSError, match="No space" if fault == "ENOSPC" else "Input/output"):
         disk.sync_folder(tmp_path)
-    assert disk.done == ["sync", "sync_folder"]
+    assert disk.operations == ["sync", "sync_folder"]
 
 
 def test_every_operation_can_have_each_of_its_faults() -> None:

@@ -107,7 +107,7 @@ def test_a_denied_answer_became_the_message_that_sent_it_back(play: Play, guard:
     asked(play, guard, play.says(play.root, "1234"))
     play.hears(play.root, "Your response was blocked", cause=play.says(guard, "DENY: secret"))
     (row,) = found(play)
-    assert (row.kind, row.point, row.words) == ("denial", "response", "secret")
+    assert (row.kind, row.point, row.text) == ("denial", "response", "secret")
     assert outcomes(row) == [("Root", "Your response was blocked")]
 
 
@@ -151,7 +151,7 @@ def test_a_failure_is_told_with_its_reason(play: Play, guard: AgentId) -> None:
     heard = play.hears(play.root, "Hi")
     play.session.log_transcript_entry(guard, failed, cause=asked(play, guard, heard))
     at_action, at_input = found(play)
-    assert (at_action.kind, at_action.words) == ("failure", "OSError: full")
+    assert (at_action.kind, at_action.text) == ("failure", "OSError: full")
     assert outcomes(at_action) == [("Root", "Error: blocked")]
     assert outcomes(at_input) == []
 

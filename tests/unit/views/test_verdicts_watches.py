@@ -45,8 +45,8 @@ def test_all_ways_in_which_a_hook_comes_and_goes(tmp_path: Path) -> None:
         ("installed", "copied", "second", "kim", None),  # a move is no way out from under a hook
         ("installed", "moved", "main", "kim", "main"),
     ]
-    assert rows[2].told is not None
-    assert rows[2].told.startswith("Watch, too.")
+    assert rows[2].instructions is not None
+    assert rows[2].instructions.startswith("Watch, too.")
     assert rows[2].cause in {row["message_id"] for row in one.rows(role="assistant")}
 
 
@@ -68,7 +68,7 @@ def test_a_verdict_after_tools_notes_and_a_second_try_is_that_on_the_question(
     one.ask("Send.")
     one.ask("Again.")
     rows = verdicts(SessionViewer(one.log).events)
-    assert [(row.kind, row.point, row.words) for row in rows] == [
+    assert [(row.kind, row.point, row.text) for row in rows] == [
         ("rewrite", "action", '{"text": "please"}')
     ] * 2
     for row in rows:
@@ -83,7 +83,7 @@ def test_a_verdict_that_the_point_does_not_have_is_not_the_verdict(tmp_path: Pat
     guard(one, points=["input"])
     one.ask("Go.")
     [row] = verdicts(SessionViewer(one.log).events)
-    assert (row.kind, row.words, row.point) == ("comment", "hm", "input")
+    assert (row.kind, row.text, row.point) == ("comment", "hm", "input")
     assert row.outcomes[0].text == "[hook guard]: hm"
 
 

@@ -48,7 +48,7 @@ class LimitUsage:
 
     key: str
     """The agent and unit of the limit, the key under which reports are saved."""
-    who: str
+    scope: str
     used: float
     limit: float
     unit: str
@@ -66,7 +66,7 @@ class LimitUsage:
         """
         limit = f"{self.limit:.4g}" if self.unit == "USD" else f"{self.limit:,.0f}"
         share = f"{self.share * 100:.0f} % of {limit} {self.unit}"
-        return f"{share} are used by {self.who} and everybody below it"
+        return f"{share} are used by {self.scope} and everybody below it"
 
 
 @register_agent_class("budget-guard")

@@ -49,7 +49,7 @@ class ChangedFiles(Hook):
     def _changed(self) -> dict[str, str | None]:
         """Return the hashes of files that differ from the watched agent's knowledge, by name."""
         watched = self.watched
-        return {} if watched is None else dict(self.runtime.world.known.find_changed(watched))
+        return {} if watched is None else dict(self.runtime.world.file_states.find_changed(watched))
 
     def dump_state(self) -> Any:
         """Return the reports, so that a resume repeats none."""

@@ -35,7 +35,7 @@ class IdleSubagent:
     """A subagent without recent messages."""
 
     name: str
-    spent: UsageTotals
+    usage: UsageTotals
     """Usage including all agents below it."""
 
 
@@ -129,7 +129,7 @@ def last_active(state: AgentState) -> int:
 def idle_text(idle: Sequence[IdleSubagent], requests: int) -> str:
     """Format the idle subagents with their usage."""
     descriptions = [
-        f"{subagent.name} ({_format_usage(subagent.spent)})" for subagent in idle[:_MAX_NAMES]
+        f"{subagent.name} ({_format_usage(subagent.usage)})" for subagent in idle[:_MAX_NAMES]
     ]
     if len(idle) > _MAX_NAMES:
         descriptions.append(f"and {len(idle) - _MAX_NAMES} more")

@@ -49,7 +49,7 @@ class ReadBeforeWrite(Hook):
         watched, path = self.watched, self._changed_path(question)
         if watched is None or path is None:
             return None
-        file_states = self.runtime.world.known
+        file_states = self.runtime.world.file_states
         knowledge = file_states.compare(ToolContext(watched, question.subject), path)
         if knowledge == "unknown":
             return f"you have not read {display_name(path)}: read it first"

@@ -49,7 +49,7 @@ class Condition:
         about = (match[2] or "").strip()
         return cls(match[1], "" if about == "*" else about)
 
-    def holds(self, names: Collection[str], arguments: Mapping[str, Any], folder: Path) -> bool:
+    def matches(self, names: Collection[str], arguments: Mapping[str, Any], folder: Path) -> bool:
         """Whether a call, in Claude Code's terms, of a tool with these names matches the rule.
 
         >>> git = Condition.parse("Bash(git *)")

@@ -162,7 +162,7 @@ class CommandHook(Hook):
             )
         return await self._verdict(situation, answer)
 
-    async def session_ended(self, reason: str = "other") -> None:
+    async def run_session_end(self, reason: str = "other") -> None:
         """Run the commands for the end of a session. Their decisions are ignored."""
         await self._run_for_event(self._question, session_end_event(reason))
 

@@ -228,7 +228,7 @@ class Situation:
         if not condition:
             return True
         names, arguments = claude_names(self.tool), self._tool_members["tool_input"]
-        return Condition.parse(condition).holds(names, arguments, self.folder)
+        return Condition.parse(condition).matches(names, arguments, self.folder)
 
     def _call_members(self, event: str) -> dict[str, Any]:
         members = {**self._tool_members, "tool_use_id": self._call_id}

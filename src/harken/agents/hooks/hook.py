@@ -200,7 +200,7 @@ async def ask_hook(
     if the hook took the place of the watched agent.
     """
     while True:
-        async with hook.question_lock.here():
+        async with hook.question_lock.current():
             if hook.state.place == "gone":
                 return None
             if _find_replacement(watched, hook) is hook:
@@ -282,7 +282,7 @@ class CombinedVerdict:
 
     comments: list[HookVerdict]
     denial: HookVerdict | None = None
-    rewritten: str | None = None
+    replacement: str | None = None
     rewriter: HookVerdict | None = None
 
 
@@ -313,7 +313,7 @@ async def consult(
             case Comment() if earlier is None:
                 judgement.comments.append(opinion)
             case Rewrite(text):
-                judgement.rewritten, judgement.rewriter = text, opinion
+                judgement.replacement, judgement.rewriter = text, opinion
                 question = _with_text(question, text)
     return judgement
 

@@ -59,7 +59,7 @@ class LoggedUser:
         if reply is not None:
             refusal = "" if reply.refusal is None else f"hook {reply.hook}: {reply.refusal}"
             return ApprovalDecision(
-                allowed=reply.refusal is None, reason=refusal, said=reply.message_id
+                allowed=reply.refusal is None, reason=refusal, decision_id=reply.message_id
             )
         if self.user is None:
             raise UserUnavailable("no hook allows it, either")
@@ -72,7 +72,7 @@ class LoggedUser:
         except UserUnavailable as error:
             self._log("system", str(error), question)
             raise
-        return replace(leave, said=self._log("assistant", format_decision(leave), question))
+        return replace(leave, decision_id=self._log("assistant", format_decision(leave), question))
 
     def _log(self, role: Role, text: str, cause: Cause) -> MessageId:
         entry = TranscriptEntry(agent_id=USER, role=role, content=text, cause=cause)

@@ -81,7 +81,7 @@ def _last_answer(agent: Agent) -> TranscriptEntry | None:
     for message in reversed(agent.session.context(agent.agent_id)):
         if message.role == "user" and needs_no_answer(message) and not _asks_hook(message):
             continue
-        if not isinstance(message, TranscriptEntry) or _is_later(agent.state.placed, message):
+        if not isinstance(message, TranscriptEntry) or _is_later(agent.state.placed_by, message):
             return None
         return message if message.is_utterance and message.cause is None else None
     return None

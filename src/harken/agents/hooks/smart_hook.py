@@ -113,7 +113,7 @@ def is_judging(hook: Agent) -> bool:
     """
     questions = filter(is_question, _question_entries(hook.session.context(hook.agent_id)))
     return any(
-        reference_number(entry.message_id) > reference_number(hook.state.placed)
+        reference_number(entry.message_id) > reference_number(hook.state.placed_by)
         for entry in questions
     )
 

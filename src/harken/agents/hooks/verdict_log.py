@@ -188,13 +188,16 @@ def _former_hooks_since(agent: Agent, subject: Reference) -> list[AgentId]:
     since, agents = reference_number(subject), agent.session.agents
     return [
         *takewhile(
-            lambda id_: reference_number(agents[id_].placed) > since, agent.state.former_hooks[::-1]
+            lambda id_: reference_number(agents[id_].placed_by) > since,
+            agent.state.former_hooks[::-1],
         )
     ]
 
 
 def _is_due(agent: Agent, hook_id: AgentId, question: HookQuestion) -> bool:
-    if reference_number(agent.session.agents[hook_id].placed) > reference_number(question.subject):
+    if reference_number(agent.session.agents[hook_id].placed_by) > reference_number(
+        question.subject
+    ):
         return False
     try:
         hook = agent.agent_by_id(hook_id)

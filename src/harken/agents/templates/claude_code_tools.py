@@ -28,7 +28,7 @@ class ClaudeTool:
     """A tool of Harken in Claude Code's terms."""
 
     name: str
-    older: tuple[str, ...] = ()
+    former_names: tuple[str, ...] = ()
     """Earlier names, which matchers may still use."""
     members: Mapping[str, str] = field(default_factory=dict)
     """Claude Code's names of arguments by Harken's, where they differ."""
@@ -59,7 +59,9 @@ TOOLS: Mapping[str, ClaudeTool] = {
     "write": ClaudeTool("Write", members=_FILE, paths=_PATH),
 }
 """The tools with different names, by Harken's name."""
-_OUR_NAMES = {name: ours for ours, tool in TOOLS.items() for name in (tool.name, *tool.older)}
+_OUR_NAMES = {
+    name: ours for ours, tool in TOOLS.items() for name in (tool.name, *tool.former_names)
+}
 _UNKNOWN = ClaudeTool("")
 
 
@@ -70,7 +72,7 @@ def claude_names(tool: str) -> tuple[str, ...]:
     (('Agent', 'Task'), ('mcp__github__search',))
     """
     spelling = TOOLS.get(tool)
-    return (tool,) if spelling is None else (spelling.name, *spelling.older)
+    return (tool,) if spelling is None else (spelling.name, *spelling.former_names)
 
 
 def harken_name(tool: str) -> str | None:

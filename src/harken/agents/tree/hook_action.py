@@ -135,7 +135,7 @@ def _create_named_hook(
     if finder is None:
         raise InvalidArguments(f"{reference}: there are no hooks with names here")
     try:
-        hook: Agent = finder.make(name, watched)
+        hook: Agent = finder.create(name, watched)
     except HarkenError as error:
         raise InvalidArguments(f"{reference} cannot be used: {error}") from None
     if hook.language_model is not None:

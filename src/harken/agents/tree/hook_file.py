@@ -69,7 +69,7 @@ class HookFile:
     """Its tools besides those of every hook."""
     model: str | None = None
     """The full name of its model, or None for the model of the watched agent."""
-    keeps: Literal["notes", "all"] = "notes"
+    memory: Literal["notes", "all"] = "notes"
     """The part of its context that survives a question."""
     subagents: bool = True
     """Whether subagents of the watched agent get a copy."""
@@ -134,7 +134,7 @@ class HookFile:
             path=self.path,
             hash=self.hash,
         )
-        spec = {"keeps": self.keeps, "copy": self.copy or None}
+        spec = {"keeps": self.memory, "copy": self.copy or None}
         return new_hook(
             watched,
             self.instructions,
@@ -195,7 +195,7 @@ class HookFiles:
         """Set the folders, which are scanned on each access and need not exist."""
         self.folders = tuple(folders)
 
-    def make(self, name: str, watched: Agent) -> Agent:
+    def create(self, name: str, watched: Agent) -> Agent:
         """Create an unborn hook for an agent; `install(watched, name)` installs it.
 
         Raises NameNotFound with the existing names, ConfigError for an unusable hook.

@@ -62,7 +62,7 @@ class AgentRestorer:
         check_birth(self.session.state, self.agent.agent_id, births, plan.levels)
         plan = self._restrict(msgspec.structs.replace(plan, name=name), "subagent")
         try:
-            self._make(plan, watched=True)
+            self._create_agents(plan, watched=True)
         except BaseException:
             for agent, copies in self._agents_by_plan.values():
                 for unborn in (agent, *(copy for _, copy in copies)):
@@ -149,7 +149,7 @@ class AgentRestorer:
         spec = {**msgspec.to_builtins(members), "tools": allowed, "parameters": parameters}
         return {name: value for name, value in spec.items() if value is not None}
 
-    def _make(self, plan: AgentSnapshot, *, watched: bool) -> None:
+    def _create_agents(self, plan: AgentSnapshot, *, watched: bool) -> None:
         """Create the agents of a plan; agents that may act get copies of the caller's hooks.
 
         Raises InvalidArguments.
@@ -163,9 +163,9 @@ class AgentRestorer:
         if watched:
             self._agents_by_plan[id(plan)] = agent, create_hook_copies(agent, self.agent)
         for hook in self._hooks(plan):
-            self._make(hook, watched=may_act({**hook.spec, "kind": hook.kind}))
+            self._create_agents(hook, watched=may_act({**hook.spec, "kind": hook.kind}))
         for child in plan.subagents:
-            self._make(child, watched=True)
+            self._create_agents(child, watched=True)
 
     def _hooks(self, plan: AgentSnapshot) -> list[AgentSnapshot]:
         """Return the hooks of a plan without code hooks that are copied from the caller anyway."""

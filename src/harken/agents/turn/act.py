@@ -72,7 +72,7 @@ async def act(agent: ToolAgent, calls: Sequence[OpenCall]) -> None:
     are logged; the other calls stay open for a resume.
     """
     if agent.runtime.checkpoints is not None:
-        agent.runtime.checkpoints.settle(agent.session, agent.agent_id)
+        agent.runtime.checkpoints.publish(agent.session, agent.agent_id)
     if len(calls) == 1 and not is_action(agent.tools.get(calls[0].name)):
         log_result(agent, calls[0], await run_call(agent, calls[0]))
     else:
@@ -168,8 +168,8 @@ async def run_call(agent: ToolAgent, call: OpenCall) -> ToolResult:
     if judgement.denial is not None:
         return _blocked_result(judgement)
     arguments = call.arguments
-    if judgement.rewritten is not None and judgement.rewriter is not None:
-        arguments = judgement.rewritten
+    if judgement.replacement is not None and judgement.rewriter is not None:
+        arguments = judgement.replacement
         agent.session.append(
             ActionRewritten(
                 agent_id=agent.agent_id,
@@ -202,7 +202,7 @@ async def _run(agent: ToolAgent, call: OpenCall, text: str) -> ToolResult:
         arguments = tool.check(parse(call.name, text))
         with ExitStack() as stack:
             for gate in await _turn_locks(agent, call.name, arguments):
-                stack.enter_context(gate.hold())
+                stack.enter_context(gate.locked())
             return await RUN[call.name](agent, call.reference, arguments)
     user = agent.runtime.world.user
     has_no_user = user is None and not has_user_substitute(agent)

@@ -176,18 +176,20 @@ class _Task:
     """A compaction to do."""
 
     question: str
-    cut: ContextSplit
-    most: float | None
+    split: ContextSplit
+    max_tokens: float | None
     """The size that the summary must stay below, in tokens, or None."""
 
 
 async def _summarize(agent: ToolAgent, model: Model, task: _Task, *, fits: bool) -> LoggedString:
     """Let a child write the summary, and retry with parts of the context if it is too long."""
-    context = agent.session.context(agent.agent_id)[: task.cut.retained_start]
+    context = agent.session.context(agent.agent_id)[: task.split.retained_start]
     shares = _CONTEXT_FRACTIONS if not fits else (1, *_CONTEXT_FRACTIONS)
     for share in shares:
         limit = estimate_tokens(context) // share
-        messages = context if share == 1 else trim_to_tokens(context, task.cut.summary_start, limit)
+        messages = (
+            context if share == 1 else trim_to_tokens(context, task.split.summary_start, limit)
+        )
         try:
             return await _summarize_with_child(agent, model, messages, task)
         except ModelError as error:
@@ -204,9 +206,12 @@ async def _summarize_with_child(
     birth = child.log_birth(agent.state.birth, NAME, "subagent")
     try:
         summary = await child.sum_up(model, agent.toolbox(), task.question)
-        if task.most is not None and estimate_tokens([Message("user", summary)]) >= task.most:
+        if (
+            task.max_tokens is not None
+            and estimate_tokens([Message("user", summary)]) >= task.max_tokens
+        ):
             raise ModelError(f"{model.name} gave a summary that is no shorter than what it sums up")
-        _edit_context(agent, child, task.cut, summary)
+        _edit_context(agent, child, task.split, summary)
     finally:
         end_subtree(agent.session, child.agent_id, birth)
     return summary

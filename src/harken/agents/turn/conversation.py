@@ -51,7 +51,7 @@ class Conversation:
         """Whether something may still arrive without user input."""
         return self._listening.is_busy or self.has_news
 
-    async def news(self, *, to_the_end: bool = False) -> bool:
+    async def wait_for_unread(self, *, to_the_end: bool = False) -> bool:
         """Wait for unread messages of the primary agent that were not announced; return True then.
 
         `to_the_end`: return False when nothing can arrive any more, instead of waiting. Raises

@@ -126,9 +126,9 @@ def log_visible_answer(
     agent: ToolAgent, entry: TranscriptEntry, judgement: CombinedVerdict
 ) -> LoggedString:
     """Return the answer to deliver. Log the text that a user saw if hooks rewrote it."""
-    if judgement.rewritten is None:
+    if judgement.replacement is None:
         return LoggedString(text_of(entry.content), entry.message_id)
-    answer = LoggedString(judgement.rewritten, entry.message_id)
+    answer = LoggedString(judgement.replacement, entry.message_id)
     if agent.state.place == "primary":
         event = TranscriptEntry(
             agent_id=USER, role="user", content=str(answer), substance=entry.message_id

@@ -210,7 +210,7 @@ class TriggerListener:
 
     def _unchanged_files(self, agent_id: AgentId, names: Collection[str]) -> Collection[str]:
         """Return the files that an agent has read and that have not changed since."""
-        agent, file_states = self._agent(agent_id), self.runtime.world.known
+        agent, file_states = self._agent(agent_id), self.runtime.world.file_states
         known_files, changed = file_states.find_known_hashes(agent), file_states.find_changed(agent)
         return [name for name in names if name in known_files and name not in changed]
 
@@ -265,7 +265,7 @@ class TriggerListener:
             entry = (agent.state.transcript or [])[-1]
             return LoggedString(text_of(entry.content), entry.message_id)
         is_hook = agent.state.place == "hook"  # a woken hook must not be asked meanwhile
-        async with agent.question_lock.here() if is_hook else nullcontext():
+        async with agent.question_lock.current() if is_hook else nullcontext():
             with agent.turn_lock.triggered_turn():
                 return await agent.response()
 

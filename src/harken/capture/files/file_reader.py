@@ -61,7 +61,7 @@ class LargeFileStore(Protocol):
 class OpenedFile:
     """An open file. It is parsed while its steps are consumed."""
 
-    mark: FileFingerprint
+    fingerprint: FileFingerprint
     read_summary: Callable[[], FileSummary]
     """Returns the summary of the file, after all steps were consumed."""
     runtime: str = ""
@@ -103,7 +103,7 @@ class ParsedFile(msgspec.Struct, array_like=True):
         ends = [*accumulate([size for _, size in self.cut], initial=0)]
         chunk_ranges = zip(self.cut, ends, ends[1:], strict=False)
         return OpenedFile(
-            mark=FileFingerprint(self.size, self.mtime_ns, self.tail),
+            fingerprint=FileFingerprint(self.size, self.mtime_ns, self.tail),
             read_summary=lambda: self.ending,
             runtime=self.runtime,
             raw=self.raw,
@@ -145,7 +145,7 @@ def read_whole_file(file: File) -> ParsedFile:
         ending = opened.read_summary()
     except FormatError as error:
         ending, steps = failed_summary(file.display_name, opened.raw, error), []
-    mark, pieces = opened.mark, opened.pieces
+    mark, pieces = opened.fingerprint, opened.pieces
     return ParsedFile(
         mark.size,
         mark.mtime_ns,

@@ -52,15 +52,15 @@ class _Part:
     """A source of a session."""
 
     report: _SessionReport
-    mark: FileFingerprint
+    fingerprint: FileFingerprint
 
     @property
-    def ended(self) -> str:
+    def last_message_time(self) -> str:
         """The time of the last message.
 
         If the source has none, the modification time of the file.
         """
-        return self.report.ended or format_rfc3339(self.mark.mtime_ns // 1000)
+        return self.report.ended or format_rfc3339(self.fingerprint.mtime_ns // 1000)
 
     @property
     def is_aside(self) -> bool:
@@ -94,14 +94,14 @@ class ImportedSession:
         return next((part.report.folder for part in self.parts if part.report.folder), "")
 
     @property
-    def ended(self) -> str:
+    def last_message_time(self) -> str:
         """The time of the last message: UTC, RFC 3339."""
-        return max(part.ended for part in self.parts)
+        return max(part.last_message_time for part in self.parts)
 
     @property
     def size_bytes(self) -> int:
         """The total size of its sources."""
-        return sum(part.mark.size for part in self.parts)
+        return sum(part.fingerprint.size for part in self.parts)
 
     @property
     def sources(self) -> list[str]:
@@ -148,7 +148,9 @@ def list_imported_sessions(catalogue: Catalogue) -> list[ImportedSession]:
     sessions = [
         ImportedSession(*key, _sort_parts(session_parts)) for key, session_parts in parts.items()
     ]
-    return sorted(sessions, key=lambda session: (session.ended, session.name), reverse=True)
+    return sorted(
+        sessions, key=lambda session: (session.last_message_time, session.name), reverse=True
+    )
 
 
 def find_branch_tips(
@@ -173,7 +175,7 @@ def find_branch_tips(
 
 
 def _sort_parts(parts: Iterable[_Part]) -> list[_Part]:
-    newest = sorted(parts, key=lambda part: part.ended, reverse=True)
+    newest = sorted(parts, key=lambda part: part.last_message_time, reverse=True)
     return sorted(newest, key=lambda part: part.is_aside)
 
 

@@ -215,7 +215,7 @@ class Importer:
             return ImportResult(Report(source=file.display_name, reason=reason))
         history = CommitBuilder(opened.runtime, is_last)
         report = self._commit_steps(opened, file.display_name, history)
-        self._catalogue.note(file.name, opened.mark, msgspec.json.encode(report))
+        self._catalogue.note(file.name, opened.fingerprint, msgspec.json.encode(report))
         return ImportResult(report, new=history.new)
 
     def _commit_steps(self, opened: OpenedFile, source: str, history: CommitBuilder) -> Report:

@@ -105,7 +105,7 @@ class CommitReader:
                 BadRecord(bad_record.number, bad_record.start, bad_record.reason)
                 for bad_record in reading.bad[:MAX_BAD_RECORDS]
             ),
-            kept=dict(reading.kept),
+            kept=dict(reading.uninterpreted),
             session=sanitize_name(reading.session_id),
             title=sanitize_name(reading.title),
             folder=sanitize_name(reading.folder),

@@ -61,7 +61,7 @@ class WriteBuffer:
 
     def add(self, things: Sequence[StoredObject], commit: StoredObject, new: BatchCommit) -> None:
         """Add a commit and the objects that it needs."""
-        objects = self.contents.things
+        objects = self.contents.objects
         for stored_object in things:
             if objects.setdefault(stored_object.name, stored_object) is stored_object:
                 self.size += len(stored_object.body)
@@ -71,18 +71,18 @@ class WriteBuffer:
     def add_pieces(self, pieces: Sequence[StoredObject]) -> None:
         """Add chunks of a file."""
         for piece in pieces:
-            self.contents.things.setdefault(piece.name, piece)
+            self.contents.objects.setdefault(piece.name, piece)
             self.size += len(piece.body)
 
     def add_file(self, name: ArtifactRef, pieces: Sequence[ArtifactRef]) -> None:
         """Add a file whose chunks were added."""
         if pieces != [name]:
-            self.contents.things.setdefault(name, build_file_object(name, pieces))
+            self.contents.objects.setdefault(name, build_file_object(name, pieces))
             self.contents.files[name] = pieces
 
     def write(self, store: Store) -> None:
         """Write all objects. Raises StoreError."""
-        if not self.contents.things:
+        if not self.contents.objects:
             return
         if isinstance(store, SqliteStore):
             store.write_named(self.contents)

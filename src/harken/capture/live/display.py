@@ -68,7 +68,7 @@ def make_formatter(invocation: Invocation) -> OutputFormatter:
     """Return the formatter for the output that the user asked for."""
     match invocation.output:
         case "text":
-            return _TextFormatter(invocation.most_turns, invocation.most_usd)
+            return _TextFormatter(invocation.max_turns, invocation.max_usd)
         case "json":
             return _JsonFormatter(is_list=False)
         case "jsons":

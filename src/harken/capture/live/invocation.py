@@ -29,7 +29,7 @@ from harken.errors import ConfigError
 class Options:
     """The options of a program that take values."""
 
-    one: frozenset[str] = frozenset()
+    single_value: frozenset[str] = frozenset()
     """Options with exactly one value."""
     perhaps: frozenset[str] = frozenset()
     """Options with an optional value, which may not start with a dash."""
@@ -80,7 +80,7 @@ def parse_command_line(arguments: Sequence[str], options: Options) -> Iterator[C
         if equals and arg.startswith("--"):
             yield CommandWord(name, (value,), start, index)
             continue
-        if arg in options.one:
+        if arg in options.single_value:
             index = min(index + 1, len(arguments))
         elif arg in options.perhaps:
             index += index < len(arguments) and not arguments[index].startswith("-")
@@ -99,7 +99,7 @@ Output: TypeAlias = Literal["untouched", "verbatim", "text", "json", "jsons"]
 RUNTIMES = tuple(place.runtime for place in SOURCE_LOCATIONS)
 
 _CLAUDE_OPTIONS = Options(
-    one=split_names(
+    single_value=split_names(
         "--agent --agents --append-system-prompt --append-system-prompt-file --autocompact "
         "--debug-file --effort --environment --fallback-model --input-format --json-schema "
         "--max-budget-usd --max-turns --model -n --name --output-format --permission-mode "
@@ -113,7 +113,7 @@ _CLAUDE_OPTIONS = Options(
     ),
 )
 _CODEX_OPTIONS = Options(
-    one=split_names(
+    single_value=split_names(
         "-c --config --enable --disable -m --model --local-provider -p --profile -s --sandbox "
         "-C --cd --add-dir --thread-source --cyber-access-program --output-schema --color -o "
         "--output-last-message -a --ask-for-approval --remote"
@@ -140,8 +140,8 @@ class Invocation:
     """Whether the client writes a session file."""
     folder: str = ""
     """The working folder, if it differs from the current one."""
-    most_turns: str = ""
-    most_usd: str = ""
+    max_turns: str = ""
+    max_usd: str = ""
 
 
 def parse_invocation(command: Sequence[str], runtime: str | None = None) -> Invocation:
@@ -187,8 +187,8 @@ def _parse_claude(command: tuple[str, ...]) -> Invocation:
         listen=claude_heard,
         prompt=next((word.value for word in words if not word.option), ""),
         has_file=_keeps_session_file(words),
-        most_turns=_option_value(words, "--max-turns"),
-        most_usd=_option_value(words, "--max-budget-usd"),
+        max_turns=_option_value(words, "--max-turns"),
+        max_usd=_option_value(words, "--max-budget-usd"),
     )
 
 

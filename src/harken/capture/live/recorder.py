@@ -63,13 +63,13 @@ class LiveRecorder:
     opens: Opens
     listen: LineParser | None
     """Parses the lines. None if the output is not parsed and only the files are followed."""
-    settle: Callable[[CommitId], None]
+    publish_commit: Callable[[CommitId], None]
     """Called with each commit that the client's tools may ask for."""
-    hold: Callable[[], None] = lambda: None
+    expect_commit: Callable[[], None] = lambda: None
     """Called when a tool starts: the commit for it will be settled soon."""
     release: Callable[[], None] = lambda: None
     """Called if no commit will be settled soon."""
-    tell: Callable[[StreamEvent], None] = lambda _: None
+    on_line: Callable[[StreamEvent], None] = lambda _: None
     """Called with each parsed line."""
     prompt: str = ""
     """The prompt of the client, which its output may not contain."""
@@ -158,9 +158,9 @@ class _RecordingLoop:
         if listen is None:
             return
         event = listen(line)
-        self._recording.tell(event)
+        self._recording.on_line(event)
         if event.is_call:
-            self._recording.hold()
+            self._recording.expect_commit()
         if event.session and not event.agent:
             self._trail.set_session(event.session)
         if self._early_events is None and not self._is_by_file:
@@ -246,7 +246,7 @@ class _RecordingLoop:
     def _settle(self, newest: CommitId | None) -> None:
         if newest is not None and newest != self._recording.newest:
             self._recording.newest = newest
-            self._recording.settle(newest)
+            self._recording.publish_commit(newest)
 
 
 def find_newest_commit(news: Sequence[ImportedChange]) -> CommitId | None:

@@ -90,7 +90,7 @@ class OtlpServer(ThreadingHTTPServer):
             with self._lock:
                 self._tell(all_of_them=True)
 
-    def take(self, request: SpooledRequest) -> int:
+    def store_request(self, request: SpooledRequest) -> int:
         """Process a request, and store it on disk first. Return the number of rejected spans.
 
         Raises FormatError. Raises OSError if it cannot be stored.
@@ -184,7 +184,7 @@ class _Handler(BaseHTTPRequestHandler):
             try:
                 encoding = self.headers.get("content-encoding", "")
                 data = decompress_body(data, encoding, most_bytes=self.server.most_bytes)
-                refused = self.server.take(SpooledRequest(kind, type_ == JSON, data))
+                refused = self.server.store_request(SpooledRequest(kind, type_ == JSON, data))
             except FormatError as error:
                 raise _RequestRefused(400, str(error)) from None
             except OSError as error:

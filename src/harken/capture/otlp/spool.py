@@ -53,15 +53,15 @@ class OtlpSpool:
             raise ConfigError(f"{folder}: another receiver is at work there") from None
         self._folder = folder
         self._stored: deque[tuple[Path, Collection[SpanId]]] = deque()
-        self._left = sorted(_list_numbered(folder))
-        self._next = self._left[-1][0] + 1 if self._left else 1
+        self._unfinished = sorted(_list_numbered(folder))
+        self._next = self._unfinished[-1][0] + 1 if self._unfinished else 1
 
     def iter_unfinished(self) -> Iterator[SpooledRequest]:
         """Yield the requests of an earlier process, oldest first. Call `holds` after each.
 
         A file that cannot be read stays in the folder.
         """
-        for _, path in self._left:
+        for _, path in self._unfinished:
             match = _NAME_PATTERN.fullmatch(path.name)
             with suppress(OSError):
                 data = path.read_bytes()

@@ -122,7 +122,7 @@ class Forwarder:
         """Send the request, and return the response."""
         body = _iter_body(request, tapped) if request.body_exists else None
         if body is None:
-            tapped.asked()
+            tapped.end_request()
         try:
             answer = await self.session.request(
                 request.method,
@@ -157,7 +157,7 @@ class Forwarder:
         self, request: web.Request, answer: ClientResponse, tapped: TappedCall
     ) -> web.StreamResponse:
         response = ForwardedResponse(answer)
-        tapped.answered(answer.status, answer.headers)
+        tapped.begin_response(answer.status, answer.headers)
         try:
             await response.prepare(request)
             while data := await _read_next(answer):
@@ -189,7 +189,7 @@ async def _iter_body(request: web.Request, tapped: TappedCall) -> AsyncIterator[
     async for data in request.content.iter_any():
         tapped.body(data)
         yield data
-    tapped.asked()
+    tapped.end_request()
 
 
 def _forwarded_headers(raw: Iterable[tuple[bytes, bytes]], *excluded: str) -> CIMultiDict[str]:

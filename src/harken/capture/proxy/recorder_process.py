@@ -29,7 +29,7 @@ class RecorderProcess:
     environ: Mapping[str, str]
     on_message: Callable[[dict[str, Any]], None]
     """Called with each JSON object that the process prints."""
-    tell: Callable[[str], None]
+    on_notice: Callable[[str], None]
     """Called when the process had to be restarted."""
     process: subprocess.Popen[bytes] | None = None
     _is_closed: Event = field(default_factory=Event)
@@ -71,7 +71,7 @@ class RecorderProcess:
             if time.monotonic() - started_s > _MAX_PAUSE_S:
                 pause_s, reported_error = _MIN_PAUSE_S, ""
             if error != reported_error:
-                self.tell(f"the recorder has ended and is started again: {error}")
+                self.on_notice(f"the recorder has ended and is started again: {error}")
             reported_error = error
             self._is_closed.wait(pause_s)  # After a close, the remaining data is recorded at once.
             pause_s = min(pause_s * 2, _MAX_PAUSE_S)

@@ -70,7 +70,7 @@ class ProxySpool:
     """The spool of all calls. It is called from one thread, and has one of its own."""
 
     folder: Path
-    tell: Callable[[str], None]
+    on_notice: Callable[[str], None]
     """Called when recording stops, and when it resumes."""
     on_written: Callable[[], None]
     """Called when data was written."""
@@ -186,7 +186,7 @@ class ProxySpool:
         self._pending_ends.clear()
         if self.problem:
             self.problem = ""
-            self.tell("recording goes on")
+            self.on_notice("recording goes on")
         self.on_written()
 
     def _should_write(self, item: Item) -> bool:
@@ -206,7 +206,7 @@ class ProxySpool:
             if kind is FrameKind.END and isinstance(content, CallEnd):
                 self._pending_ends[call] = self._with_reason((call, kind, content))[2]  # type: ignore[assignment]
         if not self.problem:
-            self.tell(f"recording stops, the traffic goes on: {reason}")
+            self.on_notice(f"recording stops, the traffic goes on: {reason}")
         self.problem = reason
 
     def _check_space(self) -> str:
@@ -269,7 +269,7 @@ class CallWriter:
             self._reason = self._reason or f"a request of more than {limit_mb} MB is not recorded"
         self.put(FrameKind.BODY, data)
 
-    def asked(self) -> None:
+    def end_request(self) -> None:
         """Write that the request is complete."""
         self.put(FrameKind.ASKED)
 

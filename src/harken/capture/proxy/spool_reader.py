@@ -78,12 +78,12 @@ class SpoolReader:
     _open_calls: dict[int, _OpenCall] = field(default_factory=dict)
     _unmarked: dict[int, int] = field(default_factory=dict)
     """Calls that ended and are not recorded yet -> the file with their first frame."""
-    _done: dict[int, set[int]] = field(default_factory=dict)
+    _finished_calls: dict[int, set[int]] = field(default_factory=dict)
     """For each file: the recorded calls that end in it."""
 
     def __post_init__(self) -> None:
         """Load the calls that were recorded before."""
-        self._done = {number: self._load_marks(number) for number in self._files()}
+        self._finished_calls = {number: self._load_marks(number) for number in self._files()}
 
     def read(self) -> Iterator[SpoolStep]:
         """Yield the events that are in the files now."""
@@ -103,16 +103,16 @@ class SpoolReader:
             end = CallEnd(time="", latency_s=0, broken=reason)
             yield from self._end(number, end)
 
-    def mark(self, step: SpoolStep) -> None:
+    def mark_recorded(self, step: SpoolStep) -> None:
         """Mark a call as recorded after its last step. Remove files that are no longer needed."""
         with suppress(OSError), self._path(step.file, DONE_SUFFIX).open("a") as file:
             file.write(f"{step.call}\n")
-        self._done.setdefault(step.file, set()).add(step.call)
+        self._finished_calls.setdefault(step.file, set()).add(step.call)
         self._unmarked.pop(step.call, None)
         start_files = (open_call.file for open_call in self._open_calls.values())
         first_needed = min([self._file, *start_files, *self._unmarked.values()])
-        for number in [number for number in self._done if number < first_needed]:
-            del self._done[number]
+        for number in [number for number in self._finished_calls if number < first_needed]:
+            del self._finished_calls[number]
             for suffix in (
                 SPOOL_SUFFIX,
                 DONE_SUFFIX,
@@ -139,7 +139,7 @@ class SpoolReader:
 
     def _process_frame(self, frame: Frame) -> Iterator[SpoolStep]:
         number, content = frame.call, frame.content
-        if any(number in done for done in self._done.values()):
+        if any(number in done for done in self._finished_calls.values()):
             return
         open_call = self._open_calls.setdefault(number, _OpenCall(self._file))
         try:
@@ -149,7 +149,7 @@ class SpoolReader:
                 case FrameKind.BODY:
                     open_call.body += content
                 case FrameKind.ASKED if open_call.head is not None:
-                    yield from self._asked(number, open_call, open_call.head)
+                    yield from self._end_request(number, open_call, open_call.head)
                 case FrameKind.ANSWER:
                     open_call.answer = msgspec.json.decode(content, type=AnswerHead)
                 case FrameKind.DATA if not open_call.problem:
@@ -161,7 +161,9 @@ class SpoolReader:
                 f"{self._path(self._file, SPOOL_SUFFIX)}: holds what nobody here knows"
             )
 
-    def _asked(self, number: int, open_call: _OpenCall, head: CallHead) -> Iterator[SpoolStep]:
+    def _end_request(
+        self, number: int, open_call: _OpenCall, head: CallHead
+    ) -> Iterator[SpoolStep]:
         body = decode_body(
             bytes(open_call.body), head.headers.get("content-encoding", ""), _MAX_BODY_BYTES
         )

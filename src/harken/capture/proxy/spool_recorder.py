@@ -62,14 +62,14 @@ class SpoolRecorder:
 
     into: CallRecorder
     hints_of: HintsOf
-    tell: Callable[[str], None]
+    on_notice: Callable[[str], None]
     progress: Callable[[], None] = lambda: None
     """Called from time to time, when the counts may have changed."""
     pause: Callable[[float], None] = time.sleep
     recorded: int = 0
     unrecorded: Counter[str] = field(default_factory=Counter)
     """The number of calls that could not be recorded, by reason."""
-    _held_steps: list[SpoolStep] = field(default_factory=list)
+    _buffered_steps: list[SpoolStep] = field(default_factory=list)
     """Ends of calls that were passed on, and are not in a log yet."""
     _skipped_calls: set[int] = field(default_factory=set)
     """Calls whose request was not recorded. Their responses are skipped."""
@@ -97,7 +97,7 @@ class SpoolRecorder:
 
     def _read(self, folder: Path, news: Iterator[bool]) -> bool:
         """Record until there are no more news. Return whether the spool is finished."""
-        self._held_steps.clear()
+        self._buffered_steps.clear()
         reader = SpoolReader(folder, self.hints_of)
         tries = _load_tries(folder)
         is_written = True
@@ -124,19 +124,19 @@ class SpoolRecorder:
             if not self._record_step(step, tries[step.call], folder):
                 return False
             if step.is_last:
-                self._held_steps.append(step)
+                self._buffered_steps.append(step)
             for held_step in [
-                held_step for held_step in self._held_steps if not self._is_held(held_step)
+                held_step for held_step in self._buffered_steps if not self._is_buffered(held_step)
             ]:
-                self._held_steps.remove(held_step)
-                reader.mark(held_step)
+                self._buffered_steps.remove(held_step)
+                reader.mark_recorded(held_step)
         for text in reader.damage:
-            self.tell(text)
+            self.on_notice(text)
         reader.damage.clear()
         self.progress()
         return True
 
-    def _is_held(self, step: SpoolStep) -> bool:
+    def _is_buffered(self, step: SpoolStep) -> bool:
         return isinstance(step.event, CapturedResponse) and self.into.is_holding(step.event.id)
 
     def _record_step(self, step: SpoolStep, tries: int, folder: Path) -> bool:

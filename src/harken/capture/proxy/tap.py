@@ -74,12 +74,12 @@ class TappedCall:
         if self.writer is not None:
             self.writer.body(data)
 
-    def asked(self) -> None:
+    def end_request(self) -> None:
         """Record that the request is complete."""
         if self.writer is not None:
-            self.writer.asked()
+            self.writer.end_request()
 
-    def answered(self, status: int, headers: Mapping[str, str]) -> None:
+    def begin_response(self, status: int, headers: Mapping[str, str]) -> None:
         """Record the start of the response."""
         if self.writer is not None:
             head = AnswerHead(

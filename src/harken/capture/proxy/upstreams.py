@@ -51,17 +51,17 @@ class Target:
     """The destination of a request."""
 
     upstream: Upstream
-    rest: str
+    path_and_query: str
     """The path and the query that are appended to the address."""
 
     @property
     def url(self) -> str:
-        return self.upstream.url + self.rest
+        return self.upstream.url + self.path_and_query
 
     @property
     def path(self) -> str:
         """The path at the server, with its query, without credentials."""
-        return without_credentials(urlsplit(self.upstream.url).path + self.rest)
+        return without_credentials(urlsplit(self.upstream.url).path + self.path_and_query)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ class AllowedDifference:
     """An allowed difference, and its reason."""
 
     name: str
-    why: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class DifferenceRule(AllowedDifference):
 
     clients: tuple[str, ...]
     """The runtimes to which the rule applies."""
-    sent: RequestTransform | None = None
+    from_sent: RequestTransform | None = None
     """Removes the difference from the sent request."""
     expected: RequestTransform | None = None
     """Removes the difference from the expected request."""
@@ -41,85 +41,85 @@ class DifferenceRule(AllowedDifference):
 DIFFERENCE_RULES = (
     DifferenceRule(
         name="cache marks",
-        why="they say how far a provider should keep the request, not what the model reads",
+        reason="they say how far a provider should keep the request, not what the model reads",
         clients=("claude",),
-        sent=normalize.without_cache_marks,
+        from_sent=normalize.without_cache_marks,
         expected=normalize.without_cache_marks,
     ),
     DifferenceRule(
         name="texts as lists",
-        why="a text is short for a list with this text: the provider makes no difference",
+        reason="a text is short for a list with this text: the provider makes no difference",
         clients=("claude", "pi", "opencode"),
-        sent=normalize.with_text_lists,
+        from_sent=normalize.with_text_lists,
         expected=normalize.with_text_lists,
     ),
     DifferenceRule(
         name="members that say nothing",
-        why="no citations, and a result that is no error, are what their absence says",
+        reason="no citations, and a result that is no error, are what their absence says",
         clients=("claude",),
-        sent=normalize.without_default_members,
+        from_sent=normalize.without_default_members,
         expected=normalize.without_default_members,
     ),
     DifferenceRule(
         name="reminders",
-        why="what Claude Code says about the folder, the day and its tools when it is started",
+        reason="what Claude Code says about the folder, the day and its tools when it is started",
         clients=("claude",),
-        sent=normalize.without_reminders,
+        from_sent=normalize.without_reminders,
     ),
     DifferenceRule(
         name="the joined end",
-        why="a prompt follows on what a user said before, and Claude Code parts the two by a line",
+        reason="a prompt follows a user message, and Claude Code separates the two by a line",
         clients=("claude",),
-        sent=normalize.without_line_end,
+        from_sent=normalize.without_line_end,
     ),
     DifferenceRule(
         name="tools of the past",
-        why="references to tools, and members of inputs, that this version of Claude Code has not",
+        reason="tool references and input members that this version of Claude Code lacks",
         clients=("claude",),
         expected=normalize.without_removed_tools,
     ),
     DifferenceRule(
         name="new ids",
-        why="Codex names what has no id in the session, anew each time",
+        reason="Codex names what has no id in the session, anew each time",
         clients=("codex",),
-        sent=normalize.without_new_ids,
+        from_sent=normalize.without_new_ids,
     ),
     DifferenceRule(
         name="sections of instructions",
-        why="Codex says in its own instructions which tools it has now, whatever the session holds",
+        reason="Codex lists its current tools in its instructions, whatever the session holds",
         clients=("codex",),
         expected=normalize.with_own_sections,
     ),
     DifferenceRule(
         name="instructions",
-        why="the client's own prompt, which it sends with whatever conversation",
+        reason="the client's own prompt, which it sends with whatever conversation",
         clients=("codex", "pi", "opencode"),
-        sent=normalize.without_first_system,
+        from_sent=normalize.without_first_system,
     ),
     DifferenceRule(
         name="the present",
-        why="what Codex says about the folder, the day and its skills when it is started",
+        reason="what Codex says about the folder, the day and its skills when it is started",
         clients=("codex",),
-        sent=normalize.without_context_messages,
+        from_sent=normalize.without_context_messages,
     ),
     DifferenceRule(
         name="large images",
-        why="Codex makes images smaller that have more than 2,048 pixels on a side",
+        reason="Codex makes images smaller that have more than 2,048 pixels on a side",
         clients=("codex",),
         expected=normalize.with_small_images,
     ),
     DifferenceRule(
         name="the setting",
-        why="what Gemini CLI says about the folder and the day in front of the first prompt",
+        reason="what Gemini CLI says about the folder and the day in front of the first prompt",
         clients=("gemini",),
-        sent=normalize.without_session_context,
+        from_sent=normalize.without_session_context,
     ),
     DifferenceRule(
         name="masked outputs",
-        why="Gemini CLI sends previews of old outputs where there are many, in any session; "
+        reason="Gemini CLI sends previews of old outputs where there are many, in any session; "
         "the outputs themselves are in what is written",
         clients=("gemini",),
-        sent=normalize.with_unmasked_outputs,
+        from_sent=normalize.with_unmasked_outputs,
     ),
 )
 """All allowed differences between requests. They are applied in this order."""

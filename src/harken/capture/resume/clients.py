@@ -36,7 +36,7 @@ class Client:
     resume: tuple[str, ...]
     """The arguments that resume a session."""
     model: tuple[str, ...] = ("--model", "{model}")
-    once: tuple[str, ...]
+    resume_arguments: tuple[str, ...]
     """The arguments that resume a session, send one prompt, and exit."""
     variables: Mapping[str, str]
     """The environment variables for the mock provider."""
@@ -60,7 +60,7 @@ class Client:
 
     def one_turn(self, session: str, prompt: str) -> list[str]:
         """Return the command line that sends one prompt in a session."""
-        return [self.program, *_fill_placeholders(self.once, session, prompt=prompt)]
+        return [self.program, *_fill_placeholders(self.resume_arguments, session, prompt=prompt)]
 
     def environment(self, url: str, home: str) -> dict[str, str]:
         """Return the environment variables for the mock provider."""
@@ -128,7 +128,7 @@ CLIENTS = (
         program="claude",
         install="npm install -g @anthropic-ai/claude-code",
         resume=("--resume", "{session}"),
-        once=("-p", "--output-format", "json", "--resume", "{session}", "{prompt}"),
+        resume_arguments=("-p", "--output-format", "json", "--resume", "{session}", "{prompt}"),
         variables={
             "ANTHROPIC_BASE_URL": "{url}",
             "ANTHROPIC_API_KEY": "none",
@@ -143,7 +143,14 @@ CLIENTS = (
         program="codex",
         install="npm install -g @openai/codex",
         resume=("resume", "{session}"),
-        once=("exec", "--json", "--skip-git-repo-check", "resume", "{session}", "{prompt}"),
+        resume_arguments=(
+            "exec",
+            "--json",
+            "--skip-git-repo-check",
+            "resume",
+            "{session}",
+            "{prompt}",
+        ),
         variables={"CODEX_HOME": "{home}/.codex", "RECORDER_KEY": "none"},
         files={".codex/config.toml": _CODEX},
     ),
@@ -153,7 +160,7 @@ CLIENTS = (
         program="gemini",
         install="npm install -g @google/gemini-cli",
         resume=("--resume", "{session}"),
-        once=(
+        resume_arguments=(
             *("-m", "gemini-2.5-pro", "--output-format", "stream-json"),
             *("--resume", "{session}", "--prompt={prompt}"),
         ),
@@ -170,7 +177,7 @@ CLIENTS = (
         program="opencode",
         install="npm install -g opencode-ai",
         resume=("--session", "{session}"),
-        once=(
+        resume_arguments=(
             *("run", "--format", "json", "--model", "recorder/recorder"),
             *("--session", "{session}", "{prompt}"),
         ),
@@ -183,7 +190,7 @@ CLIENTS = (
         program="pi",
         install="npm install -g @earendil-works/pi-coding-agent",
         resume=("--session", "{session}"),
-        once=(
+        resume_arguments=(
             *("-p", "--mode", "json", "--provider", "recorder", "--model", "recorder"),
             *("--no-context-files", "--session", "{session}", "{prompt}"),
         ),

@@ -54,7 +54,7 @@ class Completeness:
     """The comparison of a written conversation with the materialized one."""
 
     lost: tuple[MissingContent, ...]
-    left_out: tuple[AllowedDifference, ...]
+    allowed: tuple[AllowedDifference, ...]
     """The allowed differences that occurred."""
     absent: dict[int, AllowedDifference | None] = field(default_factory=dict)
     """Indexes of messages of which no text was written, with the allowed difference.
@@ -68,15 +68,15 @@ class _TextStream:
     """A stream of texts, with a read position."""
 
     texts: list[str] = field(default_factory=list)
-    at: int = 0
+    position: int = 0
     within: int = 0
 
     def has(self, text: str) -> bool:
         """Whether a text occurs after the read position. If so, the position moves behind it."""
-        for index in range(self.at, len(self.texts)):
-            offset = self.texts[index].find(text, self.within if index == self.at else 0)
+        for index in range(self.position, len(self.texts)):
+            offset = self.texts[index].find(text, self.within if index == self.position else 0)
             if offset >= 0:
-                self.at, self.within = index, offset + len(text)
+                self.position, self.within = index, offset + len(text)
                 return True
         return False
 

@@ -29,7 +29,7 @@ class Transfer:
     go_over: int
     summarized: int
     """Messages that are replaced by the summary of a compaction."""
-    left_out: dict[AllowedDifference, int] = field(default_factory=dict)
+    unwritten: dict[AllowedDifference, int] = field(default_factory=dict)
     """Messages of which nothing was written, by reason."""
 
     def as_json(self) -> dict[str, Any]:
@@ -39,8 +39,8 @@ class Transfer:
             "go_over": self.go_over,
             "summarized": self.summarized,
             "left_out": [
-                {"messages": size, "what": reason.name, "why": reason.why}
-                for reason, size in self.left_out.items()
+                {"messages": size, "what": reason.name, "why": reason.reason}
+                for reason, size in self.unwritten.items()
             ],
         }
 
@@ -61,7 +61,7 @@ def count_transfer(said: MessageCounts, whole: Completeness) -> Transfer:
         messages=said.messages,
         go_over=max(said.messages - omitted, 0),
         summarized=said.summarized,
-        left_out=dict(reasons),
+        unwritten=dict(reasons),
     )
 
 

@@ -59,7 +59,9 @@ def compare_requests(
         if runtime not in rule.clients:
             continue
         unchanged = (sent_messages, expected_messages)
-        sent_messages = rule.sent(sent_messages, expected_messages) if rule.sent else sent_messages
+        sent_messages = (
+            rule.from_sent(sent_messages, expected_messages) if rule.from_sent else sent_messages
+        )
         expected_messages = (
             rule.expected(expected_messages, unchanged[0]) if rule.expected else expected_messages
         )
@@ -144,7 +146,7 @@ class VerifyResult:
     """The sent request compared with the written session."""
     expected: Request
     """The expected request."""
-    sent: Request
+    request: Request
     """The sent request, including the client's context messages and the prompt."""
     others: tuple[str, ...]
     """Other requests of the client. None of them left this machine."""

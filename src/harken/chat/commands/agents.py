@@ -49,7 +49,7 @@ def _subagents(talk: CommandContext, argument: str) -> None:
             lines.append(
                 f"  {last.role}: {one_line(text_of(last.content) or format_message(last), 90)}"
             )
-    talk.say("\n".join(lines) or f"{_format_name(state)} has no subagents")
+    talk.print_text("\n".join(lines) or f"{_format_name(state)} has no subagents")
 
 
 def iter_hook_summaries(talk: CommandContext, agent_id: AgentId) -> Iterator[str]:
@@ -103,7 +103,7 @@ def _tools(talk: CommandContext, argument: str) -> None:
             lines += [f"{label}:", *_iter_permitted_tools(mine, talk.runtime.world.tools)]
         elif argument:
             lines.append(f"{label} is code, which needs no tools")
-    talk.say("\n".join(lines))
+    talk.print_text("\n".join(lines))
 
 
 def _iter_permitted_tools(mine: Sequence[str], tools: Collection[str]) -> Iterator[str]:
@@ -125,7 +125,9 @@ def _iter_permitted_tools(mine: Sequence[str], tools: Collection[str]) -> Iterat
 )
 def _system(talk: CommandContext, argument: str) -> None:
     if argument:
-        talk.say("\n".join(_truncate_lines(_prompt(talk, find_agent(talk, argument)), MAX_LINES)))
+        talk.print_text(
+            "\n".join(_truncate_lines(_prompt(talk, find_agent(talk, argument)), MAX_LINES))
+        )
         return
     lines: list[str] = []
     for agent_id in map_agent_paths(talk.session):
@@ -133,7 +135,7 @@ def _system(talk: CommandContext, argument: str) -> None:
         if state.language_model is not None:
             visible = _truncate_lines(_prompt(talk, agent_id), PROMPT_LINES)
             lines += [f"{_format_name(state)}:", *(f"  {line}" for line in visible)]
-    talk.say("\n".join(lines))
+    talk.print_text("\n".join(lines))
 
 
 def _prompt(talk: CommandContext, agent_id: AgentId) -> list[str]:
@@ -154,7 +156,7 @@ def _transcript(talk: CommandContext, argument: str) -> None:
     messages = [message for message in talk.session.context(agent_id) if message.role != "system"]
     agent_name = _format_name(talk.session.agents[agent_id])
     if not messages:
-        talk.say(f"{agent_name} has heard nothing yet")
+        talk.print_text(f"{agent_name} has heard nothing yet")
         return
     lines: list[str] = []
     if omitted := len(messages[:-limit]):
@@ -168,7 +170,7 @@ def _transcript(talk: CommandContext, argument: str) -> None:
         lines += _message_lines(message)
     doing = talk.doing.get(agent_id)
     lines += [f"({agent_name} is at work: {doing})"] if doing else []
-    talk.say("\n".join(lines))
+    talk.print_text("\n".join(lines))
 
 
 def _split_number(argument: str) -> tuple[str, int]:

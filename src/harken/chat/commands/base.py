@@ -64,7 +64,7 @@ class CommandContext(Protocol):
         """A description of the current work of each busy agent."""
         ...
 
-    def say(self, text: str) -> None:
+    def print_text(self, text: str) -> None:
         """Show lines of text to the user."""
         ...
 
@@ -236,19 +236,19 @@ def run_command(talk: CommandContext, text: str) -> bool:
     user_commands = talk.user_commands
     command = find_command(name, user_commands)
     if command is None:
-        talk.say(_describe_unknown(name, user_commands))
+        talk.print_text(_describe_unknown(name, user_commands))
         return False
     try:
         command.action(talk, argument)
     except InvalidArguments as error:
-        talk.say(f"/{command.name}: {error}")
+        talk.print_text(f"/{command.name}: {error}")
     except HarkenError as error:
-        talk.say(str(error))
+        talk.print_text(str(error))
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        talk.say(f"/{command.name}: {where}{error.strerror or error}")
+        talk.print_text(f"/{command.name}: {where}{error.strerror or error}")
     except Exception as error:  # noqa: BLE001 - the error is printed and the chat continues
-        talk.say(f"/{command.name}: a bug in Harken ({type(error).__name__}: {error})")
+        talk.print_text(f"/{command.name}: a bug in Harken ({type(error).__name__}: {error})")
     return True
 
 
@@ -283,7 +283,9 @@ def _help(talk: CommandContext, argument: str) -> None:
     if argument:
         name = argument.removeprefix("/")
         command = find_command(name, user_commands)
-        talk.say(_describe_unknown(name, user_commands) if command is None else _usage(command))
+        talk.print_text(
+            _describe_unknown(name, user_commands) if command is None else _usage(command)
+        )
         return
     every = [*COMMANDS.values(), *user_commands.values()]
     for group, heading in GROUPS.items():
@@ -297,8 +299,8 @@ def _help(talk: CommandContext, argument: str) -> None:
                 f"  /{command.name:<{width}}  {one_line(command.meaning, 60)}"
                 for command in in_group
             ]
-            talk.say("\n".join([heading, *lines]))
-    talk.say(f"Keys\n{talk.keys}\n/help COMMAND says what can be typed after it.")
+            talk.print_text("\n".join([heading, *lines]))
+    talk.print_text(f"Keys\n{talk.keys}\n/help COMMAND says what can be typed after it.")
 
 
 def _usage(command: Command) -> str:
@@ -313,7 +315,7 @@ def split_arguments(talk: CommandContext, name: str, argument: str) -> list[str]
     try:
         return shlex.split(argument)
     except ValueError as error:
-        talk.say(f"{name}: {error}")
+        talk.print_text(f"{name}: {error}")
         return None
 
 

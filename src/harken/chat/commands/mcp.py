@@ -24,7 +24,9 @@ def _mcp(talk: CommandContext, _: str) -> None:
     prompts = [f"/{name}" for name in talk.user_commands if name.startswith("mcp__")]
     if prompts:
         lines.append(f"prompts: {', '.join(prompts)}")
-    talk.say("\n".join(lines) or "there is no MCP server: see `[mcp.servers.NAME]` in config.toml")
+    talk.print_text(
+        "\n".join(lines) or "there is no MCP server: see `[mcp.servers.NAME]` in config.toml"
+    )
 
 
 def _server_lines(server: McpServerInfo) -> Iterator[str]:

@@ -39,7 +39,7 @@ def _model(talk: CommandContext, argument: str) -> None:
         numbered = [f"  {number} {name}" for number, name in enumerate(names, 1)]
         how = ["/model NUMBER or /model NAME chooses one"] if names else []
         now = f"{agent.name} has {format_model_name(agent.language_model)}"
-        talk.say("\n".join([now, *numbered, *how]))
+        talk.print_text("\n".join([now, *numbered, *how]))
         return
     agent.check_free()
     name = _model_by_number(names, argument) if argument.isdecimal() else argument

@@ -223,7 +223,7 @@ def _talk_with(talk: CommandContext, argument: str) -> None:
     agent_id = find_agent(talk, argument)
     paths_by_id = map_agent_paths(talk.session)
     if agent_id == talk.primary.agent_id:
-        talk.say(f"you talk with {talk.primary.name}; there is: {_others(talk)}")
+        talk.print_text(f"you talk with {talk.primary.name}; there is: {_others(talk)}")
         return
     if isinstance(talk.primary.agent_by_id(agent_id), Hook):
         raise ConfigError(f"{argument} is a hook made of code: there is nobody to talk with")
@@ -293,7 +293,7 @@ def _hooks(talk: CommandContext, argument: str) -> None:
         agent_id = find_agent(talk, argument)
         lines = list(iter_hook_summaries(talk, agent_id))
         name = talk.session.agents[agent_id].name or agent_id
-        talk.say("\n".join(lines) or f"nobody watches {name}")
+        talk.print_text("\n".join(lines) or f"nobody watches {name}")
 
 
 def _add_hook(talk: CommandContext, argument: str, tail: str) -> None:
@@ -342,7 +342,7 @@ def _plan(talk: CommandContext, argument: str) -> None:
         act(talk, f"/plan {argument}", _enable_plan if _SWITCH[argument] else _disable_plan)
     elif not argument:
         how = "/plan off, or a yes to a plan, ends it" if is_on else "/plan on begins it"
-        talk.say(f"planning mode is {'on' if is_on else 'off'}: {how}")
+        talk.print_text(f"planning mode is {'on' if is_on else 'off'}: {how}")
     else:
         raise InvalidArguments("say on or off")
 

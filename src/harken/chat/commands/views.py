@@ -57,7 +57,7 @@ def _context(talk: CommandContext, argument: str) -> None:
             f"  {'tools':<10} {len(view.tools or ()):>5}   ~{format_tokens(schemas)} tokens"
         )
         lines += _iter_provider_counts(viewer, requests[-1], view)
-    talk.say("\n".join(lines))
+    talk.print_text("\n".join(lines))
 
 
 def _iter_provider_counts(
@@ -109,12 +109,12 @@ def _cost(talk: CommandContext, _: str) -> None:
     events = [*SessionViewer(talk.session.path).events]
     each, agents = sum_usage_by_agent(events), talk.session.agents
     if not each:
-        talk.say("no model was called yet")
+        talk.print_text("no model was called yet")
         return
     rows = [(_name(talk, id_), sums) for id_, sums in each.items() if id_ in agents]
     rows.append(("together", sum_usage(events)))
     width = max(len(name) for name, _ in rows)
-    talk.say("\n".join(f"{name:<{width}}  {format_usage(sums)}" for name, sums in rows))
+    talk.print_text("\n".join(f"{name:<{width}}  {format_usage(sums)}" for name, sums in rows))
 
 
 def _name(talk: CommandContext, agent_id: AgentId) -> str:
@@ -133,23 +133,23 @@ def _agents(talk: CommandContext, _: str) -> None:
         model = format_model_name(row.language_model) if row.language_model else ""
         notes = filter(None, [hook, model or "code", doing or "idle" * (not hook), usage])
         rows.append("  " * row.depth + f"{one_line(row.name, 30)}  {', '.join(notes)}")
-    talk.say("\n".join(rows))
+    talk.print_text("\n".join(rows))
 
 
 @slash("show", "a message in full, such as a folded result", "N")
 def _show(talk: CommandContext, argument: str) -> None:
     viewer = SessionViewer(talk.session.path)
     if not argument:
-        talk.say("which message? /show 12 shows msg_012")
+        talk.print_text("which message? /show 12 shows msg_012")
         return
     event = viewer.events.get(viewer.resolve_message(argument))
     if isinstance(event, TranscriptEntry):
-        talk.say(format_message(event))
+        talk.print_text(format_message(event))
     elif event is not None:
         lines = json.dumps(viewer.raw(event), ensure_ascii=False, indent=2).split("\n")
         omitted = format_count(len(lines) - EVENT_LINES, "more line")
         note = [f"… {omitted}: `/view raw` has the events"] if len(lines) > EVENT_LINES + 1 else []
-        talk.say("\n".join([*lines[:EVENT_LINES], *note] if note else lines))
+        talk.print_text("\n".join([*lines[:EVENT_LINES], *note] if note else lines))
 
 
 @slash("thinking", "the last thought, whole")
@@ -157,7 +157,7 @@ def _print_thinking(talk: CommandContext, _: str) -> None:
     primary = talk.session.state.primary or talk.session.state.root
     events = reversed(SessionViewer(talk.session.path).events.events)
     thoughts = (_find_thought(event) for event in events if event.agent_id == primary)
-    talk.say(next(filter(str.strip, thoughts), "nothing was thought aloud yet"))
+    talk.print_text(next(filter(str.strip, thoughts), "nothing was thought aloud yet"))
 
 
 def _find_thought(event: Event) -> str:
@@ -179,14 +179,14 @@ def _find_thought(event: Event) -> str:
 def _permission(talk: CommandContext, argument: str) -> None:
     permissions: Any = talk.runtime.world.permissions
     if permissions is None:
-        talk.say("nothing is asked in this chat")
+        talk.print_text("nothing is asked in this chat")
     elif not argument:
-        talk.say(f"{permissions.mode}: {MEANINGS[permissions.mode]}")
+        talk.print_text(f"{permissions.mode}: {MEANINGS[permissions.mode]}")
     elif argument in MODES:
         permissions.mode = argument
-        talk.say(f"{argument}: {MEANINGS[argument]}")
+        talk.print_text(f"{argument}: {MEANINGS[argument]}")
     else:
-        talk.say(f"there is no mode {argument}; there is: {', '.join(MODES)}")
+        talk.print_text(f"there is no mode {argument}; there is: {', '.join(MODES)}")
 
 
 MEANINGS: dict[str, str] = {

@@ -68,7 +68,7 @@ class AnswerStream:
 
     def tail(self, width: int, height: int) -> list[Line]:
         """Return the last rows of the open block."""
-        open_block = self._blocks.rest
+        open_block = self._blocks.open_text
         if not open_block.strip():
             return []
         return tail(open_block, width, height, in_fence=self._blocks.in_fence)

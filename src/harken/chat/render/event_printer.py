@@ -105,7 +105,7 @@ class EventPrinter:
     tools: Mapping[str, Tool]
     live: bool = True
     """Whether the session runs: then the end of a turn prints an answer that was not streamed."""
-    heard_as: dict[MessageId, str] = field(default_factory=dict)
+    rewritten_answers: dict[MessageId, str] = field(default_factory=dict)
     """Answers that a hook rewrote, for a replayed session."""
     folding: Folding = IN_CHAT
     last_folded: TranscriptEntry | None = None
@@ -232,7 +232,7 @@ class EventPrinter:
         rows: list[Line] = [[("", INDENT + line)] for line in visible]
         if hidden_count:
             self.last_folded = entry
-            rows.append(self._more(hidden_count, entry.message_id))
+            rows.append(self._format_omission(hidden_count, entry.message_id))
         return TextRows("action", rows, hanging=4)
 
     def _move(self, event: AgentMoved) -> Iterator[Piece]:
@@ -309,10 +309,12 @@ class EventPrinter:
         lines: list[Line] = [[("bold cyan", PROMPT), ("bold", clean_text(first))]]
         lines += ([("bold", INDENT + clean_text(line))] for line in tail)
         if hidden_count:
-            lines.append(self._more(hidden_count, message_id))
+            lines.append(self._format_omission(hidden_count, message_id))
         return TextRows("prompt", lines, hanging=2)
 
-    def _more(self, hidden_count: int, message_id: MessageId, *, is_all: bool = False) -> Line:
+    def _format_omission(
+        self, hidden_count: int, message_id: MessageId, *, is_all: bool = False
+    ) -> Line:
         number = parse_id_number(message_id, "msg_")
         return self.folding.format_omission(
             hidden_count, message_id if number is None else number, is_all=is_all
@@ -321,7 +323,7 @@ class EventPrinter:
     def _verdict(self, hook: AgentState, entry: TranscriptEntry) -> Iterator[Piece]:
         verdict = parse_verdict_text(entry)
         if entry.role != "user" and verdict is not None and verdict.kind != "ok":
-            text = f"hook {self.name(hook.id)} {_VERDICTS[verdict.kind]}: {_shorten(verdict.words)}"
+            text = f"hook {self.name(hook.id)} {_VERDICTS[verdict.kind]}: {_shorten(verdict.text)}"
             style = "red" if verdict.kind in ("denial", "failure") else "magenta"
             yield note(text, style, depth=self.depth(hook.parent))
 
@@ -345,7 +347,9 @@ class EventPrinter:
             if isinstance(part, ThinkingPart) and part.text.strip():
                 yield format_thought(part.text, folding=self.folding)
         if not self.live or entry.tool_calls:
-            yield from iter_prose(self.heard_as.get(entry.message_id, text_of(entry.content)))
+            yield from iter_prose(
+                self.rewritten_answers.get(entry.message_id, text_of(entry.content))
+            )
 
     def _render_subagent_message(self, agent: AgentState, entry: TranscriptEntry) -> TextRows:
         """Return the beginning of a subagent's message."""
@@ -355,7 +359,7 @@ class EventPrinter:
         rows: list[Line] = [[*prefix, ("", line)] for line in visible[:1]]
         rows += [[("", INDENT + line)] for line in visible[1:]]
         if hidden_count:
-            rows.append(self._more(hidden_count, entry.message_id))
+            rows.append(self._format_omission(hidden_count, entry.message_id))
         return TextRows("action", rows, self.depth(agent.id), hanging=2)
 
     def _result(self, agent: AgentState, entry: TranscriptEntry) -> Iterator[Piece]:
@@ -374,7 +378,11 @@ class EventPrinter:
         lines: list[Line] = [[("", INDENT), *line] for line in [*result.lines, *changes]]
         if result.hidden_count:
             self.last_folded = entry
-            lines.append(self._more(result.hidden_count, entry.message_id, is_all=not result.lines))
+            lines.append(
+                self._format_omission(
+                    result.hidden_count, entry.message_id, is_all=not result.lines
+                )
+            )
         if not was_told:
             arguments = list_argument_lines(call.arguments) if self.folding.is_full else []
             head = self._call_line(agent, call, is_error=entry.is_error)

@@ -43,7 +43,7 @@ def iter_last_exchanges(chat: OpenChat, past: list[Event]) -> Iterator[Piece]:
         chat.session.state,
         chat.runtime.world.tools,
         live=False,
-        heard_as=find_rewritten_answers(past),
+        rewritten_answers=find_rewritten_answers(past),
     )
     if earlier := len(prompts[:-MAX_EXCHANGES]):
         yield note(f"… {format_count(earlier, 'earlier exchange')} (/view perspective main)")

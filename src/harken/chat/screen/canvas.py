@@ -44,7 +44,7 @@ class SteadyOutput(Vt100_Output):
         if not self._holding:
             super().flush()
 
-    def mark(self) -> int:
+    def buffer_length(self) -> int:
         """Return the length of the buffer, for `since`."""
         return len(self._buffer)
 
@@ -71,7 +71,7 @@ class Canvas(Renderer):
 
     _rows: Sequence[_Row] = ()
     """The live rows that are on the terminal, right above the layout."""
-    _wanted: Sequence[_Row] = ()
+    _target_rows: Sequence[_Row] = ()
     _replay: str | None = None
     """The output that redraws the current layout. None if it is not known."""
 
@@ -101,7 +101,7 @@ class Canvas(Renderer):
     def want(self, lines: Sequence[Line]) -> None:
         """Set the live rows, each truncated to a row, for the next drawing."""
         width = self.output.get_size().columns - 1
-        self._wanted = [self._row(line, width) for line in lines]
+        self._target_rows = [self._row(line, width) for line in lines]
 
     def show(self, lines: Sequence[Line]) -> None:
         """Draw these as the live rows."""
@@ -146,7 +146,7 @@ class Canvas(Renderer):
     def render(self, app: Application[Any], layout: Layout, is_done: bool = False) -> None:  # noqa: FBT002 - prompt_toolkit's signature
         with self._steady.buffered():
             if is_done:
-                self._wanted = []
+                self._target_rows = []
             size = self.output.get_size()
             height = layout.container.preferred_height(size.columns, size.rows).preferred
             rows = self._fit_rows(height)
@@ -158,7 +158,7 @@ class Canvas(Renderer):
                 self._draw_rows(rows)
             else:
                 self._patch(height)
-            mark = self._steady.mark()
+            mark = self._steady.buffer_length()
             super().render(app, layout, is_done)
             self._replay = self._steady.since(mark) if is_new and not is_done else None
 
@@ -193,7 +193,7 @@ class Canvas(Renderer):
         if below is None:
             below = self._last_screen.height if self._last_screen else 0
         room = self.output.get_size().rows - below - 1
-        return self._wanted[-room:] if room > 0 else ()
+        return self._target_rows[-room:] if room > 0 else ()
 
     def _patch(self, below: int | None = None) -> None:
         """Draw the live rows that changed; their number is the same."""

@@ -128,7 +128,7 @@ class CommandHost:
             self.stage.print([format_typed_command(self._typed_command)])
             self._typed_command = ""
 
-    def say(self, text: str) -> None:
+    def print_text(self, text: str) -> None:
         """Print lines of text."""
         self._print_typed_command()
         self._print([[("", clean_text(line))] for line in text.split("\n")])

@@ -27,18 +27,18 @@ class EventQueue:
     """Queues events and chunks and delivers them in batches: events soon, chunks on request."""
 
     def __init__(self) -> None:
-        self.take: Callable[[Sequence[QueuedItem]], None] = _ignore
+        self.on_items: Callable[[Sequence[QueuedItem]], None] = _ignore
         """Called in the event loop with a batch."""
         self.streaming: Callable[[], None] = _ignore
         """Called in the event loop when chunks are queued; `give_on` delivers them."""
-        self._heard: deque[QueuedItem] = deque()
+        self._items: deque[QueuedItem] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._woken = False
+        self._is_scheduled = False
 
     def open(self) -> None:
         """Begin to deliver, in the running event loop."""
         self._loop = asyncio.get_running_loop()
-        if self._heard:
+        if self._items:
             self._wake()
 
     def close(self) -> None:
@@ -48,7 +48,7 @@ class EventQueue:
 
     def on_chunk(self, agent_id: AgentId, chunk: Chunk) -> None:
         """Queue a chunk of an answer. An `AgentRuntime.on_chunk`, called in the event loop."""
-        self._heard.append((agent_id, chunk))
+        self._items.append((agent_id, chunk))
         if self._loop is not None:
             self.streaming()
 
@@ -61,23 +61,23 @@ class EventQueue:
         self._note(text)
 
     def _note(self, item: QueuedItem) -> None:
-        self._heard.append(item)
+        self._items.append(item)
         self._wake()
 
     def _wake(self) -> None:
         loop = self._loop
-        if loop is not None and not self._woken and not loop.is_closed():
-            self._woken = True
+        if loop is not None and not self._is_scheduled and not loop.is_closed():
+            self._is_scheduled = True
             loop.call_soon_threadsafe(self.deliver)
 
     def deliver(self) -> None:
         """Deliver all queued items."""
-        self._woken = False
+        self._is_scheduled = False
         batch: list[QueuedItem] = []
-        while self._heard:
-            batch.append(self._heard.popleft())
+        while self._items:
+            batch.append(self._items.popleft())
         if batch:
-            self.take(batch)
+            self.on_items(batch)
 
 
 def _ignore(*_: object) -> None:
@@ -90,5 +90,5 @@ class ScreenHandle:
 
     questions: ScreenPrompts = field(default_factory=ScreenPrompts)
     """The `user` of a `World`."""
-    ears: EventQueue = field(default_factory=EventQueue)
+    event_queue: EventQueue = field(default_factory=EventQueue)
     """Its `on_chunk` is that of a `AgentRuntime`."""

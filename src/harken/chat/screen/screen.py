@@ -125,9 +125,9 @@ class Screen:
     ) -> None:
         """Prepare everything. Nothing is drawn before `run`. `draft` is the initial input."""
         self.opened, self.where = chat, where
-        self.ears, self.questions = face.ears, face.questions
+        self.ears, self.questions = face.event_queue, face.questions
         self.pace = FrameLimiter(self._frame)
-        self.ears.take, self.ears.streaming = self._take, self.pace.request_draw
+        self.ears.on_items, self.ears.streaming = self._print_items, self.pace.request_draw
         self.questions.changed = self._question_changed
         self.activity, self.stream = AgentActivity(tools=chat.runtime.world.tools), AnswerStream()
         self.teller = EventPrinter(chat.session.state, chat.runtime.world.tools)
@@ -159,7 +159,7 @@ class Screen:
         hands = KeyActions(self.table, self.inputs, self.turns, self.arming)
         self.stage.app.key_processor.before_key_press += lambda _: hands.note_key()
         self.stage.app.key_bindings = bindings(hands)
-        self._used = UsageTotal()
+        self._usage = UsageTotal()
         self._context_tokens: int | None = None
         self._ticking = False
         self._error: BaseException | None = None
@@ -212,7 +212,7 @@ class Screen:
         self.opened.session.add_listener(self.ears.on_event)
         self.stage.print(pieces)
 
-    def _take(self, batch: Sequence[QueuedItem]) -> None:
+    def _print_items(self, batch: Sequence[QueuedItem]) -> None:
         """Print the queued items."""
         try:
             pieces = [piece for item in batch for piece in self._pieces(item)]
@@ -261,7 +261,7 @@ class Screen:
 
     def _count(self, event: Event) -> None:
         """Update the usage of the session."""
-        self._used.add(event)
+        self._usage.add(event)
         self.tree.on_event(event)
         if isinstance(event, AgentMoved) and event.agent_id == self.teller.primary:
             self._context_tokens = self._estimated_tokens()
@@ -345,7 +345,7 @@ class Screen:
             mode=permissions.mode if permissions is not None else "",
             context_tokens=self._context_tokens,
             context_window=agent.window if isinstance(agent, SmartAgent) else None,
-            cost=format_cost(self._used) if self._used.priced else "",
+            cost=format_cost(self._usage) if self._usage.priced else "",
             hint=self.table.hinted,
             talks_with=self._talks_with(),
         )

@@ -58,7 +58,7 @@ class ScreenTerminal:
         self.app.before_render += lambda _: self._fit()
         self.on_return: Callable[[], None] = lambda: None
         """Called when another program returns the terminal."""
-        self._away = False
+        self._is_suspended = False
         self._lent: asyncio.Future[Any] | None = None
         self._buffered: list[Piece] = []
         """Pieces buffered while another program had the terminal."""
@@ -80,7 +80,7 @@ class ScreenTerminal:
 
     def print(self, pieces: Iterable[Piece]) -> None:
         """Print finished pieces above the live rows."""
-        if self._away:
+        if self._is_suspended:
             self._buffered += pieces
             return
         text = "".join(self.printer.text(piece, self.columns) for piece in pieces)
@@ -89,12 +89,12 @@ class ScreenTerminal:
 
     def paint(self) -> None:
         """Draw the live lines as they are now."""
-        if not self._away:
+        if not self._is_suspended:
             self._canvas.show(self._lines())
 
     def refresh(self) -> None:
         """Request a drawing of the live rows and the layout."""
-        if not self._away:
+        if not self._is_suspended:
             self._canvas.want(self._lines())
             self.app.invalidate()
 
@@ -104,12 +104,12 @@ class ScreenTerminal:
 
     def edit(self, buffer: Buffer) -> None:
         """Let the user edit a text in an editor, which has the terminal until it ends."""
-        self._away = True
+        self._is_suspended = True
         buffer.open_in_editor().add_done_callback(self._resume)
 
     def lend(self, command: Sequence[str]) -> None:
         """Run a program on the terminal until it ends. If it fails, print its error."""
-        self._away = True
+        self._is_suspended = True
         running = run_in_terminal(partial(_run_program, command), in_executor=True)
         self._lent = asyncio.ensure_future(running)
         self._lent.add_done_callback(self._resume_after)
@@ -134,14 +134,14 @@ class ScreenTerminal:
 
     def _print_buffered(self, pieces: Sequence[Piece]) -> None:
         """Print the pieces buffered while another program had the terminal, then `pieces`."""
-        self._away = False
+        self._is_suspended = False
         buffered, self._buffered = self._buffered, []
         self.print([*buffered, *pieces])
         self.on_return()
 
     def _fit(self) -> None:
         """Compute the live rows again after a resize of the terminal."""
-        if not self._away and self._canvas.is_stale:
+        if not self._is_suspended and self._canvas.is_stale:
             self._canvas.want(self._lines())
 
     def _lines(self) -> list[Line]:

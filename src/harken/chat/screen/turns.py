@@ -141,7 +141,7 @@ class Turns:
     async def follow(self) -> None:
         """Let the agent answer trigger events, as soon as no turn runs."""
         try:
-            while await self.chat.conversation.news():
+            while await self.chat.conversation.wait_for_unread():
                 if not self.running:
                     self.start(None)
         except Exception as error:  # noqa: BLE001 - all errors are handled, as in `_await_result`

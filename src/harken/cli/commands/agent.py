@@ -75,7 +75,7 @@ def run_command(
     opened_chat = open_chat(home, replace(wish, wakes=True), on_notice=tell)
     with opened_chat, asyncio.Runner() as runner:
         print_session_notes(opened_chat, resumed=wish.old is not None)
-        chat = PlainChat(opened_chat, runner, as_json=as_json, most_calls=wish.most_calls)
+        chat = PlainChat(opened_chat, runner, as_json=as_json, most_calls=wish.max_calls)
         ends = None if longest_s is None else time.monotonic() + longest_s
         code = _Work(chat, runner, ends).run((prompt or "").strip() or None)
         chat.print_refusals()
@@ -99,7 +99,7 @@ class _Work:
             with self._chat.listening():
                 if prompt is not None or talk.primary.has_open_calls:
                     self._chat.ask(prompt, self._in_time)
-                while self._runner.run(self._in_time(talk.news(to_the_end=True))):
+                while self._runner.run(self._in_time(talk.wait_for_unread(to_the_end=True))):
                     self._answer()
         except TimeoutError:
             return int(self._chat.failed)

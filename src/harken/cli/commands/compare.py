@@ -197,7 +197,7 @@ def _number(value: float | None) -> str:
 def _spread(spread: MetricSpread | None) -> str:
     if spread is None:
         return "-"
-    middle, lowest, highest = map(_number, (spread.median, spread.least, spread.most))
+    middle, lowest, highest = map(_number, (spread.median, spread.min, spread.max))
     return middle if lowest == highest else f"{middle} ({lowest} to {highest})"
 
 

@@ -150,7 +150,7 @@ def move(store: Store, most_mb: float | None) -> TierTransfer | None:
         return None
     transfer = store.push()
     evicted = EvictionResult() if most_mb is None else store.evict(int(most_mb * 1024 * 1024))
-    return TierTransfer(transfer.commits, evicted.things, evicted.size_bytes)
+    return TierTransfer(transfer.commits, evicted.objects, evicted.size_bytes)
 
 
 def find_roots(home: Home) -> set[str]:
@@ -166,6 +166,6 @@ def format_summary(result: GcResult, *, dry_run: bool) -> str:
     """
     verb = "would go" if dry_run else "went"
     counts = (
-        f"{format_count(result.things, 'thing')} and {format_count(len(result.commits), 'commit')}"
+        f"{format_count(result.objects, 'thing')} and {format_count(len(result.commits), 'commit')}"
     )
     return f"{counts} {verb}, about {format_size(result.size_bytes)}"

@@ -56,13 +56,13 @@ def command(home: Home, *, port: int, no_token: bool, idle_s: float | None, as_j
     with _serving(home, port, token_file) as serving, _until_signalled(serving.server):
         _print_endpoint(serving.server.url, token_file, as_json=as_json)
         serving.server.serve(idle_s=idle_s)
-    _summarize(serving.counted, as_json=as_json)
+    _summarize(serving.stats, as_json=as_json)
 
 
 @dataclass(frozen=True, slots=True)
 class _Serving:
     server: OtlpServer
-    counted: ReceiverStats
+    stats: ReceiverStats
 
 
 @contextmanager

@@ -60,7 +60,7 @@ def command(
         return _show(steps, viewer, span)
     from harken.cli.replay_view.page import as_lines, as_rows
 
-    numbers = span.numbers if span.at is None else [span.at]
+    numbers = span.numbers if span.index is None else [span.index]
     if as_json:
         for row in as_rows(steps, numbers, is_full=whole):
             print_json(row, indent=None)
@@ -102,7 +102,7 @@ class _Span:
 
     agent_id: AgentId | None
     numbers: Sequence[int]
-    at: int | None
+    index: int | None
 
     @classmethod
     def of(
@@ -143,6 +143,6 @@ def _show(steps: RequestSteps, viewer: SessionViewer, span: _Span) -> int:
     from harken.cli.replay_view.window import ReplayWindow
     from harken.terminal.environment import TerminalEnvironment
 
-    reader = ReplayReader(steps, viewer, span.numbers[0] if span.at is None else span.at)
+    reader = ReplayReader(steps, viewer, span.numbers[0] if span.index is None else span.index)
     reader.agent = span.agent_id
     return ReplayWindow(reader, TerminalEnvironment.from_process()).run()

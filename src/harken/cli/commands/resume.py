@@ -140,8 +140,8 @@ def transfer_lines(result: Transfer) -> Iterator[str]:
     if result.summarized:
         suffix = f"; {result.summarized} {_are(result.summarized)} summarized by a compaction"
     yield f"{result.go_over} of {result.messages} messages go over{suffix}"
-    for reason, size in result.left_out.items():
-        yield f"{size} {_are(size)} left out: {reason.name}: {reason.why}"
+    for reason, size in result.unwritten.items():
+        yield f"{size} {_are(size)} left out: {reason.name}: {reason.reason}"
 
 
 def _are(size: int) -> str:

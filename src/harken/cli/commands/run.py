@@ -67,10 +67,10 @@ def command(home: Home, client: tuple[str, ...], runtime: str | None, events: Pa
             recording = LiveRecorder(
                 opens=_store_opener(home, client_call, _build_scanner(client_call)),
                 listen=client_call.listen,
-                settle=lambda ctx: sockets.settle(CLIENT, ctx),
-                hold=lambda: sockets.hold(CLIENT),
+                publish_commit=lambda ctx: sockets.settle(CLIENT, ctx),
+                expect_commit=lambda: sockets.hold(CLIENT),
                 release=lambda: sockets.release(CLIENT),
-                tell=tell,
+                on_line=tell,
                 prompt=client_call.prompt,
                 has_file=client_call.has_file,
                 started=format_rfc3339(system_clock()),

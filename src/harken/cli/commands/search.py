@@ -84,7 +84,7 @@ def _build_query(
     scope_values = {name: options[name] for name in ("since", "until", "project", "runtime")}
     scope = ScopeOptions(zone=LocalZone(), **scope_values).scope(database)
     return SearchQuery(
-        words=" ".join(options["words"]),
+        text=" ".join(options["words"]),
         agent=options["agent"],
         role=options["role"],
         kind=options["kind"],

@@ -74,7 +74,7 @@ def repair_command(session: str, out: Path, as_json: bool, home: Home) -> None:
         lost_file = str(result.lost_file) if result.lost_file is not None else None
         print_json({**asdict(result), "out": str(out), "lost_file": lost_file})
         return
-    print_text(f"{out}: {result.kept} events kept, {len(result.lost)} lost")
+    print_text(f"{out}: {result.kept_events} events kept, {len(result.lost)} lost")
     for finding in result.lost:
         print_text(f"  line {finding.line} (byte {finding.byte}): {finding.message}")
     if result.lost_file is not None:
@@ -127,7 +127,7 @@ def _iter_old_logs(home: Home, age_s: float) -> Iterator[Path]:
     before_ns = time.time_ns() - int(age_s * 1e9)
     for path in home.list_logs():
         stat = stat_log(path)
-        is_old = stat.written_ns < before_ns and stat.size_bytes and not stat.is_packed
+        is_old = stat.modified_ns < before_ns and stat.size_bytes and not stat.is_packed
         if is_old and not is_being_written(path):
             yield path
 

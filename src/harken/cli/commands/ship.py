@@ -210,4 +210,4 @@ def _state(path: Path) -> tuple[int, int] | None:
         stat = stat_log(path)
     except OSError:
         return None
-    return stat.size_bytes, stat.written_ns
+    return stat.size_bytes, stat.modified_ns

@@ -58,7 +58,7 @@ class StoreInfo:
         stats = self.stats
         return {
             "format_version": self.format_version,
-            "things": dict(stats.things),
+            "things": dict(stats.objects),
             "raw_bytes": stats.raw_bytes,
             "stored_bytes": stats.stored_bytes,
             "logical_bytes": stats.logical_bytes,
@@ -109,7 +109,7 @@ def collect_info(store: Store, tell: ProgressCallback) -> StoreInfo:
         principals=principals,
         oldest=oldest,
         newest=newest,
-        largest=tuple(largest(store, tell, sum(stats.things.values()))),
+        largest=tuple(largest(store, tell, sum(stats.objects.values()))),
         kept=len(store.retention()),
         purged=len(store.tombstones()),
     )
@@ -131,7 +131,7 @@ def largest(store: Store, tell: ProgressCallback, total: int) -> list[ObjectSize
 def format_summary(info: StoreInfo) -> Iterator[tuple[str, str]]:
     """Yield labels and texts of the summary."""
     stats = info.stats
-    counts = [(stats.things.get(kind.name.lower(), 0), kind.name.lower()) for kind in ObjectKind]
+    counts = [(stats.objects.get(kind.name.lower(), 0), kind.name.lower()) for kind in ObjectKind]
     yield (
         "things",
         ", ".join(format_count(number, kind) for number, kind in counts if number) or "none",

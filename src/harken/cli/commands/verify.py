@@ -111,7 +111,7 @@ def _folder(keep: Path | None) -> Iterator[Path]:
 
 
 def _keep(verified: VerifyResult, folder: Path) -> None:
-    for name, request in (("expected", verified.expected), ("sent", verified.sent)):
+    for name, request in (("expected", verified.expected), ("sent", verified.request)):
         text = json.dumps(request, ensure_ascii=True, indent=1)
         (folder / f"{name}.json").write_text(text, encoding="ascii")
 
@@ -129,8 +129,8 @@ def _row(
         "messages": [asdict(row) for row in verified.comparison.rows],
         "not_written": [asdict(missing) for missing in verified.wholeness.lost],
         "transfer": count_transfer(conversation.counts, verified.wholeness).as_json(),
-        "left_out": {item.name: item.why for item in verified.wholeness.left_out},
-        "ignored": {item.name: item.why for item in verified.comparison.ignored},
+        "left_out": {item.name: item.reason for item in verified.wholeness.allowed},
+        "ignored": {item.name: item.reason for item in verified.comparison.ignored},
         "refused": verified.others,
     }
 
@@ -147,10 +147,10 @@ def _print_result(
             print_text(f"{'':<24} {one_line(row.difference, 200)}")
     for item in missing:
         print_text(f"{'lost':<8} {'':>4} {item.role:<10} {one_line(item.text, _MAX_CHARS)}")
-    for allowed in verified.wholeness.left_out:
-        print_text(f"left out: {allowed.name}: {allowed.why}")
+    for allowed in verified.wholeness.allowed:
+        print_text(f"left out: {allowed.name}: {allowed.reason}")
     for rule in verified.comparison.ignored:
-        print_text(f"ignored: {rule.name}: {rule.why}")
+        print_text(f"ignored: {rule.name}: {rule.reason}")
     differences = len(verified.comparison.differences) + len(missing)
     entries = format_count(len(conversation.moment.entries), "message")
     if verified.is_same:

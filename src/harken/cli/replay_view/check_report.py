@@ -62,7 +62,7 @@ def checked_row(name: str, result: ReplayCheck) -> dict[str, Any]:
     row |= {"events": result.events, "agents": result.agents}
     if divergence is not None:
         row["difference"] = {
-            "agent": divergence.lane,
+            "agent": divergence.agent_key,
             "place": divergence.place,
             "message_id": None if divergence.recorded is None else divergence.recorded.message_id,
             "recorded": dict(divergence.before),
@@ -83,11 +83,10 @@ def format_place(divergence: EventDivergence) -> str:
     """Return the agent and the type of an event."""
     if divergence.recorded is None:
         kind = "" if divergence.replayed is None else event_type(divergence.replayed)
-        return f"event {divergence.place} of {divergence.lane}: a {kind} more than recorded"
+        return f"event {divergence.place} of {divergence.agent_key}: a {kind} more than recorded"
     kind = event_type(divergence.recorded)
-    where = (
-        f"{divergence.recorded.message_id}, event {divergence.place} of {divergence.lane} ({kind})"
-    )
+    event_text = f"event {divergence.place} of {divergence.agent_key} ({kind})"
+    where = f"{divergence.recorded.message_id}, {event_text}"
     return where if divergence.replayed is not None else f"{where}, which did not happen again"
 
 

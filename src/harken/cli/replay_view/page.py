@@ -59,7 +59,7 @@ def facts_line(step: RequestStep) -> Line:
         sums.input_tokens, sums.output_tokens = usage.input_tokens, usage.output_tokens
         sums.cache_read_tokens = usage.cache_read_tokens
     if step.cost_usd is not None:
-        sums.known_usd, sums.priced = step.cost_usd, 1
+        sums.priced_usd, sums.priced = step.cost_usd, 1
     latency = "" if step.latency_s is None else format_latency(step.latency_s)
     facts = [
         clean_text(step.model),

@@ -36,7 +36,7 @@ def redact_logs(folder: Path, copy: Store, credentials: Credentials) -> None:
     Raises BundleError for a log that would be invalid without a credential.
     """
     options = PurgeOptions(
-        replace=credentials.replace, by=BY, why=WHY, resolver=make_resolver(copy)
+        replace=credentials.replace, by=BY, reason=WHY, resolver=make_resolver(copy)
     )
     for log in sorted((folder / SESSIONS).iterdir()):
         redacted = folder / "redacted"

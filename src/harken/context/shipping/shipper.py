@@ -153,7 +153,7 @@ class Shipper:
         return (
             note.last_sum != ""
             and (note.there_bytes, note.last_sum) == (end.size_bytes, end.last_sum)
-            and (note.read_bytes, note.written_ns) == (stat.size_bytes, stat.written_ns)
+            and (note.read_bytes, note.written_ns) == (stat.size_bytes, stat.modified_ns)
             and note.is_redacted == (self.credentials is not None)
             and not (note.lacking and self.store.commits(map(CommitId, note.lacking)))
         )
@@ -179,7 +179,7 @@ class Shipper:
             result.name,
             ShipState(
                 read_bytes=log.read_bytes,
-                written_ns=stat.written_ns,
+                written_ns=stat.modified_ns,
                 lines=log.count,
                 there_bytes=log.redacted_bytes,
                 last_sum=log.redacted_sum,

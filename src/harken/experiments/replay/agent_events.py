@@ -322,7 +322,7 @@ def _normalize_content(content: Content) -> object:
 class EventDivergence:
     """The first event of an agent that differs between two runs."""
 
-    lane: Lane
+    agent_key: Lane
     place: int
     recorded: ev.Event | None
     """None if the recorded run has no such event."""
@@ -369,7 +369,7 @@ def _compare_lane(
         )
         if recorded_members != replayed_members:
             return EventDivergence(
-                lane=lane,
+                agent_key=lane,
                 place=place,
                 recorded=recorded_event,
                 replayed=replayed_event,

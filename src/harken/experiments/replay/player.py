@@ -111,7 +111,7 @@ class Replayer:
                 if isinstance(event, ev.ContextLoaded):
                     raise ConfigError(str(error)) from None
                 self.notes.append(str(error))
-            if not self.progress.is_done(event):
+            if not self.progress.is_replayed(event):
                 return
 
     @property
@@ -141,7 +141,7 @@ class Replayer:
         if is_acting and not self.has_diverged and lane and self._is_crash_point():
             self.crash()
         if isinstance(event, ev.AgentCreated) and lane:
-            self._templates.shown = self.recorded.listing(self.recorded.first_tools(lane))
+            self._templates.template_list = self.recorded.listing(self.recorded.first_tools(lane))
         next_event = None if self._turn is None or self.has_diverged else self.progress.next()
         if isinstance(next_event, ev.PieceOfText) and next_event.trigger is not None:
             self._append(next_event)  # An external event happened during this turn.
@@ -247,7 +247,7 @@ class Replayer:
             self.world.offer(schemas, self._extras.tools)
             self._actions.clear()
             self._actions |= recorded_actions(schemas)
-            self._templates.shown = self.recorded.listing(tool_lists)
+            self._templates.template_list = self.recorded.listing(tool_lists)
             self.session.live.clear()  # Agents with other tools are reloaded from the log.
 
     def _create_agent(self, event: ev.AgentCreated) -> None:
@@ -368,7 +368,7 @@ class Replayer:
         if isinstance(next_event, ev.TranscriptEntry) and self._is_external_input(next_event):
             lane, _ = self.recorded.positions[next_event.message_id]
             return (
-                lane == self.progress.lane(self._current_agent)
+                lane == self.progress.agent_key(self._current_agent)
                 and self._current_agent.has_open_calls
             )
         return self._is_from_resume(next_event)

@@ -73,11 +73,11 @@ class ReplayProgress:
 
     def next(self) -> ev.Event | None:
         """Return the first recorded event that was not replayed yet."""
-        while self._position < len(self._events) and self.is_done(self._events[self._position]):
+        while self._position < len(self._events) and self.is_replayed(self._events[self._position]):
             self._position += 1
         return self._events[self._position] if self._position < len(self._events) else None
 
-    def is_done(self, event: ev.Event) -> bool:
+    def is_replayed(self, event: ev.Event) -> bool:
         """Whether a recorded event was replayed."""
         lane, index = self.recorded.positions[event.message_id]
         return self.replayed.size(lane) > index
@@ -109,7 +109,7 @@ class ReplayProgress:
             else None
         )
 
-    def lane(self, agent: Agent) -> Lane:
+    def agent_key(self, agent: Agent) -> Lane:
         """Return an agent's lane, which is the same in both runs."""
         return self.replayed.of_agent.get(agent.agent_id, "")
 
@@ -123,7 +123,7 @@ class ReplayProgress:
         return [
             question
             for question in questions
-            if question.role == "user" and not self.is_done(question)
+            if question.role == "user" and not self.is_replayed(question)
         ]
 
     def is_compacted_next(self, lane: Lane) -> bool:

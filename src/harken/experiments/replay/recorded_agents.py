@@ -42,7 +42,7 @@ class RecordedAgent(Hook):
     """A stand-in for a dumb agent or a hook."""
 
     script: ClassVar[ReplayProgress]
-    given: Mapping[str, Any] | None = None
+    recorded_spec: Mapping[str, Any] | None = None
     """The recorded spec of an agent that is being created."""
 
     def begin(self) -> None:
@@ -58,7 +58,7 @@ class RecordedAgent(Hook):
 
     def spec(self) -> dict[str, Any]:
         """Return the recorded spec."""
-        return dict(self.given or super().spec())
+        return dict(self.recorded_spec or super().spec())
 
     def dump_state(self) -> Any:
         """Return the state that was saved at this point, or else the current one."""
@@ -73,7 +73,7 @@ class RecordedAgent(Hook):
     def should_ask(self, question: HookQuestion) -> bool:
         """Whether a remaining recorded question of this subject has the same text."""
         subject = self.script.replayed.stable_name(question.subject)
-        questions = self.script.questions_coming(self.script.lane(self), subject)
+        questions = self.script.questions_coming(self.script.agent_key(self), subject)
         return any(recorded_question.content == question.prompt for recorded_question in questions)
 
     async def judge(self, question: HookQuestion) -> Verdict:
@@ -121,7 +121,7 @@ class RecordedAgent(Hook):
         copy = kind(agent.session, runtime=agent.runtime)
         assert isinstance(copy, Hook)
         if isinstance(copy, RecordedAgent):
-            copy.given = birth.spec
+            copy.recorded_spec = birth.spec
         return copy
 
     async def _wait_for_turn(self) -> None:
@@ -132,7 +132,7 @@ class RecordedAgent(Hook):
 
     def _next_events(self, limit: int) -> list[ev.Event]:
         """Return the next recorded events of the agent: its answer, state, or removal."""
-        return self.script.remaining_events(self.script.lane(self))[:limit]
+        return self.script.remaining_events(self.script.agent_key(self))[:limit]
 
     def _next_text(self) -> str:
         """Return the next recorded text, and set the state that was saved with it."""
@@ -165,7 +165,7 @@ class RecordedSmartAgent(SmartAgent):
 
     def is_full(self) -> bool:
         """Whether its context was compacted at this point."""
-        return self.script.is_compacted_next(self.script.lane(self))
+        return self.script.is_compacted_next(self.script.agent_key(self))
 
 
 def build_kinds(script: ReplayProgress, own: Mapping[str, type[Agent]]) -> dict[str, type[Agent]]:
@@ -189,7 +189,7 @@ class RecordedTemplates(Templates):
     def __init__(self, uses: Iterable[tuple[str, Template | str]]) -> None:
         """Return these templates, or raise these errors, by name and in order of their use."""
         super().__init__()
-        self.shown = ""
+        self.template_list = ""
         """Description of the templates for models."""
         self._uses: dict[str, list[Template | str]] = {}
         for name, template in uses:
@@ -207,7 +207,7 @@ class RecordedTemplates(Templates):
 
     def listing(self) -> str:
         """Return the description of the templates for models."""
-        return self.shown
+        return self.template_list
 
 
 def template_from_creation(birth: ev.AgentCreated, instructions: str) -> Template | None:

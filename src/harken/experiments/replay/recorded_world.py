@@ -124,7 +124,7 @@ class RecordedWorld(World):
         if live is not None:
             self.tools |= live.tools
             self.user, self.permissions = live.user, live.permissions
-            self.variables, self.known = live.variables, live.known
+            self.variables, self.file_states = live.variables, live.file_states
 
     async def call_tool(self, action: FunctionCall, caller: ToolContext) -> ToolResult:
         """Return the recorded result, after logging the events that the call caused."""

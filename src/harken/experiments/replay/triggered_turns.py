@@ -57,7 +57,7 @@ class TriggeredTurns:
         if is_primary and agent.turn_lock.is_open:
             return
         for entry in takewhile(
-            self._is_triggered_input, self._script.remaining_events(self._script.lane(agent))
+            self._is_triggered_input, self._script.remaining_events(self._script.agent_key(agent))
         ):
             if isinstance(entry, ev.TranscriptEntry) and not self._is_trigger_text(entry):
                 self._add_news(agent, entry)
@@ -104,10 +104,10 @@ class TriggeredTurns:
             for _ in range(_START_DELAY_STEPS):
                 await asyncio.sleep(0)
             await agent.turn_lock.wait_until_open()
-            if self._script.is_done(coming) or self._script.has_diverged:
+            if self._script.is_replayed(coming) or self._script.has_diverged:
                 return
             is_hook = agent.state.place == "hook"
-            async with agent.question_lock.here() if is_hook else nullcontext():
+            async with agent.question_lock.current() if is_hook else nullcontext():
                 with agent.turn_lock.triggered_turn(), suppress(Crash, HarkenError):
                     await agent.response()
         finally:

@@ -318,7 +318,7 @@ def iter_steps(source: SessionFile, reading: ReadReport) -> Iterator[ImportStep]
     agent = get_object(document, "agent")
     reading.session_id = get_text(document, "session_id") or get_text(document, "trajectory_id")
     reading.version = " ".join(filter(None, (get_text(agent, "name"), get_text(agent, "version"))))
-    reading.used = reading.lines
+    reading.used_lines = reading.lines
     if get_text(document, "continued_trajectory_ref"):
         reading.notes.append(f"it goes on in {get_text(document, 'continued_trajectory_ref')}")
     yield from _iter_steps(document, reading, StepBuilder(reading), "", 0)
@@ -334,7 +334,7 @@ def _iter_steps(
     }
     for number, step in enumerate(get_objects(document, "steps"), 1):
         if get_text(step, "source") not in ("user", "agent", "system"):
-            reading.count_kept(f"step/{get_text(step, 'source')}")
+            reading.count_uninterpreted(f"step/{get_text(step, 'source')}")
             continue
         step_with_model = _with_model(step, get_object(document, "agent"))
         yield from rounds.add(f"{path}{number}", rounds.head, entries_from_step(step_with_model))

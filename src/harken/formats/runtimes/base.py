@@ -84,9 +84,9 @@ class ReadReport:
     """The number of lines. A line with several records counts once for each."""
     offset: int = 0
     """The offset of the last line that was read. Steps are yielded as soon as they are complete."""
-    used: int = 0
+    used_lines: int = 0
     """The number of lines that are in the entries of a step."""
-    kept: Counter[str] = field(default_factory=Counter)
+    uninterpreted: Counter[str] = field(default_factory=Counter)
     """The number of lines that are in no step, by kind: only the raw artifact has them. `lines` is
     the sum of `used`, `kept` and `bad`."""
     bad: list[BadLine] = field(default_factory=list)
@@ -100,13 +100,15 @@ class ReadReport:
     """The spawning step of each agent with a file of its own. Such a file has the same
     `session_id`, and its first step has no parent."""
 
-    def count_kept(self, kind: str) -> None:
+    def count_uninterpreted(self, kind: str) -> None:
         """Count a valid line that is in no step.
 
         The number of kinds is limited, because the file names them.
         """
         kind = kind[:_MAX_KIND_CHARS]
-        self.kept[kind if kind in self.kept or len(self.kept) < _MAX_KINDS else "other"] += 1
+        self.uninterpreted[
+            kind if kind in self.uninterpreted or len(self.uninterpreted) < _MAX_KINDS else "other"
+        ] += 1
 
     def report_bad(self, line: SourceLine, reason: str) -> None:
         """Report a line that cannot be read."""

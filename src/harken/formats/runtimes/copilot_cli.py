@@ -60,16 +60,16 @@ def iter_steps(source: SessionFile, report: ReadReport) -> Iterator[ImportStep]:
         time = normalize_time(record.get("timestamp"))
         node = get_text(record, "id") or f"line {line.number}"
         if kind == "session.compaction_complete" and data.get("success") is not False:
-            report.used += 1
+            report.used_lines += 1
             text = get_text(data, "summaryContent")
             summary = [_client_entry(text, time)]
             yield from session.main.compact(node, session.main.head, text, summary)
             continue
         entry = session.entry(kind, data, time, get_text(record, "id"))
         if entry is None:
-            report.count_kept(kind or "unknown")
+            report.count_uninterpreted(kind or "unknown")
             continue
-        report.used += 1
+        report.used_lines += 1
         agent = get_text(record, "agentId") or get_text(data, "parentToolCallId")
         if agent and agent not in session.agents:
             yield from session.main.pause()

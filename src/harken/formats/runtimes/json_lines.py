@@ -30,7 +30,7 @@ def read_records(
     extra = 0
     for line in source.lines(reading):
         if not line.data or line.data.isspace():
-            reading.count_kept("blank")
+            reading.count_uninterpreted("blank")
             continue
         try:
             value = _decode_leniently(line.data, decode)

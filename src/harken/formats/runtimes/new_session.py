@@ -72,7 +72,7 @@ class RecordNames:
     session: NewSessionInfo
     _used_ids: set[str] = field(default_factory=set)
 
-    def own(self, name: object) -> str | None:
+    def reuse_id(self, name: object) -> str | None:
         """Return the original id of a record, if it is a UUID and not in use.
 
         Return None otherwise.

@@ -176,7 +176,7 @@ class _ResponseAssembler:
     _draft: StreamAccumulator = field(default_factory=StreamAccumulator)
     _thinking: str = REASONING
     """The member in which thinking arrived."""
-    _whole: Body | None = None
+    _body: Body | None = None
 
     def add_event(self, event: Any) -> None:
         """Add the next event."""
@@ -199,14 +199,14 @@ class _ResponseAssembler:
             "tool_calls" if message.get("tool_calls") else "stop"
         )
         self.add_event({**body, "choices": [{"finish_reason": reason}]})
-        self._whole = message
+        self._body = message
 
     def finish(self) -> ParsedResponse:
         """Return the parsed response."""
         finish = self._decoder.finish()
         if finish is None:
             return ParsedResponse(id=self._id, partial=(self._draft.thinking, self._draft.text))
-        body = self._whole if self._whole is not None else self._streamed_message()
+        body = self._body if self._body is not None else self._streamed_message()
         is_empty = not any(value for name, value in body.items() if name != "role")
         pieces = [] if is_empty else [CODEC.piece(body)]
         return ParsedResponse(id=self._id, finish=finish, pieces=pieces)

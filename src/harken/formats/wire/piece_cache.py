@@ -23,15 +23,15 @@ class PieceCache:
 
     max_bytes: int = MAX_CACHE_BYTES
     _recent: dict[bytes, Piece] = field(default_factory=dict)
-    _older: dict[bytes, Piece] = field(default_factory=dict)
+    _previous: dict[bytes, Piece] = field(default_factory=dict)
     _size: int = 0
     """The size of the recent pieces in bytes."""
 
     def find(self, data: bytes) -> Piece | None:
         """Return the cached piece with these bytes. Return None if it is not cached."""
         cached = self._recent.get(data)
-        if cached is None and data in self._older:
-            cached = self.intern(self._older[data])
+        if cached is None and data in self._previous:
+            cached = self.intern(self._previous[data])
         return cached
 
     def intern(self, piece: Piece) -> Piece:
@@ -39,9 +39,9 @@ class PieceCache:
         cached = self._recent.get(piece.data)
         if cached is not None:
             return cached
-        cached = self._older.get(piece.data, piece)
+        cached = self._previous.get(piece.data, piece)
         self._size += len(cached.data)
         if self._size > self.max_bytes // 2:
-            self._older, self._recent, self._size = self._recent, {}, len(cached.data)
+            self._previous, self._recent, self._size = self._recent, {}, len(cached.data)
         self._recent[cached.data] = cached
         return cached

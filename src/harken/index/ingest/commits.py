@@ -83,7 +83,7 @@ class _CommitRow:
     session: int
     agent: int
     origin: CommitAuthor
-    read: CommitText
+    text: CommitText
     is_logged: bool
     """Whether the session's log is indexed, which has all messages of this commit."""
 
@@ -221,7 +221,7 @@ class CommitIngest:
     ) -> None:
         """Add a message of a commit, and the response that it belongs to."""
         is_same_content = (
-            row.read.stored.commit.type != "delta" and message.content in existing_keys
+            row.text.stored.commit.type != "delta" and message.content in existing_keys
         )
         is_repeat = is_same_content or not existing_keys.isdisjoint(message.others)
         existing_keys.update((message.content, *message.others))
@@ -229,7 +229,7 @@ class CommitIngest:
         entry, counts = message.entry, parse_usage(message.usage) if message.usage else _NO_TOKENS
         if not is_repeat:
             is_repeat = self._is_superseded(message, counts)
-        commit, time = row.read.stored.commit, time_us(entry.time)
+        commit, time = row.text.stored.commit, time_us(entry.time)
         new_row = MessageRow(
             commit=row.row,
             position=message.position,
@@ -296,8 +296,8 @@ UPDATE agents SET tip_id = ?1 WHERE id = ?2 AND (tip_id IS NULL OR
 
 def _iter_messages(row: _CommitRow) -> Iterator[_CommitMessage]:
     """Yield the messages of a commit with their deduplication keys."""
-    parent = row.read.stored.commit.parent or row.origin.session
-    for position, (entry, text) in enumerate(row.read.messages):
+    parent = row.text.stored.commit.parent or row.origin.session
+    for position, (entry, text) in enumerate(row.text.messages):
         source = entry.source or {}
         call_id = entry.occurrence.tool_call_id or ""
         keys = [_hash_key("place", parent, str(position), entry.message, entry.time or "", call_id)]
@@ -335,7 +335,7 @@ def _message_kind(row: _CommitRow, message: _CommitMessage, *, is_repeat: bool) 
         case "assistant":
             if kind == "error" or message.source.get("error"):
                 return "error"
-            is_summary = row.read.stored.commit.type == "compaction" and not is_repeat
+            is_summary = row.text.stored.commit.type == "compaction" and not is_repeat
             return "summary" if is_summary else "system" if kind == "client" else "response"
         case "user":
             return _user_message_kind(row, message, is_repeat=is_repeat)
@@ -344,7 +344,7 @@ def _message_kind(row: _CommitRow, message: _CommitMessage, *, is_repeat: bool) 
 
 def _user_message_kind(row: _CommitRow, message: _CommitMessage, *, is_repeat: bool) -> str:
     """Classify a user message: a prompt, a summary, or text inserted by the runtime."""
-    stored, kind = row.read.stored, message.source.get("kind")
+    stored, kind = row.text.stored, message.source.get("kind")
     if message.source.get("summary") is True:
         return "summary"
     if stored.commit.type == "compaction" and not is_repeat:

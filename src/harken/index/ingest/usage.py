@@ -167,7 +167,7 @@ def _compute_cost(price: Price, counts: TokenCounts) -> float | None:
 
 def _list_providers(prices: Prices) -> list[str]:
     return sorted(
-        {price.model.partition("/")[0] for price in [*prices.own, *load_built_in_prices()]}
+        {price.model.partition("/")[0] for price in [*prices.user_prices, *load_built_in_prices()]}
     )
 
 

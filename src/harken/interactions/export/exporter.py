@@ -68,7 +68,7 @@ def export_session(
     """
     options = options or ExportOptions()
     writer = _SessionExporter(Layout(folder, options.shard), options)
-    writer.layout.make()
+    writer.layout.create_folders()
     existing = read_index(writer.layout)
     for agent_id, name in _find_agents(events).items():
         rows = thread_rows(
@@ -76,17 +76,17 @@ def export_session(
             agent_id,
             resolver=options.resolver,
             estimates=options.estimates,
-            written=writer.written,
+            written=writer.redact_unit,
         )
         writer.thread(rows, session_id, agent_id, name)
     other_threads = [
         thread for thread in existing.threads if thread.session_id != writer.plain(session_id)
     ]
-    index = ExportedIndex(threads=[*other_threads, *writer.done.threads])
+    index = ExportedIndex(threads=[*other_threads, *writer.summary.threads])
     text = json.dumps(msgspec.to_builtins(index), indent=1)
     writer.layout.put(writer.layout.index, text.encode() + b"\n")
-    writer.done.credentials = writer.credentials.kinds
-    return writer.done
+    writer.summary.credentials = writer.credentials.kinds
+    return writer.summary
 
 
 def read_index(layout: Layout) -> ExportedIndex:
@@ -111,8 +111,8 @@ class _SessionExporter:
     """Writes the threads of one session to an export folder."""
 
     layout: Layout
-    how: ExportOptions
-    done: ExportSummary = field(default_factory=ExportSummary)
+    options: ExportOptions
+    summary: ExportSummary = field(default_factory=ExportSummary)
     credentials: Credentials = field(default_factory=Credentials)
     _units: dict[str, MessageUnit] = field(default_factory=dict)
     """Unit id -> unit to export, with credentials redacted."""
@@ -141,7 +141,7 @@ class _SessionExporter:
             self._write_message(message)
         self._messages.clear()
         self.layout.put(self.layout.thread(file), b"".join(lines))
-        self.done.threads.append(
+        self.summary.threads.append(
             ExportedThread(
                 thread_id=f"{session_id}/{agent_id}",
                 session_id=session_id,
@@ -159,7 +159,7 @@ class _SessionExporter:
     def plain(self, text: str) -> str:
         """Redact credentials in a text, unless `as_is` is set."""
         replaced = self.credentials.replace(text)
-        return text if self.how.as_is else replaced
+        return text if self.options.as_is else replaced
 
     def _redact_optional(self, text: str | None) -> str | None:
         return None if text is None else self.plain(text)
@@ -172,7 +172,7 @@ class _SessionExporter:
             message = unit.logged(
                 row.first_seen.time or entry.timestamp,
                 self._redact_optional(row.first_seen.model),
-                tokens=self.how.estimates,
+                tokens=self.options.estimates,
             )
             existing = self._messages.get(unit.id)
             if existing is None or message.timestamp < existing.timestamp:
@@ -191,7 +191,7 @@ class _SessionExporter:
             changed["memory_operation"] = msgspec.structs.replace(operation, **texts)
         return msgspec.structs.replace(entry, **changed) if changed else entry
 
-    def written(self, unit: MessageUnit) -> MessageUnit:
+    def redact_unit(self, unit: MessageUnit) -> MessageUnit:
         """Return a unit with credentials redacted, unless `as_is` is set.
 
         Its id changes with its text.
@@ -212,7 +212,7 @@ class _SessionExporter:
         if exists and not _is_earlier(message, path):
             return
         self.layout.put(path, encode_line(message))
-        self.done.messages += not exists
+        self.summary.messages += not exists
 
 
 def _is_earlier(message: LoggedMessage, path: Path) -> bool:

@@ -72,7 +72,7 @@ class Layout:
         """The path of the index."""
         return self.folder / INDEX
 
-    def make(self) -> None:
+    def create_folders(self) -> None:
         """Create the folders. Raises ConfigError."""
         try:
             for folder in (self.folder, self.folder / MESSAGES, self.folder / THREADS):

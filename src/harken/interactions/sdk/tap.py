@@ -46,7 +46,7 @@ class HttpTap:
         self._headers: Mapping[str, str] = {}
         self._chunks: list[bytes] = []
         self._size_bytes = 0
-        self._begun_s = perf_counter()
+        self._start_s = perf_counter()
         self._first_s: float | None = None
         self._is_begun = False
         """Whether the sink has received the start."""
@@ -65,7 +65,7 @@ class HttpTap:
     def on_chunk(self, chunk: bytes) -> None:
         """Record the next bytes of the response."""
         if self._first_s is None and chunk:
-            self._first_s = perf_counter() - self._begun_s
+            self._first_s = perf_counter() - self._start_s
         self._size_bytes += len(chunk)
         if self._size_bytes <= MAX_BODY_BYTES:
             self._chunks.append(chunk)
@@ -79,7 +79,7 @@ class HttpTap:
             return
         self._is_open = False
         self._background.remove_open(self._id)
-        time, latency_s = format_rfc3339(system_clock()), perf_counter() - self._begun_s
+        time, latency_s = format_rfc3339(system_clock()), perf_counter() - self._start_s
         reply = CapturedResponse(
             id=self._id,
             status=self._status,

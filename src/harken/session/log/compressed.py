@@ -40,7 +40,7 @@ class LogStat:
 
     size_bytes: int
     """The size of the plain log, also if it is compressed."""
-    written_ns: int
+    modified_ns: int
     """The time of the last write, in nanoseconds since 1970."""
     disk_bytes: int
     """The size on disk."""

@@ -151,7 +151,7 @@ class _Call:
     tool: str
     arguments: str
     reference: Reference
-    made_agent: bool = False
+    has_agent: bool = False
     """Whether a birth was matched with it; a call creates one agent."""
 
 
@@ -207,8 +207,8 @@ class _Calls:
         This is the only code that parses a tool's arguments: S1 has no other record of the creator.
         """
         for call in reversed(self.open.values()):
-            if call.tool == "task" and not call.made_agent and _has_name(call.arguments, name):
-                call.made_agent = True
+            if call.tool == "task" and not call.has_agent and _has_name(call.arguments, name):
+                call.has_agent = True
                 return call.reference
         return None
 

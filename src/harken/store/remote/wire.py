@@ -195,7 +195,7 @@ def encode_batch(batch: WriteBatch) -> bytes:
     """Encode a batch as MessagePack. Raises as `contents_of` if the batch is invalid."""
     contents = validate_batch(batch)
     bodies: dict[str, dict[str, bytes]] = {}
-    for obj in contents.things.values():
+    for obj in contents.objects.values():
         if obj.kind in _MEMBERS:
             bodies.setdefault(_MEMBERS[obj.kind], {})[obj.name] = obj.body
     packed = PackedBatch(
@@ -205,7 +205,7 @@ def encode_batch(batch: WriteBatch) -> bytes:
         },
         derived=canonical.to_canonical_bytes(dict(batch.derived)),
         commits=[
-            (contents.things[new.id].body, canonical.to_canonical_bytes(new.notes))
+            (contents.objects[new.id].body, canonical.to_canonical_bytes(new.notes))
             for new in contents.commits
         ],
         tombstones=canonical.to_canonical_bytes(dict(batch.tombstones)),

@@ -76,7 +76,7 @@ class _Index:
             self._single.pop(key, None)
             self._multiple.setdefault(key, []).append(number)
 
-    def take(self, names: Collection[str], row: pack_table.PackRow) -> list[str]:
+    def consume(self, names: Collection[str], row: pack_table.PackRow) -> list[str]:
         """Consume the entries from names to a pack. Return the names that have none."""
         keys = {key_prefix(name): name for name in names}
         numbers = [self._single.pop(key, -1) for key in keys]
@@ -95,7 +95,7 @@ class _Index:
         self._multiple[key] = remaining
         return len(remaining) < len(numbers)
 
-    def left(self) -> Iterator[tuple[bytes, int]]:
+    def iter_remaining(self) -> Iterator[tuple[bytes, int]]:
         """Yield the entries that were not consumed."""
         yield from self._single.items()
         for key, numbers in self._multiple.items():
@@ -213,7 +213,7 @@ def _check_pack(row: pack_table.PackRow, tables: _Tables) -> Iterator[StoreFindi
     object_names = by_kind[ObjectKind.PART] + by_kind[ObjectKind.MESSAGE]
     artifacts = [name for kind in _ARTIFACTS for name in by_kind[kind]]
     for index, names in ((tables.objects, object_names), (tables.artifacts, artifacts)):
-        for name in index.take(names, row):
+        for name in index.consume(names, row):
             yield StoreFinding(name, f"the index does not lead to pack {row.first}, where it is")
 
 
@@ -268,7 +268,7 @@ def _find_notes_problem(name: CommitId, row: _Row) -> str:
 
 def _check_leftovers(tables: _Tables) -> Iterator[StoreFinding]:
     for kind, index in (("object", tables.objects), ("artifact", tables.artifacts)):
-        for key, number in index.left():
+        for key, number in index.iter_remaining():
             place = f"{kind} {key.hex()}"
             yield StoreFinding(place, f"the index leads to pack {number}, which has no such thing")
     for name, rows in tables.history.items():

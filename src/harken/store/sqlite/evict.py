@@ -33,7 +33,7 @@ Verify: TypeAlias = Callable[[Sequence[Name]], Iterable[Name]]
 class EvictionResult:
     """The number and size of the evicted objects."""
 
-    things: int = 0
+    objects: int = 0
     size_bytes: int = 0
     """An estimate of the bytes saved in packs."""
 

@@ -142,7 +142,7 @@ class Pack:
         self._digits: list[bytes | None] = [*digits] or self._decode_stored_names(inside.names)
         self.places: dict[str, int] = {}
         """The known full names, and the position of each."""
-        self._named_kinds = _STORED_NAME_KINDS
+        self._name_kinds = _STORED_NAME_KINDS
         """The kinds of which all names are known."""
         self._index_names()
 
@@ -162,12 +162,12 @@ class Pack:
 
         Raises ValueError, LookupError if the objects are invalid.
         """
-        if kinds <= self._named_kinds:
+        if kinds <= self._name_kinds:
             return False
         for position, kind in enumerate(self._kinds):
             if kind in kinds and self._digits[position] is None:
                 self._digits[position] = self._hash(position)
-        self._named_kinds |= kinds
+        self._name_kinds |= kinds
         self._index_names()
         return True
 

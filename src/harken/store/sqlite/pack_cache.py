@@ -118,7 +118,7 @@ class PackCache:
         self._starts: list[int] = []
         """The sorted first numbers of the younger packs. `_ends` has their ends, and the packs."""
         self._ends: dict[int, tuple[int, Pack]] = {}
-        self._used: set[int] = set()
+        self._used_rows: set[int] = set()
         self.stand_ins: Mapping[str, str] = {}
         """Purged name -> name of its stand-in."""
         self.has_evicted = False
@@ -264,7 +264,7 @@ class PackCache:
     def pop_used_rows(self) -> list[int]:
         """Return the rows that were read since the last call."""
         with self._lock:
-            numbers, self._used = sorted(self._used), set()
+            numbers, self._used_rows = sorted(self._used_rows), set()
         return numbers
 
     def _cache_names(self, connection: SqliteConnection, pack: Pack, name: str) -> None:
@@ -293,7 +293,7 @@ class PackCache:
             raise PackCorrupted("it is not there")
         first, data, following = row
         pack = decode_pack(data)
-        self._used.add(first)
+        self._used_rows.add(first)
         # The last row is never a merged one: the next pack gets the next number.
         end = following or first + 1
         self.add(connection, (first, end), pack)

@@ -58,7 +58,7 @@ def _add_stand_ins(
     """Write the new stand-ins and return their numbers."""
     new = [
         obj
-        for name, obj in plan.contents.things.items()
+        for name, obj in plan.contents.objects.items()
         if name not in plan.tombstones
         and (obj.kind is ObjectKind.COMMIT or find_object(name) is None)
     ]
@@ -78,7 +78,7 @@ def _redirect_row(
 ) -> None:
     """Point the row of a commit to its stand-in."""
     row = commit_table.find_row(connection, name)
-    obj = plan.contents.things.get(stand_in)
+    obj = plan.contents.objects.get(stand_in)
     if row is not None and obj is not None:
         commit = decode_commit(obj.body)
         principal_id = commit_table.principal(connection, commit.principal)

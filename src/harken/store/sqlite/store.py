@@ -424,7 +424,7 @@ class SqliteStore:
         existing = self._read_bodies(contents.files, ObjectKind.RAW, ObjectKind.FILE)
         for name, pieces in contents.files.items():
             if name not in existing:
-                new_objects = (contents.things.get(piece) for piece in pieces)
+                new_objects = (contents.objects.get(piece) for piece in pieces)
                 bodies = (
                     [obj.body]
                     if obj and obj.kind is ObjectKind.RAW

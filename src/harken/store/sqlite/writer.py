@@ -62,7 +62,7 @@ class Writer:
         self._lock = threading.Lock()
         self._waiting: list[_Turn] = []
         self._has_leader = False
-        self._marked_us: int | None = None
+        self._last_mark_us: int | None = None
 
     def write(self, contents: BatchContents) -> None:
         """Write a batch, together with those of other threads. As `Store.write`."""
@@ -193,11 +193,11 @@ class Writer:
         """Write the derived artifacts of a batch, and update the records of repeated objects."""
         if contents.derived:
             side_tables.enter_derived(connection, contents.derived)
-        repeated_names = contents.things.keys() - numbers.keys()
+        repeated_names = contents.objects.keys() - numbers.keys()
         if repeated_names:
             self._record_repeats(connection, contents, repeated_names)
         if self._cache.has_evicted:
-            rows = [(name,) for name in contents.things]
+            rows = [(name,) for name in contents.objects]
             connection.executemany("DELETE FROM evicted WHERE name = ?", rows)
 
     def _find_new(
@@ -206,7 +206,7 @@ class Writer:
         """Return the objects that do not exist yet. Raises ObjectNotFound if a need is missing."""
         kinds = existing.kinds
         new: dict[str, StoredObject] = {}
-        for name, obj in contents.things.items():
+        for name, obj in contents.objects.items():
             if name in kinds:
                 continue
             if name in self._cache.stand_ins:
@@ -236,8 +236,8 @@ class Writer:
         names: set[str] = set()
         needed: set[str] = set()
         for contents in batches:
-            names.update(contents.things, contents.derived.values())
-            needed.update(*[obj.needs for obj in contents.things.values()])
+            names.update(contents.objects, contents.derived.values())
+            needed.update(*[obj.needs for obj in contents.objects.values()])
         names |= needed
         existing = _ExistingObjects()
         missing: list[str] = []
@@ -286,14 +286,14 @@ class Writer:
         self, connection: SqliteConnection, contents: BatchContents, repeated_names: Collection[str]
     ) -> None:
         """Record objects that were written again and that the batch does not need, as recent."""
-        needed = {name for obj in contents.things.values() for name in obj.needs}
+        needed = {name for obj in contents.objects.values() for name in obj.needs}
         unneeded = [name for name in repeated_names if name not in needed]
         (marked_number,) = connection.execute("SELECT max(pack) FROM mark").fetchone()
         number = pack_table.last_number(connection)
         for name, numbers in find_numbers(connection, unneeded).items():
             if (
                 max(numbers) <= (marked_number or 0)
-                and contents.things[name].kind is not ObjectKind.COMMIT
+                and contents.objects[name].kind is not ObjectKind.COMMIT
             ):
                 query = "INSERT OR REPLACE INTO again (name, pack) VALUES (?, ?)"
                 connection.execute(query, [name, number])
@@ -301,14 +301,14 @@ class Writer:
     def _record_mark(self, connection: SqliteConnection, number: int) -> None:
         """Record the highest pack number and the recently read packs, at intervals."""
         now_us = self._clock()
-        if self._marked_us is None:
-            (self._marked_us,) = connection.execute("SELECT max(time_us) FROM mark").fetchone()
-        if self._marked_us is None or now_us - self._marked_us >= MARK_US:
+        if self._last_mark_us is None:
+            (self._last_mark_us,) = connection.execute("SELECT max(time_us) FROM mark").fetchone()
+        if self._last_mark_us is None or now_us - self._last_mark_us >= MARK_US:
             record_mark(connection, now_us, number)
             rows = [(first, now_us) for first in self._cache.pop_used_rows()]
             query = "INSERT OR REPLACE INTO used (pack, time_us) VALUES (?, ?)"
             connection.executemany(query, rows)
-            self._marked_us = now_us
+            self._last_mark_us = now_us
 
 
 def _insert_commits(

@@ -123,7 +123,7 @@ class _AgentFiles:
     position: int = 0
     """The position of the message with pending calls, else the end."""
     files: dict[str, FileReadState] = field(default_factory=dict)
-    written: dict[Reference, dict[str, FileReadState]] = field(default_factory=dict)
+    written_by_call: dict[Reference, dict[str, FileReadState]] = field(default_factory=dict)
     """Call -> the files it wrote, while calls of the same message are pending."""
 
 
@@ -165,7 +165,7 @@ class KnownFiles:
         context = agent.session.context(agent.agent_id)
         for position in range(agent_files.position, len(context)):
             _add_read_states(all_files, context[position])
-        for written_files in agent_files.written.values():
+        for written_files in agent_files.written_by_call.values():
             all_files |= written_files
         return {path: read_state.hash for path, read_state in all_files.items()}
 
@@ -176,7 +176,7 @@ class KnownFiles:
         read does not count, but a parallel write does, because the model intended it.
         """
         agent_files = self._update_agent_files(caller.agent)
-        for written_files in reversed(agent_files.written.values()):
+        for written_files in reversed(agent_files.written_by_call.values()):
             if path in written_files:
                 return written_files[path]
         return agent_files.files.get(path)
@@ -211,7 +211,7 @@ class KnownFiles:
         if caller.call not in _find_pending_calls(caller.agent):
             agent_files.files[path] = known.with_earlier(agent_files.files.get(path))
         elif wrote:
-            agent_files.written.setdefault(caller.call, {})[path] = known
+            agent_files.written_by_call.setdefault(caller.call, {})[path] = known
 
     def find_changed(self, agent: Any) -> Mapping[str, str | None]:
         """Return the files that differ from what an agent knows: path -> current hash.
@@ -242,9 +242,9 @@ class KnownFiles:
                 {},
             )
         pending_messages = {reference_message_id(call) for call in _find_pending_calls(agent)}
-        if agent_files.written:
-            written = agent_files.written.items()
-            agent_files.written = {
+        if agent_files.written_by_call:
+            written = agent_files.written_by_call.items()
+            agent_files.written_by_call = {
                 call: written_files
                 for call, written_files in written
                 if reference_message_id(call) in pending_messages

@@ -83,7 +83,7 @@ class Files:
         finally:
             stop.set()
         if read_state is not None:
-            self._learn(caller, file, read_state)
+            self._record_state(caller, file, read_state)
         return list(parts)
 
     async def write(self, path: str, content: str, caller: ToolContext) -> list[ContentPart]:
@@ -96,7 +96,7 @@ class Files:
         earlier = self._find_read_state(caller, file)
         is_new = await run_to_completion(partial(self._write, file, data, earlier))
         read_state = FileReadState(hash_of(data))
-        self._learn(caller, file, read_state, wrote=True)
+        self._record_state(caller, file, read_state, wrote=True)
         lines = line_count(data)
         size = f"{lines} line{'' if lines == 1 else 's'}"
         text = f"{'Created' if is_new else 'Wrote'} {self.root.format_name(file)}: {size}"
@@ -124,7 +124,7 @@ class Files:
         read_state = FileReadState(hash_of(result.data))
         if earlier is not None and earlier.seen is not None:
             read_state = FileReadState(read_state.hash, (), total)
-        self._learn(caller, file, read_state, wrote=True)
+        self._record_state(caller, file, read_state, wrote=True)
         location = f" at line {', '.join(map(str, result.lines))}" if result.lines else ""
         text = f"Edited {self.root.format_name(file)}: {result.count} replaced{location}"
         return [TextPart(text, meta_of(self.root.name(file), read_state))]
@@ -237,7 +237,7 @@ class Files:
             return None
         return _known_files(caller).find_read_state(caller, self.root.name(file))
 
-    def _learn(
+    def _record_state(
         self,
         caller: ToolContext | None,
         file: Path,

@@ -67,7 +67,7 @@ class McpSession:
         self.server, self._client, self._stdio = server, client, stdio
         self._observer, self._before = follower, before
         self.loop = asyncio.get_running_loop()
-        self.opened: asyncio.Future[None] = self.loop.create_future()
+        self.on_open: asyncio.Future[None] = self.loop.create_future()
         self.closing = self.lost = False
         """Whether it was asked to end, and whether the server is gone."""
         self._close_reason = ""
@@ -77,7 +77,7 @@ class McpSession:
         self._end = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         if stdio is not None:
-            stdio.ended = self.mark_lost
+            stdio.on_end = self.mark_lost
         self.owner = self.loop.create_task(self._run_session(), name=f"harken mcp {server.name}")
 
     async def request(self, what: str, work: Work, patience: RequestTimeout) -> Any:
@@ -114,7 +114,7 @@ class McpSession:
     @property
     def is_over(self) -> bool:
         """Whether it has ended, or could not be opened."""
-        return self.opened.done() and self._session is None
+        return self.on_open.done() and self._session is None
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Start a background task that ends with this session."""
@@ -133,7 +133,7 @@ class McpSession:
         self.closing = True
         if self.owner.done():
             return
-        if not self.opened.done():
+        if not self.on_open.done():
             self.owner.cancel()
         self._end.set()
         await asyncio.wait({self.owner}, timeout=CLOSE_S)
@@ -162,7 +162,7 @@ class McpSession:
                     await self._observer.is_opening(client)
                 self._session = client
                 self._observer.is_open(client)
-                self.opened.set_result(None)
+                self.on_open.set_result(None)
                 await self._end.wait()
                 await self._stop_tasks()
         except asyncio.CancelledError:
@@ -170,7 +170,7 @@ class McpSession:
             raise
         except Exception as error:  # noqa: BLE001 - any failure of a server becomes the reason
             # The SDK converts the timeout to other errors, too.
-            is_late = not self.opened.done() and self.loop.time() >= due
+            is_late = not self.on_open.done() and self.loop.time() >= due
             reason = f"it did not start within {limit_s:g} s" if is_late else reason_of(error)
         finally:
             self._session = None
@@ -186,12 +186,12 @@ class McpSession:
             reason = f"{reason} ({one_line(self._stdio.ending)})"
         self.reason = reason
         self._observer.is_over(reason, wanted=is_wanted)
-        if not self.opened.done():
-            self.opened.set_exception(
+        if not self.on_open.done():
+            self.on_open.set_exception(
                 ToolError(f"the MCP server {self.server.name} cannot be used: {reason}")
             )
             # Retrieve the exception, because possibly no task waits for it.
-            self.opened.exception()
+            self.on_open.exception()
 
     def _format_gone(self, request_name: str) -> str:
         why = self.reason or "it does not end"

@@ -67,7 +67,7 @@ class McpConnection:
         self.tools: list[types.Tool] = []
         """Its last list of tools, also while it is unavailable."""
         self.capabilities = types.ServerCapabilities()
-        self.about = ""
+        self.description = ""
         """Its own name and version, and that of the protocol."""
         self._changed, self._connect = changed, connect
         self._request_handler = ServerRequestHandler(server, around, self._relist)
@@ -114,7 +114,7 @@ class McpConnection:
             self.state = "starting"
             self._session = self._create_session(self._session)
         assert self._session is not None
-        await asyncio.shield(self._session.opened)
+        await asyncio.shield(self._session.on_open)
 
     def _create_session(self, before: McpSession | None) -> McpSession:
         stdio: Stdio | None = None
@@ -214,7 +214,7 @@ class McpConnection:
         """Record that it can be used."""
         info = client.server_info
         name = one_line(f"{info.name} {info.version}") if info is not None else "unnamed"
-        self.about = f"{name}, protocol {client.protocol_version}"
+        self.description = f"{name}, protocol {client.protocol_version}"
         self.capabilities = client.server_capabilities
         self.state, self.reason = "open", ""
         self._open_since = asyncio.get_running_loop().time()
@@ -265,7 +265,7 @@ class McpConnection:
 
     async def _relist_tools(self, session: McpSession) -> None:
         # Some servers notify of other tools before the first request.
-        await asyncio.wait({session.opened})
+        await asyncio.wait({session.on_open})
         while self._should_relist and not session.is_over:
             self._should_relist = False
             try:

@@ -34,5 +34,5 @@ class McpHost:
     """The sandbox settings for programs. None if there is no sandbox."""
     logins: Path | None = None
     """The file with stored logins. None if no one can log in."""
-    tell: OnNotice = _ignore
+    on_notice: OnNotice = _ignore
     """Called with each notice for a person."""

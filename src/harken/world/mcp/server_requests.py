@@ -57,7 +57,7 @@ class ServerRequestHandler:
         self._server, self._around, self._relist = server, around, relist
         self._pending_calls: list[ToolCallContext] = []
         self._form_lock = asyncio.Lock()
-        self._sent_keys: set[str] = set()
+        self._answered_keys: set[str] = set()
         self.notes: list[str] = []
         """The notices for a person, one per line."""
 
@@ -74,10 +74,10 @@ class ServerRequestHandler:
         """Send a notice about the server to a person, once for each `key`."""
         if len(self.notes) == MAX_NOTES:
             text, key = "there is more to tell of it than anybody can read", ""
-        if (key or text) not in self._sent_keys and len(self.notes) <= MAX_NOTES:
-            self._sent_keys.add(key or text)
+        if (key or text) not in self._answered_keys and len(self.notes) <= MAX_NOTES:
+            self._answered_keys.add(key or text)
             self.notes.append(one_line(text))
-            self._around.tell(f"MCP server {self._server.name}: {one_line(text)}")
+            self._around.on_notice(f"MCP server {self._server.name}: {one_line(text)}")
 
     async def elicit(
         self, context: ClientRequestContext, params: types.ElicitRequestParams

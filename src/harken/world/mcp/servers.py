@@ -114,7 +114,7 @@ class McpServers:
                 self._retry_in_background(name)
         if untried:
             text = f"waiting for MCP servers to start: {', '.join(untried)}"
-            timer = asyncio.get_running_loop().call_later(self._late_s, self.host.tell, text)
+            timer = asyncio.get_running_loop().call_later(self._late_s, self.host.on_notice, text)
             try:
                 await asyncio.gather(*(self._open(name) for name in untried))
             finally:
@@ -130,7 +130,7 @@ class McpServers:
         except ToolError as error:
             if not quiet and str(error) not in self._reported:
                 self._reported.add(str(error))
-                self.host.tell(str(error))
+                self.host.on_notice(str(error))
 
     def _retry_in_background(self, name: str) -> None:
         """Retry in the background, without blocking a caller."""
@@ -180,7 +180,7 @@ class McpServers:
             origin=server.origin,
             state="new" if connection is None else connection.state,
             reason="" if connection is None else connection.required_action or connection.reason,
-            about="" if connection is None else connection.about,
+            about="" if connection is None else connection.description,
             tools=tuple(server_tool.name for server_tool in self._tools.get(server.name, ())),
             notes=() if connection is None else tuple(connection.notes),
             reserved=server.reserved,

@@ -22,7 +22,7 @@ class Progress:
     """Its name for agents."""
     call: str
     """The call as a cause refers to it."""
-    done: float
+    value: float
     total: float | None = None
     message: str = ""
 
@@ -33,7 +33,7 @@ class Progress:
         'mcp__docs__index: 3 of 12'
         """
         progress_text = (
-            f"{self.done:g}" if self.total is None else f"{self.done:g} of {self.total:g}"
+            f"{self.value:g}" if self.total is None else f"{self.value:g} of {self.total:g}"
         )
         return f"{self.tool}: {progress_text}{f' ({self.message})' if self.message else ''}"
 

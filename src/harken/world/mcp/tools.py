@@ -75,7 +75,7 @@ def _create_tool(
             if on_progress is not None:
                 text = " ".join(readable(message or "")[:200].split())
                 of = "" if caller is None else caller.call
-                on_progress(Progress(tool=name, call=of, done=done, total=total, message=text))
+                on_progress(Progress(tool=name, call=of, value=done, total=total, message=text))
 
         result = await connection.call(tool.name, arguments, call_context, progress)
         if result.is_error:

@@ -188,7 +188,7 @@ class Permissions:
         request = PermissionRequest.of(tool, arguments, caller, folder)
         if self._check_free(request):
             return
-        async with self._question_lock.here():
+        async with self._question_lock.current():
             if not self._check_free(
                 request
             ):  # The answer to an earlier question may have added a rule.
@@ -238,7 +238,7 @@ class Permissions:
         ]
         return partial(request.excludes_path, rules) if rules else None
 
-    def offers(self, request: PermissionRequest) -> list[PermissionRule]:
+    def suggest_patterns(self, request: PermissionRequest) -> list[PermissionRule]:
         """Return rules that would make a call free from now on, the narrowest first."""
         patterns: list[str | None] = [None]
         if request.subjects:
@@ -261,7 +261,7 @@ class Permissions:
 
     async def _ask(self, request: PermissionRequest, caller: ToolContext) -> None:
         preview = await _format_preview(request, caller)
-        rules = self.offers(request)
+        rules = self.suggest_patterns(request)
         approval_request = ApprovalRequest(
             agent=request.agents[0],
             tool=request.tool.name,
@@ -283,7 +283,7 @@ class Permissions:
             reason = f": {decision.reason}" if decision.reason else "; no reason was given"
             raise ToolError(
                 f"{request.tool.name} was not done: the user did not allow it{reason}",
-                cause=decision.said,
+                cause=decision.decision_id,
             )
         for rule in rules:
             if str(rule) == decision.rule:

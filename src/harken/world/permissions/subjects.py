@@ -200,7 +200,7 @@ class PathSubject:
                 self._is_clear = False
 
     @cached_property
-    def _folded_forms(self) -> set[_PathForm]:
+    def _case_folded_forms(self) -> set[_PathForm]:
         return {form.in_general() for form in self._forms}
 
     @property
@@ -235,7 +235,7 @@ class PathSubject:
     def match_pattern(self, pattern: str) -> RuleMatch:
         """Whether it matches either way, ignoring case and Unicode composition."""
         pattern = _fold_cached(pattern)
-        if any(form.may_be_meant_by(pattern) for form in self._folded_forms):
+        if any(form.may_be_meant_by(pattern) for form in self._case_folded_forms):
             return "yes"
         return "no" if self._is_clear else "unknown"
 

@@ -90,7 +90,7 @@ class ProcessGroup:
         return cls(first, token, usable_proc, since)
 
     @classmethod
-    def keep(
+    def start_kept(
         cls,
         command: Sequence[str],
         *,

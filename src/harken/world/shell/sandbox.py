@@ -100,7 +100,7 @@ class SandboxedCommand:
     absent_repositories: Sequence[Path] = ()
     """Each `.git` at the top of a writable folder that did not exist before the command ran."""
 
-    def left_in_temporary(self) -> list[str]:
+    def list_temporary_files(self) -> list[str]:
         """Return the names that the command created in `/tmp`, which no outside program sees."""
         if self.temporary is None:
             return []

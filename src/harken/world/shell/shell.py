@@ -64,7 +64,7 @@ class ShellLimits:
 
     timeout_s: float = 120.0
     """The default time limit of a call."""
-    longest_s: float = 600.0
+    max_timeout_s: float = 600.0
     """The maximum time limit of a call."""
     characters: int = 30_000
     """The output limit in a result."""
@@ -80,7 +80,7 @@ class Shell:
     outputs: Path
     hide: Collection[str] = ()
     """Variables that commands do not get, besides those that look secret: API keys."""
-    named: Collection[str] = ()
+    passed_secrets: Collection[str] = ()
     """Secret variables that commands get, because the user named them."""
     sandbox: Sandbox | None = None
     """The sandbox for commands. None: they have all rights of the user."""
@@ -102,7 +102,7 @@ class Shell:
 
         limits = self.limits
         description = _DESCRIPTION_TEMPLATE.format(
-            default=limits.timeout_s, longest=limits.longest_s, cap=limits.characters
+            default=limits.timeout_s, longest=limits.max_timeout_s, cap=limits.characters
         )
         description += "" if self.sandbox is None else f"\n{self.sandbox.about}"
         bash_tool = replace(tool(description=description)(bash), note=self.note)
@@ -125,8 +125,10 @@ class Shell:
         InvalidArguments for an invalid time limit. If cancelled, it ends the command first.
         """
         seconds = self.limits.timeout_s if timeout_s is None else timeout_s
-        if not 0 < seconds <= self.limits.longest_s:
-            raise InvalidArguments(f"timeout_s is above 0 and at most {self.limits.longest_s:g}")
+        if not 0 < seconds <= self.limits.max_timeout_s:
+            raise InvalidArguments(
+                f"timeout_s is above 0 and at most {self.limits.max_timeout_s:g}"
+            )
         for _ in range(MAX_SETUP_RETRIES):
             with suppress(_SandboxSetupFailed):  # A path to mount over may have just vanished.
                 return await self._run(command, seconds, caller)
@@ -188,7 +190,7 @@ class Shell:
         inherited = os.environ if self.environment is None else self.environment
         added = {} if caller is None else caller.environment_changes()
         environment = dict(inherited) if caller is None else caller.environment(inherited)
-        visible = visible_variables(environment, named=self.named, hide=self.hide)
+        visible = visible_variables(environment, named=self.passed_secrets, hide=self.hide)
         hidden = find_hidden_variables(command, environment, visible)
         # A relative entry of PATH would run a program in the working folder.
         entries = environment.get("PATH", os.defpath).split(os.pathsep)
@@ -212,7 +214,7 @@ class Shell:
     def _start(self, prepared: _PreparedCommand, output: Output) -> ProcessGroup:
         """Start a command. Raises ToolError if that fails."""
         try:
-            start = ProcessGroup.start if prepared.entered is None else ProcessGroup.keep
+            start = ProcessGroup.start if prepared.entered is None else ProcessGroup.start_kept
             return start(
                 prepared.command,
                 folder=self.folder,
@@ -282,7 +284,7 @@ class _PreparedCommand:
                 f"\n[{path} decides which programs run later, and no command may create it: it was "
                 f"renamed to {Path(path).name}{ASIDE}. Use `write`, for which the user is asked]"
             )
-        temporary_names = [] if self.entered is None else self.entered.left_in_temporary()
+        temporary_names = [] if self.entered is None else self.entered.list_temporary_files()
         if temporary_names:
             remainder = (
                 f" and {len(temporary_names) - _MAX_LISTED_NAMES} more"
@@ -316,7 +318,7 @@ class BackgroundCommand:
     """The output limit; a command that exceeds it is ended."""
     notes: Callable[[], str] = str
     """Returns further notes when all processes have ended."""
-    where: str = ""
+    status_suffix: str = ""
     """A suffix for the end status, such as the use of the sandbox."""
 
     async def wait_ended(self) -> str:
@@ -336,7 +338,12 @@ class BackgroundCommand:
         )
         if self.processes.never_ran:
             return "the sandbox could not be set up, and it did not run"
-        return format_exit_code(self.processes.exit_code) + self.where + ended_note + self.notes()
+        return (
+            format_exit_code(self.processes.exit_code)
+            + self.status_suffix
+            + ended_note
+            + self.notes()
+        )
 
     def end(self) -> None:
         """End it if it still runs, and close its output, which is kept. Call it once."""

@@ -55,7 +55,7 @@ OnPaths = Callable[[Collection[str], str | None], None]
 class _Fingerprint:
     """A file fingerprint, which differs after a change."""
 
-    changed_ns: int
+    ctime_ns: int
     size_bytes: int
     inode: int
 
@@ -92,7 +92,7 @@ class FilesChanged:
 
     def newest(self) -> int:
         """Return the newest change time (nanoseconds) of all watched files. Raises ToolError."""
-        return max((fingerprint.changed_ns for fingerprint in self._scan().values()), default=0)
+        return max((fingerprint.ctime_ns for fingerprint in self._scan().values()), default=0)
 
     @cached_property
     def _targets(self) -> list[Path]:
@@ -112,7 +112,7 @@ class FilesChanged:
         self._last_scan = {
             name: fingerprint
             for name, fingerprint in scan.items()
-            if seen is None or fingerprint.changed_ns <= seen
+            if seen is None or fingerprint.ctime_ns <= seen
         }
         self._initial_changes = scan.keys() - self._last_scan.keys()
         self._start_watching()
@@ -187,7 +187,7 @@ class FilesChanged:
             self._format_change(name, scan, last_scan) for name in last_scan if name not in scan
         ]
         self._last_scan, self._initial_changes = scan, set()
-        seen = max((fingerprint.changed_ns for fingerprint in scan.values()), default=0)
+        seen = max((fingerprint.ctime_ns for fingerprint in scan.values()), default=0)
         return TriggerEvent(text=_format_changes(sorted(news)), seen=seen) if news else None
 
     def _format_change(self, name: str, now: Collection[str], before: Collection[str]) -> str:

@@ -28,14 +28,14 @@ class TriggerClock:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     """Takes seconds."""
 
-    async def until(self, due_us: int) -> None:
+    async def sleep_until(self, due_us: int) -> None:
         """Wait until this time, in microseconds since 1970."""
         while (left_us := due_us - self.clock()) > 0:
             await self.sleep(min(left_us / 1e6, _MAX_SLEEP_S))
 
     async def pause(self, seconds: float) -> None:
         """Wait for a number of seconds."""
-        await self.until(self.clock() + round(seconds * 1e6))
+        await self.sleep_until(self.clock() + round(seconds * 1e6))
 
 
 LATE_US = 60_000_000
@@ -64,7 +64,7 @@ class Timer:
         due = schedule.find_next_due(self._last_us)
         if due is None:
             raise ToolError("it comes never again")
-        await self._alarm.until(due)
+        await self._alarm.sleep_until(due)
         now, last_due, times = self._alarm.clock(), due, 1
         next_due = schedule.find_next_due(due)
         while next_due is not None and next_due <= now and times < _MAX_COUNTED_TIMES:

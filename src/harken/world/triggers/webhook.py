@@ -123,7 +123,7 @@ class Webhooks:
 
         Raises ToolError if another program has the port, InvalidArguments if the extra is missing.
         """
-        async with self._start_lock.here():
+        async with self._start_lock.current():
             if self.port is None:
                 await self._start(port)
         if self.port is None or port not in (0, self.port):

@@ -31,7 +31,7 @@ def test_a_discussion_that_brings_nothing_new_is_ended(tmp_path: Path) -> None:
     made = calls(call("task", name="kim", instructions="You like tea."))
     cast = Cast(main=then(made, *rounds, "Tea it is."), kim=lambda _: "Tea.", limiter=limits)
     one = guarded(tmp_path, cast)
-    HookFiles().make("discussion-limiter", one.root).install(one.root, "limiter")
+    HookFiles().create("discussion-limiter", one.root).install(one.root, "limiter")
     assert one.ask("What do we drink?") == "Tea it is."
     assert one.result("d1")["content"] == "Tea."
     blocked = (

@@ -28,7 +28,7 @@ def toes(request: ModelRequest) -> Any:
 @pytest.mark.req("S4-35", "S4-24")
 def test_a_bare_disagreement_is_sent_back_and_a_fair_one_is_heard(tmp_path: Path) -> None:
     one = guarded(tmp_path, cast := Cast(main=then(BARE, FAIR, "Four."), toes=toes))
-    hook = HookFiles().make("on-your-toes", one.root).install(one.root, "toes")
+    hook = HookFiles().create("on-your-toes", one.root).install(one.root, "toes")
     assert one.ask("Spaces are best.") == FAIR
     [back] = one.rows(agent_id=one.root.agent_id, role="user")[1:]
     assert back["content"].endswith("the case for spaces is missing")

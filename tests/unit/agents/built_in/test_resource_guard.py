@@ -45,7 +45,7 @@ def acted(folder: Path, user: Person | None) -> Stage:
     world.user = user  # type: ignore[assignment]
     runtime = AgentRuntime(model=cast.model(), world=world, actions=ACTIONS)
     one = stage(folder, cast.model(), runtime=runtime)
-    HookFiles().make("resource-guard", one.root).install(one.root, "guard")
+    HookFiles().create("resource-guard", one.root).install(one.root, "guard")
     one.ask("Send.")
     one.ask("Send again.")
     check_log(one.log)

@@ -45,7 +45,7 @@ FOLDER = Path("/w")
     ],
 )
 def test_a_condition_is_a_rule(rule: str, name: str, call: dict[str, Any], holds: bool) -> None:
-    assert Condition.parse(rule).holds([name], call, FOLDER) is holds
+    assert Condition.parse(rule).matches([name], call, FOLDER) is holds
 
 
 @pytest.mark.parametrize("text", ["Bash(git", "git *", "(x)", "Bash)", ""])

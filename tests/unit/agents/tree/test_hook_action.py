@@ -207,7 +207,7 @@ def test_a_hook_that_quits_when_it_is_asked_nothing_is_gone_at_once(tmp_path: Pa
     one.ask("Send.")
 
     async def wake() -> None:
-        async with hook.question_lock.here():
+        async with hook.question_lock.current():
             await hook.response("[event clock] It is five.")
 
     run(wake())
@@ -284,7 +284,7 @@ def test_who_came_to_stand_as_a_hook_is_not_copied(tmp_path: Path) -> None:
 class Finder:
     """Knows two hooks by name."""
 
-    def make(self, name: str, watched: Agent) -> Agent:
+    def create(self, name: str, watched: Agent) -> Agent:
         if name == "judge":
             return Judging(watched.session, runtime=watched.runtime)
         if name == "smart":

@@ -64,7 +64,7 @@ def test_what_a_file_names_and_is_not_there_is_said_with_the_file(tmp_path: Path
     one = filed(tmp_path, Cast())
     for name, why in (("odd", "no built-in hook 'nobody'"), ("far", "no provider 'nowhere'")):
         with pytest.raises(ConfigError, match=f"{name}.md: .*{why}"):
-            HookFiles([tmp_path / "hooks"]).make(name, one.root)
+            HookFiles([tmp_path / "hooks"]).create(name, one.root)
     problems = {k.name: k.problem for k in HookFiles([tmp_path / "hooks"]).list_hooks()}
     assert "no built-in hook 'nobody'" in problems["odd"]
 
@@ -76,7 +76,7 @@ def test_a_file_says_what_a_hook_is(tmp_path: Path) -> None:
     assert found.instructions == "Deny what is sent."
     assert found.ignored == ("colour",)
     plain = read_hook(written(tmp_path, "plain", "Watch.\n"))
-    assert (plain.points, plain.tools, plain.keeps, plain.subagents) == (None, (), "notes", True)
+    assert (plain.points, plain.tools, plain.memory, plain.subagents) == (None, (), "notes", True)
     assert len(plain.hash) == 64
 
 
@@ -128,7 +128,7 @@ def test_a_hook_from_a_file_is_frozen_when_it_is_installed(tmp_path: Path) -> No
     path = written(tmp_path, "careful", CAREFUL)
     cast = Cast(main=sends, careful=always("DENY: no"))
     one = filed(tmp_path, cast)
-    hook = HookFiles([path.parent]).make("careful", one.root).install(one.root, "careful")
+    hook = HookFiles([path.parent]).create("careful", one.root).install(one.root, "careful")
     path.write_text("Allow everything.", encoding="utf-8")
     assert one.ask("Send.") == "Done."
     later = one.again()
@@ -169,7 +169,7 @@ def test_files_count_before_what_is_built_in_and_the_first_folder_first(tmp_path
     written(other, "more", "More.")
     files = HookFiles([tmp_path / "hooks", other / "hooks"])
     assert (
-        files.make("on-your-toes", one.root)
+        files.create("on-your-toes", one.root)
         .install(one.root)
         .transcript[0]["content"]
         .startswith("My own.")
@@ -189,7 +189,7 @@ def test_a_hook_that_is_code_is_found_by_its_kind_and_by_a_file_with_options(
     one = filed(tmp_path, Cast(main=then(made, "Done.")), kinds={"test-judge": Judging})
     files = HookFiles([tmp_path / "hooks"])
     for name in ("nag", "todo-reminder", "test-judge"):
-        files.make(name, one.root).install(one.root, name)
+        files.create(name, one.root).install(one.root, name)
     specs = [hook.state.spec for hook in one.root.hooks]
     assert specs[0] == {
         "kind": "todo-reminder",
@@ -221,9 +221,9 @@ def test_a_hook_that_cannot_be_made_is_refused(tmp_path: Path, text: str, why: s
     written(tmp_path, "odd", text)
     one = filed(tmp_path, Cast(main=lambda _: "Done."))
     with pytest.raises((ConfigError, NameNotFound), match=why):
-        HookFiles([tmp_path / "hooks"]).make("odd", one.root)
+        HookFiles([tmp_path / "hooks"]).create("odd", one.root)
     with pytest.raises(NameNotFound, match="no hook 'none'.*on-your-toes"):
-        HookFiles().make("none", one.root)
+        HookFiles().create("none", one.root)
 
 
 @pytest.mark.req("S4-29")

@@ -22,7 +22,7 @@ def test_a_timer_wakes_the_primary_agent_and_the_user_gets_the_answer(tmp_path: 
     async def day() -> None:
         async with talking(one) as talk:
             assert await talk.say("Remind me of the tea.") == "I will."
-            news = asyncio.create_task(talk.news())
+            news = asyncio.create_task(talk.wait_for_unread())
             await time.move(599)
             assert not news.done()
             await time.move(1)
@@ -102,7 +102,7 @@ def test_a_subagent_answers_and_its_parent_hears_of_it_and_answers_the_user(tmp_
     async def day() -> None:
         async with talking(one) as talk:
             ring(one, "Watcher")
-            await talk.news()
+            await talk.wait_for_unread()
             assert await talk.say() == "It rang."
 
     run(day())
@@ -127,7 +127,7 @@ def test_an_answer_climbs_the_tree_up_to_the_user(tmp_path: Path) -> None:
     async def day() -> None:
         async with talking(one) as talk:
             ring(one, "Low")
-            await talk.news()
+            await talk.wait_for_unread()
             assert await talk.say() == "Main heard."
 
     run(day())

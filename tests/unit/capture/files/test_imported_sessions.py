@@ -47,7 +47,7 @@ def test_a_session_is_all_sources_that_say_its_name() -> None:
     assert (found.name, found.title, found.project) == ("codex:s", "Tea", "/cafe")
     assert found.sources == ["/files/main", "/files/agent-ann"]
     assert [(end.agent, end.ctx) for end in found.branch_tips] == [("main", ONE), ("ann", OTHER)]
-    assert (found.size_bytes, found.ended) == (200, "2026-02-02T")
+    assert (found.size_bytes, found.last_message_time) == (200, "2026-02-02T")
 
 
 def test_the_newest_of_several_moments_says_where_the_conversation_is() -> None:
@@ -65,7 +65,7 @@ def test_sessions_come_newest_first_by_what_was_said_last_else_by_the_file() -> 
         report("c", "new", ended="2026-02-02T00:00:00Z"),
     )
     assert [one.native for one in found] == ["new", "old", "undated"]
-    assert found[-1].ended.startswith("1970-01-01T")
+    assert found[-1].last_message_time.startswith("1970-01-01T")
 
 
 def test_what_was_not_read_or_is_of_another_version_is_no_session() -> None:

@@ -25,7 +25,7 @@ def data(*lines: dict[str, Any]) -> bytes:
 def shown(output: Output, given: bytes) -> bytes:
     """Return all that is shown of bytes that come one by one."""
     made = make_formatter(
-        Invocation(runtime="claude", command=(), output=output, most_turns="3", most_usd="0.5")
+        Invocation(runtime="claude", command=(), output=output, max_turns="3", max_usd="0.5")
     )
     found = b"".join(made.feed(given[at : at + 1]) for at in range(len(given)))
     return found + made.end()

@@ -75,7 +75,7 @@ def test_the_prompt_is_the_word_that_stands_alone(given: list[str], prompt: str)
 
 def test_limits_and_folder_are_read_where_they_are_said() -> None:
     found = parse_invocation(["claude", "-p", "--max-turns=3", "--max-budget-usd", "0.5", "Hi"])
-    assert (found.most_turns, found.most_usd) == ("3", "0.5")
+    assert (found.max_turns, found.max_usd) == ("3", "0.5")
     assert parse_invocation(["codex", "exec", "-C", "/cafe", "Hi"]).folder == "/cafe"
     assert parse_invocation(["claude", "-p", "Hi"]).has_file
     assert not parse_invocation(["claude", "-p", "--no-session-persistence", "Hi"]).has_file
@@ -91,7 +91,9 @@ def test_a_client_that_nobody_knows_is_refused_unless_somebody_says_what_it_is()
 
 
 def test_options_take_the_values_that_are_theirs() -> None:
-    options = Options(one=frozenset(["-m"]), perhaps=frozenset(["-r"]), many=frozenset(["-t"]))
+    options = Options(
+        single_value=frozenset(["-m"]), perhaps=frozenset(["-r"]), many=frozenset(["-t"])
+    )
     given = ["-m", "-x", "-r", "-t", "a", "b", "-r", "id", "--name=v", "-", "-m"]
     found = [(word.option, word.values) for word in parse_command_line(given, options)]
     assert found == [

@@ -36,7 +36,10 @@ class Run:
         self.sight.scan_all()
         self.settled: list[CommitId] = []
         self.recording = LiveRecorder(
-            opens=self.opens, listen=parse_claude_line, settle=self.settled.append, prompt="Hello"
+            opens=self.opens,
+            listen=parse_claude_line,
+            publish_commit=self.settled.append,
+            prompt="Hello",
         )
 
     def trail(self, *mentions: bytes) -> RunFiles:
@@ -183,7 +186,9 @@ def test_a_failure_ends_the_recording_and_says_why(error: Exception, reason: str
             run.store, run.trail(), StreamCommits(run.store, "claude", system_clock)
         )
 
-    recording = LiveRecorder(opens=refused, listen=parse_claude_line, settle=run.settled.append)
+    recording = LiveRecorder(
+        opens=refused, listen=parse_claude_line, publish_commit=run.settled.append
+    )
     recording.begin()
     recording.end()
     recording.add_line(b"more")

@@ -156,7 +156,9 @@ def test_what_was_acknowledged_outlives_its_receiver(tmp_path: Path) -> None:
     span["parentSpanId"] = "ef" * 8
     ear, spool = Collecting(), OtlpSpool(tmp_path)
     with OtlpServer(Receiver(ear), spool=spool) as first:
-        first.take(SpooledRequest("trace", is_json=True, data=json.dumps(waiting).encode()))
+        first.store_request(
+            SpooledRequest("trace", is_json=True, data=json.dumps(waiting).encode())
+        )
         assert ear.calls == []
     spool.close()
     again = OtlpSpool(tmp_path)

@@ -61,7 +61,7 @@ def head(name: str, **headers: str) -> CallHead:
 def ask(spool: ProxySpool, name: str = "c1", body: bytes = b"{}") -> CallWriter:
     track = spool.begin(head(name))
     track.body(body)
-    track.asked()
+    track.end_request()
     return track
 
 
@@ -185,10 +185,10 @@ def test_files_are_small_and_removed_when_all_of_them_is_recorded(make: Make) ->
     for step in reader.read():
         into.append(step)
         if step.is_last:
-            reader.mark(step)
+            reader.mark_recorded(step)
     assert len(list(spool.folder.glob("*.spool"))) > 5  # the long one has begun in the first
     for step in reader.finish(PROXY_STOPPED):
-        reader.mark(step)
+        reader.mark_recorded(step)
     assert [path.name for path in spool.folder.glob("*.spool")] == [
         f"{reader._file:08d}.spool"]  # fmt: skip
     del long
@@ -204,7 +204,7 @@ def test_a_recorder_that_was_killed_is_given_again_only_what_was_under_way(make:
     first = SpoolReader(spool.folder, lambda *_: ClientHints())
     for step in first.read():
         if step.is_last:
-            first.mark(step)
+            first.mark_recorded(step)
     answer(open_, b"2")
     into = recorded(spool)
     assert [call.id for call in into.calls] == ["c2"]

@@ -30,12 +30,12 @@ def entries(*messages: Message) -> list[ConversationEntry]:
 
 
 def names(found: Completeness) -> list[str]:
-    return [allowed.name for allowed in found.left_out]
+    return [allowed.name for allowed in found.allowed]
 
 
 def test_the_same_is_whole() -> None:
     found = check_completeness(cafe(), cafe())
-    assert (found.lost, found.left_out) == ((), ())
+    assert (found.lost, found.allowed) == ((), ())
 
 
 @pytest.mark.parametrize("at", [0, 2, 3, 4, 5])

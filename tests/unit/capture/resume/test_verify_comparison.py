@@ -32,7 +32,7 @@ def states(runtime: str, expected: list[Any], sent: list[Any], prompt: str = "")
 
 def test_every_rule_says_why_and_for_whom() -> None:
     for rule in DIFFERENCE_RULES:
-        assert len(rule.why.split()) > 5
+        assert len(rule.reason.split()) > 5
         assert set(rule.clients) <= set(RUNTIMES)
     assert len({rule.name for rule in DIFFERENCE_RULES}) == len(DIFFERENCE_RULES)
 

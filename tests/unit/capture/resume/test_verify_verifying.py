@@ -71,7 +71,7 @@ def test_a_client_that_sends_what_was_materialized_is_the_same(tried: Verify, ru
     found = tried(runtime)
     assert found.is_same, (found.wholeness, found.comparison.differences)
     assert len(found.comparison.rows) >= 6
-    assert [allowed.name for allowed in found.wholeness.left_out] == ["thoughts"]
+    assert [allowed.name for allowed in found.wholeness.allowed] == ["thoughts"]
 
 
 def test_a_message_that_a_client_forgets_is_missing(tried: Verify) -> None:

@@ -438,7 +438,7 @@ def test_a_changed_answer_is_found_where_it_stands(tmp_path: Path) -> None:
 
     found = checked(edited(log, change)).difference
     assert found is not None
-    assert (found.lane, found.before["event_type"]) == ("main", "llm_request")
+    assert (found.agent_key, found.before["event_type"]) == ("main", "llm_request")
     assert found.before["context_hash"] != found.after["context_hash"]
 
 
@@ -450,7 +450,7 @@ def test_a_changed_call_is_found(tmp_path: Path) -> None:
 
     found = checked(edited(whole(tmp_path), other_tool)).difference
     assert found is not None
-    assert found.lane == "main"
+    assert found.agent_key == "main"
     assert "'play'" in str(found.after["content"])
 
 

@@ -154,7 +154,7 @@ def test_steps_of_unknown_sources_are_counted_and_the_others_read() -> None:
     steps = [{"source": "daemon", "message": "?"}, {"source": "user", "message": "Hi"}, "no step"]
     found, reading = _steps({"agent": {}, "steps": steps})
     assert _said([entry for step in found for entry in step.entries]) == [("user", "Hi")]
-    assert reading.kept == {"step/daemon": 1}
+    assert reading.uninterpreted == {"step/daemon": 1}
 
 
 def test_subagents_that_name_themselves_end() -> None:

@@ -114,7 +114,7 @@ def test_what_the_system_says_again_is_read_once() -> None:
     other = ("system.message", {"role": "system", "content": "Be more."})
     data = session(told, ASKED, DONE, told, ASKED, DONE, other, ASKED)
     assert [content for role, content in said(tip(data)) if role == "system"] == ["Be.", "Be more."]
-    assert read(NATIVE, data)[1].kept["system.message"] == 1
+    assert read(NATIVE, data)[1].uninterpreted["system.message"] == 1
 
 
 def test_a_subagent_has_a_conversation_of_its_own() -> None:
@@ -179,7 +179,7 @@ def test_all_other_events_are_counted() -> None:
         ("hook.start", {}), ("abort", {"reason": "user"}), ASKED, ("session.shutdown", {})
     )
     _, reading = read(NATIVE, data + b"torn{\n")
-    assert dict(reading.kept) == {
+    assert dict(reading.uninterpreted) == {
         "session.start": 1,
         "hook.start": 1,
         "abort": 1,

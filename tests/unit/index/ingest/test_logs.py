@@ -37,7 +37,7 @@ def session(tmp_path: Path, imports: Imports) -> Session:
 
 
 def commit(imports: Imports, session: Session, agent: AgentId) -> None:
-    assert Checkpointer(store=imports.store).take(session, agent, "turn_boundary")
+    assert Checkpointer(store=imports.store).commit_pending(session, agent, "turn_boundary")
 
 
 def test_a_session_without_any_commit_is_there(imports: Imports, session: Session) -> None:

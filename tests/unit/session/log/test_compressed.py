@@ -159,8 +159,8 @@ def test_a_fault_while_packing_or_unpacking_loses_nothing(tmp_path: Path, log: P
         act(log, disk=disk)
         act_back = decompress_log if act is compress_log else compress_log
         act_back(log)
-        for at, fault in faults(disk.done):
-            failing = FailingDisk(at=at, fault=fault)
+        for at, fault in faults(disk.operations):
+            failing = FailingDisk(fail_at=at, fault=fault)
             with pytest.raises(LogWriteError):
                 act(log, disk=failing)
             with open_log(log) as file:

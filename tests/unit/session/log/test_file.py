@@ -173,7 +173,7 @@ def test_an_append_is_one_write_at_the_end(path: Path) -> None:
 
 @pytest.mark.parametrize("fault", ["EIO", "ENOSPC", "none", "one", "half", "but one", "late"])
 def test_nothing_follows_a_write_that_failed(path: Path, fault: Fault) -> None:
-    disk = FailingDisk(at=1, fault=fault)
+    disk = FailingDisk(fail_at=1, fault=fault)
     log = LogFile(path, disk=disk, create=True)
     log.append(b"one\n")
     with pytest.raises(LogWriteError):
@@ -187,11 +187,11 @@ def test_nothing_follows_a_write_that_failed(path: Path, fault: Fault) -> None:
     log.close()
     assert path.read_bytes() == there
     assert b"one\ntwo\n".startswith(there)
-    assert disk.done == ["write", "write"]
+    assert disk.operations == ["write", "write"]
 
 
 def test_a_short_write_says_how_much_was_taken(path: Path) -> None:
-    log = LogFile(path, disk=FailingDisk(at=0, fault="one"), create=True)
+    log = LogFile(path, disk=FailingDisk(fail_at=0, fault="one"), create=True)
     with pytest.raises(LogWriteError, match="only 1 of 4 bytes"):
         log.append(b"one\n")
     log.close()
@@ -199,7 +199,7 @@ def test_a_short_write_says_how_much_was_taken(path: Path) -> None:
 
 def test_after_a_failed_sync_nothing_more_is_promised(path: Path) -> None:
     """A second sync may succeed although the bytes were lost: Linux reports the error once."""
-    log = LogFile(path, disk=FailingDisk(at=1, fault="EIO"), create=True)
+    log = LogFile(path, disk=FailingDisk(fail_at=1, fault="EIO"), create=True)
     log.append(b"one\n")
     with pytest.raises(LogWriteError, match="sync failed: Input/output error"):
         log.sync()
@@ -211,7 +211,7 @@ def test_after_a_failed_sync_nothing_more_is_promised(path: Path) -> None:
 
 
 def test_a_failed_sync_of_the_folder_is_an_error(path: Path) -> None:
-    log = LogFile(path, disk=FailingDisk(at=0, fault="EIO"), create=True)
+    log = LogFile(path, disk=FailingDisk(fail_at=0, fault="EIO"), create=True)
     with pytest.raises(LogWriteError):
         log.sync_name()
     with pytest.raises(LogWriteError):
@@ -269,7 +269,7 @@ def test_a_torn_tail_is_cut_off_only_when_its_copy_is_safe(
 ) -> None:
     """Operations: write the copy, sync it, sync the folder, then cut, then sync the log."""
     path.write_bytes(b"whole\nto")
-    log = LogFile(path, disk=FailingDisk(at=at, fault=fault))
+    log = LogFile(path, disk=FailingDisk(fail_at=at, fault=fault))
     with pytest.raises(LogWriteError):
         log.set_aside(6, b"to")
     with pytest.raises(LogWriteError):

@@ -67,7 +67,7 @@ def gone(store: SqliteStore, clock: Clock, minute: float) -> int:
     would = store.collect([], now=now, grace_s=3600, dry_run=True)
     assert store.collect([], now=now, grace_s=3600) == would
     assert fsck(store) == []
-    return would.things
+    return would.objects
 
 
 def test_what_is_older_than_the_grace_goes(store: SqliteStore, clock: Clock) -> None:
@@ -150,7 +150,7 @@ def test_a_dry_run_writes_nothing(store: SqliteStore) -> None:
     with closing(sqlite3.connect(store.path)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     before = store.path.read_bytes()
-    assert collect_all(store, dry_run=True).things > 50
+    assert collect_all(store, dry_run=True).objects > 50
     assert store.path.read_bytes() == before
     assert store.path.with_name("s.db-wal").stat().st_size == 0
 
@@ -197,7 +197,7 @@ def test_a_damaged_store_is_not_collected(store: SqliteStore) -> None:
 def test_what_is_evicted_and_not_needed_is_forgotten(store: SqliteStore) -> None:
     names = [put(store, data) for data in (b"1" * 1000, b"2" * 1000)]
     store.set_retention({names[0]: RetentionPolicy("ephemeral", LATER)})
-    assert evict(store, 0, lambda some: some).things == 2
+    assert evict(store, 0, lambda some: some).objects == 2
     assert store.names_with_prefix("art-") == sorted(names)
     assert store.collect([], now="2099-01-01T00:00:00Z", grace_s=0) == GcResult()
     assert store.names_with_prefix("art-") == [names[0]]

@@ -75,7 +75,7 @@ def test_what_was_named_elsewhere_is_written_as_it_is(store: SqliteStore) -> Non
     contents = validate_batch(read_from(SAID, FILE))
     store.write_named(contents)
     assert {thing.name: thing.body for thing in store.iter_objects()} == {
-        name: thing.body for name, thing in contents.things.items()
+        name: thing.body for name, thing in contents.objects.items()
     }
     whole = hash_raw(FILE + FILE)
     file = BatchContents(
@@ -93,7 +93,7 @@ def test_what_was_named_elsewhere_is_written_as_it_is(store: SqliteStore) -> Non
 def test_what_was_named_is_a_batch_too(store: SqliteStore) -> None:
     contents = validate_batch(read_from(SAID, FILE))
     whole = hash_raw(FILE + FILE)
-    contents.things[whole] = build_file_object(whole, [hash_raw(FILE)] * 2)
+    contents.objects[whole] = build_file_object(whole, [hash_raw(FILE)] * 2)
     contents.files[whole] = [hash_raw(FILE)] * 2
     memory = MemoryStore()
     for each in (memory, store):
@@ -146,14 +146,14 @@ def test_without_the_file_or_without_the_commit_the_other_one_stays(store: Sqlit
 
 def test_packs_wait_for_raw_bytes_but_not_for_ever() -> None:
     texts = [dice.randbytes(50_000).hex() for _ in range(24)]
-    things = validate_batch(read_from(texts, FILE)).things.values()
+    things = validate_batch(read_from(texts, FILE)).objects.values()
     sizes = [sum(len(body) for _, body in one.objects.values()) for one in encode_packs(things)]
     assert len(sizes) > 1
     assert max(sizes) < 1_200_000
     raws = {hash_raw(data): data for data in (dice.randbytes(1_000_000) for _ in range(5))}
     sizes = [
         sum(len(body) for _, body in one.objects.values())
-        for one in encode_packs(validate_batch(WriteBatch(raw=raws)).things.values())
+        for one in encode_packs(validate_batch(WriteBatch(raw=raws)).objects.values())
     ]
     assert len(sizes) == 2
     files = {hash_raw(text.encode()): text.encode() for text in texts}
@@ -165,7 +165,7 @@ def test_packs_wait_for_raw_bytes_but_not_for_ever() -> None:
     )
     assert all(
         len(one.data) < 4_000_000
-        for one in encode_packs(list(validate_batch(mixed).things.values()))
+        for one in encode_packs(list(validate_batch(mixed).objects.values()))
     )
 
 

@@ -21,11 +21,11 @@ from tests.unit.world.files.knowing import call, calls, edit, filing, read, resu
 
 
 def known(one: Stage, agent: str = "main") -> dict[str, str]:
-    return dict(one.runtime.world.known.find_known_hashes(one.agent(agent)))
+    return dict(one.runtime.world.file_states.find_known_hashes(one.agent(agent)))
 
 
 def changed(one: Stage) -> dict[str, str | None]:
-    return dict(one.runtime.world.known.find_changed(one.root))
+    return dict(one.runtime.world.file_states.find_changed(one.root))
 
 
 def settled() -> None:
@@ -198,7 +198,7 @@ def test_two_sessions_in_one_world_know_each_their_own(tmp_path: Path, file: Pat
     other = filing(tmp_path / "other")
     other.root.runtime = runtime
     assert other.root.agent_id == one.root.agent_id
-    assert dict(one.runtime.world.known.find_known_hashes(other.root)) == {}
+    assert dict(one.runtime.world.file_states.find_known_hashes(other.root)) == {}
     assert known(one)
 
 
@@ -290,7 +290,7 @@ def test_what_looks_the_same_is_not_read_again(tmp_path: Path, file: Path) -> No
     one.ask("Go.")
     settled()
     assert changed(one) == {}
-    looks = one.runtime.world.known._checks
+    looks = one.runtime.world.file_states._checks
     [look] = looks.values()
     assert changed(one) == {}
     assert [*looks.values()] == [look]
@@ -313,9 +313,9 @@ def test_a_world_without_a_folder_looks_at_nothing(tmp_path: Path, file: Path) -
     one = filing(tmp_path, main=[calls(read("a.txt")), "Done."])
     one.ask("Go.")
     file.unlink()
-    assert World().known.find_changed(one.root) == {}
-    assert dict(World().known.find_known_hashes(one.root)) == known(one)
-    assert isinstance(World().known, KnownFiles)
+    assert World().file_states.find_changed(one.root) == {}
+    assert dict(World().file_states.find_known_hashes(one.root)) == known(one)
+    assert isinstance(World().file_states, KnownFiles)
 
 
 @pytest.mark.parametrize(
@@ -381,7 +381,7 @@ def test_another_content_begins_anew() -> None:
 def test_a_long_context_is_read_once(tmp_path: Path, file: Path) -> None:
     one = filing(tmp_path, main=[calls(read("a.txt")), "Done."])
     one.ask("Go.")
-    files = one.runtime.world.known
+    files = one.runtime.world.file_states
     state = files._update_agent_files(one.root)
     position = state.position
     assert position == len(one.session.context(one.root.agent_id))

@@ -17,7 +17,7 @@ from tests.unit.world.permissions.people import Person
 
 
 def inbound(folder: Path, told: list[str]) -> ServerRequestHandler:
-    around = McpHost(folder=folder, outputs=folder, environ={}, tell=told.append)
+    around = McpHost(folder=folder, outputs=folder, environ={}, on_notice=told.append)
     return ServerRequestHandler(toy(), around, lambda: None)
 
 

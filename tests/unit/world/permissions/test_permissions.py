@@ -320,7 +320,9 @@ def test_what_is_free_is_not_asked(asking: Make) -> None:
 @pytest.mark.req("S4-03")
 def test_a_refusal_is_a_result_with_the_reason(asking: Make) -> None:
     one = asking(
-        Person([ApprovalDecision(allowed=False, reason="not on Fridays", said="msg_000"), NO])
+        Person(
+            [ApprovalDecision(allowed=False, reason="not on Fridays", decision_id="msg_000"), NO]
+        )
     )
     assert one.do("bash", command="ls") == ToolResult(
         "Error: bash was not done: the user did not allow it: not on Fridays",

@@ -91,7 +91,7 @@ def test_what_cannot_be_read_is_asked_where_a_rule_denies() -> None:
 
 def test_this_page_and_its_host_are_offered() -> None:
     wish = PermissionRequest(FETCH, {"url": "https://a.org/b*?c"}, ["main"])
-    assert [str(rule) for rule in Permissions().offers(wish)] == [
+    assert [str(rule) for rule in Permissions().suggest_patterns(wish)] == [
         r"fetch(https://a.org/b\*?c)",
         "fetch(https://a.org/*)",
     ]

@@ -78,7 +78,7 @@ def chat_options(function: Callable[..., int]) -> Callable[..., int]:
             sandbox=options.pop("sandbox"),
             memory=options.pop("memory"),
             claude_hooks=options.pop("claude_hooks"),
-            most_calls=options.pop("max_calls"),
+            max_calls=options.pop("max_calls"),
             name=name,
         )
         return function(wish=wish, home=home, **options)
@@ -254,7 +254,7 @@ def _on_one_screen(
     from harken.chat.screen.screen import Screen
 
     face = ScreenHandle()
-    ears = face.ears
+    ears = face.event_queue
     chat = open_chat(
         home,
         replace(wish, wakes=True),
@@ -326,12 +326,12 @@ def talk_in_lines(
         with opened_chat, export_on_exit(opened_chat, logs), asyncio.Runner() as runner:
             print_session_notes(opened_chat, resumed=options.old is not None)
             chat = PlainChat(
-                opened_chat, runner, as_json=as_json, typed=typed, most_calls=options.most_calls
+                opened_chat, runner, as_json=as_json, typed=typed, most_calls=options.max_calls
             )
             if prompt is None:
                 chat.talk()
             else:
-                chat.once(prompt)
+                chat.run_single_turn(prompt)
             runner.run(opened_chat.runtime.world.close())
             onward = next_session_options(options, opened_chat, chat.onward)
             if not remove_unused_session(options, opened_chat):

@@ -42,7 +42,7 @@ def _export(talk: CommandContext, argument: str) -> None:
     if words and not words[0].startswith("-"):
         words.insert(0, "--format")
     if LIST in words or "--help" in words or "--otlp" in words:
-        talk.say(run_cli_command(command, "/export", [*_session(talk, words), *words]))
+        talk.print_text(run_cli_command(command, "/export", [*_session(talk, words), *words]))
         return
     file = _find_option_value(words, "-o", "--out")
     format_name = _find_option_value(words, "--format")
@@ -52,7 +52,7 @@ def _export(talk: CommandContext, argument: str) -> None:
             f"{fmt.name} is for programs: say where to: /export {fmt.name} -o FILE"
         )
     output = run_cli_command(command, "/export", [commit_conversation(talk.primary)[1], *words])
-    talk.say(f"{output}, in {file}" if file is not None and Path(file).exists() else output)
+    talk.print_text(f"{output}, in {file}" if file is not None and Path(file).exists() else output)
 
 
 def _session(talk: CommandContext, words: Sequence[str]) -> list[str]:
@@ -90,11 +90,11 @@ def _view(talk: CommandContext, argument: str) -> None:
 
     if not argument:
         width = max(map(len, command.commands))
-        talk.say(
+        talk.print_text(
             "\n".join(f"/view {n:<{width}}  {_describe_view(view)}" for n, view in _views(command))
         )
     elif (words := split_arguments(talk, "/view", argument)) is not None:
-        talk.say(run_cli_command(command, "/view", [str(talk.session.path), *words]))
+        talk.print_text(run_cli_command(command, "/view", [str(talk.session.path), *words]))
 
 
 def _views(command: click.Group) -> list[tuple[str, click.Command]]:
@@ -130,4 +130,4 @@ def replay(talk: CommandContext, argument: str) -> None:
         return
     this = [] if words and not words[0].startswith("-") else [str(talk.session.path)]
     if not _PRINTS.isdisjoint(words) or not talk.lend(["replay", *this, *words, *home_arguments()]):
-        talk.say(run_cli_command(command, "/replay", [*this, *words]))
+        talk.print_text(run_cli_command(command, "/replay", [*this, *words]))

@@ -50,11 +50,11 @@ _FAILURES = 10
 class SummarizeOptions:
     """The options of the command."""
 
-    every: bool
+    include_summarized: bool
     principal: str | None
     age_s: float | None
     model: str | None
-    whole: bool
+    full: bool
     per_minute: float | None
     at_once: int
     dry_run: bool
@@ -64,12 +64,14 @@ class SummarizeOptions:
         before = None
         if self.age_s is not None:
             before = format_rfc3339(max(0, system_clock() - int(self.age_s * 1_000_000)))
-        return SummaryFilter(include_summarized=self.every, principal=self.principal, before=before)
+        return SummaryFilter(
+            include_summarized=self.include_summarized, principal=self.principal, before=before
+        )
 
     def manner(self, parameters: Mapping[str, Any]) -> SummaryOptions:
         """Return the options of the model calls."""
         return SummaryOptions(
-            use_full_conversation=self.whole,
+            use_full_conversation=self.full,
             max_concurrent=self.at_once,
             per_minute=self.per_minute,
             parameters=parameters,
@@ -111,7 +113,7 @@ def summarize_all(home: Home, wish: SummarizeOptions, *, as_json: bool) -> int:
     with open_configured_store(home) as store:
         commits = list(select_commits(store, wish.choice(), name))
         if wish.dry_run:
-            print_estimate(commits, settings, name, is_full=wish.whole, as_json=as_json)
+            print_estimate(commits, settings, name, is_full=wish.full, as_json=as_json)
             return 0
         model = load_named_model(build_model_resolver(home, settings), name)
         assert model is not None

@@ -81,7 +81,7 @@ def remove_command(name: str, home: Home) -> None:
     _replace(file, text, without_server(text, name), name, is_there=False)
     print_text(f"Removed {name} from {file}.")
     with suppress(ConfigError):
-        if any(login.name == name for login in Logins(home.logins_file).all().values()):
+        if any(login.name == name for login in Logins(home.logins_file).by_key().values()):
             print_text(f"You are still logged in there: `{program_name()} mcp logout {name}`.")
 
 

@@ -64,7 +64,7 @@ def login_command(name: str, no_browser: bool, wait_s: float, as_json: bool, hom
 def logout_command(name: str, as_json: bool, home: Home) -> None:
     """Forget what a server gave at the login, and give it back where that can be done."""
     logins = Logins(home.logins_file)
-    names = [login.name for login in logins.all().values()]
+    names = [login.name for login in logins.by_key().values()]
     if name not in names:
         raise NameNotFound("login", name, names)
     removed = asyncio.run(_library().log_out(logins, name))

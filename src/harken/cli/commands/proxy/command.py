@@ -108,8 +108,10 @@ def _proxy(home: Home, wish: ProxyOptions, *, as_json: bool) -> int:
         upstreams = build_upstreams(wish.upstreams, environment(), address, token)
         news = ProxyStatus(address, upstreams, is_quiet=bool(wish.command), as_json=as_json)
         run = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
-        recorder = RecorderProcess(_recorder(home, run), environment(), news.on_message, news.tell)
-        spool = ProxySpool(home.proxy_folder / run, news.tell, recorder.notify)
+        recorder = RecorderProcess(
+            _recorder(home, run), environment(), news.on_message, news.report
+        )
+        spool = ProxySpool(home.proxy_folder / run, news.report, recorder.notify)
         spool.start()
         recorder.start()
         try:
@@ -129,7 +131,7 @@ def _finish(recorder: RecorderProcess, news: ProxyStatus) -> None:
     news.is_complete = False
     with suppress(KeyboardInterrupt):
         if not recorder.close(_SOON_S):
-            news.tell("recording what is left; Ctrl-C leaves it to itself")
+            news.report("recording what is left; Ctrl-C leaves it to itself")
         news.is_complete = recorder.close(_FINISH_TIMEOUT_S)
 
 

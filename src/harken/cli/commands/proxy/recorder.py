@@ -48,7 +48,7 @@ def record(home: Home, run: str) -> int:
         recorder.on_response = _report_answer
         counts = _Counts()
         recording = SpoolRecorder(recorder, parse_hints, lambda text: _report({"told": text}))
-        recording.progress = lambda: counts.say(recording)
+        recording.progress = lambda: counts.report(recording)
         recording.catch_up(home.proxy_folder, own=run)
         recording.follow(home.proxy_folder / run, iter_notifications())
     return 0
@@ -61,7 +61,7 @@ class _Counts:
         self._recorded = 0
         self._unrecorded: Counter[str] = Counter()
 
-    def say(self, recording: SpoolRecorder) -> None:
+    def report(self, recording: SpoolRecorder) -> None:
         """Report the calls since the last report."""
         recorded = recording.recorded - self._recorded
         unrecorded = recording.unrecorded - self._unrecorded

@@ -28,7 +28,7 @@ class ProxyStatus:
         """Whether all forwarded calls were recorded before the end."""
         self._servers = {name: upstream.url for name, upstream in upstreams.by_name.items()}
         self._is_quiet, self._as_json = is_quiet, as_json
-        self._kept: list[str] = []
+        self._lines: list[str] = []
         self._recorded = 0
         self._unrecorded: Counter[str] = Counter()
         self._sessions: dict[str, int] = {}
@@ -55,21 +55,21 @@ class ProxyStatus:
         """Process a message of the recorder process."""
         match value:
             case {"told": str(text)}:
-                self.tell(text)
+                self.report(text)
             case {"recorded": int(number), "unrecorded": dict(reasons)}:
                 self._recorded += number
                 self._unrecorded.update({str(name): int(n) for name, n in reasons.items()})
             case {"session": str(session), "agent": str(agent), "said": str(answer)}:
                 self._print_call(session, agent, answer, value)
 
-    def tell(self, text: str) -> None:
+    def report(self, text: str) -> None:
         """Report an error, or its end."""
         if self._as_json:
             print_json({"told": text}, indent=None)
         elif not self._is_quiet:
             click.echo(f"harken: {one_line(text, 500)}", err=True)
-        elif text not in self._kept and len(self._kept) < _MAX_REPORTED:
-            self._kept.append(text)
+        elif text not in self._lines and len(self._lines) < _MAX_REPORTED:
+            self._lines.append(text)
 
     def end(self, calls: int, unrecorded: Mapping[str, int]) -> None:
         """Report the totals. calls: forwarded calls; unrecorded: calls never recorded."""
@@ -84,7 +84,7 @@ class ProxyStatus:
         if self._as_json:
             print_json(summary, indent=None)
             return
-        for text in self._kept:
+        for text in self._lines:
             click.echo(f"harken: {one_line(text, 500)}", err=True)
         if calls:
             click.echo(

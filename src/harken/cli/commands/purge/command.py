@@ -41,16 +41,16 @@ class _TextMatches:
     """The locations of a text."""
 
     places: Sequence[PurgeMatch]
-    ours: Sequence[Path]
+    rewritable: Sequence[Path]
     """Files that Harken can rewrite."""
-    theirs: Sequence[Path]
+    foreign: Sequence[Path]
     """Files that the user has to change."""
 
     def rows(self) -> list[dict[str, str]]:
         return [
             *(asdict(place) for place in self.places),
-            *({"where": str(path), "kind": "file", "name": ""} for path in self.ours),
-            *({"where": str(path), "kind": "yours", "name": ""} for path in self.theirs),
+            *({"where": str(path), "kind": "file", "name": ""} for path in self.rewritable),
+            *({"where": str(path), "kind": "yours", "name": ""} for path in self.foreign),
         ]
 
 
@@ -87,11 +87,11 @@ def command(why: str, dry_run: bool, yes: bool, as_json: bool, home: Home) -> in
             purge_text(store, home.list_logs(), purge)
         except ValueError as error:
             raise ConfigError(f"{error}; nothing was changed") from None
-    for path in matches.ours:
+    for path in matches.rewritable:
         rewrite_without(path, secrets)
     forget_in_indexes(home, secrets)
     _print_result(matches, as_json=as_json)
-    return int(bool(matches.theirs))
+    return int(bool(matches.foreign))
 
 
 def _read_secret() -> str:
@@ -140,15 +140,15 @@ def _confirm(matches: _TextMatches, *, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise ConfigError("what is purged is gone: --dry-run lists it, --yes does it")
-    locations = format_count(len(matches.places) + len(matches.ours), "place")
+    locations = format_count(len(matches.places) + len(matches.rewritable), "place")
     take_type_ahead()  # Type-ahead is not an answer.
     click.confirm(f"Purge it from {locations}? It is gone then.", abort=True, err=True)
 
 
 def _print_result(matches: _TextMatches, *, as_json: bool) -> None:
-    for path in matches.theirs:
+    for path in matches.foreign:
         click.echo(f"It is still in {path}: that file is yours to change.", err=True)
     if not as_json:
-        locations = format_count(len(matches.places) + len(matches.ours), "place")
+        locations = format_count(len(matches.places) + len(matches.rewritable), "place")
         print_text(f"Purged from {locations}." if matches.rows() else "It was nowhere.")
     click.echo(REVOKE, err=True)

@@ -162,7 +162,7 @@ class _Session:
 
     name: str
     runtime: str
-    written: float
+    modified_s: float
     """Seconds since 1970."""
     describe: Callable[[], dict[str, Any]]
     cost: Callable[[], float | None]
@@ -194,9 +194,9 @@ class _Conditions:
         self._runtime, self._project = runtime, project
         self._text = None if text is None else text.casefold()
 
-    def hold(self, session: _Session) -> bool:
+    def match(self, session: _Session) -> bool:
         """Whether a session meets all of them."""
-        if session.written < self.since_s or self._runtime not in (None, session.runtime):
+        if session.modified_s < self.since_s or self._runtime not in (None, session.runtime):
             return False
         if self._project is not None and not _is_in(session.row["project"] or "", self._project):
             return False
@@ -208,7 +208,7 @@ class _Conditions:
 
 
 def _matching(sessions: Iterable[_Session], conditions: _Conditions) -> list[_Session]:
-    return [session for session in sessions if conditions.hold(session)]
+    return [session for session in sessions if conditions.match(session)]
 
 
 def _list_sessions(home: Home) -> Iterable[_Session]:
@@ -218,9 +218,9 @@ def _list_sessions(home: Home) -> Iterable[_Session]:
         _Session(
             name=session.name,
             runtime=session.runtime,
-            written=parse_rfc3339(session.ended) / 1e6,
+            modified_s=parse_rfc3339(session.last_message_time) / 1e6,
             describe=partial(describe_imported, session),
-            cost=partial(costs.cost_of, session, parse_rfc3339(session.ended)),
+            cost=partial(costs.cost_of, session, parse_rfc3339(session.last_message_time)),
         )
         for session in list_imported(home)
     ]
@@ -228,13 +228,13 @@ def _list_sessions(home: Home) -> Iterable[_Session]:
         _Session(
             name=path.stem,
             runtime=HARKEN,
-            written=stat_log(path).written_ns / 1e9,
+            modified_s=stat_log(path).modified_ns / 1e9,
             describe=partial(describe, path),
             cost=partial(cost_of_log, path),
         )
         for path in home.list_logs()
     ]
-    return sorted(sessions, key=lambda session: session.written, reverse=True)
+    return sorted(sessions, key=lambda session: session.modified_s, reverse=True)
 
 
 def _is_in(folder: str, root: str) -> bool:
@@ -257,7 +257,7 @@ def describe_imported(session: ImportedSession) -> dict[str, Any]:
     return {
         "session": session.name,
         "runtime": session.runtime,
-        "written": f"{session.ended[:19]}+00:00",
+        "written": f"{session.last_message_time[:19]}+00:00",
         "size_bytes": session.size_bytes,
         "state": "imported",
         "began": None,
@@ -278,7 +278,9 @@ def describe(path: Path) -> dict[str, Any]:
     row = {
         "session": path.stem,
         "runtime": HARKEN,
-        "written": datetime.fromtimestamp(stat.written_ns / 1e9, UTC).isoformat(timespec="seconds"),
+        "written": datetime.fromtimestamp(stat.modified_ns / 1e9, UTC).isoformat(
+            timespec="seconds"
+        ),
         "size_bytes": stat.disk_bytes,
         "state": None,
         "began": None,
@@ -290,7 +292,7 @@ def describe(path: Path) -> dict[str, Any]:
     try:
         began = beginning(path)
         state = "packed" if stat.is_packed else read_state(path, is_recorded=began.is_recorded)
-        details = {"began": began.words, "project": began.folder, "rerun": began.rerun}
+        details = {"began": began.first_message, "project": began.folder, "rerun": began.rerun}
         return {**row, **details, "state": state}
     except LogError as error:
         return {**row, "error": str(error)}
@@ -300,7 +302,7 @@ def describe(path: Path) -> dict[str, Any]:
 class Beginning:
     """The beginning of a log."""
 
-    words: str | None
+    first_message: str | None
     """The first message of a person. None if there is none near the beginning."""
     is_recorded: bool
     """Whether it was recorded from another program's model calls."""
@@ -382,7 +384,7 @@ def _format_row(row: Mapping[str, Any], name: str, now: datetime | None) -> Sess
         title = f"(cannot be read: `harken sessions check {row['session']}` says why)"
     return SessionRow(
         name=name,
-        written=format_minute(written_at, LocalZone())
+        modified=format_minute(written_at, LocalZone())
         if now is None
         else when_text(written_at, now),
         size=format_size(row["size_bytes"]),

@@ -75,9 +75,9 @@ def _describe(path: Path) -> str:
     """Return a row of the list: name, time, and the first words of the user."""
     from harken.cli.commands.sessions.command import beginning
 
-    written_at = datetime.fromtimestamp(stat_log(path).written_ns / 1e9).astimezone()
+    written_at = datetime.fromtimestamp(stat_log(path).modified_ns / 1e9).astimezone()
     try:
-        words = beginning(path).words or ""
+        words = beginning(path).first_message or ""
     except LogError as error:
         words = f"({error})"
     width = max(shutil.get_terminal_size().columns - 8, 20)

@@ -35,7 +35,7 @@ class SessionRow:
     """The texts of a session in the table."""
 
     name: str
-    written: str
+    modified: str
     size: str
     cost: str
     project: str

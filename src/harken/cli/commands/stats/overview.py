@@ -173,8 +173,8 @@ def _show_compactions(sheet: Sheet, compactions: Compactions) -> None:
         words = f"; correlation with duration {compactions.correlation:.2f}"
     sheet.line(
         (format_count(compactions.compactions, "compaction"), "bold"),
-        f" in {format_count(compactions.sessions, 'session')}, at most {compactions.most} in "
-        f"one{words}.",
+        f" in {format_count(compactions.sessions, 'session')}, "
+        f"at most {compactions.max_per_session} in one{words}.",
     )
     columns = (
         TextColumn("lasted", is_text=True),

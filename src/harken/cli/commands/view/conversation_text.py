@@ -57,7 +57,7 @@ def _pieces(viewer: SessionViewer, folding: Folding, columns: int) -> Iterator[P
     state = _state_of(viewer)
     events = viewer.events.events
     teller = EventPrinter(
-        state, {}, live=False, heard_as=find_rewritten_answers(events), folding=folding
+        state, {}, live=False, rewritten_answers=find_rewritten_answers(events), folding=folding
     )
     yield _title(viewer, state)
     for event in events:

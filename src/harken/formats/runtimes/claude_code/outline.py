@@ -27,8 +27,8 @@ class RecordGroup:
     """Records that form one message: an input, a response, all results of one, a summary."""
 
     __slots__ = (
+        "call_ids",
         "followers",
-        "heard",
         "kind",
         "line",
         "parent",
@@ -46,7 +46,7 @@ class RecordGroup:
         """An ancestor, possibly a distant one: a shortcut for finding the root."""
         self.size = 0
         """The number of records."""
-        self.heard = b""
+        self.call_ids = b""
         """Hashes of the calls with results in this group, eight bytes each."""
         self.results: RecordGroup | None = None
         """The results of the calls of an answer. The next group follows them."""
@@ -118,7 +118,7 @@ class Outline:
         """The numbers of the lines with conversation."""
         self.units: list[RecordGroup] = []
         """The group of each of these lines."""
-        self.joined: set[int] = set()
+        self.merged_groups: set[int] = set()
         """The numbers of the lines that are not exactly one record, and are split when read."""
         self.kept: set[str] = set()
         """The records that are repeated after a compaction."""
@@ -245,7 +245,7 @@ class Outline:
         first_lines = zip(self.lines, self.units, strict=True)
         units = [unit for line, unit in first_lines if unit.line == line]  # Each group once.
         for unit in units:
-            unit.heard = b""
+            unit.call_ids = b""
             if unit.parent is not None:
                 is_result = unit.kind is RecordKind.RESULT and unit.parent.kind is RecordKind.ANSWER
                 unit.parent = unit.parent if is_result else unit.parent.end
@@ -278,12 +278,12 @@ def _result_group(
     ):
         group = above.results if above.kind is RecordKind.ANSWER else above
     calls = [hash(call).to_bytes(8, "big", signed=True) for call in record.calls]
-    if group is None or any(call in group.heard for call in calls):
+    if group is None or any(call in group.call_ids for call in calls):
         created = RecordGroup(record.kind, side, line, above)
         if group is None and above is not None and above.kind is RecordKind.ANSWER:
             above.results = created
         group = created
-    group.heard += b"".join(calls)
+    group.call_ids += b"".join(calls)
     return group
 
 

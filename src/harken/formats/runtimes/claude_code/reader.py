@@ -74,7 +74,7 @@ def iter_steps(source: SessionFile, report: ReadReport) -> Iterator[ImportStep]:
     del plans  # Each plan is released when its step is done.
     second_pass = lines if source.is_in_memory else _reread_lines(source, outline)
     for step in _ContentReader(outline, report).steps(second_pass):
-        requests.read(step.entries)
+        requests.add_step(step.entries)
         if not report.title and not step.agent:
             report.title = find_title(step.entries)
         yield step
@@ -91,22 +91,22 @@ def _build_outline(
     """
     outline = Outline()
     is_transcript = False
-    for number, line, record in _iter_outlines(source, report, outline.joined):
+    for number, line, record in _iter_outlines(source, report, outline.merged_groups):
         try:
             if record.label in _TITLE_MEMBERS:
                 _set_title(report, record.label, parse_record(line.data))
             elif record.label in (REQUEST, MESSAGE):
-                requests.learn(parse_record(line.data))
+                requests.add(parse_record(line.data))
         except ValueError as error:
             report.report_bad(line, str(error))
             continue
         is_transcript = is_transcript or record.label.partition("/")[0] in _RECORD_TYPES
         if outline.add(number, record):
-            report.used += 1
+            report.used_lines += 1
             if source.is_in_memory:
                 lines.append(line)
         else:
-            report.count_kept(record.label)
+            report.count_uninterpreted(record.label)
     if not is_transcript:
         raise FormatError(NAME, "it has no record of a transcript")
     return outline
@@ -123,7 +123,7 @@ def _iter_outlines(
     extra = 0
     for line in source.lines(report):
         if not line.data.strip():
-            report.count_kept("empty")
+            report.count_uninterpreted("empty")
             continue
         try:
             record = decode_outline(line.data)
@@ -150,7 +150,7 @@ def _reread_lines(source: SessionFile, outline: Outline) -> Iterator[SourceLine]
     next_number = next(numbers, 0)
     extra = 0
     for line in source.lines(ReadReport()):
-        if line.number not in outline.joined:
+        if line.number not in outline.merged_groups:
             parts = [line]
         else:
             parts = [part.line for part in split_records(line, "it was split")]
@@ -212,7 +212,7 @@ class _ContentReader:
             return parse_record(line.data)
         except ValueError as error:
             self._reading.report_bad(line, str(error))
-            self._reading.used -= 1
+            self._reading.used_lines -= 1
             return None
 
     def _add_record(self, unit: RecordGroup, record: dict[str, Any] | None) -> StepPlan | None:

@@ -298,7 +298,7 @@ class RequestHashes:
         """The first request with a message, by the hash of the message."""
         self._known_hashes: set[str] = set()
 
-    def learn(self, record: Mapping[str, Any]) -> None:
+    def add(self, record: Mapping[str, Any]) -> None:
         """Add a record of one of the two kinds. A record of another shape is ignored."""
         hash_, id_, tail = record.get("hash"), record.get("id"), record.get("tail")
         if record.get("type") == MESSAGE and isinstance(hash_, str):
@@ -308,7 +308,7 @@ class RequestHashes:
                 if isinstance(message_hash, str):
                     self._requests_by_hash.setdefault(message_hash, id_)
 
-    def read(self, entries: Sequence[ConversationEntry]) -> None:
+    def add_step(self, entries: Sequence[ConversationEntry]) -> None:
         """Add the entries of one step."""
         if self._requests_by_hash:
             self._known_hashes.update(map(hash_message, build_partial_request(entries)))

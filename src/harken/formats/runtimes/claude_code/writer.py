@@ -107,18 +107,18 @@ class _Ids:
     ('a', 'toolu_9707810bbb9cbd9e3ac20432', 'b_2')
     """
 
-    _taken: set[str] = field(default_factory=set)
+    _used_ids: set[str] = field(default_factory=set)
 
     def new(self, raw: str) -> str:
         """Return the id of the next call. The same calls in the same order get the same ids."""
         candidate, count = sanitize_name(raw, ID_LENGTH), 0
-        while not candidate or not self._taken.isdisjoint(
+        while not candidate or not self._used_ids.isdisjoint(
             (candidate, _NUMBERED_PATTERN.sub("", candidate))
         ):
             count += 1
             digest = hashlib.sha256(replace_surrogates(f"{count} {raw}").encode()).hexdigest()
             candidate = f"toolu_{digest[:24]}"
-        self._taken.add(candidate)
+        self._used_ids.add(candidate)
         return candidate
 
 
@@ -198,7 +198,7 @@ class _TranscriptBuilder:
             content = [_answer_block(item) for item in group]
             message = {**body, "content": content, **stop_members}
             yield (
-                self.names.own(next(original_uuids, None)),
+                self.names.reuse_id(next(original_uuids, None)),
                 {"type": "assistant", "message": message, **extra},
             )
 
@@ -227,7 +227,7 @@ class _TranscriptBuilder:
         is_meta = source.get("meta") is True if _owns(entry) else source.get("kind") == SYSTEM
         if is_meta:
             record["isMeta"] = True
-        yield self.names.own(source.get("uuid")), record
+        yield self.names.reuse_id(source.get("uuid")), record
 
 
 def _user_message(content: object) -> Record:

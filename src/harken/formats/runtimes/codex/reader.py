@@ -139,9 +139,9 @@ def iter_steps(source: SessionFile, report: ReadReport) -> Iterator[ImportStep]:
         kind, payload = _unwrap(record)
         rollout.first = rollout.first or line.data
         if kind in ("response_item", "compacted"):
-            report.used += 1
+            report.used_lines += 1
         else:
-            report.count_kept(
+            report.count_uninterpreted(
                 f"{kind}/{get_text(payload, 'type')}" if kind == "event_msg" else kind
             )
         rollout.is_rollout = rollout.is_rollout or kind in _KINDS

@@ -64,7 +64,7 @@ def _iter_document_steps(source: SessionFile, report: ReadReport) -> Iterator[Im
     if not get_text(document, "sessionId") or not isinstance(document.get("messages"), list):
         raise FormatError(NAME, "it has no sessionId or no messages")
     _read_metadata(report, document)
-    report.used = report.lines
+    report.used_lines = report.lines
     builder, answered_calls = StepBuilder(report), AnsweredCalls()
     for index, message in enumerate(get_objects(document, "messages")):
         yield from builder.add(
@@ -152,7 +152,7 @@ class _Chat:
         self.slots.append(_Slot(self.head, line, index, is_all))
         self.live_slots[id_] = self.all_slots[id_] = self.head = slot_index
 
-    def settle(self) -> None:
+    def build_index(self) -> None:
         """Index the last versions by line. No line may be added afterwards."""
         for slot_index, slot in enumerate(self.slots):
             self.last_in.setdefault(slot.line, []).append(slot_index)
@@ -182,7 +182,7 @@ def _build_outline(source: SessionFile) -> _Chat | None:
                 )
     if not is_chat:
         return None
-    chat.settle()
+    chat.build_index()
     return chat
 
 
@@ -229,11 +229,11 @@ def _count_line(report: ReadReport, record: Record, *, is_used: bool) -> None:
     """Count a line, and read its metadata."""
     _read_metadata(report, get_object(record, "$set") or record)
     if is_used:
-        report.used += 1
+        report.used_lines += 1
     elif get_text(record, "id"):
-        report.count_kept(f"older version/{get_text(record, 'type')}")
+        report.count_uninterpreted(f"older version/{get_text(record, 'type')}")
     else:
-        report.count_kept(next(iter(record), "empty"))
+        report.count_uninterpreted(next(iter(record), "empty"))
 
 
 def _read_metadata(report: ReadReport, record: Record) -> None:

@@ -83,7 +83,7 @@ def iter_steps(source: SessionFile, report: ReadReport) -> Iterator[ImportStep]:
         get_object(document, "info"), "id"
     ):
         raise FormatError(NAME, "it has no info.id or no messages")
-    report.used = report.lines
+    report.used_lines = report.lines
     yield from _SessionReader(report, _DocumentSource(document)).read()
     report.tips = dict.fromkeys([""], *report.tips.values()) if report.tips else {}
 
@@ -200,7 +200,7 @@ class _DatabaseSource:
         except ValueError as error:
             value = error
         if isinstance(value, dict):
-            report.used += 1
+            report.used_lines += 1
             return value
         report.bad.append(BadLine(report.lines, 0, f"row {_as_text(id_)!a} holds no object"[:120]))
         return None

@@ -182,7 +182,7 @@ class _Session:
     def begin(self, header: Record) -> None:
         """Read the header."""
         report = self.reading
-        report.count_kept("session")
+        report.count_uninterpreted("session")
         report.session_id = report.session_id or get_text(header, "id")
         report.folder = report.folder or get_text(header, "cwd")
         report.version = report.version or str(get_count(header, "version") or 1)
@@ -191,7 +191,7 @@ class _Session:
 
     def compaction(self, node: _Node, record: Record) -> list[ConversationEntry]:
         """Return a summary, then the earlier entries that are kept."""
-        self.reading.used += 1
+        self.reading.used_lines += 1
         summary_entry = build_summary_entry(
             get_text(record, "summary"), normalize_time(record.get("timestamp"))
         )
@@ -207,9 +207,9 @@ class _Session:
         entry = self._parse_entry(kind, record, normalize_time(record.get("timestamp")))
         if entry is None:
             role = get_text(get_object(record, "message"), "role")
-            self.reading.count_kept(f"{kind}/{role}" if role else kind or "unknown")
+            self.reading.count_uninterpreted(f"{kind}/{role}" if role else kind or "unknown")
             return []
-        self.reading.used += 1
+        self.reading.used_lines += 1
         entry = _with_id(entry, node)
         if node.id in self.repeated_ids:
             self.entries_by_id[node.id] = entry

@@ -53,7 +53,7 @@ class Bearer(httpx2.Auth):
         """Create it for a server with resolved variables. Without `logins` no login is possible."""
         assert server.url is not None
         self._server, self._logins, self._clock = server, logins, clock
-        self._own = any(name.lower() == "authorization" for name in server.headers)
+        self._has_user_header = any(name.lower() == "authorization" for name in server.headers)
         self._origin = _origin(httpx2.URL(server.url))
         self._login: Login | None = None
         self._is_read = False
@@ -68,7 +68,7 @@ class Bearer(httpx2.Auth):
         self, request: httpx2.Request
     ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         """Send a request with the token of the login, and again with a renewed one."""
-        applies = not self._own and _origin(request.url) == self._origin
+        applies = not self._has_user_header and _origin(request.url) == self._origin
         token = await self._token() if applies else ""
         if token:
             request.headers["authorization"] = f"Bearer {token}"
@@ -80,7 +80,7 @@ class Bearer(httpx2.Auth):
                 response = yield request
         self.required_action, self.needs_login = "", False
         if response.status_code in (401, 403):
-            self.required_action = self._why(response)
+            self.required_action = self._format_action(response)
             await _replace_by_error(response, self.required_action)
 
     async def _token(self, refused: str | None = None) -> str:
@@ -93,12 +93,12 @@ class Bearer(httpx2.Auth):
         if refused is not None or not self._is_read or (login and self._ends_soon(login)):
             self._is_read, self._obstacle = True, ""
             try:
-                self._login = login = await self._found(refused)
+                self._login = login = await self._get_login(refused)
             except ConfigError as error:
                 self._obstacle = str(error)
         return "" if login is None or login.access_token == refused else login.access_token
 
-    async def _found(self, refused: str | None) -> Login | None:
+    async def _get_login(self, refused: str | None) -> Login | None:
         """Return the current login, with a new token if that is needed and possible.
 
         Raises ConfigError if the file of logins or the token endpoint cannot be used now.
@@ -122,10 +122,10 @@ class Bearer(httpx2.Auth):
         renewable = login.refresh_token and login.token_url and login.expires_at_s
         return bool(renewable) and self._clock() > login.expires_at_s - EARLY_S
 
-    def _why(self, response: httpx2.Response) -> str:
+    def _format_action(self, response: httpx2.Response) -> str:
         """Return the action that would grant access."""
         name, status = self._server.name, response.status_code
-        if self._own or self._logins is None:
+        if self._has_user_header or self._logins is None:
             return f"it answers HTTP {status}: name a header that lets you in, in `headers`"
         if status == 401 and self._obstacle:
             return f"it needs a login that it does not get: {self._obstacle}"

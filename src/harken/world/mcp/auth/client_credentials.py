@@ -46,7 +46,7 @@ class ProgramBearer(Bearer):
         self._token_lock = asyncio.Lock()
         self._failure, self._failed_at_s = "", 0.0
 
-    async def _found(self, refused: str | None) -> Login | None:
+    async def _get_login(self, refused: str | None) -> Login | None:
         """Return a token that was not refused. Return None until one is needed. Raises ConfigError.
 
         Concurrent requests that need a token share one response.
@@ -70,10 +70,10 @@ class ProgramBearer(Bearer):
         """Whether it has expired: short-lived tokens are used until then."""
         return 0 < login.expires_at_s < self._clock()
 
-    def _why(self, response: httpx2.Response) -> str:
+    def _format_action(self, response: httpx2.Response) -> str:
         """Return the action that would grant access."""
-        if self._own:
-            return super()._why(response)
+        if self._has_user_header:
+            return super()._format_action(response)
         if response.status_code == 401:
             why = self._obstacle or "the one that was just given for it is refused"
             return f"it needs a token that it does not get: {why}"

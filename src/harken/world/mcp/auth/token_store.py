@@ -96,9 +96,9 @@ class Logins:
 
     def get(self, server: McpServerConfig) -> Login | None:
         """Return the login of a server with resolved variables. Raises ConfigError."""
-        return self.all().get(login_key(server))
+        return self.by_key().get(login_key(server))
 
-    def all(self) -> dict[str, Login]:
+    def by_key(self) -> dict[str, Login]:
         """Return all logins by key. Raises ConfigError if the file cannot be used."""
         secrets_text, next_step = "the tokens in it", "log in again"
         try:
@@ -132,7 +132,7 @@ class Logins:
                 if time.monotonic() > deadline:
                     raise ConfigError(f"{self.file}: another program changes it, without an end")
                 time.sleep(0.02)
-            logins = self.all()
+            logins = self.by_key()
             previous = dict(logins)
             yield logins
             if logins != previous:

@@ -33,13 +33,13 @@ class MessageLine:
 class _PartialLine:
     """The line that is not complete yet."""
 
-    most: int
+    max_bytes: int
     data: bytearray = field(default_factory=bytearray)
     end: bytes = b""
     is_too_long: bool = False
 
     def add(self, piece: bytes) -> None:
-        if not self.is_too_long and len(self.data) + len(piece) <= self.most:
+        if not self.is_too_long and len(self.data) + len(piece) <= self.max_bytes:
             self.data += piece
             return
         room = max(0, _END_BYTES - len(self.data))

@@ -78,10 +78,10 @@ class RateLimit:
 
     at_once: float
     per_s: float
-    left: float = 0.0
+    tokens: float = 0.0
     since: float = 0.0
 
-    def take(self, now: float) -> bool:
+    def try_acquire(self, now: float) -> bool:
         """Whether a token is available at this time, in seconds of a monotonic clock.
 
         >>> twice = RateLimit(at_once=2, per_s=0.5)
@@ -89,13 +89,13 @@ class RateLimit:
         [True, True, False, True]
         """
         if not self.since:
-            self.left = self.at_once
+            self.tokens = self.at_once
         else:
-            self.left = min(self.at_once, self.left + (now - self.since) * self.per_s)
+            self.tokens = min(self.at_once, self.tokens + (now - self.since) * self.per_s)
         self.since = now
-        if self.left < 1:
+        if self.tokens < 1:
             return False
-        self.left -= 1
+        self.tokens -= 1
         return True
 
 
@@ -111,7 +111,7 @@ class MessageFilter:
         self._requests = RateLimit(at_once=50, per_s=5)
         self._invalid_messages = RateLimit(at_once=20, per_s=1)
         self._repair_notes = RateLimit(at_once=20, per_s=0)
-        self.left_out = 0
+        self.dropped = 0
         """The number of dropped messages."""
 
     async def receive(self) -> SessionMessage | Exception:
@@ -120,20 +120,20 @@ class MessageFilter:
             item = await self._stream.receive()
             if self._should_pass(item):
                 return item
-            if not self.left_out:
+            if not self.dropped:
                 self._tell("it sends more than anybody can use: the rest is left out")
-            self.left_out += 1
+            self.dropped += 1
 
     def _should_pass(self, item: SessionMessage | Exception) -> bool:
         if isinstance(item, Exception):
-            return self._invalid_messages.take(time.monotonic())
+            return self._invalid_messages.try_acquire(time.monotonic())
         if isinstance(item.message, JSONRPCNotification):
-            return self._notifications.take(time.monotonic())
+            return self._notifications.try_acquire(time.monotonic())
         if isinstance(item.message, JSONRPCRequest):
-            return self._requests.take(time.monotonic())
+            return self._requests.try_acquire(time.monotonic())
         if isinstance(item.message, JSONRPCResponse):
             for note in repair_tool_list(item.message.result):
-                is_told = self._repair_notes.take(time.monotonic())
+                is_told = self._repair_notes.try_acquire(time.monotonic())
                 self._tell(note if is_told else "more of its tools are left out")
         return True
 

@@ -54,7 +54,7 @@ class Stdio:
     ) -> None:
         """Create it; `tell` is called with notices for a person."""
         self._server, self._around, self._tell = server, around, tell
-        self.ended: Callable[[], None] | None = None
+        self.on_end: Callable[[], None] | None = None
         """Called when the process has ended or closed its output."""
         self.child: ServerProcess | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -102,8 +102,8 @@ class Stdio:
         while checks < 2:  # A second check lets the last output be read.
             await asyncio.sleep(LOOK_S)
             checks += child.processes.exit_code is not None
-        if self.ended is not None:
-            self.ended()
+        if self.on_end is not None:
+            self.on_end()
 
     async def _read(
         self, child: ServerProcess, to_session: MemoryObjectSendStream[SessionMessage | Exception]
@@ -114,8 +114,8 @@ class Stdio:
                 message = read_line(line)
                 if message is not None:
                     await to_session.send(message)
-        if self.ended is not None:
-            self.ended()
+        if self.on_end is not None:
+            self.on_end()
 
     async def _write(
         self,

@@ -87,7 +87,7 @@ class Analysis:
         self.prefixes: dict[str, None] = {}
         """The prefixes of commands with an unknown remainder: `git ` of `git $what`."""
         self.findings = Findings()
-        self.written: set[str] = set()
+        self.written_files: set[str] = set()
         """The names of files that are written."""
         self.writes_text = False
         self.copied: list[str] = []
@@ -148,7 +148,7 @@ class Analysis:
     def _finish(self, text: str) -> None:
         """Compare the files that are written with those that are run."""
         ran = {posixpath.basename(script) for script in self.findings.scripts}
-        if ran & self.written:
+        if ran & self.written_files:
             self.doubts.add(Doubt.WRITTEN_PROGRAM)
         if self.writes_text and self.findings.runs_project:
             self.findings.mentions.append(_SIGNS_PATTERN.sub(" ", fold_text(text)))
@@ -167,9 +167,9 @@ class Analysis:
 
     def _read_assignments(self, command: SimpleCommand) -> None:
         pairs = [(assignment.name, assignment.value) for assignment in command.assignments]
-        first = program_name(command.words[0].value) if command.words else ""
+        first = program_name(command.arguments[0].value) if command.arguments else ""
         if first in _SETTERS or first in WRAPPERS:
-            for word in command.words[1:]:
+            for word in command.arguments[1:]:
                 match = _ASSIGNMENT.match(word.value)
                 if match is not None:
                     value = Word(match[2], match[2], match[2], word.is_plain)
@@ -193,11 +193,11 @@ class Analysis:
                 and "/dev/" not in redirection.target.value
                 and not redirection.is_descriptor
             ):
-                self.written.add(posixpath.basename(redirection.target.value))
+                self.written_files.add(posixpath.basename(redirection.target.value))
                 self.writes_text = True
 
     def _read_command(self, command: SimpleCommand, check: ProgramCheck, depth: int) -> None:
-        words = _without_coproc(command.words)
+        words = _without_coproc(command.arguments)
         if not words:
             return
         if len(words) > _MAX_ARGUMENTS and program_name(words[0].value) in RUNNERS:
@@ -294,7 +294,7 @@ class Analysis:
         name = program_name(words[0].value)
         values = [word.value for word in words[1:]]
         if name in _WRITERS:
-            self.written |= {
+            self.written_files |= {
                 posixpath.basename(value.partition("=")[2] or value) for value in values
             }
             self.writes_text = True

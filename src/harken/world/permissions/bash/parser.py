@@ -123,7 +123,7 @@ class Assignment:
 class SimpleCommand:
     """A command without control structures."""
 
-    words: list[Word] = field(default_factory=list)
+    arguments: list[Word] = field(default_factory=list)
     assignments: list[Assignment] = field(default_factory=list)
     redirections: list[Redirection] = field(default_factory=list)
     is_piped_into: bool = False
@@ -302,7 +302,7 @@ class _Walk:
             if is_joined:  # Two adjacent tokens form one word, such as `$"text"`.
                 self.script.is_complete = False
             self._add_part(command, child)
-        command.words += map(self.word, self.later_words.pop(node.id, ()))
+        command.arguments += map(self.word, self.later_words.pop(node.id, ()))
         command.redirections += [*self._redirections(node), *around]
         for child in reversed(node.children):
             inner = child.children if child.type == "variable_assignment" else [child]
@@ -312,11 +312,11 @@ class _Walk:
         """Add a child of a command to it."""
         kind = node.type
         if kind == "command_name":
-            command.words.append(self._word_of(node.children))
+            command.arguments.append(self._word_of(node.children))
         elif kind == "variable_assignment":
             command.assignments.append(self._assignment(node))
-        elif kind in _WORDS or (not node.is_named and not command.words):
-            command.words.append(self.word(node))
+        elif kind in _WORDS or (not node.is_named and not command.arguments):
+            command.arguments.append(self.word(node))
         elif kind not in _REDIRECTIONS and kind != "comment":
             self.script.is_complete = False
 

@@ -151,9 +151,9 @@ class ProgramCheck:
     def _lists_files(self) -> bool:
         """Whether the commands of the script that may feed `xargs` print names of files."""
         names = [
-            program_name(command.words[0].value)
+            program_name(command.arguments[0].value)
             for command in self.script.commands
-            if command.words
+            if command.arguments
         ]
         return all(name in _FILE_LISTERS or name in ("xargs", "cd") for name in names[:-1]) or (
             bool(names) and names[0] in _FILE_LISTERS - {"cat"}

@@ -129,7 +129,7 @@ def test_what_is_no_conversation_is_passed_over_and_counted() -> None:
     extra = [{"type": "file-history-snapshot", "messageId": "x"}, {"type": "queue-operation"}]
     found = read(made.data + lines(extra))
     assert found.said() == ["user: Hello", "assistant: Hi."]
-    assert found.reading.kept == {
+    assert found.reading.uninterpreted == {
         "progress": 1,
         "system/turn_duration": 1,
         "file-history-snapshot": 1,
@@ -141,7 +141,7 @@ def test_what_is_no_conversation_is_passed_over_and_counted() -> None:
 @pytest.mark.req("S2-70")
 def test_records_of_kinds_that_nobody_knows_are_kept() -> None:
     found = read(cafe().data + lines([{"type": "weather", "uuid": "w"}, {"no": "type"}]))
-    assert found.reading.kept == {"weather": 1, "no type": 1}
+    assert found.reading.uninterpreted == {"weather": 1, "no type": 1}
 
 
 @pytest.mark.req("S2-74")
@@ -245,7 +245,7 @@ def test_a_microcompaction_is_kept_and_no_commit() -> None:
     made.user("And?")
     found = read(made)
     assert {step.type for step in found.steps} == {"delta"}
-    assert found.reading.kept == {"system/microcompact_boundary": 1}
+    assert found.reading.uninterpreted == {"system/microcompact_boundary": 1}
     assert found.said()[-1] == "user: And?"
 
 
@@ -294,7 +294,7 @@ def test_a_record_that_comes_again_counts_once() -> None:
     made = cafe()
     found = read(made.data + lines(made.records[:2]))
     assert found.said() == read(made).said()
-    assert found.reading.kept == {"user": 1, "assistant": 1}
+    assert found.reading.uninterpreted == {"user": 1, "assistant": 1}
 
 
 BAD = {
@@ -349,7 +349,7 @@ def test_a_line_of_which_only_the_outline_can_be_read_is_a_bad_one() -> None:
         lines_of[at] = deep.splitlines(keepends=True)[at]
         found = read(b"".join(lines_of))
         assert [bad.number for bad in found.reading.bad] == [at + 1]
-        assert (found.reading.lines, found.reading.used) == (7, 6)
+        assert (found.reading.lines, found.reading.used_lines) == (7, 6)
 
 
 HOSTILE = [

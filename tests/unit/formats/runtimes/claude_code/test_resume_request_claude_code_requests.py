@@ -35,7 +35,7 @@ def test_what_was_read_or_is_recorded_in_full_is_no_difference() -> None:
     blob = {"type": "api-request-blob", "hash": hash_message(REMINDED), "message": REMINDED}
     found = read(asked().data + lines([blob, request(REMINDED, ANSWER)]))
     assert found.reading.notes == []
-    assert found.reading.kept == {"api-request-blob": 1, "api-request": 1}
+    assert found.reading.uninterpreted == {"api-request-blob": 1, "api-request": 1}
 
 
 def test_what_was_sent_otherwise_is_told() -> None:

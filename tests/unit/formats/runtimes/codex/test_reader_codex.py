@@ -139,7 +139,11 @@ def test_a_round_is_a_step_and_an_answer_is_one_message() -> None:
     assert [type(part) for part in answer.content or ()] == [ThinkingPart, TextPart]
     assert [call.id for call in answer.tool_calls or ()] == ["call_1"]
     assert (reading.session_id, reading.folder, reading.version) == ("0199-a", "/w", "0.142.2")
-    assert (reading.title, reading.used, dict(reading.kept)) == ("Look.", 6, {"session_meta": 1})
+    assert (reading.title, reading.used_lines, dict(reading.uninterpreted)) == (
+        "Look.",
+        6,
+        {"session_meta": 1},
+    )
 
 
 def test_every_item_comes_back_as_it_was_also_from_a_store() -> None:
@@ -250,7 +254,7 @@ def test_usage_is_by_how_much_the_total_grew() -> None:
         }
         for tokens, thoughts in ((10, 6), (20, 16))
     ]
-    assert reading.kept["event_msg/token_count"] == 4
+    assert reading.uninterpreted["event_msg/token_count"] == 4
 
 
 def test_what_codex_says_in_the_name_of_the_user_is_marked() -> None:
@@ -319,7 +323,7 @@ def test_events_and_damage_change_nothing_of_what_the_model_sees() -> None:
     steps, reading = read(NATIVE, data)
     assert build_items(context(steps, reading.tips[""])) == [USER, SAID]
     assert [bad.number for bad in reading.bad] == [3, 4]
-    assert dict(reading.kept) == {"event_msg/agent_message": 1, "blank": 1, "new": 1}
+    assert dict(reading.uninterpreted) == {"event_msg/agent_message": 1, "blank": 1, "new": 1}
 
 
 def test_a_growing_file_changes_only_its_last_step() -> None:

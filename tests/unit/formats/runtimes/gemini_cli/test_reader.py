@@ -116,7 +116,7 @@ def test_a_document_is_read_whole_and_told_apart_from_lines() -> None:
     document = json.dumps({**HEAD, "messages": OLD}, indent=2).encode()
     steps, reading = read(NATIVE, document)
     assert (reading.session_id, reading.title, len(steps)) == ("0199-a", "a", 1)
-    assert reading.used == reading.lines == document.count(b"\n") + 1
+    assert reading.used_lines == reading.lines == document.count(b"\n") + 1
     assert NATIVE.is_session_file("session-x.json", document)
     assert NATIVE.is_session_file("session-x.jsonl", chat())
     with pytest.raises(FormatError):
@@ -127,7 +127,7 @@ def test_the_same_id_again_is_a_later_version_in_the_same_place() -> None:
     data = chat(asked("a"), answered("b", "half"), asked("c"), answered("b", "whole"))
     assert texts(data) == ["a", "whole", "c"]
     _, reading = read(NATIVE, data)
-    assert dict(reading.kept) == {"sessionId": 1, "older version/gemini": 1}
+    assert dict(reading.uninterpreted) == {"sessionId": 1, "older version/gemini": 1}
 
 
 def test_a_rewind_takes_back_a_message_and_all_after_it() -> None:
@@ -195,7 +195,7 @@ def test_what_is_no_conversation_is_counted() -> None:
     _, reading = read(NATIVE, data)
     assert texts(data) == ["a"]
     assert len(reading.bad) == 1
-    assert reading.kept["$set"] == 1
+    assert reading.uninterpreted["$set"] == 1
 
 
 def call_part(id_: str, **more: Any) -> dict[str, Any]:

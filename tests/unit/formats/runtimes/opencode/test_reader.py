@@ -133,7 +133,7 @@ def test_a_database_and_an_export_say_the_same(tmp_path: Path) -> None:
     steps, reading = read(NATIVE, path)
     assert (reading.session_id, reading.title, reading.folder) == ("ses_1", "title of ses_1", "/w")
     assert reading.tips == {"ses_1": steps[-1].id}
-    assert reading.lines == reading.used == len(TALK) + sum(len(parts) for _, parts in TALK)
+    assert reading.lines == reading.used_lines == len(TALK) + sum(len(parts) for _, parts in TALK)
     assert NATIVE.is_session_file("x.db", path.read_bytes())
     assert NATIVE.is_session_file("x.json", exported(*TALK))
     assert not NATIVE.is_session_file("x.jsonl", b'{"sessionId":"x","level":"info","info":{}}')

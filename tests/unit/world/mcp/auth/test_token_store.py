@@ -105,4 +105,4 @@ def test_another_program_that_holds_the_file_is_not_waited_for_without_end(tmp_p
         fcntl.flock(held, fcntl.LOCK_EX)
         with pytest.raises(ConfigError, match="without an end"):
             asyncio.run(renew())
-    assert logins.all() == {}
+    assert logins.by_key() == {}
