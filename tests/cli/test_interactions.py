@@ -164,12 +164,12 @@ def test_a_chat_can_remember(cli: Cli, tmp_path: Path) -> None:
 class Told:
     """A talk that writes down what is said."""
 
-    own: Mapping[str, Any] = {}
+    user_commands: Mapping[str, Any] = {}
 
     def __init__(self, session: Session) -> None:
         self.session, self.said = session, ""
 
-    def say(self, text: str) -> None:
+    def print_text(self, text: str) -> None:
         self.said += text
 
     def lend(self, words: Sequence[str]) -> bool:

@@ -133,7 +133,7 @@ _CONVERSIONS: dict[Kind, Callable[[Any], Any]] = {
 
 def _to_array(pa: Any, values: Iterable[Any], kind: Any) -> Any:
     """Convert a column to Arrow. Hashes become hexadecimal strings."""
-    return pa.take_array(
+    return pa.array(
         [value.hex() if isinstance(value, bytes) else value for value in values], type=kind
     )
 

@@ -95,7 +95,7 @@ def sum_usage_by_agent(events: Iterable[Event]) -> dict[AgentId, UsageTotal]:
 def format_cost(sums: UsageTotal) -> str:
     """Format a cost; "cost unknown" if it is not known, "at least" if a part of it is not.
 
-    >>> format_cost(UsageTotal(known_usd=0.0123, priced=1)), format_cost(UsageTotal(unpriced=1))
+    >>> format_cost(UsageTotal(priced_usd=0.0123, priced=1)), format_cost(UsageTotal(unpriced=1))
     ('$0.0123', 'cost unknown')
     """
     if not sums.priced:

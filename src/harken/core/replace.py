@@ -90,7 +90,7 @@ class Secret:
     def find_spans(self, pieces: Iterable[bytes]) -> Iterator[tuple[int, int]]:
         """Yield the start and end of each occurrence in a stream of bytes, also across pieces.
 
-        >>> list(Secret("secret").spans_in([b"a sec", b"re", b"t."]))
+        >>> list(Secret("secret").find_spans([b"a sec", b"re", b"t."]))
         [(2, 8)]
         """
         buffer, offset = b"", 0

@@ -73,7 +73,7 @@ class Change:
     def describe(self) -> list[str]:
         """Describe the change, one line per item. New texts are not included.
 
-        >>> Change(edit=[("#1", "Tea.")], drop=["msg_007"], model="openai/gpt-6").said()
+        >>> Change(edit=[("#1", "Tea.")], drop=["msg_007"], model="openai/gpt-6").describe()
         ['edited #1', 'dropped msg_007', 'model openai/gpt-6']
         """
         lines = [f"edited {ref}" for ref, _ in self.edit]

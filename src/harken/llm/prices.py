@@ -54,7 +54,7 @@ class Price(Rates, frozen=True, kw_only=True, forbid_unknown_fields=True):
     effective_from: date = date.min
     long_prompt: LongPrompt | None = None
     source: str = ""
-    source_date: date | None = None
+    read: date | None = None
     """The day on which the source was read."""
 
     def cost(self, usage: Usage) -> float | None:

@@ -79,7 +79,7 @@ def test_an_installed_package_brings_formats(package: Path) -> None:
 import sys
 from harken.errors import ConfigError
 from harken.formats.registry import FORMATS
-assert "toy-v1" in FORMATS.names() and "toy" not in sys.modules
+assert "toy-v1" in FORMATS.list_names() and "toy" not in sys.modules
 assert FORMATS.find("toy").joins([b"a", b"b"]) == b"ab"
 for name in ("other-v1", "wrong-v1", "gone-v1", "odd-v1"):
     try:

@@ -45,7 +45,7 @@ def openai_chunks(events: Iterable[Any], model: str | None = None) -> list[Chunk
 
 
 def _decoded(decoder: Any, events: Iterable[Any]) -> list[Chunk]:
-    chunks: list[Chunk] = [chunk for event in events for chunk in decoder.chunks(event)]
+    chunks: list[Chunk] = [chunk for event in events for chunk in decoder.iter_chunks(event)]
     finish = decoder.finish()
     return [*chunks, finish] if finish else chunks
 

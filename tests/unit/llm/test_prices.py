@@ -183,7 +183,7 @@ def test_a_provider_shows_its_models_with_the_newest_first() -> None:
 )
 def test_every_price_has_a_source_a_day_and_rates_that_make_sense(price: Price) -> None:
     assert price.source.startswith("https://")
-    assert price.source_date is not None
+    assert price.read is not None
     assert price.effective_from >= date(2025, 1, 1)
     assert price.model.partition("/")[0] in BUILT_IN
     assert 0 < price.input < price.output

@@ -329,7 +329,7 @@ def test_a_killed_recorder_loses_nothing_that_was_told(tmp_path: Path) -> None:
 
 
 def test_idle_sessions_are_closed_and_found_again(tmp_path: Path) -> None:
-    client = Client(recorder(tmp_path, most_open=2))
+    client = Client(recorder(tmp_path, max_open_sessions=2))
     for turn in range(3):
         for talk in range(5):
             said = [f"Talk {talk}.", *["Hello.", "Go on."] * turn]

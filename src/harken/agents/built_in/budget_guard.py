@@ -61,7 +61,7 @@ class LimitUsage:
     def describe(self) -> str:
         """Format the use.
 
-        >>> LimitUsage("", "main", 5200, 10000, "tokens").words()
+        >>> LimitUsage("", "main", 5200, 10000, "tokens").describe()
         '52 % of 10,000 tokens are used by main and everybody below it'
         """
         limit = f"{self.limit:.4g}" if self.unit == "USD" else f"{self.limit:,.0f}"

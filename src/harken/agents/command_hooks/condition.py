@@ -41,7 +41,7 @@ class Condition:
         """Parse a rule. Raises ValueError.
 
         >>> Condition.parse("Bash(git push *)")
-        Condition(tool='Bash', about='git push *')
+        Condition(tool='Bash', subject_pattern='git push *')
         """
         match = _RULE_PATTERN.fullmatch(text.strip())
         if match is None:
@@ -53,9 +53,9 @@ class Condition:
         """Whether a call, in Claude Code's terms, of a tool with these names matches the rule.
 
         >>> git = Condition.parse("Bash(git *)")
-        >>> git.holds(["Bash"], {"command": "cd a && git push"}, Path("/"))
+        >>> git.matches(["Bash"], {"command": "cd a && git push"}, Path("/"))
         True
-        >>> git.holds(["Bash"], {"command": "echo git"}, Path("/"))
+        >>> git.matches(["Bash"], {"command": "echo git"}, Path("/"))
         False
         """
         if not any(self._matches_tool(name) for name in names):

@@ -69,7 +69,7 @@ class HookFile:
     """Its tools besides those of every hook."""
     model: str | None = None
     """The full name of its model, or None for the model of the watched agent."""
-    memory: Literal["notes", "all"] = "notes"
+    keeps: Literal["notes", "all"] = "notes"
     """The part of its context that survives a question."""
     subagents: bool = True
     """Whether subagents of the watched agent get a copy."""
@@ -134,7 +134,7 @@ class HookFile:
             path=self.path,
             hash=self.hash,
         )
-        spec = {"keeps": self.memory, "copy": self.copy or None}
+        spec = {"keeps": self.keeps, "copy": self.copy or None}
         return new_hook(
             watched,
             self.instructions,

@@ -23,7 +23,7 @@ class LineSplitter:
     r"""Split chunks of bytes into lines.
 
     >>> cut = LineSplitter()
-    >>> cut.take(b"one\ntw"), cut.take(b"o\n\nthree"), cut.end()
+    >>> cut.feed(b"one\ntw"), cut.feed(b"o\n\nthree"), cut.end()
     ([b'one'], [b'two', b''], b'three')
     """
 

@@ -161,7 +161,7 @@ def find_roots(home: Home) -> set[str]:
 def format_summary(result: GcResult, *, dry_run: bool) -> str:
     """Return a line about the removed objects, or about those of a dry run.
 
-    >>> format_summary(GcResult(things=2, size_bytes=2048), dry_run=True)
+    >>> format_summary(GcResult(objects=2, size_bytes=2048), dry_run=True)
     '2 things and 0 commits would go, about 2.0 KB'
     """
     verb = "would go" if dry_run else "went"

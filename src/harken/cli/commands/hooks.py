@@ -107,7 +107,7 @@ def describe_hook_file(file: HookFile) -> dict[str, Any]:
         "points": _in_order(file.points or ALLOWED_VERDICTS),
         "tools": list(file.tools),
         "model": file.model,
-        "keeps": file.memory,
+        "keeps": file.keeps,
         "subagents": file.subagents,
         "copy": file.copy,
     }

@@ -264,7 +264,7 @@ class Files:
 
 
 def _known_files(caller: ToolContext) -> KnownFiles:
-    known_files: KnownFiles = caller.agent.runtime.world.known
+    known_files: KnownFiles = caller.agent.runtime.world.file_states
     return known_files
 
 

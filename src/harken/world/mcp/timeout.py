@@ -29,7 +29,7 @@ class Progress:
     def __str__(self) -> str:
         """Format the progress for a person.
 
-        >>> str(Progress(tool="mcp__docs__index", call="msg_003", done=3, total=12))
+        >>> str(Progress(tool="mcp__docs__index", call="msg_003", value=3, total=12))
         'mcp__docs__index: 3 of 12'
         """
         progress_text = (

@@ -76,7 +76,7 @@ def test_a_file_says_what_a_hook_is(tmp_path: Path) -> None:
     assert found.instructions == "Deny what is sent."
     assert found.ignored == ("colour",)
     plain = read_hook(written(tmp_path, "plain", "Watch.\n"))
-    assert (plain.points, plain.tools, plain.memory, plain.subagents) == (None, (), "notes", True)
+    assert (plain.points, plain.tools, plain.keeps, plain.subagents) == (None, (), "notes", True)
     assert len(plain.hash) == 64
 
 

@@ -104,7 +104,7 @@ def test_a_call_waits_for_what_is_above_it() -> None:
 
 def test_a_call_waits_no_longer_than_some_seconds() -> None:
     clock = Clock()
-    receiver, ear = _receiver(clock=clock, patience_s=5)
+    receiver, ear = _receiver(clock=clock, max_wait_s=5)
     receiver.add([span(3, chat(), parent=2)])
     clock.now_s = 4.9
     receiver.emit_due()
@@ -139,7 +139,7 @@ def test_messages_that_are_logged_apart_from_their_span_are_its_messages() -> No
 
 
 def test_a_call_whose_program_captures_nothing_is_counted() -> None:
-    receiver, ear = _receiver(patience_s=0)
+    receiver, ear = _receiver(max_wait_s=0)
     receiver.add([span(1, {"gen_ai.operation.name": "chat"})])
     assert ear.told == []
     assert receiver.stats.without_messages == 1

@@ -107,14 +107,14 @@ def test_patience_ends() -> None:
     time_ = Time()
     with backend(Answer(503, b"\x1b[31mtoo\nmuch")) as there:
         with pytest.raises(SendError, match="answers 503 Service Unavailable: .*too much") as error:
-            go(there.url, time_, patience_s=20)
+            go(there.url, time_, retry_timeout_s=20)
         assert len(there.asked) > 4
     assert sum(time_.slept) <= 20
     assert str(error.value).isprintable()
     hour = Answer(429, headers={"Retry-After": "3600"})
     with backend(hour) as there:
         with pytest.raises(SendError, match="answers 429"):
-            go(there.url, patience_s=60)
+            go(there.url, retry_timeout_s=60)
         assert len(there.asked) == 1
 
 
@@ -131,7 +131,7 @@ def test_nobody_there_is_one_line_after_some_tries() -> None:
         pass
     time_ = Time()
     with pytest.raises(SendError, match=r"cannot be reached: .*refused"):
-        go(there.url, time_, patience_s=5)
+        go(there.url, time_, retry_timeout_s=5)
     assert len(time_.slept) > 2
 
 

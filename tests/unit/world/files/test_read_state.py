@@ -131,7 +131,7 @@ def test_what_is_under_way_is_known_to_those_who_look(tmp_path: Path, file: Path
     @tool
     async def look(caller: ToolContext) -> str:
         """Look at what the caller knows."""
-        seen.append(dict(caller.agent.runtime.world.known.of(caller.agent)))
+        seen.append(dict(caller.agent.runtime.world.file_states.find_known_hashes(caller.agent)))
         return "seen"
 
     made = calls(read("a.txt", "c1"), write("b.txt", "b", "c2"), call("look", "c3"))

@@ -99,7 +99,7 @@ def _log_in(server: McpServerConfig, home: Home, *, opens: bool, wait_s: float) 
 
     async def scene() -> Login:
         async with oauth.Callback(server.oauth.callback_port) as callback:
-            with _read_pasted_address(callback.take):
+            with _read_pasted_address(callback.accept):
                 show = _address_printer(opens=opens, wait_s=wait_s)
                 login: Login = await oauth.log_in(
                     server, Logins(home.logins_file), callback, show, wait_s=wait_s

@@ -85,7 +85,7 @@ class RateLimit:
         """Whether a token is available at this time, in seconds of a monotonic clock.
 
         >>> twice = RateLimit(at_once=2, per_s=0.5)
-        >>> [twice.take(10), twice.take(10), twice.take(10), twice.take(12)]
+        >>> [twice.try_acquire(time_s) for time_s in (10, 10, 10, 12)]
         [True, True, False, True]
         """
         if not self.since:
