@@ -71,7 +71,7 @@ def _search(path: str, regex: re.Pattern[str], query: Mapping[str, Any]) -> Iter
 def _read_text(path: str, max_bytes: int) -> str | None:
     """Return the text of a file. Return None if it is too large, binary or unreadable."""
     try:
-        with open(path, "rb", opener=_open_without_blocking) as file:  # noqa: PTH123 - fast
+        with open(path, "rb", opener=_open_without_blocking) as file:
             if os.fstat(file.fileno()).st_size > max_bytes:
                 return None
             data = file.read(max_bytes)
