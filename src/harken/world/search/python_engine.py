@@ -15,6 +15,7 @@ import re
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
+from io import FileIO
 from itertools import islice
 from typing import Any, BinaryIO
 
@@ -71,10 +72,9 @@ def _search(path: str, regex: re.Pattern[str], query: Mapping[str, Any]) -> Iter
 def _read_text(path: str, max_bytes: int) -> str | None:
     """Return the text of a file. Return None if it is too large, binary or unreadable."""
     try:
-        with open(path, "rb", opener=_open_without_blocking) as file:
-            if os.fstat(file.fileno()).st_size > max_bytes:
-                return None
-            data = file.read(max_bytes)
+        with FileIO(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)) as file:
+            size = os.fstat(file.fileno()).st_size
+            data = b"" if size > max_bytes else file.read(size)
     except OSError:
         return None
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
@@ -84,7 +84,3 @@ def _read_text(path: str, max_bytes: int) -> str | None:
     else:
         text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape")
     return text.replace("\r\n", "\n") if "\r\n" in text else text
-
-
-def _open_without_blocking(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
