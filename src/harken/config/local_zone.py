@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
+import warnings
 from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo
-
-from harken.config.home import environment
 
 
 class LocalZone(tzinfo):
     """The zone of the system, with the right UTC offset at every time.
 
     The zone of `datetime.now().astimezone()` has only the current offset: in winter it would move
-    last summer's hours by one.
+    last summer's hours by one. A `ZoneInfo` is not enough either: `TZ` may hold rules without a
+    name, as in `CET-1CEST,M3.5.0,M10.5.0/3`, which only the system reads.
     """
 
     def fromutc(self, dt: datetime) -> datetime:
@@ -41,14 +40,14 @@ class LocalZone(tzinfo):
 
 def zone_name() -> str:
     """Return the name of the zone of this machine, such as Europe/Berlin, or UTC if it has none."""
-    from_environment = environment().get("TZ", "").removeprefix(":")
-    from_link = os.path.realpath("/etc/localtime").partition("/zoneinfo/")[2]
-    for name in filter(None, (from_environment, from_link)):
-        try:
-            return ZoneInfo(name).key
-        except (ValueError, OSError, LookupError):
-            continue
-    return "UTC"
+    import tzlocal
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # A machine without a zone is usual: a container.
+            return ZoneInfo(str(tzlocal.get_localzone())).key
+    except (LookupError, OSError, ValueError):
+        return "UTC"
 
 
 def _system_time(dt: datetime | None) -> datetime:

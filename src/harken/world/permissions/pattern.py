@@ -11,6 +11,8 @@ import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
 
+from harken.world.search.glob import match_parts
+
 _TOKEN_PATTERN = re.compile(r"\\[*\\]|\*+|[^*\\]+|\\")
 _ANY_DEPTH = "**"
 
@@ -96,23 +98,11 @@ def matches_path(pattern: str, path: str) -> bool:
     >>> matches_path("src/**", "src/b/a.py"), matches_path("**/a.py", "a.py")
     (True, True)
     """
-    pattern_names, names = _split_path(pattern), _split_path(path)
-    index, restart_index, restart_name = 0, -1, 0
-    name_index = 0
-    while name_index < len(names):
-        if index < len(pattern_names) and pattern_names[index] == _ANY_DEPTH:
-            index += 1
-            restart_index, restart_name = index, name_index
-        elif index < len(pattern_names) and compile_pattern(pattern_names[index]).matches(
-            names[name_index]
-        ):
-            index, name_index = index + 1, name_index + 1
-        elif restart_index >= 0:
-            restart_name += 1
-            index, name_index = restart_index, restart_name
-        else:
-            return False
-    return all(pattern_name == _ANY_DEPTH for pattern_name in pattern_names[index:])
+    parts = [
+        None if name == _ANY_DEPTH else compile_pattern(name).matches
+        for name in _split_path(pattern)
+    ]
+    return match_parts(parts, _split_path(path))
 
 
 def _split_path(path: str) -> Sequence[str]:

@@ -107,13 +107,7 @@ class Scanner:
             "sys.exit(main(sys.argv[2], sys.stdout.buffer))"
         )
         path = [str(Path(entry).absolute()) for entry in sys.path]
-        glob = query.glob
-        query_json = asdict(query) | {
-            "hidden": query.hidden,
-            "largest": MAX_FILE_BYTES,
-            "glob": None if glob is None else glob.rest,
-            "anchored": glob is not None and glob.anchored,
-        }
+        query_json = asdict(query) | {"hidden": query.hidden, "max_bytes": MAX_FILE_BYTES}
         return [sys.executable, "-I", "-c", code, json.dumps(path), json.dumps(query_json)]
 
 

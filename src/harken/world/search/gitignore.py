@@ -42,32 +42,18 @@ class IgnoreFile:
     """The rules, last one first, because it takes precedence."""
     any_name: re.Pattern[str]
     """Matches if any rule for names matches: one check excludes most names."""
-    paths: Sequence[IgnoreRule]
+    path_rules: Sequence[IgnoreRule]
     """The rules that match paths, in the same order."""
 
-    def say(self, names: Sequence[str], *, is_folder: bool) -> bool | None:
+    def is_ignored(self, names: Sequence[str], *, is_folder: bool) -> bool | None:
         """Whether a path is ignored. Return None if no rule matches."""
-        rules = self.rules if self.any_name.match(names[-1]) else self.paths
-        relative_names = names[self.depth :] if self.paths else ()
-        for rule in rules:
+        name = names[-1]
+        for rule in self.rules if self.any_name.match(name) else self.path_rules:
             if rule.folders_only and not is_folder:
                 continue
-            if rule.name.match(names[-1]) if rule.name else match_parts(rule.parts, relative_names):
+            if rule.name.match(name) if rule.name else match_parts(rule.parts, names[self.depth :]):
                 return rule.ignores
         return None
-
-
-def read_ignore_file(folder: str, depth: int) -> IgnoreFile | None:
-    """Parse the `.gitignore` of a folder. Return None if it has no rule."""
-    try:
-        with open(os.path.join(folder, ".gitignore"), "rb") as file:  # noqa: PTH123, PTH118 - fast
-            lines = os.fsdecode(file.read(_MAX_FILE_BYTES)).replace("\r\n", "\n").split("\n")
-    except OSError:
-        return None
-    rules = [rule for line in reversed(lines) if (rule := parse_ignore_rule(line)) is not None]
-    names = "|".join(rule.name.pattern for rule in rules if rule.name is not None)
-    paths = [rule for rule in rules if rule.name is None]
-    return IgnoreFile(depth, rules, re.compile(names or r"(?!)"), paths) if rules else None
 
 
 def parse_ignore_rule(line: str) -> IgnoreRule | None:
@@ -86,6 +72,19 @@ def parse_ignore_rule(line: str) -> IgnoreRule | None:
     return IgnoreRule(ignores, folders_only, None, parse_glob_parts(text, anchored=True))
 
 
+def read_ignore_file(folder: str, depth: int) -> list[IgnoreFile]:
+    """Return the parsed `.gitignore` of a folder, or an empty list if it has no rule."""
+    try:
+        with open(os.path.join(folder, ".gitignore"), "rb") as file:  # noqa: PTH123, PTH118 - fast
+            lines = os.fsdecode(file.read(_MAX_FILE_BYTES)).replace("\r\n", "\n").split("\n")
+    except OSError:
+        return []
+    rules = [rule for line in reversed(lines) if (rule := parse_ignore_rule(line)) is not None]
+    any_name = "|".join(rule.name.pattern for rule in rules if rule.name is not None) or r"(?!)"
+    path_rules = [rule for rule in rules if rule.name is None]
+    return [IgnoreFile(depth, rules, re.compile(any_name), path_rules)] if rules else []
+
+
 @dataclass(frozen=True, slots=True)
 class _Folder:
     """A folder during the walk."""
@@ -94,9 +93,8 @@ class _Folder:
     """The path relative to the start, with a final slash; or ""."""
     names: Sequence[str]
     """The names from the topmost folder with rules."""
-    rules: Sequence[IgnoreFile]
-    """The ignore files, deepest first."""
-    in_repository: bool
+    ignore_files: Sequence[IgnoreFile] | None
+    """The ignore files, deepest first. None outside a repository."""
 
 
 def walk(base: str, *, hidden: bool = False) -> Iterator[str]:
@@ -109,42 +107,41 @@ def walk(base: str, *, hidden: bool = False) -> Iterator[str]:
                 entries = list(scan)
         except OSError:
             continue
-        folder = _load_rules(base, folder, {entry.name for entry in entries})
+        ignore_files = _find_ignore_files(base, folder, {entry.name for entry in entries})
         for entry in entries:
             is_folder = entry.is_dir(follow_symlinks=False)
             if not is_folder and not entry.is_file(follow_symlinks=False):
                 continue
-            if _is_excluded(folder, entry.name, hidden=hidden, is_folder=is_folder):
+            if entry.name[0] == "." and (entry.name == ".git" or not hidden):
                 continue
-            path = folder.path + entry.name
+            path, names = folder.path + entry.name, [*folder.names, entry.name]
+            if _is_ignored(ignore_files, names, is_folder=is_folder):
+                continue
             if is_folder:
-                names = [*folder.names, entry.name]
-                pending.append(_Folder(path + "/", names, folder.rules, folder.in_repository))
+                pending.append(_Folder(path + "/", names, ignore_files))
             else:
                 yield path
 
 
-def _is_excluded(folder: _Folder, name: str, *, hidden: bool, is_folder: bool) -> bool:
-    if name[0] == "." and (name == ".git" or not hidden):
-        return True
-    if folder.rules:
-        names = [*folder.names, name]
-        for rules in folder.rules:
-            is_ignored = rules.say(names, is_folder=is_folder)
-            if is_ignored is not None:
-                return is_ignored
+def _is_ignored(
+    ignore_files: Sequence[IgnoreFile] | None, names: Sequence[str], *, is_folder: bool
+) -> bool:
+    for ignore_file in ignore_files or ():
+        is_ignored = ignore_file.is_ignored(names, is_folder=is_folder)
+        if is_ignored is not None:
+            return is_ignored
     return False
 
 
-def _load_rules(base: str, folder: _Folder, entries: set[str]) -> _Folder:
-    """Return the folder with its own `.gitignore`; a repository discards outer rules."""
-    is_repository = ".git" in entries
-    if not is_repository and not (folder.in_repository and ".gitignore" in entries):
-        return folder
-    own_rules = read_ignore_file(os.path.join(base, folder.path), len(folder.names))  # noqa: PTH118 - fast
-    outer_rules = () if is_repository else folder.rules
-    rules = outer_rules if own_rules is None else (own_rules, *outer_rules)
-    return _Folder(folder.path, folder.names, rules, in_repository=True)
+def _find_ignore_files(
+    base: str, folder: _Folder, entries: set[str]
+) -> Sequence[IgnoreFile] | None:
+    """Return the ignore files of a folder; a repository discards those above it."""
+    outer_files = () if ".git" in entries else folder.ignore_files
+    if outer_files is None or ".gitignore" not in entries:
+        return outer_files
+    own_file = read_ignore_file(os.path.join(base, folder.path), len(folder.names))  # noqa: PTH118 - fast
+    return [*own_file, *outer_files]
 
 
 def _start_folder(base: str) -> _Folder:
@@ -152,10 +149,10 @@ def _start_folder(base: str) -> _Folder:
     parts = base.split("/")
     for top in range(len(parts) - 1, 0, -1):
         if os.path.lexists("/".join(parts[:top]) + "/.git"):
-            depths = range(len(parts) - 1 - top, -1, -1)
             ignore_files = [
-                read_ignore_file("/".join(parts[: top + depth]) + "/", depth) for depth in depths
+                ignore_file
+                for end in range(len(parts) - 1, top - 1, -1)
+                for ignore_file in read_ignore_file("/".join(parts[:end]) + "/", end - top)
             ]
-            rules = [rules for rules in ignore_files if rules is not None]
-            return _Folder("", parts[top:], rules, in_repository=True)
-    return _Folder("", [], [], in_repository=False)
+            return _Folder("", parts[top:], ignore_files)
+    return _Folder("", [], None)

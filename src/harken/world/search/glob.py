@@ -50,6 +50,7 @@ class Glob:
         part_lists = [
             parse_glob_parts(alternative, anchored=self.anchored)
             for alternative in alternatives(self.rest)
+            if alternative
         ]
         if len(part_lists) == 1:
             (parts,) = part_lists

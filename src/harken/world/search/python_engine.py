@@ -1,4 +1,4 @@
-"""A Python replacement for `rg`: a program that lists and searches files.
+"""The Python search engine: a program that lists and searches files without `rg`.
 
 It is a separate program because a regular expression can take exponential time, and only a process
 can be stopped then. It prints the format of `rg`, so that one parser reads both:
@@ -15,6 +15,8 @@ import re
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
+from io import FileIO
+from itertools import islice
 from typing import Any, BinaryIO
 
 from harken.world.search.gitignore import walk
@@ -31,10 +33,11 @@ def main(arguments: str, out: BinaryIO) -> int:
     if query["pattern"] is None:
         out.writelines(os.fsencode(path) + b"\0" for path in paths)
         return 0
+    flags = re.MULTILINE | (re.IGNORECASE if query["ignore_case"] else re.NOFLAG)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # A pattern with a warning has another meaning in `rg`.
-            regex = re.compile(query["pattern"], _flags(query["pattern"], query["ignore_case"]))
+            regex = re.compile(query["pattern"], flags)
     except (re.error, Warning, RecursionError, OverflowError) as error:
         sys.stderr.write(f"regex parse error: {error}\n")
         return 2
@@ -43,69 +46,37 @@ def main(arguments: str, out: BinaryIO) -> int:
     return 0
 
 
-def _flags(pattern: str, ignore_case: bool) -> re.RegexFlag:  # noqa: FBT001 - a value of JSON
-    return re.MULTILINE | (re.IGNORECASE if ignore_case else re.NOFLAG)
-
-
 def _find_paths(query: Mapping[str, Any]) -> Iterable[str]:
     if query["file"] is not None:
-        return ["./" + os.fsdecode(os.fsencode(query["file"]))]
+        return [f"./{query['file']}"]
     paths = walk(".", hidden=query["hidden"])
-    if query["glob"] is None:
-        return paths
-    matches = Glob("", query["glob"], anchored=query["anchored"]).matcher()
-    return (path for path in paths if matches(path))
+    return paths if query["glob"] is None else filter(Glob(**query["glob"]).matcher(), paths)
 
 
 def _search(path: str, regex: re.Pattern[str], query: Mapping[str, Any]) -> Iterator[bytes]:
     """Yield the printed matches in one file."""
-    text = _read_text(path, query["largest"])
+    text = _read_text(path, query["max_bytes"])
     # One search of the full text excludes most files.
-    if text is None or not regex.search(text):
+    if not text or not regex.search(text):
         return
-    lines = text.split("\n")
-    if not lines[-1]:
-        lines.pop()
-    context, limit = query["context_lines"], query["most"]
-    match_indexes: list[int] = []
-    for index, line in enumerate(lines):
-        if regex.search(line):
-            match_indexes.append(index)
-            if len(match_indexes) >= limit:
-                break
-    matching, name = set(match_indexes), os.fsencode(path)
-    shown_indexes = matching if not context else _context_lines(match_indexes, context, len(lines))
-    for index in sorted(shown_indexes):
+    lines = text.removesuffix("\n").split("\n")
+    matches = (index for index, line in enumerate(lines) if regex.search(line))
+    matching, context = {*islice(matches, query["most"])}, query["context_lines"]
+    shown = {near for index in matching for near in range(index - context, index + context + 1)}
+    for index in sorted(shown.intersection(range(len(lines)))):
         mark = b":" if index in matching else b"-"
         line_bytes = lines[index].encode("utf-8", "surrogateescape")[:_MAX_LINE_BYTES]
-        yield b"%s\0%d%s%s\n" % (name, index + 1, mark, line_bytes)
+        yield b"%s\0%d%s%s\n" % (os.fsencode(path), index + 1, mark, line_bytes)
 
 
-def _context_lines(match_indexes: list[int], context: int, count: int) -> set[int]:
-    return {
-        line_index
-        for index in match_indexes
-        for line_index in range(max(0, index - context), min(count, index + context + 1))
-    }
-
-
-def _read_text(path: str, largest: int) -> str | None:
+def _read_text(path: str, max_bytes: int) -> str | None:
     """Return the text of a file. Return None if it is too large, binary or unreadable."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with FileIO(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)) as file:
+            size = os.fstat(file.fileno()).st_size
+            data = b"" if size > max_bytes else file.read(size)
     except OSError:
         return None
-    try:
-        size = os.fstat(descriptor).st_size
-        if size > largest:
-            return None
-        data = os.read(descriptor, size + 1)
-        while len(data) < size and (chunk := os.read(descriptor, size - len(data))):
-            data += chunk
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         text = data.decode("utf-16", "replace")
     elif b"\0" in data:

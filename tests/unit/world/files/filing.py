@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +15,12 @@ from harken.core.messages import Content, TextPart, text_of
 from harken.world.files.root import Root
 from harken.world.files.tools import file_tools
 from harken.world.result import ToolError
-from harken.world.search.engines import Engine, Ripgrep, Scanner, ripgrep
+from harken.world.search.engines import Engine, Ripgrep, Scanner
 from harken.world.search.tools import search_tools
 
-ENGINES: list[Engine] = [Scanner(), *([Ripgrep(program)] if (program := ripgrep()) else [])]
+RIPGREP = shutil.which("rg", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+"""The program of the test environment, else the one on the path, if there is one."""
+ENGINES: list[Engine] = [Scanner(), *([Ripgrep(RIPGREP)] if RIPGREP else [])]
 """Both engines, where ripgrep is installed."""
 DENIED = pytest.mark.skipif(os.geteuid() == 0, reason="nothing is denied to root")
 

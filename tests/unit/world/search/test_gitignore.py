@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pathspec import GitIgnoreSpec
 
 from harken.world.search.gitignore import parse_ignore_rule, walk
-from tests.unit.world.files.filing import fill
+from tests.unit.world.files.filing import RIPGREP, fill
 
 GIT = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
-RG = pytest.mark.skipif(shutil.which("rg") is None, reason="needs ripgrep")
+RG = pytest.mark.skipif(RIPGREP is None, reason="needs ripgrep")
 
 
 def found(folder: Path, *, hidden: bool = False) -> list[str]:
@@ -22,7 +23,7 @@ def found(folder: Path, *, hidden: bool = False) -> list[str]:
 
 def found_by_rg(folder: Path, *options: str) -> list[str]:
     flags = ["--no-config", "--no-ignore-dot", "--no-ignore-exclude", "--no-ignore-global"]
-    command = ["rg", "--files", "--null", *flags, *options]
+    command = [str(RIPGREP), "--files", "--null", *flags, *options]
     done = subprocess.run(command, cwd=folder, capture_output=True, check=False)
     return sorted(os.fsdecode(name) for name in done.stdout.split(b"\0") if name)
 
@@ -130,6 +131,14 @@ def test_a_walk_finds_what_ripgrep_finds(
     assert found(folder / "src", hidden=hidden) == found_by_rg(folder / "src", *options)
 
 
+def not_ignored_by_git(folder: Path) -> list[str]:
+    subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
+    git = ["git", "-c", "core.excludesFile=/dev/null", "ls-files", "-coz"]
+    command = [*git, "--exclude-per-directory=.gitignore"]
+    listed = subprocess.run(command, cwd=folder, capture_output=True, check=True).stdout
+    return sorted(os.fsdecode(name) for name in listed.split(b"\0") if name)
+
+
 @GIT
 @settings(max_examples=40)
 @given(top=RULES, src=RULES)
@@ -140,14 +149,32 @@ def test_a_walk_finds_what_git_does_not_ignore(
     files = ["a.py", "b.log", "build/x", "src/a.py", "src/build/y", "src/doc/z.txt", "vendor/b.log"]
     fill(folder, dict.fromkeys(files, "x"))
     fill(folder, {".gitignore": "\n".join(top), "src/.gitignore": "\n".join(src)})
-    subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
-    git = [
-        "git",
-        "-c",
-        "core.excludesFile=/dev/null",
-        "ls-files",
-        "-coz",
-        "--exclude-per-directory=.gitignore",
-    ]
-    listed = subprocess.run(git, cwd=folder, capture_output=True, text=True, check=True).stdout
-    assert found(folder, hidden=True) == sorted(name for name in listed.split("\0") if name)
+    listed = not_ignored_by_git(folder)  # it makes the folder a repository
+    assert found(folder, hidden=True) == listed
+
+
+@GIT
+@pytest.mark.parametrize(
+    ("rules", "ignored"),
+    [
+        (["src/", "!z.txt"], "src/doc/z.txt"),
+        (["**", "!src/a.py"], "src/a.py"),
+        (["**/doc", "!/src"], "src/doc/z.txt"),
+    ],
+)
+def test_files_of_an_ignored_folder_stay_ignored(
+    tmp_path: Path, rules: list[str], ignored: str
+) -> None:
+    """git says so, and pathspec does not: while it differs, the rules are matched here."""
+    fill(tmp_path, {".gitignore": "\n".join(rules), "src/doc/z.txt": "x", "src/a.py": "x"})
+    assert ignored not in not_ignored_by_git(tmp_path)
+    assert found(tmp_path, hidden=True) == not_ignored_by_git(tmp_path)
+    assert not GitIgnoreSpec.from_lines(rules).match_file(ignored)
+
+
+@GIT
+def test_a_name_that_is_not_utf8_does_not_end_the_walk(tmp_path: Path) -> None:
+    """rignore, a binding to the walk of ripgrep, raises an error for such a name."""
+    name = os.fsdecode(b"caf\xe9")
+    fill(tmp_path, {name: "x", "a.py": "x"})
+    assert found(tmp_path) == not_ignored_by_git(tmp_path) == ["a.py", name]

@@ -1,10 +1,13 @@
 """Which files a pattern means."""
 
+import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
 from harken.world.search.glob import MAX_ALTERNATIVES, alternatives, glob_of
+from tests.unit.world.files.filing import RIPGREP, fill
 
 
 def fits(pattern: str, path: str) -> bool:
@@ -33,6 +36,9 @@ def fits(pattern: str, path: str) -> bool:
         ("**", ["a", "x/y"], []),
         ("./*.py", ["a.py"], ["x/a.py"]),
         ("*/", ["x/a", "x/y/a"], ["a"]),
+        ("*.{py}", ["a.py"], ["a.{py}"]),
+        ("{}", [], ["a", "{}"]),
+        ("{,a}", ["a", "x/a"], ["b"]),
         ("naïve-*", ["naïve-日本"], ["naive-x"]),
     ],
 )
@@ -40,6 +46,29 @@ def test_a_pattern_means_these_files(pattern: str, fitting: list[str], others: l
     glob = glob_of(pattern)
     matches = glob.matcher()
     assert [path for path in [*fitting, *others] if matches(path)] == fitting
+
+
+FILES = ["a.py", "x/a.py", "x/y/a.py", "test/a", "x/test/y/a", "b/c.txt", "a.ts", "a.js", "abc",
+         "x/a-c", "b1", "d1", "x/b1", "a{b,c}", "*", "]", "-1", "a|b", "@(a)", "!b", "naïve-日本"]  # fmt: skip
+
+
+@pytest.mark.skipif(RIPGREP is None, reason="needs ripgrep")
+@pytest.mark.parametrize(
+    "pattern",
+    ["*.py", "**/*.py", "*/a.py", "**/test/**", "**/x/**/y/*", "{a,b/c}.*", "*.{ts,{j,m}s}", "*.{py}",
+     "a?c", "[a-c]1", "[!x]1", "[a-]1", "[]a]*", r"\*", r"a\{b,c\}", "**", "./*.py", "x**", "a}", "{}",
+     "@(a)", "a|b", "[[:alpha:]]1", "?", "naïve-*", "/x/*.py", "*/**/a.py", "**/**/a.py",
+     "{b,x}/**", "x/{a,b}*"],
+)  # fmt: skip
+def test_a_pattern_means_what_it_means_to_ripgrep(tmp_path: Path, pattern: str) -> None:
+    fill(tmp_path, dict.fromkeys(FILES, "x"))
+    command = [str(RIPGREP), "--no-config", "--files", "--null", "--hidden", "--glob", pattern]
+    listed = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    glob = glob_of(pattern)
+    folder, matches = f"{glob.folder}/".lstrip("/"), glob.matcher()
+    assert sorted(
+        name for name in FILES if name.startswith(folder) and matches(name.removeprefix(folder))
+    ) == sorted(name for name in listed.stdout.split("\0") if name)
 
 
 def test_a_pattern_begins_in_the_folder_that_it_names() -> None:

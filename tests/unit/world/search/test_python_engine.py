@@ -3,11 +3,13 @@
 import contextlib
 import io
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harken.world.search.glob import glob_of
 from harken.world.search.python_engine import main
 from tests.unit.world.files.filing import fill
 
@@ -15,7 +17,7 @@ from tests.unit.world.files.filing import fill
 def printed(folder: Path, **query: Any) -> tuple[int, bytes]:
     asked = {
         "pattern": None, "ignore_case": False, "context_lines": 0, "most": 100, "file": None,
-        "hidden": False, "glob": None, "anchored": False, "largest": 1000,
+        "hidden": False, "glob": None, "max_bytes": 1000,
     } | query  # fmt: skip
     out = io.BytesIO()
     with contextlib.chdir(folder):
@@ -26,7 +28,7 @@ def printed(folder: Path, **query: Any) -> tuple[int, bytes]:
 def test_files_end_with_a_nul(tmp_path: Path) -> None:
     fill(tmp_path, {"a\nb": "", ".hidden": ""})
     assert printed(tmp_path) == (0, b"a\nb\0")
-    assert printed(tmp_path, hidden=True, glob=".*") == (0, b".hidden\0")
+    assert printed(tmp_path, hidden=True, glob=asdict(glob_of(".*"))) == (0, b".hidden\0")
 
 
 def test_lines_come_with_file_number_and_what_they_are(tmp_path: Path) -> None:
@@ -48,7 +50,7 @@ def test_what_is_too_large_or_no_text_is_left_out(tmp_path: Path) -> None:
 
 def test_a_long_line_is_cut(tmp_path: Path) -> None:
     fill(tmp_path, {"a": "x" * 5000})
-    assert len(printed(tmp_path, pattern="x", largest=9000)[1]) < 2100
+    assert len(printed(tmp_path, pattern="x", max_bytes=9000)[1]) < 2100
 
 
 def test_a_pattern_that_is_none_is_an_error(
