@@ -22,7 +22,7 @@ import pytest
 
 from harken.interactions.otel.endpoint import OtlpEndpoint
 from harken.interactions.otel.exporter import OtlpExportSummary, OtlpOptions, send
-from harken.interactions.otel.otlp import Sender
+from harken.interactions.otel.span import Sender
 from harken.session.log.reader import iter_events
 
 ROOT = Path(__file__).parents[2]

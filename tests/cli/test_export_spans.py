@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 from threading import Thread
@@ -18,7 +21,7 @@ from harken.recording.session_pool import RecorderOptions
 from harken.session.log.reader import iter_events
 from harken.session.session import Session
 from harken.views.context import context
-from tests.cli.kit import Cli
+from tests.cli.kit import HARKEN, Cli, one_line
 from tests.session_kit import hear
 from tests.spans_kit import Answer, backend, partial, said
 
@@ -46,10 +49,7 @@ def test_a_session_goes_out_and_says_where(demo: Cli) -> None:
 
 
 @pytest.mark.req("S3-30")
-@pytest.mark.parametrize("form", [(), ("--otlp-json",)])
-def test_what_goes_out_comes_back_into_another_harken(
-    demo: Cli, tmp_path: Path, form: tuple[str, ...]
-) -> None:
+def test_what_goes_out_comes_back_into_another_harken(demo: Cli, tmp_path: Path) -> None:
     folder = tmp_path / "other"
     folder.mkdir()
     with (
@@ -59,7 +59,7 @@ def test_what_goes_out_comes_back_into_another_harken(
         thread = Thread(target=server.serve)
         thread.start()
         try:
-            demo.ok("export", "demo", "--otlp", server.url, *form)
+            demo.ok("export", "demo", "--otlp", server.url)
         finally:
             server.shutdown()
             thread.join()
@@ -165,6 +165,44 @@ def test_what_goes_wrong_is_one_line(demo: Cli) -> None:
     with backend(Answer(200, partial(2, "too old"))) as there:
         ran = demo.ok("export", "demo", "--otlp", there.url)
         assert ran.err == "2 spans not taken: too old\n"
+
+
+def test_without_the_extra_it_names_it(demo: Cli, tmp_path: Path) -> None:
+    """In a Python that finds no OpenTelemetry."""
+    package = tmp_path / "hidden" / "opentelemetry"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join([str(package.parent), *sys.path])}
+    command = [
+        str(HARKEN),
+        "--home",
+        str(demo.home),
+        "export",
+        "demo",
+        "--otlp",
+        "http://127.0.0.1:9",
+    ]
+    process = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    assert process.returncode == 2
+    assert "pip install 'harken[otel]'" in one_line(process.stderr)
+
+
+@pytest.mark.req("S3-30")
+def test_the_variables_of_opentelemetry_apply(demo: Cli) -> None:
+    with backend(Answer(503)) as there:
+        variables = {
+            "OTEL_EXPORTER_OTLP_TRACES_HEADERS": "authorization=Bearer%20s3cret",
+            "OTEL_EXPORTER_OTLP_HEADERS": "authorization=other",
+            "OTEL_EXPORTER_OTLP_TIMEOUT": "0.2",
+        }
+        command = [str(HARKEN), "--home", str(demo.home), "export", "demo", "--otlp", there.url]
+        environ = {**os.environ, **variables}
+        process = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+        assert process.returncode == 2
+        assert "answers 503" in one_line(process.stderr)
+        [(_, headers, _)] = there.asked
+    assert headers["authorization"] == "Bearer s3cret"
+    assert "s3cret" not in process.stdout + process.stderr
 
 
 def test_how_much_is_said_can_be_chosen(demo: Cli) -> None:

@@ -157,6 +157,17 @@ def text_of(content: Content) -> str:
     return "\n\n".join(part.text for part in content if isinstance(part, TextPart))
 
 
+def parts_of(content: Content) -> list[Part]:
+    """Return the parts of a content, without the slots of calls. A text is one part.
+
+    >>> parts_of("Hi")
+    [TextPart(text='Hi', meta=None)]
+    """
+    if isinstance(content, str):
+        return [TextPart(content)]
+    return [part for part in content or () if not isinstance(part, ToolCallSlot)]
+
+
 PART_TYPES: dict[str, type[msgspec.Struct]] = {
     str(kind.__struct_config__.tag): kind
     for kind in (TextPart, ThinkingPart, ImagePart, UnknownPart, ToolCallSlot)

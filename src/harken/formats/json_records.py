@@ -37,7 +37,11 @@ def get_object(record: Record, name: str) -> Record:
 
 def get_objects(record: Record, name: str) -> list[Record]:
     """Return the objects in a member that is a list, or an empty list."""
-    value = record.get(name)
+    return as_objects(record.get(name))
+
+
+def as_objects(value: object) -> list[Record]:
+    """Return the objects in a list, or an empty list for another value."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
@@ -46,6 +50,13 @@ def get_count(record: Record, name: str) -> int | None:
     value = record.get(name)
     is_valid = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 40
     return value if is_valid else None
+
+
+def check_text(value: object) -> str:
+    """Return a value that must be a string. Raises TypeError."""
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r:.60} is no text")
+    return value
 
 
 def truncate_title(prompt: str) -> str:

@@ -20,7 +20,7 @@ from harken.core import canonical
 from harken.core import events as ev
 from harken.core.arguments import check_arguments
 from harken.core.ids import AgentId, MessageId
-from harken.core.messages import ChatMessage, TextPart, ThinkingPart, message_hash
+from harken.core.messages import ChatMessage, TextPart, ThinkingPart, message_hash, parts_of
 from harken.core.stream import Chunk, Finish, iter_chunks
 from harken.errors import ReplayMiss
 from harken.llm.base import ModelRequest, request_hash
@@ -276,8 +276,7 @@ def _excerpt_start(left: str, right: str) -> int:
 
 def _full_text(message: ChatMessage) -> str:
     """Return the text of a message, with its thoughts and calls."""
-    content = message.content
-    parts = [TextPart(content)] if isinstance(content, str) else content or []
+    parts = parts_of(message.content)
     texts = ["[error]"] if message.is_error else []
     texts += [part.text for part in parts if isinstance(part, TextPart | ThinkingPart)]
     functions = [call.function for call in message.tool_calls or ()]

@@ -38,7 +38,10 @@ if TYPE_CHECKING:
     from harken.interactions.otel.exporter import OtlpExportSummary
 
 
-HEADERS_ENV = "OTEL_EXPORTER_OTLP_HEADERS"
+_HEADER_VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS")
+_TIMEOUT_VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT")
+_TIMEOUT_S = 60.0
+_NEEDED = {"opentelemetry", "requests"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,21 +53,31 @@ class OtlpExportOptions:
     """`NAME=VALUE` each."""
     project: str | None
     messages: Literal["full", "new", "none"]
-    as_json_form: bool
     as_is: bool
     as_json: bool
 
 
 def export_spans(home: Home, session: str, wish: OtlpExportOptions) -> None:
     """Send a session, and print the result. Raises SendError, ConfigError, LogError."""
-    from harken.interactions.otel.endpoint import JSON, PROTOBUF, OtlpEndpoint
-    from harken.interactions.otel.exporter import OtlpOptions, send
-    from harken.interactions.otel.otlp import Sender
+    try:
+        from harken.interactions.otel.endpoint import OtlpEndpoint
+        from harken.interactions.otel.exporter import OtlpOptions, send
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] not in _NEEDED:
+            raise
+        raise ConfigError(
+            f"sending spans needs {error.name}, which is not installed: pip install 'harken[otel]'"
+        ) from None
+    from harken.interactions.otel.span import Sender
 
     viewer = open_viewer(home, session)
     events = viewer.events.events
-    form = JSON if wish.as_json_form else PROTOBUF
-    endpoint = OtlpEndpoint(url=wish.url, headers=parse_headers(wish.headers), content_type=form)
+    has_timeout = any(environment().get(name) for name in _TIMEOUT_VARIABLES)
+    endpoint = OtlpEndpoint(
+        url=wish.url,
+        headers=parse_headers(wish.headers),
+        timeout_s=None if has_timeout else _TIMEOUT_S,
+    )
     resource = {} if wish.project is None else {"openinference.project.name": wish.project}
     with ExitStack() as opening, progress("Sending") as tell:
         opening.callback(endpoint.close)
@@ -89,16 +102,16 @@ def parse_headers(header_options: Sequence[str]) -> dict[str, str]:
 
     Errors do not contain values: these are credentials.
     """
-    pairs = list(header_options)
+    source, pairs = "--header", list(header_options)
     if not pairs:
-        text = environment().get(HEADERS_ENV, "")
+        source = next((name for name in _HEADER_VARIABLES if environment().get(name)), "")
+        text = environment().get(source, "")
         pairs = [unquote(pair) for pair in text.split(",") if pair.strip()]
     headers: dict[str, str] = {}
     for number, pair in enumerate(pairs, 1):
         name, equals, value = pair.partition("=")
         if not equals or not name.strip():
-            where = "--header" if header_options else HEADERS_ENV
-            raise ConfigError(f"{where}: header {number} is not NAME=VALUE")
+            raise ConfigError(f"{source}: header {number} is not NAME=VALUE")
         headers[name.strip()] = value.strip()
     return headers
 
@@ -146,7 +159,6 @@ LIST = "list"
     show_default=True,
     help="For --otlp: what model calls say of their context.",
 )
-@click.option("--otlp-json", is_flag=True, help="For --otlp: as JSON, not as protobuf.")
 @click.option("--as-is", is_flag=True, help="For --otlp: redact nothing.")
 @json_option
 @home_option
@@ -156,13 +168,13 @@ def command(
     """Write the conversation of a commit, or of a session, in a format.
 
     How it was translated is said on standard error. With --otlp, a SESSION goes to a collector or
-    a backend as spans, redacted; sent again, they have the same ids. Headers are also taken from
-    OTEL_EXPORTER_OTLP_HEADERS.
+    a backend as spans, redacted; sent again, they have the same ids. Headers, the timeout and
+    certificates are also taken from the OTEL_EXPORTER_OTLP_* variables.
     """
     if spans["otlp"] is not None:
         _send(home, ctx, spans)
         return
-    if any(spans[name] for name in ("headers", "project", "otlp_json", "as_is", "as_json")):
+    if any(spans[name] for name in ("headers", "project", "as_is", "as_json")):
         raise click.UsageError("say --otlp URL, too: the other options are for that")
     if wanted == LIST:
         for name in FORMATS.list_names():
@@ -183,7 +195,6 @@ def _send(home: Home, session: str | None, options: dict[str, Any]) -> None:
         headers=options["headers"],
         project=options["project"],
         messages=options["messages"],
-        as_json_form=options["otlp_json"],
         as_is=options["as_is"],
         as_json=options["as_json"],
     )

@@ -20,11 +20,10 @@ import msgspec
 
 from harken.core.messages import (
     ChatMessage,
-    Content,
     Part,
     TextPart,
     ToolCall,
-    ToolCallSlot,
+    parts_of,
     text_of,
 )
 from harken.formats.tool_calls import (
@@ -96,7 +95,9 @@ class AlternatingContext:
                 case "tool":
                     self._add_result(message)
                 case "user":
-                    self._append_blocks("user", self._write_blocks(_parts(message.content), "user"))
+                    self._append_blocks(
+                        "user", self._write_blocks(parts_of(message.content), "user")
+                    )
 
     def close(self) -> None:
         """Add the missing results and the missing user message at the end."""
@@ -134,8 +135,8 @@ class AlternatingContext:
 
     def _add_result(self, message: ChatMessage) -> None:
         """Add a result. A result without an open call becomes a user message."""
-        blocks = self._write_blocks(_parts(message.content), "result")
-        for index, (raw, call) in enumerate(self._open_calls):
+        blocks = self._write_blocks(parts_of(message.content), "result")
+        for index, (raw, call) in enumerate(self._open):
             if raw == message.tool_call_id:
                 del self._open_calls[index]
                 self._current_turn("user").results.append(
@@ -183,9 +184,3 @@ class AlternatingContext:
             if block is not None:
                 blocks.append(block)
         return blocks
-
-
-def _parts(content: Content) -> list[Part]:
-    if isinstance(content, str):
-        return [TextPart(content)]
-    return [part for part in content or () if not isinstance(part, ToolCallSlot)]

@@ -26,6 +26,7 @@ from harken.core.messages import (
     UnknownPart,
 )
 from harken.formats.images import to_sendable_image
+from harken.formats.json_records import as_objects
 from harken.formats.providers.alternation import (
     AlternatingContext,
     Block,
@@ -224,9 +225,9 @@ def parse_request_messages(body: Mapping[str, Any]) -> list[Message]:
     are skipped, and a block of another type becomes an "other" part.
     """
     system = body.get("system")
-    texts = [system] if isinstance(system, str) else [b.get("text") for b in _block_list(system)]
+    texts = [system] if isinstance(system, str) else [b.get("text") for b in as_objects(system)]
     messages_ = [Message("system", text) for text in texts if isinstance(text, str)]
-    for message in _block_list(body.get("messages")):
+    for message in as_objects(body.get("messages")):
         content = message.get("content")
         if message.get("role") == "assistant":
             messages_.append(build_assistant_message([*_iter_items(content)]))
@@ -247,7 +248,7 @@ def _parse_user_content(role: Any, content: object) -> Iterator[Message]:
         yield Message(role, content)
         return
     parts: list[Part] = []
-    for block in _block_list(content):
+    for block in as_objects(content):
         if block.get("type") != "tool_result":
             parts += [part for part in _iter_items([block]) if not isinstance(part, ToolCall)]
             continue
@@ -278,12 +279,8 @@ def _parse_result(block: Block) -> Message:
 def _iter_items(content: object) -> Iterator[Part | ToolCall]:
     if isinstance(content, str):
         yield TextPart(content)
-    for block in _block_list(content):
+    for block in as_objects(content):
         yield parse_block(block)
-
-
-def _block_list(value: object) -> list[Block]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def parse_block(block: Block) -> Part | ToolCall:

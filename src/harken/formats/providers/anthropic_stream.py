@@ -15,6 +15,7 @@ from harken.core import canonical
 from harken.core.events import Usage
 from harken.core.messages import ImagePart, Meta, UnknownPart
 from harken.core.stream import Chunk, Finish, PartDelta, TextDelta, ThinkingDelta, ToolCallDelta
+from harken.formats.json_records import check_text
 from harken.formats.providers.anthropic import THINKING_MODEL_KEY, parse_block
 from harken.formats.tool_calls import TOKEN_COUNT_LIMIT, CallPositions, parse_json_object
 
@@ -67,10 +68,10 @@ class AnthropicStreamDecoder:
                 case "content_block_stop":
                     yield from self._stop(self._blocks.pop(event.get("index")))
                 case "message_start":
-                    self._response_model = _check_text(event["message"].get("model") or "") or None
+                    self._response_model = check_text(event["message"].get("model") or "") or None
                     self._update_usage(event["message"].get("usage"))
                 case "message_delta":
-                    self._stop_reason = _check_text(event["delta"].get("stop_reason") or "") or None
+                    self._stop_reason = check_text(event["delta"].get("stop_reason") or "") or None
                     self._update_usage(event.get("usage"))
                 case "message_stop":
                     self.is_ended = True
@@ -89,38 +90,38 @@ class AnthropicStreamDecoder:
         )
 
     def _start(self, index: object, start: dict[str, Any]) -> Iterator[Chunk]:
-        kind = _check_text(start["type"])
+        kind = check_text(start["type"])
         self._blocks[index] = block = _Block(start)
         if kind == "text" and self._last_kind == "text":
             yield TextDelta("", {})  # Two consecutive texts are two parts.
         self._last_kind = kind
         if kind == "tool_use":
-            id_ = _check_text(start.get("id") or "") or f"call_{self._call_count}"
+            id_ = check_text(start.get("id") or "") or f"call_{self._call_count}"
             block.call, self._call_count = self._call_count, self._call_count + 1
-            yield from self._positions.before_call(id_)
-            yield ToolCallDelta(block.call, "", id_, _check_text(start["name"]))
+            yield from self._positions.call(id_)
+            yield ToolCallDelta(block.call, "", id_, check_text(start["name"]))
         elif kind in ("text", "thinking") and start.get(kind):
             delta = {"type": f"{kind}_delta", kind: start[kind]}
             yield from self._delta(block, delta)
         if kind == "thinking":
-            block.signature = _check_text(start.get("signature") or "")
+            block.signature = check_text(start.get("signature") or "")
 
     def _delta(self, block: _Block, delta: Mapping[str, Any]) -> Iterator[Chunk]:
         match delta["type"]:
             case "text_delta" | "thinking_delta" as kind:
                 name = kind.removesuffix("_delta")
-                text = _check_text(delta[name])
+                text = check_text(delta[name])
                 if text:
                     block.is_empty = False
                     yield from self._positions.before_part()
                     yield TextDelta(text) if name == "text" else ThinkingDelta(text)
             case "input_json_delta":
-                piece = _check_text(delta["partial_json"])
+                piece = check_text(delta["partial_json"])
                 block.arguments.append(piece)
                 if piece and block.call >= 0:
                     yield ToolCallDelta(block.call, piece)
             case "signature_delta":
-                block.signature += _check_text(delta["signature"])
+                block.signature += check_text(delta["signature"])
             case "citations_delta":
                 block.citations.append(delta["citation"])
 
@@ -198,9 +199,3 @@ def build_usage(counts: Mapping[str, int]) -> Usage | None:
         cache_read_tokens=cache_read,
         cache_write_tokens=cache_write,
     )
-
-
-def _check_text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r:.60} is no text")
-    return value

@@ -27,6 +27,7 @@ from harken.core.messages import (
     UnknownPart,
 )
 from harken.formats.images import to_sendable_image
+from harken.formats.json_records import as_objects
 from harken.formats.providers.alternation import AlternatingContext, Block, PartSpeaker, Turn
 from harken.formats.tool_calls import (
     CallIds,
@@ -120,7 +121,7 @@ def _details_member(model: str | None, part: TextPart | ThinkingPart) -> Block:
     `_assistant_message` moves them to the message.
     """
     details_by_model = (part.meta or {}).get(DETAILS_MEMBER)
-    details = _block_list(details_by_model.get(model)) if isinstance(details_by_model, dict) else []
+    details = as_objects(details_by_model.get(model)) if isinstance(details_by_model, dict) else []
     return {DETAILS_MEMBER: details} if details else {}
 
 
@@ -205,12 +206,12 @@ def parse_request_messages(body: Mapping[str, Any]) -> list[Message]:
     The inverse of `build_request_body`, as far as that is lossless. Blocks of an unexpected shape
     are skipped, and a block of another type becomes an "other" part.
     """
-    return [_parse_message(message) for message in _block_list(body.get("messages"))]
+    return [_parse_message(message) for message in as_objects(body.get("messages"))]
 
 
 def parse_response_message(response: Mapping[str, Any]) -> Message:
     """Return the message of a complete response, the first of several choices."""
-    choice = next(iter(_block_list(response.get("choices"))), {})
+    choice = next(iter(as_objects(response.get("choices"))), {})
     message = choice.get("message")
     return _parse_assistant(message if isinstance(message, dict) else {})
 
@@ -239,7 +240,7 @@ def _parse_assistant(message: Block) -> Message:
             break
     for text in (message.get("content"), message.get("refusal")):
         items += _parse_parts(text)
-    items += map(parse_call, _block_list(message.get("tool_calls")))
+    items += map(parse_call, as_objects(message.get("tool_calls")))
     if isinstance(message.get("function_call"), dict):
         items.append(parse_call({"function": message["function_call"]}))
     return build_assistant_message(items)
@@ -267,7 +268,7 @@ def _parse_content(content: object) -> str | list[ContentPart] | None:
 def _parse_parts(content: object) -> list[Part]:
     if isinstance(content, str):
         return [TextPart(content)] if content else []
-    return [_parse_part(block) for block in _block_list(content)]
+    return [_parse_part(block) for block in as_objects(content)]
 
 
 def _parse_part(block: Block) -> Part:
@@ -275,14 +276,10 @@ def _parse_part(block: Block) -> Part:
         case {"type": "text", "text": str(text)} | {"type": "refusal", "refusal": str(text)}:
             return TextPart(text)
         case {"type": "thinking", "thinking": thinking}:  # The form of Mistral.
-            return ThinkingPart("".join(str(b.get("text", "")) for b in _block_list(thinking)))
+            return ThinkingPart("".join(str(b.get("text", "")) for b in as_objects(thinking)))
         case {"type": "image_url", "image_url": {"url": str(url)}}:
             head, comma, data = url.partition(";base64,")
             if comma and head.startswith("data:"):
                 return ImagePart(head.removeprefix("data:"), data)
             return ImagePart(url=url)
     return UnknownPart(str(block.get("type", "")), canonical.to_json_line(block).decode())
-
-
-def _block_list(value: object) -> list[Block]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -16,6 +16,7 @@ from typing import Any
 from harken.core import canonical
 from harken.core.events import Usage
 from harken.core.stream import Chunk, Finish, TextDelta, ThinkingDelta, ToolCallDelta
+from harken.formats.json_records import check_text
 from harken.formats.providers.openai_chat import DETAILS_MEMBER, EXTRA_MEMBER, REASONING
 from harken.formats.tool_calls import TOKEN_COUNT_LIMIT, CallPositions, parse_json_object
 
@@ -112,7 +113,7 @@ class OpenAIStreamDecoder:
             self._add_detail(dict(detail))
         for name in (REASONING, "reasoning"):
             if delta.get(name):
-                yield from self._add_thinking(name, _check_text(delta[name]))
+                yield from self._add_thinking(name, check_text(delta[name]))
                 break
         content = delta.get("content")
         if content:
@@ -126,7 +127,7 @@ class OpenAIStreamDecoder:
         reason = choice.get("finish_reason")
         if reason:
             yield from self._end_parts()
-            self._finish_reason = _check_text(reason)
+            self._finish_reason = check_text(reason)
 
     def _add_content(self, content: Any) -> Iterator[Chunk]:
         """Yield text. Some servers send it in blocks, with thinking in the same list."""
@@ -134,11 +135,11 @@ class OpenAIStreamDecoder:
         for block in blocks:
             if block.get("thinking"):
                 for inner in block["thinking"]:
-                    yield from self._add_thinking("thinking", _check_text(inner["text"]))
+                    yield from self._add_thinking("thinking", check_text(inner["text"]))
             elif block.get("text"):
                 yield from self._end_thinking()
-                yield from self._positions.before_part()
-                text = _check_text(block["text"])
+                yield from self._positions.part()
+                text = check_text(block["text"])
                 self._is_text_last = self._is_text_last or bool(text.strip())
                 yield TextDelta(text)
 
@@ -160,12 +161,12 @@ class OpenAIStreamDecoder:
         An encrypted detail comes complete, even if several share one `index`.
         """
         last = self._details[-1] if self._details else {}
-        name = _STREAMED_MEMBERS.get(_check_text(detail["type"]))
+        name = _STREAMED_MEMBERS.get(check_text(detail["type"]))
         is_same = all(last.get(key) == detail.get(key) for key in ("type", "index"))
         if name is None or not is_same or _are_different(last.get("id"), detail.get("id")):
             self._details.append(detail)
             return
-        text = (last.get(name) or "") + _check_text(detail.get(name) or "")
+        text = (last.get(name) or "") + check_text(detail.get(name) or "")
         last.update({key: value for key, value in detail.items() if value is not None})
         last[name] = text
 
@@ -184,8 +185,8 @@ class OpenAIStreamDecoder:
         """Yield the next piece of a call, and find the call that it belongs to."""
         custom = piece.get("custom")
         function = custom or piece.get("function") or {}
-        name = _check_text(function.get("name") or "")
-        id_, index = _check_text(piece.get("id") or ""), piece.get("index")
+        name = check_text(function.get("name") or "")
+        id_, index = check_text(piece.get("id") or ""), piece.get("index")
         call = self._find_call(index, id_, name)
         if call is None:
             yield from self._end_thinking()
@@ -270,9 +271,3 @@ def _are_different(first: object, second: object) -> bool:
 
 def _as_json(arguments: Any) -> str:
     return "" if arguments is None else canonical.to_json_line(arguments).decode()
-
-
-def _check_text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r:.60} is no text")
-    return value

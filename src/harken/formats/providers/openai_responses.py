@@ -26,11 +26,11 @@ from harken.core.messages import (
     TextPart,
     ThinkingPart,
     ToolCall,
-    ToolCallSlot,
     UnknownPart,
+    parts_of,
 )
 from harken.formats.base import ConversationEntry
-from harken.formats.json_records import Record, extra_members, get_objects, get_text
+from harken.formats.json_records import Record, as_objects, extra_members, get_objects, get_text
 from harken.formats.tool_calls import build_assistant_message, iter_items, normalize_content
 
 METADATA_KEY = "codex"
@@ -148,7 +148,9 @@ def _build_item(message: Message, kind: str) -> Record:
 def _build_output(message: Message, kind: str) -> Record:
     item: Record = {"type": kind, "call_id": message.tool_call_id or ""}
     if kind == "tool_search_output":
-        tools = next((p.data for p in _message_parts(message) if isinstance(p, UnknownPart)), "[]")
+        tools = next(
+            (p.data for p in parts_of(message.content) if isinstance(p, UnknownPart)), "[]"
+        )
         return {**item, "tools": _parse_json(tools)}
     blocks = _build_blocks(message, "input_text")
     is_text = all(
@@ -161,18 +163,11 @@ def _build_output(message: Message, kind: str) -> Record:
     return {**item, "output": output}
 
 
-def _message_parts(message: Message) -> list[Part]:
-    content = message.content
-    if isinstance(content, str):
-        return [TextPart(content)]
-    return [part for part in content or () if not isinstance(part, ToolCallSlot)]
-
-
 def _parse_parts(content: object) -> list[Part]:
     """Return the parts of a content, which is a text or a list of blocks."""
     if isinstance(content, str):
         return [TextPart(content)] if content else []
-    return [_parse_part(block) for block in get_objects({"": content}, "")]
+    return [_parse_part(block) for block in as_objects(content)]
 
 
 def _parse_part(block: Record) -> Part:
@@ -196,7 +191,7 @@ def _parse_part(block: Record) -> Part:
 
 
 def _build_blocks(message: Message, kind: str) -> list[Record]:
-    return [block for part in _message_parts(message) for block in _iter_blocks(part, kind)]
+    return [block for part in parts_of(message.content) for block in _iter_blocks(part, kind)]
 
 
 def _iter_blocks(part: Part, kind: str) -> Iterator[Record]:

@@ -23,6 +23,7 @@ from harken.core.messages import (
     Part,
     TextPart,
     ToolCall,
+    parts_of,
     text_of,
 )
 from harken.formats.base import ConversationEntry
@@ -37,7 +38,7 @@ from harken.formats.runtimes.base import INCOMPLETE_STOP_REASONS
 from harken.formats.runtimes.base import PI_MEMBER as PI
 from harken.formats.runtimes.steps import INSTRUCTIONS
 from harken.formats.runtimes.steps import SYSTEM as BY_SYSTEM
-from harken.formats.runtimes.target import TargetRules, message_parts
+from harken.formats.runtimes.target import TargetRules
 from harken.formats.tool_calls import iter_items, normalize_content
 
 IMAGES = "[images of a result]:"
@@ -220,7 +221,7 @@ class _Normalizer:
         images = _find_images(content)
         if images and not self._holds_images(entry):
             note = f"[images, shown after the results: {len(images)}]"
-            parts = [part for part in _parts_of(content) if not isinstance(part, ImagePart)]
+            parts = [part for part in parts_of(content) if not isinstance(part, ImagePart)]
             content = normalize_content([*parts, TextPart(note)])
         else:
             images = []
@@ -275,9 +276,5 @@ def _user_entry(parts: Sequence[Part], near: ConversationEntry) -> ConversationE
     )
 
 
-def _parts_of(content: Content) -> list[Part]:
-    return message_parts(Message("user", content))
-
-
 def _find_images(content: Content) -> list[ImagePart]:
-    return [part for part in _parts_of(content) if isinstance(part, ImagePart)]
+    return [part for part in parts_of(content) if isinstance(part, ImagePart)]

@@ -23,6 +23,7 @@ from harken.core.messages import (
     ThinkingPart,
     ToolCall,
     UnknownPart,
+    parts_of,
 )
 from harken.formats.base import ConversationEntry
 from harken.formats.images import to_sendable_image
@@ -111,7 +112,7 @@ class TargetRules:
 
     def convert_content(self, entry: ConversationEntry) -> Content:
         """Return the converted content of any other message. Return None if it is empty."""
-        original = message_parts(entry.message)
+        original = parts_of(entry.message.content)
         parts = [converted for part in original for converted in self._convert_part(entry, part)]
         return entry.message.content if parts and parts == original else normalize_content(parts)
 
@@ -171,8 +172,3 @@ def has_metadata(entry: ConversationEntry, member: str) -> bool:
     """Whether an entry has metadata of one runtime."""
     metas = [item.meta for item in iter_items(entry.message)]
     return any(isinstance(meta, dict) and member in meta for meta in [entry.source, *metas])
-
-
-def message_parts(message: Message) -> list[Part]:
-    """Return the parts of a message, without its calls."""
-    return [item for item in iter_items(message) if not isinstance(item, ToolCall)]

@@ -1,52 +1,83 @@
-"""An OTLP/HTTP endpoint, with retries.
+"""An OTLP/HTTP endpoint: the exporter of OpenTelemetry, with its failures as errors.
 
-A request is accepted, rejected permanently, or retried until a timeout. Errors never contain
-headers, because these contain credentials.
+The library encodes, compresses and sends a batch, and sends it again while the endpoint is busy. It
+reads the variables `OTEL_EXPORTER_OTLP_*` for certificates and the timeout. Its `export` returns
+only whether it succeeded, and counts a redirection as success. So an HTTP adapter keeps the last
+response, which decides. The adapter also removes headers that the caller did not pass: the library
+adds those of the environment for any URL. The library's log messages contain URLs and headers,
+which may be credentials; those of this thread are dropped, and errors contain neither.
 
 Source: OTLP specification 1.x, "OTLP/HTTP Response" and "OTLP/HTTP Throttling".
 """
 
 from __future__ import annotations
 
-import email.utils
-import gzip
 import http.client
-import random
-import ssl
-import time
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from threading import get_ident
+from typing import Any
 from urllib.parse import SplitResult, urlsplit
+
+from opentelemetry.exporter.otlp.proto.http import Compression
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+from opentelemetry.sdk.trace import ReadableSpan
+from requests import PreparedRequest, RequestException, Response, Session
+from requests.adapters import HTTPAdapter
+from urllib3.exceptions import HTTPError
 
 from harken.core.loopback import is_loopback
 from harken.core.secrets.redaction import redact
 from harken.errors import ConfigError, SendError
-from harken.interactions.otel.otlp import JSON, PROTOBUF, ExportResult, decode_response
 
 PATH = "/v1/traces"
-_RETRY_STATUSES = frozenset({429, 502, 503, 504})
-_TIMEOUT_S = 30.0
-_MIN_BACKOFF_S, _MAX_BACKOFF_S = 0.5, 30.0
-_MAX_RESPONSE_BYTES = 1 << 20
+_TIMEOUT_S = 60.0
 _MAX_ERROR_CHARS = 300
+_STANDARD_HEADERS = frozenset(
+    {
+        "accept",
+        "accept-encoding",
+        "connection",
+        "content-encoding",
+        "content-length",
+        "content-type",
+        "user-agent",
+    }
+)
+"""Headers that the libraries set."""
+_LOGGERS = (
+    "opentelemetry.exporter.otlp.proto.common._internal",
+    "opentelemetry.exporter.otlp.proto.http._common",
+    "opentelemetry.exporter.otlp.proto.http.trace_exporter",
+    "opentelemetry.util.re",
+    "urllib3.connectionpool",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ExportResult:
+    """The response to an OTLP request."""
+
+    rejected: int = 0
+    message: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
 class OtlpEndpoint:
-    """Sends OTLP requests over HTTP. Raises ConfigError for an invalid URL."""
+    """Sends spans over HTTP. Raises ConfigError for an invalid URL or header."""
 
     url: str
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    content_type: str = PROTOBUF
-    retry_timeout_s: float = 60.0
-    """Maximum time for retries of one request, in seconds."""
-    clock: Callable[[], float] = time.monotonic
-    """Returns a monotonic time in seconds."""
-    sleep: Callable[[float], None] = time.sleep
-    retries: int = 0
-    """Number of retries so far."""
-    _parts: SplitResult = field(init=False)
-    _connection: http.client.HTTPConnection | None = None
+    timeout_s: float | None = _TIMEOUT_S
+    """Maximum time for one batch with its retries.
+
+    None means `OTEL_EXPORTER_OTLP_TIMEOUT`, or 10 seconds without it."""
+    _parts: SplitResult = field(init=False, repr=False)
+    _adapter: _OtlpAdapter = field(init=False, repr=False)
+    _exporter: OTLPSpanExporter = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self._parts = _parse_url(self.url, has_headers=bool(self.headers))
@@ -54,80 +85,116 @@ class OtlpEndpoint:
             text = f"{name}{value}"
             if not name or not text.isprintable() or not text.isascii() or set(name) & set(" :"):
                 raise ConfigError("a header is NAME=VALUE, in plain ASCII; one of yours is not")
+        self._adapter = _OtlpAdapter(_STANDARD_HEADERS.union(map(str.lower, self.headers)))
+        with _without_library_logs():
+            self._exporter = OTLPSpanExporter(
+                self._parts.geturl(),
+                headers=self.headers,
+                timeout=self.timeout_s,
+                compression=Compression.Gzip,
+                session=open_http_session(self._parts.hostname or "", self._adapter),
+                max_request_size=0,  # The endpoint decides how much it accepts.
+            )
 
     @property
     def name(self) -> str:
-        """The URL for error messages, with secrets redacted."""
-        host = self._parts.hostname or ""
-        port = f":{self._parts.port}" if self._parts.port else ""
-        return redact(f"{self._parts.scheme}://{host}{port}{self._path}").text
-
-    def send(self, body: bytes) -> ExportResult:
-        """Send a request, with retries. Return the response of the endpoint. Raises SendError."""
-        start_s, wait_s = self.clock(), _MIN_BACKOFF_S
-        compressed = gzip.compress(body, 6, mtime=0)
-        while True:
-            status, response_body, retry_s = self._post(compressed)
-            if status == 200:
-                return decode_response(response_body, self.content_type)
-            if status not in (0, *_RETRY_STATUSES):
-                raise SendError(self.name, _format_refusal(status, response_body))
-            pause_s = retry_s if retry_s is not None else random.uniform(wait_s / 2, wait_s)  # noqa: S311
-            if self.clock() + pause_s - start_s > self.retry_timeout_s:
-                raise SendError(self.name, _format_refusal(status, response_body))
-            self.sleep(pause_s)
-            self.retries += 1
-            wait_s = min(wait_s * 2, _MAX_BACKOFF_S)
-
-    def close(self) -> None:
-        """Close the connection."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        """The URL for error messages, without its query and with secrets redacted."""
+        return redact(self._parts._replace(query="").geturl()).text
 
     @property
-    def _path(self) -> str:
-        path = self._parts.path.rstrip("/")
-        return path if path.endswith(PATH) else path + PATH
+    def requests(self) -> int:
+        """Number of HTTP requests so far, retries included."""
+        return self._adapter.requests
 
-    def _post(self, compressed: bytes) -> tuple[int, bytes, float | None]:
-        """Send a request once.
+    def send(self, spans: Sequence[ReadableSpan]) -> ExportResult:
+        """Send a batch, with retries. Return the response of the endpoint. Raises SendError."""
+        with _without_library_logs():
+            self._exporter.export(spans)
+        outcome = self._adapter.pop_outcome()
+        if isinstance(outcome, Response) and 200 <= outcome.status_code < 300:
+            return decode_response(outcome.content)
+        raise SendError(self.name, _format_failure(outcome))
 
-        Return its status, the start of the response body, and the retry delay.
+    def close(self) -> None:
+        """Close the connections."""
+        self._exporter.shutdown()  # type: ignore[no-untyped-call]
 
-        The status is 0 if there was no response.
-        """
-        query = f"?{self._parts.query}" if self._parts.query else ""
-        headers = {
-            "User-Agent": "harken",
-            "Accept": self.content_type,
-            **self.headers,
-            "Content-Type": self.content_type,
-            "Content-Encoding": "gzip",
-        }
+
+class _OtlpAdapter(HTTPAdapter):
+    """Sends allowed headers only. Keeps the last response, or the error if there was none."""
+
+    def __init__(self, header_names: frozenset[str]) -> None:
+        super().__init__()
+        self.requests = 0
+        self._header_names = header_names
+        self._outcome: Response | Exception | None = None
+
+    def send(self, request: PreparedRequest, *args: Any, **kwargs: Any) -> Response:
+        self.requests += 1
+        for name in [name for name in request.headers if name.lower() not in self._header_names]:
+            del request.headers[name]
         try:
-            if self._connection is None:
-                self._connection = self._connect()
-            self._connection.request("POST", self._path + query, compressed, headers)
-            response = self._connection.getresponse()
-            response_body = response.read(_MAX_RESPONSE_BYTES)
-            if not response.isclosed():  # The response is longer than the limit.
-                self.close()
-        except (OSError, http.client.HTTPException) as error:
-            self.close()
-            return 0, (str(error) or type(error).__name__).encode(), None
-        return response.status, response_body, _parse_retry_after(response.getheader("Retry-After"))
+            response = super().send(request, *args, **kwargs)
+        except Exception as error:
+            self._outcome = error
+            raise
+        self._outcome = response
+        return response
 
-    def _connect(self) -> http.client.HTTPConnection:
-        host, port = self._parts.hostname or "", self._parts.port
-        if self._parts.scheme == "https":
-            context = ssl.create_default_context()
-            return http.client.HTTPSConnection(host, port, timeout=_TIMEOUT_S, context=context)
-        return http.client.HTTPConnection(host, port, timeout=_TIMEOUT_S)
+    def pop_outcome(self) -> Response | Exception | None:
+        """Return the last response or error, and forget it. Return None if nothing was sent."""
+        outcome, self._outcome = self._outcome, None
+        return outcome
+
+
+def open_http_session(host: str, adapter: HTTPAdapter) -> Session:
+    """Open a session of HTTP that sends no credentials of its own accord.
+
+    Proxies and certificates of the environment apply to other machines than this one.
+    """
+    session = Session()
+    session.mount("http://", adapter)
+    session.mount("https://", adapter)
+    session.trust_env = not is_loopback(host)
+    session.auth = _keep_request  # Without it, a password in ~/.netrc replaces the header.
+    return session
+
+
+def decode_response(body: bytes) -> ExportResult:
+    """Decode a response. An empty or unreadable one means that all spans were accepted."""
+    try:
+        partial = ExportTraceServiceResponse.FromString(body).partial_success
+    except Exception:  # noqa: BLE001 - protobuf raises various types; the request was accepted
+        return ExportResult()
+    message = " ".join(partial.error_message.split())[:_MAX_ERROR_CHARS]
+    return ExportResult(max(partial.rejected_spans, 0), message)
+
+
+def _keep_request(request: PreparedRequest) -> PreparedRequest:
+    return request
+
+
+@contextmanager
+def _without_library_logs() -> Iterator[None]:
+    """Drop the log messages of the libraries in this thread. Other threads keep theirs."""
+    thread = get_ident()
+
+    def is_of_other_thread(record: logging.LogRecord) -> bool:
+        return get_ident() != thread
+
+    loggers = [logging.getLogger(name) for name in _LOGGERS]
+    for logger in loggers:
+        logger.addFilter(is_of_other_thread)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeFilter(is_of_other_thread)
 
 
 def _parse_url(url: str, *, has_headers: bool) -> SplitResult:
-    invalid_url = ConfigError(f"{_format_line(url.encode())}: say http://HOST:PORT or https://HOST")
+    """Parse a URL, and add the path of spans if it is missing."""
+    invalid_url = ConfigError(f"{_format_line(url)}: say http://HOST:PORT or https://HOST")
     try:
         parts = urlsplit(url)
         _ = parts.port  # Raises ValueError if the port is not a number.
@@ -141,38 +208,27 @@ def _parse_url(url: str, *, has_headers: bool) -> SplitResult:
         raise ConfigError(
             f"{parts.hostname}: headers would cross the network in the clear: say https://"
         )
-    return parts
+    path = parts.path.rstrip("/")
+    return parts._replace(path=path if path.endswith(PATH) else path + PATH, fragment="")
 
 
-def _format_refusal(status: int, body: bytes) -> str:
-    if status == 0:
-        return f"cannot be reached: {_format_line(body)}"
-    reason = http.client.responses.get(status, "")
-    return f"answers {status} {reason}: {_format_line(body)}".rstrip(": ")
+def _format_failure(outcome: Response | Exception | None) -> str:
+    if outcome is None:
+        return "the spans or headers cannot be encoded"
+    if isinstance(outcome, Response):
+        reason = http.client.responses.get(outcome.status_code, "")
+        body = outcome.content[: 4 * _MAX_ERROR_CHARS].decode("utf-8", "replace")
+        return f"answers {outcome.status_code} {reason}: {_format_line(body)}".rstrip(": ")
+    error: BaseException = outcome
+    # The outer errors contain the URL with its query; the error of the socket says the cause.
+    while isinstance(error, RequestException | HTTPError):
+        cause = error.__cause__ or error.__context__
+        if cause is None:
+            break
+        error = cause
+    return f"cannot be reached: {_format_line(str(error) or type(error).__name__)}"
 
 
-def _format_line(raw: bytes) -> str:
-    text = raw[: 4 * _MAX_ERROR_CHARS].decode("utf-8", "replace")
-    return redact(
-        " ".join(
-            "".join(character if character.isprintable() else " " for character in text).split()
-        )
-    ).text[:_MAX_ERROR_CHARS]
-
-
-def _parse_retry_after(value: str | None) -> float | None:
-    """Parse `Retry-After`: seconds, or a date. Return the delay in seconds."""
-    if value is None:
-        return None
-    try:
-        return min(max(float(int(value)), 0.0), 3600.0)
-    except ValueError:
-        pass
-    try:
-        retry_time = email.utils.parsedate_to_datetime(value).timestamp()
-    except (TypeError, ValueError):
-        return None
-    return min(max(retry_time - time.time(), 0.0), 3600.0)
-
-
-__all__ = ["JSON", "PATH", "PROTOBUF", "OtlpEndpoint"]
+def _format_line(text: str) -> str:
+    printable = "".join(character if character.isprintable() else " " for character in text)
+    return redact(" ".join(printable.split())).text[:_MAX_ERROR_CHARS]

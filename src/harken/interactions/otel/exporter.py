@@ -10,8 +10,8 @@ from harken.core.secrets.redaction import Credentials
 from harken.errors import SendError
 from harken.interactions.otel.attributes import ContextDetail, SpanAttributes
 from harken.interactions.otel.endpoint import OtlpEndpoint
-from harken.interactions.otel.otlp import Sender, check_installed, encode_request
-from harken.interactions.otel.span import Span, SpanIds
+from harken.interactions.otel.readable_span import to_readable_spans
+from harken.interactions.otel.span import Sender, Span, SpanIds
 from harken.interactions.otel.tracer import SessionTracer
 from harken.session.fold import Resolver
 
@@ -54,16 +54,15 @@ def send(
 ) -> OtlpExportSummary:
     """Send the spans of a session. Sending it again produces the same span ids.
 
-    Raises SendError if a batch fails; earlier batches have been sent then. Raises ConfigError if
-    the optional dependency is missing, and ValueError if the events are not those of a session.
+    Raises SendError if a batch fails; earlier batches have been sent then. Raises ValueError if the
+    events are not those of a session.
     """
-    check_installed()
     credentials = Credentials()
     spans = iter_spans(events, session, options, credentials)
-    summary, retries = OtlpExportSummary(), endpoint.retries
+    summary, requests = OtlpExportSummary(), endpoint.requests
     for batch in _batches(spans):
         try:
-            result = endpoint.send(encode_request(batch, options.sender, endpoint.content_type))
+            result = endpoint.send(to_readable_spans(batch, options.sender))
         except SendError as error:
             raise SendError(error.endpoint, error.reason, sent=summary.spans) from None
         summary = replace(
@@ -73,18 +72,19 @@ def send(
             rejected=summary.rejected + result.rejected,
             message=result.message or summary.message,
         )
-    return replace(summary, retries=endpoint.retries - retries, credentials=credentials.kinds)
+    retries = endpoint.requests - requests - summary.batches
+    return replace(summary, retries=retries, credentials=credentials.kinds)
 
 
 def iter_spans(
-    events: Iterable[ev.Event], session: str, how: OtlpOptions, found: Credentials
+    events: Iterable[ev.Event], session: str, how: OtlpOptions, redacted: Credentials
 ) -> Iterator[Span]:
-    """Yield the spans of a session, and add redacted credentials to `found`."""
+    """Yield the spans of a session, and add credentials to `redacted`."""
     events = iter(events)
     first = next(events, None)
     if first is None:
         return
-    redact = (lambda text: text) if how.as_is else found.replace
+    redact = (lambda text: text) if how.as_is else redacted.replace
     tracer = SessionTracer(
         SpanIds(session, first.time), SpanAttributes(redact, how.much), how.resolver
     )

@@ -70,3 +70,13 @@ class SpanIds:
     def _digest(self, *parts: str) -> bytes:
         text = "\0".join((self.session, self.began, *parts))
         return blake3(text.encode("utf-8", "surrogatepass")).digest()
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """The service that sends spans, as backends display it."""
+
+    version: str
+    service: str = "harken"
+    resource: Mapping[str, str] | None = None
+    """More resource attributes."""

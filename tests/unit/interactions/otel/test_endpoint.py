@@ -1,171 +1,246 @@
-"""Requests go to an endpoint: taken, refused for good, or sent again for a while."""
+"""Batches are sent to an endpoint: accepted, refused for good, or sent again for a while."""
 
 from __future__ import annotations
 
-import json
+import logging
+import os
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
-from email.utils import formatdate
 from pathlib import Path
-from time import time
+from time import monotonic
 from typing import Any
 
 import pytest
+from requests import Request
+from requests.adapters import HTTPAdapter
 
 from harken.core.secrets.redaction import Credentials
 from harken.errors import ConfigError, SendError
 from harken.interactions.otel import exporter
-from harken.interactions.otel.endpoint import OtlpEndpoint
-from harken.interactions.otel.exporter import OtlpExportSummary, OtlpOptions, send
-from harken.interactions.otel.otlp import JSON, Sender, decode_response
+from harken.interactions.otel.endpoint import OtlpEndpoint, decode_response, open_http_session
+from harken.interactions.otel.exporter import OtlpExportSummary, OtlpOptions, iter_spans, send
+from harken.interactions.otel.readable_span import to_readable_spans
+from harken.interactions.otel.span import Sender, Span, Value
 from harken.session.log.reader import iter_events
 from tests.session_kit import born, new_session, turn
 from tests.spans_kit import Answer, backend, partial, said
 
 DEMO = Path(__file__).parents[3] / "golden" / "demo.jsonl"
-HOW = OtlpOptions(sender=Sender("1", resource={"deployment.environment": "test"}))
+SENDER = Sender("1", resource={"deployment.environment": "test"})
+OPTIONS = OtlpOptions(sender=SENDER)
+NOW = {"Retry-After": "0"}
 
 
-class Time:
-    """A clock that goes on only when somebody sleeps."""
-
-    def __init__(self) -> None:
-        self.now, self.slept = 0.0, list[float]()
-
-    def clock(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        self.now += seconds
+def send_demo(url: str, **settings: Any) -> OtlpExportSummary:
+    with closing(OtlpEndpoint(url=url, **settings)) as endpoint:
+        return send(iter_events(DEMO), "demo", endpoint, OPTIONS)
 
 
-def endpoint(url: str, time_: Time | None = None, **more: Any) -> OtlpEndpoint:
-    time_ = time_ or Time()
-    return OtlpEndpoint(url=url, clock=time_.clock, sleep=time_.sleep, **more)
-
-
-def go(url: str, time_: Time | None = None, **more: Any) -> OtlpExportSummary:
-    with closing(endpoint(url, time_, **more)) as there:
-        return send(iter_events(DEMO), "demo", there, HOW)
+def demo_spans() -> list[Span]:
+    return list(iter_spans(iter_events(DEMO), "demo", OPTIONS, Credentials()))
 
 
 @pytest.mark.req("S3-30")
-def test_a_session_arrives_packed_with_its_headers_and_resource() -> None:
+def test_a_session_arrives_compressed_with_its_headers_and_resource() -> None:
     with backend() as there:
-        done = go(there.url, headers={"x-key": "v"})
+        summary = send_demo(there.url, headers={"x-key": "v"})
         [(path, headers, body)] = there.asked
         assert path == "/v1/traces"
         assert (headers["x-key"], headers["content-encoding"]) == ("v", "gzip")
         assert headers["content-type"] == "application/x-protobuf"
         assert b"deployment.environment" in body
-        assert (done.spans, done.batches, done.retries) == (len(there.spans), 1, 0)
+        assert (summary.spans, summary.batches, summary.retries) == (len(there.spans), 1, 0)
         assert {said(span)["gen_ai.conversation.id"] for span in there.spans} == {"demo"}
         assert {span.kind for span in there.spans} == {1, 3}
 
 
 @pytest.mark.req("S3-30")
-def test_the_json_form_says_the_same() -> None:
-    with backend() as there:
-        go(there.url)
-        spans = there.spans
-        there.asked.clear()
-        go(there.url, content_type=JSON)
-        [told] = there.jsons
-    written = told["resourceSpans"][0]["scopeSpans"][0]["spans"]
-    assert [one["spanId"] for one in written] == [span.span_id.hex() for span in spans]
-    assert [one["traceId"] for one in written] == [span.trace_id.hex() for span in spans]
-    assert [one["kind"] for one in written] == [span.kind for span in spans]
-    assert written[0]["startTimeUnixNano"] == str(spans[0].start_time_unix_nano)
-    assert "gen_ai-dev" in json.dumps(told) or "gen-ai-dev" in json.dumps(told)
+def test_ids_times_attributes_and_failures_arrive_as_they_are() -> None:
+    values: dict[str, Value] = {
+        "int": 3,
+        "float": 0.5,
+        "bool": True,
+        "text": "x" * 9_999,
+        "list": ["a", "b"],
+    }
+    first, *spans = demo_spans()
+    sent = [replace(first, attributes=values, failed="it broke"), *spans]
+    with backend() as there, closing(OtlpEndpoint(url=there.url)) as endpoint:
+        endpoint.send(to_readable_spans(sent, SENDER))
+        received = there.spans
+    assert [span.span_id for span in received] == [span.place.span for span in sent]
+    assert [span.trace_id for span in received] == [span.place.trace for span in sent]
+    assert [span.parent_span_id for span in received] == [span.parent or b"" for span in sent]
+    assert [span.start_time_unix_nano for span in received] == [span.start_ns for span in sent]
+    assert [span.end_time_unix_nano for span in received] == [span.end_ns for span in sent]
+    assert [said(span) for span in received] == [span.attributes for span in sent]
+    assert (received[0].status.code, received[0].status.message) == (2, "it broke")
+    assert {span.status.code for span in received[1:]} == {0}
 
 
 @pytest.mark.parametrize("status", [429, 502, 503, 504])
-def test_who_is_busy_is_asked_again(status: int) -> None:
-    time_ = Time()
-    with backend(Answer(status), Answer(status), Answer()) as there:
-        done = go(there.url, time_)
-        assert (done.retries, len(there.asked)) == (2, 3)
+def test_a_busy_endpoint_is_sent_the_same_batch_again(status: int) -> None:
+    with backend(Answer(status, headers=NOW), Answer(status, headers=NOW), Answer()) as there:
+        summary = send_demo(there.url)
+        assert (summary.retries, len(there.asked)) == (2, 3)
         assert there.asked[0] == there.asked[2]
-    first, second = time_.slept
-    assert 0.25 <= first <= 0.5 <= second <= 1.0
 
 
-def test_who_says_when_is_asked_then() -> None:
-    time_ = Time()
-    soon = formatdate(time() + 20, usegmt=True)
-    later = [Answer(503, headers={"Retry-After": value}) for value in ("7", soon, "soon", "-3")]
-    with backend(*later, Answer()) as there:
-        go(there.url, time_)
-    assert time_.slept[0] == 7
-    assert 17 < time_.slept[1] <= 20
-    assert time_.slept[2] <= 4
-    assert time_.slept[3] == 0
+def test_a_retry_waits_as_long_as_the_endpoint_says() -> None:
+    with backend(Answer(503, headers={"Retry-After": "2"}), Answer()) as there:
+        start_s = monotonic()
+        send_demo(there.url)
+        assert monotonic() - start_s >= 2
 
 
-def test_patience_ends() -> None:
-    time_ = Time()
+def test_retries_end_with_the_timeout() -> None:
     with backend(Answer(503, b"\x1b[31mtoo\nmuch")) as there:
         with pytest.raises(SendError, match="answers 503 Service Unavailable: .*too much") as error:
-            go(there.url, time_, retry_timeout_s=20)
-        assert len(there.asked) > 4
-    assert sum(time_.slept) <= 20
+            send_demo(there.url, timeout_s=1.5)
+        assert len(there.asked) == 2
     assert str(error.value).isprintable()
     hour = Answer(429, headers={"Retry-After": "3600"})
     with backend(hour) as there:
         with pytest.raises(SendError, match="answers 429"):
-            go(there.url, retry_timeout_s=60)
+            send_demo(there.url)
+        assert len(there.asked) == 1
+
+
+def test_the_timeout_of_the_environment_applies_without_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "0.2")
+    with backend(Answer(503)) as there:
+        with pytest.raises(SendError, match="answers 503"):
+            send_demo(there.url, timeout_s=None)
         assert len(there.asked) == 1
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 413, 500, 301])
-def test_who_refuses_is_not_asked_again(status: int) -> None:
-    with backend(Answer(status, b'{"error":"no"}')) as there:
+def test_a_refusal_or_a_redirection_is_an_error_at_once(status: int) -> None:
+    """The library counts a redirection as success: the spans would be lost without a word."""
+    refusal = Answer(status, b'{"error":"no"}', headers={"Location": "/elsewhere"})
+    with backend(refusal) as there:
         with pytest.raises(SendError, match=rf"{there.url}/v1/traces: answers {status} .*no"):
-            go(there.url)
+            send_demo(there.url)
         assert len(there.asked) == 1
 
 
-def test_nobody_there_is_one_line_after_some_tries() -> None:
+def test_an_endpoint_that_cannot_be_reached_is_an_error_after_some_tries() -> None:
     with backend() as there:
         pass
-    time_ = Time()
-    with pytest.raises(SendError, match=r"cannot be reached: .*refused"):
-        go(there.url, time_, retry_timeout_s=5)
-    assert len(time_.slept) > 2
+    with closing(OtlpEndpoint(url=f"{there.url}?key=s3cret", timeout_s=1.5)) as endpoint:
+        with pytest.raises(SendError, match=r"cannot be reached: .*refused") as error:
+            send(iter_events(DEMO), "demo", endpoint, OPTIONS)
+        assert endpoint.requests > 2
+    assert "s3cret" not in str(error.value)
 
 
 @pytest.mark.req("S3-30")
-def test_what_was_taken_in_part_is_told() -> None:
+def test_a_partial_success_is_in_the_summary() -> None:
     with backend(Answer(200, partial(3, "too\nold"))) as there:
-        done = go(there.url)
-    assert (done.rejected, done.message) == (3, "too old")
-    told = b'{"partialSuccess":{"rejectedSpans":"2","errorMessage":"x"}}'
-    assert decode_response(told, JSON).rejected == 2
-    for odd in (b"", b"no", b"[]", b'{"partialSuccess":{"rejectedSpans":"x"}}', b"\xff" * 9):
-        for form in (JSON, "application/x-protobuf"):
-            assert decode_response(odd, form).rejected == 0
+        summary = send_demo(there.url)
+    assert (summary.rejected, summary.message) == (3, "too old")
+    for body in (b"", b"no", b"[]", b"\xff" * 9):
+        assert decode_response(body).rejected == 0
 
 
-def test_much_goes_in_batches(tmp_path: Path) -> None:
-    before = exporter.BATCH_SPANS, exporter.BATCH_BYTES
-    many = list(exporter.iter_spans(iter_events(DEMO), "s", HOW, Credentials()))
-    sizes = [len(batch) for batch in exporter._batches(many * 30)]
-    assert sum(sizes) == len(many) * 30
-    assert max(sizes) <= before[0]
-    large = [replace(one, attributes={"a": "x" * (before[1] // 2 + 1)}) for one in many[:4]]
+def test_many_spans_are_sent_in_batches() -> None:
+    limits = exporter.BATCH_SPANS, exporter.BATCH_BYTES
+    spans = demo_spans()
+    sizes = [len(batch) for batch in exporter._batches(spans * 30)]
+    assert sum(sizes) == len(spans) * 30
+    assert max(sizes) <= limits[0]
+    large = [replace(span, attributes={"a": "x" * (limits[1] // 2 + 1)}) for span in spans[:4]]
     assert [len(batch) for batch in exporter._batches(large)] == [1, 1, 1, 1]
 
 
-def test_a_later_batch_that_is_refused_says_how_much_was_taken(tmp_path: Path) -> None:
+def test_a_later_batch_that_is_refused_says_how_much_was_accepted(tmp_path: Path) -> None:
     with new_session(tmp_path) as session:
         agent = born(session)
         for number in range(70):
             turn(session, agent, number)
-    with backend(Answer(), Answer(400)) as there, closing(endpoint(there.url)) as to:
+    with (
+        backend(Answer(), Answer(400)) as there,
+        closing(OtlpEndpoint(url=there.url)) as endpoint,
+    ):
         with pytest.raises(SendError, match=r"\(after 256\)$"):
-            send(iter_events(session.path), "s", to, HOW)
+            send(iter_events(session.path), "s", endpoint, OPTIONS)
         assert len(there.spans) == 280
+
+
+def test_spans_that_cannot_be_encoded_are_an_error() -> None:
+    [span, *_] = demo_spans()
+    with backend() as there, closing(OtlpEndpoint(url=there.url)) as endpoint:
+        with pytest.raises(SendError, match="cannot be encoded"):
+            endpoint.send(to_readable_spans([replace(span, start_ns=-1)], SENDER))
+        assert not there.asked
+
+
+@pytest.fixture
+def all_logs(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
+    """Everything that is logged, by any logger of the process."""
+    with caplog.at_level(logging.DEBUG):
+        yield caplog
+
+
+@pytest.mark.req("D-06")
+def test_the_libraries_log_no_credential(
+    monkeypatch: pytest.MonkeyPatch, all_logs: pytest.LogCaptureFixture
+) -> None:
+    """The library logs headers that it cannot parse, and the URL when a connection fails."""
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", 'authorization=Basic s3cret"')
+    with backend(Answer(503, b"s3cret", headers=NOW), Answer(401)) as there:
+        with pytest.raises(SendError, match="answers 401"):
+            send_demo(f"{there.url}?key=s3cret")
+        url = there.url
+    with pytest.raises(SendError, match="cannot be reached"):
+        send_demo(f"{url}?key=s3cret", timeout_s=0.5)
+    assert "s3cret" not in all_logs.text
+    logging.getLogger("opentelemetry.util.re").warning("logged again afterwards")
+    assert "logged again afterwards" in all_logs.text
+
+
+@pytest.mark.req("D-06")
+def test_only_headers_that_were_passed_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library adds the headers of the environment to requests to any URL."""
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=s3cret")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "x-key=s3cret")
+    with backend() as there:
+        send_demo(there.url, headers={"api-key": "n3w"})
+        [(_, headers, _)] = there.asked
+    assert headers["api-key"] == "n3w"
+    assert "s3cret" not in str(headers)
+
+
+@pytest.mark.req("D-06")
+def test_a_password_of_netrc_replaces_no_header(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    netrc = tmp_path / "netrc"
+    netrc.write_text("machine collector.example login me password s3cret\n")
+    netrc.chmod(0o600)
+    monkeypatch.setenv("NETRC", os.fspath(netrc))
+    headers = {"authorization": "Bearer mine"}
+    request = Request("POST", "https://collector.example/v1/traces", headers)
+    with open_http_session("collector.example", HTTPAdapter()) as session:
+        assert session.prepare_request(request).headers["authorization"] == "Bearer mine"
+
+
+def test_a_proxy_of_the_environment_is_not_used_for_this_machine(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("http_proxy", "https_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    with backend() as there:
+        assert send_demo(there.url).spans == 18
+    url = "https://collector.example"
+    with open_http_session("collector.example", HTTPAdapter()) as session:
+        settings = session.merge_environment_settings(url, {}, None, None, None)
+    assert settings["proxies"]["https"] == "http://127.0.0.1:9"
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,7 @@ from harken.core import events as ev
 from harken.core.ids import AgentId, MessageId
 from harken.core.secrets.redaction import Credentials
 from harken.interactions.otel.exporter import OtlpOptions, iter_spans
-from harken.interactions.otel.otlp import Sender
-from harken.interactions.otel.span import Span
+from harken.interactions.otel.span import Sender, Span
 from harken.session.log.reader import iter_events
 from harken.session.session import Session
 from harken.views.context import context

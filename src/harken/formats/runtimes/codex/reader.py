@@ -21,7 +21,7 @@ from blake3 import blake3
 
 from harken.core import canonical
 from harken.core.commits import Checkpoint, CommitType
-from harken.core.messages import Message, TextPart, text_of
+from harken.core.messages import Message, TextPart, parts_of, text_of
 from harken.errors import FormatError
 from harken.formats.base import ConversationEntry
 from harken.formats.json_records import (
@@ -419,9 +419,7 @@ def _user_entry(item: Record, time: str | None) -> tuple[ConversationEntry, bool
 
 def _is_prompt(message: Message) -> bool:
     """Whether a user or a parent agent wrote the message, and not Codex in the user's name."""
-    content = message.content
-    parts = [TextPart(content)] if isinstance(content, str) else content or []
-    texts = [part.text for part in parts if isinstance(part, TextPart)]
+    texts = [part.text for part in parts_of(message.content) if isinstance(part, TextPart)]
     return not any(_CODEX_TEXT_PATTERN.match(text.lstrip()[:40].lower()) for text in texts)
 
 

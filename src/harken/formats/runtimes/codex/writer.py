@@ -14,7 +14,7 @@ from dataclasses import replace
 import msgspec
 
 from harken.core import canonical
-from harken.core.messages import TextPart, ThinkingPart, UnknownPart, text_of
+from harken.core.messages import TextPart, ThinkingPart, UnknownPart, parts_of, text_of
 from harken.formats.base import ConversationEntry
 from harken.formats.json_records import Record, get_count, get_object, get_text
 from harken.formats.providers.openai_responses import (
@@ -30,7 +30,7 @@ from harken.formats.runtimes.json_lines import to_line
 from harken.formats.runtimes.new_session import format_milliseconds, iter_timed
 from harken.formats.runtimes.normalize import normalize_entries
 from harken.formats.runtimes.steps import PROMPT
-from harken.formats.runtimes.target import Block, TargetRules, has_metadata, message_parts
+from harken.formats.runtimes.target import Block, TargetRules, has_metadata
 
 _VERSION = "0.169.0"
 """The version of the client that reads this form."""
@@ -170,7 +170,7 @@ def _turn_context(model: str, session: NewSessionInfo) -> Record:
 
 def _display_events(entry: ConversationEntry) -> Iterator[Record]:
     """Yield the display events of an entry."""
-    parts = message_parts(entry.message)
+    parts = parts_of(entry.message.content)
     if entry.message.role == "user" and (entry.source or {}).get("kind", PROMPT) == PROMPT:
         text = next((part.text for part in parts if isinstance(part, TextPart)), "")
         yield {"type": "user_message", "message": text, "images": []}

@@ -25,8 +25,8 @@ from harken.core.messages import (
     TextPart,
     ThinkingPart,
     ToolCall,
-    ToolCallSlot,
     UnknownPart,
+    parts_of,
     text_of,
 )
 from harken.formats.base import ConversationEntry
@@ -340,14 +340,8 @@ def get_metadata(meta: Any) -> Record:
     return metadata if isinstance(metadata, dict) else {}
 
 
-def _content_parts(content: Content) -> list[Part]:
-    if isinstance(content, str):
-        return [TextPart(content)]
-    return [part for part in content or () if not isinstance(part, ToolCallSlot)]
-
-
 def _build_blocks(content: Content) -> list[Record]:
-    return [block for part in _content_parts(content) if (block := build_block(part)) is not None]
+    return [block for part in parts_of(content) if (block := build_block(part)) is not None]
 
 
 def build_block(part: Part) -> Record | None:
@@ -399,7 +393,7 @@ def build_response_parts(entry: ConversationEntry, id_: str | None, name: str) -
     """Return the parts of a result. `id_` and `name` are those of its call."""
     message = entry.message
     remaining = dict(get_metadata(entry.source))
-    first, *other_parts = _content_parts(message.content) or [TextPart("")]
+    first, *other_parts = parts_of(message.content) or [TextPart("")]
     text = first.text if isinstance(first, TextPart) else ""
     response = remaining.pop("response", {"error" if message.is_error else "output": text})
     call_members = {"name": name} if id_ is None else {"id": id_, "name": name}

@@ -17,7 +17,15 @@ from uuid import UUID, uuid5
 
 import msgspec
 
-from harken.core.messages import Part, TextPart, ThinkingPart, ToolCall, UnknownPart, text_of
+from harken.core.messages import (
+    Part,
+    TextPart,
+    ThinkingPart,
+    ToolCall,
+    UnknownPart,
+    parts_of,
+    text_of,
+)
 from harken.formats.base import ConversationEntry
 from harken.formats.json_records import Record, get_count, get_object, get_text
 from harken.formats.runtimes.base import NewSessionInfo
@@ -33,7 +41,7 @@ from harken.formats.runtimes.json_lines import to_line
 from harken.formats.runtimes.new_session import format_milliseconds, iter_timed
 from harken.formats.runtimes.normalize import normalize_entries
 from harken.formats.runtimes.steps import SYSTEM
-from harken.formats.runtimes.target import Block, TargetRules, has_metadata, message_parts
+from harken.formats.runtimes.target import Block, TargetRules, has_metadata
 from harken.formats.tool_calls import (
     iter_items,
     normalize_content,
@@ -91,7 +99,7 @@ def _make_sendable(entries: Sequence[ConversationEntry]) -> Iterator[Conversatio
         is_read = next_role == "assistant" and not _is_aside(entry)
         message = entry.message
         if message.role == "user" and is_read and is_unsent(message):
-            content = normalize_content([TextPart(USER), *message_parts(message)])
+            content = normalize_content([TextPart(USER), *parts_of(message.content)])
             if isinstance(message.content, str):
                 content = USER + message.content
             message = msgspec.structs.replace(message, content=content)
@@ -138,7 +146,7 @@ class _Chat:
                 {**members, "type": "gemini", **self._build_answer(entry, members["id"])}
             )
         else:
-            blocks = [block for part in message_parts(message) if (block := build_block(part))]
+            blocks = [block for part in parts_of(message.content) if (block := build_block(part))]
             self.messages.append({**members, "type": "user", "content": blocks})
 
     def _choose_id(self, entry: ConversationEntry) -> str:

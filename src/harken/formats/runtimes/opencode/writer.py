@@ -24,6 +24,7 @@ from harken.core.messages import (
     ThinkingPart,
     ToolCall,
     UnknownPart,
+    parts_of,
     text_of,
 )
 from harken.formats.base import ConversationEntry
@@ -39,7 +40,7 @@ from harken.formats.runtimes.opencode.messages import (
     is_replayed,
 )
 from harken.formats.runtimes.steps import PROMPT, SYSTEM
-from harken.formats.runtimes.target import Block, TargetRules, message_parts
+from harken.formats.runtimes.target import Block, TargetRules
 from harken.formats.tool_calls import iter_items, parse_json_object, replace_surrogates
 
 _VERSION = "1.18.33"
@@ -171,8 +172,8 @@ class _ExportBuilder:
         provider, model = _split_model(self.session.model)
         info = {"role": "user", "time": {"created": self._creation_time(time)}, "agent": _AGENT}
         self._begin_message({**info, "model": {"providerID": provider, "modelID": model}})
-        self.parent_id, self.source_id = get_text(get_object(self.messages[-1], "info"), "id"), None
-        for part in message_parts(entry.message):
+        self.asked, self.answering = get_text(get_object(self.messages[-1], "info"), "id"), None
+        for part in parts_of(entry.message.content):
             if isinstance(part, TextPart):
                 flags = {"synthetic": True} if kind == SYSTEM else {}
                 self._add_part({"type": "text", "text": part.text, **flags, **_metadata(part)})
@@ -229,7 +230,7 @@ class _ExportBuilder:
         result, old_state = entry.message, get_object(call, "state")
         text = text_of(result.content)
         files = [
-            _build_file(part) for part in message_parts(result) if not isinstance(part, TextPart)
+            _build_file(part) for part in parts_of(result.content) if not isinstance(part, TextPart)
         ]
         times = {**get_object(old_state, "time"), "end": time}
         state: Record = {
