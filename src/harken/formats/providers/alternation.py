@@ -136,7 +136,7 @@ class AlternatingContext:
     def _add_result(self, message: ChatMessage) -> None:
         """Add a result. A result without an open call becomes a user message."""
         blocks = self._write_blocks(parts_of(message.content), "result")
-        for index, (raw, call) in enumerate(self._open):
+        for index, (raw, call) in enumerate(self._open_calls):
             if raw == message.tool_call_id:
                 del self._open_calls[index]
                 self._current_turn("user").results.append(

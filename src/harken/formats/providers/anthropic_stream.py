@@ -98,7 +98,7 @@ class AnthropicStreamDecoder:
         if kind == "tool_use":
             id_ = check_text(start.get("id") or "") or f"call_{self._call_count}"
             block.call, self._call_count = self._call_count, self._call_count + 1
-            yield from self._positions.call(id_)
+            yield from self._positions.before_call(id_)
             yield ToolCallDelta(block.call, "", id_, check_text(start["name"]))
         elif kind in ("text", "thinking") and start.get(kind):
             delta = {"type": f"{kind}_delta", kind: start[kind]}

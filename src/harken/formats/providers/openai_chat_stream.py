@@ -138,7 +138,7 @@ class OpenAIStreamDecoder:
                     yield from self._add_thinking("thinking", check_text(inner["text"]))
             elif block.get("text"):
                 yield from self._end_thinking()
-                yield from self._positions.part()
+                yield from self._positions.before_part()
                 text = check_text(block["text"])
                 self._is_text_last = self._is_text_last or bool(text.strip())
                 yield TextDelta(text)

@@ -172,7 +172,7 @@ class _ExportBuilder:
         provider, model = _split_model(self.session.model)
         info = {"role": "user", "time": {"created": self._creation_time(time)}, "agent": _AGENT}
         self._begin_message({**info, "model": {"providerID": provider, "modelID": model}})
-        self.asked, self.answering = get_text(get_object(self.messages[-1], "info"), "id"), None
+        self.parent_id, self.source_id = get_text(get_object(self.messages[-1], "info"), "id"), None
         for part in parts_of(entry.message.content):
             if isinstance(part, TextPart):
                 flags = {"synthetic": True} if kind == SYSTEM else {}
