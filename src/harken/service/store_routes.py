@@ -31,13 +31,13 @@ Listed = Annotated[int, msgspec.Meta(ge=0, le=wire.MAX_LISTED_NAMES)]
 
 
 class AskedKeys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Keys that say how something was made."""
+    """Keys of derived artifacts."""
 
     keys: wire.Names
 
 
 class AskedChain(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A commit, and how many of its chain are wanted."""
+    """A commit, and the maximal length of its chain."""
 
     name: CommitId
     depth: Depth = wire.MAX_NAMES
@@ -57,26 +57,26 @@ class AskedLatest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AskedNewest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How many."""
+    """The maximal number of commits."""
 
     limit: Listed = 20
 
 
 class AskedNamed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How names begin, and how many."""
+    """A prefix of names, and the maximal number of names."""
 
     beginning: str
     limit: Listed = 20
 
 
 class AskedLabel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A label; null: all."""
+    """A label. Null selects all labels."""
 
     label: str | None = None
 
 
 class NewNotesOf(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What of a commit may change, whole."""
+    """The complete new notes of a commit."""
 
     name: CommitId
     notes: CommitNotes
@@ -85,7 +85,7 @@ class NewNotesOf(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Objects(msgspec.Struct, frozen=True):
-    """Parts and messages of the first `asked` names: ask again for the rest."""
+    """Parts and messages of the first `asked` names. Request the remaining names again."""
 
     found: dict[str, Any]
     asked: int
@@ -106,7 +106,7 @@ class Sequences(msgspec.Struct, frozen=True):
 
 
 class KnownCommit(msgspec.Struct, frozen=True):
-    """A commit, and what of it may change."""
+    """A commit and its mutable notes."""
 
     id: CommitId
     commit: Commit
@@ -114,7 +114,7 @@ class KnownCommit(msgspec.Struct, frozen=True):
 
 
 class KnownCommits(msgspec.Struct, frozen=True):
-    """Commits and their notes, of the first `asked` names or links."""
+    """Commits and their notes, of the first `asked` names or ancestors."""
 
     commits: list[KnownCommit]
     asked: int
@@ -126,7 +126,7 @@ class KnownCommits(msgspec.Struct, frozen=True):
     dependencies=WRITE_DEPENDENCIES,
 )
 def write(store: OpenStore, body: RequestBody) -> Json:
-    """Write a batch, all or nothing; once answered it is durable."""
+    """Write a batch atomically. It is durable when the response arrives."""
     if body.is_packed:
         batch = wire.decode_batch(body.data)
     else:
@@ -137,7 +137,7 @@ def write(store: OpenStore, body: RequestBody) -> Json:
 
 @routes.post("/objects", **operation(Objects, wire.AskedNames, packed=True))
 def objects(store: OpenStore, body: RequestBody) -> Response:
-    """Give parts and messages."""
+    """Return parts and messages."""
     names = body.json(wire.AskedNames).names
     objects_by_name, name_count = _read_some(names, store.objects, len)
     return body.answer(
@@ -148,7 +148,7 @@ def objects(store: OpenStore, body: RequestBody) -> Response:
 
 @routes.post("/deltas", **operation(Deltas, wire.AskedNames, packed=True))
 def deltas(store: OpenStore, body: RequestBody) -> Response:
-    """Give deltas."""
+    """Return deltas."""
     names = body.json(wire.AskedNames).names
     deltas_by_name, name_count = _read_some(names, store.deltas, lambda entries: 200 * len(entries))
     return body.answer(
@@ -161,7 +161,7 @@ def deltas(store: OpenStore, body: RequestBody) -> Response:
 
 @routes.post("/sequences", **operation(Sequences, wire.AskedNames, packed=True))
 def sequences(store: OpenStore, body: RequestBody) -> Response:
-    """Give sequences."""
+    """Return sequences."""
     names = body.json(wire.AskedNames).names
     sequences_by_name, name_count = _read_some(names, store.sequences, lambda refs: 70 * len(refs))
     return body.answer(
@@ -174,7 +174,7 @@ def sequences(store: OpenStore, body: RequestBody) -> Response:
 
 @routes.post("/commits", **operation(KnownCommits, wire.AskedNames, packed=True))
 def known(store: OpenStore, body: RequestBody) -> Response:
-    """Give commits."""
+    """Return commits."""
     names = body.json(wire.AskedNames).names
     commits_by_name, name_count = _read_some(names, store.commits, lambda _: 1000)
     return _build_response(
@@ -184,7 +184,7 @@ def known(store: OpenStore, body: RequestBody) -> Response:
 
 @routes.post("/chain", **operation(KnownCommits, AskedChain, names=True, packed=True))
 def chain(store: OpenStore, body: RequestBody) -> Response:
-    """Give a commit and those before it, newest first."""
+    """Return a commit and its ancestors, newest first."""
     fields = body.json(AskedChain)
     stored_commits = store.chain(fields.name, fields.depth)
     return _build_response(body, stored_commits, len(stored_commits))
@@ -192,26 +192,26 @@ def chain(store: OpenStore, body: RequestBody) -> Response:
 
 @routes.post("/children", **operation(wire.CommitList, AskedName))
 def children(store: OpenStore, body: RequestBody) -> Json:
-    """List the commits whose parent this is, oldest first."""
+    """List the children of a commit, oldest first."""
     return Json(wire.CommitList(store.children(body.json(AskedName).name)))
 
 
 @routes.post("/latest", **operation(wire.MaybeCommit, AskedLatest))
 def latest(store: OpenStore, body: RequestBody) -> Json:
-    """Give a principal's last commit at or before a time; null where it has none."""
+    """Return the last commit of a principal at or before a time, or null."""
     fields = body.json(AskedLatest)
     return Json(wire.MaybeCommit(store.latest_commit(fields.principal, fields.at)))
 
 
 @routes.post("/newest", **operation(wire.CommitList, AskedNewest))
 def newest(store: OpenStore, body: RequestBody) -> Json:
-    """List the commits that were written last, the last first."""
+    """List the most recently written commits, newest first."""
     return Json(wire.CommitList(store.newest_commits(body.json(AskedNewest).limit)))
 
 
 @routes.post("/named", **operation(wire.NameList, AskedNamed))
 def list_names(store: OpenStore, body: RequestBody) -> Json:
-    """List the names of commits and artifacts that begin so, sorted."""
+    """List the names of commits and artifacts with this prefix, sorted."""
     fields = body.json(AskedNamed)
     return Json(wire.NameList([*store.names_with_prefix(fields.beginning, fields.limit)]))
 
@@ -220,7 +220,7 @@ def list_names(store: OpenStore, body: RequestBody) -> Json:
     "/annotate", **operation(wire.DoneBody, NewNotesOf, names=True), dependencies=WRITE_DEPENDENCIES
 )
 def annotate(store: OpenStore, body: RequestBody) -> Json:
-    """Replace what of a commit may change."""
+    """Replace the notes of a commit."""
     fields = body.json(NewNotesOf)
     store.update_notes(fields.name, fields.notes, was=fields.was)
     return Json(wire.DoneBody())
@@ -228,13 +228,13 @@ def annotate(store: OpenStore, body: RequestBody) -> Json:
 
 @routes.post("/labelled", **operation(wire.LabelList, AskedLabel))
 def labelled(store: OpenStore, body: RequestBody) -> Json:
-    """List labels and the commits that have them, oldest first."""
+    """List labels with their commits, oldest first."""
     return Json(wire.LabelList(store.commits_by_label(body.json(AskedLabel).label)))
 
 
 @routes.post("/derived", **operation(wire.Derived, AskedKeys))
 def derived(store: OpenStore, body: RequestBody) -> Json:
-    """Give what was derived under these keys and is still there."""
+    """Return the derived artifacts of these keys that still exist."""
     return Json(wire.Derived(store.find_derived(body.json(AskedKeys).keys)))
 
 

@@ -128,7 +128,7 @@ class LabelList(msgspec.Struct, frozen=True):
 
 
 class AskedNames(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Full names. Names that do not exist are left out of the response."""
+    """Full names. Unknown names are omitted from the response."""
 
     names: Names
 
