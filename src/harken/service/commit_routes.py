@@ -28,14 +28,14 @@ from harken.service.schemas import (
     CommitInfo,
     CommitInfoList,
     CommitRequest,
+    CompactionRequest,
     ConversationBody,
-    NewCompaction,
-    NewFork,
-    NewNotes,
+    ForkRequest,
+    NotesUpdate,
     RenderedBody,
     row_of,
 )
-from harken.store.remote.wire import MAX_NAMES, CommitList, LabelList, MaybeCommit, NameList
+from harken.store.remote.wire import MAX_NAMES, CommitList, LabelList, NameList, OptionalCommit
 
 routes = APIRouter(prefix="/v1", tags=["commits"])
 Most: TypeAlias = Annotated[int, Query(ge=1, le=MAX_NAMES)]
@@ -104,10 +104,10 @@ def rendered(
     return Json(RenderedBody(conversation.ref, conversation.tier, conversation.format, *counts))
 
 
-@routes.get("/resolve", **operation(MaybeCommit))
+@routes.get("/resolve", **operation(OptionalCommit))
 def resolve(store: OpenStore, principal: str, time: str) -> Json:
     """Return the last commit of a principal at or before a time (RFC 3339), or null."""
-    return Json(MaybeCommit(history.resolve(store, principal, time)))
+    return Json(OptionalCommit(history.resolve(store, principal, time)))
 
 
 @routes.get("/commits", **operation(CommitInfoList))
@@ -126,12 +126,12 @@ def show(store: OpenStore, ctx: str) -> Json:
 
 @routes.patch(
     "/commits/{ctx}",
-    **operation(CommitNotes, NewNotes, names=True),
+    **operation(CommitNotes, NotesUpdate, names=True),
     dependencies=WRITE_DEPENDENCIES,
 )
 def annotate(store: OpenStore, ctx: str, body: RequestBody) -> Json:
     """Replace the summary or the labels of a commit. Its other fields are immutable."""
-    fields = body.json(NewNotes)
+    fields = body.json(NotesUpdate)
     name = find_commit(store, ctx)
     notes = history.update_metadata(
         store, name, summary=fields.summary, labels=fields.labels, by=fields.by
@@ -157,12 +157,12 @@ def children(store: OpenStore, ctx: str) -> Json:
 
 @routes.post(
     "/commits/{ctx}/fork",
-    **operation(CommitCreated, NewFork, names=True),
+    **operation(CommitCreated, ForkRequest, names=True),
     dependencies=WRITE_DEPENDENCIES,
 )
 def fork(store: OpenStore, ctx: str, body: RequestBody) -> Json:
     """Create a branch: an empty commit whose parent is this commit."""
-    fields = body.json(NewFork)
+    fields = body.json(ForkRequest)
     name = find_commit(store, ctx)
     time = fields.created_at or history.get_commit(store, name).commit.created_at
     fork_id = forks.fork(
@@ -173,12 +173,12 @@ def fork(store: OpenStore, ctx: str, body: RequestBody) -> Json:
 
 @routes.post(
     "/commits/{ctx}/compact",
-    **operation(CommitCreated, NewCompaction, names=True),
+    **operation(CommitCreated, CompactionRequest, names=True),
     dependencies=WRITE_DEPENDENCIES,
 )
 def compact(store: OpenStore, ctx: str, body: RequestBody) -> Json:
     """Commit the pending messages, then a compaction that replaces the context before it."""
-    fields = body.json(NewCompaction)
+    fields = body.json(CompactionRequest)
     pending = replace(fields.draft(find_commit(store, ctx)), messages=fields.pending)
     return Json(CommitCreated(compaction.compact(store, pending, fields.context)))
 

@@ -98,5 +98,5 @@ def tombstones(store: OpenStore) -> Json:
 
 def _frames(things: Iterator[StoredObject]) -> Iterator[bytes]:
     for stored_object in things:
-        yield wire.encode_frame(wire.PackedThing(stored_object.kind, stored_object.body))
+        yield wire.encode_frame(wire.PackedObject(stored_object.kind, stored_object.body))
     yield wire.END

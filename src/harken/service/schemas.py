@@ -22,7 +22,7 @@ class TimedMessage(Message, frozen=True, omit_defaults=True):
     time: str | None = None
 
 
-class _About(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _CommitFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The metadata of a new commit."""
 
     template: str = ""
@@ -60,7 +60,7 @@ class _About(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         )
 
 
-class CommitRequest(_About, frozen=True, kw_only=True):
+class CommitRequest(_CommitFields, frozen=True, kw_only=True):
     """A new commit of `messages`, or of an existing `artifact`."""
 
     parent: str | None = None
@@ -76,11 +76,11 @@ class CommitRequest(_About, frozen=True, kw_only=True):
     """Null: estimated."""
 
 
-class NewFork(_About, frozen=True, kw_only=True):
+class ForkRequest(_CommitFields, frozen=True, kw_only=True):
     """A new branch: a commit without messages."""
 
 
-class NewCompaction(_About, frozen=True, kw_only=True):
+class CompactionRequest(_CommitFields, frozen=True, kw_only=True):
     """The context that replaces all messages before it."""
 
     context: str | list[TimedMessage]
@@ -89,7 +89,7 @@ class NewCompaction(_About, frozen=True, kw_only=True):
     """New messages since the commit, which are committed first."""
 
 
-class NewNotes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class NotesUpdate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Changes of the notes of a commit. Null leaves a field unchanged."""
 
     summary: str | None = None
