@@ -27,7 +27,7 @@ class Example:
 
     @classmethod
     def of(cls, folder: Path, log: Path, model: str | None = None) -> Example:
-        """Return an example with this model and its key from the environment, or with the script."""
+        """Return an example with this model, its key from the environment, or the script."""
         keys = {name: os.environ.get(base.key_env or "", "") for name, base in BUILT_IN.items()}
         providers = {name: replace(base, api_key=keys[name]) for name, base in BUILT_IN.items()}
         models = caching_resolver(providers=providers)
