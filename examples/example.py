@@ -1,4 +1,4 @@
-"""What all use cases share: a model by one flag, agents and hooks from files, a log."""
+"""The setup shared by all examples: the model, agents and hooks from files, the log."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from harken.llm.resolve import caching_resolver
 
 @dataclass(frozen=True)
 class Example:
-    """A folder with `run.py`, `agents/*.md`, and `script.yaml`: what a model would say."""
+    """A folder with `run.py`, `agents/*.md`, and the scripted model `script.yaml`."""
 
     folder: Path
     log: Path
@@ -27,20 +27,20 @@ class Example:
 
     @classmethod
     def of(cls, folder: Path, log: Path, model: str | None = None) -> Example:
-        """Use this model, with its key from the environment; None: the script."""
-        keys = {n: os.environ.get(one.key_env or "", "") for n, one in BUILT_IN.items()}
-        providers = {n: replace(one, api_key=keys[n]) for n, one in BUILT_IN.items()}
+        """Return an example with this model, its key from the environment, or the script."""
+        keys = {name: os.environ.get(base.key_env or "", "") for name, base in BUILT_IN.items()}
+        providers = {name: replace(base, api_key=keys[name]) for name, base in BUILT_IN.items()}
         models = caching_resolver(providers=providers)
-        script = os.path.relpath(folder / "script.yaml")  # short: it stands in the log, often
+        script = os.path.relpath(folder / "script.yaml")  # A short path, since the log repeats it.
         return cls(folder, log, models(model or f"scripted:{script}"))
 
     @asynccontextmanager
     async def open(
-        self, name: str, *, world: World | None = None, hooks: Sequence[str] = (), **more: Any
+        self, name: str, *, world: World | None = None, hooks: Sequence[str] = (), **options: Any
     ) -> AsyncIterator[Conversation]:
-        """Begin a session with the agent that `agents/NAME.md` describes, under these hooks.
+        """Start a session with the agent of `agents/NAME.md` and these hooks.
 
-        `more` goes to the `AgentRuntime`.
+        `options` are passed to the `AgentRuntime`.
         """
         templates = Templates([self.folder / "agents"])
         files = HookFiles([self.folder / "hooks"])
@@ -50,7 +50,7 @@ class Example:
             templates=templates,
             hooks=files,
             actions=ACTIONS,
-            **more,
+            **options,
         )
         template = templates.find(name)
         root, session = load_session(

@@ -1,6 +1,6 @@
 """Write docs/reference/service.md from the OpenAPI description of the service.
 
-`--check` writes nothing, says whether the page is up to date, and ends with exit code 1 if not.
+`--check` writes nothing, and exits with code 1 if the page is not up to date.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ HEAD = """<!-- Written by tools/api_docs.py. Change the source and run it again.
 
 # Service
 
-What `harken serve` answers, see [Serve commits to other programs](../how-to/serve.md). The page is
-made from the OpenAPI description, which a service gives at `/v1/openapi.json`; what both cannot say
-stands in [the format](../formats/service.md). A type in italics may be left out.
+The HTTP API of `harken serve`; see [Serve commits to other programs](../how-to/serve.md). This page
+is generated from the OpenAPI description at `/v1/openapi.json`. The rest of the protocol is in
+[The service](../formats/service.md). A type in italics is optional.
 """
 
 
@@ -45,7 +45,7 @@ def page() -> str:
 
 
 def entry(title: str, operation: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what the page says of an operation."""
+    """Yield the section of an operation."""
     yield f"### `{title}`\n"
     yield operation["description"] + "\n"
     rows = [
@@ -53,22 +53,22 @@ def entry(title: str, operation: Mapping[str, Any]) -> Iterator[str]:
         for one in operation.get("parameters", ())
     ]
     if body := operation.get("requestBody"):
-        rows.append(f"| takes | | {contents(body['content'])} |")
+        rows.append(f"| request body | | {contents(body['content'])} |")
     for status, response in operation["responses"].items():
         if status == "200":
-            rows.append(f"| gives | | {contents(response['content'])} |")
+            rows.append(f"| response | | {contents(response['content'])} |")
     fails = ", ".join(status for status in operation["responses"] if status != "200")
-    yield "\n".join(["| | | |", "|---|---|---|", *rows, f"| fails | | {fails} |"]) + "\n"
+    yield "\n".join(["| | name | type |", "|---|---|---|", *rows, f"| errors | | {fails} |"]) + "\n"
 
 
 def type_entry(name: str, schema: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what the page says of a type."""
+    """Yield the section of a type."""
     yield f"### {name}\n"
     yield " ".join(schema.get("description", "").split()) + "\n"
     required = schema.get("required", ())
     members = schema.get("properties", {}).items()
     if members:
-        yield "| member | |\n|---|---|"
+        yield "| member | type |\n|---|---|"
         yield "".join(
             f"| `{member}` | {shown(inner, required=member in required)} |\n"
             for member, inner in members
@@ -76,7 +76,7 @@ def type_entry(name: str, schema: Mapping[str, Any]) -> Iterator[str]:
 
 
 def contents(content: Mapping[str, Any]) -> str:
-    """Return what a body may be."""
+    """Return the type of a body."""
     json = content.get("application/json")
     said = [shown(json["schema"])] if json else []
     if "application/msgpack" in content:
@@ -85,7 +85,7 @@ def contents(content: Mapping[str, Any]) -> str:
 
 
 def shown(schema: Mapping[str, Any], *, required: bool = True) -> str:
-    """Return a schema in few words."""
+    """Return a short description of a schema."""
     text = words(schema)
     bounds = {key: schema[key] for key in ("minimum", "maximum", "maxItems") if key in schema}
     named = {"minimum": "from", "maximum": "to", "maxItems": "at most"}
@@ -99,7 +99,7 @@ def shown(schema: Mapping[str, Any], *, required: bool = True) -> str:
 
 
 def words(schema: Mapping[str, Any]) -> str:
-    """Return the type in a schema."""
+    """Return the type of a schema."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return f"[{name}](#{name.lower()})"

@@ -1,9 +1,9 @@
-"""A motion goes to a chair, who lets two agents argue, each knowing its own side only."""
+"""A chair lets two agents argue a motion; each knows only its own side."""
 
 from examples.example import Example
 
 
 async def play(example: Example) -> None:
-    """Put one motion to the debate."""
+    """Debate one motion."""
     async with example.open("chair") as chair:
         print(await chair.say("This house would close the inner city to private cars."))

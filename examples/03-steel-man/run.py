@@ -1,9 +1,9 @@
-"""An agent that is about to disagree is sent back to make the other side's case first."""
+"""A hook denies a disagreement until an agent has argued the other side."""
 
 from examples.example import Example
 
 
 async def play(example: Example) -> None:
-    """State something that invites disagreement."""
+    """State an opinion that the agent disagrees with."""
     async with example.open("colleague", hooks=["on-your-toes"]) as colleague:
         print(await colleague.say("We should rewrite our 200-line bash deploy script in Rust."))

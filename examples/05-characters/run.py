@@ -1,10 +1,10 @@
-"""A storyteller plays with two characters; one of them is told a secret."""
+"""A storyteller has two characters, and tells one of them a secret."""
 
 from examples.example import Example
 
 
 async def play(example: Example) -> None:
-    """Let two scenes happen."""
+    """Play two scenes."""
     async with example.open("storyteller") as story:
         print(
             await story.say(

@@ -1,4 +1,4 @@
-"""A watcher below the agent that the user talks with is woken when a file changes."""
+"""A file change wakes a subagent, which reports to the agent that talks with the user."""
 
 import asyncio
 from pathlib import Path
@@ -11,9 +11,9 @@ from harken.world.triggers.tools import trigger_tools
 
 
 async def play(example: Example) -> None:
-    """Let somebody else change a file, and see who hears of it."""
-    with TemporaryDirectory() as place:
-        folder = Path(place)
+    """Change a watched file, and print the report."""
+    with TemporaryDirectory() as path:
+        folder = Path(path)
         (folder / "stock.csv").write_text("tea,12\n")
         sources = local_triggers(folder, outputs=folder / "outputs")
         tools = [*local_tools(folder, outputs=folder / "outputs"), *trigger_tools(sources)]
@@ -21,7 +21,7 @@ async def play(example: Example) -> None:
         world.sources = sources
         async with example.open("shopkeeper", world=world) as shop, shop.listen():
             print(await shop.say("Have somebody watch stock.csv, and tell me when tea runs out."))
-            await asyncio.sleep(0.5)  # watching has begun
+            await asyncio.sleep(0.5)  # The watch starts in the background.
             (folder / "stock.csv").write_text("tea,0\n")
             async with asyncio.timeout(300):
                 await shop.news()

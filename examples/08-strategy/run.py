@@ -1,4 +1,4 @@
-"""A strategist sets goals, a tactician acts on them, later too."""
+"""A strategist sets goals, and a tactician acts on them later."""
 
 from examples.example import Example
 

@@ -1,14 +1,14 @@
-"""A user complains about the same thing again and again, and a hook makes a hook of it."""
+"""A hook creates another hook from a repeated complaint of the user."""
 
 from examples.example import Example
 
 
 async def play(example: Example) -> None:
-    """Complain twice, and see what becomes of the third answer."""
+    """Complain twice; the new hook rewrites the third answer."""
     async with example.open("helper", hooks=["trainer"]) as helper:
-        for said in (
+        for message in (
             "When does the museum open?",
             "Please, no exclamation marks. And how long?",
             "Again: no exclamation marks! What does it cost?",
         ):
-            print(f"> {said}\n{await helper.say(said)}\n")
+            print(f"> {message}\n{await helper.say(message)}\n")

@@ -68,19 +68,17 @@ TABLES: tuple[TableSchema, ...] = (
         "sessions",
         "A session of any runtime.",
         (
-            TableColumn("id", "int64", "Joins the others"),
-            TableColumn(
-                "name", "string", "`claude:0f1e...`; of Harken itself: the id of its session"
-            ),
+            TableColumn("id", "int64", "Key"),
+            TableColumn("name", "string", "`claude:0f1e...`; for Harken, the session id"),
             TableColumn("runtime", "string", "`claude`, `codex`, `pi`, ..., `harken`"),
-            TableColumn("native", "string", "What the runtime calls it"),
-            TableColumn("title", "string", "Empty: it has none"),
-            TableColumn("project", "string", "The folder in which it worked; empty: not known"),
-            TableColumn("version", "string", "Of the runtime, the last one"),
-            TableColumn("source", "string", "The file that was read last; empty: there is none"),
-            TableColumn("began", "timestamp", "Its first message"),
-            TableColumn("ended", "timestamp", "Its last message"),
-            TableColumn("outcome", "string", "`success`, `error_max_turns`, ... where it is known"),
+            TableColumn("native", "string", "The runtime's id of the session"),
+            TableColumn("title", "string", "The title; empty: none"),
+            TableColumn("project", "string", "The working folder; empty: unknown"),
+            TableColumn("version", "string", "The last version of the runtime"),
+            TableColumn("source", "string", "The last file that was read; empty: none"),
+            TableColumn("began", "timestamp", "Time of the first message"),
+            TableColumn("ended", "timestamp", "Time of the last message"),
+            TableColumn("outcome", "string", "`success`, `error_max_turns`, ... if known"),
         ),
         session="{table}.id",
     ),
@@ -88,40 +86,42 @@ TABLES: tuple[TableSchema, ...] = (
         "agents",
         "An agent of a session: the main conversation, or a subagent.",
         (
-            TableColumn("id", "int64", "Joins the others"),
+            TableColumn("id", "int64", "Key"),
             _SESSION,
-            TableColumn("name", "string", "Empty: the main conversation"),
-            TableColumn("principal", "string", "As its commits say"),
-            TableColumn("template", "string", "What kind of agent; empty: not known"),
+            TableColumn("name", "string", "The name; empty: the main conversation"),
+            TableColumn("principal", "string", "The principal of its commits"),
+            TableColumn("template", "string", "The agent's template; empty: unknown"),
             TableColumn("parent_id", "int64", "agents.id of the agent that spawned it"),
-            _ctx("tip", "tip", "Its newest commit: `harken resume` goes on from here"),
+            _ctx("tip", "tip", "The newest commit; `harken resume` continues from it"),
         ),
         "LEFT JOIN commits AS tip ON tip.id = agents.tip_id",
     ),
     TableSchema(
         "commits",
-        "What an agent understood at one moment.",
+        "A commit of an agent's context.",
         (
-            TableColumn("id", "int64", "Joins the others; parents are smaller"),
-            TableColumn("ctx", "ctx", "Its name", "commits.name"),
+            TableColumn("id", "int64", "Key; greater than the id of the parent"),
+            TableColumn("ctx", "ctx", "The commit id", "commits.name"),
             TableColumn("parent_id", "int64", "commits.id"),
             _SESSION,
             _AGENT,
             TableColumn("type", "string", "`delta`, `compaction`, `snapshot`"),
-            TableColumn("checkpoint", "string", "What triggered it"),
-            TableColumn("time", "timestamp", "When it was understood"),
-            TableColumn("messages", "int64", "How many it holds"),
-            TableColumn("tokens", "int64", "Of them, estimated"),
+            TableColumn("checkpoint", "string", "The trigger of the commit"),
+            TableColumn("time", "timestamp", "Creation time"),
+            TableColumn("messages", "int64", "Number of messages"),
+            TableColumn("tokens", "int64", "Estimated tokens of the messages"),
         ),
     ),
     TableSchema(
         "messages",
-        "Something said, once, however many commits and files repeat it.",
+        "A message, once, however many commits and files repeat it.",
         (
-            TableColumn("id", "int64", "Joins the others"),
-            TableColumn("commit_id", "int64", "commits.id: where it was said; null: in a log only"),
-            _ctx("ctx", "held", "The name of that commit"),
-            TableColumn("position", "int64", "In its commit or log, from 0"),
+            TableColumn("id", "int64", "Key"),
+            TableColumn(
+                "commit_id", "int64", "commits.id of its first commit; null: in a log only"
+            ),
+            _ctx("ctx", "held", "The id of that commit"),
+            TableColumn("position", "int64", "Position in its commit or log, from 0"),
             _SESSION,
             _AGENT,
             TableColumn("role", "string", "`system`, `user`, `assistant`, `tool`"),
@@ -131,72 +131,72 @@ TABLES: tuple[TableSchema, ...] = (
                 "`prompt` (a person), `system` (the runtime, or another agent), `response`, "
                 "`tool_result`, `summary`, `error` (of the API)",
             ),
-            TableColumn("time", "timestamp", "When it was said"),
-            TableColumn(
-                "hash", "hash", "Of the message: equal ones are equal, wherever they stand"
-            ),
-            TableColumn("characters", "int64", "Of its texts"),
-            TableColumn("thinking", "int64", "Characters of its thoughts"),
-            TableColumn("images", "int64", "How many"),
-            TableColumn("call_id", "string", "Of a result: which call it answers"),
-            TableColumn(
-                "is_error", "bool", "Of a result: whether the call failed; null: nothing says it"
-            ),
+            TableColumn("time", "timestamp", "Time of the message"),
+            TableColumn("hash", "hash", "Hash of the message: equal content has an equal hash"),
+            TableColumn("characters", "int64", "Characters of its texts"),
+            TableColumn("thinking", "int64", "Characters of its thinking"),
+            TableColumn("images", "int64", "Number of images"),
+            TableColumn("call_id", "string", "For a result: the call that it answers"),
+            TableColumn("is_error", "bool", "For a result: whether the call failed; null: unknown"),
             TableColumn(
                 "is_repeat",
                 "bool",
-                "It says another row again: a compaction, a copy",
+                "Whether it repeats another row: a compaction, a copy",
             ),
         ),
         _COMMIT_OF_MESSAGE,
     ),
     TableSchema(
         "tool_calls",
-        "A call of a tool, and how it went.",
+        "A tool call and its outcome.",
         (
-            TableColumn("id", "int64", "Joins the others"),
-            TableColumn("message_id", "int64", "messages.id of the answer that asked for it"),
+            TableColumn("id", "int64", "Key"),
+            TableColumn("message_id", "int64", "messages.id of the answer with the call"),
             _SESSION,
             _AGENT,
-            TableColumn("name", "string", "Of the tool"),
-            TableColumn("call_id", "string", "As the provider calls it"),
-            TableColumn("time", "timestamp", "When it was asked for"),
-            TableColumn("arguments", "int64", "Characters"),
-            TableColumn("result_id", "int64", "messages.id of the result; null: there is none"),
+            TableColumn("name", "string", "The tool"),
+            TableColumn("call_id", "string", "The provider's id of the call"),
+            TableColumn("time", "timestamp", "Time of the call"),
+            TableColumn("arguments", "int64", "Characters of the arguments"),
+            TableColumn("result_id", "int64", "messages.id of the result; null: none"),
+            TableColumn("is_error", "bool", "Whether it failed; null: no result, or unknown"),
             TableColumn(
-                "is_error", "bool", "Whether it failed; null: no result, or nothing says it"
+                "duration_us", "int64", "Microseconds until the result", "tool_calls.duration"
             ),
-            TableColumn("duration_us", "int64", "Until the result", "tool_calls.duration"),
         ),
     ),
     TableSchema(
         "requests",
-        "A response of a model, once, however many files it stands in.",
+        "A response of a model, once, however many files contain it.",
         (
-            TableColumn("id", "int64", "Joins the others"),
+            TableColumn("id", "int64", "Key"),
             TableColumn(
-                "message_id", "int64", "messages.id of the answer; null: only usage is known"
+                "message_id", "int64", "messages.id of the answer; null: only the usage is known"
             ),
             _SESSION,
             _AGENT,
-            TableColumn("response", "string", "Its id, from the provider"),
-            TableColumn("model", "string", "As the provider calls it"),
-            TableColumn("time", "timestamp", "When it came"),
-            TableColumn("stop_reason", "string", "As the provider calls it"),
-            TableColumn("input_tokens", "int64", "Read anew: neither from a cache nor into one"),
-            TableColumn("cache_read_tokens", "int64", "Read from a cache"),
-            TableColumn("cache_write_tokens", "int64", "Written into a cache"),
-            TableColumn("output_tokens", "int64", "With those of thoughts"),
-            TableColumn("reasoning_tokens", "int64", "Of `output_tokens`"),
-            TableColumn("cost_usd", "double", "Null: no price is known"),
+            TableColumn("response", "string", "The provider's id of the response"),
+            TableColumn("model", "string", "The provider's name of the model"),
+            TableColumn("time", "timestamp", "Time of the response"),
+            TableColumn("stop_reason", "string", "The provider's stop reason"),
             TableColumn(
-                "is_cost_told", "bool", "The runtime said it; else it is by the price list"
+                "input_tokens", "int64", "Input neither read from a cache nor written to one"
+            ),
+            TableColumn("cache_read_tokens", "int64", "Input read from a cache"),
+            TableColumn("cache_write_tokens", "int64", "Input written to a cache"),
+            TableColumn("output_tokens", "int64", "Output, including thinking"),
+            TableColumn("reasoning_tokens", "int64", "Thinking, part of `output_tokens`"),
+            TableColumn("cost_usd", "double", "Cost; null: no price is known"),
+            TableColumn(
+                "is_cost_told",
+                "bool",
+                "Whether the runtime reported the cost; else computed from the price list",
             ),
         ),
     ),
     TableSchema(
         "edges",
-        "Which commit comes after which.",
+        "Edges of the commit graph.",
         (
             TableColumn("parent_id", "int64", "commits.id"),
             TableColumn("child_id", "int64", "commits.id"),
@@ -210,5 +210,5 @@ TABLES: tuple[TableSchema, ...] = (
 )
 """All tables, in the order of their documentation."""
 
-TEXT = TableColumn("text", "string", "Its words: texts, thoughts, arguments; null: a log has it")
+TEXT = TableColumn("text", "string", "Texts, thinking and arguments; null: the text is in a log")
 """The last column of `messages`, if texts are exported."""

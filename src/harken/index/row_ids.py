@@ -5,7 +5,7 @@ messages are found without a sort, and messages of the same time have neighborin
 the full-text index small. Within a stretch, the times define the order. A full stretch continues
 with the ids of the next one.
 
-Source: docs/formats/facts.md, "Numbers of messages".
+Source: docs/formats/facts.md, "Message ids".
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def make_app(
     app = FastAPI(
         title="Harken",
         version=version("harken"),
-        description="Commits of what agents understood, and the store behind them.",
+        description="Commits of the contexts of agents, and the store that holds them.",
         lifespan=living,
         openapi_url=None,
         docs_url=None,
@@ -88,7 +88,10 @@ def make_app(
 def _add_service_routes(app: FastAPI) -> None:
     """Add the routes of the service itself."""
     responses: dict[int | str, dict[str, Any]] = {
-        200: {"description": "It is there.", "content": {JSON: {"schema": SCHEMAS.of(Health)}}},
+        200: {
+            "description": "The service runs.",
+            "content": {JSON: {"schema": SCHEMAS.of(Health)}},
+        },
         **{status: error_response(status) for status in (403, 500, 503)},
     }
 
@@ -101,7 +104,7 @@ def _add_service_routes(app: FastAPI) -> None:
         openapi_extra={"security": []},
     )
     async def health() -> Json:
-        """Say that this is Harken. Needs no token."""
+        """Return the name and version of the service. Needs no token."""
         return Json(Health("harken", app.version))
 
     @app.get("/v1/openapi.json", include_in_schema=False)

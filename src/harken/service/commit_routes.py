@@ -1,6 +1,6 @@
 """Commits over HTTP: the operations of the agent service, for people and for other runtimes.
 
-A commit is named as everywhere: in full, or by any unique beginning.
+A commit is identified by its full id or by any unique prefix of it.
 
 Source: docs/formats/service.md.
 """
@@ -28,14 +28,14 @@ from harken.service.schemas import (
     CommitInfo,
     CommitInfoList,
     CommitRequest,
+    CompactionRequest,
     ConversationBody,
-    NewCompaction,
-    NewFork,
-    NewNotes,
+    ForkRequest,
+    NotesUpdate,
     RenderedBody,
     row_of,
 )
-from harken.store.remote.wire import MAX_NAMES, CommitList, LabelList, MaybeCommit, NameList
+from harken.store.remote.wire import MAX_NAMES, CommitList, LabelList, NameList, OptionalCommit
 
 routes = APIRouter(prefix="/v1", tags=["commits"])
 Most: TypeAlias = Annotated[int, Query(ge=1, le=MAX_NAMES)]
@@ -47,7 +47,10 @@ Most: TypeAlias = Annotated[int, Query(ge=1, le=MAX_NAMES)]
     dependencies=WRITE_DEPENDENCIES,
 )
 def checkpoint(store: OpenStore, body: RequestBody) -> Json:
-    """Make a commit; once answered it is durable. The same request gives the same commit."""
+    """Create a commit, which is durable when the response arrives.
+
+    The same request returns the same commit.
+    """
     fields = body.json(CommitRequest)
     parent = None if fields.parent is None else find_commit(store, fields.parent)
     draft = replace(
@@ -71,9 +74,9 @@ def materialized(
     *,
     messages: bool = False,
 ) -> Json:
-    """Give the conversation of a commit; without one the empty conversation.
+    """Return the conversation of a commit, or the empty conversation if no commit is given.
 
-    `stop`: `compaction`, `root`, or a commit before it.
+    `stop`: `compaction`, `root`, or an ancestor of the commit.
     """
     name = None if ctx is None else find_commit(store, ctx)
     until = stop if stop in ("compaction", "root") else find_commit(store, stop)
@@ -90,9 +93,9 @@ def materialized(
 def rendered(
     store: OpenStore, format: str, ctx: str | None = None, stop: str = "compaction"
 ) -> Json:
-    """Give the conversation of a commit in a format: its bytes are a raw artifact.
+    """Render the conversation of a commit in a format. The bytes are stored as a raw artifact.
 
-    `stop`: as for materialize.
+    `stop`: as for `/v1/materialize`.
     """
     name = None if ctx is None else find_commit(store, ctx)
     until = stop if stop in ("compaction", "root") else find_commit(store, stop)
@@ -101,15 +104,15 @@ def rendered(
     return Json(RenderedBody(conversation.ref, conversation.tier, conversation.format, *counts))
 
 
-@routes.get("/resolve", **operation(MaybeCommit))
+@routes.get("/resolve", **operation(OptionalCommit))
 def resolve(store: OpenStore, principal: str, time: str) -> Json:
-    """Give a principal's last commit at or before a time (RFC 3339); null where it has none."""
-    return Json(MaybeCommit(history.resolve(store, principal, time)))
+    """Return the last commit of a principal at or before a time (RFC 3339), or null."""
+    return Json(OptionalCommit(history.resolve(store, principal, time)))
 
 
 @routes.get("/commits", **operation(CommitInfoList))
 def newest(store: OpenStore, limit: Most = 20) -> Json:
-    """List the commits that were written last, the last first."""
+    """List the most recently written commits, newest first."""
     names = store.newest_commits(limit)
     commits = store.commits(names)
     return Json(CommitInfoList([row_of(commits[name]) for name in names if name in commits]))
@@ -117,18 +120,18 @@ def newest(store: OpenStore, limit: Most = 20) -> Json:
 
 @routes.get("/commits/{ctx}", **operation(CommitInfo, names=True))
 def show(store: OpenStore, ctx: str) -> Json:
-    """Give all fields of a commit."""
+    """Return all fields of a commit."""
     return Json(row_of(history.get_commit(store, find_commit(store, ctx))))
 
 
 @routes.patch(
     "/commits/{ctx}",
-    **operation(CommitNotes, NewNotes, names=True),
+    **operation(CommitNotes, NotesUpdate, names=True),
     dependencies=WRITE_DEPENDENCIES,
 )
 def annotate(store: OpenStore, ctx: str, body: RequestBody) -> Json:
-    """Replace the summary or the labels of a commit: nothing else of it can change."""
-    fields = body.json(NewNotes)
+    """Replace the summary or the labels of a commit. Its other fields are immutable."""
+    fields = body.json(NotesUpdate)
     name = find_commit(store, ctx)
     notes = history.update_metadata(
         store, name, summary=fields.summary, labels=fields.labels, by=fields.by
@@ -138,7 +141,7 @@ def annotate(store: OpenStore, ctx: str, body: RequestBody) -> Json:
 
 @routes.get("/commits/{ctx}/history", **operation(CommitInfoList, names=True))
 def past(store: OpenStore, ctx: str, depth: Most = MAX_NAMES) -> Json:
-    """List a commit and those before it, newest first."""
+    """List a commit and its ancestors, newest first."""
     return Json(
         CommitInfoList(
             [row_of(one) for one in history.commit_history(store, find_commit(store, ctx), depth)]
@@ -148,18 +151,18 @@ def past(store: OpenStore, ctx: str, depth: Most = MAX_NAMES) -> Json:
 
 @routes.get("/commits/{ctx}/children", **operation(CommitList, names=True))
 def children(store: OpenStore, ctx: str) -> Json:
-    """List the commits whose parent this is, oldest first."""
+    """List the children of a commit, oldest first."""
     return Json(CommitList(store.children(find_commit(store, ctx))))
 
 
 @routes.post(
     "/commits/{ctx}/fork",
-    **operation(CommitCreated, NewFork, names=True),
+    **operation(CommitCreated, ForkRequest, names=True),
     dependencies=WRITE_DEPENDENCIES,
 )
 def fork(store: OpenStore, ctx: str, body: RequestBody) -> Json:
-    """Begin a branch: a commit on top of this one with nothing new in it."""
-    fields = body.json(NewFork)
+    """Create a branch: an empty commit whose parent is this commit."""
+    fields = body.json(ForkRequest)
     name = find_commit(store, ctx)
     time = fields.created_at or history.get_commit(store, name).commit.created_at
     fork_id = forks.fork(
@@ -170,12 +173,12 @@ def fork(store: OpenStore, ctx: str, body: RequestBody) -> Json:
 
 @routes.post(
     "/commits/{ctx}/compact",
-    **operation(CommitCreated, NewCompaction, names=True),
+    **operation(CommitCreated, CompactionRequest, names=True),
     dependencies=WRITE_DEPENDENCIES,
 )
 def compact(store: OpenStore, ctx: str, body: RequestBody) -> Json:
-    """Commit what is pending, then what stands for all before it from now on."""
-    fields = body.json(NewCompaction)
+    """Commit the pending messages, then a compaction that replaces the context before it."""
+    fields = body.json(CompactionRequest)
     pending = replace(fields.draft(find_commit(store, ctx)), messages=fields.pending)
     return Json(CommitCreated(compaction.compact(store, pending, fields.context)))
 
@@ -186,30 +189,30 @@ def compact(store: OpenStore, ctx: str, body: RequestBody) -> Json:
     dependencies=WRITE_DEPENDENCIES,
 )
 def snapshot(store: OpenStore, ctx: str) -> Json:
-    """Commit the whole conversation of a commit as one object, on top of it."""
+    """Create a child commit that stores the complete conversation as one object."""
     return Json(CommitCreated(compaction.snapshot(store, find_commit(store, ctx))))
 
 
 @routes.get("/diff", **operation(CommitDiffBody, names=True))
 def diff(store: OpenStore, ours: str, theirs: str) -> Json:
-    """Give where two commits went apart, and what each saw since."""
+    """Return the common ancestor of two commits, and the messages of each after it."""
     result = history.diff(store, find_commit(store, ours), find_commit(store, theirs))
     return Json(CommitDiffBody(result.ancestor, result.ours, result.theirs))
 
 
 @routes.get("/labels", **operation(LabelList))
 def labels(store: OpenStore) -> Json:
-    """List all labels and the commits that have them, oldest first."""
+    """List all labels with their commits, oldest first."""
     return Json(LabelList(store.commits_by_label()))
 
 
 @routes.get("/labels/{label}", **operation(LabelList))
 def labelled(store: OpenStore, label: str) -> Json:
-    """List the commits that have a label, oldest first."""
+    """List the commits with a label, oldest first."""
     return Json(LabelList(store.commits_by_label(label)))
 
 
 @routes.get("/names", **operation(NameList))
 def names(store: OpenStore, beginning: str = "", limit: Most = 20) -> Json:
-    """List the names of commits and artifacts that begin so, sorted."""
+    """List the names of commits and artifacts with this prefix, sorted."""
     return Json(NameList([*store.names_with_prefix(beginning, limit)]))

@@ -24,13 +24,13 @@ routes = APIRouter(prefix="/v1/store", tags=["store"])
 
 @routes.get("/raw/{name}", **operation(names=True))
 async def raw(store: OpenStore, streams: StreamLimiter, name: str) -> Response:
-    """Give raw bytes, however many they are."""
+    """Stream the bytes of a raw artifact or a file."""
     return await stream_response(lambda: store.read_chunks(ArtifactRef(name)), streams, wire.BYTES)
 
 
 @routes.get("/things", **operation())
 async def things(store: OpenStore, streams: StreamLimiter) -> Response:
-    """Give everything that is there, what is needed before what needs it, as a stream of frames."""
+    """Stream all objects as frames, each object after the objects that it names."""
     return await stream_response(
         lambda: join_pieces(_frames(store.iter_objects())), streams, wire.BYTES
     )
@@ -38,13 +38,13 @@ async def things(store: OpenStore, streams: StreamLimiter) -> Response:
 
 @routes.get("/stats", **operation(StoreStats))
 def stats(store: OpenStore) -> Json:
-    """Say how much is there."""
+    """Return object counts and sizes of the store."""
     return Json(store.stats())
 
 
 @routes.get("/kept", **operation(wire.RetentionBody))
 def kept(store: OpenStore) -> Json:
-    """List what is kept otherwise than usual."""
+    """List the retention policies of commits and artifacts."""
     policies = store.retention()
     return Json(wire.RetentionBody({name: policies[name] for name in policies}))
 
@@ -55,7 +55,7 @@ def kept(store: OpenStore) -> Json:
     dependencies=WRITE_DEPENDENCIES,
 )
 def keep(store: OpenStore, body: RequestBody) -> Json:
-    """Say how long commits and artifacts are kept; null: as all others."""
+    """Set the retention policies of commits and artifacts. Null restores the default."""
     fields = body.json(wire.RetentionBody).kept
     store.set_retention({ArtifactRef(name): policy for name, policy in fields.items()})
     return Json(wire.DoneBody())
@@ -63,7 +63,7 @@ def keep(store: OpenStore, body: RequestBody) -> Json:
 
 @routes.post("/collect", **operation(GcResult, wire.Collection), dependencies=WRITE_DEPENDENCIES)
 def collect(store: OpenStore, body: RequestBody) -> Json:
-    """Remove what nothing needs, and what has expired. It may be cut off, and asked for again."""
+    """Remove unreferenced and expired objects. An interrupted request may be repeated."""
     fields = body.json(wire.Collection)
     result = store.collect(
         fields.roots, now=fields.now, grace_s=fields.grace_s, dry_run=fields.dry_run
@@ -77,7 +77,7 @@ def collect(store: OpenStore, body: RequestBody) -> Json:
     dependencies=WRITE_DEPENDENCIES,
 )
 def purge(store: OpenStore, body: RequestBody) -> Json:
-    """Put other content in the place of things, for good."""
+    """Replace objects by stand-ins, permanently."""
     if body.is_packed:
         packed = wire.unpack(body.data, wire.PackedPurge)
         store.purge(packed.stand_ins, wire.read_json(packed.tombstone, Tombstone))
@@ -92,11 +92,11 @@ def purge(store: OpenStore, body: RequestBody) -> Json:
 
 @routes.get("/tombstones", **operation(wire.Tombstones))
 def tombstones(store: OpenStore) -> Json:
-    """List what was purged."""
+    """List the tombstones of purged objects."""
     return Json(wire.Tombstones(dict(store.tombstones())))
 
 
 def _frames(things: Iterator[StoredObject]) -> Iterator[bytes]:
     for stored_object in things:
-        yield wire.encode_frame(wire.PackedThing(stored_object.kind, stored_object.body))
+        yield wire.encode_frame(wire.PackedObject(stored_object.kind, stored_object.body))
     yield wire.END

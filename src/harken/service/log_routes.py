@@ -69,7 +69,7 @@ ReceivedLogs = Annotated[Logs, Depends(logs_of)]
 
 @routes.get("/{name}", **operation(wire.LogEndBody, names=True))
 def end(logs: ReceivedLogs, name: str) -> Json:
-    """Say how much is there of the log of a session; nothing, where there is none."""
+    """Return the end of the log of a session, of size 0 if there is no log."""
     return _build_response(logs.end(name))
 
 
@@ -79,9 +79,10 @@ def end(logs: ReceivedLogs, name: str) -> Json:
     dependencies=WRITE_DEPENDENCIES,
 )
 def append(logs: ReceivedLogs, name: str, at: Offset, lines: RawBody) -> Json:
-    """Add whole lines after the first `from` bytes; once answered they are durable.
+    """Append complete lines after the first `from` bytes.
 
-    Lines that are there already are not added again; others in their place are refused.
+    They are durable when the response arrives. Existing equal lines are skipped. Different lines
+    at their position are refused.
     """
     return _build_response(logs.receive(name, at, lines))
 

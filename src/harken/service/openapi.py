@@ -20,17 +20,17 @@ from harken.store.remote.wire import BYTES, JSON, PACKED
 
 _REF_TEMPLATE = "#/components/schemas/{name}"
 FAILURES = {
-    401: "There is no token, or another one.",
-    403: "Not from a page of a browser, not under another host's name, not in a read-only service.",
-    404: "Nothing has this name.",
+    401: "The token is missing or wrong.",
+    403: "The request comes from a web page, names another host, or writes to a read-only service.",
+    404: "The name or path does not exist.",
     408: "The body did not arrive in time.",
-    409: "The name is the beginning of several, others are writing, or what is there differs.",
+    409: "The prefix is ambiguous, another process is writing, or the current state differs.",
     413: "The body is too large.",
     415: "The body is neither JSON nor MessagePack, or is compressed.",
-    422: "The request is not what this operation takes.",
-    500: "What is stored is damaged, or there is a bug in the service.",
-    503: "Too much is asked at once, or the store cannot be used.",
-    507: "The disk refused: nothing was written.",
+    422: "The request is not valid for this operation.",
+    500: "A stored object is corrupted, or the service has a bug.",
+    503: "There are too many requests, or the store cannot be used.",
+    507: "The disk is full: nothing was written.",
 }
 _COMMON_STATUSES = (401, 403, 500, 503)
 _STORE_STATUSES = (409, 422, 507)
@@ -77,7 +77,7 @@ def operation(
         *(_BODY_STATUSES if has_body else ()),
     ]
     responses: dict[int, Any] = {
-        200: {"description": "Done.", "content": _response_content(gives, packed)}
+        200: {"description": "Success.", "content": _response_content(gives, packed)}
     }
     responses |= {status: error_response(status) for status in sorted(statuses)}
     arguments: dict[str, Any] = {

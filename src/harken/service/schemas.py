@@ -17,13 +17,13 @@ Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
 
 class TimedMessage(Message, frozen=True, omit_defaults=True):
-    """A message, and when it was said (RFC 3339)."""
+    """A message and its time (RFC 3339)."""
 
     time: str | None = None
 
 
-class _About(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What all new commits may say of themselves."""
+class _CommitFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The metadata of a new commit."""
 
     template: str = ""
     principal: str = ""
@@ -60,8 +60,8 @@ class _About(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         )
 
 
-class CommitRequest(_About, frozen=True, kw_only=True):
-    """A commit to be made, of `messages` or of an `artifact` that is stored already."""
+class CommitRequest(_CommitFields, frozen=True, kw_only=True):
+    """A new commit of `messages`, or of an existing `artifact`."""
 
     parent: str | None = None
     """Name of a commit, or a unique prefix of it; null starts a conversation."""
@@ -76,12 +76,12 @@ class CommitRequest(_About, frozen=True, kw_only=True):
     """Null: estimated."""
 
 
-class NewFork(_About, frozen=True, kw_only=True):
-    """A branch that begins: a commit with nothing new in it."""
+class ForkRequest(_CommitFields, frozen=True, kw_only=True):
+    """A new branch: a commit without messages."""
 
 
-class NewCompaction(_About, frozen=True, kw_only=True):
-    """What stands from now on for all before it."""
+class CompactionRequest(_CommitFields, frozen=True, kw_only=True):
+    """The context that replaces all messages before it."""
 
     context: str | list[TimedMessage]
     """A summary, or the new context of the agent."""
@@ -89,8 +89,8 @@ class NewCompaction(_About, frozen=True, kw_only=True):
     """New messages since the commit, which are committed first."""
 
 
-class NewNotes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What of a commit shall change; null: as it was."""
+class NotesUpdate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Changes of the notes of a commit. Null leaves a field unchanged."""
 
     summary: str | None = None
     labels: list[str] | None = None
@@ -99,7 +99,7 @@ class NewNotes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CommitCreated(msgspec.Struct, frozen=True):
-    """The commit that there is now."""
+    """The created commit."""
 
     id: CommitId
 
@@ -137,7 +137,7 @@ class CommitInfoList(msgspec.Struct, frozen=True):
 
 
 class ConversationBody(msgspec.Struct, frozen=True):
-    """What a commit stands for."""
+    """The conversation of a commit."""
 
     ref: ArtifactRef
     """The stored sequence."""
@@ -148,12 +148,12 @@ class ConversationBody(msgspec.Struct, frozen=True):
 
 
 class RenderedBody(msgspec.Struct, frozen=True):
-    """A conversation in some format, and how it came into it."""
+    """A rendered conversation, and the fidelity of the rendering."""
 
     ref: ArtifactRef
     """The raw artifact with its bytes."""
     tier: Tier
-    """1: as it is; 2: fields of an older version mapped; 3: rendered; 4: raw."""
+    """1: unchanged; 2: fields of an older version mapped; 3: rendered; 4: raw."""
     format: str
     """Format of the bytes: the requested one, a narrative, or raw."""
     message_count: int
@@ -161,7 +161,7 @@ class RenderedBody(msgspec.Struct, frozen=True):
 
 
 class CommitDiffBody(msgspec.Struct, frozen=True):
-    """Where two commits went apart, and what each saw since."""
+    """The common ancestor of two commits, and the messages of each after it."""
 
     ancestor: CommitId | None
     ours: list[Message]
@@ -169,7 +169,7 @@ class CommitDiffBody(msgspec.Struct, frozen=True):
 
 
 class Health(msgspec.Struct, frozen=True):
-    """That it is Harken."""
+    """The name and version of the service."""
 
     name: str
     version: str

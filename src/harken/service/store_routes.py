@@ -30,53 +30,53 @@ Depth = Annotated[int, msgspec.Meta(ge=0, le=wire.MAX_NAMES)]
 Listed = Annotated[int, msgspec.Meta(ge=0, le=wire.MAX_LISTED_NAMES)]
 
 
-class AskedKeys(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Keys that say how something was made."""
+class KeysRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Keys of derived artifacts."""
 
     keys: wire.Names
 
 
-class AskedChain(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A commit, and how many of its chain are wanted."""
+class ChainRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A commit, and the maximal length of its chain."""
 
     name: CommitId
     depth: Depth = wire.MAX_NAMES
 
 
-class AskedName(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class CommitNameRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The full name of a commit."""
 
     name: CommitId
 
 
-class AskedLatest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class LatestRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A principal, and a time (RFC 3339)."""
 
     principal: str
     at: str
 
 
-class AskedNewest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How many."""
+class NewestRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The maximal number of commits."""
 
     limit: Listed = 20
 
 
-class AskedNamed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How names begin, and how many."""
+class PrefixRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A prefix of names, and the maximal number of names."""
 
     beginning: str
     limit: Listed = 20
 
 
-class AskedLabel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A label; null: all."""
+class LabelRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A label. Null selects all labels."""
 
     label: str | None = None
 
 
-class NewNotesOf(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What of a commit may change, whole."""
+class NotesReplacement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The complete new notes of a commit."""
 
     name: CommitId
     notes: CommitNotes
@@ -85,7 +85,7 @@ class NewNotesOf(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Objects(msgspec.Struct, frozen=True):
-    """Parts and messages of the first `asked` names: ask again for the rest."""
+    """Parts and messages of the first `asked` names. Request the remaining names again."""
 
     found: dict[str, Any]
     asked: int
@@ -105,18 +105,18 @@ class Sequences(msgspec.Struct, frozen=True):
     asked: int
 
 
-class KnownCommit(msgspec.Struct, frozen=True):
-    """A commit, and what of it may change."""
+class CommitBody(msgspec.Struct, frozen=True):
+    """A commit and its mutable notes."""
 
     id: CommitId
     commit: Commit
     notes: CommitNotes
 
 
-class KnownCommits(msgspec.Struct, frozen=True):
-    """Commits and their notes, of the first `asked` names or links."""
+class CommitBodies(msgspec.Struct, frozen=True):
+    """Commits and their notes, of the first `asked` names or ancestors."""
 
-    commits: list[KnownCommit]
+    commits: list[CommitBody]
     asked: int
 
 
@@ -126,7 +126,7 @@ class KnownCommits(msgspec.Struct, frozen=True):
     dependencies=WRITE_DEPENDENCIES,
 )
 def write(store: OpenStore, body: RequestBody) -> Json:
-    """Write a batch, all or nothing; once answered it is durable."""
+    """Write a batch atomically. It is durable when the response arrives."""
     if body.is_packed:
         batch = wire.decode_batch(body.data)
     else:
@@ -135,10 +135,10 @@ def write(store: OpenStore, body: RequestBody) -> Json:
     return Json(wire.DoneBody())
 
 
-@routes.post("/objects", **operation(Objects, wire.AskedNames, packed=True))
+@routes.post("/objects", **operation(Objects, wire.NamesRequest, packed=True))
 def objects(store: OpenStore, body: RequestBody) -> Response:
-    """Give parts and messages."""
-    names = body.json(wire.AskedNames).names
+    """Return parts and messages."""
+    names = body.json(wire.NamesRequest).names
     objects_by_name, name_count = _read_some(names, store.objects, len)
     return body.respond(
         lambda: wire.PackedFound(objects_by_name, name_count),
@@ -146,10 +146,10 @@ def objects(store: OpenStore, body: RequestBody) -> Response:
     )
 
 
-@routes.post("/deltas", **operation(Deltas, wire.AskedNames, packed=True))
+@routes.post("/deltas", **operation(Deltas, wire.NamesRequest, packed=True))
 def deltas(store: OpenStore, body: RequestBody) -> Response:
-    """Give deltas."""
-    names = body.json(wire.AskedNames).names
+    """Return deltas."""
+    names = body.json(wire.NamesRequest).names
     deltas_by_name, name_count = _read_some(names, store.deltas, lambda entries: 200 * len(entries))
     return body.respond(
         lambda: wire.PackedFound(
@@ -159,10 +159,10 @@ def deltas(store: OpenStore, body: RequestBody) -> Response:
     )
 
 
-@routes.post("/sequences", **operation(Sequences, wire.AskedNames, packed=True))
+@routes.post("/sequences", **operation(Sequences, wire.NamesRequest, packed=True))
 def sequences(store: OpenStore, body: RequestBody) -> Response:
-    """Give sequences."""
-    names = body.json(wire.AskedNames).names
+    """Return sequences."""
+    names = body.json(wire.NamesRequest).names
     sequences_by_name, name_count = _read_some(names, store.sequences, lambda refs: 70 * len(refs))
     return body.respond(
         lambda: wire.PackedFound(
@@ -172,70 +172,72 @@ def sequences(store: OpenStore, body: RequestBody) -> Response:
     )
 
 
-@routes.post("/commits", **operation(KnownCommits, wire.AskedNames, packed=True))
+@routes.post("/commits", **operation(CommitBodies, wire.NamesRequest, packed=True))
 def known(store: OpenStore, body: RequestBody) -> Response:
-    """Give commits."""
-    names = body.json(wire.AskedNames).names
+    """Return commits."""
+    names = body.json(wire.NamesRequest).names
     commits_by_name, name_count = _read_some(names, store.commits, lambda _: 1000)
     return _build_response(
         body, [commits_by_name[name] for name in names if name in commits_by_name], name_count
     )
 
 
-@routes.post("/chain", **operation(KnownCommits, AskedChain, names=True, packed=True))
+@routes.post("/chain", **operation(CommitBodies, ChainRequest, names=True, packed=True))
 def chain(store: OpenStore, body: RequestBody) -> Response:
-    """Give a commit and those before it, newest first."""
-    fields = body.json(AskedChain)
+    """Return a commit and its ancestors, newest first."""
+    fields = body.json(ChainRequest)
     stored_commits = store.chain(fields.name, fields.depth)
     return _build_response(body, stored_commits, len(stored_commits))
 
 
-@routes.post("/children", **operation(wire.CommitList, AskedName))
+@routes.post("/children", **operation(wire.CommitList, CommitNameRequest))
 def children(store: OpenStore, body: RequestBody) -> Json:
-    """List the commits whose parent this is, oldest first."""
-    return Json(wire.CommitList(store.children(body.json(AskedName).name)))
+    """List the children of a commit, oldest first."""
+    return Json(wire.CommitList(store.children(body.json(CommitNameRequest).name)))
 
 
-@routes.post("/latest", **operation(wire.MaybeCommit, AskedLatest))
+@routes.post("/latest", **operation(wire.OptionalCommit, LatestRequest))
 def latest(store: OpenStore, body: RequestBody) -> Json:
-    """Give a principal's last commit at or before a time; null where it has none."""
-    fields = body.json(AskedLatest)
-    return Json(wire.MaybeCommit(store.latest_commit(fields.principal, fields.at)))
+    """Return the last commit of a principal at or before a time, or null."""
+    fields = body.json(LatestRequest)
+    return Json(wire.OptionalCommit(store.latest_commit(fields.principal, fields.at)))
 
 
-@routes.post("/newest", **operation(wire.CommitList, AskedNewest))
+@routes.post("/newest", **operation(wire.CommitList, NewestRequest))
 def newest(store: OpenStore, body: RequestBody) -> Json:
-    """List the commits that were written last, the last first."""
-    return Json(wire.CommitList(store.newest_commits(body.json(AskedNewest).limit)))
+    """List the most recently written commits, newest first."""
+    return Json(wire.CommitList(store.newest_commits(body.json(NewestRequest).limit)))
 
 
-@routes.post("/named", **operation(wire.NameList, AskedNamed))
+@routes.post("/named", **operation(wire.NameList, PrefixRequest))
 def list_names(store: OpenStore, body: RequestBody) -> Json:
-    """List the names of commits and artifacts that begin so, sorted."""
-    fields = body.json(AskedNamed)
+    """List the names of commits and artifacts with this prefix, sorted."""
+    fields = body.json(PrefixRequest)
     return Json(wire.NameList([*store.names_with_prefix(fields.beginning, fields.limit)]))
 
 
 @routes.post(
-    "/annotate", **operation(wire.DoneBody, NewNotesOf, names=True), dependencies=WRITE_DEPENDENCIES
+    "/annotate",
+    **operation(wire.DoneBody, NotesReplacement, names=True),
+    dependencies=WRITE_DEPENDENCIES,
 )
 def annotate(store: OpenStore, body: RequestBody) -> Json:
-    """Replace what of a commit may change."""
-    fields = body.json(NewNotesOf)
+    """Replace the notes of a commit."""
+    fields = body.json(NotesReplacement)
     store.update_notes(fields.name, fields.notes, was=fields.was)
     return Json(wire.DoneBody())
 
 
-@routes.post("/labelled", **operation(wire.LabelList, AskedLabel))
+@routes.post("/labelled", **operation(wire.LabelList, LabelRequest))
 def labelled(store: OpenStore, body: RequestBody) -> Json:
-    """List labels and the commits that have them, oldest first."""
-    return Json(wire.LabelList(store.commits_by_label(body.json(AskedLabel).label)))
+    """List labels with their commits, oldest first."""
+    return Json(wire.LabelList(store.commits_by_label(body.json(LabelRequest).label)))
 
 
-@routes.post("/derived", **operation(wire.Derived, AskedKeys))
+@routes.post("/derived", **operation(wire.Derived, KeysRequest))
 def derived(store: OpenStore, body: RequestBody) -> Json:
-    """Give what was derived under these keys and is still there."""
-    return Json(wire.Derived(store.find_derived(body.json(AskedKeys).keys)))
+    """Return the derived artifacts of these keys that still exist."""
+    return Json(wire.Derived(store.find_derived(body.json(KeysRequest).keys)))
 
 
 def _read_some(
@@ -257,9 +259,9 @@ def _read_some(
 def _build_response(body: RequestBody, stored: list[StoredCommit], name_count: int) -> Response:
     return body.respond(
         lambda: wire.PackedCommits(wire.encode_commits(stored), name_count),
-        lambda: KnownCommits(
+        lambda: CommitBodies(
             [
-                KnownCommit(stored_commit.id, stored_commit.commit, stored_commit.notes)
+                CommitBody(stored_commit.id, stored_commit.commit, stored_commit.notes)
                 for stored_commit in stored
             ],
             name_count,

@@ -93,7 +93,7 @@ class StoredObject(msgspec.Struct, frozen=True, gc=False):
 
 
 class RetentionPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An exception from the usual retention of a commit or an artifact."""
+    """The retention of a commit or an artifact, if it is not the default."""
 
     policy: Literal["pin", "ephemeral", "replicate"]
     """`pin`: retained here forever. `replicate`: retained here and in the backing store.

@@ -8,7 +8,7 @@ bytes are stored unchanged.
 File names in transcripts are untrusted. A name is only compared with the names in a listed folder,
 and links are not followed, so nothing outside the session's folder is read.
 
-Source: docs/formats/claude-code.md, "Beside the transcript".
+Source: docs/formats/claude-code.md, "Companion files".
 """
 
 from __future__ import annotations

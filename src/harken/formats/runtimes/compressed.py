@@ -5,7 +5,7 @@ compressed file; the reader gets the decompressed ones. Input goes to the decode
 that no slice can expand to more than a few megabytes, and a file that expands to far more than a
 transcript would is refused before any of it is read.
 
-Source: docs/formats/codex.md, "Where and what".
+Source: docs/formats/codex.md, "Files and records".
 """
 
 from __future__ import annotations

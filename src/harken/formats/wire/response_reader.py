@@ -3,7 +3,7 @@
 The first byte and the status decide about the framing (a stream of events, a list of them, one
 object, an error of a proxy in between); the protocol's assembler interprets the content.
 
-Source: docs/formats/wire.md, "Answers".
+Source: docs/formats/wire.md, "Responses".
 """
 
 from __future__ import annotations

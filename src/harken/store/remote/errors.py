@@ -83,7 +83,7 @@ _MAX_CHARS = 1000
 
 
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An error in wire form. Members without a value are left out."""
+    """An error of the API. Members without a value are omitted."""
 
     code: Code
     message: str

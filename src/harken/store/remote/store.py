@@ -128,7 +128,7 @@ class RemoteStore:
         return self._post("children", wire.CommitList, name=name).commits
 
     def latest_commit(self, principal: str, at: str) -> CommitId | None:
-        return self._post("latest", wire.MaybeCommit, principal=principal, at=at).id
+        return self._post("latest", wire.OptionalCommit, principal=principal, at=at).id
 
     def newest_commits(self, limit: int = 20) -> list[CommitId]:
         batch_limit = max(0, min(limit, wire.MAX_LISTED_NAMES))
@@ -166,7 +166,7 @@ class RemoteStore:
     def iter_objects(self) -> Iterator[StoredObject]:
         frames = wire.iter_frames(self._connection.stream("/v1/store/things"))
         while (data := self._decode_response(next, frames, None)) is not None:
-            obj = self._decode_response(wire.unpack, data, wire.PackedThing)
+            obj = self._decode_response(wire.unpack, data, wire.PackedObject)
             name = self._decode_response(compute_name, obj.kind, obj.body)
             needs = self._decode_response(parse_needs, obj.kind, obj.body)
             yield StoredObject(obj.kind, name, obj.body, needs)

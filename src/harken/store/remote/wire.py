@@ -82,7 +82,7 @@ class LogEndBody(msgspec.Struct, frozen=True):
     """16 hex digits, or empty if there is no line."""
 
 
-class PackedFound(msgspec.Struct, frozen=True):
+class PackedBodies(msgspec.Struct, frozen=True):
     """Bodies by name, of the first `asked` names of a request. Request the others again."""
 
     found: dict[str, bytes]
@@ -96,7 +96,7 @@ class PackedCommits(msgspec.Struct, frozen=True):
     asked: int
 
 
-class PackedThing(msgspec.Struct, frozen=True, array_like=True):
+class PackedObject(msgspec.Struct, frozen=True, array_like=True):
     """An object of a stream, without its name, which follows from the bytes."""
 
     kind: ObjectKind
@@ -115,7 +115,7 @@ class CommitList(msgspec.Struct, frozen=True):
     commits: list[FullCommit]
 
 
-class MaybeCommit(msgspec.Struct, frozen=True):
+class OptionalCommit(msgspec.Struct, frozen=True):
     """The name of a commit, or null."""
 
     id: FullCommit | None
@@ -127,8 +127,8 @@ class LabelList(msgspec.Struct, frozen=True):
     labels: dict[str, list[FullCommit]]
 
 
-class AskedNames(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Full names. Names that do not exist are left out of the response."""
+class NamesRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Full names. Unknown names are omitted from the response."""
 
     names: Names
 

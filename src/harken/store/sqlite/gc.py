@@ -6,7 +6,7 @@ written, named and retained since the snapshot, and spares that and all its need
 a writer finds in its own transaction stays, and between two transactions the file is consistent:
 an interrupted collection leaves a store that lacks nothing.
 
-Source: docs/formats/store.md, "Collecting".
+Source: docs/formats/store.md, "Garbage collection".
 
 Afterwards space is reclaimed: small packs are merged, and the file is rewritten.
 """

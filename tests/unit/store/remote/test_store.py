@@ -282,7 +282,7 @@ def test_an_answer_that_ends_too_early_is_noticed() -> None:
     with told(Liar(b"a", wire.BYTES)) as store, pytest.raises(ObjectCorrupted):
         store.raw(name)
     whole = [
-        wire.encode_frame(wire.PackedThing(ObjectKind.PART, body))
+        wire.encode_frame(wire.PackedObject(ObjectKind.PART, body))
         for body in batch.objects.values()
     ]
     for stream in (

@@ -8,8 +8,8 @@ Newer versions record a hash of each message of each request, and the messages t
 from the transcript, because reminders were added. `RequestHashes` compares these hashes with the
 reconstructed messages: each hash must be of a recorded or of a reconstructed message.
 
-Source: docs/formats/claude-code.md, "What is sent" (observed with 2.1.329) and "Requests" (versions
-2.1.329 and later).
+Source: docs/formats/claude-code.md, "Resume request" (observed with 2.1.329) and "Requests"
+(versions 2.1.329 and later).
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ metadata about them: they are counted, and their metadata is attached.
 `exit_code` reads the exit code of a command from the text that Codex writes before its output. The
 output itself is ignored, because it may contain any text.
 
-Source: docs/formats/codex.md, also "What a command ended with".
+Source: docs/formats/codex.md, also "Exit codes".
 """
 
 from __future__ import annotations

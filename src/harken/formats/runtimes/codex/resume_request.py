@@ -3,7 +3,7 @@
 Codex stores more than it sends. It truncates long outputs in the middle each time that it reads a
 rollout, closes calls without output, and drops outputs without call.
 
-Source: docs/formats/codex.md, "What is sent".
+Source: docs/formats/codex.md, "Resume request".
 """
 
 from __future__ import annotations
