@@ -141,7 +141,7 @@ def objects(store: OpenStore, body: RequestBody) -> Response:
     names = body.json(wire.NamesRequest).names
     objects_by_name, name_count = _read_some(names, store.objects, len)
     return body.respond(
-        lambda: wire.PackedFound(objects_by_name, name_count),
+        lambda: wire.PackedBodies(objects_by_name, name_count),
         lambda: Objects(wire.decode_bodies(objects_by_name), name_count),
     )
 
@@ -152,7 +152,7 @@ def deltas(store: OpenStore, body: RequestBody) -> Response:
     names = body.json(wire.NamesRequest).names
     deltas_by_name, name_count = _read_some(names, store.deltas, lambda entries: 200 * len(entries))
     return body.respond(
-        lambda: wire.PackedFound(
+        lambda: wire.PackedBodies(
             {k: commits.encode_delta(v)[1] for k, v in deltas_by_name.items()}, name_count
         ),
         lambda: Deltas(deltas_by_name, name_count),
@@ -165,7 +165,7 @@ def sequences(store: OpenStore, body: RequestBody) -> Response:
     names = body.json(wire.NamesRequest).names
     sequences_by_name, name_count = _read_some(names, store.sequences, lambda refs: 70 * len(refs))
     return body.respond(
-        lambda: wire.PackedFound(
+        lambda: wire.PackedBodies(
             {k: commits.encode_sequence(v)[1] for k, v in sequences_by_name.items()}, name_count
         ),
         lambda: Sequences(sequences_by_name, name_count),

@@ -226,7 +226,7 @@ class RemoteStore:
         while remaining:
             body = canonical.to_json_line({"names": remaining[: wire.MAX_NAMES]})
             encoded = self._connection.request(f"/v1/store/{endpoint}", body, accepts=wire.PACKED)
-            response = self._decode_response(wire.unpack, encoded, wire.PackedFound)
+            response = self._decode_response(wire.unpack, encoded, wire.PackedBodies)
             for name in remaining[: response.asked]:
                 if name in response.found:
                     bodies[name] = response.found[name]
