@@ -21,7 +21,8 @@ HEAD = """<!-- Written by tools/api_docs.py. Change the source and run it again.
 
 # Service
 
-What `harken serve` answers, see [Serve commits to other programs](../how-to/serve-the-store.md). The page is
+What `harken serve` answers, see
+[Serve the store over HTTP](../how-to/serve-the-store.md). The page is
 made from the OpenAPI description, which a service gives at `/v1/openapi.json`; what both cannot say
 stands in [the format](../formats/service.md). A type in italics may be left out.
 """
