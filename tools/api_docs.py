@@ -21,9 +21,10 @@ HEAD = """<!-- Written by tools/api_docs.py. Change the source and run it again.
 
 # Service
 
-The HTTP API of `harken serve`; see [Serve commits to other programs](../how-to/serve.md). This page
-is generated from the OpenAPI description at `/v1/openapi.json`. The rest of the protocol is in
-[The service](../formats/service.md). A type in italics is optional.
+What `harken serve` answers, see
+[Serve the store over HTTP](../how-to/serve-the-store.md). The page is
+made from the OpenAPI description, which a service gives at `/v1/openapi.json`; what both cannot say
+stands in [the format](../formats/service.md). A type in italics may be left out.
 """
 
 

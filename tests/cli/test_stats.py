@@ -95,7 +95,7 @@ def test_a_session_has_a_profile(told: Cli) -> None:
 
 def test_json_has_all_of_it_under_documented_names(told: Cli) -> None:
     row = told.ok("stats", "--json", "--utc").json
-    page = Path(__file__).parents[2] / "docs/how-to/statistics.md"
+    page = Path(__file__).parents[2] / "docs/how-to/show-statistics.md"
     names = set(re.findall(r"`(\w+)`", page.read_text()))
     assert set(row) <= names
     assert row["amplification"]["prompts"] == 2

@@ -12,7 +12,7 @@ Commits are unchanged. The result for a commit, a stop and a revision of a forma
 it is derived once and reused by any process; except for the fourth tier, which another package may
 improve.
 
-Source: docs/how-to/add-a-format.md, "How a conversation is translated".
+Source: docs/how-to/export-a-session.md, "In another format".
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 All records can be derived again by another import. So a damaged file, or one of another version, is
 moved away and recreated; the catalogue is never the only copy of anything.
 
-Source: docs/how-to/import.md, "Again".
+Source: docs/how-to/import-sessions.md, "Import again".
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A rule has an agent, a pattern of the last message and an answer; the first matc
 The match depends on the request alone: the model keeps no state, so a resumed agent gets the same
 answers as the live one.
 
-Source: docs/how-to/scripted-models.md.
+Source: docs/how-to/script-a-model.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Conformance tests of models, for Harken's models and for third-party ones.
 
-Source: docs/how-to/test-your-own-model.md.
+Source: docs/how-to/test-a-model.md.
 """
 
 from __future__ import annotations

@@ -186,7 +186,7 @@ def test_an_unknown_key_is_named_with_those_that_there_are(tmp_path: Path) -> No
 
 
 def test_the_scripts_of_the_documentation_are_scripts(tmp_path: Path) -> None:
-    page = Path(__file__).parents[3] / "docs" / "how-to" / "scripted-models.md"
+    page = Path(__file__).parents[3] / "docs" / "how-to" / "script-a-model.md"
     scripts = re.findall(r"```yaml[^\n]*\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
     assert len(scripts) == 4
     for script in scripts:

@@ -3,7 +3,8 @@
 A line holds an API message, mostly with one block, or the block alone as in older wrappers. Each
 block becomes an event. Both camelCase and snake_case members are accepted.
 
-Source: [S2] "Capture by Runtime"; observed with 2.1.329 (docs/how-to/capture-live.md).
+Source: [S2] "Capture by Runtime"; observed with 2.1.329
+(docs/how-to/record-claude-code-and-codex.md).
 """
 
 from __future__ import annotations

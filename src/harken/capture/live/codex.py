@@ -7,7 +7,7 @@ complete.
 The lines contain less than the model sees: no prompt, no native ids, no compaction. So if Codex
 keeps a session file, the messages are read from it, and these lines only give the times.
 
-Source: observed with 0.169.0 (docs/how-to/capture-live.md).
+Source: observed with 0.169.0 (docs/how-to/record-claude-code-and-codex.md).
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@ the command asks for that form, and the output for the user is made from it
 Only a program itself knows its options. So the options that take values are listed for the
 supported programs, and every other option is treated as a switch.
 
-Source: docs/how-to/capture-live.md; the help of Claude Code 2.1.329 and Codex 0.169.0.
+Source: docs/how-to/record-claude-code-and-codex.md; the help texts of Claude Code
+2.1.329 and Codex 0.169.0.
 """
 
 from __future__ import annotations

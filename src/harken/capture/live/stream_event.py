@@ -4,7 +4,7 @@ Each line is parsed on its own, by a parser for the client, into events of the h
 unknown line becomes an output event that contains the line. So nothing is lost, nothing raises, and
 later versions of a client can be recorded, too.
 
-Source: docs/how-to/capture-live.md.
+Source: docs/how-to/record-claude-code-and-codex.md.
 """
 
 from __future__ import annotations

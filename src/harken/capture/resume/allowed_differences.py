@@ -7,7 +7,7 @@ present only removes content that is not expected, so it hides no loss.
 There are two lists, one for each step: `LEFT_OUT` is what a written session may lack of its
 conversation; `RULES` is how the request of the client may differ from the written session.
 
-Source: docs/how-to/continue-anywhere.md, "What may differ".
+Source: docs/how-to/resume-in-another-client.md, "Allowed differences".
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 This module has the commands, and the configuration for the mock provider. Session locations are in
 `harken.capture.resume.placement`. The configuration also disables automatic compaction.
 
-Source: docs/how-to/continue-anywhere.md. *Last verified:* 2026-11, with the versions named there.
+Source: docs/how-to/resume-in-another-client.md. *Last verified:* 2026-11, with
+the versions named there.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ the client's HTTP proxy and rejects such requests, so no data leaves this machin
 
 The answer of each protocol is one message, as a complete body (`whole`) or as a stream (`events`).
 
-Source: docs/how-to/continue-anywhere.md, "Verify".
+Source: docs/how-to/resume-in-another-client.md, "Verify".
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Each client has a rule for the location of a folder's sessions, and a new session has a new id. So
 files are only created, never overwritten. Missing folders are created.
 
-Source: docs/how-to/continue-anywhere.md, "Where it is put". Rules observed in the clients.
+Source: docs/how-to/resume-in-another-client.md, "Session files". Rules observed in the clients.
 """
 
 from __future__ import annotations

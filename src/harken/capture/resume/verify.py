@@ -5,7 +5,7 @@ client is run with one more prompt, against a mock provider. Then the written se
 with the materialized conversation, and the request of the client with the written session, message
 by message. `harken.capture.resume.allowed_differences` lists what may differ.
 
-Source: docs/how-to/continue-anywhere.md, "Verify".
+Source: docs/how-to/resume-in-another-client.md, "Verify".
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ program. Sensitive paths, which decide which programs run later, stay unchanged.
 Mounts are computed for each command, because files come and go. A missing path cannot be mounted
 over, so what a command creates at such a path is renamed when it has ended.
 
-Source: docs/how-to/sandbox.md; bwrap(1).
+Source: docs/how-to/sandbox-commands.md; bwrap(1).
 """
 
 from __future__ import annotations
