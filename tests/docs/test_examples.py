@@ -16,6 +16,7 @@ PAGES = [
     *sorted((ROOT / "docs" / "tutorial").glob("*.md")),
     *sorted((ROOT / "docs" / "how-to").glob("*.md")),
     *sorted((ROOT / "docs" / "explanation").glob("*.md")),
+    ROOT / "docs" / "reference" / "hooks.md",
 ]
 
 
@@ -24,16 +25,19 @@ def test_whoever_does_what_a_page_says_sees_what_it_says(tmp_path: Path, page: P
     Reader(tmp_path).follow(page)
 
 
-def test_the_tutorial_has_something_to_do(tmp_path: Path) -> None:
-    [page] = (ROOT / "docs" / "tutorial").glob("*.md")
+@pytest.mark.parametrize(
+    ("page", "harken_commands", "python_commands"),
+    [("first-session", 10, 2), ("continue-a-conversation", 8, 0), ("store-contexts", 2, 4)],
+)
+def test_each_tutorial_runs_commands(page: str, harken_commands: int, python_commands: int) -> None:
     lines = [
         command.line
-        for example in examples(page)
+        for example in examples(ROOT / "docs" / "tutorial" / f"{page}.md")
         if example.language == "console"
         for command in commands(example.text)
     ]
-    assert sum(line.startswith("harken ") for line in lines) >= 10
-    assert sum(line.startswith("python ") for line in lines) >= 2
+    assert sum(line.startswith("harken ") for line in lines) >= harken_commands
+    assert sum(line.startswith("python ") for line in lines) >= python_commands
 
 
 def test_the_quickstart_runs_as_it_is_printed_and_once_more(tmp_path: Path) -> None:
