@@ -11,6 +11,7 @@ from typing import Any
 
 from harken import AgentRuntime, Budget, Conversation, Templates, World, load_session
 from harken.agents.action_schemas import ACTIONS
+from harken.agents.runtime import ActionPolicy, AgentLibrary
 from harken.agents.tree.hook_file import HookFiles
 from harken.llm.base import Model
 from harken.llm.providers import BUILT_IN
@@ -47,9 +48,8 @@ class Example:
         runtime = AgentRuntime(
             model=self.model,
             world=world or World(),
-            templates=templates,
-            hooks=files,
-            actions=ACTIONS,
+            library=AgentLibrary(templates=templates, hooks=files),
+            policy=ActionPolicy(actions=ACTIONS),
             **options,
         )
         template = templates.find(name)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from harken import AgentRuntime, Budget, SessionOptions, Tool, World
 from harken import load_session as load
+from harken.agents.runtime import Observers
 from harken.agents.turn.conversation import Conversation
 from harken.llm.base import Model
 from harken.testing import RecordingDisk
@@ -99,7 +100,7 @@ def woken_stage(
     own = sources(folder / "work", time)
     world = World([*file_tools(own.root), *trigger_tools(own), *tools], folder=own.root.folder)
     world.sources = own
-    runtime = AgentRuntime(model=model, world=world, on_notice=on_notice)
+    runtime = AgentRuntime(model=model, world=world, observers=Observers(on_notice=on_notice))
     options = (
         SessionOptions(durability="none", disk=RecordingDisk()) if time is None else time.options
     )

@@ -9,6 +9,7 @@ import pytest
 
 from harken import AgentRuntime, Conversation, World
 from harken.agents.action_schemas import ACTIONS
+from harken.agents.runtime import ActionPolicy
 from harken.llm.base import ModelRequest
 from harken.session.log.reader import iter_events
 from harken.views.timeline import timeline
@@ -20,7 +21,9 @@ from tests.agent_kit import Line, Stage, call, calls, check_log, play, run, stag
 def agency(folder: Path, **parts: Sequence[Line]) -> Stage:
     """Return a stage whose agents have all actions."""
     model = play(**parts)
-    runtime = AgentRuntime(model=model, actions=ACTIONS, world=World(folder=folder))
+    runtime = AgentRuntime(
+        model=model, policy=ActionPolicy(actions=ACTIONS), world=World(folder=folder)
+    )
     return stage(folder, model, runtime=runtime)
 
 

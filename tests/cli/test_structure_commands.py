@@ -8,6 +8,7 @@ import pytest
 
 from harken import AgentRuntime, World
 from harken.agents.action_schemas import ACTIONS
+from harken.agents.runtime import ActionPolicy
 from harken.agents.tree.hook_action import MAX_HOOKS
 from harken.chat.commands.base import COMMANDS, run_command
 from harken.chat.commands.tree import COMMAND_OF
@@ -31,7 +32,7 @@ def one(tmp_path: Path) -> Stage:
         "Bob": ["No."],
         "critic": ["OK"] * 9,
     }
-    runtime = AgentRuntime(model=play(**parts), actions=tuple(ACTIONS))
+    runtime = AgentRuntime(model=play(**parts), policy=ActionPolicy(actions=tuple(ACTIONS)))
     return stage(tmp_path, play(**parts), runtime=runtime)
 
 
@@ -190,7 +191,9 @@ def test_the_user_dumps_somebody_who_wakes_takes_over_and_the_old_primary_goes(
 ) -> None:
     parts = {"main": ["Hello."], "Ann": ["Noted."], "Eve": ["", "It is 7."]}
     model = play(**parts)
-    runtime = AgentRuntime(model=model, actions=tuple(ACTIONS), world=World(folder=tmp_path))
+    runtime = AgentRuntime(
+        model=model, policy=ActionPolicy(actions=tuple(ACTIONS)), world=World(folder=tmp_path)
+    )
     one = stage(tmp_path, model, runtime=runtime)
     talk = Talking(one)
     talk('/task Ann You are Ann. prompt="The key is 7."')

@@ -12,7 +12,7 @@ import pytest
 from harken.agents.agent_classes import register_agent_class
 from harken.agents.hooks.hook import Hook
 from harken.agents.load import load_session
-from harken.agents.runtime import AgentRuntime
+from harken.agents.runtime import AgentLibrary, AgentRuntime
 from harken.agents.smart_agent import SmartAgent
 from harken.core.messages import Message
 from harken.core.verdict import HookQuestion, Rewrite, Verdict
@@ -58,7 +58,9 @@ def answer(request: ModelRequest) -> str | Message:
 def hostile(cli: Cli) -> Path:
     """The log of a session in which everything that can be is hostile."""
     log = Path("hostile.jsonl")
-    runtime = AgentRuntime(model=FunctionModel(answer, name=HOSTILE), kinds={"rude": Rude})
+    runtime = AgentRuntime(
+        model=FunctionModel(answer, name=HOSTILE), library=AgentLibrary(kinds={"rude": Rude})
+    )
     root, session = load_session(log, runtime=runtime, system_prompt=HOSTILE, name="main")
     with session:
         Rude(session, runtime=runtime).install(root, f"{HOSTILE} hook")

@@ -31,6 +31,7 @@ from harken import (
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.agent import Agent, unload_agent
 from harken.agents.hooks.options import HookOptions
+from harken.agents.runtime import ActionPolicy, AgentLibrary
 from harken.agents.smart_agent import SmartAgent
 from harken.agents.tree.hook_action import new_hook
 from harken.agents.tree.registry import RUN
@@ -144,8 +145,8 @@ class Course:
         runtime = AgentRuntime(
             model=voices.model(self.window),
             world=World([send, look, peek], folder=log.parent),
-            actions=ACTIONS,
-            kinds={Counting.kind: Counting},
+            policy=ActionPolicy(actions=ACTIONS),
+            library=AgentLibrary(kinds={Counting.kind: Counting}),
         )
         options = replace(quick(), in_memory=self.in_memory)
         root, session = load_session(

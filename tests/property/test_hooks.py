@@ -26,6 +26,7 @@ from harken import (
 )
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.hooks.smart_hook import NOTE
+from harken.agents.runtime import ActionPolicy, AgentLibrary
 from harken.core.messages import Message, text_of
 from harken.core.verdict import Verdict
 from harken.llm.base import ModelRequest
@@ -86,7 +87,10 @@ def model(turns: list[Turn]) -> Cast:
 def begun(folder: Path, cast: Cast) -> Stage:
     world = World([send, search])
     runtime = AgentRuntime(
-        model=cast.model(), world=world, actions=ACTIONS, kinds={Counting.kind: Counting}
+        model=cast.model(),
+        world=world,
+        policy=ActionPolicy(actions=ACTIONS),
+        library=AgentLibrary(kinds={Counting.kind: Counting}),
     )
     one = stage(folder, cast.model(), runtime=runtime)
     guard(one, points=("input", "result"), tools=["keep_note"], keeps="notes")

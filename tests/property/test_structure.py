@@ -32,6 +32,7 @@ from harken import (
 )
 from harken.agents.action_schemas import ACTIONS, HOOK_ACTIONS
 from harken.agents.agent import Agent, unload_agent
+from harken.agents.runtime import ActionPolicy, AgentLibrary
 from harken.core.ids import AgentId
 from harken.core.messages import Message, ToolCall, text_of
 from harken.llm.base import ModelRequest
@@ -94,9 +95,9 @@ class Run:
     def __post_init__(self) -> None:
         self.runtime = AgentRuntime(
             model=self.model,
-            actions=ACTIONS,
+            policy=ActionPolicy(actions=ACTIONS),
             world=World(folder=self.folder),
-            kinds={Guard.kind: Guard},
+            library=AgentLibrary(kinds={Guard.kind: Guard}),
         )
         self._load(self.folder / "s.jsonl")
         self.tree = Tree(Node("main", "primary"))

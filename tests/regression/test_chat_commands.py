@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from harken.agents.runtime import AgentRuntime
+from harken.agents.runtime import AgentRuntime, ModelSettings, Observers
 from harken.chat.commands.base import is_command
 from tests.agent_kit import Stage, play, stage
 from tests.cli.talking import Talking
@@ -45,7 +45,9 @@ class Named:
 @pytest.fixture
 def one(tmp_path: Path) -> Stage:
     models = {name: Named(name) for name in ("x/small", "x/large")}
-    runtime = AgentRuntime(model=models["x/small"], models=lambda name: models[name])
+    runtime = AgentRuntime(
+        model=models["x/small"], models=ModelSettings(resolver=lambda name: models[name])
+    )
     return stage(tmp_path, models["x/small"], runtime=runtime)
 
 
@@ -148,7 +150,7 @@ def test_a_retry_of_a_model_call_is_told_with_its_waiting_time(tmp_path: Path, w
     busy = wire.error(529, "later", retry_after_ms="100")
     with Provider([busy, busy, wire.answer("It is Jill.")]) as provider:
         model = wire.model(provider, max_retries=2)
-        runtime = AgentRuntime(model=model, on_notice=told.append)
+        runtime = AgentRuntime(model=model, observers=Observers(on_notice=told.append))
         assert stage(tmp_path, model, runtime=runtime).ask("Who?") == "It is Jill."
     assert [line.partition("; ")[2] for line in told] == [
         "it is asked again in 0.1 s (retry 1 of 2)",

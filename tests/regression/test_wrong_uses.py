@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from harken.agents.runtime import ActionPolicy, AgentLibrary, ContextLimits
 from tests.wrong_uses_kit import (
     H,
     Row,
@@ -47,7 +48,7 @@ NAMES: dict[str, Row] = {
         "did you mean 'always'",
     ),
     "a misspelt action": (
-        lambda _: H.AgentRuntime(actions=("taks",)),
+        lambda _: H.AgentRuntime(policy=ActionPolicy(actions=("taks",))),
         ValueError,
         "'taks' is not an action of agents; did you mean 'task'.*discuss",
     ),
@@ -174,23 +175,27 @@ TYPES: dict[str, Row] = {
         "world must be World, not",
     ),
     "one action as a str": (
-        lambda _: H.AgentRuntime(actions="task"),
+        lambda _: H.AgentRuntime(policy=ActionPolicy(actions="task")),
         TypeError,
         "actions must be Collection of str, not 'task' \\(str\\); pass \\['task'\\]",
     ),
     "a share that is a str": (
-        lambda _: H.AgentRuntime(compact_at="0.8"),
+        lambda _: H.AgentRuntime(limits=ContextLimits(compact_at="0.8")),  # type: ignore[arg-type]
         TypeError,
         "compact_at must be float or None, not '0.8'",
     ),
-    "a share above 1": (lambda _: H.AgentRuntime(compact_at=80), H.ConfigError, "not 80"),
+    "a share above 1": (
+        lambda _: H.AgentRuntime(limits=ContextLimits(compact_at=80)),
+        H.ConfigError,
+        "not 80",
+    ),
     "a store as checkpoints": (
         lambda _: H.AgentRuntime(checkpoints=H.MemoryStore()),
         TypeError,
         "checkpoints must be Checkpointer or None",
     ),
     "an instance as kind": (
-        lambda _: H.AgentRuntime(kinds={"x": 3}),
+        lambda _: H.AgentRuntime(library=AgentLibrary(kinds={"x": 3})),  # type: ignore[dict-item]
         TypeError,
         "kinds\\['x'\\] must be type, not 3",
     ),

@@ -9,6 +9,13 @@ from harken.core.lazy import lazy_exports
 if TYPE_CHECKING:
     from harken.agents.agent import load_agent, unload_agent
     from harken.agents.checkpointer import Checkpointer
+    from harken.agents.runtime import (
+        ActionPolicy,
+        AgentLibrary,
+        ContextLimits,
+        ModelSettings,
+        Observers,
+    )
     from harken.agents.session_agent import SessionAgent
     from harken.agents.templates.skills import skill_tool
     from harken.agents.tree.hook_file import HookFiles
@@ -21,6 +28,11 @@ else:
             "load_agent": "harken.agents.agent",
             "skill_tool": "harken.agents.templates.skills",
             "unload_agent": "harken.agents.agent",
+            "ActionPolicy": "harken.agents.runtime",
+            "AgentLibrary": "harken.agents.runtime",
+            "ContextLimits": "harken.agents.runtime",
+            "ModelSettings": "harken.agents.runtime",
+            "Observers": "harken.agents.runtime",
             "Checkpointer": "harken.agents.checkpointer",
             "CompactionResult": "harken.agents.turn.compaction",
             "HookFiles": "harken.agents.tree.hook_file",
@@ -31,10 +43,15 @@ else:
     )
 
 __all__ = [
+    "ActionPolicy",
+    "AgentLibrary",
     "Checkpointer",
     "CompactionResult",
+    "ContextLimits",
     "HookFiles",
     "HookPoint",
+    "ModelSettings",
+    "Observers",
     "SessionAgent",
     "Verdict",
     "load_agent",

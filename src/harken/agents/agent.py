@@ -148,7 +148,7 @@ class Agent:
     def check_kind(self) -> None:
         """Raise TypeError if a resume would not make an agent of this class."""
         if type(self) is not Agent:
-            check_registered(type(self), self.kind, self.runtime)
+            check_registered(type(self), self.kind, self.runtime.library)
 
     def set_initial_transcript(self, initial: Sequence[Mapping[str, Any]]) -> None:
         """Set the complete transcript to start from when the birth is logged."""
@@ -494,7 +494,7 @@ def load_agent(session: Session, agent_id: str, runtime: AgentRuntime) -> Agent:
     if isinstance(live, Agent):
         return live
     state = session.agent(agent_id)
-    kind = get_agent_class(state.spec.get("kind", "smart"), runtime)
+    kind = get_agent_class(state.spec.get("kind", "smart"), runtime.library)
     agent: Agent = kind.from_state(session, state, runtime)
     return agent
 

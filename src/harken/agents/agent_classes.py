@@ -54,22 +54,22 @@ def register_lazy(modules: Mapping[str, str]) -> None:
     _lazy_modules.update(modules)
 
 
-def get_agent_class(name: str, runtime: HasKinds) -> Any:
+def get_agent_class(name: str, library: HasKinds) -> Any:
     """Return the class of agents that logs record under this name. Raises NameNotFound."""
-    kind = runtime.kinds.get(name) or _classes.get(name)
+    kind = library.kinds.get(name) or _classes.get(name)
     if kind is None and name in _lazy_modules:
         import_module(_lazy_modules[name])
         kind = _classes[name]
     if kind is None:
-        names = {*_classes, *_lazy_modules, *runtime.kinds}
+        names = {*_classes, *_lazy_modules, *library.kinds}
         raise NameNotFound("registered kind of agent", name, names)
     return kind
 
 
-def check_registered(kind: type, name: str, runtime: HasKinds) -> None:
+def check_registered(kind: type, name: str, library: HasKinds) -> None:
     """Raise TypeError if a resume would make an agent of another class than this."""
     try:
-        resumed = get_agent_class(name, runtime)
+        resumed = get_agent_class(name, library)
     except NameNotFound:
         resumed = None
     if resumed is None or (resumed is not kind and issubclass(kind, resumed)):

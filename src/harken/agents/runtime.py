@@ -46,74 +46,120 @@ class HookRegistry(Protocol):
 
 @check_arguments
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentRuntime:
-    """The objects behind the names that the log records. A subagent gets its parent's runtime."""
+class ModelSettings:
+    """How models are found by name, and the parameters of their requests."""
 
-    model: Model | str | None = None
-    """The model of agents with its name or with none. `models` resolves a name (`anthropic/...`) at
-    once; see `default_model`."""
-    models: ModelResolver = field(default_factory=caching_resolver)
-    """Resolves all other models by name."""
-    world: World = field(default_factory=World)
+    resolver: ModelResolver = field(default_factory=caching_resolver)
+    """Returns a model for a name such as `anthropic/...`."""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """Request parameters for the models of new agents (`max_tokens`, ...); their births log them.
+    """
+    by_model: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Parameters by model name, which override `parameters`."""
+
+
+@check_arguments
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentLibrary:
+    """The definitions that the log records by name: classes, templates, hooks and skills."""
+
     kinds: Mapping[str, type] = field(default_factory=dict)
     """Agent classes by the name that logs record, besides the registered classes."""
     templates: Templates = field(default_factory=Templates)
     """The kinds of subagents that `task` finds by name."""
     hooks: HookRegistry | None = None
-    """Finds hooks for templates, for the action `hook` and for the configuration. None: built-in
-    only."""
+    """Creates hooks for templates, for the action `hook` and for the configuration. None: only
+    built-in hooks."""
     skills: Skills | None = None
     """The skills that the tool `skill` reads and lists for agents."""
+
+
+@check_arguments
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionPolicy:
+    """What agents and the commands of their hooks may do by default."""
+
+    actions: Collection[str] = BASIC_ACTIONS
+    """The structural actions of agents without a tool list of their own."""
     environment: Callable[[Mapping[str, str]], Mapping[str, str]] = visible_variables
     """Selects the environment variables that hook commands get; by default those that are not
     secret."""
     allowed_commands: MutableSet[str] | None = None
     """Digests of the hook commands that may run, even if a log names others. None allows all."""
-    actions: Collection[str] = BASIC_ACTIONS
-    """The structural actions of agents without a tool list of their own."""
-    on_chunk: OnChunk | None = None
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    """Request parameters for the models of new agents (`max_tokens`, ...); their births log them.
-    """
-    model_parameters: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Parameters by model name, which override those for all models."""
-    checkpoints: Checkpointer | None = None
-    """Commits the contexts of agents to a store. None: only the log has them."""
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for an unknown action."""
+        check_choices(self.actions, ACTIONS, "an action of agents")
+
+
+@check_arguments
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextLimits:
+    """When the context of an agent is compacted."""
+
     compact_at: float | None = 0.8
     """The share of the model's window that a context may take before its older part is replaced
     with a summary. None: compaction only on request."""
     windows: ContextWindows = field(default_factory=ContextWindows)
     """Context windows by model. An agent with an unlisted model is not compacted automatically,
     except when the provider rejects its context as too long."""
-    observers: Sequence[ModelObserver] = ()
+
+    def __post_init__(self) -> None:
+        """Raise ConfigError for an invalid share."""
+        if self.compact_at is not None and not 0 < self.compact_at <= 1:
+            raise ConfigError(f"compact_at is a part above 0 and up to 1, not {self.compact_at}")
+
+
+@check_arguments
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observers:
+    """Callbacks that watch agents and change nothing."""
+
+    on_chunk: OnChunk | None = None
+    on_model_call: Sequence[ModelObserver] = ()
     """Called for every model call. An observer that fails is reported and stops nothing."""
     on_notice: Tell | None = None
     """Called with notices that no event contains, such as a store that rejects commits. None: a
     warning of the standard library's `logging`."""
 
+
+@check_arguments
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentRuntime:
+    """The objects behind the names that the log records. A subagent gets its parent's runtime."""
+
+    model: Model | str | None = None
+    """The model of agents with its name or with none. `models` resolves a name (`anthropic/...`) at
+    once; see `default_model`."""
+    models: ModelSettings = field(default_factory=ModelSettings)
+    """Resolves all other models by name."""
+    world: World = field(default_factory=World)
+    library: AgentLibrary = field(default_factory=AgentLibrary)
+    policy: ActionPolicy = field(default_factory=ActionPolicy)
+    limits: ContextLimits = field(default_factory=ContextLimits)
+    checkpoints: Checkpointer | None = None
+    """Commits the contexts of agents to a store. None: only the log has them."""
+    observers: Observers = field(default_factory=Observers)
+
     def __post_init__(self) -> None:
         """Resolve the name of a model and check values beyond their types.
 
-        Raises ConfigError for a tool with the name of an action, an invalid share, and an unusable
-        model; ValueError for an unknown action.
+        Raises ConfigError for a tool with the name of an action and for an unusable model.
         """
         if isinstance(self.model, str):
-            object.__setattr__(self, "model", self.models(self.model))
-        check_choices(self.actions, ACTIONS, "an action of agents")
-        if self.compact_at is not None and not 0 < self.compact_at <= 1:
-            raise ConfigError(f"compact_at is a part above 0 and up to 1, not {self.compact_at}")
+            object.__setattr__(self, "model", self.models.resolver(self.model))
         for name in ACTIONS:
             if name in self.world.tools:
                 raise ConfigError(f"a tool cannot be named {name}: that is an action of agents")
 
     def parameters_for(self, model: str | None) -> dict[str, Any]:
         """Return the request parameters of a new agent with this model."""
-        return {**self.parameters, **self.model_parameters.get(model or "", {})}
+        return {**self.models.parameters, **self.models.by_model.get(model or "", {})}
 
     def notify(self, notice: str) -> None:
         """Send a single-line notice to the user."""
-        if self.on_notice is not None:
-            self.on_notice(notice)
+        if self.observers.on_notice is not None:
+            self.observers.on_notice(notice)
         else:
             _logger.warning("%s", notice)
 
@@ -130,4 +176,4 @@ class AgentRuntime:
             return default
         if name is None:
             raise ConfigError("this agent has no model: pass one, such as scripted:FILE.yaml")
-        return self.models(name)
+        return self.models.resolver(name)

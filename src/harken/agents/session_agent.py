@@ -16,7 +16,7 @@ from typing import Self, TypeVar, overload
 
 from harken.agents.agent import Agent
 from harken.agents.load import load_session
-from harken.agents.runtime import AgentRuntime
+from harken.agents.runtime import AgentRuntime, Observers
 from harken.agents.typed_answer import REQUEST, TOOL_NAME, TypedAnswer
 from harken.core.arguments import check_arguments
 from harken.core.ids import AgentId
@@ -44,7 +44,9 @@ class SessionAgent:
         name: str,
     ) -> None:
         self._chunks: asyncio.Queue[Chunk | None] | None = None
-        runtime = AgentRuntime(model=model, world=world, on_chunk=self._put_chunk)
+        runtime = AgentRuntime(
+            model=model, world=world, observers=Observers(on_chunk=self._put_chunk)
+        )
         self.root: Agent
         """The agent itself, with all that `Agent` can do."""
         self.session: Session

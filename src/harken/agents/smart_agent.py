@@ -127,7 +127,9 @@ class SmartAgent(ToolAgent):
         spec: Mapping[str, Any] | None = None,
     ) -> SmartAgent:
         """Create, without its birth, an agent that shares this agent's world and models."""
-        kind = get_agent_class(SmartAgent.kind, self.runtime)  # the class that a revival would use
+        kind = get_agent_class(
+            SmartAgent.kind, self.runtime.library
+        )  # the class that a revival would use
         assert issubclass(kind, SmartAgent)
         child: SmartAgent = kind(self.session, system_prompt, runtime=self.runtime, tools=tools)
         child._model_name = (template and template.model) or self.language_model
@@ -324,7 +326,7 @@ class SmartAgent(ToolAgent):
         try:
             return await self._ask_once()
         except ModelError as error:
-            if error.kind != "context_too_long" or self.runtime.compact_at is None:
+            if error.kind != "context_too_long" or self.runtime.limits.compact_at is None:
                 raise
             await self._shrink(error)
         try:
@@ -339,7 +341,7 @@ class SmartAgent(ToolAgent):
         """Call the model once, with everything about the call in the log."""
         await wait_for_servers(self)
         held_back = has_hook_at(self, "response")
-        on_chunk = None if held_back else self.runtime.on_chunk
+        on_chunk = None if held_back else self.runtime.observers.on_chunk
         return await request_model(self, self.model, self.toolbox(), on_chunk)
 
     async def _shrink(self, refusal: ModelError) -> None:
@@ -357,7 +359,7 @@ class SmartAgent(ToolAgent):
 
     def is_full(self) -> bool:
         """Whether the context must be compacted before the next model request."""
-        share, window = self.runtime.compact_at, self.window
+        share, window = self.runtime.limits.compact_at, self.window
         if share is None or window is None:
             return False
         return tokens_used(self) >= max(share * window, self._min_compaction_tokens)
@@ -372,7 +374,7 @@ class SmartAgent(ToolAgent):
                 why = "what is left is too long"
         except ModelError as error:
             why = str(error)
-        share, window, tokens = self.runtime.compact_at, self.window, tokens_used(self)
+        share, window, tokens = self.runtime.limits.compact_at, self.window, tokens_used(self)
         if share is not None and window is not None and tokens >= share * window:
             self._min_compaction_tokens = tokens + COMPACTION_RETRY_SHARE * window
             full = f"takes {tokens / window:.0%} of what its model reads"
@@ -403,7 +405,7 @@ class SmartAgent(ToolAgent):
         """The context window of its model in tokens, or None if unknown."""
         model = self.model
         model_window: int | None = getattr(model, "context_window", None)
-        return model_window or self.runtime.windows.tokens(model.name)
+        return model_window or self.runtime.limits.windows.tokens(model.name)
 
     async def _act(self, calls: Sequence[OpenCall]) -> None:
         """Run calls, then let hooks comment on the results."""

@@ -61,7 +61,9 @@ async def wait_for_servers(agent: ToolAgent) -> None:
     """Wait until the tools of an agent's servers are available, before a request lists them."""
     connections = agent.runtime.world.mcp
     if connections is not None and any(name not in connections.servers for name in agent.servers):
-        servers = [name for template in agent.runtime.templates for name in template.servers]
+        servers = [
+            name for template in agent.runtime.library.templates for name in template.servers
+        ]
         for server in servers:
             if server.name in agent.servers and server.name not in connections.servers:
                 connections.add(server)
@@ -92,7 +94,7 @@ def create_template_hooks(
 
 def make_hook(name: str, watched: Agent) -> Agent:
     """Create a hook by its name, to be installed. Raises NameNotFound, ConfigError."""
-    registry = watched.runtime.hooks
+    registry = watched.runtime.library.hooks
     if registry is not None:
         hook: Agent = registry.create(name, watched)
         return hook

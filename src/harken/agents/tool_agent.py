@@ -96,7 +96,10 @@ class ToolAgent(Agent):
         key = (schemas, limits, place == "hook")
         if self._toolbox is not None and self._toolbox.key == key:
             return self._toolbox
-        candidates = {**with_templates(self.runtime.templates.listing()), **self._list_tools()}
+        candidates = {
+            **with_templates(self.runtime.library.templates.listing()),
+            **self._list_tools(),
+        }
         tools = {name: tool for name, tool in candidates.items() if self._may_use(tool)}
         return Toolset(key, tools)
 
@@ -105,11 +108,11 @@ class ToolAgent(Agent):
             return True
         if tool.reserved and self.allowed is None:
             return False
-        return may_use(tool.name, self.allowed, self.state.place, self.runtime.actions)
+        return may_use(tool.name, self.allowed, self.state.place, self.runtime.policy.actions)
 
     def _list_tools(self) -> dict[str, Tool]:
         """Return the tools of the world; `skill` lists the skills that this agent may use."""
-        tools, skills = dict(self.runtime.world.tools), self.runtime.skills
+        tools, skills = dict(self.runtime.world.tools), self.runtime.library.skills
         if skills is None or SKILL not in tools:
             return tools
         skill_tool, listing = tools.pop(SKILL), skills.listing(skills_of(self))

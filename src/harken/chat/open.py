@@ -19,7 +19,14 @@ from harken.agents.checkpointer import Tell
 from harken.agents.command_hooks.hook import NAME as COMMAND_HOOK
 from harken.agents.command_hooks.hook import NOT_RUN, CommandHook, Commands, allow_commands
 from harken.agents.load import load_session, start_from_commit
-from harken.agents.runtime import AgentRuntime, OnChunk
+from harken.agents.runtime import (
+    ActionPolicy,
+    AgentLibrary,
+    AgentRuntime,
+    ContextLimits,
+    ModelSettings,
+    OnChunk,
+)
 from harken.agents.smart_agent import SmartAgent
 from harken.agents.turn.wakeups import armed_triggers
 from harken.chat.checkpoint_store import LOCK_TIMEOUT_S, CheckpointStore
@@ -95,15 +102,15 @@ def open_chat(
         if world.sources is not None:
             world.sources.ignore = (home.folder, path)
         world.user = user
+        runtime = build_runtime(settings)
         runtime = replace(
-            build_runtime(settings),
-            allowed_commands=AllowedCommands(home),
+            runtime,
+            policy=replace(runtime.policy, allowed_commands=AllowedCommands(home)),
             checkpoints=checkpoints.checkpoints(home),
             model=model,
-            models=find,
+            models=replace(runtime.models, resolver=find),
             world=world,
-            on_chunk=on_chunk,
-            on_notice=on_notice,
+            observers=replace(runtime.observers, on_chunk=on_chunk, on_notice=on_notice),
         )
         root, session = load_session(
             path,
@@ -195,17 +202,17 @@ def watch_with_commands(root: Agent, settings: Settings, *, is_new: bool) -> Non
 def build_runtime(settings: Settings) -> AgentRuntime:
     """Return the runtime of the agents, as configured."""
     return AgentRuntime(
-        templates=settings.templates,
-        hooks=settings.hooks,
-        skills=settings.skills,
-        actions=settings.actions,
-        compact_at=settings.compact_at or None,
-        windows=settings.windows,
-        parameters=settings.parameters,
-        model_parameters=settings.model_parameters,
-        environment=partial(
-            visible_variables, named=settings.pass_env, hide=settings.key_variables
+        library=AgentLibrary(
+            templates=settings.templates, hooks=settings.hooks, skills=settings.skills
         ),
+        policy=ActionPolicy(
+            actions=settings.actions,
+            environment=partial(
+                visible_variables, named=settings.pass_env, hide=settings.key_variables
+            ),
+        ),
+        limits=ContextLimits(compact_at=settings.compact_at or None, windows=settings.windows),
+        models=ModelSettings(parameters=settings.parameters, by_model=settings.model_parameters),
     )
 
 

@@ -326,7 +326,7 @@ def check_hooks(point: ForkPoint, change: Change, runtime: AgentRuntime) -> None
     for hook in hooks:
         if hook.name not in change.without_hooks:
             try:
-                get_agent_class(str(hook.spec.get("kind")), runtime)
+                get_agent_class(str(hook.spec.get("kind")), runtime.library)
             except NameNotFound as error:
                 raise ConfigError(
                     f"{error}; rerun it in the program that registers it, or without that hook"

@@ -81,8 +81,10 @@ async def rerun(
     if log.exists() and log.stat().st_size:
         raise ConfigError(f"{log}: there is a session already; a rerun begins a new one")
     world = _build_world(point, live)
-    actions = recorded_actions(point.tools) if point.is_run_by_harken else runtime.actions
-    runtime = replace(runtime, world=world, model=model, actions=actions)
+    actions = recorded_actions(point.tools) if point.is_run_by_harken else runtime.policy.actions
+    runtime = replace(
+        runtime, world=world, model=model, policy=replace(runtime.policy, actions=actions)
+    )
     options = SessionOptions(resolver=None if store is None else make_resolver(store))
     with Session(log, options=options) as session:
         forking = SessionForker(

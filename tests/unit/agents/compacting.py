@@ -10,6 +10,7 @@ from typing import Any
 from harken import AgentRuntime, World, tool
 from harken.agents.checkpointer import Checkpointer
 from harken.agents.load import load_session
+from harken.agents.runtime import ContextLimits, ModelSettings, Observers
 from harken.agents.smart_agent import SmartAgent
 from harken.agents.turn.compaction import NAME
 from harken.context.materialize import make_resolver, materialize
@@ -115,9 +116,9 @@ def begin(folder: Path, model: Play, *, window: int | None = None, **how: Any) -
         model=model,
         world=World([look]),
         checkpoints=Checkpointer(store=store, turns_per_commit=how.pop("every", 1)),
-        windows=windows,
-        on_notice=told.append,
-        **{name: how.pop(name) for name in ("compact_at", "on_chunk", "parameters") if name in how},
+        limits=ContextLimits(windows=windows, compact_at=how.pop("compact_at", 0.8)),
+        models=ModelSettings(parameters=how.pop("parameters", {})),
+        observers=Observers(on_notice=told.append, on_chunk=how.pop("on_chunk", None)),
     )
     made = stage(folder, model, runtime=runtime, options=options(store), **how)
     return Scene(made, store, told)

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 from harken import Agent, AgentRuntime, FunctionModel, World
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.agent_classes import get_agent_class
+from harken.agents.runtime import ActionPolicy
 from harken.agents.smart_agent import SmartAgent
 from harken.agents.tree.hook_action import new_hook
 from harken.core.messages import ChatMessage, text_of
@@ -74,7 +75,9 @@ def is_question(text: str) -> bool:
 
 def guarded(folder: Path, cast: Cast, **more: Any) -> Stage:
     """Return a stage of `main`, which has `send`."""
-    runtime = AgentRuntime(model=cast.model(), world=World([send]), actions=ACTIONS)
+    runtime = AgentRuntime(
+        model=cast.model(), world=World([send]), policy=ActionPolicy(actions=ACTIONS)
+    )
     return stage(folder, cast.model(), runtime=runtime, **more)
 
 
@@ -87,7 +90,7 @@ def guard(
     **spec: Any,
 ) -> Agent:
     """Install a smart hook on the root."""
-    assert isinstance(one.root, get_agent_class("smart", one.runtime))
+    assert isinstance(one.root, get_agent_class("smart", one.runtime.library))
     assert isinstance(one.root, SmartAgent)
     hook = new_hook(one.root, "You watch.", points=points, tools=tools, spec=spec)
     return hook.install(one.root, name)

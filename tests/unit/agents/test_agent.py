@@ -19,6 +19,7 @@ from harken import (
     register_agent_class,
 )
 from harken.agents.agent import unload_agent
+from harken.agents.runtime import AgentLibrary
 from harken.errors import ConfigError, NameNotFound
 from tests.agent_kit import Stage, call, calls, check_log, everything, play, quick, run, stage
 from tests.session_kit import lines
@@ -353,7 +354,7 @@ def test_a_kind_may_be_given_by_the_runtime_alone(tmp_path: Path) -> None:
         async def answer(self, heard: str) -> str:
             return heard
 
-    runtime = AgentRuntime(model=play(main=["Hi."]), kinds={"parrot": Parrot})
+    runtime = AgentRuntime(model=play(main=["Hi."]), library=AgentLibrary(kinds={"parrot": Parrot}))
     one = stage(tmp_path, play(), runtime=runtime)
     Parrot(one.session, runtime=runtime).log_birth(one.root.state.birth, "Polly", "subagent")
     assert run(one.again().agent("Polly").response("ho")) == "ho"

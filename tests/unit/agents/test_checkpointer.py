@@ -8,6 +8,7 @@ import pytest
 from harken import AgentRuntime, DumbAgent, SmartAgent, World, register_agent_class, tool
 from harken.agents.checkpointer import Checkpointer
 from harken.agents.load import load_session, start_from_commit
+from harken.agents.runtime import Observers
 from harken.agents.tree.moves import endo
 from harken.agents.turn.conversation import Conversation
 from harken.context.history import get_commit
@@ -45,7 +46,10 @@ def begin(folder: Path, model: Play, store: MemoryStore, **how: Any) -> Stage:
     on_notice = how.pop("on_notice", None)
     checkpoints = Checkpointer(store=store, **how)
     runtime = AgentRuntime(
-        model=model, world=World([look]), checkpoints=checkpoints, on_notice=on_notice
+        model=model,
+        world=World([look]),
+        checkpoints=checkpoints,
+        observers=Observers(on_notice=on_notice),
     )
     return stage(folder, model, runtime=runtime, options=options(store))
 

@@ -11,6 +11,7 @@ import pytest
 
 from harken import AgentRuntime, ToolContext, World, tool
 from harken.agents.checkpointer import Checkpointer
+from harken.agents.runtime import Observers
 from harken.context.socket_client import VARIABLE, current_context
 from harken.context.socket_server import ContextSocketServer
 from harken.store.memory import MemoryStore
@@ -152,7 +153,10 @@ def test_that_no_socket_can_be_made_is_told_and_the_program_runs(tmp_path: Path)
     model = play(main=[calls(call("peek")), "."])
     checkpoints = Checkpointer(store=MemoryStore(), sockets=NoSockets())
     runtime = AgentRuntime(
-        model=model, world=World([peek]), checkpoints=checkpoints, on_notice=told.append
+        model=model,
+        world=World([peek]),
+        checkpoints=checkpoints,
+        observers=Observers(on_notice=told.append),
     )
     scene = stage(tmp_path, model, runtime=runtime)
     scene.ask("go")

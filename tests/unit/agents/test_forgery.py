@@ -6,6 +6,7 @@ import pytest
 
 from harken import AgentRuntime, Comment, tool
 from harken.agents.action_schemas import ACTIONS
+from harken.agents.runtime import ActionPolicy
 from harken.core.messages import TextPart
 from harken.views.interventions import interventions
 from harken.views.viewer import SessionViewer
@@ -84,7 +85,9 @@ def test_no_name_makes_its_words_look_like_those_of_others(tmp_path: Path, name:
         call("hook", "c2", name=name, instructions="x", points=["input"]),
     )
     model = play(main=[made, "Done."])
-    one = stage(tmp_path, model, runtime=AgentRuntime(model=model, actions=ACTIONS))
+    one = stage(
+        tmp_path, model, runtime=AgentRuntime(model=model, policy=ActionPolicy(actions=ACTIONS))
+    )
     one.ask("Go.")
     assert all(one.result(made_by)["is_error"] for made_by in ("c1", "c2"))
     assert len(one.rows(event_type="agent_created")) == 1

@@ -19,6 +19,7 @@ from harken import (
     register_agent_class,
 )
 from harken.agents.agent import unload_agent
+from harken.agents.runtime import AgentLibrary
 from harken.core.canonical import to_json_line
 from harken.core.events import TranscriptEntry
 from harken.core.verdict import HookPoint, Verdict
@@ -121,7 +122,9 @@ def test_a_guard_that_nobody_registered_lets_nothing_through(tmp_path: Path) -> 
         kind = "test-lost"
 
     one = sending(tmp_path)
-    Lost(one.session, runtime=AgentRuntime(kinds={"test-lost": Lost})).install(one.root)
+    Lost(
+        one.session, runtime=AgentRuntime(library=AgentLibrary(kinds={"test-lost": Lost}))
+    ).install(one.root)
     later = one.again()
     with pytest.raises(NameNotFound, match="test-lost"):
         later.ask("Send.")
@@ -177,7 +180,7 @@ def test_a_copy_may_differ_or_be_none(tmp_path: Path) -> None:
         Ann=[calls(call("send", text="Ann")), "I may not."],
     )
     one = stage(tmp_path, model, tools=[send])
-    runtime = AgentRuntime(model=model, world=one.runtime.world, kinds=kinds)
+    runtime = AgentRuntime(model=model, world=one.runtime.world, library=AgentLibrary(kinds=kinds))
     one = Stage(one.root, one.session, runtime)
     Planning(one.session, runtime=runtime).install(one.root, "planning")
     Private(one.session, runtime=runtime).install(one.root, "private")

@@ -8,6 +8,7 @@ import pytest
 
 from harken import AgentRuntime, Conversation, Deny, HookQuestion, Ok, World, load_session
 from harken.agents.action_schemas import ACTIONS
+from harken.agents.runtime import ActionPolicy, AgentLibrary
 from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.hook_action import new_hook
 from tests.agent_kit import Stage, call, calls, check_log, everything, play, quick, run, stage
@@ -32,7 +33,10 @@ def family(folder: Path, **parts: Any) -> Stage:
         **parts,
     }
     runtime = AgentRuntime(
-        model=play(**lines), actions=ACTIONS, world=World([send]), kinds={"test-judge": Judging}
+        model=play(**lines),
+        policy=ActionPolicy(actions=ACTIONS),
+        world=World([send]),
+        library=AgentLibrary(kinds={"test-judge": Judging}),
     )
     one = stage(folder, play(**lines), runtime=runtime)
     assert one.ask("Go.") == "Done."

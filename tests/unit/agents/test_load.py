@@ -7,6 +7,7 @@ import pytest
 
 from harken import AgentRuntime, Budget, Session, load_session
 from harken.agents.agent import unload_agent
+from harken.agents.runtime import ModelSettings
 from harken.errors import ConfigError, LogLocked, LogWriteError
 from harken.testing import FailingDisk
 from tests.agent_kit import Play, Stage, call, calls, everything, play, quick, stage
@@ -161,7 +162,10 @@ def test_without_a_model_the_one_of_the_log_is_asked_for_by_name(tmp_path: Path)
 
     one.session.close()
     later = Stage(
-        *load_session(one.log, runtime=AgentRuntime(models=models), options=quick()), one.runtime
+        *load_session(
+            one.log, runtime=AgentRuntime(models=ModelSettings(resolver=models)), options=quick()
+        ),
+        one.runtime,
     )
     assert later.ask("And Dan.") == "Done too."
     assert asked[0] == "play"

@@ -10,6 +10,7 @@ import pytest
 from harken import AgentRuntime, Conversation, Deny, HookQuestion, Ok, World, load_session
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.guards import SELF_MADE
+from harken.agents.runtime import ActionPolicy
 from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.hook_action import new_hook
 from harken.agents.tree.moves import talk_with
@@ -43,7 +44,9 @@ def no_evil(question: HookQuestion) -> Deny | Ok:
 def watched(folder: Path, *, later: bool = False, **parts: Sequence[Line]) -> Stage:
     """Return a stage whose main is watched; later: not yet."""
     SENT.clear()
-    runtime = AgentRuntime(model=play(**parts), actions=ACTIONS, world=World([send]))
+    runtime = AgentRuntime(
+        model=play(**parts), policy=ActionPolicy(actions=ACTIONS), world=World([send])
+    )
     one = stage(folder, play(**parts), runtime=runtime)
     if not later:
         watch(one, action=no_evil)
@@ -128,7 +131,7 @@ def test_a_hook_of_its_own_that_takes_its_place_is_watched_as_it_is(
     births = [at for at, row in enumerate(one.rows()) if row["event_type"] == "agent_created"]
     kinds = {Judging.kind: Judging}
     for kept in range(births[2] + 1, len(one.rows()) + 1):  # wherever it is cut
-        runtime = replace(one.runtime, kinds=kinds)
+        runtime = replace(one.runtime, library=replace(one.runtime.library, kinds=kinds))
         _, session = load_session(cut_after(one.log, kept), runtime=runtime, options=quick())
         assert unguarded(session, guard.agent_id) == [], kept
         session.close()

@@ -10,6 +10,7 @@ import pytest
 from harken import AgentRuntime
 from harken.agents.checkpointer import Checkpointer, Tell
 from harken.agents.load import load_session
+from harken.agents.runtime import Observers
 from harken.context.materialize import materialize
 from harken.core.commits import CommitId
 from harken.core.messages import text_of
@@ -79,7 +80,9 @@ def test_a_session_that_a_full_store_did_not_take_is_committed_when_it_is_resume
 
 def begin(folder: Path, model: Play, store: MemoryStore, on_notice: Tell | None = None) -> Stage:
     checkpoints = Checkpointer(store=store)
-    runtime = AgentRuntime(model=model, checkpoints=checkpoints, on_notice=on_notice)
+    runtime = AgentRuntime(
+        model=model, checkpoints=checkpoints, observers=Observers(on_notice=on_notice)
+    )
     return stage(folder, model, runtime=runtime)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from harken import AgentRuntime, Deny, HookQuestion, Ok, Rewrite
+from harken.agents.runtime import Observers
 from harken.core.stream import TextDelta
 from harken.core.verdict import Verdict
 from tests.agent_kit import call, calls, check_log, play, run, stage, told
@@ -159,8 +160,10 @@ def test_what_a_hook_may_still_change_is_not_streamed(tmp_path: Path) -> None:
     model = play(main=["1234"])
     runtime = AgentRuntime(
         model=model,
-        on_chunk=lambda _, chunk: (
-            pieces.append(chunk.text) if isinstance(chunk, TextDelta) else None
+        observers=Observers(
+            on_chunk=lambda _, chunk: (
+                pieces.append(chunk.text) if isinstance(chunk, TextDelta) else None
+            )
         ),
     )
     one = stage(tmp_path, model, runtime=runtime)

@@ -10,6 +10,7 @@ import pytest
 from harken import Agent, AgentRuntime
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.hooks.smart_hook import MAX_NOTE, MAX_NOTES, NOTES_CHARACTERS
+from harken.agents.runtime import ActionPolicy, ContextLimits
 from harken.core.messages import text_of
 from harken.core.verdict import HookQuestion, Ok, Verdict
 from harken.errors import ModelError
@@ -145,7 +146,9 @@ def test_a_hook_that_is_compacted_in_the_middle_of_a_question_still_has_the_ques
 
     cast = Cast(main=sends, guard=says, compaction=lambda _: "short")
     runtime = AgentRuntime(
-        model=cast.model(), actions=ACTIONS, windows=ContextWindows({"cast": 1300})
+        model=cast.model(),
+        policy=ActionPolicy(actions=ACTIONS),
+        limits=ContextLimits(windows=ContextWindows({"cast": 1300})),
     )
     one = stage(tmp_path, cast.model(), runtime=runtime)
     hook = guard(one)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from harken import AgentRuntime, ScriptedModel, World, tool
+from harken.agents.runtime import AgentLibrary, ModelSettings
 from harken.agents.templates.template import Templates
 from harken.core.messages import ToolCall
 from harken.errors import ConfigError
@@ -33,7 +34,8 @@ ANN = call("task", name="Ann", instructions="template:reviewer", prompt="Look!")
 def set_up(tmp_path: Path, model: Play, **more: Any) -> Stage:
     agents = tmp_path / "agents"
     agents.mkdir(exist_ok=True)
-    more = {"world": World([read, write]), "templates": Templates([agents]), **more}
+    library = AgentLibrary(templates=Templates([agents]))
+    more = {"world": World([read, write]), "library": library, **more}
     return stage(tmp_path, model, runtime=AgentRuntime(model=model, **more))
 
 
@@ -56,7 +58,7 @@ def test_a_template_gives_a_subagent_its_instructions_and_its_birth_says_so(
     assert one.result()["content"] == "Fine."
     assert one.agent("Ann").transcript[0]["content"] == "You are a reviewer."
     [birth] = one.rows(event_type="agent_created", name="Ann")
-    [template] = list(one.runtime.templates)
+    [template] = list(one.runtime.library.templates)
     assert birth["spec"]["template"] == {"name": "reviewer", "hash": template.hash}
     assert birth["language_model"] == "play"
     assert "tools" not in birth["spec"]
@@ -151,7 +153,9 @@ def test_a_template_without_tools_makes_an_agent_without_tools(tmp_path: Path) -
 
 def test_a_template_names_the_model_of_its_agent(tmp_path: Path) -> None:
     other = ScriptedModel([{"answer": "I am another one."}], name="other")
-    one = with_template(tmp_path, "---\nmodel: other\n---\nHi", models=lambda name: other)
+    one = with_template(
+        tmp_path, "---\nmodel: other\n---\nHi", models=ModelSettings(resolver=lambda name: other)
+    )
     assert one.result()["content"] == "I am another one."
     [birth] = one.rows(event_type="agent_created", name="Ann")
     assert birth["language_model"] == "other"
@@ -164,9 +168,11 @@ def test_an_agent_is_asked_with_the_parameters_for_its_model(tmp_path: Path) -> 
         "---\nmodel: other\n---\nHi",
         ANN,
         call("task", "c2", name="Bob", tools=[]),
-        models=lambda name: other,
-        parameters={"max_tokens": 5, "thinking": True},
-        model_parameters={"other": {"thinking": False}, "play": {"max_tokens": 6}},
+        models=ModelSettings(
+            resolver=lambda name: other,
+            parameters={"max_tokens": 5, "thinking": True},
+            by_model={"other": {"thinking": False}, "play": {"max_tokens": 6}},
+        ),
     )
     asked = {row["name"]: row["spec"]["parameters"] for row in one.rows(event_type="agent_created")}
     assert asked == {
@@ -193,7 +199,7 @@ BAD = {
 def test_a_template_that_cannot_be_used_creates_nobody_and_says_why(
     tmp_path: Path, text: str
 ) -> None:
-    one = with_template(tmp_path, text, models=no_models)
+    one = with_template(tmp_path, text, models=ModelSettings(resolver=no_models))
     assert one.result()["is_error"]
     assert BAD[text] in one.result()["content"]
     assert list(one.session.agents) == [one.root.agent_id]
@@ -238,7 +244,9 @@ def test_a_new_template_is_told_to_new_agents_and_after_a_resume(tmp_path: Path)
 
 def test_without_templates_nothing_that_a_model_is_shown_changes(tmp_path: Path) -> None:
     plain = AgentRuntime(model=play(main=["1"]))
-    with_folder = AgentRuntime(model=play(main=["1"]), templates=Templates([tmp_path]))
+    with_folder = AgentRuntime(
+        model=play(main=["1"]), library=AgentLibrary(templates=Templates([tmp_path]))
+    )
     hashes = []
     for at, runtime in enumerate((plain, with_folder)):
         folder = tmp_path / str(at)

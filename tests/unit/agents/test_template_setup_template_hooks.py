@@ -19,6 +19,7 @@ from harken import (
     tool,
 )
 from harken.agents import Verdict
+from harken.agents.runtime import AgentLibrary, Observers
 from harken.agents.templates.claude_code import ClaudeAgents
 from harken.agents.templates.template import Templates
 from harken.core.messages import Message
@@ -50,7 +51,7 @@ def task(name: str, instructions: str, id_: str) -> Message:
     return calls(call("task", id_, name=name, instructions=instructions, prompt="Go!"))
 
 
-def made(tmp_path: Path, text: str, mode: Mode | None = None, **more: Any) -> Stage:
+def made(tmp_path: Path, text: str, mode: Mode | None = None, hooks: Any = None) -> Stage:
     """Let main make Ann of a template, Ann make Bob of none, and each send something."""
     folder = tmp_path / "agents"
     folder.mkdir()
@@ -64,8 +65,7 @@ def made(tmp_path: Path, text: str, mode: Mode | None = None, **more: Any) -> St
             Bob=[SEND, "Bob's."],
         ),
         world=World([send], folder=tmp_path, permissions=permissions),
-        templates=Templates([folder], claude),
-        **more,
+        library=AgentLibrary(templates=Templates([folder], claude), hooks=hooks),
     )
     one = stage(tmp_path, runtime.model, runtime=runtime)  # type: ignore[arg-type]
     one.ask("Go.")
@@ -92,7 +92,9 @@ def test_hooks_come_after_copies_of_the_parents_and_none_twice(tmp_path: Path) -
     (folder / "careful.md").write_text("---\nhooks: [test-no-sending, other]\n---\nBe careful.")
     model = play(main=[task("Ann", "template:careful", "c1"), "Done."], Ann=["Yes."])
     runtime = AgentRuntime(
-        model=model, kinds={"other": NoSending}, templates=Templates([folder]), world=World([send])
+        model=model,
+        library=AgentLibrary(kinds={"other": NoSending}, templates=Templates([folder])),
+        world=World([send]),
     )
     one = stage(tmp_path, model, runtime=runtime)
     NoSending(one.session, runtime=runtime).install(one.root)
@@ -106,7 +108,7 @@ def test_a_hook_that_is_none_makes_nobody(tmp_path: Path, name: str) -> None:
     folder.mkdir()
     (folder / "careful.md").write_text(f"---\nhooks: [{name}]\n---\nBe careful.")
     model = play(main=[task("Ann", "template:careful", "c1"), "Done."])
-    runtime = AgentRuntime(model=model, templates=Templates([folder]))
+    runtime = AgentRuntime(model=model, library=AgentLibrary(templates=Templates([folder])))
     one = stage(tmp_path, model, runtime=runtime)
     one.ask("Go.")
     assert one.result()["content"].startswith("Error: template:careful cannot be used: ")
@@ -167,8 +169,8 @@ def test_commands_of_an_agent_of_claude_code_watch_it_alone(tmp_path: Path) -> N
     runtime = AgentRuntime(
         model=model,
         world=World([send], folder=tmp_path),
-        templates=Templates([], [ClaudeAgents([folder], runs_commands=True)]),
-        on_notice=notices.append,
+        library=AgentLibrary(templates=Templates([], [ClaudeAgents([folder], runs_commands=True)])),
+        observers=Observers(on_notice=notices.append),
     )
     one = stage(tmp_path, model, runtime=runtime)
     one.ask("Go.")
@@ -185,7 +187,9 @@ def test_what_a_template_denies_is_denied(tmp_path: Path) -> None:
     (folder / "reviewer.md").write_text("---\ndisallowedTools: Task, mcp__x__y\n---\nHi.")
     model = play(main=[task("Ann", "template:reviewer", "c1"), "Done."], Ann=["Yes."])
     templates = Templates([], [ClaudeAgents([folder])])
-    runtime = AgentRuntime(model=model, world=World([send]), templates=templates)
+    runtime = AgentRuntime(
+        model=model, world=World([send]), library=AgentLibrary(templates=templates)
+    )
     one = stage(tmp_path, model, runtime=runtime)
     one.ask("Go.")
     [asked] = model.asked_of("Ann")

@@ -13,6 +13,7 @@ import pytest
 from mcp.client._memory import InMemoryTransport
 
 from harken import AgentRuntime
+from harken.agents.runtime import AgentLibrary
 from harken.agents.templates.template import Templates
 from harken.core.messages import FunctionCall, text_of
 from harken.world.mcp.host import McpHost
@@ -58,7 +59,9 @@ def begun(
     """Begin a session whose agents have a template `reader`."""
     (folder / "reader.md").write_text(TEMPLATE.format(mcp=mcp))
     runtime = AgentRuntime(
-        model=model, world=world_of(folder, *servers, **more), templates=Templates([folder])
+        model=model,
+        world=world_of(folder, *servers, **more),
+        library=AgentLibrary(templates=Templates([folder])),
     )
     return stage(folder, model, runtime=runtime)
 

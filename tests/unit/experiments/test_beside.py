@@ -17,6 +17,7 @@ from harken import (
     tool,
 )
 from harken.agents.action_schemas import ACTIONS
+from harken.agents.runtime import ActionPolicy
 from harken.core.verdict import Verdict
 from harken.experiments.replay.player import ReplayExtras
 from harken.llm.base import ModelRequest
@@ -32,7 +33,7 @@ TASK = call("task", "t", name="Ann", instructions="You are Ann.", prompt="Hi.")
 def watched(folder: Path, parts: dict[str, list[Line]], *tools: Tool) -> Stage:
     """Return a stage of `main`, which a smart hook watches."""
     model = play(guard=["OK"] * 20, **parts)
-    runtime = AgentRuntime(model=model, world=World(tools), actions=ACTIONS)
+    runtime = AgentRuntime(model=model, world=World(tools), policy=ActionPolicy(actions=ACTIONS))
     one = stage(folder, model, runtime=runtime)
     guard(one, points=("action", "result"), keeps="notes")
     return one

@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from harken import AgentRuntime, SessionViewer
+from harken.agents.runtime import ModelSettings
 from harken.experiments.change import Change
 from harken.experiments.compare import compare, compare_groups, metric_values
 from harken.experiments.fork_point import ForkPoint
@@ -33,7 +34,11 @@ def again(
     point = ForkPoint.find(one.name, one.steps.links, at)
     model = play(main=lines)
     log = folder / f"{len(list(folder.iterdir()))}.jsonl"
-    done = run(rerun(point, log, change, runtime=AgentRuntime(models=lambda _: model)))
+    done = run(
+        rerun(
+            point, log, change, runtime=AgentRuntime(models=ModelSettings(resolver=lambda _: model))
+        )
+    )
     return ComparedRun.of(done.log.stem, SessionViewer(done.log).events)
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from harken import AgentRuntime, Conversation, World, load_session, tool
 from harken.agents.action_schemas import ACTIONS
+from harken.agents.runtime import ActionPolicy, AgentLibrary
 from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.hook_action import new_hook
 from harken.experiments.replay.player import ReplayExtras
@@ -23,7 +24,10 @@ KID = calls(call("task", "t", name="kid", instructions="k"))
 def acting(folder: Path, **lines: Any) -> Stage:
     model = play(**lines)
     runtime = AgentRuntime(
-        model=model, actions=ACTIONS, world=World([send]), kinds={"test-judge": Judging}
+        model=model,
+        policy=ActionPolicy(actions=ACTIONS),
+        world=World([send]),
+        library=AgentLibrary(kinds={"test-judge": Judging}),
     )
     return stage(folder, model, runtime=runtime)
 
@@ -80,9 +84,9 @@ def test_a_session_with_hooks_that_was_cut_off_anywhere_and_resumed(tmp_path: Pa
     parts: dict[str, Any] = {"main": main, "kid": ["Hm.", *["-"] * 9], "own": ["OK"] * 9}
     runtime = AgentRuntime(
         model=play(**parts),
-        actions=ACTIONS,
+        policy=ActionPolicy(actions=ACTIONS),
         world=World([send, look]),
-        kinds={"test-judge": Judging},
+        library=AgentLibrary(kinds={"test-judge": Judging}),
     )
     one = stage(tmp_path, play(**parts), runtime=runtime)
     watch(one)

@@ -84,7 +84,7 @@ def again(
     fork: ForkPoint, folder: Path, model: Model, change: Change | None = None, **more: Any
 ) -> RerunResult:
     runtime = more.pop("runtime", None) or AgentRuntime()
-    runtime = replace(runtime, models=lambda _: model)
+    runtime = replace(runtime, models=replace(runtime.models, resolver=lambda _: model))
     done = run(rerun(fork, folder / "again.jsonl", change, runtime=runtime, **more))
     check_log(done.log, finished=done.error is None)
     return done

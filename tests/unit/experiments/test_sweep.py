@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 from harken import AgentRuntime, ScriptedModel, SessionViewer
+from harken.agents.runtime import ModelSettings
 from harken.errors import ConfigError, ModelError
 from harken.experiments import Change, ContextRefused, ForkPoint, Grid, sweep
 from harken.llm.base import Model
@@ -65,7 +66,14 @@ MODELS = ("a", "b")
 def test_each_with_each_is_a_row_and_a_session(point: ForkPoint, tmp_path: Path) -> None:
     models = Models(a="3 euros.", b="4 euros.")
     grid = Grid(models=MODELS, prompts=[None, "Be short."], seeds=[1, 2])
-    found = run(sweep(point, tmp_path / "cells", grid, runtime=AgentRuntime(models=models)))
+    found = run(
+        sweep(
+            point,
+            tmp_path / "cells",
+            grid,
+            runtime=AgentRuntime(models=ModelSettings(resolver=models)),
+        )
+    )
     assert found.ran == len(found.rows) == 8
     assert [(row["model"], row["prompt"], row["seed"]) for row in found.rows[:3]] == [
         ("a", None, 1),
@@ -84,7 +92,7 @@ def test_a_sweep_that_is_begun_again_runs_only_what_is_new(
     point: ForkPoint, tmp_path: Path
 ) -> None:
     models = Models(a="A.", b="B.")
-    runtime = AgentRuntime(models=models)
+    runtime = AgentRuntime(models=ModelSettings(resolver=models))
     first = run(sweep(point, tmp_path / "cells", Grid(models=["a"]), runtime=runtime))
     again = run(sweep(point, tmp_path / "cells", Grid(models=MODELS), runtime=runtime))
     assert (first.ran, again.ran) == (1, 1)
@@ -95,7 +103,11 @@ def test_a_sweep_that_is_begun_again_runs_only_what_is_new(
 def test_a_cell_that_failed_is_told_and_tried_again(point: ForkPoint, tmp_path: Path) -> None:
     models = Models(a="A.", b="B.")
     models.failing.add("b")
-    runtime, folder, grid = AgentRuntime(models=models), tmp_path / "cells", Grid(models=MODELS)
+    runtime, folder, grid = (
+        AgentRuntime(models=ModelSettings(resolver=models)),
+        tmp_path / "cells",
+        Grid(models=MODELS),
+    )
     first = run(sweep(point, folder, grid, runtime=runtime))
     assert [(row["answer"], row["error"]) for row in first.rows] == [
         ("A.", None),
@@ -111,12 +123,23 @@ def test_a_cell_that_failed_is_told_and_tried_again(point: ForkPoint, tmp_path: 
 def test_so_many_cells_run_at_once_and_no_more(point: ForkPoint, tmp_path: Path) -> None:
     models = Models(a="A.")
     grid = Grid(models=["a"], seeds=range(9))
-    run(sweep(point, tmp_path / "cells", grid, runtime=AgentRuntime(models=models), at_once=3))
+    run(
+        sweep(
+            point,
+            tmp_path / "cells",
+            grid,
+            runtime=AgentRuntime(models=ModelSettings(resolver=models)),
+            at_once=3,
+        )
+    )
     assert models.most == 3
 
 
 def test_what_cannot_be_is_said_before_anything_runs(point: ForkPoint, tmp_path: Path) -> None:
-    runtime, folder = AgentRuntime(models=Models(a="A.")), tmp_path / "cells"
+    runtime, folder = (
+        AgentRuntime(models=ModelSettings(resolver=Models(a="A."))),
+        tmp_path / "cells",
+    )
     with pytest.raises(ConfigError, match="no model 'c'"):
         run(sweep(point, folder, Grid(models=["a", "c"]), runtime=runtime))
     dropped = Grid(models=["a"], change=Change(drop=["#3"]))
@@ -129,13 +152,20 @@ def test_what_cannot_be_is_said_before_anything_runs(point: ForkPoint, tmp_path:
 
 def test_equal_cells_are_one(point: ForkPoint, tmp_path: Path) -> None:
     grid = Grid(models=["a", "a"])
-    found = run(sweep(point, tmp_path / "c", grid, runtime=AgentRuntime(models=Models(a="A."))))
+    found = run(
+        sweep(
+            point,
+            tmp_path / "c",
+            grid,
+            runtime=AgentRuntime(models=ModelSettings(resolver=Models(a="A."))),
+        )
+    )
     assert len(found.rows) == 1
 
 
 def test_a_table_is_one_for_pandas_and_polars(point: ForkPoint, tmp_path: Path) -> None:
     grid = Grid(models=MODELS)
-    runtime = AgentRuntime(models=Models(a="A.", b="B."))
+    runtime = AgentRuntime(models=ModelSettings(resolver=Models(a="A.", b="B.")))
     table = run(sweep(point, tmp_path / "cells", grid, runtime=runtime)).table()
     assert list(pd.DataFrame(table).groupby("model")["model_calls"].sum()) == [1, 1]
     assert pl.DataFrame(table)["answer"].to_list() == ["A.", "B."]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harken.agents.runtime import AgentRuntime
+from harken.agents.runtime import AgentRuntime, Observers
 from harken.core.events import LlmRequest, LlmResponse
 from harken.core.stream import Finish
 from harken.errors import ModelError
@@ -57,7 +57,11 @@ class Broken:
 
 def runtime(model: Any, *observers: Any, told: list[str] | None = None) -> AgentRuntime:
     notices = told if told is not None else []
-    return AgentRuntime(model=model, world=World(), observers=observers, on_notice=notices.append)
+    return AgentRuntime(
+        model=model,
+        world=World(),
+        observers=Observers(on_model_call=observers, on_notice=notices.append),
+    )
 
 
 @pytest.mark.req("S3-20")

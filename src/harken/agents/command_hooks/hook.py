@@ -80,8 +80,8 @@ class Commands(HookOptions, frozen=True):
 
 def allow_commands(runtime: AgentRuntime, options: Commands) -> Commands:
     """Allow configured commands to run, also after a resume. Return them."""
-    if runtime.allowed_commands is not None:
-        runtime.allowed_commands.add(options.digest)
+    if runtime.policy.allowed_commands is not None:
+        runtime.policy.allowed_commands.add(options.digest)
     return options
 
 
@@ -235,7 +235,7 @@ class CommandHook(Hook):
     @property
     def may_run(self) -> bool:
         """Whether its commands may be run here: a log may come from anywhere."""
-        allowed = self.runtime.allowed_commands
+        allowed = self.runtime.policy.allowed_commands
         self._may_run = self._may_run or allowed is None or self.options.digest in allowed
         return self._may_run
 
@@ -290,7 +290,7 @@ class CommandHook(Hook):
             situation.payload(event, self._transcript_paths(situation))
         )
         environment = {
-            **self.runtime.environment(os.environ),
+            **self.runtime.policy.environment(os.environ),
             "CLAUDE_PROJECT_DIR": str(situation.folder),
         }
         answer = HookOutput()

@@ -35,7 +35,7 @@ def get_hook_class(name: str, runtime: AgentRuntime) -> type[Hook]:
     names of the built-in hooks.
     """
     try:
-        kind: type = get_agent_class(name, runtime)
+        kind: type = get_agent_class(name, runtime.library)
     except NameNotFound:
         raise NameNotFound("built-in hook", name, BUILT_IN) from None
     if not issubclass(kind, Hook):

@@ -306,7 +306,9 @@ def find_template(agent: Agent, instructions: str | None) -> Template | None:
     if instructions is None or not instructions.startswith("template:"):
         return None
     try:
-        template = agent.runtime.templates.find(instructions.removeprefix("template:").strip())
+        template = agent.runtime.library.templates.find(
+            instructions.removeprefix("template:").strip()
+        )
         if template.model is not None:
             agent.runtime.get_model(template.model)  # better now than when it shall answer
     except HarkenError as error:

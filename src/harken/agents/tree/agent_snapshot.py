@@ -152,7 +152,7 @@ def create_from_snapshot(plan: AgentSnapshot, session: Session, runtime: AgentRu
     ValueError, and what its class raises.
     """
     initial = complete_transcript(plan.transcript)
-    kind: type[Agent] = get_agent_class(plan.kind, runtime)
+    kind: type[Agent] = get_agent_class(plan.kind, runtime.library)
     state = AgentState(id=session.allocate_agent_id(), birth=MessageId(""))
     state.name, state.language_model = plan.name, plan.model
     state.spec, state.saved_state = {"kind": plan.kind, **plan.spec}, plan.saved

@@ -129,7 +129,7 @@ def _create_named_hook(
     agent: ToolAgent, watched: Agent, reference: str, arguments: Mapping[str, Any]
 ) -> Agent:
     """Create the named hook that the instructions refer to. Raises InvalidArguments."""
-    finder, name = agent.runtime.hooks, reference.removeprefix("hook:").strip()
+    finder, name = agent.runtime.library.hooks, reference.removeprefix("hook:").strip()
     if arguments["points"] is not None or arguments["tools"] is not None:
         raise InvalidArguments(f"{reference} says itself where it is asked and which tools it has")
     if finder is None:

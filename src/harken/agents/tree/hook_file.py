@@ -182,7 +182,7 @@ def _describe_file(path: Path) -> HookInfo:
 
 
 def _describe_kind(name: str) -> HookInfo:
-    kind = get_agent_class(name, AgentRuntime())
+    kind = get_agent_class(name, AgentRuntime().library)
     description = (kind.__doc__ or "").strip().split("\n")[0]
     return HookInfo(name=name, description=description, smart=False)
 
@@ -203,7 +203,7 @@ class HookFiles:
         file = self.find(name)
         if file is not None:
             return file.create_hook(watched)
-        if name not in BUILT_IN and name not in watched.runtime.kinds:
+        if name not in BUILT_IN and name not in watched.runtime.library.kinds:
             raise NameNotFound("hook", name, self.names())
         return get_hook_class(name, watched.runtime)(watched.session, runtime=watched.runtime)
 

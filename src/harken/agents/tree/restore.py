@@ -101,7 +101,7 @@ class AgentRestorer:
         """
         check_agent_name(plan.name)
         try:
-            kind = get_agent_class(plan.kind, self.runtime)
+            kind = get_agent_class(plan.kind, self.runtime.library)
         except NameNotFound as error:
             raise InvalidArguments(f"the dump cannot be restored here: {error}") from None
         if not kind.can_restore:

@@ -94,7 +94,7 @@ class Compactor(Agent):
     async def sum_up(self, model: Model, tools: Toolset, request: str) -> LoggedString:
         """Return the summary. Raises ModelError, also for an empty summary, and BudgetExceeded."""
         self.harken(request)
-        call = await request_model(self, model, tools, self.runtime.on_chunk)
+        call = await request_model(self, model, tools, self.runtime.observers.on_chunk)
         self.close_open_calls()
         text = text_of(call.answer.content).strip()
         if not text:

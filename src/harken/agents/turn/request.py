@@ -35,7 +35,9 @@ async def request_model(
     observed_call = ObservedCall(
         session=session, agent_id=agent.agent_id, model=model.name, request=request
     )
-    notify = partial(notify_observers, agent.runtime.observers, warn=agent.runtime.notify)
+    notify = partial(
+        notify_observers, agent.runtime.observers.on_model_call, warn=agent.runtime.notify
+    )
     notify(lambda observer: observer.on_context_assembled(observed_call))
     request_id = session.append(
         LlmRequest(

@@ -267,7 +267,10 @@ def _complete_hooks(talk: CommandContext, before: Sequence[str]) -> Iterable[str
     if not before:
         return ("add", "remove", *list_agent_names(talk, "everybody"))
     if [*before] == ["add"]:
-        return (*BUILT_IN, *(() if talk.runtime.hooks is None else talk.runtime.hooks.names()))
+        return (
+            *BUILT_IN,
+            *(() if talk.runtime.library.hooks is None else talk.runtime.library.hooks.names()),
+        )
     return list_agent_names(talk, "hooks") if [*before] == ["remove"] else ()
 
 
@@ -310,7 +313,7 @@ def _add_hook(talk: CommandContext, argument: str, tail: str) -> None:
     if name == _PLANNING and not text:
         act(talk, f"/hooks {argument}", _enable_plan)
         return
-    if not text and talk.runtime.hooks is None:
+    if not text and talk.runtime.library.hooks is None:
         kind = get_hook_class(name, talk.runtime)
         act(talk, f"/hooks {argument}", lambda agent, command: _install(kind, name, agent, command))
         return

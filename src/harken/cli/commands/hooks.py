@@ -116,7 +116,7 @@ def describe_hook_file(file: HookFile) -> dict[str, Any]:
 
 def describe_hook_kind(name: str, file: HookFile | None = None) -> dict[str, Any]:
     """Return the hook points of a hook made of code, and its options."""
-    kind = get_agent_class(name, AgentRuntime())
+    kind = get_agent_class(name, AgentRuntime().library)
     points = (file.points if file is not None else None) or kind.points
     options = msgspec.structs.asdict(kind.Options()) if issubclass(kind, Hook) else {}
     file_options = {} if file is None else dict(file.options)

@@ -145,7 +145,14 @@ class RerunEnvironment:
     @classmethod
     def open(cls, home: Home, permission: Mode | None, stack: ExitStack) -> RerunEnvironment:
         """Open the environment. `stack` closes it. Raises ConfigError, StoreError."""
-        from harken.agents.runtime import AgentRuntime
+        from harken.agents.runtime import (
+            ActionPolicy,
+            AgentLibrary,
+            AgentRuntime,
+            ContextLimits,
+            ModelSettings,
+            Observers,
+        )
         from harken.chat.checkpoint_store import LOCK_TIMEOUT_S, CheckpointStore
         from harken.chat.models import build_model_resolver
         from harken.chat.options import ChatOptions
@@ -167,13 +174,14 @@ class RerunEnvironment:
         if checkpoints is not None and checkpoints.sockets is not None:
             stack.callback(checkpoints.sockets.close)
         runtime = AgentRuntime(
-            models=build_model_resolver(home, settings),
+            models=ModelSettings(resolver=build_model_resolver(home, settings)),
             checkpoints=checkpoints,
-            templates=settings.templates,
-            allowed_commands=AllowedCommands(home),
-            compact_at=settings.compact_at or None,
-            windows=settings.windows,
-            on_notice=lambda notice: click.echo(one_line(notice, 500), err=True),
+            library=AgentLibrary(templates=settings.templates),
+            policy=ActionPolicy(allowed_commands=AllowedCommands(home)),
+            limits=ContextLimits(compact_at=settings.compact_at or None, windows=settings.windows),
+            observers=Observers(
+                on_notice=lambda notice: click.echo(one_line(notice, 500), err=True)
+            ),
         )
 
         def live(stem: str) -> World:

@@ -20,7 +20,7 @@ from harken.agents.agent import Agent, load_agent
 from harken.agents.compaction_text import parse_summary_request
 from harken.agents.initial_transcript import INTERRUPTED
 from harken.agents.load import load_session
-from harken.agents.runtime import AgentRuntime
+from harken.agents.runtime import ActionPolicy, AgentLibrary, AgentRuntime, ModelSettings, Observers
 from harken.agents.smart_agent import SmartAgent
 from harken.agents.turn.interrupted import CREATING_ACTIONS
 from harken.agents.turn.model_call import LOST_USAGE
@@ -85,13 +85,16 @@ class Replayer:
         self._templates = collect_templates(events, self.recorded)
         self._runtime = AgentRuntime(
             model=RecordedModel(self.answers, _first_model(events)),
-            models=lambda name: RecordedModel(self.answers, name),
+            models=ModelSettings(
+                resolver=lambda name: RecordedModel(self.answers, name),
+                by_model=_collect_parameters(self.recorded),
+            ),
             world=self.world,
-            kinds=build_kinds(self.progress, own.kinds),
-            templates=self._templates,
-            actions=self._actions,
-            model_parameters=_collect_parameters(self.recorded),
-            on_notice=self.notes.append,
+            library=AgentLibrary(
+                kinds=build_kinds(self.progress, own.kinds), templates=self._templates
+            ),
+            policy=ActionPolicy(actions=self._actions),
+            observers=Observers(on_notice=self.notes.append),
         )
         self.session = Session(log, options=self._options)
         self.session.add_listener(self._on_event)

@@ -14,6 +14,7 @@ from harken.agents.built_in.planning_mode import (
     start_planning,
     stop_planning,
 )
+from harken.agents.runtime import ActionPolicy, AgentLibrary
 from harken.agents.tree.hook_file import HookFiles
 from harken.agents.tree.moves import endo, talk_with
 from harken.core.logged_string import LoggedString
@@ -320,7 +321,10 @@ def test_an_agent_begins_to_plan_by_itself_and_the_users_agreement_ends_it(tmp_p
     begins = calls(call("hook", "h", name="plan", instructions=f"hook:{NAME}"))
     model = play(main=[begins, changes("x"), PLAN, changes("x", "c2"), "Done."])
     runtime = AgentRuntime(
-        model=model, world=World([look, change]), actions=ACTIONS, hooks=HookFiles()
+        model=model,
+        world=World([look, change]),
+        policy=ActionPolicy(actions=ACTIONS),
+        library=AgentLibrary(hooks=HookFiles()),
     )
     one = stage(tmp_path, model, runtime=runtime)
     assert one.ask("Change x, carefully.") == PLAN

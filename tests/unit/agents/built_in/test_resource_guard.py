@@ -7,6 +7,7 @@ import pytest
 
 from harken import AgentRuntime, World
 from harken.agents.action_schemas import ACTIONS
+from harken.agents.runtime import ActionPolicy
 from harken.agents.tree.hook_file import HookFiles
 from harken.llm.base import ModelRequest
 from harken.world.ask_user import ask_user
@@ -43,7 +44,7 @@ def acted(folder: Path, user: Person | None) -> Stage:
     cast = Cast(main=sends, guard=guards)
     world = World([send, ask_user])
     world.user = user  # type: ignore[assignment]
-    runtime = AgentRuntime(model=cast.model(), world=world, actions=ACTIONS)
+    runtime = AgentRuntime(model=cast.model(), world=world, policy=ActionPolicy(actions=ACTIONS))
     one = stage(folder, cast.model(), runtime=runtime)
     HookFiles().create("resource-guard", one.root).install(one.root, "guard")
     one.ask("Send.")

@@ -13,6 +13,7 @@ import harken.agents.built_in.websearch as module
 from harken import AgentRuntime, Budget, World, register_agent_class
 from harken.agents.built_in.websearch import websearch_tool
 from harken.agents.hooks.hook import Hook
+from harken.agents.runtime import AgentLibrary
 from harken.core.ids import AgentId
 from harken.core.verdict import Deny, HookQuestion, Ok, Rewrite, Verdict
 from harken.errors import ModelError
@@ -231,7 +232,9 @@ class Guard(Hook):
 
 
 def test_hooks_of_who_asks_watch_the_readers(tmp_path: Path, site: Site) -> None:
-    runtime = AgentRuntime(model=model(), world=world(site), kinds={"guard-of-readers": Guard})
+    runtime = AgentRuntime(
+        model=model(), world=world(site), library=AgentLibrary(kinds={"guard-of-readers": Guard})
+    )
     one = stage(tmp_path, model(), runtime=runtime)
     Guard(one.session, runtime=runtime).install(one.root, "guard")
     one.ask("How hot?")
@@ -255,7 +258,7 @@ def test_what_hooks_made_of_an_answer_holds_wherever_it_is_cut_off(
 ) -> None:
     kinds = {Redacting.kind: Redacting}
     play = model(main=[calls(call("websearch", question="How hot?", pages=1)), "Done."])
-    runtime = AgentRuntime(model=play, world=world(site), kinds=kinds)
+    runtime = AgentRuntime(model=play, world=world(site), library=AgentLibrary(kinds=kinds))
     one = stage(tmp_path, play, runtime=runtime)
     Redacting(one.session, runtime=runtime).install(one.root, "redactor")
     one.ask("How hot?")

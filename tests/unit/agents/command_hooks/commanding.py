@@ -10,6 +10,7 @@ from typing import Any
 from harken import AgentRuntime, World
 from harken.agents.command_hooks.config import read_hooks
 from harken.agents.command_hooks.hook import NAME, CommandHook, Commands
+from harken.agents.runtime import Observers
 from harken.world.local import local_tools
 from harken.world.user import User
 from tests.agent_kit import Line, Stage, play, stage
@@ -39,7 +40,9 @@ def commanded(
     world = World(local_tools(work, outputs=tmp_path / "out"), folder=work, user=user)
     (tmp_path / "out").mkdir(exist_ok=True)
     told = [] if notices is None else notices
-    runtime = AgentRuntime(model=play(**parts), world=world, on_notice=told.append)
+    runtime = AgentRuntime(
+        model=play(**parts), world=world, observers=Observers(on_notice=told.append)
+    )
     one = stage(tmp_path, runtime.model, runtime=runtime)  # type: ignore[arg-type]
     hooks = read_hooks(section, "settings.json")
     assert not hooks.notes, hooks.notes

@@ -15,6 +15,7 @@ from harken import AgentRuntime, Permissions, World, load_session
 from harken.agents.command_hooks.config import read_hooks
 from harken.agents.command_hooks.hook import NAME, CommandHook, Commands
 from harken.agents.hooks.notifications import UserInputPending, call_user
+from harken.agents.runtime import ActionPolicy, ContextLimits, Observers
 from harken.agents.smart_agent import SmartAgent
 from harken.errors import ModelError
 from harken.llm.context_windows import ContextWindows
@@ -63,7 +64,11 @@ def watched(
     windows = ContextWindows({"*": window} if window else {})
     told = [] if notices is None else notices
     runtime = AgentRuntime(
-        model=model, world=world, windows=windows, on_notice=told.append, allowed_commands=let_run
+        model=model,
+        world=world,
+        limits=ContextLimits(windows=windows),
+        observers=Observers(on_notice=told.append),
+        policy=ActionPolicy(allowed_commands=let_run),
     )
     one = stage(tmp_path, model, runtime=runtime)
     options = Commands(read_hooks(section, "settings.json").entries, may_allow)

@@ -92,7 +92,10 @@ def test_secrets_of_the_environment_are_not_told(tmp_path: Path) -> None:
     one = commanded(tmp_path, on("UserPromptSubmit", keeper(tmp_path)), main=["Yes."])
     ours = {"PATH": os.environ["PATH"], "GITHUB_TOKEN": "x1", "PLAIN": "yes"}
     runtime = one.root.hooks[0].runtime
-    one.root.hooks[0].runtime = replace(runtime, environment=lambda _: runtime.environment(ours))
+    one.root.hooks[0].runtime = replace(
+        runtime,
+        policy=replace(runtime.policy, environment=lambda _: runtime.policy.environment(ours)),
+    )
     one.ask("Go!")
     seen = environment(tmp_path)
     assert seen["PLAIN"] == "yes"

@@ -8,6 +8,7 @@ import pytest
 from harken import Agent, AgentRuntime, Deny, Hook, HookQuestion, Ok, register_agent_class
 from harken.agents.hooks.options import HookOptions, options_from
 from harken.agents.hooks.registry import BUILT_IN, get_hook_class
+from harken.agents.runtime import AgentLibrary
 from harken.core.verdict import HookPoint, Verdict
 from harken.errors import ConfigError, NameNotFound
 from tests.agent_kit import Stage, call, calls, play, stage
@@ -95,4 +96,6 @@ def test_what_is_no_hook_is_not_found() -> None:
     for name in ("smart", "nothing"):
         with pytest.raises(NameNotFound, match="changed-files"):
             get_hook_class(name, AgentRuntime())
-    assert get_hook_class("mine", AgentRuntime(kinds={"mine": Wordy})) is Wordy
+    assert (
+        get_hook_class("mine", AgentRuntime(library=AgentLibrary(kinds={"mine": Wordy}))) is Wordy
+    )

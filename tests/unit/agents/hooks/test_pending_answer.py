@@ -19,6 +19,7 @@ from harken import (
     load_session,
     register_agent_class,
 )
+from harken.agents.runtime import AgentLibrary
 from harken.core.events import AgentMoved
 from harken.core.verdict import Verdict
 from harken.experiments.replay.check import check
@@ -62,7 +63,11 @@ KINDS = {one.kind: one for one in (Commenting, Strict, Redacting, Seldom)}
 
 
 def begun(folder: Path, model: Any, *hooks: type[Judging]) -> Stage:
-    one = stage(folder, model, runtime=AgentRuntime(model=model, world=World([]), kinds=KINDS))
+    one = stage(
+        folder,
+        model,
+        runtime=AgentRuntime(model=model, world=World([]), library=AgentLibrary(kinds=KINDS)),
+    )
     for hook in hooks:
         hook(one.session, runtime=one.runtime).install(one.root, hook.kind)
     return one

@@ -24,6 +24,7 @@ from harken import (
     tool,
 )
 from harken.agents.action_schemas import ACTIONS
+from harken.agents.runtime import ActionPolicy, AgentLibrary
 from harken.core.events import TranscriptEntry
 from harken.core.ids import AgentId
 from harken.core.verdict import Verdict
@@ -102,7 +103,12 @@ KINDS = {one.kind: one for one in (Censor, Denying, Changing, Ending, Beginning,
 
 
 def begun(folder: Path, cast: Cast, *hooks: type[Hook]) -> Stage:
-    runtime = AgentRuntime(model=cast.model(), world=World([look]), actions=ACTIONS, kinds=KINDS)
+    runtime = AgentRuntime(
+        model=cast.model(),
+        world=World([look]),
+        policy=ActionPolicy(actions=ACTIONS),
+        library=AgentLibrary(kinds=KINDS),
+    )
     one = stage(folder, cast.model(), runtime=runtime)
     for hook in hooks:
         hook(one.session, runtime=runtime).install(one.root, hook.kind)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from harken import AgentRuntime, World
+from harken.agents.runtime import AgentLibrary
 from harken.agents.templates.skills import MAX_CHARACTERS, Skills, read_skill, skill_tool
 from harken.agents.templates.template import Templates
 from harken.errors import ConfigError, NameNotFound
@@ -140,8 +141,7 @@ def skilled(tmp_path: Path, folder: Path, **parts: Any) -> Stage:
     runtime = AgentRuntime(
         model=play(**parts),
         world=World(tools, folder=work),
-        skills=skills,
-        templates=Templates([tmp_path / "agents"]),
+        library=AgentLibrary(skills=skills, templates=Templates([tmp_path / "agents"])),
     )
     return stage(tmp_path, runtime.model, runtime=runtime)  # type: ignore[arg-type]
 

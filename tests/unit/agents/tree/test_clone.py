@@ -11,6 +11,7 @@ import pytest
 from harken import AgentRuntime, World
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.budget import Budget
+from harken.agents.runtime import ActionPolicy
 from harken.core.events import AgentConfigured
 from harken.core.ids import AgentId
 from tests.agent_kit import Line, Stage, call, calls, check_log, everything, play, stage
@@ -30,7 +31,7 @@ def cloning(
     ]
     every: dict[str, Sequence[Line]] = {"Ann": ["Noted."], "Ben": ["Ben 1"], **parts}
     model = play(main=lines, **every)
-    runtime = AgentRuntime(model=model, actions=ACTIONS, world=World())
+    runtime = AgentRuntime(model=model, policy=ActionPolicy(actions=ACTIONS), world=World())
     return stage(folder, model, runtime=runtime, budget=budget)
 
 

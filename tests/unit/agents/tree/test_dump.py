@@ -15,6 +15,7 @@ from harken.agents.budget import Budget
 from harken.agents.built_in.changed_files import ChangedFiles
 from harken.agents.built_in.todo_reminder import TodoReminder
 from harken.agents.command_hooks.hook import CommandHook
+from harken.agents.runtime import ActionPolicy, AgentLibrary
 from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.dump import dump_checksum
 from harken.agents.tree.hook_action import new_hook
@@ -42,7 +43,12 @@ def dumping(
     folder.mkdir(exist_ok=True)
     model = play(main=[*steps, "Done."], **parts)
     world = World(folder=folder, permissions=permissions)
-    runtime = AgentRuntime(model=model, actions=ACTIONS, world=world, kinds=KINDS)
+    runtime = AgentRuntime(
+        model=model,
+        policy=ActionPolicy(actions=ACTIONS),
+        world=world,
+        library=AgentLibrary(kinds=KINDS),
+    )
     return stage(folder, model, runtime=runtime, budget=budget)
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from harken import Agent, AgentRuntime, SmartAgent, World
 from harken.agents.action_schemas import ACTIONS
+from harken.agents.runtime import ActionPolicy, AgentLibrary
 from harken.agents.tree.hook_action import MAX_HOOKS
 from harken.errors import NameNotFound
 from harken.llm.base import ModelRequest
@@ -305,8 +306,8 @@ def test_a_hook_that_exists_is_found_by_its_name(tmp_path: Path) -> None:
     runtime = AgentRuntime(
         model=play(main=[made, "Done."], b=["OK"] * 5),
         world=World([send]),
-        actions=ACTIONS,
-        hooks=Finder(),
+        policy=ActionPolicy(actions=ACTIONS),
+        library=AgentLibrary(hooks=Finder()),
     )
     one = stage(tmp_path, play(), runtime=runtime)
     one.ask("Go.")

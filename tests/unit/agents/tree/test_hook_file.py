@@ -8,6 +8,7 @@ import pytest
 
 from harken import AgentRuntime, Templates, World
 from harken.agents.action_schemas import ACTIONS
+from harken.agents.runtime import ActionPolicy, AgentLibrary
 from harken.agents.templates.front_matter import MAX_BYTES
 from harken.agents.tree.hook_file import HookFiles, read_hook
 from harken.errors import ConfigError, NameNotFound
@@ -40,9 +41,8 @@ def filed(folder: Path, cast: Cast, **more: Any) -> Stage:
     runtime = AgentRuntime(
         model=cast.model(),
         world=World([send]),
-        actions=ACTIONS,
-        hooks=HookFiles([folder / "hooks"]),
-        **more,
+        policy=ActionPolicy(actions=ACTIONS),
+        library=AgentLibrary(hooks=HookFiles([folder / "hooks"]), **more),
     )
     return stage(folder, cast.model(), runtime=runtime)
 

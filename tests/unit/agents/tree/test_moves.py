@@ -9,6 +9,7 @@ import pytest
 from harken import AgentRuntime, Conversation, Deny, Ok
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.budget import Budget
+from harken.agents.runtime import ActionPolicy
 from harken.core.events import AgentConfigured
 from harken.core.ids import AgentId
 from tests.agent_kit import Line, Stage, call, calls, check_log, play, run, stage
@@ -17,7 +18,7 @@ from tests.unit.agents.hooking import Judging, watch
 
 def moving(folder: Path, budget: Budget | None = None, **parts: Sequence[Line]) -> Stage:
     """Return a stage whose agents have all actions."""
-    runtime = AgentRuntime(model=play(**parts), actions=ACTIONS)
+    runtime = AgentRuntime(model=play(**parts), policy=ActionPolicy(actions=ACTIONS))
     return stage(folder, play(**parts), runtime=runtime, budget=budget)
 
 

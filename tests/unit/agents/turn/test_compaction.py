@@ -10,6 +10,7 @@ from harken import AgentRuntime, Budget, register_agent_class
 from harken.agents.compaction_text import CUT_OFF, NOT_RUN, format_summary_message
 from harken.agents.hooks.hook import Hook
 from harken.agents.load import start_from_commit
+from harken.agents.runtime import ContextLimits
 from harken.agents.turn.compaction import CompactionResult
 from harken.core.messages import Message
 from harken.core.stream import Finish, TextDelta
@@ -471,7 +472,7 @@ def test_a_turn_that_was_cut_off_keeps_what_was_asked(tmp_path: Path) -> None:
 def test_a_part_of_nothing_is_refused() -> None:
     for part in (0, -1, 1.5):
         with pytest.raises(ConfigError, match="compact_at"):
-            AgentRuntime(compact_at=part)
+            AgentRuntime(limits=ContextLimits(compact_at=part))
 
 
 def test_a_model_may_say_itself_how_much_it_reads(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from harken import AgentRuntime, FunctionModel, ScriptedModel, tool
+from harken.agents.runtime import Observers
 from harken.core.events import Usage
 from harken.core.messages import FunctionCall, Message, ToolCall
 from harken.core.stream import Chunk, Finish, TextDelta, ThinkingDelta, ToolCallDelta
@@ -169,10 +170,12 @@ def test_pieces_of_an_answer_are_told_as_they_arrive_with_whose_they_are(tmp_pat
     )
     runtime = AgentRuntime(
         model=model,
-        on_chunk=lambda agent, chunk: (
-            pieces.append((agent, getattr(chunk, "text", "")))
-            if isinstance(chunk, TextDelta)
-            else None
+        observers=Observers(
+            on_chunk=lambda agent, chunk: (
+                pieces.append((agent, getattr(chunk, "text", "")))
+                if isinstance(chunk, TextDelta)
+                else None
+            )
         ),
     )
     stage(tmp_path, model, runtime=runtime).ask("Go.")

@@ -27,6 +27,7 @@ from harken import (
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.built_in.planning_mode import start_planning, stop_planning
 from harken.agents.load import start_from_commit
+from harken.agents.runtime import ActionPolicy, AgentLibrary
 from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.registry import RUN
 from harken.agents.tree.user_command import run_user_command
@@ -145,7 +146,8 @@ def test_what_the_user_did_with_commands_is_done_again(tmp_path: Path) -> None:
         "critic": ["OK", "OK", "OK", "OK", "OK"],
     }
     runtime = AgentRuntime(
-        model=play(main=["Hm.", "OK", "OK", "I am back."], **parts), actions=ACTIONS
+        model=play(main=["Hm.", "OK", "OK", "I am back."], **parts),
+        policy=ActionPolicy(actions=ACTIONS),
     )
     one = stage(tmp_path, runtime.model, runtime=runtime)  # type: ignore[arg-type]
     talk = Conversation(one.root)
@@ -343,7 +345,9 @@ def test_templates_and_instructions_are_those_of_then(tmp_path: Path) -> None:
     ]
     model = play(main=lines, Cook=["Soon."], Ann=["Yes."])
     runtime = AgentRuntime(
-        model=model, world=World([look], folder=tmp_path), templates=Templates([folder])
+        model=model,
+        world=World([look], folder=tmp_path),
+        library=AgentLibrary(templates=Templates([folder])),
     )
     one = stage(tmp_path, model, runtime=runtime)
     one.ask("Go.")
