@@ -25,10 +25,10 @@ from harken import (
     AgentRuntime,
     Hook,
     HookQuestion,
+    LocalWorld,
     Ok,
     SessionOptions,
     SmartAgent,
-    World,
     load_session,
     register_agent_class,
     tool,
@@ -94,7 +94,7 @@ def run(case: Case) -> list[float]:
 
     model = InstantModel(case.turns, [])
     with tempfile.TemporaryDirectory() as folder:
-        runtime = AgentRuntime(model=model, world=World([count]))
+        runtime = AgentRuntime(model=model, world=LocalWorld([count]))
         options = SessionOptions(durability="none")
         log = Path(folder) / "log.jsonl"
         root, session = load_session(log, runtime=runtime, system_prompt="Count.", options=options)

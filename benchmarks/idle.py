@@ -20,7 +20,7 @@ from pathlib import Path
 
 from benchmarks.measure import RUNS, Row, median, spread
 from benchmarks.memory import now_kb
-from harken import AgentRuntime, SessionOptions, World, load_session, tool
+from harken import AgentRuntime, LocalWorld, SessionOptions, load_session, tool
 from harken.core.canonical import to_json_line
 from harken.core.stream import Chunk, Finish, TextDelta, ToolCallDelta
 from harken.llm.base import ModelRequest
@@ -82,7 +82,7 @@ def hold(in_memory: int | None) -> Held:
     """Make all agents, then need some again."""
     with tempfile.TemporaryDirectory() as folder:
         options = SessionOptions(durability="none", in_memory=in_memory)
-        runtime = AgentRuntime(model=Workers(), world=World([look]))
+        runtime = AgentRuntime(model=Workers(), world=LocalWorld([look]))
         root, session = load_session(
             Path(folder) / "log.jsonl",
             runtime=runtime,

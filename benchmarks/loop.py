@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.measure import RUNS, Row, median, spread
-from harken import AgentRuntime, SessionOptions, World, load_session, tool
+from harken import AgentRuntime, LocalWorld, SessionOptions, load_session, tool
 from harken.core.stream import Chunk, Finish, TextDelta, ToolCallDelta
 from harken.llm.base import ModelRequest
 from harken.session.session import Durability
@@ -82,7 +82,7 @@ def run(turns: int, durability: Durability) -> Turns:
     model, disk = InstantModel(turns, []), TimedDisk()
     with tempfile.TemporaryDirectory() as folder:
         options = SessionOptions(durability=durability, disk=disk)
-        runtime = AgentRuntime(model=model, world=World([count]))
+        runtime = AgentRuntime(model=model, world=LocalWorld([count]))
         root, session = load_session(
             Path(folder) / "log.jsonl", runtime=runtime, system_prompt="Count.", options=options
         )

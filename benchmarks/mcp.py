@@ -30,11 +30,11 @@ from benchmarks.loop import InstantModel
 from benchmarks.measure import RUNS, Row, median, spread
 from harken import AgentRuntime, SessionOptions, load_session
 from harken.core.messages import FunctionCall
+from harken.world.local_world import LocalWorld
 from harken.world.mcp.host import McpHost
 from harken.world.mcp.server_config import McpServerConfig
 from harken.world.mcp.servers import McpServers
 from harken.world.tool import ToolContext
-from harken.world.world import World
 
 TOY = Path(__file__).parents[1] / "tests" / "mcp_toy.py"
 PROGRAM = McpServerConfig(name="toy", command=sys.executable, args=("-I", str(TOY)))
@@ -112,7 +112,7 @@ def round_of(tool: list[float], world: list[float], bare: list[float]) -> Round:
 async def all_three(folder: Path, connect: Any, bare_server: Any) -> list[Round]:
     """Compare a call, one through a world, and one in the bare client."""
     around = McpHost(folder=folder, outputs=folder, environ={"PATH": os.environ["PATH"]})
-    world = World(folder=folder, mcp=McpServers([PROGRAM], around=around, connect=connect))
+    world = LocalWorld(folder=folder, mcp=McpServers([PROGRAM], around=around, connect=connect))
     runtime = AgentRuntime(model=InstantModel(0, []), world=world)
     options = SessionOptions(durability="none")  # what the log takes is measured elsewhere
     agent, session = load_session(folder / "log.jsonl", runtime=runtime, options=options)

@@ -16,7 +16,7 @@ from time import process_time
 from benchmarks.hooks import Asked
 from benchmarks.idle import look
 from benchmarks.measure import RUNS, Row, cpu_s, spread
-from harken import AgentRuntime, SessionOptions, World, load_session
+from harken import AgentRuntime, LocalWorld, SessionOptions, load_session
 from harken.agents.agent import Agent
 from harken.core.canonical import to_json_line
 from harken.core.stream import Chunk, Finish, TextDelta, ToolCallDelta
@@ -52,7 +52,7 @@ class Founders:
 
 def opened(log: Path) -> tuple[Agent, Session]:
     """Begin a session, or go on with it."""
-    runtime = AgentRuntime(model=Founders(), world=World([look]))
+    runtime = AgentRuntime(model=Founders(), world=LocalWorld([look]))
     options = SessionOptions(durability="none")
     return load_session(log, runtime=runtime, system_prompt="Lead.", name="main", options=options)
 

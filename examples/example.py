@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from harken import AgentRuntime, Budget, Conversation, Templates, World, load_session
+from harken import AgentRuntime, Budget, Conversation, LocalWorld, Templates, load_session
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.runtime import ActionPolicy, AgentLibrary
 from harken.agents.tree.hook_file import HookFiles
@@ -37,7 +37,12 @@ class Example:
 
     @asynccontextmanager
     async def open(
-        self, name: str, *, world: World | None = None, hooks: Sequence[str] = (), **options: Any
+        self,
+        name: str,
+        *,
+        world: LocalWorld | None = None,
+        hooks: Sequence[str] = (),
+        **options: Any,
     ) -> AsyncIterator[Conversation]:
         """Start a session with the agent of `agents/NAME.md` and these hooks.
 
@@ -47,7 +52,7 @@ class Example:
         files = HookFiles([self.folder / "hooks"])
         runtime = AgentRuntime(
             model=self.model,
-            world=world or World(),
+            world=world or LocalWorld(),
             library=AgentLibrary(templates=templates, hooks=files),
             policy=ActionPolicy(actions=ACTIONS),
             **options,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from harken import Agent, AgentRuntime, FunctionModel, Session, SessionOptions, Tool, World
+from harken import Agent, AgentRuntime, FunctionModel, LocalWorld, Session, SessionOptions, Tool
 from harken import load_session as load
 from harken.core import canonical
 from harken.core.messages import ChatMessage, FunctionCall, Message, ToolCall, text_of
@@ -115,7 +115,7 @@ class Stage:
         if model is not None:
             runtime = replace(runtime, model=model)
         if tools is not None:
-            runtime = replace(runtime, world=World(tools))
+            runtime = replace(runtime, world=LocalWorld(tools))
         root, session = load(self.log, runtime=runtime, options=quick())
         return Stage(root, session, runtime)
 
@@ -159,7 +159,7 @@ def stage(
     **more: Any,
 ) -> Stage:
     """Begin a session in `folder` whose root is `main`; `more` goes to `load_session`."""
-    runtime = more.pop("runtime", None) or AgentRuntime(model=model, world=World(tools))
+    runtime = more.pop("runtime", None) or AgentRuntime(model=model, world=LocalWorld(tools))
     root, session = load(
         folder / "s.jsonl",
         runtime=runtime,

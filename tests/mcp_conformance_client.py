@@ -22,6 +22,7 @@ from msgspec import structs
 from harken.core import canonical
 from harken.core.messages import FunctionCall
 from harken.errors import ConfigError
+from harken.world.local_world import LocalWorld
 from harken.world.mcp.auth.authorization_code import log_in
 from harken.world.mcp.auth.redirect_server import Callback
 from harken.world.mcp.auth.token_store import Logins
@@ -30,7 +31,6 @@ from harken.world.mcp.server_config import McpServerConfig, OAuthTable
 from harken.world.mcp.servers import McpServers
 from harken.world.tool import ToolContext
 from harken.world.user import ApprovalDecision, ApprovalRequest, UserQuestion
-from harken.world.world import World
 from tests.mcp_auth_server import visit
 
 VALUES = {"number": 5, "integer": 5, "boolean": True, "string": "x", "array": [], "object": {}}
@@ -94,7 +94,7 @@ async def use(url: str, folder: Path) -> int:
 async def used(server: McpServerConfig, logins: Logins, folder: Path) -> tuple[int, bool, str]:
     """Use all that a server has; return whether something failed, for want of a login, and why."""
     around = McpHost(folder=folder, outputs=folder, on_notice=print, logins=logins.file)
-    world = World(folder=folder, mcp=McpServers([server], around=around))
+    world = LocalWorld(folder=folder, mcp=McpServers([server], around=around))
     session = SimpleNamespace(sync=lambda: None, agents={})
     agent = SimpleNamespace(name="main", agent_id="agent_001", session=session)
     caller = ToolContext(agent, "msg_001", Agreeing())

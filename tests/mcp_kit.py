@@ -14,13 +14,13 @@ from typing import Any, TypeVar
 
 from harken.core import canonical
 from harken.core.messages import FunctionCall
+from harken.world.local_world import LocalWorld
 from harken.world.mcp.host import McpHost
 from harken.world.mcp.server_config import McpServerConfig
 from harken.world.mcp.servers import McpServers
 from harken.world.result import ToolResult
 from harken.world.tool import Tool, ToolContext
 from harken.world.user import User
-from harken.world.world import World
 
 TOY = Path(__file__).with_name("mcp_toy.py")
 T = TypeVar("T")
@@ -47,7 +47,7 @@ def toy(name: str = "toy", *arguments: str, **more: Any) -> McpServerConfig:
 class Stand:
     """A world with servers, and what was told of them."""
 
-    world: World
+    world: LocalWorld
     mcp: McpServers
     told: list[str]
     progress: list[Any]
@@ -110,7 +110,7 @@ async def stand(
     mcp = McpServers(
         servers, around=around, on_progress=progress.append, connect=connect, late_s=late_s
     )
-    world = World(tools, folder=here, mcp=mcp)
+    world = LocalWorld(tools, folder=here, mcp=mcp)
     await world.wait_ready()
     try:
         yield Stand(world, mcp, told, progress, folder, **more)

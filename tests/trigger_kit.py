@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
-from harken import AgentRuntime, Budget, SessionOptions, Tool, World
+from harken import AgentRuntime, Budget, LocalWorld, SessionOptions, Tool
 from harken import load_session as load
 from harken.agents.runtime import Observers
 from harken.agents.turn.conversation import Conversation
@@ -98,7 +98,7 @@ def woken_stage(
 ) -> Stage:
     """Begin (or resume) a session in `folder` whose agents can be woken; its root is `main`."""
     own = sources(folder / "work", time)
-    world = World([*file_tools(own.root), *trigger_tools(own), *tools], folder=own.root.folder)
+    world = LocalWorld([*file_tools(own.root), *trigger_tools(own), *tools], folder=own.root.folder)
     world.sources = own
     runtime = AgentRuntime(model=model, world=world, observers=Observers(on_notice=on_notice))
     options = (

@@ -5,7 +5,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from examples.example import Example
-from harken import Permissions, World
+from harken import LocalWorld, Permissions
 from harken.world.local import local_tools, local_triggers
 from harken.world.triggers.tools import trigger_tools
 
@@ -17,7 +17,7 @@ async def play(example: Example) -> None:
         (folder / "stock.csv").write_text("tea,12\n")
         sources = local_triggers(folder, outputs=folder / "outputs")
         tools = [*local_tools(folder, outputs=folder / "outputs"), *trigger_tools(sources)]
-        world = World(tools, folder=folder, permissions=Permissions(mode="all"))
+        world = LocalWorld(tools, folder=folder, permissions=Permissions(mode="all"))
         world.sources = sources
         async with example.open("shopkeeper", world=world) as shop, shop.listen():
             print(await shop.say("Have somebody watch stock.csv, and tell me when tea runs out."))

@@ -37,6 +37,7 @@ _MODULES = {
     "HarkenError": "harken.errors",
     "Hook": "harken.agents.hooks.hook",
     "HookQuestion": "harken.core.verdict",
+    "LocalWorld": "harken.world.local_world",
     "LoggedString": "harken.core.logged_string",
     "Message": "harken.core.messages",
     "Model": "harken.llm.base",
@@ -57,7 +58,6 @@ _MODULES = {
     "ToolContext": "harken.world.tool",
     "ToolError": "harken.world.result",
     "User": "harken.world.user",
-    "World": "harken.world.world",
 }
 
 if TYPE_CHECKING:
@@ -90,11 +90,11 @@ if TYPE_CHECKING:
     from harken.store.sqlite.store import SqliteStore
     from harken.views.viewer import SessionViewer
     from harken.world.local import local_world
+    from harken.world.local_world import LocalWorld
     from harken.world.permissions.permissions import Permissions
     from harken.world.result import ToolError
     from harken.world.tool import Tool, ToolContext, tool
     from harken.world.user import User
-    from harken.world.world import World
 else:
     __getattr__ = lazy_exports(__name__, _MODULES)
 
@@ -114,6 +114,7 @@ __all__ = [
     "HarkenError",
     "Hook",
     "HookQuestion",
+    "LocalWorld",
     "LoggedString",
     "Message",
     "Model",
@@ -134,7 +135,6 @@ __all__ = [
     "ToolContext",
     "ToolError",
     "User",
-    "World",
     "agent",
     "checkpoint",
     "fork",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harken import AgentRuntime, Conversation, World
+from harken import AgentRuntime, Conversation, LocalWorld
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.runtime import ActionPolicy
 from harken.llm.base import ModelRequest
@@ -22,7 +22,7 @@ def agency(folder: Path, **parts: Sequence[Line]) -> Stage:
     """Return a stage whose agents have all actions."""
     model = play(**parts)
     runtime = AgentRuntime(
-        model=model, policy=ActionPolicy(actions=ACTIONS), world=World(folder=folder)
+        model=model, policy=ActionPolicy(actions=ACTIONS), world=LocalWorld(folder=folder)
     )
     return stage(folder, model, runtime=runtime)
 

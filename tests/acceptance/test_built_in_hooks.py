@@ -14,10 +14,10 @@ from harken import (
     Comment,
     Hook,
     HookQuestion,
+    LocalWorld,
     Ok,
     SessionViewer,
     ToolContext,
-    World,
     register_agent_class,
     tool,
 )
@@ -82,7 +82,7 @@ def begun(tmp_path: Path) -> Stage:
     lines = [meanwhile if at == 7 else line for at, line in enumerate(MAIN)]
     model = play(main=lines, reviewer=REVIEWER)
     tools = [*file_tools(root), *search_tools(root, Scanner()), todo]
-    runtime = AgentRuntime(model=model, world=World(tools, folder=folder))
+    runtime = AgentRuntime(model=model, world=LocalWorld(tools, folder=folder))
     one = stage(tmp_path, model, runtime=runtime)
     for kind, options in HOOKS.items():
         hook = get_hook_class(kind, runtime)(one.session, runtime=runtime, options=options)
@@ -155,7 +155,7 @@ def test_hooks_read_what_the_world_keeps_and_it_keeps_nothing_else(tmp_path: Pat
     model = play(
         main=[calls(call("read", "r", path="a.txt")), calls(call("cheer", mood="merry")), "Done."]
     )
-    world = World([*file_tools(Root(folder)), cheer], folder=folder)
+    world = LocalWorld([*file_tools(Root(folder)), cheer], folder=folder)
     before = dict(vars(world))
     one = stage(tmp_path, model, runtime=AgentRuntime(model=model, world=world))
     Mood(one.session, runtime=one.runtime).install(one.root, "mood")

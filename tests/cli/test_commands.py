@@ -18,8 +18,8 @@ from harken.core.messages import Message, TextPart, ThinkingPart
 from harken.core.stream import Chunk, Finish, TextDelta, ThinkingDelta
 from harken.errors import ModelError
 from harken.views.viewer import SessionViewer
+from harken.world.local_world import LocalWorld
 from harken.world.permissions.permissions import Permissions
-from harken.world.world import World
 from tests.agent_kit import Stage, call, calls, play, stage
 from tests.cli.talking import Talking
 
@@ -183,7 +183,7 @@ def test_the_last_thought_may_be_of_an_answer_that_did_not_end(tmp_path: Path) -
 
 def test_the_permission_mode_is_told_and_changed(tmp_path: Path) -> None:
     permissions = Permissions()
-    runtime = AgentRuntime(model=play(), world=World(permissions=permissions))
+    runtime = AgentRuntime(model=play(), world=LocalWorld(permissions=permissions))
     talk = Talking(stage(tmp_path, play(), runtime=runtime))
     assert talk("/permission").startswith("ask: reading is free")
     assert talk("/permission edits").startswith("edits:")
@@ -245,7 +245,9 @@ def test_every_command_says_what_it_takes_and_completes_it(
 
 def test_files_to_restore_and_agents_to_dump_are_completed(tmp_path: Path) -> None:
     model = play(main=["Hello."])
-    one = stage(tmp_path, model, runtime=AgentRuntime(model=model, world=World(folder=tmp_path)))
+    one = stage(
+        tmp_path, model, runtime=AgentRuntime(model=model, world=LocalWorld(folder=tmp_path))
+    )
     talk = Talking(one)
     talk("/task Ann You are Ann.")
     talk("/dump ann.json Ann")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harken import AgentRuntime, World
+from harken import AgentRuntime, LocalWorld
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.runtime import ActionPolicy
 from harken.agents.tree.hook_action import MAX_HOOKS
@@ -192,7 +192,7 @@ def test_the_user_dumps_somebody_who_wakes_takes_over_and_the_old_primary_goes(
     parts = {"main": ["Hello."], "Ann": ["Noted."], "Eve": ["", "It is 7."]}
     model = play(**parts)
     runtime = AgentRuntime(
-        model=model, policy=ActionPolicy(actions=tuple(ACTIONS)), world=World(folder=tmp_path)
+        model=model, policy=ActionPolicy(actions=tuple(ACTIONS)), world=LocalWorld(folder=tmp_path)
     )
     one = stage(tmp_path, model, runtime=runtime)
     talk = Talking(one)

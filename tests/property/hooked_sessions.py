@@ -21,9 +21,9 @@ from harken import (
     Deny,
     Hook,
     HookQuestion,
+    LocalWorld,
     Ok,
     Rewrite,
-    World,
     load_session,
     register_agent_class,
     tool,
@@ -144,7 +144,7 @@ class Course:
         voices = Voices(self.seed, patience, fails=self.fails)
         runtime = AgentRuntime(
             model=voices.model(self.window),
-            world=World([send, look, peek], folder=log.parent),
+            world=LocalWorld([send, look, peek], folder=log.parent),
             policy=ActionPolicy(actions=ACTIONS),
             library=AgentLibrary(kinds={Counting.kind: Counting}),
         )

@@ -18,8 +18,8 @@ from harken import (
     Comment,
     Hook,
     HookQuestion,
+    LocalWorld,
     Ok,
-    World,
     load_session,
     register_agent_class,
     tool,
@@ -85,7 +85,7 @@ def model(turns: list[Turn]) -> Cast:
 
 
 def begun(folder: Path, cast: Cast) -> Stage:
-    world = World([send, search])
+    world = LocalWorld([send, search])
     runtime = AgentRuntime(
         model=cast.model(),
         world=world,

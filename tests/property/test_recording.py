@@ -197,7 +197,7 @@ class Talk:
 
 
 @dataclass
-class World:
+class LocalWorld:
     """Conversations at once, and who records them."""
 
     folder: Path
@@ -316,9 +316,9 @@ STEPS = [
 ]
 
 
-def run(folder: Path, data: st.DataObject, most: int) -> World:
+def run(folder: Path, data: st.DataObject, most: int) -> LocalWorld:
     """Return a world in which much has happened, closed: also where that fails, many times over."""
-    world = World(folder, data)
+    world = LocalWorld(folder, data)
     try:
         for step in data.draw(st.lists(st.sampled_from(STEPS), min_size=1, max_size=most)):
             getattr(world, step)()
@@ -327,7 +327,7 @@ def run(folder: Path, data: st.DataObject, most: int) -> World:
     return world
 
 
-def check_logs(world: World) -> None:
+def check_logs(world: LocalWorld) -> None:
     """Check that logs and commits say of each agent what it read."""
     for path in logs(world.folder):
         log = RequestRebuilder(iter_events(path))

@@ -25,8 +25,8 @@ from harken import (
     Conversation,
     Hook,
     HookQuestion,
+    LocalWorld,
     Ok,
-    World,
     load_session,
     register_agent_class,
 )
@@ -96,7 +96,7 @@ class Run:
         self.runtime = AgentRuntime(
             model=self.model,
             policy=ActionPolicy(actions=ACTIONS),
-            world=World(folder=self.folder),
+            world=LocalWorld(folder=self.folder),
             library=AgentLibrary(kinds={Guard.kind: Guard}),
         )
         self._load(self.folder / "s.jsonl")

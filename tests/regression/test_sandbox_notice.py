@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from harken import AgentRuntime, World
+from harken import AgentRuntime, LocalWorld
 from harken.chat.plain_chat import PlainUser
 from harken.world.permissions.permissions import Permissions
 from harken.world.shell.shell import Shell
@@ -49,7 +49,7 @@ def test_a_question_says_where_the_command_will_run(box: Box, tmp_path: Path) ->
         ("bare", Shell(box.work, box.around / "outputs")),
     ):
         person = Person([YES])
-        world = World([shell.tool], folder=box.work, permissions=Permissions("ask"))
+        world = LocalWorld([shell.tool], folder=box.work, permissions=Permissions("ask"))
         world.user = person
         model = play(main=[calls(call("bash", command="true")), "Done."])
         (tmp_path / name).mkdir()

@@ -45,7 +45,7 @@ TOOLS: dict[str, Row] = {
         "undescribed: a tool needs a docstring",
     ),
     "a function without a docstring in a world": (
-        lambda _: H.World([undescribed]),
+        lambda _: H.LocalWorld([undescribed]),
         TypeError,
         "undescribed: a tool needs a docstring",
     ),
@@ -261,7 +261,7 @@ def test_a_hook_that_fails_at_what_concerns_it_is_reported_and_asked(
 def test_a_plain_function_is_a_tool(tmp_path: Path) -> None:
     calls = {"pattern": "weather", "calls": [{"weather": {"city": "Rome"}}]}
     model = H.ScriptedModel([{"pattern": "It rains", "answer": "Rain."}, calls])
-    runtime = H.AgentRuntime(model=model, world=H.World([weather]))
+    runtime = H.AgentRuntime(model=model, world=H.LocalWorld([weather]))
     root, _ = Stage(tmp_path).load(model=None, runtime=runtime)
     assert ask(root, "What weather?") == "Rain."
     assert "weather" in H.local_world(str(tmp_path), tools=[weather]).tools

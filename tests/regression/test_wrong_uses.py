@@ -88,12 +88,12 @@ NAMES: dict[str, Row] = {
         "registered as smart: choose another name",
     ),
     "two tools of one name": (
-        lambda _: H.World([weather, H.tool(weather)]),
+        lambda _: H.LocalWorld([weather, H.tool(weather)]),
         ValueError,
         "two tools are named weather",
     ),
     "a tool named as an action": (
-        lambda _: H.AgentRuntime(world=H.World([H.tool(name="task")(weather)])),
+        lambda _: H.AgentRuntime(world=H.LocalWorld([H.tool(name="task")(weather)])),
         H.ConfigError,
         "cannot be named task",
     ),
@@ -172,7 +172,7 @@ TYPES: dict[str, Row] = {
     "a list of tools as world": (
         lambda _: H.AgentRuntime(world=[weather]),
         TypeError,
-        "world must be World, not",
+        "world must be LocalWorld, not",
     ),
     "one action as a str": (
         lambda _: H.AgentRuntime(policy=ActionPolicy(actions="task")),
@@ -267,17 +267,17 @@ TYPES: dict[str, Row] = {
         "agent must be Agent, not a value of type Session",
     ),
     "a world of one function": (
-        lambda _: H.World(weather),
+        lambda _: H.LocalWorld(weather),
         TypeError,
         "tools must be Iterable of Tool or callable, not the function weather",
     ),
     "a world of names": (
-        lambda _: H.World(["weather"]),
+        lambda _: H.LocalWorld(["weather"]),
         TypeError,
         "tools\\[0\\] must be Tool or callable, not 'weather'",
     ),
-    "a world of a class": (lambda _: H.World([dict]), TypeError, "made of a function, not of"),
-    "a number as folder": (lambda _: H.World(folder=3), TypeError, "folder must be str, Path"),
+    "a world of a class": (lambda _: H.LocalWorld([dict]), TypeError, "made of a function, not of"),
+    "a number as folder": (lambda _: H.LocalWorld(folder=3), TypeError, "folder must be str, Path"),
     "a local world without that limit": (
         lambda s: H.local_world(s.folder, hidden=["X"]),
         TypeError,

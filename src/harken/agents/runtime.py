@@ -44,6 +44,12 @@ class HookRegistry(Protocol):
         ...
 
 
+def _create_world() -> World:
+    from harken.world.local_world import LocalWorld  # noqa: PLC0415 - it imports all connections
+
+    return LocalWorld()
+
+
 @check_arguments
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSettings:
@@ -133,7 +139,7 @@ class AgentRuntime:
     once; see `default_model`."""
     models: ModelSettings = field(default_factory=ModelSettings)
     """Resolves all other models by name."""
-    world: World = field(default_factory=World)
+    world: World = field(default_factory=_create_world)
     library: AgentLibrary = field(default_factory=AgentLibrary)
     policy: ActionPolicy = field(default_factory=ActionPolicy)
     limits: ContextLimits = field(default_factory=ContextLimits)

@@ -25,6 +25,7 @@ from harken.core.stream import Chunk
 from harken.errors import ConfigError, ModelError
 from harken.llm.base import Model
 from harken.session.session import Session
+from harken.world.local_world import LocalWorld
 from harken.world.tool import Function, Tool
 from harken.world.world import World
 
@@ -154,5 +155,5 @@ def agent(
     Raises what `load_session` raises.
     """
     return SessionAgent(
-        session, model=model, world=World(tools), system_prompt=system_prompt, name=name
+        session, model=model, world=LocalWorld(tools), system_prompt=system_prompt, name=name
     )

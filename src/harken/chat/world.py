@@ -20,6 +20,7 @@ from harken.config.local_zone import zone_name
 from harken.config.settings import Settings
 from harken.errors import ConfigError
 from harken.world.local import local_tools, local_triggers
+from harken.world.local_world import LocalWorld
 from harken.world.mcp.host import McpHost
 from harken.world.mcp.server_config import McpServerConfig
 from harken.world.mcp.servers import McpServers
@@ -37,7 +38,6 @@ from harken.world.web.address import NetworkPolicy
 from harken.world.web.download import Downloads, is_installed
 from harken.world.web.fetch import fetch_tool
 from harken.world.web.search import BRAVE, Brave, SearchProvider, Searxng, Web
-from harken.world.world import World
 
 
 def build_web_tools(table: WebTable) -> tuple[list[Tool], Web | None]:
@@ -107,7 +107,7 @@ def open_world(
     permissions: Permissions,
     tools: Sequence[Tool] | None,
     around: WorldSettings,
-) -> World:
+) -> LocalWorld:
     """Return the world of the agents, for the current folder. Raises ConfigError."""
     sources, web, box = None, None, around.box
     servers = settings.servers if tools is None else ()
@@ -139,7 +139,7 @@ def open_world(
     if wish.memory is not None:
         tools = [*tools, memory_tool(NotesMemory(wish.memory))]
     mcp = build_mcp_servers(servers, settings, around.outputs, around.on_notice, home=around.home)
-    world = World(tools, folder=current_folder(), permissions=permissions, mcp=mcp)
+    world = LocalWorld(tools, folder=current_folder(), permissions=permissions, mcp=mcp)
     world.sources, world.web = sources, web
     return world
 

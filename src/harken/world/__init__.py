@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from harken.world.permissions.rules import PermissionRules
     from harken.world.triggers.tools import trigger_tools
     from harken.world.user import ApprovalDecision, ApprovalRequest, UserQuestion, UserUnavailable
+    from harken.world.world import World
 else:
     __getattr__ = lazy_exports(
         __name__,
@@ -27,6 +28,7 @@ else:
             "PermissionRules": "harken.world.permissions.rules",
             "UserQuestion": "harken.world.user",
             "UserUnavailable": "harken.world.user",
+            "World": "harken.world.world",
         },
     )
 
@@ -37,6 +39,7 @@ __all__ = [
     "PermissionRules",
     "UserQuestion",
     "UserUnavailable",
+    "World",
     "local_tools",
     "local_triggers",
     "memory_tool",

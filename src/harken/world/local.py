@@ -16,6 +16,7 @@ from harken.core.arguments import check_arguments
 from harken.world.ask_user import ask_user
 from harken.world.files.root import Root
 from harken.world.files.tools import file_tools
+from harken.world.local_world import LocalWorld
 from harken.world.permissions.permissions import Permissions
 from harken.world.search.engines import engine_for, ripgrep
 from harken.world.search.tools import search_tools
@@ -24,7 +25,6 @@ from harken.world.todo import todo
 from harken.world.tool import Function, Tool
 from harken.world.triggers.sources import Sources
 from harken.world.user import User
-from harken.world.world import World
 
 
 @check_arguments
@@ -87,13 +87,13 @@ def local_world(
     permissions: Permissions | None = None,
     tools: Iterable[Tool | Function] = (),
     **limits: Any,
-) -> World:
+) -> LocalWorld:
     """Return a world with the tools of a folder, and further `tools`.
 
     `limits` are arguments of `local_tools`. Raises ValueError if two tools have the same name.
     """
     folder = Path(folder)
-    return World(
+    return LocalWorld(
         [*local_tools(folder, **limits), *tools],
         folder=folder,
         user=user,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harken import AgentRuntime, Comment, Deny, Rewrite, SmartAgent, World, tool
+from harken import AgentRuntime, Comment, Deny, LocalWorld, Rewrite, SmartAgent, tool
 from harken.agents.built_in.planning_mode import start_planning
 from harken.agents.tree.hook_action import new_hook
 from harken.chat.render.answer_stream import AnswerStream
@@ -196,7 +196,9 @@ def test_notes_that_a_hook_drops_are_not_worth_a_line(tmp_path: Path) -> None:
 
 def test_what_a_restored_agent_remembers_is_not_told_as_if_it_happened_now(tmp_path: Path) -> None:
     model = play(main=["Hello."], Ann=["Tea.", "Tea again."])
-    one = stage(tmp_path, model, runtime=AgentRuntime(model=model, world=World(folder=tmp_path)))
+    one = stage(
+        tmp_path, model, runtime=AgentRuntime(model=model, world=LocalWorld(folder=tmp_path))
+    )
     chat = Talking(one)
     chat("/task Ann You are Ann. prompt=Tea?")
     chat("/dump ann.dump Ann")

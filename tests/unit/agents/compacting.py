@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from harken import AgentRuntime, World, tool
+from harken import AgentRuntime, LocalWorld, tool
 from harken.agents.checkpointer import Checkpointer
 from harken.agents.load import load_session
 from harken.agents.runtime import ContextLimits, ModelSettings, Observers
@@ -114,7 +114,7 @@ def begin(folder: Path, model: Play, *, window: int | None = None, **how: Any) -
     windows = ContextWindows({"*": window} if window else {})
     runtime = AgentRuntime(
         model=model,
-        world=World([look]),
+        world=LocalWorld([look]),
         checkpoints=Checkpointer(store=store, turns_per_commit=how.pop("every", 1)),
         limits=ContextLimits(windows=windows, compact_at=how.pop("compact_at", 0.8)),
         models=ModelSettings(parameters=how.pop("parameters", {})),

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from harken import AgentRuntime, Tool, World, load_session
+from harken import AgentRuntime, LocalWorld, Tool, load_session
 from tests.agent_kit import Stage, quick
 
 
@@ -16,6 +16,6 @@ def cut_after(log: Path, count: int) -> Path:
 
 
 def resume(log: Path, model: Any, *tools: Tool, **more: Any) -> Stage:
-    runtime = AgentRuntime(model=model, world=World(tools))
+    runtime = AgentRuntime(model=model, world=LocalWorld(tools))
     root, session = load_session(log, runtime=runtime, options=quick(), **more)
     return Stage(root, session, runtime)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from harken import Agent, AgentRuntime, FunctionModel, World
+from harken import Agent, AgentRuntime, FunctionModel, LocalWorld
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.agent_classes import get_agent_class
 from harken.agents.runtime import ActionPolicy
@@ -76,7 +76,7 @@ def is_question(text: str) -> bool:
 def guarded(folder: Path, cast: Cast, **more: Any) -> Stage:
     """Return a stage of `main`, which has `send`."""
     runtime = AgentRuntime(
-        model=cast.model(), world=World([send]), policy=ActionPolicy(actions=ACTIONS)
+        model=cast.model(), world=LocalWorld([send]), policy=ActionPolicy(actions=ACTIONS)
     )
     return stage(folder, cast.model(), runtime=runtime, **more)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from harken import AgentRuntime, DumbAgent, SmartAgent, World, register_agent_class, tool
+from harken import AgentRuntime, DumbAgent, LocalWorld, SmartAgent, register_agent_class, tool
 from harken.agents.checkpointer import Checkpointer
 from harken.agents.load import load_session, start_from_commit
 from harken.agents.runtime import Observers
@@ -47,7 +47,7 @@ def begin(folder: Path, model: Play, store: MemoryStore, **how: Any) -> Stage:
     checkpoints = Checkpointer(store=store, **how)
     runtime = AgentRuntime(
         model=model,
-        world=World([look]),
+        world=LocalWorld([look]),
         checkpoints=checkpoints,
         observers=Observers(on_notice=on_notice),
     )
@@ -100,7 +100,7 @@ def test_there_is_a_commit_before_tools_act_and_one_with_results_and_answer(
 
     model = play(main=[calls(call("peek")), "done"])
     checkpoints = Checkpointer(store=store)
-    runtime = AgentRuntime(model=model, world=World([peek]), checkpoints=checkpoints)
+    runtime = AgentRuntime(model=model, world=LocalWorld([peek]), checkpoints=checkpoints)
     scene = stage(tmp_path, model, runtime=runtime)
     scene.ask("go")
     assert seen == [1]
@@ -355,7 +355,9 @@ def started(
 ) -> Stage:
     """Begin a session from a commit, with a system prompt of its own or without."""
     folder.mkdir()
-    runtime = AgentRuntime(model=model, world=World([look]), checkpoints=Checkpointer(store=store))
+    runtime = AgentRuntime(
+        model=model, world=LocalWorld([look]), checkpoints=Checkpointer(store=store)
+    )
     scene = stage(folder, model, runtime=runtime, options=options(store), system_prompt=prompt)
     start_from_commit(scene.root, ctx)
     return scene

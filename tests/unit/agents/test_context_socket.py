@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harken import AgentRuntime, ToolContext, World, tool
+from harken import AgentRuntime, LocalWorld, ToolContext, tool
 from harken.agents.checkpointer import Checkpointer
 from harken.agents.runtime import Observers
 from harken.context.socket_client import VARIABLE, current_context
@@ -40,7 +40,9 @@ def begin(folder: Path, model: Play, sockets: ContextSocketServer | None, **how:
     checkpoints = (
         None if how.pop("off", False) else Checkpointer(store=store, sockets=sockets, **how)
     )
-    runtime = AgentRuntime(model=model, world=World([shell.tool, peek]), checkpoints=checkpoints)
+    runtime = AgentRuntime(
+        model=model, world=LocalWorld([shell.tool, peek]), checkpoints=checkpoints
+    )
     return stage(folder, model, runtime=runtime)
 
 
@@ -154,7 +156,7 @@ def test_that_no_socket_can_be_made_is_told_and_the_program_runs(tmp_path: Path)
     checkpoints = Checkpointer(store=MemoryStore(), sockets=NoSockets())
     runtime = AgentRuntime(
         model=model,
-        world=World([peek]),
+        world=LocalWorld([peek]),
         checkpoints=checkpoints,
         observers=Observers(on_notice=told.append),
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harken import AgentRuntime, Conversation, Deny, HookQuestion, Ok, World, load_session
+from harken import AgentRuntime, Conversation, Deny, HookQuestion, LocalWorld, Ok, load_session
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.runtime import ActionPolicy, AgentLibrary
 from harken.agents.tool_agent import ToolAgent
@@ -35,7 +35,7 @@ def family(folder: Path, **parts: Any) -> Stage:
     runtime = AgentRuntime(
         model=play(**lines),
         policy=ActionPolicy(actions=ACTIONS),
-        world=World([send]),
+        world=LocalWorld([send]),
         library=AgentLibrary(kinds={"test-judge": Judging}),
     )
     one = stage(folder, play(**lines), runtime=runtime)

@@ -7,7 +7,15 @@ from weakref import ref
 
 import pytest
 
-from harken import AgentRuntime, Hook, HookQuestion, Ok, World, load_session, register_agent_class
+from harken import (
+    AgentRuntime,
+    Hook,
+    HookQuestion,
+    LocalWorld,
+    Ok,
+    load_session,
+    register_agent_class,
+)
 from harken.core.verdict import Deny, HookPoint, Verdict
 from harken.errors import LogCorrupted
 from harken.world.todo import todo
@@ -21,7 +29,7 @@ NAMES = [f"a{n}" for n in range(6)]
 def bounded(folder: Path, in_memory: int | None, **parts: Any) -> Stage:
     folder.mkdir()
     options = replace(quick(), in_memory=in_memory)
-    runtime = AgentRuntime(model=play(**parts), world=World([look, todo]))
+    runtime = AgentRuntime(model=play(**parts), world=LocalWorld([look, todo]))
     return stage(folder, runtime.model, runtime=runtime, options=options)  # type: ignore[arg-type]
 
 

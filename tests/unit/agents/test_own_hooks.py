@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harken import AgentRuntime, Conversation, Deny, HookQuestion, Ok, World, load_session
+from harken import AgentRuntime, Conversation, Deny, HookQuestion, LocalWorld, Ok, load_session
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.guards import SELF_MADE
 from harken.agents.runtime import ActionPolicy
@@ -45,7 +45,7 @@ def watched(folder: Path, *, later: bool = False, **parts: Sequence[Line]) -> St
     """Return a stage whose main is watched; later: not yet."""
     SENT.clear()
     runtime = AgentRuntime(
-        model=play(**parts), policy=ActionPolicy(actions=ACTIONS), world=World([send])
+        model=play(**parts), policy=ActionPolicy(actions=ACTIONS), world=LocalWorld([send])
     )
     one = stage(folder, play(**parts), runtime=runtime)
     if not later:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import pytest
 
-from harken import Comment, Conversation, Deny, Ok, SmartAgent, World, load_session, tool
+from harken import Comment, Conversation, Deny, LocalWorld, Ok, SmartAgent, load_session, tool
 from harken.agents.tree.moves import talk_with
 from harken.core.events import AgentConfigured
 from harken.core.ids import AgentId
@@ -393,7 +393,7 @@ def test_what_was_said_while_a_place_changed_is_heard_by_who_stands_there(
     one.session.log_transcript_entry(one.root.agent_id, made)
     one.session.close()
     root, session = load_session(
-        one.log, runtime=replace(one.runtime, world=World([look])), options=quick()
+        one.log, runtime=replace(one.runtime, world=LocalWorld([look])), options=quick()
     )
     seen.append(1)
     assert isinstance(root, SmartAgent)

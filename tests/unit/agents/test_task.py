@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from harken import AgentRuntime, SmartAgent, World, tool
+from harken import AgentRuntime, LocalWorld, SmartAgent, tool
 from harken.core.messages import Message
 from harken.world.files.root import Root
 from harken.world.files.tools import file_tools
@@ -61,7 +61,7 @@ def test_instructions_come_from_a_file_as_it_is_when_used(tmp_path: Path) -> Non
 
     ann = call("task", name="Ann", instructions="file:ann.md")
     model = play(main=[calls(call("edit", text="You are Änn.")), calls(ann), "Done."])
-    runtime = AgentRuntime(model=model, world=World([edit], folder=tmp_path / "files"))
+    runtime = AgentRuntime(model=model, world=LocalWorld([edit], folder=tmp_path / "files"))
     one = stage(tmp_path, model, runtime=runtime)
     one.ask("Go.")
     assert one.agent("Ann").transcript[0]["content"] == "You are Änn."
@@ -75,7 +75,7 @@ def test_what_may_not_be_read_cannot_be_instructions_either(tmp_path: Path) -> N
     model = play(main=[*map(calls, made), "Done."])
     permissions = Permissions("all", PermissionRules.parse(deny=["read(**/.env)"]))
     tools = file_tools(Root(tmp_path))
-    world = World(tools, folder=tmp_path, permissions=permissions)
+    world = LocalWorld(tools, folder=tmp_path, permissions=permissions)
     one = stage(tmp_path, model, runtime=AgentRuntime(model=model, world=world))
     one.ask("Go.")
     assert one.root.subagents.keys() == {"ann.md"}
@@ -90,7 +90,7 @@ def test_instructions_that_cannot_be_read_create_nobody(tmp_path: Path, path: st
     (tmp_path / "secret").write_text("secret")
     (folder / "latin").write_bytes(b"\xe4")
     model = play(main=[calls(call("task", name="Ann", instructions=f"file:{path}")), "No."])
-    runtime = AgentRuntime(model=model, world=World(folder=folder))
+    runtime = AgentRuntime(model=model, world=LocalWorld(folder=folder))
     one = stage(tmp_path, model, runtime=runtime)
     one.ask("Go.")
     assert one.result()["content"].startswith(f"Error: instructions file:{path} cannot be read")

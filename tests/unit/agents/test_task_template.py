@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harken import AgentRuntime, ScriptedModel, World, tool
+from harken import AgentRuntime, LocalWorld, ScriptedModel, tool
 from harken.agents.runtime import AgentLibrary, ModelSettings
 from harken.agents.templates.template import Templates
 from harken.core.messages import ToolCall
@@ -35,7 +35,7 @@ def set_up(tmp_path: Path, model: Play, **more: Any) -> Stage:
     agents = tmp_path / "agents"
     agents.mkdir(exist_ok=True)
     library = AgentLibrary(templates=Templates([agents]))
-    more = {"world": World([read, write]), "library": library, **more}
+    more = {"world": LocalWorld([read, write]), "library": library, **more}
     return stage(tmp_path, model, runtime=AgentRuntime(model=model, **more))
 
 
@@ -80,7 +80,7 @@ def test_an_edit_of_a_template_counts_for_the_next_subagent(tmp_path: Path) -> N
     model.parts = {**model.parts, "Ann": ["Fine."]}
     file.parent.mkdir()
     file.write_text("old")
-    one = set_up(tmp_path, model, world=World([edit]))
+    one = set_up(tmp_path, model, world=LocalWorld([edit]))
     one.ask("Go.")
     prompts = [one.agent(name).transcript[0]["content"] for name in ("Ann", "Bob")]
     assert prompts == ["old", "new"]
@@ -101,7 +101,7 @@ def test_an_edit_of_an_instructions_file_counts_for_the_next_subagent(tmp_path: 
     ann, bob = (call("task", n, name=n, instructions="file:ann.md") for n in ("Ann", "Bob"))
     model = play(main=[calls(ann), calls(call("edit", text="new")), calls(bob), "Done."])
     file.write_text("old")
-    one = set_up(tmp_path, model, world=World([edit], folder=tmp_path))
+    one = set_up(tmp_path, model, world=LocalWorld([edit], folder=tmp_path))
     one.ask("Go.")
     prompts = [one.agent(name).transcript[0]["content"] for name in ("Ann", "Bob")]
     assert prompts == ["old", "new"]

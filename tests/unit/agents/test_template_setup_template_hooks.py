@@ -12,9 +12,9 @@ from harken import (
     Deny,
     Hook,
     HookQuestion,
+    LocalWorld,
     Ok,
     Permissions,
-    World,
     register_agent_class,
     tool,
 )
@@ -64,7 +64,7 @@ def made(tmp_path: Path, text: str, mode: Mode | None = None, hooks: Any = None)
             Ann=[SEND, task("Bob", "Be Bob.", "c2"), "Ann's."],
             Bob=[SEND, "Bob's."],
         ),
-        world=World([send], folder=tmp_path, permissions=permissions),
+        world=LocalWorld([send], folder=tmp_path, permissions=permissions),
         library=AgentLibrary(templates=Templates([folder], claude), hooks=hooks),
     )
     one = stage(tmp_path, runtime.model, runtime=runtime)  # type: ignore[arg-type]
@@ -94,7 +94,7 @@ def test_hooks_come_after_copies_of_the_parents_and_none_twice(tmp_path: Path) -
     runtime = AgentRuntime(
         model=model,
         library=AgentLibrary(kinds={"other": NoSending}, templates=Templates([folder])),
-        world=World([send]),
+        world=LocalWorld([send]),
     )
     one = stage(tmp_path, model, runtime=runtime)
     NoSending(one.session, runtime=runtime).install(one.root)
@@ -168,7 +168,7 @@ def test_commands_of_an_agent_of_claude_code_watch_it_alone(tmp_path: Path) -> N
     notices: list[str] = []
     runtime = AgentRuntime(
         model=model,
-        world=World([send], folder=tmp_path),
+        world=LocalWorld([send], folder=tmp_path),
         library=AgentLibrary(templates=Templates([], [ClaudeAgents([folder], runs_commands=True)])),
         observers=Observers(on_notice=notices.append),
     )
@@ -188,7 +188,7 @@ def test_what_a_template_denies_is_denied(tmp_path: Path) -> None:
     model = play(main=[task("Ann", "template:reviewer", "c1"), "Done."], Ann=["Yes."])
     templates = Templates([], [ClaudeAgents([folder])])
     runtime = AgentRuntime(
-        model=model, world=World([send]), library=AgentLibrary(templates=templates)
+        model=model, world=LocalWorld([send]), library=AgentLibrary(templates=templates)
     )
     one = stage(tmp_path, model, runtime=runtime)
     one.ask("Go.")

@@ -16,13 +16,13 @@ from harken import AgentRuntime
 from harken.agents.runtime import AgentLibrary
 from harken.agents.templates.template import Templates
 from harken.core.messages import FunctionCall, text_of
+from harken.world.local_world import LocalWorld
 from harken.world.mcp.host import McpHost
 from harken.world.mcp.server_config import McpServerConfig
 from harken.world.mcp.servers import McpServers
 from harken.world.permissions.permissions import Permissions
 from harken.world.permissions.rules import PermissionRules
 from harken.world.tool import ToolContext
-from harken.world.world import World
 from tests import mcp_sdk_server
 from tests.agent_kit import Play, Stage, call, calls, play, rows, run, stage, told
 from tests.mcp_kit import TOY, toy
@@ -39,7 +39,7 @@ You read.
 """
 
 
-def world_of(folder: Path, *servers: McpServerConfig, **more: Any) -> World:
+def world_of(folder: Path, *servers: McpServerConfig, **more: Any) -> LocalWorld:
     """Return a world with servers: `lib` is one of this process, others are programs."""
     around = McpHost(
         folder=folder, outputs=folder / "outputs", environ={"PATH": os.environ["PATH"]}
@@ -50,7 +50,7 @@ def world_of(folder: Path, *servers: McpServerConfig, **more: Any) -> World:
         return InMemoryTransport(mcp_sdk_server.make())
 
     mcp = McpServers(servers, around=around, connect=connect if in_process else None)
-    return World(folder=folder, mcp=mcp, **more)
+    return LocalWorld(folder=folder, mcp=mcp, **more)
 
 
 def begun(

@@ -10,9 +10,9 @@ from harken import (
     Comment,
     Hook,
     HookQuestion,
+    LocalWorld,
     Ok,
     Tool,
-    World,
     register_agent_class,
     tool,
 )
@@ -33,7 +33,9 @@ TASK = call("task", "t", name="Ann", instructions="You are Ann.", prompt="Hi.")
 def watched(folder: Path, parts: dict[str, list[Line]], *tools: Tool) -> Stage:
     """Return a stage of `main`, which a smart hook watches."""
     model = play(guard=["OK"] * 20, **parts)
-    runtime = AgentRuntime(model=model, world=World(tools), policy=ActionPolicy(actions=ACTIONS))
+    runtime = AgentRuntime(
+        model=model, world=LocalWorld(tools), policy=ActionPolicy(actions=ACTIONS)
+    )
     one = stage(folder, model, runtime=runtime)
     guard(one, points=("action", "result"), keeps="notes")
     return one

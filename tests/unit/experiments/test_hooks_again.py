@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harken import AgentRuntime, Conversation, World, load_session, tool
+from harken import AgentRuntime, Conversation, LocalWorld, load_session, tool
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.runtime import ActionPolicy, AgentLibrary
 from harken.agents.tool_agent import ToolAgent
@@ -26,7 +26,7 @@ def acting(folder: Path, **lines: Any) -> Stage:
     runtime = AgentRuntime(
         model=model,
         policy=ActionPolicy(actions=ACTIONS),
-        world=World([send]),
+        world=LocalWorld([send]),
         library=AgentLibrary(kinds={"test-judge": Judging}),
     )
     return stage(folder, model, runtime=runtime)
@@ -85,7 +85,7 @@ def test_a_session_with_hooks_that_was_cut_off_anywhere_and_resumed(tmp_path: Pa
     runtime = AgentRuntime(
         model=play(**parts),
         policy=ActionPolicy(actions=ACTIONS),
-        world=World([send, look]),
+        world=LocalWorld([send, look]),
         library=AgentLibrary(kinds={"test-judge": Judging}),
     )
     one = stage(tmp_path, play(**parts), runtime=runtime)

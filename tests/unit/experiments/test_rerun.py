@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harken import AgentRuntime, Deny, Session, SessionViewer, World, load_session, tool
+from harken import AgentRuntime, Deny, LocalWorld, Session, SessionViewer, load_session, tool
 from harken.agents.checkpointer import Checkpointer
 from harken.context.history import get_commit
 from harken.context.materialize import make_resolver
@@ -65,7 +65,7 @@ def cafe(folder: Path, store: Store | None = None, **more: Any) -> Stage:
     """A session in which main was asked for the price of tea, then of milk."""
     model = play(main=LINES, compaction=["<summary>Tea is 3.</summary>"])
     checkpoints = None if store is None else Checkpointer(store=store)
-    runtime = AgentRuntime(model=model, world=World([price]), checkpoints=checkpoints)
+    runtime = AgentRuntime(model=model, world=LocalWorld([price]), checkpoints=checkpoints)
     one = stage(folder, model, runtime=runtime, **more)
     one.ask("What is tea?")
     one.ask("And milk?")
@@ -148,7 +148,7 @@ def test_a_call_that_was_not_made_is_refused(tmp_path: Path) -> None:
 def test_a_call_that_was_not_made_runs_live_where_it_may(tmp_path: Path) -> None:
     fork = point(cafe(tmp_path), "1")
     model = play(main=[calls(call("price", drink="wine")), "4."])
-    done = again(fork, tmp_path, model, live=World([price]))
+    done = again(fork, tmp_path, model, live=LocalWorld([price]))
     assert done.answer == "4."
     assert SOLD == ["tea", "milk", "wine"]
 

@@ -16,7 +16,7 @@ from harken.errors import ModelError
 from harken.interactions.observer import InteractionLogging
 from harken.llm.observer import ObservedAnswer, ObservedCall
 from harken.session.log.reader import iter_events
-from harken.world.world import World
+from harken.world.local_world import LocalWorld
 from tests.agent_kit import call, calls, play, stage
 from tests.unit.interactions.kit import brief, logger
 
@@ -59,7 +59,7 @@ def runtime(model: Any, *observers: Any, told: list[str] | None = None) -> Agent
     notices = told if told is not None else []
     return AgentRuntime(
         model=model,
-        world=World(),
+        world=LocalWorld(),
         observers=Observers(on_model_call=observers, on_notice=notices.append),
     )
 

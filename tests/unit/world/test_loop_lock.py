@@ -3,8 +3,8 @@
 import asyncio
 from pathlib import Path
 
+from harken.world.local_world import LocalWorld
 from harken.world.tool import tool
-from harken.world.world import World
 from tests.mcp_kit import run, stand, toy
 
 
@@ -31,7 +31,7 @@ def test_a_server_that_hangs_holds_up_no_call_but_those_to_itself(tmp_path: Path
 
 
 def test_inside_of_what_holds_a_thing_its_own_wait_for_each_other_and_others_for_it() -> None:
-    world, order = World(), list[str]()
+    world, order = LocalWorld(), list[str]()
 
     async def hold(name: str, *whats: str) -> None:
         for what in whats:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harken import World
+from harken import LocalWorld
 from harken.core.messages import Content
 from harken.world.result import InvalidArguments
 from harken.world.todo import todo
@@ -66,7 +66,7 @@ def test_it_changes_nothing_and_so_runs_beside_others() -> None:
 
 def test_an_agent_has_its_list_in_its_context(tmp_path: Path) -> None:
     model = play(main=[calls(call("todo", items=[{"text": "look"}])), "Done."])
-    one = stage(tmp_path, model, tools=World([todo]).tools.values())
+    one = stage(tmp_path, model, tools=LocalWorld([todo]).tools.values())
     assert one.ask("Go.") == "Done."
     assert one.result()["content"] == "[ ] look\n0 of 1 done."
     again = one.again(model)

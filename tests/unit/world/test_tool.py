@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import pytest
 
-from harken import LoggedString, Tool, World, tool
+from harken import LocalWorld, LoggedString, Tool, tool
 from harken.core.messages import Content
 from harken.world.result import InvalidArguments, ToolError, ToolTimeout
 from harken.world.tool import ToolContext
@@ -296,9 +296,9 @@ def test_what_reads_only_may_be_run_again() -> None:
 
 
 def test_a_world_holds_its_tools_by_name_and_no_name_twice() -> None:
-    assert World([add]).tools == {"add": add}
+    assert LocalWorld([add]).tools == {"add": add}
     with pytest.raises(ValueError, match="add"):
-        World([add, add])
+        LocalWorld([add, add])
 
 
 def test_instructions_are_read_below_the_folder_only(tmp_path: Path) -> None:
@@ -306,7 +306,7 @@ def test_instructions_are_read_below_the_folder_only(tmp_path: Path) -> None:
     (tmp_path / "in" / "a.md").write_text("A")
     (tmp_path / "out.md").write_text("secret")
     (tmp_path / "in" / "link.md").symlink_to(tmp_path / "out.md")
-    world = World(folder=tmp_path / "in")
+    world = LocalWorld(folder=tmp_path / "in")
     assert world.read_instructions("a.md") == "A"
     assert world.read_instructions("./x/../a.md") == "A"
     for path in ("../out.md", str(tmp_path / "out.md"), "link.md"):
@@ -315,7 +315,7 @@ def test_instructions_are_read_below_the_folder_only(tmp_path: Path) -> None:
     with pytest.raises(ToolError, match=r"none\.md"):
         world.read_instructions("none.md")
     with pytest.raises(ToolError, match="no folder"):
-        World().read_instructions("a.md")
+        LocalWorld().read_instructions("a.md")
 
 
 def test_instructions_are_a_whole_text_file(tmp_path: Path) -> None:
@@ -323,7 +323,7 @@ def test_instructions_are_a_whole_text_file(tmp_path: Path) -> None:
     (tmp_path / "latin.md").write_bytes(b"You are \xe4")
     for path, why in (("pipe", "FIFO"), ("latin.md", "UTF-8"), (".", "folder")):
         with pytest.raises(ToolError, match=why):
-            World(folder=tmp_path).read_instructions(path)
+            LocalWorld(folder=tmp_path).read_instructions(path)
 
 
 def test_a_parameter_for_the_caller_is_filled_in_and_not_shown() -> None:

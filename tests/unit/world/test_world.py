@@ -1,4 +1,4 @@
-"""`World.do_action`: an action goes in, one result comes out, whatever happens."""
+"""`LocalWorld.do_action`: an action goes in, one result comes out, whatever happens."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from harken import AgentRuntime, ModelError, ToolContext, World, tool
+from harken import AgentRuntime, LocalWorld, ModelError, ToolContext, tool
 from harken.core.ids import MessageId
 from harken.core.logged_string import LoggedString
 from harken.core.messages import FunctionCall
@@ -73,10 +73,10 @@ async def quote() -> str:
     return LoggedString("Hi", "msg_000")
 
 
-WORLD = World([add, fail, dawdle, quote])
+WORLD = LocalWorld([add, fail, dawdle, quote])
 
 
-def did(action: FunctionCall, world: World = WORLD) -> ToolResult:
+def did(action: FunctionCall, world: LocalWorld = WORLD) -> ToolResult:
     return run(world.call_tool(action, caller()))
 
 
@@ -122,7 +122,7 @@ def test_a_result_represents_what_a_tool_hands_through() -> None:
 
 @pytest.mark.parametrize(("answer", "settled"), [(YES, 1), (NO, 0)])
 def test_all_is_on_disk_before_a_tool_acts(answer: object, settled: int) -> None:
-    world, someone = World([add], permissions=Permissions()), caller(Person([answer]))  # type: ignore[list-item]
+    world, someone = LocalWorld([add], permissions=Permissions()), caller(Person([answer]))  # type: ignore[list-item]
     result = run(world.call_tool(call("add", a=1).function, someone))
     assert result.is_error == (settled == 0)
     assert someone.agent.session.settled == settled
@@ -130,7 +130,7 @@ def test_all_is_on_disk_before_a_tool_acts(answer: object, settled: int) -> None
 
 def test_two_tools_have_two_names() -> None:
     with pytest.raises(ValueError, match="two tools are named add"):
-        World([add, add])
+        LocalWorld([add, add])
 
 
 @pytest.mark.req("S4-40")
@@ -167,7 +167,7 @@ def test_files_shell_web_user_and_servers_are_all_asked_in_one_way(tmp_path: Pat
 
 @pytest.mark.req("S4-40")
 def test_a_cancelled_action_ends_what_it_started(tmp_path: Path) -> None:
-    world = World([Shell(tmp_path, tmp_path / "outputs").tool])
+    world = LocalWorld([Shell(tmp_path, tmp_path / "outputs").tool])
 
     async def cancel() -> None:
         begin = call("bash", command="echo $$ > pid; mv pid begun; sleep 30").function

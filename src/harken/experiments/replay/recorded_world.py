@@ -22,6 +22,7 @@ from harken.core.messages import FunctionCall
 from harken.errors import InvalidEvent
 from harken.experiments.replay.recorded_calls import RecordedCall, RecordedCalls
 from harken.session.session import Session
+from harken.world.local_world import LocalWorld
 from harken.world.result import ToolResult
 from harken.world.tool import Tool, ToolContext
 from harken.world.world import World
@@ -104,7 +105,7 @@ def _not_callable() -> str:
     raise AssertionError("a recorded tool is answered by its world")
 
 
-class RecordedWorld(World):
+class RecordedWorld(LocalWorld):
     """Answers calls from the record. Others run in another world or are refused."""
 
     def __init__(
@@ -124,7 +125,7 @@ class RecordedWorld(World):
         if live is not None:
             self.tools |= live.tools
             self.user, self.permissions = live.user, live.permissions
-            self.variables, self.file_states = live.variables, live.file_states
+            self._variables, self._file_states = live.variables, live.file_states
 
     async def call_tool(self, action: FunctionCall, caller: ToolContext) -> ToolResult:
         """Return the recorded result, after logging the events that the call caused."""

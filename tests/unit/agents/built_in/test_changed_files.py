@@ -68,7 +68,8 @@ def test_files_are_looked_at_once_a_question(tmp_path: Path, file: Path) -> None
             return super().find_changed(agent)
 
     one = watched(tmp_path, main=[calls(read("a.txt")), "Read.", "I see."])
-    known = one.runtime.world.file_states = Counted(file.parent)
+    known = Counted(file.parent)
+    one.runtime.world._file_states = known
     one.ask("Read it.")
     file.write_text("two\n")
     before = known.looks

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from harken import Agent, AgentRuntime, Hook, World
+from harken import Agent, AgentRuntime, Hook, LocalWorld
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.built_in.planning_mode import (
     agrees,
@@ -121,7 +121,7 @@ def test_what_came_from_outside_does_not_agree_for_the_user(tmp_path: Path) -> N
 def asking(tmp_path: Path, answer: str, question: str) -> Stage:
     asks = calls(call("ask_user", "a", question=question))
     model = play(main=[asks, changes("x"), "Done."])
-    world = World([look, change, ask_user], user=Person([answer]))
+    world = LocalWorld([look, change, ask_user], user=Person([answer]))
     one = stage(tmp_path, model, runtime=AgentRuntime(model=model, world=world))
     put(one, NAME)
     one.ask("Change x.")
@@ -322,7 +322,7 @@ def test_an_agent_begins_to_plan_by_itself_and_the_users_agreement_ends_it(tmp_p
     model = play(main=[begins, changes("x"), PLAN, changes("x", "c2"), "Done."])
     runtime = AgentRuntime(
         model=model,
-        world=World([look, change]),
+        world=LocalWorld([look, change]),
         policy=ActionPolicy(actions=ACTIONS),
         library=AgentLibrary(hooks=HookFiles()),
     )

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from harken import AgentRuntime, Tool, World, tool
+from harken import AgentRuntime, LocalWorld, Tool, tool
 from harken.world.files.root import Root
 from harken.world.files.tools import file_tools
 from tests.agent_kit import Play, Stage, call, calls, check_log, play, stage
@@ -32,7 +32,7 @@ def saving(tmp_path: Path, *, hook: bool = True, options: Any = None, **parts: l
     folder.mkdir()
     (folder / "a.txt").write_text("one\n")
     model: Play = play(**parts)
-    world = World([*file_tools(Root(folder)), overwriting(folder)], folder=folder)
+    world = LocalWorld([*file_tools(Root(folder)), overwriting(folder)], folder=folder)
     one = stage(tmp_path, model, runtime=AgentRuntime(model=model, world=world))
     if hook:
         put(one, NAME, **(options or {}))

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from harken import AgentRuntime, World
+from harken import AgentRuntime, LocalWorld
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.runtime import ActionPolicy
 from harken.agents.tree.hook_file import HookFiles
@@ -42,7 +42,7 @@ def guards(request: ModelRequest) -> Any:
 
 def acted(folder: Path, user: Person | None) -> Stage:
     cast = Cast(main=sends, guard=guards)
-    world = World([send, ask_user])
+    world = LocalWorld([send, ask_user])
     world.user = user  # type: ignore[assignment]
     runtime = AgentRuntime(model=cast.model(), world=world, policy=ActionPolicy(actions=ACTIONS))
     one = stage(folder, cast.model(), runtime=runtime)

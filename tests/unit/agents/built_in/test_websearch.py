@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import harken.agents.built_in.websearch as module
-from harken import AgentRuntime, Budget, World, register_agent_class
+from harken import AgentRuntime, Budget, LocalWorld, register_agent_class
 from harken.agents.built_in.websearch import websearch_tool
 from harken.agents.hooks.hook import Hook
 from harken.agents.runtime import AgentLibrary
@@ -47,8 +47,8 @@ def site() -> Iterator[Site]:
         yield one
 
 
-def world(site: Site, *urls: str, **more: Any) -> World:
-    made = World([fetch_tool(near()), websearch_tool()], **more)
+def world(site: Site, *urls: str, **more: Any) -> LocalWorld:
+    made = LocalWorld([fetch_tool(near()), websearch_tool()], **more)
     made.web = Web(near(), Found(urls or [site.url(f"/{n}") for n in range(1, 5)]))
     return made
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harken import AgentRuntime, World
+from harken import AgentRuntime, LocalWorld
 from harken.agents.command_hooks.config import read_hooks
 from harken.agents.command_hooks.hook import NAME, CommandHook, Commands
 from harken.agents.runtime import Observers
@@ -37,7 +37,7 @@ def commanded(
     """Return a stage whose agents work in `tmp_path / "desk"`, watched by these commands."""
     work = tmp_path / "desk"
     work.mkdir(exist_ok=True)
-    world = World(local_tools(work, outputs=tmp_path / "out"), folder=work, user=user)
+    world = LocalWorld(local_tools(work, outputs=tmp_path / "out"), folder=work, user=user)
     (tmp_path / "out").mkdir(exist_ok=True)
     told = [] if notices is None else notices
     runtime = AgentRuntime(

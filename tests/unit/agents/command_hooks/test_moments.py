@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from harken import AgentRuntime, Permissions, World, load_session
+from harken import AgentRuntime, LocalWorld, Permissions, load_session
 from harken.agents.command_hooks.config import read_hooks
 from harken.agents.command_hooks.hook import NAME, CommandHook, Commands
 from harken.agents.hooks.notifications import UserInputPending, call_user
@@ -60,7 +60,7 @@ def watched(
     work = tmp_path / "work"
     work.mkdir()
     tools = local_tools(work, outputs=tmp_path)
-    world = World(tools, folder=work, user=user, permissions=Permissions(mode="ask"))
+    world = LocalWorld(tools, folder=work, user=user, permissions=Permissions(mode="ask"))
     windows = ContextWindows({"*": window} if window else {})
     told = [] if notices is None else notices
     runtime = AgentRuntime(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harken import AgentRuntime, Rewrite, SessionViewer, Tool, World
+from harken import AgentRuntime, LocalWorld, Rewrite, SessionViewer, Tool
 from harken.session.repair import repair
 from harken.world.ask_user import ask_user
 from harken.world.permissions.permissions import Permissions
@@ -25,7 +25,7 @@ TEA = calls(call("ask_user", question="Tea?", options=["green", "black"]))
 def with_user(
     folder: Path, model: Play, person: Person, *tools: Tool, permissions: Permissions | None = None
 ) -> Stage:
-    world = World([ask_user, *tools], folder=folder, user=person, permissions=permissions)
+    world = LocalWorld([ask_user, *tools], folder=folder, user=person, permissions=permissions)
     return stage(folder, model, runtime=AgentRuntime(model=model, world=world))
 
 

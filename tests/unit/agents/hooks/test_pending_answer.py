@@ -12,10 +12,10 @@ from harken import (
     Comment,
     Deny,
     HookQuestion,
+    LocalWorld,
     Ok,
     Rewrite,
     SessionViewer,
-    World,
     load_session,
     register_agent_class,
 )
@@ -66,7 +66,7 @@ def begun(folder: Path, model: Any, *hooks: type[Judging]) -> Stage:
     one = stage(
         folder,
         model,
-        runtime=AgentRuntime(model=model, world=World([]), library=AgentLibrary(kinds=KINDS)),
+        runtime=AgentRuntime(model=model, world=LocalWorld([]), library=AgentLibrary(kinds=KINDS)),
     )
     for hook in hooks:
         hook(one.session, runtime=one.runtime).install(one.root, hook.kind)

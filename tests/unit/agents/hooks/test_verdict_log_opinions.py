@@ -15,10 +15,10 @@ from harken import (
     Deny,
     Hook,
     HookQuestion,
+    LocalWorld,
     Ok,
     Rewrite,
     Session,
-    World,
     load_session,
     register_agent_class,
     tool,
@@ -105,7 +105,7 @@ KINDS = {one.kind: one for one in (Censor, Denying, Changing, Ending, Beginning,
 def begun(folder: Path, cast: Cast, *hooks: type[Hook]) -> Stage:
     runtime = AgentRuntime(
         model=cast.model(),
-        world=World([look]),
+        world=LocalWorld([look]),
         policy=ActionPolicy(actions=ACTIONS),
         library=AgentLibrary(kinds=KINDS),
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harken import AgentRuntime, World
+from harken import AgentRuntime, LocalWorld
 from harken.agents.runtime import AgentLibrary
 from harken.agents.templates.skills import MAX_CHARACTERS, Skills, read_skill, skill_tool
 from harken.agents.templates.template import Templates
@@ -140,7 +140,7 @@ def skilled(tmp_path: Path, folder: Path, **parts: Any) -> Stage:
     tools = [*file_tools(root), *search_tools(root, Scanner()), skill_tool(skills)]
     runtime = AgentRuntime(
         model=play(**parts),
-        world=World(tools, folder=work),
+        world=LocalWorld(tools, folder=work),
         library=AgentLibrary(skills=skills, templates=Templates([tmp_path / "agents"])),
     )
     return stage(tmp_path, runtime.model, runtime=runtime)  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harken import AgentRuntime, World
+from harken import AgentRuntime, LocalWorld
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.budget import Budget
 from harken.agents.runtime import ActionPolicy
@@ -31,7 +31,7 @@ def cloning(
     ]
     every: dict[str, Sequence[Line]] = {"Ann": ["Noted."], "Ben": ["Ben 1"], **parts}
     model = play(main=lines, **every)
-    runtime = AgentRuntime(model=model, policy=ActionPolicy(actions=ACTIONS), world=World())
+    runtime = AgentRuntime(model=model, policy=ActionPolicy(actions=ACTIONS), world=LocalWorld())
     return stage(folder, model, runtime=runtime, budget=budget)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harken import AgentRuntime, Conversation, World
+from harken import AgentRuntime, Conversation, LocalWorld
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.budget import Budget
 from harken.agents.built_in.changed_files import ChangedFiles
@@ -42,7 +42,7 @@ def dumping(
     """Return a stage in a folder of its own where main takes these steps."""
     folder.mkdir(exist_ok=True)
     model = play(main=[*steps, "Done."], **parts)
-    world = World(folder=folder, permissions=permissions)
+    world = LocalWorld(folder=folder, permissions=permissions)
     runtime = AgentRuntime(
         model=model,
         policy=ActionPolicy(actions=ACTIONS),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harken import Agent, AgentRuntime, SmartAgent, World
+from harken import Agent, AgentRuntime, LocalWorld, SmartAgent
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.runtime import ActionPolicy, AgentLibrary
 from harken.agents.tree.hook_action import MAX_HOOKS
@@ -305,7 +305,7 @@ def test_a_hook_that_exists_is_found_by_its_name(tmp_path: Path) -> None:
     )
     runtime = AgentRuntime(
         model=play(main=[made, "Done."], b=["OK"] * 5),
-        world=World([send]),
+        world=LocalWorld([send]),
         policy=ActionPolicy(actions=ACTIONS),
         library=AgentLibrary(hooks=Finder()),
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harken import AgentRuntime, Templates, World
+from harken import AgentRuntime, LocalWorld, Templates
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.runtime import ActionPolicy, AgentLibrary
 from harken.agents.templates.front_matter import MAX_BYTES
@@ -40,7 +40,7 @@ def filed(folder: Path, cast: Cast, **more: Any) -> Stage:
     """Return a stage whose hooks are found in a folder."""
     runtime = AgentRuntime(
         model=cast.model(),
-        world=World([send]),
+        world=LocalWorld([send]),
         policy=ActionPolicy(actions=ACTIONS),
         library=AgentLibrary(hooks=HookFiles([folder / "hooks"]), **more),
     )

@@ -16,10 +16,10 @@ from harken import (
     Comment,
     Deny,
     HookQuestion,
+    LocalWorld,
     Rewrite,
     SessionViewer,
     Templates,
-    World,
     load_session,
     register_agent_class,
     tool,
@@ -320,7 +320,7 @@ def test_what_the_user_answered_and_allowed_is_said_again(tmp_path: Path) -> Non
         calls(call("send", "c", text="y")),
         "Done.",
     ]
-    world = World(
+    world = LocalWorld(
         [ask_user, send], user=Person(["Green.", YES, NO]), permissions=Permissions("ask")
     )
     one = stage(
@@ -346,7 +346,7 @@ def test_templates_and_instructions_are_those_of_then(tmp_path: Path) -> None:
     model = play(main=lines, Cook=["Soon."], Ann=["Yes."])
     runtime = AgentRuntime(
         model=model,
-        world=World([look], folder=tmp_path),
+        world=LocalWorld([look], folder=tmp_path),
         library=AgentLibrary(templates=Templates([folder])),
     )
     one = stage(tmp_path, model, runtime=runtime)

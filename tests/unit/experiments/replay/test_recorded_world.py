@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from harken import AgentRuntime, Deny, SessionViewer, Tool, World, tool
+from harken import AgentRuntime, Deny, LocalWorld, SessionViewer, Tool, tool
 from harken.core.messages import FunctionCall
 from harken.experiments.replay.recorded_calls import RecordedCalls, call_key
 from harken.experiments.replay.recorded_world import RecordedWorld, recorded_tools
@@ -33,7 +33,9 @@ def counter() -> tuple[Tool, list[str]]:
     return count, ran
 
 
-def again(folder: Path, one: Stage, model: Play, *more: Tool, live: World | None = None) -> Stage:
+def again(
+    folder: Path, one: Stage, model: Play, *more: Tool, live: LocalWorld | None = None
+) -> Stage:
     """Begin another session, in a world that answers as that of `one` did."""
     one.session.close()
     world = RecordedWorld(recorded(one.log), tools=more, live=live)
@@ -92,7 +94,7 @@ def test_what_was_not_recorded_is_live_where_it_may_be(tmp_path: Path) -> None:
     one = stage(tmp_path, play(main=[calls(call("count", what="a")), "."]), tools=[count])
     one.ask("Go")
     lines: list[Line] = [calls(call("count", what="a")), calls(call("count", what="b")), "."]
-    two = again(tmp_path / "again", one, play(main=lines), live=World([count]))
+    two = again(tmp_path / "again", one, play(main=lines), live=LocalWorld([count]))
     two.ask("Go")
     assert results(two) == [("a 1", None), ("b 2", None)]
     assert ran == ["a", "b"]
@@ -131,7 +133,7 @@ def test_the_user_answers_and_allows_as_then(tmp_path: Path) -> None:
         "Done.",
     ]
     person = Person(["Green.", YES, NO])
-    world = World([ask_user, count], user=person, permissions=Permissions("ask"))
+    world = LocalWorld([ask_user, count], user=person, permissions=Permissions("ask"))
     one = stage(
         tmp_path, play(main=lines), runtime=AgentRuntime(world=world, model=play(main=lines))
     )

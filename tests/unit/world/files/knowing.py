@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from harken import AgentRuntime, World
+from harken import AgentRuntime, LocalWorld
 from harken.core.messages import ToolCall
 from harken.llm.base import Model
 from harken.world.files.root import Root
@@ -15,10 +15,10 @@ from harken.world.search.tools import search_tools
 from tests.agent_kit import Line, Stage, call, calls, play, stage
 
 
-def world(folder: Path) -> World:
+def world(folder: Path) -> LocalWorld:
     """Return a world with all tools for the files of a folder."""
     root = Root(folder)
-    return World([*file_tools(root), *search_tools(root, Scanner())], folder=folder)
+    return LocalWorld([*file_tools(root), *search_tools(root, Scanner())], folder=folder)
 
 
 def filing(tmp_path: Path, model: Model | None = None, **parts: list[Line]) -> Stage:

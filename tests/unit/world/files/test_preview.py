@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harken import AgentRuntime, World
+from harken import AgentRuntime, LocalWorld
 from harken.world.files.root import Root
 from harken.world.files.tools import file_tools
 from harken.world.permissions.permissions import Permissions
@@ -21,7 +21,7 @@ def asking(folder: Path, person: Person, main: list[Line], *deny: str) -> Stage:
     """Return a stage whose agent needs leave for each change in a folder."""
     permissions = Permissions(rules=PermissionRules.parse(deny=deny))
     tools = file_tools(Root(folder))
-    world = World(tools, folder=folder, user=person, permissions=permissions)
+    world = LocalWorld(tools, folder=folder, user=person, permissions=permissions)
     model = play(main=main)
     return stage(folder.parent, model, runtime=AgentRuntime(model=model, world=world))
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harken import AgentRuntime, DumbAgent, SmartAgent, World, register_agent_class, tool
+from harken import AgentRuntime, DumbAgent, LocalWorld, SmartAgent, register_agent_class, tool
 from harken.core.events import Segment, TranscriptEdited
 from harken.core.messages import Message, TextPart, text_of
 from harken.world.files.read_state import FileReadState, KnownFiles, iter_read_states, meta_of
@@ -313,9 +313,9 @@ def test_a_world_without_a_folder_looks_at_nothing(tmp_path: Path, file: Path) -
     one = filing(tmp_path, main=[calls(read("a.txt")), "Done."])
     one.ask("Go.")
     file.unlink()
-    assert World().file_states.find_changed(one.root) == {}
-    assert dict(World().file_states.find_known_hashes(one.root)) == known(one)
-    assert isinstance(World().file_states, KnownFiles)
+    assert LocalWorld().file_states.find_changed(one.root) == {}
+    assert dict(LocalWorld().file_states.find_known_hashes(one.root)) == known(one)
+    assert isinstance(LocalWorld().file_states, KnownFiles)
 
 
 @pytest.mark.parametrize(

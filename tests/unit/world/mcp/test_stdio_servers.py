@@ -481,12 +481,12 @@ def test_a_server_ends_with_all_that_it_started(tmp_path: Path) -> None:
 def test_a_loop_that_ends_takes_its_servers_along_and_another_starts_them_anew(
     tmp_path: Path,
 ) -> None:
+    from harken.world.local_world import LocalWorld
     from harken.world.mcp.host import McpHost
     from harken.world.mcp.servers import McpServers
-    from harken.world.world import World
 
     around = McpHost(folder=tmp_path, outputs=tmp_path / "outputs", environ=os.environ)
-    world = World(mcp=McpServers([toy()], around=around))
+    world = LocalWorld(mcp=McpServers([toy()], around=around))
 
     async def pid() -> int:
         await world.wait_ready()

@@ -11,11 +11,11 @@ import pytest
 from harken.agents.runtime import AgentRuntime
 from harken.core.events import MemoryOperation
 from harken.session.log.reader import iter_events
+from harken.world.local_world import LocalWorld
 from harken.world.memory.base import MemoryHit, MemoryKind, MemoryNotFound
 from harken.world.memory.notes import MAX_NOTE_BYTES, NotesMemory
 from harken.world.memory.tool import memory_tool
 from harken.world.tool import ToolContext
-from harken.world.world import World
 from tests.agent_kit import Stage, call, calls, play, stage
 
 
@@ -25,7 +25,7 @@ def remember(folder: Path, *uses: dict[str, Any], long_term: Any = None) -> Stag
     lines: list[Any] = [calls(call("memory", f"c{n}", **one)) for n, one in enumerate(uses)]
     model = play(main=[*lines, "Done."])
     folder.mkdir(exist_ok=True)
-    made = stage(folder, model, runtime=AgentRuntime(model=model, world=World([tool])))
+    made = stage(folder, model, runtime=AgentRuntime(model=model, world=LocalWorld([tool])))
     made.ask("Ann likes tea.")
     return made
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from harken import AgentRuntime, Tool, ToolContext, World, tool
+from harken import AgentRuntime, LocalWorld, Tool, ToolContext, tool
 from harken.core.messages import FunctionCall
 from harken.world.permissions.permissions import Mode, PermissionRequest, Permissions
 from harken.world.permissions.rules import PermissionRule, PermissionRules
@@ -284,7 +284,7 @@ Make = Callable[..., Asking]
 def asking(tmp_path: Path) -> Make:
     def make(person: Person | None, mode: Mode = "ask", **rules: list[str]) -> Asking:
         permissions = Permissions(mode, PermissionRules.parse(**rules))
-        world = World(TOOLS, folder=tmp_path, permissions=permissions)
+        world = LocalWorld(TOOLS, folder=tmp_path, permissions=permissions)
         model = play(main=[])
         one = stage(tmp_path, model, runtime=AgentRuntime(model=model, world=world))
         return Asking(one, person, permissions)
@@ -440,7 +440,7 @@ def test_bad_arguments_are_told_before_anybody_is_asked(asking: Make) -> None:
 
 def test_the_agents_above_are_known_by_name(tmp_path: Path) -> None:
     permissions = Permissions("all", PermissionRules.parse(deny=["Jill:bash(rm*)"]))
-    world = World(TOOLS, permissions=permissions)
+    world = LocalWorld(TOOLS, permissions=permissions)
     model = play(
         main=[calls(call("task", name="Jill", instructions="", prompt="Go.")), "Done."],
         Jill=[calls(call("task", name="Voice", instructions="", prompt="Go.")), "Done."],

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from harken import ToolContext, World
+from harken import LocalWorld, ToolContext
 from harken.core.messages import text_of
 from harken.world.files.root import Root
 from harken.world.permissions.permissions import Permissions
@@ -28,7 +28,7 @@ class Looking:
     def __init__(self, folder: Path, engine: Engine, **rules: list[str]) -> None:
         tools = search_tools(Root(folder), engine)
         permissions = Permissions("all", PermissionRules.parse(**rules))
-        self.world = World(tools, folder=folder, permissions=permissions)
+        self.world = LocalWorld(tools, folder=folder, permissions=permissions)
         self.person = Person([YES])
 
     def __call__(self, name: str, **arguments: object) -> str:
