@@ -17,7 +17,8 @@ import pytest
 
 from harken.world.files.root import Root
 from harken.world.files.tools import file_tools
-from harken.world.permissions.permissions import Mode, PermissionRequest, Permissions
+from harken.world.permissions.mode import Mode
+from harken.world.permissions.permissions import PermissionRequest, Permissions
 from harken.world.permissions.rules import PermissionRules
 from tests.unit.world.shell.boxing import Box, box
 

@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 from harken import Tool, tool
 from harken.world.permissions.bash.analysis import Analysis
 from harken.world.permissions.bash.plain_commands import plain_parts
-from harken.world.permissions.permissions import Mode, PermissionRequest, Permissions
+from harken.world.permissions.mode import Mode
+from harken.world.permissions.permissions import PermissionRequest, Permissions
 from harken.world.permissions.rules import PermissionRules
 from harken.world.permissions.subjects import CommandSubject
 

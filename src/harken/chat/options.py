@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harken.chat.turn_limit import MAX_MODEL_CALLS
-from harken.world.permissions.permissions import Mode
+from harken.world.permissions.mode import Mode
 from harken.world.shell.sandbox import SandboxMode
 
 if TYPE_CHECKING:  # agents are slow to import, and `harken chat --help` does not need them

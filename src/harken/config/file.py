@@ -23,7 +23,7 @@ from harken.errors import ConfigError
 from harken.llm.prices import LongPrompt, Rates
 from harken.llm.providers import Protocol
 from harken.world.mcp.server_config import ServerTable, server_of
-from harken.world.permissions.permissions import Mode
+from harken.world.permissions.mode import Mode
 from harken.world.permissions.rules import PermissionRules
 from harken.world.private_file import read_settings_file
 from harken.world.shell.sandbox import SandboxMode as Sandboxed

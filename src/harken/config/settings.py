@@ -36,7 +36,7 @@ from harken.llm.prices import Price, Prices
 from harken.llm.providers import BUILT_IN, Provider
 from harken.llm.resolve import caching_resolver
 from harken.world.mcp.server_config import MCP_JSON, McpServerConfig
-from harken.world.permissions.permissions import Mode
+from harken.world.permissions.mode import Mode
 from harken.world.shell.sandbox import SandboxMode as Sandboxed
 
 if TYPE_CHECKING:

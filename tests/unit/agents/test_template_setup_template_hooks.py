@@ -24,7 +24,7 @@ from harken.agents.templates.claude_code import ClaudeAgents
 from harken.agents.templates.template import Templates
 from harken.core.messages import Message
 from harken.errors import ConfigError
-from harken.world.permissions.permissions import Mode
+from harken.world.permissions.mode import Mode
 from tests.agent_kit import Stage, call, calls, check_log, play, stage
 
 

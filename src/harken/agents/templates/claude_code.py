@@ -26,7 +26,7 @@ from harken.agents.templates.template import TEMPLATE, Template
 from harken.core import canonical
 from harken.errors import ConfigError
 from harken.world.mcp.server_config import McpServerConfig, parse_granted_servers
-from harken.world.permissions.permissions import Mode
+from harken.world.permissions.mode import Mode
 
 _MODES: Mapping[str, Mode] = {
     "acceptEdits": "edits",

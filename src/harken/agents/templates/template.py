@@ -35,7 +35,7 @@ from harken.core import canonical
 from harken.core.arguments import check_arguments
 from harken.errors import ConfigError, NameNotFound
 from harken.world.mcp.server_config import McpServerConfig, parse_granted_servers
-from harken.world.permissions.permissions import Mode
+from harken.world.permissions.mode import Mode
 
 MAX_LISTED = 50
 """The maximum templates in the description of `task`."""

@@ -29,7 +29,7 @@ from harken.core.events import AgentMoved, Cause, Reference
 from harken.core.ids import reference_message_id
 from harken.core.messages import text_of
 from harken.core.verdict import HOOK_POINTS
-from harken.world.permissions.permissions import narrower
+from harken.world.permissions.mode import narrower
 from harken.world.result import InvalidArguments, ToolResult
 
 MAX_INPUT_CHARS = 4_000

@@ -25,7 +25,7 @@ from harken.core.ids import AgentId
 from harken.errors import HarkenError
 from harken.session.session import Session
 from harken.terminal.text import one_line
-from harken.world.permissions.permissions import Mode
+from harken.world.permissions.mode import Mode
 from harken.world.result import InvalidArguments, ToolResult
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from harken.experiments.fork_point import ForkPoint
     from harken.experiments.rerun import RerunResult
     from harken.store.base import Store
-    from harken.world.permissions.permissions import Mode
+    from harken.world.permissions.mode import Mode
     from harken.world.world import World
 
 AT_ONCE = 4

@@ -12,34 +12,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import msgspec
 
 from harken.core import canonical
 from harken.core.arguments import check_arguments
 from harken.world.loop_lock import LoopLock
+from harken.world.permissions.mode import MODES_BY_RESTRICTIVENESS, Mode, narrower
 from harken.world.permissions.pattern import literal_path
 from harken.world.permissions.rules import PermissionRule, PermissionRules
 from harken.world.permissions.subjects import PathSubject, Subject, subjects_of
 from harken.world.result import ToolError
 from harken.world.tool import Tool, ToolContext
 from harken.world.user import ApprovalRequest, UserUnavailable
-
-Mode: TypeAlias = Literal["ask", "edits", "all", "plan"]
-"""`ask`: reading is free, all else is asked; `edits`: editing files below the folder is free,
-too; `all`: no call is asked; `plan`: only reading is allowed. An edit of a sensitive path, which
-decides which programs run later (`.git`, `.bashrc`, ...), is asked in all modes."""
-_BY_RESTRICTIVENESS: Sequence[Mode] = ("plan", "ask", "edits", "all")
-
-
-def narrower(mode: Mode, other: Mode) -> Mode:
-    """Return the more restrictive of two modes.
-
-    >>> narrower("all", "ask")
-    'ask'
-    """
-    return min(mode, other, key=_BY_RESTRICTIVENESS.index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +292,7 @@ def _narrow_mode(mode: Mode | None, state: Any) -> Mode | None:
     """Return a mode, or that in the spec of an agent if it is more restrictive."""
     value = None if state is None else state.spec.get("permission")
     spec_mode: Mode | None = next(
-        (candidate for candidate in _BY_RESTRICTIVENESS if candidate == value), None
+        (candidate for candidate in MODES_BY_RESTRICTIVENESS if candidate == value), None
     )
     if spec_mode is None or mode is None:
         return spec_mode or mode

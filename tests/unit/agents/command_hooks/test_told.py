@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from harken import Permissions
-from harken.world.permissions.permissions import Mode
+from harken.world.permissions.mode import Mode
 from tests.agent_kit import call, calls
 from tests.unit.agents.command_hooks.commanding import commanded, environment, keeper, on, told
 

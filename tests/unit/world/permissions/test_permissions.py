@@ -13,7 +13,8 @@ import pytest
 
 from harken import AgentRuntime, LocalWorld, Tool, ToolContext, tool
 from harken.core.messages import FunctionCall
-from harken.world.permissions.permissions import Mode, PermissionRequest, Permissions
+from harken.world.permissions.mode import Mode
+from harken.world.permissions.permissions import PermissionRequest, Permissions
 from harken.world.permissions.rules import PermissionRule, PermissionRules
 from harken.world.result import ToolError, ToolResult
 from harken.world.user import ApprovalDecision, UserUnavailable

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harken.world.permissions.permissions import Mode, PermissionRequest, Permissions
+from harken.world.permissions.mode import Mode
+from harken.world.permissions.permissions import PermissionRequest, Permissions
 from harken.world.permissions.rules import PermissionRules
 from harken.world.web.download import Downloads
 from harken.world.web.fetch import fetch_tool

@@ -29,7 +29,7 @@ from harken.core.messages import text_of
 from harken.terminal.environment import TerminalEnvironment, has_screen
 from harken.terminal.stdin import StdinReader, stdin_is_interactive
 from harken.terminal.text import escape_control_characters, restore_interrupt
-from harken.world.permissions.permissions import Mode
+from harken.world.permissions.mode import Mode
 
 LOG_DIRECTORY = Path("logs", "interactions")
 """The default folder of exported interactions."""
