@@ -44,14 +44,14 @@ def test_all_that_is_kept_goes_to_another_machine(
     talked: Cli, script: str, elsewhere: Path, out: Path
 ) -> None:
     before = talked.ok("ctx", "log", "--all", "--json").json
-    made = talked.ok("store", "bundle", "create", "-o", out, "--as-is")
+    made = talked.ok("store", "bundle", "create", "-o", out, "--no-redact")
     assert made.out.startswith(f"{out}: {len(before)} commits, 2 sessions, ")
     assert "is in it as it was: anthropic-key (1)" in made.err
     ran = talked.ok("store", "bundle", "open", out, *home_of(elsewhere))
     assert (
         ran.out == f"{len(before)} commits, {len(before)} of them new; 2 sessions, 2 of them new\n"
     )
-    assert f"chat --from {before[0]['id'][:16]} --home {elsewhere}" in ran.err
+    assert f"chat --from-commit {before[0]['id'][:16]} --home {elsewhere}" in ran.err
     after = talked.ok("ctx", "log", "--all", "--json", *home_of(elsewhere)).json
     assert {row["id"]: row["summary"] for row in after} == {
         row["id"]: row["summary"] for row in before

@@ -52,11 +52,11 @@ def test_the_commits_are_there_to_be_looked_at(cli: Cli, session: Path) -> None:
 def test_what_a_client_would_send_is_printed_as_json(cli: Cli, session: Path) -> None:
     (row,) = rows(cli.ok("import", session, "--json").out)
     ctx = row["tips"][0]["ctx"]
-    assert cli.ok("ctx", "cat", ctx, "--sent-by", "claude").json == [
+    assert cli.ok("ctx", "cat", ctx, "--as-request", "claude").json == [
         {"role": "user", "content": [text("Is the cafe open?")]},
         {"role": "assistant", "content": [text("It is.")]},
     ]
-    ran = cli("ctx", "cat", ctx, "--sent-by", "nobody")
+    ran = cli("ctx", "cat", ctx, "--as-request", "nobody")
     assert ran.code == 2
     assert "claude" in ran.err
 

@@ -96,7 +96,7 @@ def test_what_is_exported_is_redacted(cli: Cli, script: str, tmp_path: Path) -> 
     assert "what looks like a credential was redacted: aws-key-id (1)" in ran.err
     written = b"".join(one.read_bytes() for one in (tmp_path / "out").rglob("*.json*"))
     assert secret.encode() not in written
-    ran = cli.ok("interactions", "export", "latest", tmp_path / "as-is", "--as-is", "--json")
+    ran = cli.ok("interactions", "export", "latest", tmp_path / "as-is", "--no-redact", "--json")
     assert "is in it as it was" in ran.err
     assert ran.json["credentials"] == {"aws-key-id": 1}
 

@@ -78,7 +78,7 @@ def test_a_login_is_used_in_a_chat_and_its_secrets_stand_in_one_file_alone(
     listed = cli("mcp")
     assert (listed.code, listed.out.split("\n")[0]) == (1, "g  needs login")
     assert listed.out.endswith("it needs a login: `harken mcp login g`\n")
-    ran = start(home, "mcp", "login", "g", "--wait", "20", **browser(tmp_path))
+    ran = start(home, "mcp", "login", "g", "--timeout", "20s", **browser(tmp_path))
     out, err = ran.stdout.decode(), ran.stderr.decode()
     assert ran.returncode == 0, err
     assert f"Logged in: g ({there.url.removesuffix('/mcp')}), which may: read." in out
@@ -127,7 +127,7 @@ def test_what_cannot_be_logged_in_at_is_said(cli: Cli, there: Guarded) -> None:
         "open": "open: a login needs https, and http://a.example is not",
     }
     assert not (cli.home / "mcp-logins.json").exists()
-    ran = cli("mcp", "login", "g", "--no-browser", "--wait", "1")
+    ran = cli("mcp", "login", "g", "--no-browser", "--timeout", "1s")
     assert ran.code == 2
     assert ran.err.endswith("harken: g: nobody logged in within 1 s\n")
 

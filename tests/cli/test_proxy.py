@@ -271,7 +271,7 @@ def test_what_cannot_be_run_is_said(tmp_path: Path) -> None:
 
 
 def test_it_stops_when_nobody_asks_any_more(tmp_path: Path) -> None:
-    done = start(tmp_path, "proxy", "--port", "0", "--stop-after-idle", "0.1", "--no-token")
+    done = start(tmp_path, "proxy", "--port", "0", "--idle-timeout", "0.1s", "--no-token")
     assert done.returncode == 0
     assert b"export OPENAI_BASE_URL=http://127.0.0.1:" in done.stdout
 

@@ -65,7 +65,7 @@ def holding(home: Path) -> list[str]:
 
 def test_the_key_is_nowhere_and_the_sessions_go_on(leaked: Cli, tmp_path: Path) -> None:
     assert {"history", "1.txt"} <= {*holding(leaked.home)}
-    done = purge(leaked, "--yes", "--why", "it leaked")
+    done = purge(leaked, "--yes", "--reason", "it leaked")
     assert done.code == 0, done
     assert "Purged from" in done.out
     assert "Revoke it" in done.err

@@ -73,8 +73,8 @@ def test_one_step_or_some_or_those_of_one_agent(demo: Cli) -> None:
     assert shown("demo", "--at", "msg_026") == ["── request 4 of 9"]
     jill = ["── request 5 of 9", "── request 6 of 9", "── request 8 of 9"]
     assert shown("demo", "--agent", "Jill") == jill
-    assert shown("demo", "--from", "5", "--to", "6") == jill[:2]
-    assert shown("demo", "--agent", "Jill", "--from", "-3") == jill[2:]
+    assert shown("demo", "--first", "5", "--last", "6") == jill[:2]
+    assert shown("demo", "--agent", "Jill", "--first", "-3") == jill[2:]
 
 
 @pytest.mark.req("S3-29")
@@ -86,7 +86,7 @@ def test_a_thread_is_a_session_and_an_agent(demo: Cli) -> None:
     for at, request in (("1", 5), ("-1", 8), ("msg_046", 8)):
         [heading] = headings(demo.ok("replay", "demo/Jill", "--at", at).out)
         assert heading == f"── request {request} of 9"
-    assert headings(demo.ok("replay", "demo/Jill", "--from", "2").out)[0] == "── request 6 of 9"
+    assert headings(demo.ok("replay", "demo/Jill", "--first", "2").out)[0] == "── request 6 of 9"
     assert "there is: 1 to 3" in demo.refused("replay", "demo/Jill", "--at", "4")
     assert "no agent 'Joe'" in demo.refused("replay", "demo/Joe")
     demo.refused("replay", "nowhere/Jill")
@@ -125,11 +125,11 @@ def test_what_cannot_be_shown_is_one_line(demo: Cli, tmp_path: Path) -> None:
     assert "no model call '99'" in demo.refused("replay", "demo", "--at", "99")
     assert "1 to 9" in demo.refused("replay", "demo", "--at", "nothing")
     assert "1 to 9" in demo.refused("replay", "demo", "--at", "9" * 5000)
-    assert demo.refused("replay", "demo", "--agent", "Jack", "--from", "5") == (
+    assert demo.refused("replay", "demo", "--agent", "Jack", "--first", "5") == (
         "there is no request of Jack from 5 to 9"
     )
     demo.refused("replay", "no-such-session")
-    demo.refused("replay", "demo", "--from", "7", "--to", "3")
+    demo.refused("replay", "demo", "--first", "7", "--last", "3")
     empty = tmp_path / "empty.jsonl"
     Session(empty).close()
     assert "no model was called" in demo.refused("replay", str(empty))

@@ -41,7 +41,7 @@ def test_the_birth_of_a_rerun_says_where_it_comes_from_and_so_does_a_view(demo: 
 
 
 def test_several_reruns_have_numbers_and_are_compared_together(demo: Cli) -> None:
-    ran = demo.ok("rerun", "demo", "--at", "-1", "--times", "3", "--json")
+    ran = demo.ok("rerun", "demo", "--at", "-1", "--runs", "3", "--json")
     names = [row["session"] for row in ran.json]
     assert names == ["demo-rerun-1", "demo-rerun-2", "demo-rerun-3"]
     found = demo.ok("compare", "demo", "--with", *names, "--json").json
@@ -61,7 +61,7 @@ def test_a_call_can_be_numbered_among_those_of_an_agent(demo: Cli) -> None:
 def test_another_system_prompt_comes_from_a_file(demo: Cli, tmp_path: Path) -> None:
     file = tmp_path / "prompt.md"
     file.write_text("You are another host.\n")
-    demo.ok("rerun", "demo", "--at", "1", "--system", file)
+    demo.ok("rerun", "demo", "--at", "1", "--system-prompt-file", file)
     ran = demo.ok("view", "demo-rerun", "context", "msg_004", "--json")
     assert ran.json["messages"][0]["message"]["content"] == "You are another host."
 

@@ -148,7 +148,7 @@ def test_a_secret_that_was_purged_is_found_no_more(imported: Cli) -> None:
 def test_what_a_collection_took_is_found_no_more(imported: Cli) -> None:
     found = imported.ok("search", "cafe", "--kind", "response", "--json").json
     ctx = found["hits"][0]["ctx"]
-    imported.ok("store", "keep", ctx, "--for", "1s")
+    imported.ok("store", "retain", ctx, "--for", "1s")
     time.sleep(1.1)
     assert ctx in imported.ok("store", "gc", "--grace", "0s", "--json").json["commits"]
     left = imported.ok("search", "cafe", "--json").json

@@ -110,7 +110,7 @@ def test_what_is_running_is_answered_before_it_stops(tmp_path: Path) -> None:
 
 def test_it_stops_by_itself_when_nobody_asks(tmp_path: Path) -> None:
     before = time.monotonic()
-    ran = start(tmp_path / "home", "serve", "--port", "0", "--stop-after-idle", "0.3")
+    ran = start(tmp_path / "home", "serve", "--port", "0", "--idle-timeout", "0.3s")
     assert ran.returncode == 0
     assert time.monotonic() - before < 20
     said = ran.stdout.decode()
@@ -154,7 +154,7 @@ def test_a_chat_commits_to_a_service_and_another_begins_there(
         [tip] = kept.newest_commits(1)
         before = len(kept.newest_commits(100))
         cli.home.joinpath("config.toml").write_text(f'[store]\nurl = "{address}"\n')
-        cli.ok("chat", "--model", script, "--from", tip[:12], "-p", "hello")
+        cli.ok("chat", "--model", script, "--from-commit", tip[:12], "-p", "hello")
         assert len(kept.newest_commits(100)) > before
         assert kept.chain(kept.newest_commits(1)[0])[1].id == tip
         kept.close()

@@ -123,7 +123,7 @@ def test_a_packed_session_is_listed_viewed_searched_bundled_replayed_and_resumed
     facts = demo.ok("search", "Jill").out
     views = {what: demo.ok("view", name, what).out for what in ("tree", "raw", "timeline")}
     before = demo.sessions()[0].stat().st_size
-    said = demo.ok("sessions", "pack", name).out
+    said = demo.ok("sessions", "compress", name).out
     assert said.startswith(f"{name}: {before / 1024:.1f} KB, now ")
     assert (demo.sessions(), len(packed(demo))) == ([], 1)
     [row] = demo.ok("sessions", "--json").json
@@ -151,16 +151,18 @@ def test_old_logs_are_packed_together_and_unpacked_again(demo: Cli) -> None:
     demo.ok("demo")
     old, new = demo.sessions()
     os.utime(old, (1_700_000_000, 1_700_000_000))
-    assert demo.ok("sessions", "pack", "--older-than", "30d", "--dry-run").out.startswith(old.stem)
+    assert demo.ok("sessions", "compress", "--older-than", "30d", "--dry-run").out.startswith(
+        old.stem
+    )
     assert demo.sessions() == [old, new]
-    [row] = demo.ok("sessions", "pack", "--older-than", "30d", "--json").json
+    [row] = demo.ok("sessions", "compress", "--older-than", "30d", "--json").json
     assert (row["session"], row["path"]) == (old.stem, f"{old}.zst")
     assert row["after_bytes"] < row["before_bytes"]
     assert demo.sessions() == [new]
-    nothing = demo.ok("sessions", "pack", "--older-than", "30d")
+    nothing = demo.ok("sessions", "compress", "--older-than", "30d")
     assert (nothing.out, nothing.err) == ("", "No log is so old and not packed.\n")
     assert [row["session"] for row in demo.ok("sessions", "--json").json] == [new.stem, old.stem]
-    demo.ok("sessions", "unpack", old.stem)
+    demo.ok("sessions", "decompress", old.stem)
     assert demo.sessions() == [old, new]
 
 
@@ -168,17 +170,17 @@ def test_one_that_cannot_be_packed_is_said_and_the_others_are_packed(demo: Cli) 
     demo.ok("demo")
     one, other = demo.sessions()
     with Session.load(one):
-        ran = demo("sessions", "pack", one.stem, other.stem)
+        ran = demo("sessions", "compress", one.stem, other.stem)
     assert (ran.code, len(packed(demo))) == (1, 1)
     assert "is being written" in one_line(ran.err)
-    assert "name sessions, or say --older-than" in demo.refused("sessions", "pack")
-    assert "30 days" in demo.refused("sessions", "pack", "--older-than", "30 days")
+    assert "name sessions, or say --older-than" in demo.refused("sessions", "compress")
+    assert "30 days" in demo.refused("sessions", "compress", "--older-than", "30 days")
 
 
 @pytest.mark.req("S3-31")
 def test_a_damaged_pack_is_one_line_wherever_it_is_met(demo: Cli) -> None:
     name = demo.sessions()[0].stem
-    demo.ok("sessions", "pack", name)
+    demo.ok("sessions", "compress", name)
     [pack] = packed(demo)
     pack.write_bytes(pack.read_bytes()[:-200])
     assert "is damaged" in demo.refused("view", name, "tree")
@@ -191,6 +193,6 @@ def test_a_damaged_pack_is_one_line_wherever_it_is_met(demo: Cli) -> None:
 
 def test_a_new_session_never_takes_the_name_of_a_packed_one(demo: Cli) -> None:
     log = demo.sessions()[0]
-    demo.ok("sessions", "pack", log.stem)
+    demo.ok("sessions", "compress", log.stem)
     made = Home(str(demo.home)).new_session(log.stem)
     assert made.name == f"{log.stem}-2.jsonl"

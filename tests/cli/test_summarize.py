@@ -126,7 +126,7 @@ def test_what_makes_no_sense_is_refused(told: Cli, small: str) -> None:
 
 def test_the_pace_and_the_whole_are_options(told: Cli, small: str) -> None:
     begun = time.monotonic()
-    given = ["--per-minute", "1200", "--at-once", "2", "--whole", "--model", small]
+    given = ["--per-minute", "1200", "--concurrency", "2", "--full", "--model", small]
     told.ok("ctx", "summarize", "--missing", *given)
     assert time.monotonic() - begun > 0.2
     assert summaries(told)[4] == "It said 0."  # the whole begins with the first
@@ -136,7 +136,7 @@ def test_a_run_that_is_interrupted_keeps_what_it_did(told: Cli, tmp_path: Path) 
     path = tmp_path / "slow.yaml"
     path.write_text(SUMMARIES.replace("    expand", "    delay_s: 0.1\n    expand"))
     model = f"scripted:{path}"
-    given = ["ctx", "summarize", "--missing", "--model", model, "--at-once", "1"]
+    given = ["ctx", "summarize", "--missing", "--model", model, "--concurrency", "1"]
     ran = subprocess.Popen(
         [HARKEN, *given],
         env={**os.environ, "HARKEN_HOME": str(told.home)},

@@ -139,7 +139,7 @@ def test_the_flow_of_an_answer_says_where_it_comes_from(demo: Cli) -> None:
 
 
 def test_the_latest_session_can_be_named_so(demo: Cli, script: str) -> None:
-    demo.ok("chat", "--model", script, "--system", "You like tea.", "-p", "hello")
+    demo.ok("chat", "--model", script, "--system-prompt", "You like tea.", "-p", "hello")
     out = demo.ok("view", "latest", "transcript", "main").out
     assert "system: You like tea.\n" in out
     assert out.endswith("Hi there.\n")

@@ -35,7 +35,7 @@ def test_help_groups_the_commands_under_six_headings(cli: Cli) -> None:
     )
     listed = {line.split()[0] for line in lines if line.startswith("  ") and line[2] != " "}
     assert {"chat", "sessions", "store", "verify", "cat", "export"} <= listed
-    assert not {"session", "keep", "gc", "fsck", "purge", "bundle"} & listed
+    assert not {"session", "keep", "retain", "gc", "fsck", "purge", "bundle"} & listed
     assert not {"interactions", "context"} & listed
     for hidden in ("interactions", "context"):
         assert f"Usage: harken {hidden}" in cli.ok(hidden, "--help").out
@@ -43,8 +43,10 @@ def test_help_groups_the_commands_under_six_headings(cli: Cli) -> None:
 
 def test_every_command_of_the_tree_can_be_loaded() -> None:
     paths = command_paths(root)
-    assert {f"store {name}" for name in ("info", "keep", "gc", "fsck", "purge", "bundle")} <= paths
-    assert {f"sessions {name}" for name in ("check", "repair", "pack", "unpack")} <= paths
+    assert {
+        f"store {name}" for name in ("info", "retain", "gc", "fsck", "purge", "bundle")
+    } <= paths
+    assert {f"sessions {name}" for name in ("check", "repair", "compress", "decompress")} <= paths
     assert "store bundle create" in paths
     assert "ctx export" not in paths
 

@@ -51,6 +51,6 @@ def test_control_characters_are_escaped(cli: Cli, script: str) -> None:
 
 def test_another_prompt_has_no_instructions_and_no_note(cli: Cli, script: str) -> None:
     Path("AGENTS.md").write_text("Use tabs.\n")
-    told = cli.ok("chat", "-p", "hello", "--model", script, "--system", "Be brief.").err
+    told = cli.ok("chat", "-p", "hello", "--model", script, "--system-prompt", "Be brief.").err
     assert "AGENTS.md" not in told
     assert prompt_of(cli.sessions()[-1]) == "Be brief."

@@ -43,7 +43,7 @@ def resume(cli: Cli, tmp_path: Path) -> tuple[str, ...]:
     path = tmp_path / f"{SESSION}.jsonl"
     path.write_bytes(made.data)
     cli.ok("import", path)
-    return ("resume", SESSION, "--print", "--folder", str(tmp_path), "--in")
+    return ("resume", SESSION, "--print", "--folder", str(tmp_path), "--client")
 
 
 def test_a_compaction_is_named_with_the_number_of_messages_it_stands_for(
@@ -70,7 +70,7 @@ def test_what_a_client_cannot_hold_is_named_with_its_reason(cli: Cli, tmp_path: 
     path.write_bytes(made.data)
     cli.ok("import", path)
     cli.environ = {"CODEX_HOME": str(tmp_path / "codex")}
-    err = cli.ok("resume", SESSION, "--print", "--folder", tmp_path, "--in", "codex").err
+    err = cli.ok("resume", SESSION, "--print", "--folder", tmp_path, "--client", "codex").err
     assert "3 of 4 messages go over\n" in err
     assert "1 is left out: " in err
 

@@ -34,8 +34,10 @@ SESSION_COMMANDS: Mapping[str, CommandEntry] = {
         "harken.cli.commands.session:repair_command",
         "Write the undamaged events of a log to a new file.",
     ),
-    "pack": CommandEntry("harken.cli.commands.session:pack_command", "Compress logs."),
-    "unpack": CommandEntry("harken.cli.commands.session:unpack_command", "Decompress packed logs."),
+    "compress": CommandEntry("harken.cli.commands.session:compress_command", "Compress logs."),
+    "decompress": CommandEntry(
+        "harken.cli.commands.session:decompress_command", "Decompress logs."
+    ),
     "rename": CommandEntry(
         "harken.cli.commands.session:rename_command", "Give a session another name."
     ),
@@ -44,7 +46,7 @@ SESSION_COMMANDS: Mapping[str, CommandEntry] = {
 
 STORE_COMMANDS: Mapping[str, CommandEntry] = {
     "info": _module("store", "Count the objects of the store, and their size."),
-    "keep": _module("keep", "Set how long commits and artifacts are kept."),
+    "retain": _module("retain", "Set how long commits and artifacts are kept."),
     "gc": _module("gc", "Remove unreferenced objects from the store."),
     "fsck": _module("fsck", "Check the store and all logs; change nothing."),
     "purge": _module("purge.command", "Remove a leaked secret from everything that is kept."),
@@ -61,7 +63,7 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
     "Look": {
         "sessions": CommandEntry(
             "harken.cli.commands.sessions.command:command",
-            "List sessions; check, repair, pack and rename their logs.",
+            "List sessions; check, repair, compress and rename their logs.",
             SESSION_COMMANDS,
         ),
         "view": _module("view.command", "Look at a session: tree, dialog, context, and more."),
@@ -89,8 +91,8 @@ SECTIONS: Mapping[str, Mapping[str, CommandEntry]] = {
             "", "Look after the store: retention, cleanup, checks, bundles.", STORE_COMMANDS
         ),
         "export": _module("export", "Write a conversation in another format, or as spans."),
-        "tables": _module("tables", "Write sessions, messages and calls as Parquet tables."),
-        "ship": _module("ship", "Send sessions and their commits to another service."),
+        "export-tables": _module("export_tables", "Write sessions, messages and calls as Parquet."),
+        "push": _module("push", "Send sessions and their commits to another service."),
         "serve": _module("serve", "Serve the store over HTTP to other programs."),
     },
     "Set up": {

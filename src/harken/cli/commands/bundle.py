@@ -44,11 +44,11 @@ def command() -> None:
 @command.command(name="create")
 @click.argument("wanted", type=COMMIT, metavar="[CTX|SESSION]...", nargs=-1)
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="The file; there must be none.")
-@click.option("--as-is", is_flag=True, help="Redact nothing: everything exact.")
+@click.option("--no-redact", is_flag=True, help="Redact nothing: everything exact.")
 @json_option
 @home_option
 def create_command(
-    wanted: tuple[str, ...], out: Path | None, as_is: bool, as_json: bool, home: Home
+    wanted: tuple[str, ...], out: Path | None, no_redact: bool, as_json: bool, home: Home
 ) -> int:
     """Write commits with all before them, and sessions with their commits, to one file.
 
@@ -68,7 +68,7 @@ def create_command(
             tips=tips,
             logs=list(dict.fromkeys(logs)),
             created_at=format_rfc3339(system_clock()),
-            as_is=as_is,
+            as_is=no_redact,
         )
         result = create_bundle(out, request, on_copy=tell, on_pack=tell)
     print_created_bundle(out, result, as_json=as_json)
@@ -206,7 +206,7 @@ def print_next_steps(store: Store, sessions: Sequence[str], tips: Sequence[Commi
         tip for tip, stored in store.commits(tips).items() if "/" not in stored.commit.principal
     ]
     ways += [
-        command_prefix("chat", "--from", abbreviate_name(store, tip))
+        command_prefix("chat", "--from-commit", abbreviate_name(store, tip))
         for tip in (first or tips)[:_TIPS]
     ]
     for way in ways:

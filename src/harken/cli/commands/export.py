@@ -51,7 +51,7 @@ class OtlpExportOptions:
     project: str | None
     messages: Literal["full", "new", "none"]
     as_json_form: bool
-    as_is: bool
+    no_redact: bool
     as_json: bool
 
 
@@ -73,7 +73,7 @@ def export_spans(home: Home, session: str, wish: OtlpExportOptions) -> None:
             much=wish.messages,
             resolver=build_commit_resolver(home),
             is_live=is_being_written(viewer.path),
-            as_is=wish.as_is,
+            as_is=wish.no_redact,
         )
         try:
             summary = send(_report_progress(events, tell), _name_of(viewer), endpoint, how)
@@ -147,7 +147,7 @@ LIST = "list"
     help="For --otlp: what model calls say of their context.",
 )
 @click.option("--otlp-json", is_flag=True, help="For --otlp: as JSON, not as protobuf.")
-@click.option("--as-is", is_flag=True, help="For --otlp: redact nothing.")
+@click.option("--no-redact", is_flag=True, help="For --otlp: redact nothing.")
 @json_option
 @home_option
 def command(
@@ -162,7 +162,7 @@ def command(
     if spans["otlp"] is not None:
         _send(home, ctx, spans)
         return
-    if any(spans[name] for name in ("headers", "project", "otlp_json", "as_is", "as_json")):
+    if any(spans[name] for name in ("headers", "project", "otlp_json", "no_redact", "as_json")):
         raise click.UsageError("say --otlp URL, too: the other options are for that")
     if wanted == LIST:
         for name in FORMATS.names():
@@ -184,7 +184,7 @@ def _send(home: Home, session: str | None, options: dict[str, Any]) -> None:
         project=options["project"],
         messages=options["messages"],
         as_json_form=options["otlp_json"],
-        as_is=options["as_is"],
+        no_redact=options["no_redact"],
         as_json=options["as_json"],
     )
     export_spans(home, session, wish)

@@ -96,11 +96,11 @@ def show_command(home: Home, thread: str, only_new: bool, as_json: bool) -> None
 @click.argument("session", type=SESSION)
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--shard", is_flag=True, help="Put messages into folders by their ids' beginnings.")
-@click.option("--as-is", is_flag=True, help="Redact nothing: everything exact.")
+@click.option("--no-redact", is_flag=True, help="Redact nothing: everything exact.")
 @json_option
 @home_option
 def export_command(
-    home: Home, session: str, folder: Path, shard: bool, as_is: bool, as_json: bool
+    home: Home, session: str, folder: Path, shard: bool, no_redact: bool, as_json: bool
 ) -> None:
     """Write a SESSION to a FOLDER: messages/*.json, threads/*.jsonl and index.json.
 
@@ -113,7 +113,7 @@ def export_command(
     events = [*viewer.events]
     stem = viewer.path.stem if viewer.path.suffix == ".jsonl" else str(viewer.path)
     with _resolver(home, events) as resolver:
-        how = ExportOptions(shard=shard, as_is=as_is, resolver=resolver)
+        how = ExportOptions(shard=shard, as_is=no_redact, resolver=resolver)
         summary = export_to(folder, stem, events, how)
     if as_json:
         threads = msgspec.to_builtins(summary.threads)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harken.cli.options.home import home_option, json_option
+from harken.cli.options.time import idle_timeout_option
 from harken.config.home import Home, command_prefix
 from harken.config.store import open_or_create_store
 from harken.errors import ConfigError
@@ -37,16 +38,12 @@ PORT = 4318
     help="0: any that is free.",
 )
 @click.option("--no-token", is_flag=True, help="Take spans from any program of this machine.")
-@click.option(
-    "--stop-after-idle",
-    "idle_s",
-    metavar="SECONDS",
-    type=click.FloatRange(0, min_open=True),
-    help="Stop when nobody has sent anything for so long.",
-)
+@idle_timeout_option
 @json_option
 @home_option
-def command(home: Home, *, port: int, no_token: bool, idle_s: float | None, as_json: bool) -> None:
+def command(
+    home: Home, *, port: int, no_token: bool, idle_timeout_s: float | None, as_json: bool
+) -> None:
     """Receive OpenTelemetry spans on this machine, and record the model calls in them.
 
     It prints what to set where the program runs. Ctrl-C ends it.
@@ -55,7 +52,7 @@ def command(home: Home, *, port: int, no_token: bool, idle_s: float | None, as_j
     token_file = None if no_token else home.token_file
     with _serving(home, port, token_file) as serving, _until_signalled(serving.server):
         _print_endpoint(serving.server.url, token_file, as_json=as_json)
-        serving.server.serve(idle_s=idle_s)
+        serving.server.serve(idle_s=idle_timeout_s)
     _summarize(serving.counted, as_json=as_json)
 
 

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 @click.argument("session", type=SESSION)
 @click.option("--at", metavar="REQUEST", help="Begin here: a number, -1 the last, or an id.")
 @click.option("--agent", metavar="AGENT", help="Only the requests of this agent.")
-@click.option("--from", "first", metavar="REQUEST", help="From this request on.")
-@click.option("--to", "last", metavar="REQUEST", help="Up to this request.")
+@click.option("--first", metavar="REQUEST", help="From this request on.")
+@click.option("--last", metavar="REQUEST", help="Up to this request.")
 @click.option("--context", "whole", is_flag=True, help="Print all that each request saw.")
 @click.option("--check", "checks", is_flag=True, help="Run it again, and see that it is the same.")
 @json_option

@@ -47,17 +47,22 @@ AT_ONCE = 4
 @click.option("--drop", metavar="MESSAGE", multiple=True, help="Leave a message out.")
 @click.option("--model", metavar="MODEL", help="Ask this model (default: the recorded one).")
 @click.option(
-    "--system",
+    "--system-prompt-file",
+    "system",
     metavar="FILE",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Take the system prompt from this file.",
 )
 @click.option("--without-hook", metavar="NAME", multiple=True, help="Let this hook not watch.")
 @click.option("--name", metavar="NAME", help="What the new session is called; of several, NAME-1.")
-@click.option("--times", metavar="N", type=click.IntRange(1), default=1, help="So many reruns.")
-@click.option("--follow", is_flag=True, help="Say again what was said to the agent later.")
 @click.option(
-    "--live/--refuse",
+    "--runs", "times", metavar="N", type=click.IntRange(1), default=1, help="The number of runs."
+)
+@click.option(
+    "--replay-inputs", "follow", is_flag=True, help="Send the later user inputs again, too."
+)
+@click.option(
+    "--live/--no-live",
     default=False,
     help="What to do with tool calls that are not in the record (default: refuse them).",
 )

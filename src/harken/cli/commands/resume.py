@@ -40,7 +40,7 @@ HARKEN = "harken"
 @click.command()
 @conversation_options
 @click.option(
-    "--in",
+    "--client",
     "runtime",
     required=True,
     type=click.Choice([*RUNTIMES, HARKEN]),
@@ -178,7 +178,7 @@ def _resume_in_harken(
     where = _folder(resolved, folder)
     if is_printed:
         home_options = ["--home", str(home.folder.absolute())] if home.chosen else []
-        words = [*shlex.split(program_name()), "chat", "--from", ctx]
+        words = [*shlex.split(program_name()), "chat", "--from-commit", ctx]
         _print([*words, *(["--model", model] if model else []), *home_options], where)
         return 0
     from harken.chat.options import ChatOptions

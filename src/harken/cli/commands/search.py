@@ -158,7 +158,7 @@ def _next_step(hit: SearchHit) -> str:
     if hit.ctx is None:
         return f" Go on with `{command_prefix('chat', '--resume', hit.session)}`"
     name = hit.ctx[:_CTX_CHARS]
-    look, go_on = command_prefix("ctx", "cat", name), command_prefix("chat", "--from", name)
+    look, go_on = command_prefix("ctx", "cat", name), command_prefix("chat", "--from-commit", name)
     return f" Look at the first with `{look}`, go on from it with `{go_on}`"
 
 

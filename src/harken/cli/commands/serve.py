@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from harken.cli.options.home import home_option, json_option
+from harken.cli.options.time import idle_timeout_option
 from harken.config.home import Home
 from harken.errors import ConfigError
 from harken.store.sqlite.store import SqliteStore
@@ -41,12 +42,7 @@ _NEEDED = {"fastapi", "starlette", "uvicorn", "httpx", "anyio"}
 @click.option(
     "--max-mb", type=click.IntRange(1), default=64, show_default=True, help="The largest request."
 )
-@click.option(
-    "--stop-after-idle",
-    metavar="SECONDS",
-    type=click.FloatRange(0, min_open=True),
-    help="Stop when nobody has asked for anything for so long.",
-)
+@idle_timeout_option
 @click.option(
     "--open-to-network",
     is_flag=True,
@@ -86,7 +82,7 @@ def command(as_json: bool, home: Home, **options: Any) -> None:
                 sessions=home.sessions_folder,
             )
             tell(place, home, as_json=as_json)
-            serve(app, [place.listener], limits=limits, idle_s=wish.stop_after_idle)
+            serve(app, [place.listener], limits=limits, idle_s=wish.idle_timeout_s)
         finally:
             store.close()
     if not as_json:
@@ -102,7 +98,7 @@ class ServeOptions:
     path: Path | None
     read_only: bool
     max_mb: int
-    stop_after_idle: float | None
+    idle_timeout_s: float | None
     open_to_network: bool
 
 

@@ -1,4 +1,4 @@
-"""`harken sessions check|repair|pack|unpack|rename`: look after session logs."""
+"""`harken sessions check|repair|compress|decompress|rename`: look after session logs."""
 
 from __future__ import annotations
 
@@ -81,13 +81,13 @@ def repair_command(session: str, out: Path, as_json: bool, home: Home) -> None:
         print_text(f"What is lost stands, as it was, in {result.lost_file}")
 
 
-@click.command(name="pack")
+@click.command(name="compress")
 @click.argument("sessions", type=LOG, nargs=-1, metavar="[SESSION]...")
 @click.option("--older-than", type=Duration(), metavar="AGE", help="All older ones: 30d, 12h.")
 @click.option("--dry-run", is_flag=True, help="Say which; change nothing.")
 @json_option
 @home_option
-def pack_command(
+def compress_command(
     sessions: Sequence[str],
     older_than: float | None,
     dry_run: bool,
@@ -150,10 +150,10 @@ def _now(row: Mapping[str, Any]) -> str:
     return format_size(row["after_bytes"])
 
 
-@click.command(name="unpack")
+@click.command(name="decompress")
 @click.argument("sessions", type=LOG, nargs=-1, required=True, metavar="SESSION...")
 @home_option
-def unpack_command(sessions: Sequence[str], home: Home) -> None:
+def decompress_command(sessions: Sequence[str], home: Home) -> None:
     """Give packed logs their plain files back, for other programs such as grep and jq.
 
     Harken itself does not need it: it unpacks a log when somebody goes on with it.

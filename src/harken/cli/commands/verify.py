@@ -20,6 +20,7 @@ from harken.cli.options.conversation import (
     read_conversation,
 )
 from harken.cli.options.home import home_option, json_option
+from harken.cli.options.time import Duration
 from harken.config.home import Home, environment
 from harken.errors import ConfigError
 from harken.formats.runtimes.registry import find_runtime_format
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from harken.capture.resume.clients import Client
     from harken.capture.resume.verify import VerifyResult
 
-TIMEOUT_S = 120.0
+TIMEOUT = "2m"
 _MAX_CHARS = 60
 """The number of characters of a message that are shown."""
 
@@ -38,7 +39,7 @@ _MAX_CHARS = 60
 @click.command()
 @conversation_options
 @click.option(
-    "--in", "runtime", required=True, type=click.Choice(RUNTIMES), help="The client to run."
+    "--client", "runtime", required=True, type=click.Choice(RUNTIMES), help="The client to run."
 )
 @click.option(
     "--keep",
@@ -49,10 +50,10 @@ _MAX_CHARS = 60
 @click.option(
     "--timeout",
     "timeout_s",
-    type=click.FloatRange(1),
-    default=TIMEOUT_S,
+    type=Duration(min_s=1),
+    default=TIMEOUT,
     show_default=True,
-    help="How many seconds the client may take.",
+    help="The time after which the client is stopped: 90s, 5m.",
 )
 @json_option
 @home_option

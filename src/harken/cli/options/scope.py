@@ -1,4 +1,4 @@
-"""The options that select sessions and times, for `search`, `stats` and `tables`."""
+"""The options that select sessions and times, for `search`, `stats` and `export-tables`."""
 
 from __future__ import annotations
 

@@ -53,7 +53,9 @@ def chat_options(function: Callable[..., int]) -> Callable[..., int]:
         **options: Any,
     ) -> int:
         if ctx is not None and (resume is not None or latest):
-            raise click.UsageError("--from is for a new session: an old one goes on by itself")
+            raise click.UsageError(
+                "--from-commit is for a new session; omit it to resume a session"
+            )
         if resume is not None and latest:
             raise click.UsageError("--resume and --continue exclude each other")
         name = options.pop("name")
@@ -66,7 +68,9 @@ def chat_options(function: Callable[..., int]) -> Callable[..., int]:
         old, start = _resolve_resumed(home, resume, latest=latest)
         model, system = options.pop("model"), options.pop("system")
         if old is not None and system is not None:
-            raise click.UsageError("--system is for a new session: an old one has its prompt")
+            raise click.UsageError(
+                "--system-prompt is for a new session; a resumed session has its own"
+            )
         wish = ChatOptions(
             model=model,
             old=old,
@@ -123,7 +127,7 @@ _WISHED: list[Callable[[Any], Any]] = [
     click.option("--name", metavar="NAME", help="The name of a new session."),
     click.option("--continue", "latest", is_flag=True, help="Go on with the latest session."),
     click.option(
-        "--from",
+        "--from-commit",
         "ctx",
         type=COMMIT,
         metavar="CTX",
@@ -134,7 +138,9 @@ _WISHED: list[Callable[[Any], Any]] = [
         metavar="ADDRESS",
         help="The service that commits go to: http://... or unix:PATH.",
     ),
-    click.option("--system", metavar="TEXT", help="The system prompt of a new session."),
+    click.option(
+        "--system-prompt", "system", metavar="TEXT", help="The system prompt of a new session."
+    ),
     click.option(
         "--permission",
         type=click.Choice(MODES),

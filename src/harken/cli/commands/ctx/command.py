@@ -116,7 +116,7 @@ def show_command(store: Store, resolver: NameResolver, ctx: str, as_json: bool) 
 @store_command
 @click.argument("ctx", type=COMMIT)
 @click.option("--stop", default="compaction", help="compaction, root, or a commit before it.")
-@click.option("--sent-by", "runtime", help="As JSON, what this client sends: claude, codex, ...")
+@click.option("--as-request", "runtime", help="As JSON, what this client sends: claude, codex, ...")
 def cat_command(
     store: Store, resolver: NameResolver, ctx: str, stop: str, runtime: str | None, as_json: bool
 ) -> None:
@@ -188,7 +188,7 @@ def fork_command(
         return
     name = abbreviate_name(store, commit_id)
     print_text(name)
-    click.echo(f"Go on with `{command_prefix('chat', '--from', name)}`", err=True)
+    click.echo(f"Go on with `{command_prefix('chat', '--from-commit', name)}`", err=True)
 
 
 @store_command

@@ -215,11 +215,13 @@ def format_usage(usage: Usage, cost_usd: float | None) -> str:
 @click.option("--principal", help="Only those of this principal.")
 @click.option("--older-than", "age_s", type=Duration(), help="Only those older than, say, 7d.")
 @click.option("--model", metavar="NAME", help="The model; a small one will do.")
-@click.option("--whole", is_flag=True, help="Show it the whole conversation, not only what is new.")
+@click.option(
+    "--full", "whole", is_flag=True, help="Send the full conversation, not only the new messages."
+)
 @click.option(
     "--per-minute", type=click.FloatRange(0, min_open=True), help="At most so many calls."
 )
-@click.option("--at-once", type=click.IntRange(1, 64), default=4, show_default=True)
+@click.option("--concurrency", "at_once", type=click.IntRange(1, 64), default=4, show_default=True)
 @click.option("--dry-run", is_flag=True, help="Say how many, and what it would cost; ask nobody.")
 @json_option
 @home_option

@@ -49,7 +49,7 @@ def tell(results: Sequence[ImportResult], *, is_verbose: bool) -> None:
         name = tips[-1][:16]
         print_text(
             f"Look at it with `{command_prefix('ctx', 'log', name)}`, "
-            f"go on with `{command_prefix('chat', '--from', name)}`"
+            f"go on with `{command_prefix('chat', '--from-commit', name)}`"
         )
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from harken.cli.options.home import home_option, json_option
+from harken.cli.options.time import Duration
 from harken.config.home import Home, environment
 from harken.config.settings import Settings, load_settings
 from harken.errors import ConfigError, NameNotFound
@@ -21,7 +22,7 @@ from harken.terminal.text import escape_control_characters, print_json, print_te
 from harken.world.mcp.auth.token_store import Login, Logins
 from harken.world.mcp.server_config import McpServerConfig
 
-WAIT_S = 300.0
+TIMEOUT = "5m"
 _MAX_BYTES = 16 << 10
 _DISPLAYS = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")
 """Variables that show that a browser can be displayed."""
@@ -31,7 +32,12 @@ _DISPLAYS = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")
 @click.argument("name")
 @click.option("--no-browser", is_flag=True, help="Print the address, and open nothing.")
 @click.option(
-    "--wait", "wait_s", type=click.FloatRange(1, 3600), default=WAIT_S, help="Seconds to wait."
+    "--timeout",
+    "wait_s",
+    type=Duration(min_s=1, max_s=3600),
+    default=TIMEOUT,
+    show_default=True,
+    help="How long to wait for the login in the browser: 90s, 5m.",
 )
 @json_option
 @home_option

@@ -18,6 +18,7 @@ import click
 from harken.cli.commands.proxy.status import ProxyStatus
 from harken.cli.commands.proxy.upstreams import build_client_environment, build_upstreams
 from harken.cli.options.home import home_option, json_option
+from harken.cli.options.time import idle_timeout_option
 from harken.config.home import Home, environment
 from harken.errors import ConfigError
 from harken.terminal.text import one_line
@@ -41,7 +42,7 @@ class ProxyOptions:
     port: int | None
     upstreams: tuple[str, ...]
     no_token: bool
-    stop_after_idle: float | None
+    idle_timeout_s: float | None
     command: tuple[str, ...]
 
 
@@ -60,12 +61,7 @@ class ProxyOptions:
     help="Another server for anthropic, openai or gemini, or one with a name of its own.",
 )
 @click.option("--no-token", is_flag=True, help="Leave the token out of the addresses.")
-@click.option(
-    "--stop-after-idle",
-    metavar="SECONDS",
-    type=click.FloatRange(0, min_open=True),
-    help="Stop when nobody has asked for anything for so long.",
-)
+@idle_timeout_option
 @click.option("--record", "run", hidden=True, help="Be the recorder of this run.")
 @click.argument("command", metavar="[COMMAND]...", nargs=-1)
 @json_option
@@ -161,7 +157,7 @@ def _wait(server: ProxyServer, wish: ProxyOptions) -> int:
     """Wait until the proxy is stopped, or no client sends requests any more."""
     with _stop_signals() as stop_event:
         while not stop_event.wait(_POLL_INTERVAL_S):
-            if wish.stop_after_idle is not None and server.idle_s > wish.stop_after_idle:
+            if wish.idle_timeout_s is not None and server.idle_s > wish.idle_timeout_s:
                 break
     return 0
 

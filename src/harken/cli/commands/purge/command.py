@@ -55,7 +55,7 @@ class _TextMatches:
 
 
 @click.command()
-@click.option("--why", default="", metavar="TEXT", help="The reason; it is kept.")
+@click.option("--reason", "why", default="", metavar="TEXT", help="The reason; it is kept.")
 @click.option("--dry-run", is_flag=True, help="List where it is; change nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option

@@ -1,4 +1,4 @@
-"""`harken tables DIR`: the facts as Parquet, for other programs."""
+"""`harken export-tables DIR`: the facts as Parquet, for other programs."""
 
 from __future__ import annotations
 

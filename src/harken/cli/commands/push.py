@@ -1,4 +1,4 @@
-"""`harken ship`: send sessions to a Harken service, each once."""
+"""`harken push`: send sessions to a Harken service, each once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MAX_RETRY_DELAY_S = 60.0
 """The maximum delay of a retry for an unavailable service."""
 
 
-@click.command("ship")
+@click.command("push")
 @click.argument("sessions", type=LOG, metavar="[SESSION]...", nargs=-1)
 @click.argument("url")
 @click.option("--all", "everything", is_flag=True, help="All sessions, also those to come.")
@@ -65,14 +65,14 @@ def command(
     logs = list(dict.fromkeys(resolver.log(name) for name in sessions))
     home.make()
     with _shipper(home, url, no_redact=no_redact) as shipper:
-        round_ = ShipLoop(shipper, lambda: home.logs()[::-1] if everything else logs, as_json)
+        loop = PushLoop(shipper, lambda: home.logs()[::-1] if everything else logs, as_json)
         if watch:
-            round_.watch()
+            loop.watch()
         else:
             shipper.check()
-            round_.ship()
-            round_.total()
-        return int(bool(round_.left_out))
+            loop.push()
+            loop.total()
+        return int(bool(loop.left_out))
 
 
 @contextmanager
@@ -99,8 +99,8 @@ def _store(home: Home) -> Store:
 
 
 @dataclass(slots=True)
-class ShipLoop:
-    """Ships logs repeatedly, and reports the results."""
+class PushLoop:
+    """Pushes logs repeatedly, and reports the results."""
 
     shipper: Shipper
     logs: Callable[[], Sequence[Path]]
@@ -115,7 +115,7 @@ class ShipLoop:
     _retry_at: float = 0.0
     """The time of the next retry of skipped logs, in seconds of the monotonic clock."""
 
-    def ship(self) -> None:
+    def push(self) -> None:
         """Ship the logs that changed since the last round. Raises StoreUnavailable."""
         if time.monotonic() >= self._retry_at:
             self._retry_at = time.monotonic() + RETRY_DELAY_S
@@ -146,7 +146,7 @@ class ShipLoop:
                         self.shipper.check()
                         is_checked = True
                         self._say("Shipping; Ctrl-C ends it.")
-                    self.ship()
+                    self.push()
                 except StoreUnavailable as error:
                     if not is_away:
                         click.echo(

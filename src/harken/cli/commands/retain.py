@@ -1,4 +1,4 @@
-"""`harken store keep`: set how long commits and artifacts are kept."""
+"""`harken store retain`: set how long commits and artifacts are kept."""
 
 from __future__ import annotations
 
