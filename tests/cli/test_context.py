@@ -102,7 +102,7 @@ def test_a_store_that_cannot_be_used_stops_no_chat(
     before = (cli.home / "store.db").read_bytes()
     ran = cli.ok("chat", "--model", script, "-p", "hello")
     assert ran.out == "Hi there.\n"
-    [told] = [line for line in ran.err.splitlines() if "Nothing is committed" in line]
+    [told] = [line for line in ran.err.splitlines() if "Commits are disabled" in line]
     assert "store.db" in told
     assert (cli.home / "store.db").read_bytes() == before
     assert cli.ok("chat", "--continue", "-p", "hello").out == "Hi there.\n"

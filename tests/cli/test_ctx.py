@@ -82,7 +82,7 @@ def test_labels_and_summaries_may_change_and_nothing_else(talked: Cli) -> None:
 
 
 def test_an_empty_summary_is_refused(talked: Cli) -> None:
-    assert "say something" in talked.refused("ctx", "summarize", last(talked), " ")
+    assert "TEXT is empty" in talked.refused("ctx", "summarize", last(talked), " ")
 
 
 def test_nothing_in_a_conversation_reaches_the_terminal_as_a_command(cli: Cli) -> None:
@@ -136,7 +136,7 @@ def test_what_cannot_be_done_is_said(cli: Cli, talked: Cli, script: str) -> None
     refused = talked.refused("chat", "--continue", "--from-commit", NOBODY, "-p", "x")
     assert "--from-commit is for a new session" in refused
     before = talked.sessions()
-    assert "no commit" in talked.refused(
+    assert "not found" in talked.refused(
         "chat", "--model", script, "--from-commit", NOBODY, "-p", "x"
     )
     assert talked.sessions() == before  # nothing was begun
@@ -150,7 +150,7 @@ def test_a_rule_that_is_none_begins_no_session(cli: Cli, script: str) -> None:
 
 
 def test_without_a_store_the_log_says_how_to_get_one(cli: Cli) -> None:
-    assert "a chat makes one" in cli.refused("ctx", "log")
+    assert "a chat or an import creates it" in cli.refused("ctx", "log")
 
 
 TALKATIVE = """\

@@ -90,13 +90,13 @@ def test_keeping_is_said_listed_and_taken_back(talked: Cli) -> None:
 @pytest.mark.parametrize(
     ("arguments", "because"),
     [
-        (["art-ffffffffffff", "--pin"], "no commit or artifact"),
-        (["ctx-ffffffffffff", "--pin"], "no commit"),
-        (["ctx-ffffffffffff"], "say one of --pin"),
-        (["ctx-ffffffffffff", "--pin", "--for", "1d"], "say one of --pin"),
-        (["--pin"], "name what shall be kept"),
+        (["art-ffffffffffff", "--pin"], "commit or artifact"),
+        (["ctx-ffffffffffff", "--pin"], "not found"),
+        (["ctx-ffffffffffff"], "give exactly one of --pin"),
+        (["ctx-ffffffffffff", "--pin", "--for", "1d"], "give exactly one of --pin"),
+        (["--pin"], "no CTX or ART given"),
         (["ctx-ffffffffffff", "--for", "soon"], "is not a duration"),
-        (["x", "--pin"], "no session or commit"),
+        (["x", "--pin"], "session or commit"),
     ],
 )
 def test_what_cannot_be_kept_is_refused_in_a_line(
@@ -178,7 +178,7 @@ def test_a_backing_store_is_sent_what_is_new_and_what_is_too_much_goes(
         ('url = "http://127.0.0.1:1"\nbacking = "x.db"', "store.backing"),
         ("most_mb = 5", "needs a backing store"),
         ('backing = "x.db"\nmost_mb = -1', "a number of megabytes"),
-        ('backing = "store.db"', "cannot stand behind itself"),
+        ('backing = "store.db"', "cannot be its own backing store"),
     ],
 )
 def test_a_wrong_backing_store_is_refused_in_a_line(talked: Cli, config: str, because: str) -> None:
@@ -187,5 +187,5 @@ def test_a_wrong_backing_store_is_refused_in_a_line(talked: Cli, config: str, be
 
 
 def test_a_home_without_a_store_has_nothing_to_collect(cli: Cli) -> None:
-    assert "no store yet" in cli.refused("store", "gc")
+    assert "store not found" in cli.refused("store", "gc")
     assert cli.ok("store", "fsck").out.endswith("whole\n")

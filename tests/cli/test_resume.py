@@ -74,7 +74,7 @@ def test_a_session_is_written_for_a_client_and_the_command_is_printed(
 ) -> None:
     ran = cli.ok("resume", SESSION, "--client", runtime, "--print")
     file = written(ran.err)
-    assert f"working in {worked}, as the session did" in ran.err
+    assert f"working folder: {worked}" in ran.err
     (line,) = ran.out.splitlines()
     place, _, command = line.partition(" && ")
     assert shlex.split(place) == ["cd", str(worked)]
@@ -82,7 +82,7 @@ def test_a_session_is_written_for_a_client_and_the_command_is_printed(
     assert words[0] == runtime
     assert words[-1][:8] in file.name or words[-1] == str(file)
     assert "Tea, too." in said(file, runtime)[-1]
-    assert "all 6 messages go over\n" in ran.err
+    assert "all 6 messages are transferred\n" in ran.err
 
 
 @pytest.mark.usefixtures("jill")
@@ -112,7 +112,7 @@ def test_a_message_has_the_number_that_ctx_cat_shows_and_its_native_id(cli: Cli)
     for at in ("5", "5e551011-0000-4000-8000-000000000005"):
         ran = cli.ok("resume", ctx[:16], "--client", "codex", "--print", "--at", at)
         assert said(written(ran.err), "codex")[-1] == "And tea?"
-    assert "there is no message '7' here; there is: 1 to 6" in cli.refused(
+    assert "message '7' not found; existing messages: 1 to 6" in cli.refused(
         "resume", ctx, "--client", "codex", "--print", "--at", "7"
     )
 
@@ -129,7 +129,7 @@ def test_it_works_where_it_is_told_else_where_the_session_did_else_here(
     worked.rmdir()
     gone = cli.ok(*options)
     assert gone.out.startswith("claude --resume ")
-    assert f"working in {Path.cwd()}, since {worked} is not here" in gone.err
+    assert f"working folder: {Path.cwd()} ({worked} does not exist)" in gone.err
 
 
 @pytest.mark.usefixtures("jill")
@@ -170,10 +170,10 @@ def test_a_client_that_is_not_installed_says_how_to_get_it(cli: Cli) -> None:
 
 def test_what_there_is_not_is_told_in_one_line(cli: Cli, talk: Path) -> None:
     del talk
-    assert "there is no session or commit 'nothing' here" in cli.refused(
+    assert "session or commit 'nothing' not found" in cli.refused(
         "resume", "nothing", "--client", "pi"
     )
-    assert "there is no commit" in cli.refused("resume", "ctx-00", "--client", "pi", "--print")
+    assert "not found" in cli.refused("resume", "ctx-00", "--client", "pi", "--print")
     assert "claude" in cli.refused("resume", SESSION, "--client", "nobody")
 
 
@@ -231,7 +231,7 @@ def test_a_session_of_harken_without_a_commit_goes_on_in_harken_only(cli: Cli) -
     sessions.mkdir(exist_ok=True)
     Session(sessions / "empty.jsonl").close()
     said_ = cli.refused("resume", "empty", "--client", "claude", "--print")
-    assert "no commit yet" in said_
+    assert "has no commit" in said_
     assert "chat --resume empty" in said_
 
 

@@ -24,8 +24,8 @@ def damage(log: Path) -> bytes:
 
 def test_a_whole_log_is_whole(demo: Cli) -> None:
     log = demo.sessions()[0]
-    assert demo.ok("sessions", "check", "demo").out == f"{log}: whole\n"
-    assert demo.ok("sessions", "check", log).out == f"{log}: whole\n"
+    assert demo.ok("sessions", "check", "demo").out == f"{log}: intact\n"
+    assert demo.ok("sessions", "check", log).out == f"{log}: intact\n"
     assert demo.ok("sessions", "check", "demo", "--json").json == []
 
 
@@ -35,7 +35,7 @@ def test_damage_is_exit_code_1_with_file_line_and_byte(demo: Cli) -> None:
     damage(log)
     ran = demo("sessions", "check", "demo")
     assert (ran.code, ran.err.count("\n")) == (1, 1)
-    assert f"harken sessions repair {log} --out NEW.jsonl` saves what is whole" in ran.err
+    assert f"harken sessions repair {log} --out NEW.jsonl` writes the intact events" in ran.err
     byte = before.index(before.splitlines()[3])
     assert ran.out.startswith(f"{log}:4 (byte {byte}): damaged: ")
     data = demo("sessions", "check", "demo", "--json")
@@ -48,8 +48,8 @@ def test_a_torn_log_is_resumed_as_verify_says(demo: Cli) -> None:
     log.write_bytes(log.read_bytes()[:-30])
     ran = demo("sessions", "check", "demo")
     assert ran.code == 1
-    assert f"harken chat --resume {log}` sets the half line aside" in ran.err
-    assert "set aside in" in demo.ok("chat", "--resume", log, "-p", "go on").err
+    assert f"harken chat --resume {log}` moves the incomplete line aside" in ran.err
+    assert "moved to" in demo.ok("chat", "--resume", log, "-p", "go on").err
     assert demo.ok("sessions", "check", "demo").err == ""
 
 
@@ -89,7 +89,7 @@ def test_an_older_log_is_viewed_verified_and_written_as_a_current_one(cli: Cli, 
     verified = cli("sessions", "check", old)
     assert verified.code == 1
     assert "unverified" in verified.out
-    assert "An older log, readable as it is" in verified.err
+    assert "An older log format, readable as it is" in verified.err
     cli.ok("sessions", "repair", old, "--out", "new.jsonl")
     cli.ok("sessions", "check", "new.jsonl")
     again = cli.ok("view", "new.jsonl", "tree", "--json")
@@ -136,11 +136,11 @@ def test_a_packed_session_is_listed_viewed_searched_bundled_replayed_and_resumed
         assert demo.ok("view", name, what).out == shown
         assert demo.ok("view", "latest", what).out == shown
         assert demo.ok("view", packed(demo)[0], what).out == shown
-    assert demo.ok("sessions", "check", name).out.endswith(": whole\n")
-    assert demo.ok("store", "fsck").out.endswith(": whole\n")
+    assert demo.ok("sessions", "check", name).out.endswith(": intact\n")
+    assert demo.ok("store", "fsck").out.endswith(": intact\n")
     demo.ok("store", "bundle", "create", "-o", "b.harken", name)
     demo.ok("store", "bundle", "open", "b.harken")
-    assert demo.sessions() == [], "it is there already, packed"
+    assert demo.sessions() == [], "exists already, packed"
     assert demo("chat", "--model", f"replay:{name}", "-p", "hello").code == 1
     demo.ok("chat", "--resume", name, "-p", "go on")
     assert (len(demo.sessions()), packed(demo)) == (2, [])
@@ -160,7 +160,7 @@ def test_old_logs_are_packed_together_and_unpacked_again(demo: Cli) -> None:
     assert row["after_bytes"] < row["before_bytes"]
     assert demo.sessions() == [new]
     nothing = demo.ok("sessions", "compress", "--older-than", "30d")
-    assert (nothing.out, nothing.err) == ("", "No log is so old and not packed.\n")
+    assert (nothing.out, nothing.err) == ("", "No uncompressed log is that old.\n")
     assert [row["session"] for row in demo.ok("sessions", "--json").json] == [new.stem, old.stem]
     demo.ok("sessions", "decompress", old.stem)
     assert demo.sessions() == [old, new]
@@ -172,8 +172,8 @@ def test_one_that_cannot_be_packed_is_said_and_the_others_are_packed(demo: Cli) 
     with Session.load(one):
         ran = demo("sessions", "compress", one.stem, other.stem)
     assert (ran.code, len(packed(demo))) == (1, 1)
-    assert "is being written" in one_line(ran.err)
-    assert "name sessions, or say --older-than" in demo.refused("sessions", "compress")
+    assert "locked by" in one_line(ran.err)
+    assert "name sessions, or use --older-than" in demo.refused("sessions", "compress")
     assert "30 days" in demo.refused("sessions", "compress", "--older-than", "30 days")
 
 

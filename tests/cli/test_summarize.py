@@ -66,7 +66,7 @@ def test_all_that_lack_one_get_a_summary(told: Cli, small: str) -> None:
     assert summaries(told) == [*(f"It said {at}." for at in range(5)), "By hand."]
     assert ran.out.splitlines() == [
         "5 commits summarized: 500 tokens in, 25 out",
-        "5 credentials kept from the model",
+        "5 credentials redacted",
     ]
     again = told.ok("ctx", "summarize", "--missing", "--model", small).out
     assert again.startswith("0 commits summarized")

@@ -44,8 +44,8 @@ def test_the_same_is_told_message_by_message(cli: Cli, tmp_path: Path) -> None:
         ["same", "2", "assistant"],
     ]
     assert "Is the cafe open?" in lines[0]
-    assert lines[-1] == "same: Codex sends what was materialized (4 messages)"
-    assert "left out: thoughts: nobody said them" in ran.out
+    assert lines[-1] == "same: Codex sends the materialized context (4 messages)"
+    assert "skipped: thoughts: nobody said them" in ran.out
 
 
 @pytest.mark.usefixtures("talk")
@@ -72,7 +72,7 @@ def test_what_was_sent_can_be_kept_to_look_at(cli: Cli, tmp_path: Path) -> None:
     (file,) = kept.glob("home/.claude/projects/*/*.jsonl")
     assert b"Is the cafe open?" in file.read_bytes()
     assert b"sk-secret" not in (kept / "home" / "called.json").read_bytes()
-    assert f"{kept}: it is there already" in cli.refused(
+    assert f"{kept}: exists already" in cli.refused(
         "verify", SESSION, "--client", "claude", "--keep", kept
     )
 
@@ -84,7 +84,7 @@ def test_what_cannot_be_seen_is_an_error_in_one_line(cli: Cli, tmp_path: Path) -
     assert "npm install -g" in cli.refused(
         "verify", SESSION, "--client", "gemini", "--home", cli.home
     )
-    assert "there is no message" in cli.refused("verify", SESSION, "--client", "pi", "--at", "99")
+    assert "not found" in cli.refused("verify", SESSION, "--client", "pi", "--at", "99")
 
 
 @pytest.mark.usefixtures("talk")

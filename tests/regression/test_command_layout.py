@@ -18,7 +18,7 @@ from harken.cli.command_group import CommandGroup
 from harken.cli.main import cli as root
 from tests.cli.kit import Cli
 
-EXPECTED_HEADINGS = ["Options", "Talk", "Look", "Bring in", "Go on", "Keep", "Set up"]
+EXPECTED_HEADINGS = ["Options", "Run", "Inspect", "Record", "Resume", "Store", "Configure"]
 
 
 @pytest.fixture

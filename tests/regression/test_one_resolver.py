@@ -153,7 +153,9 @@ def test_an_unknown_name_is_answered_with_at_most_ten_similar_ones(cli: Cli, kit
         shutil.copy(log, log.with_name(f"cafe-{number:02}.jsonl"))
     for command in (["view", "coffe-07", "tree"], ["ctx", "show", "coffe-07"]):
         text = cli.refused(*command)
-        assert text.startswith("there is no session or commit 'coffe-07' here; there is: cafe-07, ")
+        assert text.startswith(
+            "session or commit 'coffe-07' not found; existing sessions or commits: cafe-07, "
+        )
         assert text.count("cafe-") == 10
     assert "there is: tea" in cli.refused("export", "tae")
     assert "there is: codex:019f17a5" in cli.refused("chat", "--resume", "codex:019f17a6")
@@ -165,11 +167,11 @@ def test_an_ambiguous_name_is_answered_with_its_candidates(cli: Cli, kit: Kit) -
     for number in range(30):
         shutil.copy(log, log.with_name(f"cafe-{number:02}.jsonl"))
     text = cli.refused("export", "caf")
-    assert text.startswith("'caf' is the beginning of several: cafe-00, cafe-01, ")
-    assert "cafe-09, 20 more; give more" in text
+    assert text.startswith("'caf' is ambiguous: cafe-00, cafe-01, ")
+    assert "cafe-09, 20 more; give more characters characters" in text
     cli.ok("ctx", "label", "codex:019f17a5", LABEL)
     text = cli.refused("view", LABEL, "tree")
-    assert text.startswith(f"{LABEL!r} is the label of several commits: ctx-")
+    assert text.startswith(f"{LABEL!r} is ambiguous: ctx-")
 
 
 def test_a_session_with_the_name_of_a_label_stays_reachable(cli: Cli, kit: Kit) -> None:

@@ -24,7 +24,7 @@ def prompt_of(log: Path) -> str:
 
 def test_a_chat_says_that_untrusted_instructions_are_in_the_prompt(cli: Cli, script: str) -> None:
     chat = ("chat", "-p", "hello", "--model", script)
-    note = "AGENTS.md (10 bytes) is part of the system prompt, and its folder is not trusted"
+    note = "AGENTS.md (10 bytes) is part of the system prompt, but its folder is not trusted"
     assert "AGENTS.md" not in cli.ok(*chat).err
     Path("AGENTS.md").write_text("Use tabs.\n")
     told = cli.ok(*chat).err

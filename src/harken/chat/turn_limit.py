@@ -54,6 +54,8 @@ class TurnLimit:
             if self.over is None:
                 raise
             calls = f"{self._calls[self.over]:,} model calls in one turn"
-            raise ModelError(f"{calls}, and no answer: it was stopped; see --max-calls") from None
+            raise ModelError(
+                f"{calls} without an answer: the turn was stopped; see --max-calls"
+            ) from None
         finally:
             self._task = None

@@ -124,7 +124,7 @@ def read_artifact(
 def _read_bytes(data: bytes, format: str, formats: FormatRegistry) -> list[ConversationEntry]:
     reader = formats.reader(format)
     if reader is None:
-        raise NameNotFound("format to be read", format, formats.names())
+        raise NameNotFound("readable format", format, formats.names())
     return reader(data)
 
 

@@ -78,9 +78,7 @@ def export_spans(home: Home, session: str, wish: OtlpExportOptions) -> None:
         try:
             summary = send(_report_progress(events, tell), _name_of(viewer), endpoint, how)
         except ValueError as error:
-            raise FormatError(
-                str(viewer.path), f"is not a session as logs have it: {error}"
-            ) from None
+            raise FormatError(str(viewer.path), f"cannot be exported as spans: {error}") from None
     _print_summary(summary, endpoint.name, as_json=wish.as_json)
 
 
@@ -98,7 +96,7 @@ def parse_headers(header_options: Sequence[str]) -> dict[str, str]:
         name, equals, value = pair.partition("=")
         if not equals or not name.strip():
             where = "--header" if header_options else HEADERS_ENV
-            raise ConfigError(f"{where}: header {number} is not NAME=VALUE")
+            raise ConfigError(f"{where}: header {number} is not of the form NAME=VALUE")
         headers[name.strip()] = value.strip()
     return headers
 
@@ -133,43 +131,59 @@ LIST = "list"
 
 @click.command("export")
 @click.argument("ctx", type=COMMIT, required=False, metavar="[CTX|SESSION]")
-@click.option("--format", "wanted", default="narrative-v1", show_default=True, help="Or `list`.")
-@click.option("--stop", default="compaction", help="compaction, root, or a commit before it.")
-@click.option("-o", "--out", "file", metavar="FILE", help="Where to; else standard output.")
-@click.option("--otlp", metavar="URL", help="Send a session as OpenTelemetry spans.")
-@click.option("--header", "headers", metavar="NAME=VALUE", multiple=True, help="For --otlp.")
-@click.option("--project", metavar="NAME", help="For --otlp: where Phoenix shows it.")
+@click.option(
+    "--format",
+    "wanted",
+    default="narrative-v1",
+    show_default=True,
+    help="The format. `list` prints all formats.",
+)
+@click.option(
+    "--stop",
+    default="compaction",
+    help="Where the history starts: compaction, root, or an ancestor commit.",
+)
+@click.option("-o", "--out", "file", metavar="FILE", help="Output file (default: stdout).")
+@click.option("--otlp", metavar="URL", help="Send a session as OpenTelemetry spans to this URL.")
+@click.option(
+    "--header",
+    "headers",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="For --otlp: an HTTP header. Repeatable.",
+)
+@click.option("--project", metavar="NAME", help="For --otlp: the project in Phoenix.")
 @click.option(
     "--messages",
     type=click.Choice(["full", "new", "none"]),
     default="full",
     show_default=True,
-    help="For --otlp: what model calls say of their context.",
+    help="For --otlp: the messages in the spans of model calls.",
 )
-@click.option("--otlp-json", is_flag=True, help="For --otlp: as JSON, not as protobuf.")
-@click.option("--no-redact", is_flag=True, help="For --otlp: redact nothing.")
+@click.option("--otlp-json", is_flag=True, help="For --otlp: send JSON instead of protobuf.")
+@click.option("--no-redact", is_flag=True, help="For --otlp: do not redact credentials.")
 @json_option
 @home_option
 def command(
     home: Home, ctx: str | None, wanted: str, stop: str, file: str | None, **spans: Any
 ) -> None:
-    """Write the conversation of a commit, or of a session, in a format.
+    """Export the conversation of a commit or session in another format, or as spans.
 
-    How it was translated is said on standard error. With --otlp, a SESSION goes to a collector or
-    a backend as spans, redacted; sent again, they have the same ids. Headers are also taken from
+    Lossy conversions are reported on stderr. With --otlp, a SESSION is sent to a collector or
+    backend as spans, redacted; the span ids are the same each time. Headers are also read from
     OTEL_EXPORTER_OTLP_HEADERS.
     """
     if spans["otlp"] is not None:
         _send(home, ctx, spans)
         return
     if any(spans[name] for name in ("headers", "project", "otlp_json", "no_redact", "as_json")):
-        raise click.UsageError("say --otlp URL, too: the other options are for that")
+        raise click.UsageError("these options require --otlp URL")
     if wanted == LIST:
         for name in FORMATS.names():
             print_text(_line(name))
         return
     if ctx is None:
-        raise click.UsageError("which commit? `harken ctx log` lists them")
+        raise click.UsageError("no commit given; `harken ctx log` lists commits")
     with open_configured_store(home) as store:
         export(store, NameResolver(home, store), ctx, wanted, stop, file)
 
@@ -177,7 +191,7 @@ def command(
 def _send(home: Home, session: str | None, options: dict[str, Any]) -> None:
     """Send a session as spans. Raises SendError, ConfigError, LogError."""
     if session is None:
-        raise click.UsageError("which session? `harken sessions` lists them")
+        raise click.UsageError("no session given; `harken sessions` lists sessions")
     wish = OtlpExportOptions(
         url=options["otlp"],
         headers=options["headers"],
@@ -223,7 +237,9 @@ def write_pieces(
         print_text(data.decode("utf-8", "backslashreplace").rstrip("\n"))
     else:
         size = format_count(len(data), "byte")
-        raise ConfigError(f"these are {size} that no terminal shows: give a file with -o FILE")
+        raise ConfigError(
+            f"{size} of binary data cannot be shown in a terminal; name a file with -o FILE"
+        )
 
 
 def _write(path: Path, pieces: Iterable[bytes]) -> None:
@@ -238,7 +254,7 @@ def _write(path: Path, pieces: Iterable[bytes]) -> None:
             out.writelines(pieces)
         part.replace(path)
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be written ({error.strerror or error})") from None
+        raise ConfigError(f"{path}: write failed: {error.strerror or error}") from None
     finally:
         part.unlink(missing_ok=True)
 

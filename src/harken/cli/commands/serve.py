@@ -23,37 +23,43 @@ _NEEDED = {"fastapi", "starlette", "uvicorn", "httpx", "anyio"}
 
 
 @click.command()
-@click.option("--host", default="127.0.0.1", show_default=True, help="An address of this machine.")
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, help="The local address to listen on."
+)
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
     default=PORT,
     show_default=True,
-    help="0: any that is free.",
+    help="The port; 0 means any free port.",
 )
 @click.option(
     "--socket",
     "path",
     metavar="PATH",
     type=click.Path(path_type=Path),
-    help="Listen at a Unix socket in its place: only you reach it, and it asks for no token.",
+    help="Listen on a Unix socket instead. Only you can connect, without a token.",
 )
-@click.option("--read-only", is_flag=True, help="Refuse everything that changes the store.")
+@click.option("--read-only", is_flag=True, help="Reject requests that change the store.")
 @click.option(
-    "--max-mb", type=click.IntRange(1), default=64, show_default=True, help="The largest request."
+    "--max-mb",
+    type=click.IntRange(1),
+    default=64,
+    show_default=True,
+    help="The maximum size of a request in MB.",
 )
 @idle_timeout_option
 @click.option(
     "--open-to-network",
     is_flag=True,
-    help="Let other machines reach --host, although all that is sent can be read on the way.",
+    help="Allow a --host that other machines can reach. The traffic is not encrypted.",
 )
 @json_option
 @home_option
 def command(as_json: bool, home: Home, **options: Any) -> None:
     """Serve the store of the home over HTTP, until Ctrl-C.
 
-    Who asks needs the token, which is in a file that only you can read.
+    Clients need a token, which is in a file that only you can read.
     """
     try:
         from harken.service.access import AccessCheck
@@ -86,7 +92,7 @@ def command(as_json: bool, home: Home, **options: Any) -> None:
         finally:
             store.close()
     if not as_json:
-        print_text("stopped; everything that was answered is kept")
+        print_text("stopped; all acknowledged requests are stored")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

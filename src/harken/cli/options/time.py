@@ -84,8 +84,8 @@ def parse_time_us(text: str, zone: tzinfo, now: datetime, *, is_end: bool = Fals
         return _us(parsed if parsed.tzinfo else parsed.replace(tzinfo=zone))
     except (ValueError, OverflowError, click.BadParameter):
         raise ConfigError(
-            f"{text!r} is no time; write 2026-03-05, '2026-03-05 14:30', today, yesterday, or how "
-            f"long ago it was: 12h, 7d, 2w"
+            f"{text!r} is not a time; write 2026-03-05, '2026-03-05 14:30', today, "
+            "yesterday, or an age: 12h, 7d, 2w"
         ) from None
 
 

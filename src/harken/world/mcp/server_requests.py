@@ -73,7 +73,7 @@ class ServerRequestHandler:
     def tell(self, text: str, *, key: str = "") -> None:
         """Send a notice about the server to a person, once for each `key`."""
         if len(self.notes) == MAX_NOTES:
-            text, key = "there is more to tell of it than anybody can read", ""
+            text, key = "further notices are omitted: there are too many", ""
         if (key or text) not in self._sent_keys and len(self.notes) <= MAX_NOTES:
             self._sent_keys.add(key or text)
             self.notes.append(one_line(text))
@@ -109,8 +109,10 @@ class ServerRequestHandler:
     async def hear(self, message: IncomingMessage) -> None:
         """Handle a notification of the server."""
         if isinstance(message, InvalidMessageLine):
-            self.tell(f"it writes to stdout what is no message: {str(message)!r}", key="noise")
+            self.tell(
+                f"it writes a line to stdout that is not a message: {str(message)!r}", key="noise"
+            )
         elif isinstance(message, Exception):
-            self.tell(f"it sends what is no message ({type(message).__name__})", key="noise")
+            self.tell(f"it sends an invalid message ({type(message).__name__})", key="noise")
         elif isinstance(message, types.ToolListChangedNotification):
             self._relist()

@@ -50,27 +50,26 @@ class ProxyOptions:
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
-    help=f"Where to listen on this machine; 0: any that is free.  [default: {PORT}, and any "
-    "before a COMMAND]",
+    help=f"The local port; 0 means any free port.  [default: {PORT}; with a COMMAND any free port]",
 )
 @click.option(
     "--upstream",
     "upstreams",
     metavar="NAME=URL",
     multiple=True,
-    help="Another server for anthropic, openai or gemini, or one with a name of its own.",
+    help="Another server for anthropic, openai or gemini, or a server with a new name.",
 )
-@click.option("--no-token", is_flag=True, help="Leave the token out of the addresses.")
+@click.option("--no-token", is_flag=True, help="Omit the token from the URLs.")
 @idle_timeout_option
-@click.option("--record", "run", hidden=True, help="Be the recorder of this run.")
+@click.option("--record", "run", hidden=True, help="Run as the recorder process of this run.")
 @click.argument("command", metavar="[COMMAND]...", nargs=-1)
 @json_option
 @home_option
 def command(home: Home, run: str | None, as_json: bool, **options: Any) -> int:
-    """Pass on what clients say to their models, byte for byte, and record it.
+    """Forward requests of clients to their models unchanged, and record them.
 
-    Give a client the address that is printed, or let it be run: `harken proxy -- claude -p "Hi"`.
-    Each conversation becomes a session and commits as it goes. Ctrl-C ends it.
+    Configure a client with the printed URL, or run it here: `harken proxy -- claude -p "Hi"`. Each
+    conversation is recorded as a session and as commits. Ctrl-C ends the proxy.
     """
     home.make()
     if run is not None:
@@ -125,7 +124,7 @@ def _finish(recorder: RecorderProcess, news: ProxyStatus) -> None:
     news.is_complete = False
     with suppress(KeyboardInterrupt):
         if not recorder.close(_SOON_S):
-            news.tell("recording what is left; Ctrl-C leaves it to itself")
+            news.tell("recording the remaining calls; Ctrl-C continues it in the background")
         news.is_complete = recorder.close(_FINISH_TIMEOUT_S)
 
 
