@@ -49,7 +49,7 @@ KINDS = {
     "empty": "bad.jsonl: is empty: nothing was recorded in it; start a new session",
     "folder": "bad.jsonl: is a folder; name a session log (a .jsonl file)",
     "binary": "bad.jsonl: is no session log",
-    "text": "bad.jsonl: is no session log: its first line is not JSON object",
+    "text": "bad.jsonl: is no session log: its first line is no JSON object",
     "newer": (
         "bad.jsonl: schema version 99 is not supported (this Harken supports up "
         "to 1); upgrade Harken"

@@ -56,7 +56,7 @@ def test_the_beginning_of_a_name_is_enough_where_it_is_the_only_one(talk: Talkin
 
 def test_an_unknown_command_names_the_near_ones(talk: Talking) -> None:
     assert not run_command(talk, "/contekst")
-    assert "command /contekst not found; did you mean /context" in talk.said[0]
+    assert "command /contekst not found; did you mean '/context'" in talk.said[0]
     assert not run_command(talk, "/zzz")
     assert talk.said[1] == "command /zzz not found (/help lists commands)"
 

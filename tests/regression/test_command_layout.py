@@ -67,15 +67,15 @@ def command_paths(group: click.Group, *above: str) -> set[str]:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("gc", "No such command 'gc'. Did you mean 'store gc'?"),
-        ("ctx gc", "Did you mean 'store gc'? Commands of 'ctx': cat, "),
-        ("session", "Did you mean 'sessions'?"),
-        ("chta", "Did you mean 'chat'?"),
-        ("ctx shwo", "No such command 'ctx shwo'. Did you mean 'ctx show'?"),
-        ("log", "Did you mean 'ctx log'?"),
-        ("view demo treee", "No such command 'view treee'. Did you mean 'view tree'?"),
-        ("chat --resum demo", "No such option '--resum'. Did you mean '--resume'?"),
-        ("export --graph", "No such option '--graph'. Did you mean 'ctx log --graph'?"),
+        ("gc", "No such command 'gc'; did you mean 'store gc'?"),
+        ("ctx gc", "did you mean 'store gc'? Commands of 'ctx': cat, "),
+        ("session", "did you mean 'sessions'?"),
+        ("chta", "did you mean 'chat'?"),
+        ("ctx shwo", "No such command 'ctx shwo'; did you mean 'ctx show'?"),
+        ("log", "did you mean 'ctx log'?"),
+        ("view demo treee", "No such command 'view treee'; did you mean 'view tree'?"),
+        ("chat --resum demo", "No such option '--resum'; did you mean '--resume'?"),
+        ("export --graph", "No such option '--graph'; did you mean 'ctx log --graph'?"),
         ("--json sessions", "No such option '--json' here: put it after the subcommand"),
         ("sessions --json check demo", "--json does not apply to 'check': options of a subcommand"),
         ("hooks --json show x", "--json does not apply to 'show'"),
@@ -89,8 +89,8 @@ def test_a_wrong_command_line_gets_a_suggestion(cli: Cli, line: str, message: st
 def test_sessions_lists_and_has_subcommands(cli: Cli) -> None:
     cli.ok("demo")
     assert cli.ok("sessions", "--json").json[0]["session"] == "demo"
-    assert cli.ok("sessions", "check", "demo").out.endswith("demo.jsonl: whole\n")
-    assert cli.ok("store", "fsck").out.endswith(": whole\n")
+    assert cli.ok("sessions", "check", "demo").out.endswith("demo.jsonl: intact\n")
+    assert cli.ok("store", "fsck").out.endswith(": intact\n")
 
 
 def test_help_and_a_misspelled_command_import_no_command(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ import click
 
 from harken.agents.agent import Agent
 from harken.agents.runtime import AgentRuntime
+from harken.core.arguments import format_alternatives
 from harken.core.ids import AgentId
 from harken.errors import HarkenError
 from harken.session.session import Session
@@ -263,7 +264,7 @@ def _describe_unknown(name: str, user_commands: Mapping[str, Command]) -> str:
         ]
         return f"/{name} is ambiguous: {' or '.join(names)}; type more letters"
     near = get_close_matches(name, [*COMMANDS, *user_commands], cutoff=0.5)
-    hint = f"; did you mean {' or '.join(f'/{name}' for name in near)}?" if near else ""
+    hint = format_alternatives([f"/{name}" for name in near])
     return f"command /{name} not found{hint} (/help lists commands)"
 
 
