@@ -32,7 +32,7 @@ from harken.terminal.text import escape_control_characters
 @click.version_option(package_name="harken", message="harken %(version)s")
 @home_option
 def cli(home: Home) -> None:
-    """Trees of LLM agents, and a log that remembers what they heard, said and understood.
+    """Run trees of LLM agents, and record everything they receive, say and understand.
 
     Start with `harken demo`.
     """
