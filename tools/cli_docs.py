@@ -94,7 +94,7 @@ GROUPS = {
     ],
     "Hooks": ["Hook", "HookQuestion", "Ok", "Comment", "Deny", "Rewrite"],
     "The world": [
-        *("World", "local_world", "Tool", "tool", "ToolContext", "ToolError"),
+        *("LocalWorld", "local_world", "Tool", "tool", "ToolContext", "ToolError"),
         *("Permissions", "User"),
     ],
     "Models": [

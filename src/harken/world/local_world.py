@@ -143,7 +143,8 @@ class LocalWorld(World):
             request = PermissionRequest.of(reader, {"resource": resource}, caller, self.folder)
             if self.permissions.decide(request) != FREE:
                 raise ToolError(
-                    f"{resource} needs approval to be read: read it with `mcp_read`, and pass on the text"
+                    f"{resource} needs approval to be read: read it with `mcp_read`, "
+                    "and pass on the text"
                 )
         return await self.mcp.resource_text(resource, granted_to(caller))
 
@@ -162,7 +163,8 @@ class LocalWorld(World):
             request = PermissionRequest.of(reader, {"path": path}, caller, self.folder)
             if self.permissions.decide(request) != FREE:
                 raise ToolError(
-                    f"{root.format_name(file)} needs approval to be read: read it with `read`, and pass on the text"
+                    f"{root.format_name(file)} needs approval to be read: read it with `read`, "
+                    "and pass on the text"
                 )
         try:
             return load(root, file).data.decode()

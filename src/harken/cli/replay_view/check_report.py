@@ -84,7 +84,8 @@ def format_place(divergence: EventDivergence) -> str:
         kind = "" if divergence.replayed is None else event_type(divergence.replayed)
         return f"event {divergence.place} of {divergence.agent_key}: an additional {kind}"
     kind = event_type(divergence.recorded)
-    where = f"{divergence.recorded.message_id}, event {divergence.place} of {divergence.agent_key} ({kind})"
+    event_text = f"event {divergence.place} of {divergence.agent_key} ({kind})"
+    where = f"{divergence.recorded.message_id}, {event_text}"
     return where if divergence.replayed is not None else f"{where}: missing in the second run"
 
 
