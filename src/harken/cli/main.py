@@ -126,6 +126,6 @@ def _report_misuse(error: click.ClickException) -> int:
 
 
 def _print_error(text: str, code: int) -> int:
-    line = escape_control_characters(" ".join(text.splitlines()))
+    line = escape_control_characters(" ".join(line.strip() for line in text.splitlines()))
     click.echo(f"harken: {line}", err=True)
     return code
