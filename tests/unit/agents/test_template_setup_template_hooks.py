@@ -112,7 +112,7 @@ def test_a_hook_that_is_none_makes_nobody(tmp_path: Path, name: str) -> None:
     one = stage(tmp_path, model, runtime=runtime)
     one.ask("Go.")
     assert one.result()["content"].startswith("Error: template:careful cannot be used: ")
-    assert not one.root.subagent_ids
+    assert not one.root.subagents
     check_log(one.log)
 
 
