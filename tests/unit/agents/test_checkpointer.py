@@ -164,7 +164,7 @@ def test_fewer_checkpoints_lose_nothing_by_the_end(tmp_path: Path, store: Memory
     for every, expected in ((2, [5, 4, 2]), (None, [11])):
         folder = tmp_path / str(every)
         folder.mkdir()
-        scene = begin(folder, play(main=list("abcde")), store, every=every)
+        scene = begin(folder, play(main=list("abcde")), store, turns_per_commit=every)
         for text in "12345":
             scene.ask(text)
         checkpoints = scene.runtime.checkpoints
@@ -182,7 +182,7 @@ def test_fewer_checkpoints_lose_nothing_by_the_end(tmp_path: Path, store: Memory
 
 @pytest.mark.req("S2-28")
 def test_an_agent_or_operator_may_ask_for_a_commit(tmp_path: Path, store: MemoryStore) -> None:
-    scene = begin(tmp_path, play(main=["hello"]), store, every=None)
+    scene = begin(tmp_path, play(main=["hello"]), store, turns_per_commit=None)
     assert checkpoint_agent(scene.root) is None
     scene.ask("hi")
     ctx = checkpoint_agent(scene.root, summary="greeted")
@@ -242,7 +242,7 @@ def test_a_spawn_commits_its_parent_first_however_rare_checkpoints_are(
     task = call("task", name="helper", prompt="do it")
     later = call("discuss", "c2", prompt="and?")
     model = play(main=[calls(task), calls(later), "done"], helper=["did it", "that too"])
-    scene = begin(tmp_path, model, store, every=None)
+    scene = begin(tmp_path, model, store, turns_per_commit=None)
     scene.ask("go")
     assert shape(chain(store, scene)) == [("delta", "spawn", 3)]
     checkpoints = scene.runtime.checkpoints
@@ -292,7 +292,7 @@ def test_where_the_log_missed_a_commit_it_is_merely_made_again(
 def test_an_edited_context_is_committed_with_what_was_pending_before(
     tmp_path: Path, store: MemoryStore
 ) -> None:
-    scene = begin(tmp_path, play(main=["one", "two", "three"]), store, every=None)
+    scene = begin(tmp_path, play(main=["one", "two", "three"]), store, turns_per_commit=None)
     scene.ask("first")
     checkpoint_agent(scene.root)
     scene.ask("second")
@@ -476,7 +476,7 @@ def test_who_is_terminated_is_committed_first(tmp_path: Path, store: MemoryStore
     model = play(
         main=[calls(task), calls(call("terminate", "c2", name="helper")), "done"], helper=["ok"]
     )
-    scene = begin(tmp_path, model, store, every=None)
+    scene = begin(tmp_path, model, store, turns_per_commit=None)
     scene.ask("go")
     assert shape(chain(store, scene, "helper")[-1:]) == [("delta", "session_end", 1)]
 

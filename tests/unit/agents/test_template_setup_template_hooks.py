@@ -118,7 +118,7 @@ def test_a_hook_that_is_none_makes_nobody(tmp_path: Path, name: str) -> None:
 
 def test_a_runtime_finds_hooks_by_name(tmp_path: Path) -> None:
     class Finder:
-        def make(self, name: str, watched: Any) -> Any:
+        def create(self, name: str, watched: Any) -> Any:
             if name != "quiet":
                 raise ConfigError(f"{name} is no hook")
             return NoSending(watched.session, runtime=watched.runtime)
