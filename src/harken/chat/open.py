@@ -224,7 +224,9 @@ def build_runtime(settings: Settings) -> AgentRuntime:
 def list_trigger_notes(session: Session, wish: ChatOptions) -> list[str]:
     """Return a note about the triggers of an existing session."""
     armed = armed_triggers(session) if wish.wakes else {}
-    summary = ", ".join(f"{name} ({trigger.description})" for (_, name, _), trigger in armed.items())
+    summary = ", ".join(
+        f"{name} ({trigger.description})" for (_, name, _), trigger in armed.items()
+    )
     return [f"Armed again: {summary}"] if summary else []
 
 
