@@ -276,7 +276,7 @@ assert Runtime(model="anthropic/claude-opus-5-5").model.name == "anthropic/claud
 root, session = load_session("tea.jsonl", model="openai/gpt-5", name="main")
 with session:
     assert root.model.name == root.state.language_model == "openai/gpt-5"
-    assert SmartAgent(session, model="ollama/llama3").language_model == "ollama/llama3"
+    assert SmartAgent(session, model="ollama/llama3").model.name == "ollama/llama3"
     assert "sk-" not in repr(root.runtime) + Path("tea.jsonl").read_text()
 sys.exit(bool({"openai", "anthropic"} & sys.modules.keys()))
 """
