@@ -9,6 +9,7 @@ import pytest
 
 from harken import AgentRuntime, Conversation, LocalWorld, load_session, tool
 from harken.agents.action_schemas import ACTIONS
+from harken.agents.open_calls import has_open_calls
 from harken.agents.runtime import ActionPolicy, AgentLibrary
 from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.hook_action import new_hook
@@ -96,7 +97,7 @@ def test_a_session_with_hooks_that_was_cut_off_anywhere_and_resumed(tmp_path: Pa
     [said] = [at for at, row in enumerate(one.rows()) if row.get("content") == "Done."][:1]
     for kept in range(begun + 1, said + 1):  # later nobody knows that hooks had more to say
         root, session = load_session(cut_after(one.log, kept), runtime=runtime, options=quick())
-        if root.has_open_calls:
+        if has_open_calls(root):
             run(root.response())
         run(root.response("More."))
         session.close()

@@ -25,6 +25,7 @@ from harken import (
     tool,
 )
 from harken.agents.action_schemas import ACTIONS
+from harken.agents.agent import log_birth
 from harken.agents.built_in.planning_mode import start_planning, stop_planning
 from harken.agents.load import start_from_commit
 from harken.agents.runtime import ActionPolicy, AgentLibrary
@@ -236,8 +237,8 @@ def test_hooks_that_save_state_and_copies_for_subagents_go_the_same(tmp_path: Pa
 def test_dumb_agents_say_again_what_they_said(tmp_path: Path) -> None:
     lines: list[Line] = [calls(call("discuss", prompt="One.", speakers=["Echo"])), "Done."]
     one = stage(tmp_path, play(main=lines))
-    Echo(one.session, "Unused.", runtime=one.runtime).log_birth(
-        one.root.state.birth, "Echo", "subagent"
+    log_birth(
+        Echo(one.session, "Unused.", runtime=one.runtime), one.root.state.birth, "Echo", "subagent"
     )
     one.ask("Go.")
     one.session.close()
