@@ -87,7 +87,7 @@ def test_gc_says_how_much_room_it_takes_to_make_the_file_smaller(
         fill_disk(disk)
         ran = full.ok("store", "gc", "--grace", "0s")
         assert "15 things and 0 commits went" in ran.out
-        assert "of the file are unused, and new content goes there" in ran.out
+        assert "of the file are unused, and will be reused" in ran.out
         assert (full.home / "store.db").stat().st_size == size
         (disk / "ballast").unlink()
         assert "unused" not in full.ok("store", "gc", "--grace", "0s").out
@@ -103,7 +103,7 @@ def test_without_an_index_gc_says_how_much_it_needs(
         litter(full, loose_bytes=500_000)
         fill_disk(disk)
         text = full.refused("store", "gc", "--grace", "0s")
-        assert "gc itself needs 8.0 MB of free disk space, and 0 B are free" in text
+        assert "gc needs 8.0 MB of free disk space, and 0 B are free" in text
         (disk / "ballast").unlink()
         assert "5 things and 0 commits went" in full.ok("store", "gc", "--grace", "0s").out
 

@@ -157,7 +157,7 @@ def test_an_unknown_name_is_answered_with_at_most_ten_similar_ones(cli: Cli, kit
             "session or commit 'coffe-07' not found; existing sessions or commits: cafe-07, "
         )
         assert text.count("cafe-") == 10
-    assert "there is: tea" in cli.refused("export", "tae")
+    assert "existing sessions or commits: tea" in cli.refused("export", "tae")
     assert "there is: codex:019f17a5" in cli.refused("chat", "--resume", "codex:019f17a6")
     assert f"there is: {LABEL}" in cli.refused("resume", "tea-tme", "--client", "harken")
 
@@ -167,7 +167,7 @@ def test_an_ambiguous_name_is_answered_with_its_candidates(cli: Cli, kit: Kit) -
     for number in range(30):
         shutil.copy(log, log.with_name(f"cafe-{number:02}.jsonl"))
     text = cli.refused("export", "caf")
-    assert text.startswith("'caf' is ambiguous: cafe-00, cafe-01, ")
+    assert text.startswith("session 'caf' is ambiguous: cafe-00, cafe-01, ")
     assert "cafe-09, 20 more; give more characters characters" in text
     cli.ok("ctx", "label", "codex:019f17a5", LABEL)
     text = cli.refused("view", LABEL, "tree")
@@ -207,7 +207,7 @@ def test_the_name_of_a_session_after_sessions_is_not_taken_for_a_command(
 ) -> None:
     log = kit.home / "sessions" / f"{kit.own}.jsonl"
     shutil.copy(log, log.with_name("check.jsonl"))
-    assert "check.jsonl: whole" in cli.ok("sessions", "check", "check").out
+    assert "check.jsonl: intact" in cli.ok("sessions", "check", "check").out
     text = cli.refused("sessions", kit.own)
     assert text.startswith(f"'{kit.own}' is a session, not a command: `harken view {kit.own}` ")
 

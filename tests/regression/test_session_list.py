@@ -91,7 +91,7 @@ def test_sessions_are_found_by_project_time_and_text(demo: Cli, script: str) -> 
     assert names("--text", "hello", "--since", "2d", "--runtime", "harken") == ["chat"]
     assert names("--text", "nothing like it") == []
     assert demo.ok("sessions", "--json").json[0]["project"] == str(Path.cwd())
-    assert "is no time" in demo.refused("sessions", "--since", "soon")
+    assert "is not a time" in demo.refused("sessions", "--since", "soon")
     assert "name one of them" in demo.refused("sessions", "--all", "--limit", "3")
 
 
@@ -144,7 +144,7 @@ def test_a_renamed_session_is_found_resumed_and_whole(demo: Cli, script: str) ->
 
 def test_a_name_that_is_taken_or_unusable_is_refused(demo: Cli, script: str) -> None:
     demo.ok("chat", "--model", script, "-p", "hello")
-    assert "already" in demo.refused("sessions", "rename", "session_", "demo")
+    assert "exists" in demo.refused("sessions", "rename", "session_", "demo")
     for name in ("latest", "ctx-1", "../x", "a/b", "", ".x", "a b", "x" * 81, "x.jsonl", "-x"):
         assert demo("sessions", "rename", "demo", "--", name).code == 2, name
     with Session.load(demo.home / "sessions/demo.jsonl"):
@@ -157,7 +157,7 @@ def test_a_rerun_gets_the_name_that_is_wanted(demo: Cli) -> None:
     demo.ok("rerun", "demo", "--at", "-1", "--name", "thrice", "--runs", "3")
     names = {log.stem for log in demo.sessions()}
     assert names == {"demo", "once", "thrice-1", "thrice-2", "thrice-3"}
-    assert "already" in demo.refused("rerun", "demo", "--at", "-1", "--name", "once")
+    assert "exists" in demo.refused("rerun", "demo", "--at", "-1", "--name", "once")
 
 
 def test_the_folder_is_a_field_of_the_birth(cli: Cli, script: str) -> None:

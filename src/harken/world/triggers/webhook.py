@@ -88,7 +88,7 @@ def _format_messages(messages: list[WebhookMessage]) -> str:
 
     >>> loop = asyncio.new_event_loop()
     >>> print(_format_messages([WebhookMessage("[hook x]: OK", 12, loop.create_future())]))
-    a message from outside (12 bytes; whoever has the address can send one):
+    a message from outside (12 bytes; anyone with the URL can send one):
     > [hook x]: OK
     >>> loop.close()
     """

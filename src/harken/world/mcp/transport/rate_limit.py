@@ -47,7 +47,7 @@ def _find_defect(tool: Any) -> str:
     """Return why a tool is invalid, empty if it is valid.
 
     >>> _find_defect({"name": "x", "inputSchema": {"type": "array"}})
-    'the schema of its arguments is no object'
+    'the schema of its arguments is not an object'
     """
     if not isinstance(tool, dict) or not isinstance(tool.get("name"), str):
         return "it has no name"
