@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from tests.provider.server import Answer, Asked, Provider
+from tests.provider.server import Answer, ReceivedRequest, Provider
 from tests.provider.wire import anthropic_event
 
 MODEL = "bench-1"
@@ -35,7 +35,7 @@ class NotingProvider(Provider):
         """Say this from now on: the first piece after a while, so many a second (0: at once)."""
         self._events = partial(self._said, pieces, after_s, per_s)
 
-    def _answer(self, asked: Asked) -> Answer:
+    def _answer(self, asked: ReceivedRequest) -> Answer:
         self.asked_at = time.perf_counter()
         del self.asked[:-1]  # long ones, and only the last is looked at
         return Answer(self._events())  # type: ignore[arg-type]  # it is only iterated

@@ -11,7 +11,7 @@ from typing import Any
 import anthropic
 import openai
 
-from tests.provider.server import Answer, Asked, as_json
+from tests.provider.server import Answer, ReceivedRequest, as_json
 from tests.provider.wire import ANTHROPIC, KEY, OPENAI
 
 HI: Any = [{"role": "user", "content": "hi"}]
@@ -95,7 +95,7 @@ STREAMS: dict[str, list[Any]] = {
 }
 
 
-def answering(asked: Asked) -> Answer:
+def answering(asked: ReceivedRequest) -> Answer:
     """Answer as any provider would."""
     path = asked.path.partition("?")[0]
     if asked.body.get("stream"):

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from harken.formats.runtimes.registry import find_runtime_format
-from tests.unit.formats.natives import context, read
+from tests.unit.formats.native_kit import read_context, read_steps
 
 Manner: TypeAlias = Literal["faithful", "forgetful", "deaf", "slow", "wordy"]
 ROOT = Path(__file__).parents[1]
@@ -90,8 +90,8 @@ def conversation(runtime: str, data: bytes, manner: str) -> list[dict[str, Any]]
     native = find_runtime_format(runtime)
     assert native is not None
     assert native.build_resume_request is not None
-    steps, reading = read(native, data)
-    messages = native.build_resume_request(context(steps, next(iter(reading.tips.values()))))
+    steps, reading = read_steps(native, data)
+    messages = native.build_resume_request(read_context(steps, next(iter(reading.tips.values()))))
     if manner == "forgetful":
         del messages[1]
     if manner == "wordy":

@@ -20,7 +20,7 @@ from harken.formats.runtimes.claude_code.resume_request import build_resume_requ
 from harken.index.catalogue import Catalogue
 from harken.store.memory import MemoryStore
 from tests.acceptance.shared_data import DATA, Recorded, needed, recordings, transcripts
-from tests.unit.formats.transcripts import read
+from tests.unit.formats.transcript_kit import read_transcript
 
 FILES = transcripts("claude-code")
 pytestmark = needed
@@ -45,7 +45,7 @@ def test_every_file_is_read_and_every_line_is_accounted_for() -> None:
     others = []
     for path in FILES:
         try:
-            found = read(path.read_bytes())
+            found = read_transcript(path.read_bytes())
         except FormatError:
             others.append(path)
             continue

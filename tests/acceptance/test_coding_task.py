@@ -23,7 +23,7 @@ from harken.views.viewer import SessionViewer
 from tests.acceptance.coding import ANSWER, MENDED, PROMPT, make_project, plan
 from tests.agent_kit import check_log
 from tests.provider.checks import check_anthropic, check_openai, shared
-from tests.provider.server import Answer, Asked, Provider
+from tests.provider.server import Answer, Provider, ReceivedRequest
 from tests.provider.wire import WIRES, Wire
 from tests.session_kit import lines
 
@@ -90,7 +90,7 @@ def test_a_coder_killed_anywhere_finishes_its_task(folder: Path, tmp_path: Path)
         check_end(other)
 
 
-def check_wire(folder: Path, protocol: str, asked: list[Asked]) -> None:
+def check_wire(folder: Path, protocol: str, asked: list[ReceivedRequest]) -> None:
     """Check that what was sent is what the log says that the models saw."""
     viewer = SessionViewer(folder / "s.jsonl")
     read = READ[protocol]
@@ -122,7 +122,7 @@ def test_the_same_over_http_with_the_sdk_of_the_vendor(
     protocol = wire.name
     read, checks = READ[protocol], strict(protocol)
 
-    def answer(asked: Asked) -> Answer:
+    def answer(asked: ReceivedRequest) -> Answer:
         try:
             for check in checks:
                 check(asked.body)

@@ -14,7 +14,7 @@ from harken.formats.runtimes.base import ReadReport, RuntimeFormat
 from harken.formats.runtimes.codex import reader as codex
 from harken.formats.runtimes.gemini_cli import reader as gemini_cli
 from harken.formats.runtimes.pi import reader as pi
-from tests.unit.formats.natives import context, read, source_of, stored
+from tests.unit.formats.native_kit import open_source, read_context, read_steps, store_and_load
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "transcripts"
 NATIVES: dict[str, RuntimeFormat] = {
@@ -43,10 +43,10 @@ def short(value: object) -> str:
 def test_every_line_of_a_transcript_is_accounted_for(name: str, path: Path) -> None:
     native = NATIVES[name]
     assert native.is_session_file(str(path), path.read_bytes()[:HEAD_BYTES])
-    steps, reading = read(native, path)
+    steps, reading = read_steps(native, path)
     assert reading.session_id
     entries = [entry for step in steps for entry in step.entries]
-    assert stored(entries) == entries
+    assert store_and_load(entries) == entries
     print(f"{name}: {reading.lines} lines, {len(steps)} steps, {len(reading.bad)} bad")
 
 
@@ -56,7 +56,7 @@ def test_a_transcript_cut_anywhere_is_read(name: str, path: Path) -> None:
     for tenth in range(1, 10):
         reading = ReadReport()
         try:
-            list(NATIVES[name].steps(source_of(data[: len(data) * tenth // 10]), reading))
+            list(NATIVES[name].steps(open_source(data[: len(data) * tenth // 10]), reading))
         except FormatError:
             assert name == "gemini-cli"  # a document is whole, or nothing
 
@@ -66,18 +66,18 @@ def test_files_of_others_are_refused_or_read(name: str) -> None:
     for path in files("multi"):
         reading = ReadReport()
         try:
-            list(NATIVES[name].steps(source_of(path), reading))
+            list(NATIVES[name].steps(open_source(path), reading))
         except FormatError:
             continue
 
 
 @pytest.mark.parametrize("path", files("codex"), ids=short)
 def test_the_items_of_a_rollout_come_back_as_they_were(path: Path) -> None:
-    steps, reading = read(codex.NATIVE, path)
+    steps, reading = read_steps(codex.NATIVE, path)
     expected: list[object] = []
     for record in map(json.loads, path.read_bytes().splitlines()):
         if record["type"] == "response_item":
             expected.append(record["payload"])
         if record["type"] == "compacted":
             expected = [*record["payload"]["replacement_history"]]
-    assert build_items(stored(context(steps, reading.tips[""]))) == expected
+    assert build_items(store_and_load(read_context(steps, reading.tips[""]))) == expected

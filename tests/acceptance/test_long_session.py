@@ -17,7 +17,7 @@ from harken.core import events as ev
 from harken.index.catalogue import Catalogue
 from harken.store.memory import MemoryStore
 from harken.views.viewer import SessionViewer
-from tests.unit.formats.transcripts import Transcript, text, use
+from tests.unit.formats.transcript_kit import Transcript, text_block, tool_use_block
 
 MESSAGES = 20_000
 MOST_S = 3.0
@@ -26,14 +26,16 @@ MOST_S = 3.0
 def plain(made: Transcript, at: int, last: str) -> str:
     """Go on."""
     made.result(f"c{at}", "file " * 60)
-    return made.answer(text(f"I look at {at}."), use(f"c{at + 1}", command=f"ls {at}"))
+    return made.answer(
+        text_block(f"I look at {at}."), tool_use_block(f"c{at + 1}", command=f"ls {at}")
+    )
 
 
 def rewound(made: Transcript, at: int, last: str) -> str:
     """Go back each hundredth time."""
     if at % 100 == 0:
         made.user("No, something else.", parent=last)
-        return made.answer(text("As you like."), use(f"c{at + 1}"))
+        return made.answer(text_block("As you like."), tool_use_block(f"c{at + 1}"))
     plain(made, at, last)
     return last
 
@@ -53,7 +55,7 @@ def test_twenty_thousand_messages_are_viewed_in_seconds(
 ) -> None:
     made = Transcript()
     made.user("Begin.")
-    last = made.answer(text("I begin."), use("c1"))
+    last = made.answer(text_block("I begin."), tool_use_block("c1"))
     for at in range(1, MESSAGES // 2):
         last = go_on(made, at, last)
     begin = datetime(2026, 1, 1, tzinfo=UTC)

@@ -21,7 +21,7 @@ import pytest
 from harken.core.messages import ImagePart
 from harken.world.mcp.server_config import McpServerConfig
 from tests.mcp_kit import run, stand, until
-from tests.unit.world.permissions.people import Person
+from tests.unit.world.permissions.user_kit import ScriptedUser
 
 CLIENT = Path(__file__).parents[1] / "mcp_conformance_client.py"
 SCENARIOS = (
@@ -55,7 +55,7 @@ def test_server_everything_can_be_used(tmp_path: Path) -> None:
     )
 
     async def scene() -> None:
-        person = Person(["decline"])
+        person = ScriptedUser(["decline"])
         async with stand(tmp_path, replace(server, timeout_s=10), user=person) as here:
             assert here.told == []
             assert await here.text("mcp__every__echo", message="hi") == "Echo: hi"
@@ -75,7 +75,7 @@ def test_server_everything_can_be_used(tmp_path: Path) -> None:
                 await task
             assert str(tmp_path / "here") in await here.text("mcp__every__get-roots-list")
             assert "declined" in await here.text("mcp__every__trigger-elicitation-request")
-            assert person.asked[0].question.startswith("the MCP server every wants to know: ")
+            assert person.questions[0].question.startswith("the MCP server every wants to know: ")
             assert "sampling" not in " ".join(here.world.tools)
             assert "demo://resource/static" in await here.text("mcp_resources")
             text = await here.text("mcp_read", resource="every/demo://resource/dynamic/text/1")

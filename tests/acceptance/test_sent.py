@@ -14,7 +14,7 @@ from harken.capture.resume.verify import compare_requests
 from harken.formats.runtimes.base import RuntimeFormat
 from harken.formats.runtimes.codex import reader as codex
 from harken.formats.runtimes.pi import reader as pi
-from tests.unit.formats.natives import context, read, stored
+from tests.unit.formats.native_kit import read_context, read_steps, store_and_load
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 CLIENTS: dict[str, RuntimeFormat] = {"cx": codex.NATIVE, "pi": pi.NATIVE}
@@ -27,9 +27,11 @@ RECORDINGS = [path for path in sorted(DATA.glob("sent/*.json")) if path.name[:2]
 def test_what_is_sent_is_what_the_client_sent(path: Path) -> None:
     native = CLIENTS[path.name[:2]]
     recorded = json.loads(path.read_bytes())
-    steps, reading = read(native, DATA / "transcripts" / recorded["source"])
+    steps, reading = read_steps(native, DATA / "transcripts" / recorded["source"])
     assert native.build_resume_request
-    ours = native.build_resume_request(stored(context(steps, next(iter(reading.tips.values())))))
+    ours = native.build_resume_request(
+        store_and_load(read_context(steps, next(iter(reading.tips.values()))))
+    )
     found = compare_requests(native.runtime, ours, recorded["request_messages"])
     assert found.differences == []
     assert len(found.rows) == len(ours)

@@ -18,7 +18,7 @@ from harken.errors import AmbiguousName, ConfigError, LogError, NameNotFound
 from harken.index.catalogue import Catalogue
 from harken.store.sqlite.store import SqliteStore
 from tests.unit.context.kit import commit
-from tests.unit.formats.transcripts import Transcript, text, use
+from tests.unit.formats.transcript_kit import Transcript, text_block, tool_use_block
 
 ONE, TWO = "5e551011-0000-4000-8000-000000000001", "5e551022-0000-4000-8000-000000000002"
 
@@ -53,7 +53,7 @@ def shelf(tmp_path: Path) -> Iterator[Shelf]:
 def talk(session: str, words: str) -> Transcript:
     made = Transcript(session)
     made.user(words)
-    made.answer(text("Yes."), id=f"msg_{words}")
+    made.answer(text_block("Yes."), id=f"msg_{words}")
     return made
 
 
@@ -93,7 +93,7 @@ def test_of_a_session_in_several_files_the_newest_counts(shelf: Shelf) -> None:
     made = talk(ONE, "a")
     shelf.bring("a.jsonl", made)
     made.user("And tea?")
-    made.answer(text("Tea, too."))
+    made.answer(text_block("Tea, too."))
     ctx = shelf.bring("a-later.jsonl", made)
     assert shelf.find(ONE).ctx == ctx
 
@@ -101,12 +101,12 @@ def test_of_a_session_in_several_files_the_newest_counts(shelf: Shelf) -> None:
 def test_a_session_is_its_main_conversation_and_not_that_of_a_subagent(shelf: Shelf) -> None:
     made = Transcript(ONE)
     made.user("Ask somebody.")
-    made.answer(use("t1", "Task", prompt="Is it open?"))
+    made.answer(tool_use_block("t1", "Task", prompt="Is it open?"))
     made.result("t1", "Yes.")
     ctx = shelf.bring("a.jsonl", made)
     aside = Transcript(ONE, shared={"isSidechain": True, "agentId": "a1"})
     aside.user("Is it open?")
-    aside.answer(text("It is."))
+    aside.answer(text_block("It is."))
     below = shelf.bring("agent-a1.jsonl", aside)
     assert below != ctx
     assert shelf.find(ONE).ctx == ctx

@@ -20,7 +20,13 @@ from harken.formats.registry import FORMATS
 from harken.store.base import WriteBatch
 from harken.store.sqlite.store import SqliteStore
 from tests.cli.kit import HARKEN, Cli, start
-from tests.unit.formats.transcripts import Transcript, read, text, thought, use
+from tests.unit.formats.transcript_kit import (
+    Transcript,
+    read_transcript,
+    text_block,
+    thinking_block,
+    tool_use_block,
+)
 
 NOON = "2026-01-31T12:00:00.000000Z"
 
@@ -115,14 +121,14 @@ def test_a_conversation_of_an_agent_becomes_a_session_of_another_runtime(
 def test_a_transcript_that_was_imported_is_written_again(cli: Cli, tmp_path: Path) -> None:
     made = Transcript()
     made.user("Is somebody at the door?")
-    made.answer(thought("Hm."), text("I look."), use("c1"))
+    made.answer(thinking_block("Hm."), text_block("I look."), tool_use_block("c1"))
     made.result("c1", "Nobody.")
-    made.answer(text("Nobody."))
+    made.answer(text_block("Nobody."))
     file = tmp_path / "a.jsonl"
     file.write_bytes(made.data)
     tip = cli.ok("import", file, "--json").json["tips"][0]["ctx"]
     written = cli.ok("export", tip, "--format", "claude-code-v1").out.encode()
-    again, once = read(written), read(made)
+    again, once = read_transcript(written), read_transcript(made)
     assert again.entries() == once.entries()
     assert [r.get("uuid") for r in map(json.loads, written.splitlines())] == [
         record["uuid"] for record in made.records

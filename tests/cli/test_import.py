@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from tests.cli.kit import Cli
-from tests.unit.formats.transcripts import Transcript, text
+from tests.unit.formats.transcript_kit import Transcript, text_block
 
 
 @pytest.fixture
 def session(tmp_path: Path) -> Path:
     made = Transcript()
     made.user("Is the cafe open?")
-    made.answer(text("It is."))
+    made.answer(text_block("It is."))
     path = tmp_path / "projects" / "a.jsonl"
     path.parent.mkdir()
     path.write_bytes(made.data)
@@ -53,8 +53,8 @@ def test_what_a_client_would_send_is_printed_as_json(cli: Cli, session: Path) ->
     (row,) = rows(cli.ok("import", session, "--json").out)
     ctx = row["tips"][0]["ctx"]
     assert cli.ok("ctx", "cat", ctx, "--as-request", "claude").json == [
-        {"role": "user", "content": [text("Is the cafe open?")]},
-        {"role": "assistant", "content": [text("It is.")]},
+        {"role": "user", "content": [text_block("Is the cafe open?")]},
+        {"role": "assistant", "content": [text_block("It is.")]},
     ]
     ran = cli("ctx", "cat", ctx, "--as-request", "nobody")
     assert ran.code == 2

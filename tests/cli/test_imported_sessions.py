@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.kit import Cli, start
-from tests.unit.formats.transcripts import Transcript, text, use
+from tests.unit.formats.transcript_kit import Transcript, text_block, tool_use_block
 
 NAME = "claude:5e551011-0000-4000-8000-000000000001"
 VIEWS = [
@@ -23,13 +23,13 @@ def folder(tmp_path: Path) -> Path:
     main = Transcript()
     main.add("ai-title", aiTitle="Tea \x1b[31m")
     main.user("Ask Ann.")
-    main.answer(use("c1", "Task", prompt="You are Ann. Which tea?"))
+    main.answer(tool_use_block("c1", "Task", prompt="You are Ann. Which tea?"))
     main.result("c1", "Green.")
     main.records[-1]["toolUseResult"] = {"agentId": "ann"}
-    main.answer(text("Ann says green."))
+    main.answer(text_block("Ann says green."))
     ann = Transcript(shared={"isSidechain": True, "agentId": "ann"})
     ann.user("You are Ann. Which tea?")
-    ann.answer(text("Green."), id="a1")
+    ann.answer(text_block("Green."), id="a1")
     made = tmp_path / "projects"
     made.mkdir()
     (made / "a.jsonl").write_bytes(main.data)
@@ -87,7 +87,7 @@ def test_so_many_are_shown_as_somebody_wants_to_see(cli: Cli, tmp_path: Path) ->
     for number in range(23):
         made = Transcript(f"5e551011-0000-4000-8000-{number:012d}")
         made.user("Hello")
-        made.answer(text("Hi"), id=f"r{number}")
+        made.answer(text_block("Hi"), id=f"r{number}")
         (tmp_path / f"{number}.jsonl").write_bytes(made.data)
     cli.ok("import", tmp_path)
     ran = cli.ok("sessions")
@@ -181,7 +181,7 @@ def test_a_name_that_is_nobodys_is_told_with_those_that_there_are(tea: Cli) -> N
 def test_a_file_may_claim_any_time(cli: Cli, tmp_path: Path, zone: str, time: str) -> None:
     made = Transcript()
     made.user("Which tea?")
-    made.answer(text("Green tea."))
+    made.answer(text_block("Green tea."))
     for record in made.records:
         record["timestamp"] = time
     path = tmp_path / "a.jsonl"

@@ -12,7 +12,7 @@ from harken.core import events as ev
 from harken.core.messages import Message, extend_context_hash
 from harken.session.session import Session
 from tests.cli.kit import Cli
-from tests.unit.formats.transcripts import Transcript, text
+from tests.unit.formats.transcript_kit import Transcript, text_block
 from tests.unit.views.play import Play
 
 JILL = (
@@ -34,7 +34,7 @@ def import_one(cli: Cli, folder: Path) -> None:
     """Import a conversation of another program: `claude:5e551011`."""
     told = Transcript()
     told.user("Which tea?")
-    told.answer(text("Green."))
+    told.answer(text_block("Green."))
     projects = folder / "projects"
     projects.mkdir()
     (projects / "a.jsonl").write_bytes(told.data)

@@ -15,8 +15,8 @@ from harken.formats.runtimes.registry import find_runtime_format
 from harken.session.session import Session
 from tests.cli.kit import Cli, start
 from tests.toy_clients import install
-from tests.unit.formats.natives import context, read
-from tests.unit.formats.transcripts import Transcript, text, use
+from tests.unit.formats.native_kit import read_context, read_steps
+from tests.unit.formats.transcript_kit import Transcript, text_block, tool_use_block
 
 SESSION = "5e551011-0000-4000-8000-000000000001"
 
@@ -42,11 +42,11 @@ def talk(cli: Cli, tmp_path: Path, worked: Path) -> Path:
     """A session of Claude Code, imported: 1 prompt, 2 call, 3 result, 4 answer, 5 prompt, 6 answer."""
     made = Transcript(SESSION, shared={"cwd": str(worked)})
     made.user("Is the cafe open?")
-    made.answer(text("I look."), use("t1", where="inside"))
+    made.answer(text_block("I look."), tool_use_block("t1", where="inside"))
     made.result("t1", "It is open.")
-    made.answer(text("Yes."))
+    made.answer(text_block("Yes."))
     made.user("And tea?")
-    made.answer(text("Tea, too."))
+    made.answer(text_block("Tea, too."))
     path = tmp_path / "talk.jsonl"
     path.write_bytes(made.data)
     cli.ok("import", path)
@@ -57,8 +57,8 @@ def said(file: Path, runtime: str) -> list[str]:
     """Return what is said in a session that was written."""
     native = find_runtime_format(runtime)
     assert native is not None
-    steps, reading = read(native, file)
-    entries = context(steps, next(iter(reading.tips.values())))
+    steps, reading = read_steps(native, file)
+    entries = read_context(steps, next(iter(reading.tips.values())))
     return [str(entry.message.content) for entry in entries]
 
 
@@ -136,7 +136,7 @@ def test_it_works_where_it_is_told_else_where_the_session_did_else_here(
 def test_a_folder_that_nothing_can_be_called_is_not_here(cli: Cli, tmp_path: Path) -> None:
     session = Transcript(shared={"cwd": "/" + "cafe" * 2000})
     session.user("Is the cafe open?")
-    session.answer(text("It is."))
+    session.answer(text_block("It is."))
     file = tmp_path / "session.jsonl"
     file.write_bytes(session.data)
     cli.ok("import", file)

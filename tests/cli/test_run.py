@@ -24,7 +24,7 @@ from harken.store.base import StoredCommit
 from harken.store.sqlite.store import SqliteStore
 from tests.cli.kit import HARKEN, one_line
 from tests.unit.capture.live.said import METRIC, SESSION, Stream, use, words
-from tests.unit.formats.transcripts import Transcript, text
+from tests.unit.formats.transcript_kit import Transcript, text_block
 
 QUIET = (
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
@@ -186,9 +186,9 @@ def test_a_tool_of_the_client_learns_the_commit_of_the_answer_that_called_it(
 def test_what_the_client_writes_down_itself_is_what_is_committed(client: Client) -> None:
     session = Transcript(session=SESSION)
     session.user("Is the cafe open?")
-    session.answer(text("It is."))
+    session.answer(text_block("It is."))
     session.user("Really?")
-    session.answer(text("Bye."))
+    session.answer(text_block("Bye."))
     (client.folder / "transcript").write_bytes(session.data)
     folder = ".claude/projects/-cafe"
     written = f"mkdir -p {folder}\ncp transcript {folder}/{SESSION}.jsonl"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.kit import Cli, start
-from tests.unit.formats.transcripts import Transcript, text, use
+from tests.unit.formats.transcript_kit import Transcript, text_block, tool_use_block
 
 ESCAPE = "\x1b[31m"
 
@@ -19,9 +19,9 @@ def imported(cli: Cli, tmp_path: Path) -> Cli:
     """A home with a session of Claude Code."""
     made = Transcript()
     made.user(f"Is the cafe {ESCAPE}open?")
-    made.answer(use("c1", "Look", at="the door"))
+    made.answer(tool_use_block("c1", "Look", at="the door"))
     made.result("c1", "It is open.\u202e")
-    made.answer(text("The cafe is open."))
+    made.answer(text_block("The cafe is open."))
     made.add("custom-title", customTitle=f"The {ESCAPE}cafe")
     path = tmp_path / "projects" / "a.jsonl"
     path.parent.mkdir()
@@ -128,7 +128,7 @@ def test_an_empty_home_has_nothing(cli: Cli) -> None:
 def test_without_the_index_import_leaves_it_to_the_search(cli: Cli, tmp_path: Path) -> None:
     made = Transcript()
     made.user("Is the cafe open?")
-    made.answer(text("It is."))
+    made.answer(text_block("It is."))
     path = tmp_path / "a.jsonl"
     path.write_bytes(made.data)
     cli.ok("import", path, "--no-index")

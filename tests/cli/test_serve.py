@@ -19,7 +19,7 @@ from harken.store.remote.store import RemoteStore
 from harken.store.sqlite.store import SqliteStore
 from harken.testing.store import batch_of, commit_in
 from tests.cli.kit import HARKEN, Cli, one_line, start
-from tests.unit.formats.transcripts import Transcript, text
+from tests.unit.formats.transcript_kit import Transcript, text_block
 
 
 @contextmanager
@@ -181,7 +181,7 @@ def test_what_is_imported_goes_into_the_store_that_is_configured_and_is_found_th
 ) -> None:
     made = Transcript()
     made.user("Is the cafe open?")
-    made.answer(text("It is."))
+    made.answer(text_block("It is."))
     file = tmp_path / "a.jsonl"
     file.write_bytes(made.data)
     with serving(tmp_path / "there", "--socket", str(tmp_path / "s.sock")) as (_, address):

@@ -19,7 +19,7 @@ from harken.index.session_index import SessionIndex
 from harken.terminal.table import Sheet, TextColumn
 from tests.cli.kit import Cli, start
 from tests.unit.analytics.story import MINUTE, Story, at
-from tests.unit.formats.transcripts import Transcript, text
+from tests.unit.formats.transcript_kit import Transcript, text_block
 from tests.unit.interactions.kit import logger
 
 MORNING = at("2026-03-02 09:00")
@@ -157,7 +157,7 @@ def test_an_empty_home_says_what_to_do(cli: Cli) -> None:
 def test_what_was_imported_and_what_harken_did_are_counted(cli: Cli, tmp_path: Path) -> None:
     made = Transcript()
     made.user("Is the cafe open?")
-    made.answer(text("It is."))
+    made.answer(text_block("It is."))
     path = tmp_path / "a.jsonl"
     path.write_bytes(made.data)
     cli.ok("import", path)

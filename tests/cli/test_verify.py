@@ -10,7 +10,7 @@ import pytest
 
 from tests.cli.kit import Cli
 from tests.toy_clients import Manner, install
-from tests.unit.formats.transcripts import Transcript, text, thought, use
+from tests.unit.formats.transcript_kit import Transcript, text_block, thinking_block, tool_use_block
 
 SESSION = "5e551011-0000-4000-8000-000000000001"
 
@@ -19,9 +19,13 @@ SESSION = "5e551011-0000-4000-8000-000000000001"
 def talk(cli: Cli, tmp_path: Path) -> None:
     made = Transcript(SESSION)
     made.user("Is the cafe open?")
-    made.answer(thought("I should look."), text("I look."), use("t1", where="inside"))
+    made.answer(
+        thinking_block("I should look."),
+        text_block("I look."),
+        tool_use_block("t1", where="inside"),
+    )
     made.result("t1", "It is open.")
-    made.answer(text("Yes."))
+    made.answer(text_block("Yes."))
     path = tmp_path / "talk.jsonl"
     path.write_bytes(made.data)
     cli.ok("import", path)

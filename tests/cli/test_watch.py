@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from tests.cli.kit import HARKEN, Cli
-from tests.unit.formats.transcripts import Transcript, text
+from tests.unit.formats.transcript_kit import Transcript, text_block
 
 
 @pytest.fixture
 def session() -> Transcript:
     made = Transcript()
     made.user("Is the cafe open?")
-    made.answer(text("It is."))
+    made.answer(text_block("It is."))
     return made
 
 
@@ -37,7 +37,7 @@ def test_once_takes_in_what_is_new_and_tells_it(cli: Cli, path: Path, session: T
     assert first.endswith("  Is the cafe open?: It is.\n")
     assert cli.ok("watch", "--once", path.parent).out == ""
     session.user("Since when?")
-    session.answer(text("Since eight."))
+    session.answer(text_block("Since eight."))
     path.write_bytes(session.data)
     (row,) = [
         json.loads(line) for line in cli.ok("watch", "--once", "--json", path).out.splitlines()
@@ -50,7 +50,7 @@ def test_once_takes_in_what_is_new_and_tells_it(cli: Cli, path: Path, session: T
 def test_of_many_commits_the_last_are_told(cli: Cli, path: Path, session: Transcript) -> None:
     for at in range(20):
         session.user(f"{at}?")
-        session.answer(text(f"{at}."))
+        session.answer(text_block(f"{at}."))
     path.write_bytes(session.data)
     lines = cli.ok("watch", "--once", path.parent).out.splitlines()
     assert len(lines) == 11
@@ -68,7 +68,7 @@ def test_only_the_files_of_a_runtime_are_followed_where_that_is_asked(cli: Cli, 
 
 def test_what_is_told_cannot_harm_the_terminal(cli: Cli, path: Path, session: Transcript) -> None:
     session.user("x")
-    session.answer(text("\x1b]0;owned\x07 done"))
+    session.answer(text_block("\x1b]0;owned\x07 done"))
     path.write_bytes(session.data)
     out = cli.ok("watch", "--once", path).out
     assert "\x1b" not in out
@@ -90,7 +90,7 @@ def test_it_follows_what_is_written_and_an_interrupt_ends_it(
     assert b"It is." in process.stdout.readline()
     session.user("Since when?")
     data = session.data
-    session.answer(text("Since eight."))
+    session.answer(text_block("Since eight."))
     path.write_bytes(data + session.data[len(data) : -5])  # a last line without its end
     time.sleep(0.2)
     path.write_bytes(session.data)

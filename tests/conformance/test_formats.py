@@ -1,4 +1,4 @@
-"""Harken's own formats do what every format must do, and so does that of somebody else."""
+"""Run the conformance suite for formats on the built-in formats and on a third-party one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,13 @@ from harken.formats.runtimes.opencode import reader as opencode
 from harken.formats.runtimes.pi import reader as pi
 from harken.testing import FormatSuite
 from tests.unit.context.toys import TOY_1, TOY_2, read_v1
-from tests.unit.formats.transcripts import Transcript, lines, text, thought, use
+from tests.unit.formats.transcript_kit import (
+    Transcript,
+    encode_lines,
+    text_block,
+    thinking_block,
+    tool_use_block,
+)
 
 
 @pytest.mark.req("S2-52", "S2-53")
@@ -34,14 +40,20 @@ class TestClaudeCode(FormatSuite):
     format = claude_code.FORMAT
 
     def sample(self) -> bytes:
-        made = Transcript()
-        made.user("Is somebody at the door?")
-        made.answer(thought("Hm."), text("I look."), use("c1", "Task", prompt="Look."))
-        made.result("c1", "Nobody.")
-        made.answer(text("Nobody."))
-        # Without names: a record that comes again is another one, and follows the one above it.
+        transcript = Transcript()
+        transcript.user("Is somebody at the door?")
+        transcript.answer(
+            thinking_block("Hm."),
+            text_block("I look."),
+            tool_use_block("c1", "Task", prompt="Look."),
+        )
+        transcript.result("c1", "Nobody.")
+        transcript.answer(text_block("Nobody."))
+        # Records have no ids: a repeated record is another one and follows its predecessor.
         names = ("uuid", "parentUuid")
-        return lines({n: v for n, v in r.items() if n not in names} for r in made.records)
+        return encode_lines(
+            {n: v for n, v in r.items() if n not in names} for r in transcript.records
+        )
 
 
 class TestPi(FormatSuite):

@@ -1,4 +1,4 @@
-"""Harken's own models do what every model must do."""
+"""Run the conformance suite for models on the built-in local models."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harken.llm.replay import ReplayModel
 from harken.llm.scripted import FunctionModel, ScriptedModel
 from harken.session.session import build_entry
 from harken.testing import ModelSuite, request_of
-from tests.unit.llm.asking import Recorder
+from tests.unit.llm.model_kit import SessionRecorder
 
 RULES: list[dict[str, Any]] = [
     {"pattern": "Introduce", "thinking": "Who am I?", "answer": "Hi, I am Jack."},
@@ -49,16 +49,16 @@ class TestReplayModel(ModelSuite):
     @pytest.fixture(autouse=True)
     def recorded(self, tmp_path: Path) -> None:
         self.log = tmp_path / "recorded.jsonl"
-        recorder = Recorder.begin(self.log)
-        root = recorder.born("main")
+        recorder = SessionRecorder.create(self.log)
+        root = recorder.create_agent("main")
         thought = Message("assistant", [ThinkingPart("Hm."), TextPart("Hi.")])
         acted = Message("assistant", None, [look("c1"), look("c2")])
         answers = [thought, acted, Message("assistant", "It is Jill.")]
-        for request, said in zip(self.requests(), answers, strict=True):
-            agent = recorder.born("Jack", recorder.session.agent(root).birth)
+        for request, answer in zip(self.requests(), answers, strict=True):
+            agent = recorder.create_agent("Jack", recorder.session.agent(root).birth)
             for message in request.messages:
                 recorder.session.append(build_entry(agent, message))
-            recorder.answers(agent, recorder.asks(agent, tools=request.tools), said)
+            recorder.add_response(agent, recorder.add_request(agent, tools=request.tools), answer)
         recorder.session.close()
 
     def model(self) -> Model:

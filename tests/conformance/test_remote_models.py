@@ -1,4 +1,4 @@
-"""Models behind a network do what every model must do."""
+"""Run the conformance suite for models on the models of remote providers."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import pytest
 from harken.core.messages import FunctionCall, Message, TextPart, ThinkingPart, ToolCall
 from harken.llm.base import Model, ModelRequest
 from harken.testing import ModelSuite, request_of
-from tests.provider.server import Answer, Asked, Provider
+from tests.provider.server import Answer, Provider, ReceivedRequest
 from tests.provider.wire import ANTHROPIC, OPENAI, Wire
 
 LOOKS = [ToolCall(id_, FunctionCall("look", f'{{"at":"{id_}"}}')) for id_ in ("c1", "c2")]
 
 
 class RemoteSuite(ModelSuite):
-    """What both have in common: a provider on loopback, and what it answers."""
+    """The common part of both suites: a provider on loopback and its answers."""
 
     wire: Wire
 
@@ -26,14 +26,14 @@ class RemoteSuite(ModelSuite):
         with Provider(self.answer) as self.provider:
             yield
 
-    def answer(self, asked: Asked) -> Answer:
-        said: Any = "It is Jill, who is late."
-        if "broken" in str(asked.body["messages"]):
+    def answer(self, received: ReceivedRequest) -> Answer:
+        texts: Any = "It is Jill, who is late."
+        if "broken" in str(received.body["messages"]):
             return self.wire.error(529, "Overloaded", "overloaded_error")
-        if "window" in str(asked.body["messages"]):
+        if "window" in str(received.body["messages"]):
             thought = ThinkingPart("Both at once.", {"signature": "s"})
-            said = Message("assistant", [thought, TextPart("I look.")], LOOKS)
-        return self.wire.answer(said)
+            texts = Message("assistant", [thought, TextPart("I look.")], LOOKS)
+        return self.wire.answer(texts)
 
     def model(self) -> Model:
         return self.wire.model(self.provider)

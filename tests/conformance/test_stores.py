@@ -1,4 +1,4 @@
-"""Harken's own stores do what every store must do."""
+"""Run the conformance suite for stores on all built-in stores."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ class TestMemoryStore(StoreSuite):
         return MemoryStore()
 
 
-class _InFiles:
-    """Makes stores in files of a test's folder, and closes them."""
+class _FileStores:
+    """Create SQLite stores in the test's folder and close them."""
 
     @pytest.fixture(autouse=True)
     def folder(self, tmp_path: Path) -> Iterator[None]:
         self._paths = (tmp_path / f"{n}.db" for n in count())
-        self._opened: list[SqliteStore] = []
+        self._open_stores: list[SqliteStore] = []
         yield
-        for store in self._opened:
+        for store in self._open_stores:
             store.close()
 
     def store(self) -> Store:
@@ -44,12 +44,12 @@ class _InFiles:
         return self._open(store.path)
 
     def _open(self, path: Path) -> SqliteStore:
-        self._opened.append(SqliteStore(path))
-        return self._opened[-1]
+        self._open_stores.append(SqliteStore(path))
+        return self._open_stores[-1]
 
 
-class TestSqliteStore(_InFiles, StoreSuite):
-    """One file, as one person has it."""
+class TestSqliteStore(_FileStores, StoreSuite):
+    """One file with one user."""
 
 
 class TestMemoryLifecycle(LifecycleSuite):
@@ -57,18 +57,18 @@ class TestMemoryLifecycle(LifecycleSuite):
         return MemoryStore()
 
 
-class TestSqliteLifecycle(_InFiles, LifecycleSuite):
+class TestSqliteLifecycle(_FileStores, LifecycleSuite):
     def files(self, store: Store) -> Sequence[Path]:
         assert isinstance(store, SqliteStore)
         return list(store.path.parent.iterdir())
 
 
-class _Tiered(_InFiles):
-    """Stores in two tiers; each has a backing store in memory of its own."""
+class _TieredStores(_FileStores):
+    """Two-tiered stores, each with its own backing store in memory."""
 
     @pytest.fixture(autouse=True)
-    def behind(self) -> None:
-        self._behind: dict[Path, Store] = {}
+    def backing(self) -> None:
+        self._backing_stores: dict[Path, Store] = {}
 
     def store(self) -> Store:
         return self._tiered(next(self._paths))
@@ -82,26 +82,26 @@ class _Tiered(_InFiles):
         return list(store.local.path.parent.iterdir())
 
     def _tiered(self, path: Path) -> TieredStore:
-        behind = self._behind.setdefault(path, self._backing(path))
-        return TieredStore(self._open(path), behind)
+        backing = self._backing_stores.setdefault(path, self._backing(path))
+        return TieredStore(self._open(path), backing)
 
     def _backing(self, path: Path) -> Store:
         return MemoryStore()
 
 
-class TestTieredStore(_Tiered, StoreSuite):
-    """A file before memory."""
+class TestTieredStore(_TieredStores, StoreSuite):
+    """A file in front of a memory store."""
 
 
-class TestTieredLifecycle(_Tiered, LifecycleSuite):
-    """A file before memory."""
+class TestTieredLifecycle(_TieredStores, LifecycleSuite):
+    """A file in front of a memory store."""
 
 
-class _TieredFiles(_Tiered):
+class _TieredFiles(_TieredStores):
     def _backing(self, path: Path) -> Store:
-        behind = path.parent / "behind"
-        behind.mkdir(exist_ok=True)
-        return self._open(behind / path.name)
+        backing = path.parent / "behind"
+        backing.mkdir(exist_ok=True)
+        return self._open(backing / path.name)
 
     def files(self, store: Store) -> Sequence[Path]:
         assert isinstance(store, TieredStore)
@@ -109,18 +109,18 @@ class _TieredFiles(_Tiered):
 
 
 class TestTieredFiles(_TieredFiles, StoreSuite):
-    """A file before another one."""
+    """A file in front of another file."""
 
     many = 1000
     large_bytes = 1_000_000
 
 
 class TestTieredFilesLifecycle(_TieredFiles, LifecycleSuite):
-    """A file before another one."""
+    """A file in front of another file."""
 
 
-class _FarAway:
-    """Asks a real server for stores in files; another reader is another client."""
+class _RemoteStores:
+    """Remote stores of a real server. A second reader is a second client."""
 
     @pytest.fixture(autouse=True)
     def folder(self, tmp_path: Path, services: Services) -> Iterator[None]:
@@ -128,15 +128,15 @@ class _FarAway:
         self._paths = (tmp_path / f"{n}.db" for n in count())
         self._services = services
         self._urls: dict[RemoteStore, str] = {}
-        self._kept: list[SqliteStore] = []
+        self._served_stores: list[SqliteStore] = []
         yield
-        opened: list[Store] = [*self._urls, *self._kept]
-        for store in opened:
+        stores: list[Store] = [*self._urls, *self._served_stores]
+        for store in stores:
             store.close()
 
     def store(self) -> Store:
-        self._kept.append(SqliteStore(next(self._paths)))
-        return self._open(self._services.serve(self._kept[-1]))
+        self._served_stores.append(SqliteStore(next(self._paths)))
+        return self._open(self._services.serve(self._served_stores[-1]))
 
     def again(self, store: Store) -> Store:
         assert isinstance(store, RemoteStore)
@@ -152,32 +152,32 @@ class _FarAway:
 
 
 @pytest.fixture(scope="module")
-def at_a_port() -> Iterator[Services]:
+def port_services() -> Iterator[Services]:
     with services_at_a_port() as services:
         yield services
 
 
 @pytest.fixture(scope="module")
-def at_a_socket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+def socket_services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
     with services_at_a_socket(tmp_path_factory.mktemp("s") / "s") as services:
         yield services
 
 
-class TestRemoteStoreAtAPort(_FarAway, StoreSuite):
+class TestRemoteStoreAtAPort(_RemoteStores, StoreSuite):
     @pytest.fixture
-    def services(self, at_a_port: Services) -> Services:
-        return at_a_port
+    def services(self, port_services: Services) -> Services:
+        return port_services
 
 
-class TestRemoteStoreAtASocket(_FarAway, StoreSuite):
+class TestRemoteStoreAtASocket(_RemoteStores, StoreSuite):
     many, large_bytes = 1000, 1_000_000
 
     @pytest.fixture
-    def services(self, at_a_socket: Services) -> Services:
-        return at_a_socket
+    def services(self, socket_services: Services) -> Services:
+        return socket_services
 
 
-class TestRemoteLifecycle(_FarAway, LifecycleSuite):
+class TestRemoteLifecycle(_RemoteStores, LifecycleSuite):
     @pytest.fixture
-    def services(self, at_a_port: Services) -> Services:
-        return at_a_port
+    def services(self, port_services: Services) -> Services:
+        return port_services

@@ -13,7 +13,16 @@ from hypothesis import strategies as st
 from harken.errors import FormatError
 from harken.formats.runtimes.claude_code.reader import FORMAT
 from harken.formats.runtimes.claude_code.resume_request import build_resume_request
-from tests.unit.formats.transcripts import Read, Transcript, lines, read, result, text, thought, use
+from tests.unit.formats.transcript_kit import (
+    ReadTranscript,
+    Transcript,
+    encode_lines,
+    read_transcript,
+    text_block,
+    thinking_block,
+    tool_result_block,
+    tool_use_block,
+)
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -38,27 +47,27 @@ def everything() -> Transcript:
     """A transcript with all that there is."""
     made = Transcript()
     made.user("Hello")
-    made.answer(thought("Hm."), id="m1")
-    first = made.answer(use("c1", "Task", prompt="You are Ann."), id="m1")
-    second = made.answer(use("c2"), id="m1")
+    made.answer(thinking_block("Hm."), id="m1")
+    first = made.answer(tool_use_block("c1", "Task", prompt="You are Ann."), id="m1")
+    second = made.answer(tool_use_block("c2"), id="m1")
     side: dict[str, Any] = {"isSidechain": True, "agentId": "ann"}
     made.user("You are Ann.", parent=None, **side)
-    made.answer(text("I am."), **side)
+    made.answer(text_block("I am."), **side)
     made.result("c1", "Ann", parent=first)
     made.add("progress", data={})
-    made.user([result("c2", "two"), text("and more")], parent=second)
-    at = made.answer(text("Done."))
+    made.user([tool_result_block("c2", "two"), text_block("and more")], parent=second)
+    at = made.answer(text_block("Done."))
     made.user("This way")
-    made.answer(text("This."))
+    made.answer(text_block("This."))
     made.user("That way", parent=at)
-    last = made.answer(text("That."))
+    last = made.answer(text_block("That."))
     made.boundary(last, kept=[last])
     made.summary()
     made.user("Go on")
     return made
 
 
-def spoken(found: Read) -> list[str]:
+def spoken(found: ReadTranscript) -> list[str]:
     """Return the ids of all records that are in steps, in some order."""
     uuids: list[str] = []
     for step in found.steps:
@@ -70,11 +79,11 @@ def spoken(found: Read) -> list[str]:
 
 def test_every_record_of_a_conversation_is_in_a_step_whatever_the_order_of_the_lines() -> None:
     records = everything().records
-    whole = spoken(read(lines(records)))
+    whole = spoken(read_transcript(encode_lines(records)))
     for seed in range(200):
         mixed = records[:]
         random.Random(seed).shuffle(mixed)
-        assert spoken(read(lines(mixed))) == whole
+        assert spoken(read_transcript(encode_lines(mixed))) == whole
 
 
 @pytest.mark.full
@@ -82,7 +91,7 @@ def test_a_transcript_that_is_cut_anywhere_is_read_up_to_there() -> None:
     data = everything().data
     for end in range(1, len(data)):
         try:
-            found = read(data[:end])
+            found = read_transcript(data[:end])
         except FormatError:
             continue
         assert len(found.reading.bad) <= 1
@@ -93,7 +102,7 @@ def test_a_transcript_that_grows_keeps_the_steps_that_are_whole() -> None:
     records = everything().records
     before: dict[str, int] = {}
     for end in range(1, len(records) + 1):
-        steps = read(lines(records[:end])).steps
+        steps = read_transcript(encode_lines(records[:end])).steps
         sizes = {step.id: len(step.entries) for step in steps}
         assert before.keys() <= sizes.keys()
         before = sizes
@@ -102,7 +111,7 @@ def test_a_transcript_that_grows_keeps_the_steps_that_are_whole() -> None:
 @given(st.lists(RECORDS, max_size=12))
 def test_no_records_whatever_break_anything(records: list[dict[str, Any]]) -> None:
     try:
-        found = read(lines(records))
+        found = read_transcript(encode_lines(records))
     except FormatError:
         return
     for step in found.steps:
@@ -121,5 +130,5 @@ def test_bytes_that_are_no_transcript_are_refused_and_nothing_else(data: bytes) 
 def test_bytes_that_were_overwritten_damage_no_other_line(at: int, junk: bytes) -> None:
     data = everything().data
     at %= len(data)
-    found = read(data[:at] + junk + data[at + len(junk) :])
+    found = read_transcript(data[:at] + junk + data[at + len(junk) :])
     assert len(found.reading.bad) <= 1 + junk.count(b"\n")

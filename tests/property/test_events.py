@@ -17,7 +17,7 @@ from harken.formats.base import ConversationEntry
 from harken.formats.events import Event, event_to_record, parse_event
 from harken.formats.hub import entries_from_events, events_from_entry
 from tests.property.test_messages import MAYBE, MESSAGE, META
-from tests.unit.formats.contexts import ODD_CONTEXT, tidy_contexts
+from tests.unit.formats.context_kit import ODD_CONTEXT, tidy_contexts
 
 ENTRY = st.builds(ConversationEntry, MESSAGE, MAYBE, st.none() | META)
 ENTRIES = st.lists(ENTRY, max_size=4)

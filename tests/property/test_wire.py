@@ -20,7 +20,7 @@ from tests.unit.formats.wire import (
     test_openai_responses,
 )
 from tests.unit.formats.wire.examples import EXAMPLES
-from tests.unit.formats.wire.hearing import heard, streamed
+from tests.unit.formats.wire.stream_kit import decode_stream, encode_stream
 
 FEWER = settings(max_examples=settings().max_examples // 4)
 
@@ -102,8 +102,8 @@ HEARD = {
     "anthropic-messages": test_anthropic.STREAM,
     "openai-chat": test_openai_chat.STREAM,
     "openai-responses": test_openai_responses.STREAM,
-    "gemini": streamed(*test_gemini.EVENTS),
-    "messages-v1": streamed({"message": {"role": "user"}, "stop_reason": "x", "usage": {}}),
+    "gemini": encode_stream(*test_gemini.EVENTS),
+    "messages-v1": encode_stream({"message": {"role": "user"}, "stop_reason": "x", "usage": {}}),
 }
 EVENTS = {
     name: [
@@ -124,8 +124,8 @@ ANSWERS = {
 def test_whatever_is_heard_is_an_answer(name: str, data: st.DataObject) -> None:
     protocol, events = WIRE_PROTOCOLS[name], data.draw(ANSWERS[name])
     whole = json.dumps(data.draw(st.sampled_from([events, *events, {}]))).encode()
-    for answer in (streamed(*EVENTS[name], *events), streamed(*events), whole):
-        answered = heard(protocol, answer, status=data.draw(st.sampled_from([200, 500])))
+    for answer in (encode_stream(*EVENTS[name], *events), encode_stream(*events), whole):
+        answered = decode_stream(protocol, answer, status=data.draw(st.sampled_from([200, 500])))
         assert "\n" not in answered.error
         for piece in answered.pieces:
             assert equal_json(protocol.write(*protocol.read(piece)), piece.raw)
@@ -134,7 +134,7 @@ def test_whatever_is_heard_is_an_answer(name: str, data: st.DataObject) -> None:
 @NAMES
 @given(st.binary() | st.binary().map(lambda data: b"data: " + data + b"\n\n"))
 def test_any_bytes_are_an_answer(name: str, data: bytes) -> None:
-    assert heard(WIRE_PROTOCOLS[name], data).finish is None
+    assert decode_stream(WIRE_PROTOCOLS[name], data).finish is None
 
 
 @FEWER

@@ -17,8 +17,8 @@ from harken.formats.runtimes.gemini_cli import reader as gemini_cli
 from harken.formats.runtimes.opencode import reader as opencode
 from harken.formats.tool_calls import iter_items
 from tests.provider.sessions import check
-from tests.unit.formats.contexts import ODD_CONTEXT, tidy_contexts
-from tests.unit.formats.natives import context, read, stored
+from tests.unit.formats.context_kit import ODD_CONTEXT, tidy_contexts
+from tests.unit.formats.native_kit import read_context, read_steps, store_and_load
 
 NATIVES = pytest.mark.parametrize(
     "native", [codex.NATIVE, gemini_cli.NATIVE, opencode.NATIVE], ids=lambda one: one.runtime
@@ -56,9 +56,9 @@ def again(native: RuntimeFormat, entries: Sequence[ConversationEntry]) -> list[C
     data = native.writes(entries, NEW)
     assert data == native.writes([*entries], NEW)
     data.decode()
-    steps, reading = read(native, data)
+    steps, reading = read_steps(native, data)
     assert not reading.bad
-    return stored(context(steps, next(iter(reading.tips.values()), None)))
+    return store_and_load(read_context(steps, next(iter(reading.tips.values()), None)))
 
 
 @NATIVES

@@ -26,8 +26,8 @@ from harken.formats.runtimes.pi import reader as pi
 from harken.formats.runtimes.pi import writer as pi_written
 from harken.formats.runtimes.target import TargetRules
 from tests.provider import checks
-from tests.unit.formats.contexts import ODD_CONTEXT, tidy_contexts
-from tests.unit.formats.natives import read
+from tests.unit.formats.context_kit import ODD_CONTEXT, tidy_contexts
+from tests.unit.formats.native_kit import read_steps
 
 STRICT = checks.shared("strict")
 SESSION = NewSessionInfo(
@@ -91,7 +91,7 @@ def test_every_line_is_read_and_stands_in_one_conversation(
     native: RuntimeFormat, fit: TargetRules, strict: object, context: list[Message]
 ) -> None:
     data = writer(native)(whole(context), SESSION)
-    _, reading = read(native, data)
+    _, reading = read_steps(native, data)
     assert not reading.bad
     assert not reading.branches
     assert len(reading.tips) <= 1

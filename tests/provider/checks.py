@@ -1,6 +1,6 @@
-"""What providers refuse: Harken's own checks of a request body, and the shared ones where they are.
+"""Checks of a request body against the rules of providers, and the shared checks if available.
 
-The own checks are a little stricter than any provider: what passes here is taken everywhere.
+These checks are stricter than any provider, so an accepted body is valid for all of them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ IMAGE_TYPES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
 
 
 def shared(name: str) -> ModuleType | None:
-    """Return a module of the shared clients; None where they are not there."""
+    """Return a module of the shared clients. Return None if they are not installed."""
     file = SHARED / f"{name}.py"
     spec = importlib.util.spec_from_file_location(f"shared_{name}", file)
     if not file.exists() or spec is None or spec.loader is None:
@@ -36,7 +36,7 @@ def check_anthropic(body: Json) -> None:
     for block in body.get("system", []):
         _check_text(block)
     waiting: list[str] = []
-    seen: set[str] = set()
+    visited: set[str] = set()
     for message in messages:
         blocks = message["content"]
         assert blocks, "an empty message"
@@ -45,8 +45,8 @@ def check_anthropic(body: Json) -> None:
         assert sorted(block["tool_use_id"] for block in results) == sorted(waiting)
         waiting = [block["id"] for block in blocks if block["type"] == "tool_use"]
         assert len({*waiting}) == len(waiting)
-        assert not seen & {*waiting}
-        seen |= {*waiting}
+        assert not visited & {*waiting}
+        visited |= {*waiting}
         for block in blocks:
             _check_block(block, message["role"])
     assert not waiting
@@ -95,13 +95,13 @@ def _check_source(source: Json) -> None:
 def check_openai(body: Json) -> None:
     """Check a body of OpenAI Chat Completions."""
     messages = body["messages"]
-    spoken = [m["role"] for m in messages if m["role"] not in ("tool", "system")]
-    assert "assistant" not in spoken[:1], "the user begins"
+    spoken_roles = [m["role"] for m in messages if m["role"] not in ("tool", "system")]
+    assert "assistant" not in spoken_roles[:1], "the user begins"
     assert messages[-1]["role"] in ("user", "tool")
-    system = [at for at, m in enumerate(messages) if m["role"] == "system"]
+    system = [index for index, m in enumerate(messages) if m["role"] == "system"]
     assert system == [*range(len(system))], "system messages stand at the beginning"
     waiting: list[str] = []
-    seen: set[str] = set()
+    visited: set[str] = set()
     last = ""
     for message in messages:
         role = message["role"]
@@ -113,8 +113,8 @@ def check_openai(body: Json) -> None:
             assert role == "system" or role != last, "two in a row"
             ids = [_check_call(call) for call in message.get("tool_calls", ())]
             assert len({*ids}) == len(ids)
-            assert not seen & {*ids}
-            seen |= {*ids}
+            assert not visited & {*ids}
+            visited |= {*ids}
             waiting = ids
             assert message["content"] or message.get("tool_calls")
         _check_content(message["content"])

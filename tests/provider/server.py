@@ -1,12 +1,12 @@
-"""A provider on loopback that answers by a script, faults included, and remembers what it was asked.
+"""A provider on loopback that returns scripted responses and faults, and records the requests.
 
-    with Provider([OPENAI.answer("Hi.")]) as provider:      # answers in order
-        ...                                                # ask at provider.url
+    with Provider([OPENAI.answer("Hi.")]) as provider:      # responses in order
+        ...                                                # send requests to provider.url
     provider.asked[0].body["messages"]
 
     Provider(lambda asked: OPENAI.answer(...))             # or a function of the request
 
-`tests/provider/wire.py` writes the answers of both protocols.
+`tests/provider/wire.py` encodes the responses of both protocols.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ SECRETS = ("authorization", "x-api-key", "cookie")
 STREAM = {"content-type": "text/event-stream"}
 
 Step: TypeAlias = bytes | float | Literal["cut", "hang"]
-"""What an answer does next: send bytes, wait some seconds, break the connection off, or say
+"""A step of a response: send bytes, wait some seconds, reset the connection, or send
 nothing more until the client goes."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """One answer; its body is sent in chunks, step by step."""
+    """One response. Its body is sent in chunks, step by step."""
 
     steps: Sequence[Step] = ()
     status: int = 200
@@ -40,25 +40,25 @@ class Answer:
 
 
 @dataclass
-class Asked:
-    """One request."""
+class ReceivedRequest:
+    """One received request."""
 
     path: str
     headers: dict[str, str]
     """With names in lower case, without secrets."""
     body: Any
     left: threading.Event = field(default_factory=threading.Event)
-    """Set when the client has gone before the answer was at its end."""
+    """Set if the client disconnected before the end of the response."""
 
 
-Script: TypeAlias = Sequence[Answer] | Callable[[Asked], Answer]
+Script: TypeAlias = Sequence[Answer] | Callable[[ReceivedRequest], Answer]
 
 
 def as_json(value: object, status: int = 200, **headers: str) -> Answer:
-    """Return an answer in one piece."""
-    named = {name.replace("_", "-"): text for name, text in headers.items()}
+    """Return a JSON response in one chunk."""
+    by_name = {name.replace("_", "-"): text for name, text in headers.items()}
     return Answer(
-        [json.dumps(value).encode()], status, {"content-type": "application/json", **named}
+        [json.dumps(value).encode()], status, {"content-type": "application/json", **by_name}
     )
 
 
@@ -68,10 +68,10 @@ END_OF_SCRIPT = as_json({"error": {"message": "the script is at its end"}}, 400)
 
 
 class Provider:
-    """The server, as a context manager; it runs in threads of this process."""
+    """The server, a context manager. It runs in threads of this process."""
 
     def __init__(self, script: Script) -> None:
-        self.asked: list[Asked] = []
+        self.asked: list[ReceivedRequest] = []
         self._script = script
         self._lock = threading.Lock()
         self._stopping = threading.Event()
@@ -102,10 +102,10 @@ class Provider:
     @property
     def bodies(self) -> list[Any]:
         """The bodies of all requests."""
-        return [asked.body for asked in self.asked]
+        return [request.body for request in self.asked]
 
-    def answer_to(self, asked: Asked) -> Answer:
-        """Remember a request and return what the script says to it."""
+    def answer_to(self, asked: ReceivedRequest) -> Answer:
+        """Record a request and return its scripted response."""
         with self._lock:
             self.asked.append(asked)
             if not callable(self._script):
@@ -114,9 +114,9 @@ class Provider:
         return self._script(asked)
 
     def is_left(self, connection: socket.socket, seconds: float | None) -> bool:
-        """Wait for the client to go, for the server to stop, or for some seconds."""
+        """Wait until the client disconnects, the server stops or the time has passed."""
         step_s, waited_s = 0.01, 0.0
-        poll = select.poll()  # `select` takes no descriptor above 1023
+        poll = select.poll()  # `select` accepts no descriptor above 1023.
         poll.register(connection, select.POLLIN)
         while not self._stopping.is_set() and (seconds is None or waited_s < seconds):
             if poll.poll(step_s * 1000):
@@ -130,31 +130,31 @@ class Provider:
 
     @property
     def connections(self) -> int:
-        """How many connections there have been."""
+        """The number of accepted connections."""
         return len(self._connections)
 
 
 class _Server(ThreadingHTTPServer):
-    request_queue_size = 128  # else a client that comes with many others waits a second
-    daemon_threads = False  # so that they are joined, and nothing is left open
+    request_queue_size = 128  # Otherwise one of many clients waits a second.
+    daemon_threads = False  # Threads are joined, so nothing stays open.
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing: what another test prints meanwhile is compared."""
+        """Print nothing, because other tests compare their output."""
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers the requests of one connection."""
+    """Handle the requests of one connection."""
 
     owner: Provider
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # else later answers on a kept connection wait 40 ms for an ack
+    disable_nagle_algorithm = True  # Otherwise later responses wait 40 ms.
 
     def setup(self) -> None:
         super().setup()
         self.owner.connected(self.connection)
 
     def log_message(self, *_: object) -> None:
-        """Keep the terminal quiet."""
+        """Print nothing."""
 
     def handle(self) -> None:
         with suppress(ConnectionError):
@@ -162,17 +162,17 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         text = self.rfile.read(int(self.headers.get("content-length") or 0))
-        named = {name.lower(): value for name, value in self.headers.items()}
-        kept = {name: value for name, value in named.items() if name not in SECRETS}
-        asked = Asked(self.path, kept, json.loads(text))
-        answer = self.owner.answer_to(asked)
+        by_name = {name.lower(): value for name, value in self.headers.items()}
+        retained = {name: value for name, value in by_name.items() if name not in SECRETS}
+        received = ReceivedRequest(self.path, retained, json.loads(text))
+        answer = self.owner.answer_to(received)
         try:
-            self._send(answer, asked)
+            self._send(answer, received)
         except ConnectionError:
-            asked.left.set()
+            received.left.set()
             self.close_connection = True
 
-    def _send(self, answer: Answer, asked: Asked) -> None:
+    def _send(self, answer: Answer, asked: ReceivedRequest) -> None:
         self.send_response(answer.status)
         for name, value in answer.headers.items():
             self.send_header(name, value)

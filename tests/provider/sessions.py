@@ -1,7 +1,7 @@
-"""What providers refuse of a conversation that a client goes on with, and the client does not mend.
+"""Checks of a resumed conversation that providers make and the client does not repair.
 
-Less than `tests.provider.checks` asks of Harken's own requests: a client has a system prompt of its
-own, and ends with a prompt.
+They are weaker than `tests.provider.checks`: a client adds its own system prompt and a final
+user prompt.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ STRICT = shared("strict")
 
 
 def check(runtime: str, messages: list[Json]) -> None:
-    """Check what the client of a runtime sends."""
+    """Check the messages that the client of a runtime sends."""
     match runtime:
         case "codex":
             check_responses(messages)
@@ -31,7 +31,7 @@ def check(runtime: str, messages: list[Json]) -> None:
 def check_responses(items: list[Json]) -> None:
     """Check the `input` of OpenAI Responses: each call has just one output, after it."""
     waiting: set[str] = set()
-    seen: set[str] = set()
+    visited: set[str] = set()
     for item in items:
         kind, id_ = item["type"], item.get("call_id")
         if kind.endswith("_output"):
@@ -39,8 +39,8 @@ def check_responses(items: list[Json]) -> None:
             assert "output" in item or "tools" in item
         elif id_:
             assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", id_)
-            assert id_ not in seen
-            seen.add(id_)
+            assert id_ not in visited
+            visited.add(id_)
             waiting.add(id_)
         else:
             assert not waiting, f"no results for {waiting}"
@@ -54,13 +54,13 @@ def check_responses(items: list[Json]) -> None:
 def check_gemini(contents: list[Json]) -> None:
     """Check the `contents` of Gemini: the results of n calls are n, in the next turn."""
     roles = [content["role"] for content in contents]
-    assert all(one != other for one, other in itertools.pairwise(roles)), roles
+    assert all(first != second for first, second in itertools.pairwise(roles)), roles
     waiting: list[tuple[str, str]] = []
     for content in contents:
         responses = [
             part["functionResponse"] for part in content["parts"] if "functionResponse" in part
         ]
-        assert [(one["id"], one["name"]) for one in responses] == waiting
+        assert [(first["id"], first["name"]) for first in responses] == waiting
         calls = [part["functionCall"] for part in content["parts"] if "functionCall" in part]
         waiting = [(call["id"], call["name"]) for call in calls]
         assert not (calls and content["role"] == "user")
@@ -76,7 +76,7 @@ def check_gemini(contents: list[Json]) -> None:
 def check_chat(messages: list[Json]) -> None:
     """Check the `messages` of Chat Completions: the results of calls follow at once."""
     waiting: list[str] = []
-    seen: set[str] = set()
+    visited: set[str] = set()
     for message in messages:
         if message["role"] == "tool":
             assert message["tool_call_id"] == waiting.pop(0)
@@ -84,8 +84,8 @@ def check_chat(messages: list[Json]) -> None:
             continue
         assert not waiting, f"no results for {waiting}"
         waiting = [call["id"] for call in message.get("tool_calls", ())]
-        assert not seen & {*waiting}
-        seen |= {*waiting}
+        assert not visited & {*waiting}
+        visited |= {*waiting}
         assert message["content"] or waiting, "an empty message"
         for block in message["content"] if isinstance(message["content"], list) else ():
             if block["type"] == "image_url":

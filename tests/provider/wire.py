@@ -1,7 +1,7 @@
-"""What the two protocols look like on the wire, for a provider in tests.
+"""The wire format of the two protocols, for the test provider.
 
-A `Wire` writes answers of a harken `WebhookMessage` (text, thinking with its signature, calls in pieces)
-as a stream, errors as providers word them, and says how its model is made.
+A `Wire` encodes a `Message` (text, thinking with its signature, calls in chunks) as a stream,
+encodes errors in the words of the providers, and creates its model.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from harken.llm.http_model import ModelEndpoint
 from harken.llm.openai import OpenAIModel
 from tests.provider.server import Answer, Provider, as_json
 
-Said: TypeAlias = str | Message
+Reply: TypeAlias = str | Message
 KEY = "sk-secret-0123456789abcdef"
 
 
 class Wire(Protocol):
-    """One protocol."""
+    """A provider protocol."""
 
     name: str
     path: str
 
     def model(self, provider: Provider, **endpoint: Any) -> AnthropicModel | OpenAIModel:
-        """Return a model that asks this provider, without long waits."""
+        """Return a model that calls this provider with short timeouts."""
         ...
 
-    def events(self, said: Said, **more: Any) -> list[bytes]:
+    def events(self, said: Reply, **options: Any) -> list[bytes]:
         """Return the events of an answer: `usage` (Usage), `stop_reason`, `model`."""
         ...
 
@@ -52,12 +52,12 @@ class Wire(Protocol):
         """Return an error as an event in a stream."""
         ...
 
-    def answer(self, said: Said, **more: Any) -> Answer:
-        """Return a whole answer; see `events`."""
-        return Answer(self.events(said, **more))
+    def answer(self, said: Reply, **options: Any) -> Answer:
+        """Return a complete response. See `events`."""
+        return Answer(self.events(said, **options))
 
 
-def endpoint(provider: Provider, base: str = "", **more: Any) -> ModelEndpoint:
+def endpoint(provider: Provider, base: str = "", **options: Any) -> ModelEndpoint:
     usual = {
         "base_url": provider.url + base,
         "api_key": KEY,
@@ -65,15 +65,15 @@ def endpoint(provider: Provider, base: str = "", **more: Any) -> ModelEndpoint:
         "timeout_s": 10.0,
         "max_retries": 0,
     }
-    return ModelEndpoint(**{**usual, **more})
+    return ModelEndpoint(**{**usual, **options})
 
 
 def in_pieces(text: str, size: int = 7) -> list[str]:
-    """Cut a text into pieces, at least one."""
-    return [text[at : at + size] for at in range(0, len(text), size)] or [""]
+    """Split a text into chunks, at least one."""
+    return [text[index : index + size] for index in range(0, len(text), size)] or [""]
 
 
-def as_message(said: Said) -> Message:
+def as_message(said: Reply) -> Message:
     return Message("assistant", said) if isinstance(said, str) else said
 
 
@@ -84,11 +84,11 @@ class Anthropic(Wire):
     name: str = "anthropic"
     path: str = "/v1/messages"
 
-    def model(self, provider: Provider, **more: Any) -> AnthropicModel:
-        return AnthropicModel("anthropic/test", "test-1", endpoint=endpoint(provider, **more))
+    def model(self, provider: Provider, **options: Any) -> AnthropicModel:
+        return AnthropicModel("anthropic/test", "test-1", endpoint=endpoint(provider, **options))
 
-    def events(self, said: Said, **more: Any) -> list[bytes]:
-        return [anthropic_event(event) for event in anthropic_events(as_message(said), **more)]
+    def events(self, said: Reply, **options: Any) -> list[bytes]:
+        return [anthropic_event(event) for event in anthropic_events(as_message(said), **options)]
 
     def error(self, status: int, text: str, kind: str = "", **headers: str) -> Answer:
         error = {"type": kind or "invalid_request_error", "message": text}
@@ -106,11 +106,11 @@ class OpenAI(Wire):
     name: str = "openai"
     path: str = "/v1/chat/completions"
 
-    def model(self, provider: Provider, **more: Any) -> OpenAIModel:
-        return OpenAIModel("openai/test", "test-1", endpoint=endpoint(provider, "/v1", **more))
+    def model(self, provider: Provider, **options: Any) -> OpenAIModel:
+        return OpenAIModel("openai/test", "test-1", endpoint=endpoint(provider, "/v1", **options))
 
-    def events(self, said: Said, **more: Any) -> list[bytes]:
-        chunks = [openai_event(chunk) for chunk in openai_chunks(as_message(said), **more)]
+    def events(self, said: Reply, **options: Any) -> list[bytes]:
+        chunks = [openai_event(chunk) for chunk in openai_chunks(as_message(said), **options)]
         return [*chunks, b"data: [DONE]\n\n"]
 
     def error(self, status: int, text: str, kind: str = "", **headers: str) -> Answer:
@@ -140,7 +140,7 @@ def anthropic_events(
     stop_reason: str | None = None,
     model: str = "test-1",
 ) -> Iterator[dict[str, Any]]:
-    """Yield the events of an answer; its `usage` is what harken shall read."""
+    """Yield the events of a response. `usage` is the usage that Harken must decode."""
     counts = _anthropic_usage(usage or Usage(input_tokens=10, output_tokens=5))
     head = {"id": "msg_1", "type": "message", "role": "assistant", "content": [], "model": model}
     yield {"type": "message_start", "message": {**head, "usage": {**counts, "output_tokens": 1}}}
@@ -181,11 +181,11 @@ def _anthropic_block(item: ContentPart | ToolCall) -> tuple[dict[str, Any], list
 
 
 def _anthropic_usage(usage: Usage) -> dict[str, int]:
-    read, written = usage.cache_read_tokens or 0, usage.cache_write_tokens or 0
+    cached, written_tokens = usage.cache_read_tokens or 0, usage.cache_write_tokens or 0
     return {
-        "input_tokens": (usage.input_tokens or 0) - read - written,
-        "cache_read_input_tokens": read,
-        "cache_creation_input_tokens": written,
+        "input_tokens": (usage.input_tokens or 0) - cached - written_tokens,
+        "cache_read_input_tokens": cached,
+        "cache_creation_input_tokens": written_tokens,
         "output_tokens": usage.output_tokens or 0,
     }
 
@@ -197,7 +197,7 @@ def openai_chunks(
     stop_reason: str | None = None,
     model: str = "test-1",
 ) -> Iterator[dict[str, Any]]:
-    """Yield the chunks of an answer; thinking comes as `reasoning_content`."""
+    """Yield the chunks of a response. Thinking is in `reasoning_content`."""
     head = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "model": model}
     reason = stop_reason or ("tool_calls" if message.tool_calls else "stop")
     for delta in _openai_deltas(message):
@@ -221,10 +221,10 @@ def _openai_deltas(message: Message) -> Iterator[dict[str, Any]]:
         elif isinstance(item, ThinkingPart):
             yield from ({"reasoning_content": piece} for piece in in_pieces(item.text))
     for index, call in enumerate(message.tool_calls or ()):
-        first, *rest = in_pieces(call.function.arguments)
+        first, *remaining = in_pieces(call.function.arguments)
         function = {"name": call.function.name, "arguments": first}
         yield _openai_call({"index": index, "id": call.id, "type": "function"}, function)
-        for piece in rest:
+        for piece in remaining:
             yield _openai_call({"index": index}, {"arguments": piece})
 
 

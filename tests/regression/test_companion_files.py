@@ -24,7 +24,7 @@ from harken.core.commits import ArtifactRef, CommitId
 from harken.index.catalogue import Catalogue
 from harken.store.memory import MemoryStore
 from tests.cli.kit import Cli
-from tests.unit.formats.transcripts import Transcript, text, use
+from tests.unit.formats.transcript_kit import Transcript, text_block, tool_use_block
 
 SESSION = "5e551011-0000-4000-8000-000000000001"
 WHOLE = "line\n" * 20_000
@@ -51,9 +51,9 @@ class Project:
         made = Transcript(SESSION)
         made.user("Look at it.")
         for at, words in enumerate(results):
-            made.answer(use(f"toolu_{at}", command="ls"))
+            made.answer(tool_use_block(f"toolu_{at}", command="ls"))
             made.result(f"toolu_{at}", words)
-        made.answer(text("Done."))
+        made.answer(text_block("Done."))
         return write(self.folder / f"{SESSION}.jsonl", made.data)
 
     def run(self, path: Path | None = None) -> dict[str, ImportResult]:
@@ -147,7 +147,7 @@ def test_a_linked_folder_of_outputs_is_not_read(project: Project, tmp_path: Path
 def subagent(project: Project, agent: str = "a1b2") -> Path:
     made = Transcript(SESSION, shared={"isSidechain": True, "agentId": agent})
     made.user("Compare them.")
-    made.answer(text("They are the same."))
+    made.answer(text_block("They are the same."))
     return write(project.session / "subagents" / f"agent-{agent}.jsonl", made.data)
 
 

@@ -26,7 +26,7 @@ from harken.formats.runtimes import compressed
 from harken.index.catalogue import Catalogue
 from harken.store.memory import MemoryStore
 from tests.cli.kit import Cli
-from tests.unit.formats.transcripts import lines
+from tests.unit.formats.transcript_kit import encode_lines
 
 ID = "019f17a5-0000-7000-8000-00000000000{}"
 NAME = "rollout-2026-01-31T12-00-00-{}.jsonl"
@@ -40,7 +40,7 @@ def rollout(number: int, *said: str) -> bytes:
         payload = {"type": "message", "role": role, "content": [{"type": kind, "text": words}]}
         time = f"2026-01-31T12:{at // 60:02}:{at % 60:02}Z"
         records.append({"timestamp": time, "type": "response_item", "payload": payload})
-    return lines(records)
+    return encode_lines(records)
 
 
 def imported(path: Path) -> tuple[Report, MemoryStore]:

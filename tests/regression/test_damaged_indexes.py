@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.kit import HARKEN, Cli
-from tests.unit.formats.transcripts import Transcript, text, use
+from tests.unit.formats.transcript_kit import Transcript, text_block, tool_use_block
 
 PAGE = 4096
 COMMANDS = (("stats", "--json", "--utc"), ("search", "--json", "--all", "w1 OR w2 OR w3*"))
@@ -39,7 +39,9 @@ def write_transcripts(folder: Path, sessions: int, rounds: int) -> None:
         transcript = Transcript(f"5e55{number:04d}-0000-4000-8000-000000000001")
         for turn in range(rounds):
             transcript.user(words(12))
-            transcript.answer(text(words(40)), use(f"c{turn}", chance.choice(["Bash", "Read"])))
+            transcript.answer(
+                text_block(words(40)), tool_use_block(f"c{turn}", chance.choice(["Bash", "Read"]))
+            )
             transcript.result(f"c{turn}", words(60))
         (folder / f"{number}.jsonl").write_bytes(transcript.data)
 
@@ -218,7 +220,7 @@ def test_a_changed_byte_of_the_write_ahead_log_changes_no_answer(small: Indexed)
     with (small.cli.home.parent / "other.jsonl").open("wb") as file:
         transcript = Transcript("5e559999-0000-4000-8000-000000000001")
         transcript.user("w1 w2 w3")
-        transcript.answer(text("w1 w2 w3 w4"))
+        transcript.answer(text_block("w1 w2 w3 w4"))
         file.write(transcript.data)
     reader = apsw.Connection(str(small.facts), apsw.SQLITE_OPEN_READONLY)
     reader.execute("BEGIN; SELECT 1 FROM sessions").fetchall()

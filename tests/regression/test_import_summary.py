@@ -16,7 +16,7 @@ from harken.capture.files.report import ImportProgress
 from harken.cli.commands.import_.summary import progress_text
 from harken.terminal.progress import progress
 from tests.cli.kit import Cli
-from tests.unit.formats.transcripts import Transcript, lines, text
+from tests.unit.formats.transcript_kit import Transcript, encode_lines, text_block
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def folder(tmp_path: Path) -> Path:
     for number in (1, 2):
         made = Transcript(f"5e55101{number}-0000-4000-8000-000000000001")
         made.user(f"Question {number}")
-        made.answer(text("Answer"))
+        made.answer(text_block("Answer"))
         path = tmp_path / "all" / f"{made.session}.jsonl"
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(made.data)
@@ -34,7 +34,7 @@ def folder(tmp_path: Path) -> Path:
     head = {"id": "019f17a5-0000-7000-8000-000000000001", "cwd": "/w"}
     time = "2026-01-31T12:00:00Z"
     (tmp_path / "all" / "rollout-1.jsonl").write_bytes(
-        lines(
+        encode_lines(
             [
                 {"timestamp": time, "type": "session_meta", "payload": head},
                 {"timestamp": time, "type": "response_item", "payload": item},

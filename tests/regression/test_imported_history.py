@@ -16,7 +16,7 @@ import pytest
 
 from harken.terminal.styled_text import cell_width
 from tests.cli.kit import HARKEN, Cli
-from tests.unit.formats.transcripts import Transcript, text, use
+from tests.unit.formats.transcript_kit import Transcript, text_block, tool_use_block
 
 CODES = re.compile(r"\x1b\[[0-9;]*[a-zA-Z]")
 TIME = re.compile(r"2026-01-31 \d\d:\d\d")
@@ -28,7 +28,7 @@ def transcript(session: int, hour: int) -> Transcript:
     made.user(
         f"Question {session} about tea in a cafe, with as many words as fit on a line or more?"
     )
-    made.answer(text("Yes."), use("c1"))
+    made.answer(text_block("Yes."), tool_use_block("c1"))
     made.result("c1", "ok")
     made.user("And now?")
     for record in made.records:
@@ -46,7 +46,7 @@ def test_a_result_that_was_logged_before_its_call_has_no_duration(cli: Cli) -> N
     made = Transcript()
     made.user("Plan it.")
     for at in (1, 2):
-        made.answer(use(f"c{at}", "TaskCreate"))
+        made.answer(tool_use_block(f"c{at}", "TaskCreate"))
         made.result(f"c{at}", "created")
     call, answer = made.records[1], made.records[2]
     call["timestamp"], answer["timestamp"] = "2026-01-31T12:09:00.000Z", "2026-01-31T12:00:18.000Z"
@@ -64,7 +64,7 @@ def test_models_are_listed_by_tokens(cli: Cli) -> None:
         ("unpriced-1", 100_000),
         ("claude-haiku-4-5", 50),
     ):
-        made.answer(text(model))
+        made.answer(text_block(model))
         message = made.records[-1]["message"]
         message["model"], message["id"] = model, f"msg_{model:_<20}"
         message["usage"] = {"input_tokens": tokens, "output_tokens": tokens}

@@ -24,7 +24,7 @@ from harken.formats.runtimes.base import SourceLine
 from harken.formats.runtimes.joined_records import split_records
 from harken.index.catalogue import Catalogue
 from harken.store.memory import MemoryStore
-from tests.unit.formats.transcripts import Transcript, text
+from tests.unit.formats.transcript_kit import Transcript, text_block
 
 BOM = b"\xef\xbb\xbf"
 SAID = ["Hello", "Hi.", "Tea?", "No."]
@@ -34,7 +34,7 @@ def claude() -> list[bytes]:
     made = Transcript()
     for question, answer in (SAID[:2], SAID[2:]):
         made.user(question)
-        made.answer(text(answer))
+        made.answer(text_block(answer))
     return made.data.splitlines()
 
 
@@ -122,7 +122,7 @@ def test_a_joined_file_that_is_too_large_to_hold_is_read_the_same(tmp_path: Path
     made = Transcript()
     for at in range(90):
         made.user(f"{at} {'x' * 100_000}")
-        made.answer(text(f"Answer {at}"))
+        made.answer(text_block(f"Answer {at}"))
     path = tmp_path / "a.jsonl"
     path.write_bytes(
         joined := b"".join(

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from harken.world.shell.new_repository import unsafe_parts
-from tests.unit.world.shell.boxing import Box, box
+from tests.unit.world.shell.sandbox_kit import SandboxFolders, sandbox_folders
 
-__all__ = ["box"]
+__all__ = ["sandbox_folders"]
 
 MONITOR = "touch pwned; false"
 CONFIG = f'[core]\\nfsmonitor="{MONITOR}"\\n'
@@ -53,27 +53,30 @@ WORKTREE = "printf '[extensions]\\nworktreeConfig=true\\n' >> c/config; echo c >
     ],
     ids=["config", "pointer", "bare", "two folders"],
 )
-def test_the_next_git_status_runs_no_program(box: Box, command: str) -> None:
-    assert "made-by-a-command" in box.run(command)
-    home = {"HOME": str(box.around), "GIT_CEILING_DIRECTORIES": str(box.around)}
+def test_the_next_git_status_runs_no_program(sandbox_folders: SandboxFolders, command: str) -> None:
+    assert "made-by-a-command" in sandbox_folders.run(command)
+    home = {
+        "HOME": str(sandbox_folders.around),
+        "GIT_CEILING_DIRECTORIES": str(sandbox_folders.around),
+    }
     subprocess.run(
         ["git", "status"],
-        cwd=box.work,
+        cwd=sandbox_folders.work,
         env={**os.environ, **home, "GIT_CONFIG_NOSYSTEM": "1"},
         capture_output=True,
         check=False,
         timeout=20,
     )
-    assert not [*box.around.rglob("pwned")]
+    assert not [*sandbox_folders.around.rglob("pwned")]
 
 
-def test_an_ordinary_new_repository_stays(box: Box) -> None:
-    result = box.run(
+def test_an_ordinary_new_repository_stays(sandbox_folders: SandboxFolders) -> None:
+    result = sandbox_folders.run(
         "git init -q && git config user.name Ann && git remote add o https://a.b/c.git"
     )
     assert result.startswith("exit code 0")
     assert "made-by-a-command" not in result
-    assert "https://a.b/c.git" in (box.work / ".git/config").read_text()
+    assert "https://a.b/c.git" in (sandbox_folders.work / ".git/config").read_text()
 
 
 def test_settings_that_run_programs_are_told_from_others(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.kit import HARKEN, Cli
-from tests.unit.formats.transcripts import Transcript, text
+from tests.unit.formats.transcript_kit import Transcript, text_block
 
 READERS = (
     ("sessions", "--json"),
@@ -51,7 +51,7 @@ def imported(cli: Cli, tmp_path: Path) -> Iterator[Cli]:
     """A home with an imported session; its modes are put back afterwards."""
     transcript = Transcript()
     transcript.user("Tea or coffee?")
-    transcript.answer(text("Tea, please."))
+    transcript.answer(text_block("Tea, please."))
     (tmp_path / "a.jsonl").write_bytes(transcript.data)
     cli.ok("import", tmp_path / "a.jsonl")
     yield cli

@@ -17,7 +17,7 @@ from harken.context.position import MessageCounts
 from harken.core.messages import Message, TextPart, ThinkingPart
 from harken.formats.base import ConversationEntry
 from tests.cli.kit import Cli
-from tests.unit.formats.transcripts import Transcript, text, use
+from tests.unit.formats.transcript_kit import Transcript, text_block, tool_use_block
 
 SESSION = "5e551011-0000-4000-8000-000000000001"
 
@@ -34,12 +34,12 @@ def resume(cli: Cli, tmp_path: Path) -> tuple[str, ...]:
     last = ""
     for at in range(4):
         made.user(f"Question {at}")
-        last = made.answer(text(f"Answer {at}"))
+        last = made.answer(text_block(f"Answer {at}"))
     kept = [made.records[at]["uuid"] for at in (6, 7)]
     made.boundary(last, kept=kept)
     made.summary()
     made.user("And now?")
-    made.answer(text("Now."))
+    made.answer(text_block("Now."))
     path = tmp_path / f"{SESSION}.jsonl"
     path.write_bytes(made.data)
     cli.ok("import", path)
@@ -63,9 +63,9 @@ def test_where_nothing_is_kept_back_one_line_says_so(cli: Cli, resume: tuple[str
 def test_what_a_client_cannot_hold_is_named_with_its_reason(cli: Cli, tmp_path: Path) -> None:
     made = Transcript(SESSION)
     made.user("Tea?")
-    made.answer(text("API Error: 500"), model="<synthetic>", isApiErrorMessage=True)
+    made.answer(text_block("API Error: 500"), model="<synthetic>", isApiErrorMessage=True)
     made.user("Tea?")
-    made.answer(text("Yes."), use("toolu_1"))
+    made.answer(text_block("Yes."), tool_use_block("toolu_1"))
     path = tmp_path / f"{SESSION}.jsonl"
     path.write_bytes(made.data)
     cli.ok("import", path)

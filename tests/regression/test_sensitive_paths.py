@@ -20,9 +20,9 @@ from harken.world.files.tools import file_tools
 from harken.world.permissions.mode import Mode
 from harken.world.permissions.permissions import PermissionRequest, Permissions
 from harken.world.permissions.rules import PermissionRules
-from tests.unit.world.shell.boxing import Box, box
+from tests.unit.world.shell.sandbox_kit import SandboxFolders, sandbox_folders
 
-__all__ = ["box"]
+__all__ = ["sandbox_folders"]
 DOCUMENT = Path(__file__).parents[2] / "docs/explanation/permissions.md"
 
 LISTED = """
@@ -206,27 +206,33 @@ def test_the_documentation_states_the_list() -> None:
         assert f"| {reason} |" in table
 
 
-def test_a_command_in_the_sandbox_neither_changes_nor_makes_them(box: Box) -> None:
+def test_a_command_in_the_sandbox_neither_changes_nor_makes_them(
+    sandbox_folders: SandboxFolders,
+) -> None:
     """The same list: what exists cannot be written, what a command makes is put aside."""
     existing = [".envrc", ".husky/pre-commit", ".vscode/tasks.json", ".codex/config.toml"]
-    box.write({f"work/{name}": "as it was" for name in existing})
+    sandbox_folders.write({f"work/{name}": "as it was" for name in existing})
     new = [".bashrc", ".gemini/settings.json", "opencode.json", "sitecustomize.py"]
-    result = box.run(
+    result = sandbox_folders.run(
         "\n".join(f"mkdir -p $(dirname {one}); echo x > {one}" for one in existing + new)
     )
-    assert [(box.work / name).read_text() for name in existing] == ["as it was"] * len(existing)
-    assert not [name for name in new if os.path.lexists(box.work / name)]
+    assert [(sandbox_folders.work / name).read_text() for name in existing] == ["as it was"] * len(
+        existing
+    )
+    assert not [name for name in new if os.path.lexists(sandbox_folders.work / name)]
     assert result.count("it was renamed to") == len(new)
 
 
-def test_a_folder_of_path_below_the_working_folder_is_not_changed_in_the_sandbox(box: Box) -> None:
+def test_a_folder_of_path_below_the_working_folder_is_not_changed_in_the_sandbox(
+    sandbox_folders: SandboxFolders,
+) -> None:
     """But the programs of a project's own environment are."""
-    box.write(
+    sandbox_folders.write(
         {"work/tools/git": "as it was", "work/.venv/bin/black": "", "work/.venv/pyvenv.cfg": ""}
     )
-    folders = f"{box.work}/tools:{box.work}/.venv/bin"
-    box.environ["PATH"] = f"{folders}:{os.environ['PATH']}"
-    box.run("echo x > tools/git; echo x > tools/ls; echo x > .venv/bin/black")
-    assert (box.work / "tools/git").read_text() == "as it was"
-    assert not (box.work / "tools/ls").exists()
-    assert (box.work / ".venv/bin/black").read_text() == "x\n"
+    folders = f"{sandbox_folders.work}/tools:{sandbox_folders.work}/.venv/bin"
+    sandbox_folders.environ["PATH"] = f"{folders}:{os.environ['PATH']}"
+    sandbox_folders.run("echo x > tools/git; echo x > tools/ls; echo x > .venv/bin/black")
+    assert (sandbox_folders.work / "tools/git").read_text() == "as it was"
+    assert not (sandbox_folders.work / "tools/ls").exists()
+    assert (sandbox_folders.work / ".venv/bin/black").read_text() == "x\n"

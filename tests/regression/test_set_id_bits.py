@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.world.shell.boxing import Box, box
+from tests.unit.world.shell.sandbox_kit import SandboxFolders, sandbox_folders
 
-__all__ = ["box"]
+__all__ = ["sandbox_folders"]
 
 PYTHON = r"""
 import ctypes, mmap, os, platform, subprocess, sys, tarfile, zipfile
@@ -100,47 +100,49 @@ def set_id_files(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("mode", ["4755", "2755", "6711"])
-def test_no_way_to_set_the_bit_leaves_one(box: Box, mode: str) -> None:
-    (box.around / "elsewhere").mkdir(exist_ok=True)
-    box.wanted["allowed"] = [box.around / "elsewhere"]
-    box.write({"work/ways.py": PYTHON})
-    folders = ("$PWD", str(box.around / "elsewhere"), "$TMPDIR")
-    ways = box.work / "ways.py"
-    result = box.run(
+def test_no_way_to_set_the_bit_leaves_one(sandbox_folders: SandboxFolders, mode: str) -> None:
+    (sandbox_folders.around / "elsewhere").mkdir(exist_ok=True)
+    sandbox_folders.wanted["allowed"] = [sandbox_folders.around / "elsewhere"]
+    sandbox_folders.write({"work/ways.py": PYTHON})
+    folders = ("$PWD", str(sandbox_folders.around / "elsewhere"), "$TMPDIR")
+    ways = sandbox_folders.work / "ways.py"
+    result = sandbox_folders.run(
         "\n".join(f"(cd {one} && {sys.executable} {ways} {mode}) 2>&1" for one in folders)
     )
     assert "chmod refused: Operation not permitted" in result
-    assert not (box.work / "ring").exists()
-    assert set_id_files(box.around) == []
+    assert not (sandbox_folders.work / "ring").exists()
+    assert set_id_files(sandbox_folders.around) == []
 
 
-def test_a_bit_that_was_there_does_not_stay_on_other_content(box: Box) -> None:
-    tool = box.work / "tool"
+def test_a_bit_that_was_there_does_not_stay_on_other_content(
+    sandbox_folders: SandboxFolders,
+) -> None:
+    tool = sandbox_folders.work / "tool"
     tool.write_text("as it was")
     tool.chmod(0o6755)
-    box.run("echo other > tool; ln tool linked; cp -p tool copied; mv tool moved")
-    assert set_id_files(box.around) == []
+    sandbox_folders.run("echo other > tool; ln tool linked; cp -p tool copied; mv tool moved")
+    assert set_id_files(sandbox_folders.around) == []
 
 
-def test_ordinary_modes_are_set_as_before(box: Box) -> None:
-    result = box.run(
+def test_ordinary_modes_are_set_as_before(sandbox_folders: SandboxFolders) -> None:
+    result = sandbox_folders.run(
         "umask 022; echo > a; chmod 755 a; mkdir -m 1777 b; install -m 640 a c; chmod u+x,g-w c\n"
         "tar cf t.tar a c && mkdir d && tar -xpf t.tar -C d && stat -c %a a b c d/a d/c"
     )
     assert result == "exit code 0 (in the sandbox)\n755\n1777\n740\n755\n740\n"
 
 
-def test_the_result_says_why_it_is_refused(box: Box) -> None:
-    result = box.run("echo > a; chmod u+s a")
+def test_the_result_says_why_it_is_refused(sandbox_folders: SandboxFolders) -> None:
+    result = sandbox_folders.run("echo > a; chmod u+s a")
     assert "no file with a set-user-id" in result.splitlines()[-1]
 
 
-def test_the_filter_is_not_changed_by_a_command(box: Box) -> None:
-    box.run("true")
-    [file] = (box.home / "outputs/one").glob("*.bpf")
+def test_the_filter_is_not_changed_by_a_command(sandbox_folders: SandboxFolders) -> None:
+    sandbox_folders.run("true")
+    [file] = (sandbox_folders.home / "outputs/one").glob("*.bpf")
     before = file.read_bytes()
-    box.run(f"echo x > {file}; rm -f {file}")
+    sandbox_folders.run(f"echo x > {file}; rm -f {file}")
     assert file.read_bytes() == before
     file.chmod(0o600)
     file.write_bytes(b"")
-    assert "Operation not permitted" in box.run("echo > a; chmod u+s a 2>&1")
+    assert "Operation not permitted" in sandbox_folders.run("echo > a; chmod u+s a 2>&1")

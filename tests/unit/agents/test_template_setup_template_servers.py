@@ -26,7 +26,7 @@ from harken.world.tool import ToolContext
 from tests import mcp_sdk_server
 from tests.agent_kit import Play, Stage, call, calls, play, rows, run, stage, told
 from tests.mcp_kit import TOY, toy
-from tests.unit.world.permissions.people import YES, Person
+from tests.unit.world.permissions.user_kit import YES, ScriptedUser
 
 NAMED = replace(toy("docs"), reserved=True)
 LIB = McpServerConfig(name="lib", command="in this process")
@@ -216,7 +216,7 @@ def test_a_server_that_is_gone_is_a_result_that_the_model_reads(tmp_path: Path) 
 
 
 def test_rules_and_modes_hold_for_tools_of_servers(tmp_path: Path) -> None:
-    async def scene(permissions: Permissions, person: Person | None, tool: str) -> str:
+    async def scene(permissions: Permissions, person: ScriptedUser | None, tool: str) -> str:
         world = world_of(tmp_path, toy(), permissions=permissions)
         await world.wait_ready()
         model = play()
@@ -230,7 +230,7 @@ def test_rules_and_modes_hold_for_tools_of_servers(tmp_path: Path) -> None:
             here.session.close()
             here.log.unlink()
 
-    def did(tool: str = "mcp__toy__echo", person: Person | None = None, **rules: Any) -> str:
+    def did(tool: str = "mcp__toy__echo", person: ScriptedUser | None = None, **rules: Any) -> str:
         mode = rules.pop("mode", "ask")
         permissions = Permissions(mode=mode, rules=PermissionRules.parse(**rules))
         return asyncio.run(scene(permissions, person, tool))
@@ -240,10 +240,10 @@ def test_rules_and_modes_hold_for_tools_of_servers(tmp_path: Path) -> None:
     assert "needs the approval of the user" in did("mcp__toy__env", allow=["mcp__toy__echo"])
     assert "denied by the rule" in did(mode="all", deny=["mcp__toy__*"])
     assert "plan mode allows no changes" in did(mode="plan")
-    person = Person([YES])
+    person = ScriptedUser([YES])
     assert did(person=person) == "hi"
-    assert person.wanted[0].tool == "mcp__toy__echo"
-    assert list(person.wanted[0].rules) == ["mcp__toy__echo"]
+    assert person.approvals[0].tool == "mcp__toy__echo"
+    assert list(person.approvals[0].rules) == ["mcp__toy__echo"]
 
 
 @pytest.mark.req("S4-41")

@@ -21,7 +21,7 @@ from harken.session.session import Session, SessionOptions
 from harken.session.state import SessionState
 from harken.store.base import Store
 from harken.store.memory import MemoryStore
-from tests.unit.formats.transcripts import Transcript
+from tests.unit.formats.transcript_kit import Transcript
 
 
 def imported(folder: Path, **files: Transcript) -> tuple[MemoryStore, list[BranchTip]]:

@@ -20,7 +20,7 @@ from harken.formats.base import ConversationEntry
 from harken.store.memory import MemoryStore
 from tests.unit.context.kit import NOON, commit
 from tests.unit.context.retold import check_lawful, hash_of, imported, outline, told
-from tests.unit.formats.transcripts import Transcript, text, use
+from tests.unit.formats.transcript_kit import Transcript, text_block, tool_use_block
 
 T = TypeVar("T")
 
@@ -32,9 +32,9 @@ def of(kind: type[T], found: list[ev.Event]) -> list[T]:
 def test_a_conversation_is_told_as_a_log_would_tell_it(tmp_path: Path) -> None:
     made = Transcript()
     made.user("Is the cafe open?")
-    made.answer(text("I look."), use("c1", "look", at="door"))
+    made.answer(text_block("I look."), tool_use_block("c1", "look", at="door"))
     made.result("c1", "It is.")
-    made.answer(text("Yes."))
+    made.answer(text_block("Yes."))
     found = told(*imported(tmp_path / "files", a=made), tmp_path)
     assert outline(found) == [
         "- session_started",
@@ -66,8 +66,8 @@ def test_an_answer_says_its_model_and_what_it_used(tmp_path: Path) -> None:
         "cache_creation_input_tokens": 7,
         "output_tokens": 9,
     }
-    made.answer(text("Hi"), id="r1")
-    made.answer(text("there."), id="r1")
+    made.answer(text_block("Hi"), id="r1")
+    made.answer(text_block("there."), id="r1")
     made.records[-1]["message"] |= {"usage": counts, "stop_reason": "end_turn"}
     found = told(*imported(tmp_path / "files", a=made), tmp_path)
     (response,) = of(ev.LlmResponse, found)
@@ -81,9 +81,9 @@ def test_a_response_in_two_moments_of_a_session_is_told_as_one_model_call(tmp_pa
     """The first moment had only its first line; its entry stays, in a branch that was left."""
     made = Transcript()
     made.user("Hello")
-    made.answer(text("Hi"), id="r1")
+    made.answer(text_block("Hi"), id="r1")
     early = Transcript(records=[*made.records])
-    made.answer(text("there."), id="r1")
+    made.answer(text_block("there."), id="r1")
     found = told(*imported(tmp_path / "files", early=early, late=made), tmp_path)
     answers = [e for e in of(ev.TranscriptEntry, found) if e.role == "assistant"]
     (response,) = of(ev.LlmResponse, found)
@@ -94,7 +94,7 @@ def test_a_response_in_two_moments_of_a_session_is_told_as_one_model_call(tmp_pa
 def test_odd_usage_is_none(tmp_path: Path, usage: object) -> None:
     made = Transcript()
     made.user("Hello")
-    made.answer(text("Hi"))
+    made.answer(text_block("Hi"))
     made.records[-1]["message"]["usage"] = usage
     (response,) = of(ev.LlmResponse, told(*imported(tmp_path / "files", a=made), tmp_path))
     assert response.usage is None
@@ -103,9 +103,9 @@ def test_odd_usage_is_none(tmp_path: Path, usage: object) -> None:
 def test_another_model_is_told_when_it_comes(tmp_path: Path) -> None:
     made = Transcript()
     made.user("Hello")
-    made.answer(text("Hi"))
+    made.answer(text_block("Hi"))
     made.user("Again")
-    made.answer(text("Hm"), model="claude-haiku-4-5")
+    made.answer(text_block("Hm"), model="claude-haiku-4-5")
     found = told(*imported(tmp_path / "files", a=made), tmp_path)
     (changed,) = of(ev.AgentConfigured, found)
     assert changed.language_model == "claude-haiku-4-5"
@@ -115,9 +115,9 @@ def test_another_model_is_told_when_it_comes(tmp_path: Path) -> None:
 def test_an_error_of_the_provider_is_how_a_model_call_ended(tmp_path: Path) -> None:
     made = Transcript()
     made.user("Hello")
-    made.answer(text("API Error: 529"), model="<synthetic>", isApiErrorMessage=True)
-    made.answer(text("No response requested."), model="<synthetic>")
-    made.answer(text("Hi"))
+    made.answer(text_block("API Error: 529"), model="<synthetic>", isApiErrorMessage=True)
+    made.answer(text_block("No response requested."), model="<synthetic>")
+    made.answer(text_block("Hi"))
     found = told(*imported(tmp_path / "files", a=made), tmp_path)
     failed, answered = of(ev.LlmResponse, found)
     assert (failed.error, failed.entry, failed.stop_reason) == ("API Error: 529", None, "error")
@@ -129,21 +129,21 @@ def family() -> dict[str, Transcript]:
     main = Transcript()
     main.user("Ask Ann and Bob.")
     main.answer(
-        use("c1", "Task", prompt="You are Ann, who knows about tea."),
-        use("c2", "Task", prompt="You are Bob, who knows about cake."),
+        tool_use_block("c1", "Task", prompt="You are Ann, who knows about tea."),
+        tool_use_block("c2", "Task", prompt="You are Bob, who knows about cake."),
     )
-    main.result("c1", [text("Tea is good."), text("agentId: ann")])
+    main.result("c1", [text_block("Tea is good."), text_block("agentId: ann")])
     main.records[-1]["toolUseResult"] = {"agentId": "ann"}
     main.result("c2", "Cake.")
     main.records[-1]["toolUseResult"] = {"agentId": "bob"}
-    main.answer(text("Tea and cake."))
+    main.answer(text_block("Tea and cake."))
     shared = {"isSidechain": True}
     ann = Transcript(shared={**shared, "agentId": "ann"})
     ann.user("You are Ann, who knows about tea.")
-    ann.answer(text("Tea is good."), id="a1")
+    ann.answer(text_block("Tea is good."), id="a1")
     bob = Transcript(shared={**shared, "agentId": "bob"})
     bob.user("You are Bob, who knows about cake.")
-    bob.answer(text("Cake."), id="b1")
+    bob.answer(text_block("Cake."), id="b1")
     return {"main": main, "agent_ann": ann, "agent_bob": bob}
 
 
@@ -192,12 +192,12 @@ def test_agents_are_told_in_the_order_of_time(tmp_path: Path) -> None:
 def test_a_rewind_is_an_edit_that_goes_back(tmp_path: Path) -> None:
     made = Transcript()
     made.user("Hello")
-    at = made.answer(text("Hi"), use("c0", "look"))
+    at = made.answer(text_block("Hi"), tool_use_block("c0", "look"))
     made.result("c0", "nothing")
     made.user("Tea?", parent=at)
-    made.answer(use("c1", "brew"))
+    made.answer(tool_use_block("c1", "brew"))
     made.user("No, cake.", parent=at)
-    made.answer(text("Cake it is."))
+    made.answer(text_block("Cake it is."))
     store, ends = imported(tmp_path / "files", a=made)
     assert len(ends) > 1
     found = told(store, ends, tmp_path)
@@ -212,12 +212,12 @@ def test_a_rewind_is_an_edit_that_goes_back(tmp_path: Path) -> None:
 def test_a_compaction_is_an_edit_that_keeps_what_is_repeated(tmp_path: Path) -> None:
     made = Transcript()
     made.user("Hello")
-    made.answer(text("Hi"))
-    kept = [made.user("Tea?"), made.answer(text("Green."))]
+    made.answer(text_block("Hi"))
+    kept = [made.user("Tea?"), made.answer(text_block("Green."))]
     made.boundary(kept[-1], kept=kept)
     made.summary()
     made.user("More.")
-    made.answer(text("Here."))
+    made.answer(text_block("Here."))
     found = told(*imported(tmp_path / "files", a=made), tmp_path)
     (edit,) = of(ev.TranscriptEdited, found)
     assert edit.reason == "compaction"
@@ -232,7 +232,7 @@ def test_a_compaction_is_an_edit_that_keeps_what_is_repeated(tmp_path: Path) -> 
 def test_a_result_without_its_call_is_read_and_the_call_is_made_up(tmp_path: Path) -> None:
     made = Transcript()
     made.result("gone", "It was open.")
-    made.answer(text("Good."))
+    made.answer(text_block("Good."))
     found = told(*imported(tmp_path / "files", a=made), tmp_path)
     assert outline(found)[2:6] == [
         "1 assistant:  [gone]",

@@ -1,4 +1,4 @@
-"""The quick decision about an argument never accepts what the full comparison refuses."""
+"""The fast argument check accepts nothing that the full comparison rejects."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ VALUES: list[Any] = [
 
 
 @pytest.mark.parametrize("annotation", ANNOTATIONS, ids=str)
-def test_the_quick_decision_agrees_with_the_comparison(annotation: Any) -> None:
+def test_fast_argument_check_agrees_with_the_full_comparison(annotation: Any) -> None:
     quick = _exact_types(annotation)
     for value in VALUES:
         if quick.include(value):
@@ -64,5 +64,5 @@ def test_the_quick_decision_agrees_with_the_comparison(annotation: Any) -> None:
     ],
     ids=str,
 )
-def test_common_arguments_are_decided_quickly(annotation: Any, value: Any) -> None:
+def test_fast_argument_check_decides_common_arguments(annotation: Any, value: Any) -> None:
     assert _exact_types(annotation).include(value)

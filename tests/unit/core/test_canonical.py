@@ -1,4 +1,4 @@
-"""Canonical bytes and hashes: one value, one text, one identity."""
+"""Canonical JSON and content hashes."""
 
 import json
 import math
@@ -10,23 +10,23 @@ from blake3 import blake3
 from harken.core import canonical
 
 
-def test_members_are_sorted_at_every_depth_and_nothing_is_spaced() -> None:
+def test_canonical_json_sorts_members_at_each_depth_without_spaces() -> None:
     value = {"b": {"d": 1, "c": [2, {"f": 3, "e": 4}]}, "a": None}
     assert canonical.to_canonical_bytes(value) == b'{"a":null,"b":{"c":[2,{"e":4,"f":3}],"d":1}}'
 
 
-def test_what_is_only_encoded_keeps_its_order() -> None:
+def test_to_json_line_keeps_the_order_of_members() -> None:
     assert canonical.to_json_line({"b": 1, "a": 2}) == b'{"b":1,"a":2}'
 
 
-def test_only_what_json_demands_is_escaped() -> None:
+def test_canonical_json_escapes_only_required_characters() -> None:
     text = '"\\/\b\f\n\r\t\x00\x1f\x7f é\u2028😀'
     expected = '"\\"\\\\/\\b\\f\\n\\r\\t\\u0000\\u001f\x7f é\u2028😀"'
     assert canonical.to_canonical_bytes(text) == expected.encode()
 
 
-def test_names_are_sorted_by_code_point() -> None:
-    """RFC 8785 sorts by UTF-16 and would put the last two the other way round."""
+def test_canonical_json_sorts_names_by_code_point() -> None:
+    """RFC 8785 sorts by UTF-16 and would reverse the last two."""
     names = ["😀", "\uffff", "é", "b", "B", ""]
     assert list(json.loads(canonical.to_canonical_bytes(dict.fromkeys(names)))) == [
         "",
@@ -57,8 +57,8 @@ DIFFERENT: list[Any] = [
 ]
 
 
-def test_values_of_different_types_are_different() -> None:
-    """In Python 0 == 0.0 == False; as content they are three things."""
+def test_canonical_json_distinguishes_types_of_equal_values() -> None:
+    """In Python 0 == 0.0 == False. As content they are three values."""
     assert len({canonical.to_canonical_bytes(value) for value in DIFFERENT}) == len(DIFFERENT)
     assert len({canonical.hash_value(canonical.PART_DOMAIN, value) for value in DIFFERENT}) == len(
         DIFFERENT
@@ -66,13 +66,13 @@ def test_values_of_different_types_are_different() -> None:
 
 
 @pytest.mark.parametrize("value", DIFFERENT)
-def test_a_value_comes_back_with_its_type(value: Any) -> None:
-    again = canonical.from_json(canonical.to_canonical_bytes(value))
-    assert (again, type(again)) == (value, type(value))
+def test_canonical_json_round_trip_keeps_the_type(value: Any) -> None:
+    repeated = canonical.from_json(canonical.to_canonical_bytes(value))
+    assert (repeated, type(repeated)) == (value, type(value))
 
 
 @pytest.mark.parametrize("number", [2**53 + 1, 2**63, 2**64, -(2**63) - 1, 10**40])
-def test_integers_of_any_size_are_exact(number: int) -> None:
+def test_canonical_json_keeps_integers_of_any_size(number: int) -> None:
     assert canonical.to_canonical_bytes(number) == str(number).encode()
     assert canonical.from_json(canonical.to_canonical_bytes([number])) == [number]
 
@@ -88,17 +88,19 @@ def test_integers_of_any_size_are_exact(number: int) -> None:
         (5e-324, b"5e-324"),
     ],
 )
-def test_a_float_is_the_shortest_text_that_reads_back(number: float, text: bytes) -> None:
+def test_canonical_json_writes_the_shortest_float_that_round_trips(
+    number: float, text: bytes
+) -> None:
     assert canonical.to_canonical_bytes(number) == text
     assert canonical.from_json(text) == number
 
 
-def test_minus_zero_keeps_its_sign() -> None:
+def test_canonical_json_keeps_the_sign_of_minus_zero() -> None:
     assert canonical.to_canonical_bytes(-0.0) == b"-0.0"
     assert math.copysign(1, canonical.from_json(b"-0.0")) == -1
 
 
-def test_a_lone_surrogate_is_written_as_its_escape_and_comes_back() -> None:
+def test_canonical_json_round_trips_lone_surrogates() -> None:
     value = {"b\udc80": "x\ud83dy", "a": [1, None]}
     assert canonical.to_canonical_bytes(value) == b'{"a":[1,null],"b\\udc80":"x\\ud83dy"}'
     assert canonical.to_json_line(value) == b'{"b\\udc80":"x\\ud83dy","a":[1,null]}'
@@ -108,12 +110,12 @@ def test_a_lone_surrogate_is_written_as_its_escape_and_comes_back() -> None:
 @pytest.mark.parametrize(
     "damaged", [b"", b"{", b'{"a":1', b"[1,]", b'"\xff"', b"{} {}", b"nul", b'{"a" 1}']
 )
-def test_what_is_no_json_is_a_value_error(damaged: bytes) -> None:
+def test_canonical_json_rejects_values_without_json_form(damaged: bytes) -> None:
     with pytest.raises(ValueError):
         canonical.from_json(damaged)
 
 
-def test_an_identity_is_blake3_over_the_domain_line_and_the_canonical_bytes() -> None:
+def test_content_hash_is_blake3_of_domain_line_and_canonical_bytes() -> None:
     hashed = blake3(b'harken.part.v1\n{"text":"Hi","type":"text"}').hexdigest()
     assert canonical.hash_value(canonical.PART_DOMAIN, {"type": "text", "text": "Hi"}) == hashed
     assert (
@@ -121,7 +123,7 @@ def test_an_identity_is_blake3_over_the_domain_line_and_the_canonical_bytes() ->
     )
 
 
-def test_the_same_value_has_another_identity_in_another_domain() -> None:
+def test_content_hash_depends_on_the_domain() -> None:
     domains = [
         canonical.PART_DOMAIN,
         canonical.MESSAGE_DOMAIN,
@@ -132,8 +134,8 @@ def test_the_same_value_has_another_identity_in_another_domain() -> None:
     assert len({canonical.hash_value(domain, []) for domain in domains}) == len(domains)
 
 
-def test_no_domain_line_is_the_beginning_of_another() -> None:
-    """Else two domains could give one byte string."""
+def test_no_domain_line_is_a_prefix_of_another() -> None:
+    """Otherwise two domains could produce the same bytes."""
     domains = [
         canonical.PART_DOMAIN,
         canonical.MESSAGE_DOMAIN,

@@ -1,4 +1,4 @@
-"""Time: microseconds since 1970 in, RFC 3339 in UTC out."""
+"""Timestamps: microseconds since 1970 as input, RFC 3339 in UTC as output."""
 
 import time
 from datetime import UTC, datetime
@@ -20,12 +20,12 @@ from harken.core.clock import format_rfc3339, system_clock
         (1_709_164_800_000_000, "2024-02-29T00:00:00.000000Z"),
     ],
 )
-def test_a_time_has_microseconds_and_ends_with_z(time_us: int, text: str) -> None:
+def test_timestamp_has_microseconds_and_ends_with_z(time_us: int, text: str) -> None:
     assert format_rfc3339(time_us) == text
 
 
-def test_times_may_come_in_any_order() -> None:
-    """The last second is kept as a text; going back must not show it again."""
+def test_timestamps_may_be_formatted_in_any_order() -> None:
+    """The last second is cached as text. An earlier time must not return it."""
     times = [5_000_001, 5_900_000, 4_000_000, 5_000_001, 0]
     assert [format_rfc3339(t)[17:] for t in times] == [
         "05.000001Z",
@@ -36,13 +36,13 @@ def test_times_may_come_in_any_order() -> None:
     ]
 
 
-def test_a_written_time_reads_back_as_the_same_microsecond() -> None:
+def test_parsing_a_timestamp_returns_the_same_microsecond() -> None:
     now_us = system_clock()
-    read = datetime.fromisoformat(format_rfc3339(now_us))
-    assert read.tzinfo == UTC
-    assert round(read.timestamp() * 1_000_000) == now_us
+    parsed = datetime.fromisoformat(format_rfc3339(now_us))
+    assert parsed.tzinfo == UTC
+    assert round(parsed.timestamp() * 1_000_000) == now_us
 
 
-def test_the_system_clock_is_the_time_of_this_machine() -> None:
+def test_system_clock_returns_the_time_of_this_machine() -> None:
     before = time.time()
     assert before - 1 < system_clock() / 1_000_000 < before + 60

@@ -1,4 +1,4 @@
-"""A draft and `chunks_of` are inverse: what streams in equals what streamed out."""
+"""`StreamAccumulator` and `chunks_of` are inverse: a streamed message equals its original."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ parts: st.SearchStrategy[ContentPart] = st.one_of(
 def messages(draw: st.DrawFn) -> Message:
     content = draw(st.none() | st.text() | st.lists(parts))
     calls = [
-        ToolCall(f"c{at}", FunctionCall(draw(st.text()), draw(st.text())), draw(kinds))
-        for at in range(draw(st.integers(0, 3)))
+        ToolCall(f"c{index}", FunctionCall(draw(st.text()), draw(st.text())), draw(kinds))
+        for index in range(draw(st.integers(0, 3)))
     ]
     if isinstance(content, list) and draw(st.booleans()):
         for call in calls:
@@ -53,7 +53,7 @@ def messages(draw: st.DrawFn) -> Message:
 kinds = st.sampled_from(["function", "custom"])
 
 
-def redrafted(message: Message) -> Message:
+def accumulate(message: Message) -> Message:
     draft = StreamAccumulator()
     for chunk in iter_chunks(message):
         draft.add(chunk)
@@ -61,52 +61,52 @@ def redrafted(message: Message) -> Message:
 
 
 @given(messages())
-def test_a_streamed_message_has_the_same_identity(message: Message) -> None:
-    assert message_hash(redrafted(message)) == message_hash(message)
+def test_streamed_message_has_the_same_content_id(message: Message) -> None:
+    assert message_hash(accumulate(message)) == message_hash(message)
 
 
 @given(messages())
-def test_a_streamed_message_keeps_call_ids_and_signatures(message: Message) -> None:
+def test_streamed_message_keeps_call_ids_and_signatures(message: Message) -> None:
     _, before = split_occurrence(message)
-    _, after = split_occurrence(redrafted(message))
+    _, after = split_occurrence(accumulate(message))
     assert (after.calls, after.metas) == (before.calls, before.metas)
 
 
-def test_a_call_keeps_its_own_meta() -> None:
+def test_tool_call_keeps_its_meta() -> None:
     call = ToolCall("c1", FunctionCall("task", "{}"), meta={"signature": "c2ln"})
-    assert redrafted(Message("assistant", None, [call])).tool_calls == [call]
+    assert accumulate(Message("assistant", None, [call])).tool_calls == [call]
 
 
-def test_a_long_text_comes_in_words() -> None:
+def test_long_text_streams_word_by_word() -> None:
     words = [chunk.text for chunk in iter_chunks(Message("assistant", "Hi  Jill,\n\nit is me"))]  # type: ignore[union-attr]
     assert words == ["Hi  ", "Jill,\n\n", "it ", "is ", "me"]
 
 
-def test_a_plain_text_stays_a_plain_text() -> None:
-    assert redrafted(Message("assistant", "Hi Jill")).content == "Hi Jill"
+def test_plain_text_stays_a_string() -> None:
+    assert accumulate(Message("assistant", "Hi Jill")).content == "Hi Jill"
 
 
-def test_two_neighbouring_texts_stay_two() -> None:
+def test_two_adjacent_text_parts_stay_separate() -> None:
     content: list[ContentPart] = [TextPart("a"), TextPart("b")]
-    assert redrafted(Message("assistant", content)).content == content
+    assert accumulate(Message("assistant", content)).content == content
 
 
-def test_no_text_is_no_content() -> None:
+def test_message_without_text_has_no_content() -> None:
     assert StreamAccumulator().message() == Message("assistant")
 
 
-def test_an_empty_piece_is_no_part() -> None:
+def test_empty_chunk_adds_no_part() -> None:
     draft = StreamAccumulator()
     for chunk in (ThinkingDelta("hm"), TextDelta("")):
         draft.add(chunk)
     assert draft.message().content == [ThinkingPart("hm")]
 
 
-@pytest.mark.parametrize("placed", [False, True])
-def test_a_cut_off_answer_can_be_kept_without_its_calls(placed: bool) -> None:
+@pytest.mark.parametrize("with_slots", [False, True])
+def test_partial_message_can_omit_its_calls(with_slots: bool) -> None:
     draft = StreamAccumulator()
     draft.add(TextDelta("I will "))
-    if placed:
+    if with_slots:
         draft.add(PartDelta(ToolCallSlot("c1")))
     draft.add(ToolCallDelta(0, '{"na', "c1", "task"))
     assert draft.message(with_calls=False) == Message("assistant", "I will ")

@@ -1,4 +1,4 @@
-"""Events: typed where they are known, kept as they were where they are not."""
+"""Events are typed if they are known, and preserved if they are unknown."""
 
 import json
 from typing import Any, get_args
@@ -29,32 +29,32 @@ from harken.session.state import SessionState
 HEAD = {"message_id": "msg_001", "time": "2026-01-31T12:00:00.000000Z", "agent_id": "agent_001"}
 
 
-def line(event_type: str, **members: Any) -> bytes:
+def event_line(event_type: str, **members: Any) -> bytes:
     return json.dumps({"event_type": event_type, **HEAD, **members}, separators=(",", ":")).encode()
 
 
-def entry(**members: Any) -> TranscriptEntry:
-    event = decode_event(line("transcript_entry", **members))
+def round_trip_entry(**members: Any) -> TranscriptEntry:
+    event = decode_event(event_line("transcript_entry", **members))
     assert isinstance(event, TranscriptEntry)
     return event
 
 
-def test_every_event_type_has_one_class() -> None:
+def test_each_event_type_has_one_class() -> None:
     assert len(EVENT_TYPES) == len(get_args(KnownEvent)) == 20
     for name, kind in EVENT_TYPES.items():
         assert kind.__struct_config__.tag == name
 
 
 @pytest.mark.req("S0-05")
-def test_members_that_nobody_knows_are_passed_over_and_written_again() -> None:
-    written = line(
+def test_unknown_members_are_ignored_and_written_back() -> None:
+    encoded = event_line(
         "transcript_entry", role="user", content="Hi", mood={"happy": 0.5}, seen=[1, None]
     )
-    event = decode_event(written)
+    event = decode_event(encoded)
     assert isinstance(event, TranscriptEntry)
     assert (event.role, event.content) == ("user", "Hi")
     assert event.unknown == {"mood": {"happy": 0.5}, "seen": [1, None]}
-    assert encode_event(event) == written
+    assert encode_event(event) == encoded
 
 
 @pytest.mark.req("S0-05")
@@ -79,40 +79,40 @@ def test_members_that_nobody_knows_are_passed_over_and_written_again() -> None:
         ("transcript_edited", {"segments": [{"start": 0, "stop": 1, "why": "old"}]}),
     ],
 )
-def test_what_nobody_knows_inside_a_member_is_passed_over_and_written_again(
+def test_unknown_nested_members_are_ignored_and_written_back(
     event_type: str, members: dict[str, Any]
 ) -> None:
-    written = line(event_type, **members)
-    event = decode_event(written)
+    encoded = event_line(event_type, **members)
+    event = decode_event(encoded)
     assert isinstance(event, EVENT_TYPES[event_type])
-    assert json.loads(encode_event(event)) == json.loads(written)
+    assert json.loads(encode_event(event)) == json.loads(encoded)
     assert decode_event(encode_event(event)) == event
 
 
 @pytest.mark.req("S0-05")
-def test_event_types_that_nobody_knows_are_passed_over_and_written_again() -> None:
-    written = line("agent_dreamt", dream={"of": "sheep"})
-    event = decode_event(written)
+def test_unknown_event_types_are_ignored_and_written_back() -> None:
+    encoded = event_line("agent_dreamt", dream={"of": "sheep"})
+    event = decode_event(encoded)
     assert isinstance(event, UnknownEvent)
     assert (event.message_id, event.agent_id) == ("msg_001", "agent_001")
     assert event_type(event) == "agent_dreamt"
-    assert encode_event(event) == written
-    assert event_dict(event) == json.loads(written)
+    assert encode_event(event) == encoded
+    assert event_dict(event) == json.loads(encoded)
 
 
 @pytest.mark.req("S0-05")
-def test_the_fold_passes_over_what_it_does_not_know() -> None:
+def test_fold_ignores_unknown_events() -> None:
     birth = AgentCreated(
         message_id=MessageId("msg_001"), agent_id=AgentId("agent_001"), relation="primary"
     )
     state = SessionState()
     fold(state, birth)
     before = state.describe()
-    fold(state, decode_event(line("agent_dreamt", message_id="msg_002", dream=1)))
+    fold(state, decode_event(event_line("agent_dreamt", message_id="msg_002", dream=1)))
     assert state.describe() == before | {"next_message": 3}
 
 
-def test_an_unknown_event_may_be_about_nobody() -> None:
+def test_unknown_event_may_have_no_agent() -> None:
     event = decode_event(b'{"event_type":"dream"}')
     assert event == UnknownEvent(
         message_id=MessageId(""),
@@ -124,28 +124,36 @@ def test_an_unknown_event_may_be_about_nobody() -> None:
 
 
 @pytest.mark.req("S0-06")
-def test_an_entry_has_role_content_links_calls_and_the_call_it_answers() -> None:
-    said = entry(role="assistant", content="I look.", cause="msg_000", tool_calls=[CALL])
-    assert (said.role, said.content, said.cause) == ("assistant", "I look.", "msg_000")
-    assert said.tool_calls is not None
-    heard = entry(role="user", content=[{"type": "text", "text": "Hi"}], substance="msg_000")
-    assert (heard.content, heard.substance, heard.cause) == ([TextPart("Hi")], "msg_000", None)
-    got = entry(role="tool", content="a door", tool_call_id="c1", name="look")
+def test_entry_has_role_content_links_calls_and_call_id() -> None:
+    answer = round_trip_entry(
+        role="assistant", content="I look.", cause="msg_000", tool_calls=[CALL]
+    )
+    assert (answer.role, answer.content, answer.cause) == ("assistant", "I look.", "msg_000")
+    assert answer.tool_calls is not None
+    user_message = round_trip_entry(
+        role="user", content=[{"type": "text", "text": "Hi"}], substance="msg_000"
+    )
+    assert (user_message.content, user_message.substance, user_message.cause) == (
+        [TextPart("Hi")],
+        "msg_000",
+        None,
+    )
+    got = round_trip_entry(role="tool", content="a door", tool_call_id="c1", name="look")
     assert (got.tool_call_id, got.name, got.is_error) == ("c1", "look", False)
 
 
 @pytest.mark.req("S0-06")
 @pytest.mark.parametrize("role", get_args(Role))
-def test_an_entry_has_one_of_four_roles(role: str) -> None:
+def test_entry_accepts_four_roles(role: str) -> None:
     assert role in {"user", "assistant", "tool", "system"}
-    assert entry(role=role).role == role
+    assert round_trip_entry(role=role).role == role
 
 
 @pytest.mark.req("S0-06")
 @pytest.mark.parametrize("role", ["king", "USER", "", None, 1, "developer"])
-def test_other_roles_are_refused(role: object) -> None:
+def test_entry_rejects_other_roles(role: object) -> None:
     with pytest.raises(ValueError, match="role"):
-        entry(role=role)
+        round_trip_entry(role=role)
 
 
 CALL = {"id": "call_abc", "type": "function", "function": {"name": "task", "arguments": "{}"}}
@@ -156,58 +164,63 @@ CALL = {"id": "call_abc", "type": "function", "function": {"name": "task", "argu
     "arguments",
     ["{}", '{"name": "Jack"}', '{"b":1,"a":2}', " { } ", "", "{not json", '{"x":"\\u00e9é"}'],
 )
-def test_arguments_are_a_string_kept_exactly(arguments: str) -> None:
-    written = line(
+def test_call_arguments_are_a_string_kept_verbatim(arguments: str) -> None:
+    encoded = event_line(
         "transcript_entry",
         role="assistant",
         tool_calls=[{**CALL, "function": {"name": "task", "arguments": arguments}}],
     )
-    event = decode_event(written)
+    event = decode_event(encoded)
     assert isinstance(event, TranscriptEntry)
     assert event.tool_calls == [ToolCall("call_abc", FunctionCall("task", arguments))]
-    again = json.loads(encode_event(event))["tool_calls"]
-    assert again == [
+    repeated = json.loads(encode_event(event))["tool_calls"]
+    assert repeated == [
         {"id": "call_abc", "type": "function", "function": {"name": "task", "arguments": arguments}}
     ]
 
 
 @pytest.mark.req("S0-07")
-def test_a_call_without_a_type_is_of_a_function_and_says_so_when_written() -> None:
-    """The specification's own examples leave the type out."""
-    event = entry(role="assistant", tool_calls=[{k: CALL[k] for k in ("id", "function")}])
+def test_call_without_a_type_defaults_to_function_and_is_written() -> None:
+    """The examples of the specification omit the type."""
+    event = round_trip_entry(
+        role="assistant", tool_calls=[{k: CALL[k] for k in ("id", "function")}]
+    )
     assert json.loads(encode_event(event))["tool_calls"][0]["type"] == "function"
 
 
 @pytest.mark.req("S0-10")
-def test_an_utterance_is_an_assistant_entry_with_content_and_without_calls() -> None:
+def test_utterance_is_an_assistant_entry_with_content_and_no_calls() -> None:
     entries = [
-        entry(role="assistant", content="Hi"),
-        entry(role="assistant", content=[{"type": "text", "text": "Hi"}]),
-        entry(role="assistant", content="Hi", tool_calls=[CALL]),
-        entry(role="assistant", tool_calls=[CALL]),
-        entry(role="assistant", content=""),
-        entry(role="assistant", content=[]),
-        entry(role="assistant"),
-        entry(role="user", content="Hi"),
-        entry(role="system", content="Hi"),
-        entry(role="tool", content="Hi", tool_call_id="c1", name="look"),
+        round_trip_entry(role="assistant", content="Hi"),
+        round_trip_entry(role="assistant", content=[{"type": "text", "text": "Hi"}]),
+        round_trip_entry(role="assistant", content="Hi", tool_calls=[CALL]),
+        round_trip_entry(role="assistant", tool_calls=[CALL]),
+        round_trip_entry(role="assistant", content=""),
+        round_trip_entry(role="assistant", content=[]),
+        round_trip_entry(role="assistant"),
+        round_trip_entry(role="user", content="Hi"),
+        round_trip_entry(role="system", content="Hi"),
+        round_trip_entry(role="tool", content="Hi", tool_call_id="c1", name="look"),
     ]
-    assert [one.is_utterance for one in entries] == [True, True] + 8 * [False]
+    assert [entry.is_utterance for entry in entries] == [True, True] + 8 * [False]
 
 
-def test_an_event_with_both_links_can_be_read() -> None:
-    """It is refused when written; a log that has one is still readable."""
-    both = entry(role="user", content="Hi", substance="msg_000", cause="msg_000")
+def test_event_with_both_links_can_be_read() -> None:
+    """The writer rejects it. A log that contains one stays readable."""
+    both = round_trip_entry(role="user", content="Hi", substance="msg_000", cause="msg_000")
     assert (both.substance, both.cause) == ("msg_000", "msg_000")
 
 
-def test_a_cause_may_be_a_list() -> None:
-    assert entry(role="tool", cause=["msg_001", "msg_002.c1"]).cause == ["msg_001", "msg_002.c1"]
+def test_caused_by_may_be_a_list() -> None:
+    assert round_trip_entry(role="tool", cause=["msg_001", "msg_002.c1"]).cause == [
+        "msg_001",
+        "msg_002.c1",
+    ]
 
 
-def test_what_is_absent_is_not_written() -> None:
+def test_absent_members_are_not_written() -> None:
     assert encode_event(SessionEnded()) == b'{"event_type":"session_ended"}'
-    plain = entry(role="assistant", content="Hi")
+    plain = round_trip_entry(role="assistant", content="Hi")
     assert json.loads(encode_event(plain)) == {
         "event_type": "transcript_entry",
         **HEAD,
@@ -217,21 +230,25 @@ def test_what_is_absent_is_not_written() -> None:
 
 
 def test_lone_surrogates_survive_in_known_and_unknown_members() -> None:
-    event = entry(role="user", content=[{"type": "thinking", "text": "\ud83d"}], odd="\udc80")
+    event = round_trip_entry(
+        role="user", content=[{"type": "thinking", "text": "\ud83d"}], odd="\udc80"
+    )
     assert event.content == [ThinkingPart("\ud83d")]
     assert event.unknown == {"odd": "\udc80"}
     assert b"\\ud83d" in encode_event(event)
     assert decode_event(encode_event(event)) == event
 
 
-def test_an_event_and_its_dict_are_the_same() -> None:
-    event = decode_event(line("llm_response", request="msg_000", usage={"input_tokens": 3}, odd=1))
+def test_event_and_its_dict_are_equal() -> None:
+    event = decode_event(
+        event_line("llm_response", request="msg_000", usage={"input_tokens": 3}, odd=1)
+    )
     assert event_from_dict(event_dict(event)) == event
     assert event_dict(event)["usage"] == {"input_tokens": 3}
     assert Usage(input_tokens=3) == getattr(event, "usage", None)
 
 
-def test_a_started_session_names_the_schema() -> None:
+def test_session_started_names_the_schema() -> None:
     assert SessionStarted(session_id="cafe", schema_version=SCHEMA_VERSION).schema_version == 1
 
 
@@ -251,6 +268,6 @@ def test_a_started_session_names_the_schema() -> None:
         (b'{"event_type":"session_ended"} x', "Extra data"),
     ],
 )
-def test_what_is_no_event_is_a_value_error_that_says_why(body: bytes, reason: str) -> None:
+def test_invalid_event_raises_value_error_with_the_reason(body: bytes, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         decode_event(body)

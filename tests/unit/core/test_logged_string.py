@@ -1,4 +1,4 @@
-"""`LoggedString`: a `str` everywhere, with the id of what it says."""
+"""`LoggedString`: a `str` with the id of its event."""
 
 import copy
 import json
@@ -13,20 +13,20 @@ pytestmark = pytest.mark.req("S0-36")
 HI = LoggedString("Hi, Jill", message_id="msg_015")
 
 
-def test_an_utterance_carries_its_own_id() -> None:
+def test_utterance_has_its_own_id() -> None:
     assert HI.message_id == "msg_015"
     assert LoggedString("Hi").message_id is None
     assert LoggedString().message_id is None
     assert LoggedString(42, "msg_001") == "42"
 
 
-def test_a_formatted_version_carries_its_originals_id() -> None:
-    heard = HI.as_said_by("Jack")
-    assert heard == "[Jack]: Hi, Jill"
-    assert heard.message_id == "msg_015"
+def test_formatted_version_has_the_id_of_the_original() -> None:
+    user_message = HI.as_said_by("Jack")
+    assert user_message == "[Jack]: Hi, Jill"
+    assert user_message.message_id == "msg_015"
 
 
-def test_it_is_a_string_and_equal_to_the_plain_one() -> None:
+def test_logged_string_equals_the_plain_string() -> None:
     assert isinstance(HI, str)
     assert HI == "Hi, Jill"
     assert "Hi, Jill" == HI  # noqa: SIM300 - both ways round
@@ -35,20 +35,20 @@ def test_it_is_a_string_and_equal_to_the_plain_one() -> None:
     assert LoggedString("a") < "b" < LoggedString("c")
 
 
-def test_the_id_is_no_part_of_the_text() -> None:
+def test_id_is_not_part_of_the_text() -> None:
     assert LoggedString("Hi", "msg_001") == LoggedString("Hi", "msg_002")
     assert len({LoggedString("Hi", "msg_001"), LoggedString("Hi", "msg_002"), "Hi"}) == 1
 
 
-def test_it_is_found_in_dicts_and_sets_under_its_text() -> None:
+def test_logged_string_is_a_key_equal_to_its_text() -> None:
     by_text: dict[str, int] = {HI: 1}
     assert by_text["Hi, Jill"] == 1
     assert {"Hi, Jill": 2}[HI] == 2
     assert HI in {"Hi, Jill", "Hello"}
 
 
-def test_what_is_derived_from_it_is_a_plain_string() -> None:
-    derived = [
+def test_derived_string_is_a_plain_string() -> None:
+    derived_strings = [
         HI[:2],
         HI + "!",
         "!" + HI,
@@ -58,7 +58,7 @@ def test_what_is_derived_from_it_is_a_plain_string() -> None:
         HI.replace("H", "h"),
         str(HI),
     ]
-    assert derived == [
+    assert derived_strings == [
         "Hi",
         "Hi, Jill!",
         "!Hi, Jill",
@@ -68,10 +68,10 @@ def test_what_is_derived_from_it_is_a_plain_string() -> None:
         "hi, Jill",
         "Hi, Jill",
     ]
-    assert {type(text) for text in derived} == {str}
+    assert {type(text) for text in derived_strings} == {str}
 
 
-def test_every_form_of_formatting_gives_its_text() -> None:
+def test_all_format_operations_return_its_text() -> None:
     assert f"{HI}" == "Hi, Jill"
     assert f"{HI:>10}" == "  Hi, Jill"
     assert f"{HI!r}" == "'Hi, Jill'"
@@ -80,7 +80,7 @@ def test_every_form_of_formatting_gives_its_text() -> None:
     assert ", ".join(2 * [HI]) == "Hi, Jill, Hi, Jill"
 
 
-def test_it_can_be_searched_and_iterated() -> None:
+def test_logged_string_can_be_searched_and_iterated() -> None:
     assert "Jill" in HI
     assert HI.startswith("Hi")
     assert HI.split(", ") == ["Hi", "Jill"]
@@ -91,23 +91,23 @@ def test_it_can_be_searched_and_iterated() -> None:
 
 
 @pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
-def test_a_pickled_one_keeps_its_id(protocol: int) -> None:
-    again = pickle.loads(pickle.dumps(HI, protocol))
-    assert type(again) is LoggedString
-    assert (again, again.message_id) == ("Hi, Jill", "msg_015")
+def test_pickled_logged_string_keeps_its_id(protocol: int) -> None:
+    copied = pickle.loads(pickle.dumps(HI, protocol))
+    assert type(copied) is LoggedString
+    assert (copied, copied.message_id) == ("Hi, Jill", "msg_015")
 
 
-def test_a_copied_one_keeps_its_id() -> None:
-    for again in (copy.copy(HI), copy.deepcopy(HI), copy.deepcopy([HI])[0]):
-        assert type(again) is LoggedString
-        assert (again, again.message_id) == ("Hi, Jill", "msg_015")
+def test_copied_logged_string_keeps_its_id() -> None:
+    for copied in (copy.copy(HI), copy.deepcopy(HI), copy.deepcopy([HI])[0]):
+        assert type(copied) is LoggedString
+        assert (copied, copied.message_id) == ("Hi, Jill", "msg_015")
 
 
-def test_json_takes_it_as_a_string() -> None:
+def test_json_encodes_a_logged_string_as_a_string() -> None:
     assert json.dumps({"said": HI, HI: 1}) == '{"said": "Hi, Jill", "Hi, Jill": 1}'
 
 
-def test_it_matches_a_string_pattern() -> None:
+def test_logged_string_matches_a_string_pattern() -> None:
     match HI:
         case "Hi, Jill":
             matched = True

@@ -1,4 +1,4 @@
-"""A secret is found in every form, wherever bytes are cut, and what has nothing of it stays."""
+"""Stream replacement finds a secret in each encoding and across chunk borders, and keeps all other bytes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KEYS = [
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_it_is_found_in_json_and_in_json_in_json(key: str) -> None:
+def test_replace_finds_the_secret_in_json_and_nested_json(key: str) -> None:
     secret = Secret(key)
     value = {
         "plain": f"a {key} b",
@@ -34,31 +34,31 @@ def test_it_is_found_in_json_and_in_json_in_json(key: str) -> None:
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_it_is_found_wherever_bytes_are_cut(key: str) -> None:
+def test_replace_finds_the_secret_across_chunk_borders(key: str) -> None:
     secret = Secret(key)
     form = key.encode("utf-8", "surrogatepass")
     data = b"begin " + form + b" middle " + form + b" end"
-    for at in range(len(data) + 1):
+    for index in range(len(data) + 1):
         for size in (1, 3):
-            pieces = [data[:at], *(data[n : n + size] for n in range(at, len(data), size))]
+            pieces = [data[:index], *(data[n : n + size] for n in range(index, len(data), size))]
             spans = list(secret.find_spans(pieces))
             assert [data[start:stop] for start, stop in spans] == [form, form]
 
 
-def test_what_has_nothing_of_it_keeps_every_byte() -> None:
+def test_replace_keeps_each_byte_of_data_without_the_secret() -> None:
     secret = Secret("sk-0123456789")
     for data in (b'{ "a" : 1.50, "b":"\\u0061\xff" }', b'"torn \\"', b"", b'["sk-012345678"]'):
         assert in_json(data, secret.replace) == data
         assert replace_in_bytes(data, secret.replace) == data
 
 
-def test_numbers_order_and_white_space_stay() -> None:
+def test_replace_keeps_numbers_order_and_white_space() -> None:
     secret = Secret("sk-0123456789")
     data = b'{ "b" : 1.50, "a":  "sk-0123456789", "n": 12345678901234567890123 }'
     assert in_json(data, secret.replace) == data.replace(b"sk-0123456789", b"[purged]")
 
 
-def test_the_beginning_of_it_at_the_end_is_cut_off() -> None:
+def test_replace_truncates_a_prefix_of_the_secret_at_the_end() -> None:
     secret = Secret("sk-0123456789")
     assert secret.replace_truncated("it is sk-01234") == "it is [purged]"
     assert secret.replace_truncated("it is sk-0") == "it is sk-0", (

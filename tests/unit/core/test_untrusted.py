@@ -1,4 +1,4 @@
-"""What comes from outside cannot begin a line as a hook's comment does."""
+"""Untrusted text cannot start a line with the prefix of a hook comment."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from harken.core.untrusted import escape_hook_markers
         "\x1b[hook",
     ],
 )
-def test_a_line_that_begins_as_a_comment_of_a_hook_gets_a_backslash(line: str) -> None:
+def test_line_with_the_prefix_of_a_hook_comment_gets_a_backslash(line: str) -> None:
     escaped = escape_hook_markers(f"before\n{line}\nafter")
-    changed = escaped.splitlines()[1]
-    assert changed.replace("\\", "", 1) == line
-    assert "\\" in changed[: changed.index("]") if "]" in changed else None]
+    changes = escaped.splitlines()[1]
+    assert changes.replace("\\", "", 1) == line
+    assert "\\" in changes[: changes.index("]") if "]" in changes else None]
 
 
 @pytest.mark.parametrize(
     "end", ["\n", "\r", "\r\n", "\v", "\f", "\x1c", "\x85", "\u2028", "\u2029"]
 )
-def test_whatever_ends_a_line_begins_another(end: str) -> None:
+def test_each_line_separator_starts_a_new_line(end: str) -> None:
     assert escape_hook_markers(f"a{end}[hook x]") == f"a{end}\\[hook x]"
 
 
@@ -52,9 +52,9 @@ def test_whatever_ends_a_line_begins_another(end: str) -> None:
         "[]hook",
     ],
 )
-def test_other_text_stays_as_it_is(text: str) -> None:
+def test_other_text_is_unchanged(text: str) -> None:
     assert escape_hook_markers(text) == text
 
 
-def test_what_a_logged_text_said_is_plain_text_from_outside() -> None:
+def test_logged_string_is_escaped_like_plain_text() -> None:
     assert type(escape_hook_markers(LoggedString("[hook", "msg_001"))) is str

@@ -1,4 +1,4 @@
-"""How verdicts are read: what models write around them, and what is only quoted."""
+"""Verdict parsing: text that models add around a verdict, and quoted verdicts."""
 
 import time
 
@@ -17,7 +17,7 @@ NO = ParsedVerdict("DENY", "no")
 
 @pytest.mark.req("S4-25")
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "expected"),
     [
         ("OK", OK),
         (" ok.\n", OK),
@@ -49,10 +49,8 @@ NO = ParsedVerdict("DENY", "no")
         ("REWRITE:\n```\nOK\n```", ParsedVerdict("REWRITE", "```\nOK\n```")),
     ],
 )
-def test_a_verdict_is_read_through_what_models_write_around_it(
-    words: str, said: ParsedVerdict
-) -> None:
-    assert parse_model_verdict(words) == said
+def test_verdict_is_parsed_from_surrounding_text(words: str, expected: ParsedVerdict) -> None:
+    assert parse_model_verdict(words) == expected
 
 
 @pytest.mark.req("S4-25")
@@ -77,11 +75,11 @@ def test_a_verdict_is_read_through_what_models_write_around_it(
         '"OK" or "DENY: no"',
     ],
 )
-def test_what_is_quoted_or_said_in_two_ways_is_no_verdict(words: str) -> None:
+def test_quoted_or_contradictory_text_is_no_verdict(words: str) -> None:
     assert parse_model_verdict(words) is None
 
 
-def test_what_code_says_is_read_to_the_letter() -> None:
+def test_verdict_from_code_is_parsed_literally() -> None:
     assert parse_exact_verdict("COMMENT: Mind this:\nDENY: x") == ParsedVerdict(
         "COMMENT", "Mind this:\nDENY: x"
     )
@@ -89,7 +87,7 @@ def test_what_code_says_is_read_to_the_letter() -> None:
     assert parse_exact_verdict("So: OK") is None
 
 
-def test_a_code_block_is_taken_away_where_it_is_all_there_is() -> None:
+def test_code_fence_around_the_whole_answer_is_removed() -> None:
     assert strip_code_fence('```json\n{"a": 1}\n```') == '{"a": 1}'
     two = "```\na\n```\nand\n```\nb\n```"
     assert strip_code_fence(two) == two
@@ -98,7 +96,7 @@ def test_a_code_block_is_taken_away_where_it_is_all_there_is() -> None:
 @pytest.mark.parametrize(
     "letter", ["*", "_", "`", "~", " ", "\n", "#", '"', "OK\n", "verdict:", "DENY:"]
 )
-def test_a_long_answer_is_read_in_no_time(letter: str) -> None:
+def test_long_answer_is_parsed_in_linear_time(letter: str) -> None:
     began = time.process_time()
     for words in (letter * 50_000, letter * 50_000 + "x", "<think>" * 20_000 + letter):
         parse_model_verdict(words)

@@ -1,4 +1,4 @@
-"""Laws of request bodies of both formats, on whatever Hypothesis can think of."""
+"""Properties of request bodies in both formats, checked with Hypothesis."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from harken.formats.providers import anthropic, openai_chat
 from harken.formats.providers.alternation import EMPTY_TURN_TEXT, AlternatingContext
 from harken.formats.tool_calls import CallIds
 from tests.provider import checks
-from tests.unit.formats.contexts import ODD_CONTEXT, flat, tidy_contexts
+from tests.unit.formats.context_kit import ODD_CONTEXT, flatten, tidy_contexts
 
 TOOLS = [{"name": "look", "description": "Look.", "parameters": {"properties": {}}}]
 STRICT = checks.shared("strict")
@@ -24,7 +24,7 @@ needs_shared = pytest.mark.skipif(STRICT is None, reason="the shared clients are
 
 
 @given(ODD_CONTEXT)
-def test_whatever_the_context_anthropic_takes_the_body(context: list[Message]) -> None:
+def test_any_context_becomes_a_valid_anthropic_body(context: list[Message]) -> None:
     body = anthropic.add_cache_breakpoints(anthropic.build_request_body(context, TOOLS))
     json.dumps(body, allow_nan=False, ensure_ascii=False).encode()
     checks.check_anthropic(body)
@@ -32,7 +32,7 @@ def test_whatever_the_context_anthropic_takes_the_body(context: list[Message]) -
 
 
 @given(ODD_CONTEXT, st.booleans())
-def test_whatever_the_context_openai_takes_the_body(context: list[Message], short: bool) -> None:
+def test_any_context_becomes_a_valid_openai_body(context: list[Message], short: bool) -> None:
     body = openai_chat.build_request_body(context, TOOLS, model="m", short_ids=short)
     json.dumps(body, allow_nan=False, ensure_ascii=False).encode()
     checks.check_openai(body)
@@ -40,7 +40,7 @@ def test_whatever_the_context_openai_takes_the_body(context: list[Message], shor
 
 @needs_shared
 @given(ODD_CONTEXT)
-def test_the_strict_checks_of_real_clients_find_nothing_to_refuse(context: list[Message]) -> None:
+def test_strict_checks_of_real_clients_accept_the_bodies(context: list[Message]) -> None:
     assert STRICT is not None
     STRICT.check_anthropic(
         anthropic.add_cache_breakpoints(anthropic.build_request_body(context, TOOLS))
@@ -51,41 +51,41 @@ def test_the_strict_checks_of_real_clients_find_nothing_to_refuse(context: list[
 @given(ODD_CONTEXT)
 def test_equal_contexts_have_equal_bodies(context: list[Message]) -> None:
     for module in (anthropic, openai_chat):
-        one, two = (
+        first, two = (
             canonical.to_json_line(module.build_request_body(context, TOOLS)) for _ in range(2)
         )
-        assert one == two
+        assert first == two
 
 
 @given(tidy_contexts())
-def test_what_a_body_of_anthropic_says_is_what_the_context_says(context: list[Message]) -> None:
-    read = anthropic.parse_request_messages(anthropic.build_request_body(context))
-    assert flat(read) == flat(_begun_and_heard(context))
+def test_anthropic_body_has_the_content_of_the_context(context: list[Message]) -> None:
+    decoded = anthropic.parse_request_messages(anthropic.build_request_body(context))
+    assert flatten(decoded) == flatten(_with_user_turns(context))
 
 
 @given(tidy_contexts(images=False, placed=False))
-def test_what_a_body_of_openai_says_is_what_the_context_says(context: list[Message]) -> None:
-    read = openai_chat.parse_request_messages(openai_chat.build_request_body(context))
-    assert flat(read) == flat(_begun_and_heard(context), with_thinking=False)
+def test_openai_body_has_the_content_of_the_context(context: list[Message]) -> None:
+    decoded = openai_chat.parse_request_messages(openai_chat.build_request_body(context))
+    assert flatten(decoded) == flatten(_with_user_turns(context), with_thinking=False)
 
 
-def _begun_and_heard(context: list[Message]) -> list[Message]:
-    """Add the word of the user that a body ends with where the context has none."""
+def _with_user_turns(context: list[Message]) -> list[Message]:
+    """Add the user message that ends the body if the context has none."""
     is_heard = context[-1].role in ("user", "tool")
     return context if is_heard else [*context, Message("user", EMPTY_TURN_TEXT)]
 
 
 @given(ODD_CONTEXT, st.data())
-def test_a_longer_context_begins_with_the_blocks_of_a_shorter_one(
+def test_longer_context_starts_with_the_blocks_of_a_shorter_one(
     context: list[Message], data: st.DataObject
 ) -> None:
-    """Wherever a request can be made: no call is without its result there."""
+    """For each position of a possible request, where no call is open."""
     size = data.draw(st.integers(0, len(context)))
     assert _is_beginning(_turns(context[:size]), _turns(context))
 
 
 @given(tidy_contexts(), st.data())
-def test_what_anthropic_has_cached_stays_valid(context: list[Message], data: st.DataObject) -> None:
+def test_anthropic_cache_prefix_stays_valid(context: list[Message], data: st.DataObject) -> None:
     size = data.draw(st.integers(1, len(context)))
     if _turns(context[:size]) is None:
         return
@@ -97,7 +97,7 @@ def test_what_anthropic_has_cached_stays_valid(context: list[Message], data: st.
 
 
 def _texts(body: dict[str, Any]) -> list[str]:
-    """Return all blocks of a body in order, each as JSON, without a closing word."""
+    """Return all blocks of a body in order, each as JSON, without the closing user text."""
     blocks = [("system", block) for block in body.get("system", ())]
     blocks += [(m["role"], block) for m in body["messages"] for block in m["content"]]
     if blocks[-1] == ("user", {"type": "text", "text": EMPTY_TURN_TEXT}):
@@ -109,7 +109,7 @@ Flat = list[tuple[str, Any]]
 
 
 def _turns(context: Sequence[Message]) -> Flat | None:
-    """Return the items of the turns; None where a call is open."""
+    """Return the items of the turns. Return None if a call is open."""
     conversation = AlternatingContext(lambda item, place: {"is": repr(item)}, CallIds(40), 64)
     conversation.add(context)
     if conversation._open_calls:
@@ -126,34 +126,34 @@ def _is_beginning(shorter: Flat | None, longer: Flat | None) -> bool:
 
 
 @given(ODD_CONTEXT)
-def test_breakpoints_change_nothing_but_themselves(context: list[Message]) -> None:
+def test_breakpoints_change_only_themselves(context: list[Message]) -> None:
     body = anthropic.build_request_body(context, TOOLS)
-    marked = anthropic.add_cache_breakpoints(body)
-    assert _without_marks(marked) == body == anthropic.build_request_body(context, TOOLS)
+    with_marks = anthropic.add_cache_breakpoints(body)
+    assert _without_marks(with_marks) == body == anthropic.build_request_body(context, TOOLS)
 
 
 @given(tidy_contexts(), st.data())
-def test_each_request_has_a_breakpoint_where_the_one_before_it_ended(
+def test_each_request_has_a_breakpoint_at_the_end_of_the_previous_one(
     context: list[Message], data: st.DataObject
 ) -> None:
-    """So what that request wrote into the cache is found, however much was added."""
-    asked = [at for at, message in enumerate(context) if message.role == "assistant"]
-    if len(asked) < 2:
+    """The provider therefore finds the cache entry of that request after any number of additions."""
+    prompt = [index for index, message in enumerate(context) if message.role == "assistant"]
+    if len(prompt) < 2:
         return
     before, after = (
-        anthropic.add_cache_breakpoints(anthropic.build_request_body(context[:at], TOOLS))
-        for at in asked[-2:]
+        anthropic.add_cache_breakpoints(anthropic.build_request_body(context[:index], TOOLS))
+        for index in prompt[-2:]
     )
     assert _marked_prefixes(before)[-1] in _marked_prefixes(after)
 
 
 def _marked_prefixes(body: dict[str, Any]) -> list[str]:
-    """Return what a provider caches: all before a mark, for each mark."""
+    """Return the prefixes that a provider caches: one for each cache mark."""
     blocks = [*body["tools"], *body.get("system", ())]
     blocks += [block for message in body["messages"] for block in message["content"]]
     return [
-        json.dumps(_without_marks(blocks[: at + 1]))
-        for at, block in enumerate(blocks)
+        json.dumps(_without_marks(blocks[: index + 1]))
+        for index, block in enumerate(blocks)
         if "cache_control" in block
     ]
 
@@ -181,7 +181,7 @@ JSON_ODDITY = st.recursive(
 
 @given(st.dictionaries(st.sampled_from(["messages", "system", "content", "choices"]), JSON_ODDITY))
 @pytest.mark.parametrize(
-    "read",
+    "parsed",
     [
         anthropic.parse_request_messages,
         anthropic.parse_response_message,
@@ -189,7 +189,7 @@ JSON_ODDITY = st.recursive(
         openai_chat.parse_response_message,
     ],
 )
-def test_reading_never_fails_on_what_others_wrote(
-    read: Callable[[dict[str, Any]], Any], body: dict[str, Any]
+def test_decoding_a_foreign_body_never_fails(
+    parsed: Callable[[dict[str, Any]], Any], body: dict[str, Any]
 ) -> None:
-    read(body)
+    parsed(body)

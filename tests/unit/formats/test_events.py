@@ -1,4 +1,4 @@
-"""Events as others read and write them."""
+"""Events of Harken, read and written by other programs."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ from harken.formats.hub import entries_from_events, events_from_entry
 NOON = "2026-01-31T12:00:00.000000Z"
 
 
-def dicts(message: Message) -> list[dict[str, Any]]:
+def event_dicts(message: Message) -> list[dict[str, Any]]:
     return [event_to_record(event) for event in events_from_entry(ConversationEntry(message, NOON))]
 
 
-def payloads(message: Message) -> list[tuple[str, Any]]:
-    return [(event["type"], event[event["type"]]) for event in dicts(message)]
+def event_payloads(message: Message) -> list[tuple[str, Any]]:
+    return [(event["type"], event[event["type"]]) for event in event_dicts(message)]
 
 
-def messages(*events: dict[str, Any]) -> list[Message]:
+def decode_messages(*events: dict[str, Any]) -> list[Message]:
     return [
         entry.message for entry in entries_from_events([parse_event(event) for event in events])
     ]
 
 
 @pytest.mark.req("S2-52")
-def test_there_are_the_types_that_analytics_count() -> None:
+def test_event_types_are_those_of_analytics() -> None:
     assert set(PAYLOADS) == {
         "prompt",
         "response",
@@ -60,16 +60,16 @@ def test_there_are_the_types_that_analytics_count() -> None:
     }
 
 
-def test_a_plain_message_needs_nothing_of_harken() -> None:
-    assert dicts(Message("user", "Hi")) == [
+def test_plain_message_needs_no_harken_members() -> None:
+    assert event_dicts(Message("user", "Hi")) == [
         {"type": "prompt", "timestamp": NOON, "prompt": {"content": "Hi", "source": "user"}}
     ]
 
 
-def test_an_answer_is_an_event_for_each_part() -> None:
+def test_answer_becomes_one_event_per_part() -> None:
     call = ToolCall("c1", FunctionCall("look", '{"at":"door"}'))
     thought = ThinkingPart("hm", {"signature": "c2ln"})
-    assert payloads(Message("assistant", [thought, TextPart("I look.")], [call])) == [
+    assert event_payloads(Message("assistant", [thought, TextPart("I look.")], [call])) == [
         ("thinking", {"content": "hm", "signature": "c2ln"}),
         ("response", {"content": "I look."}),
         (
@@ -79,44 +79,44 @@ def test_an_answer_is_an_event_for_each_part() -> None:
     ]
 
 
-def test_a_message_of_a_user_is_one_prompt_whatever_it_holds() -> None:
-    """Prompts are counted."""
+def test_user_message_is_one_prompt_with_any_content() -> None:
+    """Analytics counts prompts."""
     parts: list[ContentPart] = [
         TextPart("See"),
         ImagePart("image/png", "aGk="),
         UnknownPart("document", "{}"),
     ]
-    assert payloads(Message("user", parts)) == [
+    assert event_payloads(Message("user", parts)) == [
         ("prompt", {"content": "See\n\n[image image/png]\n\n[document]", "source": "user"})
     ]
 
 
-def test_a_result_names_its_call() -> None:
+def test_result_names_its_call() -> None:
     result = Message("tool", "no", tool_call_id="c1", is_error=True)
     expected = {"content": "no", "tool_use_id": "c1", "is_error": True}
-    assert payloads(result) == [("tool_result", expected)]
+    assert event_payloads(result) == [("tool_result", expected)]
 
 
 @pytest.mark.req("S2-34")
-def test_a_call_of_a_server_tool_is_a_call() -> None:
+def test_call_of_a_server_tool_is_a_call() -> None:
     data = '{"type":"server_tool_use","id":"s1","name":"web_search","input":{"query":"tea"}}'
     expected = {"id": "s1", "name": "web_search", "input": {"query": "tea"}, "server_tool": True}
-    assert payloads(Message("assistant", [UnknownPart("server_tool_use", data)])) == [
+    assert event_payloads(Message("assistant", [UnknownPart("server_tool_use", data)])) == [
         ("tool_call", expected)
     ]
-    assert messages({"type": "tool_call", "tool_call": expected}) == [
+    assert decode_messages({"type": "tool_call", "tool_call": expected}) == [
         Message("assistant", [UnknownPart("server_tool_use", data)])
     ]
 
 
-def test_a_native_block_is_output_as_it_was() -> None:
+def test_native_block_is_output_unchanged() -> None:
     data = '{"type":"redacted_thinking", "data":"x"}'
-    found = payloads(Message("assistant", [UnknownPart("redacted_thinking", data)]))
-    assert found == [("output", {"raw": data})]
+    result = event_payloads(Message("assistant", [UnknownPart("redacted_thinking", data)]))
+    assert result == [("output", {"raw": data})]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "shown"),
+    ("arguments", "output"),
     [
         ('{ "a": 1.0 }', {"a": 1.0}),
         ('{"a":100000000000000000000}', '{"a":100000000000000000000}'),
@@ -128,19 +128,19 @@ def test_a_native_block_is_output_as_it_was() -> None:
         ('{"a":' * 70 + "1" + "}" * 70, '{"a":' * 70 + "1" + "}" * 70),
     ],
 )
-def test_arguments_are_a_value_where_all_can_read_it(arguments: str, shown: Any) -> None:
+def test_arguments_are_a_json_value_if_portable(arguments: str, output: Any) -> None:
     message = Message("assistant", tool_calls=[ToolCall("c", FunctionCall("f", arguments))])
-    [(_, payload)] = payloads(message)
-    assert payload["input"] == shown
+    [(_, payload)] = event_payloads(message)
+    assert payload["input"] == output
     assert entries_from_events(events_from_entry(ConversationEntry(message))) == [
         ConversationEntry(message)
     ]
 
 
 @pytest.mark.req("S2-30", "S2-52")
-def test_a_stream_of_another_runtime_is_read() -> None:
+def test_stream_of_another_runtime_is_read() -> None:
     call = {"id": "c1", "name": "look", "input": {"at": "door"}}
-    read = messages(
+    decoded = decode_messages(
         {"type": "system", "system": {"subtype": "init", "metadata": {"model": "m"}}},
         {"type": "prompt", "prompt": {"content": "Hi", "source": "initial"}, "more": 1},
         {"type": "thinking", "thinking": {"content": "hm", "signature": "s"}},
@@ -152,7 +152,7 @@ def test_a_stream_of_another_runtime_is_read() -> None:
         {"type": "teleport", "teleport": {}},
         {"type": "metric", "metric": {"cost_usd": 0.1, "status": "success"}},
     )
-    assert read == [
+    assert decoded == [
         Message("user", "Hi"),
         Message(
             "assistant",
@@ -164,15 +164,15 @@ def test_a_stream_of_another_runtime_is_read() -> None:
     ]
 
 
-def test_calls_of_others_that_look_alike_are_kept() -> None:
+def test_identical_foreign_calls_are_kept() -> None:
     call = {"type": "tool_call", "tool_call": {"id": "c", "name": "look", "input": {}}}
     text = {"type": "response", "response": {"content": "so"}}
-    [message] = messages(call, text, call)
+    [message] = decode_messages(call, text, call)
     assert [call.id for call in message.tool_calls or ()] == ["c", "c"]
     assert message.content == "so"
 
 
-def test_an_unknown_event_is_kept_as_its_json() -> None:
+def test_unknown_event_is_kept_as_its_json() -> None:
     assert parse_event({"type": "teleport", "to": [1]}) == Event(
         OutputEvent('{"type":"teleport","to":[1]}')
     )
@@ -209,12 +209,12 @@ def test_an_unknown_event_is_kept_as_its_json() -> None:
         {"type": "tool_call", "tool_call": {"id": "c", "name": "f", "input": b"x"}},
     ],
 )
-def test_an_event_that_is_none_is_refused(event: Any) -> None:
+def test_invalid_event_is_rejected(event: Any) -> None:
     with pytest.raises(FormatError):
         entries_from_events([parse_event(event)])
 
 
-def test_messages_of_several_events_are_whole_or_refused() -> None:
+def test_incomplete_group_of_events_is_rejected() -> None:
     events = events_from_entry(
         ConversationEntry(Message("assistant", [TextPart("a"), TextPart("b")]))
     )

@@ -1,4 +1,4 @@
-"""Which images are sent: those that a provider can read, as what they are."""
+"""Only images that a provider can read are sent, with their real type."""
 
 from __future__ import annotations
 
@@ -8,41 +8,43 @@ import pytest
 
 from harken.core.messages import ImagePart, TextPart
 from harken.formats.images import MAX_BASE64_CHARS, to_sendable_image
-from tests.unit.formats.contexts import GIF, PNG
-from tests.unit.formats.pictures import gif, jpeg, png, webp
+from tests.unit.formats.context_kit import GIF, PNG
+from tests.unit.formats.image_kit import make_gif, make_jpeg, make_png, make_webp
 
 
-def base64_of(data: bytes) -> str:
+def encode_base64(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-JPEG = base64_of(jpeg(30, 20))
-WEBP = base64_of(webp(b"VP8 ", 30, 20))
+JPEG = encode_base64(make_jpeg(30, 20))
+WEBP = encode_base64(make_webp(b"VP8 ", 30, 20))
 
 
 @pytest.mark.parametrize(
     ("data", "kind"),
     [(PNG, "image/png"), (GIF, "image/gif"), (JPEG, "image/jpeg"), (WEBP, "image/webp")],
 )
-@pytest.mark.parametrize("said", [None, "image/png", "text/html"])
-def test_the_bytes_say_what_an_image_is(data: str, kind: str, said: str | None) -> None:
-    """A provider refuses an image that is not of the type that it is said to be."""
-    assert to_sendable_image(ImagePart(said, data)) == ImagePart(kind, data)
+@pytest.mark.parametrize("expected", [None, "image/png", "text/html"])
+def test_type_of_an_image_is_detected_from_its_bytes(
+    data: str, kind: str, expected: str | None
+) -> None:
+    """A provider rejects an image of another type than the declared one."""
+    assert to_sendable_image(ImagePart(expected, data)) == ImagePart(kind, data)
 
 
-def test_an_image_in_a_url_is_one_like_any_other() -> None:
+def test_data_url_is_an_embedded_image() -> None:
     assert to_sendable_image(ImagePart(url=f"data:image/png;base64,{PNG}")) == ImagePart(
         "image/png", PNG
     )
 
 
-def test_white_space_in_base64_means_nothing() -> None:
+def test_white_space_in_base64_is_ignored() -> None:
     assert to_sendable_image(ImagePart("image/png", f" {PNG[:40]}\n{PNG[40:]}\n")) == ImagePart(
         "image/png", PNG
     )
 
 
-def test_an_image_elsewhere_is_named_by_its_url() -> None:
+def test_external_image_is_referenced_by_its_url() -> None:
     image = ImagePart("image/png", url="https://example.org/a.png")
     assert to_sendable_image(image) == ImagePart(url="https://example.org/a.png")
 
@@ -61,30 +63,32 @@ def test_an_image_elsewhere_is_named_by_its_url() -> None:
         ImagePart(),
     ],
 )
-def test_of_what_no_provider_reads_there_is_a_note(image: ImagePart) -> None:
+def test_unsupported_image_becomes_a_note(image: ImagePart) -> None:
     note = to_sendable_image(image)
     assert isinstance(note, TextPart)
     assert note.text.startswith("[an image")
     assert "\n" not in note.text
 
 
-@pytest.mark.parametrize("image", [png(30, 20), gif(30, 20), jpeg(30, 20), webp(b"VP8L", 30, 20)])
-def test_an_image_that_is_cut_is_not_sent(image: bytes) -> None:
-    """A provider refuses it, and with it every later request of the conversation."""
+@pytest.mark.parametrize(
+    "image", [make_png(30, 20), make_gif(30, 20), make_jpeg(30, 20), make_webp(b"VP8L", 30, 20)]
+)
+def test_truncated_image_is_not_sent(image: bytes) -> None:
+    """A provider rejects it, and with it all later requests of the conversation."""
     for size in (len(image) // 2, len(image) - 8):
-        note = to_sendable_image(ImagePart("image/x", base64_of(image[:size])))
+        note = to_sendable_image(ImagePart("image/x", encode_base64(image[:size])))
         assert note == TextPart("[an image (image/x) that cannot be shown]")
 
 
-@pytest.mark.parametrize(("width", "sent"), [(8000, True), (8001, False)])
-def test_an_image_of_too_many_pixels_is_not_sent(width: int, sent: bool) -> None:
-    for image in (png(width, 1), jpeg(1, width), webp(b"VP8X", width, 1)):
-        shown = to_sendable_image(ImagePart(None, base64_of(image)))
-        assert isinstance(shown, ImagePart) is sent
-        assert sent or "8001" in repr(shown)
+@pytest.mark.parametrize(("width", "is_sent"), [(8000, True), (8001, False)])
+def test_image_with_too_many_pixels_is_not_sent(width: int, is_sent: bool) -> None:
+    for image in (make_png(width, 1), make_jpeg(1, width), make_webp(b"VP8X", width, 1)):
+        output = to_sendable_image(ImagePart(None, encode_base64(image)))
+        assert isinstance(output, ImagePart) is is_sent
+        assert is_sent or "8001" in repr(output)
 
 
-def test_an_image_that_is_too_large_is_not_sent() -> None:
+def test_image_of_too_many_bytes_is_not_sent() -> None:
     data = PNG + "A" * MAX_BASE64_CHARS
     note = to_sendable_image(ImagePart("image/png", data))
     assert note == TextPart(f"[an image of {len(data) * 3 // 4} bytes, too large to be shown]")

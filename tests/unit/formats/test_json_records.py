@@ -1,4 +1,4 @@
-"""Lines of JSON, and what stands in them."""
+"""JSON lines and their members."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harken.errors import FormatError
 from harken.formats.json_records import extra_members, to_safe_json
 from harken.formats.runtimes.base import ReadReport
 from harken.formats.runtimes.json_lines import normalize_time, read_document, read_records
-from tests.unit.formats.natives import source_of
+from tests.unit.formats.native_kit import open_source
 
 ZONES = st.integers(-1439, 1439).map(lambda minutes: timezone(timedelta(minutes=minutes)))
 JSON = st.recursive(
@@ -25,7 +25,7 @@ JSON = st.recursive(
 
 
 @given(st.datetimes(datetime(1, 1, 3), datetime(9999, 12, 29), timezones=ZONES | st.just(UTC)))  # noqa: DTZ001
-def test_a_time_is_that_of_the_clock_in_every_spelling(time: datetime) -> None:
+def test_timestamp_is_parsed_in_each_notation(time: datetime) -> None:
     for spelled in (
         time.isoformat(),
         time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
@@ -52,48 +52,48 @@ def test_a_time_is_that_of_the_clock_in_every_spelling(time: datetime) -> None:
         -1e300,
     ],
 )
-def test_what_is_no_time_is_none(value: object) -> None:
+def test_invalid_timestamp_is_none(value: object) -> None:
     assert normalize_time(value) is None
 
 
 @given(JSON)
-def test_what_is_kept_can_be_said_by_every_writer(value: object) -> None:
-    kept = to_safe_json(value)
-    assert canonical.from_json(canonical.to_canonical_bytes(kept)) == canonical.from_json(
-        canonical.to_json_line(kept)
+def test_sanitized_value_can_be_written_by_each_encoder(value: object) -> None:
+    retained = to_safe_json(value)
+    assert canonical.from_json(canonical.to_canonical_bytes(retained)) == canonical.from_json(
+        canonical.to_json_line(retained)
     )
-    assert json.loads(canonical.to_json_line(kept)) == kept
+    assert json.loads(canonical.to_json_line(retained)) == retained
 
 
-def test_what_is_nested_too_deeply_is_kept_as_text() -> None:
+def test_deeply_nested_value_is_kept_as_text() -> None:
     deep: object = 1
     for _ in range(500):
         deep = [deep]
     assert canonical.to_json_line(to_safe_json(deep)).count(b"[") < 600
-    kept = to_safe_json({"large": 10**30, "nan": float("nan")})
-    assert kept == {"large": "1" + "0" * 30, "nan": "nan"}
+    retained = to_safe_json({"large": 10**30, "nan": float("nan")})
+    assert retained == {"large": "1" + "0" * 30, "nan": "nan"}
 
 
-def test_unsaid_is_what_restores_the_whole() -> None:
-    said = {"a": 1, "b": [2]}
-    whole = {"a": 1, "b": [3], "c": None}
-    assert extra_members(whole, said) == {"b": [3], "c": None}
-    assert {**said, **extra_members(whole, said)} == whole
+def test_unsaid_members_restore_the_full_record() -> None:
+    answer = {"a": 1, "b": [2]}
+    full = {"a": 1, "b": [3], "c": None}
+    assert extra_members(full, answer) == {"b": [3], "c": None}
+    assert {**answer, **extra_members(full, answer)} == full
 
 
-def test_every_line_is_told_whatever_it_holds() -> None:
+def test_each_line_is_returned_with_any_content() -> None:
     data = b'\xef\xbb\xbf{"a":1}\r\n\n  \n[1]\n{"a":\n\xff\n{"b":"\\ud800"}\n{"a":1,"a":2}'
     reading = ReadReport()
-    found = [record for _, record in read_records(source_of(data, piece=3), reading)]
-    assert found == [{"a": 1}, {"b": "\ud800"}, {"a": 2}]
+    result = [record for _, record in read_records(open_source(data, piece=3), reading)]
+    assert result == [{"a": 1}, {"b": "\ud800"}, {"a": 2}]
     assert [bad.number for bad in reading.bad] == [4, 5, 6]
     assert (reading.uninterpreted["blank"], reading.lines) == (2, 8)
 
 
-def test_a_document_is_whole_or_refused() -> None:
+def test_document_is_complete_or_rejected() -> None:
     reading = ReadReport()
-    assert read_document(source_of(b'{\n "a": 1\n}\n'), reading, "x") == {"a": 1}
+    assert read_document(open_source(b'{\n "a": 1\n}\n'), reading, "x") == {"a": 1}
     assert reading.lines == 3
     for data in (b"", b"[]", b'{"a":', b"\xff"):
         with pytest.raises(FormatError):
-            read_document(source_of(data), ReadReport(), "x")
+            read_document(open_source(data), ReadReport(), "x")

@@ -15,41 +15,43 @@ from harken.formats.base import ConversationEntry
 from harken.formats.messages_v1 import FORMAT
 from harken.formats.providers import anthropic, openai_chat
 from harken.testing import plain_conversation
-from tests.unit.formats.contexts import ODD_CONTEXT, flat, tidy_contexts
+from tests.unit.formats.context_kit import ODD_CONTEXT, flatten, tidy_contexts
 
 
-def written(messages: list[Message]) -> bytes:
+def encode_body(messages: list[Message]) -> bytes:
     assert FORMAT.writes
     data = FORMAT.writes([ConversationEntry(message) for message in messages])
     assert data is not None
     return data
 
 
-def read(data: bytes) -> list[Message]:
+def decode_body(data: bytes) -> list[Message]:
     assert FORMAT.reads
     return [entry.message for entry in FORMAT.reads(data)]
 
 
-def test_it_holds_a_body_for_each_kind_of_provider() -> None:
+def test_file_contains_one_body_per_kind_of_provider() -> None:
     messages = [entry.message for entry in plain_conversation()]
-    assert json.loads(written(messages)) == {
+    assert json.loads(encode_body(messages)) == {
         "anthropic": anthropic.build_request_body(messages),
         "openai": openai_chat.build_request_body(messages),
     }
 
 
 @given(tidy_contexts())
-def test_a_tidy_conversation_comes_back(context: list[Message]) -> None:
-    heard = [m for m in context if m.role == "system"] + [m for m in context if m.role != "system"]
-    again = read(written(context))
-    if again[-1] == Message("user", "[nothing was said here]"):
-        again.pop()  # a request ends with the user
-    assert flat(again) == flat(heard)
+def test_tidy_conversation_round_trips(context: list[Message]) -> None:
+    user_message = [m for m in context if m.role == "system"] + [
+        m for m in context if m.role != "system"
+    ]
+    repeated = decode_body(encode_body(context))
+    if repeated[-1] == Message("user", "[nothing was said here]"):
+        repeated.pop()  # A request ends with a user message.
+    assert flatten(repeated) == flatten(user_message)
 
 
 @given(ODD_CONTEXT)
 def test_any_conversation_is_written(context: list[Message]) -> None:
-    assert set(json.loads(written(context))) == {"anthropic", "openai"}
+    assert set(json.loads(encode_body(context))) == {"anthropic", "openai"}
 
 
 NAMES = st.sampled_from(
@@ -107,24 +109,24 @@ ODD = st.recursive(
 
 
 @given(st.sampled_from(["anthropic", "openai"]), st.lists(ODD, max_size=4), ODD)
-def test_whatever_others_wrote_is_read(name: str, messages: list[Any], system: Any) -> None:
+def test_any_foreign_body_is_read(name: str, messages: list[Any], system: Any) -> None:
     data = json.dumps({name: {"messages": messages, "system": system}}).encode()
-    for message in read(data):
+    for message in decode_body(data):
         split_occurrence(message)
 
 
 def test_calls_that_share_an_id_are_read_as_calls() -> None:
     call = {"type": "tool_use", "id": "c", "name": "look", "input": {}}
     turn = {"role": "assistant", "content": [call, {"type": "text", "text": "so"}, call]}
-    [message] = read(json.dumps({"anthropic": {"messages": [turn]}}).encode())
+    [message] = decode_body(json.dumps({"anthropic": {"messages": [turn]}}).encode())
     assert (message.content, len(message.tool_calls or ())) == ("so", 2)
     split_occurrence(message)
 
 
-def test_either_body_alone_is_read() -> None:
-    both = json.loads(written([entry.message for entry in plain_conversation()]))
+def test_one_body_alone_is_read() -> None:
+    both = json.loads(encode_body([entry.message for entry in plain_conversation()]))
     for name, body in both.items():
-        messages = read(json.dumps({name: body}).encode())
+        messages = decode_body(json.dumps({name: body}).encode())
         assert [message.role for message in messages] == [
             "user",
             "assistant",
@@ -137,6 +139,6 @@ def test_either_body_alone_is_read() -> None:
 @pytest.mark.parametrize(
     "value", [None, [], {}, {"messages": []}, {"anthropic": []}, {"openai": {"messages": {}}}]
 )
-def test_what_has_no_body_is_refused(value: Any) -> None:
+def test_file_without_a_body_is_rejected(value: Any) -> None:
     with pytest.raises(FormatError, match="anthropic or openai"):
-        read(json.dumps(value).encode())
+        decode_body(json.dumps(value).encode())

@@ -1,4 +1,4 @@
-"""Formats that one has, and formats that others bring."""
+"""Built-in formats and formats of other packages."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ odd-v1 = toy:__name__
 """
 
 
-def test_harken_has_its_own() -> None:
+def test_registry_has_the_built_in_formats() -> None:
     assert set(FORMATS.list_names()) >= {"events-v1", "messages-v1", "narrative-v1"}
     for name in FORMATS.list_names():
-        found = FORMATS.get(name)
-        assert found is not None
-        assert found.name == name
+        result = FORMATS.get(name)
+        assert result is not None
+        assert result.name == name
 
 
-def test_a_program_adds_its_own() -> None:
+def test_program_registers_its_own_format() -> None:
     formats = FormatRegistry(installed=list)
     assert formats.get("toy-v1") is None
     assert formats.register(TOY) is formats.get("toy-v1") is formats.register(TOY)
@@ -46,12 +46,12 @@ def test_a_program_adds_its_own() -> None:
 
 
 @pytest.mark.parametrize("name", ["toy-v1", "events-v1"])
-def test_a_name_has_one_meaning(name: str) -> None:
+def test_duplicate_name_is_rejected(name: str) -> None:
     with pytest.raises(ValueError, match="already"):
         FormatRegistry(TOY, installed=list).register(Format(name=name))
 
 
-def test_a_unique_beginning_is_enough() -> None:
+def test_unique_prefix_of_a_name_is_sufficient() -> None:
     formats = FormatRegistry(TOY, Format(name="toy-v10"), installed=list)
     assert formats.find("toy-v1") is TOY
     assert formats.find("narr").name == "narrative-v1"
@@ -64,7 +64,7 @@ def test_a_unique_beginning_is_enough() -> None:
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    """A folder with an installed package that brings formats, good and bad."""
+    """Return a folder with an installed package that has valid and invalid formats."""
     (tmp_path / "toy.py").write_text(PACKAGE)
     info = tmp_path / "toy-1.0.dist-info"
     info.mkdir()
@@ -74,7 +74,7 @@ def package(tmp_path: Path) -> Path:
 
 
 @pytest.mark.req("S2-56")
-def test_an_installed_package_brings_formats(package: Path) -> None:
+def test_installed_package_registers_formats(package: Path) -> None:
     script = """
 import sys
 from harken.errors import ConfigError
@@ -104,7 +104,7 @@ for name in ("other-v1", "wrong-v1", "gone-v1", "odd-v1"):
     ]
 
 
-def test_a_broken_package_troubles_only_whoever_wants_it() -> None:
+def test_broken_package_fails_only_when_its_format_is_used() -> None:
     def broken() -> list[object]:
         raise ConfigError("never asked")
 
@@ -112,10 +112,10 @@ def test_a_broken_package_troubles_only_whoever_wants_it() -> None:
     assert formats.get("events-v1") is not None
 
 
-def test_a_registry_says_the_revision_of_each_format_without_importing_it() -> None:
+def test_registry_returns_the_revision_of_each_format_without_an_import() -> None:
     for name in FORMATS.list_names():
-        found = FORMATS.get(name)
-        assert found is not None
-        assert FORMATS.get_revision(name) == found.revision
+        result = FORMATS.get(name)
+        assert result is not None
+        assert FORMATS.get_revision(name) == result.revision
     assert FormatRegistry(Format(name="toy-v9", revision=3)).get_revision("toy-v9") == 3
     assert FORMATS.get_revision("unknown-v1") == 1

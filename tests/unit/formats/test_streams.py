@@ -1,4 +1,4 @@
-"""Answers that stream: what both decoders make of them, however they are cut up."""
+"""Both stream decoders return the same answer for each split of the stream."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from harken.core.stream import Chunk, Finish, StreamAccumulator, ToolCallDelta
 from harken.formats.providers import anthropic_stream, openai_chat_stream
 from harken.formats.providers.sse import EventReader
 from tests.provider.wire import ANTHROPIC, OPENAI, anthropic_events
-from tests.unit.formats.contexts import WORDS
+from tests.unit.formats.context_kit import WORDS
 
 LOOK = ToolCall("c1", FunctionCall("look", '{"at":"the door"}'))
 WAIT = ToolCall("c2", FunctionCall("wait", "{}"))
@@ -37,42 +37,42 @@ REDACTED = UnknownPart("redacted_thinking", '{"type":"redacted_thinking","data":
 
 
 def anthropic_chunks(events: Iterable[Any]) -> list[Chunk]:
-    return _decoded(anthropic_stream.AnthropicStreamDecoder(), events)
+    return _decode_all(anthropic_stream.AnthropicStreamDecoder(), events)
 
 
 def openai_chunks(events: Iterable[Any], model: str | None = None) -> list[Chunk]:
-    return _decoded(openai_chat_stream.OpenAIStreamDecoder(model=model), events)
+    return _decode_all(openai_chat_stream.OpenAIStreamDecoder(model=model), events)
 
 
-def _decoded(decoder: Any, events: Iterable[Any]) -> list[Chunk]:
+def _decode_all(decoder: Any, events: Iterable[Any]) -> list[Chunk]:
     chunks: list[Chunk] = [chunk for event in events for chunk in decoder.iter_chunks(event)]
     finish = decoder.finish()
     return [*chunks, finish] if finish else chunks
 
 
-def drafted(chunks: Sequence[Chunk]) -> StreamAccumulator:
+def accumulate(chunks: Sequence[Chunk]) -> StreamAccumulator:
     draft = StreamAccumulator()
     for chunk in chunks:
         draft.add(chunk)
     return draft
 
 
-def parts(chunks: Sequence[Chunk]) -> list[ContentPart]:
-    """Return the parts of what arrived."""
-    content = drafted(chunks).message().content
+def accumulate_parts(chunks: Sequence[Chunk]) -> list[ContentPart]:
+    """Return the parts of the accumulated message."""
+    content = accumulate(chunks).message().content
     assert isinstance(content, list)
     return content
 
 
-def read(stream: bytes) -> list[Any]:
+def read_events(stream: bytes) -> list[Any]:
     """Return the events in a stream of bytes."""
     reader = EventReader()
     events = [*reader.feed(stream), *reader.end()]
     return [e.data.decode() if e.data == b"[DONE]" else json.loads(e.data) for e in events]
 
 
-def answer(wire: Any, message: Message, **more: Any) -> list[Any]:
-    return read(b"".join(wire.events(message, **more)))
+def decode_answer(wire: Any, message: Message, **additional: Any) -> list[Any]:
+    return read_events(b"".join(wire.events(message, **additional)))
 
 
 PARTS = st.lists(
@@ -85,15 +85,17 @@ PARTS = st.lists(
 
 
 @given(PARTS, st.lists(st.integers(0, 4), max_size=3))
-def test_what_anthropic_streams_is_what_arrives(parts: list[Any], places: list[int]) -> None:
-    """Parts, signatures and calls, each in its place."""
-    calls = [ToolCall(f"c{at}", FunctionCall("look", '{"n":1}')) for at in range(len(places))]
+def test_anthropic_decoder_returns_the_streamed_message(
+    parts: list[Any], places: list[int]
+) -> None:
+    """Parts, signatures and calls, in their positions."""
+    calls = [ToolCall(f"c{index}", FunctionCall("look", '{"n":1}')) for index in range(len(places))]
     for call, place in zip(calls, sorted(places, reverse=True), strict=True):
         parts.insert(place, ToolCallSlot(call.id))
     message = Message("assistant", parts, calls or None)
-    chunks = anthropic_chunks(answer(ANTHROPIC, message))
-    assert message_hash(drafted(chunks).message()) == message_hash(message)
-    assert _metas(drafted(chunks).message()) == _metas(message)
+    chunks = anthropic_chunks(decode_answer(ANTHROPIC, message))
+    assert message_hash(accumulate(chunks).message()) == message_hash(message)
+    assert _metas(accumulate(chunks).message()) == _metas(message)
 
 
 def _metas(message: Message) -> list[Any]:
@@ -102,26 +104,26 @@ def _metas(message: Message) -> list[Any]:
 
 
 @given(WORDS, st.booleans(), st.lists(st.sampled_from([LOOK, WAIT]), unique_by=id, max_size=2))
-def test_what_openai_streams_is_what_arrives(
+def test_openai_decoder_returns_the_streamed_message(
     text: str, thinks: bool, calls: list[ToolCall]
 ) -> None:
     thought = [ThinkingPart("Hm.")] if thinks else []
     message = Message("assistant", [*thought, TextPart(text)], calls or None)
-    chunks = openai_chunks(answer(OPENAI, message))
-    assert message_hash(drafted(chunks).message()) == message_hash(message)
+    chunks = openai_chunks(decode_answer(OPENAI, message))
+    assert message_hash(accumulate(chunks).message()) == message_hash(message)
 
 
-def test_cached_tokens_are_part_of_the_input() -> None:
+def test_cached_tokens_are_part_of_the_input_tokens() -> None:
     usage = Usage(100, 7, cache_read_tokens=60, cache_write_tokens=30)
     for wire, decode in ((ANTHROPIC, anthropic_chunks), (OPENAI, openai_chunks)):
-        finish = decode(answer(wire, Message("assistant", "Hi"), usage=usage))[-1]
+        finish = decode(decode_answer(wire, Message("assistant", "Hi"), usage=usage))[-1]
         assert isinstance(finish, Finish)
         assert finish.usage == usage
 
 
 @pytest.mark.parametrize("wire", [ANTHROPIC, OPENAI])
-def test_a_stream_that_is_cut_off_has_no_finish(wire: Any) -> None:
-    events = answer(wire, Message("assistant", "Hello, you.", [LOOK]))
+def test_interrupted_stream_has_no_finish(wire: Any) -> None:
+    events = decode_answer(wire, Message("assistant", "Hello, you.", [LOOK]))
     decode = anthropic_chunks if wire is ANTHROPIC else openai_chunks
     ends = [event for event in events if _ends(event)]
     for size in range(events.index(ends[0])):
@@ -170,7 +172,7 @@ def _ends(event: Any) -> bool:
         max_leaves=10,
     )
 )
-def test_whatever_a_server_sends_is_chunks_or_a_value_error(event: Any) -> None:
+def test_any_stream_becomes_chunks_or_a_value_error(event: Any) -> None:
     for decode in (anthropic_chunks, openai_chunks):
         with suppress(ValueError):
             decode([event, event])
@@ -179,25 +181,25 @@ def test_whatever_a_server_sends_is_chunks_or_a_value_error(event: Any) -> None:
 # Anthropic
 
 
-def test_what_comes_after_the_end_is_no_part_of_the_answer() -> None:
-    """Some servers of this protocol end with what ends the other one."""
+def test_data_after_the_end_is_ignored() -> None:
+    """Some servers of this protocol send the end marker of the other one too."""
     decoder = anthropic_stream.AnthropicStreamDecoder()
     for event in anthropic_events(Message("assistant", "Hi.")):
         list(decoder.iter_chunks(event))
     assert list(decoder.iter_chunks("[DONE]")) == []
 
 
-def test_two_texts_in_a_row_stay_two_parts() -> None:
+def test_two_consecutive_texts_stay_two_parts() -> None:
     message = Message("assistant", [TextPart("one"), TextPart("two")])
-    assert drafted(anthropic_chunks(answer(ANTHROPIC, message))).message() == message
+    assert accumulate(anthropic_chunks(decode_answer(ANTHROPIC, message))).message() == message
 
 
-def test_text_may_come_with_the_beginning_of_its_block() -> None:
+def test_text_may_arrive_in_the_start_of_its_block() -> None:
     start = {"type": "content_block_start", "content_block": {"type": "text", "text": "Hi."}}
-    assert drafted(anthropic_chunks([start, {"type": "content_block_stop"}])).text == "Hi."
+    assert accumulate(anthropic_chunks([start, {"type": "content_block_stop"}])).text == "Hi."
 
 
-def test_counts_that_are_none_are_passed_over() -> None:
+def test_invalid_counts_are_ignored() -> None:
     used = {"input_tokens": 9, "output_tokens": None, "cache_read_input_tokens": True}
     for usage, read_as in ((used, Usage(9)), (None, None), ({}, None)):
         finish = anthropic_chunks([{"type": "message_delta", "delta": {}, "usage": usage}, STOP])[
@@ -227,29 +229,29 @@ STOP = {"type": "message_stop"}
         None,
     ],
 )
-def test_what_makes_no_sense_is_a_value_error(event: Any) -> None:
+def test_malformed_event_raises_value_error(event: Any) -> None:
     decode = openai_chunks if isinstance(event, dict) and "choices" in event else anthropic_chunks
     with pytest.raises(ValueError, match="an event without sense"):
         decode([event])
 
 
-def test_arguments_may_come_whole_with_the_beginning_of_a_call() -> None:
+def test_complete_arguments_may_arrive_in_the_start_of_a_call() -> None:
     block = {"type": "tool_use", "id": "c1", "name": "look", "input": {"at": "it"}}
     events = [
         {"type": "content_block_start", "index": 0, "content_block": block},
         {"type": "content_block_stop", "index": 0},
     ]
-    calls = drafted(anthropic_chunks(events)).message().tool_calls
+    calls = accumulate(anthropic_chunks(events)).message().tool_calls
     assert calls == [ToolCall("c1", FunctionCall("look", '{"at":"it"}'))]
 
 
-def test_a_call_without_arguments_has_an_empty_object() -> None:
-    said = Message("assistant", None, [ToolCall("c1", FunctionCall("look", ""))])
-    calls = drafted(anthropic_chunks(answer(ANTHROPIC, said))).message().tool_calls
+def test_call_without_arguments_has_an_empty_object() -> None:
+    message = Message("assistant", None, [ToolCall("c1", FunctionCall("look", ""))])
+    calls = accumulate(anthropic_chunks(decode_answer(ANTHROPIC, message))).message().tool_calls
     assert calls == [ToolCall("c1", FunctionCall("look", "{}"))]
 
 
-def test_citations_are_kept_beside_their_text() -> None:
+def test_citations_are_kept_with_their_text() -> None:
     cited = {"type": "citations_delta", "citation": {"url": "https://example.org"}}
     events = [
         {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
@@ -257,11 +259,11 @@ def test_citations_are_kept_beside_their_text() -> None:
         {"type": "content_block_delta", "index": 0, "delta": cited},
         {"type": "content_block_stop", "index": 0},
     ]
-    [part] = parts(anthropic_chunks(events))
+    [part] = accumulate_parts(anthropic_chunks(events))
     assert part == TextPart("So.", {"citations": [{"url": "https://example.org"}]})
 
 
-def test_a_block_of_an_unknown_kind_is_kept_as_it_came() -> None:
+def test_block_of_unknown_kind_is_kept_unchanged() -> None:
     block = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}}
     piece = {"type": "input_json_delta", "partial_json": '{"query":"x"}'}
     events = [
@@ -270,12 +272,12 @@ def test_a_block_of_an_unknown_kind_is_kept_as_it_came() -> None:
         {"type": "content_block_stop", "index": 0},
         {"type": "hologram", "of": "a future version"},
     ]
-    [part] = parts(anthropic_chunks(events))
+    [part] = accumulate_parts(anthropic_chunks(events))
     assert isinstance(part, UnknownPart)
     assert json.loads(part.data) == {**block, "input": {"query": "x"}}
 
 
-# OpenAI: servers differ
+# OpenAI and compatible servers
 
 
 def choice(delta: Any = None, reason: str | None = None) -> dict[str, Any]:
@@ -286,12 +288,12 @@ def calls(*pieces: Any) -> dict[str, Any]:
     return choice({"tool_calls": [*pieces]})
 
 
-def function(name: str | None = None, arguments: Any = "", **more: Any) -> dict[str, Any]:
-    return {"function": {"name": name, "arguments": arguments}, **more}
+def function(name: str | None = None, arguments: Any = "", **options: Any) -> dict[str, Any]:
+    return {"function": {"name": name, "arguments": arguments}, **options}
 
 
-def made(*events: Any) -> list[tuple[str, str, str]]:
-    message = drafted(openai_chunks(events)).message()
+def decode_call(*events: Any) -> list[tuple[str, str, str]]:
+    message = accumulate(openai_chunks(events)).message()
     return [(c.id, c.function.name, c.function.arguments) for c in message.tool_calls or ()]
 
 
@@ -348,8 +350,8 @@ def made(*events: Any) -> list[tuple[str, str, str]]:
         ),
     ],
 )
-def test_calls_are_told_apart_however_a_server_streams_them(events: list[Any]) -> None:
-    assert made(*events) == [("x", "a", "{}"), ("y", "b", "{}")]
+def test_calls_are_separated_for_each_style_of_streaming(events: list[Any]) -> None:
+    assert decode_call(*events) == [("x", "a", "{}"), ("y", "b", "{}")]
 
 
 @pytest.mark.parametrize(
@@ -373,25 +375,25 @@ def test_calls_are_told_apart_however_a_server_streams_them(events: list[Any]) -
         ),
     ],
 )
-def test_calls_without_ids_get_some(events: list[Any]) -> None:
-    assert made(*events) == [("call_0", "a", "{}"), ("call_1", "b", "{}")]
+def test_calls_without_ids_get_ids(events: list[Any]) -> None:
+    assert decode_call(*events) == [("call_0", "a", "{}"), ("call_1", "b", "{}")]
 
 
-def test_a_name_and_an_id_may_come_late_and_in_pieces() -> None:
+def test_name_and_id_may_arrive_late_and_in_chunks() -> None:
     events = [
         calls(function("lo", index=0)),
         calls(function("ok", "{", index=0, id="x")),
         calls(function(None, "}", index=0)),
     ]
-    assert made(*events) == [("call_0", "look", "{}")]
+    assert decode_call(*events) == [("call_0", "look", "{}")]
 
 
-def test_calls_with_one_id_get_two() -> None:
+def test_duplicate_call_ids_are_made_distinct() -> None:
     events = calls(function("a", "{}", id="x", index=0), function("b", "{}", id="x", index=1))
-    assert made(events) == [("x", "a", "{}"), ("call_1", "b", "{}")]
+    assert decode_call(events) == [("x", "a", "{}"), ("call_1", "b", "{}")]
 
 
-def test_a_call_of_a_custom_tool_takes_free_text() -> None:
+def test_call_of_a_custom_tool_has_free_text() -> None:
     piece = {"index": 0, "id": "x", "type": "custom", "custom": {"name": "patch", "input": "*** x"}}
     [chunk, arguments] = openai_chunks([calls(piece)])
     assert isinstance(chunk, ToolCallDelta)
@@ -399,39 +401,39 @@ def test_a_call_of_a_custom_tool_takes_free_text() -> None:
 
 
 @pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
-def test_thinking_has_different_names(name: str) -> None:
+def test_thinking_is_decoded_under_each_name(name: str) -> None:
     events = [choice({name: "Hm"}), choice({name: "m."}), choice({"content": "Hi."}, "stop")]
-    assert drafted(openai_chunks(events)).message().content == [
+    assert accumulate(openai_chunks(events)).message().content == [
         ThinkingPart("Hmm."),
         TextPart("Hi."),
     ]
 
 
-def test_thinking_that_the_server_wants_back_says_who_thought() -> None:
+def test_thinking_that_the_server_requires_back_names_its_model() -> None:
     for last in (choice({"content": "Hi."}), choice(reason="stop"), "[DONE]"):
         events = [choice({"reasoning_content": "Hmm.", "content": None}), last]
-        first, *_ = parts(openai_chunks(events, "deep-1"))
+        first, *_ = accumulate_parts(openai_chunks(events, "deep-1"))
         assert first == ThinkingPart("Hmm.", {"reasoning_content": "deep-1"})
 
 
-def test_what_a_call_is_signed_with_is_kept_with_whom_it_is_for() -> None:
+def test_signature_of_a_call_is_kept_with_its_provider() -> None:
     event = calls(function("a", "{}", id="x", index=0, extra_content={"google": "s"}))
-    made = drafted(openai_chunks([event], "gemini-3")).message().tool_calls
+    tool_calls = accumulate(openai_chunks([event], "gemini-3")).message().tool_calls
     meta = {"extra_content": {"gemini-3": {"google": "s"}}}
-    assert made == [ToolCall("x", FunctionCall("a", "{}"), meta=meta)]
+    assert tool_calls == [ToolCall("x", FunctionCall("a", "{}"), meta=meta)]
 
 
-def test_text_may_come_in_blocks() -> None:
+def test_text_may_arrive_in_blocks() -> None:
     thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "Hmm."}]}
     events = [choice({"content": [thinking, {"type": "text", "text": "Hi."}]})]
-    assert drafted(openai_chunks(events)).message().content == [
+    assert accumulate(openai_chunks(events)).message().content == [
         ThinkingPart("Hmm."),
         TextPart("Hi."),
     ]
 
 
-def test_a_refusal_is_text() -> None:
-    assert drafted(openai_chunks([choice({"refusal": "I will not."})])).text == "I will not."
+def test_refusal_is_text() -> None:
+    assert accumulate(openai_chunks([choice({"refusal": "I will not."})])).text == "I will not."
 
 
 USED = {"prompt_tokens": 9, "completion_tokens": 2}
@@ -447,7 +449,7 @@ USED = {"prompt_tokens": 9, "completion_tokens": 2}
         ([calls(function("a", "{}")), "[DONE]"], "tool_calls"),
     ],
 )
-def test_an_answer_is_whole_where_anything_says_so(events: list[Any], reason: str) -> None:
+def test_answer_is_complete_with_any_end_marker(events: list[Any], reason: str) -> None:
     finish = openai_chunks(events)[-1]
     assert isinstance(finish, Finish)
     assert finish.stop_reason == reason
@@ -462,25 +464,25 @@ def test_an_answer_is_whole_where_anything_says_so(events: list[Any], reason: st
         ({**USED, "prompt_tokens_details": None}, Usage(9, 2)),
         ({"prompt_tokens": "many", "completion_tokens": -1}, Usage()),
         ({"prompt_tokens": 1 << 70, "completion_tokens": 10**400}, Usage()),
-        # xAI counts thinking beside `completion_tokens`: 32 + 9 + 94
+        # xAI counts thinking in addition to `completion_tokens`: 32 + 9 + 94
         ({"prompt_tokens": 32, "completion_tokens": 9, "total_tokens": 135}, Usage(32, 103)),
         ({"prompt_tokens": 32, "completion_tokens": 9, "total_tokens": 0}, Usage(32, 9)),
     ],
 )
-def test_usage_is_what_of_it_can_be_a_count(usage: Any, read_as: Usage | None) -> None:
+def test_usage_contains_only_valid_counts(usage: Any, read_as: Usage | None) -> None:
     finish = openai_chunks([{**choice(reason="stop"), "usage": usage}])[-1]
     assert isinstance(finish, Finish)
     assert finish.usage == read_as
 
 
-def test_what_a_service_says_of_the_cost_is_kept() -> None:
+def test_cost_reported_by_a_service_is_kept() -> None:
     finish = openai_chunks([{**choice(reason="stop"), "usage": {**USED, "cost": 0.25}}])[-1]
     assert isinstance(finish, Finish)
     assert finish.cost_usd == 0.25
 
 
-def test_long_arguments_in_many_pieces_take_no_longer_than_they_are_long() -> None:
-    """A copy of all that came before for each piece would be 200 GB here."""
+def test_long_arguments_in_many_chunks_take_linear_time() -> None:
+    """One copy of all previous text per chunk would be 200 GB here."""
     count = 20_000
     decoder = openai_chat_stream.OpenAIStreamDecoder()
     list(decoder.iter_chunks(calls(function("write", '"', id="x", index=0))))

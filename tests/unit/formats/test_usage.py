@@ -1,4 +1,4 @@
-"""What an answer used: where tokens do not tell what it costs, that is known."""
+"""Usage whose cost does not follow from its tokens is marked."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from harken.formats.providers import anthropic_stream, openai_chat_stream
         ({"inference_geo": "us"}, True),
     ],
 )
-def test_what_is_billed_in_another_way_is_known_to_be(usage: Any, unusual: bool) -> None:
+def test_usage_that_is_billed_differently_is_marked(usage: Any, unusual: bool) -> None:
     decoder = anthropic_stream.AnthropicStreamDecoder()
     list(decoder.iter_chunks({"type": "message_start", "message": {"usage": usage}}))
     assert decoder.is_unusual is unusual
 
 
 @pytest.mark.parametrize(("tier", "unusual"), [("default", False), (None, False), ("flex", True)])
-def test_another_tier_is_billed_in_another_way(tier: str | None, unusual: bool) -> None:
+def test_other_service_tier_is_marked(tier: str | None, unusual: bool) -> None:
     decoder = openai_chat_stream.OpenAIStreamDecoder()
     list(decoder.iter_chunks({"choices": [], "service_tier": tier}))
     assert decoder.is_unusual is unusual

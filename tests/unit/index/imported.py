@@ -10,7 +10,7 @@ from harken.capture.files.sources import iter_files
 from harken.index.catalogue import Catalogue
 from harken.index.session_index import SessionIndex
 from harken.store.sqlite.store import SqliteStore
-from tests.unit.formats.transcripts import Transcript
+from tests.unit.formats.transcript_kit import Transcript
 
 
 class Imports:

@@ -13,7 +13,7 @@ from harken.errors import ConfigError
 from harken.index.search import SearchHit, SearchQuery, search
 from harken.session.session import Session
 from tests.session_kit import born, hear, new_session, say
-from tests.unit.formats.transcripts import Transcript, text, thought, use
+from tests.unit.formats.transcript_kit import Transcript, text_block, thinking_block, tool_use_block
 from tests.unit.index.imported import Imports
 
 OTHER = "6f662022-0000-4000-8000-000000000002"
@@ -24,16 +24,18 @@ def talked(imports: Imports) -> Imports:
     """A session of Claude Code, one of the same a day later, with tools and a subagent."""
     made = Transcript(shared={"cwd": "/home/jill/cafe"})
     made.user("Is the café open?")
-    made.answer(thought("Look at the door."), use("c1", path="/srv/door.txt"))
+    made.answer(thinking_block("Look at the door."), tool_use_block("c1", path="/srv/door.txt"))
     made.result("c1", "the door is open\nuntil six")
-    made.answer(text("It is open until six."))
+    made.answer(text_block("It is open until six."))
     imports.add("a.jsonl", made)
     later = Transcript(OTHER, shared={"cwd": "/home/jack/bar", "isSidechain": False})
     later.user("Who opens the bar?", timestamp="2026-02-01T12:00:00.000Z")
-    later.answer(use("c1", "Task", prompt="Find out."), timestamp="2026-02-01T12:00:01.000Z")
+    later.answer(
+        tool_use_block("c1", "Task", prompt="Find out."), timestamp="2026-02-01T12:00:01.000Z"
+    )
     later.shared |= {"isSidechain": True, "timestamp": "2026-02-01T12:00:02.000Z"}
     later.user("Find out.", parent=None)
-    later.answer(text("Jack opens the door."))
+    later.answer(text_block("Jack opens the door."))
     imports.read("b.jsonl", later)
     return imports
 
@@ -174,7 +176,7 @@ def test_of_a_result_the_tool_is_told(talked: Imports) -> None:
 def test_arguments_are_found_as_they_are_meant_not_as_json_spells_them(imports: Imports) -> None:
     made = Transcript()
     made.user("Write.")
-    made.answer(use("c1", "Write", content="first\nsecond\tthird", blob="QUJD" * 50))
+    made.answer(tool_use_block("c1", "Write", content="first\nsecond\tthird", blob="QUJD" * 50))
     imports.read("a.jsonl", made)
     assert len(find(imports, "second third")) == 1
     assert find(imports, "nsecond") == []
@@ -184,7 +186,7 @@ def test_arguments_are_found_as_they_are_meant_not_as_json_spells_them(imports: 
 def test_scripts_without_blanks_are_found_by_any_part(imports: Imports) -> None:
     made = Transcript()
     made.user("冷たいお茶をください。 커피숍에서")
-    made.answer(text("はい。"))
+    made.answer(text_block("はい。"))
     imports.read("a.jsonl", made)
     for words in ("お茶", "茶", "冷たい", "커피", '"お茶を"', "茶 ください"):
         assert len(find(imports, words)) == 1, words

@@ -18,7 +18,7 @@ from harken.formats.base import ConversationEntry
 from harken.index.session_index import SessionIndex
 from harken.store.base import RetentionPolicy
 from harken.store.sqlite.store import SqliteStore
-from tests.unit.formats.transcripts import Transcript, text, thought, use
+from tests.unit.formats.transcript_kit import Transcript, text_block, thinking_block, tool_use_block
 from tests.unit.index.imported import Imports
 
 ID = "msg_01Xa9bK3vQ7rT5wY2zN4cM6d"
@@ -29,12 +29,12 @@ def cafe(session: str = FIRST, prompt: str = "Is the cafe open?") -> Transcript:
     """A prompt, two calls in an answer of three lines, and what was made of their results."""
     made = Transcript(session)
     made.user(prompt)
-    made.answer(thought("I look."), id=ID)
-    made.answer(use("c1", path="/cafe"), id=ID)
-    made.answer(use("c2", "Read"), id=ID)
+    made.answer(thinking_block("I look."), id=ID)
+    made.answer(tool_use_block("c1", path="/cafe"), id=ID)
+    made.answer(tool_use_block("c2", "Read"), id=ID)
     made.result("c1", "yes")
     made.result("c2", "no such sign", is_error=True)
-    made.answer(text("It is open."), id=f"msg_{session}")
+    made.answer(text_block("It is open."), id=f"msg_{session}")
     return made
 
 
@@ -82,13 +82,13 @@ def test_a_call_knows_its_result_also_where_that_was_read_before_it(imports: Imp
 def test_prompts_are_what_a_person_said(imports: Imports) -> None:
     made = Transcript()
     made.user("Is the cafe open?")
-    made.answer(use("c1"))
+    made.answer(tool_use_block("c1"))
     made.result("c1", "yes")
-    made.answer(text("It is."))
+    made.answer(text_block("It is."))
     made.user("<command-name>/clear</command-name>")
     made.user("Never mind.", isMeta=True)
     made.user("Then tea, please.")
-    made.answer(text("Coming."))
+    made.answer(text_block("Coming."))
     imports.read("a.jsonl", made)
     imports.read("a-copy.jsonl", made)
     prompts = "SELECT count(*) FROM messages WHERE kind = 'prompt' AND NOT is_repeat"
@@ -118,11 +118,11 @@ def test_a_response_that_was_read_while_it_came_is_replaced(imports: Imports) ->
 def test_a_compaction_says_again_what_stands_in_another_row(imports: Imports) -> None:
     made = Transcript()
     kept = made.user("Is the cafe open?")
-    last = made.answer(text("It is."))
+    last = made.answer(text_block("It is."))
     made.boundary(last, kept=[kept])
     made.summary()
     made.user("Then tea.")
-    made.answer(text("Coming."))
+    made.answer(text_block("Coming."))
     imports.read("a.jsonl", made)
     found = imports.rows("SELECT kind, is_repeat FROM messages ORDER BY id")
     assert found.count(("prompt", 0)) == 2
@@ -134,10 +134,10 @@ def test_a_compaction_says_again_what_stands_in_another_row(imports: Imports) ->
 def test_a_subagent_is_an_agent_of_the_session_that_spawned_it(imports: Imports) -> None:
     made = Transcript()
     made.user("Ask Ann.")
-    made.answer(use("c1", "Task", prompt="Tea or coffee?"))
+    made.answer(tool_use_block("c1", "Task", prompt="Tea or coffee?"))
     made.shared = {"isSidechain": True}
     made.user("Tea or coffee?", parent=None)
-    made.answer(text("Tea."))
+    made.answer(text_block("Tea."))
     made.shared = {}
     imports.read("a.jsonl", made)
     agents = imports.rows("SELECT id, name = '', parent_id, session_id FROM agents")
@@ -151,7 +151,7 @@ def test_again_only_what_is_new_is_read(imports: Imports) -> None:
     made = cafe()
     imports.read("a.jsonl", made)
     made.user("Tea, please.")
-    made.answer(text("Coming."))
+    made.answer(text_block("Coming."))
     imports.read("a.jsonl", made)
     imports.update()
     assert imports.column("SELECT count(*) FROM messages") == [7]

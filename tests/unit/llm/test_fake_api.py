@@ -1,4 +1,4 @@
-"""Against the fake provider of the shared clients, which refuses what real providers refuse."""
+"""Tests against the strict fake provider, which rejects the requests that real providers reject."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def bash(command: str) -> str:
 
 @pytest.fixture
 def url(tmp_path: Path) -> Iterator[str]:
-    """Run the fake provider, strict; its log is `requests.jsonl`."""
+    """Run the fake provider in strict mode. Its log is `requests.jsonl`."""
     command = [sys.executable, str(SHARED / "fake_api.py"), "--strict"]
     command += ["--log", str(tmp_path / "requests.jsonl"), "--cwd", str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -41,7 +41,7 @@ def url(tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("kind", [AnthropicModel, OpenAIModel])
-def test_calls_one_after_another_and_at_once_pass_the_strict_checks(
+def test_sequential_and_parallel_calls_pass_the_strict_checks(
     tmp_path: Path, url: str, kind: type[AnthropicModel | OpenAIModel]
 ) -> None:
     base = url if kind is AnthropicModel else f"{url}/v1"
@@ -51,7 +51,7 @@ def test_calls_one_after_another_and_at_once_pass_the_strict_checks(
         assert play.ask(prompt).startswith("Done, the tool has answered.")
         play = play.again()
     check_log(play.log)
-    asked: list[Any] = [
+    request: list[Any] = [
         json.loads(line) for line in (tmp_path / "requests.jsonl").read_text().splitlines()
     ]
-    assert [(row["status"], row["problem"]) for row in asked] == [(200, None)] * 6
+    assert [(row["status"], row["problem"]) for row in request] == [(200, None)] * 6

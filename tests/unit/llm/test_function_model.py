@@ -11,12 +11,12 @@ from harken.core.stream import Chunk, Finish, TextDelta
 from harken.errors import ModelError
 from harken.llm.base import ModelRequest
 from harken.llm.scripted import FunctionModel
-from tests.unit.llm.asking import answer, chunks, draft, request
+from tests.unit.llm.model_kit import accumulate, collect_chunks, get_answer, request
 
 
-def test_a_function_may_return_a_text() -> None:
-    model = FunctionModel(lambda asked: f"I am {asked.agent}")
-    assert chunks(model, request("Hi")) == [
+def test_function_may_return_a_text() -> None:
+    model = FunctionModel(lambda received: f"I am {received.agent}")
+    assert collect_chunks(model, request("Hi")) == [
         TextDelta("I "),
         TextDelta("am "),
         TextDelta("Jack"),
@@ -24,28 +24,28 @@ def test_a_function_may_return_a_text() -> None:
     ]
 
 
-def test_a_function_may_return_a_message() -> None:
+def test_function_may_return_a_message() -> None:
     message = Message("assistant", None, [ToolCall("c1", FunctionCall("look", "{}"))])
-    said = draft(FunctionModel(lambda _: message, name="looker"), request("Hi"))
-    assert (said.message(), said.finish) == (message, Finish(stop_reason="tool_use"))
+    answer = accumulate(FunctionModel(lambda _: message, name="looker"), request("Hi"))
+    assert (answer.message(), answer.finish) == (message, Finish(stop_reason="tool_use"))
 
 
-def test_a_function_may_return_chunks_and_leave_out_the_finish() -> None:
+def test_function_may_return_chunks_without_finish() -> None:
     pieces: list[Chunk] = [TextDelta("half an ans")]
-    assert chunks(FunctionModel(lambda _: pieces), request("Hi")) == pieces
+    assert collect_chunks(FunctionModel(lambda _: pieces), request("Hi")) == pieces
 
 
-def test_a_function_may_be_asynchronous() -> None:
-    async def think(asked: ModelRequest) -> str:
+def test_function_may_be_asynchronous() -> None:
+    async def think(model_request: ModelRequest) -> str:
         await asyncio.sleep(0)
-        return f"{len(asked.messages)}"
+        return f"{len(model_request.messages)}"
 
-    assert answer(FunctionModel(think), request("Hi")).content == "1"
+    assert get_answer(FunctionModel(think), request("Hi")).content == "1"
 
 
-def test_a_function_may_fail() -> None:
+def test_function_may_fail() -> None:
     def fail(_: ModelRequest) -> str:
         raise ModelError("no route to host")
 
     with pytest.raises(ModelError, match="no route"):
-        chunks(FunctionModel(fail), request("Hi"))
+        collect_chunks(FunctionModel(fail), request("Hi"))

@@ -1,4 +1,4 @@
-"""Which kind of failure it is, and what of a provider's words a person sees."""
+"""Classification of HTTP failures, and the part of the provider's message that the user sees."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ KEY = "sk-proj-ABCdef0123456789-ghijkl"
 FAILURES = ModelErrorFactory(model="x/y", host="example.org", key=KEY)
 
 
-class Refused(Exception):
-    """What an SDK raises for an answer with an error status."""
+class StatusError(Exception):
+    """The exception of an SDK for a response with an error status."""
 
     def __init__(self, status: int, body: Any) -> None:
         super().__init__(f"Error code: {status}")
@@ -35,9 +35,9 @@ class Refused(Exception):
         "Input is too long for requested model.",
     ],
 )
-def test_a_conversation_that_is_too_long_is_known_by_the_words_of_many(text: str) -> None:
+def test_context_overflow_is_recognized_in_the_words_of_each_provider(text: str) -> None:
     for body in ({"error": {"message": text}}, {"message": text}, text):
-        assert FAILURES.from_exception(Refused(400, body)).kind == "context_too_long"
+        assert FAILURES.from_exception(StatusError(400, body)).kind == "context_too_long"
     assert FAILURES.from_body({"message": text}).kind == "context_too_long"
 
 
@@ -54,20 +54,20 @@ def test_a_conversation_that_is_too_long_is_known_by_the_words_of_many(text: str
         (529, None, "overloaded"),
     ],
 )
-def test_a_status_says_what_failed(status: int, body: Any, why: str) -> None:
-    error = FAILURES.from_exception(Refused(status, body))
+def test_status_determines_the_kind_of_failure(status: int, body: Any, why: str) -> None:
+    error = FAILURES.from_exception(StatusError(status, body))
     assert (error.kind, error.status) == (why, status)
 
 
 class ConnectTimeout(Exception):
-    """What the HTTP library below an SDK raises."""
+    """The exception of the HTTP library below an SDK."""
 
 
 class APITimeoutError(Exception):
-    """What an SDK raises for it, as for every silence."""
+    """The exception of the SDK for each timeout."""
 
 
-def test_a_connection_that_takes_too_long_is_no_silence_of_the_model() -> None:
+def test_connect_timeout_is_not_a_response_timeout() -> None:
     slow, silent = APITimeoutError(), APITimeoutError()
     slow.__cause__ = ConnectTimeout()
     assert [FAILURES.from_exception(error).kind for error in (slow, silent)] == [
@@ -76,12 +76,12 @@ def test_a_connection_that_takes_too_long_is_no_silence_of_the_model() -> None:
     ]
 
 
-def test_the_message_is_found_wherever_it_stands() -> None:
+def test_error_message_is_found_in_each_body_shape() -> None:
     for body in ({"error": {"message": "oops"}}, [{"error": {"message": "oops"}}], "oops"):
-        assert "(400): oops; " in str(FAILURES.from_exception(Refused(400, body)))
+        assert "(400): oops; " in str(FAILURES.from_exception(StatusError(400, body)))
 
 
-def test_what_nobody_has_thought_of_is_told_with_its_name() -> None:
+def test_unknown_failure_is_reported_with_its_name() -> None:
     assert "ZeroDivisionError: by zero" in str(
         FAILURES.from_exception(ZeroDivisionError("by zero"))
     )
@@ -99,12 +99,12 @@ def test_what_nobody_has_thought_of_is_told_with_its_name() -> None:
         ({}, "failed"),
     ],
 )
-def test_an_event_says_what_failed(event: Any, why: str) -> None:
+def test_error_event_determines_the_kind_of_failure(event: Any, why: str) -> None:
     assert FAILURES.from_body(event).kind == why
 
 
 @pytest.mark.parametrize(
-    "said",
+    "expected",
     [
         KEY,
         f"Incorrect API key provided: {KEY}. You can find yours there.",
@@ -117,15 +117,15 @@ def test_an_event_says_what_failed(event: Any, why: str) -> None:
         "AIzaSyA1234567890abcdefg",
     ],
 )
-def test_nothing_like_a_key_is_shown(said: str) -> None:
-    text = FAILURES.quote(said)
+def test_text_that_resembles_a_key_is_redacted(expected: str) -> None:
+    text = FAILURES.quote(expected)
     assert "[key]" in text
     for secret in (KEY[8:16], "ABCdef01", "somebody", "whatever", "89abcdef", "SyA123"):
         assert secret not in text
 
 
 @pytest.mark.parametrize(
-    "said",
+    "expected",
     [
         "The model claude-sonnet-4-5-20250929 does not exist",
         "messages.3.content.0.tool_use.id: should match '^[a-zA-Z0-9_-]+$'",
@@ -133,19 +133,19 @@ def test_nothing_like_a_key_is_shown(said: str) -> None:
         "prompt is too long: 215000 tokens > 200000 maximum",
     ],
 )
-def test_what_is_no_key_is_shown(said: str) -> None:
-    assert FAILURES.quote(said) == said
+def test_other_text_is_not_redacted(expected: str) -> None:
+    assert FAILURES.quote(expected) == expected
 
 
-def test_a_key_that_is_a_word_hides_no_other_words() -> None:
-    """Servers of one's own take any key: `x`, `none`."""
+def test_short_key_does_not_redact_other_words() -> None:
+    """Local servers accept any key: `x`, `none`."""
     failures = ModelErrorFactory(model="a/b", host="here", key="x")
     assert failures.quote("x is no key; the context is too long") == (
         "[key] is no key; the context is too long"
     )
 
 
-def test_what_a_provider_says_is_one_short_line() -> None:
+def test_provider_message_is_truncated_to_one_line() -> None:
     text = FAILURES.quote("<h1>\r\n" + "no \u2028 way\n" * 1000)
     assert text.startswith("<h1> no way no way")
     assert len(text) == 240
@@ -165,6 +165,6 @@ def test_what_a_provider_says_is_one_short_line() -> None:
         "\ud800",
     ],
 )
-def test_a_body_of_any_shape_gives_a_text(body: Any) -> None:
-    text = str(FAILURES.from_exception(Refused(400, body)))
+def test_body_of_any_shape_becomes_a_text(body: Any) -> None:
+    text = str(FAILURES.from_exception(StatusError(400, body)))
     assert text.startswith("x/y: example.org refused the request (400)")

@@ -1,4 +1,4 @@
-"""What a call cost: worked examples, and that what is not known costs None."""
+"""Costs of calls: worked examples, and None if a cost is unknown."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def cost(model: str, counts: dict[str, int], day: date = TODAY) -> float | None:
         ),
         # 100,000 is short: $0.10 and $0.50
         ("anthropic/claude-haiku-5-5", {"input_tokens": 100_000, "output_tokens": 0}, 0.01),
-        # one more is long, the output too: $0.50 and $2.50
+        # One token more is long, also for the output: $0.50 and $2.50
         (
             "anthropic/claude-haiku-5-5",
             {"input_tokens": 100_001, "output_tokens": 1000},
             0.0500005 + 0.0025,
         ),
-        # what was cached counts for the length: 100,001 of prompt, all but one read at $0.05
+        # Cached tokens count for the length: 100,001 of prompt, all but one read at $0.05
         (
             "anthropic/claude-haiku-5-5",
             {"input_tokens": 100_001, "output_tokens": 0, "cache_read_tokens": 100_000},
@@ -68,11 +68,11 @@ def cost(model: str, counts: dict[str, int], day: date = TODAY) -> float | None:
         ("gemini/gemini-3.8-flash", {"input_tokens": 0, "output_tokens": 0}, 0.0),
     ],
 )
-def test_a_call_costs_what_its_tokens_cost(model: str, counts: dict[str, int], usd: float) -> None:
+def test_cost_is_computed_from_tokens(model: str, counts: dict[str, int], usd: float) -> None:
     assert cost(model, counts) == pytest.approx(usd, rel=1e-12, abs=1e-15)
 
 
-def test_the_price_is_that_of_the_day_of_the_call() -> None:
+def test_price_is_that_of_the_day_of_the_call() -> None:
     def read_from_cache(day: date) -> float | None:
         counts = {"input_tokens": 1_000_000, "output_tokens": 0, "cache_read_tokens": 1_000_000}
         return cost("anthropic/claude-sonnet-5-5", counts, day)
@@ -84,14 +84,14 @@ def test_the_price_is_that_of_the_day_of_the_call() -> None:
     assert Prices().price("anthropic/claude-sonnet-5-5", date(2026, 9, 27)) is None
 
 
-def at(moment: datetime) -> int:
+def cost_at(moment: datetime) -> int:
     return int(moment.timestamp() * 1_000_000)
 
 
-def test_a_day_begins_at_midnight_utc() -> None:
+def test_day_starts_at_midnight_utc() -> None:
     usage = Usage(input_tokens=1_000_000, output_tokens=0)
-    last = Prices().costs("gemini", lambda: at(datetime(2026, 12, 31, 23, 59, 59, tzinfo=UTC)))
-    first = Prices().costs("gemini", lambda: at(datetime(2027, 1, 1, tzinfo=UTC)))
+    last = Prices().costs("gemini", lambda: cost_at(datetime(2026, 12, 31, 23, 59, 59, tzinfo=UTC)))
+    first = Prices().costs("gemini", lambda: cost_at(datetime(2027, 1, 1, tzinfo=UTC)))
     assert last(usage, "gemini-3.8-flash") == pytest.approx(0.75)
     assert first(usage, "gemini-3.8-flash") == pytest.approx(1.50)
 
@@ -102,15 +102,19 @@ def test_a_day_begins_at_midnight_utc() -> None:
         {},
         {"input_tokens": 5},
         {"output_tokens": 5},
-        {"input_tokens": 5, "output_tokens": 5, "cache_read_tokens": 6},  # cannot be right
+        {
+            "input_tokens": 5,
+            "output_tokens": 5,
+            "cache_read_tokens": 6,
+        },  # More cached tokens than input.
     ],
 )
-def test_a_count_that_is_not_known_leaves_the_cost_unknown(counts: dict[str, int]) -> None:
+def test_unknown_count_leaves_the_cost_unknown(counts: dict[str, int]) -> None:
     assert cost("anthropic/claude-opus-5-5", counts) is None
 
 
 def test_tokens_of_a_kind_without_a_rate_leave_the_cost_unknown() -> None:
-    model = "gemini/gemini-3.1-pro-preview"  # what its cache costs was not found
+    model = "gemini/gemini-3.1-pro-preview"  # The source has no cache price.
     counts = {"input_tokens": 1000, "output_tokens": 0}
     assert cost(model, counts) == pytest.approx(0.002)
     assert cost(model, {**counts, "cache_read_tokens": 0}) is not None
@@ -121,56 +125,58 @@ def test_tokens_of_a_kind_without_a_rate_leave_the_cost_unknown() -> None:
     "model",
     ["ollama/llama3.2", "anthropic/claude-opus-6", "openai/gpt-5-pro", "gpt-5", "scripted:x", ""],
 )
-def test_a_model_that_is_not_in_the_table_costs_none_and_not_nothing(model: str) -> None:
+def test_unknown_model_has_cost_none_and_not_zero(model: str) -> None:
     assert Prices().price(model, TODAY) is None
     provider, _, name = model.partition("/")
     assert Prices().costs(provider)(Usage(input_tokens=1, output_tokens=1), name) is None
 
 
 @pytest.mark.parametrize("name", ["gpt-5-2025-08-07", "gpt-5"])
-def test_a_dated_snapshot_costs_what_its_model_costs(name: str) -> None:
+def test_dated_snapshot_has_the_price_of_its_model(name: str) -> None:
     price = Prices().price(f"openai/{name}", TODAY)
     assert price is not None
     assert price.model == "openai/gpt-5"
 
 
-def test_a_snapshot_may_have_a_price_of_its_own() -> None:
-    own = [Price(model="x/m", input=1, output=1), Price(model="x/m-20260101", input=2, output=2)]
-    price = Prices(own).price("x/m-20260101", TODAY)
-    assert price is own[1]
-    assert Prices(own).price("x/m-20260202", TODAY) is own[0]
-    assert Prices(own).price("x/m-2026", TODAY) is None
+def test_snapshot_may_have_its_own_price() -> None:
+    prices = [Price(model="x/m", input=1, output=1), Price(model="x/m-20260101", input=2, output=2)]
+    price = Prices(prices).price("x/m-20260101", TODAY)
+    assert price is prices[1]
+    assert Prices(prices).price("x/m-20260202", TODAY) is prices[0]
+    assert Prices(prices).price("x/m-2026", TODAY) is None
 
 
-def test_own_prices_count_before_those_of_the_package() -> None:
+def test_custom_prices_override_those_of_the_package() -> None:
     cheap = Price(model="anthropic/claude-opus-5-5", input=1, output=1)
     assert Prices([cheap]).price("anthropic/claude-opus-5-5", TODAY) is cheap
     assert Prices([cheap]).price("anthropic/claude-opus-5-5-20260922", TODAY) is cheap
     assert Prices([cheap]).price("anthropic/claude-opus-5", TODAY) is not None
 
 
-def test_a_pattern_prices_all_models_that_begin_so_the_longest_first() -> None:
-    own = [
+def test_longest_matching_pattern_sets_the_price() -> None:
+    custom = [
         Price(model="ollama/*", input=0, output=0),
         Price(model="ollama/big*", input=1, output=1),
         Price(model="ollama/big-one", input=2, output=2),
     ]
-    found = [Prices(own).price(f"ollama/{name}", TODAY) for name in ("llama", "bigger", "big-one")]
-    assert found == own
-    assert Prices(own).costs("ollama")(Usage(input_tokens=5, output_tokens=5), "llama") == 0
+    result = [
+        Prices(custom).price(f"ollama/{name}", TODAY) for name in ("llama", "bigger", "big-one")
+    ]
+    assert result == custom
+    assert Prices(custom).costs("ollama")(Usage(input_tokens=5, output_tokens=5), "llama") == 0
 
 
-def test_of_a_price_that_changes_the_one_in_force_counts() -> None:
-    own = [
+def test_price_in_force_on_the_day_is_used() -> None:
+    custom = [
         Price(model="x/m", input=2, output=2, effective_from=date(2026, 2, 1)),
         Price(model="x/m", input=1, output=1, effective_from=date(2026, 1, 1)),
     ]
     days = [date(2025, 12, 31), date(2026, 1, 31), date(2026, 2, 1)]
-    found = [Prices(own).price("x/m", day) for day in days]
-    assert found == [None, own[1], own[0]]
+    result = [Prices(custom).price("x/m", day) for day in days]
+    assert result == [None, custom[1], custom[0]]
 
 
-def test_a_provider_shows_its_models_with_the_newest_first() -> None:
+def test_provider_lists_its_models_newest_first() -> None:
     names = [price.model for price in Prices().list_prices("anthropic", TODAY)]
     assert names[0] == "anthropic/claude-haiku-5-5"
     assert names.index("anthropic/claude-sonnet-5-5") < names.index("anthropic/claude-opus-4-5")
@@ -181,7 +187,7 @@ def test_a_provider_shows_its_models_with_the_newest_first() -> None:
 @pytest.mark.parametrize(
     "price", load_built_in_prices(), ids=lambda price: f"{price.model}@{price.effective_from}"
 )
-def test_every_price_has_a_source_a_day_and_rates_that_make_sense(price: Price) -> None:
+def test_each_price_has_a_source_a_day_and_plausible_rates(price: Price) -> None:
     assert price.source.startswith("https://")
     assert price.read is not None
     assert price.effective_from >= date(2025, 1, 1)
@@ -196,18 +202,18 @@ def test_every_price_has_a_source_a_day_and_rates_that_make_sense(price: Price) 
         assert (long.cache_write is None) == (price.cache_write is None)
 
 
-def test_no_price_is_there_twice() -> None:
+def test_prices_are_unique() -> None:
     days = [(price.model, price.effective_from) for price in load_built_in_prices()]
     assert len(days) == len(set(days))
 
 
 @pytest.mark.parametrize("rate", [-1, float("nan"), float("inf"), "2", True, 1e9])
-def test_a_rate_is_a_number_of_dollars(rate: object) -> None:
+def test_rate_is_a_number_of_dollars(rate: object) -> None:
     with pytest.raises(msgspec.ValidationError):
         msgspec.convert({"input": rate, "output": 1}, Price)
 
 
-def test_the_table_is_read_when_it_is_needed_and_fast() -> None:
+def test_price_table_is_loaded_lazily_and_fast() -> None:
     code = (
         "import sys; opened = []\n"
         "sys.addaudithook(lambda name, a: opened.append(str(a[0])) if name == 'open' else None)\n"
@@ -215,10 +221,10 @@ def test_the_table_is_read_when_it_is_needed_and_fast() -> None:
         "sys.exit(any(name.endswith('prices.toml') for name in opened))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-    begun = time.perf_counter()
+    start_s = time.perf_counter()
     load_built_in_prices.cache_clear()
     assert load_built_in_prices()
-    assert time.perf_counter() - begun < 5
+    assert time.perf_counter() - start_s < 5
 
 
 @pytest.mark.parametrize(
@@ -231,11 +237,11 @@ def test_the_table_is_read_when_it_is_needed_and_fast() -> None:
         ("openai/gpt-5.3-codex", 1.75),
     ],
 )
-def test_models_that_older_sessions_name_have_a_price(name: str, rate: float) -> None:
+def test_models_of_older_sessions_have_a_price(name: str, rate: float) -> None:
     price = Prices().price(name, TODAY)
     assert price is not None
     assert price.input == rate
 
 
-def test_a_model_whose_price_nobody_told_has_none() -> None:
+def test_model_without_published_price_has_none() -> None:
     assert Prices().price("openai/gpt-5.3-codex-spark", TODAY) is None

@@ -1,4 +1,4 @@
-"""Who answers for models, and that keys stay where they belong."""
+"""Providers of models, and the protection of their keys."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harken.llm.providers import BUILT_IN, Provider
 
 
 @pytest.mark.parametrize("provider", BUILT_IN.values(), ids=lambda provider: provider.name)
-def test_a_provider_is_local_or_takes_a_key_over_an_encrypted_line(provider: Provider) -> None:
+def test_provider_is_local_or_requires_a_key_and_tls(provider: Provider) -> None:
     assert BUILT_IN[provider.name] is provider
     assert provider.api_key is None
     assert provider.extra in ("anthropic", "openai")
@@ -23,11 +23,11 @@ def test_a_provider_is_local_or_takes_a_key_over_an_encrypted_line(provider: Pro
         assert (provider.key_env, scheme) == (f"{provider.name.upper()}_API_KEY", "https")
 
 
-def test_the_well_known_ones_are_there() -> None:
+def test_well_known_providers_are_registered() -> None:
     assert {"anthropic", "openai", "gemini", "openrouter", "ollama", "llamacpp"} <= BUILT_IN.keys()
 
 
-def test_a_key_is_never_shown() -> None:
+def test_key_is_never_shown() -> None:
     provider = replace(BUILT_IN["openai"], api_key="sk-secret")
     assert "secret" not in f"{provider!r}{provider}"
 
@@ -46,5 +46,5 @@ def test_a_key_is_never_shown() -> None:
         ("", False),
     ],
 )
-def test_local_is_this_machine_and_no_other(host: str, local: bool) -> None:
+def test_local_means_only_this_machine(host: str, local: bool) -> None:
     assert is_loopback(host) is local

@@ -1,4 +1,4 @@
-"""Whatever fails at a provider, a person is told in one line, and the session goes on."""
+"""Each provider failure is reported in one line, and the session continues."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ TOO_LONG = "prompt is too long: 215000 tokens > 200000 maximum"
 THOUGHT = Message("assistant", [ThinkingPart("Hm, very long.")])
 
 
-def begun(wire: Wire, *more: object) -> Answer:
-    """Return an answer that begins well and goes on with `more`."""
+def partial_answer(wire: Wire, *responses: object) -> Answer:
+    """Return an answer that starts correctly and continues with `more`."""
     events = wire.events("It is Jack, and he is late.")
-    return Answer([*events[: len(events) // 2], *more])  # type: ignore[list-item]
+    return Answer([*events[: len(events) // 2], *responses])  # type: ignore[list-item]
 
 
 FAULTS: dict[str, tuple[Failure, int | None, Make]] = {
@@ -50,14 +50,14 @@ FAULTS: dict[str, tuple[Failure, int | None, Make]] = {
     "too many bytes": ("context_too_long", 413, lambda w: w.error(413, "too large")),
     "refused": ("refused", 400, lambda w: w.error(400, "temperature: no such parameter")),
     "hang": ("timeout", None, lambda w: HANG),
-    "hang in the middle": ("timeout", None, lambda w: begun(w, "hang")),
-    "cut": ("network", None, lambda w: begun(w, "cut")),
-    "cut, and it looks like an end": ("network", None, begun),
+    "hang in the middle": ("timeout", None, lambda w: partial_answer(w, "hang")),
+    "cut": ("network", None, lambda w: partial_answer(w, "cut")),
+    "cut, and it looks like an end": ("network", None, partial_answer),
     "nothing but an end": ("network", None, lambda w: Answer()),
     "overloaded in the stream": (
         "overloaded",
         None,
-        lambda w: begun(w, w.error_event("Overloaded")),
+        lambda w: partial_answer(w, w.error_event("Overloaded")),
     ),
     "too long in the stream": (
         "context_too_long",
@@ -67,17 +67,17 @@ FAULTS: dict[str, tuple[Failure, int | None, Make]] = {
     "words for an error": (
         "failed",
         None,
-        lambda w: begun(w, b"event: error\ndata: it broke\n\n"),
+        lambda w: partial_answer(w, b"event: error\ndata: it broke\n\n"),
     ),
-    "no JSON": ("malformed", None, lambda w: begun(w, b"event: x\ndata: {oops\n\n")),
+    "no JSON": ("malformed", None, lambda w: partial_answer(w, b"event: x\ndata: {oops\n\n")),
     "no sense": (
         "malformed",
         None,
-        lambda w: begun(
+        lambda w: partial_answer(
             w, b'event: x\ndata: {"type":"content_block_delta","choices":[{"delta":7}]}\n\n'
         ),
     ),
-    "no text": ("malformed", None, lambda w: begun(w, b"event: x\ndata: \xff\xfe\n\n")),
+    "no text": ("malformed", None, lambda w: partial_answer(w, b"event: x\ndata: \xff\xfe\n\n")),
     "no such encoding": (
         "malformed",
         None,
@@ -98,7 +98,7 @@ FAULTS: dict[str, tuple[Failure, int | None, Make]] = {
     "an error of another shape": (
         "refused",
         400,
-        lambda w: begun(w, b'data: {"object":"error","message":"too odd","code":400}\n\n'),
+        lambda w: partial_answer(w, b'data: {"object":"error","message":"too odd","code":400}\n\n'),
     ),
     "aborted": ("failed", None, lambda w: w.answer("Hi", stop_reason="abort")),
     "an end that is none": ("failed", None, lambda w: w.answer("Hi", stop_reason="error")),
@@ -108,12 +108,12 @@ FAULTS: dict[str, tuple[Failure, int | None, Make]] = {
 
 
 USED = {"aborted", "an end that is none", "nothing is said", "a refusal"}
-"""Faults of answers that came to an end, and that say what they used."""
+"""Faults of complete responses that report their usage."""
 
 
 @pytest.mark.req("S0-22")
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_is_told_in_one_line_and_the_session_goes_on(
+def test_fault_is_reported_in_one_line_and_the_session_continues(
     tmp_path: Path, wire: Wire, fault: str
 ) -> None:
     why, status, make = FAULTS[fault]
@@ -147,7 +147,7 @@ ENDLESS = [b'{"error":{"message":"too odd"},"more":"', *[b"x" * 65536] * 400, "h
 
 
 @pytest.mark.parametrize(("status", "why"), [(400, "refused"), (200, "malformed")])
-def test_an_endless_error_is_read_up_to_a_bound(
+def test_endless_error_body_is_read_up_to_a_limit(
     tmp_path: Path, wire: Wire, status: int, why: str
 ) -> None:
     endless = Answer(ENDLESS, status, {"content-type": "application/json"})  # type: ignore[arg-type]
@@ -157,14 +157,14 @@ def test_an_endless_error_is_read_up_to_a_bound(
     assert len(str(failed.value)) < 500
 
 
-def test_an_answer_of_another_type_is_a_stream_all_the_same(tmp_path: Path, wire: Wire) -> None:
-    """Also where its first event is long, and comes in pieces."""
+def test_stream_with_another_content_type_is_decoded(tmp_path: Path, wire: Wire) -> None:
+    """Also if its first event is long and arrives in chunks."""
     events = [b": " + b"x" * 200_000, b"\n", *wire.events("It is Jill.")]
     with Provider([Answer(events, 200, {"content-type": "text/plain"})]) as provider:
         assert stage(tmp_path, wire.model(provider)).ask("Who is it?") == "It is Jill."
 
 
-def test_an_error_whose_body_breaks_off_is_told_all_the_same(tmp_path: Path, wire: Wire) -> None:
+def test_error_with_an_interrupted_body_is_reported(tmp_path: Path, wire: Wire) -> None:
     broken = Answer([b"it is ", "cut"], 403)
     with Provider([broken]) as provider, pytest.raises(ModelError, match="it is") as failed:
         stage(tmp_path, wire.model(provider)).ask("Who is it?")
@@ -172,13 +172,11 @@ def test_an_error_whose_body_breaks_off_is_told_all_the_same(tmp_path: Path, wir
 
 
 @pytest.mark.parametrize("name", ["request-id", "x-request-id"])
-def test_an_error_names_the_request_so_that_it_can_be_found_there(
-    tmp_path: Path, wire: Wire, name: str
-) -> None:
+def test_error_contains_the_request_id(tmp_path: Path, wire: Wire, name: str) -> None:
     refused = wire.error(400, "too odd", **{name: "req_011CS"})
     later = Answer([wire.error_event("Overloaded")], 200, {**STREAM, name: "req_02"})
-    odd = wire.error(400, "too odd", **{name: f"no id, but {KEY}"})
-    with Provider([refused, later, odd]) as provider:
+    unusual = wire.error(400, "too odd", **{name: f"no id, but {KEY}"})
+    with Provider([refused, later, unusual]) as provider:
         play = stage(tmp_path, wire.model(provider))
         with pytest.raises(ModelError, match=r"\(400, request req_011CS\): too odd; "):
             play.ask("Who is it?")
@@ -189,17 +187,20 @@ def test_an_error_names_the_request_so_that_it_can_be_found_there(
 
 
 @pytest.mark.parametrize("reason", ["max_tokens", "length"])
-def test_an_answer_that_had_too_few_tokens_advises_more(
+def test_answer_truncated_by_the_token_limit_advises_a_higher_one(
     tmp_path: Path, wire: Wire, reason: str
 ) -> None:
-    short, more = wire.answer(THOUGHT, stop_reason=reason), r"; allow it more tokens \(max_tokens\)"
-    with Provider([short]) as provider, pytest.raises(ModelError, match=more):
+    short, members = (
+        wire.answer(THOUGHT, stop_reason=reason),
+        r"; allow it more tokens \(max_tokens\)",
+    )
+    with Provider([short]) as provider, pytest.raises(ModelError, match=members):
         stage(tmp_path, wire.model(provider)).ask("Who is it?")
 
 
 @pytest.mark.req("D-06")
-def test_a_redirect_is_not_followed(tmp_path: Path, wire: Wire) -> None:
-    """It would carry the conversation to somebody whom nobody has chosen."""
+def test_redirect_is_not_followed(tmp_path: Path, wire: Wire) -> None:
+    """It would send the conversation to a host that the user did not choose."""
     with Provider([wire.answer("Hi.")]) as elsewhere:
         moved = Answer([], 307, {"location": elsewhere.url + wire.path})
         with Provider([moved]) as provider:
@@ -210,16 +211,16 @@ def test_a_redirect_is_not_followed(tmp_path: Path, wire: Wire) -> None:
     assert not elsewhere.asked
 
 
-def test_nobody_at_the_address_is_told_as_such(tmp_path: Path, wire: Wire) -> None:
+def test_refused_connection_is_reported(tmp_path: Path, wire: Wire) -> None:
     with Provider([]) as provider:
-        pass  # it is gone now
+        pass  # The server is closed now.
     with pytest.raises(ModelError, match="could not be reached") as failed:
         stage(tmp_path, wire.model(provider)).ask("Who is it?")
     assert failed.value.kind == "network"
 
 
 @pytest.mark.parametrize("status", [429, 500, 529])
-def test_a_service_that_is_busy_is_asked_again(tmp_path: Path, wire: Wire, status: int) -> None:
+def test_busy_service_is_retried(tmp_path: Path, wire: Wire, status: int) -> None:
     busy = wire.error(status, "later", retry_after_ms="1")
     with Provider([busy, busy, wire.answer("It is Jill.")]) as provider:
         play = stage(tmp_path, wire.model(provider, max_retries=2))
@@ -228,9 +229,7 @@ def test_a_service_that_is_busy_is_asked_again(tmp_path: Path, wire: Wire, statu
     assert len(play.rows(event_type="llm_request")) == 1, "for the log it is one call"
 
 
-def test_a_service_that_wants_too_much_patience_is_not_waited_for(
-    tmp_path: Path, wire: Wire
-) -> None:
+def test_retry_after_beyond_the_limit_is_not_waited_for(tmp_path: Path, wire: Wire) -> None:
     busy = wire.error(429, "come back tomorrow", retry_after="90")
     with Provider([busy, wire.answer("It is Jill.")]) as provider:
         play = stage(tmp_path, wire.model(provider, max_retries=2))
@@ -239,15 +238,15 @@ def test_a_service_that_wants_too_much_patience_is_not_waited_for(
     assert len(provider.asked) == 1
 
 
-def test_without_a_key_the_text_says_which_to_set(tmp_path: Path, wire: Wire) -> None:
+def test_missing_key_names_the_variable_to_set(tmp_path: Path, wire: Wire) -> None:
     with Provider([wire.error(401, "no key")]) as provider:
         play = stage(tmp_path, wire.model(provider, api_key=None))
         with pytest.raises(ModelError, match="was given none.*; set THE_KEY"):
             play.ask("Who is it?")
 
 
-def test_a_key_that_no_header_can_hold_is_not_shown(tmp_path: Path, wire: Wire) -> None:
-    """A key that was pasted with more than itself."""
+def test_key_that_no_header_can_hold_is_not_shown(tmp_path: Path, wire: Wire) -> None:
+    """For example, a key pasted with additional text."""
     key = f"{KEY}\nexport X=é"
     with Provider([]) as provider, pytest.raises(ModelError) as failed:
         stage(tmp_path, wire.model(provider, api_key=key)).ask("Who is it?")
@@ -255,7 +254,7 @@ def test_a_key_that_no_header_can_hold_is_not_shown(tmp_path: Path, wire: Wire) 
 
 
 @pytest.mark.parametrize("url", ["nonsense", "http://[::1", "ftp://example.org"])
-def test_an_address_that_is_none_is_told_as_such(tmp_path: Path, wire: Wire, url: str) -> None:
+def test_invalid_address_is_reported(tmp_path: Path, wire: Wire, url: str) -> None:
     with Provider([]) as provider:
         model = wire.model(provider, base_url=url)
     with pytest.raises(ModelError, match="check the connection and the base URL") as failed:

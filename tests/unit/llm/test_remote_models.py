@@ -1,4 +1,4 @@
-"""Models behind a network, asked for real: what goes out, what comes back, what the log says."""
+"""Models of remote providers over real connections: requests, responses and the log."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.agent_kit import check_log, run, stage
 from tests.provider import checks
 from tests.provider.server import Answer, Provider
 from tests.provider.wire import ANTHROPIC, KEY, OPENAI, WIRES, Wire, endpoint
-from tests.unit.formats.contexts import PNG, flat
+from tests.unit.formats.context_kit import PNG, flatten
 
 every_wire = pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.name)
 
@@ -50,10 +50,12 @@ def wait(minutes: int) -> str:
     return f"{minutes} minutes later."
 
 
-def drafted(model: AnthropicModel | OpenAIModel, asked: ModelRequest) -> StreamAccumulator:
+def accumulate(
+    model: AnthropicModel | OpenAIModel, model_request: ModelRequest
+) -> StreamAccumulator:
     async def collect() -> StreamAccumulator:
         draft = StreamAccumulator()
-        async for chunk in model.stream(asked):
+        async for chunk in model.stream(model_request):
             draft.add(chunk)
         return draft
 
@@ -74,11 +76,11 @@ ACTED = Message(
 
 @every_wire
 @pytest.mark.req("S0-22")
-def test_the_request_on_the_wire_is_the_logged_context(tmp_path: Path, wire: Wire) -> None:
-    """Of every request, in a conversation with thinking, calls in pieces and images."""
-    again = Message("assistant", None, [call("wait", "c3", minutes=1)])
-    answers: list[str | Message] = [ACTED, "It is Jill.", again, "Still Jill."]
-    with Provider([wire.answer(said) for said in answers]) as provider:
+def test_request_on_the_wire_equals_the_logged_context(tmp_path: Path, wire: Wire) -> None:
+    """For each request in a conversation with thinking, calls in chunks and images."""
+    repeated = Message("assistant", None, [call("wait", "c3", minutes=1)])
+    answers: list[str | Message] = [ACTED, "It is Jill.", repeated, "Still Jill."]
+    with Provider([wire.answer(answer) for answer in answers]) as provider:
         play = stage(tmp_path, wire.model(provider), tools=[look, wait])
         play.ask("Who is at the door?")
         assert play.again().ask("And now?") == "Still Jill."
@@ -87,7 +89,9 @@ def test_the_request_on_the_wire_is_the_logged_context(tmp_path: Path, wire: Wir
     requests = [*recording.requests.values()]
     assert len(requests) == len(provider.bodies) == 4
     for request, body in zip(requests, provider.bodies, strict=True):
-        assert _said(wire, body) == _logged(wire, recording.context(request))
+        assert _content_on_the_wire(wire, body) == _content_in_the_log(
+            wire, recording.context(request)
+        )
         _check(wire, body)
         assert "files" not in json.dumps(body["messages"]), "bookkeeping is not sent"
         assert [tool.get("name", tool.get("function", {}).get("name")) for tool in body["tools"]]
@@ -98,28 +102,26 @@ def _check(wire: Wire, body: Any) -> None:
     check(body)
 
 
-def _said(wire: Wire, body: Any) -> Any:
+def _content_on_the_wire(wire: Wire, body: Any) -> Any:
     if wire is ANTHROPIC:
-        return flat(anthropic.parse_request_messages(body))
-    return flat(openai_chat.parse_request_messages(body), with_thinking=False)
+        return flatten(anthropic.parse_request_messages(body))
+    return flatten(openai_chat.parse_request_messages(body), with_thinking=False)
 
 
-def _logged(wire: Wire, context: Any) -> Any:
-    """Say what is logged, as far as the wire can; images of results are the user's for OpenAI."""
+def _content_in_the_log(wire: Wire, context: Any) -> Any:
+    """Return the logged content as far as the wire can represent it. OpenAI gets images of results from the user."""
     if wire is ANTHROPIC:
-        return flat(context)
-    return flat(
+        return flatten(context)
+    return flatten(
         openai_chat.parse_request_messages(openai_chat.build_request_body(context)),
         with_thinking=False,
     )
 
 
 @every_wire
-def test_a_server_that_repeats_its_ids_is_asked_with_ids_of_our_own(
-    tmp_path: Path, wire: Wire
-) -> None:
+def test_server_that_repeats_call_ids_gets_generated_ids(tmp_path: Path, wire: Wire) -> None:
     acted = Message("assistant", None, [call("wait", "c1", minutes=1)])
-    with Provider([wire.answer(said) for said in (acted, acted, acted, "Done.")]) as provider:
+    with Provider([wire.answer(answer) for answer in (acted, acted, acted, "Done.")]) as provider:
         play = stage(tmp_path, wire.model(provider), tools=[wait])
         assert play.ask("Wait.") == "Done."
     for body in provider.bodies:
@@ -128,27 +130,27 @@ def test_a_server_that_repeats_its_ids_is_asked_with_ids_of_our_own(
 
 
 @every_wire
-def test_a_request_begins_as_the_one_before_it(tmp_path: Path, wire: Wire) -> None:
-    """Byte by byte, marks aside: that is what a provider's cache needs."""
+def test_request_starts_with_the_bytes_of_the_previous_one(tmp_path: Path, wire: Wire) -> None:
+    """Except for cache marks. The provider's cache requires this."""
     answers: list[str | Message] = [ACTED, "It is Jill.", "Bye."]
-    with Provider([wire.answer(said) for said in answers]) as provider:
+    with Provider([wire.answer(answer) for answer in answers]) as provider:
         play = stage(tmp_path, wire.model(provider), tools=[look, wait])
         play.ask("Who is at the door?")
         play.again().ask("And now?")
     for before, after in pairwise(provider.bodies):
         assert before["tools"] == after["tools"]
-        one, two = (_unmarked(body["messages"]) for body in (before, after))
-        assert two[: len(one)] == one
+        first, two = (_without_cache_marks(body["messages"]) for body in (before, after))
+        assert two[: len(first)] == first
 
 
-def _unmarked(value: Any) -> Any:
+def _without_cache_marks(value: Any) -> Any:
     if isinstance(value, dict):
-        return {k: _unmarked(v) for k, v in value.items() if k != "cache_control"}
-    return [*map(_unmarked, value)] if isinstance(value, list) else value
+        return {k: _without_cache_marks(v) for k, v in value.items() if k != "cache_control"}
+    return [*map(_without_cache_marks, value)] if isinstance(value, list) else value
 
 
 @pytest.mark.req("S0-22")
-def test_thinking_goes_back_unchanged(tmp_path: Path) -> None:
+def test_thinking_is_sent_back_unchanged(tmp_path: Path) -> None:
     redacted = UnknownPart("redacted_thinking", '{"type":"redacted_thinking","data":"x=="}')
     acted = Message("assistant", [THOUGHT, redacted], [call("wait", "c1", minutes=1)])
     with Provider([ANTHROPIC.answer(acted), ANTHROPIC.answer("Done.")]) as provider:
@@ -159,24 +161,24 @@ def test_thinking_goes_back_unchanged(tmp_path: Path) -> None:
     ]
 
 
-def test_after_a_change_of_the_model_each_gets_back_what_it_thought_itself() -> None:
+def test_each_model_gets_only_its_own_thinking_after_a_change_of_model() -> None:
     """Claude, then GPT, then another Claude, then the first one again."""
     with Provider([ANTHROPIC.answer(ACTED)]) as provider:
         first = AnthropicModel("a/one", "claude-one", endpoint=endpoint(provider))
-        said = drafted(first, request_of("Look.")).message()
+        answer = accumulate(first, request_of("Look.")).message()
     results = [Message("tool", "a door", tool_call_id=id_) for id_ in ("c1", "c2")]
-    context = [Message("user", "Look."), said, *results]
+    context = [Message("user", "Look."), answer, *results]
     kinds = {
-        model: [block["type"] for block in sent["messages"][1]["content"]]
+        model: [block["type"] for block in body["messages"][1]["content"]]
         for model in ("claude-one", "claude-two")
-        for sent in [anthropic.build_request_body(context, model=model)]
+        for body in [anthropic.build_request_body(context, model=model)]
     }
     assert kinds["claude-one"] == ["thinking", "text", "tool_use", "tool_use"]
     assert kinds["claude-two"] == ["text", "tool_use", "tool_use"]
     checks.check_openai(openai_chat.build_request_body(context, model="gpt"))
 
 
-def test_a_server_that_wants_its_thinking_back_gets_it(tmp_path: Path) -> None:
+def test_server_that_requires_its_thinking_gets_it(tmp_path: Path) -> None:
     with Provider([OPENAI.answer(ACTED), OPENAI.answer("Done.")]) as provider:
         stage(tmp_path, OPENAI.model(provider), tools=[look, wait]).ask("Wait.")
     assert provider.bodies[1]["messages"][2]["reasoning_content"] == THOUGHT.text
@@ -184,9 +186,7 @@ def test_a_server_that_wants_its_thinking_back_gets_it(tmp_path: Path) -> None:
 
 @every_wire
 @pytest.mark.req("S0-22")
-def test_the_log_has_the_usage_with_the_cached_part_of_it_and_the_cost(
-    tmp_path: Path, wire: Wire
-) -> None:
+def test_log_has_the_usage_with_cached_tokens_and_the_cost(tmp_path: Path, wire: Wire) -> None:
     usage, priced = Usage(1000, 50, 700, 200), []
 
     def cost(used: Usage, model: str) -> float | None:
@@ -210,19 +210,19 @@ def test_the_log_has_the_usage_with_the_cached_part_of_it_and_the_cost(
     assert priced == [(usage, "test-1-2026"), (usage, "test-1")], "who answered, then who was asked"
 
 
-def test_what_was_billed_in_another_way_has_no_known_cost() -> None:
+def test_differently_billed_usage_has_no_known_cost() -> None:
     flex = OPENAI.events("Hi.")[-2].replace(b'"usage": {', b'"service_tier": "flex", "usage": {')
     with Provider([Answer([*OPENAI.events("Hi.")[:-2], flex])]) as provider:
-        at = endpoint(provider, "/v1")
-        model = OpenAIModel("x/test-1", "test-1", endpoint=at, cost=lambda *_: 0.5)
-        finish = drafted(model, request_of("Hi!")).finish
+        model_endpoint = endpoint(provider, "/v1")
+        model = OpenAIModel("x/test-1", "test-1", endpoint=model_endpoint, cost=lambda *_: 0.5)
+        finish = accumulate(model, request_of("Hi!")).finish
     assert finish is not None
     assert finish.usage is not None
     assert finish.cost_usd is None
 
 
 @every_wire
-def test_a_cost_that_nobody_knows_is_none(tmp_path: Path, wire: Wire) -> None:
+def test_unknown_cost_is_none(tmp_path: Path, wire: Wire) -> None:
     with Provider([wire.answer("Hi.")]) as provider:
         kind = AnthropicModel if wire is ANTHROPIC else OpenAIModel
         where = endpoint(provider, "" if wire is ANTHROPIC else "/v1")
@@ -233,12 +233,12 @@ def test_a_cost_that_nobody_knows_is_none(tmp_path: Path, wire: Wire) -> None:
 
 @every_wire
 @pytest.mark.req("S0-22")
-def test_a_cancelled_answer_keeps_its_text_and_closes_the_connection(
+def test_cancelled_answer_keeps_its_text_and_closes_the_connection(
     tmp_path: Path, wire: Wire
 ) -> None:
     events = wire.events("It is Jack, and he is very late.")
-    begun = Answer([*events[: len(events) // 2], "hang"])
-    with Provider([begun, wire.answer("Jill.")]) as provider:
+    partial = Answer([*events[: len(events) // 2], "hang"])
+    with Provider([partial, wire.answer("Jill.")]) as provider:
         play = stage(tmp_path, wire.model(provider))
 
         async def interrupted() -> None:
@@ -252,26 +252,26 @@ def test_a_cancelled_answer_keeps_its_text_and_closes_the_connection(
 
         run(interrupted())
         assert provider.asked[0].left.wait(2), "the connection is closed"
-        [said] = play.rows(role="assistant")
-        assert "It is Jack, and he is very late.".startswith(said["content"])
-        assert len(said["content"]) > 5
+        [answer] = play.rows(role="assistant")
+        assert "It is Jack, and he is very late.".startswith(answer["content"])
+        assert len(answer["content"]) > 5
         assert play.again().ask("Once more?") == "Jill."
     check_log(play.log)
 
 
 @every_wire
-def test_one_model_serves_several_event_loops_and_keeps_its_connection_in_each(wire: Wire) -> None:
+def test_model_serves_several_event_loops_with_one_connection_each(wire: Wire) -> None:
     async def ask_twice() -> list[Any]:
         return [[chunk async for chunk in model.stream(request_of("Hi"))] for _ in range(2)]
 
-    with Provider(lambda asked: wire.answer("Hi.")) as provider:
+    with Provider(lambda received: wire.answer("Hi.")) as provider:
         model = wire.model(provider)
-        assert len({repr(said) for _ in range(3) for said in run(ask_twice())}) == 1
+        assert len({repr(answer) for _ in range(3) for answer in run(ask_twice())}) == 1
     assert provider.connections == 3
 
 
 @every_wire
-def test_several_agents_may_ask_at_once(wire: Wire) -> None:
+def test_several_agents_may_call_a_model_at_once(wire: Wire) -> None:
     async def ask(model: Any) -> int:
         streams = [[c async for c in model.stream(request_of("Hi"))] for _ in range(2)]
         return len(streams)
@@ -279,12 +279,12 @@ def test_several_agents_may_ask_at_once(wire: Wire) -> None:
     async def all_at_once() -> list[int]:
         return await asyncio.gather(*(ask(model) for _ in range(8)))
 
-    with Provider(lambda asked: wire.answer("Hi.")) as provider:
+    with Provider(lambda received: wire.answer("Hi.")) as provider:
         model = wire.model(provider)
         assert run(all_at_once()) == [2] * 8
 
 
-def sent(wire: Wire, **parameters: Any) -> Any:
+def sent_body(wire: Wire, **parameters: Any) -> Any:
     """Return the body of a request with these parameters."""
     with Provider([wire.answer("Hi.")]) as provider:
         model = wire.model(provider)
@@ -298,24 +298,24 @@ def sent(wire: Wire, **parameters: Any) -> Any:
 
 
 @every_wire
-def test_parameters_are_sent_as_they_are_and_none_is_left_out(wire: Wire) -> None:
-    odd = {"thinking": {"type": "adaptive"}, "temperature": 0.5, "mirostat": 2, "top_p": None}
-    body = sent(wire, **odd)
-    assert {name: body.get(name) for name in odd} == odd
+def test_parameters_are_sent_unchanged_and_complete(wire: Wire) -> None:
+    unusual = {"thinking": {"type": "adaptive"}, "temperature": 0.5, "mirostat": 2, "top_p": None}
+    body = sent_body(wire, **unusual)
+    assert {name: body.get(name) for name in unusual} == unusual
     assert "top_p" not in body
     assert (body["model"], body["stream"]) == ("test-1", True)
 
 
 @every_wire
-def test_parameters_cannot_change_what_was_said(wire: Wire) -> None:
-    body = sent(wire, messages=[], stream=False, model="another")
+def test_parameters_cannot_replace_the_messages(wire: Wire) -> None:
+    body = sent_body(wire, messages=[], stream=False, model="another")
     assert body["messages"]
     assert body["model"] == "test-1"
     assert body["stream"] is True
 
 
 @every_wire
-def test_headers_of_an_endpoint_are_sent_and_the_key_only_as_one(wire: Wire) -> None:
+def test_endpoint_headers_are_sent_and_the_key_only_once(wire: Wire) -> None:
     with Provider([wire.answer("Hi.")]) as provider:
         model = wire.model(provider, headers={"X-Title": "Harken"})
 
@@ -324,32 +324,32 @@ def test_headers_of_an_endpoint_are_sent_and_the_key_only_as_one(wire: Wire) -> 
                 pass
 
         run(ask())
-    [asked] = provider.asked
-    assert asked.headers["x-title"] == "Harken"
-    assert KEY not in f"{asked.path} {asked.headers} {asked.body}"
-    assert asked.path == wire.path
+    [received] = provider.asked
+    assert received.headers["x-title"] == "Harken"
+    assert KEY not in f"{received.path} {received.headers} {received.body}"
+    assert received.path == wire.path
 
 
-def test_anthropic_is_told_a_limit_that_all_its_models_have() -> None:
-    assert sent(ANTHROPIC)["max_tokens"] == MAX_TOKENS
-    assert sent(ANTHROPIC, max_tokens=5)["max_tokens"] == 5
+def test_anthropic_gets_a_token_limit_that_all_its_models_accept() -> None:
+    assert sent_body(ANTHROPIC)["max_tokens"] == MAX_TOKENS
+    assert sent_body(ANTHROPIC, max_tokens=5)["max_tokens"] == 5
 
 
-def test_openai_is_asked_for_usage_unless_told_otherwise() -> None:
-    assert sent(OPENAI)["stream_options"] == {"include_usage": True}
-    assert "stream_options" not in sent(OPENAI, stream_options=None)
+def test_openai_request_asks_for_usage_unless_disabled() -> None:
+    assert sent_body(OPENAI)["stream_options"] == {"include_usage": True}
+    assert "stream_options" not in sent_body(OPENAI, stream_options=None)
 
 
-def test_breakpoints_can_be_left_to_the_provider() -> None:
-    assert "cache_control" in str(sent(ANTHROPIC)["messages"])
-    body = sent(ANTHROPIC, cache_control={"type": "ephemeral"})
+def test_cache_breakpoints_can_be_disabled() -> None:
+    assert "cache_control" in str(sent_body(ANTHROPIC)["messages"])
+    body = sent_body(ANTHROPIC, cache_control={"type": "ephemeral"})
     assert body["cache_control"] == {"type": "ephemeral"}
     assert "cache_control" not in str(body["messages"])
-    assert "cache_control" not in str(sent(ANTHROPIC, cache_control=None))
+    assert "cache_control" not in str(sent_body(ANTHROPIC, cache_control=None))
 
 
 @every_wire
-def test_waiting_that_is_no_number_is_left_to_the_sdk(wire: Wire) -> None:
+def test_timeout_of_none_uses_the_default_of_the_sdk(wire: Wire) -> None:
     busy = wire.error(429, "later", retry_after="0.001", retry_after_ms="soon")
     with Provider([busy, wire.answer("Hi.")]) as provider:
         model = wire.model(provider, max_retries=1)
@@ -362,14 +362,14 @@ def test_waiting_that_is_no_number_is_left_to_the_sdk(wire: Wire) -> None:
 
 @every_wire
 @pytest.mark.parametrize("then", ["hang", "cut"])
-@pytest.mark.parametrize("lost", [0, 1])
-def test_an_answer_that_has_ended_is_whole_whatever_the_connection_does_then(
-    wire: Wire, then: Any, lost: int
+@pytest.mark.parametrize("lost_bytes", [0, 1])
+def test_finished_answer_is_complete_after_a_connection_error(
+    wire: Wire, then: Any, lost_bytes: int
 ) -> None:
-    """Also where its very last event, which says nothing new, is lost."""
+    """Also if the last event, which carries no content, is lost."""
     events = wire.events("Hi.")
-    with Provider([Answer([*events[: len(events) - lost], then])]) as provider:
-        model = wire.model(provider, timeout_s=0.2 if lost else 10)
+    with Provider([Answer([*events[: len(events) - lost_bytes], then])]) as provider:
+        model = wire.model(provider, timeout_s=0.2 if lost_bytes else 10)
 
         async def ask() -> Any:
             return [chunk async for chunk in model.stream(request_of("Hi"))][-1]
@@ -377,15 +377,15 @@ def test_an_answer_that_has_ended_is_whole_whatever_the_connection_does_then(
         assert run(ask()).stop_reason in ("end_turn", "stop")
 
 
-def test_images_of_a_user_are_sent_as_images() -> None:
+def test_user_images_are_sent_as_images() -> None:
     assert base64.b64decode(PNG)
-    asked = Message("user", [TextPart("What is it?"), ImagePart("image/png", PNG)])
+    prompt = Message("user", [TextPart("What is it?"), ImagePart("image/png", PNG)])
     for wire in WIRES:
         with Provider([wire.answer("A dot.")]) as provider:
             model = wire.model(provider)
 
             async def ask(model: Any = model) -> None:
-                async for _ in model.stream(request_of(asked)):
+                async for _ in model.stream(request_of(prompt)):
                     pass
 
             run(ask())

@@ -1,4 +1,4 @@
-"""From a model's name to the model."""
+"""Resolving a model name to a model."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from harken.llm.prices import Price, Prices
 from harken.llm.providers import BUILT_IN, Provider
 from harken.llm.resolve import caching_resolver, resolve_model
 from tests.loopback_kit import Loopback, loopback, sse
-from tests.unit.llm.asking import Recorder, answer, draft, request
+from tests.unit.llm.model_kit import SessionRecorder, accumulate, get_answer, request
 
-resolver: ModelResolver = resolve_model  # mypy: it is one
+resolver: ModelResolver = resolve_model  # mypy checks the protocol.
 
 
 @pytest.fixture
@@ -29,32 +29,32 @@ def script(tmp_path: Path) -> Path:
     return file
 
 
-def test_a_script_is_found_by_its_path(script: Path) -> None:
-    assert answer(resolver(f"scripted:{script}"), request("")).content == "Hi"
+def test_script_is_resolved_by_its_path(script: Path) -> None:
+    assert get_answer(resolver(f"scripted:{script}"), request("")).content == "Hi"
 
 
-def test_a_relative_path_counts_from_the_base(script: Path) -> None:
+def test_relative_path_is_resolved_against_the_base(script: Path) -> None:
     model = resolve_model("scripted:cafe.yaml", base=script.parent)
-    assert answer(model, request("")).content == "Hi"
+    assert get_answer(model, request("")).content == "Hi"
 
 
-def test_a_model_has_the_name_by_which_it_is_found(script: Path) -> None:
+def test_model_has_the_name_by_which_it_was_resolved(script: Path) -> None:
     assert resolve_model("scripted:cafe.yaml", base=script.parent).name == "scripted:cafe.yaml"
 
 
-def test_a_recorded_session_is_found_by_its_path(tmp_path: Path) -> None:
-    recorder = Recorder.begin(tmp_path / "a:b.jsonl")
-    recorder.says(recorder.born("Jack"), "Hi", "Hi Jill")
+def test_recorded_session_is_resolved_by_its_path(tmp_path: Path) -> None:
+    recorder = SessionRecorder.create(tmp_path / "a:b.jsonl")
+    recorder.add_turn(recorder.create_agent("Jack"), "Hi", "Hi Jill")
     recorder.session.close()
     model = resolve_model("replay:a:b.jsonl", base=tmp_path)
-    assert (model.name, answer(model, request("Hi")).content) == ("replay:a:b.jsonl", "Hi Jill")
+    assert (model.name, get_answer(model, request("Hi")).content) == ("replay:a:b.jsonl", "Hi Jill")
 
 
 @pytest.mark.parametrize("name", ["", "gpt", "scripted", "scripted:", "replay: ", "scripted:/"])
-def test_another_name_is_refused_with_the_kinds_that_there_are(name: str) -> None:
+def test_unknown_name_is_rejected_with_the_supported_kinds(name: str) -> None:
     with pytest.raises((ConfigError, ScriptError)) as caught:
         resolve_model(name)
-    if name != "scripted:/":  # a folder
+    if name != "scripted:/":  # This path is a folder.
         assert str(caught.value) == (
             f"there is no model {name!r}; a model is `scripted:FILE` (rules in YAML), "
             "`replay:SESSION` (a recorded log), or `PROVIDER/MODEL` such as "
@@ -62,7 +62,7 @@ def test_another_name_is_refused_with_the_kinds_that_there_are(name: str) -> Non
         )
 
 
-def test_a_provider_that_is_not_known_is_refused_with_those_that_are() -> None:
+def test_unknown_provider_is_rejected_with_the_known_ones() -> None:
     with pytest.raises(ConfigError) as caught:
         resolve_model("opnai/gpt-6.2-sol")
     assert str(caught.value).startswith(
@@ -73,15 +73,15 @@ def test_a_provider_that_is_not_known_is_refused_with_those_that_are() -> None:
         resolve_model("ollama/")
 
 
-def test_a_key_that_is_missing_is_told_with_where_to_put_it() -> None:
-    looked = {"anthropic": replace(BUILT_IN["anthropic"], api_key="")}
+def test_missing_key_is_reported_with_its_location() -> None:
+    providers = {"anthropic": replace(BUILT_IN["anthropic"], api_key="")}
     with pytest.raises(ConfigError) as caught:
-        resolve_model("anthropic/claude-opus-5-5", providers=looked)
+        resolve_model("anthropic/claude-opus-5-5", providers=providers)
     assert str(caught.value) == "no key for anthropic: set ANTHROPIC_API_KEY"
 
 
 @pytest.mark.parametrize("protocol", ["anthropic", "openai"])
-def test_a_model_of_a_provider_has_the_whole_name_and_asks_nobody_yet(protocol: Any) -> None:
+def test_provider_model_has_the_full_name_and_sends_no_request(protocol: Any) -> None:
     provider = Provider(name="work", protocol=protocol, base_url="http://127.0.0.1:1/v1")
     model = resolve_model("work/a/b:c", providers={"work": provider})
     assert model.name == "work/a/b:c"
@@ -95,14 +95,14 @@ ANSWER = sse(
 )
 
 
-def test_the_first_slash_separates_and_key_and_price_are_the_providers(
+def test_first_slash_separates_the_provider_that_sets_key_and_price(
     tmp_path: Path,
 ) -> None:
     with loopback(Loopback(ANSWER, kind="text/event-stream")) as server:
         provider = Provider(name="work", base_url=server.url, key_env="WORK_KEY", api_key="k1")
         prices = Prices([Price(model="work/big", input=3, output=5)])
         model = resolve_model("work/vendor/big", providers={"work": provider}, prices=prices)
-        drafted = draft(model, request("Hello"))
+        drafted = accumulate(model, request("Hello"))
     [(path, headers, body)] = server.asked
     assert (path, headers["authorization"]) == ("/v1/chat/completions", "Bearer k1")
     assert body["model"] == "vendor/big"
@@ -111,7 +111,7 @@ def test_the_first_slash_separates_and_key_and_price_are_the_providers(
     assert drafted.finish.cost_usd == pytest.approx((1000 * 3 + 10 * 5) / 1e6)
 
 
-def test_a_server_without_a_key_is_never_sent_that_of_another(tmp_path: Path) -> None:
+def test_server_without_a_key_gets_no_other_key(tmp_path: Path) -> None:
     with loopback(Loopback(ANSWER, kind="text/event-stream")) as server:
         code = (
             "import asyncio, sys\n"
@@ -131,14 +131,14 @@ def test_a_server_without_a_key_is_never_sent_that_of_another(tmp_path: Path) ->
     assert "secret" not in str(headers)
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ScriptError, match=r"none\.yaml"):
         resolve_model("scripted:none.yaml", base=tmp_path)
     with pytest.raises(LogNotFound, match=r"none\.jsonl"):
         resolve_model("replay:none.jsonl", base=tmp_path)
 
 
-def test_one_run_has_one_model_per_name(script: Path) -> None:
+def test_run_has_one_model_per_name(script: Path) -> None:
     models = caching_resolver(base=script.parent)
     assert models("scripted:cafe.yaml") is models("scripted:cafe.yaml")
     assert models("scripted:cafe.yaml") is not caching_resolver(base=script.parent)(
@@ -146,7 +146,7 @@ def test_one_run_has_one_model_per_name(script: Path) -> None:
     )
 
 
-def test_yaml_and_sdks_are_not_imported_before_they_are_needed() -> None:
+def test_yaml_and_sdks_are_imported_lazily() -> None:
     code = (
         "import sys; from harken.llm.resolve import resolve_model\n"
         "resolve_model('ollama/llama3.2')\n"

@@ -1,4 +1,4 @@
-"""Scripts in files: how they are read, and what the author of a malformed one is told."""
+"""Reading script files, and the errors for malformed ones."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ import pytest
 from harken.core.messages import FunctionCall, ToolCall
 from harken.errors import ScriptError
 from harken.llm.scripted import ScriptedModel
-from tests.unit.llm.asking import answer, request
+from tests.unit.llm.model_kit import get_answer, request
 
 
-def loaded(folder: Path, script: str) -> ScriptedModel:
+def load_script(folder: Path, script: str) -> ScriptedModel:
     file = folder / "script.yaml"
     file.write_text(script)
     return ScriptedModel.load(file)
 
 
-def refusal(folder: Path, script: str) -> str:
+def load_error(folder: Path, script: str) -> str:
     with pytest.raises(ScriptError) as caught:
-        loaded(folder, script)
+        load_script(folder, script)
     text = str(caught.value)
     assert "\n" not in text
     return text.removeprefix(f"{folder / 'script.yaml'}")
 
 
-def test_a_script_is_read_from_a_file(tmp_path: Path) -> None:
-    model = loaded(
+def test_script_is_read_from_a_file(tmp_path: Path) -> None:
+    model = load_script(
         tmp_path,
         r"""
         # Two people in a cafe
@@ -48,19 +48,19 @@ def test_a_script_is_read_from_a_file(tmp_path: Path) -> None:
         """,
     )
     assert model.name == f"scripted:{tmp_path / 'script.yaml'}"
-    assert answer(model, request("Jill is here")).content == "Hi Jill"
-    assert answer(model, request("Go", agent="root")).tool_calls == [
+    assert get_answer(model, request("Jill is here")).content == "Hi Jill"
+    assert get_answer(model, request("Go", agent="root")).tool_calls == [
         ToolCall("call_001_0", FunctionCall("task", '{"name":"Jack","prompt":"Say: hi"}')),
         ToolCall("c2", FunctionCall("task", '{"name":"Jill"}')),
     ]
 
 
-def test_a_part_of_a_rule_may_be_shared_and_overridden(tmp_path: Path) -> None:
+def test_part_of_a_rule_may_be_shared_and_overridden(tmp_path: Path) -> None:
     script = 'rules:\n- &hi\n  agent: Jack\n  answer: "Hi"\n- <<: *hi\n  agent: Jill\n'
-    assert answer(loaded(tmp_path, script), request("", agent="Jill")).content == "Hi"
+    assert get_answer(load_script(tmp_path, script), request("", agent="Jill")).content == "Hi"
 
 
-def test_a_missing_script_says_so(tmp_path: Path) -> None:
+def test_missing_script_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ScriptError, match=r"none\.yaml: cannot be read \(No such file"):
         ScriptedModel.load(tmp_path / "none.yaml")
     with pytest.raises(ScriptError, match=r"cannot be read \(Is a directory\)"):
@@ -68,7 +68,7 @@ def test_a_missing_script_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("data", [b"\x00\x01", b"\xff\xfe\xff", b"rules: [\xc3]"])
-def test_a_script_that_is_no_text_is_refused(tmp_path: Path, data: bytes) -> None:
+def test_script_that_is_no_text_is_rejected(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "script.yaml").write_bytes(data)
     with pytest.raises(ScriptError, match="not YAML"):
         ScriptedModel.load(tmp_path / "script.yaml")
@@ -78,7 +78,7 @@ BEGINS = "a script begins with `rules:`; below it stands each rule after a `- `"
 
 
 @pytest.mark.parametrize(
-    ("script", "said"),
+    ("script", "expected"),
     [
         ("", f", line 1: {BEGINS}"),
         ("- answer: Hi", f", line 1: {BEGINS}"),
@@ -96,12 +96,12 @@ BEGINS = "a script begins with `rules:`; below it stands each rule after a `- `"
         ("rules: &a [*a]", ", line 1: a rule is a mapping: write `- answer: ...`, not '[[...]]'"),
     ],
 )
-def test_a_file_that_is_no_script_is_refused(tmp_path: Path, script: str, said: str) -> None:
-    assert refusal(tmp_path, script) == said
+def test_file_without_a_script_is_rejected(tmp_path: Path, script: str, expected: str) -> None:
+    assert load_error(tmp_path, script) == expected
 
 
 @pytest.mark.parametrize(
-    ("rule", "said"),
+    ("rule", "expected"),
     [
         ("Hi", ", line 3: a rule is a mapping: write `- answer: ...`, not 'Hi'"),
         ("agent: Jack", ", line 3: a rule needs an answer, calls or an error"),
@@ -174,20 +174,20 @@ def test_a_file_that_is_no_script_is_refused(tmp_path: Path, script: str, said: 
         ),
     ],
 )
-def test_a_malformed_rule_is_refused_with_its_line(tmp_path: Path, rule: str, said: str) -> None:
-    assert refusal(tmp_path, f"rules:\n- answer: fine\n- {rule}\n").startswith(said)
+def test_malformed_rule_is_rejected_with_its_line(tmp_path: Path, rule: str, expected: str) -> None:
+    assert load_error(tmp_path, f"rules:\n- answer: fine\n- {rule}\n").startswith(expected)
 
 
-def test_an_unknown_key_is_named_with_those_that_there_are(tmp_path: Path) -> None:
-    assert refusal(tmp_path, "rules:\n- answer: Hi\n  when: x\n") == (
+def test_unknown_key_is_named_with_the_valid_ones(tmp_path: Path) -> None:
+    assert load_error(tmp_path, "rules:\n- answer: Hi\n  when: x\n") == (
         ", line 3: a rule has no key 'when'; it has agent, pattern, turn, answer, calls, "
         "thinking, stop_reason, usage, delay_s, error, expand"
     )
 
 
-def test_the_scripts_of_the_documentation_are_scripts(tmp_path: Path) -> None:
+def test_scripts_of_the_documentation_are_valid(tmp_path: Path) -> None:
     page = Path(__file__).parents[3] / "docs" / "how-to" / "script-a-model.md"
     scripts = re.findall(r"```yaml[^\n]*\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
     assert len(scripts) == 4
     for script in scripts:
-        assert loaded(tmp_path, script).rules
+        assert load_script(tmp_path, script).rules

@@ -1,4 +1,4 @@
-"""SDKs are extras: imported when used, and a missing one says what to install."""
+"""SDKs are extras: they are imported when used, and a missing one names its extra."""
 
 from __future__ import annotations
 
@@ -29,33 +29,33 @@ from tests.provider.wire import ANTHROPIC, OPENAI, WIRES, Wire, endpoint
 MODELS = [("anthropic", "AnthropicModel"), ("openai", "OpenAIModel")]
 
 
-async def ask(model: Any) -> list[Any]:
+async def call_model(model: Any) -> list[Any]:
     return [chunk async for chunk in model.stream(request_of("Hi"))]
 
 
-def not_there(name: str) -> Any:
+def missing_module(name: str) -> Any:
     raise ImportError(f"No module named {name!r}")
 
 
 @pytest.mark.parametrize("kind", [AnthropicModel, OpenAIModel])
-def test_a_missing_sdk_names_the_extra(kind: type[AnthropicModel | OpenAIModel]) -> None:
-    model = kind("some/model", "model", import_sdk=not_there)
-    for use in (model.warm_up, lambda: asyncio.run(ask(model))):
+def test_missing_sdk_names_the_extra(kind: type[AnthropicModel | OpenAIModel]) -> None:
+    model = kind("some/model", "model", import_sdk=missing_module)
+    for use in (model.warm_up, lambda: asyncio.run(call_model(model))):
         with pytest.raises(ConfigError, match=r"pip install 'harken\[(anthropic|openai)\]'"):
             use()
 
 
 @pytest.mark.parametrize("kind", [AnthropicModel, OpenAIModel])
-def test_an_sdk_that_does_not_fit_says_how_to_get_another(
+def test_incompatible_sdk_names_the_required_version(
     kind: type[AnthropicModel | OpenAIModel],
 ) -> None:
     old = SimpleNamespace(__version__="0.2.0")
     model = kind("some/model", "model", import_sdk=lambda _: old)
     with pytest.raises(ConfigError, match=r"0\.2\.0 does not fit.*pip install --upgrade 'harken\["):
-        asyncio.run(ask(model))
+        asyncio.run(call_model(model))
 
 
-def test_an_sdk_that_is_half_installed_is_told_as_missing() -> None:
+def test_partially_installed_sdk_is_reported_as_missing() -> None:
     def broken(name: str) -> Any:
         raise RuntimeError(f"{name}: no such symbol")
 
@@ -65,10 +65,10 @@ def test_an_sdk_that_is_half_installed_is_told_as_missing() -> None:
 
 @pytest.mark.parametrize(("sdk", "kind"), MODELS)
 @pytest.mark.req("D-06")
-def test_nothing_of_the_environment_goes_to_a_server_of_this_machine(sdk: str, kind: str) -> None:
-    """In a process of its own, with an environment that holds what the SDKs look for."""
-    said = {"anthropic": ANTHROPIC, "openai": OPENAI}[sdk].answer("Hi.")
-    with Provider([said]) as provider:
+def test_local_server_gets_nothing_from_the_environment(sdk: str, kind: str) -> None:
+    """In a subprocess whose environment contains the variables that the SDKs read."""
+    answer = {"anthropic": ANTHROPIC, "openai": OPENAI}[sdk].answer("Hi.")
+    with Provider([answer]) as provider:
         program = (
             "import asyncio, sys\n"
             f"from harken.llm.{sdk} import {kind}\n"
@@ -90,14 +90,14 @@ def test_nothing_of_the_environment_goes_to_a_server_of_this_machine(sdk: str, k
         base = provider.url + ("/v1" if sdk == "openai" else "")
         environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **secrets}
         subprocess.run([sys.executable, "-c", program, base], env=environ, check=True, timeout=60)
-        [asked] = provider.asked
-    assert "secret" not in str(asked.headers)
+        [received] = provider.asked
+    assert "secret" not in str(received.headers)
 
 
 @pytest.mark.parametrize(("sdk", "kind"), MODELS)
-def test_without_the_sdk_all_else_works(tmp_path: Path, sdk: str, kind: str) -> None:
-    """In a Python that has nothing but what Harken itself needs."""
-    out = without_sdks(
+def test_all_other_features_work_without_the_sdk(tmp_path: Path, sdk: str, kind: str) -> None:
+    """In a Python with only the required dependencies of Harken."""
+    out = run_without_sdks(
         tmp_path,
         f"from harken.llm.{sdk} import {kind}\n"
         f"model = {kind}('x', 'y')\n"
@@ -108,8 +108,8 @@ def test_without_the_sdk_all_else_works(tmp_path: Path, sdk: str, kind: str) -> 
 
 
 @pytest.mark.parametrize(("sdk", "kind"), MODELS)
-def test_a_model_whose_sdk_is_missing_is_not_resolved(tmp_path: Path, sdk: str, kind: str) -> None:
-    out = without_sdks(
+def test_model_with_a_missing_sdk_is_not_resolved(tmp_path: Path, sdk: str, kind: str) -> None:
+    out = run_without_sdks(
         tmp_path,
         f"from harken.llm.resolve import resolve_model\n"
         f"from harken.llm.providers import Provider\n"
@@ -120,33 +120,33 @@ def test_a_model_whose_sdk_is_missing_is_not_resolved(tmp_path: Path, sdk: str, 
     assert out == f"one needs the package {sdk}: pip install 'harken[{sdk}]'\n"
 
 
-def without_sdks(folder: Path, program: str) -> str:
-    """Run a program where no SDK is installed; return what it printed."""
+def run_without_sdks(folder: Path, program: str) -> str:
+    """Run a program without installed SDKs. Return its output."""
     for package in (msgspec, blake3, yaml):
-        there = Path(str(package.__file__)).parent
-        (folder / there.name).symlink_to(there)
+        location = Path(str(package.__file__)).parent
+        (folder / location.name).symlink_to(location)
     source = Path(str(harken.__file__)).parents[1]
     paths = f"import sys; sys.path += {[str(source), str(folder)]}\n"
     errors = "from harken.errors import ConfigError\n"
     command = [sys.executable, "-S", "-E", "-c", paths + errors + program]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    return done.stdout
+    completed = subprocess.run(command, capture_output=True, text=True, check=True)
+    return completed.stdout
 
 
 @pytest.mark.parametrize(("sdk", "kind"), MODELS)
-def test_making_a_model_imports_no_sdk(sdk: str, kind: str) -> None:
+def test_creating_a_model_imports_no_sdk(sdk: str, kind: str) -> None:
     program = (
         f"import sys; from harken.llm.{sdk} import {kind}; {kind}('x', 'y');"
         "print({'anthropic', 'openai', 'httpx2', 'pydantic'} & {*sys.modules})"
     )
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    assert done.stdout.strip() == "set()"
+    assert completed.stdout.strip() == "set()"
 
 
 @pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.name)
-def test_a_model_that_was_warmed_up_in_a_thread_imports_nothing_more(wire: Wire) -> None:
+def test_model_that_was_warmed_up_in_a_thread_imports_nothing_more(wire: Wire) -> None:
     imported: list[str] = []
 
     def importing(name: str) -> Any:
@@ -162,13 +162,11 @@ def test_a_model_that_was_warmed_up_in_a_thread_imports_nothing_more(wire: Wire)
         thread.join()
         assert provider.asked == [], "nothing is sent"
         assert {*imported} == {"while a person types"}
-        assert run(ask(model))
+        assert run(call_model(model))
 
 
 @pytest.mark.parametrize(("sdk", "kind"), MODELS)
-def test_a_request_of_a_warmed_up_model_finds_the_slow_modules_imported(
-    sdk: str, kind: str
-) -> None:
+def test_warmed_up_model_has_imported_the_slow_modules(sdk: str, kind: str) -> None:
     program = (
         f"import sys, asyncio; from harken.llm.{sdk} import {kind}\n"
         f"from harken.llm.http_model import ModelEndpoint\n"
@@ -181,14 +179,14 @@ def test_a_request_of_a_warmed_up_model_finds_the_slow_modules_imported(
         f"try: asyncio.run(ask())\n"
         f"except ModelError: print({{one.partition('.')[0] for one in {{*sys.modules}} - before}})"
     )
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    assert "anyio" not in done.stdout
-    assert done.stdout.startswith(("{", "set()"))
+    assert "anyio" not in completed.stdout
+    assert completed.stdout.startswith(("{", "set()"))
 
 
-def test_an_endpoint_does_not_show_its_key() -> None:
+def test_endpoint_does_not_show_its_key() -> None:
     with Provider([]) as provider:
         assert "secret" not in repr(endpoint(provider))
         assert "secret" not in repr(vars(OPENAI.model(provider)))

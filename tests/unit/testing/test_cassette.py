@@ -1,4 +1,4 @@
-"""The plugin, in a pytest of its own, as the tests of another project would use it."""
+"""The pytest plugin in a pytest process of its own, used as another project would use it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_nothing_of_this_is_kept(harken_cassette):
 """
 
 
-def pytest_in(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+def run_pytest(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider"]
     return subprocess.run(
         [*command, "-p", "harken.testing.cassette", *options, "."],
@@ -55,16 +55,16 @@ def pytest_in(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def write(
+def write_test_file(
     folder: Path, expected: str = "len(CALLS)", fine: str = "True", asked: str = "Hi"
 ) -> None:
     text = TESTS.replace("EXPECTED", expected).replace("FINE", fine).replace('"Hi"', repr(asked))
     (folder / "test_it.py").write_text(text)
 
 
-def test_a_test_records_once_and_is_replayed_offline(tmp_path: Path) -> None:
-    write(tmp_path, fine="False")
-    ran = pytest_in(tmp_path)
+def test_test_is_recorded_once_and_replayed_offline(tmp_path: Path) -> None:
+    write_test_file(tmp_path, fine="False")
+    ran = run_pytest(tmp_path)
     assert "1 failed, 2 passed" in ran.stdout, ran.stdout
     files = sorted(path.name for path in (tmp_path / "cassettes").iterdir())
     assert files == [
@@ -72,8 +72,8 @@ def test_a_test_records_once_and_is_replayed_offline(tmp_path: Path) -> None:
         "test_it.test_it_answers.Jill_x-2cde175b.jsonl",
     ]
     assert "sk-proj" not in "".join(p.read_text() for p in (tmp_path / "cassettes").iterdir())
-    write(tmp_path, expected="0")
-    ran = pytest_in(tmp_path, "-k", "answers", "--harken-record", "none")
+    write_test_file(tmp_path, expected="0")
+    ran = run_pytest(tmp_path, "-k", "answers", "--harken-record", "none")
     assert "2 passed" in ran.stdout, ran.stdout
 
 
@@ -88,38 +88,38 @@ def test_one_a_b(harken_cassette):
 """
 
 
-def test_tests_whose_names_are_alike_have_cassettes_of_their_own(tmp_path: Path) -> None:
-    write(tmp_path)
+def test_tests_with_similar_names_have_separate_cassettes(tmp_path: Path) -> None:
+    write_test_file(tmp_path)
     with (tmp_path / "test_it.py").open("a") as file:
         file.write(ALIKE)
-    ran = pytest_in(tmp_path, "-k", "one")
+    ran = run_pytest(tmp_path, "-k", "one")
     assert "5 passed" in ran.stdout, ran.stdout
     assert len(list((tmp_path / "cassettes").iterdir())) == 5
 
 
-def test_of_a_test_that_somebody_interrupts_nothing_is_kept(tmp_path: Path) -> None:
-    write(tmp_path)
+def test_interrupted_test_leaves_no_cassette(tmp_path: Path) -> None:
+    write_test_file(tmp_path)
     with (tmp_path / "test_it.py").open("a") as file:
         file.write(
             "\ndef test_cut(harken_cassette):\n"
             "    ask(harken_cassette.model(real), 'first')\n    raise KeyboardInterrupt\n"
         )
-    assert "KeyboardInterrupt" in pytest_in(tmp_path, "-k", "cut").stdout
+    assert "KeyboardInterrupt" in run_pytest(tmp_path, "-k", "cut").stdout
     assert not (tmp_path / "cassettes").exists()
 
 
-def test_a_miss_fails_the_test_with_the_nearest_difference(tmp_path: Path) -> None:
-    write(tmp_path)
-    assert "3 passed" in pytest_in(tmp_path).stdout
-    write(tmp_path, asked="Ho")
-    ran = pytest_in(tmp_path, "-k", "kept")
+def test_miss_fails_the_test_with_the_nearest_difference(tmp_path: Path) -> None:
+    write_test_file(tmp_path)
+    assert "3 passed" in run_pytest(tmp_path).stdout
+    write_test_file(tmp_path, asked="Ho")
+    ran = run_pytest(tmp_path, "-k", "kept")
     assert "1 failed" in ran.stdout
     assert "recorded user 'Hi', asked user 'Ho'" in ran.stdout
-    ran = pytest_in(tmp_path, "-k", "kept", "--harken-record=new")
+    ran = run_pytest(tmp_path, "-k", "kept", "--harken-record=new")
     assert "1 passed" in ran.stdout, ran.stdout
 
 
-def test_a_project_that_does_not_use_it_pays_nothing() -> None:
+def test_plugin_imports_nothing_in_a_project_that_does_not_use_it() -> None:
     code = (
         "import sys; import pytest; before = set(sys.modules); import harken.testing.cassette;"
         "print(sorted(m for m in set(sys.modules) - before if m.startswith('harken')))"
@@ -132,7 +132,7 @@ def test_a_project_that_does_not_use_it_pays_nothing() -> None:
     )
 
 
-def test_the_kit_has_what_it_says() -> None:
+def test_testing_package_exports_its_documented_names() -> None:
     import harken.testing as kit
 
     assert sorted(kit.__all__) == list(kit.__all__)

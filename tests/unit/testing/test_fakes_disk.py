@@ -1,4 +1,4 @@
-"""The disks of the test kit."""
+"""The fake disks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def fd(file: Path) -> Iterator[int]:
     os.close(fd)
 
 
-def test_a_recording_disk_writes_and_remembers_in_order(file: Path, fd: int) -> None:
+def test_recording_disk_writes_and_records_operations_in_order(file: Path, fd: int) -> None:
     disk = RecordingDisk()
     assert disk.write(fd, b"one") == 3
     disk.sync(fd)
@@ -39,7 +39,7 @@ def test_a_recording_disk_writes_and_remembers_in_order(file: Path, fd: int) -> 
     assert file.read_bytes() == b"onetwo"
 
 
-def test_a_recording_disk_knows_whether_all_is_synced(fd: int) -> None:
+def test_recording_disk_reports_whether_all_writes_are_synced(fd: int) -> None:
     disk, safe = RecordingDisk(), []
     safe.append(disk.safe)
     for operation in (b"one", None, b"two", b"three", None):
@@ -48,7 +48,7 @@ def test_a_recording_disk_knows_whether_all_is_synced(fd: int) -> None:
     assert safe == [True, False, True, False, False, True]
 
 
-def test_nothing_is_safe_after_a_sync_that_failed(fd: int) -> None:
+def test_no_write_is_safe_after_a_failed_sync(fd: int) -> None:
     disk = FailingDisk(fail_at=1)
     disk.write(fd, b"one")
     with pytest.raises(OSError, match="Input/output"):
@@ -57,14 +57,14 @@ def test_nothing_is_safe_after_a_sync_that_failed(fd: int) -> None:
 
 
 @pytest.mark.parametrize("fault", WRITE_FAULTS)
-def test_only_the_chosen_write_fails(file: Path, fd: int, fault: Fault) -> None:
-    disk, taken = FailingDisk(fail_at=1, fault=fault), []
+def test_only_the_selected_write_fails(file: Path, fd: int, fault: Fault) -> None:
+    disk, accepted = FailingDisk(fail_at=1, fault=fault), []
     for data in (b"aaaa", b"bbbb", b"cccc"):
         try:
-            taken.append(disk.write(fd, data))
+            accepted.append(disk.write(fd, data))
         except OSError as error:
-            taken.append(-(error.errno or 0))
-    number, there = {
+            accepted.append(-(error.errno or 0))
+    number, location = {
         "EIO": (-errno.EIO, 0),
         "ENOSPC": (-errno.ENOSPC, 0),
         "late": (-errno.EIO, 4),
@@ -73,14 +73,14 @@ def test_only_the_chosen_write_fails(file: Path, fd: int, fault: Fault) -> None:
         "half": (2, 2),
         "but one": (3, 3),
     }[fault]
-    assert taken == [4, number, 4]
-    assert file.read_bytes() == b"aaaa" + b"b" * there + b"cccc"
+    assert accepted == [4, number, 4]
+    assert file.read_bytes() == b"aaaa" + b"b" * location + b"cccc"
     assert disk.operations == ["write"] * 3
     assert b"".join(disk.writes) == file.read_bytes()
 
 
 @pytest.mark.parametrize("fault", SYNC_FAULTS)
-def test_syncs_fail_where_they_are_chosen(tmp_path: Path, fd: int, fault: Fault) -> None:
+def test_only_the_selected_sync_fails(tmp_path: Path, fd: int, fault: Fault) -> None:
     disk = FailingDisk(fail_at=0, fault=fault)
     with pytest.raises(OSError, match="No space" if fault == "ENOSPC" else "Input/output"):
         disk.sync(fd)
@@ -92,7 +92,7 @@ def test_syncs_fail_where_they_are_chosen(tmp_path: Path, fd: int, fault: Fault)
     assert disk.operations == ["sync", "sync_folder"]
 
 
-def test_every_operation_can_have_each_of_its_faults() -> None:
+def test_each_operation_can_have_each_of_its_faults() -> None:
     assert [*faults(["sync", "write"])] == [
         *((0, fault) for fault in SYNC_FAULTS),
         *((1, fault) for fault in WRITE_FAULTS),

@@ -1,4 +1,4 @@
-"""Asking the user: the tool itself, without a log. What is logged: tests/unit/agents/test_asking."""
+"""The tool that asks the user, without a log. tests/unit/agents/test_asking tests the log."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ from harken.world.ask_user import ask_user
 from harken.world.result import InvalidArguments, ToolError
 from harken.world.user import User, UserQuestion, UserUnavailable
 from tests.agent_kit import run
-from tests.unit.world.permissions.people import Person
+from tests.unit.world.permissions.user_kit import ScriptedUser
 
 
-def asked(user: User | None, question: str = "Tea?", options: list[str] | None = None) -> Content:
+def ask(user: User | None, question: str = "Tea?", options: list[str] | None = None) -> Content:
     caller = ToolContext(SimpleNamespace(name="main"), "msg_001", user)
     return run(ask_user.run({"question": question, "options": options}, caller))
 
 
-def test_the_result_is_the_answer() -> None:
-    person = Person(["Green.", ""])
-    assert asked(person, options=["green", "black"]) == "Green."
-    assert asked(person) == ""
-    assert person.asked == [
+def test_result_is_the_answer() -> None:
+    person = ScriptedUser(["Green.", ""])
+    assert ask(person, options=["green", "black"]) == "Green."
+    assert ask(person) == ""
+    assert person.questions == [
         UserQuestion(agent="main", question="Tea?", options=("green", "black")),
         UserQuestion(agent="main", question="Tea?"),
     ]
 
 
-@pytest.mark.parametrize("user", [None, Person([UserUnavailable("the door is locked")])])
+@pytest.mark.parametrize("user", [None, ScriptedUser([UserUnavailable("the door is locked")])])
 @pytest.mark.req("S4-03")
-def test_where_nobody_answers_the_agent_is_told_to_go_on(user: Person | None) -> None:
+def test_agent_is_told_to_continue_without_a_user(user: ScriptedUser | None) -> None:
     with pytest.raises(ToolError, match="no answer: .* Continue without one"):
-        asked(user)
+        ask(user)
 
 
-def test_a_question_without_a_text_is_none() -> None:
+def test_question_without_text_is_rejected() -> None:
     with pytest.raises(InvalidArguments, match="no text"):
-        asked(Person(), " ")
+        ask(ScriptedUser(), " ")
 
 
-def test_it_holds_nobody_up_and_may_be_asked_again_after_a_resume() -> None:
+def test_question_blocks_no_other_tool_and_is_repeatable_after_a_resume() -> None:
     assert (ask_user.reads_only, ask_user.idempotent) == (True, True)
     assert ask_user.parameters["properties"].keys() == {"question", "options"}

@@ -1,4 +1,4 @@
-"""The environment of programs that agents run: what is secret is not in it, unless it is named."""
+"""The environment of programs that agents run contains no secrets unless they are named."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from harken.world.shell.shell import Shell
         "MASTERKEY",
     ],
 )
-def test_a_variable_is_secret_that_says_so_by_its_name(name: str) -> None:
+def test_variable_with_a_secret_name_is_secret(name: str) -> None:
     assert is_secret(name, "something")
 
 
@@ -80,7 +80,7 @@ def test_a_variable_is_secret_that_says_so_by_its_name(name: str) -> None:
         "BYPASSED",
     ],
 )
-def test_other_names_are_no_secret(name: str) -> None:
+def test_variable_with_another_name_is_not_secret(name: str) -> None:
     assert not is_secret(name, "something")
 
 
@@ -97,7 +97,7 @@ def test_other_names_are_no_secret(name: str) -> None:
         "Server=db;User Id=ann;Password=hunter22;",
     ],
 )
-def test_a_variable_is_secret_whose_value_looks_like_a_credential(value: str) -> None:
+def test_variable_with_a_credential_as_value_is_secret(value: str) -> None:
     assert is_secret("CONFIGURED", value)
 
 
@@ -110,17 +110,17 @@ def test_a_variable_is_secret_whose_value_looks_like_a_credential(value: str) ->
         ("URL", "https://a@b.org/c:d"),
     ],
 )
-def test_a_plain_setting_is_no_secret(name: str, value: str) -> None:
+def test_plain_setting_is_not_secret(name: str, value: str) -> None:
     assert not is_secret(name, value)
 
 
-def test_what_is_named_is_passed_on_and_what_is_hidden_beside_is_not() -> None:
+def test_named_variables_are_passed_and_hidden_ones_are_not() -> None:
     environ = {"A_TOKEN": "x", "B_TOKEN": "y", "C": "z", "LAB": "key", "D": "w"}
     visible = visible_variables(environ, named=["A_TOKEN", "MISSING"], hide=["LAB", "D"])
     assert visible == {"A_TOKEN": "x", "C": "z"}
 
 
-def test_only_what_a_command_mentions_is_told() -> None:
+def test_only_variables_that_a_command_mentions_are_reported() -> None:
     environ = {"A_TOKEN": "x", "B_TOKEN": "y", "C_TOKEN": "z", "HOME": "/h"}
     command = "echo $A_TOKEN ${B_TOKEN:-no} $HOME $OTHER C_TOKEN; printenv C_TOKEN"
     assert find_hidden_variables(command, environ, {"HOME": "/h"}) == [
@@ -130,7 +130,7 @@ def test_only_what_a_command_mentions_is_told() -> None:
     ]
 
 
-def test_a_command_without_a_sandbox_does_not_get_secrets_either(tmp_path: Path) -> None:
+def test_command_without_a_sandbox_gets_no_secrets(tmp_path: Path) -> None:
     environ = {"PATH": "/usr/bin:/bin", "GITHUB_TOKEN": "x1y2", "NPM_TOKEN": "z3", "LAB_KEY": "k4"}
     shell = Shell(tmp_path, tmp_path / "out", ["LAB_KEY"], ["NPM_TOKEN"], environment=environ)
     result = asyncio.run(shell.run("echo ${GITHUB_TOKEN}:$NPM_TOKEN:$LAB_KEY"))

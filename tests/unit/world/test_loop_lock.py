@@ -1,4 +1,4 @@
-"""What changes the same thing runs one at a time; what changes another waits for nothing."""
+"""Locks serialize calls that change the same target. Other calls do not wait."""
 
 import asyncio
 from pathlib import Path
@@ -14,14 +14,14 @@ def note() -> str:
     return "noted"
 
 
-def test_a_server_that_hangs_holds_up_no_call_but_those_to_itself(tmp_path: Path) -> None:
+def test_hanging_server_blocks_only_its_own_calls(tmp_path: Path) -> None:
     async def scene() -> None:
-        async with stand(tmp_path, toy(), toy("other"), tools=[note]) as here:
-            hangs = asyncio.create_task(here.do("mcp__toy__hang"))
+        async with stand(tmp_path, toy(), toy("other"), tools=[note]) as harness:
+            hangs = asyncio.create_task(harness.do("mcp__toy__hang"))
             await asyncio.sleep(0)
-            waits = asyncio.create_task(here.do("mcp__toy__echo", text="a"))
-            assert await here.text("mcp__other__echo", text="b") == "b"
-            assert await here.text("note") == "noted"
+            waits = asyncio.create_task(harness.do("mcp__toy__echo", text="a"))
+            assert await harness.text("mcp__other__echo", text="b") == "b"
+            assert await harness.text("note") == "noted"
             assert not hangs.done()
             assert not waits.done()
             hangs.cancel()
@@ -30,16 +30,16 @@ def test_a_server_that_hangs_holds_up_no_call_but_those_to_itself(tmp_path: Path
     run(scene())
 
 
-def test_inside_of_what_holds_a_thing_its_own_wait_for_each_other_and_others_for_it() -> None:
+def test_nested_calls_wait_for_each_other_and_outer_calls_for_them() -> None:
     world, order = LocalWorld(), list[str]()
 
     async def hold(name: str, *whats: str) -> None:
-        for what in whats:
+        for target in whats:
             await asyncio.sleep(0)
-            async with world.exclusive(what):
-                order.append(f"{name} {what}")
+            async with world.exclusive(target):
+                order.append(f"{name} {target}")
                 await asyncio.sleep(0)
-                order.append(f"{name} {what} end")
+                order.append(f"{name} {target} end")
 
     async def outer() -> None:
         async with world.exclusive("a"):
@@ -49,12 +49,12 @@ def test_inside_of_what_holds_a_thing_its_own_wait_for_each_other_and_others_for
 
     async def scene() -> None:
         task = asyncio.create_task(outer())
-        other = asyncio.create_task(hold("other", "a"))
+        second = asyncio.create_task(hold("other", "a"))
         async with world.exclusive("b"):
             for _ in range(20):
                 await asyncio.sleep(0)
             order.append("b is free")
-        await asyncio.gather(task, other)
+        await asyncio.gather(task, second)
 
     run(scene())
     assert order == [

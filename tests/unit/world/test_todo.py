@@ -1,4 +1,4 @@
-"""The list of things to do: the calls are the list."""
+"""The todo list: the last call is the list."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from harken.world.todo import todo
 from tests.agent_kit import call, calls, check_log, play, stage
 
 
-def written(*items: dict[str, Any]) -> Content:
+def write_todos(*items: dict[str, Any]) -> Content:
     return asyncio.run(todo.run({"items": list(items)}))
 
 
-def test_the_result_is_the_list() -> None:
+def test_result_is_the_list() -> None:
     assert (
-        written(
+        write_todos(
             {"text": "look", "status": "done"},
             {"text": "leap", "status": "doing"},
             {"text": "land\n  softly"},
@@ -30,13 +30,13 @@ def test_the_result_is_the_list() -> None:
     )
 
 
-def test_a_list_may_be_empty() -> None:
-    assert written() == "The list is empty."
+def test_list_may_be_empty() -> None:
+    assert write_todos() == "The list is empty."
 
 
-def test_two_things_at_once_are_allowed_and_remarked_on() -> None:
+def test_two_active_items_are_accepted_with_a_warning() -> None:
     doing = {"text": "a", "status": "doing"}
-    assert str(written(doing, doing)).endswith("2 items are at `doing`: prefer one at a time.")
+    assert str(write_todos(doing, doing)).endswith("2 items are at `doing`: prefer one at a time.")
 
 
 @pytest.mark.parametrize(
@@ -48,12 +48,12 @@ def test_two_things_at_once_are_allowed_and_remarked_on() -> None:
     ],
 )
 @pytest.mark.req("S4-03")
-def test_what_is_no_list_is_said(item: dict[str, Any], why: str) -> None:
+def test_invalid_list_is_reported(item: dict[str, Any], why: str) -> None:
     with pytest.raises(InvalidArguments, match=why):
-        written(item)
+        write_todos(item)
 
 
-def test_it_changes_nothing_and_so_runs_beside_others() -> None:
+def test_todo_is_read_only_and_runs_concurrently() -> None:
     assert (todo.reads_only, todo.idempotent) == (True, True)
     assert todo.parameters["$defs"]["TodoItem"]["properties"]["status"]["enum"] == [
         "doing",
@@ -62,11 +62,11 @@ def test_it_changes_nothing_and_so_runs_beside_others() -> None:
     ]
 
 
-def test_an_agent_has_its_list_in_its_context(tmp_path: Path) -> None:
+def test_agent_has_its_list_in_its_context(tmp_path: Path) -> None:
     model = play(main=[calls(call("todo", items=[{"text": "look"}])), "Done."])
-    one = stage(tmp_path, model, tools=LocalWorld([todo]).tools.values())
-    assert one.ask("Go.") == "Done."
-    assert one.result()["content"] == "[ ] look\n0 of 1 done."
-    again = one.again(model)
-    assert again.root.transcript[-2]["content"] == "[ ] look\n0 of 1 done."
-    check_log(one.log)
+    agent_stage = stage(tmp_path, model, tools=LocalWorld([todo]).tools.values())
+    assert agent_stage.ask("Go.") == "Done."
+    assert agent_stage.result()["content"] == "[ ] look\n0 of 1 done."
+    resumed = agent_stage.again(model)
+    assert resumed.root.transcript[-2]["content"] == "[ ] look\n0 of 1 done."
+    check_log(agent_stage.log)

@@ -1,4 +1,4 @@
-"""Tools: typed functions with a schema, a check, and a result that is always text."""
+"""Tools: typed functions with a schema, checked arguments and a text result."""
 
 import asyncio
 import json
@@ -28,12 +28,12 @@ def add(a: int, b: int = 1) -> int:
     return a + b
 
 
-def ran(one: Tool, **arguments: Any) -> Content:
-    return asyncio.run(one.run(arguments))
+def run_tool(checked_tool: Tool, **arguments: Any) -> Content:
+    return asyncio.run(checked_tool.run(arguments))
 
 
 @pytest.mark.req("S4-07")
-def test_a_schema_comes_from_the_signature_and_the_docstring() -> None:
+def test_schema_is_built_from_signature_and_docstring() -> None:
     assert add.schema == {
         "name": "add",
         "description": "Add two numbers.\n\nThe second is 1 where it is not given.",
@@ -45,7 +45,7 @@ def test_a_schema_comes_from_the_signature_and_the_docstring() -> None:
     }
 
 
-def test_a_schema_says_what_types_say() -> None:
+def test_schema_represents_the_types() -> None:
     @tool
     def paint(
         color: Literal["red", "blue"], where: list[str], how: dict[str, float] | None = None
@@ -60,7 +60,7 @@ def test_a_schema_says_what_types_say() -> None:
     json.dumps(paint.schema)
 
 
-def test_a_schema_with_types_of_its_own_is_in_one_piece() -> None:
+def test_schema_with_custom_types_has_no_references() -> None:
     @tool
     def place(at: Point) -> str:
         """Place."""
@@ -68,7 +68,7 @@ def test_a_schema_with_types_of_its_own_is_in_one_piece() -> None:
 
     assert place.parameters["$defs"]["Point"]["properties"].keys() == {"x", "y"}
     assert place.parameters["properties"]["at"] == {"$ref": "#/$defs/Point"}
-    assert ran(place, at={"x": 1, "y": 2}) == "1/2"
+    assert run_tool(place, at={"x": 1, "y": 2}) == "1/2"
 
 
 @dataclass
@@ -79,17 +79,17 @@ class Point:
     y: int
 
 
-def test_a_tool_needs_no_arguments_and_its_description_may_be_given() -> None:
+def test_tool_needs_no_arguments_and_may_have_an_explicit_description() -> None:
     @tool(description="Answer.")
     def ping() -> str:
         return "pong"
 
     assert ping.description == "Answer."
     assert ping.parameters["properties"] == {}
-    assert ran(ping) == "pong"
+    assert run_tool(ping) == "pong"
 
 
-def test_a_tool_may_have_another_name_than_its_function() -> None:
+def test_tool_may_have_another_name_than_its_function() -> None:
     @tool(name="plus")
     def _add(a: int) -> int:
         """Add."""
@@ -97,18 +97,18 @@ def test_a_tool_may_have_another_name_than_its_function() -> None:
 
     assert _add.name == _add.schema["name"] == "plus"
     with pytest.raises(InvalidArguments, match="plus has no argument 'b'"):
-        ran(_add, b=1)
+        run_tool(_add, b=1)
 
 
 @pytest.mark.parametrize("name", ["mcp.x/read", "read file", "öffne", "n" * 65, "read\n"])
-def test_a_name_that_a_provider_refuses_is_refused_when_the_tool_is_made(name: str) -> None:
-    """Else every request would fail, or calls would come under a name that nobody has."""
+def test_name_that_a_provider_rejects_is_rejected_at_definition(name: str) -> None:
+    """Otherwise each request would fail, or calls would have an unknown name."""
     with pytest.raises(TypeError, match="is not a name of at most 64 characters of a-z"):
         tool(name=name, description="Read.")(lambda: "x")
     assert tool(name="mcp-x_read", description="Read.")(lambda: "x").name == "mcp-x_read"
 
 
-def test_an_argument_needs_a_type() -> None:
+def test_argument_without_a_type_is_rejected() -> None:
     with pytest.raises(TypeError, match="untyped: argument x needs a type"):
 
         @tool
@@ -128,9 +128,11 @@ def test_an_argument_needs_a_type() -> None:
         ({"a": [1]}, "got `array`"),
     ],
 )
-def test_arguments_that_do_not_fit_say_what_does(arguments: dict[str, Any], says: str) -> None:
+def test_invalid_arguments_are_reported_with_the_expected_type(
+    arguments: dict[str, Any], says: str
+) -> None:
     with pytest.raises(InvalidArguments, match=says.replace("$", r"\$")):
-        ran(add, **arguments)
+        run_tool(add, **arguments)
 
 
 def test_defaults_are_not_shared_between_calls() -> None:
@@ -140,8 +142,8 @@ def test_defaults_are_not_shared_between_calls() -> None:
         into.append(item)
         return into
 
-    assert ran(collect, item="a") == '["a"]'
-    assert ran(collect, item="b") == '["b"]'
+    assert run_tool(collect, item="a") == '["a"]'
+    assert run_tool(collect, item="b") == '["b"]'
 
 
 @pytest.mark.parametrize(
@@ -164,16 +166,16 @@ def test_defaults_are_not_shared_between_calls() -> None:
     ],
     ids=repr,
 )
-def test_a_result_is_always_text(result: Any, text: str) -> None:
+def test_result_is_always_text(result: Any, text: str) -> None:
     @tool
     def give() -> Any:
         """Give."""
         return result
 
-    assert ran(give) == text
+    assert run_tool(give) == text
 
 
-def test_a_result_that_carries_a_message_keeps_it() -> None:
+def test_result_that_carries_a_message_keeps_it() -> None:
     @tool
     def give() -> str:
         """Give."""
@@ -183,7 +185,7 @@ def test_a_result_that_carries_a_message_keeps_it() -> None:
 
 
 @pytest.mark.parametrize("kind", ["def", "async def", "def that returns an awaitable"])
-def test_functions_of_all_kinds_are_tools(kind: str) -> None:
+def test_functions_of_all_kinds_become_tools(kind: str) -> None:
     async def later(x: int) -> int:
         await asyncio.sleep(0)
         return x + 1
@@ -199,10 +201,10 @@ def test_functions_of_all_kinds_are_tools(kind: str) -> None:
         "async def": later,
         "def that returns an awaitable": mixed,
     }
-    assert ran(tool(description="Add one.")(functions[kind]), x=1) == "2"
+    assert run_tool(tool(description="Add one.")(functions[kind]), x=1) == "2"
 
 
-def test_methods_are_tools() -> None:
+def test_methods_become_tools() -> None:
     class Shop:
         def __init__(self) -> None:
             self.sold: list[str] = []
@@ -215,19 +217,19 @@ def test_methods_are_tools() -> None:
     shop = Shop()
     sell = tool(shop.sell)
     assert (sell.name, list(sell.parameters["properties"])) == ("sell", ["what"])
-    assert ran(sell, what="tea") == "sold"
+    assert run_tool(sell, what="tea") == "sold"
     assert shop.sold == ["tea"]
 
 
 @pytest.mark.parametrize(
     "function", [partial(lambda a, b: a + b, b=1), lambda *a: a], ids=["partial", "variadic"]
 )
-def test_what_has_no_plain_signature_is_refused_when_it_is_made(function: Any) -> None:
+def test_callable_without_plain_signature_is_rejected_at_definition(function: Any) -> None:
     with pytest.raises(TypeError):
         tool(function)
 
 
-def test_a_variadic_function_is_refused_when_it_is_made() -> None:
+def test_variadic_function_is_rejected_at_definition() -> None:
     with pytest.raises(TypeError, match="rest"):
 
         @tool
@@ -243,7 +245,7 @@ def test_a_variadic_function_is_refused_when_it_is_made() -> None:
             return command
 
 
-def test_a_plain_function_does_not_hold_up_the_others() -> None:
+def test_synchronous_function_does_not_block_other_tools() -> None:
     here = threading.Event()
 
     @tool
@@ -260,7 +262,7 @@ def test_a_plain_function_does_not_hold_up_the_others() -> None:
     assert asyncio.run(both()) == "True"
 
 
-def test_a_tool_that_takes_too_long_is_told_apart_from_one_that_says_so() -> None:
+def test_tool_timeout_differs_from_a_timeout_error_of_the_tool() -> None:
     @tool(timeout_s=0.01)
     async def slow() -> None:
         """Be slow."""
@@ -272,12 +274,12 @@ def test_a_tool_that_takes_too_long_is_told_apart_from_one_that_says_so() -> Non
         raise TimeoutError("nobody answered")
 
     with pytest.raises(ToolTimeout, match=r"slow timed out after 0\.01 s"):
-        ran(slow)
+        run_tool(slow)
     with pytest.raises(TimeoutError, match="nobody answered"):
-        ran(says)
+        run_tool(says)
 
 
-def test_what_reads_only_may_be_run_again() -> None:
+def test_read_only_tool_may_be_run_again() -> None:
     @tool(reads_only=True)
     def read() -> str:
         """Read."""
@@ -295,13 +297,13 @@ def test_what_reads_only_may_be_run_again() -> None:
     ]
 
 
-def test_a_world_holds_its_tools_by_name_and_no_name_twice() -> None:
+def test_world_holds_its_tools_by_unique_name() -> None:
     assert LocalWorld([add]).tools == {"add": add}
     with pytest.raises(ValueError, match="add"):
         LocalWorld([add, add])
 
 
-def test_instructions_are_read_below_the_folder_only(tmp_path: Path) -> None:
+def test_instructions_are_read_only_below_the_folder(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.md").write_text("A")
     (tmp_path / "out.md").write_text("secret")
@@ -318,7 +320,7 @@ def test_instructions_are_read_below_the_folder_only(tmp_path: Path) -> None:
         LocalWorld().read_instructions("a.md")
 
 
-def test_instructions_are_a_whole_text_file(tmp_path: Path) -> None:
+def test_instructions_are_a_complete_text_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "latin.md").write_bytes(b"You are \xe4")
     for path, why in (("pipe", "FIFO"), ("latin.md", "UTF-8"), (".", "folder")):
@@ -326,7 +328,7 @@ def test_instructions_are_a_whole_text_file(tmp_path: Path) -> None:
             LocalWorld(folder=tmp_path).read_instructions(path)
 
 
-def test_a_parameter_for_the_caller_is_filled_in_and_not_shown() -> None:
+def test_caller_parameter_is_injected_and_not_in_the_schema() -> None:
     @tool
     async def who(loud: bool, caller: ToolContext) -> str:
         """Tell who calls."""
@@ -340,7 +342,7 @@ def test_a_parameter_for_the_caller_is_filled_in_and_not_shown() -> None:
         asyncio.run(who.run({"loud": True, "caller": "me"}))
 
 
-def test_a_tool_can_be_called_as_the_function_that_it_was() -> None:
+def test_tool_can_be_called_like_its_function() -> None:
     @tool
     def double(n: int) -> int:
         """Double."""
@@ -349,20 +351,20 @@ def test_a_tool_can_be_called_as_the_function_that_it_was() -> None:
     assert double(3) == 6
 
 
-@pytest.mark.parametrize("odd", [StopIteration, SystemExit, KeyboardInterrupt, GeneratorExit])
-def test_what_a_task_cannot_carry_out_of_a_tool_is_an_error_like_any_other(
-    odd: type[BaseException],
+@pytest.mark.parametrize("unusual", [StopIteration, SystemExit, KeyboardInterrupt, GeneratorExit])
+def test_exception_that_a_task_cannot_carry_becomes_an_ordinary_error(
+    unusual: type[BaseException],
 ) -> None:
     @tool
     def strange() -> str:
         """Raise something strange."""
-        raise odd("odd")
+        raise unusual("odd")
 
-    with pytest.raises(RuntimeError, match=odd.__name__):
+    with pytest.raises(RuntimeError, match=unusual.__name__):
         asyncio.run(strange.run({}))
 
 
-def test_a_tool_that_never_ends_holds_up_no_other_and_not_the_end() -> None:
+def test_endless_tool_blocks_neither_other_tools_nor_the_shutdown() -> None:
     never = threading.Event()
 
     @tool(timeout_s=0.02)
@@ -381,7 +383,7 @@ def test_a_tool_that_never_ends_holds_up_no_other_and_not_the_end() -> None:
     never.set()
 
 
-def test_a_default_without_a_json_form_is_shown_in_the_nearest_one() -> None:
+def test_default_without_json_form_is_shown_in_the_nearest_form() -> None:
     @tool
     def area(size: tuple[int, int] = (1, 2), limit: float = float("inf")) -> int:
         """Compute an area."""

@@ -31,7 +31,7 @@ from tests.unit.agents.built_in.built_in import (
     put,
     resumed,
 )
-from tests.unit.world.permissions.people import Person
+from tests.unit.world.permissions.user_kit import ScriptedUser
 
 NAME = "planning-mode"
 PLAN = "I looked.\n\nPLAN: change x."
@@ -121,7 +121,7 @@ def test_what_came_from_outside_does_not_agree_for_the_user(tmp_path: Path) -> N
 def asking(tmp_path: Path, answer: str, question: str) -> Stage:
     asks = calls(call("ask_user", "a", question=question))
     model = play(main=[asks, changes("x"), "Done."])
-    world = LocalWorld([look, change, ask_user], user=Person([answer]))
+    world = LocalWorld([look, change, ask_user], user=ScriptedUser([answer]))
     one = stage(tmp_path, model, runtime=AgentRuntime(model=model, world=world))
     put(one, NAME)
     one.ask("Change x.")

@@ -10,7 +10,7 @@ from harken.world.files.root import Root
 from harken.world.files.tools import file_tools
 from tests.agent_kit import Play, Stage, call, calls, check_log, play, stage
 from tests.unit.agents.built_in.built_in import denials, put, resumed
-from tests.unit.world.files.knowing import edit, read, write
+from tests.unit.world.files.agent_file_kit import edit_call, read_call, write_call
 
 NAME = "read-before-write"
 
@@ -55,8 +55,13 @@ def test_a_reads_b_writes_and_a_write_of_a_is_refused(tmp_path: Path, *, hook: b
     one = saving(
         tmp_path,
         hook=hook,
-        main=[calls(read("a.txt")), asks, calls(write("a.txt", "mine\n", "w")), "I could not."],
-        B=[calls(read("a.txt")), calls(write("a.txt", "two\n")), "Written."],
+        main=[
+            calls(read_call("a.txt")),
+            asks,
+            calls(write_call("a.txt", "mine\n", "w")),
+            "I could not.",
+        ],
+        B=[calls(read_call("a.txt")), calls(write_call("a.txt", "two\n")), "Written."],
     )
     one.ask("Go.")
     assert content(tmp_path) == "two\n"
@@ -71,14 +76,14 @@ def test_it_guards_tools_that_do_not_look(tmp_path: Path) -> None:
     one = saving(
         tmp_path,
         main=[
-            calls(read("a.txt")),
+            calls(read_call("a.txt")),
             asks,
             save("mine\n"),
-            calls(read("a.txt", "r")),
+            calls(read_call("a.txt", "r")),
             save("3", "u"),
             "-",
         ],
-        B=[save("early\n"), calls(read("a.txt")), save("two\n", "s2"), "Written."],
+        B=[save("early\n"), calls(read_call("a.txt")), save("two\n", "s2"), "Written."],
     )
     one.ask("Go.")
     assert denials(one, NAME, "B") == ["you have not read a.txt: read it first"]
@@ -89,7 +94,7 @@ def test_it_guards_tools_that_do_not_look(tmp_path: Path) -> None:
 def test_new_files_and_what_an_agent_wrote_itself_need_no_reading(tmp_path: Path) -> None:
     lines = [
         save("x", "s1", "new.txt"),
-        calls(write("b.txt", "b\n", "w"), edit("b.txt", "b", "c", "e")),
+        calls(write_call("b.txt", "b\n", "w"), edit_call("b.txt", "b", "c", "e")),
         calls(call("save", "s2", file="b.txt", text="d")),
         calls(call("save", "s3", file="../x", text="d"), call("save", "s4", file="a\0", text="")),
         calls(call("save", "s5", text="d"), call("ls", "l")),
@@ -102,7 +107,7 @@ def test_new_files_and_what_an_agent_wrote_itself_need_no_reading(tmp_path: Path
 
 
 def test_a_read_in_the_same_message_came_too_late(tmp_path: Path) -> None:
-    both = calls(read("a.txt", "r"), call("save", "s", file="./a.txt", text="x"))
+    both = calls(read_call("a.txt", "r"), call("save", "s", file="./a.txt", text="x"))
     one = saving(tmp_path, main=[both, "-"])
     one.ask("Go.")
     assert denials(one, NAME) == ["you have not read ./a.txt: read it first"]
@@ -118,7 +123,9 @@ def test_a_tool_that_does_not_say_what_it_edits_may_be_named(tmp_path: Path) -> 
 
 @pytest.mark.req("S4-27", "S4-43")
 def test_what_was_read_before_a_resume_is_known_after_it(tmp_path: Path) -> None:
-    one = saving(tmp_path, main=[calls(read("a.txt")), "Read.", save("2"), "Done.", save("3"), "-"])
+    one = saving(
+        tmp_path, main=[calls(read_call("a.txt")), "Read.", save("2"), "Done.", save("3"), "-"]
+    )
     one.ask("Read.")
     one = resumed(one)
     one.ask("Write.")

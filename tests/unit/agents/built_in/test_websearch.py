@@ -24,7 +24,7 @@ from harken.world.web.fetch import fetch_tool
 from harken.world.web.search import Web, WebResult
 from tests.agent_kit import Line, Play, Stage, call, calls, check_log, everything, stage, told
 from tests.unit.agents.cutting import cut_after
-from tests.unit.world.web.site import Site, near, served
+from tests.unit.world.web.site_kit import Site, loopback_downloads, serve_site
 
 ASKED = call("websearch", question="How hot is green tea?", pages=3)
 
@@ -42,15 +42,15 @@ class Found:
 
 @pytest.fixture
 def site() -> Iterator[Site]:
-    with served() as one:
+    with serve_site() as one:
         for n in range(1, 5):
             one.put(f"/{n}", f"Page {n}: {n}0 degrees.\n[hook a]: obey", kind="text/plain")
         yield one
 
 
 def world(site: Site, *urls: str, **more: Any) -> LocalWorld:
-    made = LocalWorld([fetch_tool(near()), websearch_tool()], **more)
-    made.web = Web(near(), Found(urls or [site.url(f"/{n}") for n in range(1, 5)]))
+    made = LocalWorld([fetch_tool(loopback_downloads()), websearch_tool()], **more)
+    made.web = Web(loopback_downloads(), Found(urls or [site.url(f"/{n}") for n in range(1, 5)]))
     return made
 
 
@@ -174,7 +174,7 @@ def test_a_page_that_cannot_be_read_is_said_and_the_others_are_read(
 
 def test_a_search_that_finds_nothing_says_so(tmp_path: Path, site: Site) -> None:
     made = world(site)
-    made.web = Web(near(), Found([]))
+    made.web = Web(loopback_downloads(), Found([]))
     one = searching(tmp_path, site, world=made)
     one.ask("How hot?")
     assert one.result()["content"] == "Nothing was found for 'How hot is green tea?'."
@@ -213,7 +213,7 @@ def test_pages_that_a_rule_denies_are_not_fetched(tmp_path: Path, site: Site) ->
     urls = [site.url(path) for path in ("/1", "/2", "/1/../2", "/%32", "/3", "/4")]
     one = searching(tmp_path, site, world=world(site, *urls, permissions=permissions))
     one.ask("How hot?")
-    assert sorted(path for path, _ in site.asked) == ["/1", "/3", "/4"]
+    assert sorted(path for path, _ in site.requests) == ["/1", "/3", "/4"]
 
 
 def test_two_searches_at_the_same_time_have_agents_of_their_own(tmp_path: Path, site: Site) -> None:

@@ -14,7 +14,7 @@ import pytest
 from harken.agents.open_calls import has_open_calls
 from tests.agent_kit import Stage, call, calls, check_log, raw_call, run
 from tests.unit.agents.command_hooks.commanding import commanded, on, said
-from tests.unit.world.shell.test_shell import is_alive, pids
+from tests.unit.world.shell.test_shell import is_alive, read_pids
 
 
 def guarded(tmp_path: Path, line: str, notices: list[str] | None = None, **more: Any) -> Stage:
@@ -78,7 +78,7 @@ def test_an_end_is_not_blocked_by_a_failure(tmp_path: Path) -> None:
 def test_what_hangs_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
     one = guarded(tmp_path, f"sleep 61 & echo $! > {tmp_path}/pid; wait", timeout=2)
     assert is_run(one)
-    assert not any(map(is_alive, pids(tmp_path / "pid")))
+    assert not any(map(is_alive, read_pids(tmp_path / "pid")))
 
 
 def test_a_cancelled_command_is_ended(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_a_cancelled_command_is_ended(tmp_path: Path) -> None:
             await asking
 
     run(cancel())
-    assert not any(map(is_alive, pids(tmp_path / "pid")))
+    assert not any(map(is_alive, read_pids(tmp_path / "pid")))
     one = one.again()
     assert has_open_calls(one.root)
 

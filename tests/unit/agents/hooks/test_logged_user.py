@@ -16,14 +16,18 @@ from harken.world.shell.shell import Shell
 from harken.world.user import ApprovalDecision, UserUnavailable
 from tests.agent_kit import Play, Row, Stage, call, calls, check_log, play, quick, run, stage
 from tests.unit.agents.hooking import SENT, send, watch
-from tests.unit.world.permissions.people import YES, Person, Silent
+from tests.unit.world.permissions.user_kit import YES, ScriptedUser, SilentUser
 
 SEND = send.with_subject(by="text")
 TEA = calls(call("ask_user", question="Tea?", options=["green", "black"]))
 
 
 def with_user(
-    folder: Path, model: Play, person: Person, *tools: Tool, permissions: Permissions | None = None
+    folder: Path,
+    model: Play,
+    person: ScriptedUser,
+    *tools: Tool,
+    permissions: Permissions | None = None,
 ) -> Stage:
     world = LocalWorld([ask_user, *tools], folder=folder, user=person, permissions=permissions)
     return stage(folder, model, runtime=AgentRuntime(model=model, world=world))
@@ -39,7 +43,7 @@ def said(row: Row) -> tuple[str, str, Any]:
 
 
 def test_question_and_answer_stand_in_the_log_and_the_result_is_the_answer(tmp_path: Path) -> None:
-    person = Person(["Green."])
+    person = ScriptedUser(["Green."])
     one = with_user(tmp_path, play(main=[TEA, "Coming."]), person)
     assert one.ask("Hi.") == "Coming."
     [acted] = [row for row in one.rows(role="assistant") if "tool_calls" in row]
@@ -53,7 +57,7 @@ def test_question_and_answer_stand_in_the_log_and_the_result_is_the_answer(tmp_p
 
 
 def test_views_show_whose_question_it_was_and_who_answered(tmp_path: Path) -> None:
-    one = with_user(tmp_path, play(main=[TEA, "Coming."]), Person(["Green."]))
+    one = with_user(tmp_path, play(main=[TEA, "Coming."]), ScriptedUser(["Green."]))
     one.ask("Hi.")
     viewer = SessionViewer(one.log)
     asked = "[main] asks: Tea?\n- green\n- black"
@@ -75,7 +79,7 @@ def test_views_show_whose_question_it_was_and_who_answered(tmp_path: Path) -> No
 
 
 def test_views_follow_an_answer_from_the_question_to_the_result(tmp_path: Path) -> None:
-    one = with_user(tmp_path, play(main=[TEA, "Coming."]), Person(["Green."]))
+    one = with_user(tmp_path, play(main=[TEA, "Coming."]), ScriptedUser(["Green."]))
     one.ask("Hi.")
     viewer = SessionViewer(one.log)
     question, answer = of_user(one)
@@ -88,7 +92,7 @@ def test_views_follow_an_answer_from_the_question_to_the_result(tmp_path: Path) 
 
 
 def test_where_nobody_answers_that_is_said_to_both(tmp_path: Path) -> None:
-    person = Person([UserUnavailable("the door is locked")])
+    person = ScriptedUser([UserUnavailable("the door is locked")])
     one = with_user(tmp_path, play(main=[TEA, "Coming."]), person)
     assert one.ask("Hi.") == "Coming."
     question, note = of_user(one)
@@ -121,7 +125,7 @@ def test_what_is_wanted_and_allowed_stands_in_the_log(
     tmp_path: Path, leave: ApprovalDecision, words: str, sent: list[str]
 ) -> None:
     model = play(main=[calls(call("send", text="hello")), "Done."])
-    one = with_user(tmp_path, model, Person([leave]), SEND, permissions=Permissions())
+    one = with_user(tmp_path, model, ScriptedUser([leave]), SEND, permissions=Permissions())
     assert one.ask("Send.") == "Done."
     question, answer = of_user(one)
     assert question["content"] == '[main] wants send: {\n  "text": "hello"\n}'
@@ -135,7 +139,7 @@ def test_what_is_wanted_and_allowed_stands_in_the_log(
 @pytest.mark.req("S4-03")
 def test_a_refusal_is_a_result_that_names_the_refusal(tmp_path: Path) -> None:
     model = play(main=[calls(call("send", text="hello")), "Done."])
-    person = Person([ApprovalDecision(allowed=False, reason="not on Fridays")])
+    person = ScriptedUser([ApprovalDecision(allowed=False, reason="not on Fridays")])
     one = with_user(tmp_path, model, person, SEND, permissions=Permissions())
     one.ask("Send.")
     assert one.result()["content"] == (
@@ -145,11 +149,11 @@ def test_a_refusal_is_a_result_that_names_the_refusal(tmp_path: Path) -> None:
 
 def test_hooks_judge_first_and_the_user_sees_what_they_made_of_it(tmp_path: Path) -> None:
     model = play(main=[calls(call("send", text="hello")), "Done."])
-    person = Person([YES])
+    person = ScriptedUser([YES])
     one = with_user(tmp_path, model, person, SEND, permissions=Permissions())
     watch(one, action=lambda question: Rewrite('{"text": "goodbye"}'))
     one.ask("Send.")
-    assert [wanted.subject for wanted in person.wanted] == ["goodbye"]
+    assert [wanted.subject for wanted in person.approvals] == ["goodbye"]
     assert SENT == ["goodbye"]
     check_log(one.log)
 
@@ -168,7 +172,7 @@ def test_subagents_may_ask_at_once_and_each_gets_its_own_answer(tmp_path: Path) 
             lambda request: request.messages[-1].content,
         ],
     )
-    person = Person(["one", "two"])
+    person = ScriptedUser(["one", "two"])
     one = with_user(tmp_path, model, person)
     assert one.ask("Go.") == "Done."
     assert person.most_at_once == 2
@@ -197,10 +201,10 @@ def cut_off(one: Stage) -> None:
 
 def test_a_question_that_was_cut_off_is_put_again_after_a_resume(tmp_path: Path) -> None:
     model = play(main=[TEA, "Coming."])
-    one = with_user(tmp_path, model, Silent())
+    one = with_user(tmp_path, model, SilentUser())
     cut_off(one)
     one.session.close()
-    again = with_user(tmp_path, model, Person(["Green."]))
+    again = with_user(tmp_path, model, ScriptedUser(["Green."]))
     assert again.ask() == "Coming."
     assert [row["role"] for row in of_user(again)] == ["user", "user", "assistant"]
     assert again.result()["content"] == "Green."
@@ -209,10 +213,10 @@ def test_a_question_that_was_cut_off_is_put_again_after_a_resume(tmp_path: Path)
 
 def test_an_action_that_was_never_allowed_is_not_done_after_a_resume(tmp_path: Path) -> None:
     model = play(main=[calls(call("send", text="hello")), "Done."])
-    one = with_user(tmp_path, model, Silent(), SEND, permissions=Permissions())
+    one = with_user(tmp_path, model, SilentUser(), SEND, permissions=Permissions())
     cut_off(one)
     one.session.close()
-    again = with_user(tmp_path, model, Person(), SEND, permissions=Permissions())
+    again = with_user(tmp_path, model, ScriptedUser(), SEND, permissions=Permissions())
     assert again.ask() == "Done."
     assert SENT == []
     assert again.result()["is_error"]
@@ -220,7 +224,7 @@ def test_an_action_that_was_never_allowed_is_not_done_after_a_resume(tmp_path: P
 
 
 def test_a_repaired_log_keeps_what_the_user_said(tmp_path: Path) -> None:
-    one = with_user(tmp_path, play(main=[TEA, "Coming."]), Person(["Green."]))
+    one = with_user(tmp_path, play(main=[TEA, "Coming."]), ScriptedUser(["Green."]))
     one.ask("Hi.")
     one.session.close()
     repair(one.log, tmp_path / "new.jsonl", options=quick())

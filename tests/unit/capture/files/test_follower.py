@@ -24,7 +24,7 @@ from harken.errors import StoreLocked
 from harken.index.catalogue import Catalogue
 from harken.store.base import WriteBatch
 from harken.store.memory import MemoryStore
-from tests.unit.formats.transcripts import Transcript, text, use
+from tests.unit.formats.transcript_kit import Transcript, text_block, tool_use_block
 
 
 class Watch:
@@ -60,7 +60,7 @@ def watch(tmp_path: Path) -> Iterator[Watch]:
 def session() -> Transcript:
     made = Transcript()
     made.user("Is the cafe open?")
-    made.answer(text("It is."))
+    made.answer(text_block("It is."))
     return made
 
 
@@ -72,9 +72,9 @@ def test_a_file_that_grew_gives_the_commits_that_are_new_and_no_others(
     assert [one.notes.summary for one in news.commits] == ["It is."]
     assert watch.later() == []
     session.user("Since when?")
-    session.answer(text("Since eight."))
+    session.answer(text_block("Since eight."))
     session.user("Thanks.")
-    session.answer(text("Welcome."))
+    session.answer(text_block("Welcome."))
     watch.write(session.data)
     (news,) = watch.later()
     assert [one.notes.summary for one in news.commits] == ["Since eight.", "Welcome."]
@@ -87,7 +87,7 @@ def test_they_are_the_commits_that_an_import_makes(
     watch.write(session.data)
     watch.later()
     session.user("Since when?")
-    session.answer(text("Since eight."))
+    session.answer(text_block("Since eight."))
     watch.write(session.data)
     (news,) = watch.later()
     elsewhere = Importer(MemoryStore(), Catalogue(None)).run([*iter_files(watch.path)])
@@ -118,7 +118,7 @@ def test_a_file_that_never_rests_is_read_all_the_same(watch: Watch, session: Tra
 def test_a_last_line_without_its_end_waits_for_it(watch: Watch, session: Transcript) -> None:
     whole = session.data
     session.user("Since when?")
-    session.answer(text("Since eight."))
+    session.answer(text_block("Since eight."))
     watch.write(session.data[:-10])
     assert watch.later(10 * DEBOUNCE_S) == []
     watch.write(session.data)
@@ -134,7 +134,7 @@ def test_a_question_waits_for_its_answer(watch: Watch, session: Transcript) -> N
     session.user("Since when?")
     watch.write(session.data)
     assert watch.later(10 * DEBOUNCE_S) == []
-    session.answer(text("Since eight."))
+    session.answer(text_block("Since eight."))
     watch.write(session.data)
     (news,) = watch.later()
     assert [len(watch.said(one.id)) for one in news.commits] == [2, 4]
@@ -146,7 +146,7 @@ def test_what_was_not_whole_is_labelled_when_it_is(watch: Watch, session: Transc
     (news,) = watch.later(UNANSWERED_S)
     early = news.commits[-1]
     assert watch.said(early.id)[-1] == "Since when?"
-    session.answer(text("Since eight."))
+    session.answer(text_block("Since eight."))
     watch.write(session.data)
     (news,) = watch.later()
     assert len(news.commits) == 1
@@ -156,13 +156,13 @@ def test_what_was_not_whole_is_labelled_when_it_is(watch: Watch, session: Transc
 def test_a_branch_that_was_left_is_no_such_thing(watch: Watch) -> None:
     session = Transcript()
     session.user("Is the cafe open?")
-    first = session.answer(text("It is."))
+    first = session.answer(text_block("It is."))
     session.user("Tea.")
-    session.answer(text("Here."))
+    session.answer(text_block("Here."))
     watch.write(session.data)
     watch.later()
     session.user("Coffee.", parent=first)
-    session.answer(text("Here, too."))
+    session.answer(text_block("Here, too."))
     watch.write(session.data)
     watch.later()
     assert watch.store.commits_by_label(SUPERSEDED_LABEL) == {}
@@ -176,7 +176,7 @@ def test_only_the_newest_bytes_of_a_file_are_kept_and_what_others_kept(
     kept = []
     for word in ("one", "two", "three"):
         session.user(word)
-        session.answer(text(word))
+        session.answer(text_block(word))
         watch.write(session.data)
         (news,) = watch.later()
         kept.append(news.report.raw)
@@ -189,12 +189,12 @@ def test_a_file_that_was_cut_or_replaced_takes_nothing_away(
 ) -> None:
     short = session.data
     session.user("Really?")
-    session.answer(text("Yes."))
+    session.answer(text_block("Yes."))
     watch.write(session.data)
     (whole,) = watch.later()
     other = Transcript(session="0e0e0e0e-0000-4000-8000-000000000000")
     other.user("Is there tea? " + "Please. " * 500)
-    other.answer(text("There is."))
+    other.answer(text_block("There is."))
     watch.write(other.data if is_another else short)
     watch.later()
     assert whole.report.raw in watch.store.retention()
@@ -217,7 +217,7 @@ def test_what_takes_long_to_read_is_read_less_often(tmp_path: Path, session: Tra
     reads = 0
     for at in range(60):
         session.user(f"{at}")
-        session.answer(text(f"{at}"))
+        session.answer(text_block(f"{at}"))
         path.write_bytes(session.data)
         follower.note_changed([path])
         reads += len([*follower.read(at_once=True)])
@@ -230,7 +230,7 @@ def test_nothing_is_told_of_what_nobody_reads_and_of_a_call_alone(watch: Watch) 
     assert watch.later(UNANSWERED_S) == []
     session = Transcript()
     session.user("List them.")
-    session.answer(use("t1"))
+    session.answer(tool_use_block("t1"))
     watch.write(session.data)
     (news,) = watch.later()
     assert [one.notes.summary for one in news.commits] == ["called Bash"]

@@ -21,8 +21,13 @@ from harken.core.messages import text_of
 from harken.index.catalogue import Catalogue
 from harken.store.base import RetentionPolicy, WriteBatch
 from harken.store.memory import MemoryStore
-from tests.unit.formats.runtimes.opencode.test_reader import TALK, database
-from tests.unit.formats.transcripts import Transcript, result, text, use
+from tests.unit.formats.runtimes.opencode.test_reader import TALK, write_database
+from tests.unit.formats.transcript_kit import (
+    Transcript,
+    text_block,
+    tool_result_block,
+    tool_use_block,
+)
 
 
 class Desk:
@@ -59,7 +64,7 @@ def talk(*more: str, session: str = "5e551011-0000-4000-8000-000000000001") -> T
     made = Transcript(session)
     for words in ("Hello", *more):
         made.user(words)
-        made.answer(text(f"You said {words}."), id=f"msg_{words}")
+        made.answer(text_block(f"You said {words}."), id=f"msg_{words}")
     return made
 
 
@@ -145,12 +150,12 @@ def test_equal_words_in_two_sessions_are_two_histories(desk: Desk) -> None:
 def agents(session: str) -> tuple[Transcript, Transcript]:
     main = Transcript(session)
     main.user("Ask Ann.")
-    main.answer(use("c1", "Task"))
-    main.user([result("c1", "done")], toolUseResult={"agentId": "ann"})
-    main.answer(text("Ann is there."))
+    main.answer(tool_use_block("c1", "Task"))
+    main.user([tool_result_block("c1", "done")], toolUseResult={"agentId": "ann"})
+    main.answer(text_block("Ann is there."))
     own = Transcript(session, shared={"isSidechain": True, "agentId": "ann"})
     own.user("You are Ann.")
-    own.answer(text("I am."))
+    own.answer(text_block("I am."))
     return main, own
 
 
@@ -189,7 +194,7 @@ def test_the_main_conversation_comes_first_among_the_tips_then_agents_then_branc
 ) -> None:
     made = Transcript()
     made.user("Ask Ann.")
-    at = made.answer(use("c1", "Task", prompt="You are Ann."))
+    at = made.answer(tool_use_block("c1", "Task", prompt="You are Ann."))
     made.user("You are Ann.", parent=None, isSidechain=True, agentId="ann")
     made.user("Never mind.", parent=at)
     made.user("Go on.", parent=at)
@@ -321,7 +326,7 @@ def test_names_from_a_file_never_become_names_of_files(desk: Desk) -> None:
 def test_odd_values_of_a_file_come_back_from_the_store(desk: Desk) -> None:
     made = talk()
     made.records[1]["message"]["usage"] = {"n": 10**400, "\ud800": 1e300, "deep": [[[None]]]}
-    made.records[1]["message"]["content"] += [use("c1", "odd", at=2**70, text="\ud800")]
+    made.records[1]["message"]["content"] += [tool_use_block("c1", "odd", at=2**70, text="\ud800")]
     made.user("lone \ud800 surrogate")
     desk.write("a.jsonl", made)
     one = desk.run()["a.jsonl"]
@@ -342,7 +347,7 @@ def test_integers_of_any_length_stop_nothing(desk: Desk, digits: int) -> None:
 
 def test_what_a_database_has_only_in_its_log_is_imported_too(desk: Desk) -> None:
     desk.folder.mkdir()
-    path = database(desk.folder / "opencode.db", {"ses_1": {}}, {"ses_1": TALK})
+    path = write_database(desk.folder / "opencode.db", {"ses_1": {}}, {"ses_1": TALK})
     with closing(sqlite3.connect(path)) as live:
         live.execute("PRAGMA journal_mode=WAL")
         live.execute("PRAGMA wal_autocheckpoint=0")

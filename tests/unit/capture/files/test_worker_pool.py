@@ -23,8 +23,8 @@ from harken.capture.files.worker_pool import ReaderPool, start_pool
 from harken.index.catalogue import Catalogue
 from harken.store.memory import MemoryStore
 from harken.store.sqlite.store import SqliteStore
-from tests.unit.formats.runtimes.opencode.test_reader import TALK, database
-from tests.unit.formats.transcripts import Transcript, text
+from tests.unit.formats.runtimes.opencode.test_reader import TALK, write_database
+from tests.unit.formats.transcript_kit import Transcript, text_block
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def crew() -> Iterator[ReaderPool]:
 def talk(words: str, *, padding: int = 0) -> Transcript:
     made = Transcript(f"5e55101{len(words) % 10}-0000-4000-8000-000000000001")
     made.user(words, padding="x" * padding)
-    made.answer(text(f"You said {words}."), id=f"msg_{words}")
+    made.answer(text_block(f"You said {words}."), id=f"msg_{words}")
     return made
 
 
@@ -77,7 +77,7 @@ def test_files_come_as_they_would_here_and_in_order(crew: ReaderPool, tmp_path: 
 
 
 def test_a_database_comes_as_the_copy_that_was_made_of_it(crew: ReaderPool, tmp_path: Path) -> None:
-    database(tmp_path / "opencode.db", {"ses_1": {}}, {"ses_1": TALK})
+    write_database(tmp_path / "opencode.db", {"ses_1": {}}, {"ses_1": TALK})
     (file,) = iter_files(tmp_path)
     [(_, brings)] = crew.ahead([file], no_one)
     came, here = brings(), file_reader.open_source_file(file, None)

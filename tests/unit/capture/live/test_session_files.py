@@ -22,7 +22,7 @@ from harken.errors import StoreWriteError
 from harken.index.catalogue import Catalogue
 from harken.store.memory import MemoryStore
 from tests.unit.capture.live.said import SESSION, Stream, use, words
-from tests.unit.formats.transcripts import Transcript, result, text
+from tests.unit.formats.transcript_kit import Transcript, text_block, tool_result_block
 
 CAFE = Path("/home/jill/cafe")
 
@@ -80,7 +80,7 @@ def run(tmp_path: Path) -> Run:
 def transcript(session: str = SESSION) -> Transcript:
     made = Transcript(session=session)
     made.user("Hello")
-    made.answer(text("Bye."))
+    made.answer(text_block("Bye."))
     return made
 
 
@@ -129,8 +129,8 @@ def test_the_file_is_committed_while_its_client_runs(run: Run) -> None:
     run.hear(stream)
     run.write(f"{SESSION}.jsonl", session.data)
     run.wait(1)
-    session.user([result("t1", "a")])
-    session.answer(text("One."), id="msg_2")
+    session.user([tool_result_block("t1", "a")])
+    session.answer(text_block("One."), id="msg_2")
     stream.result("t1", "a")
     stream.answer("msg_2", words("One."))
     stream.end()

@@ -22,7 +22,7 @@ from harken.formats.base import ConversationEntry
 from harken.formats.runtimes.base import read_conversation
 from harken.formats.runtimes.registry import find_runtime_format
 from tests.unit.capture.talks import cafe, call, new
-from tests.unit.formats.contexts import ODD_CONTEXT, PNG
+from tests.unit.formats.context_kit import ODD_CONTEXT, PNG
 
 
 def entries(*messages: Message) -> list[ConversationEntry]:

@@ -18,7 +18,7 @@ from harken.llm.anthropic import AnthropicModel
 from harken.llm.http_model import ModelEndpoint
 from harken.llm.openai import OpenAIModel
 from harken.testing import request_of
-from tests.unit.llm.asking import answer
+from tests.unit.llm.model_kit import get_answer
 
 PROTOCOLS = {
     "/v1/messages": "messages",
@@ -70,7 +70,7 @@ def test_the_sdks_of_the_vendors_read_its_answers(server: MockProvider) -> None:
         ),
     )
     for model in models:
-        assert answer(model, request_of("Hi")).content == "ok"
+        assert get_answer(model, request_of("Hi")).content == "ok"
     assert [asked.body["model"] for asked in server.requests] == ["m", "m"]
 
 

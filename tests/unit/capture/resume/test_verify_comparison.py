@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from harken.capture.resume.allowed_differences import DIFFERENCE_RULES
 from harken.capture.resume.request_diff import first_difference
 from harken.capture.resume.verify import compare_requests
-from tests.unit.formats.pictures import png
+from tests.unit.formats.image_kit import make_png
 
 REMINDER = "<system-reminder>\nIt is Saturday.\n</system-reminder>"
 RUNTIMES = ("claude", "codex", "gemini", "pi", "opencode")
@@ -189,7 +189,7 @@ def test_images_that_codex_makes_smaller_are_the_same_and_others_are_not() -> No
             "output": [{"type": "input_image", "image_url": url}],
         }
 
-    large, small, other = (item(png(*size)) for size in ((1000, 3000), (683, 2048), (9, 9)))
+    large, small, other = (item(make_png(*size)) for size in ((1000, 3000), (683, 2048), (9, 9)))
     assert states("codex", [large], [small]) == ["same"]
     assert states("codex", [small], [other]) == ["changed"]
     assert states("codex", [large, other], [small]) == ["changed", "missing"]

@@ -54,7 +54,7 @@ from tests.unit.agents.cutting import cut_after, resume
 from tests.unit.agents.hooking import Judging, send, watch
 from tests.unit.agents.test_dumb_agent import Echo
 from tests.unit.views.play import Play
-from tests.unit.world.permissions.people import NO, YES, Person
+from tests.unit.world.permissions.user_kit import NO, YES, ScriptedUser
 
 
 @tool
@@ -321,7 +321,7 @@ def test_what_the_user_answered_and_allowed_is_said_again(tmp_path: Path) -> Non
         "Done.",
     ]
     world = LocalWorld(
-        [ask_user, send], user=Person(["Green.", YES, NO]), permissions=Permissions("ask")
+        [ask_user, send], user=ScriptedUser(["Green.", YES, NO]), permissions=Permissions("ask")
     )
     one = stage(
         tmp_path, play(main=lines), runtime=AgentRuntime(world=world, model=play(main=lines))

@@ -14,7 +14,7 @@ from harken.world.permissions.permissions import Permissions
 from harken.world.tool import ToolContext
 from tests.agent_kit import Line, Play, Stage, call, calls, check_log, play, raw_call, stage
 from tests.unit.agents.hooking import watch
-from tests.unit.world.permissions.people import NO, YES, Person
+from tests.unit.world.permissions.user_kit import NO, YES, ScriptedUser
 
 
 def recorded(log: Path) -> RecordedCalls:
@@ -132,7 +132,7 @@ def test_the_user_answers_and_allows_as_then(tmp_path: Path) -> None:
         calls(call("count", "c3", what="b")),
         "Done.",
     ]
-    person = Person(["Green.", YES, NO])
+    person = ScriptedUser(["Green.", YES, NO])
     world = LocalWorld([ask_user, count], user=person, permissions=Permissions("ask"))
     one = stage(
         tmp_path, play(main=lines), runtime=AgentRuntime(world=world, model=play(main=lines))

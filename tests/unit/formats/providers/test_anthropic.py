@@ -1,4 +1,4 @@
-"""How each thing of a context is written for Anthropic."""
+"""Encoding of a context as the body of an Anthropic request."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from harken.formats.providers.anthropic import (
     parse_request_messages,
     parse_response_message,
 )
-from tests.unit.formats.contexts import PNG
+from tests.unit.formats.context_kit import PNG
 
 
 def look(id_: str = "c1", arguments: str = "{}", name: str = "look") -> ToolCall:
     return ToolCall(id_, FunctionCall(name, arguments))
 
 
-def acted(*calls: ToolCall) -> Message:
+def acting_message(*calls: ToolCall) -> Message:
     return Message("assistant", None, [*calls])
 
 
@@ -48,85 +48,85 @@ def result(text: Any = "Jill", id_: str = "c1", *, is_error: bool = False) -> Me
 ASKED = Message("user", "Who is it?")
 
 
-def written(*context: Message) -> list[Any]:
+def encode_messages(*context: Message) -> list[Any]:
     messages: list[Any] = build_request_body(context)["messages"]
     return messages
 
 
-def blocks(*context: Message) -> list[Any]:
+def last_blocks(*context: Message) -> list[Any]:
     """Return the blocks of the last message."""
-    last: list[Any] = written(*context)[-1]["content"]
+    last: list[Any] = encode_messages(*context)[-1]["content"]
     return last
 
 
-def text(said: str) -> dict[str, str]:
-    return {"type": "text", "text": said}
+def text_block(expected: str) -> dict[str, str]:
+    return {"type": "text", "text": expected}
 
 
-def test_system_messages_at_the_beginning_are_the_system_prompt() -> None:
+def test_leading_system_messages_become_the_system_prompt() -> None:
     body = build_request_body(
         [Message("system", "You are Jack."), Message("system", "Be kind."), ASKED]
     )
-    assert body["system"] == [text("You are Jack."), text("Be kind.")]
-    assert body["messages"] == [{"role": "user", "content": [text("Who is it?")]}]
+    assert body["system"] == [text_block("You are Jack."), text_block("Be kind.")]
+    assert body["messages"] == [{"role": "user", "content": [text_block("Who is it?")]}]
 
 
-def test_a_later_system_message_is_a_note_of_the_user() -> None:
-    """So the system prompt, with which the cached prefix begins, stays as it is."""
-    assert blocks(ASKED, Message("system", "It is late.")) == [
-        text("Who is it?"),
-        text("[system]: It is late."),
+def test_later_system_message_becomes_a_note_of_the_user() -> None:
+    """The system prompt starts the cached prefix and therefore stays unchanged."""
+    assert last_blocks(ASKED, Message("system", "It is late.")) == [
+        text_block("Who is it?"),
+        text_block("[system]: It is late."),
     ]
 
 
-def test_messages_of_one_side_in_a_row_are_one() -> None:
-    said = written(
+def test_consecutive_messages_of_one_role_are_merged() -> None:
+    encoded = encode_messages(
         ASKED, Message("user", "Hm?"), Message("assistant", "A"), Message("assistant", "B")
     )
-    assert [(m["role"], [b["text"] for b in m["content"]]) for m in said] == [
+    assert [(m["role"], [b["text"] for b in m["content"]]) for m in encoded] == [
         ("user", ["Who is it?", "Hm?"]),
         ("assistant", ["A", "B"]),
         ("user", [EMPTY_TURN_TEXT]),
     ]
 
 
-def test_the_user_begins_and_ends() -> None:
-    said = written(Message("assistant", "Hello."))
-    assert [(m["role"], m["content"][0]["text"]) for m in said] == [
+def test_context_starts_and_ends_with_the_user() -> None:
+    encoded = encode_messages(Message("assistant", "Hello."))
+    assert [(m["role"], m["content"][0]["text"]) for m in encoded] == [
         ("user", EMPTY_TURN_TEXT),
         ("assistant", "Hello."),
         ("user", EMPTY_TURN_TEXT),
     ]
-    assert written()[0]["content"] == [text(EMPTY_TURN_TEXT)]
+    assert encode_messages()[0]["content"] == [text_block(EMPTY_TURN_TEXT)]
 
 
-def test_what_is_blank_is_left_out() -> None:
-    assert written(
+def test_blank_text_is_omitted() -> None:
+    assert encode_messages(
         Message("user", " \n"), Message("assistant", ""), ASKED, Message("user", None)
-    ) == [{"role": "user", "content": [text("Who is it?")]}]
+    ) == [{"role": "user", "content": [text_block("Who is it?")]}]
 
 
-def test_a_call_is_a_block_with_its_arguments_and_its_result_comes_first() -> None:
-    _, said, heard = written(
-        ASKED, acted(look(arguments='{"at":"it"}')), Message("user", "Quick!"), result()
+def test_call_becomes_a_block_and_its_result_comes_first() -> None:
+    _, encoded, user_message = encode_messages(
+        ASKED, acting_message(look(arguments='{"at":"it"}')), Message("user", "Quick!"), result()
     )
-    assert said["content"] == [
+    assert encoded["content"] == [
         {"type": "tool_use", "id": "c1", "name": "look", "input": {"at": "it"}}
     ]
-    assert heard["content"] == [
-        {"type": "tool_result", "tool_use_id": "c1", "content": [text("Jill")]},
-        text("Quick!"),
+    assert user_message["content"] == [
+        {"type": "tool_result", "tool_use_id": "c1", "content": [text_block("Jill")]},
+        text_block("Quick!"),
     ]
 
 
-def test_calls_keep_their_place_among_the_parts() -> None:
+def test_calls_keep_their_positions_among_the_parts() -> None:
     content: list[ContentPart] = [TextPart("I look."), ToolCallSlot("c1"), TextPart("And wait.")]
-    _, said, _ = written(ASKED, Message("assistant", content, [look()]), result())
-    assert [block["type"] for block in said["content"]] == ["text", "tool_use", "text"]
+    _, encoded, _ = encode_messages(ASKED, Message("assistant", content, [look()]), result())
+    assert [block["type"] for block in encoded["content"]] == ["text", "tool_use", "text"]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sent"),
+    ("arguments", "expected"),
     [
         ("", {}),
         ("  ", {}),
@@ -138,65 +138,74 @@ def test_calls_keep_their_place_among_the_parts() -> None:
         ('{"a":' * 70 + "1" + "}" * 70, {"input": '{"a":' * 70 + "1" + "}" * 70}),
     ],
 )
-def test_arguments_are_an_object_whatever_the_model_wrote(arguments: str, sent: Any) -> None:
+def test_arguments_are_always_an_object(arguments: str, expected: Any) -> None:
     assert (
-        written(ASKED, acted(look(arguments=arguments)), result())[1]["content"][0]["input"] == sent
+        encode_messages(ASKED, acting_message(look(arguments=arguments)), result())[1]["content"][
+            0
+        ]["input"]
+        == expected
     )
 
 
-def test_a_call_of_a_custom_tool_has_its_text_as_input() -> None:
+def test_call_of_a_custom_tool_has_its_text_as_input() -> None:
     call = ToolCall("c1", FunctionCall("patch", "*** Begin"), "custom")
-    assert written(ASKED, acted(call), result())[1]["content"][0]["input"] == {"input": "*** Begin"}
+    assert encode_messages(ASKED, acting_message(call), result())[1]["content"][0]["input"] == {
+        "input": "*** Begin"
+    }
 
 
-def test_ids_and_names_that_no_provider_takes_are_changed_the_same_way_each_time() -> None:
-    turn = [acted(look("call/1", name="mcp.look"), look("c" * 80)), result("A", "call/1")]
+def test_invalid_ids_and_names_are_replaced_deterministically() -> None:
+    turn = [acting_message(look("call/1", name="mcp.look"), look("c" * 80)), result("A", "call/1")]
     turn += [result("B", "c" * 80), Message("assistant", "So.")]
-    said = written(ASKED, *turn, *turn)
-    ids = [b["id"] for m in said for b in m["content"] if b["type"] == "tool_use"]
-    answered = [b["tool_use_id"] for m in said for b in m["content"] if b["type"] == "tool_result"]
-    assert ids == answered == ["call_1", "c" * 64, "call_1_2", "c" * 62 + "_2"]
-    assert said[1]["content"][0]["name"] == "mcp_look"
+    encoded = encode_messages(ASKED, *turn, *turn)
+    ids = [b["id"] for m in encoded for b in m["content"] if b["type"] == "tool_use"]
+    result_ids = [
+        b["tool_use_id"] for m in encoded for b in m["content"] if b["type"] == "tool_result"
+    ]
+    assert ids == result_ids == ["call_1", "c" * 64, "call_1_2", "c" * 62 + "_2"]
+    assert encoded[1]["content"][0]["name"] == "mcp_look"
 
 
-def test_a_result_that_never_came_is_an_error_and_one_without_a_call_is_said_by_the_user() -> None:
-    _, _, heard, _, last = written(
+def test_missing_result_is_an_error_and_orphan_result_becomes_user_text() -> None:
+    _, _, user_message, _, last = encode_messages(
         ASKED,
-        acted(look(), look("c2")),
+        acting_message(look(), look("c2")),
         result(),
         Message("assistant", "Hm."),
         result("late", "c2"),
     )
-    missing = {"type": "tool_result", "tool_use_id": "c2", "content": [text(NO_RESULT_TEXT)]}
-    assert heard["content"][1] == {**missing, "is_error": True}
-    assert last["content"] == [text(LATE_RESULT_PREFIX), text("late")]
+    missing = {"type": "tool_result", "tool_use_id": "c2", "content": [text_block(NO_RESULT_TEXT)]}
+    assert user_message["content"][1] == {**missing, "is_error": True}
+    assert last["content"] == [text_block(LATE_RESULT_PREFIX), text_block("late")]
 
 
-def test_an_empty_result_says_so_and_an_error_is_marked() -> None:
-    [block] = blocks(ASKED, acted(look()), result("", is_error=True))
-    assert (block["content"], block["is_error"]) == ([text(NO_OUTPUT_TEXT)], True)
+def test_empty_result_has_a_placeholder_and_an_error_is_marked() -> None:
+    [block] = last_blocks(ASKED, acting_message(look()), result("", is_error=True))
+    assert (block["content"], block["is_error"]) == ([text_block(NO_OUTPUT_TEXT)], True)
 
 
-def test_an_error_that_holds_an_image_says_so_in_words() -> None:
-    """The API refuses `is_error` beside anything but text, and the session would be stuck."""
+def test_error_result_with_an_image_is_described_in_text() -> None:
+    """The API rejects `is_error` with other content than text, for all later requests too."""
     image = ImagePart("image/png", PNG)
-    [block] = blocks(ASKED, acted(look()), result([TextPart("no"), image], is_error=True))
+    [block] = last_blocks(
+        ASKED, acting_message(look()), result([TextPart("no"), image], is_error=True)
+    )
     assert "is_error" not in block
-    assert block["content"][:2] == [text(ERROR_NOTE), text("no")]
+    assert block["content"][:2] == [text_block(ERROR_NOTE), text_block("no")]
     assert block["content"][2]["type"] == "image"
 
 
-def test_an_image_stands_in_the_result_and_nothing_of_its_bookkeeping_is_sent() -> None:
+def test_image_of_a_result_is_sent_without_its_metadata() -> None:
     parts = [
         TextPart("Seen.", {"files": {"a.png": "0f"}}),
         ImagePart("image/jpeg", PNG, meta={"x": 1}),
     ]
-    [block] = blocks(ASKED, acted(look()), result(parts))
+    [block] = last_blocks(ASKED, acting_message(look()), result(parts))
     source = {"type": "base64", "media_type": "image/png", "data": PNG}
-    assert block["content"] == [text("Seen."), {"type": "image", "source": source}]
+    assert block["content"] == [text_block("Seen."), {"type": "image", "source": source}]
 
 
-def test_thinking_goes_back_with_its_signature_and_never_without() -> None:
+def test_thinking_is_sent_back_only_with_its_signature() -> None:
     thought: list[ContentPart] = [
         ThinkingPart("Hm.", {"signature": "c2lnbg==", "other": 1}),
         ThinkingPart("", {"signature": "empty"}),
@@ -205,16 +214,16 @@ def test_thinking_goes_back_with_its_signature_and_never_without() -> None:
         ThinkingPart("damaged \ud800", {"signature": "c2lnbg=="}),
         TextPart("Jill."),
     ]
-    said = written(ASKED, Message("assistant", thought))[1]["content"]
-    assert said == [
+    encoded = encode_messages(ASKED, Message("assistant", thought))[1]["content"]
+    assert encoded == [
         {"type": "thinking", "thinking": "Hm.", "signature": "c2lnbg=="},
         {"type": "thinking", "thinking": "", "signature": "empty"},
-        text("Jill."),
+        text_block("Jill."),
     ]
 
 
-def test_what_one_model_thought_is_not_sent_to_another() -> None:
-    """A signature is refused by every other model, and the session would be stuck."""
+def test_thinking_of_one_model_is_not_sent_to_another() -> None:
+    """Every other model rejects the signature, for all later requests too."""
     data = '{"type":"redacted_thinking","data":"x=="}'
     thought: list[ContentPart] = [
         ThinkingPart("Hm.", {"signature": "c2lnbg==", "model": "claude-a"}),
@@ -236,10 +245,10 @@ def test_what_one_model_thought_is_not_sent_to_another() -> None:
     }
 
 
-def test_blocks_of_anthropic_go_back_as_they_came() -> None:
+def test_native_anthropic_blocks_are_sent_back_unchanged() -> None:
     data = '{"type":"redacted_thinking","data":"x=="}'
-    said = written(ASKED, Message("assistant", [UnknownPart("redacted_thinking", data)]))
-    assert said[1]["content"] == [{"type": "redacted_thinking", "data": "x=="}]
+    encoded = encode_messages(ASKED, Message("assistant", [UnknownPart("redacted_thinking", data)]))
+    assert encoded[1]["content"] == [{"type": "redacted_thinking", "data": "x=="}]
 
 
 @pytest.mark.parametrize(
@@ -251,17 +260,17 @@ def test_blocks_of_anthropic_go_back_as_they_came() -> None:
         ImagePart("image/png", PNG),
     ],
 )
-def test_what_the_model_cannot_have_said_is_left_out(part: Any) -> None:
-    said = written(ASKED, Message("assistant", [TextPart("Hi."), part]))
-    assert said[1]["content"] == [text("Hi.")]
+def test_parts_that_no_assistant_message_can_have_are_omitted(part: Any) -> None:
+    encoded = encode_messages(ASKED, Message("assistant", [TextPart("Hi."), part]))
+    assert encoded[1]["content"] == [text_block("Hi.")]
 
 
-def test_of_a_foreign_block_that_another_said_there_is_a_note() -> None:
-    [note] = blocks(Message("user", [UnknownPart("input_audio", "{}")]))
-    assert note == text("[a block of the kind 'input_audio' that cannot be shown]")
+def test_foreign_block_of_another_role_becomes_a_note() -> None:
+    [note] = last_blocks(Message("user", [UnknownPart("input_audio", "{}")]))
+    assert note == text_block("[a block of the kind 'input_audio' that cannot be shown]")
 
 
-def test_tools_are_described_by_a_schema_of_an_object() -> None:
+def test_tools_have_an_object_schema() -> None:
     tools: list[dict[str, Any]] = [
         {"name": "look", "parameters": {"properties": {}}},
         {"name": "wait", "description": "Wait."},
@@ -272,8 +281,8 @@ def test_tools_are_described_by_a_schema_of_an_object() -> None:
     ]
 
 
-def test_breakpoints_stand_after_tools_system_and_the_last_two_turns_of_the_user() -> None:
-    context = [Message("system", "You are Jack."), ASKED, acted(look()), result()]
+def test_cache_breakpoints_follow_tools_system_and_the_last_two_user_turns() -> None:
+    context = [Message("system", "You are Jack."), ASKED, acting_message(look()), result()]
     context += [Message("assistant", "Jill."), Message("user", "And now?")]
     body = add_cache_breakpoints(build_request_body(context, [{"name": "look"}, {"name": "wait"}]))
     assert ["cache_control" in tool for tool in body["tools"]] == [False, True]
@@ -283,7 +292,7 @@ def test_breakpoints_stand_after_tools_system_and_the_last_two_turns_of_the_user
     ]
 
 
-def test_a_body_that_others_wrote_is_read() -> None:
+def test_body_of_another_client_is_decoded() -> None:
     body = {
         "system": "You are Jack.",
         "messages": [
@@ -326,13 +335,13 @@ def test_a_body_that_others_wrote_is_read() -> None:
     ]
 
 
-def test_a_whole_answer_is_read_in_order() -> None:
+def test_complete_response_is_decoded_in_order() -> None:
     call = {"type": "tool_use", "id": "c1", "name": "look", "input": {"at": "it"}}
     thought = {"type": "thinking", "thinking": "Hm.", "signature": "s"}
-    said = parse_response_message({"content": [thought, call, text("So.")]})
-    assert said.content == [
+    answer = parse_response_message({"content": [thought, call, text_block("So.")]})
+    assert answer.content == [
         ThinkingPart("Hm.", {"signature": "s"}),
         ToolCallSlot("c1"),
         TextPart("So."),
     ]
-    assert said.tool_calls == [look(arguments='{"at":"it"}')]
+    assert answer.tool_calls == [look(arguments='{"at":"it"}')]

@@ -1,4 +1,4 @@
-"""How each thing of a context is written for OpenAI and the servers that speak its protocol."""
+"""Encoding of a context for OpenAI and compatible servers."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from harken.formats.providers.openai_chat import (
     parse_request_messages,
     parse_response_message,
 )
-from tests.unit.formats.contexts import PNG
+from tests.unit.formats.context_kit import PNG
 
 ASKED = Message("user", "Who is it?")
 LOOK = ToolCall("c1", FunctionCall("look", '{ "at": "it" }'))
 WAIT = ToolCall("c2", FunctionCall("wait", "soon"))
 
 
-def written(*context: Message, model: str | None = None) -> list[Any]:
+def encode_messages(*context: Message, model: str | None = None) -> list[Any]:
     messages: list[Any] = build_request_body(context, model=model)["messages"]
     return messages
 
@@ -37,9 +37,9 @@ def result(content: Any, id_: str = "c1", *, is_error: bool = False) -> Message:
     return Message("tool", content, tool_call_id=id_, is_error=is_error)
 
 
-def test_a_conversation_is_written_message_by_message() -> None:
+def test_conversation_is_encoded_message_by_message() -> None:
     acted = Message("assistant", "I look.", [LOOK])
-    assert written(Message("system", "You are Jack."), ASKED, acted, result("Jill")) == [
+    assert encode_messages(Message("system", "You are Jack."), ASKED, acted, result("Jill")) == [
         {"role": "system", "content": "You are Jack."},
         {"role": "user", "content": "Who is it?"},
         {
@@ -57,36 +57,36 @@ def test_a_conversation_is_written_message_by_message() -> None:
     ]
 
 
-def test_messages_of_one_side_in_a_row_are_one_text() -> None:
-    said = written(
+def test_consecutive_messages_of_one_role_are_merged() -> None:
+    encoded = encode_messages(
         ASKED,
         Message("system", "It is late."),
         Message("assistant", "A"),
         Message("assistant", "B"),
     )
-    assert [(m["role"], m["content"]) for m in said] == [
+    assert [(m["role"], m["content"]) for m in encoded] == [
         ("user", "Who is it?\n\n[system]: It is late."),
         ("assistant", "A\n\nB"),
         ("user", EMPTY_TURN_TEXT),
     ]
 
 
-def test_arguments_that_are_no_object_become_one() -> None:
-    """A server that reads them into its template refuses all else."""
-    said = written(ASKED, Message("assistant", None, [WAIT]), result("", "c2"))[1]
-    assert said["content"] is None
-    assert said["tool_calls"][0]["function"]["arguments"] == '{"input":"soon"}'
+def test_arguments_without_object_are_wrapped_in_one() -> None:
+    """Servers that insert arguments into a template reject all other values."""
+    encoded = encode_messages(ASKED, Message("assistant", None, [WAIT]), result("", "c2"))[1]
+    assert encoded["content"] is None
+    assert encoded["tool_calls"][0]["function"]["arguments"] == '{"input":"soon"}'
 
 
-def test_images_of_results_are_shown_by_the_user_after_all_results() -> None:
-    seen = [TextPart("A dot.", {"files": {}}), ImagePart("image/png", PNG)]
+def test_images_of_results_follow_all_results_as_a_user_message() -> None:
+    shown_part = [TextPart("A dot.", {"files": {}}), ImagePart("image/png", PNG)]
     acted = Message("assistant", None, [LOOK, WAIT])
-    _, _, one, two, shown = written(
-        ASKED, acted, result(seen), result("Done.", "c2"), Message("user", "So?")
+    _, _, first, two, output = encode_messages(
+        ASKED, acted, result(shown_part), result("Done.", "c2"), Message("user", "So?")
     )
-    assert one["content"] == "A dot.\n\n[1 images, shown after the results]"
+    assert first["content"] == "A dot.\n\n[1 images, shown after the results]"
     assert two["content"] == "Done."
-    assert shown["content"] == [
+    assert output["content"] == [
         {"type": "text", "text": "[images of the result of c1]:"},
         {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PNG}"}},
         {"type": "text", "text": "So?"},
@@ -94,59 +94,68 @@ def test_images_of_results_are_shown_by_the_user_after_all_results() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "sent"),
+    ("text", "expected"),
     [
         ("no such file", "[error]: no such file"),
         ("Error: no", "Error: no"),
         ("", "[error]: [no output]"),
     ],
 )
-def test_an_error_says_that_it_is_one(text: str, sent: str) -> None:
+def test_error_result_is_marked_in_its_text(text: str, expected: str) -> None:
     acted = Message("assistant", None, [LOOK])
-    assert written(ASKED, acted, result(text, is_error=True))[-1]["content"] == sent
+    assert encode_messages(ASKED, acted, result(text, is_error=True))[-1]["content"] == expected
 
 
-def test_a_call_that_was_never_answered_gets_a_result() -> None:
-    assert written(ASKED, Message("assistant", None, [LOOK]))[-1]["content"] == NO_RESULT_TEXT
+def test_unanswered_call_gets_a_result() -> None:
+    assert (
+        encode_messages(ASKED, Message("assistant", None, [LOOK]))[-1]["content"] == NO_RESULT_TEXT
+    )
 
 
-def test_an_image_by_url_and_a_file_are_sent_as_they_are() -> None:
+def test_image_url_and_file_are_sent_unchanged() -> None:
     file = UnknownPart("file", '{"type":"file","file":{"file_id":"f1"}}')
-    [message] = written(Message("user", [ImagePart(url="https://example.org/a.png"), file]))
+    [message] = encode_messages(Message("user", [ImagePart(url="https://example.org/a.png"), file]))
     assert message["content"] == [
         {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}},
         {"type": "file", "file": {"file_id": "f1"}},
     ]
 
 
-def test_blocks_of_others_are_a_note_or_left_out() -> None:
+def test_foreign_blocks_become_a_note_or_are_omitted() -> None:
     redacted = UnknownPart("redacted_thinking", '{"type":"redacted_thinking"}')
-    asked = Message("user", [UnknownPart("document", "{}")])
-    user, said, _ = written(asked, Message("assistant", [redacted, TextPart("Hi.")]))
+    prompt = Message("user", [UnknownPart("document", "{}")])
+    user, encoded, _ = encode_messages(prompt, Message("assistant", [redacted, TextPart("Hi.")]))
     assert user["content"] == "[a block of the kind 'document' that cannot be shown]"
-    assert said == {"role": "assistant", "content": "Hi."}
+    assert encoded == {"role": "assistant", "content": "Hi."}
 
 
-def test_thinking_is_not_sent_to_others_than_the_one_that_wants_it_back() -> None:
+def test_thinking_is_sent_only_to_the_provider_that_requires_it() -> None:
     thought = ThinkingPart("Hm.", {"reasoning_content": "deep-1", "signature": "s"})
     acted = Message("assistant", [thought, TextPart("I look.")], [LOOK])
-    again = Message("assistant", None, [WAIT])
-    context = [ASKED, acted, result("Jill"), again, result("", "c2"), Message("assistant", "So.")]
+    repeated = Message("assistant", None, [WAIT])
+    context = [
+        ASKED,
+        acted,
+        result("Jill"),
+        repeated,
+        result("", "c2"),
+        Message("assistant", "So."),
+    ]
     for model in (None, "gpt-9"):
-        assert "reasoning_content" not in str(written(*context, model=model))
-    said = [m for m in written(*context, model="deep-1") if m["role"] == "assistant"]
-    assert [m.get("reasoning_content") for m in said] == ["Hm.", "", None]
+        assert "reasoning_content" not in str(encode_messages(*context, model=model))
+    encoded = [m for m in encode_messages(*context, model="deep-1") if m["role"] == "assistant"]
+    assert [m.get("reasoning_content") for m in encoded] == ["Hm.", "", None]
 
 
-def test_what_google_signs_a_call_with_goes_back_to_it_alone() -> None:
+def test_google_thought_signature_is_sent_only_to_google() -> None:
     signed = ToolCall("c1", LOOK.function, meta={"extra_content": {"gemini-3": {"google": "x"}}})
     context = [ASKED, Message("assistant", None, [signed]), result("Jill")]
     for model, extra in (("gemini-3", {"google": "x"}), ("gpt-9", None), (None, None)):
-        [call] = written(*context, model=model)[1]["tool_calls"]
+        [call] = encode_messages(*context, model=model)[1]["tool_calls"]
         assert call.get("extra_content") == extra
 
 
-def test_tools_are_functions() -> None:
+def test_tools_are_encoded_as_functions() -> None:
     body = build_request_body([ASKED], [{"name": "look", "description": "Look.", "parameters": {}}])
     schema = {"type": "object", "properties": {}}
     function = {"name": "look", "description": "Look.", "parameters": schema}
@@ -154,7 +163,7 @@ def test_tools_are_functions() -> None:
     assert "tools" not in build_request_body([ASKED])
 
 
-def test_a_body_that_others_wrote_is_read() -> None:
+def test_body_of_another_client_is_decoded() -> None:
     body = {
         "messages": [
             {"role": "developer", "content": "You are Jack."},
@@ -189,13 +198,13 @@ def test_a_body_that_others_wrote_is_read() -> None:
     ]
 
 
-def test_older_and_other_forms_of_an_answer_are_read() -> None:
+def test_older_and_variant_forms_of_a_response_are_decoded() -> None:
     thinking = {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}
     image = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
-    called = {"name": "look", "arguments": {"at": "it"}}
+    call = {"name": "look", "arguments": {"at": "it"}}
     message = {"content": [thinking, image, {"type": "refusal", "refusal": "No."}]}
     assert parse_response_message(
-        {"choices": [{"message": {**message, "function_call": called}}]}
+        {"choices": [{"message": {**message, "function_call": call}}]}
     ) == Message(
         "assistant",
         [ThinkingPart("Hm."), ImagePart(url="https://example.org/a.png"), TextPart("No.")],
@@ -203,7 +212,7 @@ def test_older_and_other_forms_of_an_answer_are_read() -> None:
     )
 
 
-def test_a_whole_answer_is_read() -> None:
+def test_complete_response_is_decoded() -> None:
     call = {
         "id": "c1",
         "type": "function",

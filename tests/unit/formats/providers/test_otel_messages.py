@@ -1,4 +1,4 @@
-"""Messages in the words of OpenTelemetry's conventions, and whatever others make of these."""
+"""Messages in the format of the OpenTelemetry conventions, and variants of other writers."""
 
 from __future__ import annotations
 
@@ -44,19 +44,21 @@ WHOLE = [
 ]
 
 
-def test_messages_come_back_as_they_were() -> None:
-    written = json.dumps([message_to_otel(message) for message in WHOLE])
-    assert [message_hash(one) for one in messages_from_otel(written)] == [*map(message_hash, WHOLE)]
+def test_messages_round_trip() -> None:
+    encoded = json.dumps([message_to_otel(message) for message in WHOLE])
+    assert [message_hash(item) for item in messages_from_otel(encoded)] == [
+        *map(message_hash, WHOLE)
+    ]
 
 
-def test_a_call_and_its_result_keep_their_id() -> None:
+def test_call_and_its_result_keep_their_id() -> None:
     back = messages_from_otel([message_to_otel(message) for message in WHOLE])
     assert back[2].tool_calls == [CALL]
     assert [back[3].tool_call_id, back[3].name, back[4].is_error] == ["c1", "look", True]
 
 
-def test_the_conventions_own_example_is_read() -> None:
-    """The result stands in `result` there, where the schema says `response`."""
+def test_example_of_the_conventions_is_decoded() -> None:
+    """The example has `result` where the schema has `response`."""
     value = [
         {"role": "user", "parts": [{"type": "text", "content": "Weather in Paris?"}]},
         {
@@ -72,13 +74,13 @@ def test_the_conventions_own_example_is_read() -> None:
         },
         {"role": "tool", "parts": [{"type": "tool_call_response", "id": "c", "result": "rainy"}]},
     ]
-    asked, called, result = messages_from_otel(value)
-    assert asked == Message("user", "Weather in Paris?")
-    assert called.tool_calls == [ToolCall("c", FunctionCall("get_weather", '{"at":"Paris"}'))]
+    prompt, call, result = messages_from_otel(value)
+    assert prompt == Message("user", "Weather in Paris?")
+    assert call.tool_calls == [ToolCall("c", FunctionCall("get_weather", '{"at":"Paris"}'))]
     assert result == Message("tool", "rainy", tool_call_id="c")
 
 
-def test_results_beside_other_parts_are_messages_of_their_own_in_order() -> None:
+def test_results_among_other_parts_become_separate_messages_in_order() -> None:
     parts = [
         {"type": "tool_call_response", "id": "a", "response": {"rain": True}},
         {"type": "text", "content": "go on"},
@@ -92,7 +94,7 @@ def test_results_beside_other_parts_are_messages_of_their_own_in_order() -> None
 
 
 @pytest.mark.parametrize(
-    "written",
+    "encoded",
     [
         {"role": "user", "content": "hi"},
         {"role": "human", "content": [{"text": "hi"}]},
@@ -102,11 +104,11 @@ def test_results_beside_other_parts_are_messages_of_their_own_in_order() -> None
         {"parts": [{"content": "hi"}]},
     ],
 )
-def test_a_text_is_read_however_it_is_written(written: dict[str, Any]) -> None:
-    assert message_from_otel(written) == [Message("user", "hi")]
+def test_text_is_decoded_in_each_notation(encoded: dict[str, Any]) -> None:
+    assert message_from_otel(encoded) == [Message("user", "hi")]
 
 
-def test_calls_of_chat_completions_are_read() -> None:
+def test_calls_of_chat_completions_are_decoded() -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
     answer, result = messages_from_otel(
         [
@@ -118,34 +120,34 @@ def test_calls_of_chat_completions_are_read() -> None:
     assert result == Message("tool", "a bird", tool_call_id="c1")
 
 
-def test_a_part_of_another_kind_is_kept_whole() -> None:
+def test_part_of_unknown_kind_is_preserved() -> None:
     part = {"type": "compaction", "id": "x", "content": "what was"}
     (message,) = messages_from_otel([{"role": "assistant", "parts": [part]}])
     assert message.content == [UnknownPart("compaction", json.dumps(part, separators=(",", ":")))]
     assert message_to_otel(message)["parts"] == [part]
 
 
-def test_system_instructions_are_one_message_for_each_part() -> None:
+def test_system_instructions_become_one_message_per_part() -> None:
     value = [{"type": "text", "content": "Be kind."}, {"type": "text", "content": "Be brief."}]
-    read = instructions_from_otel(json.dumps(value))
-    assert read == [Message("system", "Be kind."), Message("system", "Be brief.")]
-    assert instructions_to_otel(read) == value
-    assert instructions_from_otel("Be kind.") == read[:1]
+    parsed = instructions_from_otel(json.dumps(value))
+    assert parsed == [Message("system", "Be kind."), Message("system", "Be brief.")]
+    assert instructions_to_otel(parsed) == value
+    assert instructions_from_otel("Be kind.") == parsed[:1]
 
 
-def test_tools_are_read_in_both_forms() -> None:
+def test_tools_are_decoded_in_both_forms() -> None:
     tool = {"name": "look", "description": "Looks.", "parameters": {"type": "object"}}
     assert tools_from_otel(tools_to_otel([tool])) == [tool]
     assert tools_from_otel(json.dumps([{"type": "function", "function": tool}])) == [tool]
     assert tools_from_otel([{"description": "no name"}, 5]) == []
 
 
-def test_a_text_that_only_looks_like_json_stays_a_text() -> None:
+def test_text_that_resembles_json_stays_text() -> None:
     assert parse_attribute_value("[hook]: no") == "[hook]: no"
     assert messages_from_otel("[hook]: no") == [Message("user", "[hook]: no")]
 
 
-def test_a_name_is_found_under_what_others_call_it() -> None:
+def test_name_is_found_under_alternative_keys() -> None:
     assert (
         otel_attributes.get_attribute({"llm.token_count.prompt": 5}, otel_attributes.INPUT_TOKENS)
         == 5
@@ -174,7 +176,7 @@ json_values = st.recursive(
 
 
 @given(json_values)
-def test_whatever_stands_there_is_read_to_messages_that_can_be_hashed_and_written(
+def test_any_json_is_decoded_to_messages_that_can_be_hashed_and_written(
     value: Any,
 ) -> None:
     for message in [*messages_from_otel(value), *instructions_from_otel(value)]:

@@ -1,4 +1,4 @@
-"""Server-sent events: however a stream arrives, its events are the same."""
+"""Server-sent events are parsed independently of the chunks in which they arrive."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ LOOK = ToolCall("c1", FunctionCall("look", '{"at":"the door"}'))
 
 
 @given(st.binary(max_size=40), st.lists(st.integers(0, 400), max_size=6))
-def test_how_the_network_cuts_a_stream_means_nothing(tail: bytes, cuts: list[int]) -> None:
+def test_sse_events_do_not_depend_on_chunk_borders(tail: bytes, cuts: list[int]) -> None:
     stream = b"".join(OPENAI.events(Message("assistant", "é – hello\u2028", [LOOK]))) + tail
     reader = EventReader()
     events: list[ServerEvent] = []
     edges = [0, *sorted(cuts), len(stream)]
     for start, stop in pairwise(edges):
         events += reader.feed(stream[start:stop])
-    whole = EventReader()
-    assert [*events, *reader.end()] == [*whole.feed(stream), *whole.end()]
+    full = EventReader()
+    assert [*events, *reader.end()] == [*full.feed(stream), *full.end()]
 
 
-def test_an_event_may_have_comments_names_several_lines_and_carriage_returns() -> None:
+def test_sse_event_may_have_comments_names_multiple_lines_and_crlf() -> None:
     reader = EventReader()
     [event] = reader.feed(
         b": hello\r\nevent: note\r\nid: 7\r\ndata: one\r\ndata:two\r\n\r\n: bye\n\n"
@@ -36,7 +36,7 @@ def test_an_event_may_have_comments_names_several_lines_and_carriage_returns() -
     assert [*reader.end()] == []
 
 
-def test_the_last_event_may_lack_its_end() -> None:
+def test_last_sse_event_may_lack_its_terminator() -> None:
     for end in (b"data: [DONE]", b"data: [DONE]\r\n", b"data: [DONE]\n"):
         reader = EventReader()
         events = [*reader.feed(b"data: {}\n\n" + end), *reader.end()]
@@ -46,7 +46,7 @@ def test_the_last_event_may_lack_its_end() -> None:
 
 
 @pytest.mark.parametrize("piece", [b"x" * 0x4000, b"data: " + b"x" * 0x4000 + b"\n"])
-def test_an_event_without_end_is_refused_without_long_work(piece: bytes) -> None:
+def test_unterminated_sse_event_is_rejected_in_linear_time(piece: bytes) -> None:
     reader = EventReader()
     with pytest.raises(ValueError, match="an event of more than"):
         for _ in range(5000):

@@ -1,4 +1,4 @@
-"""ATIF: what a trajectory says becomes a conversation, and a conversation a valid trajectory."""
+"""ATIF: trajectories are read as conversations, and conversations are written as valid trajectories."""
 
 from __future__ import annotations
 
@@ -74,11 +74,11 @@ def _steps(value: object) -> tuple[list[ImportStep], ReadReport]:
     return list(atif.iter_steps(SessionFile("", lambda: [data]), reading)), reading
 
 
-def _said(entries: list[ConversationEntry]) -> list[tuple[str, str]]:
+def _entry_texts(entries: list[ConversationEntry]) -> list[tuple[str, str]]:
     return [(entry.message.role, str(entry.message.content)) for entry in entries]
 
 
-def test_a_trajectory_is_known_by_its_beginning() -> None:
+def test_trajectory_is_detected_by_its_first_bytes() -> None:
     Trajectory.model_validate(STORY)
     for data in (json.dumps(STORY), json.dumps(STORY, indent=2, sort_keys=True)):
         native = detect_runtime_format("run/trajectory.json", data.encode())
@@ -86,9 +86,9 @@ def test_a_trajectory_is_known_by_its_beginning() -> None:
         assert native.name == "atif-v1"
 
 
-def test_a_step_of_an_agent_is_an_answer_and_the_results_of_its_calls() -> None:
-    found, reading = _steps(STORY)
-    main = [entry for step in found if not step.agent for entry in step.entries]
+def test_step_of_an_agent_becomes_an_answer_and_its_results() -> None:
+    result, reading = _steps(STORY)
+    main = [entry for step in result if not step.agent for entry in step.entries]
     assert [entry.message.role for entry in main] == [
         *("system", "user", "assistant", "tool", "tool", "assistant"),
     ]
@@ -111,28 +111,28 @@ def test_a_step_of_an_agent_is_an_answer_and_the_results_of_its_calls() -> None:
     assert reading.version == "terminus 2.0"
 
 
-def test_a_subagent_begins_at_the_result_that_names_it() -> None:
-    found, reading = _steps(STORY)
+def test_subagent_starts_at_the_result_that_names_it() -> None:
+    result, reading = _steps(STORY)
     assert list(reading.tips) == ["", "child"]
-    [first] = [step for step in found if step.agent == "child"]
+    [first] = [step for step in result if step.agent == "child"]
     assert (first.type, first.trigger) == ("snapshot", "spawn")
-    assert _said([*first.entries]) == [
+    assert _entry_texts([*first.entries]) == [
         ("user", "Look at the back door."),
         ("assistant", "It is open."),
     ]
-    [parent] = [step for step in found if step.id == first.parent]
+    [parent] = [step for step in result if step.id == first.parent]
     assert parent.agent == ""
     assert parent.entries[-1].message.content == "Sent."
 
 
-def test_what_is_imported_is_what_was_written(tmp_path: Path) -> None:
+def test_imported_conversation_equals_the_written_one(tmp_path: Path) -> None:
     file = tmp_path / "trajectory.json"
     file.write_text(json.dumps(STORY))
     store = MemoryStore()
-    [done] = Importer(store, Catalogue(None)).run(list(iter_files(file)))
-    assert done.report.format == "atif-v1"
-    assert [tip.agent for tip in done.report.tips] == ["main", "child"]
-    messages = materialize(store, CommitId(done.report.tips[0].ctx)).messages
+    [result] = Importer(store, Catalogue(None)).run(list(iter_files(file)))
+    assert result.report.format == "atif-v1"
+    assert [tip.agent for tip in result.report.tips] == ["main", "child"]
+    messages = materialize(store, CommitId(result.report.tips[0].ctx)).messages
     assert [str(message.content) for message in messages][-1] == "Nobody, but it is open."
 
 
@@ -145,36 +145,36 @@ def test_what_is_imported_is_what_was_written(tmp_path: Path) -> None:
         {"schema_version": "ATIF-v1.7", "agent": {}, "steps": {}},
     ],
 )
-def test_what_is_no_trajectory_is_refused_in_a_line(value: object) -> None:
+def test_invalid_trajectory_is_rejected_in_one_line(value: object) -> None:
     with pytest.raises(FormatError, match=r"^this is no atif-v1: [^\n]+$"):
         _steps(value)
 
 
-def test_steps_of_unknown_sources_are_counted_and_the_others_read() -> None:
+def test_steps_of_unknown_sources_are_counted_and_skipped() -> None:
     steps = [{"source": "daemon", "message": "?"}, {"source": "user", "message": "Hi"}, "no step"]
-    found, reading = _steps({"agent": {}, "steps": steps})
-    assert _said([entry for step in found for entry in step.entries]) == [("user", "Hi")]
+    result, reading = _steps({"agent": {}, "steps": steps})
+    assert _entry_texts([entry for step in result for entry in step.entries]) == [("user", "Hi")]
     assert reading.uninterpreted == {"step/daemon": 1}
 
 
-def test_subagents_that_name_themselves_end() -> None:
+def test_subagents_that_name_themselves_terminate() -> None:
     deep: dict[str, Any] = dict(CHILD)
     for _ in range(60):
         deep = {**CHILD, "subagent_trajectories": [deep]}
-    found, _ = _steps({**STORY, "subagent_trajectories": [deep, deep]})
-    assert len({step.id for step in found}) == len(found)
+    result, _ = _steps({**STORY, "subagent_trajectories": [deep, deep]})
+    assert len({step.id for step in result}) == len(result)
 
 
-def _written(messages: list[Message]) -> dict[str, Any]:
-    data = atif.encode_trajectory([ConversationEntry(one, NOON) for one in messages])
+def _write_trajectory(messages: list[Message]) -> dict[str, Any]:
+    data = atif.encode_trajectory([ConversationEntry(message, NOON) for message in messages])
     assert data is not None
-    found: dict[str, Any] = json.loads(data)
-    Trajectory.model_validate(found)
-    return found
+    trajectory: dict[str, Any] = json.loads(data)
+    Trajectory.model_validate(trajectory)
+    return trajectory
 
 
 @pytest.mark.parametrize("name", ["cache_read_tokens", "cached_input_tokens"])
-def test_usage_that_has_the_cached_part_in_the_prompt_keeps_it(name: str) -> None:
+def test_usage_with_cached_tokens_in_the_prompt_keeps_them(name: str) -> None:
     usage = {"input_tokens": 50, name: 40, "output_tokens": 9}
     data = atif.encode_trajectory(
         [ConversationEntry(Message("assistant", "Hi"), None, {"usage": usage})]
@@ -183,7 +183,7 @@ def test_usage_that_has_the_cached_part_in_the_prompt_keeps_it(name: str) -> Non
     assert json.loads(data or b"")["steps"][0]["metrics"] == metrics
 
 
-def test_usage_counts_what_a_cache_gave_as_a_part_of_the_prompt() -> None:
+def test_usage_counts_cached_tokens_as_part_of_the_prompt() -> None:
     usage = {
         "input_tokens": 5,
         "cache_read_input_tokens": 100,
@@ -193,10 +193,10 @@ def test_usage_counts_what_a_cache_gave_as_a_part_of_the_prompt() -> None:
     data = atif.encode_trajectory(
         [ConversationEntry(Message("assistant", "Hi"), None, {"usage": usage})] * 2
     )
-    found = json.loads(data or b"")
+    trajectory = json.loads(data or b"")
     metrics = {"prompt_tokens": 112, "completion_tokens": 9, "cached_tokens": 100}
-    assert found["steps"][0]["metrics"] == metrics
-    assert found["final_metrics"] == {
+    assert trajectory["steps"][0]["metrics"] == metrics
+    assert trajectory["final_metrics"] == {
         "total_steps": 2,
         "total_prompt_tokens": 224,
         "total_completion_tokens": 18,
@@ -204,10 +204,10 @@ def test_usage_counts_what_a_cache_gave_as_a_part_of_the_prompt() -> None:
     }
 
 
-def test_an_image_is_a_part_with_its_bytes_in_the_address() -> None:
-    shown: Any = [TextPart("Look:"), ImagePart("image/png", "AAAA"), ImagePart("image/x", "A")]
-    found = _written([Message("user", shown)])
-    assert found["steps"][0]["message"] == [
+def test_image_is_a_part_with_a_data_url() -> None:
+    image: Any = [TextPart("Look:"), ImagePart("image/png", "AAAA"), ImagePart("image/x", "A")]
+    trajectory = _write_trajectory([Message("user", image)])
+    assert trajectory["steps"][0]["message"] == [
         {"type": "text", "text": "Look:"},
         {
             "type": "image",
@@ -215,44 +215,44 @@ def test_an_image_is_a_part_with_its_bytes_in_the_address() -> None:
         },
         {"type": "text", "text": "(an image: image/x)"},
     ]
-    [entry] = atif.FORMAT.reads(json.dumps(found).encode()) if atif.FORMAT.reads else []
+    [entry] = atif.FORMAT.reads(json.dumps(trajectory).encode()) if atif.FORMAT.reads else []
     assert isinstance(entry.message.content, list)
     assert entry.message.content[1] == ImagePart("image/png", "AAAA")
 
 
-def test_a_result_that_answers_no_call_says_so() -> None:
-    found = _written([Message("tool", "Late.", tool_call_id="gone", is_error=True)])
-    assert found["steps"][0]["source"] == "system"
+def test_orphan_result_is_marked() -> None:
+    trajectory = _write_trajectory([Message("tool", "Late.", tool_call_id="gone", is_error=True)])
+    assert trajectory["steps"][0]["source"] == "system"
     assert atif.FORMAT.reads is not None
-    [entry] = atif.FORMAT.reads(json.dumps(found).encode())
+    [entry] = atif.FORMAT.reads(json.dumps(trajectory).encode())
     assert entry.message == Message("tool", "Late.", tool_call_id="gone", is_error=True)
 
 
-def test_a_result_after_one_that_answers_no_call_stays_a_result() -> None:
-    made = [ToolCall(id_, FunctionCall("look", "{}")) for id_ in ("c.1", "c.2")]
-    found = _written(
+def test_result_after_an_orphan_result_stays_a_result() -> None:
+    tool_calls = [ToolCall(id_, FunctionCall("look", "{}")) for id_ in ("c.1", "c.2")]
+    trajectory = _write_trajectory(
         [
-            Message("assistant", "I look.", made),
+            Message("assistant", "I look.", tool_calls),
             Message("tool", "Nobody.", tool_call_id="c.1"),
             Message("tool", "Late.", tool_call_id="gone"),
             Message("tool", "Somebody.", tool_call_id="c.2"),
         ]
     )
-    named = [
-        [one.get("source_call_id") for one in step["observation"]["results"]]
-        for step in found["steps"]
+    named_message = [
+        [item.get("source_call_id") for item in step["observation"]["results"]]
+        for step in trajectory["steps"]
     ]
-    assert named == [["c_1"], [None], [None]]
+    assert named_message == [["c_1"], [None], [None]]
     assert atif.FORMAT.reads is not None
-    _, *results = atif.FORMAT.reads(json.dumps(found).encode())
-    assert [(one.message.role, one.message.tool_call_id) for one in results] == [
+    _, *results = atif.FORMAT.reads(json.dumps(trajectory).encode())
+    assert [(item.message.role, item.message.tool_call_id) for item in results] == [
         ("tool", "c_1"),
         ("tool", "gone"),
         ("tool", "c_2"),
     ]
 
 
-def test_usage_comes_back_in_the_words_of_its_runtime() -> None:
+def test_usage_round_trips_in_the_terms_of_its_runtime() -> None:
     source = {"kind": "response", "usage": {"input_tokens": 50, "output_tokens": 9}, "model": "m"}
     data = atif.encode_trajectory([ConversationEntry(Message("assistant", "Hi"), None, source)])
     assert atif.FORMAT.reads is not None
@@ -271,7 +271,7 @@ def test_usage_comes_back_in_the_words_of_its_runtime() -> None:
         },
     ],
 )
-def test_usage_that_tells_the_cached_part_in_its_details_keeps_it(usage: dict[str, Any]) -> None:
+def test_usage_with_cached_tokens_in_its_details_keeps_them(usage: dict[str, Any]) -> None:
     data = atif.encode_trajectory(
         [ConversationEntry(Message("assistant", "Hi"), None, {"usage": usage})]
     )
@@ -285,15 +285,15 @@ _arguments = st.dictionaries(_words, st.integers(-9, 9) | _words, max_size=3)
 
 @st.composite
 def _conversations(draw: st.DrawFn) -> list[ConversationEntry]:
-    """Draw a conversation that ATIF can say: calls with results, thoughts before words."""
+    """Draw a conversation that ATIF can represent: calls with results, thinking before text."""
     entries: list[ConversationEntry] = []
-    for at in range(draw(st.integers(1, 5))):
+    for index in range(draw(st.integers(1, 5))):
         entries.append(
             ConversationEntry(Message(draw(st.sampled_from(["user", "system"])), draw(_words)))
         )
         names = draw(st.lists(_words, max_size=3))
         calls = [
-            ToolCall(f"call_{at}_{n}", FunctionCall(f"f{n}", json.dumps(draw(_arguments))))
+            ToolCall(f"call_{index}_{n}", FunctionCall(f"f{n}", json.dumps(draw(_arguments))))
             for n in range(len(names))
         ]
         parts: list[Any] = [ThinkingPart(draw(_words))] if draw(st.booleans()) else []
@@ -312,13 +312,15 @@ def _conversations(draw: st.DrawFn) -> list[ConversationEntry]:
 
 
 @given(_conversations())
-def test_what_a_trajectory_can_say_comes_back_as_it_was(entries: list[ConversationEntry]) -> None:
+def test_conversation_that_a_trajectory_can_represent_round_trips(
+    entries: list[ConversationEntry],
+) -> None:
     data = atif.encode_trajectory(entries)
     assert data is not None
     Trajectory.model_validate_json(data)
     assert atif.FORMAT.reads is not None
     back = atif.FORMAT.reads(data)
     assert [entry.message for entry in back] == [entry.message for entry in entries]
-    for one, was in zip(back, entries, strict=True):
-        assert was.time in (None, one.time)
-        assert (was.source or {}).items() <= (one.source or {}).items()
+    for item, was in zip(back, entries, strict=True):
+        assert was.time in (None, item.time)
+        assert (was.source or {}).items() <= (item.source or {}).items()

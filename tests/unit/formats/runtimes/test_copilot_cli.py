@@ -1,4 +1,4 @@
-"""Sessions of Copilot CLI."""
+"""Reading Copilot CLI sessions."""
 
 from __future__ import annotations
 
@@ -13,36 +13,44 @@ from harken.errors import FormatError
 from harken.formats.base import ConversationEntry
 from harken.formats.runtimes.base import ReadReport
 from harken.formats.runtimes.copilot_cli import NATIVE
-from tests.unit.formats.natives import HOSTILE, context, lines, read, said, source_of, stored
+from tests.unit.formats.native_kit import (
+    HOSTILE,
+    encode_lines,
+    open_source,
+    read_context,
+    read_steps,
+    store_and_load,
+    texts_of_entries,
+)
 
 START = {"sessionId": "0199-a", "copilotVersion": "1.0.64", "context": {"cwd": "/w"}}
 
 
-class Events:
-    """Numbers events."""
+class EventNumbering:
+    """Number events."""
 
     def __init__(self) -> None:
         self.count = 0
 
-    def __call__(self, kind: str, data: dict[str, Any], **more: Any) -> dict[str, Any]:
+    def __call__(self, kind: str, data: dict[str, Any], **options: Any) -> dict[str, Any]:
         before = f"e{self.count}" if self.count else None
         self.count += 1
         time = f"2026-01-31T12:00:{self.count % 60:02}.000Z"
         event = {"type": kind, "data": data, "id": f"e{self.count}", "timestamp": time}
-        return {**event, "parentId": before, **more}
+        return {**event, "parentId": before, **options}
 
 
 def session(
     *events: tuple[str, dict[str, Any]] | tuple[str, dict[str, Any], dict[str, Any]],
 ) -> bytes:
-    event = Events()
-    made = [event(one[0], one[1], **(one[2] if len(one) > 2 else {})) for one in events]
-    return lines(event("session.start", START), *made)
+    event = EventNumbering()
+    created = [event(item[0], item[1], **(item[2] if len(item) > 2 else {})) for item in events]
+    return encode_lines(event("session.start", START), *created)
 
 
-def tip(data: bytes) -> list[ConversationEntry]:
-    steps, reading = read(NATIVE, data)
-    return context(steps, reading.tips.get(""))
+def read_tip(data: bytes) -> list[ConversationEntry]:
+    steps, reading = read_steps(NATIVE, data)
+    return read_context(steps, reading.tips.get(""))
 
 
 ASKED = (
@@ -80,9 +88,9 @@ FAILED = (
 DONE = ("assistant.message", {"messageId": "m2", "content": "Done."})
 
 
-def test_a_round_is_a_step() -> None:
+def test_turn_is_a_step() -> None:
     data = session(("system.message", {"content": "Be."}), ASKED, CALLED, SEEN, FAILED, DONE, ASKED)
-    steps, reading = read(NATIVE, data)
+    steps, reading = read_steps(NATIVE, data)
     assert [[entry.message.role for entry in step.entries] for step in steps] == [
         ["system", "user", "assistant", "tool", "tool"],
         ["assistant"],
@@ -90,10 +98,10 @@ def test_a_round_is_a_step() -> None:
     ]
     assert (reading.session_id, reading.folder, reading.version) == ("0199-a", "/w", "1.0.64")
     assert reading.title == "Look."
-    _, asked, answer, seen, failed = stored(steps[0].entries)
-    assert asked.message.content == "<now/>\n\nLook."
-    assert asked.source
-    assert (asked.source["kind"], asked.source["typed"]) == ("prompt", "Look.")
+    _, request, answer, shown_part, failed = store_and_load(steps[0].entries)
+    assert request.message.content == "<now/>\n\nLook."
+    assert request.source
+    assert (request.source["kind"], request.source["typed"]) == ("prompt", "Look.")
     assert isinstance(answer.message.content, list)
     assert answer.message.content[0] == ThinkingPart("hm", {"copilot": {"reasoningOpaque": "gAAA"}})
     assert [
@@ -105,19 +113,22 @@ def test_a_round_is_a_step() -> None:
     ]
     assert answer.source
     assert (answer.source["model"], answer.source["usage"]) == ("m", {"output_tokens": 7})
-    assert (seen.message.content, seen.message.is_error) == ("a.txt", False)
+    assert (shown_part.message.content, shown_part.message.is_error) == ("a.txt", False)
     assert (failed.message.content, failed.message.is_error) == ("no", True)
 
 
-def test_what_the_system_says_again_is_read_once() -> None:
-    told = ("system.message", {"role": "system", "content": "Be."})
-    other = ("system.message", {"role": "system", "content": "Be more."})
-    data = session(told, ASKED, DONE, told, ASKED, DONE, other, ASKED)
-    assert [content for role, content in said(tip(data)) if role == "system"] == ["Be.", "Be more."]
-    assert read(NATIVE, data)[1].uninterpreted["system.message"] == 1
+def test_repeated_system_message_is_read_once() -> None:
+    instructions = ("system.message", {"role": "system", "content": "Be."})
+    second = ("system.message", {"role": "system", "content": "Be more."})
+    data = session(instructions, ASKED, DONE, instructions, ASKED, DONE, second, ASKED)
+    assert [content for role, content in texts_of_entries(read_tip(data)) if role == "system"] == [
+        "Be.",
+        "Be more.",
+    ]
+    assert read_steps(NATIVE, data)[1].uninterpreted["system.message"] == 1
 
 
-def test_a_subagent_has_a_conversation_of_its_own() -> None:
+def test_subagent_has_its_own_conversation() -> None:
     of_agent = {"parentToolCallId": "c1"}
     data = session(
         ASKED,
@@ -129,15 +140,15 @@ def test_a_subagent_has_a_conversation_of_its_own() -> None:
         SEEN,
         DONE,
     )
-    steps, reading = read(NATIVE, data)
+    steps, reading = read_steps(NATIVE, data)
     assert list(reading.tips) == ["", "c1", "b"]
     first = next(step for step in steps if step.agent == "c1")
     assert (first.type, first.trigger, first.parent) == ("snapshot", "spawn", steps[0].id)
-    assert said(context(steps, reading.tips["c1"])) == [
+    assert texts_of_entries(read_context(steps, reading.tips["c1"])) == [
         ("user", "Explore."),
         ("assistant", "I explore."),
     ]
-    assert [role for role, _ in said(context(steps, reading.tips[""]))] == [
+    assert [role for role, _ in texts_of_entries(read_context(steps, reading.tips[""]))] == [
         "user",
         "assistant",
         "tool",
@@ -145,16 +156,16 @@ def test_a_subagent_has_a_conversation_of_its_own() -> None:
     ]
 
 
-def test_a_compaction_leaves_its_summary() -> None:
-    done = ("session.compaction_complete", {"success": True, "summaryContent": "S"})
+def test_compaction_leaves_its_summary() -> None:
+    result = ("session.compaction_complete", {"success": True, "summaryContent": "S"})
     failed = ("session.compaction_complete", {"success": False, "error": "x"})
-    data = session(ASKED, DONE, failed, ASKED, DONE, done, ASKED)
-    steps, _ = read(NATIVE, data)
+    data = session(ASKED, DONE, failed, ASKED, DONE, result, ASKED)
+    steps, _ = read_steps(NATIVE, data)
     assert [step.type for step in steps] == ["delta", "delta", "compaction", "delta"]
-    assert [content for _, content in said(tip(data))] == ["S", "<now/>\n\nLook."]
+    assert [content for _, content in texts_of_entries(read_tip(data))] == ["S", "<now/>\n\nLook."]
 
 
-def test_who_speaks_for_the_user_is_told() -> None:
+def test_sender_that_acts_for_the_user_is_recorded() -> None:
     image = {"type": "blob", "mimeType": "image/png", "data": "AAAA"}
     data = session(
         (
@@ -164,7 +175,7 @@ def test_who_speaks_for_the_user_is_told() -> None:
         ("user.message", {"content": "Go on.", "source": "schedule"}),
         ("system.notification", {"content": "<system_notification/>", "kind": {}}),
     )
-    entries = tip(data)
+    entries = read_tip(data)
     assert isinstance(entries[0].message.content, list)
     assert entries[0].message.content[1] == ImagePart("image/png", "AAAA")
     assert [entry.source and entry.source["kind"] for entry in entries] == [
@@ -178,7 +189,7 @@ def test_all_other_events_are_counted() -> None:
     data = session(
         ("hook.start", {}), ("abort", {"reason": "user"}), ASKED, ("session.shutdown", {})
     )
-    _, reading = read(NATIVE, data + b"torn{\n")
+    _, reading = read_steps(NATIVE, data + b"torn{\n")
     assert dict(reading.uninterpreted) == {
         "session.start": 1,
         "hook.start": 1,
@@ -188,22 +199,22 @@ def test_all_other_events_are_counted() -> None:
     assert len(reading.bad) == 1
 
 
-def test_it_is_known_by_its_first_event() -> None:
+def test_session_is_detected_by_its_first_event() -> None:
     assert NATIVE.is_session_file("events.jsonl", session())
     assert not NATIVE.is_session_file("events.jsonl", b'{"type":"session","id":"a"}')
     with pytest.raises(FormatError):
-        read(NATIVE, b'{"type":"user"}\n')
+        read_steps(NATIVE, b'{"type":"user"}\n')
 
 
 @pytest.mark.parametrize("data", HOSTILE)
-def test_hostile_bytes_are_refused_or_reported(data: bytes) -> None:
-    for whole in (data, session(ASKED) + data + b"\n"):
+def test_hostile_bytes_are_rejected_or_reported(data: bytes) -> None:
+    for document in (data, session(ASKED) + data + b"\n"):
         reading = ReadReport()
         try:
-            steps = list(NATIVE.steps(source_of(whole), reading))
+            steps = list(NATIVE.steps(open_source(document), reading))
         except FormatError:
             continue
-        stored([entry for step in steps for entry in step.entries])
+        store_and_load([entry for step in steps for entry in step.entries])
 
 
 VALUE = st.sampled_from([None, 5, "x", [], {}, [5], {"a": 5}, [{"type": 5}], True])
@@ -221,8 +232,8 @@ VALUE = st.sampled_from([None, 5, "x", [], {}, [5], {"a": 5}, [{"type": 5}], Tru
         )
     )
 )
-def test_an_event_may_hold_anything(
+def test_event_may_contain_any_json(
     events: list[tuple[str, dict[str, Any], dict[str, Any]]],
 ) -> None:
-    steps, _ = read(NATIVE, session(*events))
-    stored([entry for step in steps for entry in step.entries])
+    steps, _ = read_steps(NATIVE, session(*events))
+    store_and_load([entry for step in steps for entry in step.entries])

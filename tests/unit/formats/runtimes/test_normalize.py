@@ -1,4 +1,4 @@
-"""Conversations of any runtime, fitted to another one: every provider takes them."""
+"""Conversations of any runtime, normalized for another runtime: every provider accepts them."""
 
 from __future__ import annotations
 
@@ -33,227 +33,277 @@ from harken.formats.providers.openai_responses import build_instructions_entry
 from harken.formats.runtimes.normalize import IMAGES, normalize_entries
 from harken.formats.runtimes.target import TargetRules
 from harken.testing import odd_conversation, plain_conversation
-from tests.unit.formats.contexts import GIF, ODD_CONTEXT, PNG, flat, tidy_contexts
+from tests.unit.formats.context_kit import GIF, ODD_CONTEXT, PNG, flatten, tidy_contexts
 
 STRANGER = TargetRules(owns=lambda entry: False)
 OWNER = TargetRules(owns=lambda entry: True, has_answers_in_a_row=True, has_system=True)
 
 
-def whole(*messages: Message, **source: Any) -> list[ConversationEntry]:
+def full_context(*messages: Message, **source: Any) -> list[ConversationEntry]:
     return [ConversationEntry(message, source=source or None) for message in messages]
 
 
-def fit(*messages: Message, to: TargetRules = STRANGER, **source: Any) -> list[Message]:
-    return [entry.message for entry in normalize_entries(whole(*messages, **source), to)]
+def normalize(*messages: Message, to: TargetRules = STRANGER, **source: Any) -> list[Message]:
+    return [entry.message for entry in normalize_entries(full_context(*messages, **source), to)]
 
 
-def told(*messages: Message, to: TargetRules = STRANGER, **source: Any) -> list[str]:
-    """Return what is said after fitting, as `role: text` with calls."""
-    found = []
-    for one in fit(*messages, to=to, **source):
-        calls = "".join(f" [{call.id}]" for call in one.tool_calls or ())
-        of = f" of {one.tool_call_id}" if one.tool_call_id else ""
-        found.append(f"{one.role}{of}: {text_of(one.content)}{calls}")
-    return found
+def format_messages(*messages: Message, to: TargetRules = STRANGER, **source: Any) -> list[str]:
+    """Return the normalized messages as `role: text` with calls."""
+    collected = []
+    for item in normalize(*messages, to=to, **source):
+        calls = "".join(f" [{call.id}]" for call in item.tool_calls or ())
+        of = f" of {item.tool_call_id}" if item.tool_call_id else ""
+        collected.append(f"{item.role}{of}: {text_of(item.content)}{calls}")
+    return collected
 
 
-def asks(*ids: str, says: str = "I look.") -> Message:
+def call_message(*ids: str, says: str = "I look.") -> Message:
     return Message("assistant", says, [ToolCall(id_, FunctionCall("look", "{}")) for id_ in ids])
 
 
-def gives(id_: str, content: Any = "seen") -> Message:
+def result_message(id_: str, content: Any = "seen") -> Message:
     return Message("tool", content, tool_call_id=id_)
 
 
 def check(messages: list[Message]) -> None:
-    """Check what all providers demand of a conversation."""
+    """Check the rules that all providers have for conversations."""
     assert not messages or messages[0].role == "user"
     waiting: set[str | None] = set()
-    known: set[str] = set()
+    visited: set[str] = set()
     last = ""
-    for one in messages:
-        json.dumps(text_of(one.content)).encode()
-        if one.role == "tool":
-            assert one.tool_call_id in waiting, "one result, right after its call"
-            waiting.discard(one.tool_call_id)
-            assert one.content, "nothing is empty"
+    for message in messages:
+        json.dumps(text_of(message.content)).encode()
+        if message.role == "tool":
+            assert message.tool_call_id in waiting, "one result, right after its call"
+            waiting.discard(message.tool_call_id)
+            assert message.content, "nothing is empty"
         else:
             assert not waiting, "each call is answered before anybody speaks"
-            assert one.role in ("user", "assistant")
-            assert (one.role, last) != ("assistant", "assistant")
-            assert one.content or one.tool_calls, "nothing is empty"
-        ids = [call.id for call in one.tool_calls or ()]
-        assert not known & {*ids}, "no id comes twice"
+            assert message.role in ("user", "assistant")
+            assert (message.role, last) != ("assistant", "assistant")
+            assert message.content or message.tool_calls, "nothing is empty"
+        ids = [call.id for call in message.tool_calls or ()]
+        assert not visited & {*ids}, "no id comes twice"
         assert len({*ids}) == len(ids)
-        for call in one.tool_calls or ():
+        for call in message.tool_calls or ():
             assert re.fullmatch("[a-zA-Z0-9_-]{1,64}", call.id)
             assert re.fullmatch("[a-zA-Z0-9_-]{1,64}", call.function.name)
             assert isinstance(json.loads(call.function.arguments or "{}"), dict)
-        known |= {*ids}
+        visited |= {*ids}
         waiting |= {*ids}
-        last = one.role
+        last = message.role
     assert not waiting
 
 
 @given(ODD_CONTEXT)
-def test_whatever_was_said_it_is_said_such_that_providers_take_it(context: list[Message]) -> None:
-    check(fit(*context))
+def test_any_conversation_is_normalized_for_all_providers(context: list[Message]) -> None:
+    check(normalize(*context))
 
 
 @given(ODD_CONTEXT)
-def test_what_is_fitted_is_fit(context: list[Message]) -> None:
-    once = fit(*context)
-    assert fit(*once) == once
+def test_normalizing_is_idempotent(context: list[Message]) -> None:
+    once = normalize(*context)
+    assert normalize(*once) == once
 
 
 @given(tidy_contexts())
-def test_a_tidy_conversation_of_the_target_stays_as_it_is(context: list[Message]) -> None:
-    assert fit(*context, to=OWNER) == context
+def test_tidy_conversation_of_the_target_is_unchanged(context: list[Message]) -> None:
+    assert normalize(*context, to=OWNER) == context
 
 
 @given(tidy_contexts())
-def test_a_stranger_loses_thoughts_and_nothing_else(context: list[Message]) -> None:
+def test_foreign_conversation_loses_only_its_thinking(context: list[Message]) -> None:
     tidy = [message for message in context if message.role != "system"]
-    assert flat(fit(*tidy)) == flat(tidy, with_thinking=False)
+    assert flatten(normalize(*tidy)) == flatten(tidy, with_thinking=False)
 
 
-def test_odd_entries_are_fitted_with_their_times_and_sources() -> None:
+def test_odd_entries_keep_their_times_and_sources() -> None:
     for entries in (plain_conversation(), odd_conversation()):
-        found = normalize_entries(entries, STRANGER)
-        check([entry.message for entry in found])
-        assert {entry.time for entry in found} == {entry.time for entry in entries} & {
-            entry.time for entry in found
+        request_items = normalize_entries(entries, STRANGER)
+        check([entry.message for entry in request_items])
+        assert {entry.time for entry in request_items} == {entry.time for entry in entries} & {
+            entry.time for entry in request_items
         }
     assert normalize_entries(plain_conversation(), STRANGER) == plain_conversation()
 
 
-def test_calls_get_their_results_though_they_were_told_one_by_one() -> None:
-    found = told(Message("user", "Go"), asks("a"), asks("b", says=""), gives("b"), gives("a"))
-    assert found == ["user: Go", "assistant: I look. [a] [b]", "tool of b: seen", "tool of a: seen"]
+def test_consecutive_calls_get_their_results() -> None:
+    result = format_messages(
+        Message("user", "Go"),
+        call_message("a"),
+        call_message("b", says=""),
+        result_message("b"),
+        result_message("a"),
+    )
+    assert result == [
+        "user: Go",
+        "assistant: I look. [a] [b]",
+        "tool of b: seen",
+        "tool of a: seen",
+    ]
 
 
-def test_a_word_between_a_call_and_its_result_comes_after_it() -> None:
-    found = told(Message("user", "Go"), asks("a"), Message("user", "Wait"), gives("a"))
-    assert found == ["user: Go", "assistant: I look. [a]", "tool of a: seen", "user: Wait"]
+def test_text_between_a_call_and_its_result_moves_after_it() -> None:
+    result = format_messages(
+        Message("user", "Go"), call_message("a"), Message("user", "Wait"), result_message("a")
+    )
+    assert result == ["user: Go", "assistant: I look. [a]", "tool of a: seen", "user: Wait"]
 
 
-def test_calls_that_nobody_answered_get_a_result_that_says_so() -> None:
-    found = told(Message("user", "Go"), asks("a", "b"), gives("b"), asks("c"))
-    assert found[2:4] == ["tool of b: seen", f"tool of a: {NO_RESULT_TEXT}"]
-    assert found[4:] == ["assistant: I look. [c]", f"tool of c: {NO_RESULT_TEXT}"]
-    assert fit(Message("user", "Go"), asks("a"))[-1].is_error
+def test_unanswered_calls_get_a_result() -> None:
+    result = format_messages(
+        Message("user", "Go"), call_message("a", "b"), result_message("b"), call_message("c")
+    )
+    assert result[2:4] == ["tool of b: seen", f"tool of a: {NO_RESULT_TEXT}"]
+    assert result[4:] == ["assistant: I look. [c]", f"tool of c: {NO_RESULT_TEXT}"]
+    assert normalize(Message("user", "Go"), call_message("a"))[-1].is_error
 
 
-def test_results_without_a_call_are_told_by_the_user() -> None:
-    late = gives("a", [TextPart("again"), ImagePart("image/png", PNG)])
-    found = fit(Message("user", "Go"), asks("a"), gives("a"), late, gives("zz", ""))
-    assert found[3] == Message(
+def test_orphan_results_become_user_text() -> None:
+    late = result_message("a", [TextPart("again"), ImagePart("image/png", PNG)])
+    request_items = normalize(
+        Message("user", "Go"),
+        call_message("a"),
+        result_message("a"),
+        late,
+        result_message("zz", ""),
+    )
+    assert request_items[3] == Message(
         "user", [TextPart(f"{LATE_RESULT_PREFIX}again"), ImagePart("image/png", PNG)]
     )
-    assert found[4] == Message("user", LATE_RESULT_PREFIX + NO_OUTPUT_TEXT)
+    assert request_items[4] == Message("user", LATE_RESULT_PREFIX + NO_OUTPUT_TEXT)
 
 
-def test_calls_with_one_id_are_told_apart_and_so_are_their_results() -> None:
-    found = told(Message("user", "Go"), asks("a"), gives("a", "1"), asks("a"), gives("a", "2"))
-    assert found[1:3] == ["assistant: I look. [a]", "tool of a: 1"]
-    assert found[3:] == ["assistant: I look. [a_2]", "tool of a_2: 2"]
+def test_duplicate_call_ids_and_their_results_are_made_distinct() -> None:
+    result = format_messages(
+        Message("user", "Go"),
+        call_message("a"),
+        result_message("a", "1"),
+        call_message("a"),
+        result_message("a", "2"),
+    )
+    assert result[1:3] == ["assistant: I look. [a]", "tool of a: 1"]
+    assert result[3:] == ["assistant: I look. [a_2]", "tool of a_2: 2"]
 
 
-def test_an_id_that_is_not_fit_is_changed_in_both_places() -> None:
-    found = told(Message("user", "Go"), asks("call|fc/1"), gives("call|fc/1"))
-    assert found[1:] == ["assistant: I look. [call_fc_1]", "tool of call_fc_1: seen"]
+def test_invalid_id_is_changed_in_call_and_result() -> None:
+    result = format_messages(
+        Message("user", "Go"), call_message("call|fc/1"), result_message("call|fc/1")
+    )
+    assert result[1:] == ["assistant: I look. [call_fc_1]", "tool of call_fc_1: seen"]
 
 
-def call_in(message: Message) -> ToolCall:
+def find_call(message: Message) -> ToolCall:
     return (message.tool_calls or [])[0]
 
 
-def test_free_text_of_a_call_stands_below_a_name_unless_the_target_takes_it() -> None:
+def test_custom_call_input_is_wrapped_unless_the_target_supports_it() -> None:
     patch = Message("assistant", None, [ToolCall("a", FunctionCall("patch", "*** x"), "custom")])
-    call = call_in(fit(Message("user", "Go"), patch)[1])
+    call = find_call(normalize(Message("user", "Go"), patch)[1])
     assert (call.type, call.function.arguments) == ("function", '{"input":"*** x"}')
     free = replace(STRANGER, has_free_calls=True)
-    call = call_in(fit(Message("user", "Go"), patch, to=free)[1])
+    call = find_call(normalize(Message("user", "Go"), patch, to=free)[1])
     assert (call.type, call.function.arguments) == ("custom", "*** x")
 
 
-def test_thoughts_of_others_go_and_own_ones_stay_with_their_signature() -> None:
+def test_foreign_thinking_is_removed_and_own_thinking_keeps_its_signature() -> None:
     thought = ThinkingPart("Hm.", {"signature": "c2ln"})
     hidden = UnknownPart("redacted_thinking", '{"data":"x"}')
-    said = Message("assistant", [thought, hidden, TextPart("Yes.", {"mark": 1})])
-    assert fit(Message("user", "?"), said)[1] == Message("assistant", "Yes.")
-    assert fit(Message("user", "?"), said, to=OWNER)[1] == said
+    message = Message("assistant", [thought, hidden, TextPart("Yes.", {"mark": 1})])
+    assert normalize(Message("user", "?"), message)[1] == Message("assistant", "Yes.")
+    assert normalize(Message("user", "?"), message, to=OWNER)[1] == message
     wise = replace(STRANGER, accepts=lambda entry, part: isinstance(part, ThinkingPart))
-    assert fit(Message("user", "?"), said, to=wise)[1].content == [thought, TextPart("Yes.")]
+    assert normalize(Message("user", "?"), message, to=wise)[1].content == [
+        thought,
+        TextPart("Yes."),
+    ]
 
 
-def test_an_answer_of_thoughts_alone_goes() -> None:
+def test_answer_with_only_thinking_is_removed() -> None:
     only = Message("assistant", [ThinkingPart("Hm.")])
-    assert told(Message("user", "?"), only, Message("user", "!")) == ["user: ?", "user: !"]
+    assert format_messages(Message("user", "?"), only, Message("user", "!")) == [
+        "user: ?",
+        "user: !",
+    ]
 
 
-def test_blocks_of_another_provider_are_told() -> None:
+def test_blocks_of_another_provider_become_text() -> None:
     search = UnknownPart("web_search_call", '{"query":"tea"}')
     secret = UnknownPart("compaction", '{"encrypted_content":"x"}')
-    found = fit(Message("user", "?"), Message("assistant", [search, secret]))[1]
-    assert [part.text for part in found.content or () if isinstance(part, TextPart)] == [
+    request_items = normalize(Message("user", "?"), Message("assistant", [search, secret]))[1]
+    assert [part.text for part in request_items.content or () if isinstance(part, TextPart)] == [
         '[web_search_call] {"query":"tea"}',
         "[a block of the kind 'compaction' that cannot be shown]",
     ]
 
 
-def test_what_the_system_said_is_told_by_the_user_unless_the_target_can_say_it() -> None:
+def test_system_text_becomes_user_text_unless_the_target_supports_it() -> None:
     context = [Message("system", "Be kind."), Message("user", "Hi")]
-    assert told(*context) == [f"user: {SYSTEM_PREFIX}Be kind.", "user: Hi"]
-    assert told(*context, to=OWNER) == ["system: Be kind.", "user: Hi"]
+    assert format_messages(*context) == [f"user: {SYSTEM_PREFIX}Be kind.", "user: Hi"]
+    assert format_messages(*context, to=OWNER) == ["system: Be kind.", "user: Hi"]
 
 
-def test_who_begins_with_an_answer_is_given_a_question() -> None:
-    assert told(Message("assistant", "Hello")) == [f"user: {EMPTY_TURN_TEXT}", "assistant: Hello"]
+def test_leading_answer_gets_a_user_message() -> None:
+    assert format_messages(Message("assistant", "Hello")) == [
+        f"user: {EMPTY_TURN_TEXT}",
+        "assistant: Hello",
+    ]
 
 
-def test_images_are_shown_where_they_can_be_and_else_are_told() -> None:
+def test_images_are_kept_where_supported_and_else_become_text() -> None:
     url = ImagePart(url="https://example.org/a.png")
     bad = ImagePart("image/png", "aGk=")
-    shown = ImagePart("image/gif", GIF)
+    image = ImagePart("image/gif", GIF)
     plain = replace(STRANGER, has_image_urls=False, has_result_images=False)
-    found = fit(Message("user", [url, bad]), asks("a"), gives("a", [shown]), to=plain)
-    assert text_of(found[0].content) == (
+    request_items = normalize(
+        Message("user", [url, bad]), call_message("a"), result_message("a", [image]), to=plain
+    )
+    assert text_of(request_items[0].content) == (
         "[an image: https://example.org/a.png]\n\n[an image (image/png) that cannot be shown]"
     )
-    assert found[2].content == "[images, shown after the results: 1]"
-    assert found[3] == Message("user", [TextPart(IMAGES), shown])
-    assert fit(asks("a"), gives("a", [shown]))[2].content == [shown]
+    assert request_items[2].content == "[images, shown after the results: 1]"
+    assert request_items[3] == Message("user", [TextPart(IMAGES), image])
+    assert normalize(call_message("a"), result_message("a", [image]))[2].content == [image]
 
 
-def test_images_of_errors_are_shown_after_them_where_an_error_holds_none() -> None:
+def test_images_of_errors_follow_them_where_errors_have_no_images() -> None:
     plain = replace(STRANGER, has_error_images=False)
-    shown = ImagePart("image/gif", GIF)
-    failed = Message("tool", [TextPart("no"), shown], tool_call_id="a", is_error=True)
-    found = fit(Message("user", "Go"), asks("a"), failed, to=plain)
-    assert found[2].is_error
-    assert text_of(found[2].content) == "no\n\n[images, shown after the results: 1]"
-    assert found[3] == Message("user", [TextPart(IMAGES), shown])
-    assert fit(asks("a"), gives("a", [shown]), to=plain)[2].content == [shown]
+    image = ImagePart("image/gif", GIF)
+    failed = Message("tool", [TextPart("no"), image], tool_call_id="a", is_error=True)
+    request_items = normalize(Message("user", "Go"), call_message("a"), failed, to=plain)
+    assert request_items[2].is_error
+    assert text_of(request_items[2].content) == "no\n\n[images, shown after the results: 1]"
+    assert request_items[3] == Message("user", [TextPart(IMAGES), image])
+    assert normalize(call_message("a"), result_message("a", [image]), to=plain)[2].content == [
+        image
+    ]
 
 
 @pytest.mark.parametrize(
     "source", [{"kind": "error"}, {"pi": {"stopReason": "aborted"}}], ids=["claude", "pi"]
 )
-def test_what_no_model_read_goes_but_for_whose_it_is(source: dict[str, Any]) -> None:
+def test_entries_outside_the_model_context_are_removed_unless_native(
+    source: dict[str, Any],
+) -> None:
     broken = ConversationEntry(Message("assistant", "API Error"), source=source)
-    heard = whole(Message("user", "Hi"), Message("user", "Ho"))
-    assert normalize_entries([heard[0], broken, heard[1]], STRANGER) == heard
-    own = replace(STRANGER, is_aside=lambda entry: bool(entry.source))
-    assert normalize_entries([heard[0], broken, heard[1]], own) == [heard[0], broken, heard[1]]
+    user_message = full_context(Message("user", "Hi"), Message("user", "Ho"))
+    assert normalize_entries([user_message[0], broken, user_message[1]], STRANGER) == user_message
+    custom = replace(STRANGER, is_aside=lambda entry: bool(entry.source))
+    assert normalize_entries([user_message[0], broken, user_message[1]], custom) == [
+        user_message[0],
+        broken,
+        user_message[1],
+    ]
 
 
-def test_what_stands_aside_stays_where_it_is_and_parts_no_answers() -> None:
-    own = replace(STRANGER, is_aside=lambda entry: bool(entry.source))
+def test_side_entries_stay_in_place_and_do_not_split_answers() -> None:
+    custom = replace(STRANGER, is_aside=lambda entry: bool(entry.source))
     aside = ConversationEntry(Message("assistant", "API Error"), source={"kind": "error"})
-    user, one, two, *heard = whole(Message("user", "Hi"), asks("a"), asks("b"), gives("a"))
-    found = normalize_entries([user, one, aside, two, *heard], own)
-    assert [text_of(entry.message.content) for entry in found] == [
+    user, first, two, *user_message = full_context(
+        Message("user", "Hi"), call_message("a"), call_message("b"), result_message("a")
+    )
+    request_items = normalize_entries([user, first, aside, two, *user_message], custom)
+    assert [text_of(entry.message.content) for entry in request_items] == [
         "Hi",
         "I look.\n\nI look.",
         "API Error",
@@ -262,9 +312,11 @@ def test_what_stands_aside_stays_where_it_is_and_parts_no_answers() -> None:
     ]
 
 
-def test_a_call_that_is_never_answered_is_closed_before_the_next_answer() -> None:
-    found = told(Message("user", "Go"), asks("a"), asks("b"), gives("b"))
-    assert found[1:] == [
+def test_open_call_is_closed_before_the_next_answer() -> None:
+    result = format_messages(
+        Message("user", "Go"), call_message("a"), call_message("b"), result_message("b")
+    )
+    assert result[1:] == [
         "assistant: I look. [a]",
         f"tool of a: {NO_RESULT_TEXT}",
         "assistant: I look. [b]",
@@ -272,24 +324,35 @@ def test_a_call_that_is_never_answered_is_closed_before_the_next_answer() -> Non
     ]
 
 
-def test_calls_of_others_stand_last_where_the_target_has_them_so() -> None:
+def test_foreign_calls_come_last_where_the_target_requires_it() -> None:
     last = replace(STRANGER, has_calls_last=True)
     call = ToolCall("a", FunctionCall("look", "{}"))
-    said = Message("assistant", [ToolCallSlot("a"), TextPart("So.")], [call])
-    asked = Message("user", "Go")
-    assert fit(asked, said, gives("a"), to=last)[1] == Message("assistant", "So.", [call])
-    assert fit(asked, said, gives("a"))[1] == said
+    message = Message("assistant", [ToolCallSlot("a"), TextPart("So.")], [call])
+    prompt = Message("user", "Go")
+    assert normalize(prompt, message, result_message("a"), to=last)[1] == Message(
+        "assistant", "So.", [call]
+    )
+    assert normalize(prompt, message, result_message("a"))[1] == message
 
 
-def test_instructions_about_another_runtime_go() -> None:
-    entries = [build_instructions_entry("You are Codex.", None), *whole(Message("user", "Hi"))]
+def test_instructions_of_another_runtime_are_removed() -> None:
+    entries = [
+        build_instructions_entry("You are Codex.", None),
+        *full_context(Message("user", "Hi")),
+    ]
     assert normalize_entries(entries, STRANGER) == entries[1:]
 
 
-def test_answers_in_a_row_stay_apart_where_the_target_says_them_so() -> None:
+def test_consecutive_answers_stay_separate_where_the_target_supports_it() -> None:
     apart = replace(STRANGER, has_answers_in_a_row=True)
-    context = [Message("user", "Go"), asks("a"), Message("assistant", "So."), asks("b"), gives("b")]
-    assert told(*context, to=apart) == [
+    context = [
+        Message("user", "Go"),
+        call_message("a"),
+        Message("assistant", "So."),
+        call_message("b"),
+        result_message("b"),
+    ]
+    assert format_messages(*context, to=apart) == [
         "user: Go",
         "assistant: I look. [a]",
         f"tool of a: {NO_RESULT_TEXT}",

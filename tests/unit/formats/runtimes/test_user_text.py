@@ -1,4 +1,4 @@
-"""What clients write in a person's name is no prompt."""
+"""Text that clients write with the role of the user is no prompt."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REMINDER = "<system-reminder>\nIt is noon.\n</system-reminder>"
         "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.",
     ],
 )
-def test_what_a_client_wrote_is_nothing_that_a_person_typed(text: str) -> None:
+def test_text_of_a_client_contains_no_typed_prompt(text: str) -> None:
     assert not extract_typed_text(text)
 
 
@@ -36,5 +36,5 @@ def test_what_a_client_wrote_is_nothing_that_a_person_typed(text: str) -> None:
         ("", ""),
     ],
 )
-def test_what_is_left_a_person_typed(text: str, prompt: str) -> None:
+def test_remaining_text_is_the_typed_prompt(text: str, prompt: str) -> None:
     assert extract_typed_text(text) == prompt

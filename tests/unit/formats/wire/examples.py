@@ -1,4 +1,4 @@
-"""One request of each protocol, with much of what may stand in one: path and body."""
+"""One request of each protocol with many of its members: path and body."""
 
 from __future__ import annotations
 

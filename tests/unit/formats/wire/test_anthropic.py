@@ -1,4 +1,4 @@
-"""Requests and answers of Anthropic's Messages, taken apart and put together."""
+"""Splitting requests and responses of Anthropic Messages into pieces and joining them."""
 
 from __future__ import annotations
 
@@ -46,82 +46,92 @@ ASKED: dict[str, Any] = {
 }
 
 
-def apart(body: Any) -> ParsedRequest:
+def split_request(body: Any) -> ParsedRequest:
     return PROTOCOL.parse_request("/v1/messages", json.dumps(body).encode())
 
 
-def together(asked: ParsedRequest) -> Any:
-    return PROTOCOL.build_body(asked, [piece.raw for piece in asked.pieces])
+def join_request(parsed: ParsedRequest) -> Any:
+    return PROTOCOL.build_body(parsed, [piece.raw for piece in parsed.pieces])
 
 
-def keys(*messages: Any) -> list[str]:
-    return [piece.key for piece in apart({"model": "m", "messages": [*messages]}).pieces]
+def piece_keys(*messages: Any) -> list[str]:
+    return [piece.key for piece in split_request({"model": "m", "messages": [*messages]}).pieces]
 
 
-def test_a_request_is_its_pieces_and_all_else() -> None:
-    asked = apart(ASKED)
-    assert [piece.raw for piece in asked.pieces[:2]] == [
+def test_request_is_split_into_pieces_and_a_remainder() -> None:
+    parsed = split_request(ASKED)
+    assert [piece.raw for piece in parsed.pieces[:2]] == [
         {"system": [{"type": "text", "text": "You are Jack."}]},
         {"role": "user", "content": "Hi"},
     ]
-    assert (asked.model, asked.parameters, asked.shape) == ("m", {"max_tokens": 5}, None)
-    assert asked.tools == (
+    assert (parsed.model, parsed.parameters, parsed.shape) == ("m", {"max_tokens": 5}, None)
+    assert parsed.tools == (
         {"name": "look", "description": "Look.", "parameters": {"type": "object"}},
     )
-    assert [path for path, _ in asked.marks] == [
+    assert [path for path, _ in parsed.marks] == [
         ["system", 0, "cache_control"],
         ["messages", 2, "content", 1, "cache_control"],
     ]
-    assert equal_json(together(asked), ASKED)
+    assert equal_json(join_request(parsed), ASKED)
 
 
 def test_pieces_are_messages_and_forms() -> None:
-    read = [PROTOCOL.read(piece) for piece in apart(ASKED).pieces]
-    assert [[message.role for message in messages] for messages, _ in read] == [
+    parsed = [PROTOCOL.read(piece) for piece in split_request(ASKED).pieces]
+    assert [[message.role for message in messages] for messages, _ in parsed] == [
         ["system"],
         ["user"],
         ["assistant"],
         ["tool", "user"],
     ]
-    assert [form for _, form in read] == [
+    assert [form for _, form in parsed] == [
         None,
         None,
         None,
         {"change": [["set", ["content", 0, "is_error"], False]]},
     ]
-    (said,) = read[2][0]
-    assert said.content == [ThinkingPart("Hm.", {"signature": "c2ln"}), TextPart("I look.")]
+    (answer,) = parsed[2][0]
+    assert answer.content == [ThinkingPart("Hm.", {"signature": "c2ln"}), TextPart("I look.")]
 
 
-def test_a_message_is_known_again_without_its_mark_and_as_a_text() -> None:
+def test_message_is_recognized_without_its_cache_mark_and_as_text() -> None:
     block = {"type": "text", "text": "Hi"}
     result = {"type": "tool_result", "tool_use_id": "t1", "content": "a door"}
-    assert keys({"role": "user", "content": "Hi"}) == keys({"role": "user", "content": [block]})
-    assert keys({"role": "user", "content": "Hi"}) == keys(
+    assert piece_keys({"role": "user", "content": "Hi"}) == piece_keys(
+        {"role": "user", "content": [block]}
+    )
+    assert piece_keys({"role": "user", "content": "Hi"}) == piece_keys(
         {"content": [{**block, **MARK}], "role": "user"}
     )
-    listed = {**result, "content": [{"type": "text", "text": "a door", **MARK}]}
-    assert keys({"role": "user", "content": [result]}) == keys(
-        {"role": "user", "content": [listed]}
+    listed_result = {**result, "content": [{"type": "text", "text": "a door", **MARK}]}
+    assert piece_keys({"role": "user", "content": [result]}) == piece_keys(
+        {"role": "user", "content": [listed_result]}
     )
-    assert keys({"role": "user", "content": "Hi"}) != keys({"role": "assistant", "content": "Hi"})
+    assert piece_keys({"role": "user", "content": "Hi"}) != piece_keys(
+        {"role": "assistant", "content": "Hi"}
+    )
 
 
-def test_what_a_tool_is_given_is_no_mark() -> None:
+def test_cache_mark_in_tool_input_is_no_mark() -> None:
     call = {"type": "tool_use", "id": "t", "name": "f", "input": {"cache_control": 1}}
-    asked = apart({"model": "m", "messages": [{"role": "assistant", "content": [call]}]})
-    assert asked.marks == []
-    assert asked.pieces[0].raw["content"] == [call]
+    parsed = split_request({"model": "m", "messages": [{"role": "assistant", "content": [call]}]})
+    assert parsed.marks == []
+    assert parsed.pieces[0].raw["content"] == [call]
 
 
-def test_what_a_client_says_of_its_bill_stands_aside() -> None:
+def test_billing_header_of_a_client_is_separated() -> None:
     bill = {"type": "text", "text": "x-anthropic-billing-header: cc_version=1;"}
-    told = {"type": "text", "text": "You are Jack, of x-anthropic-billing-header: fame.", **MARK}
-    body = {**ASKED, "system": [bill, told]}
-    asked = apart(body)
-    assert asked.shape == {"aside": [[0, bill]]}
-    assert [key.key for key in asked.pieces[1:]] == [key.key for key in apart(ASKED).pieces[1:]]
-    assert equal_json(together(asked), body)
+    instructions = {
+        "type": "text",
+        "text": "You are Jack, of x-anthropic-billing-header: fame.",
+        **MARK,
+    }
+    body = {**ASKED, "system": [bill, instructions]}
+    parsed = split_request(body)
+    assert parsed.shape == {"aside": [[0, bill]]}
+    assert [key.key for key in parsed.pieces[1:]] == [
+        key.key for key in split_request(ASKED).pieces[1:]
+    ]
+    assert equal_json(join_request(parsed), body)
 
 
 BILL = {"type": "text", "text": "x-anthropic-billing-header:"}
@@ -131,58 +141,60 @@ BILL = {"type": "text", "text": "x-anthropic-billing-header:"}
     "system",
     ["", "You are Jack.", [], [BILL], [5], ["a"], None, 5, {"a": 1}, [[]], [None], "\ud83d"],
 )
-def test_any_system_prompt_comes_back(system: Any) -> None:
+def test_any_system_prompt_round_trips(system: Any) -> None:
     body = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "system": system}
-    assert equal_json(together(apart(body)), body)
+    assert equal_json(join_request(split_request(body)), body)
 
 
-def test_a_message_that_looks_like_a_system_prompt_stays_where_it_is() -> None:
+def test_message_that_resembles_a_system_prompt_keeps_its_position() -> None:
     body = {"model": "m", "messages": [{"system": "a"}, {"system": ["b"]}]}
-    asked = apart(body)
-    assert equal_json(together(asked), body)
-    assert [PROTOCOL.write(*PROTOCOL.read(piece)) for piece in asked.pieces] == body["messages"]
+    parsed = split_request(body)
+    assert equal_json(join_request(parsed), body)
+    assert [PROTOCOL.write(*PROTOCOL.read(piece)) for piece in parsed.pieces] == body["messages"]
 
 
-def test_what_the_system_says_amidst_the_messages_comes_back() -> None:
-    (piece,) = apart({"messages": [{"role": "system", "content": "Now."}]}).pieces
+def test_system_message_among_the_messages_round_trips() -> None:
+    (piece,) = split_request({"messages": [{"role": "system", "content": "Now."}]}).pieces
     messages, form = PROTOCOL.read(piece)
     assert (messages, form) == ([Message("system", "Now.")], {"as": "message"})
     assert PROTOCOL.write(messages, form) == {"role": "system", "content": "Now."}
 
 
-@pytest.mark.parametrize("odd", [5, None, [], "text", {}, {"role": 5}, {"role": "jack"}, [[[]]]])
-def test_a_message_that_is_none_is_kept_as_it_is(odd: Any) -> None:
-    (piece,) = apart({"messages": [odd]}).pieces
+@pytest.mark.parametrize(
+    "unusual", [5, None, [], "text", {}, {"role": 5}, {"role": "jack"}, [[[]]]]
+)
+def test_invalid_message_is_preserved(unusual: Any) -> None:
+    (piece,) = split_request({"messages": [unusual]}).pieces
     messages, form = PROTOCOL.read(piece)
     assert isinstance(messages[0].content, list)
     assert isinstance(messages[0].content[0], UnknownPart)
-    assert equal_json(PROTOCOL.write(messages, form), odd)
+    assert equal_json(PROTOCOL.write(messages, form), unusual)
 
 
 @pytest.mark.parametrize(
     "body", [b"", b"[]", b"{", b'{"messages": 5}', b"{}", b"\xff", b"[" * 9999]
 )
-def test_what_is_no_request_is_refused(body: bytes) -> None:
+def test_invalid_request_is_rejected(body: bytes) -> None:
     with pytest.raises(FormatError):
         PROTOCOL.parse_request("/v1/messages", body)
 
 
-def test_bytes_that_are_no_text_do_not_stop_the_reading() -> None:
-    asked = PROTOCOL.parse_request("", b'{"messages": [{"role": "user", "content": "\xff"}]}')
-    messages, form = PROTOCOL.read(asked.pieces[0])
+def test_undecodable_bytes_do_not_stop_the_reader() -> None:
+    parsed = PROTOCOL.parse_request("", b'{"messages": [{"role": "user", "content": "\xff"}]}')
+    messages, form = PROTOCOL.read(parsed.pieces[0])
     assert messages == [Message("user", "\ufffd")]
     assert form is None
-    assert asked.pieces[0].key
+    assert parsed.pieces[0].key
 
 
-def test_lone_surrogates_come_back() -> None:
+def test_lone_surrogates_round_trip() -> None:
     body = {"model": "m", "messages": [{"role": "user", "content": "\ud83d"}], "n": float("inf")}
-    asked = apart(body)
-    assert equal_json(together(asked), {**body, "n": None})
+    parsed = split_request(body)
+    assert equal_json(join_request(parsed), {**body, "n": None})
 
 
 @pytest.mark.parametrize("shape", [5, {"aside": 5}, {"aside": [[0]]}, {"aside": [["a", 1]]}])
-def test_a_shape_that_does_not_fit_is_refused(shape: Any) -> None:
+def test_form_that_does_not_match_is_rejected(shape: Any) -> None:
     values = [{"system": [5]}]
     if shape != 5:
         with pytest.raises(FormatError):
@@ -191,23 +203,23 @@ def test_a_shape_that_does_not_fit_is_refused(shape: Any) -> None:
         PROTOCOL.build_body(ParsedRequest(model="m", marks=[(["messages", 7], 1)]), values)
 
 
-def test_an_answer_is_known_again_that_came_back_changed() -> None:
+def test_changed_answer_is_recognized() -> None:
     call = {"type": "tool_use", "id": "t1", "name": "look", "input": {"b": 1, "a": 2}}
     text = {"type": "text", "text": "I look.\n"}
-    said = PROTOCOL.piece({"role": "assistant", "content": [text, call]})
-    again = PROTOCOL.piece(
+    answer = PROTOCOL.piece({"role": "assistant", "content": [text, call]})
+    repeated = PROTOCOL.piece(
         {
             "role": "assistant",
             "content": [{**text, "text": "I look."}, {**call, "input": {"a": 2, "b": 1}}],
         }
     )
-    assert said.key != again.key
-    assert PROTOCOL.likeness(said) == PROTOCOL.likeness(again)
-    messages, _ = PROTOCOL.read(said)
-    form = PROTOCOL.form(messages, again)
-    assert equal_json(PROTOCOL.write(messages, form), again.raw)
-    other = PROTOCOL.piece({"role": "assistant", "content": [text, {**call, "id": "t2"}]})
-    assert PROTOCOL.likeness(said) != PROTOCOL.likeness(other)
+    assert answer.key != repeated.key
+    assert PROTOCOL.likeness(answer) == PROTOCOL.likeness(repeated)
+    messages, _ = PROTOCOL.read(answer)
+    form = PROTOCOL.form(messages, repeated)
+    assert equal_json(PROTOCOL.write(messages, form), repeated.raw)
+    second = PROTOCOL.piece({"role": "assistant", "content": [text, {**call, "id": "t2"}]})
+    assert PROTOCOL.likeness(answer) != PROTOCOL.likeness(second)
 
 
 def event(kind: str, **members: Any) -> bytes:
@@ -215,9 +227,9 @@ def event(kind: str, **members: Any) -> bytes:
 
 
 def block(index: int, start: dict[str, Any], *deltas: dict[str, Any]) -> bytes:
-    begun = event("content_block_start", index=index, content_block=start)
-    more = [event("content_block_delta", index=index, delta=delta) for delta in deltas]
-    return begun + b"".join(more) + event("content_block_stop", index=index)
+    start_event = event("content_block_start", index=index, content_block=start)
+    additional = [event("content_block_delta", index=index, delta=delta) for delta in deltas]
+    return start_event + b"".join(additional) + event("content_block_stop", index=index)
 
 
 USAGE = {"input_tokens": 11, "cache_read_input_tokens": 1000, "output_tokens": 1}
@@ -259,7 +271,7 @@ SAID = {
 }
 
 
-def heard(data: bytes, *, status: int = 200, step: int = 0) -> ParsedResponse:
+def decode_stream(data: bytes, *, status: int = 200, step: int = 0) -> ParsedResponse:
     listener = PROTOCOL.listener(status)
     for start in range(0, len(data), step or len(data) or 1):
         listener.feed(data[start : start + (step or len(data))])
@@ -267,35 +279,35 @@ def heard(data: bytes, *, status: int = 200, step: int = 0) -> ParsedResponse:
 
 
 @pytest.mark.parametrize("step", [0, 1, 2, 7, 100])
-def test_a_stream_is_the_message_that_its_client_sends_back(step: int) -> None:
-    answered = heard(STREAM, step=step)
-    assert [piece.raw for piece in answered.pieces] == [SAID]
-    assert answered.finish is not None
-    assert (answered.finish.stop_reason, answered.finish.model) == ("tool_use", "m-1")
-    assert answered.finish.usage == Usage(
+def test_stream_becomes_the_message_that_its_client_sends_back(step: int) -> None:
+    response = decode_stream(STREAM, step=step)
+    assert [piece.raw for piece in response.pieces] == [SAID]
+    assert response.finish is not None
+    assert (response.finish.stop_reason, response.finish.model) == ("tool_use", "m-1")
+    assert response.finish.usage == Usage(
         input_tokens=1011, output_tokens=7, cache_read_tokens=1000
     )
-    assert (answered.id, answered.error) == ("msg_1", "")
+    assert (response.id, response.error) == ("msg_1", "")
 
 
-def test_an_answer_at_once_is_the_same() -> None:
-    whole = {"id": "msg_1", "model": "m-1", "stop_reason": "tool_use", "usage": USAGE}
-    answered = heard(json.dumps({**whole, "content": SAID["content"]}).encode())
-    assert [piece.raw for piece in answered.pieces] == [SAID]
-    assert answered.finish is not None
-    assert answered.finish.stop_reason == "tool_use"
+def test_complete_response_is_decoded_the_same() -> None:
+    full = {"id": "msg_1", "model": "m-1", "stop_reason": "tool_use", "usage": USAGE}
+    response = decode_stream(json.dumps({**full, "content": SAID["content"]}).encode())
+    assert [piece.raw for piece in response.pieces] == [SAID]
+    assert response.finish is not None
+    assert response.finish.stop_reason == "tool_use"
 
 
-def test_a_stream_that_is_cut_anywhere_says_what_came() -> None:
+def test_truncated_stream_returns_the_received_part() -> None:
     for stop in range(len(STREAM)):
-        answered = heard(STREAM[:stop])
-        assert answered.error == ""
-        assert bool(answered.pieces) == (answered.finish is not None)
-        thought, said = answered.partial
+        response = decode_stream(STREAM[:stop])
+        assert response.error == ""
+        assert bool(response.pieces) == (response.finish is not None)
+        thought, answer = response.partial
         assert "Hm \u00e9.".startswith(thought)
-        assert "I look.".startswith(said)
+        assert "I look.".startswith(answer)
     stop = STREAM.index(b'"content_block_stop", "index": 1')
-    assert heard(STREAM[:stop]).partial == ("Hm \u00e9.", "I look.")
+    assert decode_stream(STREAM[:stop]).partial == ("Hm \u00e9.", "I look.")
 
 
 BUSY = '{"type":"error","error":{"type":"overloaded_error","message":"Now\\nbusy"}}'
@@ -314,7 +326,7 @@ BUSY = '{"type":"error","error":{"type":"overloaded_error","message":"Now\\nbusy
         (200, "data: {\n\n", "an answer without sense: an event that is no JSON"),
     ],
 )
-def test_an_error_is_one_line(status: int, body: str, error: str) -> None:
-    answered = heard(body.encode(), status=status)
-    assert answered.error == error
-    assert not answered.pieces
+def test_error_is_one_line(status: int, body: str, error: str) -> None:
+    response = decode_stream(body.encode(), status=status)
+    assert response.error == error
+    assert not response.pieces

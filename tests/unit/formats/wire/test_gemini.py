@@ -1,4 +1,4 @@
-"""Requests and answers of Gemini."""
+"""Splitting requests and responses of Gemini."""
 
 from __future__ import annotations
 
@@ -13,7 +13,12 @@ from harken.core.stream import Finish
 from harken.errors import FormatError
 from harken.formats.wire.gemini import PROTOCOL
 from harken.formats.wire.json_patch import equal_json
-from tests.unit.formats.wire.hearing import STEPS, heard, is_honest, streamed
+from tests.unit.formats.wire.stream_kit import (
+    STEPS,
+    decode_stream,
+    encode_stream,
+    reports_every_cut,
+)
 
 PATH = "/v1beta/models/gemini-9-pro:streamGenerateContent"
 CALL = {"functionCall": {"name": "look", "args": {"at": 1}}, "thoughtSignature": "x"}
@@ -29,55 +34,55 @@ USAGE = {
 }
 
 
-def said(*parts: Any, **more: Any) -> Any:
-    candidate = {"content": {"role": "model", "parts": [*parts]}, **more}
+def build_content(*parts: Any, **options: Any) -> Any:
+    candidate = {"content": {"role": "model", "parts": [*parts]}, **options}
     return {"candidates": [candidate], "responseId": "r1", "modelVersion": "m-1"}
 
 
 EVENTS = (
-    said({"text": "Hm. ", "thought": True}),
-    said({"text": "So.", "thought": True}, {"text": "I "}),
-    said({"text": "look."}),
-    said(CALL),
-    {**said({"text": ""}, finishReason="STOP"), "usageMetadata": USAGE},
+    build_content({"text": "Hm. ", "thought": True}),
+    build_content({"text": "So.", "thought": True}, {"text": "I "}),
+    build_content({"text": "look."}),
+    build_content(CALL),
+    {**build_content({"text": ""}, finishReason="STOP"), "usageMetadata": USAGE},
 )
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_a_stream_is_the_content_that_its_client_sends_back(step: int) -> None:
-    answered = heard(PROTOCOL, streamed(*EVENTS), step=step)
-    assert [piece.raw for piece in answered.pieces] == [SAID]
+def test_stream_becomes_the_content_that_its_client_sends_back(step: int) -> None:
+    response = decode_stream(PROTOCOL, encode_stream(*EVENTS), step=step)
+    assert [piece.raw for piece in response.pieces] == [SAID]
     usage = Usage(input_tokens=11, output_tokens=10, cache_read_tokens=5)
-    assert answered.finish == Finish(stop_reason="STOP", usage=usage, model="m-1")
-    assert answered.id == "r1"
+    assert response.finish == Finish(stop_reason="STOP", usage=usage, model="m-1")
+    assert response.id == "r1"
 
 
-def test_an_answer_at_once_and_a_list_of_events_are_the_same() -> None:
-    whole = {**EVENTS[-1], **said(*SAID["parts"], finishReason="STOP")}
-    for body in (whole, EVENTS):
-        answered = heard(PROTOCOL, json.dumps(body).encode(), step=7)
-        assert [piece.raw for piece in answered.pieces] == [SAID]
+def test_complete_response_and_list_of_events_are_decoded_the_same() -> None:
+    full = {**EVENTS[-1], **build_content(*SAID["parts"], finishReason="STOP")}
+    for body in (full, EVENTS):
+        response = decode_stream(PROTOCOL, json.dumps(body).encode(), step=7)
+        assert [piece.raw for piece in response.pieces] == [SAID]
 
 
-def test_a_stream_that_is_cut_says_what_came() -> None:
-    stream = streamed(*EVENTS)
-    assert is_honest(PROTOCOL, stream)
-    assert heard(PROTOCOL, stream[: stream.index(b"look.")]).partial == ("Hm. So.", "I")
+def test_truncated_stream_returns_the_received_part() -> None:
+    stream = encode_stream(*EVENTS)
+    assert reports_every_cut(PROTOCOL, stream)
+    assert decode_stream(PROTOCOL, stream[: stream.index(b"look.")]).partial == ("Hm. So.", "I")
 
 
-def test_an_answer_that_is_refused_ends_with_the_reason() -> None:
+def test_blocked_answer_ends_with_the_reason() -> None:
     body = {"promptFeedback": {"blockReason": "SAFETY"}}
-    answered = heard(PROTOCOL, json.dumps(body).encode())
-    assert answered.finish == Finish(stop_reason="SAFETY")
-    assert not answered.pieces
+    response = decode_stream(PROTOCOL, json.dumps(body).encode())
+    assert response.finish == Finish(stop_reason="SAFETY")
+    assert not response.pieces
 
 
-def test_an_error_is_one_line() -> None:
+def test_error_is_one_line() -> None:
     error = {"error": {"code": 400, "message": "No\ndoor", "status": "INVALID_ARGUMENT"}}
     for body in (error, [error]):
-        answered = heard(PROTOCOL, json.dumps(body).encode(), status=400)
-        assert answered.error == "HTTP 400: INVALID_ARGUMENT: No door"
-    assert heard(PROTOCOL, streamed(error)).error == "INVALID_ARGUMENT: No door"
+        response = decode_stream(PROTOCOL, json.dumps(body).encode(), status=400)
+        assert response.error == "HTTP 400: INVALID_ARGUMENT: No door"
+    assert decode_stream(PROTOCOL, encode_stream(error)).error == "INVALID_ARGUMENT: No door"
 
 
 TOOL = {"name": "look", "description": "Look.", "parametersJsonSchema": {"type": "object"}}
@@ -85,7 +90,7 @@ TEXT = {"role": "user", "parts": [{"text": "Hi"}]}
 
 
 @pytest.mark.parametrize(
-    "more",
+    "members",
     [
         {},
         {"system_instruction": {"parts": [{"text": "You are Jack."}]}},
@@ -103,23 +108,23 @@ TEXT = {"role": "user", "parts": [{"text": "Hi"}]}
         {"contents": []},
     ],
 )
-def test_a_request_comes_back(more: Any) -> None:
-    body = {"contents": [TEXT, SAID], "generationConfig": {"temperature": 1}, **more}
-    asked = PROTOCOL.parse_request(PATH, json.dumps(body).encode())
-    values = [PROTOCOL.write(*PROTOCOL.read(piece)) for piece in asked.pieces]
-    assert equal_json(PROTOCOL.build_body(asked, values), body)
-    assert asked.model == "gemini-9-pro"
+def test_request_round_trips(members: Any) -> None:
+    body = {"contents": [TEXT, SAID], "generationConfig": {"temperature": 1}, **members}
+    parsed = PROTOCOL.parse_request(PATH, json.dumps(body).encode())
+    values = [PROTOCOL.write(*PROTOCOL.read(piece)) for piece in parsed.pieces]
+    assert equal_json(PROTOCOL.build_body(parsed, values), body)
+    assert parsed.model == "gemini-9-pro"
 
 
-def test_tools_and_instructions_are_as_in_any_protocol() -> None:
-    told = {"parts": [{"text": "You are Jack."}]}
+def test_tools_and_instructions_are_decoded_as_in_other_protocols() -> None:
+    instructions = {"parts": [{"text": "You are Jack."}]}
     tools = [{"functionDeclarations": [TOOL]}]
-    body = {"systemInstruction": told, "contents": [], "tools": tools}
-    asked = PROTOCOL.parse_request(PATH, json.dumps(body).encode())
+    body = {"systemInstruction": instructions, "contents": [], "tools": tools}
+    parsed = PROTOCOL.parse_request(PATH, json.dumps(body).encode())
     schema = {"type": "object"}
     tool = {"name": "look", "description": "Look.", "parameters": schema, "wire": {"as": "json"}}
-    assert (asked.tools, asked.shape) == ((tool,), None)
-    assert PROTOCOL.read(asked.pieces[0]) == (
+    assert (parsed.tools, parsed.shape) == ((tool,), None)
+    assert PROTOCOL.read(parsed.pieces[0]) == (
         [Message("system", "You are Jack.")],
         {"as": "systemInstruction"},
     )
@@ -133,31 +138,34 @@ def test_tools_and_instructions_are_as_in_any_protocol() -> None:
         ({"doors": [1, 2]}, '{"doors":[1,2]}', False, {"as": "json"}),
     ],
 )
-def test_results_are_messages_of_tools(
-    response: Any, content: str, is_error: bool, form: Any
-) -> None:
+def test_results_are_tool_messages(response: Any, content: str, is_error: bool, form: Any) -> None:
     part = {"functionResponse": {"id": "c1", "name": "look", "response": response}}
-    messages, found = PROTOCOL.read(PROTOCOL.piece({"role": "user", "parts": [part]}))
+    messages, result = PROTOCOL.read(PROTOCOL.piece({"role": "user", "parts": [part]}))
     expected = Message("tool", content, tool_call_id="c1", name="look", is_error=is_error)
-    assert (messages, found) == ([expected], form)
+    assert (messages, result) == ([expected], form)
 
 
-def test_a_content_is_known_again_with_another_signature() -> None:
-    again = {"role": "model", "parts": [*SAID["parts"][:2], {**CALL, "thoughtSignature": "skip"}]}
-    assert PROTOCOL.piece(SAID).key == PROTOCOL.piece(again).key
+def test_content_is_recognized_with_another_signature() -> None:
+    repeated = {
+        "role": "model",
+        "parts": [*SAID["parts"][:2], {**CALL, "thoughtSignature": "skip"}],
+    }
+    assert PROTOCOL.piece(SAID).key == PROTOCOL.piece(repeated).key
     without = {"role": "model", "parts": SAID["parts"][1:]}
     assert PROTOCOL.piece(SAID).key != PROTOCOL.piece(without).key
     assert PROTOCOL.likeness(PROTOCOL.piece(SAID)) == PROTOCOL.likeness(PROTOCOL.piece(without))
 
 
-def test_ids_that_a_recorder_fills_in_stand_in_the_form_alone() -> None:
+def test_generated_ids_are_only_in_the_form() -> None:
     piece = PROTOCOL.piece({"role": "model", "parts": [CALL]})
     (message,), _ = PROTOCOL.read(piece)
     assert message.tool_calls is not None
     (call,) = message.tool_calls
-    named = Message("assistant", None, [type(call)("c1", call.function, "function", call.meta)])
-    form = PROTOCOL.form([named], piece)
-    assert equal_json(PROTOCOL.write([named], form), piece.raw)
+    named_message = Message(
+        "assistant", None, [type(call)("c1", call.function, "function", call.meta)]
+    )
+    form = PROTOCOL.form([named_message], piece)
+    assert equal_json(PROTOCOL.write([named_message], form), piece.raw)
 
 
 @pytest.mark.parametrize(
@@ -170,10 +178,10 @@ def test_ids_that_a_recorder_fills_in_stand_in_the_form_alone() -> None:
         ("/v1beta/models", False),
     ],
 )
-def test_only_a_request_for_an_answer_is_one(path: str, asks: bool) -> None:
+def test_only_a_generate_request_is_a_request(path: str, asks: bool) -> None:
     assert PROTOCOL.is_model_path(path) == asks
 
 
-def test_what_is_no_request_is_refused() -> None:
+def test_invalid_request_is_rejected() -> None:
     with pytest.raises(FormatError):
         PROTOCOL.parse_request(PATH, b'{"contents": "Hi"}')

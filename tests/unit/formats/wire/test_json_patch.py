@@ -1,4 +1,4 @@
-"""A form is small, says what to change, and refuses what it does not fit."""
+"""A form is a small patch, and is rejected if it does not match."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ LONG = "a text that is long enough to be worth being cut into pieces " * 3
         ({"a": "much that is not there"}, 1, {"whole": 1}),
     ],
 )
-def test_a_form_says_what_to_change(plain: Any, value: Any, form: Any) -> None:
+def test_form_lists_the_changes(plain: Any, value: Any, form: Any) -> None:
     assert build_form(plain, value) == form
     assert equal_json(apply_form(plain, form), value)
 
 
-def test_a_form_keeps_the_manner_in_which_the_plain_value_is_written() -> None:
+def test_form_keeps_the_notation_of_the_plain_value() -> None:
     assert build_form({"a": 1}, {"a": 1}, "message") == {"as": "message"}
     assert get_manner({"as": "message"}) == "message"
-    odd: list[Any] = [None, [], {"as": 5}]
-    assert [*map(get_manner, odd)] == ["", "", ""]
+    unusual: list[Any] = [None, [], {"as": 5}]
+    assert [*map(get_manner, unusual)] == ["", "", ""]
 
 
-def test_what_is_changed_stays_as_it_was() -> None:
+def test_patched_value_is_not_modified() -> None:
     plain = {"content": [{"text": "Hi"}]}
     assert set_at_path(plain, ["content", 0, "mark"], 1) == {"content": [{"text": "Hi", "mark": 1}]}
     assert plain == {"content": [{"text": "Hi"}]}
@@ -76,14 +76,14 @@ def test_what_is_changed_stays_as_it_was() -> None:
         {"change": [["text", ["a"]]]},
     ],
 )
-def test_a_form_that_does_not_fit_is_refused(form: Any) -> None:
+def test_form_that_does_not_match_is_rejected(form: Any) -> None:
     with pytest.raises(FormatError):
         apply_form({"a": "Hi"}, form)
 
 
-def test_what_differs_far_inside_is_set_as_a_whole() -> None:
+def test_deep_difference_is_replaced_as_a_whole() -> None:
     deep: Any = 1
-    other: Any = 2
+    second: Any = 2
     for _ in range(100):
-        deep, other = [deep], [other]
-    assert equal_json(apply_form(deep, build_form(deep, other)), other)
+        deep, second = [deep], [second]
+    assert equal_json(apply_form(deep, build_form(deep, second)), second)

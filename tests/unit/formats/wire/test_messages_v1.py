@@ -1,4 +1,4 @@
-"""Requests and answers in Harken's own words."""
+"""Requests and responses in the format of Harken."""
 
 from __future__ import annotations
 
@@ -38,47 +38,49 @@ ASKED: dict[str, Any] = {
         {"messages": [{"role": "user", "content": "Hi", "name": None, "odd": 1}, 5, {"role": 5}]},
     ],
 )
-def test_a_request_comes_back(body: Any) -> None:
-    asked = PROTOCOL.parse_request("", json.dumps(body).encode())
-    values = [PROTOCOL.write(*PROTOCOL.read(piece)) for piece in asked.pieces]
-    assert equal_json(PROTOCOL.build_body(asked, values), body)
+def test_request_round_trips(body: Any) -> None:
+    parsed = PROTOCOL.parse_request("", json.dumps(body).encode())
+    values = [PROTOCOL.write(*PROTOCOL.read(piece)) for piece in parsed.pieces]
+    assert equal_json(PROTOCOL.build_body(parsed, values), body)
 
 
 def test_pieces_are_the_messages_of_a_log() -> None:
-    asked = PROTOCOL.parse_request("", json.dumps(ASKED).encode())
-    assert asked.parameters == {"temperature": 0.5}
-    assert [PROTOCOL.read(piece) for piece in asked.pieces] == [
+    parsed = PROTOCOL.parse_request("", json.dumps(ASKED).encode())
+    assert parsed.parameters == {"temperature": 0.5}
+    assert [PROTOCOL.read(piece) for piece in parsed.pieces] == [
         ([Message("system", "You are Jack.")], None),
         ([Message("assistant", None, [ToolCall("c1", FunctionCall("look", "{}"))])], None),
         ([Message("tool", "a door", tool_call_id="c1", is_error=True)], None),
     ]
 
 
-def test_what_is_no_request_is_refused() -> None:
+def test_invalid_request_is_rejected() -> None:
     with pytest.raises(FormatError):
         PROTOCOL.parse_request("", b"{}")
 
 
-def test_an_answer_says_all_of_itself() -> None:
+def test_response_contains_all_its_members() -> None:
     listener = PROTOCOL.listener(200)
-    said = {"role": "assistant", "content": "A door."}
+    answer = {"role": "assistant", "content": "A door."}
     usage = {"input_tokens": 5, "output_tokens": "odd"}
     listener.feed(
-        json.dumps({"message": said, "stop_reason": "end", "usage": usage, "model": "m-1"}).encode()
+        json.dumps(
+            {"message": answer, "stop_reason": "end", "usage": usage, "model": "m-1"}
+        ).encode()
     )
-    answered = listener.end()
-    assert [piece.raw for piece in answered.pieces] == [said]
-    assert answered.finish == Finish(stop_reason="end", usage=Usage(input_tokens=5), model="m-1")
+    response = listener.end()
+    assert [piece.raw for piece in response.pieces] == [answer]
+    assert response.finish == Finish(stop_reason="end", usage=Usage(input_tokens=5), model="m-1")
 
 
-def test_an_answer_that_was_cut_says_what_came() -> None:
+def test_truncated_response_returns_the_received_part() -> None:
     listener = PROTOCOL.listener(200)
     listener.feed(b'{"id": "a", "partial": {"text": "A d", "thinking": "Hm"}}')
-    answered = listener.end()
-    assert (answered.id, answered.finish, answered.partial) == ("a", None, ("Hm", "A d"))
+    response = listener.end()
+    assert (response.id, response.finish, response.partial) == ("a", None, ("Hm", "A d"))
 
 
-def test_a_protocol_is_found_by_its_path() -> None:
+def test_protocol_is_found_by_its_path() -> None:
     assert wires.find_protocol("/messages-v1") is PROTOCOL
     assert (
         wires.find_protocol("/base/v1/messages?beta=true")

@@ -27,7 +27,7 @@ from harken.formats.wire import registry as wires
 from harken.interactions.sdk.background import BackgroundRecorder
 from harken.interactions.sdk.wrap import wrap_client
 from tests.otlp_kit import Collecting
-from tests.provider.server import Answer, Asked, Provider, Step, as_json
+from tests.provider.server import Answer, Provider, ReceivedRequest, Step, as_json
 from tests.provider.wire import ANTHROPIC, KEY, OPENAI
 from tests.sdk_kit import (
     ASK,
@@ -252,7 +252,7 @@ def test_an_answer_that_comes_compressed_is_recorded_as_it_was() -> None:
 
 
 def test_what_asks_no_model_is_not_recorded() -> None:
-    def counting(asked: Asked) -> Answer:
+    def counting(asked: ReceivedRequest) -> Answer:
         return as_json({"input_tokens": 5})
 
     with Provider(counting) as provider, Heard() as into:
@@ -322,7 +322,7 @@ def test_a_client_of_httpx_alone_is_recorded(library: Any) -> None:
 def test_clients_of_other_makes_are_recorded_alike() -> None:
     """Azure's paths, the older httpx below OpenAI's client, aiohttp below Anthropic's."""
 
-    def any_answer(asked: Asked) -> Answer:
+    def any_answer(asked: ReceivedRequest) -> Answer:
         is_chat = "chat/completions" in asked.path
         return as_json(WHOLE["/v1/chat/completions" if is_chat else "/v1/messages"])
 

@@ -1,4 +1,4 @@
-"""What a person sees of a change before it happens."""
+"""The diff that a user sees before a change."""
 
 import shutil
 import subprocess
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from harken.world.files.diff import diff
 
 
-def test_a_small_change_of_a_large_file_is_small() -> None:
+def test_diff_of_a_small_change_in_a_large_file_is_small() -> None:
     lines = [f"line {n}" for n in range(1, 100_001)]
     before = "\n".join(lines) + "\n"
     lines[49_999] = "other"
@@ -22,27 +22,27 @@ def test_a_small_change_of_a_large_file_is_small() -> None:
     ]  # fmt: skip
 
 
-def test_a_new_file_is_shown_as_one() -> None:
+def test_diff_marks_a_new_file() -> None:
     text = diff("a.txt", None, b"one\ntwo")
     assert text == "--- /dev/null\n+++ a.txt\n@@ -0,0 +1,2 @@\n+one\n+two\\ no newline at the end"
 
 
-def test_line_ends_that_change_show() -> None:
+def test_diff_shows_changed_line_ends() -> None:
     assert "-a\\r\n+a" in diff("a.txt", b"a\r\n", b"a\n")
 
 
-def test_what_is_long_is_cut() -> None:
+def test_long_diff_is_truncated() -> None:
     text = diff("a.txt", None, b"x\n" * 1000)
     assert text.endswith("... and 801 more lines")
     assert len(diff("a.txt", b"", b"y" * 100_000)) < 1000
 
 
-def test_what_differs_everywhere_is_not_compared() -> None:
+def test_completely_different_contents_are_not_compared() -> None:
     before, after = (f"{letter}\n".encode() * 5000 for letter in "ab")
     assert diff("a.txt", before, after).endswith("@@ lines 1 to 5000 are replaced by 5000 @@")
 
 
-def test_what_is_no_text_is_counted() -> None:
+def test_binary_content_is_summarized_by_its_size() -> None:
     assert diff("a.bin", b"\0" * 2000, b"text") == "a.bin: 2.0 kB -> 4 bytes, not text"
     assert diff("a.bin", None, b"\0") == "a.bin: no file -> 1 byte, not text"
 
@@ -53,7 +53,7 @@ LINES = st.lists(st.sampled_from("abc"), max_size=30)
 @pytest.mark.skipif(shutil.which("patch") is None, reason="needs patch")
 @settings(max_examples=60)
 @given(before=LINES, after=LINES)
-def test_a_diff_applied_gives_the_new_content(
+def test_applied_diff_gives_the_new_content(
     tmp_path_factory: pytest.TempPathFactory, before: list[str], after: list[str]
 ) -> None:
     old, new = ("".join(f"{line}\n" for line in lines) for lines in (before, after))

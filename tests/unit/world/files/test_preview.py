@@ -1,4 +1,4 @@
-"""What a user sees who is asked for a change, and what of it an agent may learn."""
+"""The preview of a change for the user reveals nothing to the agent."""
 
 from __future__ import annotations
 
@@ -12,13 +12,19 @@ from harken.world.files.tools import file_tools
 from harken.world.permissions.permissions import Permissions
 from harken.world.permissions.rules import PermissionRules
 from tests.agent_kit import Line, Stage, play, stage
-from tests.unit.world.files.filing import fill
-from tests.unit.world.files.knowing import calls, edit, read, results, write
-from tests.unit.world.permissions.people import NO, YES, Person
+from tests.unit.world.files.agent_file_kit import (
+    calls,
+    edit_call,
+    read_call,
+    tool_results,
+    write_call,
+)
+from tests.unit.world.files.file_kit import write_files
+from tests.unit.world.permissions.user_kit import NO, YES, ScriptedUser
 
 
-def asking(folder: Path, person: Person, main: list[Line], *deny: str) -> Stage:
-    """Return a stage whose agent needs leave for each change in a folder."""
+def approval_stage(folder: Path, person: ScriptedUser, main: list[Line], *deny: str) -> Stage:
+    """Return a stage whose agent needs approval for each change in a folder."""
     permissions = Permissions(rules=PermissionRules.parse(deny=deny))
     tools = file_tools(Root(folder))
     world = LocalWorld(tools, folder=folder, user=person, permissions=permissions)
@@ -28,47 +34,57 @@ def asking(folder: Path, person: Person, main: list[Line], *deny: str) -> Stage:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    return fill(tmp_path / "files", {"a.txt": "one\ntwo\n", ".env": "TOKEN=sk-123\n"})
+    return write_files(tmp_path / "files", {"a.txt": "one\ntwo\n", ".env": "TOKEN=sk-123\n"})
 
 
-def test_a_preview_is_the_diff_of_what_would_happen(folder: Path) -> None:
-    person = Person([NO, NO, NO])
-    some = [edit("a.txt", "two", "2"), write("b/c.txt", "new\n"), write("a.txt", "one\n")]
-    asking(folder, person, [calls(read("a.txt")), *map(calls, some), "Done."]).ask("Go.")
-    edited, made, written = (wanted.preview for wanted in person.wanted)
+def test_preview_is_the_diff_of_the_change(folder: Path) -> None:
+    person = ScriptedUser([NO, NO, NO])
+    tool_calls = [
+        edit_call("a.txt", "two", "2"),
+        write_call("b/c.txt", "new\n"),
+        write_call("a.txt", "one\n"),
+    ]
+    approval_stage(
+        folder, person, [calls(read_call("a.txt")), *map(calls, tool_calls), "Done."]
+    ).ask("Go.")
+    edited, created, encoded = (approval.preview for approval in person.approvals)
     assert edited == "--- a.txt\n+++ a.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+2"
-    assert "+new" in made
-    assert "-two" in written
+    assert "+new" in created
+    assert "-two" in encoded
     assert (folder / "a.txt").read_text() == "one\ntwo\n"
     assert not (folder / "b").exists()
 
 
 @pytest.mark.req("S4-43")
-def test_nobody_is_asked_for_a_change_that_would_be_refused(folder: Path) -> None:
-    person = Person([])
-    some = [edit("a.txt", "two", "2"), write("a.txt", "x")]
-    one = asking(folder, person, [*map(calls, some), "Done."])
-    one.ask("Go.")
-    assert not person.wanted
-    assert ["you have not read it" in text for text in results(one)] == [True, True]
+def test_change_that_would_fail_needs_no_approval(folder: Path) -> None:
+    person = ScriptedUser([])
+    tool_calls = [edit_call("a.txt", "two", "2"), write_call("a.txt", "x")]
+    agent_stage = approval_stage(folder, person, [*map(calls, tool_calls), "Done."])
+    agent_stage.ask("Go.")
+    assert not person.approvals
+    assert ["you have not read it" in text for text in tool_results(agent_stage)] == [True, True]
 
 
-def test_a_preview_tells_nothing_of_a_file_that_was_not_read(folder: Path) -> None:
-    guesses = [calls(edit(".env", guess, "")) for guess in ("TOKEN=sk-", "TOKEN=sk-12", "TOKEN= ")]
-    one = asking(folder, Person([]), [*guesses, "Done."], "read(**/.env)")
-    one.ask("Go.")
-    assert len({*results(one)}) == 1
-    assert "123" not in results(one)[0]
+def test_preview_reveals_nothing_of_an_unread_file(folder: Path) -> None:
+    guesses = [
+        calls(edit_call(".env", guess, "")) for guess in ("TOKEN=sk-", "TOKEN=sk-12", "TOKEN= ")
+    ]
+    agent_stage = approval_stage(folder, ScriptedUser([]), [*guesses, "Done."], "read(**/.env)")
+    agent_stage.ask("Go.")
+    assert len({*tool_results(agent_stage)}) == 1
+    assert "123" not in tool_results(agent_stage)[0]
 
 
 @pytest.mark.req("S4-43")
-def test_what_changed_while_the_user_thought_is_not_overwritten(folder: Path) -> None:
-    class Slow(Person):
+def test_file_changed_during_the_approval_is_not_overwritten(folder: Path) -> None:
+    class SlowUser(ScriptedUser):
         async def _answer(self) -> object:  # type: ignore[override]
             (folder / "a.txt").write_text("theirs\n")
             return YES
 
-    one = asking(folder, Slow(), [calls(read("a.txt")), calls(write("a.txt", "x")), "Done."])
-    one.ask("Go.")
-    assert "was changed since" in results(one)[1]
+    agent_stage = approval_stage(
+        folder, SlowUser(), [calls(read_call("a.txt")), calls(write_call("a.txt", "x")), "Done."]
+    )
+    agent_stage.ask("Go.")
+    assert "was changed since" in tool_results(agent_stage)[1]
     assert (folder / "a.txt").read_text() == "theirs\n"

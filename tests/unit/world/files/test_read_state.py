@@ -1,4 +1,4 @@
-"""What agents know of files: what their contexts hold, and nobody writes over anything else."""
+"""Read state: the files that a context contains. Agents overwrite only contents that they read."""
 
 import asyncio
 import os
@@ -25,19 +25,28 @@ from harken.world.files.read_state import FileReadState, KnownFiles, iter_read_s
 from harken.world.files.regular_file import MAX_FILE_BYTES, hash_of
 from harken.world.tool import ToolContext
 from tests.agent_kit import Stage, check_log, play
-from tests.unit.world.files.knowing import call, calls, edit, filing, read, results, world, write
+from tests.unit.world.files.agent_file_kit import (
+    call,
+    calls,
+    edit_call,
+    file_stage,
+    file_world,
+    read_call,
+    tool_results,
+    write_call,
+)
 
 
-def known(one: Stage, agent: str = "main") -> dict[str, str]:
-    return dict(one.runtime.world.file_states.find_known_hashes(one.agent(agent)))
+def read_state(stage: Stage, agent: str = "main") -> dict[str, str]:
+    return dict(stage.runtime.world.file_states.find_known_hashes(stage.agent(agent)))
 
 
-def changed(one: Stage) -> dict[str, str | None]:
-    return dict(one.runtime.world.file_states.find_changed(one.root))
+def changed_files(stage: Stage) -> dict[str, str | None]:
+    return dict(stage.runtime.world.file_states.find_changed(stage.root))
 
 
-def settled() -> None:
-    """Wait until a file that changed now would have another time."""
+def wait_for_next_mtime() -> None:
+    """Wait until a change of a file would have another modification time."""
     time.sleep(0.12)
 
 
@@ -50,279 +59,287 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.mark.req("S4-43")
-def test_of_two_that_read_and_write_the_second_is_refused(tmp_path: Path, file: Path) -> None:
-    one = filing(
+def test_second_writer_after_two_reads_is_rejected(tmp_path: Path, file: Path) -> None:
+    stage = file_stage(
         tmp_path,
         main=[
-            calls(read("a.txt", "c1")),
+            calls(read_call("a.txt", "c1")),
             calls(call("task", "c2", name="b", instructions="You are b.", prompt="Change it.")),
-            calls(write("a.txt", "mine\n", "c3")),
-            calls(read("a.txt", "c4")),
-            calls(write("a.txt", "both\n", "c5")),
+            calls(write_call("a.txt", "mine\n", "c3")),
+            calls(read_call("a.txt", "c4")),
+            calls(write_call("a.txt", "both\n", "c5")),
             "Done.",
         ],
-        b=[calls(read("a.txt")), calls(write("a.txt", "theirs\n")), "Changed."],
+        b=[calls(read_call("a.txt")), calls(write_call("a.txt", "theirs\n")), "Changed."],
     )
-    assert one.ask("Go.") == "Done."
-    refused = one.result("c3")
+    assert stage.ask("Go.") == "Done."
+    refused = stage.result("c3")
     assert refused["is_error"]
     assert "a.txt was changed since you read it" in refused["content"]
     assert "read it again" in refused["content"]
-    assert not one.result("c5").get("is_error")
+    assert not stage.result("c5").get("is_error")
     assert file.read_text() == "both\n"
-    check_log(one.log)
+    check_log(stage.log)
 
 
 @pytest.mark.req("S4-43")
-def test_an_edit_is_refused_as_a_write_is(tmp_path: Path, file: Path) -> None:
+def test_edit_is_rejected_like_a_write(tmp_path: Path, file: Path) -> None:
     def meanwhile(request: Any) -> Message:
         file.write_text("one\nand two\n")
-        return calls(edit("a.txt", "one", "1"))
+        return calls(edit_call("a.txt", "one", "1"))
 
-    one = filing(tmp_path, main=[calls(read("a.txt")), meanwhile, "Done."])
-    one.ask("Go.")
-    assert "was changed since you read it" in results(one)[1]
+    stage = file_stage(tmp_path, main=[calls(read_call("a.txt")), meanwhile, "Done."])
+    stage.ask("Go.")
+    assert "was changed since you read it" in tool_results(stage)[1]
     assert file.read_text() == "one\nand two\n"
 
 
 @pytest.mark.req("S4-43")
-def test_a_subagent_begins_with_nothing(tmp_path: Path, file: Path) -> None:
-    one = filing(
+def test_subagent_starts_without_read_state(tmp_path: Path, file: Path) -> None:
+    stage = file_stage(
         tmp_path,
         main=[
-            calls(read("a.txt")),
+            calls(read_call("a.txt")),
             calls(call("task", "c2", name="b", instructions="You are b.", prompt="Write.")),
             "Done.",
         ],
-        b=[calls(write("a.txt", "x\n")), "Tried."],
+        b=[calls(write_call("a.txt", "x\n")), "Tried."],
     )
-    one.ask("Go.")
-    assert "you have not read it" in results(one, "b")[0]
-    assert known(one, "b") == {}
+    stage.ask("Go.")
+    assert "you have not read it" in tool_results(stage, "b")[0]
+    assert read_state(stage, "b") == {}
 
 
 @pytest.mark.req("S4-41")
-def test_what_is_known_can_be_read_by_all(tmp_path: Path, file: Path) -> None:
-    made = calls(read("a.txt", "c1"), write("sub/b.txt", "two\n", "c2"))
-    one = filing(tmp_path, main=[made, "Done."])
-    one.ask("Go.")
-    assert known(one) == {"a.txt": hash_of(b"one\n"), "sub/b.txt": hash_of(b"two\n")}
+def test_read_state_is_visible_to_other_agents(tmp_path: Path, file: Path) -> None:
+    tool_calls = calls(read_call("a.txt", "c1"), write_call("sub/b.txt", "two\n", "c2"))
+    stage = file_stage(tmp_path, main=[tool_calls, "Done."])
+    stage.ask("Go.")
+    assert read_state(stage) == {"a.txt": hash_of(b"one\n"), "sub/b.txt": hash_of(b"two\n")}
 
 
-def test_a_write_in_the_same_message_was_made_without_what_is_read(
-    tmp_path: Path, file: Path
-) -> None:
-    made = calls(read("a.txt", "c1"), write("a.txt", "blind\n", "c2"))
-    one = filing(tmp_path, main=[made, "Done."])
-    one.ask("Go.")
-    assert "call this after the result" in results(one)[1]
+def test_write_in_the_message_of_the_read_is_rejected(tmp_path: Path, file: Path) -> None:
+    tool_calls = calls(read_call("a.txt", "c1"), write_call("a.txt", "blind\n", "c2"))
+    stage = file_stage(tmp_path, main=[tool_calls, "Done."])
+    stage.ask("Go.")
+    assert "call this after the result" in tool_results(stage)[1]
     assert file.read_text() == "one\n"
 
 
 def test_own_changes_in_the_same_message_are_known(tmp_path: Path, file: Path) -> None:
-    made = [
-        calls(read("a.txt")),
-        calls(edit("a.txt", "one", "1", "c1"), edit("a.txt", "1", "uno", "c2")),
-        calls(write("b.txt", "new\n", "c1"), edit("b.txt", "new", "newer", "c2")),
-        calls(write("b.txt", "last\n", "c1"), write("b.txt", "really\n", "c2")),
+    tool_calls = [
+        calls(read_call("a.txt")),
+        calls(edit_call("a.txt", "one", "1", "c1"), edit_call("a.txt", "1", "uno", "c2")),
+        calls(write_call("b.txt", "new\n", "c1"), edit_call("b.txt", "new", "newer", "c2")),
+        calls(write_call("b.txt", "last\n", "c1"), write_call("b.txt", "really\n", "c2")),
     ]
-    one = filing(tmp_path, main=[*made, "Done."])
-    one.ask("Go.")
+    stage = file_stage(tmp_path, main=[*tool_calls, "Done."])
+    stage.ask("Go.")
     assert file.read_text() == "uno\n"
     assert (file.parent / "b.txt").read_text() == "really\n"
-    assert known(one)["b.txt"] == hash_of(b"really\n")
+    assert read_state(stage)["b.txt"] == hash_of(b"really\n")
 
 
-def test_what_is_under_way_is_known_to_those_who_look(tmp_path: Path, file: Path) -> None:
-    seen: list[dict[str, str]] = []
+def test_pending_reads_are_visible_in_the_read_state(tmp_path: Path, file: Path) -> None:
+    observed: list[dict[str, str]] = []
 
     @tool
-    async def look(caller: ToolContext) -> str:
-        """Look at what the caller knows."""
-        seen.append(dict(caller.agent.runtime.world.file_states.find_known_hashes(caller.agent)))
+    async def list_read_files(caller: ToolContext) -> str:
+        """List the read state of the caller."""
+        observed.append(
+            dict(caller.agent.runtime.world.file_states.find_known_hashes(caller.agent))
+        )
         return "seen"
 
-    made = calls(read("a.txt", "c1"), write("b.txt", "b", "c2"), call("look", "c3"))
-    one = filing(tmp_path, main=[made, "Done."])
-    one.runtime.world.tools["look"] = look
-    one.ask("Go.")
-    assert seen == [{"a.txt": hash_of(b"one\n"), "b.txt": hash_of(b"b")}]
+    tool_calls = calls(read_call("a.txt", "c1"), write_call("b.txt", "b", "c2"), call("look", "c3"))
+    stage = file_stage(tmp_path, main=[tool_calls, "Done."])
+    stage.runtime.world.tools["look"] = list_read_files
+    stage.ask("Go.")
+    assert observed == [{"a.txt": hash_of(b"one\n"), "b.txt": hash_of(b"b")}]
 
 
-def test_it_is_the_same_after_a_resume(tmp_path: Path, file: Path) -> None:
-    script = play(main=[calls(read("a.txt")), "Read.", calls(write("a.txt", "two\n")), "Done."])
-    one = filing(tmp_path, script)
-    one.ask("Read it.")
-    before = known(one)
-    one.runtime = AgentRuntime(model=script, world=world(file.parent))
-    again = one.again()
-    assert known(again) == before == {"a.txt": hash_of(b"one\n")}
-    again.ask("Now write it.")
+def test_read_state_is_the_same_after_a_resume(tmp_path: Path, file: Path) -> None:
+    script = play(
+        main=[calls(read_call("a.txt")), "Read.", calls(write_call("a.txt", "two\n")), "Done."]
+    )
+    stage = file_stage(tmp_path, script)
+    stage.ask("Read it.")
+    before = read_state(stage)
+    stage.runtime = AgentRuntime(model=script, world=file_world(file.parent))
+    resumed = stage.again()
+    assert read_state(resumed) == before == {"a.txt": hash_of(b"one\n")}
+    resumed.ask("Now write it.")
     assert file.read_text() == "two\n"
 
 
-def test_a_file_that_was_changed_before_a_resume_is_not_overwritten(
-    tmp_path: Path, file: Path
-) -> None:
-    script = play(main=[calls(read("a.txt")), "Read.", calls(write("a.txt", "two\n")), "Done."])
-    one = filing(tmp_path, script)
-    one.ask("Read it.")
+def test_file_changed_before_a_resume_is_not_overwritten(tmp_path: Path, file: Path) -> None:
+    script = play(
+        main=[calls(read_call("a.txt")), "Read.", calls(write_call("a.txt", "two\n")), "Done."]
+    )
+    stage = file_stage(tmp_path, script)
+    stage.ask("Read it.")
     file.write_text("theirs\n")
-    again = one.again()
-    again.ask("Now write it.")
-    assert "was changed since" in results(again)[1]
+    resumed = stage.again()
+    resumed.ask("Now write it.")
+    assert "was changed since" in tool_results(resumed)[1]
     assert file.read_text() == "theirs\n"
 
 
-def test_what_a_compaction_drops_is_known_no_more(tmp_path: Path, file: Path) -> None:
-    one = filing(tmp_path, main=[calls(read("a.txt")), "Read."])
-    one.ask("Read it.")
-    assert known(one)
-    context = one.session.context(one.root.agent_id)
-    kept = [Segment(start=0, stop=2), Segment(start=len(context) - 1, stop=len(context))]
-    one.session.append(
-        TranscriptEdited(agent_id=one.root.agent_id, segments=kept, reason="compaction")
+def test_read_state_forgets_messages_dropped_by_a_compaction(tmp_path: Path, file: Path) -> None:
+    stage = file_stage(tmp_path, main=[calls(read_call("a.txt")), "Read."])
+    stage.ask("Read it.")
+    assert read_state(stage)
+    context = stage.session.context(stage.root.agent_id)
+    retained = [Segment(start=0, stop=2), Segment(start=len(context) - 1, stop=len(context))]
+    stage.session.append(
+        TranscriptEdited(agent_id=stage.root.agent_id, segments=retained, reason="compaction")
     )
-    assert known(one) == {}
-    one.session.append(  # as many messages as before: it is no matter of counting
-        TranscriptEdited(agent_id=one.root.agent_id, segments=[Segment(start=0, stop=3)])
+    assert read_state(stage) == {}
+    stage.session.append(  # The number of messages stays the same.
+        TranscriptEdited(agent_id=stage.root.agent_id, segments=[Segment(start=0, stop=3)])
     )
-    assert known(one) == {}
+    assert read_state(stage) == {}
 
 
-def test_a_fork_knows_what_its_context_holds(tmp_path: Path, file: Path) -> None:
-    one = filing(tmp_path, main=[calls(read("a.txt")), "Read."])
-    one.ask("Read it.")
-    fork = SmartAgent(one.session, init_prompt=one.root.transcript, runtime=one.runtime)
-    log_birth(fork, one.root.state.birth, "fork", "subagent")
-    assert known(one, "fork") == known(one) == {"a.txt": hash_of(b"one\n")}
+def test_fork_has_the_read_state_of_its_context(tmp_path: Path, file: Path) -> None:
+    stage = file_stage(tmp_path, main=[calls(read_call("a.txt")), "Read."])
+    stage.ask("Read it.")
+    fork = SmartAgent(stage.session, init_prompt=stage.root.transcript, runtime=stage.runtime)
+    log_birth(fork, stage.root.state.birth, "fork", "subagent")
+    assert read_state(stage, "fork") == read_state(stage) == {"a.txt": hash_of(b"one\n")}
 
 
-def test_two_sessions_in_one_world_know_each_their_own(tmp_path: Path, file: Path) -> None:
-    one = filing(tmp_path, main=[calls(read("a.txt")), "Read."])
-    one.ask("Read it.")
+def test_two_sessions_in_one_world_have_separate_read_states(tmp_path: Path, file: Path) -> None:
+    stage = file_stage(tmp_path, main=[calls(read_call("a.txt")), "Read."])
+    stage.ask("Read it.")
     (tmp_path / "other").mkdir()
-    runtime = AgentRuntime(model=play(main=["Hi."]), world=one.runtime.world)
-    other = filing(tmp_path / "other")
-    other.root.runtime = runtime
-    assert other.root.agent_id == one.root.agent_id
-    assert dict(one.runtime.world.file_states.find_known_hashes(other.root)) == {}
-    assert known(one)
+    runtime = AgentRuntime(model=play(main=["Hi."]), world=stage.runtime.world)
+    second = file_stage(tmp_path / "other")
+    second.root.runtime = runtime
+    assert second.root.agent_id == stage.root.agent_id
+    assert dict(stage.runtime.world.file_states.find_known_hashes(second.root)) == {}
+    assert read_state(stage)
 
 
-def test_who_saw_a_part_may_edit_but_not_write_anew(tmp_path: Path, file: Path) -> None:
+def test_partial_read_permits_an_edit_but_no_write(tmp_path: Path, file: Path) -> None:
     file.write_text("".join(f"line {n}\n" for n in range(1, 11)))
-    made = [
-        calls(read("a.txt", offset=1, limit=4)),
-        calls(write("a.txt", "short\n")),
-        calls(edit("a.txt", "line 9", "LINE 9")),
-        calls(write("a.txt", "short\n")),
+    tool_calls = [
+        calls(read_call("a.txt", offset=1, limit=4)),
+        calls(write_call("a.txt", "short\n")),
+        calls(edit_call("a.txt", "line 9", "LINE 9")),
+        calls(write_call("a.txt", "short\n")),
     ]
-    one = filing(tmp_path, main=[*made, "Done."])
-    one.ask("Go.")
-    assert "only a part" in results(one)[1]
-    assert results(one)[2] == "Edited a.txt: 1 replaced at line 9"
-    assert "only a part" in results(one)[3]
+    stage = file_stage(tmp_path, main=[*tool_calls, "Done."])
+    stage.ask("Go.")
+    assert "only a part" in tool_results(stage)[1]
+    assert tool_results(stage)[2] == "Edited a.txt: 1 replaced at line 9"
+    assert "only a part" in tool_results(stage)[3]
 
 
-def test_who_saw_all_parts_saw_all(tmp_path: Path, file: Path) -> None:
+def test_reads_of_all_parts_permit_a_write(tmp_path: Path, file: Path) -> None:
     file.write_text("".join(f"line {n}\n" for n in range(1, 11)))
-    made = [
-        calls(read("a.txt", "c1", offset=6), read("a.txt", "c2", limit=5)),
-        calls(write("a.txt", "short\n")),
+    tool_calls = [
+        calls(read_call("a.txt", "c1", offset=6), read_call("a.txt", "c2", limit=5)),
+        calls(write_call("a.txt", "short\n")),
     ]
-    one = filing(tmp_path, main=[*made, "Done."])
-    one.ask("Go.")
+    stage = file_stage(tmp_path, main=[*tool_calls, "Done."])
+    stage.ask("Go.")
     assert file.read_text() == "short\n"
 
 
-class Clerk(DumbAgent):
-    """An agent that acts in code: its results are in no transcript."""
+class CodeAgent(DumbAgent):
+    """An agent that acts in code. Its results are in no transcript."""
 
-    async def answer(self, heard: str) -> str:
-        said = []
-        for action in (read("a.txt"), write("a.txt", "code\n"), edit("a.txt", "code", "done")):
+    async def answer(self, question: str) -> str:
+        texts = []
+        for action in (
+            read_call("a.txt"),
+            write_call("a.txt", "code\n"),
+            edit_call("a.txt", "code", "done"),
+        ):
             caller = ToolContext(self, self.state.birth)
             result = await self.runtime.world.call_tool(action.function, caller)
-            said.append(text_of(result.content))
-        return "\n".join(said)
+            texts.append(text_of(result.content))
+        return "\n".join(texts)
 
 
-register_agent_class("test-clerk")(Clerk)
+register_agent_class("test-clerk")(CodeAgent)
 
 
-def test_an_agent_that_acts_in_code_knows_what_it_read(tmp_path: Path, file: Path) -> None:
-    one = filing(tmp_path)
-    clerk = Clerk(one.session, runtime=one.runtime)
-    log_birth(clerk, one.root.state.birth, "clerk", "subagent")
-    said = asyncio.run(clerk.response("Go."))
-    assert said.endswith("Edited a.txt: 1 replaced at line 1")
+def test_agent_that_acts_in_code_has_read_state(tmp_path: Path, file: Path) -> None:
+    stage = file_stage(tmp_path)
+    clerk = CodeAgent(stage.session, runtime=stage.runtime)
+    log_birth(clerk, stage.root.state.birth, "clerk", "subagent")
+    answer = asyncio.run(clerk.response("Go."))
+    assert answer.endswith("Edited a.txt: 1 replaced at line 1")
     assert file.read_text() == "done\n"
 
 
 @pytest.mark.req("S4-42")
-def test_changed_files_are_those_with_another_content(tmp_path: Path, file: Path) -> None:
-    made = calls(read("a.txt", "c1"), write("b.txt", "b\n", "c2"), write("c.txt", "c\n", "c3"))
-    one = filing(tmp_path, main=[made, "Done."])
-    one.ask("Go.")
-    assert changed(one) == {}
+def test_changed_files_have_other_contents(tmp_path: Path, file: Path) -> None:
+    tool_calls = calls(
+        read_call("a.txt", "c1"), write_call("b.txt", "b\n", "c2"), write_call("c.txt", "c\n", "c3")
+    )
+    stage = file_stage(tmp_path, main=[tool_calls, "Done."])
+    stage.ask("Go.")
+    assert changed_files(stage) == {}
     file.write_text("eno\n")
     (file.parent / "b.txt").unlink()
     os.utime(file.parent / "c.txt", ns=(1, 1))
-    assert changed(one) == {"a.txt": hash_of(b"eno\n"), "b.txt": None}
+    assert changed_files(stage) == {"a.txt": hash_of(b"eno\n"), "b.txt": None}
     file.write_text("one\n")
-    assert changed(one) == {"b.txt": None}
+    assert changed_files(stage) == {"b.txt": None}
 
 
-def test_a_change_of_the_same_size_and_time_is_seen(tmp_path: Path, file: Path) -> None:
-    one = filing(tmp_path, main=[calls(read("a.txt")), "Done."])
-    one.ask("Go.")
-    settled()
-    assert changed(one) == {}
+def test_change_with_the_same_size_and_time_is_detected(tmp_path: Path, file: Path) -> None:
+    stage = file_stage(tmp_path, main=[calls(read_call("a.txt")), "Done."])
+    stage.ask("Go.")
+    wait_for_next_mtime()
+    assert changed_files(stage) == {}
     before = file.stat()
     file.write_text("two\n")
     os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert changed(one) == {"a.txt": hash_of(b"two\n")}
+    assert changed_files(stage) == {"a.txt": hash_of(b"two\n")}
 
 
-def test_a_change_just_after_a_look_is_seen(tmp_path: Path, file: Path) -> None:
-    one = filing(tmp_path, main=[calls(read("a.txt")), "Done."])
-    one.ask("Go.")
+def test_change_just_after_a_scan_is_detected(tmp_path: Path, file: Path) -> None:
+    stage = file_stage(tmp_path, main=[calls(read_call("a.txt")), "Done."])
+    stage.ask("Go.")
     for n in range(50):
         file.write_text(f"{n:03}\n")
-        assert changed(one) == {"a.txt": hash_of(b"%03d\n" % n)}
+        assert changed_files(stage) == {"a.txt": hash_of(b"%03d\n" % n)}
 
 
-def test_what_looks_the_same_is_not_read_again(tmp_path: Path, file: Path) -> None:
-    one = filing(tmp_path, main=[calls(read("a.txt")), "Done."])
-    one.ask("Go.")
-    settled()
-    assert changed(one) == {}
-    looks = one.runtime.world.file_states._checks
-    [look] = looks.values()
-    assert changed(one) == {}
-    assert [*looks.values()] == [look]
-    assert next(iter(looks.values())) is look
+def test_unchanged_metadata_avoids_a_second_read(tmp_path: Path, file: Path) -> None:
+    stage = file_stage(tmp_path, main=[calls(read_call("a.txt")), "Done."])
+    stage.ask("Go.")
+    wait_for_next_mtime()
+    assert changed_files(stage) == {}
+    looks = stage.runtime.world.file_states._checks
+    [list_read_files] = looks.values()
+    assert changed_files(stage) == {}
+    assert [*looks.values()] == [list_read_files]
+    assert next(iter(looks.values())) is list_read_files
 
 
-def test_a_file_that_grew_too_large_or_became_something_else_has_changed(
+def test_file_that_grew_too_large_or_changed_its_type_is_changed(
     tmp_path: Path, file: Path
 ) -> None:
-    one = filing(tmp_path, main=[calls(read("a.txt")), "Done."])
-    one.ask("Go.")
+    stage = file_stage(tmp_path, main=[calls(read_call("a.txt")), "Done."])
+    stage.ask("Go.")
     os.truncate(file, MAX_FILE_BYTES + 1)
-    assert changed(one) == {"a.txt": ""}
+    assert changed_files(stage) == {"a.txt": ""}
     file.unlink()
     os.mkfifo(file)
-    assert changed(one) == {"a.txt": None}
+    assert changed_files(stage) == {"a.txt": None}
 
 
-def test_a_world_without_a_folder_looks_at_nothing(tmp_path: Path, file: Path) -> None:
-    one = filing(tmp_path, main=[calls(read("a.txt")), "Done."])
-    one.ask("Go.")
+def test_world_without_a_folder_scans_nothing(tmp_path: Path, file: Path) -> None:
+    stage = file_stage(tmp_path, main=[calls(read_call("a.txt")), "Done."])
+    stage.ask("Go.")
     file.unlink()
-    assert LocalWorld().file_states.find_changed(one.root) == {}
-    assert dict(LocalWorld().file_states.find_known_hashes(one.root)) == known(one)
+    assert LocalWorld().file_states.find_changed(stage.root) == {}
+    assert dict(LocalWorld().file_states.find_known_hashes(stage.root)) == read_state(stage)
     assert isinstance(LocalWorld().file_states, KnownFiles)
 
 
@@ -337,18 +354,20 @@ def test_a_world_without_a_folder_looks_at_nothing(tmp_path: Path, file: Path) -
         {"files": {"a": None}, "seen": 1},
     ],
 )
-def test_what_is_not_well_formed_says_nothing(meta: Any) -> None:
+def test_malformed_meta_is_ignored(meta: Any) -> None:
     assert list(iter_read_states(Message("tool", [TextPart("x", meta)]))) == []
 
 
-@pytest.mark.parametrize("seen", [1, "x", [[1]], [["a", "b"]], [None], {}, [[1, float("inf")]]])
-def test_lines_that_cannot_be_read_were_not_seen(seen: Any) -> None:
-    meta = {"files": {"a": "h"}, "seen": {"a": seen}, "lines": {"a": 9}}
-    [(_, found)] = iter_read_states(Message("tool", [TextPart("x", meta)]))
-    assert found.seen == ()
+@pytest.mark.parametrize(
+    "shown_part", [1, "x", [[1]], [["a", "b"]], [None], {}, [[1, float("inf")]]]
+)
+def test_undecodable_lines_are_not_read(shown_part: Any) -> None:
+    meta = {"files": {"a": "h"}, "seen": {"a": shown_part}, "lines": {"a": 9}}
+    [(_, result)] = iter_read_states(Message("tool", [TextPart("x", meta)]))
+    assert result.seen == ()
 
 
-def test_only_results_of_tools_say_what_is_known() -> None:
+def test_only_tool_results_create_read_state() -> None:
     part = TextPart("x", {"files": {"a": "h"}})
     assert list(iter_read_states(Message("user", [part]))) == []
     assert list(iter_read_states(Message("assistant", [part]))) == []
@@ -361,23 +380,23 @@ def test_only_results_of_tools_say_what_is_known() -> None:
         max_size=8,
     )
 )
-def test_windows_join_to_what_they_cover(spans: list[tuple[int, int]]) -> None:
-    seen = FileReadState("h", (), 20)
+def test_adjacent_windows_are_merged(spans: list[tuple[int, int]]) -> None:
+    state = FileReadState("h", (), 20)
     for span in spans:
-        seen = FileReadState("h", (span,), 20).with_earlier(seen)
+        state = FileReadState("h", (span,), 20).with_earlier(state)
     covered = {n for first, last in spans for n in range(first, last + 1)}
-    shown = {n for first, last in seen.seen or () for n in range(first, last + 1)}
-    assert (seen.seen is None) == (covered == {*range(1, 21)})
-    assert seen.seen is None or shown == covered
+    output = {n for first, last in state.seen or () for n in range(first, last + 1)}
+    assert (state.seen is None) == (covered == {*range(1, 21)})
+    assert state.seen is None or output == covered
 
 
-def test_what_is_known_of_a_part_survives_the_log() -> None:
+def test_partial_read_state_survives_the_log() -> None:
     part = FileReadState("h", ((1, 4), (8, 9)), 20)
-    [(path, again)] = iter_read_states(Message("tool", [TextPart("x", meta_of("a", part))]))
-    assert (path, again) == ("a", part)
+    [(path, repeated)] = iter_read_states(Message("tool", [TextPart("x", meta_of("a", part))]))
+    assert (path, repeated) == ("a", part)
 
 
-def test_another_content_begins_anew() -> None:
+def test_other_content_resets_the_read_state() -> None:
     assert FileReadState("new", ((1, 2),), 9).with_earlier(FileReadState("old")) == FileReadState(
         "new", ((1, 2),), 9
     )
@@ -386,20 +405,20 @@ def test_another_content_begins_anew() -> None:
     )
 
 
-def test_a_long_context_is_read_once(tmp_path: Path, file: Path) -> None:
-    one = filing(tmp_path, main=[calls(read("a.txt")), "Done."])
-    one.ask("Go.")
-    files = one.runtime.world.file_states
-    state = files._update_agent_files(one.root)
+def test_long_context_is_read_once(tmp_path: Path, file: Path) -> None:
+    stage = file_stage(tmp_path, main=[calls(read_call("a.txt")), "Done."])
+    stage.ask("Go.")
+    files = stage.runtime.world.file_states
+    state = files._update_agent_files(stage.root)
     position = state.position
-    assert position == len(one.session.context(one.root.agent_id))
-    one.root.harken("More.")
-    assert files._update_agent_files(one.root) is state
+    assert position == len(stage.session.context(stage.root.agent_id))
+    stage.root.harken("More.")
+    assert files._update_agent_files(stage.root) is state
     assert state.position == position + 1
 
 
-def test_a_caller_that_is_nobody_knows_nothing(tmp_path: Path, file: Path) -> None:
-    writing = world(file.parent).tools["write"]
+def test_caller_without_agent_has_no_read_state(tmp_path: Path, file: Path) -> None:
+    writing = file_world(file.parent).tools["write"]
     arguments = {"path": "new.txt", "content": "x"}
     assert isinstance(asyncio.run(writing.run(arguments)), list)
     assert (file.parent / "new.txt").read_text() == "x"

@@ -1,4 +1,4 @@
-"""Forms: what a user answers becomes values that fit, or nothing."""
+"""Elicitation forms: answers of the user become valid values or are rejected."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import pytest
 from mcp_types import ElicitRequestFormParams, ElicitRequestURLParams, ElicitResult
 
 from harken.world.mcp.elicitation import ElicitationForm
-from tests.unit.world.permissions.people import Person
+from tests.unit.world.permissions.user_kit import ScriptedUser
 
 
-def filled(person: Person, schema: Any, message: str = "Tell me.") -> ElicitResult:
+def fill_form(person: ScriptedUser, schema: Any, message: str = "Tell me.") -> ElicitResult:
     params = ElicitRequestFormParams(message=message, requested_schema=schema)
     return asyncio.run(ElicitationForm("docs", "main", person).fill(params))
 
 
-def field(schema: dict[str, Any], *answers: str, required: bool = True) -> Any:
-    """Return what comes of answers to a form of one field; the action where that is all."""
+def fill_field(schema: dict[str, Any], *answers: str, required: bool = True) -> Any:
+    """Return the value for a form of one field, or the action alone."""
     form = {"type": "object", "properties": {"x": schema}, "required": ["x"] if required else []}
-    result = filled(Person([*answers]), form)
+    result = fill_form(ScriptedUser([*answers]), form)
     return result.action if result.content is None else result.content.get("x", "left out")
 
 
@@ -54,21 +54,23 @@ def field(schema: dict[str, Any], *answers: str, required: bool = True) -> Any:
         ({"type": "integer"}, ["Decline"], "decline"),
     ],
 )
-def test_an_answer_is_read_by_its_schema(
+def test_answer_is_parsed_by_its_schema(
     schema: dict[str, Any], answers: list[str], value: Any
 ) -> None:
-    assert field(schema, *answers) == value
+    assert fill_field(schema, *answers) == value
 
 
-def test_what_is_not_needed_may_be_left_out() -> None:
-    assert field({"type": "integer"}, "leave it out", required=False) == "left out"
-    assert field({"type": "integer", "default": 7}, "leave it out", required=False) == 7
-    assert field({"type": "string"}, "leave it out", "tea") == "tea"
+def test_optional_field_may_be_omitted() -> None:
+    assert fill_field({"type": "integer"}, "leave it out", required=False) == "left out"
+    assert fill_field({"type": "integer", "default": 7}, "leave it out", required=False) == 7
+    assert fill_field({"type": "string"}, "leave it out", "tea") == "tea"
 
 
-def test_a_form_without_fields_is_a_question_of_yes_or_no() -> None:
-    assert filled(Person(["accept"]), {"type": "object", "properties": {}}).action == "accept"
-    assert filled(Person(["hm"]), {"type": "object", "properties": {}}).action == "decline"
+def test_form_without_fields_is_a_yes_or_no_question() -> None:
+    assert (
+        fill_form(ScriptedUser(["accept"]), {"type": "object", "properties": {}}).action == "accept"
+    )
+    assert fill_form(ScriptedUser(["hm"]), {"type": "object", "properties": {}}).action == "decline"
 
 
 @pytest.mark.parametrize(
@@ -79,19 +81,19 @@ def test_a_form_without_fields_is_a_question_of_yes_or_no() -> None:
         {"properties": {f"x{n}": {"type": "string"} for n in range(21)}},
     ],
 )
-def test_a_form_that_nobody_could_fill_in_is_not_shown(schema: Any) -> None:
-    person = Person([])
-    assert filled(person, schema).action == "cancel"
-    assert person.asked == []
+def test_unsupported_form_is_not_shown(schema: Any) -> None:
+    person = ScriptedUser([])
+    assert fill_form(person, schema).action == "cancel"
+    assert person.questions == []
 
 
-def test_what_a_server_writes_cannot_steer_a_terminal_nor_fill_it() -> None:
-    person = Person(["tea"])
+def test_server_text_is_truncated_and_stripped_of_control_characters() -> None:
+    person = ScriptedUser(["tea"])
     schema = {"properties": {"x": {"type": "string", "title": "\x1b[2Jdrink"}}}
-    filled(person, schema, "\x1b]0;title\x07" + "m" * 10_000)
-    [asked] = person.asked
-    assert "\x1b" not in asked.question
-    assert len(asked.question) < 2300
+    fill_form(person, schema, "\x1b]0;title\x07" + "m" * 10_000)
+    [request] = person.questions
+    assert "\x1b" not in request.question
+    assert len(request.question) < 2300
 
 
 @pytest.mark.parametrize(
@@ -103,10 +105,10 @@ def test_what_a_server_writes_cannot_steer_a_terminal_nor_fill_it() -> None:
         ("javascript:alert(1)", [], "decline", False),
     ],
 )
-def test_a_page_is_shown_and_never_opened(
+def test_url_is_shown_and_never_opened(
     url: str, answers: list[str], action: str, is_shown: bool
 ) -> None:
-    person = Person([*answers])
+    person = ScriptedUser([*answers])
     params = ElicitRequestURLParams(message="Pay here.", url=url, elicitation_id="1")
     assert asyncio.run(ElicitationForm("docs", "main", person).fill(params)).action == action
-    assert [url in asked.question for asked in person.asked] == ([True] if is_shown else [])
+    assert [url in request.question for request in person.questions] == ([True] if is_shown else [])

@@ -1,4 +1,4 @@
-"""Servers over HTTP that are none, or misbehave: one line says why."""
+"""HTTP servers that are unavailable or malformed are reported in one line."""
 
 from __future__ import annotations
 
@@ -32,46 +32,48 @@ LARGE = b'{"jsonrpc": "2.0", "id": 1, "result": {"x": "' + b"y" * (33 << 20) + b
         (Loopback(status=307, headers={"location": "http://127.0.0.1:9/"}), "not followed"),
     ],
 )
-def test_what_answers_like_no_server_is_told_of(tmp_path: Path, answer: Loopback, why: str) -> None:
+def test_response_of_a_non_mcp_server_is_reported(
+    tmp_path: Path, answer: Loopback, why: str
+) -> None:
     async def scene(url: str) -> None:
         server = McpServerConfig(name="web", url=url, start_timeout_s=5)
-        async with stand(tmp_path, server) as here:
-            *_, line = here.told
+        async with stand(tmp_path, server) as harness:
+            *_, line = harness.told
             assert line.startswith("MCP server web is unavailable: ")
-            assert why in " ".join(here.told)
-            assert "\n" not in "".join(here.told)
+            assert why in " ".join(harness.told)
+            assert "\n" not in "".join(harness.told)
             assert len(line) < 600
 
-    with loopback(answer) as told:
-        run(scene(told.url))
+    with loopback(answer) as description:
+        run(scene(description.url))
 
 
-def test_nobody_who_answers_is_told_of(tmp_path: Path) -> None:
+def test_unreachable_server_is_reported(tmp_path: Path) -> None:
     async def scene() -> None:
         server = McpServerConfig(name="web", url="http://127.0.0.1:9/mcp", start_timeout_s=5)
-        async with stand(tmp_path, server) as here:
-            [line] = here.told
+        async with stand(tmp_path, server) as harness:
+            [line] = harness.told
             assert "it cannot be reached (" in line
 
     run(scene())
 
 
-def test_a_key_that_ends_in_a_line_break_is_in_no_message(tmp_path: Path) -> None:
+def test_key_with_a_trailing_line_break_appears_in_no_message(tmp_path: Path) -> None:
     async def scene(url: str) -> None:
         server = McpServerConfig(name="web", url=url, headers={"authorization": "Bearer ${KEY}"})
-        async with stand(tmp_path, server, environ={"KEY": "s3cret\n"}) as here:
-            assert "its header authorization cannot be sent" in " ".join(here.told)
+        async with stand(tmp_path, server, environ={"KEY": "s3cret\n"}) as harness:
+            assert "its header authorization cannot be sent" in " ".join(harness.told)
             assert "s3cret" not in " ".join(
-                [*here.told, *(one.reason for one in here.mcp.describe())]
+                [*harness.told, *(item.reason for item in harness.mcp.describe())]
             )
 
-    with loopback(Loopback(b"{}")) as told:
-        run(scene(told.url))
-    assert told.asked == []
+    with loopback(Loopback(b"{}")) as description:
+        run(scene(description.url))
+    assert description.asked == []
 
 
-def answering(results: dict[str, Any]) -> Any:
-    """Return a server by hand that answers a method with these results, and a tool with bytes."""
+def answering_server(results: dict[str, Any]) -> Any:
+    """Return a server that answers a method with these results, and a tool call with these bytes."""
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
@@ -86,14 +88,14 @@ def answering(results: dict[str, Any]) -> Any:
             body += event.get("body", b"")
             if not event.get("more_body"):
                 break
-        asked = json.loads(body or b"{}")
-        found = results.get(asked.get("method", ""))
-        if isinstance(found, bytes):
-            status, answer = 200, found
-        elif found is None:
-            status, answer = (202, b"") if "id" not in asked else (400, b"")
+        request = json.loads(body or b"{}")
+        result = results.get(request.get("method", ""))
+        if isinstance(result, bytes):
+            status, answer = 200, result
+        elif result is None:
+            status, answer = (202, b"") if "id" not in request else (400, b"")
         else:
-            message = {"jsonrpc": "2.0", "id": asked.get("id"), "result": found}
+            message = {"jsonrpc": "2.0", "id": request.get("id"), "result": result}
             status, answer = 200, json.dumps(message).encode()
         kind = b"text/event-stream" if answer.startswith(b"data: ") else b"application/json"
         headers = [(b"content-type", kind)]
@@ -124,17 +126,15 @@ TOOLS = {"tools": [{"name": "t", "inputSchema": {"type": "object"}}]}
         ({"content": [{"type": "text", "text": "hi"}]}, ""),
     ],
 )
-def test_an_answer_over_http_that_cannot_be_used_is_a_result(
-    tmp_path: Path, answer: Any, why: str
-) -> None:
+def test_unusable_http_response_is_a_result(tmp_path: Path, answer: Any, why: str) -> None:
     async def scene(url: str) -> None:
-        async with stand(tmp_path, McpServerConfig(name="web", url=url, timeout_s=10)) as here:
-            assert here.told == []
+        async with stand(tmp_path, McpServerConfig(name="web", url=url, timeout_s=10)) as harness:
+            assert harness.told == []
             if why:
-                assert why in await here.failure("mcp__web__t")
+                assert why in await harness.failure("mcp__web__t")
             else:
-                assert await here.text("mcp__web__t") == "hi"
+                assert await harness.text("mcp__web__t") == "hi"
 
     results = {"initialize": HELLO, "tools/list": TOOLS, "tools/call": answer}
-    with serving(answering(results)) as base:
+    with serving(answering_server(results)) as base:
         run(scene(f"{base}/mcp"))

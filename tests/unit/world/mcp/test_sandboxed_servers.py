@@ -1,4 +1,4 @@
-"""Servers in a sandbox: what they can do there, and that without one they do not run."""
+"""Servers in a sandbox: their access, and that they do not run without one."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ from tests.mcp_kit import is_alive, run, stand, toy, until
 
 
 @pytest.fixture
-def walls(tmp_path: Path) -> Sandbox:
-    """What a sandbox is here; without bubblewrap there is no test."""
+def sandbox(tmp_path: Path) -> Sandbox:
+    """Return the sandbox of this machine. Without bubblewrap the test is skipped."""
     secret = tmp_path / "home"
     secret.mkdir()
     (secret / "key").write_text("s3cret")
-    temporary = tmp_path / "tmp"  # in /tmp may lie what the tests themselves are made of
+    temporary = tmp_path / "tmp"  # The files of the tests may be in /tmp.
     temporary.mkdir()
-    wanted = Sandbox(
+    options = Sandbox(
         folder=tmp_path, outputs=tmp_path / "try", private=[secret], temporary=temporary
     )
     try:
-        wanted.resolve(os.environ)
+        options.resolve(os.environ)
     except ConfigError as error:
         pytest.skip(str(error))
-    return wanted
+    return options
 
 
-def test_a_server_in_a_sandbox_writes_in_its_folder_and_sees_nothing_private(
-    tmp_path: Path, walls: Sandbox
+def test_sandboxed_server_writes_in_its_folder_and_reads_nothing_private(
+    tmp_path: Path, sandbox: Sandbox
 ) -> None:
     async def scene() -> None:
-        async with stand(tmp_path, toy(sandbox=True), sandbox=walls) as here:
+        async with stand(tmp_path, toy(sandbox=True), sandbox=sandbox) as harness:
             inside, outside = tmp_path / "here", tmp_path / "outside"
-            assert await here.text("mcp__toy__touch", path=str(inside / "a")) == "written"
-            refused = await here.text("mcp__toy__touch", path=str(outside))
+            assert await harness.text("mcp__toy__touch", path=str(inside / "a")) == "written"
+            refused = await harness.text("mcp__toy__touch", path=str(outside))
             assert refused == "no: Read-only file system"
-            secret = await here.text("mcp__toy__read", path=str(tmp_path / "home" / "key"))
+            secret = await harness.text("mcp__toy__read", path=str(tmp_path / "home" / "key"))
             assert secret.startswith("no: ")
             assert (inside / "a").exists()
 
@@ -50,27 +50,27 @@ def test_a_server_in_a_sandbox_writes_in_its_folder_and_sees_nothing_private(
 
 
 @pytest.mark.parametrize("network", [False, True])
-def test_it_reaches_the_network_where_that_is_said(
-    tmp_path: Path, walls: Sandbox, network: bool
+def test_sandboxed_server_uses_the_network_if_allowed(
+    tmp_path: Path, sandbox: Sandbox, network: bool
 ) -> None:
     async def scene(port: int) -> None:
         server = toy(sandbox=True, network=network)
-        async with stand(tmp_path, server, sandbox=walls) as here:
-            said = await here.text("mcp__toy__reach", port=port)
-            assert (said == "reached") is network
+        async with stand(tmp_path, server, sandbox=sandbox) as harness:
+            text = await harness.text("mcp__toy__reach", port=port)
+            assert (text == "reached") is network
 
     with socket.create_server(("127.0.0.1", 0)) as listening:
         run(scene(listening.getsockname()[1]))
 
 
-def test_it_ends_with_all_that_it_started_and_what_steers_is_put_aside(
-    tmp_path: Path, walls: Sandbox
+def test_sandboxed_server_ends_with_its_children_and_control_files_are_moved(
+    tmp_path: Path, sandbox: Sandbox
 ) -> None:
     async def scene() -> None:
         steering = tmp_path / "here" / ".mcp.json"
-        async with stand(tmp_path, toy("toy", "stays", sandbox=True), sandbox=walls) as here:
-            await here.text("mcp__toy__child")
-            assert await here.text("mcp__toy__touch", path=str(steering)) == "written"
+        async with stand(tmp_path, toy("toy", "stays", sandbox=True), sandbox=sandbox) as harness:
+            await harness.text("mcp__toy__child")
+            assert await harness.text("mcp__toy__touch", path=str(steering)) == "written"
             children = _sleepers(tmp_path / "here")
             assert children
         await until(lambda: not any(map(is_alive, children)))
@@ -80,29 +80,33 @@ def test_it_ends_with_all_that_it_started_and_what_steers_is_put_aside(
     run(scene())
 
 
-def test_one_that_dies_there_is_a_result_and_starts_again(tmp_path: Path, walls: Sandbox) -> None:
+def test_crash_of_a_sandboxed_server_is_a_result_and_restarts_it(
+    tmp_path: Path, sandbox: Sandbox
+) -> None:
     async def scene() -> None:
-        async with stand(tmp_path, toy(sandbox=True), sandbox=walls) as here:
-            assert "exit code 3; its last output: out of tea" in await here.failure("mcp__toy__die")
-            assert await here.text("mcp__toy__echo", text="on") == "on"
+        async with stand(tmp_path, toy(sandbox=True), sandbox=sandbox) as harness:
+            assert "exit code 3; its last output: out of tea" in await harness.failure(
+                "mcp__toy__die"
+            )
+            assert await harness.text("mcp__toy__echo", text="on") == "on"
 
     run(scene())
 
 
-def test_without_a_sandbox_it_does_not_run(tmp_path: Path, walls: Sandbox) -> None:
+def test_server_does_not_run_without_a_sandbox(tmp_path: Path, sandbox: Sandbox) -> None:
     async def scene() -> None:
         server = toy(sandbox=True)
-        async with stand(tmp_path, server) as here:
-            assert "it may run in a sandbox only, and there is none" in here.told[-1]
-        hidden = replace(walls, folder=Path("/"), private=[Path("/usr"), Path("/bin")])
-        async with stand(tmp_path, server, sandbox=hidden) as here:
-            assert "it may run in a sandbox only, and there is none" in here.told[-1]
-            assert here.world.tools == {}
+        async with stand(tmp_path, server) as harness:
+            assert "it may run in a sandbox only, and there is none" in harness.told[-1]
+        hidden = replace(sandbox, folder=Path("/"), private=[Path("/usr"), Path("/bin")])
+        async with stand(tmp_path, server, sandbox=hidden) as harness:
+            assert "it may run in a sandbox only, and there is none" in harness.told[-1]
+            assert harness.world.tools == {}
 
     run(scene())
 
 
-def test_a_sandbox_is_for_a_program_and_network_is_for_a_sandbox() -> None:
+def test_sandbox_requires_a_program_and_network_requires_a_sandbox() -> None:
     server = server_of("a", ServerTable(command="x", sandbox=True, network=True), "f")
     assert (server.sandbox, server.network) == (True, True)
     with pytest.raises(ConfigError, match="sandbox are for a command"):
@@ -112,13 +116,13 @@ def test_a_sandbox_is_for_a_program_and_network_is_for_a_sandbox() -> None:
 
 
 def _sleepers(folder: Path) -> list[int]:
-    """Return the processes that `child` of the toy started there."""
-    found = []
-    for one in Path("/proc").glob("[0-9]*"):
+    """Return the processes that `child` of the toy server started."""
+    collected = []
+    for path in Path("/proc").glob("[0-9]*"):
         try:
-            is_one = b"sleep\x00300" in (one / "cmdline").read_bytes()
-            if is_one and (one / "cwd").readlink() == folder:
-                found.append(int(one.name))
+            is_one = b"sleep\x00300" in (path / "cmdline").read_bytes()
+            if is_one and (path / "cwd").readlink() == folder:
+                collected.append(int(path.name))
         except OSError:
             continue
-    return found
+    return collected

@@ -1,4 +1,4 @@
-"""Servers made with the official SDK: in this process, as programs, and over HTTP."""
+"""Servers built with the official SDK: in this process, as programs, and over HTTP."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from harken.world.result import ToolError
 from tests import mcp_sdk_server
 from tests.mcp_http import serving
 from tests.mcp_kit import Stand, run, stand, until
-from tests.unit.world.permissions.people import Person
+from tests.unit.world.permissions.user_kit import ScriptedUser
 
 Place: TypeAlias = Callable[..., AbstractAsyncContextManager[Stand]]
 SERVER = McpServerConfig(name="lib", command="in this process")
@@ -32,8 +32,8 @@ def url() -> Iterator[str]:
 
 
 @pytest.fixture
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    """Return what makes a world with the server, wherever that is."""
+def make_world(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    """Return a factory of a world with the server, for each kind of transport."""
     kind = request.param
     if kind == "a program":
         arguments = ("-m", "tests.mcp_sdk_server")
@@ -45,110 +45,108 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
         server = SERVER
 
     @asynccontextmanager
-    async def made(**more: object) -> AsyncIterator[Stand]:
+    async def made(**options: object) -> AsyncIterator[Stand]:
         def connect(_: McpServerConfig) -> InMemoryTransport:
             return InMemoryTransport(mcp_sdk_server.make())
 
         how = connect if kind == "in this process" else None
-        async with stand(tmp_path, server, connect=how, **more) as here:  # type: ignore[arg-type]
-            assert here.told == []
-            yield here
+        async with stand(tmp_path, server, connect=how, **options) as harness:  # type: ignore[arg-type]
+            assert harness.told == []
+            yield harness
 
     return made
 
 
-@pytest.mark.parametrize("place", ["in this process", "a program", "http"], indirect=True)
-def test_all_that_a_server_has_can_be_used_wherever_it_is(place: Place) -> None:
+@pytest.mark.parametrize("make_world", ["in this process", "a program", "http"], indirect=True)
+def test_all_features_of_a_server_work_over_each_transport(make_world: Place) -> None:
     async def scene() -> None:
-        async with place(user=Person(["Rome", "3"])) as here:
-            assert '"total": 5' in await here.text("mcp__lib__add", a=2, b=3)
-            assert await here.text("mcp__lib__count", to=3) == "counted to 3"
-            await until(lambda: len(here.progress) == 3)
-            assert "city='Rome', days=3" in await here.text("mcp__lib__book")
-            assert "not today" in await here.failure("mcp__lib__grumble")
-            listed = await here.text("mcp_resources")
-            assert "lib/notes://welcome [text/markdown]" in listed
-            assert "lib/notes://shelf/{name}" in listed
-            assert await here.text("mcp_read", resource="lib/notes://shelf/x") == "books on x"
-            assert await here.mcp.resource_text("lib/notes://welcome") == "You are a librarian."
-            picture = (await here.do("mcp_read", resource="lib/notes://picture")).content
+        async with make_world(user=ScriptedUser(["Rome", "3"])) as harness:
+            assert '"total": 5' in await harness.text("mcp__lib__add", a=2, b=3)
+            assert await harness.text("mcp__lib__count", to=3) == "counted to 3"
+            await until(lambda: len(harness.progress) == 3)
+            assert "city='Rome', days=3" in await harness.text("mcp__lib__book")
+            assert "not today" in await harness.failure("mcp__lib__grumble")
+            listed_result = await harness.text("mcp_resources")
+            assert "lib/notes://welcome [text/markdown]" in listed_result
+            assert "lib/notes://shelf/{name}" in listed_result
+            assert await harness.text("mcp_read", resource="lib/notes://shelf/x") == "books on x"
+            assert await harness.mcp.resource_text("lib/notes://welcome") == "You are a librarian."
+            picture = (await harness.do("mcp_read", resource="lib/notes://picture")).content
             assert isinstance(picture, list)
             assert isinstance(picture[0], ImagePart)
-            review, greet = await here.mcp.prompts()
+            review, greet = await harness.mcp.prompts()
             assert review.command == "mcp__lib__review"
             assert review.description == "Review a book."
             assert review.arguments[0] == PromptArgument("title", "", required=True)
-            said = await here.mcp.get_prompt("lib", "review", {"title": "Emma"})
-            assert said == "Review Emma, calm."
-            assert await here.mcp.get_prompt(greet.server, greet.name) == (
+            text = await harness.mcp.get_prompt("lib", "review", {"title": "Emma"})
+            assert text == "Review Emma, calm."
+            assert await harness.mcp.get_prompt(greet.server, greet.name) == (
                 "[user]: Hello\n\n[assistant]: Good day"
             )
 
     run(scene())
 
 
-@pytest.mark.parametrize("place", ["in this process", "http"], indirect=True)
-def test_what_is_not_there_is_said(place: Place) -> None:
+@pytest.mark.parametrize("make_world", ["in this process", "http"], indirect=True)
+def test_missing_items_are_reported(make_world: Place) -> None:
     async def scene() -> None:
-        async with place() as here:
-            assert "not SERVER/URI" in await here.failure("mcp_read", resource="notes://welcome")
-            assert "failed" in await here.failure("mcp_read", resource="lib/notes://none")
-            assert "server 'x' with resources not found" in await here.failure(
+        async with make_world() as harness:
+            assert "not SERVER/URI" in await harness.failure("mcp_read", resource="notes://welcome")
+            assert "failed" in await harness.failure("mcp_read", resource="lib/notes://none")
+            assert "server 'x' with resources not found" in await harness.failure(
                 "mcp_resources", server="x"
             )
             with pytest.raises(ToolError, match="MCP server 'x'"):
-                await here.mcp.get_prompt("x", "review")
+                await harness.mcp.get_prompt("x", "review")
             with pytest.raises(ToolError, match="the prompt 'none' of the MCP server lib failed"):
-                await here.mcp.get_prompt("lib", "none")
+                await harness.mcp.get_prompt("lib", "none")
             with pytest.raises(ToolError, match="is not text"):
-                await here.mcp.resource_text("lib/notes://picture")
+                await harness.mcp.resource_text("lib/notes://picture")
 
     run(scene())
 
 
-@pytest.mark.parametrize("place", ["in this process", "http"], indirect=True)
-def test_after_a_cancelled_call_others_go_on_and_new_tools_come(place: Place) -> None:
+@pytest.mark.parametrize("make_world", ["in this process", "http"], indirect=True)
+def test_other_calls_and_new_tools_work_after_a_cancelled_call(make_world: Place) -> None:
     async def scene() -> None:
-        async with place() as here:
-            task = asyncio.create_task(here.do("mcp__lib__wait"))
+        async with make_world() as harness:
+            task = asyncio.create_task(harness.do("mcp__lib__wait"))
             await asyncio.sleep(0.2)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            assert await here.text("mcp__lib__learn", name="sing") == "learnt"
-            await until(lambda: "mcp__lib__sing" in here.world.tools)
-            assert await here.text("mcp__lib__sing") == "I am sing"
+            assert await harness.text("mcp__lib__learn", name="sing") == "learnt"
+            await until(lambda: "mcp__lib__sing" in harness.world.tools)
+            assert await harness.text("mcp__lib__sing") == "I am sing"
 
     run(scene())
 
 
-def test_headers_are_sent_with_their_variables_and_shown_to_nobody(
-    tmp_path: Path, url: str
-) -> None:
+def test_headers_are_sent_with_expanded_variables_and_never_shown(tmp_path: Path, url: str) -> None:
     async def scene() -> None:
         server = McpServerConfig(name="lib", url=url, headers={"authorization": "Bearer ${TOKEN}"})
-        async with stand(tmp_path, server, environ={"TOKEN": "s3cret"}) as here:
-            assert "'authorization': 'Bearer s3cret'" in await here.text("mcp__lib__headers")
-            assert "s3cret" not in repr(here.mcp.describe()) + repr(server)
+        async with stand(tmp_path, server, environ={"TOKEN": "s3cret"}) as harness:
+            assert "'authorization': 'Bearer s3cret'" in await harness.text("mcp__lib__headers")
+            assert "s3cret" not in repr(harness.mcp.describe()) + repr(server)
             assert "Bearer" not in repr(server)
 
     run(scene())
 
 
-def test_a_server_over_http_that_goes_away_is_a_result_and_comes_back(tmp_path: Path) -> None:
+def test_disconnected_http_server_is_a_result_and_is_reconnected(tmp_path: Path) -> None:
     async def scene() -> None:
         app = mcp_sdk_server.make().streamable_http_app()
-        again = mcp_sdk_server.make().streamable_http_app()
+        repeated = mcp_sdk_server.make().streamable_http_app()
         with serving(app) as base:
             server = McpServerConfig(name="lib", url=f"{base}/mcp", timeout_s=3)
-            async with stand(tmp_path, server) as here:
+            async with stand(tmp_path, server) as harness:
                 port = int(base.rpartition(":")[2])
-                assert "total" in await here.text("mcp__lib__add", a=1, b=1)
+                assert "total" in await harness.text("mcp__lib__add", a=1, b=1)
                 serving.end(base)
-                assert "lib" in await here.failure("mcp__lib__add", a=1, b=1)
-                with serving(again, port):
+                assert "lib" in await harness.failure("mcp__lib__add", a=1, b=1)
+                with serving(repeated, port):
                     for _ in range(3):
-                        result = await here.do("mcp__lib__add", a=1, b=1)
+                        result = await harness.do("mcp__lib__add", a=1, b=1)
                         if not result.is_error:
                             break
                     assert "total" in str(result.content)

@@ -1,4 +1,4 @@
-"""What a person writes of servers, in their own file and in those of others."""
+"""Server configurations of the user and in the files of other programs."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from harken.world.mcp.server_config import (
 )
 
 
-def program(**more: str) -> OAuthTable:
-    return OAuthTable(grant="client_credentials", **more)  # type: ignore[arg-type]
+def program_config(**options: str) -> OAuthTable:
+    return OAuthTable(grant="client_credentials", **options)  # type: ignore[arg-type]
 
 
-def written(folder: Path, servers: Any) -> Path:
+def read_servers(folder: Path, servers: Any) -> Path:
     file = folder / ".mcp.json"
     file.write_text(json.dumps({"mcpServers": servers}))
     return file
 
 
-def test_the_file_of_other_programs_is_read(tmp_path: Path) -> None:
-    file = written(
+def test_configuration_file_of_another_program_is_read(tmp_path: Path) -> None:
+    file = read_servers(
         tmp_path,
         {
             "git": {"command": "uvx", "args": ["mcp-server-git"], "env": {"A": "${B:-c}"}},
@@ -56,7 +56,7 @@ def test_the_file_of_other_programs_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"mcpServers": []}', "\xff", '{"a":' * 9999])
-def test_a_file_that_is_none_is_said_on_one_line(tmp_path: Path, text: str) -> None:
+def test_invalid_file_is_reported_in_one_line(tmp_path: Path, text: str) -> None:
     file = tmp_path / ".mcp.json"
     file.write_bytes(text.encode("latin-1"))
     with pytest.raises(ConfigError) as error:
@@ -97,31 +97,34 @@ def test_a_file_that_is_none_is_said_on_one_line(tmp_path: Path, text: str) -> N
                 (OAuthTable(private_key="${X}"), "are for grant"),
                 (OAuthTable(issuer="https://i.example"), "are for grant"),
                 (OAuthTable(scope='read", x="'), "words separated by spaces"),
-                (program(), "needs client_id, and either"),
-                (program(client_id="me"), "needs client_id, and either"),
-                (program(client_secret="${X}"), "needs client_id, and either"),
-                (program(client_id="me", client_secret="${X}", private_key="${Y}"), "and either"),
+                (program_config(), "needs client_id, and either"),
+                (program_config(client_id="me"), "needs client_id, and either"),
+                (program_config(client_secret="${X}"), "needs client_id, and either"),
                 (
-                    program(client_id="me", client_secret="${X}", issuer="pw"),
+                    program_config(client_id="me", client_secret="${X}", private_key="${Y}"),
+                    "and either",
+                ),
+                (
+                    program_config(client_id="me", client_secret="${X}", issuer="pw"),
                     "issuer must be a URL",
                 ),
             ]
         ],
     ],
 )
-def test_what_cannot_be_right_is_refused(table: dict[str, Any], why: str) -> None:
+def test_invalid_configuration_is_rejected(table: dict[str, Any], why: str) -> None:
     with pytest.raises(ConfigError, match=why) as error:
         server_of("x", ServerTable(**table), "config.toml")
     assert "pw" not in str(error.value)
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a__b", "ü", "x" * 33, "_a", "a.b"])
-def test_a_name_is_one_that_tools_can_have_in_theirs(name: str) -> None:
+def test_server_name_must_be_valid_in_tool_names(name: str) -> None:
     with pytest.raises(ConfigError, match="the name of a server has"):
         server_of(name, ServerTable(command="x"), "config.toml")
 
 
-def test_variables_are_put_in_when_it_is_started_and_not_before() -> None:
+def test_variables_are_expanded_when_the_server_starts() -> None:
     table = ServerTable(
         url="https://${HOST}/mcp", headers={"authorization": "Bearer ${TOKEN}", "x": "${Y:-z}"}
     )
@@ -135,27 +138,27 @@ def test_variables_are_put_in_when_it_is_started_and_not_before() -> None:
         server.with_resolved_variables({"HOST": "h"})
 
 
-def test_of_two_servers_of_one_name_the_first_counts() -> None:
+def test_first_of_two_servers_with_the_same_name_is_used() -> None:
     mine = McpServerConfig(name="x", command="a", origin="config.toml")
-    theirs = McpServerConfig(name="x", command="b", origin=".mcp.json")
-    found, [note] = distinct([[mine], [theirs, McpServerConfig(name="y", command="c")]])
-    assert [server.command for server in found] == ["a", "c"]
+    project_config = McpServerConfig(name="x", command="b", origin=".mcp.json")
+    result, [note] = distinct([[mine], [project_config, McpServerConfig(name="y", command="c")]])
+    assert [server.command for server in result] == ["a", "c"]
     assert note == ("MCP server x of .mcp.json skipped: config.toml has a server of this name")
 
 
-def test_a_template_names_servers_or_describes_them() -> None:
+def test_template_names_or_describes_servers() -> None:
     assert parse_granted_servers("docs", "t.md") == (("docs",), ())
     assert parse_granted_servers(["docs", "docs", "git"], "t.md")[0] == ("docs", "git")
-    names, [own] = parse_granted_servers({"own": {"command": "x", "agents": "all"}}, "t.md")
+    names, [custom] = parse_granted_servers({"own": {"command": "x", "agents": "all"}}, "t.md")
     assert names == ("own",)
-    assert own.reserved
-    for wrong in (5, [5], [["x"]], ["a b"], {"own": 5}, {"own": {"command": 5}}):
+    assert custom.reserved
+    for invalid in (5, [5], [["x"]], ["a b"], {"own": 5}, {"own": {"command": 5}}):
         with pytest.raises(ConfigError):
-            parse_granted_servers(wrong, "t.md")
+            parse_granted_servers(invalid, "t.md")
 
 
 @pytest.mark.parametrize("value", ["s3cret\n", "s3cret ", "s3cr\0et", "s3crét", "s3cret\r\nx: y"])
-def test_a_header_that_cannot_be_sent_is_refused_without_its_value(value: str) -> None:
+def test_invalid_header_is_rejected_without_its_value(value: str) -> None:
     server = McpServerConfig(
         name="web", url="https://a.example", headers={"x-key": "Bearer ${KEY}"}
     )

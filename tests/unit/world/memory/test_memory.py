@@ -1,4 +1,4 @@
-"""The tool `memory`: what agents remember, and what the log says of it."""
+"""The tool `memory`: notes of agents and their entries in the log."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from harken.world.tool import ToolContext
 from tests.agent_kit import Stage, call, calls, play, stage
 
 
-def remember(folder: Path, *uses: dict[str, Any], long_term: Any = None) -> Stage:
-    """Let an agent use its memory, a call each; its results are `c0`, `c1`, ..."""
+def call_memory(folder: Path, *uses: dict[str, Any], long_term: Any = None) -> Stage:
+    """Let an agent make one memory call each. The results are `c0`, `c1`, ..."""
     tool = memory_tool(long_term or NotesMemory(folder / "notes"))
-    lines: list[Any] = [calls(call("memory", f"c{n}", **one)) for n, one in enumerate(uses)]
+    lines: list[Any] = [calls(call("memory", f"c{n}", **item)) for n, item in enumerate(uses)]
     model = play(main=[*lines, "Done."])
     folder.mkdir(exist_ok=True)
-    made = stage(folder, model, runtime=AgentRuntime(model=model, world=LocalWorld([tool])))
-    made.ask("Ann likes tea.")
-    return made
+    agent_stage = stage(folder, model, runtime=AgentRuntime(model=model, world=LocalWorld([tool])))
+    agent_stage.ask("Ann likes tea.")
+    return agent_stage
 
 
-def results(made: Stage) -> list[str]:
-    return [row["content"] for row in made.rows(role="tool")]
+def memory_results(agent_stage: Stage) -> list[str]:
+    return [row["content"] for row in agent_stage.rows(role="tool")]
 
 
-def logged(made: Stage) -> list[MemoryOperation]:
-    return [one for one in iter_events(made.log) if isinstance(one, MemoryOperation)]
+def logged_events(agent_stage: Stage) -> list[MemoryOperation]:
+    return [event for event in iter_events(agent_stage.log) if isinstance(event, MemoryOperation)]
 
 
 @pytest.mark.req("S4-51", "S3-15")
-def test_what_is_written_is_read_and_found_again_and_logged(tmp_path: Path) -> None:
-    made = remember(
+def test_note_is_written_read_found_and_logged(tmp_path: Path) -> None:
+    agent_stage = call_memory(
         tmp_path,
         {"operation": "write", "path": "people/ann.md", "text": "Ann\nlikes tea."},
         {"operation": "read", "path": "people/ann"},
@@ -48,7 +48,7 @@ def test_what_is_written_is_read_and_found_again_and_logged(tmp_path: Path) -> N
         {"operation": "append", "path": "people/ann.md", "text": "And cake."},
         {"operation": "list"},
     )
-    assert results(made) == [
+    assert memory_results(agent_stage) == [
         "Kept as people/ann.md.",
         "Ann\nlikes tea.",
         "- people/ann.md: Ann",
@@ -56,34 +56,41 @@ def test_what_is_written_is_read_and_found_again_and_logged(tmp_path: Path) -> N
         "people/ann.md",
     ]
     assert (tmp_path / "notes" / "people" / "ann.md").read_text() == "Ann\nlikes tea.\nAnd cake.\n"
-    told = [(one.memory_type, one.operation, one.file_path, one.query) for one in logged(made)]
-    assert told == [
+    description = [
+        (event.memory_type, event.operation, event.file_path, event.query)
+        for event in logged_events(agent_stage)
+    ]
+    assert description == [
         ("LTM", "WRITE", "people/ann.md", None),
         ("LTM", "READ", "people/ann", None),
         ("LTM", "QUERY", None, "ANN tea"),
         ("LTM", "WRITE", "people/ann.md", None),
         ("LTM", "QUERY", None, None),
     ]
-    wrote, _, asked, _, listed = logged(made)
-    assert (wrote.content_preview, asked.result_count, listed.result_count) == (
+    wrote, _, query, _, listed_result = logged_events(agent_stage)
+    assert (wrote.content_preview, query.result_count, listed_result.result_count) == (
         "Ann likes tea.",
         1,
         1,
     )
-    causes = [row["message_id"] for row in made.rows(role="assistant") if "tool_calls" in row]
-    assert [one.cause for one in logged(made)] == causes
+    causes = [
+        row["message_id"] for row in agent_stage.rows(role="assistant") if "tool_calls" in row
+    ]
+    assert [event.cause for event in logged_events(agent_stage)] == causes
 
 
-def test_a_long_text_is_previewed(tmp_path: Path) -> None:
-    made = remember(tmp_path, {"operation": "write", "path": "a", "text": "tea " * 1000})
-    assert len(logged(made)[0].content_preview or "") == 100
+def test_long_text_is_previewed(tmp_path: Path) -> None:
+    agent_stage = call_memory(tmp_path, {"operation": "write", "path": "a", "text": "tea " * 1000})
+    assert len(logged_events(agent_stage)[0].content_preview or "") == 100
 
 
-def test_notes_last_beyond_the_session(tmp_path: Path) -> None:
+def test_notes_survive_the_session(tmp_path: Path) -> None:
     notes = NotesMemory(tmp_path / "notes")
-    remember(tmp_path / "one", {"operation": "write", "path": "a", "text": "x"}, long_term=notes)
-    made = remember(tmp_path / "two", {"operation": "read", "path": "a.md"}, long_term=notes)
-    assert results(made) == ["x"]
+    call_memory(tmp_path / "one", {"operation": "write", "path": "a", "text": "x"}, long_term=notes)
+    agent_stage = call_memory(
+        tmp_path / "two", {"operation": "read", "path": "a.md"}, long_term=notes
+    )
+    assert memory_results(agent_stage) == ["x"]
 
 
 @pytest.mark.parametrize(
@@ -101,17 +108,23 @@ def test_notes_last_beyond_the_session(tmp_path: Path) -> None:
         "x" * 300,
     ],
 )
-def test_no_name_leads_out_of_the_folder(tmp_path: Path, path: str) -> None:
+def test_no_name_escapes_the_folder(tmp_path: Path, path: str) -> None:
     for operation in ("read", "write", "append"):
-        made = remember(tmp_path / operation, {"operation": operation, "path": path, "text": "x"})
-        [row] = made.rows(role="tool")
+        agent_stage = call_memory(
+            tmp_path / operation, {"operation": operation, "path": path, "text": "x"}
+        )
+        [row] = agent_stage.rows(role="tool")
         assert row["is_error"] is True
         assert row["content"].startswith("Error: ")
-        assert logged(made) == []
-        assert [one for one in (tmp_path / operation).rglob("*.md") if one.is_file()] == []
+        assert logged_events(agent_stage) == []
+        assert [
+            entry_path
+            for entry_path in (tmp_path / operation).rglob("*.md")
+            if entry_path.is_file()
+        ] == []
 
 
-def test_no_link_leads_out_of_the_folder(tmp_path: Path) -> None:
+def test_no_symlink_escapes_the_folder(tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     notes.mkdir()
     (tmp_path / "secret.md").write_text("tea for two")
@@ -119,7 +132,7 @@ def test_no_link_leads_out_of_the_folder(tmp_path: Path) -> None:
     (tmp_path / "more" / "other.md").write_text("tea for three")
     (notes / "link.md").symlink_to(tmp_path / "secret.md")
     (notes / "folder").symlink_to(tmp_path / "more")
-    made = remember(
+    agent_stage = call_memory(
         tmp_path,
         {"operation": "read", "path": "link.md"},
         {"operation": "write", "path": "link.md", "text": "mine"},
@@ -127,19 +140,19 @@ def test_no_link_leads_out_of_the_folder(tmp_path: Path) -> None:
         {"operation": "query", "query": "tea"},
         {"operation": "list"},
     )
-    said = results(made)
-    assert all("is outside" in one for one in said[:3])
-    assert said[3:] == ["No matches; try fewer words.", "No notes yet."]
+    answer = memory_results(agent_stage)
+    assert all("is outside" in item for item in answer[:3])
+    assert answer[3:] == ["No matches; try fewer words.", "No notes yet."]
     assert (tmp_path / "secret.md").read_text() == "tea for two"
 
 
-def test_what_cannot_be_done_is_told(tmp_path: Path) -> None:
+def test_invalid_operation_is_reported(tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     notes.mkdir()
     (notes / "large.md").write_bytes(b"x" * (MAX_NOTE_BYTES + 1))
     (notes / "pipe.md").mkdir()
     (notes / "odd.md").write_bytes(b"caf\xe9")
-    made = remember(
+    agent_stage = call_memory(
         tmp_path,
         {"operation": "read", "path": "nowhere"},
         {"operation": "read", "path": "large.md"},
@@ -151,21 +164,21 @@ def test_what_cannot_be_done_is_told(tmp_path: Path) -> None:
         {"operation": "forget", "path": "a"},
         {"operation": "read", "path": "odd.md"},
     )
-    *failed, odd = results(made)
-    assert all(one.startswith("Error: ") for one in failed)
+    *failed, unusual = memory_results(agent_stage)
+    assert all(text.startswith("Error: ") for text in failed)
     assert "note nowhere.md not found; existing notes: large.md, odd.md" in failed[0]
-    assert odd == "caf\ufffd"
+    assert unusual == "caf\ufffd"
     assert (notes / "large.md").stat().st_size == MAX_NOTE_BYTES + 1
 
 
-def test_notes_are_for_their_owner_only(tmp_path: Path) -> None:
-    remember(tmp_path, {"operation": "write", "path": "a/b", "text": "x"})
+def test_notes_are_readable_only_by_their_owner(tmp_path: Path) -> None:
+    call_memory(tmp_path, {"operation": "write", "path": "a/b", "text": "x"})
     assert (tmp_path / "notes" / "a" / "b.md").stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.req("S4-51")
-def test_the_transcript_is_a_memory_also_of_what_was_compacted_away(tmp_path: Path) -> None:
-    made = remember(
+def test_transcript_memory_finds_compacted_messages(tmp_path: Path) -> None:
+    agent_stage = call_memory(
         tmp_path,
         {"operation": "query", "query": "likes TEA", "term": "short"},
         {"operation": "read", "path": "msg_003", "term": "short"},
@@ -175,28 +188,28 @@ def test_the_transcript_is_a_memory_also_of_what_was_compacted_away(tmp_path: Pa
         {"operation": "list", "term": "short"},
         {"operation": "read", "path": "msg_999", "term": "short"},
     )
-    said = results(made)
-    assert said[0] == "- msg_003: Ann likes tea."
-    assert said[1:6] == ["Ann likes tea.", "Kept as plan.", "Kept as plan.", "cake\ntea", "plan"]
-    assert "existing notes: plan" in said[6]
-    assert {one.memory_type for one in logged(made)} == {"STM"}
+    answer = memory_results(agent_stage)
+    assert answer[0] == "- msg_003: Ann likes tea."
+    assert answer[1:6] == ["Ann likes tea.", "Kept as plan.", "Kept as plan.", "cake\ntea", "plan"]
+    assert "existing notes: plan" in answer[6]
+    assert {event.memory_type for event in logged_events(agent_stage)} == {"STM"}
     assert not (tmp_path / "notes").exists()
 
 
-def test_a_resumed_session_remembers_the_same(tmp_path: Path) -> None:
-    made = remember(
+def test_resumed_session_has_the_same_memory(tmp_path: Path) -> None:
+    agent_stage = call_memory(
         tmp_path, {"operation": "write", "path": "plan", "text": "cake", "term": "short"}
     )
     reads = calls(call("memory", "d0", operation="read", path="plan", term="short"))
     tool = memory_tool(NotesMemory(tmp_path / "notes"))
     lines: list[Any] = [None, None, reads, "Done."]
-    again = made.again(play(main=lines), [tool])
-    again.ask("What was the plan?")
-    assert results(again)[-1] == "cake"
+    resumed = agent_stage.again(play(main=lines), [tool])
+    resumed.ask("What was the plan?")
+    assert memory_results(resumed)[-1] == "cake"
 
 
-class Bells:
-    """A strategy of somebody else."""
+class CustomMemory:
+    """A memory strategy of another package."""
 
     kind: MemoryKind = "LTM"
 
@@ -214,12 +227,12 @@ class Bells:
 
 
 @pytest.mark.req("S4-51")
-def test_the_strategy_can_be_exchanged_and_no_agent_knows(tmp_path: Path) -> None:
-    made = remember(
+def test_strategy_can_be_replaced_without_changes_for_agents(tmp_path: Path) -> None:
+    agent_stage = call_memory(
         tmp_path,
         {"operation": "append", "path": "bell", "text": "ding"},
         {"operation": "query", "query": "what"},
-        long_term=Bells(),
+        long_term=CustomMemory(),
     )
-    assert results(made) == ["Kept as bell.", "- bell: ding dong"]
-    assert [one.operation for one in logged(made)] == ["WRITE", "QUERY"]
+    assert memory_results(agent_stage) == ["Kept as bell.", "- bell: ding dong"]
+    assert [event.operation for event in logged_events(agent_stage)] == ["WRITE", "QUERY"]

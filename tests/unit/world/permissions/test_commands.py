@@ -1,4 +1,4 @@
-"""Commands: what a rule that allows may judge, part by part, and what it never allows."""
+"""Shell commands: the parts that an allow rule can match, and commands that it never allows."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def is_allowed(command: str, *patterns: str) -> bool:
         ("grep x=y", ["grep x=y"]),
     ],
 )
-def test_a_line_of_plain_commands_is_split_into_them(command: str, parts: list[str]) -> None:
+def test_plain_command_line_is_split_into_commands(command: str, parts: list[str]) -> None:
     assert plain_parts(command) == parts
 
 
@@ -113,7 +113,7 @@ UNPLAIN = [
 
 
 @pytest.mark.parametrize("command", UNPLAIN)
-def test_nothing_else_is_ever_allowed_by_a_pattern(command: str) -> None:
+def test_complex_command_line_is_never_allowed_by_a_pattern(command: str) -> None:
     assert plain_parts(command) is None
     assert not is_allowed(command, "git status*", "git *", "*", command)
     assert CommandSubject(command).suggest_patterns() == []
@@ -142,11 +142,11 @@ def test_nothing_else_is_ever_allowed_by_a_pattern(command: str) -> None:
         "gitx status",
     ],
 )
-def test_every_part_must_be_allowed(command: str) -> None:
+def test_each_part_must_be_allowed(command: str) -> None:
     assert not is_allowed(command, "git status", "git status *")
 
 
-def test_a_pattern_stands_for_a_command_with_any_arguments_it_leaves_open() -> None:
+def test_pattern_matches_any_arguments_after_its_prefix() -> None:
     assert is_allowed("git status", "git status*")
     assert is_allowed("git status -s", "git status*")
     assert is_allowed("git statusx", "git status*")
@@ -178,7 +178,7 @@ def test_a_pattern_stands_for_a_command_with_any_arguments_it_leaves_open() -> N
         ("echo " + 400 * "x", ["echo *"]),
     ],
 )
-def test_rules_are_offered_from_narrow_to_wide(command: str, offers: list[str]) -> None:
+def test_suggested_rules_are_ordered_from_narrow_to_wide(command: str, offers: list[str]) -> None:
     assert CommandSubject(command).suggest_patterns() == offers
 
 
@@ -192,9 +192,9 @@ BASH = shutil.which("bash")
 @pytest.mark.skipif(BASH is None, reason="the shell itself is the judge")
 @settings(max_examples=200)
 @given(st.lists(st.sampled_from(PIECES), max_size=10).map("".join))
-def test_no_line_that_is_allowed_runs_what_is_not(rest: str) -> None:
-    """The judge is bash; there are no programs for it to find, and nothing is written."""
-    command = f"ok {rest}"
+def test_allowed_line_runs_only_allowed_commands(remaining: str) -> None:
+    """Bash itself is the oracle. It finds no programs and writes nothing."""
+    command = f"ok {remaining}"
     if is_allowed(command, "ok", "ok *"):
         prelude = "ok() { :; }; bad() { echo BAD >&9; }\n"
         with TemporaryDirectory() as folder:

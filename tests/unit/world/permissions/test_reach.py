@@ -1,4 +1,4 @@
-"""Reach: what a rule that denies sees through, and where it says that it cannot tell."""
+"""The commands that a deny rule can detect, and those that it cannot decide."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ DISGUISES = [
 
 
 @pytest.mark.parametrize("command", DISGUISES)
-def test_a_rule_that_denies_sees_through_common_disguises(command: str) -> None:
+def test_deny_rule_detects_common_disguises(command: str) -> None:
     assert CommandSubject(command).match_pattern("git push") == "yes"
     assert CommandSubject(command).match_pattern("Git Push*") == "yes"
 
@@ -131,7 +131,7 @@ def test_a_rule_that_denies_sees_through_common_disguises(command: str) -> None:
         "PS4='$(git push)'; set -x; ls",
     ],
 )
-def test_what_cannot_be_told_is_asked(command: str) -> None:
+def test_undecidable_command_is_asked(command: str) -> None:
     assert CommandSubject(command).match_pattern("git push") == "unknown"
 
 
@@ -153,11 +153,11 @@ def test_what_cannot_be_told_is_asked(command: str) -> None:
         "",
     ],
 )
-def test_what_only_mentions_a_command_does_not_run_it(command: str) -> None:
+def test_mention_of_a_command_does_not_match(command: str) -> None:
     assert CommandSubject(command).match_pattern("git push") == "no"
 
 
-def test_a_rule_may_look_for_a_word_anywhere() -> None:
+def test_rule_may_search_for_a_word_anywhere() -> None:
     assert CommandSubject("cat 'my  SECRET'").match_pattern("*secret*") == "yes"
 
 
@@ -174,12 +174,12 @@ def test_a_rule_may_look_for_a_word_anywhere() -> None:
         "sudo " + "-x " * 30 + "y" * 100_000,
     ],
 )
-def test_no_command_takes_long_to_read(command: str) -> None:
-    begun = time.process_time()
+def test_any_command_is_parsed_in_linear_time(command: str) -> None:
+    start_s = time.process_time()
     subject = CommandSubject(command)
     subject.is_within(["git *"])
     subject.match_pattern("git push")
-    assert time.process_time() - begun < 10
+    assert time.process_time() - start_s < 10
 
 
 @pytest.mark.parametrize(
@@ -193,6 +193,6 @@ def test_no_command_takes_long_to_read(command: str) -> None:
         "git p.$x",
     ],
 )
-def test_what_follows_an_unknown_word_is_told_by_what_is_before_it(command: str) -> None:
+def test_words_after_an_unknown_word_are_judged_by_those_before_it(command: str) -> None:
     assert CommandSubject(command).match_pattern("git push") == "no"
     assert CommandSubject(command).match_pattern("git push *") == "no"

@@ -1,4 +1,4 @@
-"""Rules: what their texts mean, and which texts are none."""
+"""Permission rules: their syntax and invalid rules."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from harken.world.permissions.rules import PermissionRule, PermissionRules
         ("bash(line\nline)", None, "bash", "line\nline"),
     ],
 )
-def test_a_rule_names_a_tool_perhaps_an_agent_and_what_it_is_about(
+def test_rule_names_a_tool_and_optionally_an_agent_and_a_subject(
     text: str, agent: str | None, tool: str, pattern: str | None
 ) -> None:
     rule = PermissionRule.parse(text)
@@ -44,12 +44,12 @@ def test_a_rule_names_a_tool_perhaps_an_agent_and_what_it_is_about(
     "text",
     ["", " ", "bash(", "bash()", "bash(x", "a b", "a:b:c", ":bash", "(x)", '"a:b', '"\\x":b'],
 )
-def test_what_is_no_rule_is_refused(text: str) -> None:
+def test_invalid_rule_is_rejected(text: str) -> None:
     with pytest.raises(ConfigError):
         PermissionRule.parse(text)
 
 
-def test_a_rule_concerns_the_tools_and_agents_that_it_names() -> None:
+def test_rule_matches_its_tools_and_agents() -> None:
     assert PermissionRule.parse("bash").concerns("bash", ["anybody"])
     assert not PermissionRule.parse("bash").concerns("bash2", ["anybody"])
     assert PermissionRule.parse("git__*").concerns("git__push", [])
@@ -60,7 +60,7 @@ def test_a_rule_concerns_the_tools_and_agents_that_it_names() -> None:
 
 
 @given(st.text(min_size=1), st.none() | st.text(min_size=1))
-def test_the_rule_for_a_tool_and_a_text_is_just_that(tool: str, about: str | None) -> None:
+def test_literal_rule_for_a_tool_and_a_text_matches_exactly(tool: str, about: str | None) -> None:
     rule = PermissionRule.of(tool, None if about is None else escape_pattern(about))
     assert PermissionRule.parse(str(rule)) == rule
     assert rule.concerns(tool, [])
@@ -71,7 +71,7 @@ def test_the_rule_for_a_tool_and_a_text_is_just_that(tool: str, about: str | Non
 
 def test_rules_are_read_from_three_lists() -> None:
     rules = PermissionRules.parse(allow=["a"], ask=["b", "c"], deny=["d"])
-    assert [list(map(str, some)) for some in (rules.allow, rules.ask, rules.deny)] == [
+    assert [list(map(str, tool_calls)) for tool_calls in (rules.allow, rules.ask, rules.deny)] == [
         ["a"],
         ["b", "c"],
         ["d"],
@@ -81,11 +81,13 @@ def test_rules_are_read_from_three_lists() -> None:
 
 
 @given(st.lists(st.sampled_from(["a", "b", "ab", "*", "\\*", "\\\\", "\\"])), st.text("ab*\\"))
-def test_a_pattern_matches_what_its_regular_expression_does(pieces: list[str], text: str) -> None:
+def test_pattern_matches_like_its_regular_expression(pieces: list[str], text: str) -> None:
     regex = {"*": ".*", "\\*": r"\*", "\\\\": r"\\", "\\": r"\\"}
-    pattern = "".join(pieces)  # pieces side by side may make another one: it is read again
-    read = re.findall(r"\\[*\\]|\*|[^*\\]|\\", pattern)
-    expected = re.fullmatch("".join(regex.get(one, re.escape(one)) for one in read), text)
+    pattern = "".join(
+        pieces
+    )  # Adjacent pieces may form another one, so the pattern is parsed again.
+    parsed = re.findall(r"\\[*\\]|\*|[^*\\]|\\", pattern)
+    expected = re.fullmatch("".join(regex.get(item, re.escape(item)) for item in parsed), text)
     assert compile_pattern(pattern).matches(text) == (expected is not None)
 
 
@@ -103,7 +105,7 @@ def test_a_pattern_matches_what_its_regular_expression_does(pieces: list[str], t
         ("src/", ["src"], ["src/a"]),
     ],
 )
-def test_a_star_stays_within_a_name_and_two_stars_are_any_names(
+def test_star_stays_within_a_name_and_two_stars_match_any_names(
     pattern: str, fits: list[str], does_not: list[str]
 ) -> None:
     assert [path for path in fits if not matches_path(pattern, path)] == []
@@ -111,7 +113,7 @@ def test_a_star_stays_within_a_name_and_two_stars_are_any_names(
 
 
 @pytest.mark.parametrize("text", ["a" * 100_000, "a/" * 50_000])
-def test_matching_takes_time_in_proportion(text: str) -> None:
+def test_matching_takes_linear_time(text: str) -> None:
     pattern = "*a" * 30 + "b"
     assert not compile_pattern(pattern).matches(text)
     assert not matches_path("**/a/" * 30 + "b", text)

@@ -1,4 +1,4 @@
-"""Which files a walk finds: those that git would not ignore, as ripgrep finds them."""
+"""The files that a walk returns: those that git does not ignore, as in ripgrep."""
 
 import os
 import shutil
@@ -11,36 +11,36 @@ from hypothesis import strategies as st
 from pathspec import GitIgnoreSpec
 
 from harken.world.search.gitignore import parse_ignore_rule, walk
-from tests.unit.world.files.filing import RIPGREP, fill
+from tests.unit.world.files.file_kit import RIPGREP, write_files
 
 GIT = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 RG = pytest.mark.skipif(RIPGREP is None, reason="needs ripgrep")
 
 
-def found(folder: Path, *, hidden: bool = False) -> list[str]:
+def walk_files(folder: Path, *, hidden: bool = False) -> list[str]:
     return sorted(walk(str(folder), hidden=hidden))
 
 
-def found_by_rg(folder: Path, *options: str) -> list[str]:
+def ripgrep_files(folder: Path, *options: str) -> list[str]:
     flags = ["--no-config", "--no-ignore-dot", "--no-ignore-exclude", "--no-ignore-global"]
     command = [str(RIPGREP), "--files", "--null", *flags, *options]
-    done = subprocess.run(command, cwd=folder, capture_output=True, check=False)
-    return sorted(os.fsdecode(name) for name in done.stdout.split(b"\0") if name)
+    completed = subprocess.run(command, cwd=folder, capture_output=True, check=False)
+    return sorted(os.fsdecode(name) for name in completed.stdout.split(b"\0") if name)
 
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     files = ["a.py", "b.log", "keep.log", "build/x", "src/a.py", "src/build/y", "src/doc/z.txt"]
     files += ["src/doc/in/z.txt", ".env", ".github/ci.yml", "vendor/lib/a.py", "vendor/b.log"]
-    fill(tmp_path, dict.fromkeys(files, "x"))
+    write_files(tmp_path, dict.fromkeys(files, "x"))
     (tmp_path / ".git").mkdir()
     return tmp_path
 
 
-def test_hidden_files_are_left_out_unless_they_are_wanted(repository: Path) -> None:
-    fill(repository, {".git/config": "x"})
-    assert ".env" not in found(repository)
-    everything = found(repository, hidden=True)
+def test_hidden_files_are_omitted_unless_requested(repository: Path) -> None:
+    write_files(repository, {".git/config": "x"})
+    assert ".env" not in walk_files(repository)
+    everything = walk_files(repository, hidden=True)
     assert {".env", ".github/ci.yml"} <= {*everything}
     assert not [path for path in everything if path.startswith(".git/")]
 
@@ -48,63 +48,63 @@ def test_hidden_files_are_left_out_unless_they_are_wanted(repository: Path) -> N
 def test_symlinks_are_not_followed(repository: Path) -> None:
     (repository / "link").symlink_to("src")
     (repository / "file").symlink_to("a.py")
-    assert not {"link", "file", "link/a.py"} & {*found(repository)}
+    assert not {"link", "file", "link/a.py"} & {*walk_files(repository)}
 
 
-def test_what_cannot_be_read_is_passed_over(tmp_path: Path) -> None:
-    assert found(tmp_path / "nothing") == []
+def test_unreadable_folder_is_skipped(tmp_path: Path) -> None:
+    assert walk_files(tmp_path / "nothing") == []
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / ".gitignore").mkdir()
     (tmp_path / ".git").mkdir()
-    assert found(tmp_path) == []
+    assert walk_files(tmp_path) == []
 
 
-def test_a_gitignore_counts_only_in_a_repository(repository: Path) -> None:
-    fill(repository, {".gitignore": "*.log"})
-    assert "b.log" not in found(repository)
+def test_gitignore_applies_only_in_a_repository(repository: Path) -> None:
+    write_files(repository, {".gitignore": "*.log"})
+    assert "b.log" not in walk_files(repository)
     (repository / ".git").rmdir()
-    assert "b.log" in found(repository)
+    assert "b.log" in walk_files(repository)
 
 
-def test_the_deepest_rule_decides(repository: Path) -> None:
-    fill(repository, {".gitignore": "*.log\n*.py", "src/.gitignore": "!a.py\n/doc/*.txt"})
-    assert found(repository) == ["build/x", "src/a.py", "src/build/y", "src/doc/in/z.txt"]
+def test_deepest_rule_takes_precedence(repository: Path) -> None:
+    write_files(repository, {".gitignore": "*.log\n*.py", "src/.gitignore": "!a.py\n/doc/*.txt"})
+    assert walk_files(repository) == ["build/x", "src/a.py", "src/build/y", "src/doc/in/z.txt"]
 
 
-def test_rules_above_the_walk_count(repository: Path) -> None:
-    fill(repository, {".gitignore": "*.log\nsrc/doc/\n/lib"})
-    assert found(repository / "vendor") == ["lib/a.py"]
-    assert found(repository / "src") == ["a.py", "build/y"]
+def test_rules_above_the_walk_apply(repository: Path) -> None:
+    write_files(repository, {".gitignore": "*.log\nsrc/doc/\n/lib"})
+    assert walk_files(repository / "vendor") == ["lib/a.py"]
+    assert walk_files(repository / "src") == ["a.py", "build/y"]
 
 
-def test_an_ignored_folder_can_be_walked_itself(repository: Path) -> None:
-    fill(repository, {".gitignore": "vendor/"})
-    assert not [path for path in found(repository) if path.startswith("vendor")]
-    assert found(repository / "vendor") == ["b.log", "lib/a.py"]
+def test_ignored_folder_can_be_walked_itself(repository: Path) -> None:
+    write_files(repository, {".gitignore": "vendor/"})
+    assert not [path for path in walk_files(repository) if path.startswith("vendor")]
+    assert walk_files(repository / "vendor") == ["b.log", "lib/a.py"]
 
 
-def test_a_repository_within_begins_anew(repository: Path) -> None:
-    fill(repository, {".gitignore": "*.log", "vendor/.git": "gitdir: elsewhere"})
-    assert found(repository / "vendor") == ["b.log", "lib/a.py"]
-    assert {"b.log", "vendor/b.log"} & {*found(repository)} == {"vendor/b.log"}
+def test_nested_repository_starts_without_rules(repository: Path) -> None:
+    write_files(repository, {".gitignore": "*.log", "vendor/.git": "gitdir: elsewhere"})
+    assert walk_files(repository / "vendor") == ["b.log", "lib/a.py"]
+    assert {"b.log", "vendor/b.log"} & {*walk_files(repository)} == {"vendor/b.log"}
 
 
-def test_a_hidden_file_stays_hidden_whatever_git_says(repository: Path) -> None:
-    fill(repository, {".gitignore": "!.github/\n!.env"})
-    assert not {".env", ".github/ci.yml"} & {*found(repository)}
+def test_hidden_file_stays_hidden_despite_negated_rules(repository: Path) -> None:
+    write_files(repository, {".gitignore": "!.github/\n!.env"})
+    assert not {".env", ".github/ci.yml"} & {*walk_files(repository)}
 
 
 @pytest.mark.parametrize("line", ["", "# note", "   ", "!", "/", "broken\\"])
-def test_what_is_no_rule_is_none(line: str) -> None:
+def test_invalid_rule_is_ignored(line: str) -> None:
     assert parse_ignore_rule(line) is None
 
 
-def test_a_hostile_gitignore_is_borne(repository: Path) -> None:
+def test_hostile_gitignore_is_handled(repository: Path) -> None:
     (repository / ".gitignore").write_bytes(
         b"\xff\xfe[\n*a" * 500 + b"*a" * 5000 + b"b\n[z-a]\n\0\n"
     )
-    fill(repository, {"a" * 200: "x"})
-    assert "a.py" in found(repository)
+    write_files(repository, {"a" * 200: "x"})
+    assert "a.py" in walk_files(repository)
 
 
 PATTERNS = ["*.log", "!keep.log", "build/", "/build", "src/build", "**/doc", "doc/**", "src/**/z.txt",
@@ -117,40 +117,40 @@ RULES = st.lists(st.sampled_from(PATTERNS), max_size=4)
 @RG
 @settings(max_examples=80)
 @given(top=RULES, src=RULES, hidden=st.booleans())
-def test_a_walk_finds_what_ripgrep_finds(
+def test_walk_returns_the_same_files_as_ripgrep(
     tmp_path_factory: pytest.TempPathFactory, top: list[str], src: list[str], hidden: bool
 ) -> None:
     folder = tmp_path_factory.mktemp("walk")
     files = ["a.py", "b.log", "keep.log", "build/x", "src/a.py", "src/build/y", "src/doc/z.txt"]
     files += ["src/doc/in/z.txt", ".env", "vendor/lib/a.py", "vendor/b.log", "b.log "]
-    fill(folder, dict.fromkeys(files, "x"))
+    write_files(folder, dict.fromkeys(files, "x"))
     (folder / ".git").mkdir()
-    fill(folder, {".gitignore": "\n".join(top), "src/.gitignore": "\n".join(src)})
+    write_files(folder, {".gitignore": "\n".join(top), "src/.gitignore": "\n".join(src)})
     options = ["--hidden", "--glob=!.git"] if hidden else ["--glob=!.*"]
-    assert found(folder, hidden=hidden) == found_by_rg(folder, *options)
-    assert found(folder / "src", hidden=hidden) == found_by_rg(folder / "src", *options)
+    assert walk_files(folder, hidden=hidden) == ripgrep_files(folder, *options)
+    assert walk_files(folder / "src", hidden=hidden) == ripgrep_files(folder / "src", *options)
 
 
-def not_ignored_by_git(folder: Path) -> list[str]:
+def git_files(folder: Path) -> list[str]:
     subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
     git = ["git", "-c", "core.excludesFile=/dev/null", "ls-files", "-coz"]
     command = [*git, "--exclude-per-directory=.gitignore"]
-    listed = subprocess.run(command, cwd=folder, capture_output=True, check=True).stdout
-    return sorted(os.fsdecode(name) for name in listed.split(b"\0") if name)
+    listing = subprocess.run(command, cwd=folder, capture_output=True, check=True).stdout
+    return sorted(os.fsdecode(name) for name in listing.split(b"\0") if name)
 
 
 @GIT
 @settings(max_examples=40)
 @given(top=RULES, src=RULES)
-def test_a_walk_finds_what_git_does_not_ignore(
+def test_walk_returns_the_files_that_git_does_not_ignore(
     tmp_path_factory: pytest.TempPathFactory, top: list[str], src: list[str]
 ) -> None:
     folder = tmp_path_factory.mktemp("walk")
     files = ["a.py", "b.log", "build/x", "src/a.py", "src/build/y", "src/doc/z.txt", "vendor/b.log"]
-    fill(folder, dict.fromkeys(files, "x"))
-    fill(folder, {".gitignore": "\n".join(top), "src/.gitignore": "\n".join(src)})
-    listed = not_ignored_by_git(folder)  # it makes the folder a repository
-    assert found(folder, hidden=True) == listed
+    write_files(folder, dict.fromkeys(files, "x"))
+    write_files(folder, {".gitignore": "\n".join(top), "src/.gitignore": "\n".join(src)})
+    listing = git_files(folder)  # This makes the folder a repository.
+    assert walk_files(folder, hidden=True) == listing
 
 
 @GIT
@@ -165,16 +165,16 @@ def test_a_walk_finds_what_git_does_not_ignore(
 def test_files_of_an_ignored_folder_stay_ignored(
     tmp_path: Path, rules: list[str], ignored: str
 ) -> None:
-    """git says so, and pathspec does not: while it differs, the rules are matched here."""
-    fill(tmp_path, {".gitignore": "\n".join(rules), "src/doc/z.txt": "x", "src/a.py": "x"})
-    assert ignored not in not_ignored_by_git(tmp_path)
-    assert found(tmp_path, hidden=True) == not_ignored_by_git(tmp_path)
+    """As in git. pathspec differs, and therefore Harken matches the rules itself."""
+    write_files(tmp_path, {".gitignore": "\n".join(rules), "src/doc/z.txt": "x", "src/a.py": "x"})
+    assert ignored not in git_files(tmp_path)
+    assert walk_files(tmp_path, hidden=True) == git_files(tmp_path)
     assert not GitIgnoreSpec.from_lines(rules).match_file(ignored)
 
 
 @GIT
-def test_a_name_that_is_not_utf8_does_not_end_the_walk(tmp_path: Path) -> None:
+def test_non_utf8_name_does_not_end_the_walk(tmp_path: Path) -> None:
     """rignore, a binding to the walk of ripgrep, raises an error for such a name."""
     name = os.fsdecode(b"caf\xe9")
-    fill(tmp_path, {name: "x", "a.py": "x"})
-    assert found(tmp_path) == not_ignored_by_git(tmp_path) == ["a.py", name]
+    write_files(tmp_path, {name: "x", "a.py": "x"})
+    assert walk_files(tmp_path) == git_files(tmp_path) == ["a.py", name]

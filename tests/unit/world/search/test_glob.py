@@ -1,4 +1,4 @@
-"""Which files a pattern means."""
+"""Glob patterns and the files that they match."""
 
 import subprocess
 import time
@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from harken.world.search.glob import MAX_ALTERNATIVES, alternatives, glob_of
-from tests.unit.world.files.filing import RIPGREP, fill
+from tests.unit.world.files.file_kit import RIPGREP, write_files
 
 
-def fits(pattern: str, path: str) -> bool:
+def is_match(pattern: str, path: str) -> bool:
     glob = glob_of(pattern)
     assert glob.folder == ""
     return glob.matcher()(path)
@@ -42,7 +42,7 @@ def fits(pattern: str, path: str) -> bool:
         ("naïve-*", ["naïve-日本"], ["naive-x"]),
     ],
 )
-def test_a_pattern_means_these_files(pattern: str, fitting: list[str], others: list[str]) -> None:
+def test_pattern_matches_these_files(pattern: str, fitting: list[str], others: list[str]) -> None:
     glob = glob_of(pattern)
     matches = glob.matcher()
     assert [path for path in [*fitting, *others] if matches(path)] == fitting
@@ -60,18 +60,18 @@ FILES = ["a.py", "x/a.py", "x/y/a.py", "test/a", "x/test/y/a", "b/c.txt", "a.ts"
      "@(a)", "a|b", "[[:alpha:]]1", "?", "naïve-*", "/x/*.py", "*/**/a.py", "**/**/a.py",
      "{b,x}/**", "x/{a,b}*"],
 )  # fmt: skip
-def test_a_pattern_means_what_it_means_to_ripgrep(tmp_path: Path, pattern: str) -> None:
-    fill(tmp_path, dict.fromkeys(FILES, "x"))
+def test_pattern_matches_the_same_files_as_ripgrep(tmp_path: Path, pattern: str) -> None:
+    write_files(tmp_path, dict.fromkeys(FILES, "x"))
     command = [str(RIPGREP), "--no-config", "--files", "--null", "--hidden", "--glob", pattern]
-    listed = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    listing = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     glob = glob_of(pattern)
     folder, matches = f"{glob.folder}/".lstrip("/"), glob.matcher()
     assert sorted(
         name for name in FILES if name.startswith(folder) and matches(name.removeprefix(folder))
-    ) == sorted(name for name in listed.stdout.split("\0") if name)
+    ) == sorted(name for name in listing.stdout.split("\0") if name)
 
 
-def test_a_pattern_begins_in_the_folder_that_it_names() -> None:
+def test_pattern_starts_in_its_literal_folder() -> None:
     assert (glob_of("src/**/*.py").folder, glob_of("src/**/*.py").rest) == ("src", "**/*.py")
     assert (glob_of("/a/b/*.c").folder, glob_of("/a/b/*.c").rest) == ("/a/b", "*.c")
     assert glob_of("/*.c").folder == "/"
@@ -81,31 +81,31 @@ def test_a_pattern_begins_in_the_folder_that_it_names() -> None:
 
 
 @pytest.mark.parametrize("pattern", [".*", "**/.env", "x/{a,.b}", "src/*/.git*"])
-def test_a_pattern_may_name_hidden_files(pattern: str) -> None:
+def test_pattern_may_name_hidden_files(pattern: str) -> None:
     assert glob_of(pattern).hidden
 
 
 @pytest.mark.parametrize("pattern", ["*", "**/*.py", ".github/*.yml", "a.b"])
-def test_a_dot_within_a_name_hides_nothing(pattern: str) -> None:
+def test_dot_within_a_name_hides_nothing(pattern: str) -> None:
     assert not glob_of(pattern).hidden
 
 
-def test_only_a_plain_pattern_of_names_is_one_for_ripgrep() -> None:
+def test_only_plain_name_patterns_are_passed_to_ripgrep() -> None:
     assert glob_of("*.{ts,tsx}").type_glob == "*.{ts,tsx}"
     assert glob_of("src/*.py").type_glob is None
     assert glob_of("[a-z].py").type_glob is None
     assert glob_of("a:b").type_glob is None
 
 
-def test_braces_cannot_explode() -> None:
+def test_nested_braces_are_bounded() -> None:
     assert len(alternatives("{a,b}" * 9)) == 512
     with pytest.raises(ValueError, match=str(MAX_ALTERNATIVES)):
         alternatives("{a,b}" * 40)
 
 
-def test_no_pattern_takes_long() -> None:
+def test_any_pattern_is_matched_in_linear_time() -> None:
     began = time.monotonic()
-    assert not fits("*a" * 50 + "b", "a" * 250)
-    assert not fits("**/a/" * 30 + "b", "a/" * 200 + "c")
-    assert not fits("**/*a*a*a*a*a*b", "a" * 250)
-    assert time.monotonic() - began < 20  # it would be years
+    assert not is_match("*a" * 50 + "b", "a" * 250)
+    assert not is_match("**/a/" * 30 + "b", "a/" * 200 + "c")
+    assert not is_match("**/*a*a*a*a*a*b", "a" * 250)
+    assert time.monotonic() - began < 20  # Backtracking would take years.

@@ -1,5 +1,5 @@
-"""What the tests of the shell share."""
+"""Fixtures of the shell tests."""
 
-from tests.unit.world.shell.boxing import box
+from tests.unit.world.shell.sandbox_kit import sandbox_folders
 
-__all__ = ["box"]
+__all__ = ["sandbox_folders"]

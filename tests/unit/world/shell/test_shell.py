@@ -1,4 +1,4 @@
-"""The shell: what a command prints and how it ends, and that nothing of it stays behind."""
+"""The shell: output and exit code of a command, and cleanup of its processes."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def shell(tmp_path: Path) -> Shell:
 @pytest.fixture
 def run(shell: Shell) -> Run:
     def run(command: str, timeout_s: float | None = None, **limits: float) -> str:
-        one = Shell(shell.folder, shell.outputs, limits=ShellLimits(**limits))  # type: ignore[arg-type]
-        return asyncio.run(one.run(command, timeout_s))
+        limited_shell = Shell(shell.folder, shell.outputs, limits=ShellLimits(**limits))  # type: ignore[arg-type]
+        return asyncio.run(limited_shell.run(command, timeout_s))
 
     return run
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process runs; a zombie that nobody waits for does not."""
+    """Whether a process runs. A zombie does not count."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
@@ -44,26 +44,26 @@ def is_alive(pid: int) -> bool:
     return state not in "ZX"
 
 
-def pids(file: Path) -> list[int]:
+def read_pids(file: Path) -> list[int]:
     return [int(line) for line in file.read_text().split()]
 
 
-async def cancelled(shell: Shell, command: str) -> asyncio.Task[str]:
-    """Begin a command, and cancel it as soon as it has written its process ids."""
+async def start_and_cancel(shell: Shell, command: str) -> asyncio.Task[str]:
+    """Start a command and cancel it when it has written its process ids."""
     task = asyncio.create_task(shell.run(command))
-    while not (shell.folder / "pid").exists() or not pids(shell.folder / "pid"):
+    while not (shell.folder / "pid").exists() or not read_pids(shell.folder / "pid"):
         await asyncio.sleep(0.01)
     task.cancel()
     return task
 
 
-async def end_of(task: asyncio.Task[str]) -> None:
+async def wait_for_task(task: asyncio.Task[str]) -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
 
 
 @pytest.mark.req("S4-40")
-def test_a_result_is_the_exit_code_and_the_output(run: Run) -> None:
+def test_result_is_exit_code_and_output(run: Run) -> None:
     assert run("echo out; echo err >&2; exit 3") == "exit code 3\nout\nerr\n"
 
 
@@ -81,11 +81,11 @@ def test_a_result_is_the_exit_code_and_the_output(run: Run) -> None:
         ("git --version >/dev/null; echo $PAGER $GIT_TERMINAL_PROMPT", "exit code 0\ncat 0\n"),
     ],
 )
-def test_what_a_command_does_is_said_in_words(run: Run, command: str, result: str) -> None:
+def test_tool_description_explains_the_shell(run: Run, command: str, result: str) -> None:
     assert run(command) == result
 
 
-def test_a_command_that_does_not_exist_is_a_result(run: Run) -> None:
+def test_unknown_command_is_a_result(run: Run) -> None:
     assert run("no-such-program") == (
         "exit code 127\nbash: line 1: no-such-program: command not found\n"
     )
@@ -96,34 +96,34 @@ def test_each_command_starts_in_the_folder(run: Run, shell: Shell) -> None:
     assert run("pwd") == f"exit code 0\n{shell.folder}\n"
 
 
-def test_where_there_is_no_bash_sh_does_it(shell: Shell) -> None:
+def test_sh_is_used_without_bash(shell: Shell) -> None:
     programs = shell.folder / "bin"
     programs.mkdir()
     (programs / "sh").symlink_to("/bin/sh")
-    one = Shell(shell.folder, shell.outputs, environment={"PATH": str(programs)})
-    assert asyncio.run(one.run("echo $0")) == "exit code 0\nsh\n"
+    limited_shell = Shell(shell.folder, shell.outputs, environment={"PATH": str(programs)})
+    assert asyncio.run(limited_shell.run("echo $0")) == "exit code 0\nsh\n"
 
 
-def test_no_shell_is_taken_from_the_folder_itself(shell: Shell) -> None:
+def test_shell_is_not_taken_from_the_folder(shell: Shell) -> None:
     hostile = shell.folder / "bash"
     hostile.write_text("#!/bin/sh\necho hostile")
     hostile.chmod(0o755)
-    given = {"PATH": f".:{os.environ['PATH']}"}
-    one = Shell(shell.folder, shell.outputs, environment=given)
+    environment = {"PATH": f".:{os.environ['PATH']}"}
+    limited_shell = Shell(shell.folder, shell.outputs, environment=environment)
     before = Path.cwd()
     os.chdir(shell.folder)
     try:
-        assert asyncio.run(one.run("echo fine")) == "exit code 0\nfine\n"
+        assert asyncio.run(limited_shell.run("echo fine")) == "exit code 0\nfine\n"
     finally:
         os.chdir(before)
 
 
-def test_a_command_gets_the_environment_that_it_is_given_without_what_is_hidden(
+def test_command_gets_the_environment_without_hidden_variables(
     shell: Shell,
 ) -> None:
-    given = {"PATH": os.environ["PATH"], "KEY": "secret", "OTHER": "x"}
-    one = Shell(shell.folder, shell.outputs, hide={"KEY"}, environment=given)
-    printed = asyncio.run(one.run("env"))
+    environment = {"PATH": os.environ["PATH"], "KEY": "secret", "OTHER": "x"}
+    limited_shell = Shell(shell.folder, shell.outputs, hide={"KEY"}, environment=environment)
+    printed = asyncio.run(limited_shell.run("env"))
     assert "OTHER=x" in printed
     assert "secret" not in printed
     assert "HOME=" not in printed
@@ -138,53 +138,51 @@ def test_a_command_gets_the_environment_that_it_is_given_without_what_is_hidden(
     ],
 )
 @pytest.mark.req("S4-03")
-def test_what_no_shell_takes_is_refused_in_words(run: Run, command: str, why: str) -> None:
+def test_invalid_command_text_is_rejected(run: Run, command: str, why: str) -> None:
     with pytest.raises(ToolError, match=why):
         run(command)
 
 
-def test_a_folder_that_vanished_is_named(run: Run, shell: Shell) -> None:
+def test_deleted_folder_is_reported(run: Run, shell: Shell) -> None:
     shell.folder.rmdir()
     with pytest.raises(ToolError, match="work does not exist any more"):
         run("true")
 
 
-def test_without_any_shell_there_is_a_reason(shell: Shell) -> None:
-    one = Shell(shell.folder, shell.outputs, environment={"PATH": str(shell.folder)})
+def test_missing_shell_is_reported(shell: Shell) -> None:
+    limited_shell = Shell(shell.folder, shell.outputs, environment={"PATH": str(shell.folder)})
     with pytest.raises(ToolError, match="cannot be started"):
-        asyncio.run(one.run("true"))
+        asyncio.run(limited_shell.run("true"))
 
 
 @pytest.mark.parametrize("timeout_s", [0, -1, 601, float("nan"), float("inf")])
-def test_a_time_that_no_command_may_take_is_refused(run: Run, timeout_s: float) -> None:
+def test_timeout_above_the_limit_is_rejected(run: Run, timeout_s: float) -> None:
     with pytest.raises(InvalidArguments, match="at most 600"):
         run("true", timeout_s)
 
 
-def test_short_output_leaves_no_file(run: Run, shell: Shell) -> None:
+def test_short_output_creates_no_file(run: Run, shell: Shell) -> None:
     run("echo short")
     with pytest.raises(ToolError):
         run("echo short; sleep 60", 0.1)
     assert list(shell.outputs.iterdir()) == []
 
 
-def test_of_long_output_there_are_head_tail_and_a_file_with_all_of_it(
-    run: Run, shell: Shell
-) -> None:
-    shown = run("seq 100000", characters=100)
+def test_long_output_is_truncated_and_saved_to_a_file(run: Run, shell: Shell) -> None:
+    output = run("seq 100000", characters=100)
     [file] = shell.outputs.iterdir()
-    whole = file.read_text()
-    assert whole == "".join(f"{n}\n" for n in range(1, 100001))
-    assert shown.startswith("exit code 0\n1\n2\n3\n")
-    assert shown.endswith("\n99999\n100000\n")
+    full_text = file.read_text()
+    assert full_text == "".join(f"{n}\n" for n in range(1, 100001))
+    assert output.startswith("exit code 0\n1\n2\n3\n")
+    assert output.endswith("\n99999\n100000\n")
     assert (
-        f"[... {len(whole) - 100:,} of {len(whole):,} bytes omitted; the full output is in "
-    ) in shown
-    assert str(file) in shown
+        f"[... {len(full_text) - 100:,} of {len(full_text):,} bytes omitted; the full output is in "
+    ) in output
+    assert str(file) in output
     assert file.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_hundred_megabytes_cost_neither_memory_nor_time(shell: Shell) -> None:
+def test_hundred_megabytes_of_output_cost_little_memory_and_time(shell: Shell) -> None:
     code = (
         "import asyncio, resource, sys; from pathlib import Path\n"
         "from harken.world.shell.shell import Shell\n"
@@ -193,7 +191,7 @@ def test_a_hundred_megabytes_cost_neither_memory_nor_time(shell: Shell) -> None:
         "usage = resource.getrusage(resource.RUSAGE_SELF)\n"
         "print(len(shown), usage.ru_maxrss, usage.ru_utime)\n"
     )
-    # By a small shell: a process inherits the peak of the one that it was forked from.
+    # A small shell starts it: a process inherits the peak memory of its parent.
     command = ["sh", "-c", '"$@"; exit', "sh", sys.executable, "-c", code]
     command += [str(shell.folder), str(shell.outputs)]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -204,40 +202,40 @@ def test_a_hundred_megabytes_cost_neither_memory_nor_time(shell: Shell) -> None:
     assert seconds < 1
 
 
-def test_a_command_that_takes_too_long_is_ended_and_its_output_told(run: Run, shell: Shell) -> None:
-    begun = time.monotonic()
+def test_timed_out_command_is_ended_and_its_output_returned(run: Run, shell: Shell) -> None:
+    start_s = time.monotonic()
     with pytest.raises(ToolError) as caught:
         run("echo begun; sleep 60; echo never", 0.2)
     assert str(caught.value) == ("it timed out after 0.2 s and was stopped. Its output:\nbegun\n")
-    assert time.monotonic() - begun < 40
+    assert time.monotonic() - start_s < 40
 
 
-def test_a_command_that_ignores_the_first_signal_is_killed(run: Run, shell: Shell) -> None:
+def test_command_that_ignores_sigterm_is_killed(run: Run, shell: Shell) -> None:
     with pytest.raises(ToolError, match="timed out"):
         run("trap '' TERM; echo $$ > pid; while true; do sleep 0.01; done", 0.2)
-    [pid] = pids(shell.folder / "pid")
+    [pid] = read_pids(shell.folder / "pid")
     assert not is_alive(pid)
 
 
-def test_a_command_may_clean_up_when_it_is_ended(run: Run, shell: Shell) -> None:
+def test_ended_command_may_clean_up(run: Run, shell: Shell) -> None:
     with pytest.raises(ToolError, match="timed out"):
         run("trap 'echo bye > cleaned; exit' TERM; while true; do sleep 0.01; done", 0.2)
     assert (shell.folder / "cleaned").read_text() == "bye\n"
 
 
-def test_a_command_that_writes_without_end_is_ended(run: Run) -> None:
+def test_command_with_endless_output_is_ended(run: Run) -> None:
     with pytest.raises(ToolError, match="wrote more than 1,000,000 bytes and was stopped"):
         run("yes", output_bytes=1_000_000)
 
 
-def test_what_a_command_leaves_in_the_background_is_ended_and_named(run: Run, shell: Shell) -> None:
+def test_background_processes_are_ended_and_named(run: Run, shell: Shell) -> None:
     assert run("sleep 60 & echo $! > pid") == (
         "exit code 0\n(no output)\n[still running in the background, stopped: sleep]"
     )
-    assert not any(map(is_alive, pids(shell.folder / "pid")))
+    assert not any(map(is_alive, read_pids(shell.folder / "pid")))
 
 
-def test_what_ends_by_itself_just_after_the_shell_is_let_be(run: Run) -> None:
+def test_process_that_exits_shortly_after_the_shell_is_not_killed(run: Run) -> None:
     assert run("echo late > >(sleep 0.05; cat)") == "exit code 0\nlate\n"
 
 
@@ -254,56 +252,60 @@ time.sleep(60)
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="it is found by /proc")
 @pytest.mark.parametrize("ending", ["until test -s pid; do sleep 0.01; done", "sleep 60"])
-def test_a_process_that_forks_away_with_the_output_neither_hangs_nor_stays(
+def test_daemon_that_holds_the_output_neither_blocks_nor_survives(
     run: Run, shell: Shell, ending: str
 ) -> None:
     (shell.folder / "away.py").write_text(FORKS_AWAY)
-    begun = time.monotonic()
+    start_s = time.monotonic()
     try:
-        shown = run(f"{sys.executable} away.py; {ending}", 1)
+        output = run(f"{sys.executable} away.py; {ending}", 1)
     except ToolError as error:
-        shown = str(error)
-    assert "still here" in shown
-    assert time.monotonic() - begun < 40
-    assert not any(map(is_alive, pids(shell.folder / "pid")))
+        output = str(error)
+    assert "still here" in output
+    assert time.monotonic() - start_s < 40
+    assert not any(map(is_alive, read_pids(shell.folder / "pid")))
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="it is found by /proc")
-def test_a_process_without_the_environment_is_found_below_its_parent(shell: Shell) -> None:
+def test_process_without_the_environment_mark_is_found_by_its_parent(shell: Shell) -> None:
     async def cancel() -> None:
-        await end_of(
-            await cancelled(shell, "env -i setsid sh -c 'echo $$ > pid; exec sleep 60' & wait")
+        await wait_for_task(
+            await start_and_cancel(
+                shell, "env -i setsid sh -c 'echo $$ > pid; exec sleep 60' & wait"
+            )
         )
 
     asyncio.run(cancel())
-    assert not any(map(is_alive, pids(shell.folder / "pid")))
+    assert not any(map(is_alive, read_pids(shell.folder / "pid")))
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="it is found by /proc")
-def test_a_process_that_lost_its_parent_to_the_first_signal_is_killed_all_the_same(
+def test_process_orphaned_by_sigterm_is_killed(
     shell: Shell,
 ) -> None:
-    """Nothing leads to it any more once its parent is gone: what was found once is remembered."""
+    """No parent refers to it any more, so each process is remembered."""
 
     async def cancel() -> None:
         stubborn = 'trap "" TERM; echo $$ > pid; while true; do sleep 0.05; done'
-        await end_of(await cancelled(shell, f"env -i setsid sh -c '{stubborn}' & wait"))
+        await wait_for_task(
+            await start_and_cancel(shell, f"env -i setsid sh -c '{stubborn}' & wait")
+        )
 
     asyncio.run(cancel())
-    assert not any(map(is_alive, pids(shell.folder / "pid")))
+    assert not any(map(is_alive, read_pids(shell.folder / "pid")))
 
 
 @pytest.mark.req("S4-40")
-def test_a_cancelled_command_is_ended_with_all_its_processes(shell: Shell) -> None:
+def test_cancelled_command_is_ended_with_all_its_processes(shell: Shell) -> None:
     async def cancel() -> None:
-        await end_of(await cancelled(shell, "echo $$ > pid; sleep 60 | cat"))
+        await wait_for_task(await start_and_cancel(shell, "echo $$ > pid; sleep 60 | cat"))
 
     asyncio.run(cancel())
-    assert not any(map(is_alive, pids(shell.folder / "pid")))
+    assert not any(map(is_alive, read_pids(shell.folder / "pid")))
     assert list(shell.outputs.iterdir()) == []
 
 
-def test_nothing_leaks_and_any_thread_will_do(run: Run, shell: Shell) -> None:
+def test_no_descriptors_leak_and_any_thread_may_run_commands(run: Run, shell: Shell) -> None:
     results: list[str] = []
     run("true")
     before = sorted(Path("/dev/fd").iterdir())
@@ -313,21 +315,21 @@ def test_nothing_leaks_and_any_thread_will_do(run: Run, shell: Shell) -> None:
         thread.join()
     assert results == 3 * ["exit code 0\nhi\n"]
     assert sorted(Path("/dev/fd").iterdir()) == before
-    for pid in pids(shell.folder / "pids"):
+    for pid in read_pids(shell.folder / "pids"):
         with pytest.raises(ChildProcessError):
-            os.waitpid(pid, os.WNOHANG)  # it was waited for: no zombie
+            os.waitpid(pid, os.WNOHANG)  # The process was reaped and is no zombie.
 
 
-def test_commands_may_run_at_once(shell: Shell) -> None:
+def test_commands_may_run_concurrently(shell: Shell) -> None:
     async def both() -> tuple[str, str]:
-        one = shell.run("until test -e go; do sleep 0.01; done; echo one")
-        one_result, two_result = await asyncio.gather(one, shell.run("touch go; echo two"))
+        item = shell.run("until test -e go; do sleep 0.01; done; echo one")
+        one_result, two_result = await asyncio.gather(item, shell.run("touch go; echo two"))
         return one_result, two_result
 
     assert asyncio.run(both()) == ("exit code 0\none\n", "exit code 0\ntwo\n")
 
 
-def test_the_tool_says_what_it_can_and_how_rules_match_it(shell: Shell) -> None:
+def test_tool_describes_itself_and_its_rules(shell: Shell) -> None:
     bash = shell.tool
     assert (bash.name, bash.subject, bash.subject_kind) == ("bash", "command", "command")
     assert not bash.reads_only
@@ -337,7 +339,7 @@ def test_the_tool_says_what_it_can_and_how_rules_match_it(shell: Shell) -> None:
     assert asyncio.run(bash.run({"command": "echo hi"})) == "exit code 0\nhi\n"
 
 
-def test_a_user_is_shown_the_command(shell: Shell) -> None:
+def test_approval_shows_the_command(shell: Shell) -> None:
     async def previews() -> tuple[str, str]:
         preview = shell.tool.preview
         assert preview is not None

@@ -1,4 +1,4 @@
-"""Times: how an agent writes them, when they are due, and what is said of those that were missed."""
+"""Schedules: their syntax, due times, and missed times."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.agent_kit import run
 from tests.trigger_kit import NOON_US, FakeTime
 
 
-def armed(text: str, zone: str = "UTC", now_us: int = NOON_US) -> TimeTrigger:
+def arm(text: str, zone: str = "UTC", now_us: int = NOON_US) -> TimeTrigger:
     times = Times.read(text, zone, now_us)
     return TimeTrigger(
         call="msg_001",
@@ -27,9 +27,9 @@ def armed(text: str, zone: str = "UTC", now_us: int = NOON_US) -> TimeTrigger:
     )
 
 
-def due(text: str, after: str = "2026-01-01T12:00:00Z", zone: str = "UTC") -> str | None:
-    found = Schedule(armed(text, zone)).find_next_due(parse_rfc3339(after))
-    return None if found is None else format_rfc3339(found)[:19]
+def next_due(text: str, after: str = "2026-01-01T12:00:00Z", zone: str = "UTC") -> str | None:
+    result = Schedule(arm(text, zone)).find_next_due(parse_rfc3339(after))
+    return None if result is None else format_rfc3339(result)[:19]
 
 
 @pytest.mark.parametrize(
@@ -46,8 +46,8 @@ def due(text: str, after: str = "2026-01-01T12:00:00Z", zone: str = "UTC") -> st
         ("*/5 * * * *", "2026-01-01T12:05:00"),
     ],
 )
-def test_what_an_agent_writes_is_due_then(text: str, expected: str) -> None:
-    assert due(text) == expected
+def test_schedule_is_due_at_the_stated_time(text: str, expected: str) -> None:
+    assert next_due(text) == expected
 
 
 NO_TIMES = """in 0 s, every 1 s, in 9999 d, in 1e9 s, soon, 25:00, 2026-01-01 11:00,
@@ -55,18 +55,20 @@ NO_TIMES = """in 0 s, every 1 s, in 9999 d, in 1e9 s, soon, 25:00, 2026-01-01 11
 
 
 @pytest.mark.parametrize("text", NO_TIMES.split(","))
-def test_what_is_no_time_to_come_is_refused(text: str) -> None:
+def test_invalid_or_past_time_is_rejected(text: str) -> None:
     with pytest.raises(InvalidArguments):
-        armed(text)
+        arm(text)
     with pytest.raises(InvalidArguments, match="not a time zone"):
-        armed("09:00", "../etc/passwd")
+        arm("09:00", "../etc/passwd")
 
 
-def test_nine_o_clock_stays_nine_o_clock_when_the_clocks_change() -> None:
+def test_daily_time_is_kept_across_daylight_saving_changes() -> None:
     cron, zone = "cron 0 9 * * *", "Europe/Berlin"
-    assert due(cron, "2026-03-28T12:00:00Z", zone) == "2026-03-29T07:00:00"  # summer time now
-    assert due(cron, "2026-03-27T12:00:00Z", zone) == "2026-03-28T08:00:00"
-    assert due("09:00", zone=zone) == "2026-01-02T08:00:00"
+    assert (
+        next_due(cron, "2026-03-28T12:00:00Z", zone) == "2026-03-29T07:00:00"
+    )  # Daylight saving time has started.
+    assert next_due(cron, "2026-03-27T12:00:00Z", zone) == "2026-03-28T08:00:00"
+    assert next_due("09:00", zone=zone) == "2026-01-02T08:00:00"
 
 
 @pytest.mark.parametrize(
@@ -78,27 +80,27 @@ def test_nine_o_clock_stays_nine_o_clock_when_the_clocks_change() -> None:
         ("01:45", "2026-10-25 02:50", "01:50"),
     ],
 )
-def test_in_the_hour_that_comes_twice_the_next_time_is_meant(now: str, text: str, due: str) -> None:
+def test_ambiguous_hour_means_the_next_occurrence(now: str, text: str, due: str) -> None:
     now_us = parse_rfc3339(f"2026-10-25T{now}:00Z")
     assert parse_time(text, "Europe/Berlin", now_us) == f"2026-10-25T{due}:00.000000Z"
 
 
-def test_a_rhythm_does_not_drift() -> None:
-    assert due("every 10 min", "2026-01-01T12:34:56Z") == "2026-01-01T12:40:00"
-    assert due("every 10 min", "2026-01-01T12:40:00Z") == "2026-01-01T12:50:00"
+def test_interval_does_not_drift() -> None:
+    assert next_due("every 10 min", "2026-01-01T12:34:56Z") == "2026-01-01T12:40:00"
+    assert next_due("every 10 min", "2026-01-01T12:40:00Z") == "2026-01-01T12:50:00"
 
 
-def rung(text: str, after_s: float, last_us: int = NOON_US) -> list[str]:
-    """Return what a timer says in so many seconds from noon."""
-    time, said = FakeTime(), list[str]()
+def fire_times(text: str, after_s: float, last_us: int = NOON_US) -> list[str]:
+    """Return the notification of a timer this many seconds after noon."""
+    time, texts = FakeTime(), list[str]()
 
     async def listen() -> None:
-        timer = Timer(armed(text), last_us, time.alarm)
+        timer = Timer(arm(text), last_us, time.alarm)
         async with timer.open():
             is_over = False
             while not is_over:
                 happening = await timer.wait()
-                said.append(happening.text)
+                texts.append(happening.text)
                 is_over = happening.is_last
 
     async def pass_by() -> None:
@@ -107,35 +109,35 @@ def rung(text: str, after_s: float, last_us: int = NOON_US) -> list[str]:
         task.cancel()
 
     run(pass_by())
-    return said
+    return texts
 
 
-def test_a_time_comes_once_and_a_rhythm_again() -> None:
-    assert rung("in 10 min", 3600) == ["it is 2026-01-01 12:10:00 (UTC)"]
-    assert rung("every 10 min", 1900) == [
+def test_time_fires_once_and_interval_repeatedly() -> None:
+    assert fire_times("in 10 min", 3600) == ["it is 2026-01-01 12:10:00 (UTC)"]
+    assert fire_times("every 10 min", 1900) == [
         f"it is 2026-01-01 12:{minute}:00 (UTC)" for minute in (10, 20, 30)
     ]
 
 
-def late(text: str, hours: float) -> str:
-    """Return what a timer says first that begins so many hours after it was armed."""
+def first_late_notification(text: str, hours: float) -> str:
+    """Return the first notification of a timer that starts this many hours after it was armed."""
     time = FakeTime(NOON_US + round(hours * 3600e6))
-    timer = Timer(armed(text), NOON_US, time.alarm)
+    timer = Timer(arm(text), NOON_US, time.alarm)
     return run(timer.wait()).text
 
 
-def test_what_was_due_while_nobody_listened_comes_once_and_says_that_it_is_late() -> None:
-    assert late("in 10 min", 2) == (
+def test_missed_times_are_reported_once_as_late() -> None:
+    assert first_late_notification("in 10 min", 2) == (
         "it is 2026-01-01 14:00:00 (UTC); late: it was due at 2026-01-01 12:10:00 (UTC)"
     )
-    assert late("every 30 min", 2) == (
+    assert first_late_notification("every 30 min", 2) == (
         "it is 2026-01-01 14:00:00 (UTC); "
         "4 times since 2026-01-01 12:30:00 (UTC), when nobody told you"
     )
 
 
-def test_what_a_foreign_log_says_cannot_ring_without_end() -> None:
-    odd = TimeTrigger(call="msg_001", armed=format_rfc3339(NOON_US), every_s=0.001)
-    assert Schedule(odd).find_next_due(NOON_US) == NOON_US + 10_000_000
+def test_foreign_log_cannot_fire_endlessly() -> None:
+    unusual = TimeTrigger(call="msg_001", armed=format_rfc3339(NOON_US), every_s=0.001)
+    assert Schedule(unusual).find_next_due(NOON_US) == NOON_US + 10_000_000
     with pytest.raises(InvalidArguments):
         Schedule(TimeTrigger(call="msg_001", armed="noon", every_s=60)).find_next_due(NOON_US)

@@ -1,4 +1,4 @@
-"""Webhooks: real requests over loopback, and what of them an agent hears."""
+"""Webhooks: real requests over loopback and the notifications of the agent."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from tests.agent_kit import run
 TOKEN = "a-secret-token"
 
 
-class Called:
-    """A webhook that listens, and a client."""
+class WebhookClient:
+    """A listening webhook and its client."""
 
     def __init__(self, source: WebhookCalled, client: aiohttp.ClientSession) -> None:
         self.source, self.client = source, client
         self.base = f"http://127.0.0.1:{source.armed.port}"
 
-    async def post(self, path: str = TOKEN, body: bytes = b"hi", **more: str) -> tuple[int, str]:
-        async with self.client.post(f"{self.base}/{path}", data=body, headers=more) as answer:
+    async def post(self, path: str = TOKEN, body: bytes = b"hi", **options: str) -> tuple[int, str]:
+        async with self.client.post(f"{self.base}/{path}", data=body, headers=options) as answer:
             return answer.status, await answer.text()
 
     async def heard(self) -> TriggerEvent:
@@ -44,7 +44,7 @@ class Called:
 
 
 @asynccontextmanager
-async def listening() -> AsyncIterator[Called]:
+async def start_webhook() -> AsyncIterator[WebhookClient]:
     server = Webhooks()
     port = await server.start()
     armed = WebhookTrigger(
@@ -55,18 +55,18 @@ async def listening() -> AsyncIterator[Called]:
     )
     try:
         async with WebhookCalled(armed, server).open(), aiohttp.ClientSession() as client:
-            yield Called(server.sources[0], client)
+            yield WebhookClient(server.sources[0], client)
     finally:
         await server.close()
 
 
-def test_it_answers_when_what_was_said_is_logged(tmp_path: object) -> None:
+def test_response_is_sent_after_the_message_is_logged(tmp_path: object) -> None:
     del tmp_path
 
     async def act() -> None:
-        async with listening() as called:
-            asking = asyncio.create_task(called.post(body=b"[hook x]: OK\nship it"))
-            happening = await called.source.wait()
+        async with start_webhook() as client:
+            asking = asyncio.create_task(client.post(body=b"[hook x]: OK\nship it"))
+            happening = await client.source.wait()
             await asyncio.sleep(0.05)
             assert not asking.done()
             assert happening.text == (
@@ -81,34 +81,34 @@ def test_it_answers_when_what_was_said_is_logged(tmp_path: object) -> None:
     run(act())
 
 
-def test_the_token_may_stand_in_the_header_and_a_wrong_one_finds_nothing() -> None:
+def test_token_may_be_in_a_header_and_a_wrong_one_gets_404() -> None:
     async def act() -> None:
-        async with listening() as called:
-            assert await called.post("wrong") == (404, "not found\n")
-            assert await called.post("") == (404, "not found\n")
-            assert (await called.post("", Authorization="Bearer wrong"))[0] == 404
-            async with called.client.get(f"{called.base}/{TOKEN}") as answer:
+        async with start_webhook() as client:
+            assert await client.post("wrong") == (404, "not found\n")
+            assert await client.post("") == (404, "not found\n")
+            assert (await client.post("", Authorization="Bearer wrong"))[0] == 404
+            async with client.client.get(f"{client.base}/{TOKEN}") as answer:
                 assert answer.status == 405
-            asking = asyncio.create_task(called.post("", Authorization=f"Bearer {TOKEN}"))
-            await called.heard()
+            asking = asyncio.create_task(client.post("", Authorization=f"Bearer {TOKEN}"))
+            await client.heard()
             assert (await asking)[0] == 202
 
     run(act())
 
 
-def test_what_is_too_large_or_too_much_is_refused_and_the_rest_is_one_happening() -> None:
+def test_excess_requests_are_rejected_and_the_others_are_one_notification() -> None:
     async def act() -> None:
-        async with listening() as called:
-            too_large = await called.post(body=b"x" * (MAX_BODY_BYTES + 1))
+        async with start_webhook() as client:
+            too_large = await client.post(body=b"x" * (MAX_BODY_BYTES + 1))
             assert too_large == (413, f"more than {MAX_BODY_BYTES:,} bytes\n")
             asking = [
-                asyncio.create_task(called.post(body=b"x" * 10_000))
+                asyncio.create_task(client.post(body=b"x" * 10_000))
                 for _ in range(MAX_WAITING_MESSAGES)
             ]
-            while len(called.source.waiting) < MAX_WAITING_MESSAGES:
+            while len(client.source.waiting) < MAX_WAITING_MESSAGES:
                 await asyncio.sleep(0.01)
-            assert await called.post() == (429, "too many requests\n")
-            happening = await called.heard()
+            assert await client.post() == (429, "too many requests\n")
+            happening = await client.heard()
             assert happening.text.startswith(
                 f"{MAX_WAITING_MESSAGES} messages from outside (80,000 bytes; "
             )
@@ -118,35 +118,35 @@ def test_what_is_too_large_or_too_much_is_refused_and_the_rest_is_one_happening(
     run(act())
 
 
-def test_who_waits_when_nobody_listens_any_more_is_told() -> None:
+def test_waiting_client_is_answered_when_the_webhook_closes() -> None:
     async def act() -> None:
-        async with listening() as called:
-            asking = asyncio.create_task(called.post())
-            while not called.source.waiting:
+        async with start_webhook() as client:
+            asking = asyncio.create_task(client.post())
+            while not client.source.waiting:
                 await asyncio.sleep(0.01)
-            called.source.waiting[0].logged.cancel()
+            client.source.waiting[0].logged.cancel()
             assert await asking == (503, "the trigger ended\n")
 
     run(act())
 
 
-def test_who_only_connects_keeps_nobody_from_being_heard() -> None:
+def test_idle_connections_do_not_block_requests() -> None:
     async def act() -> None:
-        async with listening() as called:
-            early = asyncio.create_task(called.post())
-            while not called.source.waiting:
+        async with start_webhook() as client:
+            early = asyncio.create_task(client.post())
+            while not client.source.waiting:
                 await asyncio.sleep(0.01)
             idle = [
-                await asyncio.open_connection("127.0.0.1", called.source.armed.port)
+                await asyncio.open_connection("127.0.0.1", client.source.armed.port)
                 for _ in range(MAX_UNAUTHORIZED_CONNECTIONS + 20)
             ]
             for reader, _ in idle[:20]:
                 async with asyncio.timeout(5):
                     assert await reader.read() == b""
-            late = asyncio.create_task(called.post())
-            while len(called.source.waiting) < 2:
+            late = asyncio.create_task(client.post())
+            while len(client.source.waiting) < 2:
                 await asyncio.sleep(0.01)
-            await called.heard()
+            await client.heard()
             assert await early == await late == (202, "heard\n")
             for _, writer in idle:
                 writer.close()
@@ -154,7 +154,7 @@ def test_who_only_connects_keeps_nobody_from_being_heard() -> None:
     run(act())
 
 
-def test_a_port_that_another_program_has_is_said() -> None:
+def test_port_in_use_is_reported() -> None:
     async def act() -> None:
         first, second = Webhooks(), Webhooks()
         port = await first.start()

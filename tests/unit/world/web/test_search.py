@@ -1,4 +1,4 @@
-"""Searching: what providers answer becomes hits, and what they do wrong becomes a result."""
+"""Web search: responses of providers become hits, and their failures become results."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ import pytest
 
 from harken.world.result import ToolError
 from harken.world.web.search import Brave, SearchProvider, Searxng, WebResult
-from tests.unit.world.web.site import Answer, Site, served
+from tests.unit.world.web.site_kit import PageResponse, Site, serve_site
 
 
-class Anything(dict[str, Answer]):
-    """The same answer, whatever is asked."""
+class AnyPath(dict[str, PageResponse]):
+    """The same response for each path."""
 
-    def get(self, _key: str, _default: object = None) -> Answer:
+    def get(self, _key: str, _default: object = None) -> PageResponse:
         return self["*"]
 
 
 @pytest.fixture
 def site() -> Iterator[Site]:
-    with served() as one:
-        one.pages = Anything()
-        yield one
+    with serve_site() as server:
+        server.pages = AnyPath()
+        yield server
 
 
-def answers(site: Site, body: object, **more: object) -> None:
+def set_response(site: Site, body: object, **options: object) -> None:
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    site.pages["*"] = Answer(data, "application/json", **more)  # type: ignore[arg-type]
+    site.pages["*"] = PageResponse(data, "application/json", **options)  # type: ignore[arg-type]
 
 
-def found(provider: SearchProvider, count: int = 5) -> list[WebResult]:
+def search(provider: SearchProvider, count: int = 5) -> list[WebResult]:
     return asyncio.run(provider.search("green tea & cups", count))
 
 
@@ -53,55 +53,58 @@ RESULTS = [
 ]
 
 
-def test_searxng_is_asked_for_json(site: Site) -> None:
-    answers(site, {"results": RESULTS})
+def test_searxng_request_asks_for_json(site: Site) -> None:
+    set_response(site, {"results": RESULTS})
     provider = Searxng(site.url("/searx/"))
     assert isinstance(provider, SearchProvider)
-    hits = found(provider)
+    hits = search(provider)
     assert [hit.url for hit in hits][:2] == ["https://a.org/tea", "https://b.org/"]
     assert hits[0] == WebResult("Tea [hook x]", "https://a.org/tea", "Steep.")
-    [(path, _)] = site.asked
-    asked = urlsplit(path)
-    assert (asked.path, parse_qs(asked.query)) == (
+    [(path, _)] = site.requests
+    request = urlsplit(path)
+    assert (request.path, parse_qs(request.query)) == (
         "/searx/search",
         {"q": ["green tea & cups"], "format": ["json"]},
     )
 
 
-def test_brave_is_asked_with_the_key_in_a_header(site: Site) -> None:
-    answers(site, {"web": {"results": RESULTS}})
-    hits = found(Brave("k3y", site.url("/res")), count=2)
+def test_brave_request_has_the_key_in_a_header(site: Site) -> None:
+    set_response(site, {"web": {"results": RESULTS}})
+    hits = search(Brave("k3y", site.url("/res")), count=2)
     assert [hit.excerpt for hit in hits] == ["S", ""]
-    [(path, headers)] = site.asked
+    [(path, headers)] = site.requests
     assert headers["x-subscription-token"] == "k3y"
     assert parse_qs(urlsplit(path).query)["count"] == ["2"]
     assert "k3y" not in path
 
 
-@pytest.mark.parametrize("said", [{}, [], {"results": 5}, {"results": {"a": 1}}, None, "x"])
-def test_an_answer_without_results_is_no_hit(site: Site, said: object) -> None:
-    answers(site, said)
-    assert found(Searxng(site.url())) == []
+@pytest.mark.parametrize("expected", [{}, [], {"results": 5}, {"results": {"a": 1}}, None, "x"])
+def test_response_without_results_has_no_hits(site: Site, expected: object) -> None:
+    set_response(site, expected)
+    assert search(Searxng(site.url())) == []
 
 
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        (Answer(b"<html>", "text/html"), "did not return JSON"),
-        (Answer(b"[" * 100_000), "did not return JSON"),
-        (Answer(b"no", status=403), "failed: HTTP 403"),
-        (Answer(b"", status=302, headers={"location": "http://127.0.0.1:1/"}), "failed: HTTP 302"),
+        (PageResponse(b"<html>", "text/html"), "did not return JSON"),
+        (PageResponse(b"[" * 100_000), "did not return JSON"),
+        (PageResponse(b"no", status=403), "failed: HTTP 403"),
+        (
+            PageResponse(b"", status=302, headers={"location": "http://127.0.0.1:1/"}),
+            "failed: HTTP 302",
+        ),
     ],
 )
-def test_what_a_provider_does_wrong_is_told_without_the_key(
-    site: Site, answer: Answer, reason: str
+def test_provider_failure_is_reported_without_the_key(
+    site: Site, answer: PageResponse, reason: str
 ) -> None:
     site.pages["*"] = answer
     with pytest.raises(ToolError, match=reason) as caught:
-        found(Brave("k3y", site.url()))
+        search(Brave("k3y", site.url()))
     assert "k3y" not in str(caught.value)
 
 
-def test_a_provider_that_is_not_there_is_told() -> None:
+def test_unreachable_provider_is_reported() -> None:
     with pytest.raises(ToolError, match=r"the search at 127\.0\.0\.1:9 cannot be reached"):
-        found(Searxng("http://127.0.0.1:9"))
+        search(Searxng("http://127.0.0.1:9"))

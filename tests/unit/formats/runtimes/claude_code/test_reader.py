@@ -1,4 +1,4 @@
-"""Transcripts of Claude Code as steps: the tree, subagents, compactions, damage."""
+"""Claude Code transcripts as import steps: the tree, subagents, compactions and damage."""
 
 from __future__ import annotations
 
@@ -10,41 +10,49 @@ import pytest
 from harken.core.messages import ImagePart, ThinkingPart
 from harken.errors import FormatError
 from harken.formats.runtimes.claude_code.reader import FORMAT, is_session_file
-from tests.unit.formats.transcripts import Transcript, lines, read, result, text, thought, use
+from tests.unit.formats.transcript_kit import (
+    Transcript,
+    encode_lines,
+    read_transcript,
+    text_block,
+    thinking_block,
+    tool_result_block,
+    tool_use_block,
+)
 
 
-def cafe() -> Transcript:
-    """A prompt, an answer with a call, its result, a last answer."""
-    made = Transcript()
-    made.user("Is the cafe open?")
-    made.answer(thought("I look."), id="m1")
-    made.answer(text("Let me look."), id="m1")
-    made.answer(use("c1", command="ls"), id="m1")
-    made.result("c1", "open")
-    made.answer(text("It is."), id="m2")
-    return made
+def cafe_transcript() -> Transcript:
+    """A prompt, an answer with a call, its result and a final answer."""
+    transcript = Transcript()
+    transcript.user("Is the cafe open?")
+    transcript.answer(thinking_block("I look."), id="m1")
+    transcript.answer(text_block("Let me look."), id="m1")
+    transcript.answer(tool_use_block("c1", command="ls"), id="m1")
+    transcript.result("c1", "open")
+    transcript.answer(text_block("It is."), id="m2")
+    return transcript
 
 
-def test_a_conversation_is_read_as_it_was_said() -> None:
-    found = read(cafe())
-    assert found.said() == [
+def test_conversation_is_read_in_order() -> None:
+    parsed = read_transcript(cafe_transcript())
+    assert parsed.texts() == [
         "user: Is the cafe open?",
         "assistant: Let me look. [c1]",
         "tool of c1: open",
         "assistant: It is.",
     ]
-    assert [(step.type, step.trigger, len(step.entries)) for step in found.path()] == [
+    assert [(step.type, step.trigger, len(step.entries)) for step in parsed.path()] == [
         ("delta", "import", 2),
         ("delta", "import", 2),
     ]
 
 
-def test_a_response_on_several_lines_is_one_message_with_its_usage_once() -> None:
-    made = cafe()
-    answer = read(made).entries()[1]
+def test_response_on_several_lines_is_one_message_with_one_usage() -> None:
+    transcript = cafe_transcript()
+    answer = read_transcript(transcript).entries()[1]
     assert answer.source == {
         "kind": "response",
-        "uuids": [record["uuid"] for record in made.records[1:4]],
+        "uuids": [record["uuid"] for record in transcript.records[1:4]],
         "id": "m1",
         "request": "req_m1",
         "model": "claude-opus-4-5-20251101",
@@ -53,161 +61,163 @@ def test_a_response_on_several_lines_is_one_message_with_its_usage_once() -> Non
     assert answer.time == "2026-01-31T12:00:04.000000Z"
 
 
-def test_thinking_keeps_its_signature_and_whose_it_is() -> None:
-    content = read(cafe()).entries()[1].message.content
+def test_thinking_keeps_its_signature_and_model() -> None:
+    content = read_transcript(cafe_transcript()).entries()[1].message.content
     assert isinstance(content, list)
     assert content[0] == ThinkingPart(
         "I look.", {"signature": "c2ln", "model": "claude-opus-4-5-20251101"}
     )
 
 
-def test_parallel_calls_are_no_fork() -> None:
-    made = Transcript()
-    made.user("Look at both.")
-    first = made.answer(use("c1"), id="m1")
-    second = made.answer(use("c2"), id="m1")
-    made.result("c1", "one", parent=first)
-    made.result("c2", "two", parent=second)
-    made.answer(text("Both are there."))
-    found = read(made)
-    assert found.said()[1:3] == ["assistant:  [c1] [c2]", "tool of c1: one"]
-    assert len(found.said()) == 5
-    assert found.reading.branches == []
+def test_parallel_calls_are_not_a_branch() -> None:
+    transcript = Transcript()
+    transcript.user("Look at both.")
+    first = transcript.answer(tool_use_block("c1"), id="m1")
+    second = transcript.answer(tool_use_block("c2"), id="m1")
+    transcript.result("c1", "one", parent=first)
+    transcript.result("c2", "two", parent=second)
+    transcript.answer(text_block("Both are there."))
+    parsed = read_transcript(transcript)
+    assert parsed.texts()[1:3] == ["assistant:  [c1] [c2]", "tool of c1: one"]
+    assert len(parsed.texts()) == 5
+    assert parsed.reading.branches == []
 
 
-def test_a_result_between_the_lines_of_a_response_does_not_part_it() -> None:
-    made = Transcript()
-    made.user("Look at both.")
-    first = made.answer(use("c1"), id="m1")
-    made.result("c1", "one")
-    made.answer(use("c2"), id="m1", parent=first)
-    made.result("c2", "two")
-    made.answer(text("Both are there."))
-    found = read(made)
-    assert found.said()[1] == "assistant:  [c1] [c2]"
-    assert found.reading.branches == []
+def test_result_between_the_lines_of_a_response_does_not_split_it() -> None:
+    transcript = Transcript()
+    transcript.user("Look at both.")
+    first = transcript.answer(tool_use_block("c1"), id="m1")
+    transcript.result("c1", "one")
+    transcript.answer(tool_use_block("c2"), id="m1", parent=first)
+    transcript.result("c2", "two")
+    transcript.answer(text_block("Both are there."))
+    parsed = read_transcript(transcript)
+    assert parsed.texts()[1] == "assistant:  [c1] [c2]"
+    assert parsed.reading.branches == []
 
 
-def test_a_rewind_is_a_branch_and_the_last_one_is_where_it_goes_on() -> None:
-    made = Transcript()
-    made.user("Hello")
-    at = made.answer(text("Hi."))
-    made.user("Tea?")
-    made.answer(text("Tea."))
-    made.user("Coffee?", parent=at)
-    made.answer(text("Coffee."))
-    found = read(made)
-    assert found.said()[2:] == ["user: Coffee?", "assistant: Coffee."]
-    ((agent, end),) = found.reading.branches
+def test_rewind_creates_a_branch_and_the_last_one_is_active() -> None:
+    transcript = Transcript()
+    transcript.user("Hello")
+    record_id = transcript.answer(text_block("Hi."))
+    transcript.user("Tea?")
+    transcript.answer(text_block("Tea."))
+    transcript.user("Coffee?", parent=record_id)
+    transcript.answer(text_block("Coffee."))
+    parsed = read_transcript(transcript)
+    assert parsed.texts()[2:] == ["user: Coffee?", "assistant: Coffee."]
+    ((agent, end),) = parsed.reading.branches
     assert agent == ""
-    assert found.by_id[end].parent == found.path()[0].id
+    assert parsed.by_id[end].parent == parsed.path()[0].id
 
 
-def test_a_second_answer_to_the_same_prompt_parts_after_the_prompt() -> None:
-    made = Transcript()
-    at = made.user("Hello")
-    made.answer(text("Hi."))
-    made.answer(text("Good day."), parent=at)
-    found = read(made)
-    assert found.said() == ["user: Hello", "assistant: Good day."]
-    assert len(found.steps) == 3
+def test_second_answer_to_the_same_prompt_branches_after_the_prompt() -> None:
+    transcript = Transcript()
+    record_id = transcript.user("Hello")
+    transcript.answer(text_block("Hi."))
+    transcript.answer(text_block("Good day."), parent=record_id)
+    parsed = read_transcript(transcript)
+    assert parsed.texts() == ["user: Hello", "assistant: Good day."]
+    assert len(parsed.steps) == 3
 
 
-def test_the_order_of_lines_does_not_matter_for_what_follows_what() -> None:
-    made = cafe()
-    records = made.records
-    mixed = [records[at] for at in (4, 1, 2, 3, 0, 5)]
-    assert read(lines(mixed)).said() == read(made).said()
+def test_order_of_lines_does_not_change_the_tree() -> None:
+    transcript = cafe_transcript()
+    records = transcript.records
+    mixed = [records[index] for index in (4, 1, 2, 3, 0, 5)]
+    assert read_transcript(encode_lines(mixed)).texts() == read_transcript(transcript).texts()
 
 
-def test_what_is_no_conversation_is_passed_over_and_counted() -> None:
-    made = Transcript()
-    made.user("Hello")
-    made.add("progress", data={"type": "hook_progress"})
-    made.add("system", subtype="turn_duration", isMeta=True)
-    made.answer(text("Hi."))
+def test_records_outside_the_conversation_are_skipped_and_counted() -> None:
+    transcript = Transcript()
+    transcript.user("Hello")
+    transcript.add("progress", data={"type": "hook_progress"})
+    transcript.add("system", subtype="turn_duration", isMeta=True)
+    transcript.answer(text_block("Hi."))
     extra = [{"type": "file-history-snapshot", "messageId": "x"}, {"type": "queue-operation"}]
-    found = read(made.data + lines(extra))
-    assert found.said() == ["user: Hello", "assistant: Hi."]
-    assert found.reading.uninterpreted == {
+    parsed = read_transcript(transcript.data + encode_lines(extra))
+    assert parsed.texts() == ["user: Hello", "assistant: Hi."]
+    assert parsed.reading.uninterpreted == {
         "progress": 1,
         "system/turn_duration": 1,
         "file-history-snapshot": 1,
         "queue-operation": 1,
     }
-    assert len(found.path()) == 1
+    assert len(parsed.path()) == 1
 
 
 @pytest.mark.req("S2-70")
-def test_records_of_kinds_that_nobody_knows_are_kept() -> None:
-    found = read(cafe().data + lines([{"type": "weather", "uuid": "w"}, {"no": "type"}]))
-    assert found.reading.uninterpreted == {"weather": 1, "no type": 1}
+def test_records_of_unknown_kinds_are_kept() -> None:
+    parsed = read_transcript(
+        cafe_transcript().data + encode_lines([{"type": "weather", "uuid": "w"}, {"no": "type"}])
+    )
+    assert parsed.reading.uninterpreted == {"weather": 1, "no type": 1}
 
 
 @pytest.mark.req("S2-74")
-def test_sidechains_in_the_file_become_a_chain_each_from_where_they_were_spawned() -> None:
-    made = Transcript()
-    made.user("Ask Ann and Bob.")
-    made.answer(use("c1", "Task", prompt="You are Ann."), id="m1")
-    made.answer(use("c2", "Task", prompt="You are Bob."), id="m1")
-    main = made._last
+def test_each_sidechain_becomes_a_chain_that_starts_at_its_spawn() -> None:
+    transcript = Transcript()
+    transcript.user("Ask Ann and Bob.")
+    transcript.answer(tool_use_block("c1", "Task", prompt="You are Ann."), id="m1")
+    transcript.answer(tool_use_block("c2", "Task", prompt="You are Bob."), id="m1")
+    main = transcript._last
     side: dict[str, Any] = {"isSidechain": True}
-    ann = made.user("You are Ann.", parent=None, agentId="ann", **side)
-    bob = made.user("You are Bob.", parent=None, agentId="bob", **side)
-    made.answer(text("I am Ann."), parent=ann, agentId="ann", **side)
-    made.answer(text("I am Bob."), parent=bob, agentId="bob", **side)
-    made.user([result("c1", "Ann"), result("c2", "Bob")], parent=main)
-    made.answer(text("Both were here."))
-    found = read(made)
-    assert list(found.reading.tips) == ["", "ann", "bob"]
-    spawning, begins = found.path("ann")
-    assert spawning.id == found.path()[0].id
+    ann = transcript.user("You are Ann.", parent=None, agentId="ann", **side)
+    bob = transcript.user("You are Bob.", parent=None, agentId="bob", **side)
+    transcript.answer(text_block("I am Ann."), parent=ann, agentId="ann", **side)
+    transcript.answer(text_block("I am Bob."), parent=bob, agentId="bob", **side)
+    transcript.user([tool_result_block("c1", "Ann"), tool_result_block("c2", "Bob")], parent=main)
+    transcript.answer(text_block("Both were here."))
+    parsed = read_transcript(transcript)
+    assert list(parsed.reading.tips) == ["", "ann", "bob"]
+    spawning, begins = parsed.path("ann")
+    assert spawning.id == parsed.path()[0].id
     assert (begins.type, begins.trigger, begins.agent) == ("snapshot", "spawn", "ann")
-    assert found.said("bob")[-2:] == ["user: You are Bob.", "assistant: I am Bob."]
-    assert found.said()[-1] == "assistant: Both were here."
+    assert parsed.texts("bob")[-2:] == ["user: You are Bob.", "assistant: I am Bob."]
+    assert parsed.texts()[-1] == "assistant: Both were here."
 
 
 @pytest.mark.req("S2-74")
-def test_a_sidechain_without_a_name_is_one_chain_too() -> None:
-    made = Transcript()
-    made.user("Ask Ann.")
-    made.answer(use("c1", "Task", prompt="You are Ann."))
-    main = made._last
-    made.user("You are Ann.", parent=None, isSidechain=True)
-    made.answer(text("I am."), isSidechain=True)
-    made.result("c1", "Ann", parent=main)
-    found = read(made)
-    assert list(found.reading.tips) == ["", "line 3"]
-    assert [step.trigger for step in found.path("line 3")] == ["import", "spawn"]
+def test_sidechain_without_a_name_is_one_chain() -> None:
+    transcript = Transcript()
+    transcript.user("Ask Ann.")
+    transcript.answer(tool_use_block("c1", "Task", prompt="You are Ann."))
+    main = transcript._last
+    transcript.user("You are Ann.", parent=None, isSidechain=True)
+    transcript.answer(text_block("I am."), isSidechain=True)
+    transcript.result("c1", "Ann", parent=main)
+    parsed = read_transcript(transcript)
+    assert list(parsed.reading.tips) == ["", "line 3"]
+    assert [step.trigger for step in parsed.path("line 3")] == ["import", "spawn"]
 
 
-def test_a_subagent_with_a_file_of_its_own_is_named_by_the_result_of_its_call() -> None:
-    made = Transcript()
-    made.user("Ask Ann.")
-    made.answer(use("c1", "Task"))
-    made.user([result("c1", "done")], toolUseResult={"agentId": "ann"})
-    found = read(made)
-    assert found.reading.spawned == {"ann": found.path()[0].id}
+def test_subagent_in_a_separate_file_is_named_by_the_result_of_its_call() -> None:
+    transcript = Transcript()
+    transcript.user("Ask Ann.")
+    transcript.answer(tool_use_block("c1", "Task"))
+    transcript.user([tool_result_block("c1", "done")], toolUseResult={"agentId": "ann"})
+    parsed = read_transcript(transcript)
+    assert parsed.reading.spawned == {"ann": parsed.path()[0].id}
 
-    own = Transcript(shared={"isSidechain": True, "agentId": "ann"})
-    own.user("You are Ann.")
-    own.answer(text("I am."))
-    (begins,) = read(own).steps
+    sidechain = Transcript(shared={"isSidechain": True, "agentId": "ann"})
+    sidechain.user("You are Ann.")
+    sidechain.answer(text_block("I am."))
+    (begins,) = read_transcript(sidechain).steps
     assert (begins.parent, begins.agent, begins.trigger) == (None, "ann", "spawn")
 
 
 @pytest.mark.req("S2-76")
-def test_a_boundary_and_its_summary_are_one_compaction_with_what_stays() -> None:
-    made = Transcript()
-    made.user("Hello")
-    made.answer(text("Hi."))
-    prompt = made.user("Tea?")
-    tea = made.answer(text("Tea."))
-    made.boundary(tea, kept=[prompt, tea])
-    made.summary()
-    made.user("And cake?")
-    made.answer(text("Cake."))
-    before, last, compaction, after = read(made).path()
+def test_boundary_and_summary_are_one_compaction_with_the_retained_messages() -> None:
+    transcript = Transcript()
+    transcript.user("Hello")
+    transcript.answer(text_block("Hi."))
+    prompt = transcript.user("Tea?")
+    tea = transcript.answer(text_block("Tea."))
+    transcript.boundary(tea, kept=[prompt, tea])
+    transcript.summary()
+    transcript.user("And cake?")
+    transcript.answer(text_block("Cake."))
+    before, last, compaction, after = read_transcript(transcript).path()
     assert compaction.type == compaction.trigger == "compaction"
     assert compaction.parent == last.id
     assert [entry.message.role for entry in compaction.entries] == ["user", "user", "assistant"]
@@ -216,85 +226,99 @@ def test_a_boundary_and_its_summary_are_one_compaction_with_what_stays() -> None
 
 
 @pytest.mark.req("S2-76")
-def test_a_summary_without_a_boundary_is_a_compaction_too() -> None:
-    made = Transcript()
-    made.user("Hello")
-    made.answer(text("Hi."))
-    made.user("This session is being continued from ...", parent=None, isCompactSummary=True)
-    made.answer(text("Go on."))
-    before, compaction, after = read(made).path()
+def test_summary_without_a_boundary_is_a_compaction() -> None:
+    transcript = Transcript()
+    transcript.user("Hello")
+    transcript.answer(text_block("Hi."))
+    transcript.user("This session is being continued from ...", parent=None, isCompactSummary=True)
+    transcript.answer(text_block("Go on."))
+    before, compaction, after = read_transcript(transcript).path()
     assert (before.type, compaction.type, after.type) == ("delta", "compaction", "delta")
 
 
 @pytest.mark.req("S2-76")
-def test_seventy_one_compactions_in_a_session_work() -> None:
-    made = Transcript()
-    for at in range(71):
-        made.user(f"Prompt {at}")
-        made.boundary(made.answer(text(f"Answer {at}")))
-        made.summary(f"Summary {at}")
-    found = read(made)
-    assert [step.type for step in found.path()].count("compaction") == 71
-    assert len(found.path()) == 142
+def test_session_with_seventy_one_compactions_is_read() -> None:
+    transcript = Transcript()
+    for index in range(71):
+        transcript.user(f"Prompt {index}")
+        transcript.boundary(transcript.answer(text_block(f"Answer {index}")))
+        transcript.summary(f"Summary {index}")
+    parsed = read_transcript(transcript)
+    assert [step.type for step in parsed.path()].count("compaction") == 71
+    assert len(parsed.path()) == 142
 
 
 @pytest.mark.req("S2-76")
-def test_a_microcompaction_is_kept_and_no_commit() -> None:
-    made = cafe()
-    made.add("system", subtype="microcompact_boundary", microcompactMetadata={"trigger": "auto"})
-    made.user("And?")
-    found = read(made)
-    assert {step.type for step in found.steps} == {"delta"}
-    assert found.reading.uninterpreted == {"system/microcompact_boundary": 1}
-    assert found.said()[-1] == "user: And?"
+def test_microcompaction_is_kept_without_a_commit() -> None:
+    transcript = cafe_transcript()
+    transcript.add(
+        "system", subtype="microcompact_boundary", microcompactMetadata={"trigger": "auto"}
+    )
+    transcript.user("And?")
+    parsed = read_transcript(transcript)
+    assert {step.type for step in parsed.steps} == {"delta"}
+    assert parsed.reading.uninterpreted == {"system/microcompact_boundary": 1}
+    assert parsed.texts()[-1] == "user: And?"
 
 
-def test_the_title_is_the_last_one_given() -> None:
+def test_last_title_is_used() -> None:
     titles = [
         {"type": "summary", "summary": "Tea", "leafUuid": "x"},
         {"type": "custom-title", "customTitle": "Tea with Jill"},
     ]
-    assert read(lines(titles) + cafe().data).reading.title == "Tea with Jill"
+    assert (
+        read_transcript(encode_lines(titles) + cafe_transcript().data).reading.title
+        == "Tea with Jill"
+    )
 
 
-def test_results_keep_their_parts_and_whether_they_failed() -> None:
+def test_results_keep_their_parts_and_error_flag() -> None:
     picture = {
         "type": "image",
         "source": {"type": "base64", "media_type": "image/png", "data": "AA"},
     }
-    made = Transcript()
-    made.user("Look")
-    made.answer(use("c1"), use("c2"))
-    made.user([result("c1", [text("a"), picture]), result("c2", "no", is_error=True)])
-    first, second = read(made).entries()[2:]
+    transcript = Transcript()
+    transcript.user("Look")
+    transcript.answer(tool_use_block("c1"), tool_use_block("c2"))
+    transcript.user(
+        [
+            tool_result_block("c1", [text_block("a"), picture]),
+            tool_result_block("c2", "no", is_error=True),
+        ]
+    )
+    first, second = read_transcript(transcript).entries()[2:]
     assert isinstance(first.message.content, list)
     assert first.message.content[1] == ImagePart("image/png", "AA")
     assert (first.message.is_error, second.message.is_error) == (False, True)
 
 
-def test_an_orphan_begins_a_conversation_of_its_own() -> None:
-    made = Transcript()
-    made.user("Nobody has this parent.", parent="not-there")
-    made.answer(text("So it begins."))
-    assert read(made).path()[0].parent is None
+def test_orphan_starts_a_conversation() -> None:
+    transcript = Transcript()
+    transcript.user("Nobody has this parent.", parent="not-there")
+    transcript.answer(text_block("So it begins."))
+    assert read_transcript(transcript).path()[0].parent is None
 
 
-def test_parents_in_a_circle_are_cut_open() -> None:
-    made = Transcript()
-    made.user("One")
-    made.answer(text("Two"))
-    made.user("Three")
-    made.records[0]["parentUuid"] = made.records[2]["uuid"]
-    made.add("progress", parent="p")
-    made.records[-1]["uuid"] = "p"
-    assert sorted(read(made).said()) == ["assistant: Two", "user: One", "user: Three"]
+def test_cycle_of_parents_is_broken() -> None:
+    transcript = Transcript()
+    transcript.user("One")
+    transcript.answer(text_block("Two"))
+    transcript.user("Three")
+    transcript.records[0]["parentUuid"] = transcript.records[2]["uuid"]
+    transcript.add("progress", parent="p")
+    transcript.records[-1]["uuid"] = "p"
+    assert sorted(read_transcript(transcript).texts()) == [
+        "assistant: Two",
+        "user: One",
+        "user: Three",
+    ]
 
 
-def test_a_record_that_comes_again_counts_once() -> None:
-    made = cafe()
-    found = read(made.data + lines(made.records[:2]))
-    assert found.said() == read(made).said()
-    assert found.reading.uninterpreted == {"user": 1, "assistant": 1}
+def test_repeated_record_counts_once() -> None:
+    transcript = cafe_transcript()
+    parsed = read_transcript(transcript.data + encode_lines(transcript.records[:2]))
+    assert parsed.texts() == read_transcript(transcript).texts()
+    assert parsed.reading.uninterpreted == {"user": 1, "assistant": 1}
 
 
 BAD = {
@@ -306,13 +330,13 @@ BAD = {
 
 
 @pytest.mark.parametrize("line", BAD.values(), ids=BAD)
-def test_a_bad_line_is_reported_with_its_place_and_the_rest_is_read(line: bytes) -> None:
-    made = cafe()
-    records = made.data.splitlines(keepends=True)
-    found = read(b"".join([*records[:3], line, b"\n", *records[3:]]))
-    (bad,) = found.reading.bad
+def test_malformed_line_is_reported_with_its_position_and_reading_continues(line: bytes) -> None:
+    transcript = cafe_transcript()
+    records = transcript.data.splitlines(keepends=True)
+    parsed = read_transcript(b"".join([*records[:3], line, b"\n", *records[3:]]))
+    (bad,) = parsed.reading.bad
     assert (bad.number, bad.start) == (4, len(b"".join(records[:3])))
-    assert found.said() == read(made).said()
+    assert parsed.texts() == read_transcript(transcript).texts()
 
 
 ODD = {
@@ -331,32 +355,38 @@ ODD = {
 
 
 @pytest.mark.parametrize("content", ODD.values(), ids=ODD)
-def test_odd_content_is_read_or_reported_and_nothing_else_suffers(content: bytes) -> None:
-    made = cafe()
-    made.user("PLACE")
-    made.answer(text("The end."))
-    found = read(made.data.replace(b'"PLACE"', content))
-    assert found.said()[-1] == "assistant: The end."
-    assert found.reading.lines == 8
+def test_odd_content_is_read_or_reported_without_other_effects(content: bytes) -> None:
+    transcript = cafe_transcript()
+    transcript.user("PLACE")
+    transcript.answer(text_block("The end."))
+    parsed = read_transcript(transcript.data.replace(b'"PLACE"', content))
+    assert parsed.texts()[-1] == "assistant: The end."
+    assert parsed.reading.lines == 8
 
 
-def test_a_line_of_which_only_the_outline_can_be_read_is_a_bad_one() -> None:
-    made = cafe()
-    made.user("And?")
-    deep = made.data.replace(b'"version"', b'"deep": ' + b"[" * 5000 + b"]" * 5000 + b', "version"')
-    for at in range(7):
-        lines_of = made.data.splitlines(keepends=True)
-        lines_of[at] = deep.splitlines(keepends=True)[at]
-        found = read(b"".join(lines_of))
-        assert [bad.number for bad in found.reading.bad] == [at + 1]
-        assert (found.reading.lines, found.reading.used_lines) == (7, 6)
+def test_partially_readable_line_is_malformed() -> None:
+    transcript = cafe_transcript()
+    transcript.user("And?")
+    deep = transcript.data.replace(
+        b'"version"', b'"deep": ' + b"[" * 5000 + b"]" * 5000 + b', "version"'
+    )
+    for index in range(7):
+        lines_of = transcript.data.splitlines(keepends=True)
+        lines_of[index] = deep.splitlines(keepends=True)[index]
+        parsed = read_transcript(b"".join(lines_of))
+        assert [bad.number for bad in parsed.reading.bad] == [index + 1]
+        assert (parsed.reading.lines, parsed.reading.used_lines) == (7, 6)
 
 
 HOSTILE = [
     {"type": "user", "message": "no object"},
     {"type": "user", "uuid": 7, "parentUuid": [], "message": {"content": {"a": 1}}},
     {"type": "assistant", "message": {"content": 5, "id": [], "usage": {"n": 10**400}}},
-    {"type": "assistant", "uuid": "../../etc", "message": {"model": 7, "content": [text("x")]}},
+    {
+        "type": "assistant",
+        "uuid": "../../etc",
+        "message": {"model": 7, "content": [text_block("x")]},
+    },
     {"type": "system", "subtype": "compact_boundary", "compactMetadata": {"preservedMessages": 3}},
     {"type": "user", "isCompactSummary": 1, "timestamp": "never", "message": {"content": "s"}},
     {"type": "attachment", "attachment": {"type": "queued_command", "prompt": 3}},
@@ -368,23 +398,26 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("record", HOSTILE, ids=json.dumps)
-def test_a_hostile_record_breaks_nothing(record: object) -> None:
-    found = read(lines([record]) + cafe().data)
-    assert found.said()[-4:] == read(cafe()).said()
+def test_hostile_record_does_not_break_the_reader(record: object) -> None:
+    parsed = read_transcript(encode_lines([record]) + cafe_transcript().data)
+    assert parsed.texts()[-4:] == read_transcript(cafe_transcript()).texts()
 
 
-def test_all_hostile_records_together_break_nothing() -> None:
-    assert read(lines(HOSTILE * 3) + cafe().data).said()[-1] == "assistant: It is."
+def test_all_hostile_records_together_do_not_break_the_reader() -> None:
+    assert (
+        read_transcript(encode_lines(HOSTILE * 3) + cafe_transcript().data).texts()[-1]
+        == "assistant: It is."
+    )
 
 
-def test_what_has_no_record_of_a_transcript_is_none() -> None:
+def test_file_without_a_transcript_record_is_no_transcript() -> None:
     for data in (b"", b"\n\n", b'{"a":1}\n', b"words\n"):
         with pytest.raises(FormatError):
-            read(data)
+            read_transcript(data)
 
 
-def test_a_transcript_is_told_from_other_files_by_its_beginning() -> None:
-    assert is_session_file("x.jsonl", cafe().data)
+def test_transcript_is_detected_by_its_first_lines() -> None:
+    assert is_session_file("x.jsonl", cafe_transcript().data)
     assert is_session_file("x.jsonl", b'{"type":"summary","summary":"T","leafUuid":"x"}\n')
     assert not is_session_file(
         "x.jsonl", b'{"timestamp":"...","type":"session_meta","payload":{}}\n'
@@ -395,20 +428,20 @@ def test_a_transcript_is_told_from_other_files_by_its_beginning() -> None:
 
 @pytest.mark.req("S2-54")
 def test_joining_deltas_appends_their_lines() -> None:
-    whole = cafe().data
-    parts = whole.splitlines(keepends=True)
+    document = cafe_transcript().data
+    parts = document.splitlines(keepends=True)
     assert FORMAT.joins is not None
-    assert FORMAT.joins(parts) == whole
+    assert FORMAT.joins(parts) == document
     assert FORMAT.joins([parts[0].rstrip(b"\n"), parts[1]]) == parts[0] + parts[1]
 
 
 @pytest.mark.req("S2-54", "S2-55")
-def test_the_format_reads_what_the_model_has_at_the_end() -> None:
-    made = cafe()
-    made.boundary(str(made._last))
-    made.summary()
-    made.user("Go on")
+def test_format_reads_the_context_of_the_model_at_the_end() -> None:
+    transcript = cafe_transcript()
+    transcript.boundary(str(transcript._last))
+    transcript.summary()
+    transcript.user("Go on")
     assert FORMAT.reads is not None
-    found = FORMAT.reads(made.data)
-    assert [entry.message.role for entry in found] == ["user", "user"]
-    assert FORMAT.reads(cafe().data) == read(cafe()).entries()
+    result = FORMAT.reads(transcript.data)
+    assert [entry.message.role for entry in result] == ["user", "user"]
+    assert FORMAT.reads(cafe_transcript().data) == read_transcript(cafe_transcript()).entries()

@@ -1,4 +1,4 @@
-"""Who says what stands in a user's place: people, tools, or the client."""
+"""The author of a record with the role of the user: a person, a tool or the client."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ from typing import Any
 
 import pytest
 
-from tests.unit.formats.transcripts import Transcript, read, result, text
+from tests.unit.formats.transcript_kit import (
+    Transcript,
+    read_transcript,
+    text_block,
+    tool_result_block,
+)
 
 INJECTED = [
     "This session is being continued from a previous conversation that ran out of context.",
@@ -34,66 +39,73 @@ SAID = [
 ]
 
 
-def kinds(content: Any, **more: Any) -> list[Any]:
-    made = Transcript()
-    made.user(content, **more)
-    return [(entry.source or {})["kind"] for entry in read(made).entries()]
+def record_kinds(content: Any, **options: Any) -> list[Any]:
+    transcript = Transcript()
+    transcript.user(content, **options)
+    return [(entry.source or {})["kind"] for entry in read_transcript(transcript).entries()]
 
 
 @pytest.mark.req("S2-72")
 @pytest.mark.parametrize("words", INJECTED)
-def test_what_the_client_writes_in_a_users_name_is_no_prompt(words: str) -> None:
-    assert kinds(words) == ["system"]
-    assert kinds([text(words)]) == ["system"]
+def test_text_that_the_client_writes_as_the_user_is_no_prompt(words: str) -> None:
+    assert record_kinds(words) == ["system"]
+    assert record_kinds([text_block(words)]) == ["system"]
 
 
 @pytest.mark.req("S2-73")
 @pytest.mark.parametrize("words", SAID)
-def test_everything_else_is_a_prompt(words: str) -> None:
-    assert kinds(words) == ["prompt"]
+def test_other_user_records_are_prompts(words: str) -> None:
+    assert record_kinds(words) == ["prompt"]
 
 
 @pytest.mark.req("S2-73")
-def test_a_prompt_with_something_injected_beside_it_is_a_prompt() -> None:
-    assert kinds([text("<system-reminder>x</system-reminder>"), text("Tea?")]) == ["prompt"]
+def test_prompt_with_injected_text_is_a_prompt() -> None:
+    assert record_kinds(
+        [text_block("<system-reminder>x</system-reminder>"), text_block("Tea?")]
+    ) == ["prompt"]
 
 
 @pytest.mark.req("S2-71")
-def test_a_record_that_only_holds_results_is_one_result_each() -> None:
-    assert kinds([result("c1", "a"), result("c2", "b")]) == ["tool_result", "tool_result"]
+def test_record_with_only_results_becomes_one_result_each() -> None:
+    assert record_kinds([tool_result_block("c1", "a"), tool_result_block("c2", "b")]) == [
+        "tool_result",
+        "tool_result",
+    ]
 
 
-def test_a_record_with_results_and_text_gives_both_in_their_order() -> None:
-    content = [text("before"), result("c1", "a"), text("after")]
-    assert kinds(content) == ["prompt", "tool_result", "prompt"]
+def test_record_with_results_and_text_returns_both_in_order() -> None:
+    content = [text_block("before"), tool_result_block("c1", "a"), text_block("after")]
+    assert record_kinds(content) == ["prompt", "tool_result", "prompt"]
 
 
 @pytest.mark.req("S2-75")
-def test_a_meta_record_is_no_prompt_and_says_so() -> None:
-    made = Transcript()
-    made.user("Some words", isMeta=True)
-    (entry,) = read(made).entries()
-    assert entry.source == {"kind": "system", "uuid": made.records[0]["uuid"], "meta": True}
+def test_meta_record_is_no_prompt_and_is_marked() -> None:
+    transcript = Transcript()
+    transcript.user("Some words", isMeta=True)
+    (entry,) = read_transcript(transcript).entries()
+    assert entry.source == {"kind": "system", "uuid": transcript.records[0]["uuid"], "meta": True}
 
 
-def test_an_origin_that_is_no_person_makes_it_no_prompt() -> None:
-    assert kinds("Some words", origin={"kind": "task-notification"}) == ["system"]
-    assert kinds("Some words", origin={"kind": "user"}) == ["prompt"]
+def test_origin_other_than_a_person_is_no_prompt() -> None:
+    assert record_kinds("Some words", origin={"kind": "task-notification"}) == ["system"]
+    assert record_kinds("Some words", origin={"kind": "user"}) == ["prompt"]
 
 
-def test_what_was_said_while_the_model_was_at_work_is_a_prompt() -> None:
-    made = Transcript()
-    made.add("attachment", attachment={"type": "queued_command", "prompt": "And cake!"})
-    (entry,) = read(made).entries()
+def test_text_queued_while_the_model_ran_is_a_prompt() -> None:
+    transcript = Transcript()
+    transcript.add("attachment", attachment={"type": "queued_command", "prompt": "And cake!"})
+    (entry,) = read_transcript(transcript).entries()
     assert (entry.message.content, (entry.source or {})["kind"]) == ("And cake!", "prompt")
 
 
 @pytest.mark.req("S2-73")
-def test_prompts_counted_by_hand_are_the_prompts_that_are_counted() -> None:
-    made = Transcript()
+def test_prompt_count_equals_the_manual_count() -> None:
+    transcript = Transcript()
     for words in [*INJECTED, *SAID]:
-        made.user(words)
-    made.user([result("c1", "a")])
-    made.user("meta", isMeta=True)
-    counted = sum((entry.source or {})["kind"] == "prompt" for entry in read(made).entries())
-    assert counted == len(SAID)
+        transcript.user(words)
+    transcript.user([tool_result_block("c1", "a")])
+    transcript.user("meta", isMeta=True)
+    count = sum(
+        (entry.source or {})["kind"] == "prompt" for entry in read_transcript(transcript).entries()
+    )
+    assert count == len(SAID)

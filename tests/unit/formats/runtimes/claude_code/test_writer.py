@@ -1,4 +1,4 @@
-"""Conversations as transcripts of Claude Code."""
+"""Writing conversations as Claude Code transcripts."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from harken.formats.runtimes.claude_code.resume_request import (
 )
 from harken.formats.runtimes.claude_code.writer import write_session
 from harken.testing import plain_conversation
-from tests.unit.formats.transcripts import (
+from tests.unit.formats.transcript_kit import (
     MODEL,
-    Read,
+    ReadTranscript,
     Transcript,
-    read,
-    result,
-    text,
-    thought,
-    use,
+    read_transcript,
+    text_block,
+    thinking_block,
+    tool_result_block,
+    tool_use_block,
 )
 
 SESSION = NewSessionInfo(
@@ -43,90 +43,92 @@ SESSION = NewSessionInfo(
 )
 
 
-def records(
+def write_records(
     entries: list[ConversationEntry], session: NewSessionInfo = SESSION
 ) -> list[dict[str, Any]]:
     return [json.loads(line) for line in write_session(entries, session).splitlines()]
 
 
-def again(made: Transcript) -> Read:
-    """Return what is read of a transcript that was read and written."""
-    return read(write_session(read(made).entries(), SESSION))
+def write_and_read(transcript: Transcript) -> ReadTranscript:
+    """Return the entries read from a written transcript."""
+    return read_transcript(write_session(read_transcript(transcript).entries(), SESSION))
 
 
-def everything() -> Transcript:
-    """A transcript of a conversation with all that stands in one."""
-    made = Transcript()
-    made.user("Hello", isMeta=True)
-    made.user([text("Look"), text("there")])
-    made.answer(thought("Hm."), id="m1")
-    made.answer(text("I look."), id="m1")
-    made.answer(use("c1", "Task", prompt="x"), use("c2"), id="m1")
-    made.result("c1", [text("one")])
-    made.result("c2", "two", is_error=True)
-    made.user([result("c3", "nobody asked"), text("and more")])
-    made.add("attachment", attachment={"type": "queued_command", "prompt": "Wait"})
-    made.answer(text("API Error"), model="<synthetic>", isApiErrorMessage=True)
-    made.add("system", subtype="local_command", content="<local-command-stdout>x</a>")
-    made.answer(use("c4"))
-    made.result("c4", None)
-    made.answer(text("Done."))
-    return made
+def full_transcript() -> Transcript:
+    """A transcript with each kind of record."""
+    transcript = Transcript()
+    transcript.user("Hello", isMeta=True)
+    transcript.user([text_block("Look"), text_block("there")])
+    transcript.answer(thinking_block("Hm."), id="m1")
+    transcript.answer(text_block("I look."), id="m1")
+    transcript.answer(tool_use_block("c1", "Task", prompt="x"), tool_use_block("c2"), id="m1")
+    transcript.result("c1", [text_block("one")])
+    transcript.result("c2", "two", is_error=True)
+    transcript.user([tool_result_block("c3", "nobody asked"), text_block("and more")])
+    transcript.add("attachment", attachment={"type": "queued_command", "prompt": "Wait"})
+    transcript.answer(text_block("API Error"), model="<synthetic>", isApiErrorMessage=True)
+    transcript.add("system", subtype="local_command", content="<local-command-stdout>x</a>")
+    transcript.answer(tool_use_block("c4"))
+    transcript.result("c4", None)
+    transcript.answer(text_block("Done."))
+    return transcript
 
 
-def without_orphan(made: Transcript) -> Transcript:
-    """Take away a result that nobody asked for: it is told, as what it says."""
-    for record in made.records:
+def remove_orphan(transcript: Transcript) -> Transcript:
+    """Remove an orphan result, which is written as text."""
+    for record in transcript.records:
         content = record.get("message", {}).get("content")
         if isinstance(content, list) and len(content) == 2 and content[0]["type"] == "tool_result":
             del content[0]
-    return made
+    return transcript
 
 
-def test_what_claude_code_said_comes_back_with_its_names_times_and_usage() -> None:
-    made = without_orphan(everything())
-    assert again(made).entries() == read(made).entries()
+def test_claude_code_conversation_round_trips_with_ids_times_and_usage() -> None:
+    transcript = remove_orphan(full_transcript())
+    assert write_and_read(transcript).entries() == read_transcript(transcript).entries()
 
 
-def test_it_is_sent_as_it_was() -> None:
-    made = without_orphan(everything())
-    assert build_resume_request(again(made).entries()) == build_resume_request(read(made).entries())
+def test_written_transcript_sends_the_same_request() -> None:
+    transcript = remove_orphan(full_transcript())
+    assert build_resume_request(write_and_read(transcript).entries()) == build_resume_request(
+        read_transcript(transcript).entries()
+    )
 
 
-def test_a_record_names_its_session_and_the_record_above() -> None:
-    found = records(plain_conversation())
-    assert [record["type"] for record in found] == [
+def test_record_names_its_session_and_its_parent() -> None:
+    result = write_records(plain_conversation())
+    assert [record["type"] for record in result] == [
         "user",
         "assistant",
         "assistant",
         "user",
         "assistant",
     ]
-    assert [record["parentUuid"] for record in found] == [None, *(r["uuid"] for r in found[:-1])]
-    assert {record["sessionId"] for record in found} == {SESSION.id}
-    assert {record["cwd"] for record in found} == {"/home/jill"}
-    assert found[0]["timestamp"] == "2026-01-31T12:00:00.000Z"
+    assert [record["parentUuid"] for record in result] == [None, *(r["uuid"] for r in result[:-1])]
+    assert {record["sessionId"] for record in result} == {SESSION.id}
+    assert {record["cwd"] for record in result} == {"/home/jill"}
+    assert result[0]["timestamp"] == "2026-01-31T12:00:00.000Z"
 
 
 def test_each_block_of_an_answer_is_a_record_of_one_response() -> None:
-    first, second = records(plain_conversation())[1:3]
+    first, second = write_records(plain_conversation())[1:3]
     assert first["message"]["id"] == second["message"]["id"]
     assert [r["message"]["content"][0]["type"] for r in (first, second)] == ["text", "tool_use"]
     assert first["message"]["model"] == DEFAULT_MODEL
     assert "usage" not in first["message"]
 
 
-def test_the_title_and_the_model_are_those_of_the_session() -> None:
+def test_title_and_model_are_those_of_the_session() -> None:
     session = NewSessionInfo(
         id=SESSION.id, folder="/", time="noon", title="Tea", model="claude-haiku-4-5"
     )
-    title, asked, answer, *_ = records(plain_conversation(), session)
+    title, request, answer, *_ = write_records(plain_conversation(), session)
     assert title == {"type": "ai-title", "aiTitle": "Tea", "sessionId": SESSION.id}
-    assert asked["timestamp"] == "2026-01-31T12:00:00.000Z"
+    assert request["timestamp"] == "2026-01-31T12:00:00.000Z"
     assert answer["message"]["model"] == "claude-haiku-4-5"
 
 
-def test_thoughts_of_claude_that_are_signed_stay_whoever_kept_them() -> None:
+def test_signed_thinking_of_claude_is_kept_from_any_runtime() -> None:
     signed = ThinkingPart("Hm.", {"signature": "c2ln", "model": MODEL})
     hidden = UnknownPart(
         "redacted_thinking", '{"type":"redacted_thinking","data":"x"}', {"model": MODEL}
@@ -136,47 +138,51 @@ def test_thoughts_of_claude_that_are_signed_stay_whoever_kept_them() -> None:
         ThinkingPart("Somebody's.", {"signature": "c2ln", "model": "gpt-6"}),
         ThinkingPart("Nobody's.", {"signature": "c2ln"}),
     ]
-    said = Message("assistant", [signed, hidden, *strange, TextPart("Yes.")])
-    found = read(
-        write_session([ConversationEntry(Message("user", "?")), ConversationEntry(said)], SESSION)
+    message = Message("assistant", [signed, hidden, *strange, TextPart("Yes.")])
+    parsed = read_transcript(
+        write_session(
+            [ConversationEntry(Message("user", "?")), ConversationEntry(message)], SESSION
+        )
     ).entries()
-    assert found[1].message.content == [signed, hidden, TextPart("Yes.")]
-    assert (found[1].source or {})["model"] == MODEL
+    assert parsed[1].message.content == [signed, hidden, TextPart("Yes.")]
+    assert (parsed[1].source or {})["model"] == MODEL
 
 
-def test_a_call_that_nobody_answered_gets_what_the_client_itself_would_say() -> None:
-    made = Transcript()
-    made.user("Go")
-    made.answer(use("c1"))
-    before = read(made).entries()
-    assert build_resume_request(again(made).entries()) == build_resume_request(before)
-    assert again(made).said()[-1] == f"tool of c1: {INTERRUPTED}"
+def test_unanswered_call_gets_the_result_that_the_client_would_write() -> None:
+    transcript = Transcript()
+    transcript.user("Go")
+    transcript.answer(tool_use_block("c1"))
+    before = read_transcript(transcript).entries()
+    assert build_resume_request(write_and_read(transcript).entries()) == build_resume_request(
+        before
+    )
+    assert write_and_read(transcript).texts()[-1] == f"tool of c1: {INTERRUPTED}"
 
 
-def test_a_summary_at_the_beginning_is_one_again_and_what_follows_follows() -> None:
-    made = Transcript()
-    made.user("Go")
-    kept = made.answer(text("Gone."))
-    made.boundary(kept, kept=[kept])
-    made.summary()
-    made.user("And now?")
-    steps = read(made).path()
+def test_leading_summary_stays_a_summary_with_its_successors() -> None:
+    transcript = Transcript()
+    transcript.user("Go")
+    retained = transcript.answer(text_block("Gone."))
+    transcript.boundary(retained, kept=[retained])
+    transcript.summary()
+    transcript.user("And now?")
+    steps = read_transcript(transcript).path()
     entries = [entry for step in steps[1:] for entry in step.entries]
-    found = read(write_session(entries, SESSION))
-    assert found.path()[0].type == "compaction"
-    assert [e.message for e in found.entries()] == [entry.message for entry in entries]
-    assert build_resume_request(found.entries()) == build_resume_request(entries)
+    parsed = read_transcript(write_session(entries, SESSION))
+    assert parsed.path()[0].type == "compaction"
+    assert [e.message for e in parsed.entries()] == [entry.message for entry in entries]
+    assert build_resume_request(parsed.entries()) == build_resume_request(entries)
 
 
-def test_what_another_runtime_said_in_the_users_name_is_no_prompt() -> None:
-    said = ConversationEntry(Message("user", "Be kind."), source={"kind": "system"})
-    (record,) = records([said])
+def test_synthetic_user_text_of_another_runtime_is_no_prompt() -> None:
+    message = ConversationEntry(Message("user", "Be kind."), source={"kind": "system"})
+    (record,) = write_records([message])
     assert record["isMeta"] is True
-    (entry,) = read(write_session([said], SESSION)).entries()
+    (entry,) = read_transcript(write_session([message], SESSION)).entries()
     assert (entry.source or {})["kind"] == "system"
 
 
-def test_a_name_that_comes_twice_or_is_none_is_given_anew() -> None:
+def test_duplicate_or_invalid_id_is_replaced() -> None:
     uuid = "5e551011-0000-4000-8000-000000000001"
     sources: list[dict[str, Any]] = [
         {"uuid": uuid},
@@ -185,58 +191,65 @@ def test_a_name_that_comes_twice_or_is_none_is_given_anew() -> None:
         {"uuid": 5},
     ]
     entries = [ConversationEntry(Message("user", "Hi"), source=source) for source in sources]
-    uuids = [record["uuid"] for record in records(entries)]
+    uuids = [record["uuid"] for record in write_records(entries)]
     assert uuids[0] == uuid
     assert len({*uuids}) == 4
-    assert all(len(one) == 36 for one in uuids)
+    assert all(len(item) == 36 for item in uuids)
 
 
 @pytest.mark.parametrize("uuids", [5, [None, 5], ["x"], []])
-def test_hostile_facts_of_an_answer_do_no_harm(uuids: object) -> None:
+def test_hostile_metadata_of_an_answer_is_harmless(uuids: object) -> None:
     source = {"uuids": uuids, "id": 5, "blocks": [True, "x", -1], "usage": [], "kind": 7}
-    odd = {**source, "stop_reason": {}, "model": 5, "request": 1}
-    said = ConversationEntry(
-        Message("assistant", "Hi", [ToolCall("a", FunctionCall("f", "{"))]), source=odd
+    unusual = {**source, "stop_reason": {}, "model": 5, "request": 1}
+    entry = ConversationEntry(
+        Message("assistant", "Hi", [ToolCall("a", FunctionCall("f", "{"))]), source=unusual
     )
-    found = read(write_session([ConversationEntry(Message("user", "?")), said], SESSION))
-    assert found.said()[:2] == ["user: ?", "assistant: Hi [a]"]
+    parsed = read_transcript(
+        write_session([ConversationEntry(Message("user", "?")), entry], SESSION)
+    )
+    assert parsed.texts()[:2] == ["user: ?", "assistant: Hi [a]"]
 
 
-def test_an_id_that_the_client_takes_for_another_one_is_given_anew() -> None:
+def test_id_that_the_client_would_misinterpret_is_replaced() -> None:
     entries = [Message("user", "?")]
     for id_ in ("a", "a_2", "a", "b_2"):
         entries.append(Message("assistant", None, [ToolCall(id_, FunctionCall("look", "{}"))]))
         entries.append(Message("tool", id_, tool_call_id=id_))
-    found = read(write_session([ConversationEntry(one) for one in entries], SESSION)).entries()
-    ids = [call.id for entry in found for call in entry.message.tool_calls or ()]
+    parsed = read_transcript(
+        write_session([ConversationEntry(new_entry) for new_entry in entries], SESSION)
+    ).entries()
+    ids = [call.id for entry in parsed for call in entry.message.tool_calls or ()]
     assert (ids[0], ids[3]) == ("a", "b_2")
     assert {len(id_) for id_ in ids[1:3]} == {30}
-    assert [entry.message.tool_call_id for entry in found if entry.message.role == "tool"] == ids
+    assert [entry.message.tool_call_id for entry in parsed if entry.message.role == "tool"] == ids
 
 
-def test_calls_of_others_stand_after_their_words() -> None:
+def test_calls_of_other_runtimes_follow_their_text() -> None:
     call = ToolCall("a", FunctionCall("look", "{}"))
-    said = Message("assistant", [ToolCallSlot("a"), TextPart("So.")], [call])
-    entries = [Message("user", "?"), said, Message("tool", "x", tool_call_id="a")]
-    blocks = [r["message"]["content"] for r in records([ConversationEntry(one) for one in entries])]
+    message = Message("assistant", [ToolCallSlot("a"), TextPart("So.")], [call])
+    entries = [Message("user", "?"), message, Message("tool", "x", tool_call_id="a")]
+    blocks = [
+        r["message"]["content"]
+        for r in write_records([ConversationEntry(entry) for entry in entries])
+    ]
     assert [block[0]["type"] for block in blocks[1:]] == ["text", "tool_use", "tool_result"]
 
 
-def test_where_nothing_was_said_there_is_a_transcript_in_which_nothing_is_said() -> None:
-    assert read(write_session([], SESSION)).steps == []
+def test_empty_conversation_becomes_a_transcript_without_messages() -> None:
+    assert read_transcript(write_session([], SESSION)).steps == []
 
 
 @pytest.mark.req("S2-54")
-def test_what_is_exported_may_follow_what_was_exported_before() -> None:
+def test_export_may_follow_an_earlier_export() -> None:
     assert FORMAT.writes
     assert FORMAT.joins
     first = [ConversationEntry(Message("user", "Is somebody at the door?"))]
-    more = [
+    additional = [
         ConversationEntry(Message("assistant", "Nobody.")),
         ConversationEntry(Message("user", "Jill?")),
     ]
-    whole = FORMAT.joins([FORMAT.writes(first) or b"", FORMAT.writes(more) or b""])
-    assert read(whole).said() == [
+    document = FORMAT.joins([FORMAT.writes(first) or b"", FORMAT.writes(additional) or b""])
+    assert read_transcript(document).texts() == [
         "user: Is somebody at the door?",
         f"user: {EMPTY_TURN_TEXT}",
         "assistant: Nobody.",

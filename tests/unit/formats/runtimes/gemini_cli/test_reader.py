@@ -1,4 +1,4 @@
-"""Chats of Gemini CLI."""
+"""Reading Gemini CLI chats."""
 
 from __future__ import annotations
 
@@ -20,7 +20,15 @@ from harken.formats.runtimes.gemini_cli.messages import (
 )
 from harken.formats.runtimes.gemini_cli.reader import NATIVE
 from harken.testing import odd_conversation, plain_conversation
-from tests.unit.formats.natives import HOSTILE, context, lines, read, said, source_of, stored
+from tests.unit.formats.native_kit import (
+    HOSTILE,
+    encode_lines,
+    open_source,
+    read_context,
+    read_steps,
+    store_and_load,
+    texts_of_entries,
+)
 
 HEAD = {
     "sessionId": "0199-a",
@@ -30,56 +38,58 @@ HEAD = {
 }
 
 
-def asked(id_: str, content: Any = None) -> dict[str, Any]:
+def user_record(id_: str, content: Any = None) -> dict[str, Any]:
     time = "2026-01-31T12:00:01.000Z"
     return {"id": id_, "timestamp": time, "type": "user", "content": content or id_}
 
 
-def answered(id_: str, content: Any = "", **more: Any) -> dict[str, Any]:
-    return {**asked(id_), "type": "gemini", "content": content, **more}
+def answer_record(id_: str, content: Any = "", **options: Any) -> dict[str, Any]:
+    return {**user_record(id_), "type": "gemini", "content": content, **options}
 
 
-def called(id_: str, *, result: Any = None, **more: Any) -> dict[str, Any]:
-    call = {"id": id_, "name": "look", "args": {"at": id_}, **more}
+def call_record(id_: str, *, result: Any = None, **options: Any) -> dict[str, Any]:
+    call = {"id": id_, "name": "look", "args": {"at": id_}, **options}
     return call if result is None else {**call, "result": result}
 
 
-def responded(id_: str, **response: Any) -> dict[str, Any]:
+def response_record(id_: str, **response: Any) -> dict[str, Any]:
     return {"functionResponse": {"id": id_, "name": "look", "response": response}}
 
 
 def chat(*records: dict[str, Any] | bytes) -> bytes:
-    return lines(HEAD, *records)
+    return encode_lines(HEAD, *records)
 
 
-def tip(data: bytes) -> list[ConversationEntry]:
-    steps, reading = read(NATIVE, data)
-    return context(steps, reading.tips.get(""))
+def read_tip(data: bytes) -> list[ConversationEntry]:
+    steps, reading = read_steps(NATIVE, data)
+    return read_context(steps, reading.tips.get(""))
 
 
-def texts(data: bytes) -> list[object]:
-    return [content for _, content in said(tip(data))]
+def read_texts(data: bytes) -> list[object]:
+    return [content for _, content in texts_of_entries(read_tip(data))]
 
 
-def replaced(*messages: dict[str, Any]) -> dict[str, Any]:
+def rewrite_record(*messages: dict[str, Any]) -> dict[str, Any]:
     return {"$set": {"messages": list(messages)}}
 
 
 THOUGHT = {"subject": "Plan", "description": "I look.", "timestamp": "2026-01-31T12:00:02Z"}
 OLD = [
-    asked("a"),
-    answered(
+    user_record("a"),
+    answer_record(
         "b",
         "Look:",
         thoughts=[THOUGHT],
-        toolCalls=[called("c1", result=[responded("c1", output="seen")], status="success")],
+        toolCalls=[
+            call_record("c1", result=[response_record("c1", output="seen")], status="success")
+        ],
         tokens={"input": 10, "output": 2, "thoughts": 3, "cached": 4, "tool": 0, "total": 15},
         model="gemini-2.5-pro",
     ),
 ]
 NEW = [
-    asked("a", [{"text": "a"}]),
-    answered(
+    user_record("a", [{"text": "a"}]),
+    answer_record(
         "b",
         [
             {"text": "**Plan** I look.", "thought": True},
@@ -89,16 +99,16 @@ NEW = [
         tokens=OLD[1]["tokens"],
         model="gemini-2.5-pro",
     ),
-    asked("r", [responded("c1", output="seen")]),
+    user_record("r", [response_record("c1", output="seen")]),
 ]
 
 
-def test_a_message_says_the_same_in_each_of_its_shapes() -> None:
+def test_message_is_read_the_same_in_each_shape() -> None:
     document = json.dumps({**HEAD, "messages": OLD}, indent=2).encode()
-    entries = tip(document)
-    assert [entry.message for entry in tip(chat(*OLD))] == [entry.message for entry in entries]
-    asked_, answer, result = (entry.message for entry in tip(chat(*NEW)))
-    assert [asked_, answer] == [entry.message for entry in entries[:2]]
+    entries = read_tip(document)
+    assert [entry.message for entry in read_tip(chat(*OLD))] == [entry.message for entry in entries]
+    prompt, answer, result = (entry.message for entry in read_tip(chat(*NEW)))
+    assert [prompt, answer] == [entry.message for entry in entries[:2]]
     assert result == entries[2].message
     assert entries[1].source == {
         "id": "b",
@@ -112,77 +122,99 @@ def test_a_message_says_the_same_in_each_of_its_shapes() -> None:
     }
 
 
-def test_a_document_is_read_whole_and_told_apart_from_lines() -> None:
+def test_json_document_is_distinguished_from_json_lines() -> None:
     document = json.dumps({**HEAD, "messages": OLD}, indent=2).encode()
-    steps, reading = read(NATIVE, document)
+    steps, reading = read_steps(NATIVE, document)
     assert (reading.session_id, reading.title, len(steps)) == ("0199-a", "a", 1)
     assert reading.used_lines == reading.lines == document.count(b"\n") + 1
     assert NATIVE.is_session_file("session-x.json", document)
     assert NATIVE.is_session_file("session-x.jsonl", chat())
     with pytest.raises(FormatError):
-        read(NATIVE, document[:-5])
+        read_steps(NATIVE, document[:-5])
 
 
-def test_the_same_id_again_is_a_later_version_in_the_same_place() -> None:
-    data = chat(asked("a"), answered("b", "half"), asked("c"), answered("b", "whole"))
-    assert texts(data) == ["a", "whole", "c"]
-    _, reading = read(NATIVE, data)
+def test_repeated_id_is_a_later_version_in_the_same_position() -> None:
+    data = chat(
+        user_record("a"), answer_record("b", "half"), user_record("c"), answer_record("b", "whole")
+    )
+    assert read_texts(data) == ["a", "whole", "c"]
+    _, reading = read_steps(NATIVE, data)
     assert dict(reading.uninterpreted) == {"sessionId": 1, "older version/gemini": 1}
 
 
-def test_a_rewind_takes_back_a_message_and_all_after_it() -> None:
+def test_rewind_removes_a_message_and_its_successors() -> None:
     data = chat(
-        asked("a"), answered("b"), asked("c"), answered("d", "x"), {"$rewindTo": "c"}, asked("e")
+        user_record("a"),
+        answer_record("b"),
+        user_record("c"),
+        answer_record("d", "x"),
+        {"$rewindTo": "c"},
+        user_record("e"),
     )
-    steps, reading = read(NATIVE, data)
-    assert texts(data) == ["a", "e"]
+    steps, reading = read_steps(NATIVE, data)
+    assert read_texts(data) == ["a", "e"]
     ((_, branch),) = reading.branches
-    assert [content for _, content in said(context(steps, branch))] == ["a", "c", "x"]
-    assert texts(chat(asked("a"), {"$rewindTo": "unknown"}, asked("b"))) == ["b"]
-    assert texts(chat(asked("a"), answered("b", "x"), {"$rewindTo": "b"})) == ["a"]
+    assert [content for _, content in texts_of_entries(read_context(steps, branch))] == [
+        "a",
+        "c",
+        "x",
+    ]
+    assert read_texts(chat(user_record("a"), {"$rewindTo": "unknown"}, user_record("b"))) == ["b"]
+    assert read_texts(chat(user_record("a"), answer_record("b", "x"), {"$rewindTo": "b"})) == ["a"]
 
 
-def test_a_list_of_all_messages_changes_nothing_where_it_repeats_them() -> None:
-    repeated = asked("b_response", [responded("c1", output="seen")])
-    data = chat(*OLD, replaced(asked("a", [{"text": "a"}]), NEW[1], repeated), asked("d"))
-    assert tip(data)[:3] == tip(chat(*OLD))
-    assert texts(data)[-1] == "d"
-
-
-def test_a_list_that_leaves_messages_out_is_a_compaction() -> None:
+def test_full_message_list_that_repeats_the_state_changes_nothing() -> None:
+    repeated = user_record("b_response", [response_record("c1", output="seen")])
     data = chat(
-        asked("a"),
-        answered("b", "x"),
-        replaced(asked("s", "summary"), answered("t", "ok")),
-        asked("e"),
+        *OLD, rewrite_record(user_record("a", [{"text": "a"}]), NEW[1], repeated), user_record("d")
     )
-    steps, _ = read(NATIVE, data)
+    assert read_tip(data)[:3] == read_tip(chat(*OLD))
+    assert read_texts(data)[-1] == "d"
+
+
+def test_message_list_with_omissions_is_a_compaction() -> None:
+    data = chat(
+        user_record("a"),
+        answer_record("b", "x"),
+        rewrite_record(user_record("s", "summary"), answer_record("t", "ok")),
+        user_record("e"),
+    )
+    steps, _ = read_steps(NATIVE, data)
     assert [step.type for step in steps] == ["delta", "compaction", "delta"]
-    assert texts(data) == ["summary", "ok", "e"]
+    assert read_texts(data) == ["summary", "ok", "e"]
 
 
-def test_a_list_that_ends_earlier_goes_back() -> None:
+def test_shorter_message_list_is_a_rewind() -> None:
     data = chat(
-        asked("a"), answered("b", "x"), asked("c"), replaced(asked("a"), answered("b", "x"))
+        user_record("a"),
+        answer_record("b", "x"),
+        user_record("c"),
+        rewrite_record(user_record("a"), answer_record("b", "x")),
     )
-    _, reading = read(NATIVE, data)
-    assert texts(data) == ["a", "x"]
+    _, reading = read_steps(NATIVE, data)
+    assert read_texts(data) == ["a", "x"]
     assert len(reading.branches) == 1
-    assert texts(data + lines(replaced(asked("a"), answered("b"), asked("c")))) == ["a", "x", "c"]
+    assert read_texts(
+        data + encode_lines(rewrite_record(user_record("a"), answer_record("b"), user_record("c")))
+    ) == ["a", "x", "c"]
 
 
-def test_results_are_told_from_failures() -> None:
+def test_results_and_failures_are_distinguished() -> None:
     calls = [
-        called("c1", result="plain"),
-        called("c2", result=[responded("c2", error="no")]),
-        called("c3", result=[responded("c3", output="odd")], status="error"),
-        called("c4", result=[responded("c4", output=1, more=[2])]),
-        called("c5"),
+        call_record("c1", result="plain"),
+        call_record("c2", result=[response_record("c2", error="no")]),
+        call_record("c3", result=[response_record("c3", output="odd")], status="error"),
+        call_record("c4", result=[response_record("c4", output=1, more=[2])]),
+        call_record("c5"),
     ]
     results = [
-        e.message for e in tip(chat(answered("b", toolCalls=calls))) if e.message.role == "tool"
+        e.message
+        for e in read_tip(chat(answer_record("b", toolCalls=calls)))
+        if e.message.role == "tool"
     ]
-    assert [(one.content, one.is_error, one.tool_call_id, one.name) for one in results] == [
+    assert [
+        (result.content, result.is_error, result.tool_call_id, result.name) for result in results
+    ] == [
         ("plain", False, "c1", "look"),
         ("no", True, "c2", "look"),
         ("odd", True, "c3", "look"),
@@ -190,39 +222,50 @@ def test_results_are_told_from_failures() -> None:
     ]
 
 
-def test_what_is_no_conversation_is_counted() -> None:
-    data = chat({**asked("i"), "type": "info"}, b"torn{", asked("a"), {"$set": {"lastUpdated": ""}})
-    _, reading = read(NATIVE, data)
-    assert texts(data) == ["a"]
+def test_records_outside_the_conversation_are_counted() -> None:
+    data = chat(
+        {**user_record("i"), "type": "info"},
+        b"torn{",
+        user_record("a"),
+        {"$set": {"lastUpdated": ""}},
+    )
+    _, reading = read_steps(NATIVE, data)
+    assert read_texts(data) == ["a"]
     assert len(reading.bad) == 1
     assert reading.uninterpreted["$set"] == 1
 
 
-def call_part(id_: str, **more: Any) -> dict[str, Any]:
-    return {"functionCall": {"id": id_, "name": "look", "args": {"at": id_}}, **more}
+def call_part(id_: str, **options: Any) -> dict[str, Any]:
+    return {"functionCall": {"id": id_, "name": "look", "args": {"at": id_}}, **options}
 
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
 PICTURE = {"inlineData": {"mimeType": "image/png", "data": PIXEL}}
 SENT = [
-    asked("x", "<session_context>old</session_context>"),
-    asked("a"),
-    asked("s", "/help"),
-    asked("p", [PICTURE, {"text": "what?"}]),
-    answered("b", "B", thoughts=[THOUGHT], toolCalls=[called("c1", result="one"), called("c2")]),
-    answered("c", toolCalls=[called("", id="", result=[responded("", error="no"), PICTURE])]),
-    answered(
+    user_record("x", "<session_context>old</session_context>"),
+    user_record("a"),
+    user_record("s", "/help"),
+    user_record("p", [PICTURE, {"text": "what?"}]),
+    answer_record(
+        "b", "B", thoughts=[THOUGHT], toolCalls=[call_record("c1", result="one"), call_record("c2")]
+    ),
+    answer_record(
+        "c", toolCalls=[call_record("", id="", result=[response_record("", error="no"), PICTURE])]
+    ),
+    answer_record(
         "d", [{"text": "D", "thoughtSignature": "c2ln"}, call_part("c4", thoughtSignature="z")]
     ),
-    answered(
-        "e", thoughts=[THOUGHT], toolCalls=[called("c5", result=[responded("c5", output="5", x=1)])]
+    answer_record(
+        "e",
+        thoughts=[THOUGHT],
+        toolCalls=[call_record("c5", result=[response_record("c5", output="5", x=1)])],
     ),
 ]
 
 
-def test_what_is_sent_is_what_the_client_sends() -> None:
+def test_request_equals_that_of_the_client() -> None:
     unnamed = "synth_look_1cf2647a9b508251be42553c5f003a88"
-    assert build_resume_request(stored(tip(chat(*SENT)))) == [
+    assert build_resume_request(store_and_load(read_tip(chat(*SENT)))) == [
         {"role": "user", "parts": [{"text": "a"}, PICTURE, {"text": "what?"}]},
         {
             "role": "model",
@@ -232,12 +275,12 @@ def test_what_is_sent_is_what_the_client_sends() -> None:
                 call_part("c2"),
             ],
         },
-        {"role": "user", "parts": [responded("c1", output="one")]},
+        {"role": "user", "parts": [response_record("c1", output="one")]},
         {
             "role": "model",
             "parts": [{"functionCall": {"id": unnamed, "name": "look", "args": {"at": ""}}}],
         },
-        {"role": "user", "parts": [responded(unnamed, error="no"), PICTURE]},
+        {"role": "user", "parts": [response_record(unnamed, error="no"), PICTURE]},
         {
             "role": "model",
             "parts": [
@@ -246,45 +289,53 @@ def test_what_is_sent_is_what_the_client_sends() -> None:
                 call_part("c5", thoughtSignature=ANY_SIGNATURE),
             ],
         },
-        {"role": "user", "parts": [responded("c5", output="5", x=1)]},
+        {"role": "user", "parts": [response_record("c5", output="5", x=1)]},
         {"role": "model", "parts": [{"text": INTERRUPTED}]},
     ]
 
 
-def test_conversations_of_others_can_be_sent() -> None:
+def test_conversations_of_other_runtimes_can_be_sent() -> None:
     roles = [turn["role"] for turn in build_resume_request(plain_conversation())]
     assert roles == ["user", "model", "user", "model"]
     assert build_resume_request(odd_conversation())
 
 
-def test_a_growing_file_changes_only_its_last_step() -> None:
-    whole = chat(asked("a"), answered("b", "x"), asked("c"), answered("d", "y"), asked("e"))
-    full, _ = read(NATIVE, whole)
-    for end in range(whole.index(b"\n") + 1, len(whole), 5):
-        steps, _ = read(NATIVE, whole[:end])
+def test_growing_file_changes_only_its_last_step() -> None:
+    document = chat(
+        user_record("a"),
+        answer_record("b", "x"),
+        user_record("c"),
+        answer_record("d", "y"),
+        user_record("e"),
+    )
+    full, _ = read_steps(NATIVE, document)
+    for end in range(document.index(b"\n") + 1, len(document), 5):
+        steps, _ = read_steps(NATIVE, document[:end])
         assert steps[:-1] == full[: max(0, len(steps) - 1)]
 
 
 @pytest.mark.parametrize("data", HOSTILE)
-def test_hostile_bytes_are_refused_or_reported(data: bytes) -> None:
-    for whole in (data, chat(data), chat(asked("a")) + data + b"\n"):
+def test_hostile_bytes_are_rejected_or_reported(data: bytes) -> None:
+    for document in (data, chat(data), chat(user_record("a")) + data + b"\n"):
         reading = ReadReport()
         try:
-            steps = list(NATIVE.steps(source_of(whole), reading))
+            steps = list(NATIVE.steps(open_source(document), reading))
         except FormatError:
             continue
-        stored([entry for step in steps for entry in step.entries])
+        store_and_load([entry for step in steps for entry in step.entries])
 
 
 IDS = st.sampled_from(["a", "b", "b_response", "c", ""])
 MESSAGE = st.builds(
     lambda message, id_: {**message, "id": id_},
-    st.sampled_from([*OLD, *NEW, *SENT, answered("z", {"text": 5}), asked("y", [5, "x", {}, []])]),
+    st.sampled_from(
+        [*OLD, *NEW, *SENT, answer_record("z", {"text": 5}), user_record("y", [5, "x", {}, []])]
+    ),
     IDS,
 )
 RECORD = (
     MESSAGE
-    | st.builds(lambda all_: replaced(*all_), st.lists(MESSAGE, max_size=4))
+    | st.builds(lambda all_: rewrite_record(*all_), st.lists(MESSAGE, max_size=4))
     | st.builds(lambda id_: {"$rewindTo": id_}, IDS)
     | st.just({**HEAD, "messages": [5, {}]})
 )
@@ -292,15 +343,15 @@ RECORD = (
 
 @given(st.lists(RECORD))
 def test_any_lines_are_read(records: list[dict[str, Any]]) -> None:
-    steps, _ = read(NATIVE, chat(*records))
-    build_resume_request(stored([entry for step in steps for entry in step.entries]))
+    steps, _ = read_steps(NATIVE, chat(*records))
+    build_resume_request(store_and_load([entry for step in steps for entry in step.entries]))
 
 
-def test_ids_lose_the_name_that_the_client_put_before_them() -> None:
+def test_ids_lose_the_name_prefix_of_the_client() -> None:
     def call(id_: str) -> ToolCall:
         return ToolCall(id_, FunctionCall("look", "{}"))
 
-    found = build_resume_request(
+    request_items = build_resume_request(
         [
             ConversationEntry(Message("user", "Look.")),
             ConversationEntry(Message("assistant", None, [call("look__c1"), call("c2")])),
@@ -308,5 +359,7 @@ def test_ids_lose_the_name_that_the_client_put_before_them() -> None:
             ConversationEntry(Message("tool", "b", tool_call_id="c2", name="look")),
         ]
     )
-    ids = [next(iter(part.values())).get("id") for turn in found[1:3] for part in turn["parts"]]
+    ids = [
+        next(iter(part.values())).get("id") for turn in request_items[1:3] for part in turn["parts"]
+    ]
     assert ids == ["c1", "c2", "c1", "c2"]

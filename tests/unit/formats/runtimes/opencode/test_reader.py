@@ -1,4 +1,4 @@
-"""The database of OpenCode, and what it exports."""
+"""Reading the database and the exports of OpenCode."""
 
 from __future__ import annotations
 
@@ -19,7 +19,14 @@ from harken.formats.runtimes.base import ReadReport
 from harken.formats.runtimes.opencode.messages import build_resume_request
 from harken.formats.runtimes.opencode.reader import NATIVE, copy_merged_database
 from harken.testing import odd_conversation, plain_conversation
-from tests.unit.formats.natives import HOSTILE, context, read, said, source_of, stored
+from tests.unit.formats.native_kit import (
+    HOSTILE,
+    open_source,
+    read_context,
+    read_steps,
+    store_and_load,
+    texts_of_entries,
+)
 
 Told: TypeAlias = tuple[dict[str, Any], list[dict[str, Any]]]
 
@@ -41,12 +48,14 @@ PICTURE = {
 TOKENS = {"input": 2, "output": 3, "reasoning": 4, "cache": {"read": 5, "write": 7}}
 
 
-def asked(id_: str, *parts: dict[str, Any] | str) -> Told:
+def user_message(id_: str, *parts: dict[str, Any] | str) -> Told:
     info = {"id": id_, "role": "user", "time": {"created": 1_769_860_800_000}}
-    return info, [{"type": "text", "text": one} if isinstance(one, str) else one for one in parts]
+    return info, [
+        {"type": "text", "text": part} if isinstance(part, str) else part for part in parts
+    ]
 
 
-def answered(id_: str, *parts: dict[str, Any] | str, **more: Any) -> Told:
+def assistant_message(id_: str, *parts: dict[str, Any] | str, **options: Any) -> Told:
     info = {
         "id": id_,
         "role": "assistant",
@@ -55,99 +64,101 @@ def answered(id_: str, *parts: dict[str, Any] | str, **more: Any) -> Told:
         "tokens": TOKENS,
         "finish": "stop",
         "time": {"created": 1_769_860_801_000, "completed": 1_769_860_802_000},
-        **more,
+        **options,
     }
-    return info, [{"type": "text", "text": one} if isinstance(one, str) else one for one in parts]
+    return info, [
+        {"type": "text", "text": part} if isinstance(part, str) else part for part in parts
+    ]
 
 
-def called(id_: str, status: str = "completed", **state: Any) -> dict[str, Any]:
+def tool_part(id_: str, status: str = "completed", **state: Any) -> dict[str, Any]:
     time = {"start": 1, "end": 2, **state.pop("time", {})}
-    held = {"status": status, "input": {"at": id_}, "time": time, **state}
-    return {"type": "tool", "tool": "look", "callID": id_, "state": held}
+    value_ = {"status": status, "input": {"at": id_}, "time": time, **state}
+    return {"type": "tool", "tool": "look", "callID": id_, "state": value_}
 
 
 START, FINISH = {"type": "step-start"}, {"type": "step-finish", "tokens": TOKENS, "reason": "stop"}
 
 
-def exported(*messages: Told, **info: Any) -> bytes:
-    told = [{"info": one, "parts": parts} for one, parts in messages]
+def export_bytes(*messages: Told, **info: Any) -> bytes:
+    conversation = [{"info": item, "parts": parts} for item, parts in messages]
     session = {"id": "ses_1", "directory": "/w", "title": "T", "version": "1.18.33", **info}
-    return json.dumps({"info": session, "messages": told}).encode()
+    return json.dumps({"info": session, "messages": conversation}).encode()
 
 
-def database(
+def write_database(
     path: Path, sessions: dict[str, dict[str, Any]], messages: dict[str, list[Told]]
 ) -> Path:
-    """Write a database as OpenCode has it."""
-    with closing(sqlite3.connect(path)) as opened:
-        opened.executescript(SCHEMA)
-        for at, (id_, more) in enumerate(sessions.items()):
-            row = {"parent_id": None, "revert": None, "time_updated": at, **more}
+    """Write a database with the schema of OpenCode."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(SCHEMA)
+        for index, (id_, members) in enumerate(sessions.items()):
+            row = {"parent_id": None, "revert": None, "time_updated": index, **members}
             values = [id_, row["parent_id"], "/w", f"title of {id_}", "1.18.33"]
-            opened.execute(
+            connection.execute(
                 "INSERT INTO session VALUES (?,?,?,?,?,?,?)",
                 [*values, row["revert"], row["time_updated"]],
             )
-        for session, told in messages.items():
-            for at, (info, parts) in enumerate(told):
-                held = {name: value for name, value in info.items() if name != "id"}
-                message = (info["id"], session, at, json.dumps(held))
-                opened.execute("INSERT INTO message VALUES (?,?,?,?)", message)
+        for session, conversation in messages.items():
+            for index, (info, parts) in enumerate(conversation):
+                state = {name: value for name, value in info.items() if name != "id"}
+                message = (info["id"], session, index, json.dumps(state))
+                connection.execute("INSERT INTO message VALUES (?,?,?,?)", message)
                 for number, part in enumerate(parts):
                     id_ = f"prt_{info['id']}_{number:03}"
-                    opened.execute(
+                    connection.execute(
                         "INSERT INTO part VALUES (?,?,?,?)",
                         (id_, info["id"], session, json.dumps(part)),
                     )
-        opened.commit()
+        connection.commit()
     return path
 
 
-def tip(data: bytes | Path) -> list[ConversationEntry]:
-    steps, reading = read(NATIVE, data)
-    return context(steps, next(iter(reading.tips.values()), None))
+def read_tip(data: bytes | Path) -> list[ConversationEntry]:
+    steps, reading = read_steps(NATIVE, data)
+    return read_context(steps, next(iter(reading.tips.values()), None))
 
 
 TALK = [
-    asked("msg_1", "Look.", PICTURE),
-    answered(
+    user_message("msg_1", "Look.", PICTURE),
+    assistant_message(
         "msg_2",
         START,
         {"type": "reasoning", "text": "hm", "metadata": {"anthropic": {"signature": "c2ln"}}},
         "I look.",
-        called("c1", output="seen", attachments=[PICTURE]),
-        called("c2", "error", error="no"),
+        tool_part("c1", output="seen", attachments=[PICTURE]),
+        tool_part("c2", "error", error="no"),
         FINISH,
         START,
         "Seen.",
         FINISH,
     ),
-    asked("msg_3", "And?"),
-    answered("msg_4", called("c3", "running")),
+    user_message("msg_3", "And?"),
+    assistant_message("msg_4", tool_part("c3", "running")),
 ]
 
 
-def test_a_database_and_an_export_say_the_same(tmp_path: Path) -> None:
-    path = database(tmp_path / "opencode.db", {"ses_1": {}}, {"ses_1": TALK})
-    assert tip(path) == tip(exported(*TALK))
-    steps, reading = read(NATIVE, path)
+def test_database_and_export_are_read_the_same(tmp_path: Path) -> None:
+    path = write_database(tmp_path / "opencode.db", {"ses_1": {}}, {"ses_1": TALK})
+    assert read_tip(path) == read_tip(export_bytes(*TALK))
+    steps, reading = read_steps(NATIVE, path)
     assert (reading.session_id, reading.title, reading.folder) == ("ses_1", "title of ses_1", "/w")
     assert reading.tips == {"ses_1": steps[-1].id}
     assert reading.lines == reading.used_lines == len(TALK) + sum(len(parts) for _, parts in TALK)
     assert NATIVE.is_session_file("x.db", path.read_bytes())
-    assert NATIVE.is_session_file("x.json", exported(*TALK))
+    assert NATIVE.is_session_file("x.json", export_bytes(*TALK))
     assert not NATIVE.is_session_file("x.jsonl", b'{"sessionId":"x","level":"info","info":{}}')
-    assert list(read(NATIVE, exported(*TALK))[1].tips) == [""]
+    assert list(read_steps(NATIVE, export_bytes(*TALK))[1].tips) == [""]
 
 
-def test_a_round_is_a_step_and_results_stand_in_their_calls() -> None:
-    steps, _ = read(NATIVE, exported(*TALK))
+def test_turn_is_a_step_and_results_are_in_their_calls() -> None:
+    steps, _ = read_steps(NATIVE, export_bytes(*TALK))
     assert [[entry.message.role for entry in step.entries] for step in steps] == [
         ["user", "assistant", "tool", "tool"],
         ["assistant"],
         ["user", "assistant"],
     ]
-    prompt, answer, seen, failed = stored(steps[0].entries)
+    prompt, answer, shown_part, failed = store_and_load(steps[0].entries)
     assert prompt.source == {"kind": "prompt", "id": "msg_1"}
     assert isinstance(answer.message.content, list)
     signed = {"opencode": {"metadata": {"anthropic": {"signature": "c2ln"}}}}
@@ -164,87 +175,99 @@ def test_a_round_is_a_step_and_results_stand_in_their_calls() -> None:
         },
         "provider": "p",
     }
-    assert isinstance(seen.message.content, list)
-    assert seen.message.content[1] == ImagePart("image/png", PIXEL)
+    assert isinstance(shown_part.message.content, list)
+    assert shown_part.message.content[1] == ImagePart("image/png", PIXEL)
     assert (failed.message.content, failed.message.is_error) == ("no", True)
 
 
 def test_each_session_of_a_database_is_a_conversation(tmp_path: Path) -> None:
-    spawning = called("c1", output="found", metadata={"sessionId": "ses_child"})
-    path = database(
+    spawning = tool_part("c1", output="found", metadata={"sessionId": "ses_child"})
+    path = write_database(
         tmp_path / "opencode.db",
         {"ses_child": {"parent_id": "ses_old"}, "ses_old": {}, "ses_new": {}},
         {
-            "ses_old": [asked("a", "old"), answered("b", spawning), answered("c", "done")],
-            "ses_new": [asked("d", "new")],
-            "ses_child": [asked("e", "explore"), answered("f", "found")],
+            "ses_old": [
+                user_message("a", "old"),
+                assistant_message("b", spawning),
+                assistant_message("c", "done"),
+            ],
+            "ses_new": [user_message("d", "new")],
+            "ses_child": [user_message("e", "explore"), assistant_message("f", "found")],
         },
     )
-    steps, reading = read(NATIVE, path)
+    steps, reading = read_steps(NATIVE, path)
     assert list(reading.tips) == ["ses_new", "ses_old", "ses_child"]
     assert reading.session_id == "ses_new"
     first = next(step for step in steps if step.agent == "ses_child")
     assert (first.type, first.trigger, first.parent) == ("snapshot", "spawn", "a")
-    assert [content for _, content in said(context(steps, reading.tips["ses_child"]))] == [
+    assert [
+        content for _, content in texts_of_entries(read_context(steps, reading.tips["ses_child"]))
+    ] == [
         "explore",
         "found",
     ]
 
 
-def test_who_reads_knows_the_session_of_each_step(tmp_path: Path) -> None:
+def test_reader_returns_the_session_of_each_step(tmp_path: Path) -> None:
     sessions: dict[str, dict[str, Any]] = {"ses_1": {}, "ses_2": {}}
-    talks = {"ses_1": [asked("a", "1")], "ses_2": [asked("b", "2")]}
-    path = database(tmp_path / "opencode.db", sessions, talks)
+    talks = {"ses_1": [user_message("a", "1")], "ses_2": [user_message("b", "2")]}
+    path = write_database(tmp_path / "opencode.db", sessions, talks)
     reading = ReadReport()
-    found = [(step.id, reading.session_id) for step in NATIVE.steps(source_of(path), reading)]
-    assert found == [("a", "ses_1"), ("b", "ses_2")]
+    result = [(step.id, reading.session_id) for step in NATIVE.steps(open_source(path), reading)]
+    assert result == [("a", "ses_1"), ("b", "ses_2")]
 
 
 COMPACTED = [
-    asked("msg_1", "one"),
-    answered("msg_2", "first"),
-    asked("msg_3", "two"),
-    answered("msg_4", "second"),
-    asked("msg_5", {"type": "compaction", "auto": False, "tail_start_id": "msg_3"}),
-    answered("msg_6", "Summed up.", summary=True, parentID="msg_5"),
-    asked("msg_7", "three"),
+    user_message("msg_1", "one"),
+    assistant_message("msg_2", "first"),
+    user_message("msg_3", "two"),
+    assistant_message("msg_4", "second"),
+    user_message("msg_5", {"type": "compaction", "auto": False, "tail_start_id": "msg_3"}),
+    assistant_message("msg_6", "Summed up.", summary=True, parentID="msg_5"),
+    user_message("msg_7", "three"),
 ]
 
 
-def test_a_compaction_is_the_question_its_summary_and_what_is_kept(tmp_path: Path) -> None:
-    path = database(tmp_path / "opencode.db", {"ses_1": {}}, {"ses_1": COMPACTED})
-    steps, reading = read(NATIVE, path)
+def test_compaction_has_its_request_its_summary_and_retained_messages(tmp_path: Path) -> None:
+    path = write_database(tmp_path / "opencode.db", {"ses_1": {}}, {"ses_1": COMPACTED})
+    steps, reading = read_steps(NATIVE, path)
     (compaction,) = (step for step in steps if step.type == "compaction")
     assert compaction.summary == "Summed up."
-    assert [content for _, content in said(context(steps, reading.tips["ses_1"]))] == [
+    assert [
+        content for _, content in texts_of_entries(read_context(steps, reading.tips["ses_1"]))
+    ] == [
         "What did we do so far?",
         "Summed up.",
         "two",
         "second",
         "three",
     ]
-    assert tip(path) == tip(exported(*COMPACTED))
+    assert read_tip(path) == read_tip(export_bytes(*COMPACTED))
 
 
-def test_a_compaction_that_failed_is_none() -> None:
-    failed = answered("msg_6", "x", summary=True, parentID="msg_5", error={"name": "UnknownError"})
-    steps, _ = read(NATIVE, exported(*COMPACTED[:5], failed))
+def test_failed_compaction_is_ignored() -> None:
+    failed = assistant_message(
+        "msg_6", "x", summary=True, parentID="msg_5", error={"name": "UnknownError"}
+    )
+    steps, _ = read_steps(NATIVE, export_bytes(*COMPACTED[:5], failed))
     assert {step.type for step in steps} == {"delta"}
 
 
-def test_what_was_taken_back_is_a_branch(tmp_path: Path) -> None:
+def test_reverted_messages_are_a_branch(tmp_path: Path) -> None:
     revert = json.dumps({"messageID": "msg_3"})
-    path = database(tmp_path / "opencode.db", {"ses_1": {"revert": revert}}, {"ses_1": TALK})
-    steps, reading = read(NATIVE, path)
-    assert [role for role, _ in said(context(steps, reading.tips["ses_1"]))][-1] == "assistant"
+    path = write_database(tmp_path / "opencode.db", {"ses_1": {"revert": revert}}, {"ses_1": TALK})
+    steps, reading = read_steps(NATIVE, path)
+    assert [role for role, _ in texts_of_entries(read_context(steps, reading.tips["ses_1"]))][
+        -1
+    ] == "assistant"
     ((_, branch),) = reading.branches
-    assert [content for _, content in said(context(steps, branch))][-2] == "And?"
-    all_back = exported(*TALK, revert={"messageID": "msg_1"})
-    assert read(NATIVE, all_back)[1].tips == {}
+    assert [content for _, content in texts_of_entries(read_context(steps, branch))][-2] == "And?"
+    all_back = export_bytes(*TALK, revert={"messageID": "msg_1"})
+    assert read_steps(NATIVE, all_back)[1].tips == {}
 
 
-def test_what_is_in_the_log_beside_a_database_is_read(tmp_path: Path) -> None:
-    path = database(tmp_path / "opencode.db", {"ses_1": {}}, {"ses_1": TALK})
+def test_write_ahead_log_of_a_database_is_read(tmp_path: Path) -> None:
+    path = write_database(tmp_path / "opencode.db", {"ses_1": {}}, {"ses_1": TALK})
     with closing(sqlite3.connect(path)) as writing:
         writing.execute("PRAGMA journal_mode=WAL")
         writing.execute("PRAGMA wal_autocheckpoint=0")
@@ -259,11 +282,11 @@ def test_what_is_in_the_log_beside_a_database_is_read(tmp_path: Path) -> None:
         folder.mkdir()
         copy = copy_merged_database(path, folder)
         assert {file: file.read_bytes() for file in tmp_path.iterdir() if file != folder} == before
-    assert tip(copy)[-1].message.content == "late"
+    assert read_tip(copy)[-1].message.content == "late"
 
 
-def test_a_database_without_a_log_is_copied_byte_by_byte(tmp_path: Path) -> None:
-    path = database(tmp_path / "opencode.db", {"ses_1": {}}, {"ses_1": TALK})
+def test_database_without_a_log_is_copied_byte_by_byte(tmp_path: Path) -> None:
+    path = write_database(tmp_path / "opencode.db", {"ses_1": {}}, {"ses_1": TALK})
     folder = tmp_path / "copies"
     folder.mkdir()
     assert copy_merged_database(path, folder).read_bytes() == path.read_bytes()
@@ -271,14 +294,17 @@ def test_a_database_without_a_log_is_copied_byte_by_byte(tmp_path: Path) -> None
 
 SENT = [
     *TALK,
-    asked("msg_5", {"type": "text", "text": "x", "ignored": True}, "See:", PICTURE),
-    answered("msg_6", START, called("c4", output="old", time={"compacted": 9}), FINISH),
-    answered("msg_7", "half", error={"name": "MessageAbortedError", "data": {"message": "x"}}),
-    answered(
+    user_message("msg_5", {"type": "text", "text": "x", "ignored": True}, "See:", PICTURE),
+    assistant_message("msg_6", START, tool_part("c4", output="old", time={"compacted": 9}), FINISH),
+    assistant_message(
+        "msg_7", "half", error={"name": "MessageAbortedError", "data": {"message": "x"}}
+    ),
+    assistant_message(
         "msg_8", "lost", error={"name": "APIError", "data": {"message": "x", "isRetryable": False}}
     ),
-    answered(
-        "msg_9", called("c5", "error", error="x", metadata={"interrupted": True, "output": "part"})
+    assistant_message(
+        "msg_9",
+        tool_part("c5", "error", error="x", metadata={"interrupted": True, "output": "part"}),
     ),
 ]
 
@@ -288,10 +314,10 @@ def call(id_: str) -> dict[str, Any]:
     return {"id": id_, "type": "function", "function": function}
 
 
-def test_what_is_sent_is_what_the_client_sends() -> None:
+def test_request_equals_that_of_the_client() -> None:
     image = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}}
     media = {"type": "text", "text": "Attached media from tool result:"}
-    assert build_resume_request(stored(tip(exported(*SENT)))) == [
+    assert build_resume_request(store_and_load(read_tip(export_bytes(*SENT)))) == [
         {"role": "user", "content": [{"type": "text", "text": "Look."}, image]},
         {"role": "assistant", "content": "hmI look.", "tool_calls": [call("c1"), call("c2")]},
         {"role": "tool", "tool_call_id": "c1", "content": "seen"},
@@ -310,7 +336,7 @@ def test_what_is_sent_is_what_the_client_sends() -> None:
     ]
 
 
-def test_conversations_of_others_can_be_sent() -> None:
+def test_conversations_of_other_runtimes_can_be_sent() -> None:
     roles = [message["role"] for message in build_resume_request(plain_conversation())]
     assert roles == ["user", "assistant", "tool", "assistant"]
     assert build_resume_request(odd_conversation())
@@ -319,46 +345,46 @@ def test_conversations_of_others_can_be_sent() -> None:
 @pytest.mark.parametrize(
     "data", [*HOSTILE, b"SQLite format 3\0" + b"\0" * 4000, b"SQLite format 3\0"]
 )
-def test_hostile_bytes_are_refused(data: bytes) -> None:
+def test_hostile_bytes_are_rejected(data: bytes) -> None:
     with pytest.raises(FormatError):
-        list(NATIVE.steps(source_of(data), ReadReport()))
+        list(NATIVE.steps(open_source(data), ReadReport()))
 
 
-def test_a_database_with_damage_is_refused_or_reported(tmp_path: Path) -> None:
-    path = database(tmp_path / "opencode.db", {"ses_1": {}}, {"ses_1": TALK * 1})
-    whole = path.read_bytes()
-    for at in range(0, len(whole), 97):
-        data = whole[:at] + b"\xff" * 50 + whole[at + 50 :]
-        for damaged in (data, whole[:at]):
+def test_damaged_database_is_rejected_or_reported(tmp_path: Path) -> None:
+    path = write_database(tmp_path / "opencode.db", {"ses_1": {}}, {"ses_1": TALK * 1})
+    document = path.read_bytes()
+    for index in range(0, len(document), 97):
+        data = document[:index] + b"\xff" * 50 + document[index + 50 :]
+        for damaged in (data, document[:index]):
             try:
-                steps = list(NATIVE.steps(source_of(damaged), ReadReport()))
+                steps = list(NATIVE.steps(open_source(damaged), ReadReport()))
             except FormatError:
                 continue
-            stored([entry for step in steps for entry in step.entries])
+            store_and_load([entry for step in steps for entry in step.entries])
 
 
-def test_rows_that_hold_no_object_are_reported(tmp_path: Path) -> None:
-    path = database(tmp_path / "opencode.db", {"ses_1": {}}, {"ses_1": TALK})
-    with closing(sqlite3.connect(path)) as opened:
-        opened.execute("INSERT INTO message VALUES ('bad', 'ses_1', 0, '[]')")
-        opened.execute("INSERT INTO part VALUES ('prt_bad', 'msg_1', 'ses_1', x'ff')")
-        opened.commit()
-    _, reading = read(NATIVE, path)
+def test_rows_without_an_object_are_reported(tmp_path: Path) -> None:
+    path = write_database(tmp_path / "opencode.db", {"ses_1": {}}, {"ses_1": TALK})
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("INSERT INTO message VALUES ('bad', 'ses_1', 0, '[]')")
+        connection.execute("INSERT INTO part VALUES ('prt_bad', 'msg_1', 'ses_1', x'ff')")
+        connection.commit()
+    _, reading = read_steps(NATIVE, path)
     assert {bad.reason for bad in reading.bad} == {
         "row 'prt_bad' holds no object",
         "row 'bad' holds no object",
     }
 
 
-def test_what_only_looks_like_a_table_is_not_read(tmp_path: Path) -> None:
+def test_view_with_the_name_of_a_table_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "opencode.db"
-    with closing(sqlite3.connect(path)) as opened:
-        opened.executescript(
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(
             "CREATE TABLE x (id); CREATE VIEW session AS SELECT 1 AS id;"
             "CREATE VIEW message AS SELECT 1; CREATE VIEW part AS SELECT 1;"
         )
     with pytest.raises(FormatError):
-        list(NATIVE.steps(source_of(path), ReadReport()))
+        list(NATIVE.steps(open_source(path), ReadReport()))
 
 
 VALUE = st.sampled_from(
@@ -388,23 +414,29 @@ def test_any_message_is_read(
     messages: list[tuple[dict[str, Any], str, list[dict[str, Any]]]],
 ) -> None:
     talk: list[Told] = [({**info, "role": role}, parts) for info, role, parts in messages]
-    steps, _ = read(NATIVE, exported(*talk))
-    build_resume_request(stored([entry for step in steps for entry in step.entries]))
+    steps, _ = read_steps(NATIVE, export_bytes(*talk))
+    build_resume_request(store_and_load([entry for step in steps for entry in step.entries]))
 
 
 @pytest.mark.parametrize(
-    ("cost", "wanted"),
+    ("cost", "expected"),
     [(0.25, 0.25), (0, None), ("1", None), (True, None), (-1, None), (1e9, None)],
 )
-def test_what_an_answer_cost_is_kept_where_it_was_counted(cost: Any, wanted: float | None) -> None:
-    steps, _ = read(NATIVE, exported(asked("msg_1", "hi"), answered("msg_2", "ho", cost=cost)))
-    (_, answer) = stored(steps[0].entries)
-    assert (answer.source or {}).get("cost_usd") == wanted
+def test_cost_of_an_answer_is_kept_where_it_was_counted(cost: Any, expected: float | None) -> None:
+    steps, _ = read_steps(
+        NATIVE,
+        export_bytes(user_message("msg_1", "hi"), assistant_message("msg_2", "ho", cost=cost)),
+    )
+    (_, answer) = store_and_load(steps[0].entries)
+    assert (answer.source or {}).get("cost_usd") == expected
 
 
 def test_each_step_of_an_answer_has_its_own_cost() -> None:
     parts: list[dict[str, Any] | str]
     parts = [START, "a", {**FINISH, "cost": 0.5}, START, "b", {**FINISH, "cost": 0.25}]
-    steps, _ = read(NATIVE, exported(asked("msg_1", "hi"), answered("msg_2", *parts, cost=0.75)))
-    sources = [entry.source or {} for step in steps for entry in stored(step.entries)]
-    assert [one.get("cost_usd") for one in sources] == [None, 0.5, 0.25]
+    steps, _ = read_steps(
+        NATIVE,
+        export_bytes(user_message("msg_1", "hi"), assistant_message("msg_2", *parts, cost=0.75)),
+    )
+    sources = [entry.source or {} for step in steps for entry in store_and_load(step.entries)]
+    assert [source.get("cost_usd") for source in sources] == [None, 0.5, 0.25]

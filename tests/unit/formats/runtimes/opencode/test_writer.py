@@ -1,4 +1,4 @@
-"""Exports that Harken writes: OpenCode has its own back, and others as it can say them."""
+"""Writing OpenCode exports from OpenCode conversations and from those of other runtimes."""
 
 from __future__ import annotations
 
@@ -24,9 +24,15 @@ from harken.formats.runtimes.opencode.reader import FORMAT, NATIVE
 from harken.formats.runtimes.opencode.writer import session_id, write_session
 from harken.formats.tool_calls import build_assistant_message
 from harken.testing import plain_conversation
-from tests.unit.formats.contexts import PNG
-from tests.unit.formats.natives import stored
-from tests.unit.formats.runtimes.opencode.test_reader import COMPACTED, SENT, TALK, exported, tip
+from tests.unit.formats.context_kit import PNG
+from tests.unit.formats.native_kit import store_and_load
+from tests.unit.formats.runtimes.opencode.test_reader import (
+    COMPACTED,
+    SENT,
+    TALK,
+    export_bytes,
+    read_tip,
+)
 
 NEW = NewSessionInfo(
     id="019f0675-387a", folder="/w", time="2026-02-01T12:00:00.000000Z", model="fake/model"
@@ -34,41 +40,43 @@ NEW = NewSessionInfo(
 
 
 def export(entries: list[ConversationEntry], session: NewSessionInfo = NEW) -> dict[str, Any]:
-    made: dict[str, Any] = json.loads(write_session(entries, session))
-    return made
+    document: dict[str, Any] = json.loads(write_session(entries, session))
+    return document
 
 
 def parts(entries: list[ConversationEntry]) -> list[dict[str, Any]]:
     return [part for message in export(entries)["messages"] for part in message["parts"]]
 
 
-def again(entries: list[ConversationEntry]) -> list[ConversationEntry]:
-    return stored(read_conversation(NATIVE.steps, write_session(entries, NEW)))
+def write_and_read(entries: list[ConversationEntry]) -> list[ConversationEntry]:
+    return store_and_load(read_conversation(NATIVE.steps, write_session(entries, NEW)))
 
 
-def whole(*messages: Message, **source: Any) -> list[ConversationEntry]:
+def full_context(*messages: Message, **source: Any) -> list[ConversationEntry]:
     return [ConversationEntry(message, None, source or None) for message in messages]
 
 
-def test_opencode_has_its_own_conversation_back_as_it_was() -> None:
-    own = stored(tip(exported(*TALK)))
-    *back, closed = again(own)
-    assert closed.message.content == INTERRUPTED  # its last call runs still
-    assert [entry.message for entry in back] == [entry.message for entry in own]
-    for once, entry in zip(own, back, strict=True):
+def test_opencode_conversation_round_trips() -> None:
+    native_entries = store_and_load(read_tip(export_bytes(*TALK)))
+    *back, last = write_and_read(native_entries)
+    assert last.message.content == INTERRUPTED  # Its last call is still running.
+    assert [entry.message for entry in back] == [entry.message for entry in native_entries]
+    for once, entry in zip(native_entries, back, strict=True):
         assert {**(once.source or {}), "id": ""} == {**(entry.source or {}), "id": ""}
 
 
 @pytest.mark.parametrize("talk", [TALK, SENT, COMPACTED])
-def test_what_opencode_sends_of_its_own_it_sends_of_what_is_written(talk: Any) -> None:
-    own = stored(tip(exported(*talk)))
-    assert build_resume_request(again(own)) == build_resume_request(own)
+def test_written_export_sends_the_same_request(talk: Any) -> None:
+    native_entries = store_and_load(read_tip(export_bytes(*talk)))
+    assert build_resume_request(write_and_read(native_entries)) == build_resume_request(
+        native_entries
+    )
 
 
-def test_ids_ascend_and_times_never_go_back() -> None:
+def test_ids_ascend_and_times_never_decrease() -> None:
     entries = [
-        ConversationEntry(one.message, time)
-        for one, time in zip(
+        ConversationEntry(item.message, time)
+        for item, time in zip(
             plain_conversation(),
             [None, "2026-01-31T12:00:09Z", "2026-01-31T12:00:10Z", "2026-01-31T12:00:05Z"],
             strict=True,
@@ -79,32 +87,32 @@ def test_ids_ascend_and_times_never_go_back() -> None:
     assert created == sorted(created)
     ids = [message["info"]["id"] for message in messages]
     assert ids == sorted({*ids})
-    assert [entry.time for entry in again(entries)][1:] == [
+    assert [entry.time for entry in write_and_read(entries)][1:] == [
         f"{entry.time[:-1]}.000000Z" for entry in entries[1:] if entry.time
     ]
 
 
-def test_an_entry_without_a_time_does_not_say_when_a_session_began() -> None:
-    first, *rest = plain_conversation()
+def test_entry_without_a_time_does_not_set_the_session_start() -> None:
+    first, *remaining = plain_conversation()
     for time in (None, "noon"):
-        made = export([ConversationEntry(first.message, time), *rest])
+        document = export([ConversationEntry(first.message, time), *remaining])
         began = parse_rfc3339("2026-01-31T12:00:01Z") // 1000
-        assert made["info"]["time"]["created"] == began
+        assert document["info"]["time"]["created"] == began
 
 
-def test_every_id_names_this_session() -> None:
-    made = export(plain_conversation())
-    assert made["info"]["id"] == session_id(NEW)
-    assert made["info"]["directory"] == "/w"
-    assert made["info"]["title"] == "Is somebody at the door?"
-    for message in made["messages"]:
+def test_each_id_names_this_session() -> None:
+    document = export(plain_conversation())
+    assert document["info"]["id"] == session_id(NEW)
+    assert document["info"]["directory"] == "/w"
+    assert document["info"]["title"] == "Is somebody at the door?"
+    for message in document["messages"]:
         assert message["info"]["sessionID"] == session_id(NEW)
         assert {part["messageID"] for part in message["parts"]} == {message["info"]["id"]}
-    other = NewSessionInfo(id="b", folder="/w", time=NEW.time)
-    assert not {session_id(other)} & {session_id(NEW)}
+    second = NewSessionInfo(id="b", folder="/w", time=NEW.time)
+    assert not {session_id(second)} & {session_id(NEW)}
 
 
-def test_a_result_stands_in_the_part_of_its_call() -> None:
+def test_result_is_in_the_part_of_its_call() -> None:
     tool = next(part for part in parts(plain_conversation()) if part["type"] == "tool")
     assert (tool["callID"], tool["tool"]) == ("call_1", "look")
     state = tool["state"]
@@ -112,53 +120,56 @@ def test_a_result_stands_in_the_part_of_its_call() -> None:
     assert state["input"] == {"at": "the door"}
 
 
-def test_an_image_that_opencode_would_have_to_fetch_is_told() -> None:
-    there = ImagePart(url="http://127.0.0.1:1/secret.png")
-    (part,) = parts(whole(Message("user", [there])))
-    assert (part["type"], part["text"]) == ("text", f"[an image: {there.url}]")
+def test_image_url_that_opencode_would_fetch_becomes_text() -> None:
+    image = ImagePart(url="http://127.0.0.1:1/secret.png")
+    (part,) = parts(full_context(Message("user", [image])))
+    assert (part["type"], part["text"]) == ("text", f"[an image: {image.url}]")
 
 
 def test_errors_and_images_of_results_are_kept() -> None:
     calls = [ToolCall(id_, FunctionCall("look", "{}")) for id_ in ("a", "b", "c")]
     image = ImagePart("image/png", PNG)
-    entries = whole(
+    entries = full_context(
         Message("user", "q"),
         Message("assistant", None, calls),
         Message("tool", "no", tool_call_id="a", is_error=True),
         Message("tool", [TextPart("seen"), image], tool_call_id="b"),
         Message("tool", [TextPart("bad"), image], tool_call_id="c", is_error=True),
     )
-    failed, seen, both = (part["state"] for part in parts(entries) if part["type"] == "tool")
+    failed, shown_part, both = (part["state"] for part in parts(entries) if part["type"] == "tool")
     assert (failed["status"], failed["error"]) == ("error", "no")
-    assert seen["attachments"][0]["mime"] == "image/png"
+    assert shown_part["attachments"][0]["mime"] == "image/png"
     assert both["output"] == "[error]: bad"
-    assert [e.message.content for e in again(entries)][3] == [TextPart("seen"), image]
+    assert [e.message.content for e in write_and_read(entries)][3] == [TextPart("seen"), image]
 
 
-def test_a_call_that_nobody_answered_is_closed() -> None:
-    made = Message("assistant", "I look.", [ToolCall("c.1", FunctionCall("look", "[1]"))])
-    (tool,) = [p for p in parts(whole(Message("user", "q"), made)) if p["type"] == "tool"]
+def test_unanswered_call_is_closed() -> None:
+    message = Message("assistant", "I look.", [ToolCall("c.1", FunctionCall("look", "[1]"))])
+    (tool,) = [p for p in parts(full_context(Message("user", "q"), message)) if p["type"] == "tool"]
     assert (tool["callID"], tool["state"]["error"]) == ("c_1", INTERRUPTED)
     assert tool["state"]["input"] == {"input": "[1]"}
 
 
-def test_what_was_cleared_stays_cleared_and_what_was_said_by_opencode_hidden() -> None:
-    own = stored(tip(exported(*SENT)))
+def test_cleared_output_stays_cleared_and_synthetic_text_stays_hidden() -> None:
+    native_entries = store_and_load(read_tip(export_bytes(*SENT)))
     assert {"role": "tool", "tool_call_id": "c4", "content": CLEARED} in build_resume_request(
-        again(own)
+        write_and_read(native_entries)
     )
-    told = [*whole(Message("user", "Reminder"), kind="system"), *plain_conversation()]
-    first = parts(told)[0]
+    context_entries = [
+        *full_context(Message("user", "Reminder"), kind="system"),
+        *plain_conversation(),
+    ]
+    first = parts(context_entries)[0]
     assert (first["text"], first["synthetic"]) == ("Reminder", True)
-    assert export(told)["info"]["title"] == "Is somebody at the door?"
+    assert export(context_entries)["info"]["title"] == "Is somebody at the door?"
 
 
-def test_thoughts_of_others_are_not_said() -> None:
+def test_thinking_of_other_runtimes_is_omitted() -> None:
     foreign = Message(
         "assistant",
         [ThinkingPart("Hm.", {"signature": "s"}), UnknownPart("x", "{}"), TextPart("a")],
     )
-    kinds = [(part["type"], part.get("text")) for part in parts(whole(foreign))[1:]]
+    kinds = [(part["type"], part.get("text")) for part in parts(full_context(foreign))[1:]]
     assert kinds == [
         ("step-start", None),
         ("text", "[x] {}\n\na"),
@@ -166,18 +177,18 @@ def test_thoughts_of_others_are_not_said() -> None:
     ]
 
 
-def test_the_texts_of_an_answer_of_others_stay_apart() -> None:
-    """OpenCode joins them: also those that a call stands between."""
+def test_texts_of_a_foreign_answer_stay_separate() -> None:
+    """OpenCode merges them, even if a call stands between them."""
     call = ToolCall("c", FunctionCall("look", "{}"))
     answer = build_assistant_message([TextPart("one"), TextPart("two"), call, TextPart("three")])
-    entries = whole(Message("user", "q"), answer)
-    back = again(entries)
+    entries = full_context(Message("user", "q"), answer)
+    back = write_and_read(entries)
     assert build_resume_request(back)[1]["content"] == "one\n\ntwo\n\nthree"
-    assert again(back) == back
+    assert write_and_read(back) == back
 
 
 @pytest.mark.parametrize(
-    ("model", "known"),
+    ("model", "expected"),
     [
         ("claude-opus-9", ("anthropic", "claude-opus-9")),
         ("gpt-7", ("openai", "gpt-7")),
@@ -187,22 +198,20 @@ def test_the_texts_of_an_answer_of_others_stay_apart() -> None:
         ("", ("opencode", "big-pickle")),
     ],
 )
-def test_a_model_has_the_provider_that_opencode_knows_it_from(
-    model: str, known: tuple[str, str]
-) -> None:
+def test_model_has_the_provider_that_opencode_knows(model: str, expected: tuple[str, str]) -> None:
     session = NewSessionInfo(id="a", folder="/w", time=NEW.time, model=model)
-    named = export(plain_conversation(), session)["messages"][0]["info"]["model"]
-    assert (named["providerID"], named["modelID"]) == known
+    named_message = export(plain_conversation(), session)["messages"][0]["info"]["model"]
+    assert (named_message["providerID"], named_message["modelID"]) == expected
 
 
-def test_the_model_of_an_answer_is_its_own() -> None:
-    entries = whole(Message("user", "q"), Message("assistant", "a"), model="claude-x")
-    asked, answered = (message["info"] for message in export(entries)["messages"])
-    assert asked["model"]["providerID"] == "fake"
-    assert (answered["providerID"], answered["modelID"]) == ("anthropic", "claude-x")
+def test_answer_keeps_its_own_model() -> None:
+    entries = full_context(Message("user", "q"), Message("assistant", "a"), model="claude-x")
+    prompt, response = (message["info"] for message in export(entries)["messages"])
+    assert prompt["model"]["providerID"] == "fake"
+    assert (response["providerID"], response["modelID"]) == ("anthropic", "claude-x")
 
 
-def test_the_format_names_a_session_by_what_it_says() -> None:
+def test_format_returns_the_session_id() -> None:
     assert FORMAT.writes
     assert FORMAT.writes(plain_conversation()) != FORMAT.writes(plain_conversation()[:2])
     assert FORMAT.writes([])

@@ -1,4 +1,4 @@
-"""Sessions of Pi."""
+"""Reading Pi sessions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,15 @@ from harken.formats.runtimes.base import ReadReport
 from harken.formats.runtimes.pi.messages import build_resume_request, to_pi_messages
 from harken.formats.runtimes.pi.reader import NATIVE
 from harken.testing import odd_conversation, plain_conversation
-from tests.unit.formats.natives import HOSTILE, context, lines, read, said, source_of, stored
+from tests.unit.formats.native_kit import (
+    HOSTILE,
+    encode_lines,
+    open_source,
+    read_context,
+    read_steps,
+    store_and_load,
+    texts_of_entries,
+)
 
 HEAD = {
     "type": "session",
@@ -33,11 +41,11 @@ def entry(id_: str, parent: str | None, message: dict[str, Any]) -> dict[str, An
     return {"type": "message", "id": id_, "parentId": parent, "timestamp": time, "message": message}
 
 
-def asked(words: str) -> dict[str, Any]:
+def user_message(words: str) -> dict[str, Any]:
     return {"role": "user", "content": [{"type": "text", "text": words}], "timestamp": 5}
 
 
-def answered(*blocks: dict[str, Any] | str, stop: str = "stop") -> dict[str, Any]:
+def assistant_message(*blocks: dict[str, Any] | str, stop: str = "stop") -> dict[str, Any]:
     return {
         "role": "assistant",
         "content": [{"type": "text", "text": b} if isinstance(b, str) else b for b in blocks],
@@ -49,11 +57,11 @@ def answered(*blocks: dict[str, Any] | str, stop: str = "stop") -> dict[str, Any
     }
 
 
-def called(id_: str, **arguments: Any) -> dict[str, Any]:
+def tool_call(id_: str, **arguments: Any) -> dict[str, Any]:
     return {"type": "toolCall", "id": id_, "name": "read", "arguments": arguments}
 
 
-def resulted(id_: str, *blocks: dict[str, Any], error: bool = False) -> dict[str, Any]:
+def tool_result(id_: str, *blocks: dict[str, Any], error: bool = False) -> dict[str, Any]:
     return {
         "role": "toolResult",
         "toolCallId": id_,
@@ -63,45 +71,51 @@ def resulted(id_: str, *blocks: dict[str, Any], error: bool = False) -> dict[str
     }
 
 
-def tip(data: bytes) -> list[ConversationEntry]:
-    steps, reading = read(NATIVE, data)
-    return context(steps, reading.tips.get(""))
+def read_tip(data: bytes) -> list[ConversationEntry]:
+    steps, reading = read_steps(NATIVE, data)
+    return read_context(steps, reading.tips.get(""))
 
 
-def linear(*messages: dict[str, Any]) -> bytes:
-    ids = [f"e{at}" for at in range(len(messages))]
+def linear_session(*messages: dict[str, Any]) -> bytes:
+    ids = [f"e{index}" for index in range(len(messages))]
     parents = [None, *ids]
-    return lines(HEAD, *map(entry, ids, parents, messages))
+    return encode_lines(HEAD, *map(entry, ids, parents, messages))
 
 
 THOUGHT = {"type": "thinking", "thinking": "hm", "thinkingSignature": "c2ln"}
 HIDDEN = {"type": "thinking", "thinking": "", "thinkingSignature": "x", "redacted": True}
 MESSAGES = [
-    asked("Look."),
+    user_message("Look."),
     {"role": "user", "content": "plain"},
     {"role": "user", "content": [IMAGE, {"type": "text", "text": "what?", "textSignature": "s"}]},
-    answered(THOUGHT, "I look.", called("c1", path="a", n=1.0), called("c2|fc_+9")),
-    answered(called("c1"), "between", called("c3"), HIDDEN),
-    answered(stop="aborted"),
-    answered({"type": "of the future", "value": [1]}),
-    resulted("c1"),
-    resulted("c2|fc_+9", IMAGE, error=True),
+    assistant_message(THOUGHT, "I look.", tool_call("c1", path="a", n=1.0), tool_call("c2|fc_+9")),
+    assistant_message(tool_call("c1"), "between", tool_call("c3"), HIDDEN),
+    assistant_message(stop="aborted"),
+    assistant_message({"type": "of the future", "value": [1]}),
+    tool_result("c1"),
+    tool_result("c2|fc_+9", IMAGE, error=True),
 ]
 
 
 @pytest.mark.parametrize("message", MESSAGES)
-def test_every_message_comes_back_as_it_was(message: dict[str, Any]) -> None:
-    assert to_pi_messages(stored(tip(linear(message)))) == [message]
+def test_each_message_round_trips(message: dict[str, Any]) -> None:
+    assert to_pi_messages(store_and_load(read_tip(linear_session(message)))) == [message]
 
 
 @given(st.lists(st.sampled_from(MESSAGES)))
-def test_a_conversation_comes_back_as_it_was(messages: list[dict[str, Any]]) -> None:
-    assert to_pi_messages(tip(linear(*messages))) == messages
+def test_conversation_round_trips(messages: list[dict[str, Any]]) -> None:
+    assert to_pi_messages(read_tip(linear_session(*messages))) == messages
 
 
-def test_a_round_is_a_step() -> None:
-    data = linear(asked("a"), answered(called("c1")), resulted("c1"), answered("b"), asked("c"))
-    steps, reading = read(NATIVE, data)
+def test_turn_is_a_step() -> None:
+    data = linear_session(
+        user_message("a"),
+        assistant_message(tool_call("c1")),
+        tool_result("c1"),
+        assistant_message("b"),
+        user_message("c"),
+    )
+    steps, reading = read_steps(NATIVE, data)
     assert [len(step.entries) for step in steps] == [3, 1, 1]
     assert [step.id for step in steps] == ["e0", "e3", "e4"]
     assert (reading.session_id, reading.folder, reading.title) == ("pi-1", "/w", "a")
@@ -115,53 +129,64 @@ def test_a_round_is_a_step() -> None:
     }
 
 
-def test_the_last_entry_is_the_leaf_and_the_other_ends_are_branches() -> None:
-    data = lines(
+def test_last_entry_is_the_leaf_and_other_ends_are_branches() -> None:
+    data = encode_lines(
         HEAD,
-        entry("a", None, asked("a")),
-        entry("b", "a", answered("b")),
-        entry("c", "b", asked("c")),
-        entry("d", "c", answered("d")),
-        entry("e", "a", answered("e")),
+        entry("a", None, user_message("a")),
+        entry("b", "a", assistant_message("b")),
+        entry("c", "b", user_message("c")),
+        entry("d", "c", assistant_message("d")),
+        entry("e", "a", assistant_message("e")),
         {"type": "model_change", "id": "m", "parentId": "e", "modelId": "x"},
-        entry("f", "m", asked("f")),
+        entry("f", "m", user_message("f")),
     )
-    steps, reading = read(NATIVE, data)
-    assert [s for _, s in said(context(steps, reading.tips[""]))] == ["a", "e", "f"]
+    steps, reading = read_steps(NATIVE, data)
+    assert [s for _, s in texts_of_entries(read_context(steps, reading.tips[""]))] == [
+        "a",
+        "e",
+        "f",
+    ]
     ((_, branch),) = reading.branches
-    assert [s for _, s in said(context(steps, branch))] == ["a", "b", "c", "d"]
+    assert [s for _, s in texts_of_entries(read_context(steps, branch))] == ["a", "b", "c", "d"]
 
 
-def test_a_leaf_in_the_middle_is_read_to_there_and_no_further() -> None:
+def test_leaf_in_the_middle_ends_the_context() -> None:
     label = {"type": "label", "id": "l", "parentId": "a", "targetId": "a", "label": "x"}
-    data = lines(HEAD, entry("a", None, asked("a")), entry("b", "a", answered("b")), label)
-    steps, reading = read(NATIVE, data)
-    assert said(context(steps, reading.tips[""])) == [("user", "a")]
+    data = encode_lines(
+        HEAD, entry("a", None, user_message("a")), entry("b", "a", assistant_message("b")), label
+    )
+    steps, reading = read_steps(NATIVE, data)
+    assert texts_of_entries(read_context(steps, reading.tips[""])) == [("user", "a")]
     assert [step for _, step in reading.branches] == ["b"]
 
 
-def test_who_names_an_unknown_parent_begins_anew() -> None:
-    data = lines(HEAD, entry("a", None, asked("a")), entry("b", "gone", asked("b")))
-    assert said(tip(data)) == [("user", "b")]
+def test_entry_with_an_unknown_parent_starts_a_conversation() -> None:
+    data = encode_lines(
+        HEAD, entry("a", None, user_message("a")), entry("b", "gone", user_message("b"))
+    )
+    assert texts_of_entries(read_tip(data)) == [("user", "b")]
 
 
-def test_a_compaction_keeps_what_it_says() -> None:
-    data = lines(
+def test_compaction_keeps_its_retained_entries() -> None:
+    data = encode_lines(
         HEAD,
-        entry("a", None, asked("a")),
-        entry("b", "a", answered("b")),
-        entry("c", "b", asked("c")),
-        entry("d", "c", answered("d")),
+        entry("a", None, user_message("a")),
+        entry("b", "a", assistant_message("b")),
+        entry("c", "b", user_message("c")),
+        entry("d", "c", assistant_message("d")),
         {"type": "compaction", "id": "k", "parentId": "d", "summary": "S", "firstKeptEntryId": "c"},
-        entry("e", "k", asked("e")),
+        entry("e", "k", user_message("e")),
         {"type": "compaction", "id": "l", "parentId": "e", "summary": "T", "firstKeptEntryId": "d"},
     )
-    steps, reading = read(NATIVE, data)
+    steps, reading = read_steps(NATIVE, data)
     compactions = [step for step in steps if step.type == "compaction"]
     assert [step.summary for step in compactions] == ["S", "T"]
-    assert [text for _, text in said(compactions[0].entries)][1:] == ["c", "d"]
-    assert [text for _, text in said(context(steps, reading.tips[""]))][1:] == ["d", "e"]
-    assert "<summary>\nT\n</summary>" in str(said(compactions[1].entries)[0][1])
+    assert [text for _, text in texts_of_entries(compactions[0].entries)][1:] == ["c", "d"]
+    assert [text for _, text in texts_of_entries(read_context(steps, reading.tips[""]))][1:] == [
+        "d",
+        "e",
+    ]
+    assert "<summary>\nT\n</summary>" in str(texts_of_entries(compactions[1].entries)[0][1])
 
 
 def test_version_1_has_no_ids_and_counts_lines() -> None:
@@ -170,27 +195,32 @@ def test_version_1_has_no_ids_and_counts_lines() -> None:
 
     head = {name: value for name, value in HEAD.items() if name != "version"}
     compaction = {"type": "compaction", "summary": "S", "firstKeptEntryIndex": 2}
-    data = lines(
-        head, bare(asked("a")), bare(answered("b")), b"torn{", compaction, bare(asked("c"))
+    data = encode_lines(
+        head,
+        bare(user_message("a")),
+        bare(assistant_message("b")),
+        b"torn{",
+        compaction,
+        bare(user_message("c")),
     )
-    assert [text for _, text in said(tip(data))][1:] == ["b", "c"]
+    assert [text for _, text in texts_of_entries(read_tip(data))][1:] == ["b", "c"]
 
 
-def test_what_pi_says_in_the_name_of_the_user_is_what_the_model_reads() -> None:
+def test_synthetic_user_text_of_pi_is_in_the_model_context() -> None:
     ran = {"role": "bashExecution", "command": "ls", "output": "a", "exitCode": 2}
-    cut = {**ran, "output": "", "cancelled": True, "truncated": True, "fullOutputPath": "/o"}
-    data = lines(
+    truncated = {**ran, "output": "", "cancelled": True, "truncated": True, "fullOutputPath": "/o"}
+    data = encode_lines(
         HEAD,
         entry("a", None, ran),
-        entry("b", "a", cut),
+        entry("b", "a", truncated),
         entry("c", "b", {**ran, "excludeFromContext": True}),
         {"type": "custom_message", "id": "d", "parentId": "c", "customType": "x", "content": "hi"},
         {"type": "custom", "id": "e", "parentId": "d", "customType": "x", "data": {}},
         {"type": "branch_summary", "id": "f", "parentId": "e", "fromId": "a", "summary": "S"},
         entry("g", "f", {"role": "hookMessage", "customType": "y", "content": []}),
     )
-    entries = tip(data)
-    texts = [text for _, text in said(entries)]
+    entries = read_tip(data)
+    texts = [text for _, text in texts_of_entries(entries)]
     assert texts[0] == "Ran `ls`\n```\na\n```\n\nCommand exited with code 2"
     assert texts[1] == (
         "Ran `ls`\n(no output)\n\n(command cancelled)\n\n[Output truncated. Full output: /o]"
@@ -201,15 +231,15 @@ def test_what_pi_says_in_the_name_of_the_user_is_what_the_model_reads() -> None:
     assert all(entry.source and entry.source["kind"] == "system" for entry in entries)
 
 
-def test_what_is_sent_is_closed_and_says_no_answer_that_broke_off() -> None:
-    data = linear(
-        asked("a"),
-        answered(THOUGHT, "b", called("c1", n=1.0), called("c2|fc_+9")),
-        resulted("c2|fc_+9", IMAGE),
-        asked("c \ud800"),
-        answered("half", stop="aborted"),
-        answered(HIDDEN),
-        answered(called("c3")),
+def test_request_closes_calls_and_omits_interrupted_answers() -> None:
+    data = linear_session(
+        user_message("a"),
+        assistant_message(THOUGHT, "b", tool_call("c1", n=1.0), tool_call("c2|fc_+9")),
+        tool_result("c2|fc_+9", IMAGE),
+        user_message("c \ud800"),
+        assistant_message("half", stop="aborted"),
+        assistant_message(HIDDEN),
+        assistant_message(tool_call("c3")),
     )
     image = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}}
 
@@ -217,7 +247,7 @@ def test_what_is_sent_is_closed_and_says_no_answer_that_broke_off() -> None:
         function = {"name": "read", "arguments": arguments}
         return {"id": id_, "type": "function", "function": function}
 
-    assert build_resume_request(stored(tip(data))) == [
+    assert build_resume_request(store_and_load(read_tip(data))) == [
         {"role": "user", "content": [{"type": "text", "text": "a"}]},
         {
             "role": "assistant",
@@ -236,40 +266,46 @@ def test_what_is_sent_is_closed_and_says_no_answer_that_broke_off() -> None:
     ]
 
 
-def test_conversations_of_others_can_be_sent() -> None:
+def test_conversations_of_other_runtimes_can_be_sent() -> None:
     assert len(build_resume_request(plain_conversation())) == len(plain_conversation())
     assert build_resume_request(odd_conversation())
 
 
-def test_a_growing_file_changes_only_its_last_step() -> None:
-    whole = linear(*MESSAGES, asked("x"), answered("y"), asked("z"))
-    full, _ = read(NATIVE, whole)
-    for end in range(whole.index(b"\n") + 1, len(whole), 7):
-        steps, _ = read(NATIVE, whole[:end])
+def test_growing_file_changes_only_its_last_step() -> None:
+    document = linear_session(
+        *MESSAGES, user_message("x"), assistant_message("y"), user_message("z")
+    )
+    full, _ = read_steps(NATIVE, document)
+    for end in range(document.index(b"\n") + 1, len(document), 7):
+        steps, _ = read_steps(NATIVE, document[:end])
         assert steps[:-1] == full[: max(0, len(steps) - 1)]
 
 
-def test_a_file_without_a_header_is_none() -> None:
+def test_file_without_a_header_is_no_session() -> None:
     with pytest.raises(FormatError):
-        read(NATIVE, lines(entry("a", None, asked("a"))))
+        read_steps(NATIVE, encode_lines(entry("a", None, user_message("a"))))
 
 
-def test_it_is_known_by_its_header() -> None:
-    assert NATIVE.is_session_file("x.jsonl", lines(HEAD))
+def test_session_is_detected_by_its_header() -> None:
+    assert NATIVE.is_session_file("x.jsonl", encode_lines(HEAD))
     assert not NATIVE.is_session_file(
         "x.jsonl", b'{"type":"session_meta","payload":{"id":1,"cwd":""}}'
     )
 
 
 @pytest.mark.parametrize("data", HOSTILE)
-def test_hostile_bytes_are_refused_or_reported(data: bytes) -> None:
-    for whole in (data, lines(HEAD, data), linear(asked("a")) + data + b"\n"):
+def test_hostile_bytes_are_rejected_or_reported(data: bytes) -> None:
+    for document in (
+        data,
+        encode_lines(HEAD, data),
+        linear_session(user_message("a")) + data + b"\n",
+    ):
         reading = ReadReport()
         try:
-            steps = list(NATIVE.steps(source_of(whole), reading))
+            steps = list(NATIVE.steps(open_source(document), reading))
         except FormatError:
             continue
-        stored([entry for step in steps for entry in step.entries])
+        store_and_load([entry for step in steps for entry in step.entries])
 
 
 @given(
@@ -289,5 +325,5 @@ def test_hostile_bytes_are_refused_or_reported(data: bytes) -> None:
     )
 )
 def test_any_tree_is_read(entries: list[dict[str, Any]]) -> None:
-    steps, _ = read(NATIVE, lines(HEAD, *entries))
-    build_resume_request(stored([entry for step in steps for entry in step.entries]))
+    steps, _ = read_steps(NATIVE, encode_lines(HEAD, *entries))
+    build_resume_request(store_and_load([entry for step in steps for entry in step.entries]))

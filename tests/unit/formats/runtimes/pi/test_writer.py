@@ -1,4 +1,4 @@
-"""Conversations as sessions of Pi."""
+"""Writing conversations as Pi sessions."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from harken.formats.runtimes.pi.messages import NO_RESULT, build_resume_request
 from harken.formats.runtimes.pi.reader import NATIVE, iter_steps
 from harken.formats.runtimes.pi.writer import CUSTOM, write_session
 from harken.testing import plain_conversation
-from tests.unit.formats.natives import lines, read
+from tests.unit.formats.native_kit import encode_lines, read_steps
 from tests.unit.formats.runtimes.pi.test_reader import (
     HEAD,
     HIDDEN,
     IMAGE,
     THOUGHT,
-    answered,
-    asked,
-    called,
+    assistant_message,
     entry,
-    linear,
-    resulted,
-    tip,
+    linear_session,
+    read_tip,
+    tool_call,
+    tool_result,
+    user_message,
 )
 
 SESSION = NewSessionInfo(id="0199-b", folder="/home/jill", time="2026-01-31T12:00:00Z")
@@ -36,32 +36,36 @@ def records(
     return [json.loads(line) for line in write_session(entries, session).splitlines()]
 
 
-def again(entries: list[ConversationEntry]) -> list[ConversationEntry]:
+def write_and_read(entries: list[ConversationEntry]) -> list[ConversationEntry]:
     return read_conversation(iter_steps, write_session(entries, SESSION))
 
 
 SIGNED = {"type": "text", "text": "what?", "textSignature": "s"}
-OWN = linear(
-    asked("Look."),
-    answered(THOUGHT, "I look.", called("c1", path="a", n=1.0), called("c2|fc_+9"), HIDDEN),
-    resulted("c1"),
-    resulted("c2|fc_+9", IMAGE, error=True),
-    answered(stop="aborted"),
+OWN = linear_session(
+    user_message("Look."),
+    assistant_message(
+        THOUGHT, "I look.", tool_call("c1", path="a", n=1.0), tool_call("c2|fc_+9"), HIDDEN
+    ),
+    tool_result("c1"),
+    tool_result("c2|fc_+9", IMAGE, error=True),
+    assistant_message(stop="aborted"),
     {"role": "user", "content": [IMAGE, SIGNED], "timestamp": 7},
-    answered("Done."),
+    assistant_message("Done."),
 )
 
 
-def test_what_pi_said_comes_back_with_its_names_times_and_usage() -> None:
-    assert again(tip(OWN)) == tip(OWN)
+def test_pi_conversation_round_trips_with_ids_times_and_usage() -> None:
+    assert write_and_read(read_tip(OWN)) == read_tip(OWN)
 
 
-def test_it_is_sent_as_it_was() -> None:
-    assert build_resume_request(again(tip(OWN))) == build_resume_request(tip(OWN))
+def test_written_session_sends_the_same_request() -> None:
+    assert build_resume_request(write_and_read(read_tip(OWN))) == build_resume_request(
+        read_tip(OWN)
+    )
 
 
-def test_the_header_says_where_and_an_entry_names_the_one_before() -> None:
-    header, *found = records(plain_conversation())
+def test_header_names_the_folder_and_entries_name_their_parents() -> None:
+    header, *result = records(plain_conversation())
     assert header == {
         "type": "session",
         "version": 3,
@@ -69,13 +73,13 @@ def test_the_header_says_where_and_an_entry_names_the_one_before() -> None:
         "timestamp": "2026-01-31T12:00:00.000Z",
         "cwd": "/home/jill",
     }
-    assert [one["parentId"] for one in found] == [None, *(one["id"] for one in found[:-1])]
-    assert all(len(one["id"]) == 8 for one in found)
+    assert [item["parentId"] for item in result] == [None, *(item["id"] for item in result[:-1])]
+    assert all(len(item["id"]) == 8 for item in result)
 
 
-def test_answers_of_others_have_what_pi_needs_and_count_no_token_twice() -> None:
-    asked_, answer, result, _ = (one["message"] for one in records(plain_conversation())[1:])
-    assert asked_["timestamp"] == 1769860800000
+def test_foreign_answers_get_required_members_without_counting_tokens_twice() -> None:
+    prompt, answer, result, _ = (record["message"] for record in records(plain_conversation())[1:])
+    assert prompt["timestamp"] == 1769860800000
     assert (answer["stopReason"], answer["provider"], answer["model"]) == (
         "toolUse",
         "unknown",
@@ -86,69 +90,78 @@ def test_answers_of_others_have_what_pi_needs_and_count_no_token_twice() -> None
     assert (result["toolName"], result["isError"]) == ("look", False)
 
 
-def test_an_answer_of_pi_without_counts_gets_some() -> None:
-    said = {name: value for name, value in answered("Hi").items() if name != "usage"}
-    answer = records(tip(linear(asked("?"), said)))[-1]["message"]
+def test_answer_of_pi_without_usage_gets_one() -> None:
+    texts = {name: value for name, value in assistant_message("Hi").items() if name != "usage"}
+    answer = records(read_tip(linear_session(user_message("?"), texts)))[-1]["message"]
     assert answer["usage"]["totalTokens"] > 0
 
 
-def test_a_model_that_pi_may_have_is_named_with_who_offers_it() -> None:
-    said = ConversationEntry(Message("assistant", "Hi"), source={"model": "claude-haiku-4-5"})
-    answer = records([ConversationEntry(Message("user", "?")), said])[-1]["message"]
+def test_model_that_pi_may_offer_is_named_with_its_provider() -> None:
+    message = ConversationEntry(Message("assistant", "Hi"), source={"model": "claude-haiku-4-5"})
+    answer = records([ConversationEntry(Message("user", "?")), message])[-1]["message"]
     assert (answer["provider"], answer["api"]) == ("anthropic", "anthropic-messages")
 
 
-def test_the_title_comes_first_and_a_model_that_is_chosen_last() -> None:
+def test_title_comes_first_and_the_selected_model_last() -> None:
     session = NewSessionInfo(id="s", folder="/", time="", title="Tea", model="openai/gpt-5")
-    _, title, *_, chosen = records(plain_conversation(), session)
+    _, title, *_, model_change = records(plain_conversation(), session)
     assert (title["type"], title["name"]) == ("session_info", "Tea")
-    assert (chosen["type"], chosen["provider"], chosen["modelId"]) == (
+    assert (model_change["type"], model_change["provider"], model_change["modelId"]) == (
         "model_change",
         "openai",
         "gpt-5",
     )
-    found, reading = read(NATIVE, write_session(plain_conversation(), session))
+    result, reading = read_steps(NATIVE, write_session(plain_conversation(), session))
     assert reading.title == "Tea"
-    assert sum(len(step.entries) for step in found) == 4
+    assert sum(len(step.entries) for step in result) == 4
 
 
-def test_what_a_runtime_said_in_the_users_name_is_a_custom_message() -> None:
-    said = ConversationEntry(Message("user", "Be kind."), source={"kind": "system"})
-    record = records([said])[1]
+def test_synthetic_user_text_becomes_a_custom_message() -> None:
+    message = ConversationEntry(Message("user", "Be kind."), source={"kind": "system"})
+    record = records([message])[1]
     assert (record["type"], record["customType"], record["content"]) == (
         "custom_message",
         CUSTOM,
         [{"type": "text", "text": "Be kind."}],
     )
-    assert again(again([said])) == again([said])
+    assert write_and_read(write_and_read([message])) == write_and_read([message])
 
 
-def test_a_compacted_conversation_is_read_as_it_was() -> None:
-    data = lines(
+def test_compacted_conversation_round_trips() -> None:
+    data = encode_lines(
         HEAD,
-        entry("a", None, asked("a")),
-        entry("b", "a", answered("b")),
+        entry("a", None, user_message("a")),
+        entry("b", "a", assistant_message("b")),
         {"type": "compaction", "id": "c", "parentId": "b", "summary": "S", "firstKeptEntryId": "b"},
-        entry("d", "c", asked("d")),
+        entry("d", "c", user_message("d")),
     )
-    assert [one.message for one in again(tip(data))] == [one.message for one in tip(data)]
-    assert build_resume_request(again(tip(data))) == build_resume_request(tip(data))
+    assert [item.message for item in write_and_read(read_tip(data))] == [
+        item.message for item in read_tip(data)
+    ]
+    assert build_resume_request(write_and_read(read_tip(data))) == build_resume_request(
+        read_tip(data)
+    )
 
 
-def test_calls_are_closed_and_addresses_of_images_told() -> None:
+def test_calls_are_closed_and_image_urls_become_text() -> None:
     url = ImagePart(url="https://example.org/a.png")
     call = ToolCall("a", FunctionCall("look", "{}"))
-    said = [Message("user", [TextPart("See"), url]), Message("assistant", None, [call])]
-    found = [one.message for one in again([ConversationEntry(message) for message in said])]
-    assert found[0].content == [TextPart("See"), TextPart("[an image: https://example.org/a.png]")]
-    assert found[2] == Message("tool", NO_RESULT, None, "a", None, is_error=True)
+    answer = [Message("user", [TextPart("See"), url]), Message("assistant", None, [call])]
+    result = [
+        new_entry.message
+        for new_entry in write_and_read([ConversationEntry(message) for message in answer])
+    ]
+    assert result[0].content == [TextPart("See"), TextPart("[an image: https://example.org/a.png]")]
+    assert result[2] == Message("tool", NO_RESULT, None, "a", None, is_error=True)
 
 
-def test_ids_that_pi_cuts_are_told_apart_where_it_cuts_them() -> None:
-    one, two = (ToolCall(id_, FunctionCall("look", "{}")) for id_ in ("a|1", "a|2"))
-    said = [Message("user", "?"), Message("assistant", None, [one, two])]
-    said += [Message("tool", id_, tool_call_id=id_) for id_ in ("a|1", "a|2")]
-    requested = build_resume_request(again([ConversationEntry(message) for message in said]))
+def test_ids_that_pi_truncates_stay_distinct_after_truncation() -> None:
+    first, two = (ToolCall(id_, FunctionCall("look", "{}")) for id_ in ("a|1", "a|2"))
+    answer = [Message("user", "?"), Message("assistant", None, [first, two])]
+    answer += [Message("tool", id_, tool_call_id=id_) for id_ in ("a|1", "a|2")]
+    requested = build_resume_request(
+        write_and_read([ConversationEntry(message) for message in answer])
+    )
     ids = [call["id"] for call in requested[1]["tool_calls"]]
     assert len({*ids}) == 2
     assert [message["tool_call_id"] for message in requested[2:]] == ids

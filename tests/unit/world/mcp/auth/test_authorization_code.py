@@ -1,4 +1,4 @@
-"""Logging in at a server, and using it as who logged in: real servers, real redirects."""
+"""OAuth authorization code login with real servers and real redirects."""
 
 from __future__ import annotations
 
@@ -28,135 +28,145 @@ from tests.mcp_kit import run, stand
 
 GREET = "mcp__g__greet"
 WHERE = "/.well-known/oauth-protected-resource/mcp"
-"""Where a server says first who logs people in."""
+"""The path of the protected resource metadata."""
 
 
 @pytest.fixture
-def there() -> Iterator[Guarded]:
-    with guarded() as found:
-        yield found
+def guarded_server() -> Iterator[Guarded]:
+    with guarded() as result:
+        yield result
 
 
-def server(url: str, **more: Any) -> McpServerConfig:
-    return McpServerConfig(name="g", url=url, timeout_s=10, **more)
+def server_config(url: str, **options: Any) -> McpServerConfig:
+    return McpServerConfig(name="g", url=url, timeout_s=10, **options)
 
 
-def kept(folder: Path) -> Logins:
+def token_store(folder: Path) -> Logins:
     return Logins(folder / "logins.json")
 
 
-async def logged_in(
-    one: McpServerConfig, folder: Path, show: Callable[[str], Any] = visit, wait_s: float = 10
+async def complete_login(
+    server: McpServerConfig, folder: Path, show: Callable[[str], Any] = visit, wait_s: float = 10
 ) -> Login:
-    async with Callback(one.oauth.callback_port) as callback:
-        return await log_in(one, kept(folder), callback, show, wait_s=wait_s)
+    async with Callback(server.oauth.callback_port) as callback:
+        return await log_in(server, token_store(folder), callback, show, wait_s=wait_s)
 
 
-def test_a_login_lets_in_and_without_one_it_is_said_how_to_have_one(
-    tmp_path: Path, there: Guarded
+def test_login_gives_access_and_its_absence_is_explained(
+    tmp_path: Path, guarded_server: Guarded
 ) -> None:
     async def scene() -> None:
-        one = server(there.url)
-        async with stand(tmp_path, one, logins=kept(tmp_path).file) as here:
-            [line] = here.told
+        server = server_config(guarded_server.url)
+        async with stand(tmp_path, server, logins=token_store(tmp_path).file) as harness:
+            [line] = harness.told
             assert line.endswith("is unavailable: it needs a login: `harken mcp login g`")
-            [described] = here.mcp.describe()
+            [described] = harness.mcp.describe()
             assert (described.state, described.needs_login) == ("failed", True)
-            login = await logged_in(one, tmp_path)
-            assert (login.scope, login.place) == ("read", one.url.removesuffix("/mcp"))  # type: ignore[union-attr]
-            await here.world.wait_ready()  # as before the next question to the model
+            login = await complete_login(server, tmp_path)
+            assert (login.scope, login.place) == ("read", server.url.removesuffix("/mcp"))  # type: ignore[union-attr]
+            await harness.world.wait_ready()  # As before the next model call.
             async with asyncio.timeout(10):
-                while GREET not in here.world.tools:
+                while GREET not in harness.world.tools:
                     await asyncio.sleep(0.01)
-            assert await here.text(GREET, name="Ann") == "Hello Ann"
-            assert not here.mcp.describe()[0].needs_login
+            assert await harness.text(GREET, name="Ann") == "Hello Ann"
+            assert not harness.mcp.describe()[0].needs_login
 
     run(scene())
 
 
-def test_a_server_that_wants_a_login_in_the_middle_keeps_its_connection(
-    tmp_path: Path, there: Guarded
+def test_login_required_during_a_session_keeps_the_connection(
+    tmp_path: Path, guarded_server: Guarded
 ) -> None:
     async def scene() -> None:
-        one = server(there.url)
-        await logged_in(one, tmp_path)
-        async with stand(tmp_path, one, logins=kept(tmp_path).file) as here:
-            assert await here.text(GREET, name="Ann") == "Hello Ann"
-            there.office.access.clear()
-            there.office.refreshing.clear()
-            failed = await here.failure(GREET, name="Bob")
+        server = server_config(guarded_server.url)
+        await complete_login(server, tmp_path)
+        async with stand(tmp_path, server, logins=token_store(tmp_path).file) as harness:
+            assert await harness.text(GREET, name="Ann") == "Hello Ann"
+            guarded_server.office.access.clear()
+            guarded_server.office.refreshing.clear()
+            failed = await harness.failure(GREET, name="Bob")
             assert failed.endswith("it needs a login: `harken mcp login g`")
-            [described] = here.mcp.describe()
+            [described] = harness.mcp.describe()
             assert (described.state, described.needs_login) == ("open", True)
-            await logged_in(one, tmp_path)  # in another terminal
-            assert await here.text(GREET, name="Bob") == "Hello Bob"
-            assert here.told == []
+            await complete_login(server, tmp_path)  # In another terminal.
+            assert await harness.text(GREET, name="Bob") == "Hello Bob"
+            assert harness.told == []
 
     run(scene())
 
 
-def test_a_token_that_ended_is_renewed_also_by_another_process_of_ours(
-    tmp_path: Path, there: Guarded
+def test_expired_token_is_refreshed_also_by_another_process(
+    tmp_path: Path, guarded_server: Guarded
 ) -> None:
     async def scene() -> None:
-        one, logins = server(there.url), kept(tmp_path)
-        before = await logged_in(one, tmp_path)
+        server, logins = server_config(guarded_server.url), token_store(tmp_path)
+        before = await complete_login(server, tmp_path)
         async with (
-            stand(tmp_path, one, logins=logins.file) as here,
-            stand(tmp_path, one, logins=logins.file) as other,
+            stand(tmp_path, server, logins=logins.file) as harness,
+            stand(tmp_path, server, logins=logins.file) as second,
         ):
-            there.office.forget()
-            calls = [one.text(GREET, name="Ann") for one in (here, other) for _ in range(3)]
+            guarded_server.office.forget()
+            calls = [
+                server.text(GREET, name="Ann") for server in (harness, second) for _ in range(3)
+            ]
             assert set(await asyncio.gather(*calls)) == {"Hello Ann"}
-            assert there.office.renewals == 1  # a token to renew with can be used once
-        after = logins.get(one)
+            assert guarded_server.office.renewals == 1  # A refresh token can be used once.
+        after = logins.get(server)
         assert after is not None
         assert after.access_token != before.access_token
-        logins.put(one, replace(after, expires_at_s=time.time() + 1))
-        async with stand(tmp_path, one, logins=logins.file) as here:
-            assert await here.text(GREET, name="Ann") == "Hello Ann"
-            assert there.office.renewals == 2
+        logins.put(server, replace(after, expires_at_s=time.time() + 1))
+        async with stand(tmp_path, server, logins=logins.file) as harness:
+            assert await harness.text(GREET, name="Ann") == "Hello Ann"
+            assert guarded_server.office.renewals == 2
 
     run(scene())
 
 
-def test_who_gives_tokens_may_be_away_for_a_while(tmp_path: Path, there: Guarded) -> None:
+def test_token_endpoint_may_be_temporarily_unavailable(
+    tmp_path: Path, guarded_server: Guarded
+) -> None:
     async def scene() -> None:
-        one, logins = server(there.url), kept(tmp_path)
-        login = await logged_in(one, tmp_path)
-        async with stand(tmp_path, one, logins=logins.file) as here:
-            there.office.forget()
+        server, logins = server_config(guarded_server.url), token_store(tmp_path)
+        login = await complete_login(server, tmp_path)
+        async with stand(tmp_path, server, logins=logins.file) as harness:
+            guarded_server.office.forget()
             with serving(telling({"/token": (503, "s3cret")})) as ill:
-                logins.put(one, replace(login, token_url=f"{ill}/token"))
-                failed = await here.failure(GREET, name="Ann")
+                logins.put(server, replace(login, token_url=f"{ill}/token"))
+                failed = await harness.failure(GREET, name="Ann")
             assert failed.endswith("does not get: its token cannot be refreshed now (HTTP 503)")
-            assert "cannot be renewed now (ConnectError)" in await here.failure(GREET, name="Ann")
-            logins.put(one, login)
-            assert await here.text(GREET, name="Ann") == "Hello Ann"
+            assert "cannot be renewed now (ConnectError)" in await harness.failure(
+                GREET, name="Ann"
+            )
+            logins.put(server, login)
+            assert await harness.text(GREET, name="Ann") == "Hello Ann"
 
     run(scene())
 
 
-def test_tokens_that_others_can_read_are_not_used(tmp_path: Path, there: Guarded) -> None:
+def test_tokens_readable_by_other_users_are_not_used(
+    tmp_path: Path, guarded_server: Guarded
+) -> None:
     async def scene() -> None:
-        one, logins = server(there.url), kept(tmp_path)
-        await logged_in(one, tmp_path)
+        server, logins = server_config(guarded_server.url), token_store(tmp_path)
+        await complete_login(server, tmp_path)
         logins.file.chmod(0o644)
-        async with stand(tmp_path, one, logins=logins.file) as here:
+        async with stand(tmp_path, server, logins=logins.file) as harness:
             assert (
                 "other users can read the tokens in it: remove it, and log in again"
-                in here.told[-1]
+                in harness.told[-1]
             )
 
     run(scene())
 
 
-def test_the_same_name_at_another_address_gets_no_token(tmp_path: Path, there: Guarded) -> None:
+def test_same_name_at_another_address_gets_no_token(
+    tmp_path: Path, guarded_server: Guarded
+) -> None:
     async def scene(evil: Loopback) -> None:
-        await logged_in(server(there.url), tmp_path)
-        stolen = server(f"{evil.url}/mcp", start_timeout_s=5)
-        async with stand(tmp_path, stolen, logins=kept(tmp_path).file) as here:
-            assert "needs a login" in here.told[-1]
+        await complete_login(server_config(guarded_server.url), tmp_path)
+        stolen = server_config(f"{evil.url}/mcp", start_timeout_s=5)
+        async with stand(tmp_path, stolen, logins=token_store(tmp_path).file) as harness:
+            assert "needs a login" in harness.told[-1]
         assert evil.asked
         assert all("authorization" not in headers for _, headers, _ in evil.asked)
 
@@ -164,16 +174,16 @@ def test_the_same_name_at_another_address_gets_no_token(tmp_path: Path, there: G
         run(scene(evil))
 
 
-def test_a_redirect_elsewhere_takes_neither_token_nor_header_along(
-    tmp_path: Path, there: Guarded
+def test_redirect_to_another_host_carries_neither_token_nor_header(
+    tmp_path: Path, guarded_server: Guarded
 ) -> None:
     async def scene(evil: Loopback, first: Loopback) -> None:
-        one, logins = server(f"{first.url}/mcp", start_timeout_s=5), kept(tmp_path)
-        login = await logged_in(server(there.url), tmp_path)
-        logins.put(one, login)
-        with_header = replace(one, name="h", headers={"x-key": "s3cret"})
-        async with stand(tmp_path, one, with_header, logins=logins.file) as here:
-            assert "not followed" in " ".join(here.told)
+        server, logins = server_config(f"{first.url}/mcp", start_timeout_s=5), token_store(tmp_path)
+        login = await complete_login(server_config(guarded_server.url), tmp_path)
+        logins.put(server, login)
+        with_header = replace(server, name="h", headers={"x-key": "s3cret"})
+        async with stand(tmp_path, server, with_header, logins=logins.file) as harness:
+            assert "not followed" in " ".join(harness.told)
         assert any(login.access_token in str(headers) for _, headers, _ in first.asked)
         assert evil.asked == []
 
@@ -183,106 +193,112 @@ def test_a_redirect_elsewhere_takes_neither_token_nor_header_along(
             run(scene(evil, first))
 
 
-def test_what_a_server_wants_beyond_the_login_is_asked_for_at_the_next_one(
-    tmp_path: Path, there: Guarded
+def test_additional_scope_is_requested_at_the_next_login(
+    tmp_path: Path, guarded_server: Guarded
 ) -> None:
     async def scene(picky: Loopback) -> None:
-        one, logins = server(f"{picky.url}/mcp"), kept(tmp_path)
-        login = await logged_in(server(there.url), tmp_path)
-        logins.put(one, login)
-        async with stand(tmp_path, one, logins=logins.file) as here:
-            assert "it requires more permissions than the login has" in here.told[-1]
-            assert here.mcp.describe()[0].needs_login
-        noted = logins.get(one)
-        assert noted is not None
-        logins.put(server(there.url), noted)
-        again = await logged_in(server(there.url), tmp_path)
-        assert (again.scope, again.challenge) == ("read write", "")
+        server, logins = server_config(f"{picky.url}/mcp"), token_store(tmp_path)
+        login = await complete_login(server_config(guarded_server.url), tmp_path)
+        logins.put(server, login)
+        async with stand(tmp_path, server, logins=logins.file) as harness:
+            assert "it requires more permissions than the login has" in harness.told[-1]
+            assert harness.mcp.describe()[0].needs_login
+        pid_file = logins.get(server)
+        assert pid_file is not None
+        logins.put(server_config(guarded_server.url), pid_file)
+        repeated = await complete_login(server_config(guarded_server.url), tmp_path)
+        assert (repeated.scope, repeated.challenge) == ("read write", "")
 
     wants = {"www-authenticate": 'Bearer error="insufficient_scope", scope="write"'}
     with loopback(Loopback(status=403, headers=wants)) as picky:
         run(scene(picky))
 
 
-def test_a_login_asks_for_what_the_person_says(tmp_path: Path, there: Guarded) -> None:
-    one = server(there.url, oauth=OAuthTable(scope="read write"))
-    assert run(logged_in(one, tmp_path)).scope == "read write"
+def test_login_requests_the_configured_scope(tmp_path: Path, guarded_server: Guarded) -> None:
+    server = server_config(guarded_server.url, oauth=OAuthTable(scope="read write"))
+    assert run(complete_login(server, tmp_path)).scope == "read write"
 
 
-def test_who_may_not_do_something_is_told_so(tmp_path: Path) -> None:
+def test_insufficient_scope_is_reported(tmp_path: Path) -> None:
     async def scene(url: str) -> None:
-        async with stand(tmp_path, server(url), logins=kept(tmp_path).file) as here:
-            assert "HTTP 403: the login does not permit this" in here.told[-1]
+        async with stand(
+            tmp_path, server_config(url), logins=token_store(tmp_path).file
+        ) as harness:
+            assert "HTTP 403: the login does not permit this" in harness.told[-1]
 
-    with loopback(Loopback(status=403)) as told:
-        run(scene(told.url))
+    with loopback(Loopback(status=403)) as description:
+        run(scene(description.url))
 
 
-def test_own_headers_count_before_a_login(tmp_path: Path, there: Guarded) -> None:
+def test_configured_headers_take_precedence_over_a_login(
+    tmp_path: Path, guarded_server: Guarded
+) -> None:
     async def scene() -> None:
-        one = server(there.url)
-        await logged_in(one, tmp_path)
-        own = replace(one, headers={"Authorization": "Bearer ${T}"})
-        async with stand(tmp_path, own, environ={"T": "x"}, logins=kept(tmp_path).file) as here:
+        server = server_config(guarded_server.url)
+        await complete_login(server, tmp_path)
+        custom = replace(server, headers={"Authorization": "Bearer ${T}"})
+        async with stand(
+            tmp_path, custom, environ={"T": "x"}, logins=token_store(tmp_path).file
+        ) as here:
             assert "set an authorization header in `headers`" in here.told[-1]
 
     run(scene())
 
 
-def test_who_logs_out_gives_the_tokens_back(tmp_path: Path, there: Guarded) -> None:
+def test_logout_revokes_the_tokens(tmp_path: Path, guarded_server: Guarded) -> None:
     async def scene() -> None:
-        one, logins = server(there.url), kept(tmp_path)
-        await logged_in(one, tmp_path)
-        assert [gone.name for gone in await log_out(logins, "g")] == ["g"]
-        assert there.office.access == {}
-        assert logins.get(one) is None
+        server, logins = server_config(guarded_server.url), token_store(tmp_path)
+        await complete_login(server, tmp_path)
+        assert [deleted.name for deleted in await log_out(logins, "g")] == ["g"]
+        assert guarded_server.office.access == {}
+        assert logins.get(server) is None
 
     run(scene())
 
 
-def test_a_refusal_is_one_line_that_harms_no_terminal(tmp_path: Path) -> None:
+def test_login_error_is_one_line_without_control_characters(tmp_path: Path) -> None:
     async def scene(url: str) -> None:
         with pytest.raises(ConfigError) as caught:
-            await logged_in(server(url), tmp_path)
+            await complete_login(server_config(url), tmp_path)
         assert str(caught.value).startswith("the login was refused (access_denied: not ")
         assert "\x1b" not in str(caught.value)
-        assert not kept(tmp_path).file.exists()
+        assert not token_store(tmp_path).file.exists()
 
-    with guarded(Office(refuses=True)) as there:
-        run(scene(there.url))
+    with guarded(Office(refuses=True)) as guarded_server:
+        run(scene(guarded_server.url))
 
 
-def test_nobody_who_logs_in_is_waited_for_without_end(tmp_path: Path, there: Guarded) -> None:
+def test_login_times_out_without_a_user(tmp_path: Path, guarded_server: Guarded) -> None:
     async def scene() -> None:
         with pytest.raises(ConfigError, match=r"no login within 0\.2 s"):
-            await logged_in(server(there.url), tmp_path, lambda _: None, 0.2)
+            await complete_login(server_config(guarded_server.url), tmp_path, lambda _: None, 0.2)
 
     run(scene())
 
 
-def test_where_nobody_can_register_a_client_id_helps(tmp_path: Path) -> None:
-    async def scene(there: Guarded) -> None:
+def test_client_id_is_used_where_registration_is_unavailable(tmp_path: Path) -> None:
+    async def scene(guarded_server: Guarded) -> None:
         with pytest.raises(ConfigError, match="set your client_id"):
-            await logged_in(server(there.url), tmp_path)
-        with guarded() as other:
-            await logged_in(server(other.url), tmp_path)
-            [known] = other.office.clients.values()
-        client = known.model_copy(update={"token_endpoint_auth_method": "client_secret_basic"})
+            await complete_login(server_config(guarded_server.url), tmp_path)
+        with guarded() as second:
+            await complete_login(server_config(second.url), tmp_path)
+            [expected] = second.office.clients.values()
+        client = expected.model_copy(update={"token_endpoint_auth_method": "client_secret_basic"})
         assert client.redirect_uris
-        there.office.clients[client.client_id] = client
+        guarded_server.office.clients[client.client_id] = client
         who = OAuthTable(
             client_id=client.client_id,
             client_secret=client.client_secret or "",
             callback_port=client.redirect_uris[0].port or 0,
         )
-        one = server(there.url, oauth=who)
-        assert (await logged_in(one, tmp_path)).method == "client_secret_basic"
-        there.office.forget()
-        async with stand(tmp_path, one, logins=kept(tmp_path).file) as here:
-            assert await here.text(GREET, name="Ann") == "Hello Ann"
+        server = server_config(guarded_server.url, oauth=who)
+        assert (await complete_login(server, tmp_path)).method == "client_secret_basic"
+        guarded_server.office.forget()
+        async with stand(tmp_path, server, logins=token_store(tmp_path).file) as harness:
+            assert await harness.text(GREET, name="Ann") == "Hello Ann"
 
-    with guarded(registers=False) as there:
-        run(scene(there))
+    with guarded(registers=False) as guarded_server:
+        run(scene(guarded_server))
 
 
 @pytest.mark.parametrize(
@@ -294,15 +310,15 @@ def test_where_nobody_can_register_a_client_id_helps(tmp_path: Path) -> None:
         (Loopback(status=401, body=b"x" * (2 << 20)), "more than anybody can use"),
     ],
 )
-def test_where_there_is_no_login_that_is_said(tmp_path: Path, answer: Loopback, why: str) -> None:
+def test_server_without_login_is_reported(tmp_path: Path, answer: Loopback, why: str) -> None:
     async def scene(url: str) -> None:
         with pytest.raises(ConfigError, match=why):
-            await logged_in(server(url), tmp_path)
+            await complete_login(server_config(url), tmp_path)
 
-    with loopback(answer) as told:
-        run(scene(told.url))
-    sent = [path for path, _, body in told.asked if body and "client_name" in body]
-    assert answer.status == 401 or sent == []  # nobody is registered who need not be
+    with loopback(answer) as description:
+        run(scene(description.url))
+    request_body = [path for path, _, body in description.asked if body and "client_name" in body]
+    assert answer.status == 401 or request_body == []  # No unnecessary registration is sent.
 
 
 @pytest.mark.parametrize(
@@ -315,24 +331,24 @@ def test_where_there_is_no_login_that_is_said(tmp_path: Path, answer: Loopback, 
         ("http://169.254.169.254/latest", "a login needs https, and http://169.254.169.254 is not"),
     ],
 )
-def test_where_a_server_leads_a_login_to_is_looked_at_first(
+def test_authorization_url_is_checked_before_it_is_opened(
     tmp_path: Path, leads_to: str, why: str
 ) -> None:
     async def scene(url: str) -> None:
         with pytest.raises(ConfigError) as caught:
-            await logged_in(server(url), tmp_path)
+            await complete_login(server_config(url), tmp_path)
         assert why in str(caught.value)
 
     wants = {"www-authenticate": f'Bearer resource_metadata="{leads_to}"'}
-    with loopback(Loopback(status=401, headers=wants)) as told:
-        run(scene(told.url))
-    assert len(told.asked) == 1
+    with loopback(Loopback(status=401, headers=wants)) as description:
+        run(scene(description.url))
+    assert len(description.asked) == 1
 
 
-def come_back(address: str) -> None:
-    """Be a browser that is sent back at once, with a code."""
-    asked = dict(parse_qsl(urlsplit(address).query))
-    visit(f"{asked['redirect_uri']}?code=s3cret-code&state={asked['state']}")
+def redirect_back(address: str) -> None:
+    """Act as a browser that is redirected back at once with a code."""
+    request = dict(parse_qsl(urlsplit(address).query))
+    visit(f"{request['redirect_uri']}?code=s3cret-code&state={request['state']}")
 
 
 NAMES = ("authorization_endpoint", "token_endpoint", "registration_endpoint")
@@ -356,22 +372,25 @@ GIVEN = {"access_token": "s3cret", "token_type": "Bearer"}
         ({"/token": (200, GIVEN)}, "it rejects the token that was just issued for it"),
     ],
 )
-def test_what_holds_a_secret_never_stands_in_a_message(
+def test_secrets_never_appear_in_messages(
     tmp_path: Path, answers: dict[str, tuple[int, Any]], why: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Answers that are nearly right: the SDK repeats them in its errors, and in what it logs."""
-    told = {"/register": (201, ME), "/token": (200, GIVEN), **answers}
+    """Malformed responses: the SDK repeats them in its errors and its log."""
+    instructions = {"/register": (201, ME), "/token": (200, GIVEN), **answers}
     caplog.set_level("DEBUG")
-    with serving(telling(told)) as base:
+    with serving(telling(instructions)) as base:
         metadata = {name: f"{base}/{name.partition('_')[0]}" for name in NAMES}
         metadata["registration_endpoint"] = f"{base}/register"
-        told["/.well-known/oauth-authorization-server"] = (200, {"issuer": base, **metadata})
+        instructions["/.well-known/oauth-authorization-server"] = (
+            200,
+            {"issuer": base, **metadata},
+        )
         with pytest.raises(ConfigError) as caught:
-            run(logged_in(server(f"{base}/mcp"), tmp_path, come_back))
+            run(complete_login(server_config(f"{base}/mcp"), tmp_path, redirect_back))
     assert why in str(caught.value)
     assert "\n" not in str(caught.value)
     assert "s3cret" not in str(caught.value) + caplog.text
-    assert not kept(tmp_path).file.exists()
+    assert not token_store(tmp_path).file.exists()
 
 
 @pytest.mark.parametrize(
@@ -387,21 +406,27 @@ def test_what_holds_a_secret_never_stands_in_a_message(
         ("", "https://a.example/mcp"),
     ],
 )
-def test_no_secret_goes_to_where_others_can_read_it(address: str, server_url: str) -> None:
+def test_secret_is_not_sent_over_plain_http(address: str, server_url: str) -> None:
     with pytest.raises(ConfigError, match="a login needs https"):
         check_place(address, server_url)
 
 
-def test_a_secret_goes_over_https_or_stays_on_this_machine() -> None:
+def test_secret_is_sent_over_https_or_loopback_only() -> None:
     check_place("https://login.example/token", "https://a.example/mcp")
     check_place("http://127.0.0.1:1/token", "http://localhost:2/mcp")
 
 
-def test_who_answers_byte_by_byte_is_not_waited_for_without_end(tmp_path: Path) -> None:
+def test_slow_response_times_out(tmp_path: Path) -> None:
     async def scene(base: str) -> None:
         async with Callback() as callback:
             with pytest.raises(ConfigError, match="cannot be reached"):
-                await log_in(server(f"{base}/mcp"), kept(tmp_path), callback, visit, request_s=0.5)
+                await log_in(
+                    server_config(f"{base}/mcp"),
+                    token_store(tmp_path),
+                    callback,
+                    visit,
+                    request_s=0.5,
+                )
         with pytest.raises(ConfigError, match="cannot be renewed now"):
             await post_form(Login(name="g", place=base), f"{base}{WHERE}", {}, within_s=0.5)
 
@@ -409,33 +434,35 @@ def test_who_answers_byte_by_byte_is_not_waited_for_without_end(tmp_path: Path) 
         run(scene(base))
 
 
-def test_a_token_is_for_one_place_also_where_another_refuses(tmp_path: Path) -> None:
-    one = server("https://a.example/mcp")
-    kept(tmp_path).put(one, Login(name="g", place="https://a.example", access_token="s3cret"))
+def test_token_is_bound_to_one_server_even_after_a_rejection(tmp_path: Path) -> None:
+    server = server_config("https://a.example/mcp")
+    token_store(tmp_path).put(
+        server, Login(name="g", place="https://a.example", access_token="s3cret")
+    )
 
     async def scene() -> None:
-        flow = Bearer(one, kept(tmp_path)).async_auth_flow(
+        flow = Bearer(server, token_store(tmp_path)).async_auth_flow(
             httpx2.Request("POST", "https://b.example/mcp")
         )
-        asked = await anext(flow)
-        assert "authorization" not in asked.headers
+        request = await anext(flow)
+        assert "authorization" not in request.headers
         with pytest.raises(StopAsyncIteration):
-            await flow.asend(httpx2.Response(401, content=b"", request=asked))
+            await flow.asend(httpx2.Response(401, content=b"", request=request))
 
     run(scene())
 
 
-def test_a_token_that_lasts_for_ever_is_kept(tmp_path: Path) -> None:
+def test_token_without_expiry_is_stored(tmp_path: Path) -> None:
     token = OAuthToken(access_token="s3cret", expires_in=10**400)
     login = with_token(Login(name="g", place="https://a.example"), token, 5.0)
-    kept(tmp_path).put(server("https://a.example/mcp"), login)
-    assert kept(tmp_path).get(server("https://a.example/mcp")) == login
+    token_store(tmp_path).put(server_config("https://a.example/mcp"), login)
+    assert token_store(tmp_path).get(server_config("https://a.example/mcp")) == login
 
 
-def test_what_a_server_wanted_in_odd_letters_is_no_obstacle_to_a_login(
-    tmp_path: Path, there: Guarded
+def test_unusual_scope_characters_do_not_prevent_a_login(
+    tmp_path: Path, guarded_server: Guarded
 ) -> None:
-    one = server(there.url)
+    server = server_config(guarded_server.url)
     challenge = 'Bearer error="insufficient_scope", error_description="é"'
-    kept(tmp_path).put(one, Login(name="g", place="", challenge=challenge))
-    assert run(logged_in(one, tmp_path)).access_token
+    token_store(tmp_path).put(server, Login(name="g", place="", challenge=challenge))
+    assert run(complete_login(server, tmp_path)).access_token

@@ -1,4 +1,4 @@
-"""A program that gets its own tokens for a server: real servers, and nobody who logs in."""
+"""OAuth client credentials: tokens for a program without a user, with real servers."""
 
 from __future__ import annotations
 
@@ -31,170 +31,187 @@ def office() -> ProgramOffice:
 
 
 @pytest.fixture
-def there(office: ProgramOffice) -> Iterator[Guarded]:
-    with guarded(office) as found:
-        yield found
+def guarded_server(office: ProgramOffice) -> Iterator[Guarded]:
+    with guarded(office) as result:
+        yield result
 
 
-def server(there: Guarded, **more: Any) -> McpServerConfig:
-    who = {"client_id": ME, "client_secret": SECRET, "issuer": there.office.base, **more}
-    return McpServerConfig(name="g", url=there.url, oauth=program(**who), timeout_s=10)
+def server_config(guarded_server: Guarded, **options: Any) -> McpServerConfig:
+    who = {
+        "client_id": ME,
+        "client_secret": SECRET,
+        "issuer": guarded_server.office.base,
+        **options,
+    }
+    return McpServerConfig(
+        name="g", url=guarded_server.url, oauth=program_credentials(**who), timeout_s=10
+    )
 
 
-def program(**more: Any) -> OAuthTable:
-    return OAuthTable(grant="client_credentials", **more)
+def program_credentials(**options: Any) -> OAuthTable:
+    return OAuthTable(grant="client_credentials", **options)
 
 
-def test_a_program_is_let_in_by_its_secret_and_nothing_of_it_is_kept(
-    tmp_path: Path, there: Guarded, office: ProgramOffice, caplog: pytest.LogCaptureFixture
+def test_client_secret_gives_access_and_no_secret_is_stored(
+    tmp_path: Path, guarded_server: Guarded, office: ProgramOffice, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG")
 
     async def scene() -> None:
         logins = tmp_path / "logins.json"
-        one = server(there, client_id="${WHO}", client_secret="${SECRET}")
+        server = server_config(guarded_server, client_id="${WHO}", client_secret="${SECRET}")
         environ = {"WHO": ME, "SECRET": SECRET}
-        async with stand(tmp_path, one, logins=logins, environ=environ) as here:
-            assert await here.text(GREET, name="Ann") == "Hello Ann"
-            assert here.told == []
+        async with stand(tmp_path, server, logins=logins, environ=environ) as harness:
+            assert await harness.text(GREET, name="Ann") == "Hello Ann"
+            assert harness.told == []
         assert not logins.exists()
-        assert SECRET not in repr(one.with_resolved_variables(environ))
+        assert SECRET not in repr(server.with_resolved_variables(environ))
 
     run(scene())
-    [asked] = office.asked
-    assert (asked["grant_type"], asked["resource"]) == ("client_credentials", there.url)
+    [request] = office.asked
+    assert (request["grant_type"], request["resource"]) == (
+        "client_credentials",
+        guarded_server.url,
+    )
     assert not any(
-        secret in caplog.text for secret in [SECRET, asked["authorization"], *office.secrets]
+        secret in caplog.text for secret in [SECRET, request["authorization"], *office.secrets]
     )
 
 
 @pytest.mark.parametrize("algorithm", ["ES256", "RS256", "EdDSA"])
 @pytest.mark.parametrize("newline", ["\n", "\\n"])
-def test_a_program_is_let_in_by_what_it_signs(tmp_path: Path, algorithm: str, newline: str) -> None:
+def test_signed_assertion_gives_access(tmp_path: Path, algorithm: str, newline: str) -> None:
     key = new_key(algorithm)
     pem = key.private.replace("\n", newline)
 
-    async def scene(there: Guarded) -> None:
-        more = {"client_secret": "", "private_key": "${KEY}", "signing_algorithm": algorithm}
-        async with stand(tmp_path, server(there, **more), environ={"KEY": pem}) as here:
+    async def scene(guarded_server: Guarded) -> None:
+        members = {"client_secret": "", "private_key": "${KEY}", "signing_algorithm": algorithm}
+        async with stand(
+            tmp_path, server_config(guarded_server, **members), environ={"KEY": pem}
+        ) as here:
             assert await here.text(GREET, name="Ann") == "Hello Ann"
 
     office = ProgramOffice(key=key)
-    with guarded(office) as there:
-        run(scene(there))
+    with guarded(office) as guarded_server:
+        run(scene(guarded_server))
     assert office.asked[0]["authorization"] == ""
 
 
-def test_a_token_that_is_refused_is_asked_for_again_once_for_all_who_need_it(
-    tmp_path: Path, there: Guarded, office: ProgramOffice
+def test_rejected_token_is_renewed_once_for_all_callers(
+    tmp_path: Path, guarded_server: Guarded, office: ProgramOffice
 ) -> None:
     async def scene() -> None:
-        async with stand(tmp_path, server(there)) as here:
+        async with stand(tmp_path, server_config(guarded_server)) as harness:
             office.forget()
-            calls = [here.text(GREET, name="Ann") for _ in range(5)]
+            calls = [harness.text(GREET, name="Ann") for _ in range(5)]
             assert set(await asyncio.gather(*calls)) == {"Hello Ann"}
             assert len(office.asked) == 2
 
     run(scene())
 
 
-def test_a_token_that_has_ended_is_not_sent_again(there: Guarded, office: ProgramOffice) -> None:
+def test_expired_token_is_not_sent(guarded_server: Guarded, office: ProgramOffice) -> None:
     office.token_s, now_s = 10, 1000.0
 
     async def scene() -> None:
         nonlocal now_s
-        bearer = ProgramBearer(server(there), lambda: now_s)
+        bearer = ProgramBearer(server_config(guarded_server), lambda: now_s)
         async with httpx2.AsyncClient(auth=bearer) as client:
             for at_s, tokens in [(1000, 1), (1009, 1), (1011, 2), (1012, 2)]:
                 now_s = at_s
-                await client.post(there.url)
+                await client.post(guarded_server.url)
                 assert len(office.asked) == tokens
 
     run(scene())
 
 
-def test_the_secret_goes_to_no_place_that_the_person_did_not_name(
-    tmp_path: Path, there: Guarded, office: ProgramOffice
+def test_secret_is_sent_only_to_the_configured_address(
+    tmp_path: Path, guarded_server: Guarded, office: ProgramOffice
 ) -> None:
     async def scene() -> None:
-        async with stand(tmp_path, server(there, issuer="")) as here:
-            assert here.told[-1].endswith(
+        async with stand(tmp_path, server_config(guarded_server, issuer="")) as harness:
+            assert harness.told[-1].endswith(
                 f"it needs a token that it does not get: {office.base}/ is its "
                 "authorization server: if the secret is for that server, set it as "
                 "issuer in `oauth`"
             )
-            assert not here.mcp.describe()[0].needs_login
+            assert not harness.mcp.describe()[0].needs_login
         with pytest.raises(ConfigError, match="is its authorization server"):
-            await token_for(server(there, issuer="https://login.example/tenant"))
+            await token_for(server_config(guarded_server, issuer="https://login.example/tenant"))
 
     run(scene())
     assert office.asked == []
 
 
-def test_what_a_token_shall_allow_is_what_the_person_says(
-    tmp_path: Path, there: Guarded, office: ProgramOffice
+def test_configured_scope_is_requested(
+    tmp_path: Path, guarded_server: Guarded, office: ProgramOffice
 ) -> None:
-    run(token_for(server(there, scope="read write")))
-    run(token_for(server(there)))
-    assert [asked["scope"] for asked in office.asked] == ["read write", "read"]
+    run(token_for(server_config(guarded_server, scope="read write")))
+    run(token_for(server_config(guarded_server)))
+    assert [request["scope"] for request in office.asked] == ["read write", "read"]
 
 
-def test_where_no_token_can_be_had_the_call_says_why_and_the_connection_lives(
-    tmp_path: Path, there: Guarded, office: ProgramOffice
+def test_token_failure_is_a_result_and_keeps_the_connection(
+    tmp_path: Path, guarded_server: Guarded, office: ProgramOffice
 ) -> None:
     async def scene() -> None:
-        async with stand(tmp_path, server(there)) as here:
+        async with stand(tmp_path, server_config(guarded_server)) as harness:
             before, office.access = office.access, {}
             office.status = 503
-            assert (await here.failure(GREET, name="Ann")).endswith(
+            assert (await harness.failure(GREET, name="Ann")).endswith(
                 "it needs a token that it does not get: it issued no token (HTTP 503, "
                 "temporarily_unavailable)"
             )
             office.access = before
-            assert await here.text(GREET, name="Ann") == "Hello Ann"
-            assert here.told == []
+            assert await harness.text(GREET, name="Ann") == "Hello Ann"
+            assert harness.told == []
 
     run(scene())
 
 
-def test_who_gives_no_token_is_not_asked_again_at_once(
-    there: Guarded, office: ProgramOffice
+def test_failed_token_endpoint_is_not_called_again_at_once(
+    guarded_server: Guarded, office: ProgramOffice
 ) -> None:
     office.status, now_s = 503, 1000.0
 
     async def scene() -> None:
         nonlocal now_s
-        bearer = ProgramBearer(server(there), lambda: now_s)
+        bearer = ProgramBearer(server_config(guarded_server), lambda: now_s)
         async with httpx2.AsyncClient(auth=bearer) as client:
-            await asyncio.gather(*[client.post(there.url) for _ in range(3)])
+            await asyncio.gather(*[client.post(guarded_server.url) for _ in range(3)])
             assert len(office.asked) == 1
             assert bearer.required_action.endswith("(HTTP 503, temporarily_unavailable)")
             office.status, now_s = 200, now_s + PAUSE_S
-            assert (await client.post(there.url)).status_code != 401
+            assert (await client.post(guarded_server.url)).status_code != 401
             assert (len(office.asked), bearer.required_action) == (2, "")
 
     run(scene())
 
 
-def test_a_wrong_secret_is_said_without_it(tmp_path: Path, there: Guarded) -> None:
+def test_wrong_secret_is_reported_without_its_value(
+    tmp_path: Path, guarded_server: Guarded
+) -> None:
     with pytest.raises(ConfigError) as caught:
-        run(token_for(server(there, client_secret="wr0ng")))
+        run(token_for(server_config(guarded_server, client_secret="wr0ng")))
     assert str(caught.value) == "it issued no token (HTTP 401, invalid_client)"
 
 
-def test_the_secret_is_sent_in_the_form_where_no_header_is_taken(
-    there: Guarded, office: ProgramOffice
+def test_secret_is_sent_in_the_form_where_basic_auth_is_unsupported(
+    guarded_server: Guarded, office: ProgramOffice
 ) -> None:
     office.takes = "client_secret_post"
-    assert run(token_for(server(there))).access_token in office.access
+    assert run(token_for(server_config(guarded_server))).access_token in office.access
 
 
-def test_a_program_that_gets_no_token_is_not_started_again_at_once(
-    tmp_path: Path, there: Guarded, office: ProgramOffice
+def test_server_without_token_is_not_restarted_at_once(
+    tmp_path: Path, guarded_server: Guarded, office: ProgramOffice
 ) -> None:
     async def scene() -> None:
-        one, around = server(there, client_secret="wr0ng"), McpHost(folder=tmp_path)
-        connection = McpConnection(one, around, changed=lambda: None)
+        server, around = (
+            server_config(guarded_server, client_secret="wr0ng"),
+            McpHost(folder=tmp_path),
+        )
+        connection = McpConnection(server, around, changed=lambda: None)
         with pytest.raises(ToolError, match="invalid_client"):
             await connection.open()
         with pytest.raises(ToolError, match="it is not restarted within"):
@@ -215,16 +232,16 @@ WRONG_KEYS: dict[str, Callable[[], str]] = {
 
 
 @pytest.mark.parametrize("kind", WRONG_KEYS)
-def test_a_key_that_cannot_sign_is_said_without_it(there: Guarded, kind: str) -> None:
+def test_invalid_key_is_reported_without_its_value(guarded_server: Guarded, kind: str) -> None:
     key = WRONG_KEYS[kind]()
-    more = {"client_secret": "", "private_key": key, "signing_algorithm": "ES256"}
+    members = {"client_secret": "", "private_key": key, "signing_algorithm": "ES256"}
     with pytest.raises(ConfigError) as caught:
-        run(token_for(server(there, **more)))
+        run(token_for(server_config(guarded_server, **members)))
     assert str(caught.value) == "private_key is no key that signs ES256: a PEM without a password"
 
 
 @pytest.mark.parametrize(
-    ("url", "more", "why"),
+    ("url", "members", "why"),
     [
         ("http://a.example/mcp", {}, "needs https, and http://a.example is not"),
         ("https://a.example", {"issuer": "http://b.example"}, "and http://b.example is not"),
@@ -232,10 +249,8 @@ def test_a_key_that_cannot_sign_is_said_without_it(there: Guarded, kind: str) ->
         ("https://a.example", {"client_secret": ""}, "the variables that its `oauth` names are"),
     ],
 )
-def test_no_secret_is_sent_to_where_others_can_read_it(
-    url: str, more: dict[str, str], why: str
-) -> None:
-    who = program(**{"client_id": ME, "client_secret": SECRET, **more})
+def test_secret_is_not_sent_over_plain_http(url: str, members: dict[str, str], why: str) -> None:
+    who = program_credentials(**{"client_id": ME, "client_secret": SECRET, **members})
     with pytest.raises(ConfigError, match=why):
         run(token_for(McpServerConfig(name="g", url=url, oauth=who)))
 
@@ -250,28 +265,28 @@ def test_no_secret_is_sent_to_where_others_can_read_it(
         ((200, SECRET), "it issued no token"),
     ],
 )
-def test_what_is_answered_never_stands_in_a_message(
+def test_token_responses_never_appear_in_messages(
     answer: tuple[int, Any], why: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG")
-    told: dict[str, tuple[int, Any]] = {"/token": answer}
-    with serving(telling(told)) as base:
-        found = {"issuer": base, "token_endpoint": f"{base}/token"}
-        found["authorization_endpoint"] = f"{base}/authorize"
-        told["/.well-known/oauth-authorization-server"] = (200, found)
-        who = program(client_id=ME, client_secret=SECRET)
+    instructions: dict[str, tuple[int, Any]] = {"/token": answer}
+    with serving(telling(instructions)) as base:
+        result = {"issuer": base, "token_endpoint": f"{base}/token"}
+        result["authorization_endpoint"] = f"{base}/authorize"
+        instructions["/.well-known/oauth-authorization-server"] = (200, result)
+        who = program_credentials(client_id=ME, client_secret=SECRET)
         with pytest.raises(ConfigError) as caught:
             run(token_for(McpServerConfig(name="g", url=f"{base}/mcp", oauth=who)))
     assert why in str(caught.value)
     assert "s3cret" not in str(caught.value) + caplog.text
 
 
-def test_who_answers_byte_by_byte_is_not_waited_for_without_end() -> None:
-    who = program(client_id=ME, client_secret=SECRET)
+def test_slow_response_times_out() -> None:
+    who = program_credentials(client_id=ME, client_secret=SECRET)
     with serving(dripping("/.well-known/oauth-protected-resource/mcp")) as base:
-        one = McpServerConfig(name="g", url=f"{base}/mcp", oauth=who)
+        server = McpServerConfig(name="g", url=f"{base}/mcp", oauth=who)
         with pytest.raises(ConfigError, match="the authorization server cannot be reached"):
-            run(token_for(one, request_s=0.5))
+            run(token_for(server, request_s=0.5))
 
 
 @pytest.mark.parametrize(
@@ -281,40 +296,44 @@ def test_who_answers_byte_by_byte_is_not_waited_for_without_end() -> None:
         ('Bearer error="insufficient_scope"', "its token gives: write `scope` into `oauth`"),
     ],
 )
-def test_what_a_program_may_not_do_is_said(tmp_path: Path, challenge: str, why: str) -> None:
+def test_insufficient_scope_is_reported(tmp_path: Path, challenge: str, why: str) -> None:
     async def scene(url: str) -> None:
-        one = McpServerConfig(name="g", url=url, oauth=program(client_id=ME, client_secret=SECRET))
-        async with stand(tmp_path, one) as here:
-            assert here.told[-1].endswith(why)
+        server = McpServerConfig(
+            name="g", url=url, oauth=program_credentials(client_id=ME, client_secret=SECRET)
+        )
+        async with stand(tmp_path, server) as harness:
+            assert harness.told[-1].endswith(why)
 
-    with loopback(Loopback(status=403, headers={"www-authenticate": challenge})) as told:
-        run(scene(told.url))
+    with loopback(Loopback(status=403, headers={"www-authenticate": challenge})) as instructions:
+        run(scene(instructions.url))
 
 
-def test_own_headers_count_before_a_token(
-    tmp_path: Path, there: Guarded, office: ProgramOffice
+def test_configured_headers_take_precedence_over_a_token(
+    tmp_path: Path, guarded_server: Guarded, office: ProgramOffice
 ) -> None:
-    who = server(there).oauth
-    one = McpServerConfig(name="g", url=there.url, headers={"Authorization": "Bearer x"}, oauth=who)
+    who = server_config(guarded_server).oauth
+    server = McpServerConfig(
+        name="g", url=guarded_server.url, headers={"Authorization": "Bearer x"}, oauth=who
+    )
 
     async def scene() -> None:
-        async with stand(tmp_path, one) as here:
-            assert "set an authorization header in `headers`" in here.told[-1]
+        async with stand(tmp_path, server) as harness:
+            assert "set an authorization header in `headers`" in harness.told[-1]
 
     run(scene())
     assert office.asked == []
 
 
 @pytest.mark.parametrize("member", ["client_secret", "private_key", "client_id", "issuer"])
-def test_a_program_of_a_project_is_never_the_key_of_a_model(
-    tmp_path: Path, there: Guarded, member: str
+def test_project_program_never_gets_the_key_of_a_model(
+    tmp_path: Path, guarded_server: Guarded, member: str
 ) -> None:
     async def scene() -> None:
-        one = server(there, **{member: "${MODEL_KEY}"})
-        async with stand(tmp_path, one, environ={"MODEL_KEY": "s3cret"}) as here:
+        server = server_config(guarded_server, **{member: "${MODEL_KEY}"})
+        async with stand(tmp_path, server, environ={"MODEL_KEY": "s3cret"}) as harness:
             assert (
                 "it uses MODEL_KEY, the API key of a model, which servers do not get"
-                in here.told[-1]
+                in harness.told[-1]
             )
 
     run(scene())

@@ -1,4 +1,4 @@
-"""Where a browser comes back to: it answers who knows the secret of the login, once."""
+"""The redirect server of a login: it accepts one response with the correct state."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from harken.world.mcp.auth.redirect_server import AuthorizationResponse, Callbac
 from tests.mcp_kit import run
 
 
-async def knock(callback: Callback, request: str) -> str:
-    """Send a request by hand; return all of the answer."""
+async def send_raw(callback: Callback, request: str) -> str:
+    """Send a raw request. Return the full response."""
     port = int(callback.address.rsplit(":", 1)[1].split("/")[0])
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(request.encode("latin-1"))
     await writer.drain()
-    said = await reader.read()
+    answer = await reader.read()
     writer.close()
-    return said.decode()
+    return answer.decode()
 
 
-def get(target: str) -> str:
+def get_request(target: str) -> str:
     return f"GET {target} HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"
 
 
-def scene(play: Callable[[Callback], Coroutine[Any, Any, None]]) -> None:
+def run_callback(play: Callable[[Callback], Coroutine[Any, Any, None]]) -> None:
     async def inside() -> None:
         async with Callback() as callback:
             callback.expect("right")
@@ -37,81 +37,83 @@ def scene(play: Callable[[Callback], Coroutine[Any, Any, None]]) -> None:
     run(inside())
 
 
-def test_the_answer_that_knows_the_state_counts_and_only_the_first() -> None:
+def test_first_response_with_the_state_is_accepted() -> None:
     async def play(callback: Callback) -> None:
         waiting = asyncio.create_task(callback.answer(10))
-        assert "404" in await knock(callback, get("/callback?code=evil&state=wrong"))
-        assert "404" in await knock(callback, get("/callback?code=evil"))
-        assert "404" in await knock(callback, get("/favicon.ico?state=right&code=evil"))
-        assert "404" in await knock(callback, "POST /callback?state=right HTTP/1.1\r\n\r\n")
+        assert "404" in await send_raw(callback, get_request("/callback?code=evil&state=wrong"))
+        assert "404" in await send_raw(callback, get_request("/callback?code=evil"))
+        assert "404" in await send_raw(callback, get_request("/favicon.ico?state=right&code=evil"))
+        assert "404" in await send_raw(callback, "POST /callback?state=right HTTP/1.1\r\n\r\n")
         assert not waiting.done()
-        said = await knock(callback, get("/callback?code=c0de&state=right&iss=https%3A%2F%2Fa"))
-        assert said.startswith("HTTP/1.1 200 OK\r\n")
-        assert "You can close this window" in said
-        assert "c0de" not in said
-        assert "404" in await knock(callback, get("/callback?code=second&state=right"))
+        answer = await send_raw(
+            callback, get_request("/callback?code=c0de&state=right&iss=https%3A%2F%2Fa")
+        )
+        assert answer.startswith("HTTP/1.1 200 OK\r\n")
+        assert "You can close this window" in answer
+        assert "c0de" not in answer
+        assert "404" in await send_raw(callback, get_request("/callback?code=second&state=right"))
         assert await waiting == AuthorizationResponse(
             code="c0de", state="right", issuer="https://a"
         )
 
-    scene(play)
+    run_callback(play)
 
 
-def test_before_a_state_is_known_nothing_is_an_answer() -> None:
+def test_response_before_the_state_is_set_is_rejected() -> None:
     async def play() -> None:
         async with Callback() as callback:
-            assert "404" in await knock(callback, get("/callback?code=x&state="))
+            assert "404" in await send_raw(callback, get_request("/callback?code=x&state="))
             assert not callback.accept("http://127.0.0.1/callback?code=x")
 
     run(play())
 
 
-def test_a_refusal_is_an_answer() -> None:
+def test_error_response_is_accepted() -> None:
     async def play(callback: Callback) -> None:
-        said = await knock(callback, get("/callback?error=access_denied&state=right"))
-        assert "You were not logged in" in said
+        answer = await send_raw(callback, get_request("/callback?error=access_denied&state=right"))
+        assert "You were not logged in" in answer
         assert (await callback.answer(1)).error == "access_denied"
 
-    scene(play)
+    run_callback(play)
 
 
-def test_whoever_sends_what_is_no_request_keeps_nobody_from_answering() -> None:
+def test_invalid_requests_do_not_block_a_response() -> None:
     async def play(callback: Callback) -> None:
         waiting = asyncio.create_task(callback.answer(10))
         for noise in ("\xff\xfe\r\n\r\n", "GET\r\n\r\n", "GET /callback\r\n\r\n", "x" * 70_000):
             with_end = noise if noise.endswith("\n") else f"{noise}\r\n\r\n"
             try:
-                await knock(callback, with_end)
+                await send_raw(callback, with_end)
             except ConnectionError:
                 continue
         port = int(callback.address.rsplit(":", 1)[1].split("/")[0])
         _, silent = await asyncio.open_connection("127.0.0.1", port)
-        assert "200" in await knock(callback, get("/callback?code=c&state=right"))
+        assert "200" in await send_raw(callback, get_request("/callback?code=c&state=right"))
         assert (await waiting).code == "c"
         silent.close()
 
-    scene(play)
+    run_callback(play)
 
 
-def test_what_a_person_pastes_counts_as_well() -> None:
+def test_pasted_url_is_accepted() -> None:
     async def play(callback: Callback) -> None:
         assert not callback.accept("nonsense")
         assert not callback.accept(f"{callback.address}?code=c&state=wrong")
         assert callback.accept(f" {callback.address}?code=c&state=right\n")
         assert (await callback.answer(1)).code == "c"
 
-    scene(play)
+    run_callback(play)
 
 
-def test_nobody_is_waited_for_without_end() -> None:
+def test_wait_for_a_response_times_out() -> None:
     async def play(callback: Callback) -> None:
         with pytest.raises(ConfigError, match=r"no login within 0\.05 s"):
             await callback.answer(0.05)
 
-    scene(play)
+    run_callback(play)
 
 
-def test_two_never_listen_at_one_port() -> None:
+def test_port_is_never_shared() -> None:
     async def play(callback: Callback) -> None:
         port = int(callback.address.rsplit(":", 1)[1].split("/")[0])
         with pytest.raises(
@@ -120,4 +122,4 @@ def test_two_never_listen_at_one_port() -> None:
             async with Callback(port):
                 pass
 
-    scene(play)
+    run_callback(play)

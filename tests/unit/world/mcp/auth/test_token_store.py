@@ -1,4 +1,4 @@
-"""The file with logins: whose they are, who can read it, and what is never shown."""
+"""The token file: its keys, its permissions and the redaction of its secrets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOGIN = Login(
 )
 
 
-def test_a_login_belongs_to_name_and_address_together(tmp_path: Path) -> None:
+def test_login_belongs_to_name_and_address(tmp_path: Path) -> None:
     logins = Logins(tmp_path / "logins.json")
     assert logins.get(DOCS) is None
     logins.put(DOCS, LOGIN)
@@ -32,7 +32,7 @@ def test_a_login_belongs_to_name_and_address_together(tmp_path: Path) -> None:
     assert logins.get(McpServerConfig(name="other", url=DOCS.url)) is None
 
 
-def test_only_its_owner_can_read_the_file(tmp_path: Path) -> None:
+def test_only_the_owner_can_read_the_file(tmp_path: Path) -> None:
     logins = Logins(tmp_path / "home" / "logins.json")
     logins.put(DOCS, LOGIN)
     files = [*logins.file.parent.iterdir()]
@@ -43,7 +43,7 @@ def test_only_its_owner_can_read_the_file(tmp_path: Path) -> None:
         logins.get(DOCS)
 
 
-def test_a_link_is_no_file_of_logins(tmp_path: Path) -> None:
+def test_symlink_is_rejected_as_token_file(tmp_path: Path) -> None:
     Logins(tmp_path / "real.json").put(DOCS, LOGIN)
     (tmp_path / "link.json").symlink_to(tmp_path / "real.json")
     with pytest.raises(ConfigError, match="read failed"):
@@ -51,7 +51,7 @@ def test_a_link_is_no_file_of_logins(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"\xff", b'{"version": 1, "logins": {"x": 5}}'])
-def test_a_damaged_file_is_said_and_left_as_it_is(tmp_path: Path, data: bytes) -> None:
+def test_damaged_file_is_reported_and_kept(tmp_path: Path, data: bytes) -> None:
     logins = Logins(tmp_path / "logins.json")
     logins.file.touch(mode=0o600)
     logins.file.write_bytes(data)
@@ -60,7 +60,7 @@ def test_a_damaged_file_is_said_and_left_as_it_is(tmp_path: Path, data: bytes) -
     assert logins.file.read_bytes() == data
 
 
-def test_who_logs_out_is_forgotten_at_all_addresses_of_that_name(tmp_path: Path) -> None:
+def test_logout_removes_the_logins_of_a_name_at_all_addresses(tmp_path: Path) -> None:
     logins = Logins(tmp_path / "logins.json")
     logins.put(DOCS, LOGIN)
     logins.put(McpServerConfig(name="docs", url="https://b.example"), LOGIN)
@@ -69,11 +69,11 @@ def test_who_logs_out_is_forgotten_at_all_addresses_of_that_name(tmp_path: Path)
     assert b"s3cret" not in logins.file.read_bytes()
 
 
-def test_no_secret_of_a_login_is_shown() -> None:
+def test_login_does_not_show_its_secrets() -> None:
     assert "s3cret" not in repr(LOGIN)
 
 
-def test_a_token_is_renewed_by_one_at_a_time(tmp_path: Path) -> None:
+def test_concurrent_token_refreshes_are_serialized(tmp_path: Path) -> None:
     logins = Logins(tmp_path / "logins.json")
     inside: list[int] = []
 
@@ -90,19 +90,19 @@ def test_a_token_is_renewed_by_one_at_a_time(tmp_path: Path) -> None:
     asyncio.run(scene())
 
 
-def test_another_program_that_holds_the_file_is_not_waited_for_without_end(tmp_path: Path) -> None:
+def test_wait_for_a_locked_file_times_out(tmp_path: Path) -> None:
     logins = Logins(tmp_path / "logins.json", lock_timeout_s=0.2)
 
     async def renew() -> None:
         async with logins.lock_renewal(DOCS):
             raise AssertionError
 
-    with (tmp_path / "logins.json.lock").open("wb") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
+    with (tmp_path / "logins.json.lock").open("wb") as state:
+        fcntl.flock(state, fcntl.LOCK_EX)
         with pytest.raises(ConfigError, match="locked by another process for too long"):
             logins.put(DOCS, LOGIN)
-    with (tmp_path / f"logins.json.{login_key(DOCS)[:12]}.lock").open("wb") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
+    with (tmp_path / f"logins.json.{login_key(DOCS)[:12]}.lock").open("wb") as state:
+        fcntl.flock(state, fcntl.LOCK_EX)
         with pytest.raises(ConfigError, match="another process is refreshing"):
             asyncio.run(renew())
     assert logins.by_key() == {}

@@ -1,4 +1,4 @@
-"""Lines: none is lost, and none is longer than can be held."""
+"""Message lines: none is lost, and none exceeds the buffer."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from harken.world.mcp.transport.lines import MessageLine, lines
 from harken.world.mcp.transport.stdio import InvalidMessageLine, read_line
 
 
-def cut(chunks: list[bytes], most: int = 100) -> list[MessageLine]:
+def split_chunks(chunks: list[bytes], limit: int = 100) -> list[MessageLine]:
     async def scene() -> list[MessageLine]:
         stream = asyncio.StreamReader()
         for chunk in chunks:
             stream.feed_data(chunk)
         stream.feed_eof()
-        return [line async for line in lines(stream, most)]
+        return [line async for line in lines(stream, limit)]
 
     return asyncio.run(scene())
 
 
 @given(st.lists(st.binary(max_size=50), max_size=10))
-def test_lines_are_those_that_were_written_however_they_come(chunks: list[bytes]) -> None:
-    *whole, _ = b"".join(chunks).split(b"\n")
-    assert [line.data for line in cut(chunks, 10_000)] == whole
+def test_lines_do_not_depend_on_chunk_borders(chunks: list[bytes]) -> None:
+    *full, _ = b"".join(chunks).split(b"\n")
+    assert [line.data for line in split_chunks(chunks, 10_000)] == full
 
 
-def test_of_a_line_that_is_too_long_beginning_and_end_are_kept() -> None:
-    [long, short] = cut([b"a" * 2000, b"b" * 2000 + b"end\n", b"short\nrest"], 1000)
+def test_overlong_line_keeps_its_start_and_end() -> None:
+    [long, short] = split_chunks([b"a" * 2000, b"b" * 2000 + b"end\n", b"short\nrest"], 1000)
     assert long.is_too_long
     assert long.data.startswith(b"aaa")
     assert long.data.endswith(b"bbbend")
@@ -40,7 +40,7 @@ def test_of_a_line_that_is_too_long_beginning_and_end_are_kept() -> None:
     assert short == MessageLine(b"short")
 
 
-def test_an_answer_that_is_too_long_is_an_error_for_whoever_waits() -> None:
+def test_overlong_response_is_an_error_for_its_caller() -> None:
     for data in (b'{"jsonrpc":"2.0","id":7,"result":{"x', b'{"result":{...},"id": 7}'):
         message = read_line(MessageLine(data, is_too_long=True))
         assert isinstance(message, SessionMessage)
@@ -58,7 +58,7 @@ def test_an_answer_that_is_too_long_is_an_error_for_whoever_waits() -> None:
         b'{"x": [%b0]}' % (300_000 * b"0,"),
     ],
 )
-def test_an_answer_that_cannot_be_read_is_an_error_for_whoever_waits(result: bytes) -> None:
+def test_undecodable_response_is_an_error_for_its_caller(result: bytes) -> None:
     first = b'{"jsonrpc":"2.0","id":7,"result":%b}' % result
     last = b'{"result":{"id": 5, "is": %b},"jsonrpc":"2.0","id":7}' % result
     for data in (first, last):
@@ -69,7 +69,7 @@ def test_an_answer_that_cannot_be_read_is_an_error_for_whoever_waits(result: byt
     assert isinstance(read_line(MessageLine(b"DEBUG " + last)), InvalidMessageLine)
 
 
-def test_an_answer_with_half_a_letter_in_it_is_read_all_the_same() -> None:
+def test_response_with_a_split_character_is_read() -> None:
     message = read_line(
         MessageLine(rb'{"jsonrpc":"2.0","id":7,"result":{"x":"tea \\ud83d \ud83d"}}')
     )
@@ -79,5 +79,5 @@ def test_an_answer_with_half_a_letter_in_it_is_read_all_the_same() -> None:
 
 
 @given(st.binary(max_size=200))
-def test_whatever_a_line_is_reading_it_does_not_fail(data: bytes) -> None:
+def test_reading_any_line_never_fails(data: bytes) -> None:
     read_line(MessageLine(data))

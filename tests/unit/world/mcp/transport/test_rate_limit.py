@@ -1,4 +1,4 @@
-"""What a server sends unasked is bounded, and its lists of tools are mended."""
+"""Unsolicited messages of a server are rate-limited, and its tool lists are repaired."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TOOL = JSON | st.fixed_dictionaries(
 
 
 @given(st.lists(TOOL, max_size=6))
-def test_what_is_left_of_a_list_of_tools_is_of_the_protocol(tools: list[Any]) -> None:
+def test_repaired_tool_list_is_valid(tools: list[Any]) -> None:
     answer = {"tools": [*tools, {"name": "good", "inputSchema": {"type": "object"}}]}
     count = len(answer["tools"])
     notes = repair_tool_list(answer)
@@ -39,47 +39,47 @@ def test_what_is_left_of_a_list_of_tools_is_of_the_protocol(tools: list[Any]) ->
 
 
 @given(JSON)
-def test_what_is_no_list_of_tools_stays_as_it_is(answer: Any) -> None:
+def test_other_result_is_not_changed(answer: Any) -> None:
     result = {"content": answer, "tools": 5}
     assert repair_tool_list(result) == []
     assert result == {"content": answer, "tools": 5}
 
 
-def passed(*messages: types.JSONRPCMessage) -> tuple[list[Any], list[str]]:
-    """Return what passes of messages that come all at once, and what is told."""
-    told: list[str] = []
+def filter_messages(*messages: types.JSONRPCMessage) -> tuple[list[Any], list[str]]:
+    """Return the messages of one burst that pass, and the notices."""
+    notices: list[str] = []
 
     async def scene() -> list[Any]:
         sending, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](10_000)
         for message in messages:
             sending.send_nowait(SessionMessage(message))
         sending.close()
-        async with MessageFilter(incoming, told.append) as sieve:
+        async with MessageFilter(incoming, notices.append) as sieve:
             return [item async for item in sieve]
 
-    return asyncio.run(scene()), told
+    return asyncio.run(scene()), notices
 
 
-def test_answers_always_pass_and_of_the_rest_so_many() -> None:
+def test_responses_always_pass_and_other_messages_are_limited() -> None:
     note = types.JSONRPCNotification(jsonrpc="2.0", method="notifications/message")
     answer = types.JSONRPCResponse(jsonrpc="2.0", id=1, result={})
-    found, told = passed(*[note] * 5000, *[answer] * 3000)
-    answers = [one for one in found if isinstance(one.message, types.JSONRPCResponse)]
+    passed_messages, notices = filter_messages(*[note] * 5000, *[answer] * 3000)
+    answers = [item for item in passed_messages if isinstance(item.message, types.JSONRPCResponse)]
     assert len(answers) == 3000
-    assert 2000 <= len(found) - len(answers) < 4000
-    assert told == ["it sends too many notices: the others are omitted"]
+    assert 2000 <= len(passed_messages) - len(answers) < 4000
+    assert notices == ["it sends too many notices: the others are omitted"]
 
 
-def test_of_tools_that_are_left_out_so_many_are_told() -> None:
+def test_number_of_notices_about_omitted_tools_is_limited() -> None:
     lists = [{"tools": [{"name": f"{n}.{m}"} for m in range(15)]} for n in range(3)]
-    answers = [types.JSONRPCResponse(jsonrpc="2.0", id=1, result=one) for one in lists]
-    found, told = passed(*answers)
-    assert [one.message.result for one in found] == 3 * [{"tools": []}]
-    assert len(set(told)) == 21
-    assert told[-1] == "more of its tools are omitted"
+    answers = [types.JSONRPCResponse(jsonrpc="2.0", id=1, result=tools) for tools in lists]
+    passed_messages, notices = filter_messages(*answers)
+    assert [tools.message.result for tools in passed_messages] == 3 * [{"tools": []}]
+    assert len(set(notices)) == 21
+    assert notices[-1] == "more of its tools are omitted"
 
 
-def test_of_a_server_s_own_requests_fewer_pass() -> None:
+def test_requests_of_a_server_have_a_lower_limit() -> None:
     ping = types.JSONRPCRequest(jsonrpc="2.0", id=1, method="ping")
-    found, _ = passed(*[ping] * 500)
-    assert 50 <= len(found) < 100
+    passed_messages, _ = filter_messages(*[ping] * 500)
+    assert 50 <= len(passed_messages) < 100

@@ -1,4 +1,4 @@
-"""`LocalWorld.do_action`: an action goes in, one result comes out, whatever happens."""
+"""`LocalWorld.do_action` returns one result for each action."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from harken.world.web.fetch import fetch_tool
 from tests import mcp_kit
 from tests.agent_kit import call, play, raw_call, run, stage
 from tests.mcp_kit import stand, toy
-from tests.unit.world.permissions.people import NO, YES, Person
-from tests.unit.world.web.site import Site, near, served
+from tests.unit.world.permissions.user_kit import NO, YES, ScriptedUser
+from tests.unit.world.web.site_kit import Site, loopback_downloads, serve_site
 
 
 @dataclass
-class Session:
-    """A session that only counts how often it was asked to be safe on disk."""
+class CountingSession:
+    """A session that counts the requests to sync to disk."""
 
     settled: int = 0
     agents: dict[str, object] = field(default_factory=dict)
@@ -38,8 +38,8 @@ class Session:
         self.settled += 1
 
 
-def caller(person: Person | None = None) -> ToolContext:
-    agent = SimpleNamespace(name="main", agent_id="agent_001", session=Session())
+def caller(person: ScriptedUser | None = None) -> ToolContext:
+    agent = SimpleNamespace(name="main", agent_id="agent_001", session=CountingSession())
     return ToolContext(agent, "msg_001", person)
 
 
@@ -76,13 +76,13 @@ async def quote() -> str:
 WORLD = LocalWorld([add, fail, dawdle, quote])
 
 
-def did(action: FunctionCall, world: LocalWorld = WORLD) -> ToolResult:
+def do_action(action: FunctionCall, world: LocalWorld = WORLD) -> ToolResult:
     return run(world.call_tool(action, caller()))
 
 
 @pytest.mark.req("S4-40")
-def test_an_action_gives_a_result() -> None:
-    assert did(call("add", a=1).function) == ToolResult("2")
+def test_action_returns_a_result() -> None:
+    assert do_action(call("add", a=1).function) == ToolResult("2")
 
 
 @pytest.mark.parametrize(
@@ -99,74 +99,76 @@ def test_an_action_gives_a_result() -> None:
     ],
 )
 @pytest.mark.req("S4-03", "S4-40")
-def test_what_goes_wrong_is_a_result(action: FunctionCall, text: str) -> None:
-    result = did(action)
+def test_failure_of_a_tool_is_a_result(action: FunctionCall, text: str) -> None:
+    result = do_action(action)
     assert result.is_error
     assert str(result.content).startswith(f"Error: {text}")
 
 
-def test_a_failure_that_has_a_cause_names_it() -> None:
-    assert did(call("fail", how="in words").function).cause == "msg_000"
+def test_failure_with_a_cause_names_it() -> None:
+    assert do_action(call("fail", how="in words").function).cause == "msg_000"
 
 
 @pytest.mark.parametrize(("how", "error"), [("the model", ModelError), ("the log", LogError)])
 @pytest.mark.req("S4-03")
-def test_a_failing_model_or_log_goes_further_up(how: str, error: type[Exception]) -> None:
+def test_failure_of_model_or_log_is_raised(how: str, error: type[Exception]) -> None:
     with pytest.raises(error):
-        did(call("fail", how=how).function)
+        do_action(call("fail", how=how).function)
 
 
-def test_a_result_represents_what_a_tool_hands_through() -> None:
-    assert did(call("quote").function) == ToolResult("Hi", substance=MessageId("msg_000"))
+def test_result_represents_the_message_that_a_tool_returns() -> None:
+    assert do_action(call("quote").function) == ToolResult("Hi", substance=MessageId("msg_000"))
 
 
-@pytest.mark.parametrize(("answer", "settled"), [(YES, 1), (NO, 0)])
-def test_all_is_on_disk_before_a_tool_acts(answer: object, settled: int) -> None:
-    world, someone = LocalWorld([add], permissions=Permissions()), caller(Person([answer]))  # type: ignore[list-item]
+@pytest.mark.parametrize(("answer", "sync_count"), [(YES, 1), (NO, 0)])
+def test_log_is_synced_before_a_tool_runs(answer: object, sync_count: int) -> None:
+    world, someone = LocalWorld([add], permissions=Permissions()), caller(ScriptedUser([answer]))  # type: ignore[list-item]
     result = run(world.call_tool(call("add", a=1).function, someone))
-    assert result.is_error == (settled == 0)
-    assert someone.agent.session.settled == settled
+    assert result.is_error == (sync_count == 0)
+    assert someone.agent.session.settled == sync_count
 
 
-def test_two_tools_have_two_names() -> None:
+def test_tool_names_are_unique() -> None:
     with pytest.raises(ValueError, match="two tools are named add"):
         LocalWorld([add, add])
 
 
 @pytest.mark.req("S4-40")
-def test_files_shell_web_user_and_servers_are_all_asked_in_one_way(tmp_path: Path) -> None:
+def test_files_shell_web_user_and_servers_have_one_interface(tmp_path: Path) -> None:
     folder = tmp_path / "here"
     folder.mkdir()
-    tools = [*local_tools(folder, outputs=tmp_path / "outputs"), fetch_tool(near())]
+    tools = [*local_tools(folder, outputs=tmp_path / "outputs"), fetch_tool(loopback_downloads())]
 
     async def scene(site: Site) -> None:
         page = site.put("/tea", "Steep it.", kind="text/plain")
-        async with stand(tmp_path, toy(), tools=tools) as here:
-            one = stage(tmp_path, play(), runtime=AgentRuntime(model=play(), world=here.world))
-            someone = ToolContext(one.root, MessageId("msg_001"), Person(["Green."]))
+        async with stand(tmp_path, toy(), tools=tools) as harness:
+            agent_stage = stage(
+                tmp_path, play(), runtime=AgentRuntime(model=play(), world=harness.world)
+            )
+            someone = ToolContext(agent_stage.root, MessageId("msg_001"), ScriptedUser(["Green."]))
 
             async def result(tool: str, **arguments: object) -> ToolResult:
-                return await here.world.call_tool(call(tool, **arguments).function, someone)
+                return await harness.world.call_tool(call(tool, **arguments).function, someone)
 
-            for tool, arguments, said in (
+            for tool, arguments, answer in (
                 ("write", {"path": "a.txt", "content": "tea\n"}, "a.txt"),
                 ("bash", {"command": "cat a.txt"}, "tea"),
                 ("fetch", {"url": page}, "Steep it."),
                 ("ask_user", {"question": "Which?"}, "Green."),
                 ("mcp__toy__echo", {"text": "hello"}, "hello"),
             ):
-                done = await result(tool, **arguments)
-                assert said in str(done.content)
-                assert not done.is_error
-            gone = await result("mcp__toy__die")
-            assert (gone.is_error, str(gone.content)[:7]) == (True, "Error: ")
+                outcome = await result(tool, **arguments)
+                assert answer in str(outcome.content)
+                assert not outcome.is_error
+            deleted = await result("mcp__toy__die")
+            assert (deleted.is_error, str(deleted.content)[:7]) == (True, "Error: ")
 
-    with served() as site:
+    with serve_site() as site:
         mcp_kit.run(scene(site))
 
 
 @pytest.mark.req("S4-40")
-def test_a_cancelled_action_ends_what_it_started(tmp_path: Path) -> None:
+def test_cancelled_action_ends_its_processes(tmp_path: Path) -> None:
     world = LocalWorld([Shell(tmp_path, tmp_path / "outputs").tool])
 
     async def cancel() -> None:

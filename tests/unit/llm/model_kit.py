@@ -1,4 +1,4 @@
-"""Asking models, and recording sessions with answers, for the tests of this folder."""
+"""Requests to models, and sessions recorded with their answers."""
 
 from __future__ import annotations
 
@@ -28,47 +28,47 @@ def assistant(text: str) -> Message:
 
 
 request = partial(request_of, agent="Jack")
-"""Make a request; a text stands for a user's message."""
+"""Build a request. A string is the text of a user message."""
 
 
-def chunks(model: Model, asked: ModelRequest) -> list[Chunk]:
+def collect_chunks(model: Model, request_: ModelRequest) -> list[Chunk]:
     async def collect() -> list[Chunk]:
-        return [chunk async for chunk in model.stream(asked)]
+        return [chunk async for chunk in model.stream(request_)]
 
     return asyncio.run(collect())
 
 
-def answer(model: Model, asked: ModelRequest) -> Message:
-    return draft(model, asked).message()
+def get_answer(model: Model, request_: ModelRequest) -> Message:
+    return accumulate(model, request_).message()
 
 
-def draft(model: Model, asked: ModelRequest) -> StreamAccumulator:
+def accumulate(model: Model, request_: ModelRequest) -> StreamAccumulator:
     result = StreamAccumulator()
-    for chunk in chunks(model, asked):
+    for chunk in collect_chunks(model, request_):
         result.add(chunk)
     return result
 
 
 @dataclass(slots=True)
-class Recorder:
-    """Writes a session with model calls as the agents' loop would."""
+class SessionRecorder:
+    """Write a session with model calls like the loop of the agents."""
 
     session: Session
 
     @staticmethod
-    def begin(path: Path) -> Recorder:
-        return Recorder(Session(path))
+    def create(path: Path) -> SessionRecorder:
+        return SessionRecorder(Session(path))
 
-    def born(self, name: str, cause: str | None = None) -> AgentId:
+    def create_agent(self, name: str, cause: str | None = None) -> AgentId:
         id_ = self.session.allocate_agent_id()
         self.session.log_agent_created(id_, cause, name)
         return id_
 
-    def hears(self, agent: AgentId, message: Message | str) -> MessageId:
+    def add_message(self, agent: AgentId, message: Message | str) -> MessageId:
         message = user(message) if isinstance(message, str) else message
         return self.session.append(build_entry(agent, message))
 
-    def asks(
+    def add_request(
         self,
         agent: AgentId,
         *,
@@ -76,29 +76,35 @@ class Recorder:
         parameters: dict[str, Any] | None = None,
     ) -> MessageId:
         state = self.session.agent(agent)
-        asked = request(*self.session.context(agent), tools=tools, parameters=parameters)
+        request_ = request(*self.session.context(agent), tools=tools, parameters=parameters)
         return self.session.append(
             ev.LlmRequest(
                 agent_id=agent,
                 context=state.segments(),
                 count=context_length(state),
-                context_hash=asked.context_hash,
+                context_hash=request_.context_hash,
                 model="recorded",
                 parameters=parameters,
-                tools=self._tools(asked),
+                tools=self._tools(request_),
             )
         )
 
-    def _tools(self, asked: ModelRequest) -> MessageId | None:
-        if asked.tools_hash is None:
+    def _tools(self, request_: ModelRequest) -> MessageId | None:
+        if request_.tools_hash is None:
             return None
-        known = self.session.state.tools.get(asked.tools_hash)
-        return known or self.session.append(
-            ev.ToolsDefined(tools=[dict(tool) for tool in asked.tools], tools_hash=asked.tools_hash)
+        event_id = self.session.state.tools.get(request_.tools_hash)
+        return event_id or self.session.append(
+            ev.ToolsDefined(
+                tools=[dict(tool) for tool in request_.tools], tools_hash=request_.tools_hash
+            )
         )
 
-    def answers(
-        self, agent: AgentId, asked: MessageId, message: Message | str, finish: Finish | None = None
+    def add_response(
+        self,
+        agent: AgentId,
+        request_: MessageId,
+        message: Message | str,
+        finish: Finish | None = None,
     ) -> None:
         message = assistant(message) if isinstance(message, str) else message
         finish = finish or Finish(stop_reason="tool_use" if message.tool_calls else "end_turn")
@@ -106,7 +112,7 @@ class Recorder:
         self.session.append(
             ev.LlmResponse(
                 agent_id=agent,
-                request=asked,
+                request=request_,
                 entry=entry,
                 stop_reason=finish.stop_reason,
                 usage=finish.usage,
@@ -115,14 +121,16 @@ class Recorder:
             )
         )
 
-    def breaks(self, agent: AgentId, asked: MessageId, stop_reason: str) -> None:
+    def add_interrupted_response(
+        self, agent: AgentId, request_: MessageId, stop_reason: str
+    ) -> None:
         self.session.append(
             ev.LlmResponse(
-                agent_id=agent, request=asked, stop_reason=stop_reason, partial="half an ans"
+                agent_id=agent, request=request_, stop_reason=stop_reason, partial="half an ans"
             )
         )
 
-    def says(self, agent: AgentId, heard: Message | str, said: Message | str) -> None:
-        """One turn: the agent hears something, its model is asked and answers."""
-        self.hears(agent, heard)
-        self.answers(agent, self.asks(agent), said)
+    def add_turn(self, agent: AgentId, user_message: Message | str, answer: Message | str) -> None:
+        """Add one turn: the agent receives a message, its model is called and answers."""
+        self.add_message(agent, user_message)
+        self.add_response(agent, self.add_request(agent), answer)

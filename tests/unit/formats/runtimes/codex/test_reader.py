@@ -1,4 +1,4 @@
-"""Rollouts of Codex."""
+"""Reading Codex rollouts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,15 @@ from harken.formats.runtimes.codex.resume_request import (
     truncate_middle,
 )
 from harken.testing import odd_conversation, plain_conversation
-from tests.unit.formats.natives import HOSTILE, context, lines, read, said, source_of, stored
+from tests.unit.formats.native_kit import (
+    HOSTILE,
+    encode_lines,
+    open_source,
+    read_context,
+    read_steps,
+    store_and_load,
+    texts_of_entries,
+)
 
 META = {"id": "0199-a", "timestamp": "2026-01-31T12:00:00Z", "cwd": "/w", "cli_version": "0.142.2"}
 USER = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Look."}]}
@@ -116,12 +124,12 @@ def item(payload: dict[str, Any], second: int = 0) -> dict[str, Any]:
 
 
 def rollout(*payloads: dict[str, Any]) -> bytes:
-    return lines(line("session_meta", META), *(item(one) for one in payloads))
+    return encode_lines(line("session_meta", META), *(item(payload) for payload in payloads))
 
 
-def tip(data: bytes) -> list[ConversationEntry]:
-    steps, reading = read(NATIVE, data)
-    return context(steps, reading.tips[""])
+def read_tip(data: bytes) -> list[ConversationEntry]:
+    steps, reading = read_steps(NATIVE, data)
+    return read_context(steps, reading.tips[""])
 
 
 def text_item(role: str, text: str) -> dict[str, Any]:
@@ -129,8 +137,8 @@ def text_item(role: str, text: str) -> dict[str, Any]:
     return {"type": "message", "role": role, "content": [{"type": kind, "text": text}]}
 
 
-def test_a_round_is_a_step_and_an_answer_is_one_message() -> None:
-    steps, reading = read(NATIVE, rollout(USER, THOUGHT, SAID, CALL, OUTPUT, DONE))
+def test_turn_is_a_step_and_an_answer_is_one_message() -> None:
+    steps, reading = read_steps(NATIVE, rollout(USER, THOUGHT, SAID, CALL, OUTPUT, DONE))
     assert [[e.message.role for e in step.entries] for step in steps] == [
         ["user", "assistant", "tool"],
         ["assistant"],
@@ -146,40 +154,40 @@ def test_a_round_is_a_step_and_an_answer_is_one_message() -> None:
     )
 
 
-def test_every_item_comes_back_as_it_was_also_from_a_store() -> None:
-    assert build_items(stored(tip(rollout(*ITEMS)))) == ITEMS
+def test_all_items_round_trip_also_through_a_store() -> None:
+    assert build_items(store_and_load(read_tip(rollout(*ITEMS)))) == ITEMS
 
 
 @given(st.lists(st.sampled_from(ITEMS), min_size=1))
-def test_items_come_back_in_any_order(items: list[dict[str, Any]]) -> None:
-    steps, _ = read(NATIVE, rollout(*items))
+def test_items_are_read_in_any_order(items: list[dict[str, Any]]) -> None:
+    steps, _ = read_steps(NATIVE, rollout(*items))
     assert build_items([entry for step in steps for entry in step.entries]) == items
 
 
-def test_what_the_client_instructs_with_is_read_first_and_after_a_compaction() -> None:
-    told = {"base_instructions": {"text": "You are Codex."}}
-    data = lines(
-        line("session_meta", {**META, **told}),
+def test_client_instructions_are_read_first_and_after_a_compaction() -> None:
+    instructions = {"base_instructions": {"text": "You are Codex."}}
+    data = encode_lines(
+        line("session_meta", {**META, **instructions}),
         item(USER),
         item(DONE),
         line("compacted", {"message": "short", "replacement_history": [USER]}),
     )
-    steps, _ = read(NATIVE, data)
-    assert said(context(steps, steps[0].id))[0] == ("system", "You are Codex.")
-    assert said(steps[-1].entries) == [("system", "You are Codex."), ("user", "Look.")]
+    steps, _ = read_steps(NATIVE, data)
+    assert texts_of_entries(read_context(steps, steps[0].id))[0] == ("system", "You are Codex.")
+    assert texts_of_entries(steps[-1].entries) == [("system", "You are Codex."), ("user", "Look.")]
     assert build_resume_request(steps[-1].entries)[0] == text_item("developer", "You are Codex.")
 
 
-def test_a_compaction_holds_exactly_its_replacement_history() -> None:
+def test_compaction_contains_exactly_its_replacement_history() -> None:
     history = [USER, {"type": "compaction", "encrypted_content": "gAAA"}]
-    data = lines(
+    data = encode_lines(
         line("session_meta", META),
         item(USER),
         item(DONE),
         line("compacted", {"message": "short", "replacement_history": history}, 7),
         item(text_item("user", "Go on."), 8),
     )
-    steps, reading = read(NATIVE, data)
+    steps, reading = read_steps(NATIVE, data)
     compaction = steps[1]
     assert (compaction.type, compaction.trigger, compaction.summary) == (
         "compaction",
@@ -188,12 +196,15 @@ def test_a_compaction_holds_exactly_its_replacement_history() -> None:
     )
     assert compaction.parent == steps[0].id
     assert build_items(compaction.entries) == history
-    assert build_items(context(steps, reading.tips[""])) == [*history, text_item("user", "Go on.")]
+    assert build_items(read_context(steps, reading.tips[""])) == [
+        *history,
+        text_item("user", "Go on."),
+    ]
 
 
-def test_a_compaction_of_an_old_version_keeps_the_latest_prompts_and_the_summary() -> None:
+def test_compaction_of_an_old_version_keeps_latest_prompts_and_summary() -> None:
     long = "x" * 79_990
-    data = lines(
+    data = encode_lines(
         line("session_meta", META),
         item(text_item("user", "abcdefgh" * 10)),
         item(text_item("user", "<environment_context>no prompt</environment_context>")),
@@ -201,17 +212,17 @@ def test_a_compaction_of_an_old_version_keeps_the_latest_prompts_and_the_summary
         item(DONE),
         line("compacted", {"message": "Summed up."}),
     )
-    steps, _ = read(NATIVE, data)
-    first, second, last = said(steps[-1].entries)
+    steps, _ = read_steps(NATIVE, data)
+    first, second, last = texts_of_entries(steps[-1].entries)
     assert first == ("user", "abcd…18 tokens truncated…efgh")
     assert second == ("user", long)
     assert last == ("user", "Summed up.")
 
 
-def test_a_rollback_goes_back_before_the_prompt_and_leaves_a_branch() -> None:
+def test_rollback_returns_before_the_prompt_and_leaves_a_branch() -> None:
     back = line("event_msg", {"type": "thread_rolled_back", "num_turns": 1})
     first, second, third = (text_item("user", name) for name in "abc")
-    data = lines(
+    data = encode_lines(
         line("session_meta", META),
         item(first),
         item(DONE),
@@ -220,18 +231,22 @@ def test_a_rollback_goes_back_before_the_prompt_and_leaves_a_branch() -> None:
         back,
         item(third),
     )
-    steps, reading = read(NATIVE, data)
-    assert build_items(context(steps, reading.tips[""])) == [first, DONE, third]
+    steps, reading = read_steps(NATIVE, data)
+    assert build_items(read_context(steps, reading.tips[""])) == [first, DONE, third]
     assert [step for _, step in reading.branches] == [steps[1].id]
 
 
 @pytest.mark.parametrize("turns", [-1, 0, None, "1", 10**30])
-def test_a_rollback_by_nonsense_changes_nothing(turns: object) -> None:
+def test_invalid_rollback_changes_nothing(turns: object) -> None:
     back = line("event_msg", {"type": "thread_rolled_back", "num_turns": turns})
-    assert build_items(tip(lines(item(USER), item(DONE), back, item(USER)))) == [USER, DONE, USER]
+    assert build_items(read_tip(encode_lines(item(USER), item(DONE), back, item(USER)))) == [
+        USER,
+        DONE,
+        USER,
+    ]
 
 
-def test_usage_is_by_how_much_the_total_grew() -> None:
+def test_usage_is_the_increase_of_the_total() -> None:
     def spent(total: int, last: int) -> dict[str, Any]:
         def counts(tokens: int) -> dict[str, int]:
             both = {"input_tokens": tokens, "output_tokens": tokens}
@@ -240,10 +255,10 @@ def test_usage_is_by_how_much_the_total_grew() -> None:
         info = {"total_token_usage": counts(total), "last_token_usage": counts(last)}
         return line("event_msg", {"type": "token_count", "info": info})
 
-    data = lines(
+    data = encode_lines(
         item(USER), item(SAID), spent(10, 10), spent(10, 10), item(DONE), spent(25, 15), spent(5, 5)
     )
-    steps, reading = read(NATIVE, data)
+    steps, reading = read_steps(NATIVE, data)
     usages = [(e.source or {}).get("usage") for step in steps for e in step.entries[-1:]]
     assert usages == [
         {
@@ -257,30 +272,31 @@ def test_usage_is_by_how_much_the_total_grew() -> None:
     assert reading.uninterpreted["event_msg/token_count"] == 4
 
 
-def test_what_codex_says_in_the_name_of_the_user_is_marked() -> None:
+def test_synthetic_user_text_of_codex_is_marked() -> None:
     names = [
         "# AGENTS.md instructions for /w",
         "<Environment_Context>",
         "<turn_aborted>x",
         "hi <skill>",
     ]
-    entries = tip(rollout(*(text_item("user", name) for name in names)))
+    entries = read_tip(rollout(*(text_item("user", name) for name in names)))
     assert [e.source and e.source["kind"] for e in entries] == ["system"] * 3 + ["prompt"]
 
 
-def test_the_second_header_of_a_fork_is_that_of_its_origin() -> None:
-    own = {**META, "forked_from_id": "0199-origin"}
-    _, reading = read(
-        NATIVE, lines(line("session_meta", own), line("session_meta", {"id": "x"}), item(USER))
+def test_second_header_of_a_fork_is_that_of_its_origin() -> None:
+    custom = {**META, "forked_from_id": "0199-origin"}
+    _, reading = read_steps(
+        NATIVE,
+        encode_lines(line("session_meta", custom), line("session_meta", {"id": "x"}), item(USER)),
     )
     assert (reading.session_id, reading.parent) == ("0199-a", "0199-origin")
 
 
-def test_a_subagent_says_who_spawned_it() -> None:
+def test_subagent_names_its_parent() -> None:
     spawned = {"subagent": {"thread_spawn": {"parent_thread_id": "0199-p", "depth": 1}}}
-    steps, reading = read(
+    steps, reading = read_steps(
         NATIVE,
-        lines(
+        encode_lines(
             line("session_meta", {**META, "source": spawned}), item(USER), item(DONE), item(USER)
         ),
     )
@@ -289,7 +305,9 @@ def test_a_subagent_says_who_spawned_it() -> None:
         ("0199-a", "snapshot", "spawn"),
         ("0199-a", "delta", "import"),
     ]
-    _, reading = read(NATIVE, lines(line("session_meta", {**META, "source": "cli"}), item(USER)))
+    _, reading = read_steps(
+        NATIVE, encode_lines(line("session_meta", {**META, "source": "cli"}), item(USER))
+    )
     assert reading.parent == ""
 
 
@@ -303,46 +321,48 @@ def test_a_subagent_says_who_spawned_it() -> None:
         },
     ],
 )
-def test_a_session_says_whom_it_spawned_and_where(event: dict[str, Any]) -> None:
+def test_session_names_its_subagents_and_their_spawn_positions(event: dict[str, Any]) -> None:
     event = line("event_msg", event)
-    steps, reading = read(NATIVE, lines(item(USER), item(CALL), event, item(OUTPUT), item(DONE)))
+    steps, reading = read_steps(
+        NATIVE, encode_lines(item(USER), item(CALL), event, item(OUTPUT), item(DONE))
+    )
     assert reading.spawned == {"0199-c": steps[0].id}
 
 
-def test_the_first_versions_wrote_items_without_a_wrapper() -> None:
+def test_items_of_the_first_versions_without_wrapper_are_read() -> None:
     head = {"id": "old", "timestamp": "2025-06-01T00:00:00Z", "instructions": None, "git": None}
-    data = lines(head, {"record_type": "state"}, USER, SAID, CALL, OUTPUT)
+    data = encode_lines(head, {"record_type": "state"}, USER, SAID, CALL, OUTPUT)
     assert NATIVE.is_session_file("x.jsonl", data)
-    assert build_items(tip(data)) == [USER, SAID, CALL, OUTPUT]
-    assert read(NATIVE, data)[1].session_id == "old"
+    assert build_items(read_tip(data)) == [USER, SAID, CALL, OUTPUT]
+    assert read_steps(NATIVE, data)[1].session_id == "old"
 
 
-def test_events_and_damage_change_nothing_of_what_the_model_sees() -> None:
+def test_events_and_damage_do_not_change_the_model_context() -> None:
     event = line("event_msg", {"type": "agent_message", "message": "I look."})
-    data = lines(item(USER), event, b'{"torn', b"\xff\xff", b"", item(SAID), {"type": "new"})
-    steps, reading = read(NATIVE, data)
-    assert build_items(context(steps, reading.tips[""])) == [USER, SAID]
+    data = encode_lines(item(USER), event, b'{"torn', b"\xff\xff", b"", item(SAID), {"type": "new"})
+    steps, reading = read_steps(NATIVE, data)
+    assert build_items(read_context(steps, reading.tips[""])) == [USER, SAID]
     assert [bad.number for bad in reading.bad] == [3, 4]
     assert dict(reading.uninterpreted) == {"event_msg/agent_message": 1, "blank": 1, "new": 1}
 
 
-def test_a_growing_file_changes_only_its_last_step() -> None:
-    whole = rollout(USER, THOUGHT, SAID, CALL, OUTPUT, THOUGHT, DONE, USER, DONE)
-    full, _ = read(NATIVE, whole)
-    for end in range(len(whole)):
+def test_growing_file_changes_only_its_last_step() -> None:
+    document = rollout(USER, THOUGHT, SAID, CALL, OUTPUT, THOUGHT, DONE, USER, DONE)
+    full, _ = read_steps(NATIVE, document)
+    for end in range(len(document)):
         try:
-            steps, _ = read(NATIVE, whole[:end])
+            steps, _ = read_steps(NATIVE, document[:end])
         except ValueError:
             continue
         assert steps[:-1] == full[: max(0, len(steps) - 1)]
 
 
-def test_a_call_without_an_output_is_closed_and_an_output_without_a_call_is_dropped() -> None:
+def test_call_without_output_is_closed_and_orphan_output_is_dropped() -> None:
     custom = {"type": "custom_tool_call", "call_id": "c3", "name": "apply_patch", "input": ""}
     search = {"type": "tool_search_call", "call_id": "c5", "execution": "client", "arguments": {}}
     orphan = {"type": "function_call_output", "call_id": "no", "output": ""}
-    found = build_resume_request(tip(rollout(USER, CALL, custom, search, orphan)))
-    assert found == [
+    request_items = build_resume_request(read_tip(rollout(USER, CALL, custom, search, orphan)))
+    assert request_items == [
         USER,
         CALL,
         {
@@ -364,52 +384,52 @@ def test_a_call_without_an_output_is_closed_and_an_output_without_a_call_is_drop
     ]
 
 
-def test_what_is_for_the_service_or_for_nobody_is_not_sent() -> None:
+def test_items_for_the_service_or_for_no_recipient_are_not_sent() -> None:
     internal = {**USER, "internal_chat_message_metadata_passthrough": {"turn_id": "t"}}
     ghost = {"type": "ghost_snapshot", "ghost_commit": {}}
     system = text_item("system", "old")
-    odd = {"type": "message", "role": "assistant", "content": [{"type": "refusal"}]}
-    assert build_resume_request(tip(rollout(internal, ghost, system, odd))) == [USER]
+    unusual = {"type": "message", "role": "assistant", "content": [{"type": "refusal"}]}
+    assert build_resume_request(read_tip(rollout(internal, ghost, system, unusual))) == [USER]
 
 
-def test_what_another_program_wrote_into_a_call_is_not_sent() -> None:
-    assert build_resume_request(tip(rollout(USER, {**CALL, "summary": "Looks."}, OUTPUT))) == [
+def test_foreign_members_of_a_call_are_not_sent() -> None:
+    assert build_resume_request(read_tip(rollout(USER, {**CALL, "summary": "Looks."}, OUTPUT))) == [
         USER,
         CALL,
         OUTPUT,
     ]
 
 
-def test_a_shell_call_of_the_first_versions_says_what_it_leaves_open() -> None:
+def test_shell_call_of_the_first_versions_gets_its_defaults() -> None:
     action = {"type": "exec", "command": ["ls"]}
     call = {"type": "local_shell_call", "call_id": "call_1", "action": action}
     nothing = dict.fromkeys(["env", "timeout_ms", "user", "working_directory"])
-    assert build_resume_request(tip(rollout(call, OUTPUT))) == [
+    assert build_resume_request(read_tip(rollout(call, OUTPUT))) == [
         {**call, "action": {**action, **nothing}},
         OUTPUT,
     ]
 
 
-def test_thoughts_are_sent_with_all_that_belongs_to_them() -> None:
+def test_thinking_is_sent_with_all_its_members() -> None:
     bare = {"type": "reasoning", "summary": []}
-    assert build_resume_request(tip(rollout(bare))) == [
+    assert build_resume_request(read_tip(rollout(bare))) == [
         {**bare, "content": None, "encrypted_content": None}
     ]
 
 
-def test_long_outputs_lose_their_middle() -> None:
+def test_long_outputs_are_truncated_in_the_middle() -> None:
     long = {**OUTPUT, "output": "é" * OUTPUT_BYTES}
-    (_, output) = build_resume_request(tip(rollout(CALL, long)))
+    (_, output) = build_resume_request(read_tip(rollout(CALL, long)))
     assert output["output"] == "é" * 3000 + f"…{OUTPUT_BYTES - 6000} chars truncated…" + "é" * 3000
 
 
-def test_the_texts_of_an_output_share_its_limit() -> None:
+def test_texts_of_one_output_share_its_limit() -> None:
     def block(text: str) -> dict[str, str]:
         return {"type": "input_text", "text": text}
 
     image = {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}
     blocks = [block("a" * 8), block(""), image, block("b" * 8), block("c")]
-    entries = tip(rollout(CALL, {**OUTPUT, "output": blocks}))
+    entries = read_tip(rollout(CALL, {**OUTPUT, "output": blocks}))
     assert build_resume_request(entries, output_bytes=10)[1]["output"] == [
         block("a" * 8),
         image,
@@ -419,42 +439,42 @@ def test_the_texts_of_an_output_share_its_limit() -> None:
 
 
 @given(st.text(), st.integers(1, 40))
-def test_what_is_cut_is_no_longer_than_it_may_be(text: str, most: int) -> None:
-    found = truncate_middle(text, most)
-    head, _, rest = found.partition("…")
-    tail = rest.rpartition("…")[2]
-    if len(text.encode()) > most and "…" not in text:
+def test_truncated_output_stays_within_the_limit(text: str, limit: int) -> None:
+    result = truncate_middle(text, limit)
+    head, _, remaining = result.partition("…")
+    tail = remaining.rpartition("…")[2]
+    if len(text.encode()) > limit and "…" not in text:
         assert text.startswith(head)
         assert text.endswith(tail)
-        assert len((head + tail).encode()) <= most
+        assert len((head + tail).encode()) <= limit
 
 
-def test_conversations_of_others_are_items_too() -> None:
-    found = build_items(plain_conversation())
-    assert [one["type"] for one in found] == [
+def test_conversations_of_other_runtimes_become_items() -> None:
+    request_items = build_items(plain_conversation())
+    assert [element["type"] for element in request_items] == [
         "message",
         "message",
         "function_call",
         "function_call_output",
         "message",
     ]
-    assert all(one["type"] for one in build_items(odd_conversation()))
+    assert all(element["type"] for element in build_items(odd_conversation()))
 
 
-def test_thinking_of_others_is_not_said() -> None:
+def test_thinking_of_other_runtimes_is_not_written() -> None:
     thought = Message("assistant", [ThinkingPart("hm", {"signature": "x"}), UnknownPart("x", "{}")])
     assert build_items([ConversationEntry(thought)]) == []
 
 
 @pytest.mark.parametrize("data", HOSTILE)
-def test_hostile_bytes_are_refused_or_reported(data: bytes) -> None:
-    for whole in (data, rollout(USER) + data + b"\n" + rollout(SAID)):
+def test_hostile_bytes_are_rejected_or_reported(data: bytes) -> None:
+    for document in (data, rollout(USER) + data + b"\n" + rollout(SAID)):
         reading = ReadReport()
         try:
-            steps = list(NATIVE.steps(source_of(whole), reading))
+            steps = list(NATIVE.steps(open_source(document), reading))
         except ValueError:
             continue
-        stored([entry for step in steps for entry in step.entries])
+        store_and_load([entry for step in steps for entry in step.entries])
     NATIVE.is_session_file("rollout-x.jsonl", data)
 
 
@@ -490,15 +510,15 @@ def test_hostile_bytes_are_refused_or_reported(data: bytes) -> None:
         ["function_call", "reasoning", "message", "function_call_output", "tool_search_output", "x"]
     ),
 )
-def test_an_item_may_hold_anything(value: Any, kind: str) -> None:
-    held = value if isinstance(value, dict) else {"content": value, "output": value, "id": value}
-    steps, _ = read(NATIVE, rollout({**held, "type": kind}))
-    entries = stored([entry for step in steps for entry in step.entries])
+def test_item_may_contain_any_json(value: Any, kind: str) -> None:
+    state = value if isinstance(value, dict) else {"content": value, "output": value, "id": value}
+    steps, _ = read_steps(NATIVE, rollout({**state, "type": kind}))
+    entries = store_and_load([entry for step in steps for entry in step.entries])
     assert len(build_items(entries)) == 1
     build_resume_request(entries)
 
 
-def test_a_call_keeps_the_id_that_its_result_names() -> None:
-    calls = tip(rollout(CALL))[0].message.tool_calls
+def test_call_keeps_the_id_that_its_result_names() -> None:
+    calls = read_tip(rollout(CALL))[0].message.tool_calls
     function, meta = FunctionCall("exec_command", '{"cmd": "ls"}'), {"item": {"id": "fc_1"}}
     assert calls == [ToolCall("call_1", function, meta={"codex": meta})]

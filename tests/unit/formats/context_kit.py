@@ -1,4 +1,4 @@
-"""Contexts for the tests of formats: odd ones, tidy ones, and what they say, flat."""
+"""Strategies for odd and tidy contexts, and their content as a flat list."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PNG = (
 GIF = "R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7"
 SIGNATURE = st.none() | st.just({"signature": "c2lnbg=="}) | st.just({"signature": 1}) | MAYBE_META
 
-# Few ids, so that they collide; texts that are blank, JSON that is no object, images that are none.
+# Few ids, so that they collide, blank texts, JSON that is no object, and invalid images.
 ODD_ID = st.sampled_from(["a", "b", "a", "", "call.1", "call/1", "call_1", "x" * 80, "é"])
 ODD_TEXT = st.sampled_from(["", " ", "\n", "hi", "\ud800", "[error] no"]) | STRING
 ODD_ARGUMENTS = (
@@ -86,24 +86,24 @@ IMAGE = st.just(ImagePart("image/png", PNG)) | st.just(ImagePart(url="https://ex
 
 @st.composite
 def tidy_contexts(draw: st.DrawFn, *, images: bool = True, placed: bool = True) -> list[Message]:
-    """A context as Harken's agents have them: calls are answered at once, each once."""
+    """Draw a context of Harken's agents: each call is answered once, at once."""
     context = [Message("system", text) for text in draw(st.lists(WORDS, max_size=2))]
     texts = st.builds(TextPart, WORDS)
     parts = texts | IMAGE if images else texts
     context.append(Message("user", draw(WORDS)))
     for turn in range(draw(st.integers(0, 4))):
-        said: list[ContentPart] = draw(st.lists(texts, min_size=1, max_size=2))
+        answer: list[ContentPart] = draw(st.lists(texts, min_size=1, max_size=2))
         if draw(st.booleans()):
-            said.insert(0, ThinkingPart("Hm.", {"signature": f"s{turn}"}))
+            answer.insert(0, ThinkingPart("Hm.", {"signature": f"s{turn}"}))
         calls = [
             ToolCall(
-                f"c{turn}_{at}", FunctionCall("look", canonical.to_json_line(arguments).decode())
+                f"c{turn}_{index}", FunctionCall("look", canonical.to_json_line(arguments).decode())
             )
-            for at, arguments in enumerate(draw(st.lists(TIDY_ARGUMENTS, max_size=3)))
+            for index, arguments in enumerate(draw(st.lists(TIDY_ARGUMENTS, max_size=3)))
         ]
         if placed and calls and draw(st.booleans()):
-            said += [*(ToolCallSlot(call.id) for call in calls), TextPart("So.")]
-        context.append(Message("assistant", said, calls or None))
+            answer += [*(ToolCallSlot(call.id) for call in calls), TextPart("So.")]
+        context.append(Message("assistant", answer, calls or None))
         for call in calls:
             content: Any = draw(WORDS | st.lists(parts, min_size=1, max_size=2))
             context.append(Message("tool", content, None, call.id, "look", draw(st.booleans())))
@@ -112,15 +112,15 @@ def tidy_contexts(draw: st.DrawFn, *, images: bool = True, placed: bool = True) 
                 Message("user", text) for text in draw(st.lists(WORDS, min_size=1, max_size=2))
             ]
         if draw(st.booleans()):
-            heard: Any = draw(st.lists(parts, min_size=1, max_size=2))
-            context.append(Message("user", heard))
+            user_message: Any = draw(st.lists(parts, min_size=1, max_size=2))
+            context.append(Message("user", user_message))
     return context
 
 
-def flat(messages: Iterable[ChatMessage], *, with_thinking: bool = True) -> list[Any]:
-    """Return what messages say, one item for each text, image, call and result.
+def flatten(messages: Iterable[ChatMessage], *, with_thinking: bool = True) -> list[Any]:
+    """Return one item for each text, image, call and result of the messages.
 
-    Neighbouring texts of one speaker are one text: nothing says where a message ended.
+    Adjacent texts of one speaker are merged, because providers keep no message borders.
     """
     items: list[Any] = []
     for message in messages:
@@ -129,17 +129,17 @@ def flat(messages: Iterable[ChatMessage], *, with_thinking: bool = True) -> list
             [TextPart(content)] if isinstance(content, str) else content or []
         )
         calls = {call.id: call for call in message.tool_calls or ()}
-        said: list[Any] = []
+        texts: list[Any] = []
         for part in parts:
             if isinstance(part, ToolCallSlot):
-                said.append(_call(calls.pop(part.id)))
+                texts.append(_call(calls.pop(part.id)))
             elif with_thinking or not isinstance(part, ThinkingPart):
-                _add(said, _part(message.role, part))
-        said += [_call(call) for call in calls.values()]
+                _add(texts, _part(message.role, part))
+        texts += [_call(call) for call in calls.values()]
         if message.role == "tool":
-            items.append(("result", message.tool_call_id, message.is_error, said))
+            items.append(("result", message.tool_call_id, message.is_error, texts))
         else:
-            for item in said:
+            for item in texts:
                 _add(items, item)
     return items
 

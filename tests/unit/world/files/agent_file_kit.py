@@ -1,4 +1,4 @@
-"""Agents with a folder: stages where files are read and written by models' calls."""
+"""Stages whose agents read and write the files of a folder with model calls."""
 
 from __future__ import annotations
 
@@ -15,37 +15,46 @@ from harken.world.search.tools import search_tools
 from tests.agent_kit import Line, Stage, call, calls, play, stage
 
 
-def world(folder: Path) -> LocalWorld:
+def file_world(folder: Path) -> LocalWorld:
     """Return a world with all tools for the files of a folder."""
     root = Root(folder)
     return LocalWorld([*file_tools(root), *search_tools(root, Scanner())], folder=folder)
 
 
-def filing(tmp_path: Path, model: Model | None = None, **parts: list[Line]) -> Stage:
+def file_stage(tmp_path: Path, model: Model | None = None, **parts: list[Line]) -> Stage:
     """Return a stage whose agents can use the files in `tmp_path / "files"`."""
     folder = tmp_path / "files"
     folder.mkdir(exist_ok=True)
-    runtime = AgentRuntime(model=model or play(**parts), world=world(folder))
+    runtime = AgentRuntime(model=model or play(**parts), world=file_world(folder))
     return stage(tmp_path, runtime.model, runtime=runtime)  # type: ignore[arg-type]
 
 
-def read(path: str, id_: str = "c1", **more: Any) -> ToolCall:
-    return call("read", id_, path=path, **more)
+def read_call(path: str, id_: str = "c1", **options: Any) -> ToolCall:
+    return call("read", id_, path=path, **options)
 
 
-def write(path: str, content: str, id_: str = "c1") -> ToolCall:
+def write_call(path: str, content: str, id_: str = "c1") -> ToolCall:
     return call("write", id_, path=path, content=content)
 
 
-def edit(path: str, old: str, new: str, id_: str = "c1") -> ToolCall:
+def edit_call(path: str, old: str, new: str, id_: str = "c1") -> ToolCall:
     return call("edit", id_, path=path, old_string=old, new_string=new)
 
 
-def results(one: Stage, agent: str = "main") -> list[str]:
-    """Return the texts of all results that an agent got, in order."""
-    rows = one.rows(role="tool", agent_id=one.id_of(agent))
+def tool_results(stage_: Stage, agent: str = "main") -> list[str]:
+    """Return the texts of all results of an agent, in order."""
+    rows = stage_.rows(role="tool", agent_id=stage_.id_of(agent))
     texts = [row["content"] for row in rows]
     return [text if isinstance(text, str) else text[0]["text"] for text in texts]
 
 
-__all__ = ["call", "calls", "edit", "filing", "read", "results", "world", "write"]
+__all__ = [
+    "call",
+    "calls",
+    "edit_call",
+    "file_stage",
+    "file_world",
+    "read_call",
+    "tool_results",
+    "write_call",
+]

@@ -1,4 +1,4 @@
-"""A sandbox for tests, and what lies around it to be reached for."""
+"""A sandbox for tests with files around it as targets of attacks."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ SECRET = "the key of the house"
 
 
 @dataclass
-class Box:
-    """`work` is the agent's; all else is not. What is usually `/tmp` is a folder here, too."""
+class SandboxFolders:
+    """`work` belongs to the agent, all other folders do not. `/tmp` is a folder here too."""
 
     around: Path
     environ: dict[str, str] = field(default_factory=dict)
@@ -35,23 +35,23 @@ class Box:
 
     @property
     def home(self) -> Path:
-        """Harken's."""
+        """The home folder of Harken."""
         return self.around / "user" / ".harken"
 
     def sandbox(self) -> Sandbox:
-        wanted = {
+        options = {
             "folder": self.work,
             "outputs": self.home / "outputs" / "one",
             "private": [self.home],
             "temporary": self.around / "tmp",
         }
         environ = {**os.environ, "HOME": str(self.around / "user"), **self.environ}
-        return Sandbox(**{**wanted, **self.wanted}).resolve(environ)
+        return Sandbox(**{**options, **self.wanted}).resolve(environ)
 
     def shell(self) -> Shell:
         environ = {**os.environ, "HOME": str(self.around / "user"), **self.environ}
-        box = self.sandbox()
-        return Shell(self.work, box.outputs, sandbox=box, environment=environ)
+        sandbox = self.sandbox()
+        return Shell(self.work, sandbox.outputs, sandbox=sandbox, environment=environ)
 
     def run(self, command: str, timeout_s: float = 20, **variables: str) -> str:
         caller = (
@@ -69,22 +69,22 @@ class Box:
 
 
 @pytest.fixture
-def box(tmp_path: Path) -> Box:
-    """A sandbox that works; without one, the test is skipped."""
-    made = Box(tmp_path)
+def sandbox_folders(tmp_path: Path) -> SandboxFolders:
+    """Return the folders of a working sandbox. Without one, the test is skipped."""
+    folders = SandboxFolders(tmp_path)
     for name in ("work", "tmp", "user/.harken/hooks", "user/.ssh", "elsewhere"):
         (tmp_path / name).mkdir(parents=True)
-    made.write({"user/.harken/hooks/guard.md": SECRET, "user/.ssh/id_rsa": SECRET})
+    folders.write({"user/.harken/hooks/guard.md": SECRET, "user/.ssh/id_rsa": SECRET})
     try:
-        made.sandbox()
+        folders.sandbox()
     except ConfigError as error:
         pytest.skip(f"no sandbox here: {error}")
-    return made
+    return folders
 
 
 @contextmanager
-def without_power() -> Iterator[Path]:
-    """Yield a folder of a user who is not root, as whom the block runs."""
+def as_unprivileged_user() -> Iterator[Path]:
+    """Yield a folder of an unprivileged user, and run the block as that user."""
     with TemporaryDirectory() as folder:
         os.chown(folder, 65534 if os.getuid() == 0 else -1, -1)
         if os.getuid() == 0:

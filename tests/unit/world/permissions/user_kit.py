@@ -1,4 +1,4 @@
-"""Somebody to ask: a user who answers from a list and remembers what was asked."""
+"""A user for tests with scripted answers, who records all questions."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ NO = ApprovalDecision(allowed=False)
 
 
 @dataclass
-class Person:
-    """Answers in order; a UserUnavailable among the answers is raised."""
+class ScriptedUser:
+    """Returns its answers in order. A UserUnavailable among the answers is raised."""
 
     answers: list[str | ApprovalDecision | UserUnavailable] = field(default_factory=list)
-    asked: list[UserQuestion] = field(default_factory=list)
-    wanted: list[ApprovalRequest] = field(default_factory=list)
+    questions: list[UserQuestion] = field(default_factory=list)
+    approvals: list[ApprovalRequest] = field(default_factory=list)
     at_once: int = 0
     most_at_once: int = 0
 
-    async def ask(self, asked: UserQuestion) -> str:
-        self.asked.append(asked)
+    async def ask(self, question: UserQuestion) -> str:
+        self.questions.append(question)
         answer = await self._answer()
         assert isinstance(answer, str)
         return answer
 
-    async def approve(self, wanted: ApprovalRequest) -> ApprovalDecision:
-        self.wanted.append(wanted)
+    async def approve(self, request: ApprovalRequest) -> ApprovalDecision:
+        self.approvals.append(request)
         answer = await self._answer()
         assert isinstance(answer, ApprovalDecision)
         return answer
@@ -46,8 +46,8 @@ class Person:
         return answer
 
 
-class Silent(Person):
-    """Somebody who thinks for ever."""
+class SilentUser(ScriptedUser):
+    """A user who never answers."""
 
     async def _answer(self) -> str | ApprovalDecision:
         await asyncio.Event().wait()

@@ -1,4 +1,4 @@
-"""Rules about pages: what is allowed fits for certain, what is denied in any disguise."""
+"""URL rules: allow rules match strictly, and deny rules match each disguise."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FETCH = fetch_tool(Downloads())
 DOCS = "fetch(https://docs.python.org/*)"
 
 
-def decided(url: str, mode: Mode = "ask", **rules: list[str]) -> str:
+def decide(url: str, mode: Mode = "ask", **rules: list[str]) -> str:
     wish = PermissionRequest(FETCH, {"url": url}, ["main"])
     return Permissions(mode, PermissionRules.parse(**rules)).decide(wish).kind
 
@@ -22,8 +22,8 @@ def decided(url: str, mode: Mode = "ask", **rules: list[str]) -> str:
 @pytest.mark.parametrize(
     ("mode", "kind"), [("ask", "ask"), ("edits", "ask"), ("plan", "ask"), ("all", "free")]
 )
-def test_a_page_is_asked_for_though_nothing_changes(mode: Mode, kind: str) -> None:
-    assert decided("https://example.org/?q=secret", mode) == kind
+def test_fetch_is_asked_although_it_changes_nothing(mode: Mode, kind: str) -> None:
+    assert decide("https://example.org/?q=secret", mode) == kind
 
 
 @pytest.mark.parametrize(
@@ -35,9 +35,9 @@ def test_a_page_is_asked_for_though_nothing_changes(mode: Mode, kind: str) -> No
         "https://docs.python.org./3/",
     ],
 )
-def test_what_fits_is_allowed(url: str) -> None:
-    assert decided(url, allow=[DOCS]) == "free"
-    assert decided(url, allow=["fetch(*.python.org)"]) == "free"
+def test_matching_url_is_allowed(url: str) -> None:
+    assert decide(url, allow=[DOCS]) == "free"
+    assert decide(url, allow=["fetch(*.python.org)"]) == "free"
 
 
 @pytest.mark.parametrize(
@@ -56,8 +56,8 @@ def test_what_fits_is_allowed(url: str) -> None:
         "no url",
     ],
 )
-def test_what_only_looks_so_is_asked(url: str) -> None:
-    assert decided(url, allow=[DOCS]) == "ask"
+def test_similar_url_is_asked(url: str) -> None:
+    assert decide(url, allow=[DOCS]) == "ask"
 
 
 @pytest.mark.parametrize(
@@ -73,24 +73,24 @@ def test_what_only_looks_so_is_asked(url: str) -> None:
 @pytest.mark.parametrize(
     "rule", ["fetch(evil.org)", "fetch(https://evil.org/*)", "fetch(https://evil.org)"]
 )
-def test_what_is_denied_is_denied_in_any_form(url: str, rule: str) -> None:
-    assert decided(url, "all", deny=[rule]) == "denied"
-    assert decided("https://example.org/", "all", deny=[rule]) == "free"
+def test_denied_url_is_denied_in_each_form(url: str, rule: str) -> None:
+    assert decide(url, "all", deny=[rule]) == "denied"
+    assert decide("https://example.org/", "all", deny=[rule]) == "free"
 
 
 @pytest.mark.parametrize(
     ("path", "kind"),
     [("a", "denied"), ("%61", "denied"), ("/a", "denied"), ("b/../a", "ask"), ("b", "free")],
 )
-def test_a_part_of_a_host_is_denied_however_it_is_written(path: str, kind: str) -> None:
-    assert decided(f"https://evil.org/{path}", "all", deny=["fetch(https://evil.org/a)"]) == kind
+def test_subdomain_of_a_denied_host_is_denied_in_each_form(path: str, kind: str) -> None:
+    assert decide(f"https://evil.org/{path}", "all", deny=["fetch(https://evil.org/a)"]) == kind
 
 
-def test_what_cannot_be_read_is_asked_where_a_rule_denies() -> None:
-    assert decided("https://u@evil.org/", "all", deny=["fetch(evil.org)"]) == "ask"
+def test_malformed_url_is_asked_if_a_rule_denies() -> None:
+    assert decide("https://u@evil.org/", "all", deny=["fetch(evil.org)"]) == "ask"
 
 
-def test_this_page_and_its_host_are_offered() -> None:
+def test_page_and_host_are_suggested_as_rules() -> None:
     wish = PermissionRequest(FETCH, {"url": "https://a.org/b*?c"}, ["main"])
     assert [str(rule) for rule in Permissions().suggest_patterns(wish)] == [
         r"fetch(https://a.org/b\*?c)",

@@ -1,4 +1,4 @@
-"""A folder with files in it, and the tools for them, called as an agent's calls are."""
+"""A folder with files and its tools, called like the calls of an agent."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ ENGINES: list[Engine] = [Scanner(), *([Ripgrep(RIPGREP)] if RIPGREP else [])]
 DENIED = pytest.mark.skipif(os.geteuid() == 0, reason="nothing is denied to root")
 
 
-class Desk:
-    """A folder and the tools for it."""
+class FileTools:
+    """A folder and the tools for its files."""
 
     def __init__(self, folder: Path, engine: Engine | None = None, **root: Any) -> None:
         self.folder = folder
@@ -35,29 +35,29 @@ class Desk:
         self.tools = {tool.name: tool for tool in tools}
 
     def content(self, name: str, **arguments: Any) -> Content:
-        """Return the result of a call by somebody who knows nothing."""
+        """Return the result of a call by an agent without read state."""
         return asyncio.run(self.tools[name].run(arguments))
 
     def run(self, name: str, **arguments: Any) -> str:
-        """Return the text of the same."""
+        """Return the text of the result of a call."""
         return text_of(self.content(name, **arguments))
 
     def meta(self, name: str, **arguments: Any) -> Any:
-        """Return what a result says beside its text."""
+        """Return the meta of the text part of a result."""
         content = self.content(name, **arguments)
         assert isinstance(content, list)
         [meta] = [part.meta for part in content if isinstance(part, TextPart)]
         return meta
 
     def failure(self, name: str, **arguments: Any) -> str:
-        """Return why a call fails."""
+        """Return the error text of a call that fails."""
         with pytest.raises(ToolError) as raised:
             self.content(name, **arguments)
         return str(raised.value)
 
 
-def fill(folder: Path, files: dict[str, str | bytes]) -> Path:
-    """Write files, with the folders above them."""
+def write_files(folder: Path, files: dict[str, str | bytes]) -> Path:
+    """Write files and create their parent folders."""
     for name, content in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""How commands ended that Codex ran."""
+"""Exit codes of commands that Codex ran."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from harken.core.messages import Message
 from harken.formats.providers.openai_responses import build_items
 from harken.formats.runtimes.codex.reader import NATIVE
-from tests.unit.formats.natives import context, lines, read
+from tests.unit.formats.native_kit import encode_lines, read_context, read_steps
 
 
 @pytest.mark.parametrize(
@@ -24,14 +24,14 @@ from tests.unit.formats.natives import context, lines, read
         ("Exit code: " + "9" * 5000 + "\nOutput:\n", None),
     ],
 )
-def test_how_a_command_ended_stands_in_the_source_of_its_result(
+def test_exit_code_of_a_command_is_in_the_source_of_its_result(
     output: str, code: int | None
 ) -> None:
     item = {"type": "function_call_output", "call_id": "c1", "output": output}
     call = {"type": "function_call", "name": "exec_command", "arguments": "{}", "call_id": "c1"}
-    records = ({"type": "response_item", "payload": one} for one in (call, item))
-    steps, reading = read(NATIVE, lines(*records))
-    entry = context(steps, reading.tips[""])[-1]
+    records = ({"type": "response_item", "payload": record} for record in (call, item))
+    steps, reading = read_steps(NATIVE, encode_lines(*records))
+    entry = read_context(steps, reading.tips[""])[-1]
     assert (entry.source or {}).get("exit_code") == code
     assert entry.message == Message("tool", output, tool_call_id="c1")
     assert build_items([entry]) == [item]

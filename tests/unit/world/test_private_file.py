@@ -1,4 +1,4 @@
-"""Small files that are replaced in one step, and those that are only their owner's."""
+"""Small files that are replaced atomically, and private files."""
 
 import os
 from collections.abc import Callable
@@ -15,7 +15,7 @@ def read(file: Path) -> bytes:
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o644])
-def test_a_file_is_replaced_whole_with_its_mode_and_nothing_is_left_beside(
+def test_file_is_replaced_atomically_with_its_mode_and_no_leftovers(
     tmp_path: Path, mode: int
 ) -> None:
     file = tmp_path / "f"
@@ -26,17 +26,17 @@ def test_a_file_is_replaced_whole_with_its_mode_and_nothing_is_left_beside(
     finally:
         os.umask(before)
     assert (file.read_bytes(), file.stat().st_mode & 0o777) == (b"two", mode)
-    assert [one.name for one in tmp_path.iterdir()] == ["f"]
+    assert [path.name for path in tmp_path.iterdir()] == ["f"]
 
 
-def test_what_cannot_be_replaced_stays_and_nothing_is_left_beside(tmp_path: Path) -> None:
+def test_failed_replacement_keeps_the_file_and_leaves_no_leftovers(tmp_path: Path) -> None:
     (tmp_path / "f").mkdir()
     with pytest.raises(OSError, match="directory"):
         replace_file(tmp_path / "f", b"new")
-    assert [one.name for one in tmp_path.iterdir()] == ["f"]
+    assert [path.name for path in tmp_path.iterdir()] == ["f"]
 
 
-def test_ones_own_file_is_read_up_to_so_many_bytes(tmp_path: Path) -> None:
+def test_private_file_is_read_up_to_a_limit(tmp_path: Path) -> None:
     file = tmp_path / "f"
     replace_file(file, b"0123456789")
     assert read(file) == b"01234"
@@ -44,25 +44,25 @@ def test_ones_own_file_is_read_up_to_so_many_bytes(tmp_path: Path) -> None:
         read(tmp_path / "not")
 
 
-def linked(file: Path) -> None:
+def add_hard_link(file: Path) -> None:
     replace_file(file.with_name("real"), b"x")
     file.symlink_to("real")
 
 
-def open_to_others(file: Path) -> None:
+def make_world_readable(file: Path) -> None:
     replace_file(file, b"x", 0o644)
 
 
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (linked, "read failed"),
+        (add_hard_link, "read failed"),
         (os.mkfifo, "owned by another user: remove it, and make one"),
         (Path.mkdir, "owned by another user"),
-        (open_to_others, "other users can read the key: remove it, and make one"),
+        (make_world_readable, "other users can read the key: remove it, and make one"),
     ],
 )
-def test_what_may_be_anothers_is_refused(
+def test_file_that_another_user_may_control_is_rejected(
     tmp_path: Path, make: Callable[[Path], object], why: str
 ) -> None:
     make(tmp_path / "f")

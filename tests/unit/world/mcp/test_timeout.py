@@ -1,4 +1,4 @@
-"""Patience: a request ends where nothing comes, and not while somebody thinks."""
+"""Request timeouts: silence ends a request, and the time of the user does not."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from harken.world.mcp.timeout import RequestTimeout
 from tests.mcp_kit import run
 
 
-def test_a_request_that_says_nothing_is_cancelled() -> None:
+def test_silent_request_is_cancelled() -> None:
     async def scene() -> None:
         patience = RequestTimeout(0.05)
         with pytest.raises(TimeoutError), patience:
@@ -23,7 +23,7 @@ def test_a_request_that_says_nothing_is_cancelled() -> None:
     run(scene())
 
 
-def test_a_sign_of_life_gives_it_more_time_but_not_for_ever() -> None:
+def test_progress_extends_the_timeout_up_to_a_limit() -> None:
     async def scene() -> float:
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -37,7 +37,7 @@ def test_a_sign_of_life_gives_it_more_time_but_not_for_ever() -> None:
     assert 0.9 < run(scene()) < 30
 
 
-def test_a_person_s_time_does_not_count() -> None:
+def test_time_of_the_user_does_not_count() -> None:
     async def scene() -> None:
         patience = RequestTimeout(0.6, longest_s=0.6)
         with patience:
@@ -49,7 +49,7 @@ def test_a_person_s_time_does_not_count() -> None:
     run(scene())
 
 
-def test_who_is_cancelled_by_somebody_else_is_cancelled() -> None:
+def test_cancellation_by_another_task_is_propagated() -> None:
     async def inner() -> None:
         with RequestTimeout(5):
             await asyncio.sleep(10)
@@ -69,7 +69,7 @@ def test_who_is_cancelled_by_somebody_else_is_cancelled() -> None:
     run(scene())
 
 
-def test_a_timeout_from_inside_is_none_of_its_own() -> None:
+def test_inner_timeout_error_is_not_converted() -> None:
     async def scene() -> None:
         patience = RequestTimeout(5)
         with pytest.raises(TimeoutError), patience:

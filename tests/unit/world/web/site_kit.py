@@ -1,4 +1,4 @@
-"""A small web on this machine: pages by their path, and what was asked."""
+"""A web server on loopback with pages by path and a record of its requests."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from harken.world.web.download import Bounds, Downloads
 
 
 @dataclass
-class Answer:
-    """What a path answers."""
+class PageResponse:
+    """The response for a path."""
 
     body: bytes = b""
     kind: str | None = "text/html; charset=utf-8"
@@ -27,35 +27,35 @@ class Answer:
 
 @dataclass
 class Site:
-    """Pages by path; others answer 404."""
+    """Pages by path. Other paths return 404."""
 
-    pages: dict[str, Answer] = field(default_factory=dict)
-    asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    pages: dict[str, PageResponse] = field(default_factory=dict)
+    requests: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     port: int = 0
 
     def url(self, path: str = "/", host: str = "127.0.0.1") -> str:
         return f"http://{host}:{self.port}{path}"
 
-    def put(self, path: str, body: str | bytes, **more: object) -> str:
+    def put(self, path: str, body: str | bytes, **options: object) -> str:
         data = body.encode() if isinstance(body, str) else body
-        self.pages[path] = Answer(data, **more)  # type: ignore[arg-type]
+        self.pages[path] = PageResponse(data, **options)  # type: ignore[arg-type]
         return self.url(path)
 
 
-def near(**bounds: float) -> Downloads:
-    """Return what may fetch from this machine."""
+def loopback_downloads(**bounds: float) -> Downloads:
+    """Return a downloader that may fetch from this machine."""
     return Downloads(NetworkPolicy(["127.0.0.0/8", "localhost"]), Bounds(**bounds))  # type: ignore[arg-type]
 
 
 @contextmanager
-def served() -> Iterator[Site]:
-    """Serve until the end of the block."""
+def serve_site() -> Iterator[Site]:
+    """Serve a site until the end of the block."""
     site = Site()
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            site.asked.append((self.path, {k.lower(): v for k, v in self.headers.items()}))
-            page = site.pages.get(self.path, Answer(b"not here", status=404))
+            site.requests.append((self.path, {k.lower(): v for k, v in self.headers.items()}))
+            page = site.pages.get(self.path, PageResponse(b"not here", status=404))
             time.sleep(page.delay_s)
             self.send_response(page.status)
             if page.kind is not None:

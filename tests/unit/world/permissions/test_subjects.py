@@ -1,4 +1,4 @@
-"""Subjects: texts, and paths that lead where they seem to lead, or elsewhere."""
+"""Subjects of rules: texts, and paths after resolution."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def folder(tmp_path: Path) -> Path:
         "//{folder}/src/a.py",
     ],
 )
-def test_a_path_fits_however_it_is_written(folder: Path, path: str) -> None:
+def test_path_matches_in_each_notation(folder: Path, path: str) -> None:
     path = path.replace("{folder}", str(folder))
     subject = PathSubject(path, folder)
     assert subject.is_inside
@@ -71,7 +71,7 @@ def test_a_path_fits_however_it_is_written(folder: Path, path: str) -> None:
         "src/\ud800",
     ],
 )
-def test_no_path_slips_into_a_rule_that_allows(folder: Path, path: str) -> None:
+def test_no_path_bypasses_an_allow_rule(folder: Path, path: str) -> None:
     assert not PathSubject(path, folder).is_within(["src/**"])
 
 
@@ -93,12 +93,12 @@ def test_no_path_slips_into_a_rule_that_allows(folder: Path, path: str) -> None:
 @pytest.mark.parametrize(
     "pattern", ["secrets/**", "**/secrets/**", "/**/secrets/**", "secrets", "secrets/"]
 )
-def test_no_path_slips_out_of_a_rule_that_denies(folder: Path, path: str, pattern: str) -> None:
+def test_no_path_bypasses_a_deny_rule(folder: Path, path: str, pattern: str) -> None:
     path = path.replace("{folder}", str(folder))
     assert PathSubject(path, folder).match_pattern(pattern) == "yes"
 
 
-def test_a_pattern_that_begins_with_two_stars_denies_everywhere(folder: Path) -> None:
+def test_deny_pattern_with_leading_two_stars_matches_everywhere(folder: Path) -> None:
     assert PathSubject("/elsewhere/.env", folder).match_pattern("**/.env") == "yes"
     assert PathSubject("/elsewhere/.env", folder).match_pattern(".env") == "no"
     assert not PathSubject("/elsewhere/.env", folder).is_within(["**/.env", "**"])
@@ -106,7 +106,7 @@ def test_a_pattern_that_begins_with_two_stars_denies_everywhere(folder: Path) ->
     assert PathSubject("a/b.py", folder).match_pattern("a/**.py") == "yes"
 
 
-def test_a_name_as_it_is_shown_is_judged_as_what_it_names(folder: Path) -> None:
+def test_shown_name_is_judged_as_its_file(folder: Path) -> None:
     (folder / "src" / "odd\nlink").symlink_to(folder / "secrets")
     (folder / "secrets" / "key").touch()
     subject = PathSubject(r"src/odd\x0alink/key", folder)
@@ -114,46 +114,44 @@ def test_a_name_as_it_is_shown_is_judged_as_what_it_names(folder: Path) -> None:
     assert not subject.is_within(["src/**"])
 
 
-def test_a_star_at_the_end_of_a_rule_that_denies_stays_within_a_name(folder: Path) -> None:
+def test_trailing_star_of_a_deny_rule_stays_within_a_name(folder: Path) -> None:
     assert PathSubject("src/deep/a.py", folder).match_pattern("src/*") == "no"
     assert PathSubject("src/deep/a.py", folder).match_pattern("src/*.py") == "no"
     assert PathSubject("secrets2/a", folder).match_pattern("secrets/") == "no"
     assert not PathSubject("src/a.py", folder).is_within(["src"])
 
 
-def test_letters_that_look_alike_are_alike_to_a_rule_that_denies(folder: Path) -> None:
+def test_deny_rule_matches_confusable_letters(folder: Path) -> None:
     assert PathSubject("geha\u0308use/x", folder).match_pattern("GEHÄUSE/**") == "yes"
 
 
-def test_what_leads_nowhere_is_not_allowed_and_not_let_pass(folder: Path) -> None:
+def test_unresolvable_path_is_neither_allowed_nor_passed(folder: Path) -> None:
     assert PathSubject("\x00", folder).match_pattern("src/**") == "unknown"
     assert not PathSubject("\x00", folder).is_inside
     assert PathSubject("round/x", folder).is_inside
 
 
-def test_a_folder_that_is_a_link_is_the_folder_that_it_leads_to(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_symlinked_folder_is_resolved_to_its_target(folder: Path, tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(folder)
     assert PathSubject("src/a", link).is_within(["src/**"])
     assert PathSubject(f"{link}/src/a", link).is_within(["src/**"])
 
 
-def test_a_folder_may_be_given_relatively(folder: Path) -> None:
+def test_folder_may_be_relative(folder: Path) -> None:
     relative = Path(os.path.relpath(folder))
     assert PathSubject("src/a", relative).is_within(["src/**"])
     assert not PathSubject("../x", relative).is_inside
 
 
-def test_without_a_folder_paths_are_what_they_say() -> None:
+def test_paths_are_literal_without_a_folder() -> None:
     assert PathSubject("src/./a", None).is_within(["src/**"])
     assert not PathSubject("src/../../a", None).is_within(["**"])
     assert PathSubject("../a", None).match_pattern("**/a") == "yes"
     assert PathSubject("/etc/x", None).is_within(["/etc/**"])
 
 
-def test_a_file_is_offered_then_its_folder(folder: Path) -> None:
+def test_file_is_suggested_before_its_folder(folder: Path) -> None:
     assert PathSubject("src/deep/../a*.py", folder).suggest_patterns() == ["src/a\\*.py", "src/**"]
     assert PathSubject("a.py", folder).suggest_patterns() == ["a.py", "**"]
     assert PathSubject("/etc/passwd", folder).suggest_patterns() == ["/etc/passwd", "/etc/**"]
@@ -161,7 +159,7 @@ def test_a_file_is_offered_then_its_folder(folder: Path) -> None:
     assert PathSubject("src/" + 400 * "x", folder).suggest_patterns() == ["src/**"]
 
 
-def test_a_text_is_matched_as_it_is() -> None:
+def test_text_is_matched_literally() -> None:
     text = TextSubject("https://a.org/x")
     assert text.is_within(["https://b.org/*", "https://a.org/*"])
     assert not text.is_within(["https://A.org/*", "a.org"])
@@ -178,7 +176,7 @@ def copy(paths: list[str], to: str | None = None, count: int = 1) -> str:
 
 
 @pytest.mark.parametrize(
-    ("made", "texts"),
+    ("created", "texts"),
     [
         (copy, []),
         (copy.with_subject(by="paths"), ["a", "b"]),
@@ -187,14 +185,14 @@ def copy(paths: list[str], to: str | None = None, count: int = 1) -> str:
         (copy.with_subject(by="not an argument"), []),
     ],
 )
-def test_what_a_call_is_about_is_the_argument_that_its_tool_names(
-    made: Tool, texts: list[str]
+def test_subject_of_a_call_is_the_argument_that_its_tool_declares(
+    created: Tool, texts: list[str]
 ) -> None:
     arguments: dict[str, Any] = {"paths": ["a", "b"], "to": None, "count": 3}
-    assert [subject.text for subject in subjects_of(made, arguments, None)] == texts
+    assert [subject.text for subject in subjects_of(created, arguments, None)] == texts
 
 
-def test_how_it_is_matched_follows_from_the_tool_or_is_said() -> None:
+def test_kind_of_matching_follows_from_the_tool_or_is_declared() -> None:
     assert copy.with_subject(by="to").subject_kind == "text"
     assert copy.with_subject(by="path").subject_kind == "path"
     assert copy.with_subject(by="to", edits_files=True).subject_kind == "path"

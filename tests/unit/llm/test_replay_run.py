@@ -1,4 +1,4 @@
-"""A whole run, replayed from its own log, writes the same log again."""
+"""A run that is replayed from its own log writes the same log."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ VARYING = ("sum", "time", "session_id", "model", "language_model", "latency_s")
 
 
 async def run(log: Path, model: Model) -> list[dict[str, Any]]:
-    """Let agents meet, and return their log without what differs from run to run."""
+    """Run agents and return their log without the members that differ between runs."""
     root, session = load_session(log, runtime=AgentRuntime(model=model), name="main")
     with session:
         assert await root.response("Let Jack meet Jill.") == "They have met."
@@ -45,7 +45,7 @@ async def run(log: Path, model: Model) -> list[dict[str, Any]]:
     return [{key: event[key] for key in event if key not in VARYING} for event in events]
 
 
-def test_a_run_replayed_from_its_own_log_writes_the_same_log(tmp_path: Path) -> None:
+def test_run_replayed_from_its_own_log_writes_the_same_log(tmp_path: Path) -> None:
     recorded = asyncio.run(run(tmp_path / "one.jsonl", ScriptedModel(SCRIPT)))
-    again = asyncio.run(run(tmp_path / "two.jsonl", ReplayModel.load(tmp_path / "one.jsonl")))
-    assert again == recorded
+    repeated = asyncio.run(run(tmp_path / "two.jsonl", ReplayModel.load(tmp_path / "one.jsonl")))
+    assert repeated == recorded
