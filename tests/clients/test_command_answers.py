@@ -34,7 +34,7 @@ def result(file: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("case", BEFORE)
-def test_before_a_call(tmp_path: Path, case: str) -> None:
+def test_pre_tool_use_answers(tmp_path: Path, case: str) -> None:
     line, reason = BEFORE[case]
     found = result(talked(tmp_path, on("PreToolUse", line, "Bash"), "RUNTOOL please"))
     assert found.get("is_error", False) is (reason is not None)
@@ -42,7 +42,7 @@ def test_before_a_call(tmp_path: Path, case: str) -> None:
 
 
 @pytest.mark.parametrize("case", TEXTS)
-def test_beside_a_prompt(tmp_path: Path, case: str) -> None:
+def test_user_prompt_submit_answers(tmp_path: Path, case: str) -> None:
     line, heard = TEXTS[case]
     talked(tmp_path, on("UserPromptSubmit", line), "hello")
     logs = sorted((tmp_path / "home/logs").glob("*.requests.jsonl"))
@@ -51,13 +51,13 @@ def test_beside_a_prompt(tmp_path: Path, case: str) -> None:
 
 
 @pytest.mark.parametrize(("rule", "fits"), [("Bash(echo *)", True), ("Bash(git *)", False)])
-def test_a_condition(tmp_path: Path, rule: str, fits: bool) -> None:
+def test_stop_condition_answers(tmp_path: Path, rule: str, fits: bool) -> None:
     section = on("PreToolUse", "exit 2", **{"if": rule})
     found = result(talked(tmp_path, section, "RUNTOOL please"))
     assert found.get("is_error", False) is fits
 
 
-def test_before_a_compaction_a_no_counts_and_text_is_kept_in_mind(tmp_path: Path) -> None:
+def test_pre_compact_answers_deny_or_add_context(tmp_path: Path) -> None:
     line = 'grep -q \'"custom_instructions":"no"\' && exit 2; echo KETTLE-42'
     talked(tmp_path, on("PreCompact", line), "hello", "/compact no", "/compact yes")
     logs = sorted((tmp_path / "home/logs").glob("*.requests.jsonl"))

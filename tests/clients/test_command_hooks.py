@@ -77,7 +77,7 @@ def by_event(seen: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]
 
 @needs("claude")
 @pytest.mark.full
-def test_hooks_are_told_what_claude_code_tells_them(tmp_path: Path) -> None:
+def test_hooks_receive_the_input_of_claude_code(tmp_path: Path) -> None:
     (tmp_path / "theirs").mkdir()
     (tmp_path / "ours").mkdir()
     real, own = by_event(theirs(tmp_path / "theirs")), by_event(ours(tmp_path / "ours"))

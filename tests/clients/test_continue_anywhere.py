@@ -78,7 +78,7 @@ PAIRS = [
 
 
 @pytest.mark.parametrize(("source", "target"), PAIRS)
-def test_a_conversation_goes_on_in_another_client(desk: Desk, source: str, target: str) -> None:
+def test_conversation_continues_in_another_client(desk: Desk, source: str, target: str) -> None:
     """What is written is accepted by the strict provider, and nothing is lost; `verify` says so.
 
     And it may go on from a message in the midst of it.
@@ -97,7 +97,7 @@ def test_a_conversation_goes_on_in_another_client(desk: Desk, source: str, targe
 
 
 @pytest.mark.parametrize("runtime", [pytest.param(one, marks=kit.needs(one)) for one in ("codex",)])
-def test_a_message_that_is_taken_out_of_the_file_is_seen(desk: Desk, runtime: str) -> None:
+def test_message_missing_in_the_file_is_detected(desk: Desk, runtime: str) -> None:
     ctx = desk.talk("harken")
     programs = desk.folder / "bin"
     programs.mkdir()
@@ -123,14 +123,14 @@ def test_a_message_that_is_taken_out_of_the_file_is_seen(desk: Desk, runtime: st
 
 @pytest.mark.full
 @pytest.mark.parametrize("runtime", [pytest.param(one, marks=kit.needs(one)) for one in RUNTIMES])
-def test_a_client_goes_on_with_its_own_conversation(desk: Desk, runtime: str) -> None:
+def test_client_continues_its_own_conversation(desk: Desk, runtime: str) -> None:
     ctx = desk.talk(runtime)
     desk.having(runtime).ok("verify", ctx, "--in", runtime)
 
 
 @kit.needs("claude")
 @pytest.mark.full
-def test_claude_code_finds_a_session_of_a_folder_with_a_long_name(desk: Desk) -> None:
+def test_claude_code_resumes_in_a_folder_with_a_long_name(desk: Desk) -> None:
     folder = desk.folder / ("x" * 120) / ("ü🍵." * 30)
     folder.mkdir(parents=True)
     ctx = desk.talk("harken")

@@ -57,7 +57,7 @@ def serving(home: Path) -> Iterator[Server]:
 
 
 @kit.needs("codex")
-def test_codex_lists_what_was_written_and_shows_the_conversation(tmp_path: Path) -> None:
+def test_codex_lists_written_sessions_and_shows_the_conversation(tmp_path: Path) -> None:
     session = new_session(7)
     file = tmp_path / f".codex/sessions/2026/01/31/rollout-2026-01-31T12-00-00-{session.id}.jsonl"
     file.parent.mkdir(parents=True)

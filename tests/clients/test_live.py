@@ -52,7 +52,7 @@ def session_of(place: Place) -> str:
 
 @needs("claude")
 @pytest.mark.req("S2-31", "S2-37", "S2-39")
-def test_claude_is_recorded_with_what_it_was_sent_and_its_tools_know_their_commit(
+def test_claude_run_is_recorded_as_sent_and_tools_know_their_commit(
     claude: Place,
 ) -> None:
     ran = claude.run(prompt=f"{ASK} please")
@@ -67,7 +67,7 @@ def test_claude_is_recorded_with_what_it_was_sent_and_its_tools_know_their_commi
 
 @needs("claude")
 @pytest.mark.req("S2-37")
-def test_claude_without_a_file_is_recorded_by_what_it_says(claude: Place) -> None:
+def test_claude_run_without_session_file_is_recorded_from_its_output(claude: Place) -> None:
     ran = claude.run("--no-session-persistence", prompt=f"{ASK} please")
     assert ran.code == 0
     first, answer, end = claude.main()
@@ -78,7 +78,7 @@ def test_claude_without_a_file_is_recorded_by_what_it_says(claude: Place) -> Non
 
 
 @needs("claude")
-def test_claude_s_failing_tool_subagent_and_compaction_are_recorded(claude: Place) -> None:
+def test_claude_failed_tool_subagent_and_compaction_are_recorded(claude: Place) -> None:
     understood(claude, claude.run(prompt="RUNFAIL please"))
     failed = [one.message.is_error for one in claude.entries(claude.main()[-1].id)]
     assert True in failed
@@ -112,7 +112,7 @@ def test_claude_s_failing_tool_subagent_and_compaction_are_recorded(claude: Plac
         pytest.param(("--no-such-option",), "hi", marks=pytest.mark.full),
     ],
 )
-def test_what_claude_s_user_sees_is_what_it_is_without_us(
+def test_claude_output_is_the_same_without_harken(
     more: tuple[str, ...], prompt: str, claude: Place
 ) -> None:
     alone = claude.run(*more, prompt=prompt, recorded=False)
@@ -124,7 +124,7 @@ def test_what_claude_s_user_sees_is_what_it_is_without_us(
 @needs("codex")
 @pytest.mark.req("S2-39")
 @pytest.mark.parametrize("more", [(), ("--json",)])
-def test_codex_is_recorded_with_what_it_was_sent_and_its_tools_know_their_commit(
+def test_codex_run_is_recorded_as_sent_and_tools_know_their_commit(
     more: tuple[str, ...], codex: Place
 ) -> None:
     ran = codex.run(*more, prompt=f"{ASK} please")
@@ -138,9 +138,7 @@ def test_codex_is_recorded_with_what_it_was_sent_and_its_tools_know_their_commit
 
 @needs("codex")
 @pytest.mark.parametrize("more", [(), ("--json",)])
-def test_what_codex_s_user_sees_is_what_it_is_without_us(
-    more: tuple[str, ...], codex: Place
-) -> None:
+def test_codex_output_is_the_same_without_harken(more: tuple[str, ...], codex: Place) -> None:
     alone = codex.run(*more, prompt="RUNTOOL please", recorded=False)
     ours = codex.run(*more, prompt="RUNTOOL please")
     assert ours.code == alone.code
@@ -149,7 +147,7 @@ def test_what_codex_s_user_sees_is_what_it_is_without_us(
 
 
 @needs("codex")
-def test_codex_s_failing_tool_subagent_and_compaction_are_recorded(codex: Place) -> None:
+def test_codex_failed_tool_subagent_and_compaction_are_recorded(codex: Place) -> None:
     understood(codex, codex.run("--json", prompt="RUNFAIL please"))
     session = session_of(codex)
     limit = ("-c", "model_auto_compact_token_limit=1000")

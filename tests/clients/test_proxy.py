@@ -136,7 +136,7 @@ def lab(client: str, home: Path) -> Iterator[Lab]:
 
 @pytest.mark.full
 @needs("claude")
-def test_claude_code_is_run_by_the_proxy(tmp_path: Path) -> None:
+def test_claude_code_runs_under_the_proxy(tmp_path: Path) -> None:
     with lab("claude", tmp_path) as place:
         done = place.run_by_proxy("anthropic", "RUNTOOL please")
         assert "Done, the tool has answered." in done.stdout
@@ -146,7 +146,7 @@ def test_claude_code_is_run_by_the_proxy(tmp_path: Path) -> None:
 
 @pytest.mark.full
 @needs("codex")
-def test_codex_is_run_by_the_proxy_and_asks_over_http_though_it_likes_websockets(
+def test_codex_runs_under_the_proxy_and_uses_http(
     tmp_path: Path,
 ) -> None:
     with lab("codex", tmp_path) as place:
@@ -196,7 +196,7 @@ def reasons(found: list[ev.Event]) -> set[str]:
 
 
 @needs("claude")
-def test_claude_code_is_recorded_as_it_asked(tmp_path: Path) -> None:
+def test_claude_code_requests_are_recorded_exactly(tmp_path: Path) -> None:
     with lab("claude", tmp_path) as place:
         place.ask("RUNTOOL please")
         place.go_on("SUBAGENT please")
@@ -213,7 +213,7 @@ def test_claude_code_is_recorded_as_it_asked(tmp_path: Path) -> None:
 
 
 @needs("codex")
-def test_codex_is_recorded_as_it_asked(tmp_path: Path) -> None:
+def test_codex_requests_are_recorded_exactly(tmp_path: Path) -> None:
     with lab("codex", tmp_path) as place:
         place.ask("RUNTOOL please")
         place.go_on("SUBAGENT please")
@@ -227,7 +227,7 @@ def test_codex_is_recorded_as_it_asked(tmp_path: Path) -> None:
 
 @pytest.mark.full
 @needs("gemini")
-def test_gemini_cli_is_recorded_as_it_asked(tmp_path: Path) -> None:
+def test_gemini_cli_requests_are_recorded_exactly(tmp_path: Path) -> None:
     with lab("gemini", tmp_path) as place:
         place.ask("RUNTOOL please")
     assert as_json(place.rebuilt()) == as_json(place.sent())
@@ -235,7 +235,7 @@ def test_gemini_cli_is_recorded_as_it_asked(tmp_path: Path) -> None:
 
 @pytest.mark.full
 @needs("pi")
-def test_pi_is_recorded_as_it_asked(tmp_path: Path) -> None:
+def test_pi_requests_are_recorded_exactly(tmp_path: Path) -> None:
     with lab("pi", tmp_path) as place:
         place.ask("RUNTOOL please")
     assert as_json(place.rebuilt()) == as_json(place.sent())
@@ -243,7 +243,7 @@ def test_pi_is_recorded_as_it_asked(tmp_path: Path) -> None:
 
 @pytest.mark.full
 @needs("opencode")
-def test_opencode_is_recorded_as_it_asked(tmp_path: Path) -> None:
+def test_opencode_requests_are_recorded_exactly(tmp_path: Path) -> None:
     with lab("opencode", tmp_path) as place:
         place.ask("RUNTOOL please")
     assert as_json(place.rebuilt()) == as_json(place.sent())

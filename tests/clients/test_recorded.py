@@ -89,7 +89,7 @@ def sent_in(path: Path) -> list[Sent]:
 
 @pytest.mark.skipif(not _LOGS, reason=f"no client was run in the lab {lab()}")
 @pytest.mark.parametrize("path", _LOGS, ids=lambda path: f"{path.parent.parent.name}-{path.stem}")
-def test_requests_of_real_clients_come_back(path: Path, tmp_path: Path) -> None:
+def test_recorded_requests_of_real_clients_round_trip(path: Path, tmp_path: Path) -> None:
     sent = sent_in(path)
     with recorder(tmp_path) as recording:
         for at, one in enumerate(sent):

@@ -60,7 +60,7 @@ def resumed(client: str, data: bytes, file: Path) -> list[str]:
 
 @needed
 @each_client
-def test_a_conversation_of_some_runtimes_is_resumed(client: str, tmp_path: Path) -> None:
+def test_conversation_of_other_runtimes_is_resumed(client: str, tmp_path: Path) -> None:
     for number, said in enumerate(spread(3)[:: SLOW.get(client, 1)]):
         assert resume(client, number, said, tmp_path) == [], said.source
 
@@ -84,7 +84,7 @@ def test_every_conversation_is_resumed(client: str, tmp_path: Path) -> None:
     "client", [pytest.param(name, marks=kit.needs(name)) for name in ("claude", "pi")]
 )
 @pytest.mark.req("S2-54", "S2-56")
-def test_what_is_exported_is_resumed(client: str, tmp_path: Path) -> None:
+def test_exported_conversation_is_resumed(client: str, tmp_path: Path) -> None:
     native = find_runtime_format(client)
     assert native
     form = FORMATS.find(native.name)

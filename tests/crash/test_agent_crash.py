@@ -76,7 +76,7 @@ def noted(folder: Path, file: str) -> list[str]:
 
 @pytest.mark.req("S0-32", "S4-04", "S0-34")
 @pytest.mark.parametrize("how", ["kill", "exit"])
-def test_ten_turns_killed_in_the_fifth_after_its_effect(tmp_path: Path, how: str) -> None:
+def test_ten_turns_survive_a_kill_after_the_effect_of_the_fifth(tmp_path: Path, how: str) -> None:
     code, _ = worker(tmp_path, 5, how=how)
     assert code != 0
     assert noted(tmp_path, "effects") == list("12345")
@@ -95,7 +95,7 @@ def test_ten_turns_killed_in_the_fifth_after_its_effect(tmp_path: Path, how: str
 
 
 @pytest.mark.req("S0-32", "S4-04")
-def test_killed_again_and_again_and_also_before_an_effect(tmp_path: Path) -> None:
+def test_repeated_kills_also_before_an_effect_are_survived(tmp_path: Path) -> None:
     for die_in, when in [(2, "before"), (4, "after"), (5, "before"), (10, "after")]:
         assert worker(tmp_path, die_in, when)[0] != 0
     assert worker(tmp_path, 0) == (0, "All ten.\n")
@@ -185,7 +185,7 @@ def demo_on(disk: FailingDisk, log: Path) -> bool:
 
 @pytest.mark.req("S0-32", "S0-31", "S0-28", "S4-04")
 @pytest.mark.parametrize("fault", ["EIO", "half", "late"])
-def test_the_demo_ends_well_wherever_it_was_cut(tmp_path: Path, fault: Fault) -> None:
+def test_demo_completes_after_a_cut_anywhere(tmp_path: Path, fault: Fault) -> None:
     """`EIO`: an event was not written; `half`: it is torn; `late`: it was, and then all ended."""
     whole = FailingDisk(fail_at=10**6, fault=fault)
     assert demo_on(whole, tmp_path / "whole.jsonl")
@@ -227,7 +227,7 @@ play(Path(sys.argv[1]), SessionOptions(disk=Deadly()))
 
 @pytest.mark.req("S0-32", "S0-31")
 @pytest.mark.parametrize("writes", [1, 2, 9, 17, 24, 31, 38, 45])
-def test_the_demo_ends_well_after_a_real_kill(tmp_path: Path, writes: int) -> None:
+def test_demo_completes_after_a_real_kill(tmp_path: Path, writes: int) -> None:
     log = tmp_path / "demo.jsonl"
     command = [sys.executable, "-c", KILLED, str(log), str(writes)]
     killed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
@@ -237,7 +237,7 @@ def test_the_demo_ends_well_after_a_real_kill(tmp_path: Path, writes: int) -> No
     check_end(go_on(log))
 
 
-def test_the_careful_model_plays_the_demo_itself(tmp_path: Path) -> None:
+def test_careful_model_completes_the_demo(tmp_path: Path) -> None:
     """What the tests above compare with: without a crash, both models say the same."""
     log = tmp_path / "demo.jsonl"
     runtime = AgentRuntime(model=FunctionModel(plays, name=MODEL_NAME))

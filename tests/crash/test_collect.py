@@ -54,13 +54,13 @@ def beside(folder: Path, seconds: float) -> None:
 
 
 @pytest.mark.req("S2-69")
-def test_collecting_beside_two_processes_that_write_loses_nothing(tmp_path: Path) -> None:
+def test_gc_beside_two_writers_loses_nothing(tmp_path: Path) -> None:
     beside(tmp_path, 1.5)
 
 
 @pytest.mark.full
 @pytest.mark.req("S2-69")
-def test_collecting_beside_two_processes_that_write_loses_nothing_for_a_minute(
+def test_gc_beside_two_writers_loses_nothing_for_a_minute(
     tmp_path: Path,
 ) -> None:
     beside(tmp_path, 60)
@@ -93,18 +93,18 @@ def kills(folder: Path, runs: int, seed: int) -> None:
 
 
 @pytest.mark.req("S2-69")
-def test_kill_9_in_the_middle_leaves_a_whole_store_and_the_next_goes_on(tmp_path: Path) -> None:
+def test_kill_9_during_gc_leaves_a_sound_store(tmp_path: Path) -> None:
     kills(tmp_path, 4, seed=1)
 
 
 @pytest.mark.full
 @pytest.mark.req("S2-69")
 @pytest.mark.parametrize("seed", range(4))
-def test_kill_9_in_the_middle_leaves_a_whole_store_100_times(tmp_path: Path, seed: int) -> None:
+def test_kill_9_during_gc_leaves_a_sound_store_100_times(tmp_path: Path, seed: int) -> None:
     kills(tmp_path, 25, seed)
 
 
-def test_it_gets_smaller(tmp_path: Path) -> None:
+def test_gc_shrinks_the_store(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "s.db")
     noise = Random(1).randbytes(2_000_000)
     store.write(WriteBatch(raw={hash_raw(noise): noise}))

@@ -39,7 +39,7 @@ def compacted(folder: Path, *, in_a_turn: bool) -> tuple[Scene, list[bytes], int
 
 @pytest.mark.req("S2-25", "S2-28", "D-03")
 @pytest.mark.parametrize("in_a_turn", [False, True])
-def test_cut_at_every_event_of_a_compaction_a_resume_is_exact(
+def test_resume_is_exact_after_a_cut_at_every_event_of_a_compaction(
     tmp_path: Path, in_a_turn: bool
 ) -> None:
     scene, log, began = compacted(tmp_path, in_a_turn=in_a_turn)
@@ -67,7 +67,7 @@ def test_cut_at_every_event_of_a_compaction_a_resume_is_exact(
 
 
 @pytest.mark.req("S2-25", "D-03")
-def test_what_is_committed_after_a_crash_is_what_the_agent_reads_and_in_full_what_it_heard(
+def test_commit_after_a_crash_has_the_agent_context_and_full_transcript(
     tmp_path: Path,
 ) -> None:
     scene, log, began = compacted(tmp_path, in_a_turn=False)

@@ -52,14 +52,14 @@ def kills_of_both(folder: Path, runs: int, seed: int) -> int:
 
 
 @pytest.mark.req("D-01", "S2-69")
-def test_kill_9_in_a_collection_loses_no_step_that_is_written_meanwhile(tmp_path: Path) -> None:
+def test_kill_9_during_gc_loses_no_concurrent_step(tmp_path: Path) -> None:
     assert kills_of_both(tmp_path, 3, seed=1) > 0
 
 
 @pytest.mark.full
 @pytest.mark.req("D-01", "S2-69")
 @pytest.mark.parametrize("seed", range(10))
-def test_kill_9_in_a_collection_loses_no_step_100_times(tmp_path: Path, seed: int) -> None:
+def test_kill_9_during_gc_loses_no_step_100_times(tmp_path: Path, seed: int) -> None:
     assert kills_of_both(tmp_path, 10, seed) > 0
 
 
@@ -71,7 +71,7 @@ def test_200_power_cuts_lose_no_step_of_a_conversation(seed: int) -> None:
 
 
 @pytest.mark.req("S2-11", "S2-65")
-def test_of_two_processes_with_eight_tasks_each_nothing_is_lost_or_doubled(tmp_path: Path) -> None:
+def test_two_processes_with_eight_tasks_lose_and_double_nothing(tmp_path: Path) -> None:
     path, steps = tmp_path / "s.db", 12
     command = [sys.executable, "-m", "tests.crash.crowd", str(path)]
     writers = [subprocess.Popen([*command, who, str(steps)], cwd=ROOT) for who in "ab"]

@@ -76,7 +76,7 @@ def cuts(small: Small) -> Iterator[tuple[int, int]]:
 
 
 @pytest.mark.req("S0-35", "D-01")
-def test_a_cut_at_any_byte_loses_no_whole_line_and_no_byte(small: Small) -> None:
+def test_cut_at_any_byte_loses_no_complete_line_and_no_byte(small: Small) -> None:
     for length, whole in cuts(small):
         if whole == 0:
             for open_it in (Session, Session.load, ids):
@@ -98,7 +98,7 @@ def test_a_cut_at_any_byte_loses_no_whole_line_and_no_byte(small: Small) -> None
 
 
 @pytest.mark.req("S0-35")
-def test_a_cut_log_can_be_read_without_changing_it(small: Small) -> None:
+def test_cut_log_is_read_without_a_change(small: Small) -> None:
     for length, whole in cuts(small):
         reading = LogReadReport()
         if whole:
@@ -108,7 +108,7 @@ def test_a_cut_log_can_be_read_without_changing_it(small: Small) -> None:
 
 
 @pytest.mark.req("D-01")
-def test_a_log_that_was_cut_to_nothing_begins_anew(small: Small) -> None:
+def test_log_cut_to_zero_bytes_starts_again(small: Small) -> None:
     small.path.write_bytes(b"")
     with Session(small.path, options=options(disk=RecordingDisk())) as session:
         assert born(session) == ROOT
@@ -116,7 +116,7 @@ def test_a_log_that_was_cut_to_nothing_begins_anew(small: Small) -> None:
 
 
 @pytest.mark.req("S0-35", "D-01")
-def test_an_unfinished_turn_goes_on_after_a_cut_anywhere(small: Small) -> None:
+def test_unfinished_turn_continues_after_a_cut_anywhere(small: Small) -> None:
     """Whatever is open after the cut can be closed: calls get results, requests an end."""
     for length, whole in cuts(small):
         if whole < 2 or length % 3:
@@ -132,7 +132,7 @@ def test_an_unfinished_turn_goes_on_after_a_cut_anywhere(small: Small) -> None:
 
 
 @pytest.mark.req("S0-35")
-def test_every_changed_bit_is_found(small: Small) -> None:
+def test_every_flipped_bit_is_reported(small: Small) -> None:
     """As damage, with the line where it is; in the very last newline as a torn line."""
     small.keep(7)
     starts = [sum(map(len, small.lines[:n])) for n in range(len(small.lines) + 1)]
@@ -162,7 +162,7 @@ def read_or_error(path: Path, reading: LogReadReport) -> int | LogError:
 
 
 @pytest.mark.req("S0-35")
-def test_a_session_is_not_opened_on_a_changed_bit_and_changes_nothing(small: Small) -> None:
+def test_session_with_a_flipped_bit_is_refused_and_unchanged(small: Small) -> None:
     for bit in range(0, len(small.raw) * 8 - 8, 11):
         changed = bytearray(small.raw)
         changed[bit // 8] ^= 1 << bit % 8

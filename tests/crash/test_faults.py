@@ -70,9 +70,7 @@ def operations(folder: Path, durability: Durability) -> list[str]:
 
 @pytest.mark.req("D-01", "S0-34")
 @pytest.mark.parametrize("durability", ["turn", "always", "none"])
-def test_no_fault_at_any_operation_loses_or_damages_anything(
-    tmp_path: Path, durability: Durability
-) -> None:
+def test_fault_at_any_operation_loses_nothing(tmp_path: Path, durability: Durability) -> None:
     (tmp_path / "good").mkdir()
     asked = operations(tmp_path / "good", durability)
     assert asked.count("write") == len(ids(tmp_path / "good" / "s.jsonl"))
@@ -121,7 +119,7 @@ def has_a_line(path: Path) -> bool:
 
 
 @pytest.mark.req("D-01", "S0-35")
-def test_no_fault_while_a_torn_line_is_set_aside_loses_a_byte_of_it(tmp_path: Path) -> None:
+def test_fault_while_moving_a_torn_line_loses_no_byte(tmp_path: Path) -> None:
     good = tmp_path / "good.jsonl"
     with Session(good, options=options()) as session:
         hear(session, born(session), "one")
@@ -149,7 +147,7 @@ def test_no_fault_while_a_torn_line_is_set_aside_loses_a_byte_of_it(tmp_path: Pa
         assert len(ids(path)) == 4
 
 
-def test_a_newline_that_cannot_be_added_is_an_error_and_no_damage(tmp_path: Path) -> None:
+def test_failed_newline_is_an_error_and_no_damage(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     with Session(path, options=options()) as session:
         born(session)

@@ -36,7 +36,7 @@ def fill(session: Session, agent: AgentId) -> list[str]:
 
 @pytest.mark.req("D-01")
 @pytest.mark.parametrize("durability", ["turn", "always", "none"])
-def test_a_full_disk_loses_nothing_and_the_session_goes_on_when_there_is_room(
+def test_full_disk_loses_nothing_and_the_session_continues_later(
     small_disk: Path, durability: Durability
 ) -> None:
     path = small_disk / "s.jsonl"
@@ -64,7 +64,7 @@ def refuses(session: Session) -> None:
         session.close()
 
 
-def test_while_the_disk_is_full_a_torn_log_is_read_but_not_opened(small_disk: Path) -> None:
+def test_torn_log_on_a_full_disk_is_readable_but_not_opened(small_disk: Path) -> None:
     path = small_disk / "s.jsonl"
     session = Session(path, options=options(durability="turn"))
     acknowledged = fill(session, born(session))
@@ -76,7 +76,7 @@ def test_while_the_disk_is_full_a_torn_log_is_read_but_not_opened(small_disk: Pa
     assert ids(path)[2:] == acknowledged
 
 
-def test_a_session_cannot_begin_on_a_full_disk(small_disk: Path) -> None:
+def test_session_on_a_full_disk_is_refused(small_disk: Path) -> None:
     with pytest.raises(OSError, match="space"):
         (small_disk / "ballast").write_bytes(b"x" * 100_000)
     with pytest.raises(LogWriteError, match="make room"):

@@ -128,7 +128,7 @@ def lives(folder: Path, durability: Durability) -> Iterator[Life]:
 
 @pytest.mark.req("D-01", "S0-34")
 @pytest.mark.parametrize("durability", ["turn", "always"])
-def test_a_power_cut_before_any_operation_loses_nothing_promised(
+def test_power_cut_before_any_operation_keeps_promised_events(
     tmp_path: Path, durability: Durability
 ) -> None:
     cut_before = list(lives(tmp_path, durability))
@@ -154,7 +154,7 @@ def found(path: Path) -> int:
     return events
 
 
-def test_the_model_sees_what_a_policy_without_syncs_loses(tmp_path: Path) -> None:
+def test_model_disk_detects_losses_without_syncs(tmp_path: Path) -> None:
     """Else the tests above would prove nothing."""
     lost = 0
     for life in lives(tmp_path, "none"):

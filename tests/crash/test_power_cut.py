@@ -68,7 +68,7 @@ def acknowledged(done: subprocess.CompletedProcess[str]) -> int:
 
 @pytest.mark.req("D-01", "S0-34")
 @pytest.mark.parametrize("durability", ["turn", "always"])
-def test_a_power_cut_loses_nothing_acknowledged(tool: Path, durability: str) -> None:
+def test_power_cut_loses_nothing_acknowledged(tool: Path, durability: str) -> None:
     assert acknowledged(cut(tool, durability, cuts=2, seed=os.getpid())) > 0
 
 
@@ -80,7 +80,7 @@ def test_100_power_cuts_lose_nothing_acknowledged(tool: Path, durability: str) -
 
 
 @pytest.mark.full
-def test_the_same_cuts_do_lose_what_is_never_synced(tool: Path) -> None:
+def test_same_power_cuts_lose_unsynced_events(tool: Path) -> None:
     """Else the tests above would prove nothing."""
     done = cut(tool, "none", cuts=5, seed=1)
     assert done.returncode == 1

@@ -79,11 +79,11 @@ def kills(home: Path, runs: int, seed: int) -> None:
     store.close()
 
 
-def test_a_purge_that_is_killed_leaves_all_whole_and_the_next_finishes(tmp_path: Path) -> None:
+def test_killed_purge_leaves_a_sound_store_and_the_next_completes(tmp_path: Path) -> None:
     kills(tmp_path / "home", 3, seed=1)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("seed", range(3))
-def test_a_purge_that_is_killed_20_times(tmp_path: Path, seed: int) -> None:
+def test_purge_killed_20_times(tmp_path: Path, seed: int) -> None:
     kills(tmp_path / "home", 20, seed)

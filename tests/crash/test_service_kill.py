@@ -81,7 +81,7 @@ def check(folder: Path, kept: list[list[CommitId]]) -> None:
 
 
 @pytest.mark.req("D-01", "S2-11")
-def test_kill_9_of_a_service_loses_no_commit_that_was_acknowledged(tmp_path: Path) -> None:
+def test_kill_9_of_a_service_loses_no_acknowledged_commit(tmp_path: Path) -> None:
     assert kills(tmp_path, 10, seed=1) > 0
 
 

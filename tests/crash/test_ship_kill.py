@@ -148,7 +148,7 @@ def kills(tmp_path: Path, runs: int, seed: int, lines: int) -> int:
 
 
 @pytest.mark.req("S3-34")
-def test_kill_9_of_both_ends_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
+def test_kill_9_of_both_ends_loses_and_doubles_nothing(tmp_path: Path) -> None:
     assert kills(tmp_path, 4, seed=3, lines=120) > 0
 
 

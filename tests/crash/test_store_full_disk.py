@@ -33,7 +33,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.req("D-01", "S2-11")
-def test_a_full_disk_refuses_whole_batches_and_takes_them_when_there_is_room(
+def test_full_disk_refuses_complete_batches_until_there_is_room(
     small_disk: Path,
 ) -> None:
     path, ballast = small_disk / "s.db", small_disk / "ballast"
@@ -79,7 +79,7 @@ def filled(path: Path, ballast: Path) -> tuple[SqliteStore, CommitId, CommitDraf
 
 
 @pytest.mark.req("D-01", "S2-25")
-def test_a_compaction_that_a_full_disk_refused_is_not_there_until_it_is_tried_again_with_room(
+def test_compaction_refused_by_a_full_disk_can_be_retried(
     small_disk: Path,
 ) -> None:
     """A batch of two commits that failed once counted as there: the retry wrote nothing."""
@@ -99,7 +99,7 @@ def test_a_compaction_that_a_full_disk_refused_is_not_there_until_it_is_tried_ag
 
 
 @pytest.mark.req("D-01", "S2-69")
-def test_a_collection_on_a_full_disk_takes_nothing_that_is_needed_and_can_be_tried_again(
+def test_gc_on_a_full_disk_keeps_needed_objects_and_can_be_retried(
     small_disk: Path,
 ) -> None:
     path, ballast = small_disk / "s.db", small_disk / "ballast"

@@ -93,7 +93,7 @@ def check(one: Stage, expected: int = 3) -> None:
     check_log(one.log)
 
 
-def test_wherever_the_log_ends_all_is_heard_once_and_told_once(tmp_path: Path) -> None:
+def test_cut_anywhere_delivers_and_reports_everything_once(tmp_path: Path) -> None:
     whole = begun(tmp_path / "whole")
     first = len(whole.log.read_bytes().splitlines()) + 3
     happen(whole)
@@ -118,7 +118,7 @@ def test_wherever_the_log_ends_all_is_heard_once_and_told_once(tmp_path: Path) -
 
 @pytest.mark.req("S1-18")
 @pytest.mark.parametrize("after", [3, 7])
-def test_kill_9_while_something_is_unheard_loses_nothing(tmp_path: Path, after: int) -> None:
+def test_kill_9_with_an_undelivered_comment_loses_nothing(tmp_path: Path, after: int) -> None:
     command = [sys.executable, "-c", WORKER, str(tmp_path), str(after)]
     died = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False

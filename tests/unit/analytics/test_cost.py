@@ -50,7 +50,7 @@ def history(sessions: int, rounds: int = 60) -> Story:
         Scope(until_us=(MORNING + DAY) * US),
     ],
 )
-def test_a_part_costs_what_is_in_it_and_not_what_is_beside_it(scope: Scope) -> None:
+def test_partial_query_costs_only_its_rows(scope: Scope) -> None:
     show = session_overview if scope.session_id else lambda data, part: overview(data, part, UTC)
     costs = []
     for sessions in (5, 50):
@@ -60,7 +60,7 @@ def test_a_part_costs_what_is_in_it_and_not_what_is_beside_it(scope: Scope) -> N
 
 
 @pytest.mark.full
-def test_a_million_messages_are_told_in_a_few_times_what_it_takes_to_read_them() -> None:
+def test_million_messages_take_a_small_multiple_of_the_read_time() -> None:
     """Against a loop over the messages alone, in the same run: 3 to 5 times as much.
 
     What else runs on the machine makes that loop up to half as long again, so the limit is wider.

@@ -49,7 +49,7 @@ def hostile() -> Story:
 
 
 @pytest.mark.parametrize("is_one", [True, False])
-def test_what_comes_from_outside_is_never_markup(is_one: bool) -> None:
+def test_external_text_is_never_markup(is_one: bool) -> None:
     database = hostile().database
     found = (
         session_overview(database, Scope(session_id=1)) if is_one else overview(database, ALL, UTC)
@@ -64,20 +64,20 @@ def test_what_comes_from_outside_is_never_markup(is_one: bool) -> None:
     assert "\u202e" not in text
 
 
-def test_a_browser_is_forbidden_to_ask_for_anything() -> None:
+def test_page_forbids_network_requests() -> None:
     text = render_page(overview(hostile().database, ALL, UTC), UTC)
     assert "default-src 'none'" in text.split("<script>")[0]
     assert "<link" not in text
     assert "viewport" in text
 
 
-def test_labels_of_charts_are_escaped_too() -> None:
+def test_chart_labels_are_escaped() -> None:
     """plotly itself reads `<a href=...>` in labels."""
     for chart in overview_charts(overview(hostile().database, ALL, UTC)):
         assert "<" not in str([chart.data, chart.layout])
 
 
-def test_every_chart_is_one_that_plotly_draws() -> None:
+def test_every_chart_is_valid_for_plotly() -> None:
     import plotly.graph_objects as go
 
     story = hostile()
@@ -89,7 +89,7 @@ def test_every_chart_is_one_that_plotly_draws() -> None:
         go.Figure({"data": chart.data, "layout": chart.layout})
 
 
-def test_bars_of_a_long_time_hold_weeks() -> None:
+def test_bars_of_a_long_period_are_weeks() -> None:
     """Two Mondays in a row, and 200 days later: sums by weeks that begin on Mondays."""
     story = Story()
     one = story.session()
@@ -100,15 +100,15 @@ def test_bars_of_a_long_time_hold_weeks() -> None:
     assert chart.data[0]["y"] == [2, 1, 1]
 
 
-def test_of_nothing_there_is_a_page_all_the_same() -> None:
+def test_empty_index_gives_a_page() -> None:
     assert "<h1>" in render_page(overview(Story().database, ALL, UTC), UTC)
 
 
-def test_a_lone_surrogate_is_shown_as_a_mark() -> None:
+def test_lone_surrogate_is_replaced() -> None:
     assert escape_label("a\ud800b\nc") == "a\N{REPLACEMENT CHARACTER}b c"
 
 
-def test_without_the_library_an_error_names_the_extra() -> None:
+def test_missing_library_error_names_the_extra() -> None:
     program = (
         "import sys; sys.modules['plotly'] = None\n"
         "from harken.analytics.html_page import _import_plotly\n"

@@ -50,7 +50,7 @@ def found() -> Overview:
 
 
 @pytest.mark.req("S2-78")
-def test_amplification_is_what_comes_of_a_prompt(found: Overview) -> None:
+def test_amplification_is_the_output_per_prompt(found: Overview) -> None:
     sums = found.amplification
     assert (sums.prompts, sums.responses, sums.tool_calls) == (3, 4, 4)
     assert (sums.input_characters, sums.output_characters) == (40, 160)
@@ -60,7 +60,7 @@ def test_amplification_is_what_comes_of_a_prompt(found: Overview) -> None:
     assert (first.responses_per_prompt, first.output_per_input) == (2.0, 8.0)
 
 
-def test_without_a_prompt_there_is_no_ratio() -> None:
+def test_ratio_without_a_prompt_is_none() -> None:
     story = Story()
     story.say(story.session(), "response", MONDAY, 5)
     sums = overview(story.database, ALL, UTC).amplification
@@ -68,7 +68,7 @@ def test_without_a_prompt_there_is_no_ratio() -> None:
 
 
 @pytest.mark.req("S2-79")
-def test_compactions_stand_against_durations(found: Overview) -> None:
+def test_compactions_are_correlated_with_durations(found: Overview) -> None:
     known = found.compactions
     assert (known.compactions, known.sessions, known.max_per_session) == (2, 1, 2)
     bands = {(one.from_s, one.below_s): one for one in known.bands}
@@ -80,7 +80,7 @@ def test_compactions_stand_against_durations(found: Overview) -> None:
     assert known.correlation == 1.0  # three sessions: 20 min, 11 min, 23 h; 0, 0, 2
 
 
-def test_of_one_session_nothing_correlates() -> None:
+def test_single_session_has_no_correlation() -> None:
     story = Story()
     story.say(story.session(), "prompt", MONDAY)
     assert overview(story.database, ALL, UTC).compactions.correlation is None
@@ -99,7 +99,7 @@ def test_activity_is_counted_by_weekday_and_hour(found: Overview) -> None:
 
 
 @pytest.mark.req("S2-80")
-def test_the_most_sessions_at_once(found: Overview) -> None:
+def test_maximum_of_concurrent_sessions(found: Overview) -> None:
     """The second lies within the first; both said something from nine to a quarter past."""
     peak = found.concurrency
     assert peak.open == 2
@@ -108,7 +108,7 @@ def test_the_most_sessions_at_once(found: Overview) -> None:
     assert (peak.at_work, peak.at_work_at) == (2, datetime(2026, 3, 2, 9, 0, tzinfo=UTC))
 
 
-def test_a_session_that_ends_as_another_begins_overlaps_it() -> None:
+def test_adjacent_sessions_overlap() -> None:
     story = Story()
     for began in (MONDAY, MONDAY + 10):
         one = story.session(f"claude:{began}")
@@ -117,7 +117,7 @@ def test_a_session_that_ends_as_another_begins_overlaps_it() -> None:
     assert overview(story.database, ALL, UTC).concurrency.open == 2
 
 
-def test_summer_time_is_that_of_the_day() -> None:
+def test_daylight_saving_time_of_the_day_applies() -> None:
     story = Story()
     one = story.session()
     story.say(one, "prompt", at("2026-01-05 12:00"))  # Monday, 13:00 in Berlin
@@ -126,7 +126,7 @@ def test_summer_time_is_that_of_the_day() -> None:
     assert (monday[13], monday[14]) == (1, 1)
 
 
-def test_zones_between_the_hours_are_exact() -> None:
+def test_fractional_hour_zones_are_exact() -> None:
     story = Story()
     story.say(story.session(), "prompt", at("2026-03-02 18:20"))
     found = overview(story.database, ALL, ZoneInfo("Asia/Kathmandu")).activity
@@ -134,7 +134,7 @@ def test_zones_between_the_hours_are_exact() -> None:
     assert str(found.days[0].day) == "2026-03-03"
 
 
-def test_what_does_not_tell_whether_it_failed_is_counted_by_itself() -> None:
+def test_results_without_status_are_counted_separately() -> None:
     story = Story()
     answer = story.say(story.session("codex:1"), "response", MONDAY)
     story.call(answer, "exec_command", 1, is_error=True)
@@ -145,7 +145,7 @@ def test_what_does_not_tell_whether_it_failed_is_counted_by_itself() -> None:
 
 
 @pytest.mark.req("S2-81")
-def test_tools_are_counted_in_all_and_by_template() -> None:
+def test_tools_are_counted_in_total_and_by_template() -> None:
     found = tools(told().database, ALL)
     rows = [(one.name, one.calls, one.errors, one.unanswered) for one in found.tools]
     assert rows == [("Read", 3, 0, 1), ("Bash", 1, 1, 0)]
@@ -157,7 +157,7 @@ def test_tools_are_counted_in_all_and_by_template() -> None:
     assert by_template == {"": [("Bash", 1), ("Read", 1)], "reviewer": [("Read", 2)]}
 
 
-def test_times_that_a_file_claims_may_be_absurd() -> None:
+def test_absurd_times_are_accepted() -> None:
     story = Story()
     one = story.session()
     for _ in range(40):
@@ -167,7 +167,7 @@ def test_times_that_a_file_claims_may_be_absurd() -> None:
 
 
 @pytest.mark.req("S2-82")
-def test_a_lifecycle_has_outcome_duration_and_compactions(found: Overview) -> None:
+def test_lifecycle_has_outcome_duration_and_compactions(found: Overview) -> None:
     rows = [(one.session, one.outcome, one.duration_s, one.compactions) for one in found.sessions]
     assert rows == [
         ("codex:3", "success", 23.0 * HOUR, 2),
@@ -179,7 +179,7 @@ def test_a_lifecycle_has_outcome_duration_and_compactions(found: Overview) -> No
     assert [one.compactions for one in found.outcomes] == [2, 0]
 
 
-def test_a_span_of_time_counts_what_was_done_in_it() -> None:
+def test_period_counts_its_own_messages() -> None:
     tuesday = Scope(
         since_us=int(at("2026-03-03 00:00")) * US, until_us=int(at("2026-03-04 00:00")) * US
     )
@@ -190,19 +190,19 @@ def test_a_span_of_time_counts_what_was_done_in_it() -> None:
     assert found.concurrency.open_until == datetime(2026, 3, 4, tzinfo=UTC)
 
 
-def test_one_session_is_told_alone() -> None:
+def test_single_session_is_described() -> None:
     found = session_overview(told().database, Scope(session_id=1))
     assert (found.session.session, found.session.title) == ("claude:1", "Tea")
     assert (found.usage.output_tokens, found.tools.calls) == (40, 2)
 
 
-def test_of_nothing_there_are_zeros_and_nothing_is_known() -> None:
+def test_empty_index_gives_zeros_and_unknowns() -> None:
     found = overview(Story().database, ALL, UTC)
     assert (found.amplification.prompts, found.concurrency.open, found.sessions) == (0, 0, [])
     assert (found.usage.cost_usd, found.usage.responses) == (None, 0)
 
 
-def test_a_row_is_json_as_it_stands(found: Overview) -> None:
+def test_row_is_json(found: Overview) -> None:
     row = found.as_json()
     assert row["sessions"][0]["began"] == "2026-03-03T23:00:00Z"
     assert row["activity"]["days"][0]["day"] == "2026-03-02"

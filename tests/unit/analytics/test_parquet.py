@@ -36,7 +36,7 @@ def test_every_row_is_in_the_file_of_its_table(tmp_path: Path) -> None:
     }
 
 
-def test_columns_have_the_types_that_are_documented(tmp_path: Path) -> None:
+def test_columns_have_the_documented_types(tmp_path: Path) -> None:
     arrow = {
         "int64": pa.int64(),
         "double": pa.float64(),
@@ -52,7 +52,7 @@ def test_columns_have_the_types_that_are_documented(tmp_path: Path) -> None:
         assert all(field.metadata[b"says"] for field in schema)
 
 
-def test_values_are_those_that_people_join_by(tmp_path: Path) -> None:
+def test_join_keys_have_values(tmp_path: Path) -> None:
     _written(story(), tmp_path)
     calls = pq.read_table(tmp_path / "tool_calls.parquet").to_pylist()
     assert [row["duration_us"] for row in calls] == [1_000_000, None]
@@ -77,7 +77,7 @@ def test_values_are_those_that_people_join_by(tmp_path: Path) -> None:
         (Scope(since_us=BEGAN, runtime="codex"), []),
     ],
 )
-def test_chosen_sessions_come_with_all_that_is_theirs(
+def test_selected_sessions_have_all_their_rows(
     tmp_path: Path, scope: Scope, names: list[str]
 ) -> None:
     rows = _written(story(), tmp_path, scope)
@@ -86,14 +86,14 @@ def test_chosen_sessions_come_with_all_that_is_theirs(
     assert rows["messages"] == 3 * ("claude:a" in names) + ("codex:b" in names)
 
 
-def test_texts_stand_in_a_column_of_their_own_where_they_are_wanted(tmp_path: Path) -> None:
+def test_texts_are_an_optional_column(tmp_path: Path) -> None:
     list(write_tables(story(), tmp_path, texts=lambda hashes: [f"{h[-1]}\ud800" for h in hashes]))
     messages = pq.read_table(tmp_path / "messages.parquet")
     assert messages.column_names[-1] == "text"
     assert messages["text"].to_pylist() == ["1?", "2?", "3?", "4?"]
 
 
-def test_again_replaces_the_tables_and_leaves_what_else_is_there(tmp_path: Path) -> None:
+def test_second_export_replaces_tables_and_keeps_other_files(tmp_path: Path) -> None:
     db = story()
     (tmp_path / "notes.txt").write_text("mine")
     _written(db, tmp_path)
@@ -103,7 +103,7 @@ def test_again_replaces_the_tables_and_leaves_what_else_is_there(tmp_path: Path)
     assert names == {"notes.txt", *(f"{table.name}.parquet" for table in TABLES)}
 
 
-def test_a_table_that_is_not_whole_takes_no_ones_place(tmp_path: Path) -> None:
+def test_incomplete_table_replaces_no_file(tmp_path: Path) -> None:
     db = story()
     _written(db, tmp_path)
     before = (tmp_path / "messages.parquet").read_bytes()
@@ -117,7 +117,7 @@ def test_a_table_that_is_not_whole_takes_no_ones_place(tmp_path: Path) -> None:
     assert not [path for path in tmp_path.iterdir() if path.name.endswith(".part")]
 
 
-def test_more_rows_than_one_group_are_written_in_their_order(tmp_path: Path) -> None:
+def test_rows_of_several_groups_stay_in_order(tmp_path: Path) -> None:
     db = story()
     for id_ in range(5, 2 * MAX_GROUP_ROWS):
         message(db, id_, role="user", kind="prompt")
@@ -131,14 +131,14 @@ def test_more_rows_than_one_group_are_written_in_their_order(tmp_path: Path) -> 
     )
 
 
-def test_a_folder_that_is_a_file_is_told_in_a_line(tmp_path: Path) -> None:
+def test_folder_that_is_a_file_is_an_error_on_one_line(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
     with pytest.raises(ConfigError, match=r"file: cannot be written \("):
         list(write_tables(story(), file))
 
 
-def test_the_schema_is_imported_without_pyarrow() -> None:
+def test_schema_is_importable_without_pyarrow() -> None:
     assert "harken.analytics.table_schema" in sys.modules
     source = Path(sys.modules["harken.analytics.table_schema"].__file__ or "").read_text("utf-8")
     assert "pyarrow" not in source

@@ -12,7 +12,7 @@ START = at("2026-03-02 09:00")
 
 
 @pytest.mark.req("S2-77")
-def test_the_bins_say_what_happened_and_for_how_long() -> None:
+def test_bins_have_activities_and_durations() -> None:
     """A minute is a bin. 0:00 prompt; 0:30 an answer, a third of it thoughts, with a call; its
     result after 60 s; 2:00 an answer; 3:00 a prompt; 3:10 a summary; 33:10 a prompt, long after.
     """
@@ -46,7 +46,7 @@ def test_the_bins_say_what_happened_and_for_how_long() -> None:
     assert (whole.prompt, whole.compaction, whole.idle) == (60, 10, 30 * MINUTE)
 
 
-def test_a_tool_may_run_for_hours_and_a_model_may_not() -> None:
+def test_tool_may_run_for_hours_and_model_may_not() -> None:
     story = Story()
     one = story.session()
     answer = story.say(one, "response", START)
@@ -56,7 +56,7 @@ def test_a_tool_may_run_for_hours_and_a_model_may_not() -> None:
     assert (found.tool, found.response, found.idle) == (2 * HOUR, 0, 2 * HOUR)
 
 
-def test_agents_side_by_side_add_up_and_nobody_is_idle_while_one_works() -> None:
+def test_concurrent_agents_add_up_without_idle_time() -> None:
     story = Story()
     one = story.session()
     helper = story.agent(one, "explorer", "explore")
@@ -68,7 +68,7 @@ def test_agents_side_by_side_add_up_and_nobody_is_idle_while_one_works() -> None
     assert (found.tool, found.response, found.idle) == (100, 80, 0)
 
 
-def test_what_a_compaction_repeats_did_not_happen_again() -> None:
+def test_messages_repeated_by_a_compaction_are_not_counted_again() -> None:
     story = Story()
     one = story.session()
     story.say(one, "prompt", START)
@@ -78,7 +78,7 @@ def test_what_a_compaction_repeats_did_not_happen_again() -> None:
     assert (found.events.response, found.seconds.response) == (1, 5)
 
 
-def test_a_session_of_a_year_has_no_more_bins_than_asked_for() -> None:
+def test_session_of_a_year_has_at_most_the_requested_bins() -> None:
     story = Story()
     one = story.session()
     story.say(one, "prompt", START)
@@ -88,7 +88,7 @@ def test_a_session_of_a_year_has_no_more_bins_than_asked_for() -> None:
     assert found.seconds.idle == 365 * 24 * HOUR
 
 
-def test_times_that_no_calendar_holds_give_bins_all_the_same() -> None:
+def test_out_of_range_times_give_bins() -> None:
     story = Story()
     one = story.session()
     story.say(one, "prompt", -(10**12))
@@ -98,7 +98,7 @@ def test_times_that_no_calendar_holds_give_bins_all_the_same() -> None:
     assert found.events.prompt == 2
 
 
-def test_without_any_time_there_is_no_bin() -> None:
+def test_session_without_times_has_no_bin() -> None:
     story = Story()
     one = story.session()
     story.say(one, "prompt", None)

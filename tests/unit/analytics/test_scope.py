@@ -23,17 +23,17 @@ def named(story: Story, name: str) -> str:
     return str(rows[0][0])
 
 
-def test_a_session_is_found_by_its_full_name(story: Story) -> None:
+def test_session_is_resolved_by_its_full_name(story: Story) -> None:
     assert named(story, "claude:ab12") == "claude:ab12"
 
 
 @pytest.mark.parametrize("name", ["nobody", "", "ab12", "claude:ab", "%", "\ud800"])
-def test_a_session_that_is_not_there_is_said_with_those_that_are(story: Story, name: str) -> None:
+def test_missing_session_error_lists_existing_ones(story: Story, name: str) -> None:
     with pytest.raises(NameNotFound, match=r"there is: session_2026, codex:zz"):
         session_id(story.database, name)
 
 
-def test_a_project_is_a_folder_with_all_below_or_the_end_of_a_path(story: Story) -> None:
+def test_project_is_a_folder_tree_or_a_path_suffix(story: Story) -> None:
     every = ("/srv/claude/web", "/srv/codex:/web", "/srv/sessio/web")
     assert projects(story.database, "/") == projects(story.database, "/srv/") == every
     assert projects(story.database, "/srv/claude") == ("/srv/claude/web",)
@@ -42,6 +42,6 @@ def test_a_project_is_a_folder_with_all_below_or_the_end_of_a_path(story: Story)
 
 
 @pytest.mark.parametrize("name", ["/srv/cla", "claude", "", "..", "\ud800"])
-def test_another_project_is_said_with_those_that_are(story: Story, name: str) -> None:
+def test_missing_project_error_lists_existing_ones(story: Story, name: str) -> None:
     with pytest.raises(NameNotFound, match="there is: /srv/claude/web, "):
         projects(story.database, name)

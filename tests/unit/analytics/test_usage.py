@@ -41,12 +41,12 @@ def test_each_model_has_the_sums_of_its_responses() -> None:
     assert (gpt.model, gpt.responses, gpt.cost_usd, gpt.unpriced) == ("gpt", 1, 0.125, 0)
 
 
-def test_what_nobody_counted_is_not_zero() -> None:
+def test_missing_count_is_not_zero() -> None:
     gpt = usage_by_model(load_usage(told().database, ALL))[1]
     assert (gpt.cache_read_tokens, gpt.cache_write_tokens, gpt.reasoning_tokens) == (None,) * 3
 
 
-def test_an_unknown_price_is_said_and_never_zero() -> None:
+def test_unknown_price_is_reported_and_never_zero() -> None:
     story = Story()
     one = story.session()
     story.request(one, "mystery", MORNING, (5, None, None, 5), None)
@@ -55,14 +55,14 @@ def test_an_unknown_price_is_said_and_never_zero() -> None:
     assert (whole.cost_usd, whole.unpriced) == (None, 2)
 
 
-def test_a_response_without_tokens_costs_nothing_unknown() -> None:
+def test_response_without_tokens_has_no_unknown_cost() -> None:
     story = Story()
     one = story.session()
     story.request(one, "<synthetic>", MORNING, (0, 0, 0, 0), None)
     assert total_usage(load_usage(story.database, ALL)).unpriced == 0
 
 
-def test_a_day_is_one_of_the_time_zone_that_is_given() -> None:
+def test_day_is_in_the_requested_time_zone() -> None:
     spent = load_usage(told().database, ALL)
     days = [(one.day, one.responses) for one in usage_by_day(spent, UTC)]
     assert days == [(date(2026, 3, 2), 3), (date(2026, 3, 3), 1)]
@@ -70,7 +70,7 @@ def test_a_day_is_one_of_the_time_zone_that_is_given() -> None:
     assert days == [(date(2026, 3, 2), 2), (date(2026, 3, 3), 2)]
 
 
-def test_a_response_without_a_time_is_on_no_day_and_in_every_sum() -> None:
+def test_response_without_time_is_in_no_day_and_every_sum() -> None:
     story = Story()
     story.request(story.session(), "opus", None, (1, None, None, 1), 1.0)
     spent = load_usage(story.database, ALL)
@@ -85,7 +85,7 @@ def test_each_folder_has_the_sums_of_its_sessions() -> None:
     assert rows == [("/srv/cafe", 1, 3, 0.75), ("/srv/bar", 1, 1, 0.125)]
 
 
-def test_only_what_is_in_the_scope_counts() -> None:
+def test_only_sessions_in_scope_count() -> None:
     database = told().database
     since = Scope(since_us=int(at("2026-03-03 00:00")) * 1_000_000)
     assert total_usage(load_usage(database, since)).responses == 1

@@ -117,7 +117,7 @@ def conversations(report: Report, store: MemoryStore) -> list[list[str]]:
 
 
 @pytest.mark.parametrize(("format", "damage"), CASES)
-def test_every_good_line_is_imported_and_the_report_tells_the_rest(
+def test_every_valid_line_is_imported_and_the_rest_reported(
     format: str, damage: str, tmp_path: Path
 ) -> None:
     case = DAMAGE[damage](format)
@@ -138,7 +138,7 @@ def test_every_good_line_is_imported_and_the_report_tells_the_rest(
 
 
 @pytest.mark.parametrize("format", STORIES)
-def test_a_bad_line_is_told_with_its_number_and_its_byte(format: str, tmp_path: Path) -> None:
+def test_invalid_line_is_reported_with_line_number_and_offset(format: str, tmp_path: Path) -> None:
     before, *after = lines(format)
     (tmp_path / "a.jsonl").write_bytes(joined([before, b"{torn", *after]))
     report = imported(tmp_path, MemoryStore(), Catalogue(None))["a.jsonl"].report
@@ -147,7 +147,7 @@ def test_a_bad_line_is_told_with_its_number_and_its_byte(format: str, tmp_path: 
 
 
 @pytest.mark.parametrize("format", STORIES)
-def test_a_file_that_grows_while_it_is_read_comes_as_far_as_it_was_then(
+def test_file_growing_during_the_read_is_read_to_its_size_at_open(
     format: str, tmp_path: Path
 ) -> None:
     """Listed at one moment, read at another, with a line that is only half there; then the rest."""
@@ -170,7 +170,7 @@ def test_a_file_that_grows_while_it_is_read_comes_as_far_as_it_was_then(
     "damage",
     [lambda data: data[:-9], lambda data: data.replace(b":", b"", 1), lambda _: b"\0" * 99],
 )
-def test_a_document_that_is_damaged_is_kept_as_bytes_and_told(
+def test_damaged_document_is_stored_as_bytes_and_reported(
     damage: Callable[[bytes], bytes], tmp_path: Path
 ) -> None:
     head, *messages = STORIES["gemini-cli-v1"](WORDS, "5e55")
@@ -184,7 +184,7 @@ def test_a_document_that_is_damaged_is_kept_as_bytes_and_told(
         assert store.raw(ArtifactRef(report.raw)) == data
 
 
-def test_a_document_with_bytes_that_are_no_text_is_read(tmp_path: Path) -> None:
+def test_document_with_invalid_utf8_is_read(tmp_path: Path) -> None:
     head, *messages = STORIES["gemini-cli-v1"](["Tea?", "<text>"], "5e55")
     data = json.dumps({**head, "messages": messages}, indent=1).encode()
     (tmp_path / "a.json").write_bytes(data.replace(b"<text>", b"caf\xe9"))

@@ -101,9 +101,7 @@ def everything(store: SqliteStore) -> dict[str, bytes | tuple[str, ...]]:
     return {**found, "commits": tuple(store.newest_commits(1000))}
 
 
-def test_commits_and_logs_come_out_as_they_went_in(
-    source: SqliteStore, there: SqliteStore, out: Path
-) -> None:
+def test_commits_and_logs_round_trip(source: SqliteStore, there: SqliteStore, out: Path) -> None:
     trunk = commit(source, None, "a", "b", labels=("good",))
     tip = commit(source, trunk, "c", summary="What C is.")
     other = commit(source, trunk, "d")
@@ -124,7 +122,7 @@ def test_commits_and_logs_come_out_as_they_went_in(
     assert fsck(there) == []
 
 
-def test_a_session_goes_on_on_the_other_machine(
+def test_session_resumes_on_another_machine(
     source: SqliteStore, there: SqliteStore, out: Path
 ) -> None:
     tip = commit(source, None, "a", "b")
@@ -138,7 +136,7 @@ def test_a_session_goes_on_on_the_other_machine(
     again(session).close()
 
 
-def test_what_is_opened_twice_changes_nothing(
+def test_unpacking_twice_changes_nothing(
     source: SqliteStore, there: SqliteStore, out: Path
 ) -> None:
     tip = commit(source, None, "a")
@@ -153,7 +151,7 @@ def test_what_is_opened_twice_changes_nothing(
     assert everything(source) == before
 
 
-def test_a_log_never_takes_the_place_of_another(
+def test_log_never_replaces_a_different_one(
     source: SqliteStore, there: SqliteStore, out: Path
 ) -> None:
     mine = log(there, "first", "mine").read_bytes()
@@ -167,7 +165,7 @@ def test_a_log_never_takes_the_place_of_another(
     assert kept.path.read_bytes() == theirs.read_bytes()
 
 
-def test_a_log_is_not_taken_for_ones_own_that_was_written_last(
+def test_unpacked_log_is_not_the_latest_local_session(
     source: SqliteStore, there: SqliteStore, out: Path
 ) -> None:
     mine = log(there, "mine", "x")
@@ -177,7 +175,7 @@ def test_a_log_is_not_taken_for_ones_own_that_was_written_last(
     assert all(one.path.stat().st_mtime < mine.stat().st_mtime for one in taken.logs)
 
 
-def test_a_log_that_is_being_written_is_in_it_up_to_its_last_whole_line(
+def test_locked_log_is_bundled_up_to_its_last_complete_line(
     source: SqliteStore, there: SqliteStore, out: Path
 ) -> None:
     path = sessions(source) / "live.jsonl"
@@ -192,7 +190,7 @@ def test_a_log_that_is_being_written_is_in_it_up_to_its_last_whole_line(
     assert (sessions(there) / "live.jsonl").read_bytes() == whole
 
 
-def test_a_damaged_log_is_left_out_and_told(source: SqliteStore, out: Path) -> None:
+def test_damaged_log_is_left_out_and_reported(source: SqliteStore, out: Path) -> None:
     whole, damaged = log(source, "whole", "a"), log(source, "damaged", "hello")
     damaged.write_bytes(damaged.read_bytes().replace(b"hello", b"jello"))
     empty = sessions(source) / "empty.jsonl"
@@ -205,7 +203,7 @@ def test_a_damaged_log_is_left_out_and_told(source: SqliteStore, out: Path) -> N
     assert [one.name for one in bundled.manifest.sessions] == ["sessions/whole.jsonl"]
 
 
-def test_an_older_log_without_sums_may_be_in_it(
+def test_older_unsealed_log_may_be_bundled(
     source: SqliteStore, there: SqliteStore, out: Path
 ) -> None:
     dialects = Path(__file__).parents[2] / "fixtures" / "dialects"
@@ -218,7 +216,7 @@ def test_an_older_log_without_sums_may_be_in_it(
     )
 
 
-def test_names_of_logs_are_such_that_every_system_takes(source: SqliteStore, out: Path) -> None:
+def test_log_names_are_portable(source: SqliteStore, out: Path) -> None:
     folder = sessions(source)
     whole = log(source, "a", "x").read_bytes()
     names = ["a b", "ä", "A", ".hidden", "-rf", "x" * 200, "a:b", "a\\b", "\udcff", "鳥"]
@@ -238,12 +236,14 @@ def test_names_of_logs_are_such_that_every_system_takes(source: SqliteStore, out
     assert sanitize_log_name(".jsonl") == "sessions/session.jsonl"
 
 
-def test_commits_that_logs_name_and_nobody_has_are_told(source: SqliteStore, out: Path) -> None:
+def test_missing_commits_named_by_logs_are_reported(source: SqliteStore, out: Path) -> None:
     path = log(source, "first", f"look at ctx-{'0' * 64}")
     assert made(out, source, logs=[path]).lacking == 1
 
 
-def test_files_and_raw_bytes_are_in_it(source: SqliteStore, there: SqliteStore, out: Path) -> None:
+def test_files_and_raw_bytes_are_bundled(
+    source: SqliteStore, there: SqliteStore, out: Path
+) -> None:
     pieces = [Random(n).randbytes(50_000) for n in range(20)]
     refs = [hash_raw(piece) for piece in pieces]
     whole = hash_raw(b"".join(pieces))
@@ -254,13 +254,13 @@ def test_files_and_raw_bytes_are_in_it(source: SqliteStore, there: SqliteStore, 
     assert there.raw(whole) == b"".join(pieces)
 
 
-def test_an_empty_bundle_is_one(there: SqliteStore, out: Path) -> None:
+def test_empty_bundle_is_valid(there: SqliteStore, out: Path) -> None:
     bundled = made(out, MemoryStore())
     assert (bundled.manifest.commits, bundled.manifest.sessions) == (0, ())
     assert opened(out, there) == BundleImportResult(0, ())
 
 
-def test_it_is_for_its_owner_only_and_replaces_nothing(source: SqliteStore, out: Path) -> None:
+def test_bundle_is_private_and_replaces_no_file(source: SqliteStore, out: Path) -> None:
     tip = commit(source, None, "a")
     made(out, source, tip)
     assert stat.S_IMODE(out.stat().st_mode) == 0o600
@@ -276,7 +276,7 @@ def test_it_is_for_its_owner_only_and_replaces_nothing(source: SqliteStore, out:
         made(out.parent / "no" / "x.zip", source, tip)
 
 
-def test_nothing_is_left_where_it_cannot_be_made(source: SqliteStore, out: Path) -> None:
+def test_failed_bundle_leaves_no_file(source: SqliteStore, out: Path) -> None:
     folder = out.parent
     before = sorted(folder.iterdir())
     with pytest.raises(NameNotFound):
@@ -293,7 +293,7 @@ def test_nothing_is_left_where_it_cannot_be_made(source: SqliteStore, out: Path)
     assert sorted(folder.iterdir()) == before
 
 
-def test_how_far_it_is_is_told(source: SqliteStore, there: SqliteStore, out: Path) -> None:
+def test_progress_is_reported(source: SqliteStore, there: SqliteStore, out: Path) -> None:
     told: list[tuple[str, int, int]] = []
     tip = commit(source, None, "a")
     wanted = BundleRequest(store=source, tips=[tip], created_at=NOON)
@@ -310,7 +310,7 @@ def test_how_far_it_is_is_told(source: SqliteStore, there: SqliteStore, out: Pat
 
 
 @pytest.mark.parametrize("as_is", [False, True])
-def test_credentials_leave_only_where_that_is_wanted(
+def test_credentials_are_bundled_only_on_request(
     source: SqliteStore, there: SqliteStore, out: Path, as_is: bool
 ) -> None:
     origin = CommitOrigin(principal="ann", template=f"for {OTHER}")
@@ -353,7 +353,7 @@ def test_credentials_leave_only_where_that_is_wanted(
     assert texts(source, after)[0] == f"the key is {KEY}"
 
 
-def test_who_has_the_original_keeps_it(source: SqliteStore, out: Path) -> None:
+def test_receiver_with_the_original_keeps_it(source: SqliteStore, out: Path) -> None:
     tip = commit(source, None, f"the key is {KEY}")
     made(out, source, tip)
     assert opened(out, source).commits == 0
@@ -362,7 +362,7 @@ def test_who_has_the_original_keeps_it(source: SqliteStore, out: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [7, 100, 1010, 65_536, 10**6])
-def test_credentials_are_found_across_the_pieces_of_a_file(size: int) -> None:
+def test_credentials_are_redacted_across_chunks(size: int) -> None:
     text = b"x" * 999 + b" " + KEY.encode() + b" " + b"y" * 300_000 + OTHER.encode()
     found = Credentials()
     pieces = [text[at : at + size] for at in range(0, len(text), size)]

@@ -38,7 +38,7 @@ def commit_bytes(store: Store, parent: CommitId | None, data: bytes, **more: obj
 
 
 @pytest.mark.req("S2-12", "S2-55")
-def test_bytes_in_a_chain_are_part_of_its_conversation(store: WatchedStore) -> None:
+def test_raw_bytes_in_a_chain_are_part_of_its_conversation(store: WatchedStore) -> None:
     tip = commit_bytes(store, commit(store, None, "Hi"), events(*ANSWER))
     tip = commit(store, tip, "And now?")
     cache: Cache = {}
@@ -55,7 +55,7 @@ def test_bytes_in_a_chain_are_part_of_its_conversation(store: WatchedStore) -> N
 
 
 @pytest.mark.req("S2-07", "S2-10")
-def test_what_bytes_say_is_known_of_their_commit(store: WatchedStore) -> None:
+def test_parsed_content_of_raw_bytes_describes_their_commit(store: WatchedStore) -> None:
     stored = get_commit(store, commit_bytes(store, None, events(*ANSWER)))
     assert stored.commit.message_count == 2
     assert stored.commit.token_count > 0
@@ -64,7 +64,7 @@ def test_what_bytes_say_is_known_of_their_commit(store: WatchedStore) -> None:
 
 
 @pytest.mark.req("S2-60")
-def test_bytes_that_nobody_can_read_stand_in_the_conversation(store: WatchedStore) -> None:
+def test_unreadable_bytes_appear_in_the_conversation(store: WatchedStore) -> None:
     data = b'{"a": "transcript"}\xff'
     tip = commit_bytes(store, commit(store, None, "Hi"), data, format="codex-v9", created_at=NOON)
     [_, note] = texts(store, tip)
@@ -76,21 +76,21 @@ def test_bytes_that_nobody_can_read_stand_in_the_conversation(store: WatchedStor
         read_content(read_contents(store, [get_commit(store, tip)])[0])
 
 
-def test_of_many_bytes_a_conversation_shows_the_first(store: WatchedStore) -> None:
+def test_large_unreadable_bytes_are_truncated(store: WatchedStore) -> None:
     data = b"x" * MAX_PREVIEW_BYTES + b"yyy"
     [note] = texts(store, commit_bytes(store, None, data, format="codex-v9", created_at=NOON))
     assert f"of which the first {MAX_PREVIEW_BYTES} follow" in note
     assert note.endswith("x")
 
 
-def test_an_unknown_format_is_committed_without_being_read(store: WatchedStore) -> None:
+def test_unknown_format_is_committed_without_parsing(store: WatchedStore) -> None:
     tip = commit_bytes(store, None, b"?", format="codex-v9", created_at=NOON)
     assert get_commit(store, tip).commit.message_count == 0
     assert get_commit(store, tip).notes.summary == "0 messages as codex-v9"
 
 
 @pytest.mark.req("S2-25", "S2-27")
-def test_bytes_can_be_compacted_compared_and_repeated(store: WatchedStore) -> None:
+def test_raw_bytes_can_be_compacted_compared_and_copied(store: WatchedStore) -> None:
     root = commit(store, None, "Hi")
     tip = commit_bytes(store, root, events(*ANSWER))
     assert texts(store, snapshot(store, tip)) == texts(store, tip)
@@ -101,7 +101,7 @@ def test_bytes_can_be_compacted_compared_and_repeated(store: WatchedStore) -> No
     ]
 
 
-def test_what_was_materialized_of_bytes_can_be_committed(store: WatchedStore) -> None:
+def test_conversation_materialized_from_bytes_can_be_committed(store: WatchedStore) -> None:
     whole = materialize(store, commit_bytes(store, commit(store, None, "a"), events(*ANSWER))).ref
     again = checkpoint(store, CommitDraft(artifact=whole, type="snapshot"))
     assert texts(store, again) == ["a", "I look.", "Nobody."]
@@ -112,7 +112,7 @@ def test_what_was_materialized_of_bytes_can_be_committed(store: WatchedStore) ->
 
 
 @pytest.mark.req("S2-68")
-def test_bytes_that_are_gone_are_named(store: WatchedStore) -> None:
+def test_missing_raw_bytes_are_named(store: WatchedStore) -> None:
     data = events(*ANSWER)
     tip = commit(store, commit_bytes(store, None, data), "b")
     del store._objects[hash_raw(data)]

@@ -16,7 +16,7 @@ ONE = "2026-01-31T13:00:00.000000Z"
 BOB = CommitOrigin(principal="bob", machine="m", thread_id="t")
 
 
-def test_a_fork_writes_no_messages(store: WatchedStore) -> None:
+def test_fork_writes_no_messages(store: WatchedStore) -> None:
     trunk = commit(store, None, "a", "b")
     store.asked.clear()
     made = fork(store, trunk, BOB, ONE)
@@ -26,7 +26,7 @@ def test_a_fork_writes_no_messages(store: WatchedStore) -> None:
 
 
 @pytest.mark.req("S2-08")
-def test_forks_share_what_came_before_and_nothing_after(store: WatchedStore) -> None:
+def test_forks_share_only_earlier_messages(store: WatchedStore) -> None:
     trunk = commit(store, None, "a", "b")
     ours, theirs = fork(store, trunk, BOB, ONE), fork(store, trunk, BOB, NOON)
     assert ours != theirs
@@ -37,7 +37,7 @@ def test_forks_share_what_came_before_and_nothing_after(store: WatchedStore) -> 
     assert [one.id for one in commit_history(store, tip)] == [tip, ours, trunk]
 
 
-def test_a_fork_says_where_it_comes_from_and_whose_it_is(store: WatchedStore) -> None:
+def test_fork_has_its_parent_and_principal(store: WatchedStore) -> None:
     trunk = commit(store, None, "a", summary="x" * 500, origin=CommitOrigin(template="coder"))
     made = get_commit(store, fork(store, trunk, BOB, ONE, labels=["try"]))
     assert (made.commit.principal, made.commit.thread_id, made.commit.machine) == ("bob", "t", "m")
@@ -49,12 +49,12 @@ def test_a_fork_says_where_it_comes_from_and_whose_it_is(store: WatchedStore) ->
     assert resolve(store, "bob", ONE) == made.id
 
 
-def test_the_same_fork_twice_is_one(store: WatchedStore) -> None:
+def test_repeated_fork_is_the_same_commit(store: WatchedStore) -> None:
     trunk = commit(store, None, "a")
     assert fork(store, trunk, BOB, ONE) == fork(store, trunk, BOB, ONE)
 
 
-def test_a_fork_of_nothing_is_refused(store: WatchedStore) -> None:
+def test_fork_of_an_unknown_commit_is_refused(store: WatchedStore) -> None:
     with pytest.raises(NameNotFound):
         fork(store, CommitId("ctx-" + "0" * 64), BOB, ONE)
     assert store.names_with_prefix("") == []

@@ -84,15 +84,15 @@ def _straightened(line: str) -> str:
     return "".join("|" if char == "/" and at % 2 == 0 else char for at, char in enumerate(line))
 
 
-def test_one_line_is_one_lane() -> None:
+def test_linear_history_has_one_lane() -> None:
     assert picture([None, 0, 1]) == ["* 2", "* 1", "* 0"]
 
 
-def test_a_branch_leaves_and_is_joined_at_its_fork() -> None:
+def test_branch_leaves_and_joins_at_its_fork() -> None:
     assert picture([None, 0, 0, 2]) == ["* 3", "* 2", "| * 1", "|/", "* 0"]
 
 
-def test_a_lane_crosses_those_between() -> None:
+def test_lane_crosses_lanes_between() -> None:
     assert picture([None, 0, 1, 1, 0, 0]) == [
         "* 5",
         "| * 4",
@@ -106,23 +106,23 @@ def test_a_lane_crosses_those_between() -> None:
     ]
 
 
-def test_histories_of_their_own_are_told_apart() -> None:
+def test_separate_histories_are_distinguished() -> None:
     assert picture([None, None, 1]) == ["* 2", "* 1", "", "* 0"]
 
 
-def test_where_a_history_goes_on_unshown_its_lane_says_so() -> None:
+def test_lane_marks_a_history_that_continues_unshown() -> None:
     newest = history([None, 0, 1, 0, 3])[:3]
     assert drawn(list(layout_graph(newest))) == ["* 4", "* 3", "| * 2", ": :"]
 
 
-def test_a_lane_keeps_its_number_as_it_moves() -> None:
+def test_lane_keeps_its_number_when_it_moves() -> None:
     rows = list(layout_rows(history([None, None, 0, 1, 2])))
     numbers = {row.commit.notes.summary: cell.column for row in rows if row.commit
                for cell in row.cells if cell.glyph == "*"}  # fmt: skip
     assert numbers == {"4": 0, "2": 0, "0": 0, "3": 1, "1": 1}
 
 
-def test_nothing_is_an_empty_graph() -> None:
+def test_empty_input_gives_an_empty_graph() -> None:
     assert picture([]) == []
 
 
@@ -138,7 +138,7 @@ FORKS: list[Parents] = [
 
 
 @pytest.mark.parametrize("parents", FORKS)
-def test_forks_look_as_git_draws_them(tmp_path: Path, parents: Parents) -> None:
+def test_forks_are_drawn_as_by_git(tmp_path: Path, parents: Parents) -> None:
     assert picture(parents) == drawn_by_git(tmp_path / "r", parents)
 
 
@@ -146,7 +146,7 @@ def test_forks_look_as_git_draws_them(tmp_path: Path, parents: Parents) -> None:
     "seed",
     [*range(3), *[pytest.param(seed, marks=pytest.mark.full) for seed in range(3, 60)]],
 )
-def test_random_forks_look_as_git_draws_them(tmp_path: Path, seed: int) -> None:
+def test_random_forks_are_drawn_as_by_git(tmp_path: Path, seed: int) -> None:
     random = Random(seed)
     parents = [None, *(random.randrange(max(0, n - 8), n) for n in range(1, 40))]
     assert picture(parents) == drawn_by_git(tmp_path / "r", parents)
@@ -160,9 +160,7 @@ def histories(draw: st.DrawFn) -> list[int | None]:
 
 @given(histories(), st.integers(1, 30))
 @settings(max_examples=100)
-def test_every_commit_has_one_row_after_its_children_and_lanes_never_break(
-    parents: list[int | None], most: int
-) -> None:
+def test_every_commit_has_one_row_after_its_children(parents: list[int | None], most: int) -> None:
     commits = history(parents)[:most]
     assert {one.id for one in sort_by_branch(commits)} == {one.id for one in commits}
     rows = list(layout_graph(commits))

@@ -22,7 +22,7 @@ from tests.unit.context.watched import WatchedStore
 
 
 @pytest.mark.req("S2-05")
-def test_a_commit_is_found_by_its_name_or_any_beginning_that_is_its_alone(
+def test_commit_is_resolved_by_name_or_unique_prefix(
     store: WatchedStore,
 ) -> None:
     ctx = commit(store, None, "a")
@@ -34,7 +34,7 @@ def test_a_commit_is_found_by_its_name_or_any_beginning_that_is_its_alone(
 
 
 @pytest.mark.req("S2-05")
-def test_an_ambiguous_beginning_lists_the_candidates(store: WatchedStore) -> None:
+def test_ambiguous_prefix_lists_the_candidates(store: WatchedStore) -> None:
     made = [commit(store, None, str(at)) for at in range(17)]  # two begin with the same digit
     digits = [ctx[4] for ctx in made]
     twice = next(digit for digit in digits if digits.count(digit) > 1)
@@ -46,7 +46,7 @@ def test_an_ambiguous_beginning_lists_the_candidates(store: WatchedStore) -> Non
 
 
 @pytest.mark.req("S2-05")
-def test_more_digits_are_shown_where_twelve_fit_several(store: WatchedStore) -> None:
+def test_candidates_with_equal_prefix_show_more_digits(store: WatchedStore) -> None:
     ctx = commit(store, None, "a")
     twin = CommitId(ctx[:20] + ("0" if ctx[20] != "0" else "1") * 48)
     store.twins.append(twin)
@@ -56,7 +56,7 @@ def test_more_digits_are_shown_where_twelve_fit_several(store: WatchedStore) -> 
 
 @pytest.mark.req("S2-04", "S2-05")
 @pytest.mark.parametrize("given", ["", "ctx-", "art-", "tkt-1", "ctx-xyz", "CTX-1", "ctx-1\n", "%"])
-def test_names_of_other_things_are_no_commits(store: WatchedStore, given: str) -> None:
+def test_names_of_other_objects_are_not_commits(store: WatchedStore, given: str) -> None:
     ctx = commit(store, None, "a")
     with pytest.raises(NameNotFound, match=ctx[:16]):
         find_commit(store, given)
@@ -65,7 +65,7 @@ def test_names_of_other_things_are_no_commits(store: WatchedStore, given: str) -
 
 
 @pytest.mark.req("S2-19")
-def test_a_commit_is_shown_though_its_artifact_is_gone(store: WatchedStore) -> None:
+def test_commit_with_a_missing_artifact_is_shown(store: WatchedStore) -> None:
     ctx = commit(store, None, "a")
     store.lost.add(store.artifact(ctx))
     assert get_commit(store, ctx).commit.message_count == 1
@@ -74,7 +74,7 @@ def test_a_commit_is_shown_though_its_artifact_is_gone(store: WatchedStore) -> N
 
 
 @pytest.mark.req("S2-20")
-def test_a_history_goes_from_a_commit_towards_the_root(store: WatchedStore) -> None:
+def test_history_goes_from_a_commit_to_the_root(store: WatchedStore) -> None:
     one = commit(store, None, "a")
     two = commit(store, one, "b")
     assert [stored.id for stored in commit_history(store, two)] == [two, one]
@@ -84,7 +84,7 @@ def test_a_history_goes_from_a_commit_towards_the_root(store: WatchedStore) -> N
 
 
 @pytest.mark.req("S2-18")
-def test_a_principal_is_resolved_to_its_last_commit_at_that_time(store: WatchedStore) -> None:
+def test_principal_resolves_to_its_last_commit_at_a_time(store: WatchedStore) -> None:
     one = commit(store, None, "a", created_at="2026-01-31T12:00:01Z")
     two = commit(store, one, "b", created_at="2026-01-31T12:00:02Z")
     commit(store, two, "c", created_at="2026-01-31T12:00:03Z", origin=CommitOrigin(principal="bob"))
@@ -98,7 +98,7 @@ def test_a_principal_is_resolved_to_its_last_commit_at_that_time(store: WatchedS
 
 
 @pytest.mark.req("S2-21", "S2-06")
-def test_summary_and_labels_can_change_and_nothing_else(store: WatchedStore) -> None:
+def test_only_summary_and_labels_can_change(store: WatchedStore) -> None:
     ctx = commit(store, None, "a", "b")
     before = get_commit(store, ctx).commit
     assert update_metadata(store, ctx, labels=["x"]) == CommitNotes(
@@ -114,7 +114,7 @@ def test_summary_and_labels_can_change_and_nothing_else(store: WatchedStore) -> 
 
 
 @pytest.mark.req("S2-08")
-def test_a_difference_is_what_each_saw_since_they_went_apart(store: WatchedStore) -> None:
+def test_diff_lists_messages_after_the_common_ancestor(store: WatchedStore) -> None:
     base = commit(store, commit(store, None, "a"), "b")
     ours = compact(store, CommitDraft(parent=commit(store, base, "c"), created_at=NOON), "sum")
     theirs = commit(store, base, "d", "e")
@@ -126,7 +126,7 @@ def test_a_difference_is_what_each_saw_since_they_went_apart(store: WatchedStore
     assert (mirrored.ours, mirrored.theirs) == (found.theirs, found.ours)
 
 
-def test_a_commit_differs_from_one_before_it_by_what_followed(store: WatchedStore) -> None:
+def test_diff_with_an_ancestor_lists_later_messages(store: WatchedStore) -> None:
     base = commit(store, None, "a")
     tip = commit(store, commit(store, base, "b"), "c")
     for one, other, ours, theirs in ((base, tip, 0, 2), (tip, base, 2, 0), (tip, tip, 0, 0)):
@@ -135,7 +135,7 @@ def test_a_commit_differs_from_one_before_it_by_what_followed(store: WatchedStor
         assert found.ancestor == (tip if one == other else base)
 
 
-def test_a_difference_reads_nothing_of_what_both_have_in_common(store: WatchedStore) -> None:
+def test_diff_does_not_read_common_messages(store: WatchedStore) -> None:
     base = None
     for at in range(200):
         base = commit(store, base, f"step {at}")
@@ -147,7 +147,7 @@ def test_a_difference_reads_nothing_of_what_both_have_in_common(store: WatchedSt
 
 
 @pytest.mark.req("S2-24")
-def test_a_subagent_differs_from_its_parent_by_all_that_it_saw_itself(store: WatchedStore) -> None:
+def test_subagent_diff_lists_only_its_own_messages(store: WatchedStore) -> None:
     base = commit(store, None, "a")
     born = checkpoint(
         store,
@@ -161,13 +161,13 @@ def test_a_subagent_differs_from_its_parent_by_all_that_it_saw_itself(store: Wat
     assert [text_of(m.content) for m in found.theirs] == ["task", "done"]
 
 
-def test_commits_with_nothing_in_common_differ_by_all_that_they_saw(store: WatchedStore) -> None:
+def test_diff_of_unrelated_commits_lists_all_messages(store: WatchedStore) -> None:
     found = diff(store, commit(store, None, "a"), commit(store, commit(store, None, "b"), "c"))
     assert (found.ancestor, len(found.ours), len(found.theirs)) == (None, 1, 2)
 
 
 @pytest.mark.req("S2-25")
-def test_compacting_commits_what_is_pending_first(store: WatchedStore) -> None:
+def test_compaction_commits_pending_messages_first(store: WatchedStore) -> None:
     root = commit(store, None, "a")
     ctx = compact(
         store, CommitDraft(parent=root, messages=said("b"), created_at=NOON), "it was a, then b"
@@ -181,7 +181,7 @@ def test_compacting_commits_what_is_pending_first(store: WatchedStore) -> None:
 
 
 @pytest.mark.req("S2-25")
-def test_a_summary_follows_the_system_prompt(store: WatchedStore) -> None:
+def test_summary_follows_the_system_prompt(store: WatchedStore) -> None:
     system = [Message("system", "be brief"), Message("user", "a")]
     ctx = compact(store, CommitDraft(messages=system, created_at=NOON), "sum")
     assert texts(store, ctx) == ["be brief", "sum"]
@@ -190,7 +190,7 @@ def test_a_summary_follows_the_system_prompt(store: WatchedStore) -> None:
 
 
 @pytest.mark.req("S2-26")
-def test_an_old_chain_can_be_compacted_again_and_the_root_stays(store: WatchedStore) -> None:
+def test_old_chain_can_be_compacted_again_and_keeps_its_root(store: WatchedStore) -> None:
     old = compact(store, CommitDraft(messages=said("a", "b"), created_at=NOON), "poor")
     tip = commit(store, old, "c")
     better = compact(store, CommitDraft(parent=tip, origin=CommitOrigin(template="better")), "good")
@@ -199,7 +199,7 @@ def test_an_old_chain_can_be_compacted_again_and_the_root_stays(store: WatchedSt
     assert texts(store, tip) == ["poor", "c"]
 
 
-def test_nothing_cannot_be_compacted(store: WatchedStore) -> None:
+def test_compaction_of_an_empty_context_is_refused(store: WatchedStore) -> None:
     with pytest.raises(ValueError, match="nothing to compact"):
         compact(store, CommitDraft(), "sum")
     with pytest.raises(ValueError, match="says something"):
@@ -210,7 +210,7 @@ def test_nothing_cannot_be_compacted(store: WatchedStore) -> None:
 
 
 @pytest.mark.req("S2-27")
-def test_a_snapshot_repeats_what_a_commit_stands_for(store: WatchedStore) -> None:
+def test_snapshot_repeats_the_materialized_context(store: WatchedStore) -> None:
     tip = commit(store, commit(store, None, "a", "b"), "c")
     taken = snapshot(store, tip)
     assert texts(store, taken) == ["a", "b", "c"]
@@ -224,7 +224,7 @@ def test_a_snapshot_repeats_what_a_commit_stands_for(store: WatchedStore) -> Non
         snapshot(store, tip)
 
 
-def test_histories_are_merged_newest_first_each_commit_once(store: WatchedStore) -> None:
+def test_histories_are_merged_newest_first_without_repeats(store: WatchedStore) -> None:
     at = [f"2026-01-01T00:00:{second:02}.000000Z" for second in range(60)]
     root = commit(store, None, "root", created_at=at[0])
     ours = [root]
@@ -238,7 +238,7 @@ def test_histories_are_merged_newest_first_each_commit_once(store: WatchedStore)
     assert found == [alone, *(name for turn in turns for name in turn), root]
 
 
-def test_histories_are_walked_no_further_than_they_are_asked_for(store: WatchedStore) -> None:
+def test_histories_are_read_lazily(store: WatchedStore) -> None:
     tip = None
     for at in range(100):
         tip = commit(store, tip, str(at))
@@ -266,7 +266,7 @@ class Busy(WatchedStore):
 
 
 @pytest.mark.req("S2-62")
-def test_changes_of_summary_and_labels_at_once_are_all_kept() -> None:
+def test_concurrent_changes_of_summary_and_labels_are_all_kept() -> None:
     store = Busy()
     store.others = 3
     ctx = commit(store, None, "a")

@@ -100,7 +100,7 @@ def refused(path: Path, folder: Path, because: str) -> None:
     assert list(folder.iterdir()) == []
 
 
-def test_what_the_forger_leaves_alone_is_taken(forger: Forger, folder: Path) -> None:
+def test_unchanged_forgery_is_accepted(forger: Forger, folder: Path) -> None:
     with open_bundle(forger.written(), folder) as bundle:
         assert bundle.manifest.commits == 2
         assert [log.name for log in bundle.logs] == ["first.jsonl"]
@@ -117,13 +117,13 @@ def test_what_the_forger_leaves_alone_is_taken(forger: Forger, folder: Path) -> 
         "sessions/", "Store.db", "STORE.DB", "manifest.JSON", "sessions/.jsonl", "agents/evil.md",
     ],
 )  # fmt: skip
-def test_names_that_no_bundle_has_are_refused(forger: Forger, folder: Path, name: str) -> None:
+def test_invalid_names_are_refused(forger: Forger, folder: Path, name: str) -> None:
     forger.files[name] = b"{}"
     forger.manifest["sessions"].append({"name": name, "size_bytes": 2, "blake3": "0" * 64})
     refused(forger.written(), folder, "part of no bundle|two files")
 
 
-def test_a_name_that_is_there_twice_is_refused(forger: Forger, folder: Path) -> None:
+def test_repeated_name_is_refused(forger: Forger, folder: Path) -> None:
     path = forger.written()
     with pytest.warns(UserWarning, match="Duplicate name"), zipfile.ZipFile(path, "a") as bundle:
         bundle.writestr(LOG, b"other")
@@ -133,7 +133,7 @@ def test_a_name_that_is_there_twice_is_refused(forger: Forger, folder: Path) -> 
 
 
 @pytest.mark.parametrize("kind", [stat.S_IFLNK, stat.S_IFDIR, stat.S_IFIFO, stat.S_IFCHR])
-def test_links_and_the_like_are_refused(forger: Forger, folder: Path, kind: int) -> None:
+def test_links_and_special_files_are_refused(forger: Forger, folder: Path, kind: int) -> None:
     data = forger.files.pop(LOG)
     path = forger.written()
     info = zipfile.ZipInfo(LOG)
@@ -143,7 +143,7 @@ def test_links_and_the_like_are_refused(forger: Forger, folder: Path, kind: int)
     refused(path, folder, "has a link")
 
 
-def test_a_bomb_is_refused_before_it_goes_off(forger: Forger, folder: Path) -> None:
+def test_zip_bomb_is_refused_before_decompression(forger: Forger, folder: Path) -> None:
     path = forger.written()
     with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as bundle:
         bundle.writestr("sessions/bomb.jsonl", b"\0" * 40_000_000)
@@ -151,7 +151,7 @@ def test_a_bomb_is_refused_before_it_goes_off(forger: Forger, folder: Path) -> N
     refused(path, folder, "says that it holds")
 
 
-def test_bytes_that_are_several_files_are_refused(forger: Forger, folder: Path) -> None:
+def test_concatenated_archives_are_refused(forger: Forger, folder: Path) -> None:
     forger.files[LOG] = Random(1).randbytes(2_000_000)
     path = forger.written()
     data = bytearray(path.read_bytes())
@@ -170,7 +170,7 @@ def test_bytes_that_are_several_files_are_refused(forger: Forger, folder: Path) 
     refused(path, folder, "several files|Overlapped|no whole bundle")
 
 
-def test_what_is_not_said_or_not_there_is_refused(forger: Forger, folder: Path) -> None:
+def test_undeclared_or_missing_members_are_refused(forger: Forger, folder: Path) -> None:
     forger.files["sessions/more.jsonl"] = b"{}"
     refused(forger.written(), folder, "does not hold what its manifest says: sessions/more.jsonl")
     del forger.files["sessions/more.jsonl"], forger.files[LOG]
@@ -188,7 +188,7 @@ def test_what_is_not_said_or_not_there_is_refused(forger: Forger, folder: Path) 
         {"version": "1"}, {"version": None}, {"format": "zip"}, {"store": {}},
     ],
 )  # fmt: skip
-def test_a_manifest_that_is_none_is_refused(
+def test_malformed_manifest_is_refused(
     forger: Forger, folder: Path, change: dict[str, Any]
 ) -> None:
     forger.manifest |= change
@@ -196,22 +196,20 @@ def test_a_manifest_that_is_none_is_refused(
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b"\xff", b"[" * 100_000, b'{"format":1}'])
-def test_a_manifest_that_cannot_be_read_is_refused(
-    forger: Forger, folder: Path, text: bytes
-) -> None:
+def test_unreadable_manifest_is_refused(forger: Forger, folder: Path, text: bytes) -> None:
     path = folder.parent / "odd.zip"
     with zipfile.ZipFile(path, "w") as bundle:
         bundle.writestr("manifest.json", text)
     refused(path, folder, "no bundle of Harken")
 
 
-def test_a_newer_version_is_refused_and_says_so(forger: Forger, folder: Path) -> None:
+def test_newer_version_is_refused_by_name(forger: Forger, folder: Path) -> None:
     forger.manifest |= {"version": 2, "store": "elsewhere"}
     refused(forger.written(), folder, "has format version 2, this Harken reads up to 1: upgrade")
     forger.manifest["version"] = 1
 
 
-def test_a_newer_store_is_refused_and_says_so(forger: Forger, folder: Path) -> None:
+def test_newer_store_is_refused_by_name(forger: Forger, folder: Path) -> None:
     forger.database(lambda connection: connection.execute("PRAGMA user_version=99"))
     refused(forger.written(), folder, "a store of format version 99.*upgrade Harken")
 
@@ -227,21 +225,19 @@ def test_a_newer_store_is_refused_and_says_so(forger: Forger, folder: Path) -> N
         "CREATE INDEX i ON pack (length(data))",
     ],
 )
-def test_a_store_with_tables_of_its_own_is_refused(
-    forger: Forger, folder: Path, statement: str
-) -> None:
+def test_store_with_extra_tables_is_refused(forger: Forger, folder: Path, statement: str) -> None:
     forger.database(lambda connection: connection.execute(statement))
     refused(forger.written(), folder, "other tables")
 
 
-def test_a_store_that_is_none_is_refused(forger: Forger, folder: Path) -> None:
+def test_invalid_store_is_refused(forger: Forger, folder: Path) -> None:
     for data in (b"", b"no database", b"SQLite format 3\0" + b"\0" * 5000):
         forger.files["store.db"] = data
         forger.told()
         refused(forger.written(), folder, "has a store|has a damaged store")
 
 
-def test_a_store_whose_content_was_changed_is_refused(forger: Forger, folder: Path) -> None:
+def test_store_with_changed_content_is_refused(forger: Forger, folder: Path) -> None:
     def flip(connection: sqlite3.Connection) -> None:
         for number, data in connection.execute("SELECT id, data FROM pack").fetchall():
             changed = bytes([*data[:-9], data[-9] ^ 1, *data[-8:]])
@@ -251,7 +247,7 @@ def test_a_store_whose_content_was_changed_is_refused(forger: Forger, folder: Pa
     refused(forger.written(), folder, "has a damaged store")
 
 
-def test_a_store_that_lacks_something_is_refused(forger: Forger, folder: Path) -> None:
+def test_store_with_missing_objects_is_refused(forger: Forger, folder: Path) -> None:
     def cut(connection: sqlite3.Connection) -> None:
         connection.execute("DELETE FROM history WHERE parent IS NULL")
 
@@ -259,7 +255,7 @@ def test_a_store_that_lacks_something_is_refused(forger: Forger, folder: Path) -
     refused(forger.written(), folder, "has a damaged store|other commits")
 
 
-def test_commits_that_the_manifest_does_not_say_are_refused(forger: Forger, folder: Path) -> None:
+def test_commits_not_in_the_manifest_are_refused(forger: Forger, folder: Path) -> None:
     forger.manifest["commits"] = 3
     refused(forger.written(), folder, "other commits than its manifest says")
     forger.manifest["commits"] = 2
@@ -267,9 +263,7 @@ def test_commits_that_the_manifest_does_not_say_are_refused(forger: Forger, fold
     refused(forger.written(), folder, "has not all commits")
 
 
-def test_a_log_that_was_changed_is_refused_by_its_sum_and_by_its_lines(
-    forger: Forger, folder: Path
-) -> None:
+def test_changed_log_is_refused_by_its_checksum_and_its_lines(forger: Forger, folder: Path) -> None:
     whole = forger.files[LOG]
     forger.files[LOG] = whole.replace(b"hello", b"jello")
     refused(forger.written(), folder, f"{LOG} has another sum")
@@ -286,7 +280,7 @@ def test_a_log_that_was_changed_is_refused_by_its_sum_and_by_its_lines(
     refused(forger.written(), folder, "damaged log: first.jsonl")
 
 
-def test_what_is_no_zip_is_refused(folder: Path, tmp_path: Path) -> None:
+def test_file_that_is_no_zip_is_refused(folder: Path, tmp_path: Path) -> None:
     for data in (b"", b"PK\x03\x04", b"x" * 1000):
         path = tmp_path / "odd.zip"
         path.write_bytes(data)
@@ -296,7 +290,7 @@ def test_what_is_no_zip_is_refused(folder: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("times", [60, pytest.param(5000, marks=pytest.mark.full)])
-def test_a_bundle_that_was_cut_or_changed_anywhere_is_refused_or_as_it_was(
+def test_truncated_or_changed_bundle_is_refused_or_equal(
     honest: Path, folder: Path, tmp_path: Path, times: int
 ) -> None:
     data, random = honest.read_bytes(), Random(times)
@@ -317,7 +311,7 @@ def test_a_bundle_that_was_cut_or_changed_anywhere_is_refused_or_as_it_was(
 
 
 @pytest.mark.parametrize("times", [40, pytest.param(3000, marks=pytest.mark.full)])
-def test_a_store_that_was_changed_with_its_sum_is_refused_or_as_it_was(
+def test_store_changed_with_its_checksum_is_refused_or_equal(
     forger: Forger, folder: Path, times: int
 ) -> None:
     data, random = forger.files["store.db"], Random(times)

@@ -85,7 +85,7 @@ CALL = {"type": "tool_call", "name": "look", "arguments": "{}", "kind": "functio
         ("user", {**HI, "text": 5}, Occurrence(shape="text", name="Ann")),
     ],
 )
-def test_what_is_no_message_is_damage_and_not_a_crash(
+def test_invalid_message_is_damage_and_no_crash(
     store: Store, role: str, part: Any, occurrence: Occurrence
 ) -> None:
     """What stands in a store may come from anybody: the names of such things are all correct."""
@@ -114,7 +114,7 @@ READ: list[Callable[[Store, CommitId], Any]] = [
 
 
 @pytest.mark.parametrize("read", READ)
-def test_sequences_that_double_each_other_are_refused(
+def test_exponentially_nested_sequences_are_refused(
     store: Store, read: Callable[[Store, CommitId], Any]
 ) -> None:
     long = artifact_of(store, commit(store, None, *map(str, range(1000))))
@@ -123,7 +123,7 @@ def test_sequences_that_double_each_other_are_refused(
             read(store, commit_of(store, doubled(store, inner, times)))
 
 
-def test_a_long_delta_that_is_named_again_and_again_is_refused(store: Store) -> None:
+def test_repeatedly_referenced_long_delta_is_refused(store: Store) -> None:
     tip = commit(store, None, *["tea"] * 10_000)
     one = get_commit(store, tip).commit
     for at in range(MAX_MESSAGES // 10_000):
@@ -134,7 +134,7 @@ def test_a_long_delta_that_is_named_again_and_again_is_refused(store: Store) -> 
         _ = materialize(store, tip).messages
 
 
-def test_sequences_may_be_nested_as_deep_as_they_like(store: Store) -> None:
+def test_deeply_nested_sequences_are_read(store: Store) -> None:
     one = artifact_of(store, commit(store, None, "Hi", "Tea?"))
     for _ in range(300):
         one = sequence(store, one)

@@ -52,7 +52,7 @@ def said(found: ConversationPosition) -> list[str]:
         ("1", 1, ["a"]),
     ],
 )
-def test_what_was_read_at_a_message_is_what_stood_there_then(
+def test_position_gives_the_context_at_that_message(
     store: MemoryStore, compacted: CommitId, at: str | None, number: int, read: list[str]
 ) -> None:
     """Before a compaction too."""
@@ -60,25 +60,21 @@ def test_what_was_read_at_a_message_is_what_stood_there_then(
     assert (found.number, said(found)) == (number, read)
 
 
-def test_a_message_keeps_its_number_whatever_comes_after_it(
-    store: MemoryStore, compacted: CommitId
-) -> None:
+def test_message_number_is_stable(store: MemoryStore, compacted: CommitId) -> None:
     longer = commit(store, compacted, "g")
     assert said(find_position(store, longer, "3")) == said(find_position(store, compacted, "3"))
     assert [*number_commits(store, longer).values()] == [1, 3, 5, 7, 9]
 
 
 @pytest.mark.parametrize("at", ["0", "9", "-9", "-0", "x", "", "--1", "1.0", "٣", "9" * 5000])
-def test_a_message_that_is_not_there_is_refused_with_what_there_is(
+def test_missing_message_error_gives_the_valid_range(
     store: MemoryStore, compacted: CommitId, at: str
 ) -> None:
     with pytest.raises(NameNotFound, match="there is: 1 to 8, -1 to -8, their native ids"):
         find_position(store, compacted, at)
 
 
-def test_a_commit_of_a_moment_stands_for_what_was_read_then(
-    store: MemoryStore, compacted: CommitId
-) -> None:
+def test_commit_at_a_position_gives_its_context(store: MemoryStore, compacted: CommitId) -> None:
     for at in range(1, 9):
         found = find_position(store, compacted, str(at))
         made = get_or_create_commit(store, found)
@@ -90,7 +86,7 @@ def test_a_commit_of_a_moment_stands_for_what_was_read_then(
     assert store.newest_commits(1) == before
 
 
-def test_a_subagents_messages_are_numbered_from_its_beginning_on(
+def test_subagent_messages_are_numbered_from_its_start(
     store: MemoryStore, compacted: CommitId
 ) -> None:
     begins = commit(store, compacted, "be quick", "yes", type="snapshot", trigger="spawn")
@@ -138,14 +134,14 @@ def native(store: MemoryStore) -> CommitId:
         ("7" * 30, 7),
     ],
 )
-def test_a_message_is_known_by_its_native_ids_and_their_beginnings(
+def test_message_is_resolved_by_native_id_or_prefix(
     store: MemoryStore, native: CommitId, id_: str, number: int
 ) -> None:
     """Where a compaction repeats it, the first time counts."""
     assert find_position(store, native, id_).number == number
 
 
-def test_a_number_that_is_too_large_is_nobodys_id() -> None:
+def test_too_large_number_matches_no_id() -> None:
     store = MemoryStore()
     ctx = checkpoint(store, CommitDraft(entries=[entry("Tea?", uuid="5e551011-0000")]))
     assert find_position(store, ctx, "5e").number == 1
@@ -153,9 +149,7 @@ def test_a_number_that_is_too_large_is_nobodys_id() -> None:
         find_position(store, ctx, "5")
 
 
-def test_a_beginning_of_several_is_refused_with_all_of_them(
-    store: MemoryStore, native: CommitId
-) -> None:
+def test_ambiguous_prefix_error_lists_all_matches(store: MemoryStore, native: CommitId) -> None:
     with pytest.raises(AmbiguousName, match="5e55-01, 5e55-02, 5e55-03, 5e55-04"):
         find_position(store, native, "5e55")
     assert find_position(store, native, "5e55-0" + "2").number == 2

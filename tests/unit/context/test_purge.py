@@ -95,7 +95,7 @@ def cleaned(messages: list[Message]) -> list[Message]:
     return [parse_message(one) for one in canonical.from_json(encoded)]
 
 
-def test_everything_that_holds_it_is_replaced_and_stays_readable(store: Store) -> None:
+def test_every_object_with_the_text_is_replaced_and_readable(store: Store) -> None:
     tip = written(store)
     before = materialize(store, tip).messages
     kinds = {place.kind for place in find_text(store, [], SECRET)}
@@ -117,7 +117,7 @@ def test_everything_that_holds_it_is_replaced_and_stays_readable(store: Store) -
     assert {(stone.by, stone.why) for stone in stones.values()} == {("ann", "it leaked")}
 
 
-def test_raw_bytes_and_files_lose_it_also_across_borders(store: Store) -> None:
+def test_raw_bytes_and_files_are_purged_across_chunk_borders(store: Store) -> None:
     line = canonical.to_json_line({"text": f"a {KEY} b"}) + b"\n"
     key = KEY.encode()
     pieces = [b"x" * 10 + key[:7], key[7:] + b" between " + key, b"clean", line, key[7:] + b" only"]
@@ -141,7 +141,7 @@ def test_raw_bytes_and_files_lose_it_also_across_borders(store: Store) -> None:
     assert stone.stand_in == commits.hash_raw(first)
 
 
-def test_finding_changes_nothing_and_says_nothing_of_the_text(store: Store, tmp_path: Path) -> None:
+def test_dry_run_changes_nothing_and_does_not_print_the_text(store: Store, tmp_path: Path) -> None:
     written(store)
     with new_session(tmp_path) as session:
         born(session)
@@ -170,7 +170,7 @@ def session_from(store: Store, tmp_path: Path, tip: CommitId) -> Session:
     return session
 
 
-def test_a_session_that_began_with_a_purged_commit_is_resumed(store: Store, tmp_path: Path) -> None:
+def test_session_started_from_a_purged_commit_resumes(store: Store, tmp_path: Path) -> None:
     """Its log does not hold the text, but hashes that rest on it."""
     session = session_from(store, tmp_path, written(store))
     before = [message.content for message in session.context(ROOT)]
@@ -192,7 +192,7 @@ def test_a_session_that_began_with_a_purged_commit_is_resumed(store: Store, tmp_
     assert [view.verified for view in views] == [True] * 3
 
 
-def test_a_purge_that_was_cut_off_is_finished_by_the_next(store: Store, tmp_path: Path) -> None:
+def test_interrupted_purge_is_completed_by_the_next(store: Store, tmp_path: Path) -> None:
     session = session_from(store, tmp_path, written(store))
     hear(session, ROOT, KEY)
     session.close()
@@ -207,9 +207,7 @@ def test_a_purge_that_was_cut_off_is_finished_by_the_next(store: Store, tmp_path
     assert session.path.read_bytes() == before
 
 
-def test_a_text_that_holds_things_together_is_refused_before_anything_changes(
-    store: Store, tmp_path: Path
-) -> None:
+def test_structural_text_is_refused_before_any_change(store: Store, tmp_path: Path) -> None:
     parent = store.chain(written(store))[1].id
     with new_session(tmp_path) as session:
         born(session)
@@ -224,13 +222,13 @@ def test_a_text_that_holds_things_together_is_refused_before_anything_changes(
     assert session.path.read_bytes() == before
 
 
-def test_a_reason_that_tells_the_secret_is_refused(store: Store) -> None:
+def test_reason_that_contains_the_secret_is_refused(store: Store) -> None:
     with pytest.raises(ValueError, match="other words") as refusal:
         purge_text(store, [], PurgeRequest(secret=SECRET, by="ann", why=f"{KEY} leaked"))
     assert KEY not in str(refusal.value)
 
 
-def test_the_same_secret_written_again_stays_away(store: Store) -> None:
+def test_purged_text_written_again_stays_purged(store: Store) -> None:
     tip = written(store)
     purge_text(store, [], PURGE)
     again = checkpoint(store, CommitDraft(parent=tip, messages=conversation()[:1], created_at=NOON))
@@ -238,7 +236,7 @@ def test_the_same_secret_written_again_stays_away(store: Store) -> None:
     assert_gone(store)
 
 
-def test_names_stay(store: Store) -> None:
+def test_commit_names_stay(store: Store) -> None:
     tip = written(store)
     before = [(one.id, one.commit.artifact) for one in store.chain(tip)]
     purge_text(store, [], PURGE)

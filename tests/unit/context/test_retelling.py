@@ -29,7 +29,7 @@ def of(kind: type[T], found: list[ev.Event]) -> list[T]:
     return [event for event in found if isinstance(event, kind)]
 
 
-def test_a_conversation_is_told_as_a_log_would_tell_it(tmp_path: Path) -> None:
+def test_conversation_becomes_events_of_a_log(tmp_path: Path) -> None:
     made = Transcript()
     made.user("Is the cafe open?")
     made.answer(text("I look."), use("c1", "look", at="door"))
@@ -57,7 +57,7 @@ def test_a_conversation_is_told_as_a_log_would_tell_it(tmp_path: Path) -> None:
     assert [entry.name for entry in of(ev.TranscriptEntry, found)][2] == "look"
 
 
-def test_an_answer_says_its_model_and_what_it_used(tmp_path: Path) -> None:
+def test_answer_has_its_model_and_usage(tmp_path: Path) -> None:
     made = Transcript()
     made.user("Hello")
     counts = {
@@ -77,7 +77,7 @@ def test_an_answer_says_its_model_and_what_it_used(tmp_path: Path) -> None:
     assert (birth.name, birth.language_model) == ("main", "claude-opus-4-5-20251101")
 
 
-def test_a_response_in_two_moments_of_a_session_is_told_as_one_model_call(tmp_path: Path) -> None:
+def test_response_split_across_positions_is_one_model_call(tmp_path: Path) -> None:
     """The first moment had only its first line; its entry stays, in a branch that was left."""
     made = Transcript()
     made.user("Hello")
@@ -91,7 +91,7 @@ def test_a_response_in_two_moments_of_a_session_is_told_as_one_model_call(tmp_pa
 
 
 @pytest.mark.parametrize("usage", [7, {}, {"input_tokens": -1}, {"output_tokens": 2**70}])
-def test_odd_usage_is_none(tmp_path: Path, usage: object) -> None:
+def test_invalid_usage_is_omitted(tmp_path: Path, usage: object) -> None:
     made = Transcript()
     made.user("Hello")
     made.answer(text("Hi"))
@@ -100,7 +100,7 @@ def test_odd_usage_is_none(tmp_path: Path, usage: object) -> None:
     assert response.usage is None
 
 
-def test_another_model_is_told_when_it_comes(tmp_path: Path) -> None:
+def test_model_change_is_logged_when_it_occurs(tmp_path: Path) -> None:
     made = Transcript()
     made.user("Hello")
     made.answer(text("Hi"))
@@ -112,7 +112,7 @@ def test_another_model_is_told_when_it_comes(tmp_path: Path) -> None:
     assert [request.model for request in of(ev.LlmRequest, found)][1] == "claude-haiku-4-5"
 
 
-def test_an_error_of_the_provider_is_how_a_model_call_ended(tmp_path: Path) -> None:
+def test_provider_error_is_the_outcome_of_a_model_call(tmp_path: Path) -> None:
     made = Transcript()
     made.user("Hello")
     made.answer(text("API Error: 529"), model="<synthetic>", isApiErrorMessage=True)
@@ -147,7 +147,7 @@ def family() -> dict[str, Transcript]:
     return {"main": main, "agent_ann": ann, "agent_bob": bob}
 
 
-def test_subagents_are_born_by_the_calls_that_made_them(tmp_path: Path) -> None:
+def test_subagents_are_created_by_their_calls(tmp_path: Path) -> None:
     found = told(*imported(tmp_path / "files", **family()), tmp_path)
     _, ann, bob = of(ev.AgentCreated, found)
     (call,) = [entry for entry in of(ev.TranscriptEntry, found) if entry.tool_calls]
@@ -155,7 +155,7 @@ def test_subagents_are_born_by_the_calls_that_made_them(tmp_path: Path) -> None:
     assert (bob.name, bob.cause) == ("bob", f"{call.message_id}.c2")
 
 
-def test_what_agents_told_each_other_is_linked(tmp_path: Path) -> None:
+def test_messages_between_agents_are_linked(tmp_path: Path) -> None:
     found = told(*imported(tmp_path / "files", **family()), tmp_path)
     entries = {f"{e.agent_id} {e.role}": e for e in of(ev.TranscriptEntry, found)}
     pieces = of(ev.PieceOfText, found)
@@ -166,7 +166,7 @@ def test_what_agents_told_each_other_is_linked(tmp_path: Path) -> None:
     assert results["c2"].substance == entries["agent_003 assistant"].message_id
 
 
-def test_a_subagent_whose_parent_is_not_there_is_born_beside_it(tmp_path: Path) -> None:
+def test_subagent_without_parent_is_created_beside_it(tmp_path: Path) -> None:
     files = family()
     del files["main"].records[2]["toolUseResult"]
     found = told(*imported(tmp_path / "files", **files), tmp_path)
@@ -175,7 +175,7 @@ def test_a_subagent_whose_parent_is_not_there_is_born_beside_it(tmp_path: Path) 
     assert births["main"].relation == "primary"
 
 
-def test_agents_are_told_in_the_order_of_time(tmp_path: Path) -> None:
+def test_agents_are_interleaved_by_time(tmp_path: Path) -> None:
     files = family()
     for name, minutes in (("agent_ann", "30"), ("agent_bob", "20")):
         for record in files[name].records:
@@ -189,7 +189,7 @@ def test_agents_are_told_in_the_order_of_time(tmp_path: Path) -> None:
     assert said == ["agent_001"] * 2 + ["agent_003"] * 2 + ["agent_002"] * 2 + ["agent_001"] * 3
 
 
-def test_a_rewind_is_an_edit_that_goes_back(tmp_path: Path) -> None:
+def test_rewind_is_an_edit_to_an_earlier_entry(tmp_path: Path) -> None:
     made = Transcript()
     made.user("Hello")
     at = made.answer(text("Hi"), use("c0", "look"))
@@ -209,7 +209,7 @@ def test_a_rewind_is_an_edit_that_goes_back(tmp_path: Path) -> None:
     assert any(e.is_error for e in of(ev.TranscriptEntry, found) if e.tool_call_id == "c1")
 
 
-def test_a_compaction_is_an_edit_that_keeps_what_is_repeated(tmp_path: Path) -> None:
+def test_compaction_is_an_edit_that_keeps_repeated_entries(tmp_path: Path) -> None:
     made = Transcript()
     made.user("Hello")
     made.answer(text("Hi"))
@@ -229,7 +229,7 @@ def test_a_compaction_is_an_edit_that_keeps_what_is_repeated(tmp_path: Path) -> 
     assert [request.count for request in of(ev.LlmRequest, found)] == [1, 3, 4]
 
 
-def test_a_result_without_its_call_is_read_and_the_call_is_made_up(tmp_path: Path) -> None:
+def test_orphaned_result_gets_a_synthetic_call(tmp_path: Path) -> None:
     made = Transcript()
     made.result("gone", "It was open.")
     made.answer(text("Good."))
@@ -269,7 +269,7 @@ def answer(id_: str, words: str = "a door") -> ConversationEntry:
         [entry(Message("system", "Be kind.")), entry(Message("assistant")), call("c~1")],
     ],
 )
-def test_calls_that_no_log_may_hold_are_told_such_that_one_may(
+def test_invalid_calls_are_changed_to_valid_ones(
     tmp_path: Path, entries: list[ConversationEntry]
 ) -> None:
     """What a model reads stays the same to the last hash, but for the ids of such calls."""
@@ -283,7 +283,7 @@ def test_calls_that_no_log_may_hold_are_told_such_that_one_may(
         assert request.context_hash == hash_of(asked[:at])
 
 
-def test_a_harken_commit_is_told_too(tmp_path: Path) -> None:
+def test_harken_commit_becomes_events(tmp_path: Path) -> None:
     store = MemoryStore()
     first = commit(store, None, "Hello", "Hi")
     forked = fork(store, first, CommitOrigin(principal="jill"), NOON)
@@ -296,7 +296,7 @@ def test_a_harken_commit_is_told_too(tmp_path: Path) -> None:
     assert [edit.reason for edit in of(ev.TranscriptEdited, found)] == ["compaction"]
 
 
-def test_a_subagent_may_begin_with_what_its_parent_reads(tmp_path: Path) -> None:
+def test_subagent_may_start_with_the_context_of_its_parent(tmp_path: Path) -> None:
     store = MemoryStore()
     first = commit(store, None, "Hello", "Hi")
     snapped = CommitDraft(
@@ -319,7 +319,7 @@ def test_a_subagent_may_begin_with_what_its_parent_reads(tmp_path: Path) -> None
     assert {edit.reason for edit in of(ev.TranscriptEdited, found)} == {"inherited"}
 
 
-def test_entries_without_a_time_have_that_of_the_one_before(tmp_path: Path) -> None:
+def test_entries_without_time_have_the_previous_time(tmp_path: Path) -> None:
     store = MemoryStore()
     entries = [
         ConversationEntry(Message("user", "a")),
@@ -332,7 +332,7 @@ def test_entries_without_a_time_have_that_of_the_one_before(tmp_path: Path) -> N
     assert [e.time for e in of(ev.TranscriptEntry, found)] == [later, later, later]
 
 
-def test_what_is_not_there_is_said() -> None:
+def test_missing_content_is_described() -> None:
     with pytest.raises(NameNotFound):
         retell(MemoryStore(), "cafe", [])
     with pytest.raises(NameNotFound):

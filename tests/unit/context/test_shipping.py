@@ -94,7 +94,7 @@ def committed(ends: Ends, session: Session, agent: AgentId, text: str) -> Commit
 
 
 @pytest.mark.req("S3-34")
-def test_a_log_without_credentials_arrives_byte_for_byte(ends: Ends) -> None:
+def test_log_without_credentials_arrives_byte_for_byte(ends: Ends) -> None:
     with closing(ends.session()) as session:
         agent = born(session)
         for n in range(20):
@@ -107,7 +107,7 @@ def test_a_log_without_credentials_arrives_byte_for_byte(ends: Ends) -> None:
 
 
 @pytest.mark.req("S3-34")
-def test_what_grows_is_shipped_from_where_it_was(ends: Ends) -> None:
+def test_grown_log_is_pushed_from_its_last_offset(ends: Ends) -> None:
     with ends.shipper() as shipper, closing(ends.session()) as session:
         agent = born(session)
         for n in range(10):
@@ -122,7 +122,7 @@ def test_what_grows_is_shipped_from_where_it_was(ends: Ends) -> None:
 
 
 @pytest.mark.req("S3-34")
-def test_a_long_log_arrives_in_pieces_also_when_some_are_there(ends: Ends) -> None:
+def test_long_log_is_pushed_in_chunks_and_resumed(ends: Ends) -> None:
     with closing(ends.session()) as session:
         agent = born(session)
         for n in range(30):
@@ -138,7 +138,7 @@ def test_a_long_log_arrives_in_pieces_also_when_some_are_there(ends: Ends) -> No
 
 
 @pytest.mark.req("S3-34", "D-06")
-def test_credentials_stay_here_and_what_arrives_is_whole(ends: Ends) -> None:
+def test_credentials_are_redacted_and_the_pushed_log_verifies(ends: Ends) -> None:
     with closing(ends.session("first")) as session:
         agent = born(session)
         hear(session, agent, f"use {KEY}")
@@ -173,7 +173,7 @@ def test_credentials_stay_here_and_what_arrives_is_whole(ends: Ends) -> None:
     assert ends.there_bytes("second") == before
 
 
-def test_as_it_is_everything_arrives_exact(ends: Ends) -> None:
+def test_push_without_redaction_is_exact(ends: Ends) -> None:
     with closing(ends.session()) as session:
         agent = born(session)
         hear(session, agent, f"use {KEY}")
@@ -185,7 +185,7 @@ def test_as_it_is_everything_arrives_exact(ends: Ends) -> None:
         ends.ship()
 
 
-def test_half_a_line_waits_and_a_packed_log_is_shipped_as_its_lines(ends: Ends) -> None:
+def test_partial_line_waits_and_compressed_log_is_pushed_as_lines(ends: Ends) -> None:
     with closing(ends.session()) as session:
         hear(session, born(session), "one")
         hear(session, "agent_001", "two")
@@ -200,7 +200,7 @@ def test_half_a_line_waits_and_a_packed_log_is_shipped_as_its_lines(ends: Ends) 
     assert not path.exists()
 
 
-def test_a_log_that_is_another_one_is_refused_and_stays(ends: Ends) -> None:
+def test_different_remote_log_is_refused_and_kept(ends: Ends) -> None:
     with closing(ends.session()) as session:
         hear(session, born(session), "one")
     ends.ship()
@@ -219,7 +219,7 @@ def test_a_log_that_is_another_one_is_refused_and_stays(ends: Ends) -> None:
     assert ends.there_bytes().startswith(there)
 
 
-def test_a_damaged_log_is_shipped_up_to_there(ends: Ends) -> None:
+def test_damaged_log_is_pushed_up_to_the_damage(ends: Ends) -> None:
     with closing(ends.session()) as session:
         agent = born(session)
         for n in range(5):
@@ -244,7 +244,7 @@ def test_a_damaged_log_is_shipped_up_to_there(ends: Ends) -> None:
         ends.ship("ä b")
 
 
-def test_a_log_that_is_written_anew_while_it_is_followed_is_refused(ends: Ends) -> None:
+def test_log_rewritten_while_followed_is_refused(ends: Ends) -> None:
     with ends.shipper() as shipper:
         with closing(ends.session()) as session:
             hear(session, born(session), "one")
@@ -258,7 +258,7 @@ def test_a_log_that_is_written_anew_while_it_is_followed_is_refused(ends: Ends) 
             shipper.ship(session.path)
 
 
-def test_commits_that_are_not_here_are_told_and_shipped_once_they_are(ends: Ends) -> None:
+def test_missing_commits_are_reported_and_pushed_later(ends: Ends) -> None:
     kept = ends.store
     with closing(ends.session()) as session:
         name = committed(ends, session, born(session), "one")
@@ -272,7 +272,7 @@ def test_commits_that_are_not_here_are_told_and_shipped_once_they_are(ends: Ends
     assert name in ends.there.commits([name])
 
 
-def test_a_log_that_a_credential_holds_together_is_shipped_only_as_it_is(ends: Ends) -> None:
+def test_log_with_a_structural_credential_needs_no_redact(ends: Ends) -> None:
     with closing(ends.session()) as session:
         hear(session, born(session), "one")
     last, path = b"", ends.logs / "s.jsonl"
@@ -289,7 +289,7 @@ def test_a_log_that_a_credential_holds_together_is_shipped_only_as_it_is(ends: E
     assert (ends.logs_there / "s.jsonl").read_bytes() == ends.here_bytes()
 
 
-def test_one_process_at_a_time_ships_to_a_service(ends: Ends) -> None:
+def test_push_to_a_service_is_exclusive_to_one_process(ends: Ends) -> None:
     with (
         open_outbox(ends.outbox, ends.url),
         pytest.raises(ConfigError, match="ships to"),
@@ -306,7 +306,7 @@ def test_one_process_at_a_time_ships_to_a_service(ends: Ends) -> None:
         pass
 
 
-def test_what_a_crash_left_in_the_outbox_is_removed_and_no_bad_note_is_believed(
+def test_stale_outbox_is_removed_and_invalid_state_ignored(
     ends: Ends,
 ) -> None:
     with open_outbox(ends.outbox, ends.url) as outbox:
@@ -322,7 +322,7 @@ def test_what_a_crash_left_in_the_outbox_is_removed_and_no_bad_note_is_believed(
     assert folder.stat().st_mode & 0o077 == 0
 
 
-def test_where_the_service_is_away_it_says_so(tmp_path: Path) -> None:
+def test_unreachable_service_is_reported(tmp_path: Path) -> None:
     far = RemoteStore("http://127.0.0.1:9", token=TOKEN, patience_s=0)
     with closing(far), open_outbox(tmp_path / "outbox", far.address) as outbox:
         shipper = Shipper(MemoryStore(), far, outbox, Credentials())

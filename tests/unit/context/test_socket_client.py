@@ -65,7 +65,7 @@ def say(path: Path, data: bytes, *, close: bool = False) -> bytes:
 
 
 @pytest.mark.req("S2-39")
-def test_the_only_action_gives_the_commit_and_an_empty_one_before_the_first(
+def test_socket_answers_with_the_commit_or_empty_before_the_first(
     sockets: ContextSocketServer,
 ) -> None:
     path = sockets.path(ONE)
@@ -77,7 +77,7 @@ def test_the_only_action_gives_the_commit_and_an_empty_one_before_the_first(
 
 
 @pytest.mark.req("S2-41")
-def test_each_agent_has_a_socket_of_its_own_and_keeps_it(sockets: ContextSocketServer) -> None:
+def test_each_agent_keeps_its_own_socket(sockets: ContextSocketServer) -> None:
     sockets.settle(ONE, CTX)
     sockets.settle(TWO, OTHER)
     paths = [str(sockets.path(one)) for one in (ONE, TWO)]
@@ -102,7 +102,7 @@ def test_each_agent_has_a_socket_of_its_own_and_keeps_it(sockets: ContextSocketS
         b"[" * 999,
     ],
 )
-def test_whatever_else_is_asked_is_an_error_that_repeats_nothing(
+def test_unknown_request_is_an_error_without_an_echo(
     sockets: ContextSocketServer, question: bytes
 ) -> None:
     sockets.settle(ONE, CTX)
@@ -112,11 +112,11 @@ def test_whatever_else_is_asked_is_an_error_that_repeats_nothing(
     assert current_context(str(sockets.path(ONE))) == CTX
 
 
-def test_a_question_without_end_is_cut_off(sockets: ContextSocketServer) -> None:
+def test_endless_request_is_cut_off(sockets: ContextSocketServer) -> None:
     assert say(sockets.path(ONE), b"x" * (4 * MAX_LINE_BYTES)) == b""
 
 
-def test_who_asks_slowly_is_cut_off_and_holds_up_nobody(short: Path) -> None:
+def test_slow_client_is_cut_off_without_blocking_others(short: Path) -> None:
     sockets = ContextSocketServer(short / "run", read_timeout_s=2)
     sockets.settle(ONE, CTX)
     path = sockets.path(ONE)
@@ -140,7 +140,7 @@ def raise_where_cut(connection: socket.socket) -> None:
         raise ConnectionResetError
 
 
-def test_many_who_ask_at_once_are_all_answered(sockets: ContextSocketServer) -> None:
+def test_many_concurrent_clients_are_answered(sockets: ContextSocketServer) -> None:
     sockets.settle(ONE, CTX)
     path = str(sockets.path(ONE))
     with ThreadPoolExecutor(32) as pool:
@@ -148,14 +148,14 @@ def test_many_who_ask_at_once_are_all_answered(sockets: ContextSocketServer) -> 
 
 
 @pytest.mark.req("S2-39")
-def test_nobody_else_may_ask(sockets: ContextSocketServer) -> None:
+def test_other_users_are_refused(sockets: ContextSocketServer) -> None:
     path = sockets.path(ONE)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     assert stat.S_IMODE(path.parent.parent.stat().st_mode) == 0o700
 
 
-def test_a_long_home_has_its_sockets_elsewhere(tmp_path: Path) -> None:
+def test_long_home_path_uses_another_socket_folder(tmp_path: Path) -> None:
     sockets = ContextSocketServer(tmp_path / ("long" * 30))
     path = sockets.path(ONE)
     try:
@@ -168,7 +168,7 @@ def test_a_long_home_has_its_sockets_elsewhere(tmp_path: Path) -> None:
     assert not path.parent.exists()
 
 
-def test_a_home_where_none_can_be_made_has_them_elsewhere(short: Path) -> None:
+def test_unusable_home_uses_another_socket_folder(short: Path) -> None:
     (short / "file").write_text("")
     sockets = ContextSocketServer(short / "file")
     path = sockets.path(ONE)
@@ -176,7 +176,7 @@ def test_a_home_where_none_can_be_made_has_them_elsewhere(short: Path) -> None:
     assert not path.is_relative_to(short)
 
 
-def test_nothing_is_made_before_it_is_asked_for_and_nothing_stays(short: Path) -> None:
+def test_socket_is_created_on_demand_and_removed(short: Path) -> None:
     sockets = ContextSocketServer(short / "run")
     sockets.settle(ONE, CTX)
     assert not (short / "run").exists()
@@ -211,7 +211,7 @@ def worker(folder: Path | str, how: str, cwd: Path | None = None) -> subprocess.
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=cwd)
 
 
-def test_what_a_killed_process_left_is_removed_by_the_next_and_what_lives_is_not(
+def test_stale_sockets_are_removed_and_live_ones_kept(
     short: Path, sockets: ContextSocketServer
 ) -> None:
     folder = short / "run"
@@ -230,19 +230,19 @@ def test_what_a_killed_process_left_is_removed_by_the_next_and_what_lives_is_not
             one.communicate()
 
 
-def test_a_process_that_ends_by_itself_leaves_nothing(short: Path) -> None:
+def test_process_exit_removes_its_sockets(short: Path) -> None:
     ended = worker(short / "run", "end")
     path, _ = ended.communicate(timeout=30)
     assert ended.returncode == 0
     assert not Path(path.strip()).parent.exists()
 
 
-def test_the_path_is_absolute_for_who_asks_may_be_in_another_folder(short: Path) -> None:
+def test_socket_path_is_absolute(short: Path) -> None:
     path, _ = worker("run", "end", cwd=short).communicate(timeout=30)
     assert path.startswith(f"{short}/run/")
 
 
-def test_a_fork_that_ends_takes_no_socket_of_its_parent(short: Path) -> None:
+def test_exit_of_a_forked_child_keeps_the_socket_of_its_parent(short: Path) -> None:
     said, _ = worker(short / "run", "fork").communicate(timeout=30)
     assert said.splitlines()[1:] == ["['1.sock']"]
     assert list((short / "run").iterdir()) == []
@@ -277,7 +277,7 @@ def server(path: Path, serve: Callable[[socket.socket], None]) -> Iterator[str]:
         b"x" * 100_000,
     ],
 )
-def test_what_is_no_commit_is_none(short: Path, answer: bytes) -> None:
+def test_invalid_commit_answer_is_none(short: Path, answer: bytes) -> None:
     def serve(connection: socket.socket) -> None:
         connection.recv(100)
         try:
@@ -289,7 +289,7 @@ def test_what_is_no_commit_is_none(short: Path, answer: bytes) -> None:
         assert current_context(path) == ""
 
 
-def test_who_waits_for_an_answer_does_not_wait_for_long(short: Path) -> None:
+def test_client_wait_is_limited(short: Path) -> None:
     def serve(connection: socket.socket) -> None:
         for _ in range(400):
             time.sleep(0.05)
@@ -305,11 +305,11 @@ def test_who_waits_for_an_answer_does_not_wait_for_long(short: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["", "/nowhere/at/all", "x" * 500, "with\0zero", "."])
-def test_where_nobody_is_there_is_no_commit(path: str) -> None:
+def test_missing_server_gives_no_commit(path: str) -> None:
     assert current_context(path) == ""
 
 
-def test_who_asks_while_a_commit_is_made_waits_for_it(sockets: ContextSocketServer) -> None:
+def test_client_waits_for_a_pending_commit(sockets: ContextSocketServer) -> None:
     sockets.settle(ONE, OTHER)
     sockets.hold(ONE)
     path = str(sockets.path(ONE))
@@ -321,7 +321,7 @@ def test_who_asks_while_a_commit_is_made_waits_for_it(sockets: ContextSocketServ
         assert told.result() == CTX
 
 
-def test_nobody_waits_for_long(short: Path) -> None:
+def test_pending_wait_is_limited(short: Path) -> None:
     sockets = ContextSocketServer(short / "run", hold_timeout_s=0.5)
     try:
         sockets.settle(ONE, CTX)
@@ -331,7 +331,7 @@ def test_nobody_waits_for_long(short: Path) -> None:
         sockets.close()
 
 
-def test_nobody_waits_after_a_release(sockets: ContextSocketServer) -> None:
+def test_release_ends_pending_waits(sockets: ContextSocketServer) -> None:
     sockets.settle(ONE, CTX)
     sockets.hold(ONE)
     sockets.release(ONE)
@@ -340,7 +340,7 @@ def test_nobody_waits_after_a_release(sockets: ContextSocketServer) -> None:
     assert time.monotonic() - began < PATIENT_S / 2
 
 
-def test_a_question_can_be_told_to_somebody_who_settles_its_answer(short: Path) -> None:
+def test_request_callback_may_complete_the_commit(short: Path) -> None:
     made: list[ContextSocketServer] = []
 
     def asked() -> bool:

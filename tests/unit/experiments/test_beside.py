@@ -57,7 +57,7 @@ class Slow(Hook):
         return Ok() if self.asked % 2 else Comment(f"{self.asked}")
 
 
-def test_a_call_ends_when_it_ended_whatever_runs_beside_it(tmp_path: Path) -> None:
+def test_call_ends_at_its_recorded_position_among_concurrent_ones(tmp_path: Path) -> None:
     has_answered = asyncio.Event()
 
     @tool(reads_only=True)
@@ -83,7 +83,7 @@ def test_a_call_ends_when_it_ended_whatever_runs_beside_it(tmp_path: Path) -> No
     same(one.log, ReplayExtras(tools=[wait, put, look]))
 
 
-def test_a_hook_in_code_that_took_its_time_takes_it_again(tmp_path: Path) -> None:
+def test_slow_code_hook_is_slow_again(tmp_path: Path) -> None:
     made = calls(call("look", "l", at="x"), TASK, call("look", "m", at="y"))
     one = stage(tmp_path, play(main=[made, "Done."], Ann=["Hi."]), tools=[look])
     Slow(one.session, runtime=one.runtime).install(one.root, "slow")
@@ -92,7 +92,7 @@ def test_a_hook_in_code_that_took_its_time_takes_it_again(tmp_path: Path) -> Non
     same(one.log, ReplayExtras(tools=[look]))
 
 
-def test_a_parent_hears_in_its_turn_what_a_woken_subagent_made_of_it(tmp_path: Path) -> None:
+def test_parent_receives_the_result_of_a_woken_subagent_in_its_turn(tmp_path: Path) -> None:
     held: list[Stage] = []
 
     @tool

@@ -21,19 +21,19 @@ ROWS = [
 ]
 
 
-def test_nothing_changes_by_default() -> None:
+def test_default_changes_nothing() -> None:
     assert Change().context(ROWS) == MESSAGES
     assert Change().describe() == []
 
 
 @pytest.mark.parametrize("given", ["msg_004", "4", "#1", "-3"])
-def test_messages_are_named_by_id_number_or_place(given: str) -> None:
+def test_messages_are_named_by_id_number_or_position(given: str) -> None:
     assert find_message(ROWS, given) == 1
     changed = Change(edit=[(given, "Subtract.")]).context(ROWS)
     assert changed == [MESSAGES[0], Message("user", "Subtract."), *MESSAGES[2:]]
 
 
-def test_places_are_those_of_the_recorded_context() -> None:
+def test_positions_are_those_of_the_recorded_context() -> None:
     change = Change(edit=[("#3", "5")], drop=["#0"], system="Be kind.")
     said = change.context(ROWS)
     assert [message.role for message in said] == ["system", "user", "assistant", "tool"]
@@ -43,7 +43,7 @@ def test_places_are_those_of_the_recorded_context() -> None:
 
 
 @pytest.mark.parametrize("given", ["msg_099", "#9", "-9", "x", "", "#", "#" + "9" * 5000])
-def test_a_message_that_is_not_there_is_refused_with_those_that_are(given: str) -> None:
+def test_missing_message_error_lists_existing_ones(given: str) -> None:
     with pytest.raises(NameNotFound, match=r"#3 \(msg_006\)"):
         find_message(ROWS, given)
 
@@ -60,7 +60,7 @@ def test_two_changes_of_one_message_are_refused(change: Change, said: str) -> No
         change.context(ROWS)
 
 
-def test_a_message_that_stands_twice_needs_its_place() -> None:
+def test_repeated_message_needs_its_position() -> None:
     twice = [
         *ROWS,
         ContextMessage(position=4, message_id=MessageId("msg_003"), message=MESSAGES[0]),
@@ -82,11 +82,11 @@ def test_only_the_text_changes() -> None:
     assert replace_text(MESSAGES[1], "").content is None
 
 
-def test_a_system_prompt_goes_or_comes() -> None:
+def test_system_prompt_can_be_removed_or_added() -> None:
     assert Change(system="").context(ROWS) == MESSAGES[1:]
     assert Change(system="New.").context(ROWS[1:])[0] == Message("system", "New.")
 
 
-def test_parameters_come_beside_the_recorded_ones_and_none_takes_away() -> None:
+def test_parameters_are_merged_and_none_removes_one() -> None:
     change = Change(parameters={"seed": 3, "top_p": None})
     assert change.merge_parameters({"top_p": 0.5, "max_tokens": 9}) == {"max_tokens": 9, "seed": 3}

@@ -42,7 +42,7 @@ def again(
     return ComparedRun.of(done.log.stem, SessionViewer(done.log).events)
 
 
-def test_equal_runs_do_not_part(tmp_path: Path) -> None:
+def test_equal_runs_do_not_diverge(tmp_path: Path) -> None:
     one, two = taken(cafe(tmp_path / "a"), "a"), taken(cafe(tmp_path / "b"), "b")
     found = compare(one, two)
     assert found.same
@@ -52,7 +52,7 @@ def test_equal_runs_do_not_part(tmp_path: Path) -> None:
     assert found.outcome_after.answer == "Bye."
 
 
-def test_runs_part_at_the_first_message_that_differs(tmp_path: Path) -> None:
+def test_runs_diverge_at_the_first_different_message(tmp_path: Path) -> None:
     other: list[Line] = [LINES[0], "4 euros.", "Bye."]
     one = taken(cafe(tmp_path / "a"), "a")
     two = taken(cafe(tmp_path / "b", other), "b")
@@ -67,7 +67,7 @@ def test_runs_part_at_the_first_message_that_differs(tmp_path: Path) -> None:
     ]
 
 
-def test_a_run_that_ends_sooner_parts_at_its_end(tmp_path: Path) -> None:
+def test_shorter_run_diverges_at_its_end(tmp_path: Path) -> None:
     one = taken(cafe(tmp_path / "a"), "a")
     two = taken(cafe(tmp_path / "b", LINES, "What is tea?"), "b")
     (parting,) = compare(one, two).partings
@@ -77,7 +77,7 @@ def test_a_run_that_ends_sooner_parts_at_its_end(tmp_path: Path) -> None:
     assert parting.answer_after is None
 
 
-def test_a_rerun_is_compared_from_where_it_left(tmp_path: Path) -> None:
+def test_rerun_is_compared_from_its_start(tmp_path: Path) -> None:
     one = taken(cafe(tmp_path / "a"), "a")
     two = again(one, tmp_path, "2", [".", "3 euros."])
     found = compare(one, two)
@@ -88,7 +88,7 @@ def test_a_rerun_is_compared_from_where_it_left(tmp_path: Path) -> None:
     assert compare(two, one).partings[0].position == 5
 
 
-def test_an_edit_is_where_they_part_and_the_first_other_answer_is_named(tmp_path: Path) -> None:
+def test_edit_is_the_divergence_and_the_first_other_answer_is_named(tmp_path: Path) -> None:
     one = taken(cafe(tmp_path / "a"), "a")
     two = again(one, tmp_path, "3", [".", ".", "See you."], Change(edit=[("#1", "Tea?")]))
     (parting,) = compare(one, two).partings
@@ -96,7 +96,7 @@ def test_an_edit_is_where_they_part_and_the_first_other_answer_is_named(tmp_path
     assert (parting.answer_before, parting.answer_after) == ("Bye.", "See you.")
 
 
-def test_agents_that_are_in_one_only_are_named(tmp_path: Path) -> None:
+def test_agents_of_one_run_only_are_named(tmp_path: Path) -> None:
     lines: list[Line] = [
         calls(call("task", name="Ann", instructions="You are Ann.", prompt="Hi")),
         ".",
@@ -115,7 +115,7 @@ def test_errors_are_counted(tmp_path: Path) -> None:
     assert one.outcome.tool_errors == 1
 
 
-def test_several_runs_are_compared_each_with_each(tmp_path: Path) -> None:
+def test_several_runs_are_compared_pairwise(tmp_path: Path) -> None:
     one = taken(cafe(tmp_path / "a"), "a")
     kinds = ["Bye.", "Bye.", "See you."]
     reruns = [again(one, tmp_path, "3", [".", ".", kind]) for kind in kinds]

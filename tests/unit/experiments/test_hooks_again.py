@@ -32,7 +32,7 @@ def acting(folder: Path, **lines: Any) -> Stage:
     return stage(folder, model, runtime=runtime)
 
 
-def test_a_hook_that_comes_later(tmp_path: Path) -> None:
+def test_later_hook_is_replayed(tmp_path: Path) -> None:
     ask = calls(call("discuss", "d", prompt="Send."))
     one = acting(
         tmp_path,
@@ -49,7 +49,7 @@ def test_a_hook_that_comes_later(tmp_path: Path) -> None:
     assert same(one.log).agents == 6
 
 
-def test_a_hook_that_a_hook_makes(tmp_path: Path) -> None:
+def test_hook_created_by_a_hook_is_replayed(tmp_path: Path) -> None:
     made = calls(call("hook", "h", name="new", instructions="Watch.", points=["response"]))
     one = acting(tmp_path, main=[KID, "Done."], maker=[made, "OK"], new=["OK"] * 9)
     assert isinstance(one.root, ToolAgent)
@@ -62,7 +62,7 @@ def test_a_hook_that_a_hook_makes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("tools", [[], ["send"]])
-def test_a_hook_of_its_own_that_takes_the_place(tmp_path: Path, tools: list[str]) -> None:
+def test_hook_that_takes_over_is_replayed(tmp_path: Path, tools: list[str]) -> None:
     made = call("hook", "h", name="h", instructions="x", tools=tools, points=["response"])
     one = acting(tmp_path, main=[calls(made), "Done."], h=[calls(call("meta", "m")), "Mine."])
     watch(one)
@@ -77,7 +77,7 @@ def look(at: str) -> str:
     return f"seen {at}"
 
 
-def test_a_session_with_hooks_that_was_cut_off_anywhere_and_resumed(tmp_path: Path) -> None:
+def test_truncated_and_resumed_session_with_hooks_is_replayed(tmp_path: Path) -> None:
     own = call("hook", "h", name="own", instructions="x", tools=["look"], points=["response"])
     again = calls(call("discuss", "d"))
     main = [KID, calls(own), calls(call("look", "l", at="a")), again, again, "Done.", *["-"] * 9]

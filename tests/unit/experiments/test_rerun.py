@@ -90,7 +90,7 @@ def again(
     return done
 
 
-def test_an_unchanged_rerun_asks_what_was_asked_and_does_what_was_done(tmp_path: Path) -> None:
+def test_unchanged_rerun_repeats_requests_and_actions(tmp_path: Path) -> None:
     one = cafe(tmp_path)
     done = again(point(one, "1"), tmp_path, ReplayModel.load(one.log))
     assert done == RerunResult(done.log, "3 euros.")
@@ -102,7 +102,7 @@ def test_an_unchanged_rerun_asks_what_was_asked_and_does_what_was_done(tmp_path:
     ]
 
 
-def test_what_was_said_later_is_said_again(tmp_path: Path) -> None:
+def test_later_user_messages_are_repeated(tmp_path: Path) -> None:
     one = cafe(tmp_path)
     done = again(point(one, "2"), tmp_path, ReplayModel.load(one.log), follow=True)
     assert done.answer == "1 euro."
@@ -110,7 +110,7 @@ def test_what_was_said_later_is_said_again(tmp_path: Path) -> None:
     assert rows(done.log, event_type="session_ended")[0]["reason"] == SUCCESS_REASON
 
 
-def test_what_was_said_together_is_said_together_again(tmp_path: Path) -> None:
+def test_messages_sent_together_are_repeated_together(tmp_path: Path) -> None:
     one = cafe(tmp_path)
     one.root.harken("Thanks.")
     one.root.harken("How much is wine?")
@@ -121,7 +121,7 @@ def test_what_was_said_together_is_said_together_again(tmp_path: Path) -> None:
     assert done.answer == "[main has no line 4]"
 
 
-def test_an_edit_changes_what_the_model_reads(tmp_path: Path) -> None:
+def test_edit_changes_the_model_input(tmp_path: Path) -> None:
     fork = point(cafe(tmp_path), "2")
     model = play(main=[".", "4 euros, then."])
     done = again(fork, tmp_path, model, Change(edit=[("-1", "tea: 4")], system="Be short."))
@@ -134,7 +134,7 @@ def test_an_edit_changes_what_the_model_reads(tmp_path: Path) -> None:
     ]
 
 
-def test_a_call_that_was_not_made_is_refused(tmp_path: Path) -> None:
+def test_unrecorded_call_is_refused(tmp_path: Path) -> None:
     fork = point(cafe(tmp_path), "1")
     model = play(main=[calls(call("price", drink="wine")), "I do not know."])
     done = again(fork, tmp_path, model)
@@ -145,7 +145,7 @@ def test_a_call_that_was_not_made_is_refused(tmp_path: Path) -> None:
     assert SOLD == ["tea", "milk"]
 
 
-def test_a_call_that_was_not_made_runs_live_where_it_may(tmp_path: Path) -> None:
+def test_unrecorded_call_runs_live_if_allowed(tmp_path: Path) -> None:
     fork = point(cafe(tmp_path), "1")
     model = play(main=[calls(call("price", drink="wine")), "4."])
     done = again(fork, tmp_path, model, live=LocalWorld([price]))
@@ -153,7 +153,7 @@ def test_a_call_that_was_not_made_runs_live_where_it_may(tmp_path: Path) -> None
     assert SOLD == ["tea", "milk", "wine"]
 
 
-def test_the_birth_says_of_what_it_is_a_rerun_and_what_was_changed(tmp_path: Path) -> None:
+def test_agent_event_names_the_origin_and_the_changes(tmp_path: Path) -> None:
     fork = point(cafe(tmp_path), "2")
     done = again(fork, tmp_path, play(main=[".", "."]), Change(edit=[("#3", "x")], model="play"))
     (birth,) = rows(done.log, event_type="agent_created")
@@ -167,7 +167,7 @@ def test_the_birth_says_of_what_it_is_a_rerun_and_what_was_changed(tmp_path: Pat
     }
 
 
-def test_the_context_is_a_commit_that_goes_on_from_what_was_there(tmp_path: Path) -> None:
+def test_context_is_a_commit_that_extends_the_existing_one(tmp_path: Path) -> None:
     store = MemoryStore()
     one = cafe(tmp_path, store)
     fork = point(one, "4", store)
@@ -181,7 +181,7 @@ def test_the_context_is_a_commit_that_goes_on_from_what_was_there(tmp_path: Path
     assert commit.message_count == 1
 
 
-def test_an_edited_context_shares_what_stands_before_the_edit(tmp_path: Path) -> None:
+def test_edited_context_shares_messages_before_the_edit(tmp_path: Path) -> None:
     store = MemoryStore()
     one = cafe(tmp_path, store)
     fork = point(one, "4", store)
@@ -200,7 +200,7 @@ def test_an_edited_context_shares_what_stands_before_the_edit(tmp_path: Path) ->
     assert commit.parent in recorded
 
 
-def test_the_same_fork_is_the_same_commit(tmp_path: Path) -> None:
+def test_same_fork_is_the_same_commit(tmp_path: Path) -> None:
     store = MemoryStore()
     fork = point(cafe(tmp_path, store), "4", store)
     ctxs = set()
@@ -212,7 +212,7 @@ def test_the_same_fork_is_the_same_commit(tmp_path: Path) -> None:
     assert len(ctxs) == 1
 
 
-def test_after_a_compaction_a_rerun_reads_what_was_read(tmp_path: Path) -> None:
+def test_rerun_after_a_compaction_reads_the_compacted_context(tmp_path: Path) -> None:
     store = MemoryStore()
     one = cafe(tmp_path, store)
     assert run(one.root.compact()) is not None  # type: ignore[attr-defined]
@@ -225,7 +225,7 @@ def test_after_a_compaction_a_rerun_reads_what_was_read(tmp_path: Path) -> None:
     assert loaded["context_hash"] == fork.request.context_hash
 
 
-def test_a_context_in_a_store_that_is_not_at_hand_is_not_rerun(tmp_path: Path) -> None:
+def test_context_in_an_unavailable_store_is_not_rerun(tmp_path: Path) -> None:
     store = MemoryStore()
     fork = point(cafe(tmp_path, store), "4", store)
     done = again(fork, tmp_path, play(main=["."] * 4), Change(edit=[("-1", "x")]), store=store)
@@ -236,7 +236,7 @@ def test_a_context_in_a_store_that_is_not_at_hand_is_not_rerun(tmp_path: Path) -
         again(without, other, play(main=["."]))
 
 
-def test_a_rerun_is_a_session_that_goes_on(tmp_path: Path) -> None:
+def test_rerun_is_a_session_that_can_continue(tmp_path: Path) -> None:
     done = again(point(cafe(tmp_path), "2"), tmp_path, play(main=[".", "3.", "Bye."]))
     runtime = AgentRuntime(model=play(main=[".", "3.", "Bye."]))
     root, session = load_session(done.log, runtime=runtime)
@@ -244,7 +244,7 @@ def test_a_rerun_is_a_session_that_goes_on(tmp_path: Path) -> None:
         assert run(root.response("Bye!")) == "Bye."
 
 
-def test_a_rerun_of_a_rerun_is_one(tmp_path: Path) -> None:
+def test_rerun_of_a_rerun_works(tmp_path: Path) -> None:
     store = MemoryStore()
     fork = point(cafe(tmp_path, store), "4", store)
     done = again(fork, tmp_path, play(main=["."] * 4), Change(edit=[("-1", "x")]), store=store)
@@ -256,7 +256,7 @@ def test_a_rerun_of_a_rerun_is_one(tmp_path: Path) -> None:
     assert again(second, other, ReplayModel.load(done.log), store=store).answer == "."
 
 
-def test_hooks_watch_as_they_did_or_not_at_all(tmp_path: Path) -> None:
+def test_hooks_are_kept_or_disabled(tmp_path: Path) -> None:
     one = stage(tmp_path, play(main=LINES), tools=[price])
     watch(one, "guard", action=lambda _: Deny("no"))
     one.ask("What is tea?")
@@ -276,7 +276,7 @@ def test_hooks_watch_as_they_did_or_not_at_all(tmp_path: Path) -> None:
         again(fork, tmp_path, play(main=LINES), Change(without_hooks=["nobody"]))
 
 
-def test_subagents_are_there_with_what_they_remember(tmp_path: Path) -> None:
+def test_subagents_keep_their_context(tmp_path: Path) -> None:
     lines: list[Line] = [
         calls(call("task", name="Ann", instructions="You are Ann.", prompt="Hi")),
         "Ann is here.",
@@ -296,7 +296,7 @@ def test_subagents_are_there_with_what_they_remember(tmp_path: Path) -> None:
     assert heard == ["Hi", "Tea?"]
 
 
-def test_a_subagents_call_is_rerun_on_its_own(tmp_path: Path) -> None:
+def test_subagent_call_is_rerun_separately(tmp_path: Path) -> None:
     lines: list[Line] = [
         calls(call("task", name="Ann", instructions="You are Ann.", prompt="Hi")),
         "Ann is here.",
@@ -308,23 +308,21 @@ def test_a_subagents_call_is_rerun_on_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("store", [MemoryStore(), None])
-def test_edits_that_a_provider_would_refuse_leave_nothing_behind(
-    tmp_path: Path, store: Store | None
-) -> None:
+def test_edits_that_a_provider_refuses_leave_nothing(tmp_path: Path, store: Store | None) -> None:
     fork = point(cafe(tmp_path, store), "2", store)
     with pytest.raises(ContextRefused, match="call-without-result"):
         again(fork, tmp_path, play(main=LINES), Change(drop=["-1"]), store=store)
     assert not (tmp_path / "again.jsonl").exists()
 
 
-def test_a_failing_model_ends_a_session_that_says_so(tmp_path: Path) -> None:
+def test_failing_model_ends_the_session_with_an_error(tmp_path: Path) -> None:
     fork = point(cafe(tmp_path), "1")
     done = again(fork, tmp_path, play(main=[ModelError("no credit")]))
     assert (done.answer, done.error) == (None, "no credit")
     assert rows(done.log, event_type="session_ended")[0]["reason"] == FAILURE_REASON
 
 
-def test_a_call_that_is_not_there_is_refused_with_the_nearest(tmp_path: Path) -> None:
+def test_missing_call_error_names_the_nearest(tmp_path: Path) -> None:
     one = cafe(tmp_path)
     with pytest.raises(NameNotFound, match="1 to 4"):
         point(one, "9")
@@ -362,7 +360,7 @@ def foreign(folder: Path) -> ForkPoint:
     return ForkPoint.find("claude", SessionViewer(session.path).events, "1")
 
 
-def test_a_call_of_another_program_is_rerun_with_its_tools_answered_from_the_record(
+def test_call_of_another_program_is_rerun_with_recorded_tool_results(
     tmp_path: Path,
 ) -> None:
     fork = foreign(tmp_path)
@@ -375,14 +373,14 @@ def test_a_call_of_another_program_is_rerun_with_its_tools_answered_from_the_rec
     assert model.asked[0].parameters == {"max_tokens": 9}
 
 
-def test_a_replay_of_another_program_is_asked_with_all_that_was_recorded(tmp_path: Path) -> None:
+def test_replay_of_another_program_sends_all_recorded_requests(tmp_path: Path) -> None:
     fork = foreign(tmp_path)
     log = tmp_path / "claude.jsonl"
     change = Change(model=f"replay:{log}")
     assert again(fork, tmp_path, ReplayModel.load(log), change).answer == "Nothing."
 
 
-def test_whose_a_recorded_model_is_must_be_plain(tmp_path: Path) -> None:
+def test_provider_of_a_recorded_model_must_be_unambiguous(tmp_path: Path) -> None:
     fork = foreign(tmp_path)
     fork.request.model = "some-model"
     with pytest.raises(ConfigError, match="--model"):
@@ -395,7 +393,7 @@ FOUND = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "Jill."}
 
 
 @pytest.mark.parametrize("store", [MemoryStore(), None])
-def test_a_session_that_was_recorded_on_the_wire_is_rerun_the_same_and_otherwise(
+def test_session_recorded_by_the_proxy_is_rerun_with_and_without_changes(
     tmp_path: Path, store: Store | None
 ) -> None:
     client = Client(recorder(tmp_path / "logs", store=store))

@@ -63,7 +63,7 @@ def point(tmp_path: Path) -> ForkPoint:
 MODELS = ("a", "b")
 
 
-def test_each_with_each_is_a_row_and_a_session(point: ForkPoint, tmp_path: Path) -> None:
+def test_each_combination_is_a_row_and_a_session(point: ForkPoint, tmp_path: Path) -> None:
     models = Models(a="3 euros.", b="4 euros.")
     grid = Grid(models=MODELS, prompts=[None, "Be short."], seeds=[1, 2])
     found = run(
@@ -88,9 +88,7 @@ def test_each_with_each_is_a_row_and_a_session(point: ForkPoint, tmp_path: Path)
     assert sorted(models.asked) == sorted([("a", 1), ("a", 2), ("b", 1), ("b", 2)] * 2)
 
 
-def test_a_sweep_that_is_begun_again_runs_only_what_is_new(
-    point: ForkPoint, tmp_path: Path
-) -> None:
+def test_restarted_sweep_runs_only_missing_cells(point: ForkPoint, tmp_path: Path) -> None:
     models = Models(a="A.", b="B.")
     runtime = AgentRuntime(models=ModelSettings(resolver=models))
     first = run(sweep(point, tmp_path / "cells", Grid(models=["a"]), runtime=runtime))
@@ -100,7 +98,7 @@ def test_a_sweep_that_is_begun_again_runs_only_what_is_new(
     assert [name for name, _ in models.asked] == ["a", "b"]
 
 
-def test_a_cell_that_failed_is_told_and_tried_again(point: ForkPoint, tmp_path: Path) -> None:
+def test_failed_cell_is_reported_and_retried(point: ForkPoint, tmp_path: Path) -> None:
     models = Models(a="A.", b="B.")
     models.failing.add("b")
     runtime, folder, grid = (
@@ -120,7 +118,7 @@ def test_a_cell_that_failed_is_told_and_tried_again(point: ForkPoint, tmp_path: 
     assert len(list(folder.iterdir())) == 3
 
 
-def test_so_many_cells_run_at_once_and_no_more(point: ForkPoint, tmp_path: Path) -> None:
+def test_concurrency_is_limited(point: ForkPoint, tmp_path: Path) -> None:
     models = Models(a="A.")
     grid = Grid(models=["a"], seeds=range(9))
     run(
@@ -135,7 +133,7 @@ def test_so_many_cells_run_at_once_and_no_more(point: ForkPoint, tmp_path: Path)
     assert models.most == 3
 
 
-def test_what_cannot_be_is_said_before_anything_runs(point: ForkPoint, tmp_path: Path) -> None:
+def test_invalid_sweep_is_refused_before_any_run(point: ForkPoint, tmp_path: Path) -> None:
     runtime, folder = (
         AgentRuntime(models=ModelSettings(resolver=Models(a="A."))),
         tmp_path / "cells",
@@ -150,7 +148,7 @@ def test_what_cannot_be_is_said_before_anything_runs(point: ForkPoint, tmp_path:
     assert not folder.exists()
 
 
-def test_equal_cells_are_one(point: ForkPoint, tmp_path: Path) -> None:
+def test_equal_cells_are_merged(point: ForkPoint, tmp_path: Path) -> None:
     grid = Grid(models=["a", "a"])
     found = run(
         sweep(
@@ -163,7 +161,7 @@ def test_equal_cells_are_one(point: ForkPoint, tmp_path: Path) -> None:
     assert len(found.rows) == 1
 
 
-def test_a_table_is_one_for_pandas_and_polars(point: ForkPoint, tmp_path: Path) -> None:
+def test_table_loads_in_pandas_and_polars(point: ForkPoint, tmp_path: Path) -> None:
     grid = Grid(models=MODELS)
     runtime = AgentRuntime(models=ModelSettings(resolver=Models(a="A.", b="B.")))
     table = run(sweep(point, tmp_path / "cells", grid, runtime=runtime)).table()

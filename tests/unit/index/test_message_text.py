@@ -28,34 +28,34 @@ def called(arguments: str) -> str:
     return searchable_text(said(Message("assistant", None, [call])))
 
 
-def test_texts_thoughts_and_images_are_counted_apart() -> None:
+def test_texts_thoughts_and_images_are_counted_separately() -> None:
     content: Content = [ThinkingPart("hm"), TextPart("tea"), ImagePart("image/png", "AAAA")]
     found = said(Message("assistant", content))
     assert (found.role, found.characters, found.thinking, found.images) == ("assistant", 3, 2, 1)
     assert searchable_text(found) == "hm\ntea"
 
 
-def test_a_result_has_what_a_tool_gave() -> None:
+def test_result_text_is_the_tool_output() -> None:
     found = said(Message("tool", "no such door", tool_call_id="c1", is_error=True))
     assert (searchable_text(found), found.is_error, found.characters) == ("no such door", True, 12)
 
 
-def test_of_arguments_the_strings_and_their_names_count() -> None:
+def test_argument_strings_and_their_keys_are_indexed() -> None:
     assert called('{"path": "/cafe", "lines": [1, true, null, {"text": "a\\nb"}]}') == (
         "Write\npath\n/cafe\nlines\n1\ntext\na\nb"
     )
 
 
 @pytest.mark.parametrize("arguments", ["not JSON", "", "[" * 100_000, "[" * 900 + "]" * 900])
-def test_arguments_that_cannot_be_read_are_a_text(arguments: str) -> None:
+def test_invalid_arguments_are_indexed_as_text(arguments: str) -> None:
     assert called(arguments).startswith("Write")
 
 
-def test_what_has_no_blanks_is_no_words() -> None:
+def test_data_without_spaces_is_not_indexed() -> None:
     assert called('{"data": "' + "QUJD" * 100 + '"}') == "Write\ndata"
 
 
-def test_blocks_that_nobody_knows_have_words() -> None:
+def test_unknown_blocks_are_indexed() -> None:
     found = said(Message("user", [UnknownPart("document", '{"title": "The cafe"}')]))
     assert searchable_text(found) == "title\nThe cafe"
 
@@ -71,11 +71,11 @@ def test_blocks_that_nobody_knows_have_words() -> None:
         ("\ud800 \u8336", "?  \u8336 "),
     ],
 )
-def test_scripts_without_blanks_are_given_some(text: str, wanted: str) -> None:
+def test_scripts_without_spaces_are_segmented(text: str, wanted: str) -> None:
     assert searchable_text(MessageText("user", [text])) == wanted
 
 
-def test_parts_that_are_gone_or_damaged_are_left_out() -> None:
+def test_missing_or_damaged_parts_are_skipped() -> None:
     entry, objects = encode_entry(Message("user", [TextPart("tea"), TextPart("milk")]))
     shape = decode_shape(objects[entry.message])
     del objects[shape.parts[0]]

@@ -30,11 +30,13 @@ from harken.index.query import parse_query
         ("tea\x00cake \ud800x", '("tea cake") AND ("x")'),
     ],
 )
-def test_words_phrases_beginnings_exceptions_and_alternatives(text: str, wanted: str) -> None:
+def test_words_phrases_prefixes_exclusions_and_alternatives_are_parsed(
+    text: str, wanted: str
+) -> None:
     assert str(parse_query(text)) == wanted
 
 
-def test_beginnings_can_be_spelled_out() -> None:
+def test_prefix_can_be_expanded() -> None:
     known = {"tea": ["tea", "teapot"], "mi": ["milk", "mint"], "x": ["x\ue000"]}
 
     def spelled(text: str) -> str:
@@ -46,11 +48,11 @@ def test_beginnings_can_be_spelled_out() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "  ", "!!", '""', "*", "- -", "__"])
-def test_without_a_word_there_is_no_query(text: str) -> None:
+def test_query_without_a_word_is_none(text: str) -> None:
     with pytest.raises(ConfigError, match="no word"):
         parse_query(text)
 
 
-def test_a_query_has_an_end() -> None:
+def test_query_length_is_limited() -> None:
     with pytest.raises(ConfigError, match="at most 100 words"):
         parse_query("tea " * 101)

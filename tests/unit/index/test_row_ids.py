@@ -37,7 +37,7 @@ def enter(database: apsw.Connection, *times: int) -> list[int]:
 
 
 @given(st.lists(st.lists(st.integers(-(1 << 60), 1 << 60), max_size=9), max_size=5))
-def test_what_was_said_later_has_a_greater_number(read: list[list[int]]) -> None:
+def test_later_message_has_a_greater_row_id(read: list[list[int]]) -> None:
     with closing(empty()) as database:
         found = [one for times in read for one in zip(times, enter(database, *times), strict=True)]
     assert len({number for _, number in found}) == len(found)
@@ -45,14 +45,14 @@ def test_what_was_said_later_has_a_greater_number(read: list[list[int]]) -> None
     assert [number for _, number in by_stretch] == sorted(number for _, number in found)
 
 
-def test_within_a_stretch_numbers_are_in_the_order_of_reading(database: apsw.Connection) -> None:
+def test_row_ids_within_an_interval_are_in_reading_order(database: apsw.Connection) -> None:
     first, second = enter(database, NOON + 1, NOON)
     (third,) = enter(database, NOON)
     assert (second, third) == (first + 1, first + 2)
     assert {*map(get_stretch, (first, second, third))} == {get_stretch(first_id(NOON))}
 
 
-def test_a_stretch_that_is_full_goes_on_with_the_numbers_of_the_next(
+def test_full_interval_continues_with_the_ids_of_the_next(
     database: apsw.Connection,
 ) -> None:
     many = enter(database, *[NOON] * (2 * ROOM + 1))
@@ -61,11 +61,11 @@ def test_a_stretch_that_is_full_goes_on_with_the_numbers_of_the_next(
     assert (later, again) == (many[-1] + 1, many[-1] + 2)
 
 
-def test_an_end_is_after_all_that_was_said_until_then(database: apsw.Connection) -> None:
+def test_upper_bound_is_after_all_messages_until_then(database: apsw.Connection) -> None:
     assert find_end_id(database, NOON) == first_id(NOON) + ROOM
     many = enter(database, *[NOON] * (ROOM + 1))
     assert first_id(NOON) + ROOM == many[-1] < find_end_id(database, NOON)
 
 
-def test_what_was_said_nobody_knows_when_comes_first(database: apsw.Connection) -> None:
+def test_messages_without_time_come_first(database: apsw.Connection) -> None:
     assert enter(database, 0, -5) == [1, 2]

@@ -50,7 +50,7 @@ def texts(imports: Imports, words: str, **given: Any) -> list[str]:
     return [hit.excerpt.text for hit in find(imports, words, **given)]
 
 
-def test_what_was_said_last_comes_first(talked: Imports) -> None:
+def test_newest_message_is_the_first_hit(talked: Imports) -> None:
     assert texts(talked, "door") == [
         "Jack opens the door.",
         "the door is open until six",
@@ -58,7 +58,7 @@ def test_what_was_said_last_comes_first(talked: Imports) -> None:
     ]
 
 
-def test_a_hit_says_who_when_where_and_from_which_commit_one_can_go_on(talked: Imports) -> None:
+def test_hit_has_author_time_location_and_commit(talked: Imports) -> None:
     (hit,) = find(talked, "six", kind="response")
     assert (hit.runtime, hit.agent, hit.role, hit.project) == (
         "claude",
@@ -88,7 +88,9 @@ def test_a_hit_says_who_when_where_and_from_which_commit_one_can_go_on(talked: I
         ("nobody", 0),
     ],
 )
-def test_words_phrases_beginnings_and_exceptions(talked: Imports, words: str, wanted: int) -> None:
+def test_words_phrases_prefixes_and_exclusions_match(
+    talked: Imports, words: str, wanted: int
+) -> None:
     assert len(find(talked, words, limit=None)) == wanted
 
 
@@ -107,13 +109,11 @@ def test_words_phrases_beginnings_and_exceptions(talked: Imports, words: str, wa
         ({"limit": 1}, ["Jack opens the door."]),
     ],
 )
-def test_conditions_leave_out_what_does_not_fit(
-    talked: Imports, given: dict[str, Any], wanted: list[str]
-) -> None:
+def test_filters_exclude_hits(talked: Imports, given: dict[str, Any], wanted: list[str]) -> None:
     assert texts(talked, "door", **given) == wanted
 
 
-def test_all_hits_are_counted_whatever_is_shown(talked: Imports) -> None:
+def test_hit_count_is_independent_of_the_limit(talked: Imports) -> None:
     for runtime in (None, "claude"):
         found = search(
             talked.facts, talked.store, SearchQuery(text="door", limit=1, runtime=runtime)
@@ -121,7 +121,7 @@ def test_all_hits_are_counted_whatever_is_shown(talked: Imports) -> None:
         assert (found.total, len(list(found.hits))) == (3, 1)
 
 
-def test_hits_are_counted_up_to_a_number(talked: Imports) -> None:
+def test_hit_count_has_a_maximum(talked: Imports) -> None:
     for counted, limit, total, is_more in ((1, 1, 1, True), (2, 1, 2, True), (1, 2, 2, True)):
         asked = SearchQuery(text="door", limit=limit, min_counted=counted)
         found = search(talked.facts, talked.store, asked)
@@ -133,7 +133,7 @@ def test_hits_are_counted_up_to_a_number(talked: Imports) -> None:
         assert (found.total, found.is_more) == (3, False)
 
 
-def test_what_was_said_last_comes_first_however_it_was_read(imports: Imports) -> None:
+def test_hits_are_sorted_by_time_in_any_reading_order(imports: Imports) -> None:
     """Those of one stretch of time too, where the numbers do not tell it."""
     said = [
         ("2026-03-01T12:00:00.500Z", "tea 3"),
@@ -154,7 +154,7 @@ def test_what_was_said_last_comes_first_however_it_was_read(imports: Imports) ->
     assert texts(imports, "tea", **march) == ["tea 2"]
 
 
-def test_beginnings_of_few_words_and_of_very_many_are_found(imports: Imports) -> None:
+def test_common_and_rare_prefixes_match(imports: Imports) -> None:
     made = Transcript()
     made.user(" ".join(f"cup{number}" for number in range(700)))
     made.user("Cup, cup1, CUPBOARD.")
@@ -166,12 +166,12 @@ def test_beginnings_of_few_words_and_of_very_many_are_found(imports: Imports) ->
     assert len(find(imports, "cup* -cupb*")) == 1
 
 
-def test_of_a_result_the_tool_is_told(talked: Imports) -> None:
+def test_result_hit_names_its_tool(talked: Imports) -> None:
     (hit,) = find(talked, "door", role="tool")
     assert (hit.tool, hit.kind) == ("Bash", "tool_result")
 
 
-def test_arguments_are_found_as_they_are_meant_not_as_json_spells_them(imports: Imports) -> None:
+def test_arguments_match_by_value_and_not_by_json_escapes(imports: Imports) -> None:
     made = Transcript()
     made.user("Write.")
     made.answer(use("c1", "Write", content="first\nsecond\tthird", blob="QUJD" * 50))
@@ -181,7 +181,7 @@ def test_arguments_are_found_as_they_are_meant_not_as_json_spells_them(imports: 
     assert find(imports, "QUJD*") == []
 
 
-def test_scripts_without_blanks_are_found_by_any_part(imports: Imports) -> None:
+def test_scripts_without_spaces_match_by_substring(imports: Imports) -> None:
     made = Transcript()
     made.user("冷たいお茶をください。 커피숍에서")
     made.answer(text("はい。"))
@@ -191,7 +191,7 @@ def test_scripts_without_blanks_are_found_by_any_part(imports: Imports) -> None:
     assert find(imports, "茶お") == []
 
 
-def test_a_commit_that_is_gone_is_never_told(talked: Imports) -> None:
+def test_removed_commit_gives_no_hit(talked: Imports) -> None:
     hits = find(talked, "door")
     kept: list[CommitId] = [hit.ctx for hit in hits[1:] if hit.ctx is not None]
     talked.store.collect((), now="2027-01-01T00:00:00Z", grace_s=0)
@@ -214,9 +214,7 @@ def test_a_commit_that_is_gone_is_never_told(talked: Imports) -> None:
 @pytest.mark.parametrize(
     "body", [b"no message", b"[]", b'{"x":' + b"[" * 5000 + b"]" * 5000 + b"}"]
 )
-def test_a_message_that_cannot_be_read_is_found_without_its_text(
-    talked: Imports, body: bytes
-) -> None:
+def test_unreadable_message_is_a_hit_without_text(talked: Imports, body: bytes) -> None:
     class Odd:
         """The store, with something else in the place of everything."""
 
@@ -242,23 +240,21 @@ def logged(imports: Imports) -> Session:
     return session
 
 
-def test_what_is_in_no_commit_is_found_in_its_log(imports: Imports, logged: Session) -> None:
+def test_uncommitted_message_is_a_hit_in_its_log(imports: Imports, logged: Session) -> None:
     (hit,) = find(imports, "cafe")
     assert (hit.ctx, hit.session, hit.excerpt.text) == (None, "s", "Is the cafe open?")
     found = search(imports.facts, None, SearchQuery(text="cafe"))
     assert [one.excerpt.text for one in found.hits] == ["Is the cafe open?"]
 
 
-def test_a_log_that_is_gone_leaves_the_hit_without_its_text(
-    imports: Imports, logged: Session
-) -> None:
+def test_hit_of_a_deleted_log_has_no_text(imports: Imports, logged: Session) -> None:
     logged.path.unlink()
     assert texts(imports, "cafe") == [""]
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(st.text(max_size=40))
-def test_whatever_is_written_is_looked_for(imports: Imports, words: str) -> None:
+def test_arbitrary_queries_are_accepted(imports: Imports, words: str) -> None:
     try:
         find(imports, words)
     except ConfigError as error:

@@ -38,7 +38,7 @@ def cafe(session: str = FIRST, prompt: str = "Is the cafe open?") -> Transcript:
     return made
 
 
-def test_what_is_said_once_is_one_row(imports: Imports) -> None:
+def test_repeated_message_is_one_row(imports: Imports) -> None:
     imports.read("a.jsonl", cafe())
     assert imports.rows("SELECT role, kind, is_repeat FROM messages") == [
         ("user", "prompt", 0),
@@ -49,7 +49,7 @@ def test_what_is_said_once_is_one_row(imports: Imports) -> None:
     ]
 
 
-def test_a_call_knows_its_result(imports: Imports) -> None:
+def test_call_has_its_result(imports: Imports) -> None:
     imports.read("a.jsonl", cafe())
     found = imports.rows("SELECT name, call_id, result_id, is_error, duration FROM tool_calls")
     assert found == [
@@ -58,7 +58,7 @@ def test_a_call_knows_its_result(imports: Imports) -> None:
     ]
 
 
-def test_a_call_knows_its_result_also_where_it_came_later(imports: Imports) -> None:
+def test_call_has_a_result_that_came_later(imports: Imports) -> None:
     made = cafe()
     whole, made.records = made.records, made.records[:4]
     imports.read("a.jsonl", made)
@@ -68,7 +68,7 @@ def test_a_call_knows_its_result_also_where_it_came_later(imports: Imports) -> N
     assert imports.column("SELECT is_error FROM tool_calls") == [0, 1]
 
 
-def test_a_call_knows_its_result_also_where_that_was_read_before_it(imports: Imports) -> None:
+def test_call_has_a_result_that_was_read_before_it(imports: Imports) -> None:
     made = cafe()
     whole, made.records = made.records, made.records[4:]
     imports.read("a.jsonl", made)
@@ -79,7 +79,7 @@ def test_a_call_knows_its_result_also_where_that_was_read_before_it(imports: Imp
 
 
 @pytest.mark.req("S2-72", "S2-73")
-def test_prompts_are_what_a_person_said(imports: Imports) -> None:
+def test_prompts_are_messages_of_the_user(imports: Imports) -> None:
     made = Transcript()
     made.user("Is the cafe open?")
     made.answer(use("c1"))
@@ -95,14 +95,14 @@ def test_prompts_are_what_a_person_said(imports: Imports) -> None:
     assert imports.column(prompts) == [2]
 
 
-def test_usage_is_the_sum_over_distinct_responses_in_however_many_files(imports: Imports) -> None:
+def test_usage_is_summed_over_distinct_responses(imports: Imports) -> None:
     imports.read("a.jsonl", cafe())
     imports.read("b.jsonl", cafe(SECOND, prompt="Again: is it open?"))
     found = imports.rows("SELECT response, input_tokens, output_tokens FROM requests ORDER BY 1")
     assert found == [(ID, 10, 3), (f"msg_{FIRST}", 10, 6), (f"msg_{SECOND}", 10, 6)]
 
 
-def test_a_response_that_was_read_while_it_came_is_replaced(imports: Imports) -> None:
+def test_partially_read_response_is_replaced(imports: Imports) -> None:
     made = cafe()
     whole, made.records = made.records, made.records[:2]
     imports.read("a.jsonl", made)
@@ -115,7 +115,7 @@ def test_a_response_that_was_read_while_it_came_is_replaced(imports: Imports) ->
     assert imports.column("SELECT count(*) FROM words WHERE words MATCH 'look'") == [1]
 
 
-def test_a_compaction_says_again_what_stands_in_another_row(imports: Imports) -> None:
+def test_compaction_repeats_no_row(imports: Imports) -> None:
     made = Transcript()
     kept = made.user("Is the cafe open?")
     last = made.answer(text("It is."))
@@ -131,7 +131,7 @@ def test_a_compaction_says_again_what_stands_in_another_row(imports: Imports) ->
     assert imports.column("SELECT kind FROM edges") == ["compaction", "next"]
 
 
-def test_a_subagent_is_an_agent_of_the_session_that_spawned_it(imports: Imports) -> None:
+def test_subagent_belongs_to_the_spawning_session(imports: Imports) -> None:
     made = Transcript()
     made.user("Ask Ann.")
     made.answer(use("c1", "Task", prompt="Tea or coffee?"))
@@ -147,7 +147,7 @@ def test_a_subagent_is_an_agent_of_the_session_that_spawned_it(imports: Imports)
     assert imports.column("SELECT kind FROM edges") == ["spawn"]
 
 
-def test_again_only_what_is_new_is_read(imports: Imports) -> None:
+def test_second_run_reads_only_new_commits(imports: Imports) -> None:
     made = cafe()
     imports.read("a.jsonl", made)
     made.user("Tea, please.")
@@ -159,7 +159,7 @@ def test_again_only_what_is_new_is_read(imports: Imports) -> None:
     assert newest == [imports.store.newest_commits(1)[0][4:].upper()]
 
 
-def test_thousands_of_commits_are_read_in_their_order(imports: Imports) -> None:
+def test_thousands_of_commits_are_read_in_order(imports: Imports) -> None:
     parent: CommitId | None = None
     for number in range(700):
         parent = said(imports.store, f"Cup {number}.", parent)
@@ -177,7 +177,7 @@ def said(store: SqliteStore, words: str, parent: CommitId | None = None, **sourc
     return checkpoint(store, CommitDraft(entries=[entry], parent=parent, origin=origin))
 
 
-def test_the_catalogue_says_title_folder_and_version(imports: Imports) -> None:
+def test_catalogue_provides_title_folder_and_version(imports: Imports) -> None:
     made = cafe()
     imports.read("a.jsonl", made)
     where = "SELECT project, version, source, title FROM sessions"
@@ -193,12 +193,12 @@ def test_the_catalogue_says_title_folder_and_version(imports: Imports) -> None:
     assert imports.column("SELECT title FROM sessions") == ["The cafe"]
 
 
-def test_a_session_lasts_from_its_first_message_to_its_last(imports: Imports) -> None:
+def test_session_duration_is_from_first_to_last_message(imports: Imports) -> None:
     imports.read("a.jsonl", cafe())
     assert imports.rows("SELECT (ended - began) / 1000000 FROM sessions") == [(6,)]
 
 
-def test_what_commits_said_that_are_gone_is_forgotten_and_heard_when_said_again(
+def test_removed_commits_are_forgotten_and_can_return(
     imports: Imports,
 ) -> None:
     first = said(imports.store, "Tea.", id="1")
@@ -224,14 +224,14 @@ def test_what_commits_said_that_are_gone_is_forgotten_and_heard_when_said_again(
     ]
 
 
-def test_only_its_owner_may_read_it(imports: Imports) -> None:
+def test_index_is_readable_by_its_owner_only(imports: Imports) -> None:
     imports.read("a.jsonl", cafe())
     files = [*imports.folder.glob("facts.db*")]
     assert len(files) > 1
     assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
 
 
-def test_one_that_is_damaged_or_of_another_version_is_begun_anew(imports: Imports) -> None:
+def test_damaged_or_outdated_index_is_recreated(imports: Imports) -> None:
     imports.read("a.jsonl", cafe())
     imports.facts.close()
     path = imports.folder / "facts.db"
@@ -248,7 +248,7 @@ def test_one_that_is_damaged_or_of_another_version_is_begun_anew(imports: Import
         imports.facts.close()
 
 
-def test_the_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
+def test_database_of_another_program_is_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "facts.db"
     with sqlite3.connect(path) as other:
         other.execute("PRAGMA application_id = 7")
@@ -258,7 +258,7 @@ def test_the_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
         SessionIndex(path)
 
 
-def test_two_that_read_at_once_enter_everything_once(imports: Imports) -> None:
+def test_concurrent_runs_insert_every_row_once(imports: Imports) -> None:
     other = SessionIndex(imports.folder / "facts.db")
     imports.add("a.jsonl", cafe())
     imports.facts.update(imports.store, None, (), tell=lambda *_: other.update(imports.store))
@@ -266,7 +266,7 @@ def test_two_that_read_at_once_enter_everything_once(imports: Imports) -> None:
     assert imports.column("SELECT count(*) FROM messages") == [5]
 
 
-def test_hostile_sources_stop_nothing(imports: Imports) -> None:
+def test_hostile_sources_are_harmless(imports: Imports) -> None:
     odd: list[dict[str, Any]] = [
         {"usage": {"input_tokens": -1, "output_tokens": 1 << 80}},
         {"usage": ["a"], "id": 7, "model": {"a": 1}, "kind": []},
@@ -285,7 +285,7 @@ def test_hostile_sources_stop_nothing(imports: Imports) -> None:
     assert imports.column("SELECT count(*) FROM messages") == [8]
 
 
-def test_of_codex_the_exit_code_says_what_failed_and_without_one_nothing_does(
+def test_codex_exit_code_determines_failure(
     imports: Imports,
 ) -> None:
     def item(**payload: object) -> str:

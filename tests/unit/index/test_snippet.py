@@ -34,17 +34,17 @@ def marked(query: str, *texts: str) -> str:
         ("nothing", "Something else.", "Something else."),
     ],
 )
-def test_what_is_looked_for_is_marked(query: str, text: str, wanted: str) -> None:
+def test_matches_are_marked(query: str, text: str, wanted: str) -> None:
     assert marked(query, text) == wanted
 
 
-def test_the_text_that_has_it_is_shown() -> None:
+def test_matching_text_is_selected() -> None:
     assert marked("tea", "Coffee.", "Tea.", "Tea again.") == "[Tea]."
     assert marked("tea", "", "Coffee.") == "Coffee."
     assert marked("tea") == ""
 
 
-def test_a_long_text_is_cut_on_both_sides() -> None:
+def test_long_text_is_truncated_on_both_sides() -> None:
     shown = marked("needle", "hay " * 1000 + "needle" + " hay" * 1000)
     assert shown.startswith("… hay")
     assert "[needle]" in shown
@@ -52,17 +52,17 @@ def test_a_long_text_is_cut_on_both_sides() -> None:
     assert len(shown) < MAX_EXCERPT_CHARS + 20
 
 
-def test_marks_say_where_it_stands_in_the_text() -> None:
+def test_ellipses_show_the_position_in_the_text() -> None:
     found = build_excerpt(["On the  table: tea and TEA"], parse_query("tea"))
     assert [found.text[begin:end] for begin, end in found.match_spans] == ["tea", "TEA"]
 
 
-def test_a_text_of_megabytes_takes_no_time() -> None:
+def test_text_of_megabytes_is_fast() -> None:
     text = "tearoom steal teal " * 100_000 + "tea"
     begin = time.process_time()
     assert "[tea]" in marked("tea", text)
     assert time.process_time() - begin < 1
 
 
-def test_letters_that_change_their_length_are_cut_where_they_are() -> None:
+def test_characters_with_length_changing_case_are_truncated_correctly() -> None:
     assert marked("tea", "İİİ tea") == "İİİ [tea]"

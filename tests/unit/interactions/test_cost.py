@@ -43,7 +43,7 @@ def typical(log: InteractionLogger, thread: str, said: Iterator[str], system: st
 
 
 @pytest.mark.req("S3-23")
-def test_a_typical_session_is_small_and_shares_what_others_have(tmp_path: Path) -> None:
+def test_typical_session_is_small_and_shares_objects(tmp_path: Path) -> None:
     said = texts()
     prompt = " ".join(next(said) for _ in range(40))  # that of an agent with tools
 
@@ -69,7 +69,7 @@ def test_a_typical_session_is_small_and_shares_what_others_have(tmp_path: Path) 
 
 
 @pytest.mark.req("S3-18")
-def test_the_log_grows_by_what_is_new(tmp_path: Path) -> None:
+def test_log_grows_by_new_messages(tmp_path: Path) -> None:
     """As long as the context is, a request costs the same: bytes of the last 50, of the first 50."""
     with logger(tmp_path) as log:
         thread = log.start_thread("one")
@@ -86,7 +86,7 @@ def test_the_log_grows_by_what_is_new(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("S3-17")
-def test_the_context_of_every_request_can_be_had_again(tmp_path: Path) -> None:
+def test_context_of_every_request_can_be_rebuilt(tmp_path: Path) -> None:
     contexts = [
         ["You are Jack.", "Hi"],
         ["You are Jack.", "Hi", "Hello.", "And now?"],
@@ -124,7 +124,7 @@ def test_tokens_cost_and_time_of_logged_calls_are_counted(tmp_path: Path) -> Non
 
 
 @pytest.mark.req("S3-20")
-def test_a_client_that_is_wrapped_logs_into_the_folder(tmp_path: Path) -> None:
+def test_wrapped_client_logs_into_the_folder(tmp_path: Path) -> None:
     body = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]}
     with logger(tmp_path) as log, run_mock_provider() as provider, httpx.Client() as client:
         wrapped = log.wrap(client)

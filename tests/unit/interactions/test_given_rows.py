@@ -19,7 +19,7 @@ from tests.unit.interactions.kit import KIND, ROLE, brief, logger, row, said
 
 
 @pytest.mark.req("S3-04")
-def test_rows_come_back_as_they_were_given(tmp_path: Path) -> None:
+def test_logged_rows_round_trip(tmp_path: Path) -> None:
     """The example of the specification, and then all sorts."""
     with logger(tmp_path) as log:
         thread = log.start_thread()
@@ -52,7 +52,7 @@ def test_rows_come_back_as_they_were_given(tmp_path: Path) -> None:
         assert verify(tmp_path / "sessions" / f"{thread.split('/')[0]}.jsonl") == []
 
 
-def test_a_row_without_a_time_is_of_now(tmp_path: Path) -> None:
+def test_row_without_time_has_the_current_time(tmp_path: Path) -> None:
     with logger(tmp_path) as log:
         thread = log.start_thread()
         id_ = log.log_message(said(ROLE.USER, "Hi"))
@@ -61,7 +61,7 @@ def test_a_row_without_a_time_is_of_now(tmp_path: Path) -> None:
         assert found.timestamp > "2026-01-01T00:00:00.000000Z"
 
 
-def test_rows_by_hand_and_whole_contexts_go_together(tmp_path: Path) -> None:
+def test_manual_rows_and_full_contexts_can_be_mixed(tmp_path: Path) -> None:
     with logger(tmp_path) as log:
         thread = log.start_thread()
         hi = log.log_message(said(ROLE.USER, "Hi"))
@@ -78,7 +78,7 @@ def test_rows_by_hand_and_whole_contexts_go_together(tmp_path: Path) -> None:
         ]
 
 
-def test_the_rows_of_a_thread_that_is_not_there_are_an_error(tmp_path: Path) -> None:
+def test_rows_of_a_missing_thread_are_an_error(tmp_path: Path) -> None:
     with logger(tmp_path) as log:
         log.start_thread("cafe")
         with pytest.raises(NameNotFound, match="there is: cafe"):

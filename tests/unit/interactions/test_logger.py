@@ -38,7 +38,7 @@ def converse(log: InteractionLogger, thread: str) -> None:
 
 
 @pytest.mark.req("S3-01")
-def test_a_message_is_stored_once_whoever_logs_it(tmp_path: Path) -> None:
+def test_message_is_stored_once(tmp_path: Path) -> None:
     with logger(tmp_path) as log:
         first = log.log_message(said(ROLE.USER, "Hi"))
         things = log.open_store().stats().objects
@@ -51,7 +51,7 @@ def test_a_message_is_stored_once_whoever_logs_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("S3-02", "S3-08")
-def test_a_message_comes_back_as_it_was_logged_first(tmp_path: Path) -> None:
+def test_message_is_returned_as_first_logged(tmp_path: Path) -> None:
     record = said(ROLE.ASSISTANT, "Tea.", model="m", thinking_content="Hm.")
     with logger(tmp_path) as log:
         id_ = log.log_message(record)
@@ -68,13 +68,13 @@ def test_a_message_comes_back_as_it_was_logged_first(tmp_path: Path) -> None:
         assert log.get_message("no id") is None
 
 
-def test_a_message_with_the_id_of_another_is_refused(tmp_path: Path) -> None:
+def test_message_with_the_id_of_another_is_refused(tmp_path: Path) -> None:
     with logger(tmp_path) as log, pytest.raises(FormatError):
         log.log_message(LoggedMessage(id="1" * 64, role=ROLE.USER, content="Hi"))
 
 
 @pytest.mark.req("S3-03")
-def test_a_thread_is_a_session_seen_by_one_agent(tmp_path: Path) -> None:
+def test_thread_is_a_session_of_one_agent(tmp_path: Path) -> None:
     with logger(tmp_path) as log:
         first = log.start_thread()
         assert first == "session_20260101_000000/agent_001"
@@ -91,7 +91,7 @@ def test_a_thread_is_a_session_seen_by_one_agent(tmp_path: Path) -> None:
         assert not session.state.is_live(session.agent("agent_002").id)
 
 
-def test_two_threads_that_begin_in_one_second_are_two(tmp_path: Path) -> None:
+def test_threads_started_in_one_second_are_distinct(tmp_path: Path) -> None:
     made = InteractionLogger(folder=tmp_path, clock=lambda: 0, durability="none")
     with made as log:
         assert [log.start_thread() for _ in range(2)] == [
@@ -101,7 +101,7 @@ def test_two_threads_that_begin_in_one_second_are_two(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "..", "../up", "a/b", ".hidden", "x\ny", "y" * 200])
-def test_a_session_is_no_path(tmp_path: Path, name: str) -> None:
+def test_session_name_is_no_path(tmp_path: Path, name: str) -> None:
     with logger(tmp_path) as log:
         with pytest.raises(ConfigError):
             log.start_thread(name)
@@ -112,7 +112,7 @@ def test_a_session_is_no_path(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.req("S3-05", "S3-09", "S3-12", "S3-16")
-def test_each_request_says_what_was_replayed_and_what_was_added(tmp_path: Path) -> None:
+def test_each_request_lists_replayed_and_added_messages(tmp_path: Path) -> None:
     with logger(tmp_path) as log:
         thread = log.start_thread()
         converse(log, thread)
@@ -134,7 +134,7 @@ def test_each_request_says_what_was_replayed_and_what_was_added(tmp_path: Path) 
 
 
 @pytest.mark.req("S3-14")
-def test_requests_answers_and_compactions_say_how_large_the_context_is(tmp_path: Path) -> None:
+def test_rows_have_the_context_size(tmp_path: Path) -> None:
     with logger(tmp_path) as log:
         thread = log.start_thread()
         with log.call(thread, [SYSTEM, HI], model="m") as call:
@@ -147,7 +147,7 @@ def test_requests_answers_and_compactions_say_how_large_the_context_is(tmp_path:
 
 
 @pytest.mark.req("S3-05")
-def test_a_context_is_logged_as_it_is(tmp_path: Path) -> None:
+def test_context_is_logged_unchanged(tmp_path: Path) -> None:
     with logger(tmp_path) as log:
         thread = log.start_thread()
         log.log_context_state(thread, [SYSTEM, HI], KIND.MESSAGE_ADDED)
@@ -168,7 +168,7 @@ def test_a_context_is_logged_as_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("S3-13")
-def test_a_compaction_shows_as_such(tmp_path: Path) -> None:
+def test_compaction_is_detected(tmp_path: Path) -> None:
     with logger(tmp_path) as log:
         thread = log.start_thread()
         converse(log, thread)
@@ -187,7 +187,7 @@ def test_a_compaction_shows_as_such(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("S3-06", "S3-12", "S3-13", "S3-15")
-def test_uses_of_memory_are_rows(tmp_path: Path) -> None:
+def test_memory_operations_are_rows(tmp_path: Path) -> None:
     with logger(tmp_path) as log:
         thread = log.start_thread()
         stm, ltm = MemoryType.STM, MemoryType.LTM
@@ -206,7 +206,7 @@ def test_uses_of_memory_are_rows(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("S3-07")
-def test_threads_are_listed_the_last_written_first(tmp_path: Path) -> None:
+def test_threads_are_sorted_last_written_first(tmp_path: Path) -> None:
     with logger(tmp_path) as log:
         for name in ("one", "two", "three"):
             log.start_thread(name)
@@ -221,7 +221,7 @@ def test_threads_are_listed_the_last_written_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("S3-07", "S3-32")
-def test_messages_are_found_by_their_words(tmp_path: Path) -> None:
+def test_messages_are_searchable(tmp_path: Path) -> None:
     with logger(tmp_path) as log:
         converse(log, log.start_thread())
         found = log.search_messages("door")
@@ -240,7 +240,7 @@ def test_messages_are_found_by_their_words(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("S3-11")
-def test_what_varies_stands_with_the_reference(tmp_path: Path) -> None:
+def test_varying_metadata_is_stored_with_the_reference(tmp_path: Path) -> None:
     with logger(tmp_path) as log:
         thread = log.start_thread()
         for model in ("one", "two"):
@@ -255,7 +255,7 @@ def test_what_varies_stands_with_the_reference(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("S3-24")
-def test_a_logger_that_is_not_enabled_writes_nothing_and_answers(tmp_path: Path) -> None:
+def test_disabled_logger_writes_nothing_and_returns_values(tmp_path: Path) -> None:
     folder = tmp_path / "none"
     with logger(folder, enabled=False) as log:
         thread = log.start_thread("cafe")
@@ -276,7 +276,7 @@ def test_a_logger_that_is_not_enabled_writes_nothing_and_answers(tmp_path: Path)
 
 
 @pytest.mark.req("S3-24")
-def test_a_logger_that_is_not_enabled_still_reads(tmp_path: Path) -> None:
+def test_disabled_logger_can_read(tmp_path: Path) -> None:
     with logger(tmp_path) as log:
         thread = log.start_thread("cafe")
         converse(log, thread)
@@ -290,7 +290,7 @@ def test_a_logger_that_is_not_enabled_still_reads(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("S3-27")
-def test_without_contexts_a_request_leaves_what_is_new_alone(tmp_path: Path) -> None:
+def test_request_without_context_keeps_only_new_messages(tmp_path: Path) -> None:
     with logger(tmp_path, log_context_on_every_request=False) as log:
         thread = log.start_thread()
         converse(log, thread)
@@ -307,7 +307,7 @@ def test_without_contexts_a_request_leaves_what_is_new_alone(tmp_path: Path) -> 
 
 
 @pytest.mark.req("S3-27")
-def test_without_estimates_nothing_is_counted(tmp_path: Path) -> None:
+def test_estimates_can_be_disabled(tmp_path: Path) -> None:
     with logger(tmp_path, include_token_estimates=False) as log:
         thread = log.start_thread()
         converse(log, thread)
@@ -321,7 +321,7 @@ def test_without_estimates_nothing_is_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("S3-20")
-def test_a_failed_call_is_logged_and_goes_on(tmp_path: Path) -> None:
+def test_failed_call_is_logged_and_the_thread_continues(tmp_path: Path) -> None:
     with logger(tmp_path) as log:
         thread = log.start_thread("cafe")
         with pytest.raises(ZeroDivisionError), log.call(thread, [HI], model="m"):
@@ -335,7 +335,7 @@ def test_a_failed_call_is_logged_and_goes_on(tmp_path: Path) -> None:
         assert [kind for kind, _, _ in brief(log, thread)].count("LLM_RESPONSE") == 2
 
 
-def test_a_call_has_one_answer_and_it_is_a_message(tmp_path: Path) -> None:
+def test_call_has_one_answer_message(tmp_path: Path) -> None:
     with logger(tmp_path) as log:
         thread = log.start_thread()
         with log.call(thread, [HI]) as call:
@@ -348,7 +348,7 @@ def test_a_call_has_one_answer_and_it_is_a_message(tmp_path: Path) -> None:
             log.call(thread, [{"role": "user", "content": 7}])
 
 
-def test_a_session_that_harken_runs_is_read_and_not_written(tmp_path: Path) -> None:
+def test_session_of_a_harken_run_is_read_only(tmp_path: Path) -> None:
     (tmp_path / "sessions").mkdir()
     with Session(tmp_path / "sessions" / "own.jsonl") as session:
         agent = born(session, name="main")
@@ -361,7 +361,7 @@ def test_a_session_that_harken_runs_is_read_and_not_written(tmp_path: Path) -> N
             log.log_context_state("own/agent_001", [HI], KIND.LLM_REQUEST)
 
 
-def test_two_loggers_do_not_write_one_session(tmp_path: Path) -> None:
+def test_session_is_exclusive_to_one_logger(tmp_path: Path) -> None:
     with logger(tmp_path) as log, logger(tmp_path) as other:
         log.start_thread("cafe")
         with pytest.raises(LogLocked):
@@ -370,7 +370,7 @@ def test_two_loggers_do_not_write_one_session(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("S3-21")
-def test_the_index_may_go_at_any_time(tmp_path: Path) -> None:
+def test_index_can_be_deleted_at_any_time(tmp_path: Path) -> None:
     with logger(tmp_path) as log:
         thread = log.start_thread("cafe")
         converse(log, thread)
@@ -385,7 +385,7 @@ def test_the_index_may_go_at_any_time(tmp_path: Path) -> None:
         assert log.list_threads() == threads
 
 
-def test_a_message_is_found_where_it_still_stands_when_its_first_log_is_gone(
+def test_message_is_readable_after_its_first_log_is_deleted(
     tmp_path: Path,
 ) -> None:
     with logger(tmp_path) as log:
@@ -400,7 +400,7 @@ def test_a_message_is_found_where_it_still_stands_when_its_first_log_is_gone(
         assert found.timestamp == log.get_thread("two")[0].timestamp
 
 
-def test_python_threads_may_share_a_logger(tmp_path: Path) -> None:
+def test_logger_is_thread_safe(tmp_path: Path) -> None:
     with logger(tmp_path) as log:
         names = [log.start_thread(f"s{n}") for n in range(4)]
 
@@ -418,7 +418,7 @@ def test_python_threads_may_share_a_logger(tmp_path: Path) -> None:
         assert all(len(log.get_thread(name)) > 15 for name in names)
 
 
-def test_it_can_be_used_where_things_are_awaited(tmp_path: Path) -> None:
+def test_logger_works_in_async_code(tmp_path: Path) -> None:
     async def run() -> str:
         async with logger(tmp_path) as log:
             return log.start_thread()
@@ -426,7 +426,7 @@ def test_it_can_be_used_where_things_are_awaited(tmp_path: Path) -> None:
     assert asyncio.run(run()).endswith("/agent_001")
 
 
-def test_more_sessions_than_are_held_open_can_be_written(tmp_path: Path) -> None:
+def test_more_sessions_than_open_files_can_be_written(tmp_path: Path) -> None:
     with logger(tmp_path) as log:
         names = [log.start_thread(f"s{n}") for n in range(70)]
         for name in names:
@@ -435,7 +435,7 @@ def test_more_sessions_than_are_held_open_can_be_written(tmp_path: Path) -> None
 
 
 @pytest.mark.req("S3-22")
-def test_a_lookup_does_not_take_longer_where_there_is_more(tmp_path: Path) -> None:
+def test_lookup_time_is_independent_of_size(tmp_path: Path) -> None:
     """As a ratio in one run; the long form in benchmarks."""
 
     def took(folder: Path, messages: int) -> float:
@@ -456,7 +456,7 @@ def test_a_lookup_does_not_take_longer_where_there_is_more(tmp_path: Path) -> No
     assert many < 5 * few
 
 
-def test_entries_of_the_log_are_named_beside_the_rows(tmp_path: Path) -> None:
+def test_rows_have_the_ids_of_their_log_entries(tmp_path: Path) -> None:
     with logger(tmp_path) as log:
         thread = log.start_thread("cafe")
         converse(log, thread)

@@ -65,7 +65,7 @@ def runtime(model: Any, *observers: Any, told: list[str] | None = None) -> Agent
 
 
 @pytest.mark.req("S3-20")
-def test_an_observer_is_told_of_every_call_in_order(tmp_path: Path) -> None:
+def test_observer_receives_every_call_in_order(tmp_path: Path) -> None:
     notes = Notes()
     model = play(main=[calls(call("nothing")), "Done."])
     made = stage(tmp_path, model, runtime=runtime(model, notes))
@@ -81,7 +81,7 @@ def test_an_observer_is_told_of_every_call_in_order(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("S3-20")
-def test_an_observer_is_told_of_failures(tmp_path: Path) -> None:
+def test_observer_receives_failures(tmp_path: Path) -> None:
     notes = Notes()
     model = play(main=[ModelError("overloaded")])
     made = stage(tmp_path, model, runtime=runtime(model, notes))
@@ -91,7 +91,7 @@ def test_an_observer_is_told_of_failures(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("S3-20")
-def test_an_observer_is_told_of_calls_that_are_cancelled(tmp_path: Path) -> None:
+def test_observer_receives_cancelled_calls(tmp_path: Path) -> None:
     class Slow:
         name = "slow"
 
@@ -114,7 +114,7 @@ def test_an_observer_is_told_of_calls_that_are_cancelled(tmp_path: Path) -> None
 
 
 @pytest.mark.req("S3-20")
-def test_an_observer_that_fails_is_told_of_and_breaks_nothing(tmp_path: Path) -> None:
+def test_failing_observer_is_reported_and_harmless(tmp_path: Path) -> None:
     told: list[str] = []
     notes = Notes()
     model = play(main=["Done."])
@@ -129,7 +129,7 @@ def test_an_observer_that_fails_is_told_of_and_breaks_nothing(tmp_path: Path) ->
 
 
 @pytest.mark.req("S3-20")
-def test_a_logger_elsewhere_gets_the_threads_of_all_agents(tmp_path: Path) -> None:
+def test_logger_of_another_folder_receives_all_agents(tmp_path: Path) -> None:
     model = play(
         main=[calls(call("task", name="Ann", prompt="Tea?"), text="I ask."), "Tea it is."],
         Ann=["Tea."],
@@ -151,7 +151,7 @@ def test_a_logger_elsewhere_gets_the_threads_of_all_agents(tmp_path: Path) -> No
 
 
 @pytest.mark.req("S3-20", "S3-21")
-def test_a_logger_of_the_same_folder_writes_nothing_twice(tmp_path: Path) -> None:
+def test_logger_of_the_same_folder_writes_nothing_twice(tmp_path: Path) -> None:
     model = play(main=["Done."])
     (tmp_path / "sessions").mkdir()
     with logger(tmp_path) as log:

@@ -19,7 +19,7 @@ from tests.unit.interactions.kit import HI, KIND, logger
 
 
 @pytest.mark.req("S3-26")
-def test_old_sessions_go_as_wholes_unless_they_are_pinned(tmp_path: Path) -> None:
+def test_old_sessions_are_removed_completely_unless_pinned(tmp_path: Path) -> None:
     store = MemoryStore()
     with logger(tmp_path) as log:
         for name in ("old", "pinned", "labelled", "new"):
@@ -53,7 +53,7 @@ def test_old_sessions_go_as_wholes_unless_they_are_pinned(tmp_path: Path) -> Non
         InteractionLoggingConfig(retention_days=0)
 
 
-def test_a_session_that_was_packed_is_read_gone_on_with_and_dropped_like_any_other(
+def test_compressed_session_is_read_continued_and_removed(
     tmp_path: Path,
 ) -> None:
     with logger(tmp_path) as log:

@@ -52,7 +52,7 @@ def sizes(folder: Path) -> dict[str, int]:
 
 
 @pytest.mark.req("S3-23")
-def test_fifty_messages_and_two_hundred_rows_are_as_small_as_estimated(tmp_path: Path) -> None:
+def test_fifty_messages_and_two_hundred_rows_have_the_estimated_size(tmp_path: Path) -> None:
     SqliteStore(tmp_path / "store.db").close()
     empty = sizes(tmp_path)["store.db"]
     with closing(SqliteStore(tmp_path / "store.db")) as store:
@@ -64,7 +64,7 @@ def test_fifty_messages_and_two_hundred_rows_are_as_small_as_estimated(tmp_path:
 
 
 @pytest.mark.req("S3-23")
-def test_sessions_that_share_prompts_add_less_to_the_store(tmp_path: Path) -> None:
+def test_sessions_with_common_prompts_share_objects(tmp_path: Path) -> None:
     with closing(SqliteStore(tmp_path / "store.db")) as store:
         sums = [0]
         for number in (1, 2):

@@ -37,13 +37,13 @@ GOLDEN = [
 
 @pytest.mark.req("S3-10")
 @pytest.mark.parametrize(("record", "id_"), GOLDEN, ids=lambda one: str(one)[:24])
-def test_the_id_of_a_record_is_this_one(record: LoggedMessage, id_: str) -> None:
+def test_id_of_a_fixed_record_is_frozen(record: LoggedMessage, id_: str) -> None:
     """A changed id is a change of format (docs/formats/interactions.md)."""
     assert message_hash(to_message(record)) == id_
 
 
 @pytest.mark.req("S3-09")
-def test_an_assistant_message_with_calls_is_several() -> None:
+def test_assistant_message_with_calls_is_several_units() -> None:
     other = ms.ToolCall("c2", ms.FunctionCall("ask", "why?"), "custom")
     found = split_message(Message("assistant", "I look.", [CALL, other]))
     assert [(unit.role, unit.content, unit.tool_name) for unit in found] == [
@@ -54,18 +54,18 @@ def test_an_assistant_message_with_calls_is_several() -> None:
 
 
 @pytest.mark.parametrize("content", [None, "", []])
-def test_calls_without_a_text_are_calls_alone(content: ms.Content) -> None:
+def test_calls_without_text_are_only_calls(content: ms.Content) -> None:
     [unit] = split_message(Message("assistant", content, [CALL]))
     assert unit.role is ROLE.TOOL_CALL
 
 
-def test_units_stand_in_the_order_of_the_parts() -> None:
+def test_units_are_in_the_order_of_the_parts() -> None:
     parts: list[ms.ContentPart] = [ms.ToolCallSlot("c1"), ms.TextPart("Done."), ms.TextPart("Bye.")]
     found = split_message(Message("assistant", parts, [CALL]))
     assert [unit.content for unit in found] == ['{"at": "door"}', "Done.", "Bye."]
 
 
-def test_a_thought_belongs_to_the_text_after_it_and_else_stands_alone() -> None:
+def test_thought_belongs_to_the_following_text_else_is_separate() -> None:
     parts: list[ms.ContentPart] = [
         ms.ThinkingPart("Hm."),
         ms.ThinkingPart("Ah."),
@@ -81,13 +81,13 @@ def test_a_thought_belongs_to_the_text_after_it_and_else_stands_alone() -> None:
     ]
 
 
-def test_a_message_without_anything_is_one_unit() -> None:
+def test_empty_message_is_one_unit() -> None:
     for message in (Message("assistant"), Message("user", ""), Message("user", [])):
         [unit] = split_message(message)
         assert unit.content == ""
 
 
-def test_most_messages_are_known_by_the_name_that_the_store_has_for_them() -> None:
+def test_most_unit_ids_equal_the_store_names() -> None:
     for message in (
         Message("user", "Hi"),
         Message("tool", "no door", tool_call_id="c1", name="look", is_error=True),
@@ -130,7 +130,7 @@ MESSAGES = st.one_of(
 
 
 @given(MESSAGES)
-def test_every_unit_is_a_message_by_itself_with_its_id(message: Message) -> None:
+def test_every_unit_is_a_message_with_its_id(message: Message) -> None:
     """Whatever is in it: what is no text is JSON, and a text that looks like it stays a text."""
     for unit in split_message(message):
         record = unit.logged("2026-01-31T12:00:00Z", "m")
@@ -142,13 +142,13 @@ def test_every_unit_is_a_message_by_itself_with_its_id(message: Message) -> None
         assert (record.role, unit.thinking) == (once_more.role, once_more.thinking)
 
 
-def test_a_record_whose_id_is_another_is_none() -> None:
+def test_record_with_a_wrong_id_is_invalid() -> None:
     wrong = LoggedMessage(id="0" * 64, role=MessageRole.USER, content="Hi")
     with pytest.raises(FormatError, match="its id '0000"):
         to_message(wrong)
 
 
-def test_metadata_that_varies_is_no_part_of_the_id() -> None:
+def test_varying_metadata_is_no_part_of_the_id() -> None:
     """S3-11: two models, one message."""
     records = [
         LoggedMessage(role=ROLE.ASSISTANT, content="Hi", metadata=MessageMetadata(model=model))

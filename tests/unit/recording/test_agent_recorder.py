@@ -91,7 +91,7 @@ def said(session: Session) -> list[str]:
     return [text_of(entry.content) for entry in logged(session, ev.TranscriptEntry)]
 
 
-def test_a_request_logs_only_what_is_new_of_it(voice: AgentRecorder) -> None:
+def test_request_logs_only_its_new_messages(voice: AgentRecorder) -> None:
     asked(voice, SYSTEM, HI)
     answered(voice, HELLO)
     request = asked(voice, SYSTEM, HI, HELLO, MORE)
@@ -100,7 +100,7 @@ def test_a_request_logs_only_what_is_new_of_it(voice: AgentRecorder) -> None:
     assert not logged(voice.session, ev.TranscriptEdited)
 
 
-def test_messages_of_what_is_known_are_never_made(voice: AgentRecorder) -> None:
+def test_known_messages_are_not_decoded(voice: AgentRecorder) -> None:
     asked(voice, SYSTEM, HI)
 
     def never() -> Sequence[Message]:
@@ -111,7 +111,7 @@ def test_messages_of_what_is_known_are_never_made(voice: AgentRecorder) -> None:
     assert said(voice.session) == ["You are Jack.", "Hi", "How are you?"]
 
 
-def test_the_same_request_again_costs_one_line(voice: AgentRecorder) -> None:
+def test_repeated_request_costs_one_line(voice: AgentRecorder) -> None:
     asked(voice, SYSTEM, HI)
     voice.log_response(voice.open_request or "", error="overloaded")  # type: ignore[arg-type]
     before = len(list(iter_events(voice.session.path)))
@@ -119,7 +119,7 @@ def test_the_same_request_again_costs_one_line(voice: AgentRecorder) -> None:
     assert len(list(iter_events(voice.session.path))) == before + 1
 
 
-def test_what_left_the_context_is_an_edit_of_ranges(voice: AgentRecorder) -> None:
+def test_removed_messages_are_an_edit_of_ranges(voice: AgentRecorder) -> None:
     note = Message("user", "a reminder")
     asked(voice, SYSTEM, HI, note)
     answered(voice, HELLO)
@@ -130,7 +130,7 @@ def test_what_left_the_context_is_an_edit_of_ranges(voice: AgentRecorder) -> Non
     assert len(said(voice.session)) == 5
 
 
-def test_what_returns_is_named_and_not_said_again(voice: AgentRecorder) -> None:
+def test_returning_messages_are_referenced_and_not_repeated(voice: AgentRecorder) -> None:
     long = Message("assistant", "A long answer.")
     asked(voice, SYSTEM, HI)
     answered(voice, long)
@@ -141,7 +141,7 @@ def test_what_returns_is_named_and_not_said_again(voice: AgentRecorder) -> None:
     assert [segment.entries is None for segment in edit.segments] == [True, False, True]
 
 
-def test_a_person_who_says_the_same_again_says_something_new(voice: AgentRecorder) -> None:
+def test_repeated_user_text_is_a_new_entry(voice: AgentRecorder) -> None:
     go = Message("user", "Go on.")
     asked(voice, SYSTEM, HI, go)
     asked(voice, SYSTEM, HI)
@@ -149,13 +149,13 @@ def test_a_person_who_says_the_same_again_says_something_new(voice: AgentRecorde
     assert said(voice.session).count("Go on.") == 2
 
 
-def test_the_same_words_twice_in_one_request_are_two_entries(voice: AgentRecorder) -> None:
+def test_repeated_text_in_one_request_is_two_entries(voice: AgentRecorder) -> None:
     asked(voice, SYSTEM, HI, HI)
     asked(voice, SYSTEM, HI, HI, HI)
     assert said(voice.session) == ["You are Jack.", "Hi", "Hi", "Hi"]
 
 
-def test_a_compaction_names_its_summary(voice: AgentRecorder) -> None:
+def test_compaction_references_its_summary(voice: AgentRecorder) -> None:
     summary = Message("user", "So far: a greeting.")
     asked(voice, SYSTEM, HI, HELLO, MORE)
     asked(voice, SYSTEM, summary, MORE, reason="compaction", summary=1)
@@ -177,14 +177,14 @@ def test_tools_are_defined_once(voice: AgentRecorder) -> None:
     )
 
 
-def test_a_request_without_an_answer_was_interrupted_by_the_next(voice: AgentRecorder) -> None:
+def test_unanswered_request_is_interrupted_by_the_next(voice: AgentRecorder) -> None:
     request = asked(voice, HI)
     asked(voice, HI, MORE)
     (response,) = logged(voice.session, ev.LlmResponse)
     assert (response.request, response.stop_reason) == (request.message_id, "interrupted")
 
 
-def test_odd_results_are_logged_all_the_same(voice: AgentRecorder) -> None:
+def test_malformed_results_are_logged(voice: AgentRecorder) -> None:
     call = ToolCall("c1", FunctionCall("look", "{}"))
     for message in (
         Message("assistant", None, [call, call]),
@@ -217,7 +217,7 @@ def forms(voice: AgentRecorder, *items: Item) -> Any:
     return (requests(voice.session)[id_].wire or {}).get("forms")
 
 
-def test_a_form_is_logged_where_it_changes(voice: AgentRecorder) -> None:
+def test_wire_format_is_logged_when_it_changes(voice: AgentRecorder) -> None:
     assert forms(voice, Dressed(HI, None)) is None
     more = Dressed(MORE, 1)
     changed = forms(voice, Dressed(HI, {"list": 1}), more)
@@ -233,7 +233,7 @@ def test_entries_of_one_item_are_joined(voice: AgentRecorder) -> None:
     assert forms(voice, both, Dressed(HELLO, None)) is None
 
 
-def test_an_answer_is_known_again_by_its_likeness(voice: AgentRecorder) -> None:
+def test_answer_is_recognized_by_similarity(voice: AgentRecorder) -> None:
     request = voice.log_request([Item.from_message(HI)], model="m", wire={"protocol": "test"})
     voice.log_response(
         request, [Dressed(HELLO, None, alike="hello")], finish=Finish(stop_reason="stop")
@@ -246,7 +246,7 @@ def test_an_answer_is_known_again_by_its_likeness(voice: AgentRecorder) -> None:
     assert said(voice.session) == ["Hi", "Hello.", "How are you?"]
 
 
-def test_an_agent_beside_another_names_what_they_share(voice: AgentRecorder) -> None:
+def test_subagent_references_shared_messages(voice: AgentRecorder) -> None:
     asked(voice, SYSTEM, HI)
     answered(voice, HELLO)
     birth = voice.session.agents[voice.agent_id].birth
@@ -258,7 +258,7 @@ def test_an_agent_beside_another_names_what_they_share(voice: AgentRecorder) -> 
 
 
 @pytest.mark.parametrize("compacted", [False, True])
-def test_a_voice_goes_on_from_its_log(voice: AgentRecorder, *, compacted: bool) -> None:
+def test_recorder_resumes_from_its_log(voice: AgentRecorder, *, compacted: bool) -> None:
     both = Item("both", [HI, MORE], {"a": 1}, 1)
     forms(voice, Item.from_message(SYSTEM), both)
     answered(voice, HELLO)
@@ -282,7 +282,7 @@ def forms_of(request: ev.LlmRequest) -> Any:
     return ((request.wire or {}).get("forms") or {}).items()
 
 
-def test_the_same_words_a_thousand_times_cost_no_more_than_others(voice: AgentRecorder) -> None:
+def test_thousand_equal_texts_cost_no_more_than_others(voice: AgentRecorder) -> None:
     birth = voice.session.agents[voice.agent_id].birth
 
     def took_s(*, is_same: bool) -> float:
@@ -297,7 +297,7 @@ def test_the_same_words_a_thousand_times_cost_no_more_than_others(voice: AgentRe
     assert took_s(is_same=True) < 3 * others_s
 
 
-def test_the_copy_of_an_answer_is_known_when_it_returns(voice: AgentRecorder) -> None:
+def test_copied_answer_is_recognized_when_it_returns(voice: AgentRecorder) -> None:
     request = voice.log_request([Item.from_message(HI)], model="m")
     voice.log_response(request, [Dressed(HELLO, None, alike="hello")])
     back = Dressed(Message("assistant", "Hello. "), None, alike="hello", key="k")

@@ -46,7 +46,7 @@ def by_name(store: MemoryStore, ctx: str) -> Any:
     return store.commits([CommitId(ctx)])[CommitId(ctx)].commit
 
 
-def test_each_answer_is_a_commit_with_what_is_new(
+def test_each_answer_is_a_commit_of_its_new_messages(
     client: Client, store: MemoryStore, tmp_path: Path
 ) -> None:
     client.ask(body("Hi"), "Hello.")
@@ -59,7 +59,7 @@ def test_each_answer_is_a_commit_with_what_is_new(
     assert commit(store, two).created_at == "2027-01-15T08:00:04.000000Z"
 
 
-def test_a_fork_goes_on_from_where_it_left_the_road(
+def test_fork_extends_the_commit_where_it_diverged(
     client: Client, store: MemoryStore, tmp_path: Path
 ) -> None:
     client.ask(body("Hi"), "Hello.")
@@ -71,7 +71,7 @@ def test_a_fork_goes_on_from_where_it_left_the_road(
     assert commit(store, fork).message_count == 2
 
 
-def test_reminders_that_come_and_go_make_branches_and_no_copies(
+def test_transient_reminders_give_branches_without_copies(
     client: Client, store: MemoryStore, tmp_path: Path
 ) -> None:
     note = {"role": "user", "content": "A reminder."}
@@ -86,7 +86,7 @@ def test_reminders_that_come_and_go_make_branches_and_no_copies(
     assert len(texts(store, made[-1].ctx)) == 3 + 2 * 6 + 1
 
 
-def test_a_compaction_is_a_commit_of_the_whole_new_context(
+def test_compaction_is_a_commit_of_the_complete_new_context(
     client: Client, store: MemoryStore, tmp_path: Path
 ) -> None:
     client.ask(body("Hi"), "Hello.")
@@ -103,7 +103,7 @@ def test_a_compaction_is_a_commit_of_the_whole_new_context(
     ]
 
 
-def test_an_agent_below_another_begins_with_what_it_was_told(
+def test_subagent_chain_starts_with_its_task(
     client: Client, store: MemoryStore, tmp_path: Path
 ) -> None:
     client.hints = ClientHints(client="x", session="abc")
@@ -117,7 +117,7 @@ def test_an_agent_below_another_begins_with_what_it_was_told(
     assert commit(store, aside).principal.endswith("/aside")
 
 
-def test_a_beginning_that_always_changes_is_not_kept_each_time(
+def test_changing_prefix_is_not_committed_each_time(
     client: Client, store: MemoryStore, tmp_path: Path
 ) -> None:
     said: list[str] = []
@@ -142,7 +142,7 @@ class Full(MemoryStore):
         super().write(batch)
 
 
-def test_a_store_that_refuses_is_told_once_and_again_when_it_takes(tmp_path: Path) -> None:
+def test_refusing_store_is_reported_once_and_on_recovery(tmp_path: Path) -> None:
     told: list[str] = []
     store = Full()
     client = Client(recorder(tmp_path, told, store=store))
@@ -157,7 +157,9 @@ def test_a_store_that_refuses_is_told_once_and_again_when_it_takes(tmp_path: Pat
     assert len(texts(store, commits(tmp_path)[-1].ctx)) == 9
 
 
-def test_commits_go_on_after_a_restart(client: Client, store: MemoryStore, tmp_path: Path) -> None:
+def test_commits_continue_after_a_restart(
+    client: Client, store: MemoryStore, tmp_path: Path
+) -> None:
     client.ask(body("Hi"), "Hello.")
     client.recorder.close()
     client.recorder = recorder(tmp_path, store=store)

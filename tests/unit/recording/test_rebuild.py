@@ -45,18 +45,18 @@ def flat(folder: Path, few: int, many: int) -> None:
 
 
 @pytest.mark.req("S3-18")
-def test_a_turn_costs_as_much_late_as_early(tmp_path: Path) -> None:
+def test_turn_cost_is_constant(tmp_path: Path) -> None:
     flat(tmp_path, 40, 200)
 
 
 @pytest.mark.full
 @pytest.mark.req("S3-18")
-def test_a_turn_costs_as_much_after_a_thousand(tmp_path: Path) -> None:
+def test_turn_cost_is_constant_over_a_thousand_turns(tmp_path: Path) -> None:
     flat(tmp_path, 200, 1000)
 
 
 @pytest.mark.full
-def test_request_1000_is_rebuilt_in_the_time_of_reading_a_few_such(tmp_path: Path) -> None:
+def test_rebuild_of_request_1000_costs_a_few_log_reads(tmp_path: Path) -> None:
     client, _ = long_talk(tmp_path, 1000)
     log, (id_, sent) = RequestRebuilder(logged(tmp_path)), list(client.sent.items())[-1]
     request = next(one for one in log.requests.values() if (one.wire or {})["call"] == id_)
@@ -73,7 +73,7 @@ def test_request_1000_is_rebuilt_in_the_time_of_reading_a_few_such(tmp_path: Pat
     assert times[0] < 20 * times[1]
 
 
-def test_one_request_can_be_asked_for(tmp_path: Path) -> None:
+def test_single_request_can_be_rebuilt(tmp_path: Path) -> None:
     client = Client(recorder(tmp_path))
     id_ = client.ask(body("Hi", stream=True), "Hello.")
     events = logged(tmp_path)
@@ -81,7 +81,7 @@ def test_one_request_can_be_asked_for(tmp_path: Path) -> None:
     assert rebuild_body(events, request.message_id) == client.sent[id_]
 
 
-def test_a_request_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_missing_request_is_named(tmp_path: Path) -> None:
     Client(recorder(tmp_path)).ask(body("Hi"), "Hello.")
     with pytest.raises(NameNotFound, match="msg_999"):
         rebuild_body(logged(tmp_path), "msg_999")
@@ -99,7 +99,7 @@ def request(number: int, *context: Segment, **more: Any) -> ev.LlmRequest:
     )
 
 
-def test_a_request_of_no_wire_has_no_body() -> None:
+def test_request_without_wire_format_has_no_body() -> None:
     with pytest.raises(NameNotFound, match="recorded request"):
         rebuild_body([request(1)], "msg_001")
 
@@ -125,7 +125,7 @@ def test_a_request_of_no_wire_has_no_body() -> None:
         ],
     ],
 )
-def test_a_log_that_leads_nowhere_is_refused(events: list[ev.Event]) -> None:
+def test_log_with_dangling_references_is_refused(events: list[ev.Event]) -> None:
     last = events[-1]
     assert isinstance(last, ev.LlmRequest)
     log = RequestRebuilder([*events[:-1], last])
@@ -133,7 +133,7 @@ def test_a_log_that_leads_nowhere_is_refused(events: list[ev.Event]) -> None:
         log.messages(last.message_id)
 
 
-def test_the_same_bytes_in_another_protocol_are_read_as_those_of_that(tmp_path: Path) -> None:
+def test_equal_bytes_in_another_protocol_are_decoded_by_it(tmp_path: Path) -> None:
     client = Client(recorder(tmp_path), protocol="openai-chat", path="/v1/chat/completions")
     parts = {"role": "assistant", "content": [{"type": "text", "text": "Hi"}]}
     said = [{"role": "user", "content": "Hello."}, parts, {"role": "user", "content": "Well?"}]

@@ -31,7 +31,7 @@ def client(tmp_path: Path) -> Client:
     return Client(recorder(tmp_path))
 
 
-def test_a_conversation_becomes_one_session(client: Client, tmp_path: Path) -> None:
+def test_conversation_becomes_one_session(client: Client, tmp_path: Path) -> None:
     client.ask(body("Hi"), "Hello.")
     client.ask(body("Hi", "Hello.", "How are you?"), "Fine.")
     client.ask(body("Hi", "Hello.", "How are you?", "Fine.", "Bye"), "Bye.")
@@ -42,7 +42,7 @@ def test_a_conversation_becomes_one_session(client: Client, tmp_path: Path) -> N
     assert names(tmp_path) == ["main"]
 
 
-def test_what_a_call_took_and_cost_is_in_the_log(client: Client, tmp_path: Path) -> None:
+def test_duration_and_cost_of_a_call_are_logged(client: Client, tmp_path: Path) -> None:
     id_ = client.begin(body("Hi"))
     client.end(id_, "Hello.", latency_s=1.5)
     (response,) = of_kind(tmp_path, ev.LlmResponse)
@@ -59,7 +59,9 @@ def test_two_conversations_are_two_sessions(client: Client, tmp_path: Path) -> N
     assert len(logs(tmp_path)) == 2
 
 
-def test_a_retry_is_the_same_agent_and_costs_nothing_new(client: Client, tmp_path: Path) -> None:
+def test_retry_belongs_to_the_same_agent_without_new_entries(
+    client: Client, tmp_path: Path
+) -> None:
     client.ask(body("Hi"), None)
     client.ask(body("Hi"), None)
     client.ask(body("Hi"), "Hello.")
@@ -68,7 +70,7 @@ def test_a_retry_is_the_same_agent_and_costs_nothing_new(client: Client, tmp_pat
     assert len(of_kind(tmp_path, ev.TranscriptEntry)) == 3
 
 
-def test_the_same_question_once_more_is_the_same_agent(client: Client, tmp_path: Path) -> None:
+def test_repeated_question_belongs_to_the_same_agent(client: Client, tmp_path: Path) -> None:
     client.ask(body("Hi"), "Hello.")
     client.ask(body("Hi"), "Hi there.")
     client.ask(body("Hi", "Hi there.", "How are you?"), "Fine.")
@@ -76,7 +78,7 @@ def test_the_same_question_once_more_is_the_same_agent(client: Client, tmp_path:
     assert names(tmp_path) == ["main"]
 
 
-def test_who_goes_another_way_is_a_fork(client: Client, tmp_path: Path) -> None:
+def test_diverging_request_is_a_fork(client: Client, tmp_path: Path) -> None:
     client.ask(body("Hi"), "Hello.")
     client.ask(body("Hi", "Hello.", "How are you?"), "Fine.")
     client.ask(body("Hi", "Hello.", "Who are you?"), "Jack.")
@@ -89,7 +91,7 @@ def test_who_goes_another_way_is_a_fork(client: Client, tmp_path: Path) -> None:
     assert len(of_kind(tmp_path, ev.TranscriptEntry)) == 11
 
 
-def test_what_was_changed_in_the_past_is_rewritten(client: Client, tmp_path: Path) -> None:
+def test_changed_past_message_is_a_rewrite(client: Client, tmp_path: Path) -> None:
     client.ask(body("Hi"), "Hello.")
     client.ask(body("Hi", "Hello.", "How are you?"), "Fine.")
     client.ask(body("Hi!", "Hello.", "How are you?", "Fine.", "Bye"), "Bye.")
@@ -100,14 +102,14 @@ def test_what_was_changed_in_the_past_is_rewritten(client: Client, tmp_path: Pat
     assert [edit.reason for edit in of_kind(tmp_path, ev.TranscriptEdited)] == ["rewritten"] * 2
 
 
-def test_a_prompt_that_changes_a_little_is_the_same_agent(client: Client, tmp_path: Path) -> None:
+def test_slightly_changed_prompt_is_the_same_agent(client: Client, tmp_path: Path) -> None:
     client.ask(body("Hi", system="You are Jack. It is 12:00:01."), "Hello.")
     client.ask(body("Hi", "Hello.", "Bye", system="You are Jack. It is 12:00:09."), "Bye.")
     check(tmp_path, [client])
     assert names(tmp_path) == ["main"]
 
 
-def test_who_has_another_prompt_is_another_agent(client: Client, tmp_path: Path) -> None:
+def test_different_prompt_is_another_agent(client: Client, tmp_path: Path) -> None:
     two = ("Hi", "Hello.", "What do you say, Jill?")
     client.ask(body("Hi"), "Hello.")
     client.ask(body(*two, system="Jill would never say that. You are her."), "Hm.")
@@ -121,7 +123,7 @@ def test_who_has_another_prompt_is_another_agent(client: Client, tmp_path: Path)
     assert [one.agent_id for one in requests] == ["agent_001", "agent_002"] * 2
 
 
-def test_a_summary_in_place_of_the_past_is_a_compaction(client: Client, tmp_path: Path) -> None:
+def test_summary_that_replaces_the_past_is_a_compaction(client: Client, tmp_path: Path) -> None:
     client.ask(body("Hi"), "Hello.")
     client.ask(body("Hi", "Hello.", "How are you?"), "Fine.")
     client.ask(body("Hi", "Hello.", "How are you?", "Fine.", "Sum it up."), SUMMARY)
@@ -135,7 +137,7 @@ def test_a_summary_in_place_of_the_past_is_a_compaction(client: Client, tmp_path
     assert names(tmp_path) == ["main"]
 
 
-def test_a_compaction_may_keep_the_last_messages(client: Client, tmp_path: Path) -> None:
+def test_compaction_may_keep_the_last_messages(client: Client, tmp_path: Path) -> None:
     client.ask(body("Hi"), "Hello.")
     client.ask(body("Hi", "Hello.", "How are you?"), SUMMARY)
     client.ask(body(f"So far: {SUMMARY}", "Hello.", "How are you?", SUMMARY, "Bye"), "Bye.")
@@ -151,7 +153,7 @@ CALL = {
 }
 
 
-def test_who_is_told_the_prompt_of_a_call_is_born_from_it(client: Client, tmp_path: Path) -> None:
+def test_agent_with_the_prompt_of_a_call_is_created_by_it(client: Client, tmp_path: Path) -> None:
     client.hints = ClientHints(client="claude-code", session="5e551017-aaaa")
     tools = [{"name": "Agent", "input_schema": {}}]
     client.ask(body("Hi", tools=tools), [CALL])
@@ -163,9 +165,7 @@ def test_who_is_told_the_prompt_of_a_call_is_born_from_it(client: Client, tmp_pa
     assert (born.name, born.cause, born.relation) == ("Explore", asked.message_id, "subagent")
 
 
-def test_requests_beside_the_conversation_are_agents_below_it(
-    client: Client, tmp_path: Path
-) -> None:
+def test_side_requests_are_subagents(client: Client, tmp_path: Path) -> None:
     client.hints = ClientHints(client="opencode", session="ses_1")
     client.ask(body("Hi", system="You write titles."), "A greeting")
     tools = [{"name": "look", "input_schema": {}}]
@@ -177,7 +177,7 @@ def test_requests_beside_the_conversation_are_agents_below_it(
     assert [one.agent_id for one in requests] == ["agent_002", "agent_001", "agent_001"]
 
 
-def test_agents_that_the_client_names_are_told_apart(client: Client, tmp_path: Path) -> None:
+def test_agents_named_by_the_client_are_separate(client: Client, tmp_path: Path) -> None:
     main = ClientHints(client="codex", session="s-1", agent="s-1")
     other = ClientHints(client="codex", session="s-1", agent="s-2", parent="s-1", name="review")
     client.ask(body("Hi"), "Hello.", hints=main)
@@ -189,7 +189,9 @@ def test_agents_that_the_client_names_are_told_apart(client: Client, tmp_path: P
     assert [one.agent_id for one in requests] == ["agent_001", "agent_002"] * 2
 
 
-def test_who_names_the_answer_before_is_the_same_agent(client: Client, tmp_path: Path) -> None:
+def test_request_with_previous_response_id_is_the_same_agent(
+    client: Client, tmp_path: Path
+) -> None:
     client.protocol, client.path = "openai-responses", "/v1/responses"
     said = {"type": "message", "role": "assistant", "content": []}
     for turn in range(3):
@@ -203,7 +205,7 @@ def test_who_names_the_answer_before_is_the_same_agent(client: Client, tmp_path:
     assert names(tmp_path) == ["main"]
 
 
-def test_calls_at_once_are_agents_of_their_own(client: Client, tmp_path: Path) -> None:
+def test_concurrent_calls_are_separate_agents(client: Client, tmp_path: Path) -> None:
     first, second = client.begin(body("Hi")), client.begin(body("Hi"))
     client.end(second, "Hello, two.")
     client.end(first, "Hello, one.")
@@ -215,7 +217,9 @@ def test_calls_at_once_are_agents_of_their_own(client: Client, tmp_path: Path) -
     assert [one.agent_id for one in requests] == agents
 
 
-def test_a_call_that_goes_on_from_an_answer_waits_for_it(client: Client, tmp_path: Path) -> None:
+def test_call_with_previous_response_id_waits_for_that_response(
+    client: Client, tmp_path: Path
+) -> None:
     first = client.begin(body("Hi"))
     second = client.begin(body("Hi", "Hello.", "How are you?"))
     third = client.begin(body("Hi", "Hello.", "How are you?", "Fine.", "Bye"))
@@ -227,7 +231,7 @@ def test_a_call_that_goes_on_from_an_answer_waits_for_it(client: Client, tmp_pat
     assert len(of_kind(tmp_path, ev.TranscriptEntry)) == 7
 
 
-def test_what_waits_is_recorded_at_the_end(client: Client, tmp_path: Path) -> None:
+def test_waiting_calls_are_recorded_at_close(client: Client, tmp_path: Path) -> None:
     client.begin(body("Hi"))
     client.ask(body("Hi", "Hello.", "How are you?"), "Fine.")
     client.recorder.close()
@@ -242,7 +246,7 @@ def test_what_waits_is_recorded_at_the_end(client: Client, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "hints", [ClientHints(), ClientHints(client="x", session="abc", agent="a")]
 )
-def test_a_session_goes_on_after_a_restart(
+def test_session_continues_after_a_restart(
     client: Client, tmp_path: Path, hints: ClientHints, *, is_closed: bool
 ) -> None:
     client.hints = hints
@@ -265,7 +269,7 @@ def test_a_session_goes_on_after_a_restart(
     assert len(of_kind(tmp_path, ev.TranscriptEntry)) == 9
 
 
-def test_a_session_is_found_after_a_restart_where_its_prompt_is_another(tmp_path: Path) -> None:
+def test_session_with_another_prompt_is_recognized_after_a_restart(tmp_path: Path) -> None:
     """Gemini CLI tells of its skills in another order each time it starts."""
     prompts = ["You are Jack. You can read, write.", "You are Jack. You can write, read."]
     with recorder(tmp_path) as first:
@@ -278,7 +282,7 @@ def test_a_session_is_found_after_a_restart_where_its_prompt_is_another(tmp_path
     assert names(tmp_path) == ["main"]
 
 
-def test_agents_share_how_a_text_is_written_also_after_a_restart(tmp_path: Path) -> None:
+def test_agents_share_wire_formats_after_a_restart(tmp_path: Path) -> None:
     """What one agent wrote otherwise was, after a restart, unknown to one that shares the text."""
     in_block, hints = (
         [{"type": "text", "text": "You are Jack."}],
@@ -297,7 +301,7 @@ def test_agents_share_how_a_text_is_written_also_after_a_restart(tmp_path: Path)
     assert names(tmp_path) == ["main", "main (fork)"]
 
 
-def test_an_answer_alone_is_recorded_after_a_restart(client: Client, tmp_path: Path) -> None:
+def test_lone_answer_is_recorded_after_a_restart(client: Client, tmp_path: Path) -> None:
     id_ = client.begin(body("Hi"))
     for run in client.recorder._pool.open_sessions:
         run.close()
@@ -308,7 +312,7 @@ def test_an_answer_alone_is_recorded_after_a_restart(client: Client, tmp_path: P
     assert [one.stop_reason for one in of_kind(tmp_path, ev.LlmResponse)] == ["end_turn"] * 2
 
 
-def test_a_killed_recorder_loses_nothing_that_was_told(tmp_path: Path) -> None:
+def test_killed_recorder_loses_no_acknowledged_call(tmp_path: Path) -> None:
     script = (
         "import os, signal, sys\n"
         "from pathlib import Path\n"
@@ -328,7 +332,7 @@ def test_a_killed_recorder_loses_nothing_that_was_told(tmp_path: Path) -> None:
     assert [one.stop_reason for one in of_kind(tmp_path, ev.LlmResponse)] == ["end_turn"] * 3
 
 
-def test_idle_sessions_are_closed_and_found_again(tmp_path: Path) -> None:
+def test_idle_sessions_are_closed_and_reopened(tmp_path: Path) -> None:
     client = Client(recorder(tmp_path, max_open_sessions=2))
     for turn in range(3):
         for talk in range(5):
@@ -340,7 +344,7 @@ def test_idle_sessions_are_closed_and_found_again(tmp_path: Path) -> None:
     assert len(logs(tmp_path)) == 5
 
 
-def test_sessions_with_like_names_have_files_of_their_own(tmp_path: Path) -> None:
+def test_sessions_with_similar_names_have_separate_files(tmp_path: Path) -> None:
     client = Client(recorder(tmp_path))
     ids = ("01a20055-735a-72f2", "01a20055-735a-9999", "01a20055/735a-72f2", "01a20055-735a-72f2")
     for turn, id_ in enumerate(ids):
@@ -354,7 +358,7 @@ def test_sessions_with_like_names_have_files_of_their_own(tmp_path: Path) -> Non
     ]
 
 
-def test_a_log_that_cannot_be_written_is_told_and_tried_again(tmp_path: Path) -> None:
+def test_unwritable_log_is_reported_and_retried(tmp_path: Path) -> None:
     told: list[str] = []
     folder = tmp_path / "sessions"
     folder.write_text("in the way")
@@ -369,7 +373,7 @@ def test_a_log_that_cannot_be_written_is_told_and_tried_again(tmp_path: Path) ->
     assert told[1:] == ["calls are being recorded again"]
 
 
-def test_who_is_no_person_prompts_nobody(client: Client, tmp_path: Path) -> None:
+def test_client_messages_are_no_prompts(client: Client, tmp_path: Path) -> None:
     client.hints = ClientHints(client="x", session="abc")
     client.ask(body("Hi"), "Hello.")
     client.ask(body("A title?", system="You write titles."), "A greeting")
@@ -377,7 +381,7 @@ def test_who_is_no_person_prompts_nobody(client: Client, tmp_path: Path) -> None
     assert [one.cause for one in users] == [None, "msg_001"]
 
 
-def test_what_cannot_be_recorded_is_told_and_passed_over(tmp_path: Path) -> None:
+def test_unrecordable_calls_are_reported_and_skipped(tmp_path: Path) -> None:
     told: list[str] = []
     client = Client(recorder(tmp_path, told))
     client.protocol = "smoke-signals"
@@ -391,7 +395,7 @@ def test_what_cannot_be_recorded_is_told_and_passed_over(tmp_path: Path) -> None
     assert not logs(tmp_path)
 
 
-def test_answers_that_failed_say_why(client: Client, tmp_path: Path) -> None:
+def test_failed_answers_have_a_reason(client: Client, tmp_path: Path) -> None:
     id_ = client.begin(body("Hi"))
     error = b'{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}'
     client.end(id_, "", status=529, body=error)
@@ -403,14 +407,14 @@ def test_answers_that_failed_say_why(client: Client, tmp_path: Path) -> None:
     assert two.error == "the provider cut the connection"
 
 
-def test_who_hangs_up_after_the_end_missed_nothing(client: Client, tmp_path: Path) -> None:
+def test_client_disconnect_after_the_end_is_no_failure(client: Client, tmp_path: Path) -> None:
     """Codex does so after each answer."""
     client.end(client.begin(body("Hi")), "Hello.", broken=CLIENT_DISCONNECTED)
     (response,) = of_kind(tmp_path, ev.LlmResponse)
     assert (response.stop_reason, response.error) == ("end_turn", None)
 
 
-def test_the_log_is_an_ordinary_one(client: Client, tmp_path: Path) -> None:
+def test_recorded_log_is_an_ordinary_log(client: Client, tmp_path: Path) -> None:
     client.ask(body("Hi"), [CALL])
     kinds = [ev.event_type(event) for event in logged(tmp_path)]
     assert kinds == [

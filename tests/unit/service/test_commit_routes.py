@@ -53,7 +53,7 @@ def ask() -> Iterator[Caller]:
         yield Caller(client)
 
 
-def test_a_row_has_all_fields_of_a_commit() -> None:
+def test_row_has_all_fields_of_a_commit() -> None:
     assert set(CommitInfo.__struct_fields__) == {
         "id",
         *Commit.__struct_fields__,
@@ -62,7 +62,7 @@ def test_a_row_has_all_fields_of_a_commit() -> None:
 
 
 @pytest.mark.req("S2-10", "S2-19")
-def test_a_checkpoint_is_queryable_at_once_with_all_its_fields(ask: Caller) -> None:
+def test_checkpoint_is_queryable_at_once_with_all_fields(ask: Caller) -> None:
     members: dict[str, Any] = {
         "template": "coder",
         "principal": "iree",
@@ -90,7 +90,7 @@ def test_a_checkpoint_is_queryable_at_once_with_all_its_fields(ask: Caller) -> N
 
 
 @pytest.mark.req("S2-11")
-def test_an_artifact_that_is_stored_can_be_committed_and_others_not(ask: Caller) -> None:
+def test_only_stored_artifacts_can_be_committed(ask: Caller) -> None:
     artifact = ask.get(f"commits/{ask.commit('Hi')}")["artifact"]
     name = ask.post("checkpoint", artifact=artifact, created_at=TIME, principal="other")["id"]
     assert ask.get(f"commits/{name}")["message_count"] == 1
@@ -117,7 +117,7 @@ def test_an_artifact_that_is_stored_can_be_committed_and_others_not(ask: Caller)
         {"messages": [{"role": "user", "content": "x"}], "artifact": "art-x", "created_at": TIME},
     ],
 )
-def test_a_draft_that_is_none_is_refused(ask: Caller, body: Any) -> None:
+def test_invalid_draft_is_refused(ask: Caller, body: Any) -> None:
     assert ask.refused("POST", "checkpoint", body) == (422, "invalid")
     assert ask.get("names")["names"] == []
 
@@ -148,7 +148,7 @@ def test_conversations_are_materialized_at_every_stop(ask: Caller) -> None:
 
 
 @pytest.mark.req("S2-18")
-def test_the_last_commit_of_somebody_at_a_time_is_found(ask: Caller) -> None:
+def test_last_commit_of_a_principal_at_a_time(ask: Caller) -> None:
     name = ask.commit("Hi", principal="iree")
     assert ask.get("resolve", principal="iree", time="2026-02-01T00:00:00Z") == {"id": name}
     assert ask.get("resolve", principal="iree", time="2026-01-01T00:00:00Z") == {"id": None}
@@ -157,7 +157,7 @@ def test_the_last_commit_of_somebody_at_a_time_is_found(ask: Caller) -> None:
 
 
 @pytest.mark.req("S2-20")
-def test_a_history_goes_back_to_the_root(ask: Caller) -> None:
+def test_history_goes_back_to_the_root(ask: Caller) -> None:
     names = [ask.commit("0")]
     for n in range(1, 4):
         names.append(ask.commit(str(n), parent=names[-1]))
@@ -173,7 +173,7 @@ def test_a_history_goes_back_to_the_root(ask: Caller) -> None:
 
 
 @pytest.mark.req("S2-06", "S2-21")
-def test_summaries_and_labels_may_change_and_nothing_else(ask: Caller) -> None:
+def test_only_summary_and_labels_can_change(ask: Caller) -> None:
     name = ask.commit("Hi")
     before = ask.get(f"commits/{name}")
     assert ask.patch(f"commits/{name}", summary="better", labels=["x"])["summary"] == "better"
@@ -201,7 +201,7 @@ def test_branches_are_forked_and_compared(ask: Caller) -> None:
 
 
 @pytest.mark.req("S2-27")
-def test_a_snapshot_stands_for_all_before_it(ask: Caller) -> None:
+def test_snapshot_replaces_earlier_messages(ask: Caller) -> None:
     tip = ask.commit("two", parent=ask.commit("one"))
     name = ask.post(f"commits/{tip}/snapshot")["id"]
     found = ask.get("materialize", ctx=name, messages=True)["messages"]
@@ -210,7 +210,7 @@ def test_a_snapshot_stands_for_all_before_it(ask: Caller) -> None:
 
 
 @pytest.mark.req("S2-05")
-def test_a_beginning_that_fits_several_lists_them(ask: Caller) -> None:
+def test_ambiguous_prefix_lists_the_candidates(ask: Caller) -> None:
     names = sorted(ask.commit(str(n)) for n in range(40))
     first = next(a for a, b in pairwise(names) if a[4] == b[4])[:5]
     answer = ask.client.get(f"/v1/commits/{first}")
@@ -219,7 +219,7 @@ def test_a_beginning_that_fits_several_lists_them(ask: Caller) -> None:
     assert ask.get("names", beginning=first)["names"] == [n for n in names if n.startswith(first)]
 
 
-def test_a_lone_surrogate_comes_back(ask: Caller) -> None:
+def test_lone_surrogate_round_trips(ask: Caller) -> None:
     message = '{"role":"user","content":"\\ud800!"}'
     body = f'{{"messages":[{message}],"created_at":"{TIME}"}}'
     name = ask.client.post("/v1/checkpoint", content=body).json()["id"]
@@ -228,7 +228,7 @@ def test_a_lone_surrogate_comes_back(ask: Caller) -> None:
 
 
 @pytest.mark.parametrize("form", ["json", "msgpack"])
-def test_the_batch_of_a_store_is_taken_in_both_forms(ask: Caller, form: str) -> None:
+def test_batch_is_accepted_in_both_encodings(ask: Caller, form: str) -> None:
     from harken.store.remote.wire import encode_batch
     from harken.testing.store import batch_of, commit_in
 
@@ -254,7 +254,7 @@ def test_the_batch_of_a_store_is_taken_in_both_forms(ask: Caller, form: str) -> 
     assert row["commit"]["artifact"] == next(iter(batch.deltas))
 
 
-def test_a_service_that_only_reads_changes_nothing() -> None:
+def test_read_only_service_changes_nothing() -> None:
     headers = {"authorization": f"Bearer {TOKEN}"}
     with service(read_only=True) as url, httpx.Client(base_url=url, headers=headers) as client:
         ask = Caller(client)
@@ -269,7 +269,7 @@ def test_a_service_that_only_reads_changes_nothing() -> None:
 
 
 @pytest.mark.req("S2-12", "S2-61")
-def test_a_conversation_is_given_in_a_format_with_how_it_came_into_it(ask: Caller) -> None:
+def test_conversation_is_converted_with_a_loss_report(ask: Caller) -> None:
     name = ask.commit("Hi", "Ho")
     found = ask.get("render", ctx=name, format="messages-v1")
     assert (found["tier"], found["format"], found["message_count"]) == (3, "messages-v1", 2)

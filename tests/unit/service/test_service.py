@@ -53,7 +53,7 @@ def refusal(answer: httpx.Response) -> str:
 
 
 @pytest.mark.req("D-07")
-def test_health_says_that_it_is_harken_and_nothing_more(client: httpx.Client) -> None:
+def test_health_reveals_only_the_product(client: httpx.Client) -> None:
     answer = httpx.get(client.base_url.join("/v1/health"))
     assert answer.status_code == 200
     assert answer.json().keys() == {"name", "version"}
@@ -61,7 +61,7 @@ def test_health_says_that_it_is_harken_and_nothing_more(client: httpx.Client) ->
 
 
 @pytest.mark.req("D-07")
-def test_every_operation_asks_for_the_token(client: httpx.Client) -> None:
+def test_every_operation_requires_the_token(client: httpx.Client) -> None:
     described = client.get("/v1/openapi.json").json()
     asked, nobody = 0, httpx.Client()
     for path, operations in described["paths"].items():
@@ -82,7 +82,7 @@ def test_every_operation_asks_for_the_token(client: httpx.Client) -> None:
 
 
 @pytest.mark.req("D-07")
-def test_pages_and_other_names_are_refused_before_anything_is_done(client: httpx.Client) -> None:
+def test_browser_and_foreign_host_are_refused_before_any_action(client: httpx.Client) -> None:
     assert (
         refusal(client.get("/v1/commits", headers={"origin": "https://a.example"})) == "forbidden"
     )
@@ -92,14 +92,14 @@ def test_pages_and_other_names_are_refused_before_anything_is_done(client: httpx
     assert not [name for name in preflight.headers if name.startswith("access-control")]
 
 
-def test_a_path_or_method_that_there_is_not_is_said(client: httpx.Client) -> None:
+def test_unknown_path_or_method_is_an_error(client: httpx.Client) -> None:
     assert refusal(client.get("/v2/commits")) == "not_found"
     assert refusal(client.get("/docs")) == "not_found"
     answer = client.delete("/v1/commits/ctx-12")
     assert (refusal(answer), answer.headers["allow"]) == ("method_not_allowed", "GET, PATCH")
 
 
-def test_an_unknown_parameter_is_no_slip_that_passes(client: httpx.Client) -> None:
+def test_unknown_parameter_is_an_error(client: httpx.Client) -> None:
     answer = client.get("/v1/commits", params={"most": 3})
     assert (refusal(answer), "limit" in answer.text) == ("invalid", True)
     assert refusal(client.get("/v1/commits?limit=1&limit=2")) == "invalid"
@@ -123,7 +123,7 @@ def test_an_unknown_parameter_is_no_slip_that_passes(client: httpx.Client) -> No
         b'{"names": [' + b'"x",' * 10_000 + b'"x"]}',
     ],
 )
-def test_a_body_that_is_something_else_is_refused(client: httpx.Client, body: bytes) -> None:
+def test_invalid_json_body_is_refused(client: httpx.Client, body: bytes) -> None:
     assert refusal(client.post("/v1/store/objects", content=body)) == "invalid"
 
 
@@ -131,13 +131,13 @@ def test_a_body_that_is_something_else_is_refused(client: httpx.Client, body: by
     "body",
     [b"", b"\x91" * 100_000, b"\xc1", b"\x80\x80", b"\x81\xa7objects\xc0", b"\x93\x01\x02\x03"],
 )
-def test_messagepack_that_is_something_else_is_refused(client: httpx.Client, body: bytes) -> None:
+def test_invalid_messagepack_is_refused(client: httpx.Client, body: bytes) -> None:
     headers = {"content-type": "application/msgpack"}
     answer = client.post("/v1/store/write", content=body, headers=headers)
     assert refusal(answer) == "invalid"
 
 
-def test_a_delta_that_is_nested_too_deeply_is_refused(client: httpx.Client) -> None:
+def test_too_deeply_nested_delta_is_refused(client: httpx.Client) -> None:
     source = '{"a":' * 50_000 + "1" + "}" * 50_000
     entry = f'{{"message":"x","occurrence":{{}},"source":{source}}}'
     body = f'{{"deltas":{{"art-x":[{entry}]}}}}'
@@ -154,7 +154,7 @@ def test_a_delta_that_is_nested_too_deeply_is_refused(client: httpx.Client) -> N
         {"content-type": "multipart/form-data; boundary=x"},
     ],
 )
-def test_what_is_compressed_or_of_another_kind_is_refused(
+def test_compressed_or_untyped_body_is_refused(
     client: httpx.Client, headers: dict[str, str]
 ) -> None:
     """So no few bytes become many, and no form of a page is taken for a request."""
@@ -162,7 +162,7 @@ def test_what_is_compressed_or_of_another_kind_is_refused(
     assert refusal(answer) == "unsupported_media"
 
 
-def test_a_body_that_is_too_large_is_refused_and_the_next_is_read() -> None:
+def test_too_large_body_is_refused_and_the_next_request_served() -> None:
     with asking(limits=ServiceLimits(body_bytes=1000)) as client:
 
         def endless() -> Iterator[bytes]:
@@ -190,7 +190,7 @@ def head(length: int) -> bytes:
     ).encode()
 
 
-def test_whoever_is_slow_is_not_waited_for() -> None:
+def test_slow_client_times_out() -> None:
     """A body that does not come, half a head, and a connection that says nothing."""
     with asking(limits=ServiceLimits(body_s=0.2, silence_s=0.2)) as client:
         with raw_request(client, head(100) + b"{") as slow:
@@ -204,7 +204,7 @@ def test_whoever_is_slow_is_not_waited_for() -> None:
                 time.sleep(0.01)
 
 
-def test_a_reader_that_takes_nothing_is_cut_off() -> None:
+def test_reader_that_stalls_is_cut_off() -> None:
     store, data = MemoryStore(), bytes(20_000_000)
     name = hash_raw(data)
     store.write(WriteBatch(raw={name: data}))
@@ -220,7 +220,7 @@ def test_a_reader_that_takes_nothing_is_cut_off() -> None:
         assert client.get(f"/v1/store/raw/{name}").content == data
 
 
-def test_what_is_too_much_at_once_is_told_to_come_again() -> None:
+def test_overload_is_answered_with_retry_after() -> None:
     with asking(limits=ServiceLimits(requests=1, body_s=5)) as client:
         with raw_request(client, head(10)) as waits:
             time.sleep(0.1)
@@ -236,7 +236,7 @@ class Broken(MemoryStore):
         raise ZeroDivisionError("with a secret")
 
 
-def test_a_bug_is_one_line_without_what_was_asked_and_the_next_is_answered(
+def test_internal_error_is_one_line_without_the_request(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with asking(store=Broken()) as client:
@@ -254,7 +254,7 @@ class Harmed(MemoryStore):
         raise ObjectCorrupted("s.db", name, reason="its pieces are others")
 
 
-def test_an_answer_that_cannot_be_ended_is_cut(caplog: pytest.LogCaptureFixture) -> None:
+def test_unfinished_answer_is_cut(caplog: pytest.LogCaptureFixture) -> None:
     with asking(store=Harmed()) as client:
         with pytest.raises(httpx.RemoteProtocolError):
             client.get("/v1/store/raw/" + "art-" + "0" * 64)
@@ -263,7 +263,7 @@ def test_an_answer_that_cannot_be_ended_is_cut(caplog: pytest.LogCaptureFixture)
     assert said == ["an answer was cut off: ObjectCorrupted"]
 
 
-def test_a_long_answer_that_nobody_reads_any_more_ends(tmp_path: Path) -> None:
+def test_long_answer_without_a_reader_ends(tmp_path: Path) -> None:
     """Its thread is free again: eight such readers would hold all that there are."""
     store, data = MemoryStore(), bytes(300_000)
     raw = {hash_raw(data + bytes([n])): data + bytes([n]) for n in range(50)}
@@ -276,7 +276,7 @@ def test_a_long_answer_that_nobody_reads_any_more_ends(tmp_path: Path) -> None:
         assert client.get(f"/v1/store/raw/{whole}").content == b"".join(raw.values())
 
 
-def test_many_at_once_are_all_answered(client: httpx.Client) -> None:
+def test_many_concurrent_requests_are_answered(client: httpx.Client) -> None:
     with ThreadPoolExecutor(32) as threads:
         answers = list(threads.map(lambda _: client.get("/v1/labels").status_code, range(200)))
     assert answers == [200] * 200

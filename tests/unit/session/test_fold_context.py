@@ -70,7 +70,7 @@ def contexts(session: Session) -> dict[str, list[Message]]:
 
 
 @pytest.mark.req("S0-22")
-def test_every_context_can_be_rebuilt_after_a_new_prompt_dropped_notes_and_a_summary(
+def test_every_context_is_rebuilt_after_prompts_edits_and_compaction(
     session: Session,
 ) -> None:
     live: dict[str, list[Message]] = {}
@@ -105,7 +105,7 @@ def test_every_context_can_be_rebuilt_after_a_new_prompt_dropped_notes_and_a_sum
 
 
 @pytest.mark.req("S0-22", "S0-21")
-def test_an_edit_may_bring_in_what_another_agent_heard(session: Session) -> None:
+def test_edit_may_insert_entries_of_another_agent(session: Session) -> None:
     jack = born(session, cause=BIRTH)
     heard = hear(session, jack, "a secret")
     edit(session, ROOT, listed(heard))
@@ -115,7 +115,7 @@ def test_an_edit_may_bring_in_what_another_agent_heard(session: Session) -> None
     assert [m.content for m in contexts(session)[request]] == ["a secret"]
 
 
-def test_an_edit_leaves_the_transcript_as_it_is(session: Session) -> None:
+def test_edit_does_not_change_the_transcript(session: Session) -> None:
     heard = [hear(session, ROOT, text) for text in "abc"]
     edit(session, ROOT, kept(2, 3), reason="test")
     hear(session, ROOT, "d")
@@ -145,7 +145,7 @@ def resolver(event: ev.ContextLoaded) -> list[Message]:
 
 
 @pytest.mark.req("S0-21")
-def test_an_agent_starts_from_a_commit(tmp_path: Path) -> None:
+def test_agent_starts_from_a_commit(tmp_path: Path) -> None:
     with new_session(tmp_path, resolver=resolver) as session:
         born(session)
         load_commit(session, ROOT, "ctx-two")
@@ -168,7 +168,7 @@ def test_an_agent_starts_from_a_commit(tmp_path: Path) -> None:
     resumed.close()
 
 
-def test_a_store_is_asked_once_when_a_commit_is_loaded(tmp_path: Path) -> None:
+def test_store_is_read_once_per_loaded_commit(tmp_path: Path) -> None:
     asked: list[str] = []
 
     def counting(event: ev.ContextLoaded) -> list[Message]:
@@ -182,7 +182,7 @@ def test_a_store_is_asked_once_when_a_commit_is_loaded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("found", [None, lambda _: [], lambda _: STORE["ctx-two"]])
-def test_a_log_that_needs_another_store_is_called_so_and_not_damaged(
+def test_log_that_needs_another_store_is_not_reported_as_damaged(
     tmp_path: Path, found: Callable[[ev.ContextLoaded], list[Message]] | None
 ) -> None:
     with new_session(tmp_path, resolver=resolver) as session:
@@ -196,7 +196,7 @@ def test_a_log_that_needs_another_store_is_called_so_and_not_damaged(
     Session.load(session.path, options=options(resolver=resolver)).close()
 
 
-def test_a_log_that_verifies_and_makes_no_sense_names_its_line(session: Session) -> None:
+def test_inconsistent_log_that_verifies_names_its_line(session: Session) -> None:
     """No rule of today lets it be written; a newer writer's mistake is still no traceback."""
     byte = session.path.stat().st_size
     wrong = ev.TranscriptEdited(agent_id=ROOT, segments=[kept(0, 9)])
@@ -211,7 +211,7 @@ def test_a_log_that_verifies_and_makes_no_sense_names_its_line(session: Session)
     session.state = folded(session.path)
 
 
-def test_entries_are_found_whoever_has_them_and_in_the_order_asked_for(session: Session) -> None:
+def test_entries_are_returned_in_the_requested_order_for_any_agent(session: Session) -> None:
     jack = born(session, cause=BIRTH)
     one, two = hear(session, ROOT, "one"), hear(session, jack, "two")
     state = folded(session.path)
@@ -221,7 +221,7 @@ def test_entries_are_found_whoever_has_them_and_in_the_order_asked_for(session: 
         find_entries(state, state.agents[ROOT], [one, MessageId("msg_099")])
 
 
-def test_an_evicted_agent_has_no_context_to_read(session: Session) -> None:
+def test_evicted_agent_has_no_readable_context(session: Session) -> None:
     session.evict(ROOT)
     with pytest.raises(ValueError, match="revive it first"):
         current_messages(session.agents[ROOT])

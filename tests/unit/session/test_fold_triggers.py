@@ -30,7 +30,7 @@ def armed(session: Session, agent: AgentId, **triggers: object) -> None:
     session.append(ev.AgentConfigured(agent_id=agent, spec={"triggers": triggers}))
 
 
-def test_it_is_unheard_until_an_entry_represents_it(tmp_path: Path) -> None:
+def test_comment_is_undelivered_until_an_entry_represents_it(tmp_path: Path) -> None:
     session, _, child = pair(tmp_path)
     piece = happened(session, child)
     assert session.agents[child].undelivered == {piece: "[event x] it rains"}
@@ -42,7 +42,7 @@ def test_it_is_unheard_until_an_entry_represents_it(tmp_path: Path) -> None:
     assert folded(session.path).describe() == session.state.describe()
 
 
-def test_who_heard_it_reports_until_its_parent_has_heard_what_it_said(tmp_path: Path) -> None:
+def test_agent_with_a_comment_reports_until_its_parent_received_it(tmp_path: Path) -> None:
     session, parent, child = pair(tmp_path)
     hear(session, child, "it rains", substance=happened(session, child))
     assert session.state.pending_reports == {child: None}
@@ -55,7 +55,7 @@ def test_who_heard_it_reports_until_its_parent_has_heard_what_it_said(tmp_path: 
     assert folded(session.path).describe() == session.state.describe()
 
 
-def test_a_compiled_result_tells_the_parent_too(tmp_path: Path) -> None:
+def test_compiled_result_counts_as_a_report(tmp_path: Path) -> None:
     session, parent, child = pair(tmp_path)
     hear(session, child, "it rains", substance=happened(session, child))
     said = say(session, child)
@@ -64,7 +64,7 @@ def test_a_compiled_result_tells_the_parent_too(tmp_path: Path) -> None:
     assert session.state.pending_reports == {}
 
 
-def test_what_stands_in_place_of_an_answer_is_reported_too(tmp_path: Path) -> None:
+def test_text_in_place_of_an_answer_is_reported(tmp_path: Path) -> None:
     session, parent, child = pair(tmp_path)
     heard = hear(session, child, "it rains", substance=happened(session, child))
     piece = session.log_piece_of_text(child, "[stopped] no budget", heard)
@@ -72,7 +72,7 @@ def test_what_stands_in_place_of_an_answer_is_reported_too(tmp_path: Path) -> No
     assert session.state.pending_reports == {}
 
 
-def test_the_primary_agent_and_one_that_is_gone_report_to_nobody(tmp_path: Path) -> None:
+def test_primary_and_terminated_agents_report_to_no_agent(tmp_path: Path) -> None:
     session, parent, child = pair(tmp_path)
     hear(session, parent, "it rains", substance=happened(session, parent))
     assert session.state.pending_reports == {}
@@ -81,7 +81,7 @@ def test_the_primary_agent_and_one_that_is_gone_report_to_nobody(tmp_path: Path)
     assert session.state.pending_reports == {}
 
 
-def test_a_name_that_is_given_again_is_another_trigger(tmp_path: Path) -> None:
+def test_reused_trigger_name_is_another_trigger(tmp_path: Path) -> None:
     session, parent, _ = pair(tmp_path)
     armed(session, parent, x={"kind": "time"}, y={"kind": "time"})
     happened(session, parent)

@@ -50,7 +50,7 @@ STEPS = st.lists(
 
 @settings(max_examples=40, deadline=None)
 @given(steps=STEPS, in_memory=st.sampled_from([0, 1, 2]))
-def test_what_was_let_go_is_read_again_as_it_was(
+def test_evicted_entries_are_read_again_unchanged(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int, int]], in_memory: int
 ) -> None:
     folder = tmp_path_factory.mktemp("places")
@@ -70,7 +70,7 @@ def test_what_was_let_go_is_read_again_as_it_was(
         assert few.state.describe()["next_message"] == all_.state.describe()["next_message"]
 
 
-def test_an_entry_of_an_agent_that_was_let_go_can_be_read_by_another(tmp_path: Path) -> None:
+def test_entry_of_an_evicted_agent_is_read_by_another(tmp_path: Path) -> None:
     with born(tmp_path, 1) as session:
         say(session, 1, "the secret of two")
         [entry] = session.agent(AGENTS[1]).transcript or []
@@ -83,7 +83,7 @@ def test_an_entry_of_an_agent_that_was_let_go_can_be_read_by_another(tmp_path: P
         assert session.agents[AGENTS[2]].transcript is None  # nobody else was read for it
 
 
-def test_a_line_that_is_not_what_was_written_is_told_of(tmp_path: Path) -> None:
+def test_line_changed_on_disk_is_an_error(tmp_path: Path) -> None:
     with born(tmp_path, 1) as session:
         say(session, 1, "true")
         say(session, 2, "x")
@@ -96,7 +96,7 @@ def test_a_line_that_is_not_what_was_written_is_told_of(tmp_path: Path) -> None:
             session.agent(AGENTS[1])
 
 
-def test_places_of_a_log_are_those_that_its_writer_knew(tmp_path: Path) -> None:
+def test_offsets_of_a_read_log_equal_those_of_its_writer(tmp_path: Path) -> None:
     with born(tmp_path, 1) as session:
         places = LineOffsets.from_log(session.path)
         for number in range(5):

@@ -82,12 +82,12 @@ def wrote(folder: Path, *objects: dict[str, Any]) -> Path:
 
 class TestASoundLog:
     @pytest.mark.req("S0-35")
-    def test_it_comes_over_as_it_is(self, path: Path) -> None:
+    def test_sound_log_is_copied_unchanged(self, path: Path) -> None:
         done = repaired(path)
         assert raw_lines(done.path)[:-1] == raw_lines(path)
         assert (done.kept_events, done.lost, done.lost_file, done.dialect) == (18, [], None, None)
 
-    def test_the_new_log_ends_with_its_origin(self, path: Path) -> None:
+    def test_repaired_log_ends_with_its_origin(self, path: Path) -> None:
         assert tail(repaired(path).path) == {
             "event_type": "session_repaired",
             "message_id": "msg_018",
@@ -95,7 +95,7 @@ class TestASoundLog:
             "source": "s.jsonl",
         }
 
-    def test_it_equals_the_old_one_after_a_resume(self, path: Path) -> None:
+    def test_repaired_session_equals_the_original_after_a_resume(self, path: Path) -> None:
         old, new = folded(path).describe(), folded(repaired(path).path).describe()
         assert {**old, "next_message": 19} == new
 
@@ -106,7 +106,7 @@ class TestASoundLog:
         path = wrote(tmp_path, more, odd)
         assert raw_lines(repaired(path).path)[:2] == raw_lines(path)
 
-    def test_a_repaired_log_can_be_repaired(self, path: Path) -> None:
+    def test_repaired_log_can_be_repaired(self, path: Path) -> None:
         once = repaired(path).path
         twice = repair(once, path.with_name("newer.jsonl"), options=options())
         assert raw_lines(twice.path)[:-1] == raw_lines(once)
@@ -115,7 +115,7 @@ class TestASoundLog:
 
 class TestADamagedLog:
     @pytest.mark.req("S0-35")
-    def test_what_is_damaged_is_left_out_and_kept_aside(self, path: Path) -> None:
+    def test_damaged_lines_are_left_out_and_saved(self, path: Path) -> None:
         whole = raw_lines(path)
         spoilt = raw_lines(without(path, 8))
         done = repaired(path)
@@ -128,7 +128,7 @@ class TestADamagedLog:
         assert lines(done.path)[8] == {**json.loads(whole[9]), "sum": lines(done.path)[8]["sum"]}
 
     @pytest.mark.req("S0-35")
-    def test_the_new_log_says_what_is_lost(self, path: Path) -> None:
+    def test_repaired_log_names_the_lost_events(self, path: Path) -> None:
         at = len(b"".join(raw_lines(path)[:8]))
         done = repaired(without(path, 8))
         reason = "its sum does not fit"
@@ -137,9 +137,7 @@ class TestADamagedLog:
 
     @pytest.mark.req("S0-35")
     @pytest.mark.parametrize("number", range(18))
-    def test_whichever_line_is_damaged_the_new_log_is_sound_and_goes_on(
-        self, path: Path, number: int
-    ) -> None:
+    def test_repair_of_any_damaged_line_gives_a_sound_log(self, path: Path, number: int) -> None:
         done = repaired(without(path, number))
         assert verify(done.path) == []
         with Session.load(done.path, options=options()) as session:
@@ -150,7 +148,7 @@ class TestADamagedLog:
                 ask(session, root)
 
     @pytest.mark.req("S0-35")
-    def test_the_source_is_never_changed(self, path: Path) -> None:
+    def test_source_is_never_changed(self, path: Path) -> None:
         before = without(path, 5).read_bytes()
         repaired(path)
         assert path.read_bytes() == before
@@ -160,33 +158,33 @@ class TestADamagedLog:
             "s.jsonl",
         ]
 
-    def test_the_id_of_a_lost_event_is_not_given_again(self, path: Path) -> None:
+    def test_id_of_a_lost_event_is_not_reused(self, path: Path) -> None:
         done = repaired(without(path, 17))
         assert [line["message_id"] for line in lines(done.path)][-1] == "msg_018"
 
-    def test_a_line_with_wrong_digits_is_kept(self, path: Path) -> None:
+    def test_line_with_wrong_sum_digits_is_kept(self, path: Path) -> None:
         content = raw_lines(path)
         digits = content[5][DIGITS_AT]
         content[5] = content[5].replace(digits, digits[::-1])
         done = repaired(write(path, *content))
         assert (done.kept_events, done.lost) == (18, [])
 
-    def test_a_line_that_lost_its_newline_is_kept(self, path: Path) -> None:
+    def test_line_that_lost_its_newline_is_kept(self, path: Path) -> None:
         content = raw_lines(path)
         content[5] = content[5][:-1]
         assert repaired(write(path, *content)).kept_events == 18
 
-    def test_of_doubled_lines_one_is_kept_and_none_is_lost(self, path: Path) -> None:
+    def test_doubled_lines_are_kept_once(self, path: Path) -> None:
         content = raw_lines(path)
         done = repaired(write(path, *content[:6], *content[4:]))
         assert (done.kept_events, done.lost, done.lost_file) == (18, [], None)
 
-    def test_moved_lines_come_back_to_their_place(self, path: Path) -> None:
+    def test_moved_lines_are_restored_to_their_position(self, path: Path) -> None:
         content = raw_lines(path)
         done = repaired(write(path, *content[:4], content[5], content[4], *content[6:]))
         assert raw_lines(done.path)[:-1] == content
 
-    def test_the_line_after_a_gap_is_not_proven_and_so_not_taken(self, path: Path) -> None:
+    def test_unproven_line_after_a_gap_is_not_taken(self, path: Path) -> None:
         content = raw_lines(path)
         done = repaired(write(path, *content[:4], *content[5:]))
         assert (done.kept_events, [f.kind for f in done.lost]) == (16, ["missing"])
@@ -194,14 +192,14 @@ class TestADamagedLog:
         assert done.lost_file.read_bytes() == content[5]
 
     @pytest.mark.req("S0-35")
-    def test_a_torn_last_line_is_kept_aside(self, path: Path) -> None:
+    def test_torn_last_line_is_saved(self, path: Path) -> None:
         content = path.read_bytes()
         done = repaired(write(path, content, b'{"event_type":"transcript_ent'))
         assert (done.kept_events, [f.kind for f in done.lost]) == (18, ["torn"])
         assert done.lost_file is not None
         assert done.lost_file.read_bytes() == b'{"event_type":"transcript_ent\n'
 
-    def test_without_its_first_line_a_log_is_named_after_its_file(self, path: Path) -> None:
+    def test_log_without_first_line_is_named_after_its_file(self, path: Path) -> None:
         done = repaired(without(path, 0))
         assert lines(done.path)[0] == {
             "event_type": "session_started",
@@ -212,7 +210,7 @@ class TestADamagedLog:
             "sum": lines(done.path)[0]["sum"],
         }
 
-    def test_of_a_log_without_a_whole_line_a_beginning_remains(self, tmp_path: Path) -> None:
+    def test_log_without_a_complete_line_gives_a_session_start(self, tmp_path: Path) -> None:
         with new_session(tmp_path) as session:
             pass
         done = repaired(without(session.path, 0))
@@ -221,7 +219,7 @@ class TestADamagedLog:
             "session_repaired",
         ]
 
-    def test_an_edit_of_what_is_lost_is_lost_too(self, tmp_path: Path) -> None:
+    def test_edit_of_a_lost_entry_is_lost(self, tmp_path: Path) -> None:
         with new_session(tmp_path) as session:
             root = born(session)
             first = hear(session, root, "old")
@@ -237,7 +235,7 @@ class TestADamagedLog:
 
 class TestOlderDialects:
     @pytest.mark.req("S1-01", "S0-35")
-    def test_an_s1_log_becomes_a_current_one(self, tmp_path: Path) -> None:
+    def test_s1_log_becomes_a_current_one(self, tmp_path: Path) -> None:
         done = repair(FIXTURES / "s1.jsonl", tmp_path / "new.jsonl", options=options())
         assert (done.kept_events, done.dialect) == (38, "S1")
         assert verify(done.path) == []
@@ -248,7 +246,7 @@ class TestOlderDialects:
         assert "time" not in first
 
     @pytest.mark.req("S0-03")
-    def test_its_agents_go_on_and_new_ones_get_new_ids(self, tmp_path: Path) -> None:
+    def test_repaired_agents_continue_and_new_ones_get_new_ids(self, tmp_path: Path) -> None:
         done = repair(FIXTURES / "s1.jsonl", tmp_path / "new.jsonl", options=options())
         with Session.load(done.path, options=options()) as session:
             calling = act(session, "agent_root", "c99")
@@ -259,7 +257,7 @@ class TestOlderDialects:
                 assert later.allocate_agent_id() == "agent_002"
 
     @pytest.mark.req("S1-03", "S0-35")
-    def test_foreign_message_ids_become_current_ones_everywhere(self, tmp_path: Path) -> None:
+    def test_foreign_message_ids_are_replaced_everywhere(self, tmp_path: Path) -> None:
         done = repair(FIXTURES / "fragment.jsonl", tmp_path / "new.jsonl", options=options())
         new = {line["message_id"]: line for line in lines(done.path)}
         assert list(new) == [f"msg_{n:03d}" for n in range(29)]
@@ -271,7 +269,7 @@ class TestOlderDialects:
         assert new["msg_027"]["mood"] == "unknown"
 
     @pytest.mark.req("S1-03")
-    def test_with_new_ids_it_amounts_to_the_same(self, tmp_path: Path) -> None:
+    def test_log_with_new_ids_is_equivalent(self, tmp_path: Path) -> None:
         source = FIXTURES / "fragment.jsonl"
         done = repair(source, tmp_path / "new.jsonl", options=options())
         with Session.load(done.path) as session:
@@ -282,7 +280,7 @@ class TestOlderDialects:
                     e.content for e in agent.transcript or ()
                 ]
 
-    def test_segments_and_all_other_references_get_new_ids(self, tmp_path: Path) -> None:
+    def test_segments_and_other_references_get_new_ids(self, tmp_path: Path) -> None:
         some = {"agent_id": "a", "event_type": "transcript_entry", "role": "user"}
         asked = {"context": [{"entries": ["1"]}], "count": 1, "context_hash": "", "model": "m"}
         later = [{"request": "3", "start": 0, "stop": 1}, {"loaded": "9", "start": 0, "stop": 0}]
@@ -313,14 +311,14 @@ class TestOlderDialects:
         assert new["msg_008"]["entry"] == "1"
         assert new["msg_009"]["segments"][0] == {"entries": ["msg_001"]}
 
-    def test_ids_that_do_not_grow_become_ones_that_do(self, tmp_path: Path) -> None:
+    def test_decreasing_ids_are_renumbered(self, tmp_path: Path) -> None:
         source = raw_lines(FIXTURES / "s1.jsonl")
         source[4] = source[4].replace(b"msg_005", b"msg_003")
         done = repaired(write(tmp_path / "s1.jsonl", *source))
         assert verify(done.path) == []
         assert done.kept_events == 38
 
-    def test_a_first_event_that_took_the_first_id_gets_the_next(self, tmp_path: Path) -> None:
+    def test_first_event_with_the_reserved_id_gets_the_next(self, tmp_path: Path) -> None:
         born = {"message_id": "msg_000", "event_type": "agent_created", "agent_id": "a"}
         path = write(tmp_path / "old.jsonl", to_json_line(born) + b"\n")
         assert [line["message_id"] for line in lines(repaired(path).path)] == [
@@ -329,7 +327,7 @@ class TestOlderDialects:
             "msg_002",
         ]
 
-    def test_bad_lines_of_an_older_log_are_kept_aside(self, tmp_path: Path) -> None:
+    def test_invalid_lines_of_an_older_log_are_saved(self, tmp_path: Path) -> None:
         source = raw_lines(FIXTURES / "fragment.jsonl")
         done = repaired(write(tmp_path / "f.jsonl", *source[:4], b"oops\n", *source[4:]))
         assert done.lost_file is not None
@@ -337,19 +335,19 @@ class TestOlderDialects:
 
 
 class TestWriting:
-    def test_only_its_owner_can_read_it(self, path: Path) -> None:
+    def test_repaired_log_is_readable_by_its_owner_only(self, path: Path) -> None:
         done = repaired(without(path, 5))
         assert done.lost_file is not None
         assert [f.stat().st_mode & 0o777 for f in (done.path, done.lost_file)] == [0o600, 0o600]
 
-    def test_it_is_on_disk_on_return_and_what_is_lost_before_it(self, path: Path) -> None:
+    def test_repaired_log_and_lost_lines_are_synced_on_return(self, path: Path) -> None:
         disk = RecordingDisk()
         repaired(without(path, 5), disk=disk)
         assert disk.synced == [1, 2]
         assert disk.folders == [path.parent, path.parent]
         assert disk.writes[0] == raw_lines(path)[5]
 
-    def test_a_long_log_is_written_in_pieces(self, tmp_path: Path) -> None:
+    def test_long_log_is_written_in_chunks(self, tmp_path: Path) -> None:
         with new_session(tmp_path) as session:
             root = born(session)
             for _ in range(30):
@@ -360,16 +358,14 @@ class TestWriting:
         assert raw_lines(done.path)[:-1] == raw_lines(session.path)
 
     @pytest.mark.parametrize("at", range(3))
-    def test_a_failing_disk_is_reported_and_what_was_written_stays(
-        self, path: Path, at: int
-    ) -> None:
+    def test_failing_disk_is_reported_and_written_lines_stay(self, path: Path, at: int) -> None:
         before = path.read_bytes()
         with pytest.raises(LogWriteError):
             repaired(path, disk=FailingDisk(fail_at=at, fault="ENOSPC"))
         assert path.with_name("new.jsonl").exists()
         assert path.read_bytes() == before
 
-    def test_a_file_that_is_there_is_never_written_over(self, path: Path) -> None:
+    def test_existing_output_is_never_overwritten(self, path: Path) -> None:
         before = path.read_bytes()
         (path.parent / "link.jsonl").symlink_to(path.parent / "nowhere")
         for name in ("s.jsonl", "link.jsonl"):
@@ -377,25 +373,25 @@ class TestWriting:
                 repair(path, path.with_name(name))
         assert path.read_bytes() == before
 
-    def test_nor_is_what_an_earlier_repair_kept_aside(self, path: Path) -> None:
+    def test_existing_lost_lines_file_is_never_overwritten(self, path: Path) -> None:
         write(path.with_name("new.jsonl.lost"), b"precious")
         with pytest.raises(ConfigError, match=r"\.lost"):
             repaired(without(path, 5))
         assert not path.with_name("new.jsonl").exists()
         assert path.with_name("new.jsonl.lost").read_bytes() == b"precious"
 
-    def test_there_must_be_a_folder_for_it(self, path: Path) -> None:
+    def test_missing_output_folder_is_an_error(self, path: Path) -> None:
         with pytest.raises(LogWriteError, match="folder"):
             repair(path, path.parent / "none" / "new.jsonl")
 
-    def test_what_is_no_log_is_not_repaired(self, tmp_path: Path) -> None:
+    def test_file_that_is_no_log_is_refused(self, tmp_path: Path) -> None:
         with pytest.raises(LogNotFound):
             repaired(tmp_path / "s.jsonl")
         with pytest.raises(InvalidLog):
             repaired(write(tmp_path / "s.jsonl", b"hello\n"))
         assert not (tmp_path / "new.jsonl").exists()
 
-    def test_a_log_that_is_being_written_is_repaired_as_far_as_it_is(self, tmp_path: Path) -> None:
+    def test_locked_log_is_repaired_up_to_its_end(self, tmp_path: Path) -> None:
         with new_session(tmp_path) as session:
             born(session)
             assert repaired(session.path).kept_events == 2
@@ -403,7 +399,7 @@ class TestWriting:
 
 
 @given(data=st.data())
-def test_whatever_is_damaged_the_new_log_is_sound(
+def test_repair_of_random_damage_gives_a_sound_log(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("log")
@@ -428,7 +424,7 @@ def test_whatever_is_damaged_the_new_log_is_sound(
 
 @pytest.mark.req("S0-35")
 @given(data=st.data())
-def test_one_flipped_bit_costs_at_most_its_own_event(
+def test_flipped_bit_costs_at_most_its_own_event(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("log")

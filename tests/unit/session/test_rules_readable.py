@@ -47,7 +47,7 @@ def loaded(**more: Any) -> ev.ContextLoaded:
     return ev.ContextLoaded(agent_id=ROOT, ctx="ctx-1", **facts)
 
 
-def test_a_commit_is_loaded_only_where_it_is_what_the_event_says(tmp_path: Path) -> None:
+def test_commit_is_loaded_only_if_it_matches_the_event(tmp_path: Path) -> None:
     """Else the log could be written and never be read again."""
     with new_session(tmp_path, resolver=lambda _: STORED) as session:
         born(session)
@@ -56,11 +56,11 @@ def test_a_commit_is_loaded_only_where_it_is_what_the_event_says(tmp_path: Path)
         session.append(loaded())
 
 
-def test_a_commit_is_not_loaded_without_a_store(session: Session) -> None:
+def test_commit_is_not_loaded_without_a_store(session: Session) -> None:
     refused(session, loaded(), because="without a store")
 
 
-def test_a_store_that_fails_leaves_the_session_as_it_was(tmp_path: Path) -> None:
+def test_failing_store_leaves_the_session_unchanged(tmp_path: Path) -> None:
     def fails(event: ev.ContextLoaded) -> list[Message]:
         raise LookupError(event.ctx)
 
@@ -71,7 +71,7 @@ def test_a_store_that_fails_leaves_the_session_as_it_was(tmp_path: Path) -> None
         hear(session, ROOT)
 
 
-def test_events_of_unknown_types_are_read_not_written(session: Session) -> None:
+def test_events_of_unknown_types_are_read_and_never_written(session: Session) -> None:
     event = ev.UnknownEvent(
         message_id=MessageId(""), time="", agent_id=None, event_type="weather", data={}
     )
@@ -93,7 +93,7 @@ BAD_SHAPES: list[Any] = [
 
 
 @pytest.mark.parametrize("event", BAD_SHAPES)
-def test_what_no_reader_could_read_is_refused(session: Session, event: ev.Event) -> None:
+def test_unreadable_events_are_refused(session: Session, event: ev.Event) -> None:
     """A log that its own reader calls damaged is as good as lost."""
     refused(session, event, because="cannot be written|not plain JSON|relation")
 
@@ -107,7 +107,7 @@ for _ in range(100_000):
     "state",
     [(1, 2), {1, 2}, {1: "one"}, float("nan"), [float("inf")], b"bytes", object(), Path("x"), DEEP],
 )
-def test_a_state_that_a_resume_would_change_is_refused(session: Session, state: object) -> None:
+def test_state_that_a_resume_would_change_is_refused(session: Session, state: object) -> None:
     event = ev.AgentStateSaved(agent_id=ROOT, state=state)
     with pytest.raises(InvalidEvent, match="cannot be written|not plain JSON"):
         session.append(event)
@@ -119,7 +119,7 @@ def test_a_state_that_a_resume_would_change_is_refused(session: Session, state: 
     "state",
     [None, 0, -(2**63), 2**64 - 1, 2**70, 1e308, 5e-324, "", "\0\ud800\u2028", [{}], {"": [[]]}],
 )
-def test_every_other_state_comes_back_as_it_was(session: Session, state: object) -> None:
+def test_every_other_state_round_trips(session: Session, state: object) -> None:
     session.append(ev.AgentStateSaved(agent_id=ROOT, state=state))
     resumed = again(session)
     assert resumed.agents[ROOT].saved_state == state

@@ -52,7 +52,7 @@ def read(request: LlmRequest, *earlier: LlmRequest) -> str:
         (Segment(), 0),
     ],
 )
-def test_a_segment_stands_for_so_many_messages(segment: Segment, expected: int) -> None:
+def test_segment_counts_its_messages(segment: Segment, expected: int) -> None:
     assert segment_length(segment) == expected
 
 
@@ -70,7 +70,7 @@ PIECES = [
 
 @pytest.mark.parametrize("start", range(9))
 @pytest.mark.parametrize("stop", range(9))
-def test_a_cut_is_the_same_as_cutting_the_single_messages(start: int, stop: int) -> None:
+def test_slice_equals_slicing_the_single_messages(start: int, stop: int) -> None:
     singles = [piece for part in slice_segments(ROW, start, stop) for piece in cut_up(part)]
     assert singles == PIECES[start:stop]
 
@@ -83,13 +83,13 @@ def cut_up(segment: Segment) -> list[Segment]:
     ]
 
 
-def test_a_cut_leaves_out_what_is_empty() -> None:
+def test_slice_drops_empty_segments() -> None:
     assert slice_segments([named(), named("a"), of("msg_001", 3, 3)], 0, 1) == [named("a")]
     assert slice_segments([], 0, 5) == []
     assert slice_segments(ROW, 3, 3) == []
 
 
-def test_a_request_names_ranges_of_earlier_ones() -> None:
+def test_request_names_ranges_of_earlier_ones() -> None:
     first = asked(10, named("a", "b", "c"))
     second = asked(20, of("msg_010", 0, 3), named("d"))
     third = asked(30, of("msg_020", 0, 1), named("e"), of("msg_020", 2, 4))
@@ -109,7 +109,7 @@ def test_leaves_are_entries_and_loaded_messages_only() -> None:
     ]
 
 
-def test_loaded_messages_come_from_whoever_has_them() -> None:
+def test_loaded_messages_are_read_from_any_agent() -> None:
     request = asked(10, Segment(loaded=MessageId("msg_002"), start=1, stop=3), named("a"))
     store = [Message("user", str(n)) for n in range(5)]
     found = resolve_context(request, {}, ENTRIES, lambda id_: store if id_ == "msg_002" else [])
@@ -117,14 +117,14 @@ def test_loaded_messages_come_from_whoever_has_them() -> None:
 
 
 @pytest.mark.parametrize("later", [10, 30])
-def test_a_request_that_names_itself_or_a_later_one_is_refused(later: int) -> None:
+def test_request_that_references_itself_or_a_later_one_is_refused(later: int) -> None:
     other = asked(later, of("msg_010", 0, 1))
     circular = asked(10, Segment(request=message_id(later), start=0, stop=1))
     with pytest.raises(ValueError, match="a later request"):
         read(circular, circular, other)
 
 
-def test_what_is_missing_is_named() -> None:
+def test_missing_reference_is_named() -> None:
     with pytest.raises(KeyError, match="msg_010"):
         read(asked(20, of("msg_010", 0, 1)))
     with pytest.raises(KeyError, match="zz"):
@@ -133,7 +133,7 @@ def test_what_is_missing_is_named() -> None:
         read(asked(20, Segment(loaded=MessageId("msg_002"), start=0, stop=1)))
 
 
-def test_a_chain_of_ten_thousand_requests_is_followed_to_its_end() -> None:
+def test_chain_of_ten_thousand_requests_is_resolved() -> None:
     """As with one system prompt kept through a long session; no recursion."""
     first = asked(0, named("a"))
     chain = [asked(n, of(message_id(n - 1), 0, 1)) for n in range(1, 10_000)]

@@ -35,7 +35,7 @@ def syncs(durability: Durability, tmp_path: Path) -> tuple[list[int], int]:
 
 
 @pytest.mark.req("S0-34")
-def test_durability_turn_syncs_before_a_tool_acts_and_before_an_answer_shows(
+def test_durability_turn_syncs_before_tools_and_answers(
     tmp_path: Path,
 ) -> None:
     assert syncs("turn", tmp_path) == ([1, 6, 10, 11], 11)
@@ -52,12 +52,12 @@ def test_durability_none_never_syncs(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("S0-34")
-def test_turn_is_the_default() -> None:
+def test_durability_default_is_turn() -> None:
     assert SessionOptions().durability == "turn"
     assert SessionOptions().clock is system_clock
 
 
-def test_settling_twice_syncs_once(tmp_path: Path) -> None:
+def test_second_sync_without_new_events_is_skipped(tmp_path: Path) -> None:
     disk = RecordingDisk()
     with new_session(tmp_path, durability="turn", disk=disk) as session:
         born(session)
@@ -67,7 +67,7 @@ def test_settling_twice_syncs_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("S0-34")
-def test_what_a_killed_process_left_unsynced_is_synced_by_the_next_settle(tmp_path: Path) -> None:
+def test_unsynced_events_of_a_killed_process_are_synced_later(tmp_path: Path) -> None:
     """Its lines are read from the page cache: whoever acts on them must first make them last.
 
     The name of the file too: the process may have died between making it and syncing the folder.
@@ -84,7 +84,7 @@ def test_what_a_killed_process_left_unsynced_is_synced_by_the_next_settle(tmp_pa
     resumed.close()
 
 
-def test_after_a_failed_write_nothing_is_taken_and_nothing_is_promised(tmp_path: Path) -> None:
+def test_append_and_sync_after_a_failed_write_are_refused(tmp_path: Path) -> None:
     session = new_session(tmp_path, durability="turn", disk=FailingDisk(fail_at=5, fault="half"))
     born(session)
     hear(session, ROOT, "one")
@@ -121,7 +121,7 @@ class Interrupted(RecordingDisk):
             raise KeyboardInterrupt
 
 
-def test_a_session_whose_append_was_interrupted_takes_no_more(tmp_path: Path) -> None:
+def test_append_after_an_interrupted_append_is_refused(tmp_path: Path) -> None:
     """Else the next event would get the same id and the wrong sum: damage made by ourselves."""
     session = new_session(tmp_path, disk=Interrupted("write"))
     born(session)
@@ -135,7 +135,7 @@ def test_a_session_whose_append_was_interrupted_takes_no_more(tmp_path: Path) ->
     resumed.close()
 
 
-def test_a_session_whose_sync_was_interrupted_goes_on(tmp_path: Path) -> None:
+def test_session_continues_after_an_interrupted_sync(tmp_path: Path) -> None:
     session = new_session(tmp_path, durability="always", disk=Interrupted("sync"))
     born(session)
     with pytest.raises(KeyboardInterrupt):

@@ -40,7 +40,7 @@ ROOT = AgentId("agent_001")
 BIRTH = "msg_001"
 
 
-def test_a_session_that_ended_can_be_resumed(session: Session) -> None:
+def test_ended_session_can_be_resumed(session: Session) -> None:
     session.end("enough")
     assert lines(session.path)[-1]["reason"] == "enough"
     with pytest.raises(SessionClosed):
@@ -88,7 +88,7 @@ def test_load_reads_the_log_once(session: Session) -> None:
     assert said.stdout == "1\n"
 
 
-def test_load_needs_a_log_and_a_session_begins_one(tmp_path: Path) -> None:
+def test_load_requires_a_log_and_session_creates_one(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     with pytest.raises(LogNotFound):
         Session.load(path)
@@ -104,7 +104,7 @@ def test_load_needs_a_log_and_a_session_begins_one(tmp_path: Path) -> None:
         Session(tmp_path / "no" / "s.jsonl")
 
 
-def test_a_log_without_sums_is_not_written_on(session: Session) -> None:
+def test_unsealed_log_is_not_appended_to(session: Session) -> None:
     session.close()
     raw = b"".join(line[:-26] + b"}\n" for line in session.path.read_bytes().splitlines())
     session.path.write_bytes(raw)
@@ -115,7 +115,7 @@ def test_a_log_without_sums_is_not_written_on(session: Session) -> None:
     Session(session.path.with_name("t.jsonl"), options=options()).close()
 
 
-def test_a_session_that_could_not_be_opened_leaves_no_lock(session: Session) -> None:
+def test_session_that_failed_to_open_releases_its_lock(session: Session) -> None:
     session.close()
     there = session.path.read_bytes()
     session.path.write_bytes(b"x" + there)
@@ -125,7 +125,7 @@ def test_a_session_that_could_not_be_opened_leaves_no_lock(session: Session) -> 
     Session(session.path, options=options()).close()
 
 
-def test_one_log_has_one_session_at_a_time(session: Session) -> None:
+def test_log_has_one_session_at_a_time(session: Session) -> None:
     for open_it in (Session, Session.load):
         with pytest.raises(LogLocked):
             open_it(session.path)
@@ -134,7 +134,7 @@ def test_one_log_has_one_session_at_a_time(session: Session) -> None:
 
 
 @pytest.mark.req("S0-35")
-def test_a_torn_last_line_is_set_aside_and_reported(session: Session) -> None:
+def test_torn_last_line_is_moved_aside_and_reported(session: Session) -> None:
     hear(session, ROOT, "one")
     hear(session, ROOT, "two")
     session.close()
@@ -153,7 +153,7 @@ def test_a_torn_last_line_is_set_aside_and_reported(session: Session) -> None:
     resumed.close()
 
 
-def test_a_last_line_without_its_newline_is_given_one(session: Session) -> None:
+def test_last_line_without_newline_is_completed(session: Session) -> None:
     hear(session, ROOT, "one")
     session.close()
     whole = session.path.read_bytes()
@@ -167,7 +167,7 @@ def test_a_last_line_without_its_newline_is_given_one(session: Session) -> None:
 
 
 @pytest.mark.req("S1-09")
-def test_a_log_of_thousands_of_messages_loads_whole_from_one_file(session: Session) -> None:
+def test_log_of_thousands_of_messages_loads_completely(session: Session) -> None:
     for number in range(1, 601):
         turn(session, ROOT, number)
     state = session.state.describe()
@@ -179,7 +179,7 @@ def test_a_log_of_thousands_of_messages_loads_whole_from_one_file(session: Sessi
     session.close()
 
 
-def test_a_relative_path_still_works_after_the_folder_was_changed(
+def test_relative_path_works_after_a_folder_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -199,7 +199,7 @@ def everything(session: Session, agent: str) -> dict[str, Any]:
 
 
 @pytest.mark.req("S0-30")
-def test_an_evicted_agent_comes_back_exactly(session: Session) -> None:
+def test_evicted_agent_is_restored_exactly(session: Session) -> None:
     turn(session, ROOT, 1)
     before = everything(session, ROOT)
     session.evict(ROOT)
@@ -209,7 +209,7 @@ def test_an_evicted_agent_comes_back_exactly(session: Session) -> None:
 
 
 @pytest.mark.req("S0-30")
-def test_a_terminated_agent_is_revived_exactly_after_a_resume(session: Session) -> None:
+def test_terminated_agent_is_revived_exactly_after_a_resume(session: Session) -> None:
     jack = born(session, cause=BIRTH)
     turn(session, jack, 1)
     edit(session, jack, kept(0, 1), kept(2, 4))
@@ -222,7 +222,7 @@ def test_a_terminated_agent_is_revived_exactly_after_a_resume(session: Session) 
 
 
 @pytest.mark.req("S0-30")
-def test_what_happened_while_an_agent_was_evicted_is_there_when_it_comes_back(
+def test_events_during_an_eviction_are_in_the_restored_agent(
     session: Session,
 ) -> None:
     turn(session, ROOT, 1)
@@ -239,7 +239,7 @@ def test_what_happened_while_an_agent_was_evicted_is_there_when_it_comes_back(
 
 
 @pytest.mark.req("S0-30", "S0-21")
-def test_an_edit_rests_on_evicted_transcripts_too(session: Session) -> None:
+def test_edit_may_reference_evicted_transcripts(session: Session) -> None:
     jack = born(session, cause=BIRTH)
     heard = hear(session, jack, "from Jack")
     own = [hear(session, ROOT, text) for text in "abc"]
@@ -256,7 +256,7 @@ def test_an_edit_rests_on_evicted_transcripts_too(session: Session) -> None:
     session.close()
 
 
-def test_a_commit_is_loaded_into_an_evicted_agent(tmp_path: Path) -> None:
+def test_commit_is_loaded_into_an_evicted_agent(tmp_path: Path) -> None:
     with new_session(tmp_path, resolver=lambda _: []) as session:
         hear(session, born(session), "one")
         session.evict(ROOT)

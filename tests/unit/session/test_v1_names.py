@@ -15,7 +15,7 @@ from harken.session.log.reader import LogReadReport, iter_events
 pytestmark = pytest.mark.req("S1-04")
 
 
-def test_a_message_string_is_a_logged_string_by_its_older_names() -> None:
+def test_message_string_is_a_logged_string_with_older_names() -> None:
     text = MessageString("Hello", content_id="msg_015", caused_by="msg_011")
     assert isinstance(text, LoggedString)
     assert (text, text.content_id, text.message_id, text.caused_by) == (
@@ -27,14 +27,14 @@ def test_a_message_string_is_a_logged_string_by_its_older_names() -> None:
 
 
 @pytest.mark.parametrize("again", [copy.copy, lambda text: pickle.loads(pickle.dumps(text))])
-def test_its_ids_survive_a_copy(again: object) -> None:
+def test_message_string_ids_survive_a_copy(again: object) -> None:
     text = MessageString("Hello", "msg_015", "msg_011")
     assert callable(again)
     same = again(text)
     assert (same, same.content_id, same.caused_by) == ("Hello", "msg_015", "msg_011")
 
 
-def test_a_session_logger_writes_a_current_log(tmp_path: Path) -> None:
+def test_session_logger_writes_a_current_log(tmp_path: Path) -> None:
     logger = SessionLogger(tmp_path / "old.jsonl")
     logger.log_agent_created("agent_root", language_model="m")
     arguments = '{"name": "Jack"}'
@@ -56,7 +56,7 @@ def test_a_session_logger_writes_a_current_log(tmp_path: Path) -> None:
         assert session.agents["agent_jack"].parent == "agent_root"  # type: ignore[index]
 
 
-def test_a_session_logger_goes_on_with_its_file(tmp_path: Path) -> None:
+def test_session_logger_resumes_its_file(tmp_path: Path) -> None:
     first = SessionLogger(tmp_path / "old.jsonl")
     first.log_agent_created("agent_root")
     first.close()

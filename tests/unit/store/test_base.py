@@ -8,7 +8,7 @@ from harken.store.chunking import put_file
 from harken.store.memory import MemoryStore
 
 
-def test_a_file_that_grew_counts_whole_though_most_is_stored_once() -> None:
+def test_grown_file_counts_completely_despite_shared_chunks() -> None:
     store, dice = MemoryStore(), Random(3)
     lines = [b"%x\n" % dice.getrandbits(400) for _ in range(30_000)]
     old, new = b"".join(lines[:28_000]), b"".join(lines)

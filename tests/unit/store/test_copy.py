@@ -80,7 +80,7 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     store.close()
 
 
-def test_all_before_a_commit_comes_with_it_and_nothing_else(target: Store) -> None:
+def test_copy_includes_only_the_ancestors_of_a_commit(target: Store) -> None:
     source = MemoryStore()
     trunk = grow(source, None, 40)
     branch = grow(source, trunk[9], 3, "branch")
@@ -93,7 +93,7 @@ def test_all_before_a_commit_comes_with_it_and_nothing_else(target: Store) -> No
     assert target.commits([trunk[10], other[0]]) == {}
 
 
-def test_a_second_copy_writes_nothing() -> None:
+def test_second_copy_writes_nothing() -> None:
     source, target = MemoryStore(), Sized()
     tips = [grow(source, None, 5)[-1], grow(source, None, 5, "b")[-1]]
     copy_commits(source, target, tips)
@@ -102,7 +102,7 @@ def test_a_second_copy_writes_nothing() -> None:
     assert len(target.batches) == 1
 
 
-def test_only_what_is_new_is_sent() -> None:
+def test_only_new_objects_are_sent() -> None:
     source, target = MemoryStore(), Sized()
     trunk = grow(source, None, 5)
     copy_commits(source, target, [trunk[-1]])
@@ -116,7 +116,7 @@ def test_only_what_is_new_is_sent() -> None:
     same(source, target, tip)
 
 
-def test_what_stays_where_it_is_keeps_its_notes() -> None:
+def test_existing_commits_keep_their_metadata() -> None:
     source, target = MemoryStore(), MemoryStore()
     [root] = grow(source, None, 1)
     copy_commits(source, target, [root])
@@ -127,7 +127,7 @@ def test_what_stays_where_it_is_keeps_its_notes() -> None:
     assert [one.notes.summary for one in target.chain(tips[0])] == ["", "mine"]
 
 
-def test_large_things_travel_in_batches_of_bounded_size() -> None:
+def test_large_objects_are_copied_in_bounded_batches() -> None:
     source, target = MemoryStore(), Sized()
     messages = [Message("user", f"{n}" * 10_000) for n in range(10, 99)]
     tip = checkpoint(source, CommitDraft(messages=messages, created_at=NOON))
@@ -139,7 +139,7 @@ def test_large_things_travel_in_batches_of_bounded_size() -> None:
 
 
 @pytest.mark.parametrize("fails_at", range(6))
-def test_a_copy_that_is_cut_off_leaves_a_whole_store_and_goes_on(fails_at: int) -> None:
+def test_interrupted_copy_leaves_a_consistent_store_and_resumes(fails_at: int) -> None:
     source, target = MemoryStore(), Sized(fails_at)
     tip = grow(source, None, 100)[-1]
     with pytest.raises(StoreWriteError):
@@ -172,9 +172,7 @@ def test_artifacts_of_every_kind_are_copied(target: Store) -> None:
 
 
 @pytest.mark.parametrize("is_wide", [True, False])
-def test_nested_sequences_are_copied_each_once_however_they_hold_each_other(
-    *, is_wide: bool
-) -> None:
+def test_nested_sequences_are_copied_once_each(*, is_wide: bool) -> None:
     source, target = MemoryStore(), Sized()
     first = grow(source, None, 1)[0]
     one = source.commits([first])[first].commit.artifact
@@ -194,7 +192,7 @@ def test_nested_sequences_are_copied_each_once_however_they_hold_each_other(
     assert len(sent) == len(set(sent)) > 60
 
 
-def test_a_file_in_pieces_is_copied_piece_by_piece_and_only_those_that_are_new() -> None:
+def test_chunked_file_is_copied_by_new_chunks() -> None:
     source, target = MemoryStore(), Sized()
     pieces = [bytes([n]) * 1000 for n in range(50)]
 
@@ -239,7 +237,7 @@ def purged(source: Store) -> CommitId:
     return tip
 
 
-def test_what_was_purged_arrives_purged_under_its_old_names(target: Store) -> None:
+def test_purged_object_is_copied_as_purged_under_its_old_name(target: Store) -> None:
     source = MemoryStore()
     after = grow(source, purged(source), 2)
     for _ in range(2):
@@ -251,7 +249,7 @@ def test_what_was_purged_arrives_purged_under_its_old_names(target: Store) -> No
     assert {stone.why for stone in target.tombstones().values()} == {"it leaked"}
 
 
-def test_what_the_target_still_has_is_not_purged_by_a_copy(target: Store) -> None:
+def test_copy_does_not_purge_the_target(target: Store) -> None:
     source = MemoryStore()
     original = batch_of("before", f"{SECRET} is out", principal=SECRET)
     target.write(original)
@@ -264,7 +262,7 @@ def test_what_the_target_still_has_is_not_purged_by_a_copy(target: Store) -> Non
     assert fsck(target) == []
 
 
-def test_a_long_history_is_asked_for_in_few_steps() -> None:
+def test_long_history_is_read_in_few_steps() -> None:
     asked: list[str] = []
 
     class Counted(MemoryStore):
@@ -283,7 +281,7 @@ def test_a_long_history_is_asked_for_in_few_steps() -> None:
     assert asked == ["commits", "commits"]
 
 
-def test_how_far_it_is_can_be_told() -> None:
+def test_progress_is_reported() -> None:
     source, told = MemoryStore(), list[tuple[int, int]]()
     tip = grow(source, None, 150)[-1]
     copy_commits(source, MemoryStore(), [tip], on_progress=lambda *at: told.append(at))
@@ -306,7 +304,7 @@ class Lossy(MemoryStore):
 
 
 @pytest.mark.parametrize("which", [0, 1])
-def test_what_the_source_has_lost_is_named(which: int) -> None:
+def test_object_missing_in_the_source_is_named(which: int) -> None:
     source, target = Lossy(), MemoryStore()
     batch = batch_of("Hi")
     source.write(batch)
@@ -316,6 +314,6 @@ def test_what_the_source_has_lost_is_named(which: int) -> None:
     assert target.names_with_prefix("") == []
 
 
-def test_a_tip_that_is_not_there_is_refused() -> None:
+def test_missing_tip_is_refused() -> None:
     with pytest.raises(NameNotFound):
         copy_commits(MemoryStore(), MemoryStore(), [CommitId("ctx-" + "0" * 64)])

@@ -37,7 +37,7 @@ def filled(store: MemoryStore | SqliteStore, steps: int = 12) -> list[CommitId]:
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
-def test_a_whole_store_has_no_findings(tmp_path: Path, kind: str) -> None:
+def test_sound_store_has_no_findings(tmp_path: Path, kind: str) -> None:
     store = MemoryStore() if kind == "memory" else SqliteStore(tmp_path / "s.db")
     assert fsck(store) == []
     filled(store)
@@ -83,7 +83,7 @@ def everything(path: Path, names: list[CommitId]) -> object:
         "UPDATE artifact SET pack = 77 WHERE pack = 5",
     ],
 )
-def test_damage_is_found_and_left_as_it_is(tmp_path: Path, damage: str) -> None:
+def test_damage_is_reported_and_unchanged(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "s.db"
     store = SqliteStore(path)
     filled(store)
@@ -102,7 +102,7 @@ def test_damage_is_found_and_left_as_it_is(tmp_path: Path, damage: str) -> None:
 
 @pytest.mark.req("D-02")
 @pytest.mark.parametrize("seed", range(3))
-def test_a_flipped_bit_is_found_or_changes_nothing_that_is_read(tmp_path: Path, seed: int) -> None:
+def test_flipped_bit_is_reported_or_harmless(tmp_path: Path, seed: int) -> None:
     whole, path, dice = tmp_path / "whole.db", tmp_path / "s.db", Random(seed)
     store = SqliteStore(whole)
     names = filled(store)

@@ -88,9 +88,7 @@ def evicted_whole(store: TieredStore) -> None:
 
 
 @pytest.mark.req("S2-68")
-def test_what_is_evicted_comes_back_when_it_is_read_and_stays(
-    tiered: TieredStore, behind: Behind
-) -> None:
+def test_evicted_object_is_restored_on_read(tiered: TieredStore, behind: Behind) -> None:
     tip = conversation(tiered)
     before = materialize(tiered, tip).messages
     size = tiered.stats().stored_bytes
@@ -106,7 +104,7 @@ def test_what_is_evicted_comes_back_when_it_is_read_and_stays(
 
 
 @pytest.mark.req("S2-19", "S2-68")
-def test_commits_can_be_read_with_everything_evicted_and_nobody_there(
+def test_commit_metadata_is_readable_with_everything_evicted_offline(
     tiered: TieredStore, behind: Behind
 ) -> None:
     tip = conversation(tiered)
@@ -130,7 +128,7 @@ def test_commits_can_be_read_with_everything_evicted_and_nobody_there(
 
 
 @pytest.mark.req("S2-68")
-def test_what_the_backing_store_lost_is_named(tiered: TieredStore, behind: Behind) -> None:
+def test_object_lost_by_the_backing_store_is_named(tiered: TieredStore, behind: Behind) -> None:
     tip = conversation(tiered, 2)
     evicted_whole(tiered)
     lost = next(iter(bodies(behind, ObjectKind.PART)))
@@ -140,7 +138,7 @@ def test_what_the_backing_store_lost_is_named(tiered: TieredStore, behind: Behin
 
 
 @pytest.mark.req("S2-67")
-def test_only_what_the_backing_store_has_is_evicted(tiered: TieredStore) -> None:
+def test_only_objects_in_the_backing_store_are_evicted(tiered: TieredStore) -> None:
     conversation(tiered, 3)
     before = bodies(tiered.local, *ObjectKind)
     assert tiered.evict(0).objects == 0
@@ -154,7 +152,7 @@ def test_only_what_the_backing_store_has_is_evicted(tiered: TieredStore) -> None
     assert fsck(tiered.local) == []
 
 
-def test_what_is_damaged_there_stays_here(tiered: TieredStore, behind: Behind) -> None:
+def test_object_damaged_in_the_backing_store_is_kept(tiered: TieredStore, behind: Behind) -> None:
     conversation(tiered, 2)
     tiered.push()
     name = next(iter(bodies(behind, ObjectKind.PART)))
@@ -164,7 +162,7 @@ def test_what_is_damaged_there_stays_here(tiered: TieredStore, behind: Behind) -
 
 
 @pytest.mark.req("S2-67")
-def test_what_is_pinned_stays_and_what_is_pinned_later_comes_back(tiered: TieredStore) -> None:
+def test_pinned_object_stays_and_later_pinned_one_returns(tiered: TieredStore) -> None:
     pinned, other = conversation(tiered, 3), commit_in(batch_of("other"))
     tiered.write(batch_of("other"))
     tiered.push()
@@ -176,7 +174,7 @@ def test_what_is_pinned_stays_and_what_is_pinned_later_comes_back(tiered: Tiered
     assert bodies(tiered.local, ObjectKind.PART) == needed
 
 
-def test_what_was_used_least_lately_goes_first(tmp_path: Path) -> None:
+def test_least_recently_used_object_is_evicted_first(tmp_path: Path) -> None:
     times = iter(range(10**9, 10**15, 20 * 60 * 10**6))  # each later than one marks
     local = SqliteStore(tmp_path / "s.db", clock=lambda: next(times))
     tiered = TieredStore(local, MemoryStore())
@@ -195,7 +193,7 @@ def test_what_was_used_least_lately_goes_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("S2-67")
-def test_what_is_replicated_is_there_at_once(tiered: TieredStore, behind: Behind) -> None:
+def test_replicated_object_is_pushed_at_once(tiered: TieredStore, behind: Behind) -> None:
     tip = conversation(tiered, 3)
     data = b"a large file\n" * 400_000
     file = put_file(tiered, [data])
@@ -210,9 +208,7 @@ def test_what_is_replicated_is_there_at_once(tiered: TieredStore, behind: Behind
     assert fsck(behind) == []
 
 
-def test_files_are_evicted_piece_by_piece_and_read_again(
-    tiered: TieredStore, behind: Behind
-) -> None:
+def test_files_are_evicted_by_chunk_and_read_again(tiered: TieredStore, behind: Behind) -> None:
     data = Random(3).randbytes(2_000_000)
     file = put_file(tiered, [data])
     tiered.set_retention({file: RetentionPolicy("replicate")})
@@ -223,7 +219,7 @@ def test_files_are_evicted_piece_by_piece_and_read_again(
     assert tiered.raw(file) == data
 
 
-def test_what_only_the_backing_store_has_is_read_and_built_on(
+def test_commit_only_in_the_backing_store_can_be_extended(
     tiered: TieredStore, behind: Behind
 ) -> None:
     """As after a move to another machine."""
@@ -246,7 +242,7 @@ def test_what_only_the_backing_store_has_is_read_and_built_on(
     assert fsck(tiered.local) == []
 
 
-def test_what_comes_with_another_content_than_its_name_says_is_refused(
+def test_fetched_object_that_does_not_match_its_name_is_refused(
     tiered: TieredStore, behind: Behind
 ) -> None:
     batch = batch_of("honest", "other")
@@ -258,7 +254,7 @@ def test_what_comes_with_another_content_than_its_name_says_is_refused(
     assert tiered.local.objects([Hash(one)]) == {}
 
 
-def test_what_was_purged_there_arrives_as_what_stands_for_it(
+def test_object_purged_in_the_backing_store_arrives_as_its_replacement(
     tiered: TieredStore, behind: Behind
 ) -> None:
     tip = written(behind)
@@ -270,7 +266,7 @@ def test_what_was_purged_there_arrives_as_what_stands_for_it(
     assert fsck(tiered.local) == []
 
 
-def test_a_purge_reaches_both_and_what_is_evicted(tiered: TieredStore, behind: Behind) -> None:
+def test_purge_reaches_both_tiers_and_evicted_objects(tiered: TieredStore, behind: Behind) -> None:
     tip = written(tiered)
     evicted_whole(tiered)
     assert find_text(tiered, [], SECRET)
@@ -281,7 +277,7 @@ def test_a_purge_reaches_both_and_what_is_evicted(tiered: TieredStore, behind: B
     assert "[purged]" in str(materialize(tiered, tip).messages)
 
 
-def test_collecting_here_leaves_what_is_needed_elsewhere(tiered: TieredStore) -> None:
+def test_local_gc_keeps_objects_needed_by_the_backing_store(tiered: TieredStore) -> None:
     tip = conversation(tiered)
     before = materialize(tiered, tip).messages
     evicted_whole(tiered)
@@ -292,7 +288,7 @@ def test_collecting_here_leaves_what_is_needed_elsewhere(tiered: TieredStore) ->
     assert materialize(tiered, tip).messages == before
 
 
-def test_pushing_sends_what_is_new_and_what_changed(tiered: TieredStore, behind: Behind) -> None:
+def test_push_sends_new_and_changed_objects(tiered: TieredStore, behind: Behind) -> None:
     tip = conversation(tiered, 5)
     assert tiered.push().commits == 5
     assert tiered.push().commits == 0
@@ -303,7 +299,7 @@ def test_pushing_sends_what_is_new_and_what_changed(tiered: TieredStore, behind:
     assert behind.commits([tip])[tip].notes.summary == "said offline"
 
 
-def test_a_name_that_nobody_has_is_missing(tiered: TieredStore) -> None:
+def test_unknown_name_is_missing(tiered: TieredStore) -> None:
     nothing = ArtifactRef("art-" + "f" * 64)
     asks: list[Callable[[], object]] = [
         lambda: tiered.raw(nothing),
@@ -315,7 +311,7 @@ def test_a_name_that_nobody_has_is_missing(tiered: TieredStore) -> None:
     assert tiered.deltas([nothing]) == {}
 
 
-def test_a_file_that_was_purged_there_arrives_as_its_stand_in(
+def test_file_purged_in_the_backing_store_arrives_as_its_replacement(
     tiered: TieredStore, behind: Behind
 ) -> None:
     key = b"sk-live-0123456789"
@@ -332,7 +328,7 @@ def test_a_file_that_was_purged_there_arrives_as_its_stand_in(
     assert fsck(tiered.local) == []
 
 
-def test_sequences_are_sent_with_what_they_are_made_of(tiered: TieredStore, behind: Behind) -> None:
+def test_sequences_are_pushed_with_their_items(tiered: TieredStore, behind: Behind) -> None:
     tip = conversation(tiered, 3)
     ref = materialize(tiered, tip).ref
     tiered.set_retention({ref: RetentionPolicy("replicate")})
@@ -345,7 +341,7 @@ def test_sequences_are_sent_with_what_they_are_made_of(tiered: TieredStore, behi
     other.local.close()
 
 
-def test_what_only_the_backing_store_has_is_annotated_there(
+def test_commit_only_in_the_backing_store_is_annotated_there(
     tiered: TieredStore, behind: Behind
 ) -> None:
     tip = conversation(behind, 1)

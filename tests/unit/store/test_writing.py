@@ -41,7 +41,7 @@ def chain(store: SqliteStore, length: int, parent: CommitId | None = None) -> li
     return names
 
 
-def test_a_batch_that_failed_is_written_when_it_is_written_again(path: Path) -> None:
+def test_failed_batch_can_be_written_again(path: Path) -> None:
     """Things of a transaction that was taken back once counted as there: the retry wrote nothing."""
     store, root = SqliteStore(path), batch_of("a")
     child = batch_of("b", parent=commit_in(root))
@@ -67,7 +67,7 @@ def test_a_batch_that_failed_is_written_when_it_is_written_again(path: Path) -> 
         one.close()
 
 
-def test_small_packs_are_put_together_and_everything_is_still_found(path: Path) -> None:
+def test_small_packs_are_merged_and_stay_readable(path: Path) -> None:
     store = SqliteStore(path)
     names = chain(store, 3 * pack_table.BLOCK + 5)
     assert len(rows_of(store)) < pack_table.BLOCK
@@ -85,7 +85,7 @@ def test_small_packs_are_put_together_and_everything_is_still_found(path: Path) 
     store.close()
 
 
-def test_large_packs_are_left_alone_and_no_number_is_given_twice(path: Path) -> None:
+def test_large_packs_are_not_merged_and_numbers_are_unique(path: Path) -> None:
     store = SqliteStore(path)
     for at in range(2 * pack_table.BLOCK + 3):
         data = f"{at} ".encode() * (1 if at % 10 else 20_000)
@@ -99,7 +99,7 @@ def test_large_packs_are_left_alone_and_no_number_is_given_twice(path: Path) -> 
     store.close()
 
 
-def test_a_damaged_pack_is_not_put_together_with_others(path: Path) -> None:
+def test_damaged_pack_is_not_merged(path: Path) -> None:
     store = SqliteStore(path)
     chain(store, pack_table.BLOCK - 2)
     with store.snapshot() as connection:
@@ -113,7 +113,7 @@ def test_a_damaged_pack_is_not_put_together_with_others(path: Path) -> None:
     store.close()
 
 
-def test_threads_that_wait_share_a_transaction_and_a_refused_batch_fails_alone(path: Path) -> None:
+def test_waiting_threads_share_a_transaction_and_bad_batches_fail_alone(path: Path) -> None:
     store, root = SqliteStore(path, patience_s=10), batch_of("root")
     store.write(root)
     lost = CommitId("ctx-" + "1" * 64)
@@ -145,7 +145,7 @@ def test_threads_that_wait_share_a_transaction_and_a_refused_batch_fails_alone(p
     store.close()
 
 
-def test_what_is_interrupted_leaves_nobody_waiting(path: Path) -> None:
+def test_interrupted_write_leaves_no_waiting_thread(path: Path) -> None:
     program = (
         "import signal, sqlite3, sys, threading, time\n"
         "from harken.store.sqlite.store import SqliteStore\n"
@@ -169,7 +169,7 @@ def test_what_is_interrupted_leaves_nobody_waiting(path: Path) -> None:
     assert int(done.stdout.splitlines()[1]) >= 5
 
 
-def test_what_is_derived_is_found_as_long_as_it_is_there(path: Path) -> None:
+def test_derived_object_is_listed_while_it_exists(path: Path) -> None:
     store, batch = SqliteStore(path), batch_of("a")
     [ref] = batch.deltas
     sequence, _ = encode_sequence([ref, ref])
@@ -191,7 +191,7 @@ def test_what_is_derived_is_found_as_long_as_it_is_there(path: Path) -> None:
         one.close()
 
 
-def test_notes_are_not_replaced_where_they_are_not_what_one_knew(path: Path) -> None:
+def test_metadata_update_fails_on_a_changed_value(path: Path) -> None:
     store, batch = SqliteStore(path), batch_of("a", notes=CommitNotes(summary="one"))
     store.write(batch)
     name = commit_in(batch)
@@ -204,7 +204,7 @@ def test_notes_are_not_replaced_where_they_are_not_what_one_knew(path: Path) -> 
     store.close()
 
 
-def test_things_are_everything_with_what_they_need_first(path: Path) -> None:
+def test_objects_are_iterated_after_their_dependencies(path: Path) -> None:
     store = SqliteStore(path)
     names = chain(store, pack_table.BLOCK + 3)
     seen: set[str] = set()

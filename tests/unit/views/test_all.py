@@ -71,16 +71,14 @@ def test_every_prefix_of_a_log_can_be_viewed(events: list[Event], name: str) -> 
 
 
 @pytest.mark.parametrize("name", VIEWS)
-def test_a_view_is_a_pure_function_and_the_same_over_shared_links(
-    events: list[Event], name: str
-) -> None:
+def test_view_is_deterministic_over_shared_references(events: list[Event], name: str) -> None:
     before = canonical.to_json_line(events)
     assert VIEWS[name](events) == VIEWS[name](events) == VIEWS[name](Links(events))
     assert canonical.to_json_line(events) == before
 
 
 @pytest.mark.parametrize("name", VIEWS)
-def test_what_a_view_returns_is_json_as_it_stands(events: list[Event], name: str) -> None:
+def test_views_return_json_values(events: list[Event], name: str) -> None:
     found = VIEWS[name](events)
     assert found
     plain = canonical.from_json(canonical.to_json_line(found))

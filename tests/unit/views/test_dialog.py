@@ -42,7 +42,7 @@ def jill(play: Play, jack: AgentId) -> AgentId:
 
 
 @pytest.mark.req("S0-43")
-def test_example_1_is_three_messages_each_once_in_order(cafe: SessionViewer) -> None:
+def test_dialog_of_example_1_has_three_messages_in_order(cafe: SessionViewer) -> None:
     items = cafe.extract_dialog([JACK, JILL])
     assert [(item["message_id"], item["content"]) for item in items] == [
         ("msg_012", CAFE),
@@ -53,13 +53,13 @@ def test_example_1_is_three_messages_each_once_in_order(cafe: SessionViewer) -> 
     assert not any("differs" in item for item in items)
 
 
-def test_a_chosen_author_gives_the_words_where_only_a_label_differs(cafe: SessionViewer) -> None:
+def test_dialog_uses_the_authors_text_if_only_a_label_differs(cafe: SessionViewer) -> None:
     for chosen in ([JILL, JACK], [JACK, JILL]):
         assert [item["content"] for item in cafe.extract_dialog(chosen)] == [CAFE, HI, HELLO]
 
 
 @pytest.mark.req("S0-43")
-def test_example_2_shows_what_jill_heard_her_inner_voice_and_what_she_said(
+def test_dialog_of_example_2_shows_jills_messages(
     inner: SessionViewer,
 ) -> None:
     """The utterance that Jill heard is not in this part of the log: nobody is known to say it."""
@@ -82,7 +82,7 @@ def test_equal_texts_of_different_substance_both_stay(
 
 
 @pytest.mark.req("S0-43")
-def test_one_substance_is_one_item_however_many_heard_it(
+def test_substance_is_one_item_for_any_number_of_receivers(
     play: Play, jack: AgentId, jill: AgentId
 ) -> None:
     said = play.says(play.root, "Hello all")
@@ -93,7 +93,7 @@ def test_one_substance_is_one_item_however_many_heard_it(
 
 
 @pytest.mark.req("S0-43")
-def test_items_stand_in_the_order_in_which_a_chosen_agent_first_said_or_heard_them(
+def test_items_are_ordered_by_first_occurrence_in_a_chosen_agent(
     play: Play, jack: AgentId, jill: AgentId
 ) -> None:
     early = play.says(jack, "early")
@@ -103,12 +103,12 @@ def test_items_stand_in_the_order_in_which_a_chosen_agent_first_said_or_heard_th
     assert texts(play, "Jill") == ["between", "[Jack]: early"]
 
 
-def test_no_agents_no_dialog(cafe: SessionViewer) -> None:
+def test_dialog_without_agents_is_empty(cafe: SessionViewer) -> None:
     assert cafe.extract_dialog([]) == []
 
 
 @pytest.mark.req("S0-44")
-def test_a_rewritten_text_shows_as_heard_where_its_author_is_not_chosen(
+def test_rewritten_text_is_shown_as_received_without_its_author(
     play: Play, jack: AgentId, jill: AgentId
 ) -> None:
     play.hears(jill, f"[Jack]: {REDACTED}", play.says(jack, SECRET))
@@ -119,7 +119,7 @@ def test_a_rewritten_text_shows_as_heard_where_its_author_is_not_chosen(
 
 
 @pytest.mark.req("S0-44")
-def test_the_first_chosen_agent_decides_the_words_and_the_difference_is_flagged(
+def test_first_chosen_agent_determines_the_text_and_flags_differences(
     play: Play, jack: AgentId, jill: AgentId
 ) -> None:
     play.hears(jill, f"[Jack]: {REDACTED}", play.says(jack, SECRET))
@@ -132,7 +132,7 @@ def test_the_first_chosen_agent_decides_the_words_and_the_difference_is_flagged(
 
 
 @pytest.mark.req("S0-44")
-def test_a_text_that_a_hook_kept_from_all_chosen_agents_is_not_in_their_dialog(
+def test_text_blocked_by_a_hook_is_not_in_the_dialog_of_receivers(
     play: Play, jack: AgentId, jill: AgentId
 ) -> None:
     """The guard heard it and blocked it: Jill and Root heard another text, or nothing."""
@@ -147,7 +147,7 @@ def test_a_text_that_a_hook_kept_from_all_chosen_agents_is_not_in_their_dialog(
 
 
 @pytest.mark.req("S0-44")
-def test_two_hearers_of_different_versions_are_flagged_without_showing_the_original(
+def test_different_received_versions_are_flagged_without_the_original(
     play: Play, jack: AgentId, jill: AgentId
 ) -> None:
     said = play.says(play.root, SECRET)
@@ -159,9 +159,7 @@ def test_two_hearers_of_different_versions_are_flagged_without_showing_the_origi
     assert "1234" not in str(item)
 
 
-def test_a_prompt_shows_in_its_authors_words_where_the_author_is_chosen_first(
-    play: Play, jack: AgentId
-) -> None:
+def test_prompt_has_its_authors_text_if_the_author_is_first(play: Play, jack: AgentId) -> None:
     prompt = play.piece(play.root, SECRET, play.calls(play.root, ("discuss", "{}")))
     play.hears(jack, REDACTED, prompt)
     (item,) = play.viewer().extract_dialog(["Root", "Jack"])
@@ -169,7 +167,7 @@ def test_a_prompt_shows_in_its_authors_words_where_the_author_is_chosen_first(
     assert texts(play, "Jack") == [REDACTED]
 
 
-def test_what_happened_was_said_by_nobody(play: Play, jack: AgentId) -> None:
+def test_event_message_has_no_author(play: Play, jack: AgentId) -> None:
     birth = play.session.agents[jack].birth
     text = "[event stock] changed: stock.csv"
     piece = play.session.append(
@@ -181,14 +179,12 @@ def test_what_happened_was_said_by_nobody(play: Play, jack: AgentId) -> None:
     assert item["agent_id"] is None is item["name"]
 
 
-def test_a_piece_that_no_chosen_agent_heard_is_no_item(play: Play) -> None:
+def test_piece_received_by_no_chosen_agent_is_no_item(play: Play) -> None:
     play.piece(play.root, "said to others", play.calls(play.root, ("discuss", "{}")))
     assert texts(play, "Root") == []
 
 
-def test_an_answer_that_was_handed_through_is_a_version_of_the_utterance(
-    play: Play, jack: AgentId
-) -> None:
+def test_forwarded_answer_is_a_version_of_the_utterance(play: Play, jack: AgentId) -> None:
     call = play.calls(play.root, ("discuss", "{}"))
     said = play.says(jack, SECRET)
     play.result(play.root, call, REDACTED, substance=said)
@@ -197,7 +193,7 @@ def test_an_answer_that_was_handed_through_is_a_version_of_the_utterance(
     assert texts(play, "Root") == []
 
 
-def test_calls_results_thoughts_and_instructions_are_no_dialog(play: Play, jack: AgentId) -> None:
+def test_calls_results_thoughts_and_instructions_are_excluded(play: Play, jack: AgentId) -> None:
     call = play.calls(jack, ("look", "{}"), text="Let me see.")
     play.result(jack, call, "a cat")
     play.session.log_transcript_entry(jack, {"role": "system", "content": "Be kind."})
@@ -206,14 +202,14 @@ def test_calls_results_thoughts_and_instructions_are_no_dialog(play: Play, jack:
     assert texts(play, "Jack") == ["A cat."]
 
 
-def test_an_image_leaves_a_mark(play: Play) -> None:
+def test_image_has_a_placeholder(play: Play) -> None:
     play.hears(
         play.root, [TextPart("What is this?"), ImagePart(media_type="image/png", data="eA==")]
     )
     assert texts(play, "Root") == ["What is this?\n\n[image image/png]"]
 
 
-def test_what_has_no_link_came_from_the_user_and_a_hooks_comment_from_the_hook(
+def test_unlinked_entry_is_from_the_user_and_comment_from_its_hook(
     play: Play,
 ) -> None:
     guard = play.born("Guard", by=play.root, relation="hook")
@@ -226,7 +222,7 @@ def test_what_has_no_link_came_from_the_user_and_a_hooks_comment_from_the_hook(
     ]
 
 
-def test_what_a_user_was_shown_instead_is_a_version_that_the_user_heard(play: Play) -> None:
+def test_user_display_event_is_the_version_of_the_user(play: Play) -> None:
     play.hears("user", REDACTED, play.says(play.root, SECRET))
     assert texts(play, "user") == [REDACTED]
     assert texts(play, "Root", "user") == [SECRET]
@@ -240,7 +236,7 @@ def test_copies_of_copies_in_an_older_log_are_one_item(tmp_path: Path) -> None:
     assert items[1]["differs"]
 
 
-def test_a_piece_without_an_agent_was_made_by_the_agent_of_its_cause(tmp_path: Path) -> None:
+def test_piece_without_agent_belongs_to_the_agent_of_its_cause(tmp_path: Path) -> None:
     heard = TranscriptEntry(
         message_id=MessageId("msg_2"),
         agent_id=AgentId("jack"),

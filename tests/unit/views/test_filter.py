@@ -16,7 +16,7 @@ def ids(events: object) -> list[str]:
 
 
 @pytest.mark.req("S0-10")
-def test_an_utterance_is_assistant_content_without_calls_and_nothing_else(
+def test_utterance_is_assistant_content_without_calls(
     cafe: SessionViewer,
 ) -> None:
     assert ids(utterances(cafe.events)) == ["msg_015", "msg_018"]
@@ -42,7 +42,7 @@ def test_an_utterance_is_assistant_content_without_calls_and_nothing_else(
         ),
     ],
 )
-def test_what_is_an_utterance(entry: Event, is_one: bool) -> None:
+def test_utterance_predicate(entry: Event, is_one: bool) -> None:
     assert bool(list(utterances([entry]))) == is_one
 
 
@@ -58,7 +58,7 @@ def test_events_are_filtered_by_type_agent_and_role(cafe: SessionViewer) -> None
 
 
 @pytest.mark.req("S1-12")
-def test_events_are_filtered_by_what_they_point_at(cafe: SessionViewer) -> None:
+def test_events_are_filtered_by_reference(cafe: SessionViewer) -> None:
     events = list(cafe.events)
     assert ids(select(events, link="msg_011")) == ["msg_012", "msg_016", "msg_019"]
     assert ids(select(events, link="msg_011", by="cause")) == ["msg_012"]
@@ -68,7 +68,7 @@ def test_events_are_filtered_by_what_they_point_at(cafe: SessionViewer) -> None:
 
 
 @pytest.mark.req("S1-12")
-def test_one_of_several_calls_is_a_link_of_its_own(play: Play) -> None:
+def test_single_call_of_several_is_a_separate_reference(play: Play) -> None:
     call = play.calls(play.root, ("discuss", "{}"), ("look", "{}"))
     first, second = f"{call}.discuss_{call}_0", f"{call}.look_{call}_1"
     piece = play.piece(play.root, "Hi?", first)
@@ -79,7 +79,7 @@ def test_one_of_several_calls_is_a_link_of_its_own(play: Play) -> None:
     assert ids(select(events, link=call)) == [piece, one, two]
 
 
-def test_an_event_of_an_unknown_type_is_filtered_by_what_it_has() -> None:
+def test_event_of_an_unknown_type_is_filtered_by_its_members() -> None:
     """A member of an unheard-of type is a link only where it looks like one."""
     new = {
         "event_type": "new",

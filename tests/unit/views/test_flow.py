@@ -16,7 +16,7 @@ def ids(found: list[dict[str, object]]) -> list[object]:
 
 
 @pytest.mark.req("S0-46")
-def test_the_causality_index_of_example_1(cafe: SessionViewer) -> None:
+def test_causality_index_of_example_1(cafe: SessionViewer) -> None:
     assert cafe.build_causality_index() == {
         "msg_004": "msg_003",  # a birth
         "msg_006": "msg_003",  # a result
@@ -33,7 +33,7 @@ def test_the_causality_index_of_example_1(cafe: SessionViewer) -> None:
 
 
 @pytest.mark.req("S0-46")
-def test_of_a_list_of_causes_the_first_is_the_parent(play: Play) -> None:
+def test_first_of_several_causes_is_the_parent(play: Play) -> None:
     jack, jill = play.born("Jack", by=play.root), play.born("Jill", by=play.root)
     call = play.calls(play.root, ("discuss", "{}"))
     one, two = play.says(jack, "A"), play.says(jill, "B")
@@ -42,7 +42,7 @@ def test_of_a_list_of_causes_the_first_is_the_parent(play: Play) -> None:
 
 
 @pytest.mark.req("S0-46")
-def test_substance_comes_before_the_call_and_a_call_of_several_is_its_message(play: Play) -> None:
+def test_substance_precedes_the_call_and_call_maps_to_its_message(play: Play) -> None:
     jack = play.born("Jack", by=play.root)
     call = play.calls(play.root, ("discuss", "{}"), ("look", "{}"))
     piece = play.piece(play.root, "Hi?", f"{call}.discuss_{call}_0")
@@ -53,7 +53,7 @@ def test_substance_comes_before_the_call_and_a_call_of_several_is_its_message(pl
     assert (index[piece], index[passed], index[seen]) == (call, said, call)
 
 
-def test_a_call_id_that_is_used_again_means_the_last_call(play: Play) -> None:
+def test_reused_call_id_means_the_last_call(play: Play) -> None:
     results = []
     for _ in range(2):
         call = {"id": "same", "function": {"name": "look", "arguments": "{}"}}
@@ -65,13 +65,13 @@ def test_a_call_id_that_is_used_again_means_the_last_call(play: Play) -> None:
 
 
 @pytest.mark.req("S0-47", "S1-15")
-def test_the_flow_of_a_heard_utterance_ends_at_it(cafe: SessionViewer) -> None:
+def test_flow_of_a_received_utterance_ends_at_it(cafe: SessionViewer) -> None:
     flow = cafe.trace_message_flow("msg_017")
     assert flow == [EXAMPLE_1[14], EXAMPLE_1[16]]
 
 
 @pytest.mark.req("S0-47", "S1-15")
-def test_the_flow_walks_substance_every_cause_and_the_call(play: Play) -> None:
+def test_flow_follows_substance_every_cause_and_the_call(play: Play) -> None:
     """A compiled result: from the call, and from both utterances, of which one is a copy's."""
     jack, jill = play.born("Jack", by=play.root), play.born("Jill", by=play.root)
     play.hears(play.root, "not a link: only an earlier entry")
@@ -87,20 +87,20 @@ def test_the_flow_walks_substance_every_cause_and_the_call(play: Play) -> None:
 
 
 @pytest.mark.req("S0-47")
-def test_the_flow_of_an_unknown_message_is_empty(cafe: SessionViewer) -> None:
+def test_flow_of_an_unknown_message_is_empty(cafe: SessionViewer) -> None:
     assert cafe.trace_message_flow("msg_999") == []
 
 
 @pytest.mark.req("S0-47")
-def test_a_link_to_a_message_that_an_excerpt_lacks_ends_the_flow(inner: SessionViewer) -> None:
+def test_reference_to_a_missing_message_ends_the_flow(inner: SessionViewer) -> None:
     assert ids(inner.trace_message_flow("msg_033")) == ["msg_033"]
 
 
-def test_a_result_whose_call_an_excerpt_lacks_has_no_parent(tmp_path: Path) -> None:
+def test_result_without_its_call_has_no_parent(tmp_path: Path) -> None:
     assert write_log(tmp_path, [EXAMPLE_1[15]]).build_causality_index() == {}
 
 
-def test_links_in_a_circle_end_too(tmp_path: Path) -> None:
+def test_cyclic_references_terminate(tmp_path: Path) -> None:
     cafe = write_log(tmp_path, [{**EXAMPLE_1[14], "substance": "msg_017"}, EXAMPLE_1[16]])
     assert ids(cafe.trace_message_flow("msg_017")) == ["msg_015", "msg_017"]
     assert cafe.events.original(cafe.events.events[0]) == "msg_017"
@@ -108,7 +108,7 @@ def test_links_in_a_circle_end_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("S0-48")
-def test_the_references_of_a_content_are_the_entries_that_represent_it(
+def test_references_of_a_content_are_its_representing_entries(
     cafe: SessionViewer,
 ) -> None:
     assert cafe.trace_content_references("msg_012") == [EXAMPLE_1[12], EXAMPLE_1[13]]
@@ -118,7 +118,7 @@ def test_the_references_of_a_content_are_the_entries_that_represent_it(
 
 
 @pytest.mark.req("S1-14")
-def test_a_content_spreads_over_several_hops_to_all_who_heard_it(play: Play) -> None:
+def test_spread_reaches_all_receivers_over_several_hops(play: Play) -> None:
     """Jack's words: heard by Jill, compiled for Root, passed on by a tool, heard by Ann and Ben."""
     jack, jill = play.born("Jack", by=play.root), play.born("Jill", by=play.root)
     ann, ben = play.born("Ann", by=jill), play.born("Ben", by=jill)
@@ -148,7 +148,7 @@ def test_a_content_spreads_over_several_hops_to_all_who_heard_it(play: Play) -> 
 
 
 @pytest.mark.req("S1-14")
-def test_who_heard_is_each_agent_once_and_not_who_only_spoke(cafe: SessionViewer) -> None:
+def test_receivers_are_unique_and_exclude_pure_speakers(cafe: SessionViewer) -> None:
     assert [(h.agent_id, h.message_id) for h in hearers(cafe.events, "msg_012")] == [
         (JACK, "msg_013"),
         (JILL, "msg_014"),
@@ -157,7 +157,7 @@ def test_who_heard_is_each_agent_once_and_not_who_only_spoke(cafe: SessionViewer
     assert hearers(cafe.events, "msg_020") == []
 
 
-def test_the_shortest_way_counts_and_an_event_stands_once(play: Play) -> None:
+def test_spread_uses_the_shortest_path_and_each_event_once(play: Play) -> None:
     jack = play.born("Jack", by=play.root)
     said = play.says(jack, "A")
     piece = play.piece(jack, "B", said)
@@ -166,7 +166,7 @@ def test_the_shortest_way_counts_and_an_event_stands_once(play: Play) -> None:
     assert (found[both].hops, found[both].via, found[both].source) == (1, "cause", said)
 
 
-def test_an_agents_own_message_with_a_cause_is_nothing_that_it_heard(play: Play) -> None:
+def test_own_message_with_a_cause_is_not_received(play: Play) -> None:
     """Whatever a custom agent logs: what it says is said, and only what it is told is heard."""
     first = play.hears(play.root, "Hi")
     play.session.append(
@@ -177,7 +177,7 @@ def test_an_agents_own_message_with_a_cause_is_nothing_that_it_heard(play: Play)
     assert hearers(events, first) == []
 
 
-def test_a_rewritten_call_points_at_its_call_and_first_at_its_hook(play: Play) -> None:
+def test_rewritten_call_references_its_call_and_first_its_hook(play: Play) -> None:
     guard = play.born("Guard", by=play.root, relation="hook")
     call = play.calls(play.root, ("rm", "/"))
     verdict = play.says(guard, "REWRITE: /tmp/x")

@@ -23,7 +23,7 @@ def jill(play: Play, jack: AgentId) -> AgentId:
 
 
 @pytest.mark.req("S0-50")
-def test_a_rewritten_utterance_is_listed_with_what_was_proposed_and_heard(
+def test_rewritten_utterance_is_listed_with_both_texts(
     play: Play, jack: AgentId, jill: AgentId
 ) -> None:
     said = play.says(jack, SECRET)
@@ -44,7 +44,7 @@ def test_a_rewritten_utterance_is_listed_with_what_was_proposed_and_heard(
 
 
 @pytest.mark.req("S0-50")
-def test_the_form_in_which_others_hear_an_utterance_is_no_intervention(
+def test_labelled_form_of_an_utterance_is_no_intervention(
     play: Play, cafe: SessionViewer, jack: AgentId, jill: AgentId
 ) -> None:
     said = play.says(jack, SECRET)
@@ -58,14 +58,14 @@ def test_the_form_in_which_others_hear_an_utterance_is_no_intervention(
 @pytest.mark.parametrize(
     "heard", [f"[Jill]: {SECRET}", f"[Jackson]: {SECRET}", f"[Jack]: {SECRET} ", "[Jack]: ", ""]
 )
-def test_any_other_text_or_author_is_one(
+def test_different_text_or_author_is_an_intervention(
     play: Play, jack: AgentId, jill: AgentId, heard: str
 ) -> None:
     play.hears(jill, heard, play.says(jack, SECRET))
     assert len(interventions(play.viewer().events)) == 1
 
 
-def test_any_label_will_do_for_an_author_without_a_name(play: Play, jack: AgentId) -> None:
+def test_any_label_is_accepted_for_an_unnamed_author(play: Play, jack: AgentId) -> None:
     nameless = play.born(None, by=play.root)
     said = play.says(nameless, "Hi")
     play.hears(jack, "[the third]: Hi", said)
@@ -73,9 +73,7 @@ def test_any_label_will_do_for_an_author_without_a_name(play: Play, jack: AgentI
     assert [found.became for found in interventions(play.viewer().events)] == ["[the third]: Ho"]
 
 
-def test_a_rewritten_piece_result_and_answer_to_the_user_are_listed_too(
-    play: Play, jack: AgentId
-) -> None:
+def test_rewritten_piece_result_and_user_answer_are_listed(play: Play, jack: AgentId) -> None:
     call = play.calls(play.root, ("discuss", "{}"))
     play.hears(jack, REDACTED, play.piece(play.root, SECRET, call))
     play.result(play.root, call, REDACTED, substance=play.says(jack, SECRET))
@@ -88,9 +86,7 @@ def test_a_rewritten_piece_result_and_answer_to_the_user_are_listed_too(
     ]
 
 
-def test_another_image_under_the_same_text_is_one_and_other_metadata_is_not(
-    play: Play, jack: AgentId
-) -> None:
+def test_different_image_is_listed_and_other_metadata_is_not(play: Play, jack: AgentId) -> None:
     picture = ImagePart(media_type="image/png", data="eA==")
     said = play.says(play.root, [TextPart("Look"), picture])
     play.hears(jack, [TextPart("Look"), ImagePart("image/png", "eA==", meta={"id": 1})], said)
@@ -99,11 +95,11 @@ def test_another_image_under_the_same_text_is_one_and_other_metadata_is_not(
     assert len(interventions(play.viewer().events)) == 1
 
 
-def test_what_represents_a_message_that_the_log_lacks_tells_nothing(inner: SessionViewer) -> None:
+def test_representation_of_a_missing_message_is_not_listed(inner: SessionViewer) -> None:
     assert interventions(inner.events) == []
 
 
-def test_a_rewritten_action_is_listed_with_both_calls_verbatim(play: Play) -> None:
+def test_rewritten_action_is_listed_with_both_calls_verbatim(play: Play) -> None:
     guard = play.born("Guard", by=play.root, relation="hook")
     call = play.calls(play.root, ("look", "{}"), ("rm", "{not json"))
     verdict = play.says(guard, "REWRITE: {}")
@@ -121,7 +117,7 @@ def test_a_rewritten_action_is_listed_with_both_calls_verbatim(play: Play) -> No
     assert (found.message_id, found.name, found.heard_by) == (call, "Root", play.root)
 
 
-def test_the_only_call_of_a_message_is_named_by_the_message(play: Play) -> None:
+def test_single_call_of_a_message_is_named_by_the_message(play: Play) -> None:
     call = play.calls(play.root, ("rm", "/"))
     play.session.append(
         ev.ActionRewritten(agent_id=play.root, call=call, tool="rm", arguments="/tmp/x")
@@ -130,6 +126,6 @@ def test_the_only_call_of_a_message_is_named_by_the_message(play: Play) -> None:
     assert (found.proposed, found.became) == ("rm /", "rm /tmp/x")
 
 
-def test_a_rewritten_call_that_the_log_lacks_tells_nothing() -> None:
+def test_rewrite_of_a_missing_call_is_not_listed() -> None:
     rewritten = ev.ActionRewritten(call="msg_007.c", tool="rm", arguments="x")
     assert interventions([rewritten]) == []

@@ -25,7 +25,7 @@ def told(changes: Changes) -> list[tuple[str, str]]:
     return [(row.kind, row.text) for row in changes.messages]
 
 
-def test_steps_are_numbered_in_the_session_and_for_each_agent(play: Play) -> None:
+def test_steps_are_numbered_per_session_and_per_agent(play: Play) -> None:
     jack = play.born("Jack", by=play.root)
     for agent in (play.root, jack, play.root):
         play.hears(agent, "Hi")
@@ -41,7 +41,7 @@ def test_steps_are_numbered_in_the_session_and_for_each_agent(play: Play) -> Non
     assert [*stepping(play).numbers_for(None)] == [1, 2, 3]
 
 
-def test_a_step_is_found_by_its_number_from_either_end_and_by_its_messages(play: Play) -> None:
+def test_step_is_resolved_by_number_or_message_id(play: Play) -> None:
     play.hears(play.root, "Hi")
     request = play.asks(play.root)
     answer = play.answers(play.root, request, "Hello")
@@ -55,7 +55,7 @@ def test_a_step_is_found_by_its_number_from_either_end_and_by_its_messages(play:
             steps.find(odd)
 
 
-def test_what_is_new_is_told_and_what_was_there_is_only_counted(play: Play) -> None:
+def test_new_messages_are_listed_and_earlier_ones_counted(play: Play) -> None:
     play.hears(play.root, "Hi")
     play.answers(play.root, play.asks(play.root), "Hello")
     play.hears(play.root, "Go on")
@@ -68,7 +68,7 @@ def test_what_is_new_is_told_and_what_was_there_is_only_counted(play: Play) -> N
     assert [row.new for row in steps.context(2)] == [False, True, True]
 
 
-def test_a_compaction_tells_what_gave_way_and_the_summary(play: Play) -> None:
+def test_compaction_step_has_dropped_messages_and_summary(play: Play) -> None:
     for text in ("one is here", "two are there", "three"):
         play.hears(play.root, text)
     play.asks(play.root)
@@ -86,7 +86,7 @@ def test_a_compaction_tells_what_gave_way_and_the_summary(play: Play) -> None:
     ]
 
 
-def test_an_edit_says_why(play: Play) -> None:
+def test_edit_has_its_reason(play: Play) -> None:
     play.hears(play.root, "one")
     play.asks(play.root)
     kept = [ev.Segment(start=0, stop=0)]
@@ -99,7 +99,7 @@ def test_an_edit_says_why(play: Play) -> None:
     assert told(changes) == [("changed", "two")]
 
 
-def test_another_system_prompt_is_a_change_of_its_text(play: Play) -> None:
+def test_changed_system_prompt_is_a_text_diff(play: Play) -> None:
     play.session.log_transcript_entry(play.root, {"role": "system", "content": "Be kind."})
     play.hears(play.root, "Hi")
     play.asks(play.root)
@@ -113,7 +113,7 @@ def test_another_system_prompt_is_a_change_of_its_text(play: Play) -> None:
     assert [span.text for span in row.spans if span.kind == "added"] == ["very "]
 
 
-def test_another_model_other_tools_and_parameters_are_told(play: Play) -> None:
+def test_changed_model_tools_and_parameters_are_listed(play: Play) -> None:
     def defined(*tools: dict[str, object]) -> MessageId:
         listed = [dict(tool) for tool in tools]
         return play.session.append(ev.ToolsDefined(tools=listed, tools_hash=str(len(str(tools)))))
@@ -141,7 +141,7 @@ def test_another_model_other_tools_and_parameters_are_told(play: Play) -> None:
     assert [tool["name"] for tool in stepping(play).tools(1)] == ["look", "leap"]
 
 
-def test_an_outcome_has_the_answer_its_calls_and_what_hooks_made_of_them(tmp_path: Path) -> None:
+def test_outcome_has_the_answer_its_calls_and_verdicts(tmp_path: Path) -> None:
     lines: list[Line] = [calls(call("send", "c1", text="tea"), call("nope", "c2")), "Done."]
     one = stage(tmp_path, playing(main=lines), tools=[send])
     watch(
@@ -162,7 +162,7 @@ def test_an_outcome_has_the_answer_its_calls_and_what_hooks_made_of_them(tmp_pat
     one.session.close()
 
 
-def test_a_failed_call_has_its_error_and_what_had_arrived(play: Play) -> None:
+def test_failed_call_has_its_error_and_partial_answer(play: Play) -> None:
     play.hears(play.root, "Hi")
     request = play.asks(play.root)
     failed = ev.LlmResponse(
@@ -176,7 +176,7 @@ def test_a_failed_call_has_its_error_and_what_had_arrived(play: Play) -> None:
     assert stepping(play).step(2).stop_reason is None
 
 
-def test_memory_operations_stand_with_the_call_before_them(play: Play) -> None:
+def test_memory_operations_belong_to_the_preceding_call(play: Play) -> None:
     play.hears(play.root, "Hi")
     play.answers(play.root, play.asks(play.root), "Hello")
     play.session.append(
@@ -186,7 +186,7 @@ def test_memory_operations_stand_with_the_call_before_them(play: Play) -> None:
     assert (operation["operation"], operation["file_path"]) == ("READ", "a")
 
 
-def test_all_steps_of_an_untouched_log_are_verified(play: Play) -> None:
+def test_all_steps_of_an_unchanged_log_are_verified(play: Play) -> None:
     for text in ("a", "b", "c"):
         play.hears(play.root, text)
         play.answers(play.root, play.asks(play.root), text * 2)
@@ -194,7 +194,7 @@ def test_all_steps_of_an_untouched_log_are_verified(play: Play) -> None:
     assert [steps.verified(n) for n in steps.numbers_for(None)] == [True, True, True]
 
 
-def test_a_request_that_names_what_is_not_there_is_an_error_that_says_so(tmp_path: Path) -> None:
+def test_missing_reference_is_a_clear_error(tmp_path: Path) -> None:
     request = {"event_type": "llm_request", "agent_id": "agent_001", "time": "", "model": "m"}
     whole = {**request, "count": 1, "context_hash": "00", "context": [{"entries": ["msg_777"]}]}
     steps = RequestSteps(write_log(tmp_path, [{**whole, "message_id": "msg_002"}]).events)
@@ -204,7 +204,7 @@ def test_a_request_that_names_what_is_not_there_is_an_error_that_says_so(tmp_pat
     assert steps.text(1) == ""
 
 
-def test_a_step_forward_costs_what_is_new_in_it(play: Play) -> None:
+def test_next_step_costs_only_its_new_messages(play: Play) -> None:
     """Counted, not timed: the messages that are looked up for a step do not grow."""
     for n in range(60):
         play.hears(play.root, str(n))

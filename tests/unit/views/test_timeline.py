@@ -11,7 +11,7 @@ from tests.unit.views.play import Play
 
 
 @pytest.mark.req("S1-13")
-def test_the_timeline_holds_all_events_in_order_with_agents_as_lanes(cafe: SessionViewer) -> None:
+def test_timeline_has_all_events_in_order_with_agents_as_lanes(cafe: SessionViewer) -> None:
     view = timeline(cafe.events)
     assert [mark.message_id for mark in view.marks] == [line["message_id"] for line in EXAMPLE_1]
     assert [lane.agent_id for lane in view.lanes] == [ROOT, JACK, JILL]
@@ -24,7 +24,7 @@ def test_the_timeline_holds_all_events_in_order_with_agents_as_lanes(cafe: Sessi
 
 
 @pytest.mark.req("S1-13")
-def test_a_turn_begins_when_the_user_speaks_to_the_primary_agent(play: Play) -> None:
+def test_turn_begins_when_the_user_addresses_the_primary_agent(play: Play) -> None:
     jack = play.born("Jack", by=play.root)
     guard = play.born("Guard", by=play.root, relation="hook")
     first = play.hears(play.root, "Hi")
@@ -37,7 +37,7 @@ def test_a_turn_begins_when_the_user_speaks_to_the_primary_agent(play: Play) -> 
     assert (turns[first], turns[second], turns[last]) == (1, 2, 2)
 
 
-def test_the_turns_follow_the_primary_agent(play: Play) -> None:
+def test_turns_follow_the_primary_agent(play: Play) -> None:
     above = play.born("Above", by=play.root)
     play.moves(above, "primary")
     play.moves(play.root, "subagent", above)
@@ -47,7 +47,7 @@ def test_the_turns_follow_the_primary_agent(play: Play) -> None:
     assert (turns[heard], list(turns.values()).count(1)) == (1, 1)
 
 
-def test_every_mark_says_what_happened(play: Play) -> None:
+def test_every_mark_has_a_description(play: Play) -> None:
     play.hears(play.root, "Hi")
     tools = ev.ToolsDefined(tools=[{"name": "look"}], tools_hash="h")
     request = play.asks(play.root, tools=play.session.append(tools))
@@ -86,13 +86,13 @@ def test_every_mark_says_what_happened(play: Play) -> None:
     assert (marks[0].lane, marks[1].lane) == (None, 0)
 
 
-def test_the_user_has_a_lane_where_the_log_speaks_of_what_the_user_was_shown(play: Play) -> None:
+def test_user_has_a_lane_if_the_log_has_user_display_events(play: Play) -> None:
     play.hears("user", "[REDACTED]", play.says(play.root, "1234"))
     view = timeline(play.viewer().events)
     assert [lane.name for lane in view.lanes] == ["Root", "user"]
     assert view.as_json()["marks"][-1]["lane"] == 1
 
 
-def test_an_event_of_an_unknown_type_shows_its_members(play: Play) -> None:
+def test_event_of_an_unknown_type_shows_its_members(play: Play) -> None:
     strange = ev.event_from_dict({"event_type": "new", "message_id": "msg_9", "time": "", "x": [1]})
     assert timeline([strange]).marks[0].text == '{"x":[1]}'

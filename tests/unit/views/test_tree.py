@@ -18,7 +18,7 @@ def shape(rows: list[TreeRow]) -> list[tuple[str, int, str, bool]]:
 
 
 @pytest.mark.req("S1-13")
-def test_the_tree_of_example_1(cafe: SessionViewer) -> None:
+def test_tree_of_example_1(cafe: SessionViewer) -> None:
     rows = tree(cafe.events)
     assert [(row.agent_id, row.depth, row.parent) for row in rows] == [
         (ROOT, 0, None),
@@ -30,7 +30,7 @@ def test_the_tree_of_example_1(cafe: SessionViewer) -> None:
     assert rows[1].entries == 4
 
 
-def test_an_agent_whose_birth_an_excerpt_lacks_is_a_root(inner: SessionViewer) -> None:
+def test_agent_without_creation_event_is_a_root(inner: SessionViewer) -> None:
     rows = tree(inner.events)
     assert [(row.agent_id, row.depth, row.birth) for row in rows] == [
         (JILL, 0, None),
@@ -39,7 +39,7 @@ def test_an_agent_whose_birth_an_excerpt_lacks_is_a_root(inner: SessionViewer) -
 
 
 @pytest.mark.req("S1-13")
-def test_hooks_come_first_and_who_is_gone_stays_in_place_with_its_subtree(play: Play) -> None:
+def test_hooks_come_first_and_terminated_agents_keep_their_place(play: Play) -> None:
     jack = play.born("Jack", by=play.root)
     play.born("Anna", by=jack)
     play.born("Jill", by=play.root)
@@ -58,7 +58,7 @@ def test_hooks_come_first_and_who_is_gone_stays_in_place_with_its_subtree(play: 
 
 
 @pytest.mark.req("S1-13")
-def test_the_tree_follows_moves(play: Play) -> None:
+def test_tree_follows_moves(play: Play) -> None:
     """Jill becomes a hook of Jack; then a new agent takes Root's place above it."""
     jack, jill = play.born("Jack", by=play.root), play.born("Jill", by=play.root)
     play.moves(jill, "hook", jack)
@@ -73,7 +73,7 @@ def test_the_tree_follows_moves(play: Play) -> None:
     ]
 
 
-def test_a_row_says_what_the_agents_model_calls_cost(play: Play) -> None:
+def test_row_has_the_cost_of_the_agents_model_calls(play: Play) -> None:
     play.hears(play.root, "Hi")
     play.answers(play.root, play.asks(play.root), "Hello")
     (row,) = tree(play.viewer().events)
@@ -81,7 +81,7 @@ def test_a_row_says_what_the_agents_model_calls_cost(play: Play) -> None:
     assert row.as_json()["name"] == "Root"
 
 
-def test_a_very_deep_tree_is_no_trouble(tmp_path: Path) -> None:
+def test_very_deep_tree_is_supported(tmp_path: Path) -> None:
     def born(n: int) -> ev.AgentCreated:
         return ev.AgentCreated(
             message_id=MessageId(f"msg_{n:03d}"),
@@ -93,7 +93,7 @@ def test_a_very_deep_tree_is_no_trouble(tmp_path: Path) -> None:
     assert rows[-1].depth == 2999
 
 
-def test_agents_in_a_circle_show_once_each() -> None:
+def test_cyclic_agents_are_listed_once_each() -> None:
     one, two = AgentId("one"), AgentId("two")
     events: list[ev.Event] = [
         ev.AgentMoved(agent_id=one, place="subagent", parent=two),
@@ -102,13 +102,13 @@ def test_agents_in_a_circle_show_once_each() -> None:
     assert [row.agent_id for row in tree(events)] == [one, two]
 
 
-def test_a_commit_that_an_agent_started_from_needs_no_store(play: Play) -> None:
+def test_tree_needs_no_store_for_a_starting_commit(play: Play) -> None:
     loaded = ev.ContextLoaded(agent_id=play.root, ctx="ctx-1", count=2, context_hash="")
     events = [*play.viewer().events, loaded]
     assert shape(tree(events)) == [("Root", 0, "primary", False)]
 
 
-def test_a_log_that_contradicts_itself_is_an_error_of_one_line(play: Play) -> None:
+def test_contradictory_log_is_an_error_on_one_line(play: Play) -> None:
     edit = ev.TranscriptEdited(agent_id=play.root, segments=[ev.Segment(start=0, stop=9)])
     with pytest.raises(HarkenError, match="contradicts itself"):
         tree([*play.viewer().events, edit])

@@ -42,7 +42,7 @@ def outcomes(row: VerdictRow) -> list[tuple[str | None, str]]:
     return [(outcome.name, outcome.text) for outcome in row.outcomes]
 
 
-def test_a_comment_has_its_subject_its_words_and_who_heard_it(play: Play, guard: AgentId) -> None:
+def test_comment_has_subject_text_and_receivers(play: Play, guard: AgentId) -> None:
     heard = play.hears(play.root, "Send it.")
     question = asked(play, guard, heard)
     verdict = play.says(guard, "COMMENT: It is Friday.")
@@ -72,7 +72,7 @@ def test_a_comment_has_its_subject_its_words_and_who_heard_it(play: Play, guard:
     }
 
 
-def test_what_is_judged_is_told_by_the_role_of_the_subject(play: Play, guard: AgentId) -> None:
+def test_subject_role_determines_the_kind_of_review(play: Play, guard: AgentId) -> None:
     heard = play.hears(play.root, "Hi")
     call = play.calls(play.root, ("look", "{}"))
     subjects = [heard, call, play.result(play.root, call, "a cat"), play.says(play.root, "Done")]
@@ -86,7 +86,7 @@ def test_what_is_judged_is_told_by_the_role_of_the_subject(play: Play, guard: Ag
     assert [row.proposed for row in found(play)] == ["Hi", "look {}", "a cat", "Done"]
 
 
-def test_a_denied_call_became_its_result_and_the_calls_beside_it_did_not(
+def test_denied_call_has_its_result_and_other_calls_are_unaffected(
     play: Play, guard: AgentId
 ) -> None:
     calls = play.calls(play.root, ("look", "1"), ("rm", "2"))
@@ -103,7 +103,7 @@ def test_a_denied_call_became_its_result_and_the_calls_beside_it_did_not(
     assert fine.outcomes == []
 
 
-def test_a_denied_answer_became_the_message_that_sent_it_back(play: Play, guard: AgentId) -> None:
+def test_denied_answer_has_the_message_that_replaced_it(play: Play, guard: AgentId) -> None:
     asked(play, guard, play.says(play.root, "1234"))
     play.hears(play.root, "Your response was blocked", cause=play.says(guard, "DENY: secret"))
     (row,) = found(play)
@@ -111,7 +111,7 @@ def test_a_denied_answer_became_the_message_that_sent_it_back(play: Play, guard:
     assert outcomes(row) == [("Root", "Your response was blocked")]
 
 
-def test_a_rewritten_answer_became_what_each_heard(play: Play, guard: AgentId) -> None:
+def test_rewritten_answer_has_the_text_of_each_receiver(play: Play, guard: AgentId) -> None:
     jack = play.born("Jack", by=play.root)
     said = play.says(play.root, "1234")
     asked(play, guard, said)
@@ -122,9 +122,7 @@ def test_a_rewritten_answer_became_what_each_heard(play: Play, guard: AgentId) -
     assert outcomes(row) == [("user", "****"), ("Jack", "[Root]: ****")]
 
 
-def test_a_rewritten_call_became_what_ran_and_of_a_chain_the_last(
-    play: Play, guard: AgentId
-) -> None:
+def test_rewritten_call_has_the_last_rewrite(play: Play, guard: AgentId) -> None:
     other = play.born("Other", by=play.root, relation="hook")
     call = play.calls(play.root, ("rm", "/"))
     asked(play, guard, call)
@@ -143,7 +141,7 @@ def test_a_rewritten_call_became_what_ran_and_of_a_chain_the_last(
     assert [outcomes(row) for row in found(play)] == [[("Root", "rm /tmp/x")]] * 2
 
 
-def test_a_failure_is_told_with_its_reason(play: Play, guard: AgentId) -> None:
+def test_failure_has_its_reason(play: Play, guard: AgentId) -> None:
     call = play.calls(play.root, ("rm", "/"))
     failed = {"role": "system", "content": "[hook failed] OSError: full"}
     play.session.log_transcript_entry(guard, failed, cause=asked(play, guard, call))
@@ -156,7 +154,7 @@ def test_a_failure_is_told_with_its_reason(play: Play, guard: AgentId) -> None:
     assert outcomes(at_input) == []
 
 
-def test_a_verdict_that_names_its_question_belongs_to_it(play: Play, guard: AgentId) -> None:
+def test_verdict_with_a_question_id_belongs_to_it(play: Play, guard: AgentId) -> None:
     calls = play.calls(play.root, ("look", "1"), ("rm", "2"))
     asked(play, guard, f"{calls}.look_{calls}_0")
     second = asked(play, guard, f"{calls}.rm_{calls}_1")
@@ -166,9 +164,7 @@ def test_a_verdict_that_names_its_question_belongs_to_it(play: Play, guard: Agen
     assert [row.proposed for row in found(play)] == ["rm 2", "look 1"]
 
 
-def test_a_question_that_a_crash_left_open_gets_no_later_verdict(
-    play: Play, guard: AgentId
-) -> None:
+def test_question_left_open_by_a_crash_has_no_later_verdict(play: Play, guard: AgentId) -> None:
     said = play.says(play.root, "Done")
     asked(play, guard, said)
     again = asked(play, guard, said)
@@ -181,7 +177,7 @@ def test_a_question_that_a_crash_left_open_gets_no_later_verdict(
     assert (first.question, second.subject) == (again, heard)
 
 
-def test_what_is_no_verdict_is_none(play: Play, guard: AgentId) -> None:
+def test_invalid_verdict_is_none(play: Play, guard: AgentId) -> None:
     play.hears(guard, "Why?")
     play.says(guard, "OK")  # an answer: nothing was judged
     said = play.says(play.root, "DENY: I am no hook")
@@ -194,7 +190,7 @@ def test_what_is_no_verdict_is_none(play: Play, guard: AgentId) -> None:
     assert found(play) == []
 
 
-def test_a_hook_may_think_before_it_says_its_verdict(play: Play, guard: AgentId) -> None:
+def test_hook_may_think_before_its_verdict(play: Play, guard: AgentId) -> None:
     asked(play, guard, play.says(play.root, "Done"))
     play.result(guard, play.calls(guard, ("look", "{}"), text="OK"), "fine")
     verdict = play.says(guard, "ok.")
@@ -202,7 +198,7 @@ def test_a_hook_may_think_before_it_says_its_verdict(play: Play, guard: AgentId)
     assert (row.kind, row.message_id) == ("ok", verdict)
 
 
-def test_an_agent_is_a_hook_while_it_stands_as_one(play: Play) -> None:
+def test_agent_is_a_hook_while_it_has_that_place(play: Play) -> None:
     jack = play.born("Jack", by=play.root)
 
     def judges(text: str) -> None:
@@ -217,7 +213,7 @@ def test_an_agent_is_a_hook_while_it_stands_as_one(play: Play) -> None:
     assert [row.proposed for row in found(play)] == ["as a hook"]
 
 
-def test_of_a_subject_that_the_log_lacks_only_the_words_are_told() -> None:
+def test_missing_subject_leaves_only_the_text() -> None:
     hook = AgentId("g")
     log: list[ev.Event] = [
         ev.AgentCreated(message_id=MessageId("msg_5"), agent_id=hook, relation="hook"),
@@ -236,7 +232,7 @@ def test_of_a_subject_that_the_log_lacks_only_the_words_are_told() -> None:
 @pytest.mark.parametrize(
     "saying", [Ok(), Comment("a: b"), Deny("too\nmuch"), Rewrite('{"x": 1}'), Rewrite("")]
 )
-def test_what_hooks_write_is_what_is_read(saying: Saying) -> None:
+def test_format_and_parse_of_verdicts_round_trip(saying: Saying) -> None:
     entry = ev.TranscriptEntry(role="assistant", content=format_verdict(saying))
     kinds = {Ok: "ok", Comment: "comment", Deny: "denial", Rewrite: "rewrite"}
     words = saying.reason if isinstance(saying, Deny) else getattr(saying, "text", "")
@@ -267,7 +263,7 @@ def test_what_hooks_write_is_what_is_read(saying: Saying) -> None:
         ),
     ],
 )
-def test_everything_that_a_real_hook_does_is_found(
+def test_all_verdicts_of_a_real_hook_are_listed(
     tmp_path: Path, judges: dict[str, Judge], expected: tuple[str, str, str]
 ) -> None:
     one = sending(tmp_path)
@@ -280,7 +276,7 @@ def test_everything_that_a_real_hook_does_is_found(
     assert (row.kind, row.point, outcome.text) == expected
 
 
-def test_every_denial_of_an_answer_is_found(tmp_path: Path) -> None:
+def test_every_denial_of_an_answer_is_listed(tmp_path: Path) -> None:
     one = sending(tmp_path)
     watch(one, response=lambda question: Deny("again") if question.text == "Done." else Ok())
     one.ask("Send.")
@@ -289,9 +285,7 @@ def test_every_denial_of_an_answer_is_found(tmp_path: Path) -> None:
     assert outcomes(denied) == [("main", "[hook guard]: Your response was blocked (1 of 3): again")]
 
 
-def test_an_agent_that_came_to_be_a_hook_is_read_as_one_from_then_on(
-    play: Play, guard: AgentId
-) -> None:
+def test_agent_moved_to_a_hook_place_has_verdicts_from_then_on(play: Play, guard: AgentId) -> None:
     """And what its own hooks tell it meanwhile is no question."""
     jack = play.born("Jack", by=play.root)
     play.says(play.root, "OK")  # nobody asked
@@ -314,9 +308,7 @@ def test_an_agent_that_came_to_be_a_hook_is_read_as_one_from_then_on(
     assert len(found(play)) == 2
 
 
-def test_of_a_hook_that_its_own_hooks_made_think_again_the_last_word_counts(
-    play: Play, guard: AgentId
-) -> None:
+def test_last_answer_of_a_hook_with_own_hooks_counts(play: Play, guard: AgentId) -> None:
     """And it came to what the watched agent got, not to what those hooks were asked about it."""
     censor = play.born("Censor", by=guard, relation="hook")
     answer = play.says(play.root, "Done.")
@@ -339,9 +331,7 @@ def test_of_a_hook_that_its_own_hooks_made_think_again_the_last_word_counts(
     assert [outcomes(row) for row in rows[1:]] == [told, told]
 
 
-def test_what_a_hook_said_before_it_was_asked_the_same_again_was_heard_by_nobody(
-    play: Play, guard: AgentId
-) -> None:
+def test_answer_before_a_repeated_question_has_no_receivers(play: Play, guard: AgentId) -> None:
     """A crash came before its own hooks had judged that; but that it failed then is told."""
     heard = play.hears(play.root, "Send it.")
     asked(play, guard, heard)

@@ -20,7 +20,7 @@ def told(rows: list[Watch]) -> list[tuple[str | None, ...]]:
 
 
 @pytest.mark.req("S4-30", "S4-31", "S4-29")
-def test_all_ways_in_which_a_hook_comes_and_goes(tmp_path: Path) -> None:
+def test_hook_places_change_in_all_ways(tmp_path: Path) -> None:
     made = calls(call("hook", "h", name="second", instructions="Watch, too.", points=["response"]))
     task = calls(call("task", name="kim", instructions="k", prompt="Go."))
     cast = Cast(
@@ -50,7 +50,7 @@ def test_all_ways_in_which_a_hook_comes_and_goes(tmp_path: Path) -> None:
     assert rows[2].cause in {row["message_id"] for row in one.rows(role="assistant")}
 
 
-def test_who_takes_the_place_of_whom_it_watched_watches_no_longer(tmp_path: Path) -> None:
+def test_hook_that_replaces_its_agent_no_longer_watches(tmp_path: Path) -> None:
     one = guarded(tmp_path, Cast(main=lambda _: "Done.", guard=then(calls(call("meta")), "Mine.")))
     guard(one, points=["response"])
     one.ask("Go.")
@@ -58,7 +58,7 @@ def test_who_takes_the_place_of_whom_it_watched_watches_no_longer(tmp_path: Path
 
 
 @pytest.mark.req("S4-25", "S0-50", "S4-32")
-def test_a_verdict_after_tools_notes_and_a_second_try_is_that_on_the_question(
+def test_verdict_after_tools_notes_and_a_retry_answers_the_question(
     tmp_path: Path,
 ) -> None:
     acts = calls(call("keep_note", "n", text="sent"), call("read_log", "r"))
@@ -78,7 +78,7 @@ def test_a_verdict_after_tools_notes_and_a_second_try_is_that_on_the_question(
 
 
 @pytest.mark.req("S4-25")
-def test_a_verdict_that_the_point_does_not_have_is_not_the_verdict(tmp_path: Path) -> None:
+def test_verdict_not_allowed_at_its_point_is_ignored(tmp_path: Path) -> None:
     one = guarded(tmp_path, Cast(main=lambda _: "Done.", guard=always("DENY: no", "COMMENT: hm")))
     guard(one, points=["input"])
     one.ask("Go.")
@@ -88,7 +88,7 @@ def test_a_verdict_that_the_point_does_not_have_is_not_the_verdict(tmp_path: Pat
 
 
 @pytest.mark.req("S4-26")
-def test_a_hook_that_stayed_unclear_is_a_failure_of_that_question(tmp_path: Path) -> None:
+def test_hook_without_a_clear_verdict_is_a_failure(tmp_path: Path) -> None:
     one = guarded(tmp_path, Cast(main=sends, guard=always("Hm.", "Hm!")))
     guard(one)
     one.ask("Send.")

@@ -16,7 +16,7 @@ def write(path: Path, text: str = "x\n") -> Path:
     return path
 
 
-def test_the_first_look_gives_all_there_is_and_the_next_what_has_changed(tmp_path: Path) -> None:
+def test_scan_all_returns_every_file_then_only_changed_files(tmp_path: Path) -> None:
     one, other = write(tmp_path / "a" / "1.jsonl"), write(tmp_path / "b" / "c" / "2.jsonl")
     write(tmp_path / "a" / "notes.txt")
     seen = ChangeScanner([WatchedPath(tmp_path, "*.jsonl")])
@@ -26,7 +26,7 @@ def test_the_first_look_gives_all_there_is_and_the_next_what_has_changed(tmp_pat
     assert seen.scan_all() == [one]
 
 
-def test_a_glance_sees_what_grows_and_what_is_new_beside_it(tmp_path: Path) -> None:
+def test_scan_recent_returns_grown_files_and_their_new_siblings(tmp_path: Path) -> None:
     one = write(tmp_path / "a" / "1.jsonl")
     seen = ChangeScanner([WatchedPath(tmp_path, "*.jsonl")])
     seen.scan_all()
@@ -41,7 +41,7 @@ def test_a_glance_sees_what_grows_and_what_is_new_beside_it(tmp_path: Path) -> N
     assert seen.scan_recent() == [three]
 
 
-def test_all_that_is_meant_in_a_folder_is_seen_by_a_glance(tmp_path: Path) -> None:
+def test_scan_recent_covers_all_matching_files_of_a_folder(tmp_path: Path) -> None:
     write(tmp_path / "a" / "1.jsonl")
     seen = ChangeScanner([WatchedPath(tmp_path, "*.jsonl"), WatchedPath(tmp_path, "session-*")])
     seen.scan_all()
@@ -49,7 +49,7 @@ def test_all_that_is_meant_in_a_folder_is_seen_by_a_glance(tmp_path: Path) -> No
     assert sorted(seen.scan_recent()) == new
 
 
-def test_a_pipe_is_no_file(tmp_path: Path) -> None:
+def test_scan_ignores_pipes(tmp_path: Path) -> None:
     """Whoever opened it would wait for somebody who writes there."""
     os.mkfifo(tmp_path / "1.jsonl")
     seen = ChangeScanner([WatchedPath(tmp_path, "*.jsonl")])
@@ -57,7 +57,7 @@ def test_a_pipe_is_no_file(tmp_path: Path) -> None:
     assert seen.scan_recent() == []
 
 
-def test_what_is_old_is_seen_by_a_sweep(tmp_path: Path) -> None:
+def test_scan_all_returns_changes_of_old_files(tmp_path: Path) -> None:
     files = [
         write(tmp_path / f"{at}" / "x.jsonl") for at in range(change_scanner.MAX_RECENT_PATHS + 20)
     ]
@@ -74,7 +74,7 @@ def test_what_is_old_is_seen_by_a_sweep(tmp_path: Path) -> None:
     assert seen.scan_recent() == [files[0]]
 
 
-def test_a_file_can_be_watched_alone_and_before_it_is_there(tmp_path: Path) -> None:
+def test_scan_watches_a_single_file_before_it_exists(tmp_path: Path) -> None:
     path = tmp_path / "one.jsonl"
     seen = ChangeScanner(
         [WatchedPath(path), WatchedPath(tmp_path / "nowhere" / "folder", "*.jsonl")]
@@ -86,7 +86,7 @@ def test_a_file_can_be_watched_alone_and_before_it_is_there(tmp_path: Path) -> N
     assert seen.scan_all() == []
 
 
-def test_a_database_has_changed_when_its_log_has(tmp_path: Path) -> None:
+def test_scan_treats_a_changed_wal_as_a_changed_database(tmp_path: Path) -> None:
     path = write(tmp_path / "opencode.db")
     seen = ChangeScanner([WatchedPath(tmp_path, "opencode*.db")])
     assert seen.scan_all() == [path]
@@ -94,7 +94,7 @@ def test_a_database_has_changed_when_its_log_has(tmp_path: Path) -> None:
     assert seen.scan_recent() == [path]
 
 
-def test_links_to_folders_and_what_is_gone_are_passed_over(tmp_path: Path) -> None:
+def test_scan_skips_folder_links_and_missing_files(tmp_path: Path) -> None:
     folder = tmp_path / "a"
     one = write(folder / "1.jsonl")
     (folder / "round").symlink_to(folder)

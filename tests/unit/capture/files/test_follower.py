@@ -64,7 +64,7 @@ def session() -> Transcript:
     return made
 
 
-def test_a_file_that_grew_gives_the_commits_that_are_new_and_no_others(
+def test_follower_yields_only_new_commits_of_a_grown_file(
     watch: Watch, session: Transcript
 ) -> None:
     watch.write(session.data)
@@ -81,7 +81,7 @@ def test_a_file_that_grew_gives_the_commits_that_are_new_and_no_others(
     assert len(watch.said(news.report.tips[0].ctx)) == 6
 
 
-def test_they_are_the_commits_that_an_import_makes(
+def test_follower_creates_the_same_commits_as_an_import(
     watch: Watch, session: Transcript, tmp_path: Path
 ) -> None:
     watch.write(session.data)
@@ -94,9 +94,7 @@ def test_they_are_the_commits_that_an_import_makes(
     assert [one.report.tips for one in elsewhere] == [news.report.tips]
 
 
-def test_a_file_is_read_when_nobody_has_written_for_a_moment(
-    watch: Watch, session: Transcript
-) -> None:
+def test_follower_reads_a_file_after_a_quiet_period(watch: Watch, session: Transcript) -> None:
     watch.write(session.data)
     assert watch.later(DEBOUNCE_S / 2) == []
     watch.follower.note_changed([watch.path])
@@ -106,7 +104,9 @@ def test_a_file_is_read_when_nobody_has_written_for_a_moment(
     assert [*watch.follower.read(at_once=True)] == []
 
 
-def test_a_file_that_never_rests_is_read_all_the_same(watch: Watch, session: Transcript) -> None:
+def test_follower_reads_a_file_that_is_written_all_the_time(
+    watch: Watch, session: Transcript
+) -> None:
     watch.write(session.data)
     found: list[ImportedChange] = []
     for _ in range(40):
@@ -115,7 +115,7 @@ def test_a_file_that_never_rests_is_read_all_the_same(watch: Watch, session: Tra
     assert len(found) == 1
 
 
-def test_a_last_line_without_its_end_waits_for_it(watch: Watch, session: Transcript) -> None:
+def test_follower_waits_for_an_unterminated_last_line(watch: Watch, session: Transcript) -> None:
     whole = session.data
     session.user("Since when?")
     session.answer(text("Since eight."))
@@ -130,7 +130,7 @@ def test_a_last_line_without_its_end_waits_for_it(watch: Watch, session: Transcr
     assert json.loads(known.record)["bad_lines"] == 1
 
 
-def test_a_question_waits_for_its_answer(watch: Watch, session: Transcript) -> None:
+def test_follower_waits_for_the_answer_to_a_prompt(watch: Watch, session: Transcript) -> None:
     session.user("Since when?")
     watch.write(session.data)
     assert watch.later(10 * DEBOUNCE_S) == []
@@ -140,7 +140,9 @@ def test_a_question_waits_for_its_answer(watch: Watch, session: Transcript) -> N
     assert [len(watch.said(one.id)) for one in news.commits] == [2, 4]
 
 
-def test_what_was_not_whole_is_labelled_when_it_is(watch: Watch, session: Transcript) -> None:
+def test_follower_labels_an_incomplete_turn_once_it_is_complete(
+    watch: Watch, session: Transcript
+) -> None:
     session.user("Since when?")
     watch.write(session.data)
     (news,) = watch.later(UNANSWERED_S)
@@ -153,7 +155,7 @@ def test_what_was_not_whole_is_labelled_when_it_is(watch: Watch, session: Transc
     assert watch.store.commits_by_label(SUPERSEDED_LABEL) == {SUPERSEDED_LABEL: [early.id]}
 
 
-def test_a_branch_that_was_left_is_no_such_thing(watch: Watch) -> None:
+def test_follower_does_not_label_an_abandoned_branch_as_incomplete(watch: Watch) -> None:
     session = Transcript()
     session.user("Is the cafe open?")
     first = session.answer(text("It is."))
@@ -168,7 +170,7 @@ def test_a_branch_that_was_left_is_no_such_thing(watch: Watch) -> None:
     assert watch.store.commits_by_label(SUPERSEDED_LABEL) == {}
 
 
-def test_only_the_newest_bytes_of_a_file_are_kept_and_what_others_kept(
+def test_follower_retains_the_newest_raw_bytes_and_pinned_ones(
     watch: Watch, session: Transcript
 ) -> None:
     watch.path.write_bytes(session.data)
@@ -184,7 +186,7 @@ def test_only_the_newest_bytes_of_a_file_are_kept_and_what_others_kept(
 
 
 @pytest.mark.parametrize("is_another", [False, True])
-def test_a_file_that_was_cut_or_replaced_takes_nothing_away(
+def test_follower_keeps_commits_of_a_truncated_or_replaced_file(
     watch: Watch, session: Transcript, is_another: bool
 ) -> None:
     short = session.data
@@ -202,7 +204,7 @@ def test_a_file_that_was_cut_or_replaced_takes_nothing_away(
     assert not any(SUPERSEDED_LABEL in one.notes.labels for one in read)
 
 
-def test_what_takes_long_to_read_is_read_less_often(tmp_path: Path, session: Transcript) -> None:
+def test_follower_reads_slow_files_less_often(tmp_path: Path, session: Transcript) -> None:
     class Slow:
         def __init__(self) -> None:
             self.now = 0.0
@@ -225,7 +227,7 @@ def test_what_takes_long_to_read_is_read_less_often(tmp_path: Path, session: Tra
     catalogue.close()
 
 
-def test_nothing_is_told_of_what_nobody_reads_and_of_a_call_alone(watch: Watch) -> None:
+def test_follower_reports_nothing_for_unreadable_files_and_lone_calls(watch: Watch) -> None:
     watch.write(b"no transcript\n")
     assert watch.later(UNANSWERED_S) == []
     session = Transcript()
@@ -236,7 +238,7 @@ def test_nothing_is_told_of_what_nobody_reads_and_of_a_call_alone(watch: Watch) 
     assert [one.notes.summary for one in news.commits] == ["called Bash"]
 
 
-def test_what_a_store_refused_is_read_again(watch: Watch, session: Transcript) -> None:
+def test_follower_retries_after_a_store_refused_a_write(watch: Watch, session: Transcript) -> None:
     class Busy(MemoryStore):
         is_busy = True
 

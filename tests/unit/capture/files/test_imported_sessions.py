@@ -39,7 +39,7 @@ def sessions(*reports: Report | bytes) -> list[ImportedSession]:
     return list_imported_sessions(noted(*reports))
 
 
-def test_a_session_is_all_sources_that_say_its_name() -> None:
+def test_session_joins_all_sources_with_its_id() -> None:
     aside = report(
         "agent-ann", "s", title="", tips=(ConversationTip("ann", OTHER),), ended="2026-02-02T"
     )
@@ -50,7 +50,7 @@ def test_a_session_is_all_sources_that_say_its_name() -> None:
     assert (found.size_bytes, found.last_message_time) == (200, "2026-02-02T")
 
 
-def test_the_newest_of_several_moments_says_where_the_conversation_is() -> None:
+def test_session_position_is_the_newest_of_its_positions() -> None:
     early, late = report("a", "s", ended="2026-02-01T"), report("b", "s", ended="2026-02-02T")
     (found,) = sessions(
         early, msgspec.structs.replace(late, tips=(ConversationTip("main", OTHER),))
@@ -58,7 +58,7 @@ def test_the_newest_of_several_moments_says_where_the_conversation_is() -> None:
     assert [end.ctx for end in found.branch_tips] == [OTHER, ONE]
 
 
-def test_sessions_come_newest_first_by_what_was_said_last_else_by_the_file() -> None:
+def test_sessions_are_sorted_by_last_message_else_file_time() -> None:
     found = sessions(
         report("a", "old", ended="2026-02-01T00:00:00Z"),
         report("b", "undated"),
@@ -68,18 +68,18 @@ def test_sessions_come_newest_first_by_what_was_said_last_else_by_the_file() -> 
     assert found[-1].last_message_time.startswith("1970-01-01T")
 
 
-def test_what_was_not_read_or_is_of_another_version_is_no_session() -> None:
+def test_unread_or_outdated_sources_are_no_session() -> None:
     assert (
         sessions(report("a", "s", format=None), report("b", "s", tips=()), b"{", b'{"x":1}') == []
     )
 
 
-def test_a_source_without_a_session_is_called_as_its_file() -> None:
+def test_source_without_session_id_is_named_after_its_file() -> None:
     (found,) = sessions(report("tea.jsonl"))
     assert found.name == "codex:tea"
 
 
-def test_a_subagent_that_is_a_session_of_its_own_is_a_part_of_its_parent() -> None:
+def test_subagent_session_is_part_of_its_parent_session() -> None:
     catalogue = noted(
         report("a", "above"),
         report("b", "below", tips=(ConversationTip("below", OTHER),)),

@@ -67,7 +67,7 @@ def tip(one: ImportResult, at: int = 0) -> str:
     return one.report.tips[at].ctx
 
 
-def test_a_file_becomes_commits_and_its_bytes_are_kept(desk: Desk) -> None:
+def test_import_creates_commits_and_keeps_the_raw_bytes(desk: Desk) -> None:
     path = desk.write("a.jsonl", talk("Tea?"))
     one = desk.run()["a.jsonl"]
     assert desk.said(tip(one)) == ["Hello", "You said Hello.", "Tea?", "You said Tea?."]
@@ -77,7 +77,7 @@ def test_a_file_becomes_commits_and_its_bytes_are_kept(desk: Desk) -> None:
     assert desk.store.retention() == {raw: RetentionPolicy("pin")}
 
 
-def test_a_commit_says_when_and_whose_and_nothing_of_this_machine(desk: Desk) -> None:
+def test_commit_has_time_and_principal_but_no_machine_details(desk: Desk) -> None:
     desk.write("a.jsonl", talk())
     ctx = CommitId(tip(desk.run()["a.jsonl"]))
     commit = desk.store.commits([ctx])[ctx].commit
@@ -87,14 +87,14 @@ def test_a_commit_says_when_and_whose_and_nothing_of_this_machine(desk: Desk) ->
     assert commit.created_at == "2026-01-31T12:00:02.000000Z"
 
 
-def test_importing_elsewhere_gives_the_same_commits(desk: Desk, tmp_path: Path) -> None:
+def test_import_on_another_machine_creates_the_same_commits(desk: Desk, tmp_path: Path) -> None:
     other = Desk(tmp_path / "another machine")
     for one in (desk, other):
         one.write("a.jsonl" if one is desk else "b.jsonl", talk("Tea?"))
     assert tip(desk.run()["a.jsonl"]) == tip(other.run()["b.jsonl"])
 
 
-def test_what_has_not_changed_is_not_read_again(desk: Desk) -> None:
+def test_import_skips_unchanged_files(desk: Desk) -> None:
     path = desk.write("a.jsonl", talk())
     first = desk.run()["a.jsonl"]
     path.chmod(0)
@@ -103,7 +103,7 @@ def test_what_has_not_changed_is_not_read_again(desk: Desk) -> None:
     assert again.report == first.report or os.geteuid() != 0
 
 
-def test_a_file_that_grew_gives_what_is_new(desk: Desk) -> None:
+def test_import_of_a_grown_file_adds_only_new_commits(desk: Desk) -> None:
     desk.write("a.jsonl", talk("Tea?"))
     before = desk.run()["a.jsonl"]
     desk.write("a.jsonl", talk("Tea?", "Cake?"))
@@ -113,7 +113,7 @@ def test_a_file_that_grew_gives_what_is_new(desk: Desk) -> None:
     assert desk.store.commits([ctx])[ctx].commit.parent == tip(before)
 
 
-def test_a_file_of_the_same_size_and_time_with_another_end_is_read(desk: Desk) -> None:
+def test_import_reads_a_file_with_equal_size_and_time_but_another_end(desk: Desk) -> None:
     desk.write("a.jsonl", talk("Tea?"))
     desk.run()
     desk.clock -= 1
@@ -121,7 +121,7 @@ def test_a_file_of_the_same_size_and_time_with_another_end_is_read(desk: Desk) -
     assert desk.run()["a.jsonl"].new == 1
 
 
-def test_a_copy_that_was_made_to_resume_shares_the_history_that_it_repeats(desk: Desk) -> None:
+def test_copy_made_by_a_resume_shares_the_repeated_history(desk: Desk) -> None:
     desk.write("a.jsonl", talk("Tea?"))
     copy = talk("Tea?", "Cake?", session="c0b70000-0000-4000-8000-000000000002")
     for record in copy.records:
@@ -133,7 +133,7 @@ def test_a_copy_that_was_made_to_resume_shares_the_history_that_it_repeats(desk:
     assert desk.store.commits([ctx])[ctx].commit.parent == tip(first)
 
 
-def test_equal_words_in_two_sessions_are_two_histories(desk: Desk) -> None:
+def test_equal_texts_in_two_sessions_have_separate_histories(desk: Desk) -> None:
     other = talk(session="c0b70000-0000-4000-8000-000000000002")
     other.records[1]["message"]["id"] = "another response"
     desk.write("a.jsonl", talk())
@@ -155,7 +155,7 @@ def agents(session: str) -> tuple[Transcript, Transcript]:
 
 
 @pytest.mark.parametrize("name", ["agent-ann.jsonl", "0.jsonl"])
-def test_a_subagent_in_a_file_of_its_own_begins_where_it_was_spawned(desk: Desk, name: str) -> None:
+def test_subagent_file_starts_at_its_spawning_call(desk: Desk, name: str) -> None:
     """Also where its file comes before that of its parent."""
     main, own = agents("5e551011-0000-4000-8000-000000000001")
     desk.write(name, own)
@@ -169,7 +169,7 @@ def test_a_subagent_in_a_file_of_its_own_begins_where_it_was_spawned(desk: Desk,
     assert done[name].report.tips[0].agent == "ann"
 
 
-def test_a_subagent_whose_parent_comes_another_day_is_read_again_then(desk: Desk) -> None:
+def test_subagent_is_read_again_when_its_parent_is_imported_later(desk: Desk) -> None:
     main, own = agents("5e551011-0000-4000-8000-000000000001")
     desk.write("agent-ann.jsonl", own)
     alone = desk.run()["agent-ann.jsonl"]
@@ -184,7 +184,7 @@ def test_a_subagent_whose_parent_comes_another_day_is_read_again_then(desk: Desk
     assert desk.run()["agent-ann.jsonl"].is_unchanged
 
 
-def test_the_main_conversation_comes_first_among_the_tips_then_agents_then_branches(
+def test_tips_list_main_conversation_then_agents_then_branches(
     desk: Desk,
 ) -> None:
     made = Transcript()
@@ -200,7 +200,7 @@ def test_the_main_conversation_comes_first_among_the_tips_then_agents_then_branc
     assert desk.said(tip(one, 2))[-1] == "Never mind."
 
 
-def test_what_nobody_reads_is_told_and_no_error(desk: Desk) -> None:
+def test_unreadable_content_is_reported_without_an_error(desk: Desk) -> None:
     desk.write("picture.png", b"\x89PNG....")
     desk.write("empty.jsonl", b"")
     done = desk.run()
@@ -212,7 +212,7 @@ def test_what_nobody_reads_is_told_and_no_error(desk: Desk) -> None:
 
 
 @pytest.mark.req("S2-60")
-def test_what_looks_like_a_format_and_is_not_is_kept_as_bytes(desk: Desk) -> None:
+def test_file_that_only_resembles_a_format_is_stored_as_bytes(desk: Desk) -> None:
     data = b'{"type": "x", "sessionId": "y"}\n'
     desk.write("a.jsonl", data)
     report = desk.run()["a.jsonl"].report
@@ -221,7 +221,7 @@ def test_what_looks_like_a_format_and_is_not_is_kept_as_bytes(desk: Desk) -> Non
     assert desk.store.raw(ArtifactRef(report.raw or "")) == data
 
 
-def test_bad_lines_are_reported_with_their_places(desk: Desk) -> None:
+def test_invalid_lines_are_reported_with_their_positions(desk: Desk) -> None:
     good = talk().data
     desk.write("a.jsonl", good + b"{torn")
     report = desk.run()["a.jsonl"].report
@@ -229,7 +229,7 @@ def test_bad_lines_are_reported_with_their_places(desk: Desk) -> None:
     assert (report.bad[0].line, report.bad[0].byte) == (3, len(good))
 
 
-def test_a_file_that_is_gone_is_told_and_the_others_are_read(desk: Desk) -> None:
+def test_missing_file_is_reported_and_others_are_read(desk: Desk) -> None:
     desk.write("a.jsonl", talk())
     gone = desk.write("b.jsonl", talk("Tea?"))
     files = list(iter_files(desk.folder))
@@ -238,7 +238,7 @@ def test_a_file_that_is_gone_is_told_and_the_others_are_read(desk: Desk) -> None
     assert sorted(bool(one.report.reason) for one in done) == [False, True]
 
 
-def test_a_large_file_is_read_from_the_store_and_gives_the_same(desk: Desk, tmp_path: Path) -> None:
+def test_large_file_read_from_the_store_gives_the_same_commits(desk: Desk, tmp_path: Path) -> None:
     made = talk("Tea?")
     made.records[0]["padding"] = "x" * (file_reader.MAX_IN_MEMORY_BYTES + 1)
     small = Desk(tmp_path / "small")
@@ -250,7 +250,7 @@ def test_a_large_file_is_read_from_the_store_and_gives_the_same(desk: Desk, tmp_
     assert raw == path.read_bytes()
 
 
-def test_a_file_whose_name_is_no_text_is_read_and_known_again(desk: Desk) -> None:
+def test_file_with_a_non_utf8_name_is_read_and_recognized(desk: Desk) -> None:
     desk.write("a.jsonl", talk())
     odd = Path(os.fsdecode(os.fsencode(desk.folder) + b"/caf\xe9.jsonl"))
     try:
@@ -264,7 +264,7 @@ def test_a_file_whose_name_is_no_text_is_read_and_known_again(desk: Desk) -> Non
     assert again.is_unchanged
 
 
-def test_it_is_told_how_far_the_work_is(desk: Desk) -> None:
+def test_import_reports_progress(desk: Desk) -> None:
     files = [desk.write(f"{at}.jsonl", talk(str(at))) for at in range(3)]
     told: list[ImportProgress] = []
     listed = list(iter_files(desk.folder))
@@ -282,7 +282,7 @@ class FullStore(MemoryStore):
         super().write(batch)
 
 
-def test_what_was_not_written_does_not_count_as_read(desk: Desk, tmp_path: Path) -> None:
+def test_file_of_a_failed_write_does_not_count_as_read(desk: Desk, tmp_path: Path) -> None:
     desk.write("a.jsonl", talk())
     index = tmp_path / "index.db"
     catalogue = Catalogue(index)
@@ -293,7 +293,7 @@ def test_what_was_not_written_does_not_count_as_read(desk: Desk, tmp_path: Path)
     assert [one.is_unchanged for one in again] == [False]
 
 
-def test_a_catalogue_that_outlives_its_store_is_not_believed(desk: Desk) -> None:
+def test_catalogue_newer_than_its_store_is_ignored(desk: Desk) -> None:
     desk.write("a.jsonl", talk())
     desk.run()
     desk.store = MemoryStore()
@@ -302,14 +302,14 @@ def test_a_catalogue_that_outlives_its_store_is_not_believed(desk: Desk) -> None
     assert desk.said(tip(one))[0] == "Hello"
 
 
-def test_sources_of_entries_survive_in_the_store(desk: Desk) -> None:
+def test_sources_of_entries_are_stored(desk: Desk) -> None:
     desk.write("a.jsonl", talk())
     ctx = CommitId(tip(desk.run()["a.jsonl"]))
     _, answer = read_entries(desk.store, select_commits(desk.store, ctx))
     assert (answer.source or {})["usage"] == {"input_tokens": 10, "output_tokens": 1}
 
 
-def test_names_from_a_file_never_become_names_of_files(desk: Desk) -> None:
+def test_names_in_a_file_are_never_used_as_paths(desk: Desk) -> None:
     made = Transcript(shared={"sessionId": "../../../etc/passwd\ud800" + "x" * 9999})
     made.user("Hello")
     desk.write("a.jsonl", made)
@@ -318,7 +318,7 @@ def test_names_from_a_file_never_become_names_of_files(desk: Desk) -> None:
     assert sorted(path.name for path in desk.folder.rglob("*")) == ["a.jsonl"]
 
 
-def test_odd_values_of_a_file_come_back_from_the_store(desk: Desk) -> None:
+def test_unusual_values_round_trip_through_the_store(desk: Desk) -> None:
     made = talk()
     made.records[1]["message"]["usage"] = {"n": 10**400, "\ud800": 1e300, "deep": [[[None]]]}
     made.records[1]["message"]["content"] += [use("c1", "odd", at=2**70, text="\ud800")]
@@ -331,7 +331,7 @@ def test_odd_values_of_a_file_come_back_from_the_store(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("digits", [4000, 5000, 100_000])
-def test_integers_of_any_length_stop_nothing(desk: Desk, digits: int) -> None:
+def test_integers_of_any_length_are_imported(desk: Desk, digits: int) -> None:
     made = talk()
     data = made.data.replace(b'"output_tokens": 1', b'"output_tokens": 1' + b"0" * digits)
     desk.write("a.jsonl", data)
@@ -340,7 +340,7 @@ def test_integers_of_any_length_stop_nothing(desk: Desk, digits: int) -> None:
     assert desk.run()["a.jsonl"].is_unchanged
 
 
-def test_what_a_database_has_only_in_its_log_is_imported_too(desk: Desk) -> None:
+def test_database_content_in_the_wal_is_imported(desk: Desk) -> None:
     desk.folder.mkdir()
     path = database(desk.folder / "opencode.db", {"ses_1": {}}, {"ses_1": TALK})
     with closing(sqlite3.connect(path)) as live:

@@ -14,7 +14,7 @@ def write(path: Path, data: bytes = b"{}\n") -> Path:
     return path
 
 
-def test_histories_are_found_where_their_runtimes_keep_them(tmp_path: Path) -> None:
+def test_histories_are_discovered_in_default_folders(tmp_path: Path) -> None:
     write(tmp_path / ".claude/projects/-home-jill/a.jsonl")
     write(tmp_path / ".claude/projects/-home-jill/a/subagents/agent-b.jsonl")
     write(tmp_path / ".claude/projects/-home-jill/a/subagents/agent-b.meta.json")
@@ -29,7 +29,7 @@ def test_histories_are_found_where_their_runtimes_keep_them(tmp_path: Path) -> N
     assert found["claude"].size == 6
 
 
-def test_the_environment_names_other_folders(tmp_path: Path) -> None:
+def test_environment_variables_override_folders(tmp_path: Path) -> None:
     write(tmp_path / "elsewhere/projects/x/a.jsonl")
     write(tmp_path / ".claude/projects/x/b.jsonl")
     environ = {"CLAUDE_CONFIG_DIR": str(tmp_path / "elsewhere"), "CODEX_HOME": " "}
@@ -37,12 +37,12 @@ def test_the_environment_names_other_folders(tmp_path: Path) -> None:
     assert [file.path.name for file in found.files] == ["a.jsonl"]
 
 
-def test_nothing_is_found_where_nothing_is(tmp_path: Path) -> None:
+def test_empty_home_has_no_sources(tmp_path: Path) -> None:
     assert find_histories(tmp_path, {}) == []
     assert list(iter_files(tmp_path / "not there")) == []
 
 
-def test_links_to_folders_are_not_followed_and_pipes_are_no_files(tmp_path: Path) -> None:
+def test_folder_links_and_pipes_are_not_sources(tmp_path: Path) -> None:
     write(tmp_path / "a.jsonl")
     (tmp_path / "round").symlink_to(tmp_path)
     os.mkfifo(tmp_path / "pipe.jsonl")
@@ -50,14 +50,14 @@ def test_links_to_folders_are_not_followed_and_pipes_are_no_files(tmp_path: Path
     assert [file.path.name for file in iter_files(tmp_path)] == ["a.jsonl"]
 
 
-def test_older_files_come_first_and_those_of_subagents_last(tmp_path: Path) -> None:
+def test_sources_are_sorted_oldest_first_subagents_last(tmp_path: Path) -> None:
     for at, name in enumerate(["agent-a.jsonl", "z.jsonl", "b.jsonl"]):
         os.utime(write(tmp_path / name), (at, at))
     files = sort_for_import(iter_files(tmp_path))
     assert [file.path.name for file in files] == ["z.jsonl", "b.jsonl", "agent-a.jsonl"]
 
 
-def test_a_file_is_itself(tmp_path: Path) -> None:
+def test_file_argument_is_its_own_source(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", b"some words")
     (file,) = iter_files(path)
     assert (file.name, file.size, file.read_beginning(4)) == (str(path), 10, b"some")

@@ -55,7 +55,7 @@ def said(brought: OpenedFile) -> tuple[list[str], str]:
     return steps, brought.read_summary().report.reason
 
 
-def test_files_come_as_they_would_here_and_in_order(crew: ReaderPool, tmp_path: Path) -> None:
+def test_pool_returns_the_same_files_in_order(crew: ReaderPool, tmp_path: Path) -> None:
     odd = Transcript()
     odd.user("lone \ud800 surrogate")
     files = written(
@@ -76,7 +76,7 @@ def test_files_come_as_they_would_here_and_in_order(crew: ReaderPool, tmp_path: 
     assert came[3][1][0] == ["user: lone \ud800 surrogate"]
 
 
-def test_a_database_comes_as_the_copy_that_was_made_of_it(crew: ReaderPool, tmp_path: Path) -> None:
+def test_pool_reads_the_copy_of_a_database(crew: ReaderPool, tmp_path: Path) -> None:
     database(tmp_path / "opencode.db", {"ses_1": {}}, {"ses_1": TALK})
     (file,) = iter_files(tmp_path)
     [(_, brings)] = crew.ahead([file], no_one)
@@ -85,9 +85,7 @@ def test_a_database_comes_as_the_copy_that_was_made_of_it(crew: ReaderPool, tmp_
     assert said(came) == said(here)
 
 
-def test_a_file_that_has_changed_since_it_was_read_is_read_again(
-    crew: ReaderPool, tmp_path: Path
-) -> None:
+def test_pool_rereads_a_file_that_changed_after_parsing(crew: ReaderPool, tmp_path: Path) -> None:
     (file,) = written(tmp_path, a=talk("Hi"))
     [(_, brings)] = crew.ahead([file], lambda one: file_reader.open_source_file(one, None))
     file.path.write_bytes(talk("Ho").data)
@@ -96,7 +94,7 @@ def test_a_file_that_has_changed_since_it_was_read_is_read_again(
     assert said(came)[0] == ["You said Ho."]
 
 
-def test_what_cannot_be_read_is_told_when_its_turn_comes(crew: ReaderPool, tmp_path: Path) -> None:
+def test_pool_reports_an_unreadable_file_in_its_turn(crew: ReaderPool, tmp_path: Path) -> None:
     (file,) = written(tmp_path, a=talk("Hi"))
     file.path.unlink()
     [(_, brings)] = crew.ahead([file], no_one)
@@ -104,7 +102,7 @@ def test_what_cannot_be_read_is_told_when_its_turn_comes(crew: ReaderPool, tmp_p
         brings()
 
 
-def test_a_large_file_is_brought_where_the_store_is(crew: ReaderPool, tmp_path: Path) -> None:
+def test_large_file_is_parsed_in_the_main_process(crew: ReaderPool, tmp_path: Path) -> None:
     (file,) = written(tmp_path, a=talk("Hi", padding=file_reader.MAX_IN_MEMORY_BYTES))
     here: list[File] = []
 
@@ -120,9 +118,7 @@ def test_a_large_file_is_brought_where_the_store_is(crew: ReaderPool, tmp_path: 
 
 
 @pytest.mark.parametrize("way", [signal.SIGKILL, signal.SIGTERM])
-def test_a_crew_ends_with_the_process_that_it_reads_for(
-    tmp_path: Path, way: signal.Signals
-) -> None:
+def test_workers_exit_with_their_main_process(tmp_path: Path, way: signal.Signals) -> None:
     written(tmp_path, a=talk("Hi"))
     with subprocess.Popen(
         [sys.executable, "-c", _READS, tmp_path], stdout=subprocess.PIPE, start_new_session=True
@@ -150,7 +146,7 @@ with crew_of(2) as crew:
 """
 
 
-def test_a_process_that_is_lost_is_no_harm(tmp_path: Path) -> None:
+def test_pool_survives_a_lost_worker(tmp_path: Path) -> None:
     files = written(tmp_path, a=talk("Hi"), b=talk("large", padding=600_000), c=talk("last"))
     with ProcessPoolExecutor(1) as pool:
         lost = ReaderPool(pool)
@@ -162,7 +158,7 @@ def test_a_process_that_is_lost_is_no_harm(tmp_path: Path) -> None:
         assert [said(brings()) for _, brings in again] == came
 
 
-def test_an_import_with_a_crew_gives_what_one_without_gives(tmp_path: Path) -> None:
+def test_import_with_workers_equals_import_without(tmp_path: Path) -> None:
     few = importer.MIN_POOL_BYTES // 4
     agent = talk("sub")
     for record in agent.records:
@@ -187,7 +183,7 @@ def test_an_import_with_a_crew_gives_what_one_without_gives(tmp_path: Path) -> N
     assert len(runs[0][0]) == len(files)
 
 
-def test_who_stops_in_between_leaves_no_process(tmp_path: Path) -> None:
+def test_aborted_iteration_leaves_no_process(tmp_path: Path) -> None:
     files = written(tmp_path, a=talk("one", padding=importer.MIN_POOL_BYTES), b=talk("two"))
     catalogue = Catalogue(None)
     run = Importer(MemoryStore(), catalogue, jobs=2).run(files)

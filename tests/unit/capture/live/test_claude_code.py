@@ -108,12 +108,12 @@ KINDS: list[tuple[Json, list[Payload]]] = [
 
 @pytest.mark.req("S2-33", "S2-34", "S2-35")
 @pytest.mark.parametrize(("said", "events"), KINDS)
-def test_each_kind_of_line_is_its_event(said: Json, events: list[Payload]) -> None:
+def test_each_line_type_gives_its_event(said: Json, events: list[Payload]) -> None:
     assert payloads(said) == events
 
 
 @pytest.mark.req("S2-32")
-def test_the_beginning_says_session_tools_and_model() -> None:
+def test_init_line_gives_session_tools_and_model() -> None:
     init = {"type": "system", "subtype": "init", "session_id": "s", "tools": ["Bash"], "model": "m"}
     found = parse_claude_line(line({**init, "slash_commands": ["x"]}))
     expected = {"session_id": "s", "tools": ["Bash"], "model": "m"}
@@ -123,14 +123,14 @@ def test_the_beginning_says_session_tools_and_model() -> None:
 
 @pytest.mark.req("S2-32")
 @pytest.mark.parametrize("name", ["compact_metadata", "compactMetadata", "metadata", None])
-def test_a_compaction_says_its_trigger_and_how_many_tokens_there_were(name: str | None) -> None:
+def test_compaction_gives_trigger_and_token_count(name: str | None) -> None:
     about = {"trigger": "auto", "pre_tokens": 90_000}
     boundary = {"type": "system", "subtype": "compact_boundary", **(about if name is None else {})}
     found = payloads(boundary if name is None else {**boundary, name: about})
     assert found == [SystemEvent("compact_boundary", metadata=about)]
 
 
-def test_a_compaction_says_what_the_model_still_sees() -> None:
+def test_compaction_gives_the_remaining_context() -> None:
     kept = {"preserved_messages": {"uuids": ["u1", 7, "u2"]}}
     boundary = {"type": "system", "subtype": "compact_boundary", "compact_metadata": kept}
     assert parse_claude_line(line(boundary)).preserved == ("u1", "u2")
@@ -141,7 +141,7 @@ def test_a_compaction_says_what_the_model_still_sees() -> None:
     "status",
     ["success", "error_max_turns", "error_during_execution", "error_max_budget_usd"],
 )
-def test_the_end_is_a_metric(status: str) -> None:
+def test_result_line_gives_a_metric(status: str) -> None:
     usage = {
         "input_tokens": 5,
         "output_tokens": 7,
@@ -173,22 +173,22 @@ def test_the_end_is_a_metric(status: str) -> None:
         (b"\xff\n", '"\\ufffd"'),
     ],
 )
-def test_what_nobody_knows_is_kept_as_it_is(said: bytes, raw: str) -> None:
+def test_unknown_lines_are_kept_unchanged(said: bytes, raw: str) -> None:
     assert [event.payload for event in parse_claude_line(said).events] == [OutputEvent(raw)]
 
 
-def test_an_unknown_block_of_an_answer_is_kept_as_it_is() -> None:
+def test_unknown_block_of_an_answer_is_kept_unchanged() -> None:
     (found,) = payloads(answer({"type": "of_tomorrow", "a": 1}))
     assert isinstance(found, OutputEvent)
     assert json.loads(found.raw) == {"type": "of_tomorrow", "a": 1}
 
 
-def test_a_piece_of_what_comes_whole_and_an_empty_line_say_nothing() -> None:
+def test_partial_message_and_empty_line_give_no_event() -> None:
     assert payloads({"type": "stream_event", "event": {}}) == []
     assert parse_claude_line(b"\n").events == ()
 
 
-def test_a_line_of_a_subagent_says_whose_it_is_and_which_call_began_it() -> None:
+def test_subagent_line_names_its_agent_and_call() -> None:
     said = {**answer(CALL), "parent_tool_use_id": "t9"}
     found = parse_claude_line(line(said))
     assert (found.agent, found.call) == ("t9", "t9")
@@ -196,7 +196,7 @@ def test_a_line_of_a_subagent_says_whose_it_is_and_which_call_began_it() -> None
     assert (found.agent, found.call) == ("a1", "t9")
 
 
-def test_lines_of_one_response_have_its_id_and_what_is_known_of_it() -> None:
+def test_lines_of_one_response_share_id_and_metadata() -> None:
     said = answer(CALL)
     said["message"]["usage"] = {"input_tokens": 3}
     found = parse_claude_line(line({**said, "timestamp": "2026-11-21T20:00:00.005Z"}))

@@ -101,11 +101,11 @@ KINDS: list[tuple[list[Json], list[Payload]]] = [
 
 
 @pytest.mark.parametrize(("said", "events"), KINDS)
-def test_each_kind_of_line_is_its_event(said: list[Json], events: list[Payload]) -> None:
+def test_each_line_type_gives_its_event(said: list[Json], events: list[Payload]) -> None:
     assert payloads(*said) == events
 
 
-def test_the_beginning_names_the_session() -> None:
+def test_thread_started_line_names_the_session() -> None:
     found = CodexLines().parse_line(b'{"type": "thread.started", "thread_id": "01a1"}')
     assert found.session == "01a1"
     expected = SystemEvent("init", metadata={"session_id": "01a1"})
@@ -121,7 +121,7 @@ def test_the_beginning_names_the_session() -> None:
         {"type": "item.completed"},
     ],
 )
-def test_what_nobody_knows_is_kept_as_it_is(said: Json) -> None:
+def test_unknown_lines_are_kept_unchanged(said: Json) -> None:
     (found,) = payloads(said)
     assert isinstance(found, OutputEvent)
     assert json.loads(found.raw) == said

@@ -46,7 +46,7 @@ CASES: list[tuple[list[str], list[str], Output]] = [
 
 @pytest.mark.req("S2-31")
 @pytest.mark.parametrize(("given", "run", "output"), CASES)
-def test_a_client_is_run_as_it_was_called_or_asked_for_events(
+def test_client_is_run_as_called_or_with_event_output(
     given: list[str], run: list[str], output: Output
 ) -> None:
     found = parse_invocation(given)
@@ -69,11 +69,11 @@ def test_a_client_is_run_as_it_was_called_or_asked_for_events(
         (["codex", "exec", "--json"], ""),
     ],
 )
-def test_the_prompt_is_the_word_that_stands_alone(given: list[str], prompt: str) -> None:
+def test_prompt_is_the_positional_argument(given: list[str], prompt: str) -> None:
     assert parse_invocation(given).prompt == prompt
 
 
-def test_limits_and_folder_are_read_where_they_are_said() -> None:
+def test_limits_and_folder_are_parsed_from_options() -> None:
     found = parse_invocation(["claude", "-p", "--max-turns=3", "--max-budget-usd", "0.5", "Hi"])
     assert (found.max_turns, found.max_usd) == ("3", "0.5")
     assert parse_invocation(["codex", "exec", "-C", "/cafe", "Hi"]).folder == "/cafe"
@@ -82,7 +82,7 @@ def test_limits_and_folder_are_read_where_they_are_said() -> None:
     assert not parse_invocation(["codex", "exec", "--json", "--ephemeral", "Hi"]).has_file
 
 
-def test_a_client_that_nobody_knows_is_refused_unless_somebody_says_what_it_is() -> None:
+def test_unknown_client_is_refused_without_an_explicit_kind() -> None:
     with pytest.raises(ConfigError, match="cat: nobody here knows this client; known are claude"):
         parse_invocation(["cat", "-p"])
     assert parse_invocation(["npx", "claude", "-p", "Hi"], "claude").output == "text"
@@ -90,7 +90,7 @@ def test_a_client_that_nobody_knows_is_refused_unless_somebody_says_what_it_is()
         parse_invocation(["claude", "-p"], "cat")
 
 
-def test_options_take_the_values_that_are_theirs() -> None:
+def test_options_consume_their_own_values() -> None:
     options = Options(
         single_value=frozenset(["-m"]), perhaps=frozenset(["-r"]), many=frozenset(["-t"])
     )

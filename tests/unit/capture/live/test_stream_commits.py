@@ -70,7 +70,7 @@ def conversation() -> Stream:
 
 
 @pytest.mark.req("S2-37", "S2-30")
-def test_a_commit_stands_after_each_answer_and_at_the_end_each_on_the_one_before() -> None:
+def test_commit_is_created_per_answer_and_at_the_end() -> None:
     ran = Ran()
     ran.take(conversation())
     commits = [one.commit for one in ran.commits()]
@@ -88,7 +88,7 @@ def test_a_commit_stands_after_each_answer_and_at_the_end_each_on_the_one_before
 
 
 @pytest.mark.req("S2-37", "S2-36")
-def test_the_last_commit_has_what_is_no_message() -> None:
+def test_last_commit_contains_events_that_are_no_messages() -> None:
     ran = Ran()
     stream = conversation()
     stream.lines.insert(1, {"type": "of_tomorrow"})
@@ -102,7 +102,7 @@ def test_the_last_commit_has_what_is_no_message() -> None:
     assert ran.commits()[-1].notes.summary == "success, 2 turns, $0.2500"
 
 
-def test_all_lines_of_a_response_are_one_message_with_its_id_and_usage() -> None:
+def test_lines_of_one_response_become_one_message() -> None:
     ran = Ran()
     ran.take(conversation())
     (first,) = read_contents(ran.store, ran.commits()[:1])
@@ -116,7 +116,7 @@ def test_all_lines_of_a_response_are_one_message_with_its_id_and_usage() -> None
     assert first.stored.commit.created_at == "2026-01-31T12:00:05.000000Z"
 
 
-def test_an_answer_whose_tool_runs_is_committed_before_the_tool_has_ended() -> None:
+def test_answer_is_committed_before_its_tool_ends() -> None:
     ran = Ran()
     stream = Stream()
     stream.user("List the files.")
@@ -133,7 +133,7 @@ def test_an_answer_whose_tool_runs_is_committed_before_the_tool_has_ended() -> N
     assert ran.commits()[0].id == during
 
 
-def test_an_answer_that_goes_on_after_its_tool_began_is_committed_again_as_one() -> None:
+def test_answer_continued_after_its_tool_started_is_committed_again() -> None:
     ran = Ran()
     stream = Stream()
     stream.user("Both.")
@@ -146,7 +146,7 @@ def test_an_answer_that_goes_on_after_its_tool_began_is_committed_again_as_one()
 
 
 @pytest.mark.req("S2-37")
-def test_what_was_before_a_compaction_is_committed_before_it() -> None:
+def test_messages_before_a_compaction_are_committed_first() -> None:
     ran = Ran()
     stream = Stream()
     stream.user("One.")
@@ -177,7 +177,7 @@ def test_what_was_before_a_compaction_is_committed_before_it() -> None:
     assert ran.said(commits[1].id)[-1] == "assistant: Second."
 
 
-def test_a_subagent_has_a_chain_of_its_own_that_begins_where_it_was_called() -> None:
+def test_subagent_has_its_own_chain_from_its_call() -> None:
     ran = Ran()
     stream = Stream()
     stream.user("Ask Ann.")
@@ -206,7 +206,7 @@ def test_a_subagent_has_a_chain_of_its_own_that_begins_where_it_was_called() -> 
     assert len(ran.said()) == 4
 
 
-def test_a_session_that_is_resumed_goes_on_where_it_was() -> None:
+def test_resumed_session_continues_its_chain() -> None:
     store = MemoryStore()
     first = Ran(store)
     first.take(conversation())
@@ -221,7 +221,7 @@ def test_a_session_that_is_resumed_goes_on_where_it_was() -> None:
     assert first.tip in [one.id for one in again.commits()]
 
 
-def test_runs_that_name_no_session_do_not_go_on_with_each_other() -> None:
+def test_runs_without_session_id_are_separate() -> None:
     store = MemoryStore()
     for _ in range(2):
         ran, stream = Ran(store), conversation()
@@ -232,7 +232,7 @@ def test_runs_that_name_no_session_do_not_go_on_with_each_other() -> None:
         assert len(ran.said()) == 4
 
 
-def test_a_run_without_a_result_keeps_what_was_said_and_what_failed() -> None:
+def test_run_without_result_keeps_messages_and_error() -> None:
     ran = Ran()
     stream = Stream()
     stream.user("One.")
@@ -241,7 +241,7 @@ def test_a_run_without_a_result_keeps_what_was_said_and_what_failed() -> None:
     assert ran.said() == ["user: One."]
 
 
-def test_lines_without_a_time_are_of_the_time_they_were_heard_at() -> None:
+def test_lines_without_time_get_their_arrival_time() -> None:
     ran = Ran()
     ran.chain.add(parse_claude_line(b'{"type": "assistant", "subtype": "text", "text": "Hi."}'))
     ran.chain.end()

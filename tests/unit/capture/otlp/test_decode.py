@@ -70,7 +70,7 @@ def _as_protobuf(body: dict[str, Any]) -> bytes:
     return bytes(request.SerializeToString())
 
 
-def test_both_forms_are_read_alike() -> None:
+def test_json_and_protobuf_decode_alike() -> None:
     by_json = decode_traces(json.dumps(_body()).encode(), JSON)
     assert by_json == decode_traces(_as_protobuf(_body()), PROTOBUF)
     (span,) = by_json.spans
@@ -90,17 +90,17 @@ def test_both_forms_are_read_alike() -> None:
         {"startTimeUnixNano": "0"},
     ],
 )
-def test_a_span_without_an_id_or_a_time_is_counted(changed: dict[str, str]) -> None:
+def test_spans_without_id_or_time_are_counted(changed: dict[str, str]) -> None:
     read = decode_traces(json.dumps(_body(**changed)).encode(), JSON)
     assert (read.spans, read.refused) == ([], 1)
 
 
-def test_a_span_that_ends_before_it_begins_ends_at_once() -> None:
+def test_span_that_ends_before_its_start_has_no_duration() -> None:
     (span,) = decode_traces(json.dumps(_body(endTimeUnixNano="1")).encode(), JSON).spans
     assert span.end_ns == span.start_ns
 
 
-def test_records_of_a_log_that_name_a_span_are_read_with_their_body() -> None:
+def test_log_records_with_span_id_are_decoded_with_their_body() -> None:
     record = {
         "traceId": TRACE,
         "spanId": SPAN,
@@ -117,13 +117,13 @@ def test_records_of_a_log_that_name_a_span_are_read_with_their_body() -> None:
 
 
 @pytest.mark.parametrize("body", [b"[]", b"{", b"5", b'{"resourceSpans":5}', b"[" * 10_000])
-def test_a_body_that_is_no_request_is_refused_on_one_line(body: bytes) -> None:
+def test_invalid_body_is_refused_on_one_line(body: bytes) -> None:
     with pytest.raises(FormatError) as refused:
         decode_traces(body, JSON)
     assert "\n" not in str(refused.value)
 
 
-def test_the_answer_comes_in_the_form_of_the_request() -> None:
+def test_response_has_the_encoding_of_the_request() -> None:
     assert encode_response("trace", JSON) == b"{}"
     assert json.loads(encode_response("trace", JSON, 2))["partialSuccess"]["rejectedSpans"] == "2"
     answer = ExportTraceServiceResponse.FromString(encode_response("trace", PROTOBUF, 2))
@@ -132,7 +132,7 @@ def test_the_answer_comes_in_the_form_of_the_request() -> None:
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_are_a_request_or_refused(data: bytes) -> None:
+def test_random_bytes_are_decoded_or_refused(data: bytes) -> None:
     for read in (decode_traces, decode_logs):
         for kind in (JSON, PROTOBUF):
             with suppress(FormatError):
@@ -143,6 +143,6 @@ _WHOLE = _as_protobuf(_body())
 
 
 @given(st.integers(0, len(_WHOLE) - 1), st.integers(0, 255))
-def test_a_request_with_a_changed_byte_is_read_or_refused(at: int, byte: int) -> None:
+def test_request_with_a_changed_byte_is_decoded_or_refused(at: int, byte: int) -> None:
     with suppress(FormatError):
         decode_traces(_WHOLE[:at] + bytes([byte]) + _WHOLE[at + 1 :], PROTOBUF)

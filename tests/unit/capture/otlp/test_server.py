@@ -66,7 +66,7 @@ def _chat() -> bytes:
     return json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}).encode()
 
 
-def test_spans_logs_and_metrics_are_taken() -> None:
+def test_server_accepts_spans_logs_and_metrics() -> None:
     with serving() as (server, ear):
         for path in ("/v1/traces", "/v1/logs", "/v1/metrics"):
             assert _asked(server, path) == (200, b"{}")
@@ -74,7 +74,7 @@ def test_spans_logs_and_metrics_are_taken() -> None:
     assert [call.id for call in ear.calls] == [f"{'ab' * 16}-{'cd' * 8}"]
 
 
-def test_a_body_may_be_compressed_and_come_in_chunks() -> None:
+def test_server_accepts_compressed_and_chunked_bodies() -> None:
     packed = gzip.compress(_chat())
     with serving() as (server, ear):
         assert _asked(server, "/v1/traces", packed, content_encoding="gzip")[0] == 200
@@ -96,7 +96,7 @@ def test_a_body_may_be_compressed_and_come_in_chunks() -> None:
         ("/v1/traces", b"{}", {"origin": "https://example.org"}, 403),
     ],
 )
-def test_what_is_no_request_is_refused_and_the_server_goes_on(
+def test_server_refuses_invalid_requests_and_continues(
     path: str, body: bytes, headers: dict[str, str], status: int
 ) -> None:
     with serving() as (server, _):
@@ -106,14 +106,14 @@ def test_what_is_no_request_is_refused_and_the_server_goes_on(
         assert _asked(server, "/v1/traces")[0] == 200
 
 
-def test_a_body_that_unpacks_to_too_much_is_refused() -> None:
+def test_server_refuses_decompression_bombs() -> None:
     with serving(most_bytes=100_000) as (server, _):
         packed = gzip.compress(b" " * 10_000_000)
         assert _asked(server, "/v1/traces", packed, content_encoding="gzip")[0] == 400
         assert _asked(server, "/v1/traces", iter([b" " * 60_000] * 2))[0] == 413
 
 
-def test_who_asks_needs_the_token() -> None:
+def test_server_requires_the_token() -> None:
     with serving(token=TOKEN) as (server, ear):
         assert _asked(server, "/v1/traces", _chat())[0] == 401
         assert _asked(server, "/v1/traces", _chat(), authorization="Bearer no")[0] == 401
@@ -132,7 +132,7 @@ def test_who_asks_needs_the_token() -> None:
         b"GET /v1/traces HTTP/1.1\r\n\r\n",
     ],
 )
-def test_bytes_that_are_no_http_harm_nothing(sent: bytes) -> None:
+def test_server_survives_bytes_that_are_not_http(sent: bytes) -> None:
     with serving() as (server, _):
         with socket.create_connection(("127.0.0.1", server.server_address[1]), 10) as asking:
             asking.sendall(sent)
@@ -141,7 +141,7 @@ def test_bytes_that_are_no_http_harm_nothing(sent: bytes) -> None:
         assert _asked(server, "/v1/traces")[0] == 200
 
 
-def test_it_ends_when_nobody_asks() -> None:
+def test_server_stops_after_its_idle_timeout() -> None:
     with OtlpServer(Receiver(Collecting())) as server:
         thread = Thread(target=server.serve, kwargs={"idle_s": 0.1})
         thread.start()
@@ -149,7 +149,7 @@ def test_it_ends_when_nobody_asks() -> None:
         assert not thread.is_alive()
 
 
-def test_what_was_acknowledged_outlives_its_receiver(tmp_path: Path) -> None:
+def test_acknowledged_request_outlives_its_receiver(tmp_path: Path) -> None:
     """The first one is not ended: it is as if it had been killed while the call waited."""
     waiting = json.loads(_chat())
     span = waiting["resourceSpans"][0]["scopeSpans"][0]["spans"][0]
@@ -169,7 +169,7 @@ def test_what_was_acknowledged_outlives_its_receiver(tmp_path: Path) -> None:
     assert [*tmp_path.iterdir()] == []
 
 
-def test_what_cannot_be_kept_is_not_acknowledged(tmp_path: Path) -> None:
+def test_request_that_cannot_be_stored_is_not_acknowledged(tmp_path: Path) -> None:
     spool = OtlpSpool(tmp_path / "spool")
     with serving(spool=spool) as (server, ear):
         (tmp_path / "spool").rmdir()

@@ -57,7 +57,7 @@ WISHES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("path", PATHS.values(), ids=PATHS)
 @pytest.mark.parametrize("wish", WISHES.values(), ids=WISHES)
-def test_an_answer_is_the_same_as_without_the_proxy(
+def test_response_is_the_same_as_without_the_proxy(
     here: Place, path: str, wish: dict[str, Any]
 ) -> None:
     body = json.dumps({"model": "fake", "messages": ["ü" * 1000]}).encode()
@@ -75,7 +75,7 @@ def test_an_answer_is_the_same_as_without_the_proxy(
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "PATCH", "OPTIONS"])
 @pytest.mark.parametrize("path", ["", "/", "/a//b/../c%2Fd%20?x=%41&y", "/v1/models?", "/?a=b"])
-def test_whatever_is_asked_is_asked_of_the_provider(here: Place, method: str, path: str) -> None:
+def test_every_request_is_forwarded_to_the_provider(here: Place, method: str, path: str) -> None:
     direct = here.direct.ask(path or "/", None, method=method, whole=True)
     proxied = here.proxied.ask(path, None, method=method, whole=True)
     assert proxied == direct
@@ -85,7 +85,7 @@ def test_whatever_is_asked_is_asked_of_the_provider(here: Place, method: str, pa
     assert here.recorded().calls == []
 
 
-def test_headers_are_passed_as_they_are_but_for_those_of_the_connection(here: Place) -> None:
+def test_headers_are_forwarded_except_hop_by_hop_ones(here: Place) -> None:
     sent = {
         "x-API-key": KEY,
         "Accept-Encoding": "br, zstd",
@@ -103,7 +103,7 @@ def test_headers_are_passed_as_they_are_but_for_those_of_the_connection(here: Pl
     assert "TE" not in names
 
 
-def test_a_body_that_is_compressed_or_in_chunks_is_passed_as_it_is(here: Place) -> None:
+def test_compressed_or_chunked_body_is_forwarded_unchanged(here: Place) -> None:
     packed = gzip.compress(b'{"model": "fake"}' * 1000)
     headers = {"Content-Encoding": "gzip"}
     here.proxied.ask(ANTHROPIC, packed, headers=headers)
@@ -117,7 +117,7 @@ def test_a_body_that_is_compressed_or_in_chunks_is_passed_as_it_is(here: Place) 
     ]  # fmt: skip
 
 
-def test_the_first_piece_does_not_wait_for_the_second(here: Place) -> None:
+def test_first_chunk_is_forwarded_before_the_second_arrives(here: Place) -> None:
     connection = here.proxied.connect()
     path = urlsplit(here.proxied.url).path + ANTHROPIC
     wish = {"X-Fake": json.dumps({"pieces": 2, "each_ms": 6000})}
@@ -130,7 +130,7 @@ def test_the_first_piece_does_not_wait_for_the_second(here: Place) -> None:
     connection.close()
 
 
-def test_a_client_that_hangs_up_is_hung_up_on_at_once(here: Place) -> None:
+def test_client_disconnect_closes_the_upstream_connection(here: Place) -> None:
     gone = here.of_provider()["gone"]
     connection = here.proxied.connect()
     path = urlsplit(here.proxied.url).path + ANTHROPIC
@@ -146,7 +146,7 @@ def test_a_client_that_hangs_up_is_hung_up_on_at_once(here: Place) -> None:
     assert reply.body.startswith(b"event: message_start")
 
 
-def test_a_client_that_reads_slowly_holds_the_provider_up_and_not_the_memory(here: Place) -> None:
+def test_slow_client_applies_backpressure_to_the_provider(here: Place) -> None:
     connection = here.proxied.connect()
     path = urlsplit(here.proxied.url).path + ANTHROPIC
     wish = {"pieces": 400, "size": 100_000}
@@ -159,7 +159,7 @@ def test_a_client_that_reads_slowly_holds_the_provider_up_and_not_the_memory(her
     connection.close()
 
 
-def test_a_provider_that_is_not_there_is_told_in_words_that_clients_read(
+def test_unreachable_provider_gives_an_error_that_clients_parse(
     tmp_path: Path,
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -176,7 +176,7 @@ def test_a_provider_that_is_not_there_is_told_in_words_that_clients_read(
     assert reply.broken in said["error"]["message"]
 
 
-def test_who_has_not_the_token_is_not_passed_on(here: Place) -> None:
+def test_request_without_the_token_is_not_forwarded(here: Place) -> None:
     before = len(here.log())
     server = here.proxied.url.partition(f"/{TOKEN}")[0]
     for path in ("/fake/v1/messages", "/wrong/fake/v1/messages", "", "/", f"/{TOKEN[:-1]}/fake"):
@@ -185,26 +185,26 @@ def test_who_has_not_the_token_is_not_passed_on(here: Place) -> None:
     assert len(here.log()) == before
 
 
-def test_without_a_token_no_page_of_a_browser_is_answered(url: str, tmp_path: Path) -> None:
+def test_browser_request_is_refused_when_no_token_is_set(url: str, tmp_path: Path) -> None:
     with place(tmp_path, url, token="") as here:
         assert here.proxied.ask(ANTHROPIC).status == 200
         for headers in ({"Origin": "https://evil.example"}, {"Host": "evil.example:8421"}):
             assert here.proxied.ask(ANTHROPIC, headers=headers).status == 403
 
 
-def test_a_websocket_is_refused_so_that_codex_asks_over_http(here: Place) -> None:
+def test_websocket_is_refused_so_that_codex_uses_http(here: Place) -> None:
     headers = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Key": "x"}
     assert here.proxied.ask("/v1/responses", None, method="GET", headers=headers).status == 426
 
 
-def test_what_is_no_http_is_refused_and_the_next_one_served(here: Place) -> None:
+def test_invalid_http_is_refused_and_the_next_request_served(here: Place) -> None:
     with here.proxied.raw() as raw:
         raw.sendall(b"\x16\x03\x01\x02\x00 hello\r\n\r\n")
         assert raw.recv(12).startswith(b"HTTP/1.")
     assert here.proxied.ask(ANTHROPIC).status == 200
 
 
-def test_a_large_body_is_passed_and_what_is_too_large_is_not_recorded(
+def test_large_body_is_forwarded_but_not_recorded_beyond_the_limit(
     url: str, tmp_path: Path
 ) -> None:
     with place(tmp_path, url, limits=SpoolLimits(body_bytes=1 << 20)) as here:
@@ -217,7 +217,7 @@ def test_a_large_body_is_passed_and_what_is_too_large_is_not_recorded(
         assert here.recording.unrecorded == {reason: 1}
 
 
-def test_a_call_is_recorded_as_it_was_without_what_is_secret(here: Place, tmp_path: Path) -> None:
+def test_call_is_recorded_unchanged_except_secrets(here: Place, tmp_path: Path) -> None:
     path = f"/v1beta/models/fake:streamGenerateContent?alt=sse&key={KEY}"
     headers = {"User-Agent": "claude-cli/2", "x-api-key": KEY, "Cookie": f"s={KEY}"}
     body = b'{"model": "fake"}'
@@ -240,7 +240,7 @@ def test_a_call_is_recorded_as_it_was_without_what_is_secret(here: Place, tmp_pa
     assert 0 < reply.first_byte_s <= reply.latency_s
 
 
-def test_a_connection_that_stays_is_used_again(here: Place) -> None:
+def test_persistent_connection_is_reused(here: Place) -> None:
     connection = here.proxied.connect()
     path = urlsplit(here.proxied.url).path + ANTHROPIC
     for _ in range(3):
@@ -252,7 +252,7 @@ def test_a_connection_that_stays_is_used_again(here: Place) -> None:
     assert len(here.recorded().calls) == 3
 
 
-def test_who_is_being_answered_when_the_proxy_ends_is_cut_off(url: str, tmp_path: Path) -> None:
+def test_open_response_is_cut_when_the_proxy_stops(url: str, tmp_path: Path) -> None:
     with place(tmp_path, url) as here:
         connection = here.proxied.connect()
         path = urlsplit(here.proxied.url).path + ANTHROPIC
@@ -266,7 +266,7 @@ def test_who_is_being_answered_when_the_proxy_ends_is_cut_off(url: str, tmp_path
     assert reply.broken == "the proxy was ended"
 
 
-def test_a_client_that_asks_before_it_sends_its_body_is_told_to_go_on(here: Place) -> None:
+def test_expect_continue_is_answered_with_100(here: Place) -> None:
     with here.proxied.raw() as raw:
         path = urlsplit(here.proxied.url).path + ANTHROPIC
         head = (
@@ -279,7 +279,7 @@ def test_a_client_that_asks_before_it_sends_its_body_is_told_to_go_on(here: Plac
     assert "Expect" not in dict(here.log()[-1]["headers"])
 
 
-def test_an_old_client_gets_no_chunks(here: Place) -> None:
+def test_http_1_0_client_gets_no_chunks(here: Place) -> None:
     with here.proxied.raw() as raw:
         path = urlsplit(here.proxied.url).path + ANTHROPIC
         raw.sendall(f"POST {path} HTTP/1.0\r\nContent-Length: 2\r\n\r\n{{}}".encode())

@@ -84,7 +84,7 @@ def recorded(spool: ProxySpool) -> Collected:
     return into
 
 
-def test_what_is_written_is_recorded_and_nothing_is_left(make: Make) -> None:
+def test_spooled_calls_are_recorded_and_removed(make: Make) -> None:
     spool = make()
     first, second = ask(spool, "c1", b"one"), ask(spool, "c2", b"two")
     answer(second, b"B")
@@ -98,7 +98,7 @@ def test_what_is_written_is_recorded_and_nothing_is_left(make: Make) -> None:
     assert list(spool.folder.parent.iterdir()) == []
 
 
-def test_a_call_without_an_end_says_that_the_proxy_was_ended(make: Make) -> None:
+def test_call_without_end_was_interrupted_by_the_end_of_the_proxy(make: Make) -> None:
     spool = make()
     track = ask(spool)
     track.answer(AnswerHead(status=200))
@@ -107,7 +107,7 @@ def test_a_call_without_an_end_says_that_the_proxy_was_ended(make: Make) -> None
     assert (reply.status, reply.body, reply.broken) == (200, b"Hal", PROXY_STOPPED)
 
 
-def test_a_request_that_did_not_come_whole_is_counted_and_not_recorded(make: Make) -> None:
+def test_incomplete_request_is_counted_and_not_recorded(make: Make) -> None:
     spool = make()
     track = spool.begin(head("c1"))
     track.body(b"{")
@@ -122,7 +122,7 @@ def test_a_request_that_did_not_come_whole_is_counted_and_not_recorded(make: Mak
 
 
 @pytest.mark.parametrize("cut", [1, 7, 40, 100])
-def test_a_torn_end_loses_no_more_than_itself(make: Make, cut: int) -> None:
+def test_torn_end_loses_only_itself(make: Make, cut: int) -> None:
     spool = make()
     answer(ask(spool, "c1"), b"whole")
     answer(ask(spool, "c2"), b"torn")
@@ -134,7 +134,7 @@ def test_a_torn_end_loses_no_more_than_itself(make: Make, cut: int) -> None:
     assert (into.replies[1].id, into.replies[1].broken) == ("c2", PROXY_STOPPED)
 
 
-def test_a_damaged_file_is_told_and_what_stands_before_is_recorded(
+def test_damaged_file_is_reported_and_earlier_calls_are_recorded(
     make: Make, told: list[str]
 ) -> None:
     spool = make()
@@ -151,13 +151,13 @@ def test_a_damaged_file_is_told_and_what_stands_before_is_recorded(
     assert told == [f"{file}: is damaged, and is not read to its end"]
 
 
-def test_any_bytes_are_read_as_no_frames_without_end() -> None:
+def test_random_bytes_give_no_endless_frames() -> None:
     for size in (0, 5, 17, 100, 10_000):
         reader = FrameReader()
         assert reader.feed(secrets.token_bytes(size)) == []
 
 
-def test_frames_come_out_of_bytes_in_any_pieces() -> None:
+def test_frames_are_decoded_from_chunks_of_any_size() -> None:
     data = encode_frame(1, FrameKind.CALL, head("c1")) + encode_frame(
         2**40, FrameKind.DATA, b"x" * 1000
     )
@@ -172,7 +172,7 @@ def test_frames_come_out_of_bytes_in_any_pieces() -> None:
         assert not reader.is_torn
 
 
-def test_files_are_small_and_removed_when_all_of_them_is_recorded(make: Make) -> None:
+def test_spool_files_are_small_and_removed_when_recorded(make: Make) -> None:
     spool = make(limits=SpoolLimits(file_bytes=1000))
     long = ask(spool, "long")
     for number in range(20):
@@ -194,7 +194,7 @@ def test_files_are_small_and_removed_when_all_of_them_is_recorded(make: Make) ->
     del long
 
 
-def test_a_recorder_that_was_killed_is_given_again_only_what_was_under_way(make: Make) -> None:
+def test_killed_recorder_receives_only_pending_calls_again(make: Make) -> None:
     spool = make()
     answer(ask(spool, "c1"), b"1")
     open_ = ask(spool, "c2")
@@ -211,7 +211,7 @@ def test_a_recorder_that_was_killed_is_given_again_only_what_was_under_way(make:
     assert [(one.id, one.body) for one in into.replies] == [("c2", b"2")]
 
 
-def test_a_call_that_ends_the_recorder_again_and_again_is_passed_over(make: Make) -> None:
+def test_call_that_repeatedly_kills_the_recorder_is_skipped(make: Make) -> None:
     class Deadly(Collected):
         def begin(self, call: CapturedRequest) -> None:
             if call.id == "deadly":
@@ -232,7 +232,7 @@ def test_a_call_that_ends_the_recorder_again_and_again_is_passed_over(make: Make
     assert counting.unrecorded == {"it has ended the recorder again and again": 1}
 
 
-def test_a_bug_in_the_recorder_costs_one_call_and_is_counted(make: Make) -> None:
+def test_recorder_bug_costs_one_call_and_is_counted(make: Make) -> None:
     class Odd(Collected):
         def refusal(self, call: CapturedRequest) -> Exception | None:
             return ZeroDivisionError("oh") if call.id == "c1" else None
@@ -249,7 +249,7 @@ def test_a_bug_in_the_recorder_costs_one_call_and_is_counted(make: Make) -> None
     assert counting.recorded == 1
 
 
-def test_a_log_that_is_full_holds_up_nobody_and_what_waited_is_recorded_when_it_is_not(
+def test_full_log_disk_blocks_no_client_and_pending_calls_are_recorded_later(
     make: Make,
 ) -> None:
     class Full(Collected):
@@ -272,7 +272,7 @@ def news(spool: ProxySpool) -> Iterator[bool]:
     spool.close()
 
 
-def test_what_a_full_disk_refuses_when_the_proxy_is_gone_waits_for_the_next_start(
+def test_calls_refused_by_a_full_disk_at_exit_wait_for_the_next_start(
     make: Make,
 ) -> None:
     class Full(Collected):
@@ -299,9 +299,7 @@ class Disk:
         return create_spool_file(path)
 
 
-def test_a_disk_that_is_full_stops_the_recording_and_it_goes_on_by_itself(
-    make: Make, told: list[str]
-) -> None:
+def test_full_disk_pauses_recording_until_there_is_room(make: Make, told: list[str]) -> None:
     disk = Disk()
     spool = make(opens=disk, limits=SpoolLimits(file_bytes=0))
     answer(ask(spool, "c1"), b"1")
@@ -327,7 +325,7 @@ def test_a_disk_that_is_full_stops_the_recording_and_it_goes_on_by_itself(
     assert sum(spool.unrecorded.values()) == 1
 
 
-def test_a_spool_that_nobody_empties_is_full_at_some_time(make: Make, told: list[str]) -> None:
+def test_spool_without_a_reader_reaches_its_limit(make: Make, told: list[str]) -> None:
     spool = make(limits=SpoolLimits(spool_bytes=1000, file_bytes=0))
     answer(ask(spool, "c1", b"x" * 2000), b"1")
     wait_for(lambda: list(spool.folder.glob("*.spool")))
@@ -338,7 +336,7 @@ def test_a_spool_that_nobody_empties_is_full_at_some_time(make: Make, told: list
     assert text.endswith(": is full, because what is in it could not be recorded")
 
 
-def test_what_is_too_much_for_the_memory_is_not_recorded(make: Make) -> None:
+def test_calls_beyond_the_memory_limit_are_not_recorded(make: Make) -> None:
     spool = make(limits=SpoolLimits(queue_bytes=3000))
     track = ask(spool, "c1", b"x" * 900)
     track.answer(AnswerHead(status=200))
@@ -349,7 +347,7 @@ def test_what_is_too_much_for_the_memory_is_not_recorded(make: Make) -> None:
     assert reply.broken == "not all of it could be kept for the record"
 
 
-def test_what_the_recorder_holds_in_memory_is_given_again_when_it_is_killed(make: Make) -> None:
+def test_calls_held_in_memory_are_replayed_after_a_kill(make: Make) -> None:
     spool = make()
     answer(ask(spool, "c1"), b"1")
     answer(ask(spool, "c2"), b"2")
@@ -366,7 +364,7 @@ def killed() -> Iterator[bool]:
     raise KeyboardInterrupt
 
 
-def test_two_spools_are_read_by_one_recorder_each(make: Make) -> None:
+def test_two_spools_have_one_recorder_each(make: Make) -> None:
     spool = make()
     answer(ask(spool, "c1"), b"1")
     into = Collected()
@@ -375,7 +373,7 @@ def test_two_spools_are_read_by_one_recorder_each(make: Make) -> None:
     assert [one.id for one in recorded(spool).replies] == ["c1"]
 
 
-def test_a_step_says_whether_it_is_the_last() -> None:
+def test_step_tells_whether_it_is_the_last() -> None:
     call = CapturedRequest(id="c", protocol="p", path="/", body=b"", time=TIME)
     assert not SpoolStep(1, call).is_last
     assert SpoolStep(1, CapturedResponse(id="c", status=0, time=TIME)).is_last

@@ -43,7 +43,7 @@ def put(here: ClientHome, runtime: str, session: NewSessionInfo | None = None) -
         ("pi", f".pi/agent/sessions/--home-jill-cafe--/{HOURS}-000000Z_{ID}.jsonl"),
     ],
 )
-def test_a_file_is_where_its_client_looks_for_it_and_only_its_owner_reads_it(
+def test_file_is_written_where_its_client_reads_it_owner_only(
     here: ClientHome, runtime: str, path: str
 ) -> None:
     placed = put(here, runtime)
@@ -66,7 +66,7 @@ def test_a_file_is_where_its_client_looks_for_it_and_only_its_owner_reads_it(
         ("pi", "PI_CODING_AGENT_SESSION_DIR", "."),
     ],
 )
-def test_a_folder_that_the_environment_names_counts(
+def test_environment_folder_is_respected(
     here: ClientHome, tmp_path: Path, runtime: str, variable: str, below: str
 ) -> None:
     named = tmp_path / "elsewhere"
@@ -76,13 +76,13 @@ def test_a_folder_that_the_environment_names_counts(
     assert not here.home.exists()
 
 
-def test_a_tilde_in_the_environment_is_the_home(here: ClientHome) -> None:
+def test_tilde_in_the_environment_is_expanded(here: ClientHome) -> None:
     placed = put(replace(here, environ={"CODEX_HOME": "~/codex"}), "codex")
     assert placed.file is not None
     assert placed.file.is_relative_to(here.home / "codex")
 
 
-def test_opencode_takes_a_session_in_by_itself(here: ClientHome, tmp_path: Path) -> None:
+def test_opencode_imports_the_session_itself(here: ClientHome, tmp_path: Path) -> None:
     folder = tmp_path / "cafe"
     folder.mkdir()
     here.home.mkdir()
@@ -96,7 +96,7 @@ def test_opencode_takes_a_session_in_by_itself(here: ClientHome, tmp_path: Path)
     assert not Path(called["words"][1]).exists()
 
 
-def test_what_opencode_says_against_a_session_is_told(here: ClientHome, tmp_path: Path) -> None:
+def test_opencode_import_error_is_reported(here: ClientHome, tmp_path: Path) -> None:
     program = tmp_path / "opencode"
     program.write_text("#!/bin/sh\necho 'Bad\nsession' >&2; exit 4\n")
     program.chmod(0o755)
@@ -107,14 +107,14 @@ def test_what_opencode_says_against_a_session_is_told(here: ClientHome, tmp_path
         put(replace(here, environ={"PATH": "/nowhere"}), "opencode", new(str(tmp_path)))
 
 
-def test_a_place_that_cannot_be_written_is_an_error_in_one_line(here: ClientHome) -> None:
+def test_unwritable_folder_is_an_error_on_one_line(here: ClientHome) -> None:
     here.home.mkdir()
     (here.home / ".claude").write_text("a file")
     with pytest.raises(ConfigError, match=r"\.claude.*Claude Code cannot be put there"):
         put(here, "claude")
 
 
-def test_gemini_has_one_name_for_a_folder_and_never_shares_it(tmp_path: Path) -> None:
+def test_gemini_project_name_is_unique_per_folder(tmp_path: Path) -> None:
     home = tmp_path / ".gemini"
     assert gemini_name(home, "/home/jill/cafe") == "cafe"
     assert gemini_name(home, "/home/jill/cafe") == "cafe"
@@ -125,7 +125,7 @@ def test_gemini_has_one_name_for_a_folder_and_never_shares_it(tmp_path: Path) ->
     assert not (home / "projects.json").exists()
 
 
-def test_the_names_that_gemini_wrote_down_count(tmp_path: Path) -> None:
+def test_gemini_registered_project_names_are_used(tmp_path: Path) -> None:
     home = tmp_path / ".gemini"
     home.mkdir()
     known = {"/a/cafe": "tea-room", "/b/cafe": "cafe", "/c/cafe": "../../etc"}
@@ -146,13 +146,13 @@ LISTS = [
 
 
 @pytest.mark.parametrize("list_", LISTS)
-def test_a_list_of_names_that_is_none_does_no_harm(tmp_path: Path, list_: bytes) -> None:
+def test_invalid_gemini_registry_is_harmless(tmp_path: Path, list_: bytes) -> None:
     (tmp_path / "projects.json").write_bytes(list_)
     assert gemini_name(tmp_path, "/home/jill/cafe") == "cafe"
     assert (tmp_path / "projects.json").read_bytes() == list_
 
 
-def test_a_long_name_of_a_folder_is_cut_and_told_apart_by_a_hash() -> None:
+def test_long_folder_name_is_truncated_with_a_hash() -> None:
     """As `Math.abs(hash).toString(36)` has it in JavaScript, with its 32 bits."""
     one, other = ("/" + "x" * 250 + end for end in "ab")
     assert claude_name(one)[:201] == claude_name(other)[:201] == "-" + "x" * 199 + "-"
@@ -161,7 +161,7 @@ def test_a_long_name_of_a_folder_is_cut_and_told_apart_by_a_hash() -> None:
     assert claude_name("/🍵/tea") == "----tea"
 
 
-def test_ids_are_new_and_of_the_kind_that_their_runtime_has() -> None:
+def test_new_ids_have_the_format_of_their_runtime() -> None:
     for runtime, version in (("claude", "4"), ("codex", "7"), ("pi", "7"), ("gemini", "4")):
         ids = {create_session_id(runtime, 1_769_860_800_000) for _ in range(50)}
         assert len(ids) == 50

@@ -30,7 +30,7 @@ def states(runtime: str, expected: list[Any], sent: list[Any], prompt: str = "")
     return [row.state for row in compare_requests(runtime, expected, sent, prompt=prompt).rows]
 
 
-def test_every_rule_says_why_and_for_whom() -> None:
+def test_every_rule_has_a_reason_and_a_client() -> None:
     for rule in DIFFERENCE_RULES:
         assert len(rule.reason.split()) > 5
         assert set(rule.clients) <= set(RUNTIMES)
@@ -38,14 +38,14 @@ def test_every_rule_says_why_and_for_whom() -> None:
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
-def test_the_same_is_the_same_and_nothing_is_ignored_of_it(runtime: str) -> None:
+def test_equal_requests_are_equal_without_ignored_parts(runtime: str) -> None:
     found = compare_requests(runtime, [user("a"), said("b")], [user("a"), said("b")])
     assert [row.state for row in found.rows] == ["same", "same"]
     assert found.ignored == ()
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
-def test_the_conversation_ends_where_the_prompt_begins(runtime: str) -> None:
+def test_conversation_ends_before_the_prompt(runtime: str) -> None:
     expected = [user("a"), said("b")]
     assert states(runtime, expected, [*expected, user("go on"), said("later")], "go on") == [
         "same",
@@ -56,13 +56,13 @@ def test_the_conversation_ends_where_the_prompt_begins(runtime: str) -> None:
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
-def test_one_that_is_missing_is_one_difference(runtime: str) -> None:
+def test_missing_message_is_one_difference(runtime: str) -> None:
     whole = [user("a"), said("b"), user("c"), said("d")]
     assert states(runtime, whole, [*whole[:1], *whole[2:]]) == ["same", "missing", "same", "same"]
     assert states(runtime, whole[:-1], whole) == ["same", "same", "same", "added"]
 
 
-def test_what_differs_first_is_said() -> None:
+def test_first_difference_is_reported() -> None:
     (row,) = compare_requests("claude", [user("at one")], [user("at two")]).rows
     assert (row.state, row.number, row.role, row.text) == ("changed", 1, "user", "at one")
     assert row.difference == 'content[0].text: "one" is not "two", from character 3 on'
@@ -79,11 +79,11 @@ def test_what_differs_first_is_said() -> None:
         ({"a": "x" * 99}, {"a": ""}, f'a: "{"x" * 59}… is not "", from character 0 on'),
     ],
 )
-def test_a_difference_names_its_place(ours: Any, theirs: Any, where: str) -> None:
+def test_difference_names_its_position(ours: Any, theirs: Any, where: str) -> None:
     assert first_difference(ours, theirs) == where
 
 
-def test_cache_marks_and_empty_members_say_nothing() -> None:
+def test_cache_marks_and_empty_members_are_ignored() -> None:
     block = {"type": "tool_result", "tool_use_id": "t", "content": "x"}
     marked = {**block, "cache_control": {"type": "ephemeral"}, "is_error": False}
     expected, sent = ({"role": "user", "content": [one]} for one in (block, marked))
@@ -93,7 +93,7 @@ def test_cache_marks_and_empty_members_say_nothing() -> None:
     assert compare_requests("claude", [expected], [{**sent, "role": "assistant"}]).differences
 
 
-def test_a_result_that_is_an_error_says_so() -> None:
+def test_error_flag_of_a_result_is_compared() -> None:
     block = {"type": "tool_result", "tool_use_id": "t", "content": "x"}
     expected, sent = (
         {"role": "user", "content": [one]} for one in (block, {**block, "is_error": True})
@@ -101,14 +101,14 @@ def test_a_result_that_is_an_error_says_so() -> None:
     assert states("claude", [expected], [sent]) == ["changed"]
 
 
-def test_reminders_of_the_present_are_ignored_and_those_of_the_past_are_not() -> None:
+def test_reminders_are_ignored_only_at_the_end() -> None:
     sent = [user(REMINDER, "a"), {"role": "system", "content": "# Environment"}, said("b")]
     assert states("claude", [user("a"), said("b")], sent) == ["same", "same"]
     assert states("claude", [user(REMINDER, "a"), said("b")], sent) == ["same", "same"]
     assert states("claude", [user(REMINDER, "a")], [user("a")]) == ["changed"]
 
 
-def test_what_codex_says_of_the_present_is_ignored_at_the_end_only() -> None:
+def test_codex_context_messages_are_ignored_only_at_the_end() -> None:
     def item(role: str, text: str, **more: str) -> dict[str, Any]:
         return {
             "type": "message",
@@ -124,7 +124,7 @@ def test_what_codex_says_of_the_present_is_ignored_at_the_end_only() -> None:
     assert states("codex", talk, [{**talk[0], "id": "other"}, talk[1]]) == ["changed", "same"]
 
 
-def test_sections_of_its_own_instructions_are_what_codex_says_now() -> None:
+def test_codex_instruction_sections_are_ignored() -> None:
     def told(text: str) -> dict[str, Any]:
         block = {"type": "input_text", "text": text}
         return {"type": "message", "role": "developer", "content": [block]}
@@ -136,7 +136,7 @@ def test_sections_of_its_own_instructions_are_what_codex_says_now() -> None:
     assert states("codex", [told(own), *talk], talk) == ["missing", "same", "same"]
 
 
-def test_the_own_prompt_of_a_client_is_ignored_at_the_beginning_only() -> None:
+def test_client_system_prompt_is_ignored_only_at_the_beginning() -> None:
     own = {"role": "system", "content": "You are Pi."}
     for runtime in ("pi", "opencode"):
         assert states(runtime, [user("a")], [own, user("a")]) == ["same"]
@@ -144,7 +144,7 @@ def test_the_own_prompt_of_a_client_is_ignored_at_the_beginning_only() -> None:
         assert states(runtime, [own, user("a")], [user("a")]) == ["missing", "same"]
 
 
-def test_what_gemini_says_of_the_present_is_ignored_in_front_only() -> None:
+def test_gemini_context_is_ignored_only_at_the_beginning() -> None:
     def turn(*texts: str) -> dict[str, Any]:
         return {"role": "user", "parts": [{"text": text} for text in texts]}
 
@@ -157,7 +157,7 @@ def test_what_gemini_says_of_the_present_is_ignored_in_front_only() -> None:
     ]
 
 
-def test_tools_that_claude_code_had_once_are_ignored_and_what_they_were_told_is_not() -> None:
+def test_former_claude_code_tools_are_ignored_but_not_their_arguments() -> None:
     def turn(*names: str, **given: str) -> list[dict[str, Any]]:
         tools = [{"type": "tool_reference", "tool_name": name} for name in names]
         call = {"type": "tool_use", "id": "t", "name": "SendMessage", "input": given}
@@ -176,12 +176,12 @@ def test_tools_that_claude_code_had_once_are_ignored_and_what_they_were_told_is_
     assert states("claude", other, turn("Read", message="Hi", to="Ann")) == ["changed", "same"]
 
 
-def test_what_claude_code_puts_between_a_user_and_a_prompt_is_ignored_at_the_end_only() -> None:
+def test_claude_code_insertions_before_a_prompt_are_ignored_only_at_the_end() -> None:
     assert states("claude", [user("a")], [user("a\n", "go")], "go") == ["same"]
     assert states("claude", [user("a"), said("b")], [user("a\n"), said("b")]) == ["changed", "same"]
 
 
-def test_images_that_codex_makes_smaller_are_the_same_and_others_are_not() -> None:
+def test_images_that_codex_shrinks_are_equal() -> None:
     def item(image: bytes) -> dict[str, Any]:
         url = f"data:image/png;base64,{b64encode(image).decode()}"
         return {
@@ -195,7 +195,7 @@ def test_images_that_codex_makes_smaller_are_the_same_and_others_are_not() -> No
     assert states("codex", [large, other], [small]) == ["changed", "missing"]
 
 
-def test_outputs_that_gemini_masks_are_the_same_for_the_same_call() -> None:
+def test_outputs_that_gemini_masks_are_equal_for_the_same_call() -> None:
     def turn(id: str, output: str) -> dict[str, Any]:
         response = {"id": id, "name": "look", "response": {"output": output}}
         return {"role": "user", "parts": [{"functionResponse": response}]}
@@ -224,7 +224,7 @@ messages = st.lists(
 @given(
     expected=messages, sent=messages, runtime=st.sampled_from(RUNTIMES), prompt=st.text(max_size=1)
 )
-def test_whatever_is_sent_can_be_compared(
+def test_arbitrary_requests_can_be_compared(
     expected: list[Any], sent: list[Any], runtime: str, prompt: str
 ) -> None:
     """And what is expected is accounted for: each message is the same, changed or missing."""

@@ -67,14 +67,14 @@ def tried(tmp_path: Path) -> Verify:
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
-def test_a_client_that_sends_what_was_materialized_is_the_same(tried: Verify, runtime: str) -> None:
+def test_client_that_sends_the_materialized_context_passes(tried: Verify, runtime: str) -> None:
     found = tried(runtime)
     assert found.is_same, (found.wholeness, found.comparison.differences)
     assert len(found.comparison.rows) >= 6
     assert [allowed.name for allowed in found.wholeness.allowed] == ["thoughts"]
 
 
-def test_a_message_that_a_client_forgets_is_missing(tried: Verify) -> None:
+def test_message_dropped_by_the_client_is_missing(tried: Verify) -> None:
     found = tried("gemini", "forgetful")
     (row,) = found.comparison.differences
     assert (row.state, row.number) == ("missing", 2)
@@ -82,12 +82,12 @@ def test_a_message_that_a_client_forgets_is_missing(tried: Verify) -> None:
     assert not found.is_same
 
 
-def test_a_message_that_a_client_adds_is_told(tried: Verify) -> None:
+def test_message_added_by_the_client_is_reported(tried: Verify) -> None:
     (row,) = tried("claude", "wordy").comparison.differences
     assert (row.state, row.text) == ("added", "By the way, it rains.")
 
 
-def test_a_message_that_was_not_even_written_is_lost(tried: Verify) -> None:
+def test_message_missing_from_the_file_is_lost(tried: Verify) -> None:
     """The client sends all that the file holds: so only what it was made of can tell."""
     whole = native("claude")
 
@@ -104,23 +104,23 @@ def test_a_message_that_was_not_even_written_is_lost(tried: Verify) -> None:
     assert not found.is_same
 
 
-def test_a_client_that_asks_nobody_says_why(tried: Verify) -> None:
+def test_client_that_sends_no_request_gives_a_reason(tried: Verify) -> None:
     with pytest.raises(ConfigError, match="Codex ended with 1 and did not ask.*I do not hear you"):
         tried("codex", "deaf")
 
 
-def test_a_client_that_takes_too_long_is_ended(tried: Verify, tmp_path: Path) -> None:
+def test_client_that_times_out_is_terminated(tried: Verify, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"Claude Code took more than 1 s.*it said nothing"):
         tried("claude", "slow", timeout_s=1)
     assert (tmp_path / "trial" / "home" / "called.json").exists()
 
 
-def test_a_runtime_that_sessions_cannot_be_written_for_is_refused(tried: Verify) -> None:
+def test_runtime_without_a_session_writer_is_refused(tried: Verify) -> None:
     with pytest.raises(ConfigError, match="no session of Claude Code can be written"):
         tried("claude", kind=replace(native("claude"), writes=None))
 
 
-def test_an_odd_conversation_can_be_verified(tried: Verify) -> None:
+def test_irregular_conversation_can_be_verified(tried: Verify) -> None:
     odd = [
         Message("assistant", "Nobody asked."),
         Message("tool", "A result of nobody.", tool_call_id="x"),

@@ -53,7 +53,7 @@ def offline() -> Model:
     raise AssertionError("nobody asks a real model")
 
 
-def test_what_was_recorded_is_given_again_offline(tmp_path: Path) -> None:
+def test_recorded_calls_are_replayed_offline(tmp_path: Path) -> None:
     file, real = tmp_path / "cassettes" / "a.jsonl", Real()
     cassette = Cassette(file)
     assert answer(cassette.model(real), "Hi", parameters={"seed": 1}) == "Hello."
@@ -65,7 +65,7 @@ def test_what_was_recorded_is_given_again_offline(tmp_path: Path) -> None:
     assert len(real.asked) == 1
 
 
-def test_a_miss_says_what_is_nearest_and_how_to_record(tmp_path: Path) -> None:
+def test_miss_names_the_nearest_request_and_how_to_record(tmp_path: Path) -> None:
     cassette = Cassette(tmp_path / "a.jsonl")
     answer(cassette.model(Real()), "Hi")
     cassette.close()
@@ -73,7 +73,7 @@ def test_a_miss_says_what_is_nearest_and_how_to_record(tmp_path: Path) -> None:
         answer(Cassette(tmp_path / "a.jsonl").model(offline), "Ho")
 
 
-def test_without_a_cassette_nothing_is_recorded_where_it_may_not(tmp_path: Path) -> None:
+def test_missing_cassette_is_not_recorded_if_not_allowed(tmp_path: Path) -> None:
     cassette = Cassette(tmp_path / "a.jsonl", "none")
     with pytest.raises(ReplayMiss, match="no model calls"):
         answer(cassette.model(offline), "Hi")
@@ -82,7 +82,7 @@ def test_without_a_cassette_nothing_is_recorded_where_it_may_not(tmp_path: Path)
 
 
 @pytest.mark.parametrize(("mode", "asked"), [("new", 1), ("all", 2)])
-def test_what_is_new_is_recorded_or_everything(tmp_path: Path, mode: Mode, asked: int) -> None:
+def test_record_modes_new_and_all(tmp_path: Path, mode: Mode, asked: int) -> None:
     file, real = tmp_path / "a.jsonl", Real()
     first = Cassette(file)
     answer(first.model(real), "Hi")
@@ -98,7 +98,7 @@ def test_what_is_new_is_recorded_or_everything(tmp_path: Path, mode: Mode, asked
     assert verify(file) == []
 
 
-def test_no_credential_lands_in_the_file_and_all_is_found_again(tmp_path: Path) -> None:
+def test_credentials_are_not_stored_and_requests_still_match(tmp_path: Path) -> None:
     file, real = tmp_path / "a.jsonl", Real()
     cassette = Cassette(file)
     said = answer(cassette.model(real), f"The key {KEY}?", parameters={"user": KEY})
@@ -118,13 +118,13 @@ def test_no_credential_lands_in_the_file_and_all_is_found_again(tmp_path: Path) 
     answer(again, "Look", call_, result, tools=[tool])
 
 
-def test_a_request_without_credentials_is_the_same_by_its_hash() -> None:
+def test_request_without_credentials_matches_by_hash() -> None:
     tool = {"name": "look", "description": "Look.", "parameters": {"type": "object"}}
     asked = request_of("Hi", calls(call("look")), parameters={"seed": 1}, tools=[tool])
     assert redact_request(asked).hash == asked.hash
 
 
-def test_a_cassette_is_a_session_that_can_be_looked_at(tmp_path: Path) -> None:
+def test_cassette_is_a_viewable_session(tmp_path: Path) -> None:
     lines_: list[Line] = [calls(call("price", drink="tea")), "3 euros.", "Bye."]
     file = tmp_path / "cassettes" / "a.jsonl"
     for number in (1, 2):
@@ -146,7 +146,7 @@ def test_a_cassette_is_a_session_that_can_be_looked_at(tmp_path: Path) -> None:
     assert len(entries) == 7  # each message once
 
 
-def test_a_context_that_is_rewritten_is_one_of_the_same_agent(tmp_path: Path) -> None:
+def test_rewritten_context_belongs_to_the_same_agent(tmp_path: Path) -> None:
     cassette = Cassette(tmp_path / "a.jsonl")
     model = cassette.model(Real())
     answer(model, "One", "Two")
@@ -159,7 +159,7 @@ def test_a_context_that_is_rewritten_is_one_of_the_same_agent(tmp_path: Path) ->
     assert texts == [["One", "Two"], ["One", "Other"], ["Quite other"]]
 
 
-def test_agents_that_ask_at_once_are_kept_apart(tmp_path: Path) -> None:
+def test_concurrent_agents_are_separate(tmp_path: Path) -> None:
     cassette = Cassette(tmp_path / "a.jsonl")
     model = cassette.model(ScriptedModel([{"answer": "Hello.", "delay_s": 0.01}]))
 
@@ -177,7 +177,7 @@ def test_agents_that_ask_at_once_are_kept_apart(tmp_path: Path) -> None:
     assert [answer(again, "One"), answer(again, "Two")] == ["Hello.", "Hello."]
 
 
-def test_a_failed_call_fails_and_is_asked_again(tmp_path: Path) -> None:
+def test_failed_call_fails_and_is_repeated(tmp_path: Path) -> None:
     cassette = Cassette(tmp_path / "a.jsonl")
     with pytest.raises(ModelError, match="no credit"):
         answer(cassette.model(ScriptedModel([{"error": "no credit"}])), "Hi")
@@ -186,7 +186,7 @@ def test_a_failed_call_fails_and_is_asked_again(tmp_path: Path) -> None:
     assert answer(Cassette(tmp_path / "a.jsonl").model(offline), "Hi") == "Hello."
 
 
-def test_what_is_not_kept_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+def test_discarded_recording_leaves_the_file_unchanged(tmp_path: Path) -> None:
     cassette = Cassette(tmp_path / "a.jsonl")
     answer(cassette.model(Real()), "Hi")
     cassette.close(keep=False)
@@ -194,7 +194,7 @@ def test_what_is_not_kept_leaves_the_file_as_it_was(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_is_no_cassette_is_refused(tmp_path: Path) -> None:
+def test_file_that_is_no_cassette_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text("hello\n")
     with pytest.raises(InvalidLog):
         Cassette(tmp_path / "a.jsonl")

@@ -37,7 +37,7 @@ def used(client: Any, use: Callable[[Any], Any]) -> Any:
 @pytest.mark.parametrize(
     ("make", "use"), [*SYNC, *ASYNC], ids=lambda one: getattr(one, "__name__", "")
 )
-def test_a_client_gives_offline_what_it_gave(
+def test_client_replays_recorded_responses_offline(
     tmp_path: Path, make: Callable[..., Any], use: Callable[[Any], Any]
 ) -> None:
     file = tmp_path / "a.jsonl"
@@ -50,7 +50,7 @@ def test_a_client_gives_offline_what_it_gave(
     assert used(Cassette(file).wrap(make(NOWHERE)), use) == plain
 
 
-def test_a_miss_is_a_bad_request_that_says_what_is_nearest(tmp_path: Path) -> None:
+def test_miss_is_a_bad_request_that_names_the_nearest(tmp_path: Path) -> None:
     with Provider(answering) as provider:
         cassette = Cassette(tmp_path / "a.jsonl")
         used(cassette.wrap(sync_openai(provider.url)), o_chat)
@@ -62,7 +62,7 @@ def test_a_miss_is_a_bad_request_that_says_what_is_nearest(tmp_path: Path) -> No
         )
 
 
-def test_what_is_no_request_of_a_model_goes_its_way(tmp_path: Path) -> None:
+def test_requests_without_a_model_are_forwarded(tmp_path: Path) -> None:
     cassette = Cassette(tmp_path / "a.jsonl", "none")
     with cassette.wrap(httpx.Client(transport=httpx.MockTransport(_teapot))) as client:
         assert client.get(f"{NOWHERE}/v1/messages").status_code == 418
@@ -70,7 +70,7 @@ def test_what_is_no_request_of_a_model_goes_its_way(tmp_path: Path) -> None:
         assert client.post(f"{NOWHERE}/v1/embeddings", json={}).status_code == 418
 
 
-def test_no_credential_of_an_answer_lands_in_the_file(tmp_path: Path) -> None:
+def test_credentials_of_a_response_are_not_stored(tmp_path: Path) -> None:
     key = "sk-proj-abcdefghijklmnopqrstuvwx"
     whole: dict[str, Any] = {"id": "x", "object": "chat.completion", "created": 1, "model": "gpt-6"}
     choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": key}}

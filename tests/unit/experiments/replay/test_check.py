@@ -92,13 +92,13 @@ def edited(log: Path, change: Callable[[dict[str, Any]], object]) -> Path:
     return file
 
 
-def test_the_demo_goes_the_same(tmp_path: Path) -> None:
+def test_demo_is_replayed_equally(tmp_path: Path) -> None:
     play_demo(tmp_path / "demo.jsonl")
     done = same(tmp_path / "demo.jsonl")
     assert (done.agents, done.requests) == (4, 9)
 
 
-def test_tools_subagents_and_discussions_go_the_same_and_no_tool_runs(tmp_path: Path) -> None:
+def test_tools_subagents_and_discussions_are_replayed_without_running_tools(tmp_path: Path) -> None:
     ran: list[str] = []
 
     @tool
@@ -138,7 +138,7 @@ async def no_plan(agent: ToolAgent, command: str) -> ToolResult:
     return ToolResult("Off.")
 
 
-def test_what_the_user_did_with_commands_is_done_again(tmp_path: Path) -> None:
+def test_user_commands_are_replayed(tmp_path: Path) -> None:
     """Also where agents have more actions than they have of themselves."""
     parts: dict[str, list[Line]] = {
         "Ann": ["Tea.", "Really tea.", "I answer now.", "Still me."],
@@ -176,7 +176,7 @@ def test_what_the_user_did_with_commands_is_done_again(tmp_path: Path) -> None:
     same(one.log)
 
 
-def test_what_hooks_did_is_done_again_by_stand_ins_and_by_their_code(tmp_path: Path) -> None:
+def test_hooks_are_replayed_by_recording_and_by_code(tmp_path: Path) -> None:
     lines: list[Line] = [
         calls(call("send", text="tea")),
         calls(call("task", "t", name="Ann")),
@@ -211,7 +211,7 @@ def test_what_hooks_did_is_done_again_by_stand_ins_and_by_their_code(tmp_path: P
     assert done.difference is not None
 
 
-def test_hooks_that_save_state_and_copies_for_subagents_go_the_same(tmp_path: Path) -> None:
+def test_stateful_hooks_and_subagent_copies_are_replayed(tmp_path: Path) -> None:
     @register_agent_class("test-counting-copies")
     class Counting(Judging):
         def begin(self) -> None:
@@ -233,7 +233,7 @@ def test_hooks_that_save_state_and_copies_for_subagents_go_the_same(tmp_path: Pa
     assert same(one.log).agents == 4
 
 
-def test_dumb_agents_say_again_what_they_said(tmp_path: Path) -> None:
+def test_dumb_agents_repeat_their_answers(tmp_path: Path) -> None:
     lines: list[Line] = [calls(call("discuss", prompt="One.", speakers=["Echo"])), "Done."]
     one = stage(tmp_path, play(main=lines))
     Echo(one.session, "Unused.", runtime=one.runtime).log_birth(
@@ -254,7 +254,7 @@ def test_dumb_agents_say_again_what_they_said(tmp_path: Path) -> None:
     assert "nearest is" in done.miss_text
 
 
-def test_compactions_come_where_they_came(tmp_path: Path) -> None:
+def test_compactions_occur_at_the_same_position(tmp_path: Path) -> None:
     scene = begin(tmp_path, talk(main=["one", "two", "three", "four"]), window=900)
     for text in (WORDS, WORDS, WORDS):
         scene.ask(text)
@@ -265,7 +265,7 @@ def test_compactions_come_where_they_came(tmp_path: Path) -> None:
     same(scene.stage.log)
 
 
-def test_failed_and_cancelled_calls_fail_and_are_cancelled_again(tmp_path: Path) -> None:
+def test_failed_and_cancelled_calls_are_replayed(tmp_path: Path) -> None:
     failed: list[int] = []
     turns: list[asyncio.Task[Any]] = []
 
@@ -306,7 +306,7 @@ def test_failed_and_cancelled_calls_fail_and_are_cancelled_again(tmp_path: Path)
     same(one.log)
 
 
-def test_a_budget_stops_where_it_stopped(tmp_path: Path) -> None:
+def test_budget_stops_at_the_same_position(tmp_path: Path) -> None:
     lines: list[Line] = [calls(call("look", f"c{n}", at=str(n))) for n in range(5)]
     one = stage(tmp_path, play(main=lines), tools=[look], budget=Budget(model_calls=3))
     assert one.ask("Go.").startswith("[stopped]")
@@ -314,7 +314,7 @@ def test_a_budget_stops_where_it_stopped(tmp_path: Path) -> None:
     same(one.log)
 
 
-def test_what_the_user_answered_and_allowed_is_said_again(tmp_path: Path) -> None:
+def test_user_answers_and_permissions_are_replayed(tmp_path: Path) -> None:
     lines: list[Line] = [
         calls(call("ask_user", "a", question="Tea?"), call("send", "b", text="x")),
         calls(call("send", "c", text="y")),
@@ -331,7 +331,7 @@ def test_what_the_user_answered_and_allowed_is_said_again(tmp_path: Path) -> Non
     same(one.log)
 
 
-def test_templates_and_instructions_are_those_of_then(tmp_path: Path) -> None:
+def test_templates_and_instructions_are_the_recorded_ones(tmp_path: Path) -> None:
     folder = tmp_path / "agents"
     folder.mkdir()
     (folder / "cook.md").write_text("---\ntools: [look]\n---\nYou cook.")
@@ -357,7 +357,7 @@ def test_templates_and_instructions_are_those_of_then(tmp_path: Path) -> None:
     same(one.log)
 
 
-def test_new_models_names_and_places_are_given_again(tmp_path: Path) -> None:
+def test_model_name_and_place_changes_are_replayed(tmp_path: Path) -> None:
     one = stage(tmp_path, play(main=["one", "two"]))
     one.ask("Go.")
     other = play(main=["-", "two"])
@@ -368,7 +368,7 @@ def test_new_models_names_and_places_are_given_again(tmp_path: Path) -> None:
     same(two.log)
 
 
-def test_a_session_that_began_from_a_commit_goes_the_same_where_the_store_is_there(
+def test_session_started_from_a_commit_is_replayed_with_its_store(
     tmp_path: Path,
 ) -> None:
     store = MemoryStore(clock=ticking())
@@ -407,7 +407,7 @@ def whole(folder: Path) -> Path:
     return one.log
 
 
-def test_a_session_that_was_cut_off_anywhere_goes_the_same_as_far_as_it_went(
+def test_session_truncated_anywhere_is_replayed_up_to_its_end(
     tmp_path: Path,
 ) -> None:
     log = whole(tmp_path)
@@ -421,7 +421,7 @@ def test_a_session_that_was_cut_off_anywhere_goes_the_same_as_far_as_it_went(
     assert all(before == {} for _, before, _ in odd), odd
 
 
-def test_a_session_that_was_resumed_after_a_crash_goes_the_same(tmp_path: Path) -> None:
+def test_session_resumed_after_a_crash_is_replayed(tmp_path: Path) -> None:
     log = whole(tmp_path)
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     ends = [n for n, line in enumerate(lines, 1) if line.get("event_type") == "llm_request"]
@@ -433,7 +433,7 @@ def test_a_session_that_was_resumed_after_a_crash_goes_the_same(tmp_path: Path) 
         same(later.log, ReplayExtras(tools=[look]))
 
 
-def test_a_changed_answer_is_found_where_it_stands(tmp_path: Path) -> None:
+def test_changed_answer_is_located(tmp_path: Path) -> None:
     log = whole(tmp_path)
 
     def change(line: dict[str, Any]) -> None:
@@ -446,7 +446,7 @@ def test_a_changed_answer_is_found_where_it_stands(tmp_path: Path) -> None:
     assert found.before["context_hash"] != found.after["context_hash"]
 
 
-def test_a_changed_call_is_found(tmp_path: Path) -> None:
+def test_changed_call_is_located(tmp_path: Path) -> None:
     def other_tool(line: dict[str, Any]) -> None:
         for made in line.get("tool_calls", ()):
             if made["function"]["name"] == "pay":
@@ -458,7 +458,7 @@ def test_a_changed_call_is_found(tmp_path: Path) -> None:
     assert "'play'" in str(found.after["content"])
 
 
-def test_entries_that_a_program_logged_by_hand_are_taken_as_they_are(tmp_path: Path) -> None:
+def test_manual_entries_are_accepted_unchanged(tmp_path: Path) -> None:
     with Play(tmp_path) as by_hand:
         by_hand.hears(by_hand.root, "Hi")
         by_hand.says(by_hand.root, "I say this by hand.")
@@ -472,14 +472,14 @@ def test_entries_that_a_program_logged_by_hand_are_taken_as_they_are(tmp_path: P
     same(log)
 
 
-def test_nothing_is_sent_and_nothing_stays_behind(tmp_path: Path) -> None:
+def test_replay_sends_nothing_and_leaves_nothing(tmp_path: Path) -> None:
     log = whole(tmp_path)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     same(log)
     assert before == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
 
 
-def test_what_cannot_be_played_is_refused(tmp_path: Path) -> None:
+def test_unreplayable_session_is_refused(tmp_path: Path) -> None:
     with Play(tmp_path) as by_hand:
         log = by_hand.session.path
         agent = by_hand.session.allocate_agent_id()

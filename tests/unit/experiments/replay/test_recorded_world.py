@@ -47,7 +47,7 @@ def results(one: Stage) -> list[tuple[Any, Any]]:
     return [(row["content"], row.get("is_error")) for row in one.rows(role="tool")]
 
 
-def test_tools_answer_in_turn_what_they_answered_and_do_not_run(tmp_path: Path) -> None:
+def test_tools_return_recorded_results_in_order_without_running(tmp_path: Path) -> None:
     count, ran = counter()
     lines: list[Line] = [calls(call("count", what="a")), calls(call("count", what="a")), "Done."]
     one = stage(tmp_path, play(main=lines), tools=[count])
@@ -59,7 +59,7 @@ def test_tools_answer_in_turn_what_they_answered_and_do_not_run(tmp_path: Path) 
     check_log(two.log)
 
 
-def test_arguments_are_the_same_as_json(tmp_path: Path) -> None:
+def test_arguments_match_as_json(tmp_path: Path) -> None:
     count, _ = counter()
     one = stage(tmp_path, play(main=[calls(call("count", what="a")), "."]), tools=[count])
     one.ask("Go")
@@ -69,7 +69,7 @@ def test_arguments_are_the_same_as_json(tmp_path: Path) -> None:
     assert results(two) == [("a 1", None)]
 
 
-def test_what_was_not_recorded_is_refused(tmp_path: Path) -> None:
+def test_unrecorded_call_is_refused(tmp_path: Path) -> None:
     count, ran = counter()
     one = stage(tmp_path, play(main=[calls(call("count", what="a")), "."]), tools=[count])
     one.ask("Go")
@@ -89,7 +89,7 @@ def test_what_was_not_recorded_is_refused(tmp_path: Path) -> None:
     assert world.calls.list_unused() == []
 
 
-def test_what_was_not_recorded_is_live_where_it_may_be(tmp_path: Path) -> None:
+def test_unrecorded_call_is_live_if_allowed(tmp_path: Path) -> None:
     count, ran = counter()
     one = stage(tmp_path, play(main=[calls(call("count", what="a")), "."]), tools=[count])
     one.ask("Go")
@@ -100,7 +100,7 @@ def test_what_was_not_recorded_is_live_where_it_may_be(tmp_path: Path) -> None:
     assert ran == ["a", "b"]
 
 
-def test_another_agents_call_is_another_call(tmp_path: Path) -> None:
+def test_call_of_another_agent_does_not_match(tmp_path: Path) -> None:
     count, _ = counter()
     one = stage(tmp_path, play(main=[calls(call("count", what="a")), "."]), tools=[count])
     one.ask("Go")
@@ -125,7 +125,7 @@ def test_failed_calls_fail_again(tmp_path: Path) -> None:
     assert results(two) == results(one) == [("Error: fall: OSError: slippery", True)]
 
 
-def test_the_user_answers_and_allows_as_then(tmp_path: Path) -> None:
+def test_user_answers_and_permissions_are_recorded_ones(tmp_path: Path) -> None:
     count, _ = counter()
     lines: list[Line] = [
         calls(call("ask_user", "c1", question="Tea?"), call("count", "c2", what="a")),
@@ -151,7 +151,7 @@ def test_the_user_answers_and_allows_as_then(tmp_path: Path) -> None:
     check_log(two.log)
 
 
-def test_texts_that_a_tool_made_are_logged_and_heard_again(tmp_path: Path) -> None:
+def test_texts_created_by_a_tool_are_logged_and_delivered_again(tmp_path: Path) -> None:
     @tool
     async def tell(text: str, caller: ToolContext) -> str:
         """Tell Jack."""
@@ -176,7 +176,7 @@ def test_texts_that_a_tool_made_are_logged_and_heard_again(tmp_path: Path) -> No
     check_log(two.log)
 
 
-def test_a_blocked_call_has_no_answer_of_the_world(tmp_path: Path) -> None:
+def test_blocked_call_has_no_recorded_result(tmp_path: Path) -> None:
     count, _ = counter()
     one = stage(tmp_path, play(main=[calls(call("count", what="a")), "."]), tools=[count])
     watch(one, action=lambda _: Deny("no"))
@@ -184,7 +184,7 @@ def test_a_blocked_call_has_no_answer_of_the_world(tmp_path: Path) -> None:
     assert recorded(one.log).by_key == {}
 
 
-def test_recorded_tools_are_what_a_model_was_shown() -> None:
+def test_recorded_tools_are_those_of_the_requests() -> None:
     count, _ = counter()
     odd = {"type": "function", "function": {"name": "odd name!", "parameters": {}}}
     tools = recorded_tools([{"name": "task"}, count.schema, odd, count.schema], like=[ask_user])
@@ -195,7 +195,7 @@ def test_recorded_tools_are_what_a_model_was_shown() -> None:
 
 
 @pytest.mark.parametrize("arguments", ["", "{", '["a"]', "\ud800"])
-def test_arguments_that_are_no_json_are_the_same_as_text(arguments: str) -> None:
+def test_arguments_that_are_no_json_match_as_text(arguments: str) -> None:
     key = call_key("main", FunctionCall("look", arguments))
     assert key == call_key("main", FunctionCall("look", arguments))
     assert key != call_key("main", FunctionCall("look", "null"))

@@ -85,7 +85,7 @@ def lived(folder: Path) -> Path:
 
 
 @pytest.mark.req("S3-19", "S3-25")
-def test_the_folder_is_that_of_the_specification(tmp_path: Path) -> None:
+def test_exported_folder_matches_the_specification(tmp_path: Path) -> None:
     done = export(lived(tmp_path), tmp_path / "out")
     assert [one.thread_id for one in done.threads] == ["cafe/agent_001", "cafe/agent_002"]
     found = files(tmp_path / "out")
@@ -120,7 +120,7 @@ def test_messages_are_sharded_on_request(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("S3-19")
-def test_what_was_exported_comes_back_exactly(tmp_path: Path) -> None:
+def test_exported_rows_round_trip(tmp_path: Path) -> None:
     there_and_back(lived(tmp_path), tmp_path)
     log = (tmp_path / "again" / "cafe.jsonl").read_text()
     assert log.count('"event_type":"llm_request"') == 5
@@ -128,7 +128,7 @@ def test_what_was_exported_comes_back_exactly(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("S3-19")
-def test_a_session_of_harken_comes_back_exactly(tmp_path: Path) -> None:
+def test_exported_harken_session_round_trips(tmp_path: Path) -> None:
     model = play(
         main=[
             calls(call("task", "c1", name="Ann", prompt="Tea?"), text="I ask."),
@@ -145,7 +145,7 @@ def test_a_session_of_harken_comes_back_exactly(tmp_path: Path) -> None:
     there_and_back(made.log, tmp_path)
 
 
-def test_rows_by_hand_come_back_exactly(tmp_path: Path) -> None:
+def test_manual_rows_round_trip(tmp_path: Path) -> None:
     with logger(tmp_path) as log:
         thread = log.start_thread("cafe")
         ids = [log.log_message(said(ROLE.USER, text)) for text in ("abc", "def")]
@@ -173,7 +173,7 @@ def test_credentials_are_redacted_and_counted(tmp_path: Path) -> None:
     assert SECRET.encode() in b"".join(files(tmp_path / "as-is").values())
 
 
-def test_a_credential_is_nowhere_in_what_goes_out(tmp_path: Path) -> None:
+def test_no_exported_file_contains_a_credential(tmp_path: Path) -> None:
     """Wherever a logger can be given one: names, models, calls, their ids, memory."""
     with logger(tmp_path) as log:
         thread = log.start_thread(f"of-{SECRET}")
@@ -190,7 +190,7 @@ def test_a_credential_is_nowhere_in_what_goes_out(tmp_path: Path) -> None:
     assert not any(SECRET in name for name in files(tmp_path / "out"))
 
 
-def test_several_sessions_share_a_folder_and_their_messages(tmp_path: Path) -> None:
+def test_several_sessions_share_a_folder_and_its_messages(tmp_path: Path) -> None:
     with logger(tmp_path) as log:
         for name in ("one", "two"):
             log.log_context_state(log.start_thread(name), [SYSTEM, name], KIND.MESSAGE_ADDED)
@@ -206,7 +206,7 @@ def test_several_sessions_share_a_folder_and_their_messages(tmp_path: Path) -> N
     assert [one.name for one in made] == ["two", "one"]
 
 
-def test_what_is_there_already_is_not_taken_again(tmp_path: Path) -> None:
+def test_existing_rows_are_not_imported_again(tmp_path: Path) -> None:
     export(lived(tmp_path), tmp_path / "out")
     sessions = tmp_path / "again"
     assert [one.is_new for one in import_folder(tmp_path / "out", sessions)] == [True]
@@ -218,7 +218,7 @@ def test_what_is_there_already_is_not_taken_again(tmp_path: Path) -> None:
     assert sorted(one.name for one in taken.iterdir()) == ["cafe-2.jsonl", "cafe.jsonl"]
 
 
-def test_a_folder_of_another_program_is_read(tmp_path: Path) -> None:
+def test_folder_of_another_program_is_imported(tmp_path: Path) -> None:
     """As the specification has it: SHA-256, times in seconds, no index, one thread a session."""
     (tmp_path / "in" / "messages").mkdir(parents=True)
     (tmp_path / "in" / "threads").mkdir()
@@ -306,7 +306,7 @@ SPOILED: dict[str, Callable[[Path], Any]] = {
 
 
 @pytest.mark.parametrize("how", SPOILED)
-def test_a_folder_that_is_none_is_an_error_in_one_line_and_nothing_is_taken(
+def test_invalid_folder_is_an_error_on_one_line_and_imports_nothing(
     tmp_path: Path, how: str
 ) -> None:
     export(lived(tmp_path), tmp_path / "out")
@@ -318,7 +318,7 @@ def test_a_folder_that_is_none_is_an_error_in_one_line_and_nothing_is_taken(
     assert not again.exists() or not list(again.iterdir())
 
 
-def test_a_pipe_in_a_folder_is_not_waited_for(tmp_path: Path) -> None:
+def test_pipe_in_a_folder_does_not_block(tmp_path: Path) -> None:
     export(lived(tmp_path), tmp_path / "out")
     os.mkfifo(tmp_path / "out" / "threads" / "tea--agent_001.jsonl")
     with pytest.raises(ConfigError, match="is no file"):
@@ -326,7 +326,7 @@ def test_a_pipe_in_a_folder_is_not_waited_for(tmp_path: Path) -> None:
     assert list((tmp_path / "again").glob("*")) == []
 
 
-def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+def test_unwritable_folder_is_an_error(tmp_path: Path) -> None:
     log = lived(tmp_path)
     (tmp_path / "file").write_text("here")
     with pytest.raises(ConfigError, match="cannot be made"):
@@ -361,7 +361,7 @@ TURNS = st.lists(
 @pytest.mark.req("S3-19")
 @settings(max_examples=25, deadline=None, derandomize=True)
 @given(TURNS)
-def test_any_conversation_comes_back_exactly(
+def test_any_conversation_round_trips(
     tmp_path_factory: pytest.TempPathFactory, turns: list[dict[str, Any]]
 ) -> None:
     folder = tmp_path_factory.mktemp("any")

@@ -42,7 +42,7 @@ def demo_spans() -> list[Span]:
 
 
 @pytest.mark.req("S3-30")
-def test_a_session_arrives_compressed_with_its_headers_and_resource() -> None:
+def test_session_arrives_compressed_with_headers_and_resource() -> None:
     with backend() as there:
         summary = send_demo(there.url, headers={"x-key": "v"})
         [(path, headers, body)] = there.asked
@@ -56,7 +56,7 @@ def test_a_session_arrives_compressed_with_its_headers_and_resource() -> None:
 
 
 @pytest.mark.req("S3-30")
-def test_ids_times_attributes_and_failures_arrive_as_they_are() -> None:
+def test_ids_times_attributes_and_errors_arrive_unchanged() -> None:
     values: dict[str, Value] = {
         "int": 3,
         "float": 0.5,
@@ -80,21 +80,21 @@ def test_ids_times_attributes_and_failures_arrive_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("status", [429, 502, 503, 504])
-def test_a_busy_endpoint_is_sent_the_same_batch_again(status: int) -> None:
+def test_busy_endpoint_receives_the_same_batch_again(status: int) -> None:
     with backend(Answer(status, headers=NOW), Answer(status, headers=NOW), Answer()) as there:
         summary = send_demo(there.url)
         assert (summary.retries, len(there.asked)) == (2, 3)
         assert there.asked[0] == there.asked[2]
 
 
-def test_a_retry_waits_as_long_as_the_endpoint_says() -> None:
+def test_retry_waits_for_the_retry_after_time() -> None:
     with backend(Answer(503, headers={"Retry-After": "2"}), Answer()) as there:
         start_s = monotonic()
         send_demo(there.url)
         assert monotonic() - start_s >= 2
 
 
-def test_retries_end_with_the_timeout() -> None:
+def test_retries_end_at_the_timeout() -> None:
     with backend(Answer(503, b"\x1b[31mtoo\nmuch")) as there:
         with pytest.raises(SendError, match="answers 503 Service Unavailable: .*too much") as error:
             send_demo(there.url, timeout_s=1.5)
@@ -107,7 +107,7 @@ def test_retries_end_with_the_timeout() -> None:
         assert len(there.asked) == 1
 
 
-def test_the_timeout_of_the_environment_applies_without_one(
+def test_environment_timeout_is_the_default(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "0.2")
@@ -118,7 +118,7 @@ def test_the_timeout_of_the_environment_applies_without_one(
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 413, 500, 301])
-def test_a_refusal_or_a_redirection_is_an_error_at_once(status: int) -> None:
+def test_refusal_or_redirect_is_an_immediate_error(status: int) -> None:
     """The library counts a redirection as success: the spans would be lost without a word."""
     refusal = Answer(status, b'{"error":"no"}', headers={"Location": "/elsewhere"})
     with backend(refusal) as there:
@@ -127,7 +127,7 @@ def test_a_refusal_or_a_redirection_is_an_error_at_once(status: int) -> None:
         assert len(there.asked) == 1
 
 
-def test_an_endpoint_that_cannot_be_reached_is_an_error_after_some_tries() -> None:
+def test_unreachable_endpoint_is_an_error_after_retries() -> None:
     with backend() as there:
         pass
     with closing(OtlpEndpoint(url=f"{there.url}?key=s3cret", timeout_s=1.5)) as endpoint:
@@ -138,7 +138,7 @@ def test_an_endpoint_that_cannot_be_reached_is_an_error_after_some_tries() -> No
 
 
 @pytest.mark.req("S3-30")
-def test_a_partial_success_is_in_the_summary() -> None:
+def test_partial_success_is_in_the_summary() -> None:
     with backend(Answer(200, partial(3, "too\nold"))) as there:
         summary = send_demo(there.url)
     assert (summary.rejected, summary.message) == (3, "too old")
@@ -156,7 +156,7 @@ def test_many_spans_are_sent_in_batches() -> None:
     assert [len(batch) for batch in exporter._batches(large)] == [1, 1, 1, 1]
 
 
-def test_a_later_batch_that_is_refused_says_how_much_was_accepted(tmp_path: Path) -> None:
+def test_refused_later_batch_reports_the_accepted_count(tmp_path: Path) -> None:
     with new_session(tmp_path) as session:
         agent = born(session)
         for number in range(70):
@@ -170,7 +170,7 @@ def test_a_later_batch_that_is_refused_says_how_much_was_accepted(tmp_path: Path
         assert len(there.spans) == 280
 
 
-def test_spans_that_cannot_be_encoded_are_an_error() -> None:
+def test_unencodable_spans_are_an_error() -> None:
     [span, *_] = demo_spans()
     with backend() as there, closing(OtlpEndpoint(url=there.url)) as endpoint:
         with pytest.raises(SendError, match="cannot be encoded"):
@@ -186,7 +186,7 @@ def all_logs(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixt
 
 
 @pytest.mark.req("D-06")
-def test_the_libraries_log_no_credential(
+def test_libraries_log_no_credential(
     monkeypatch: pytest.MonkeyPatch, all_logs: pytest.LogCaptureFixture
 ) -> None:
     """The library logs headers that it cannot parse, and the URL when a connection fails."""
@@ -203,7 +203,7 @@ def test_the_libraries_log_no_credential(
 
 
 @pytest.mark.req("D-06")
-def test_only_headers_that_were_passed_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_explicit_headers_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     """The library adds the headers of the environment to requests to any URL."""
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=s3cret")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "x-key=s3cret")
@@ -215,9 +215,7 @@ def test_only_headers_that_were_passed_are_sent(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.req("D-06")
-def test_a_password_of_netrc_replaces_no_header(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_netrc_password_replaces_no_header(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     netrc = tmp_path / "netrc"
     netrc.write_text("machine collector.example login me password s3cret\n")
     netrc.chmod(0o600)
@@ -228,7 +226,7 @@ def test_a_password_of_netrc_replaces_no_header(
         assert session.prepare_request(request).headers["authorization"] == "Bearer mine"
 
 
-def test_a_proxy_of_the_environment_is_not_used_for_this_machine(
+def test_environment_proxy_is_not_used_for_loopback(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name in ("http_proxy", "https_proxy"):
@@ -254,14 +252,14 @@ def test_a_proxy_of_the_environment_is_not_used_for_this_machine(
         ("http://collector.example/v1", "in the clear"),
     ],
 )
-def test_an_address_that_is_none_is_refused(url: str, why: str) -> None:
+def test_invalid_address_is_refused(url: str, why: str) -> None:
     with pytest.raises(ConfigError, match=why) as error:
         OtlpEndpoint(url=url, headers={"authorization": "Bearer s3cret"})
     assert "s3cret" not in str(error.value)
     assert "pa55" not in str(error.value)
 
 
-def test_headers_are_never_shown() -> None:
+def test_headers_are_never_printed() -> None:
     for headers in ({"a b": "s3cret"}, {"a": "s3cret\n"}, {"": "s3cret"}, {"ä": "s3cret"}):
         with pytest.raises(ConfigError) as error:
             OtlpEndpoint(url="https://x", headers=headers)
@@ -269,7 +267,7 @@ def test_headers_are_never_shown() -> None:
     assert "s3cret" not in repr(OtlpEndpoint(url="https://x", headers={"a": "s3cret"}))
 
 
-def test_the_path_of_traces_is_added_where_it_is_missing() -> None:
+def test_traces_path_is_added_if_missing() -> None:
     for url, name in {
         "https://x": "https://x/v1/traces",
         "https://x/": "https://x/v1/traces",

@@ -63,7 +63,7 @@ def session(tmp_path: Path) -> Session:
 
 
 @pytest.mark.req("S3-30")
-def test_agents_stand_below_the_tools_that_asked_them() -> None:
+def test_agents_are_children_of_the_tools_that_called_them() -> None:
     assert tree(told(DEMO)) == [
         "invoke_agent main",
         "  chat scripted:demo",
@@ -87,7 +87,7 @@ def test_agents_stand_below_the_tools_that_asked_them() -> None:
 
 
 @pytest.mark.req("S3-30")
-def test_the_same_session_has_the_same_spans_and_another_one_others() -> None:
+def test_span_ids_are_deterministic_per_session() -> None:
     first = told(DEMO)
     assert told(DEMO) == first
     assert len({span.place.span for span in first}) == len(first)
@@ -101,7 +101,7 @@ def test_the_same_session_has_the_same_spans_and_another_one_others() -> None:
 
 
 @pytest.mark.req("S3-30")
-def test_every_call_says_the_context_that_it_saw() -> None:
+def test_every_model_call_has_its_context() -> None:
     requests = [event for event in iter_events(DEMO) if isinstance(event, ev.LlmRequest)]
     calls = [span for span in told(DEMO) if span.is_client]
     assert len(calls) == len(requests)
@@ -118,7 +118,7 @@ def test_every_call_says_the_context_that_it_saw() -> None:
         assert seen
 
 
-def test_times_are_those_of_the_log(session: Session) -> None:
+def test_times_come_from_the_log(session: Session) -> None:
     agent = born(session, name="main")
     turn(session, agent, 1)
     session.close()
@@ -129,7 +129,7 @@ def test_times_are_those_of_the_log(session: Session) -> None:
     assert all(span.end_ns <= whole.end_ns for span in spans)
 
 
-def test_what_took_long_began_before_its_answer(session: Session) -> None:
+def test_span_starts_before_its_answer(session: Session) -> None:
     agent = born(session)
     hear(session, agent)
     request = ask(session, agent)
@@ -139,7 +139,7 @@ def test_what_took_long_began_before_its_answer(session: Session) -> None:
     assert call.end_ns - call.start_ns == 2_500_000_000
 
 
-def test_each_turn_of_who_nobody_asked_is_a_trace(session: Session) -> None:
+def test_each_turn_of_a_root_agent_is_a_trace(session: Session) -> None:
     agent = born(session, name="main")
     turn(session, agent, 1)
     before = told(session.path)
@@ -151,7 +151,7 @@ def test_each_turn_of_who_nobody_asked_is_a_trace(session: Session) -> None:
     assert {span.attributes["gen_ai.conversation.id"] for span in after} == {"s"}
 
 
-def test_a_call_says_model_parameters_usage_and_how_it_ended(session: Session) -> None:
+def test_model_call_has_model_parameters_usage_and_outcome(session: Session) -> None:
     agent = born(session, name="main")
     hear(session, agent)
     parameters = {"temperature": 0.5, "max_tokens": 9, "stop": ["x"], "thinking": {"a": 1}}
@@ -196,7 +196,7 @@ def test_a_call_says_model_parameters_usage_and_how_it_ended(session: Session) -
     ]
 
 
-def test_a_tool_says_what_it_was_given_and_gave(session: Session) -> None:
+def test_tool_span_has_arguments_and_result(session: Session) -> None:
     agent = born(session)
     hear(session, agent)
     act(session, agent, "a", "b", tool="look", arguments='{"at":1}')
@@ -213,7 +213,7 @@ def test_a_tool_says_what_it_was_given_and_gave(session: Session) -> None:
     assert a.attributes["error.type"] == "tool_error"
 
 
-def test_a_failed_call_is_one_and_its_partial_answer_is_told(session: Session) -> None:
+def test_failed_call_has_an_error_status_and_partial_answer(session: Session) -> None:
     agent = born(session)
     hear(session, agent)
     request = ask(session, agent)
@@ -227,7 +227,7 @@ def test_a_failed_call_is_one_and_its_partial_answer_is_told(session: Session) -
     assert "half" in str(failed.attributes["gen_ai.output.messages"])
 
 
-def test_what_has_not_ended_says_so_or_waits_for_the_next_time(session: Session) -> None:
+def test_unfinished_spans_are_marked_or_deferred(session: Session) -> None:
     agent = born(session, name="main")
     turn(session, agent, 1)
     hear(session, agent)
@@ -251,7 +251,7 @@ def test_what_has_not_ended_says_so_or_waits_for_the_next_time(session: Session)
     session.close()
 
 
-def test_who_only_listens_has_no_turn(session: Session) -> None:
+def test_listening_agent_has_no_turn(session: Session) -> None:
     agent = born(session, name="main")
     hear(session, agent, "one")
     hear(session, agent, "two")
@@ -263,7 +263,7 @@ def test_who_only_listens_has_no_turn(session: Session) -> None:
     assert [message["parts"][0]["content"] for message in heard] == ["one", "two"]
 
 
-def test_a_hook_stands_in_the_turn_that_it_watches(session: Session) -> None:
+def test_hook_is_in_the_turn_that_it_watches(session: Session) -> None:
     agent = born(session, name="main")
     birth = session.agent(agent).birth
     hook = born(session, name="guard", cause=birth, relation="hook")
@@ -280,7 +280,7 @@ def test_a_hook_stands_in_the_turn_that_it_watches(session: Session) -> None:
     assert tree(spans) == ["invoke_agent main", "  invoke_agent guard", "invoke_agent main"]
 
 
-def test_a_call_that_says_only_what_is_new(session: Session) -> None:
+def test_model_call_with_delta_messages(session: Session) -> None:
     agent = born(session)
     for number in (1, 2):
         turn(session, agent, number)
@@ -290,7 +290,7 @@ def test_a_call_that_says_only_what_is_new(session: Session) -> None:
     assert sizes == [1, 2, 2, 2]
 
 
-def test_nothing_of_what_was_said_is_told_where_nobody_shall_read_it(session: Session) -> None:
+def test_content_is_omitted_if_capture_is_off(session: Session) -> None:
     session.append(ev.ToolsDefined(tools=[{"name": "hush"}], tools_hash="0" * 64))
     agent = born(session, name="main")
     hear(session, agent, "hush")
@@ -306,7 +306,7 @@ def test_nothing_of_what_was_said_is_told_where_nobody_shall_read_it(session: Se
 
 
 @pytest.mark.req("D-06", "S3-30")
-def test_credentials_do_not_go_out(session: Session) -> None:
+def test_credentials_are_not_exported(session: Session) -> None:
     key = "ghp_" + "a1B2" * 9
     agent = born(session, name=f"main {key}")
     hear(session, agent, f"my key is {key}")
@@ -326,7 +326,7 @@ def test_credentials_do_not_go_out(session: Session) -> None:
     assert key in str(told(session.path, as_is=True))
 
 
-def test_what_was_compacted_is_told_as_it_was_seen(session: Session) -> None:
+def test_compacted_context_is_exported_as_the_model_read_it(session: Session) -> None:
     agent = born(session)
     turn(session, agent, 1)
     summary = hear(session, agent, "all of it")
@@ -339,7 +339,7 @@ def test_what_was_compacted_is_told_as_it_was_seen(session: Session) -> None:
     assert "turn 1" not in str(last.attributes["gen_ai.input.messages"])
 
 
-def test_events_that_do_not_fit_together_are_refused(session: Session) -> None:
+def test_inconsistent_events_are_refused(session: Session) -> None:
     agent = born(session)
     session.close()
     lost = ev.TranscriptEdited(agent_id=agent, segments=[listed(MessageId("msg_999"))])
@@ -347,7 +347,7 @@ def test_events_that_do_not_fit_together_are_refused(session: Session) -> None:
         told([*iter_events(session.path), lost])
 
 
-def test_an_empty_session_and_odd_events_are_borne(session: Session) -> None:
+def test_empty_session_and_unknown_events_are_accepted(session: Session) -> None:
     assert told([]) == []
     nobody = ev.LlmResponse(agent_id=AgentId("agent_009"), request=MessageId("msg_1"), time="?")
     assert told([*iter_events(session.path), nobody]) == []

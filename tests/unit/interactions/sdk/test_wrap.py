@@ -56,7 +56,7 @@ class Heard(BackgroundRecorder):
 
 
 @pytest.mark.parametrize(("make", "use"), SYNC, ids=lambda one: getattr(one, "__name__", ""))
-def test_a_wrapped_client_gives_what_the_client_gives(
+def test_wrapped_client_returns_the_same_results(
     make: Callable[..., Any], use: Callable[[Any], Any]
 ) -> None:
     with Provider(answering) as provider, Heard() as into, make(provider.url) as client:
@@ -74,7 +74,7 @@ def test_a_wrapped_client_gives_what_the_client_gives(
 
 
 @pytest.mark.parametrize(("make", "use"), ASYNC, ids=lambda one: getattr(one, "__name__", ""))
-def test_a_wrapped_async_client_gives_what_the_client_gives(
+def test_wrapped_async_client_returns_the_same_results(
     make: Callable[..., Any], use: Callable[[Any], Any]
 ) -> None:
     async def both(url: str, into: BackgroundRecorder) -> None:
@@ -104,7 +104,7 @@ def test_each_attempt_of_a_retried_call_is_recorded() -> None:
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 500])
-def test_an_error_is_the_clients_own_error(status: int) -> None:
+def test_client_errors_are_unchanged(status: int) -> None:
     with Provider(lambda _: OPENAI.error(status, "no")) as provider, Heard() as into:
         with sync_openai(provider.url) as client:
             with pytest.raises(openai.APIStatusError) as plain:
@@ -117,7 +117,7 @@ def test_an_error_is_the_clients_own_error(status: int) -> None:
         assert (reply.status, b"no" in reply.body) == (status, True)
 
 
-def test_a_stream_that_is_cut_is_the_clients_own_error_and_is_recorded_as_far_as_it_came() -> None:
+def test_interrupted_stream_raises_the_client_error_and_is_recorded() -> None:
     steps: list[Step] = [*STREAMS["/v1/messages"][:4], 0.1, "cut"]
     with Provider(lambda _: Answer(steps)) as provider, Heard() as into:
         with sync_anthropic(provider.url) as client:
@@ -135,7 +135,7 @@ def test_a_stream_that_is_cut_is_the_clients_own_error_and_is_recorded_as_far_as
         assert reply.body == b"".join(step for step in steps if isinstance(step, bytes))
 
 
-def test_a_stream_that_its_client_leaves_was_hung_up() -> None:
+def test_stream_abandoned_by_its_client_is_recorded_as_closed() -> None:
     steps: list[Step] = [*STREAMS["/v1/messages"][:4], "hang"]
     with Provider(lambda _: Answer(steps)) as provider, Heard() as into:
         with wrap_client(sync_anthropic(provider.url), into) as client:
@@ -146,7 +146,7 @@ def test_a_stream_that_its_client_leaves_was_hung_up() -> None:
         assert [reply.broken for reply in into.collected.replies] == ["the client hung up"]
 
 
-def test_a_call_that_waits_no_longer_says_so() -> None:
+def test_timed_out_call_is_recorded_as_such() -> None:
     with Provider(lambda _: Answer(["hang"])) as provider, Heard() as into:
         client = wrap_client(sync_openai(provider.url, timeout=0.2), into)
         with pytest.raises(openai.APITimeoutError):
@@ -156,7 +156,7 @@ def test_a_call_that_waits_no_longer_says_so() -> None:
         assert "waited no longer" in into.collected.replies[0].broken
 
 
-def test_a_provider_that_is_not_there_is_the_clients_own_error() -> None:
+def test_unreachable_provider_raises_the_client_error() -> None:
     with Heard() as into, wrap_client(sync_openai("http://127.0.0.1:9"), into) as client:
         with pytest.raises(openai.APIConnectionError):
             client.chat.completions.create(model="m", messages=HI)
@@ -175,7 +175,7 @@ class Late(Collecting):
         super().begin(call)
 
 
-def test_the_first_event_waits_for_nobody() -> None:
+def test_first_event_is_not_delayed() -> None:
     steps: list[Step] = [STREAMS["/v1/chat/completions"][1], 0.6, *STREAMS["/v1/chat/completions"]]
     ear = Late()
     with Provider(lambda _: Answer(steps)) as provider, BackgroundRecorder(ear) as into:
@@ -198,7 +198,7 @@ class Failing(Collecting):
         raise OSError("the disk\nis full")
 
 
-def test_a_recorder_that_fails_never_breaks_a_call_and_is_told_once(
+def test_failing_recorder_never_breaks_a_call_and_is_reported_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     ear = Failing()
@@ -212,7 +212,7 @@ def test_a_recorder_that_fails_never_breaks_a_call_and_is_told_once(
     assert told == ["a call was not recorded (OSError: the disk is full)"]
 
 
-def test_calls_of_many_threads_are_each_recorded() -> None:
+def test_calls_of_many_threads_are_recorded() -> None:
     def ask(number: int) -> None:
         asked: Any = [{"role": "user", "content": str(number)}]
         is_streamed = number % 2 == 0
@@ -230,7 +230,7 @@ def test_calls_of_many_threads_are_each_recorded() -> None:
         assert sorted(ends) == sorted(call.id for call in into.collected.calls)
 
 
-def test_no_credential_reaches_the_ear() -> None:
+def test_no_credential_reaches_the_recorder() -> None:
     with Provider(answering) as provider, Heard() as into:
         headers = {"x-custom-token": KEY, "cookie": KEY}
         with wrap_client(sync_anthropic(provider.url, default_headers=headers), into) as client:
@@ -239,7 +239,7 @@ def test_no_credential_reaches_the_ear() -> None:
         assert KEY not in repr(into.collected.told)
 
 
-def test_an_answer_that_comes_compressed_is_recorded_as_it_was() -> None:
+def test_compressed_answer_is_recorded_unchanged() -> None:
     whole = json.dumps(WHOLE["/v1/messages"]).encode()
     head = {"content-type": "application/json", "content-encoding": "gzip"}
     packed = Answer([gzip.compress(whole)], headers=head)
@@ -251,7 +251,7 @@ def test_an_answer_that_comes_compressed_is_recorded_as_it_was() -> None:
         assert into.collected.replies[0].body == whole
 
 
-def test_what_asks_no_model_is_not_recorded() -> None:
+def test_requests_without_a_model_are_not_recorded() -> None:
     def counting(asked: Asked) -> Answer:
         return as_json({"input_tokens": 5})
 
@@ -262,7 +262,7 @@ def test_what_asks_no_model_is_not_recorded() -> None:
         assert into.collected.told == []
 
 
-def test_the_wrapped_client_outlives_the_one_that_it_was_made_of() -> None:
+def test_wrapped_client_outlives_the_original() -> None:
     with Provider(answering) as provider, Heard() as into:
         client = wrap_client(sync_anthropic(provider.url), into)
         gc.collect()
@@ -271,7 +271,7 @@ def test_the_wrapped_client_outlives_the_one_that_it_was_made_of() -> None:
         assert client.is_closed()
 
 
-def test_the_client_itself_goes_on_and_is_not_recorded() -> None:
+def test_original_client_still_works_and_is_not_recorded() -> None:
     with Provider(answering) as provider, Heard() as into, sync_openai(provider.url) as client:
         wrap_client(client, into)
         gc.collect()
@@ -280,7 +280,7 @@ def test_the_client_itself_goes_on_and_is_not_recorded() -> None:
         assert into.collected.told == []
 
 
-def test_a_client_keeps_its_options_and_a_copy_of_it_is_recorded_too() -> None:
+def test_client_keeps_its_options_and_its_copies_are_recorded() -> None:
     with Provider(answering) as provider, Heard() as into:
         with sync_openai(provider.url, timeout=7, organization="org") as client:
             wrapped = wrap_client(client, into)
@@ -291,7 +291,7 @@ def test_a_client_keeps_its_options_and_a_copy_of_it_is_recorded_too() -> None:
         assert len(into.collected.calls) == 1
 
 
-def test_a_client_with_an_http_client_of_its_own_uses_that() -> None:
+def test_custom_http_client_is_used() -> None:
     seen: list[str] = []
 
     def answer(request: httpx2.Request) -> httpx2.Response:
@@ -307,7 +307,7 @@ def test_a_client_with_an_http_client_of_its_own_uses_that() -> None:
 
 
 @pytest.mark.parametrize("library", [httpx, httpx2])
-def test_a_client_of_httpx_alone_is_recorded(library: Any) -> None:
+def test_plain_httpx_client_is_recorded(library: Any) -> None:
     with Provider(answering) as provider, Heard() as into, library.Client() as client:
         wrapped = wrap_client(client, into)
         url = f"{provider.url}/v1/messages?beta=true"
@@ -319,7 +319,7 @@ def test_a_client_of_httpx_alone_is_recorded(library: Any) -> None:
         assert [call.path for call in into.collected.calls] == ["/v1/messages?beta=true"] * 2
 
 
-def test_clients_of_other_makes_are_recorded_alike() -> None:
+def test_clients_of_other_vendors_are_recorded() -> None:
     """Azure's paths, the older httpx below OpenAI's client, aiohttp below Anthropic's."""
 
     def any_answer(asked: Asked) -> Answer:
@@ -352,7 +352,7 @@ def test_other_objects_cannot_be_wrapped() -> None:
         wrap_client(object(), into)
 
 
-def test_calls_that_are_open_at_the_end_have_an_end() -> None:
+def test_open_calls_are_ended_at_close() -> None:
     steps: list[Step] = [*STREAMS["/v1/messages"][:4], "hang"]
     with Provider(lambda _: Answer(steps)) as provider:
         into = Heard()
@@ -364,7 +364,7 @@ def test_calls_that_are_open_at_the_end_have_an_end() -> None:
         assert [reply.broken for reply in into.collected.replies] == ["the program ended"]
 
 
-def test_a_forked_process_calls_and_records_nothing() -> None:
+def test_forked_process_works_without_recording() -> None:
     with Provider(answering) as provider, Heard() as into:
         with wrap_client(sync_anthropic(provider.url), into) as client:
             client.messages.create(**ASK)

@@ -31,7 +31,7 @@ def _events(folder: Path) -> list[ev.Event]:
 
 
 @pytest.mark.req("S3-17")
-def test_the_log_has_the_very_requests_that_the_provider_got(tmp_path: Path) -> None:
+def test_log_has_the_exact_requests_of_the_provider(tmp_path: Path) -> None:
     with Provider(answering) as provider:
         with recording(tmp_path, session="one run", tell=TOLD.append) as record:
             with wrap_client(sync_anthropic(provider.url), record) as client:
@@ -48,7 +48,7 @@ def test_the_log_has_the_very_requests_that_the_provider_got(tmp_path: Path) -> 
     assert TOLD == []
 
 
-def test_a_run_with_a_name_goes_on_in_a_later_block(tmp_path: Path) -> None:
+def test_named_run_continues_in_a_later_block(tmp_path: Path) -> None:
     with Provider(answering) as provider:
         for _ in range(2):
             with recording(tmp_path, session="one run") as record:
@@ -56,7 +56,7 @@ def test_a_run_with_a_name_goes_on_in_a_later_block(tmp_path: Path) -> None:
     assert sum(isinstance(one, ev.LlmRequest) for one in _events(tmp_path)) == 2
 
 
-def test_what_was_understood_is_committed(tmp_path: Path) -> None:
+def test_decoded_calls_are_committed(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "store.db")
     with Provider(answering) as provider, recording(tmp_path / "s", store) as record:
         a_messages(wrap_client(sync_anthropic(provider.url), record))

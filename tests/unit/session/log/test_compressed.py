@@ -67,7 +67,7 @@ def by_us(path: Path) -> Path:
 
 @pytest.mark.req("S3-31")
 @pytest.mark.parametrize("way", [by_us, by_hand])
-def test_a_packed_log_is_read_under_its_own_name(log: Path, way: Callable[[Path], Path]) -> None:
+def test_compressed_log_is_read_under_its_own_name(log: Path, way: Callable[[Path], Path]) -> None:
     before, read, viewed = (
         log.read_bytes(),
         list(iter_events(log)),
@@ -94,7 +94,7 @@ def test_a_packed_log_is_read_under_its_own_name(log: Path, way: Callable[[Path]
 
 @pytest.mark.req("S3-31")
 @pytest.mark.parametrize("way", [by_us, by_hand])
-def test_a_session_goes_on_with_a_packed_log(log: Path, way: Callable[[Path], Path]) -> None:
+def test_session_resumes_a_compressed_log(log: Path, way: Callable[[Path], Path]) -> None:
     known = ids(log)
     way(log)
     with Session.load(log, options=options()) as session:
@@ -104,7 +104,7 @@ def test_a_session_goes_on_with_a_packed_log(log: Path, way: Callable[[Path], Pa
     assert verify(log) == []
 
 
-def test_a_pack_is_for_its_owner_only_and_as_old_as_its_log(log: Path) -> None:
+def test_compressed_file_is_private_and_keeps_the_mtime(log: Path) -> None:
     done = compress_log(log)
     found = done.path.stat()
     assert stat.S_IMODE(found.st_mode) == 0o600
@@ -119,14 +119,14 @@ def test_a_pack_is_for_its_owner_only_and_as_old_as_its_log(log: Path) -> None:
     assert names_in(log.parent) == ["s.jsonl"]
 
 
-def test_packing_twice_changes_nothing(log: Path) -> None:
+def test_compressing_twice_changes_nothing(log: Path) -> None:
     packed = compress_log(log).path
     before = packed.read_bytes()
     assert compress_log(log).path == packed
     assert packed.read_bytes() == before
 
 
-def test_what_is_damaged_or_torn_is_packed_as_it_is(log: Path) -> None:
+def test_damaged_or_torn_log_is_compressed_unchanged(log: Path) -> None:
     broken = log.read_bytes()[:-30].replace(b"hello", b"hallo")
     log.write_bytes(broken)
     compress_log(log)
@@ -134,14 +134,14 @@ def test_what_is_damaged_or_torn_is_packed_as_it_is(log: Path) -> None:
         assert file.read() == broken
 
 
-def test_a_log_that_is_being_written_is_not_packed(log: Path) -> None:
+def test_locked_log_is_not_compressed(log: Path) -> None:
     before = log.read_bytes()
     with Session.load(log, options=options()), pytest.raises(LogLocked):
         compress_log(log)
     assert log.read_bytes() == before
 
 
-def test_what_is_not_there_or_empty_is_not_packed(tmp_path: Path) -> None:
+def test_missing_or_empty_log_is_not_compressed(tmp_path: Path) -> None:
     for act in (compress_log, decompress_log):
         with pytest.raises(LogNotFound):
             act(tmp_path / "none.jsonl")
@@ -152,7 +152,7 @@ def test_what_is_not_there_or_empty_is_not_packed(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("S3-31")
-def test_a_fault_while_packing_or_unpacking_loses_nothing(tmp_path: Path, log: Path) -> None:
+def test_fault_during_compression_or_decompression_loses_nothing(tmp_path: Path, log: Path) -> None:
     before = log.read_bytes()
     for act in (compress_log, decompress_log):
         disk = RecordingDisk()
@@ -171,7 +171,7 @@ def test_a_fault_while_packing_or_unpacking_loses_nothing(tmp_path: Path, log: P
             compress_log(log)
 
 
-def test_where_a_crash_left_both_the_plain_log_counts(log: Path) -> None:
+def test_plain_log_wins_if_a_crash_left_both(log: Path) -> None:
     packed = compress_log(log).path
     old = packed.read_bytes()
     with Session.load(log, options=options()) as session:
@@ -183,7 +183,7 @@ def test_where_a_crash_left_both_the_plain_log_counts(log: Path) -> None:
     assert (log.read_bytes(), is_packed(log)) == (now, False)
 
 
-def test_a_pack_of_something_else_beside_a_log_gets_a_name_of_its_own(log: Path) -> None:
+def test_foreign_compressed_file_beside_a_log_is_renamed(log: Path) -> None:
     before = log.read_bytes()
     beside = log.with_name("s.jsonl.zst")
     beside.write_bytes(zstandard.compress(b'{"other":1}\n'))
@@ -198,7 +198,7 @@ def test_a_pack_of_something_else_beside_a_log_gets_a_name_of_its_own(log: Path)
     assert log.with_name("s-4.jsonl.zst").read_bytes() == b"no pack at all"
 
 
-def test_an_empty_log_that_hides_a_pack_makes_way_for_it(log: Path) -> None:
+def test_empty_log_beside_a_compressed_one_is_replaced(log: Path) -> None:
     """A writer opened a new file under the name, just when the log was packed."""
     before = log.read_bytes()
     compress_log(log)
@@ -207,7 +207,7 @@ def test_an_empty_log_that_hides_a_pack_makes_way_for_it(log: Path) -> None:
         assert session.path.read_bytes() == before
 
 
-def test_a_log_that_was_packed_just_before_it_is_opened_is_unpacked(log: Path) -> None:
+def test_log_compressed_just_before_opening_is_decompressed(log: Path) -> None:
     """It was plain when one looked, and gone when one opened it."""
     before = log.read_bytes()
     whole = compress_log(log).path.read_bytes()
@@ -226,7 +226,7 @@ def test_a_log_that_was_packed_just_before_it_is_opened_is_unpacked(log: Path) -
     assert (log.read_bytes(), is_packed(log)) == (before, False)
 
 
-def test_a_link_to_nowhere_beside_a_pack_is_no_log(log: Path, tmp_path: Path) -> None:
+def test_dangling_link_beside_a_compressed_log_is_no_log(log: Path, tmp_path: Path) -> None:
     compress_log(log)
     log.symlink_to(tmp_path / "nowhere")
     with pytest.raises(LogNotFound):
@@ -248,7 +248,7 @@ def _write_and_pack(path: Path, begun: float, failures: multiprocessing.Queue[st
 
 
 @pytest.mark.req("S3-31")
-def test_writers_and_packers_at_once_lose_nothing(log: Path) -> None:
+def test_concurrent_writers_and_compressors_lose_nothing(log: Path) -> None:
     known = ids(log)
     several = multiprocessing.get_context("spawn")
     failures = several.Queue()
@@ -271,7 +271,7 @@ def _pack_forever(path: Path) -> None:
 
 @pytest.mark.req("S3-31")
 @pytest.mark.parametrize("times", [6, pytest.param(60, marks=pytest.mark.full)])
-def test_a_kill_while_packing_leaves_a_whole_log(log: Path, times: int) -> None:
+def test_kill_during_compression_leaves_a_complete_log(log: Path, times: int) -> None:
     before = log.read_bytes()
     several = multiprocessing.get_context("spawn")
     for number in range(times):
@@ -286,7 +286,9 @@ def test_a_kill_while_packing_leaves_a_whole_log(log: Path, times: int) -> None:
 
 @pytest.mark.req("S3-31")
 @pytest.mark.parametrize("way", [by_us, by_hand])
-def test_a_damaged_pack_is_one_clear_line(log: Path, way: Callable[[Path], Path]) -> None:
+def test_damaged_compressed_file_is_an_error_on_one_line(
+    log: Path, way: Callable[[Path], Path]
+) -> None:
     whole = log.read_bytes()
     packed = way(log)
     data = packed.read_bytes()
@@ -316,7 +318,7 @@ def test_a_damaged_pack_is_one_clear_line(log: Path, way: Callable[[Path], Path]
         assert file.read() == whole
 
 
-def test_what_unpacks_without_end_is_refused(tmp_path: Path) -> None:
+def test_decompression_bomb_is_refused(tmp_path: Path) -> None:
     bomb = tmp_path / "s.jsonl.zst"
     packer = zstandard.ZstdCompressor(level=19).compressobj()
     with bomb.open("wb") as file:
@@ -330,7 +332,7 @@ def test_what_unpacks_without_end_is_refused(tmp_path: Path) -> None:
             pass
 
 
-def test_a_pack_that_cannot_be_read_says_so(tmp_path: Path) -> None:
+def test_unreadable_compressed_file_is_an_error(tmp_path: Path) -> None:
     folder = tmp_path / "f.jsonl.zst"
     folder.mkdir()
     assert find_packs(tmp_path / "f.jsonl") == []
@@ -342,7 +344,7 @@ def test_a_pack_that_cannot_be_read_says_so(tmp_path: Path) -> None:
         stat_log(tmp_path / "none.jsonl")
 
 
-def test_a_frame_that_does_not_say_its_size_is_read(log: Path) -> None:
+def test_frame_without_content_size_is_read(log: Path) -> None:
     whole = log.read_bytes()
     packer = zstandard.ZstdCompressor().compressobj()
     log.with_name("s.jsonl.zst").write_bytes(packer.compress(whole) + packer.flush())
@@ -352,7 +354,7 @@ def test_a_frame_that_does_not_say_its_size_is_read(log: Path) -> None:
     assert stat_log(log).size_bytes == stat_log(log).disk_bytes
 
 
-def test_names_of_packs_lead_to_their_logs() -> None:
+def test_compressed_names_map_to_their_logs() -> None:
     names = {
         "a.jsonl.zst": "a.jsonl",
         "a.jsonl.gz": "a.jsonl",
@@ -363,7 +365,7 @@ def test_names_of_packs_lead_to_their_logs() -> None:
 
 
 @pytest.mark.req("S3-31")
-def test_a_text_is_purged_from_a_packed_log(log: Path) -> None:
+def test_text_is_purged_from_a_compressed_log(log: Path) -> None:
     with Session.load(log, options=options()) as session:
         hear(session, ROOT, "the word is rosebud")
     compress_log(log)
@@ -376,7 +378,7 @@ def test_a_text_is_purged_from_a_packed_log(log: Path) -> None:
     assert b"rosebud" not in log.read_bytes()
 
 
-def test_two_may_unpack_at_once(log: Path) -> None:
+def test_concurrent_decompressions_are_safe(log: Path) -> None:
     """Whoever is later finds the plain log, and replaces nothing."""
     before = log.read_bytes()
     compress_log(log)

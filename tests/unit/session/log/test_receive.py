@@ -32,7 +32,7 @@ def size(lines: list[bytes]) -> int:
 
 
 @pytest.mark.req("S3-34")
-def test_a_log_that_comes_in_pieces_is_the_same_log(lines: list[bytes], log: Path) -> None:
+def test_log_received_in_pieces_is_the_same_log(lines: list[bytes], log: Path) -> None:
     assert read_log_end(log) == LogEnd()
     for n, line in enumerate(lines):
         end = receive_lines(log, size(lines[:n]), line)
@@ -44,7 +44,7 @@ def test_a_log_that_comes_in_pieces_is_the_same_log(lines: list[bytes], log: Pat
 
 
 @pytest.mark.req("S3-34")
-def test_what_is_there_is_not_added_again(lines: list[bytes], log: Path) -> None:
+def test_known_lines_are_not_added_again(lines: list[bytes], log: Path) -> None:
     whole = b"".join(lines)
     end = receive_lines(log, 0, whole)
     for n in range(len(lines)):
@@ -53,13 +53,13 @@ def test_what_is_there_is_not_added_again(lines: list[bytes], log: Path) -> None
     assert log.read_bytes() == whole
 
 
-def test_of_lines_that_overlap_those_that_are_new_are_added(lines: list[bytes], log: Path) -> None:
+def test_only_new_ones_of_overlapping_lines_are_added(lines: list[bytes], log: Path) -> None:
     receive_lines(log, 0, b"".join(lines[:3]))
     receive_lines(log, size(lines[:1]), b"".join(lines[1:]))
     assert log.read_bytes() == b"".join(lines)
 
 
-def test_other_lines_are_refused_and_change_nothing(
+def test_different_lines_are_refused_without_a_change(
     lines: list[bytes], log: Path, tmp_path: Path
 ) -> None:
     other = log_lines(tmp_path / "other", texts=7)
@@ -91,7 +91,7 @@ def test_other_lines_are_refused_and_change_nothing(
         lambda lines: seal(b"", b"[[" * 100_000 + b"}")[0],
     ],
 )
-def test_what_is_no_chain_of_sealed_lines_is_refused(
+def test_lines_that_are_no_sealed_chain_are_refused(
     lines: list[bytes], log: Path, harm: object
 ) -> None:
     assert callable(harm)
@@ -100,7 +100,7 @@ def test_what_is_no_chain_of_sealed_lines_is_refused(
     assert not log.exists()
 
 
-def test_half_a_line_that_a_crash_left_is_finished(lines: list[bytes], log: Path) -> None:
+def test_partial_line_of_a_crash_is_completed(lines: list[bytes], log: Path) -> None:
     whole = b"".join(lines)
     for cut in (1, 5, len(lines[-1]) - 1):
         log.write_bytes(whole[: size(lines[:-1]) + cut])
@@ -110,7 +110,7 @@ def test_half_a_line_that_a_crash_left_is_finished(lines: list[bytes], log: Path
         assert log.read_bytes() == whole
 
 
-def test_bytes_that_were_never_a_line_are_put_aside(lines: list[bytes], log: Path) -> None:
+def test_bytes_that_are_no_line_are_moved_aside(lines: list[bytes], log: Path) -> None:
     at = size(lines[:-1])
     log.write_bytes(b"".join(lines[:-1]) + b"\x00" * 10)
     receive_lines(log, at, lines[-1])
@@ -118,7 +118,7 @@ def test_bytes_that_were_never_a_line_are_put_aside(lines: list[bytes], log: Pat
     assert log.with_name(f"{log.name}.torn-{at}").read_bytes() == b"\x00" * 10
 
 
-def test_a_log_that_another_writes_is_refused(lines: list[bytes], log: Path) -> None:
+def test_locked_log_is_refused(lines: list[bytes], log: Path) -> None:
     receive_lines(log, 0, lines[0])
     other = LogFile(log)
     with pytest.raises(LogLocked):
@@ -127,7 +127,7 @@ def test_a_log_that_another_writes_is_refused(lines: list[bytes], log: Path) -> 
     receive_lines(log, len(lines[0]), lines[1])
 
 
-def test_a_packed_log_goes_on(lines: list[bytes], log: Path) -> None:
+def test_compressed_log_is_extended(lines: list[bytes], log: Path) -> None:
     receive_lines(log, 0, b"".join(lines[:3]))
     compress_log(log)
     assert not log.exists()
@@ -136,7 +136,7 @@ def test_a_packed_log_goes_on(lines: list[bytes], log: Path) -> None:
     assert log.read_bytes() == b"".join(lines)
 
 
-def test_the_end_is_found_behind_a_line_of_any_length(tmp_path: Path, log: Path) -> None:
+def test_end_is_read_after_a_line_of_any_length(tmp_path: Path, log: Path) -> None:
     first, own = seal(b"", b'{"a":"' + b"x" * 300_000 + b'"}')
     second, last = seal(own, b'{"a":"' + b"y" * 700_000 + b'"}')
     receive_lines(log, 0, first)
@@ -145,7 +145,7 @@ def test_the_end_is_found_behind_a_line_of_any_length(tmp_path: Path, log: Path)
     assert read_log_end(log) == LogEnd(len(first + second), last)
 
 
-def test_an_older_log_is_none_that_can_be_added_to(lines: list[bytes], log: Path) -> None:
+def test_log_of_an_older_dialect_is_refused(lines: list[bytes], log: Path) -> None:
     log.write_bytes(b'{"type":"x"}\n')
     with pytest.raises(InvalidLog, match="without sums"):
         read_log_end(log)
@@ -170,7 +170,7 @@ class FullDisk:
         del folder
 
 
-def test_what_a_full_disk_left_is_finished_later(lines: list[bytes], log: Path) -> None:
+def test_lines_refused_by_a_full_disk_are_completed_later(lines: list[bytes], log: Path) -> None:
     receive_lines(log, 0, lines[0])
     with pytest.raises(LogWriteError):
         receive_lines(log, len(lines[0]), lines[1], disk=FullDisk())

@@ -36,9 +36,7 @@ ERRORS = [
 
 
 @pytest.mark.parametrize(("error", "status"), ERRORS)
-def test_an_error_is_raised_again_with_its_facts_and_the_address_of_the_service(
-    error: Exception, status: int
-) -> None:
+def test_error_is_raised_again_with_its_details_and_address(error: Exception, status: int) -> None:
     problem = encode_error(error)
     assert problem.status == status
     assert THERE not in problem.message
@@ -51,14 +49,14 @@ def test_an_error_is_raised_again_with_its_facts_and_the_address_of_the_service(
     assert str(again).removeprefix(f"{HERE}: ") == problem.message
 
 
-def test_what_a_caller_gave_wrong_is_a_value_error_there_too() -> None:
+def test_invalid_argument_is_a_value_error_of_the_client() -> None:
     problem = encode_error(ValueError("'yesterday' is no time"))
     assert (problem.code, problem.status) == ("invalid", 422)
     assert isinstance(decode_error(problem, HERE), ValueError)
     assert encode_error(RecursionError()).code == encode_error(OverflowError("x")).code == "invalid"
 
 
-def test_of_a_bug_only_its_kind_is_said() -> None:
+def test_internal_error_reveals_only_its_type() -> None:
     problem = encode_error(KeyError("/secret/path"))
     assert (problem.code, problem.status) == ("internal", 500)
     assert "secret" not in problem.message
@@ -73,7 +71,7 @@ def test_every_code_has_a_status_and_an_exception() -> None:
         assert isinstance(again, (StoreError, LogError, NameNotFound, ValueError))
 
 
-def test_a_message_is_one_line_however_long_and_odd_the_error_is() -> None:
+def test_message_is_one_bounded_line() -> None:
     message = encode_error(ValueError("a\nb\r\n\tc " + "x" * 10**6)).message
     assert message.startswith("a b c xxx")
     assert len(message) <= 1000

@@ -70,7 +70,7 @@ def gone(store: SqliteStore, clock: Clock, minute: float) -> int:
     return would.objects
 
 
-def test_what_is_older_than_the_grace_goes(store: SqliteStore, clock: Clock) -> None:
+def test_objects_older_than_the_grace_period_are_removed(store: SqliteStore, clock: Clock) -> None:
     put(store, b"at once")
     clock.minute = 30
     later = put(store, b"later")
@@ -80,7 +80,7 @@ def test_what_is_older_than_the_grace_goes(store: SqliteStore, clock: Clock) -> 
     assert gone(store, clock, 91) == 1
 
 
-def test_what_was_written_since_the_last_mark_is_thought_younger_than_it_is(
+def test_objects_written_since_the_last_mark_count_as_younger(
     store: SqliteStore, clock: Clock
 ) -> None:
     put(store, b"marked")
@@ -90,7 +90,7 @@ def test_what_was_written_since_the_last_mark_is_thought_younger_than_it_is(
     assert gone(store, clock, 64 + 60) == 1
 
 
-def test_what_is_written_again_is_young_again(store: SqliteStore, clock: Clock) -> None:
+def test_rewritten_object_is_young_again(store: SqliteStore, clock: Clock) -> None:
     name = put(store, b"again")
     clock.minute = 120
     put(store, b"again")
@@ -101,7 +101,7 @@ def test_what_is_written_again_is_young_again(store: SqliteStore, clock: Clock) 
     assert store.names_with_prefix(name) == []
 
 
-def test_what_happens_meanwhile_counts(store: SqliteStore, other: SqliteStore) -> None:
+def test_concurrent_writes_are_respected(store: SqliteStore, other: SqliteStore) -> None:
     """Pins, labels, names given and contents written again, while others look elsewhere."""
     pinned, dropped, named, again = (put(store, data) for data in (b"1", b"2", b"3", b"4"))
     spared, expired, freed = (batch_of(text) for text in ("spared", "expired", "freed"))
@@ -145,7 +145,7 @@ def sequence_of_raw(store: SqliteStore, name: ArtifactRef) -> ArtifactRef:
     return hash_raw(data)
 
 
-def test_a_dry_run_writes_nothing(store: SqliteStore) -> None:
+def test_dry_run_writes_nothing(store: SqliteStore) -> None:
     litter(store, 0, 50)
     with closing(sqlite3.connect(store.path)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -155,7 +155,7 @@ def test_a_dry_run_writes_nothing(store: SqliteStore) -> None:
     assert store.path.with_name("s.db-wal").stat().st_size == 0
 
 
-def test_packs_with_few_survivors_are_put_together(store: SqliteStore) -> None:
+def test_packs_with_few_survivors_are_merged(store: SqliteStore) -> None:
     for number in range(40):
         noise = Random(number).randbytes(30_000)
         batch = batch_of(f"kept {number}", second=number)
@@ -181,7 +181,7 @@ def packs(store: SqliteStore) -> int:
         return int(connection.execute("SELECT count(*) FROM pack").fetchone()[0])
 
 
-def test_a_damaged_store_is_not_collected(store: SqliteStore) -> None:
+def test_damaged_store_is_not_collected(store: SqliteStore) -> None:
     """Nobody knows what a pack that cannot be opened needs."""
     litter(store, 0, 50)
     with closing(sqlite3.connect(store.path)) as connection:
@@ -194,7 +194,7 @@ def test_a_damaged_store_is_not_collected(store: SqliteStore) -> None:
     assert store.newest_commits(100) == names
 
 
-def test_what_is_evicted_and_not_needed_is_forgotten(store: SqliteStore) -> None:
+def test_evicted_unreferenced_objects_are_forgotten(store: SqliteStore) -> None:
     names = [put(store, data) for data in (b"1" * 1000, b"2" * 1000)]
     store.set_retention({names[0]: RetentionPolicy("ephemeral", LATER)})
     assert evict(store, 0, lambda some: some).objects == 2

@@ -61,7 +61,7 @@ def rows(store: SqliteStore) -> list[bytes]:
         return [data for (data,) in connection.execute("SELECT data FROM pack")]
 
 
-def test_a_file_takes_little_room_beside_what_was_read_from_it(store: SqliteStore) -> None:
+def test_file_needs_little_space_beside_its_parsed_messages(store: SqliteStore) -> None:
     batch = read_from(SAID, FILE)
     store.write(batch)
     alone = compression.compress(b"".join(batch.objects.values()))
@@ -71,7 +71,7 @@ def test_a_file_takes_little_room_beside_what_was_read_from_it(store: SqliteStor
     assert fsck(store) == []
 
 
-def test_what_was_named_elsewhere_is_written_as_it_is(store: SqliteStore) -> None:
+def test_file_named_elsewhere_is_written_unchanged(store: SqliteStore) -> None:
     contents = validate_batch(read_from(SAID, FILE))
     store.write_named(contents)
     assert {thing.name: thing.body for thing in store.iter_objects()} == {
@@ -90,7 +90,7 @@ def test_what_was_named_elsewhere_is_written_as_it_is(store: SqliteStore) -> Non
     assert fsck(store) == []
 
 
-def test_what_was_named_is_a_batch_too(store: SqliteStore) -> None:
+def test_referenced_file_is_a_batch(store: SqliteStore) -> None:
     contents = validate_batch(read_from(SAID, FILE))
     whole = hash_raw(FILE + FILE)
     contents.objects[whole] = build_file_object(whole, [hash_raw(FILE)] * 2)
@@ -105,7 +105,7 @@ def test_what_was_named_is_a_batch_too(store: SqliteStore) -> None:
     assert name_commit(commit.commit, commit.notes)[1] == commit
 
 
-def test_a_new_process_reads_both(store: SqliteStore) -> None:
+def test_new_process_reads_both(store: SqliteStore) -> None:
     batch = read_from(SAID, FILE)
     store.write(batch)
     with closing(SqliteStore(store.path)) as other:
@@ -116,7 +116,7 @@ def test_a_new_process_reads_both(store: SqliteStore) -> None:
         }
 
 
-def test_a_file_says_that_not_every_harken_can_read_it(store: SqliteStore) -> None:
+def test_store_declares_a_format_that_old_versions_refuse(store: SqliteStore) -> None:
     store.write(batch_of("Hi"))
     assert store.format_version == 2
     small = b"x" * (MIN_RAW_BYTES - 1)
@@ -130,7 +130,7 @@ def test_a_file_says_that_not_every_harken_can_read_it(store: SqliteStore) -> No
         assert again.raw(hash_raw(FILE)) == FILE
 
 
-def test_without_the_file_or_without_the_commit_the_other_one_stays(store: SqliteStore) -> None:
+def test_object_stays_without_the_file_or_the_commit(store: SqliteStore) -> None:
     batch = read_from(SAID, FILE)
     store.write(batch)
     store.collect([], now="2036-01-31T12:00:00Z", grace_s=0)
@@ -144,7 +144,7 @@ def test_without_the_file_or_without_the_commit_the_other_one_stays(store: Sqlit
     assert fsck(store) == []
 
 
-def test_packs_wait_for_raw_bytes_but_not_for_ever() -> None:
+def test_packs_wait_a_limited_time_for_raw_bytes() -> None:
     texts = [dice.randbytes(50_000).hex() for _ in range(24)]
     things = validate_batch(read_from(texts, FILE)).objects.values()
     sizes = [sum(len(body) for _, body in one.objects.values()) for one in encode_packs(things)]
@@ -199,14 +199,14 @@ FRAME = compression.compress_parts([FITS, b"12345"])
         (len(FITS), ZstdCompressor(write_content_size=False).compress(FITS), "does not say"),
     ],
 )
-def test_what_does_not_fit_is_damage(start: int, frame: bytes, reason: str) -> None:
+def test_inconsistent_reference_is_damage(start: int, frame: bytes, reason: str) -> None:
     data = sealed(start, frame)
     assert has_raw_frame(data)
     with pytest.raises(PackCorrupted, match=reason):
         decode_pack(data)
 
 
-def test_damage_behind_is_seen_when_it_is_opened() -> None:
+def test_damage_in_the_referenced_file_is_detected_on_open() -> None:
     first = inside(len(FILE).to_bytes(4))
     pack = decode_pack(sealed(len(first), compression.compress_parts([first, FILE])[:-9]))
     with pytest.raises(compression.DecompressionError, match="it has only"):

@@ -50,7 +50,7 @@ def clean(store: SqliteStore, name: Hash) -> bytes:
     return store.objects([name])[name].replace(SECRET.encode(), b"[purged]")
 
 
-def test_neither_the_text_nor_the_pack_that_had_it_is_left_in_a_byte(store: SqliteStore) -> None:
+def test_purge_removes_the_text_and_its_pack_from_every_byte(store: SqliteStore) -> None:
     name = written(store)
     assert held(store), "or this test would show nothing"
     with store.snapshot() as connection:
@@ -64,7 +64,7 @@ def test_neither_the_text_nor_the_pack_that_had_it_is_left_in_a_byte(store: Sqli
     assert fsck(store) == []
 
 
-def test_who_reads_meanwhile_is_waited_for_and_the_next_purge_finishes(
+def test_purge_waits_for_readers_and_the_next_one_completes(
     store: SqliteStore,
 ) -> None:
     name = written(store)
@@ -80,7 +80,7 @@ def test_who_reads_meanwhile_is_waited_for_and_the_next_purge_finishes(
     assert fsck(store) == []
 
 
-def test_other_processes_read_the_stand_in_at_once(store: SqliteStore) -> None:
+def test_other_processes_read_the_replacement_at_once(store: SqliteStore) -> None:
     name = written(store)
     other = SqliteStore(store.path)
     assert SECRET.encode() in other.objects([name])[name]
@@ -91,7 +91,7 @@ def test_other_processes_read_the_stand_in_at_once(store: SqliteStore) -> None:
     assert not held(store)
 
 
-def test_what_was_derived_goes_and_what_others_need_of_it_stays(store: SqliteStore) -> None:
+def test_derived_objects_go_and_shared_ones_stay(store: SqliteStore) -> None:
     batch = batch_of("hello")
     store.write(batch)
     [ref] = batch.deltas
@@ -112,7 +112,7 @@ def test_what_was_derived_goes_and_what_others_need_of_it_stays(store: SqliteSto
     assert fsck(store) == []
 
 
-def test_the_name_of_who_was_purged_is_gone_too(store: SqliteStore) -> None:
+def test_name_of_a_purged_principal_is_removed(store: SqliteStore) -> None:
     batch = batch_of("x", principal=SECRET)
     store.write(batch)
     [(commit, _)] = batch.commits
@@ -123,7 +123,7 @@ def test_the_name_of_who_was_purged_is_gone_too(store: SqliteStore) -> None:
     assert fsck(store) == []
 
 
-def test_two_things_may_have_one_stand_in(store: SqliteStore) -> None:
+def test_two_objects_may_share_a_replacement(store: SqliteStore) -> None:
     batch = batch_of(f"{SECRET} a", f"{SECRET} b")
     store.write(batch)
     parts = [n for n, body in batch.objects.items() if SECRET.encode() in body]
