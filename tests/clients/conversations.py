@@ -1,6 +1,6 @@
-"""The main conversations of the real transcripts, of all runtimes, and what clients make of them.
+"""The main conversations of real transcripts of all runtimes.
 
-The transcripts are beside the project; without them there are none.
+The transcripts are beside the repository; without them the list is empty.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PROMPT = "hi oracle"
 
 @dataclass(frozen=True)
 class Conversation:
-    """What a transcript says at its end."""
+    """The last conversation of a transcript."""
 
     source: Path
     runtime: str
@@ -30,7 +30,7 @@ class Conversation:
 
 
 def conversations() -> Iterator[Conversation]:
-    """Yield them, in the order of their files; not those in which nothing was said."""
+    """Yield the conversations with messages in the order of their files."""
     yield from filter(None, map(_read, sorted(_files())))
 
 
@@ -48,7 +48,7 @@ def spread(count: int) -> list[Conversation]:
 
 
 def new_session(number: int, title: str = "Tea") -> NewSessionInfo:
-    """Return what a session is called, for the number of its conversation."""
+    """Return the session id for a conversation number."""
     id_ = f"5e551011-0000-4000-8000-{number:012x}"
     return NewSessionInfo(id=id_, folder="/", time="2026-01-31T12:00:00.000000Z", title=title)
 
@@ -59,7 +59,7 @@ def _files() -> Iterator[Path]:
 
 
 def _read(path: Path) -> Conversation | None:
-    """Return the main conversation of a file; None: it has none."""
+    """Return the main conversation of a file. Return None if it has none."""
     data = path.read_bytes()
     native = detect_runtime_format(str(path), data[:CHECKED_BYTES])
     if native is None or native.copy_merged is not None:

@@ -1,4 +1,4 @@
-"""What comes of what hooks say, in the real Claude Code: the cases that hold here hold there."""
+"""Effects of hook answers in the real Claude Code equal those in Harken."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.full, needs("claude")]
 
 
 def talked(folder: Path, section: dict[str, Any], *prompts: str) -> Path:
-    """Let the client talk, with these hooks; return its file."""
+    """Let the client hold a conversation with these hooks. Return its file."""
     settings = folder / "home" / "work" / ".claude" / "settings.json"
     settings.parent.mkdir(parents=True)
     settings.write_text(json.dumps({"hooks": section}))
@@ -24,7 +24,7 @@ def talked(folder: Path, section: dict[str, Any], *prompts: str) -> Path:
 
 
 def result(file: Path) -> dict[str, Any]:
-    """Return the one result of a tool."""
+    """Return the only result of a tool."""
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     contents = [row["message"]["content"] for row in rows if row.get("type") == "user"]
     blocks = [block for one in contents if isinstance(one, list) for block in one]

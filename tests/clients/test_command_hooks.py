@@ -1,4 +1,4 @@
-"""What hooks are told here and by the real Claude Code, in the same situations."""
+"""Hook inputs of Harken and of the real Claude Code in the same situations."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def ours(folder: Path) -> list[dict[str, Any]]:
 
 
 def by_event(seen: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]]:
-    """Return the first of each event and tool."""
+    """Return the first input of each event and tool."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for one in seen:
         found.setdefault((one["hook_event_name"], one.get("tool_name", "")), one)

@@ -1,6 +1,6 @@
-"""The real clients go on with each other's conversations, and `harken verify` shows what they send.
+"""The real clients continue each other's conversations, and `harken verify` shows their requests.
 
-The conversations are held by the real clients, too, with a fake model.
+The real clients hold the original conversations, too, with a fake model.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PROMPTS = ("PARALLEL",)
 
 
 class Desk:
-    """A home of Harken's, and of somebody who runs clients."""
+    """A home of Harken and of a user with clients."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.home, self.person = folder, folder / "harken", folder / "person"
@@ -38,7 +38,7 @@ class Desk:
         return ran
 
     def talk(self, runtime: str) -> str:
-        """Hold a conversation in a client, or in Harken; return its commit."""
+        """Hold a conversation in a client or in Harken. Return its commit."""
         if runtime != "harken":
             file = kit.talk(runtime, self.folder / runtime, *PROMPTS)
             row = json.loads(self.ok("import", file, "--json").out)
@@ -79,9 +79,9 @@ PAIRS = [
 
 @pytest.mark.parametrize(("source", "target"), PAIRS)
 def test_conversation_continues_in_another_client(desk: Desk, source: str, target: str) -> None:
-    """What is written is accepted by the strict provider, and nothing is lost; `verify` says so.
+    """The strict provider accepts the written session without loss, and `verify` reports that.
 
-    And it may go on from a message in the midst of it.
+    A conversation can also continue from an inner message.
     """
     ctx = desk.talk(source)
     desk.having(target)

@@ -1,4 +1,4 @@
-"""What a client shows of a session that was written, before anybody resumes it."""
+"""How a client shows a written session before a resume."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from tests.clients.conversations import new_session
 
 @dataclass
 class Server:
-    """Codex as editors use it: a request and an answer are a line each."""
+    """The Codex app server: each request and each answer is a line."""
 
     asks: IO[str]
     answers: IO[str]
     count: int = 0
 
     def ask(self, method: str, **params: Any) -> Any:
-        """Return what it answers."""
+        """Return its answer."""
         self.count += 1
         request = {"id": self.count, "method": method, "params": params}
         self.asks.write(json.dumps(request) + "\n")
@@ -40,7 +40,7 @@ class Server:
 
 @contextmanager
 def serving(home: Path) -> Iterator[Server]:
-    """Run the server of Codex in a home."""
+    """Run the Codex server in a home."""
     environment = {"PATH": os.environ["PATH"], "HOME": str(home), "CODEX_HOME": f"{home}/.codex"}
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     program = kit.lab() / "npm/codex/node_modules/.bin/codex"

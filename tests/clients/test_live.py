@@ -37,7 +37,7 @@ def codex(tmp_path: Path) -> Place:
 
 
 def understood(place: Place, ran: Ran) -> None:
-    """Check that the last commit but its answer is what the provider was sent last."""
+    """Check that the last commit except its answer equals the last request."""
     entries = place.entries(place.main()[-1].id)
     assert entries[-1].message.role == "assistant"
     said = in_entries(entries, place.client)
@@ -163,7 +163,7 @@ def test_codex_failed_tool_subagent_and_compaction_are_recorded(codex: Place) ->
 
 
 def shape(out: str) -> object:
-    """Return an output without what is another in each run: ids, and how long it took."""
+    """Return an output without the ids and durations, which differ in each run."""
     lines = [_plain(line) for line in out.splitlines()]
     return [*lines, out.endswith("\n")]
 
@@ -177,7 +177,7 @@ def _plain(line: str) -> object:
 
 
 def _kinds(value: Any) -> Any:
-    """Return a JSON value with its numbers and ids told by their kind alone."""
+    """Replace the numbers and ids of a JSON value by their kinds."""
     if isinstance(value, dict):
         return [(name, _kinds(item)) for name, item in value.items() if name not in PRESENT]
     if isinstance(value, list):

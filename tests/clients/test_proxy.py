@@ -36,13 +36,13 @@ Bodies = list[dict[str, Any]]
 
 
 class Lab:
-    """A client, the proxy before the fake provider, and all in one folder."""
+    """A client, the proxy before the fake provider, and their folder."""
 
     def __init__(self, client: str, home: Path, environ: dict[str, str]) -> None:
         self.client, self.home, self.environ = client, home, environ
 
     def ask(self, prompt: str, *options: str) -> None:
-        """Let the client hold a turn."""
+        """Let the client run one turn."""
         binary = programs(self.client) / self.client
         prompts = [f"--prompt={prompt}"] if self.client == "gemini" else [prompt]
         done = subprocess.run(
@@ -79,7 +79,7 @@ class Lab:
         return done
 
     def go_on(self, prompt: str, *options: str) -> None:
-        """Let it go on with its conversation."""
+        """Let the client continue its conversation."""
         if self.client == "claude":
             self.ask(prompt, "-c", *options)
             return
@@ -87,7 +87,7 @@ class Lab:
         self.ask(prompt, "resume", first.stem[-36:], *options)
 
     def sent(self) -> Bodies:
-        """Return the bodies that the provider was sent, for an answer of the model."""
+        """Return the request bodies at the provider that led to an answer of the model."""
         lines = (self.home / "requests.jsonl").read_text().splitlines()
         entries = [json.loads(line) for line in lines]
         return [one["body"] for one in entries if one["protocol"]]
@@ -161,7 +161,7 @@ def test_codex_runs_under_the_proxy_and_uses_http(
 
 @contextmanager
 def proxy(home: Path, url: str) -> Iterator[str]:
-    """Run the proxy; the address for clients."""
+    """Run the proxy. Yield the address for clients."""
     command = [sys.executable, "-m", "harken", "proxy", "--home", str(home), "--json",
                "--port", "0", "--upstream", f"lab={url}"]  # fmt: skip
     with subprocess.Popen(
@@ -186,12 +186,12 @@ def as_json(bodies: Bodies) -> list[str]:
 
 
 def names(found: list[ev.Event]) -> list[str]:
-    """Return the names of the agents, as they were born."""
+    """Return the names of the agents in order of creation."""
     return [one.name or "" for one in found if isinstance(one, ev.AgentCreated)]
 
 
 def reasons(found: list[ev.Event]) -> set[str]:
-    """Return why contexts were changed."""
+    """Return the reasons of context edits."""
     return {one.reason or "" for one in found if isinstance(one, ev.TranscriptEdited)}
 
 

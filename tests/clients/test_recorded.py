@@ -1,4 +1,4 @@
-"""What the real clients sent, recorded: every request comes back from the log as it was."""
+"""Recorded requests of the real clients are rebuilt from the log exactly."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _WITH_SUBAGENT = "SUBAGENT"
 
 @dataclass
 class Sent:
-    """A request that a client sent."""
+    """A request of a client."""
 
     call: CapturedRequest
     body: dict[str, Any]
@@ -35,7 +35,7 @@ class Sent:
     values: list[Any]
 
     def answer_in(self, later: Sequence[Sent]) -> list[Any]:
-        """Return what was answered, as a later request has it."""
+        """Return the answer as a later request contains it."""
         size = len(self.keys)
         for other in later:
             if other.keys[:size] == self.keys and len(other.keys) > size:
@@ -115,7 +115,7 @@ def test_recorded_requests_of_real_clients_round_trip(path: Path, tmp_path: Path
 
 
 def _check_agents(found: Sequence[ev.Event], sent: Sequence[Sent]) -> None:
-    """Check that a subagent stands below the call that made it."""
+    """Check that a subagent stands below the call that created it."""
     if not any(_WITH_SUBAGENT in str(one.body) for one in sent) or not sent[0].call.hints.session:
         return
     births = [event for event in found if isinstance(event, ev.AgentCreated)]

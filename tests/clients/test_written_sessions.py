@@ -1,7 +1,7 @@
-"""Conversations of all runtimes, written for all clients: the real clients resume them.
+"""The real clients resume conversations of all runtimes that were written for them.
 
-Against the strict provider, which must take it; and what is sent must be what Harken says that the
-client sends, but for what `harken.capture.resume.allowed_differences` lists.
+The strict provider must accept the requests, and they must equal the predicted ones except for
+the differences listed in `harken.capture.resume.allowed_differences`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ each_client = pytest.mark.parametrize(
 
 
 def resume(client: str, number: int, said: Conversation, folder: Path) -> list[str]:
-    """Return what is wrong with a conversation that is resumed; it is written into a folder."""
+    """Write a conversation into a folder and resume it. Return the failures."""
     native: RuntimeFormat | None = find_runtime_format(client)
     assert native
     assert native.writes
@@ -44,7 +44,7 @@ def resume(client: str, number: int, said: Conversation, folder: Path) -> list[s
 
 
 def resumed(client: str, data: bytes, file: Path) -> list[str]:
-    """Return what is wrong with a session that is resumed, once it is in a file."""
+    """Resume a session file. Return the failures."""
     native = find_runtime_format(client)
     assert native
     assert native.build_resume_request

@@ -1,4 +1,4 @@
-"""Children of the tests of collecting: one that writes, one that collects, each until killed.
+"""Child processes of the collection tests: a writer and a collector, each until killed.
 
     python -m tests.crash.collector write FOLDER NAME
     python -m tests.crash.collector collect FOLDER
@@ -42,7 +42,7 @@ def write(folder: Path, name: str) -> None:
 
 
 def litter(store: Store, begin: int, size: int) -> None:
-    """Write what nobody will need, mixed with what somebody does; many batches, a few at once."""
+    """Write unreferenced objects among referenced ones, in many batches, a few at once."""
     for start in range(begin, begin + size, AT_ONCE):
         batches: list[WriteBatch] = []
         for number in range(start, min(start + AT_ONCE, begin + size)):
@@ -64,12 +64,12 @@ def litter(store: Store, begin: int, size: int) -> None:
 
 
 def collect_all(store: Store, *, dry_run: bool = False) -> GcResult:
-    """Collect everything that nobody needs, however young."""
+    """Collect every unreferenced object of any age."""
     return store.collect([], now=LATER, grace_s=0, dry_run=dry_run)
 
 
 def collect(folder: Path) -> None:
-    """Litter and collect until killed."""
+    """Write unreferenced objects and collect them until killed."""
     store = SqliteStore(folder / "s.db")
     for number in count(len(store.newest_commits(10**6)) // 400):
         litter(store, number * 400, 400)
@@ -78,7 +78,7 @@ def collect(folder: Path) -> None:
 
 
 def wrong(path: Path, principals: dict[str, int]) -> str | None:
-    """Say what is lost of the commits that were acknowledged: principal -> the highest number."""
+    """Return the losses among acknowledged commits: principal -> the highest number."""
     store = SqliteStore(path)
     try:
         problems = [f"{finding.place}: {finding.problem}" for finding in fsck(store)]

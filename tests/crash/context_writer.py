@@ -1,4 +1,4 @@
-"""Checkpoint, compact and repeat a conversation until killed; print each step when it is committed.
+"""Checkpoint, compact and snapshot a conversation until killed; print each committed step.
 
     python -m tests.crash.context_writer FOLDER
     python -m tests.crash.context_writer collect FOLDER
@@ -32,7 +32,7 @@ SYSTEM = "You are careful."
 
 
 def said(step: int) -> list[Message]:
-    """What this step adds: now and then something long, so that a write has many pages."""
+    """Return the text of a step: sometimes a long one, so that a write has many pages."""
     answer = f"answer {step} " + "and a long story " * (2000 if step % 7 == 3 else 5)
     before = [Message("system", SYSTEM)] if step == 0 else []
     return [*before, Message("user", f"question {step}"), Message("assistant", answer)]
@@ -44,7 +44,7 @@ def is_summed_up(step: int) -> bool:
 
 
 def take(store: Store, parent: CommitId | None, step: int) -> CommitId:
-    """Commit a step; a compaction stands for all before it, a snapshot repeats it."""
+    """Commit a step; a compaction replaces earlier messages, a snapshot repeats them."""
     minutes, seconds = divmod(step, 60)
     draft = CommitDraft(
         messages=said(step),
@@ -68,7 +68,7 @@ def main(folder: Path) -> None:
 
 
 def collect(folder: Path) -> None:
-    """Leave what nobody needs, and take it away, until killed."""
+    """Write unreferenced objects and collect them until killed."""
     store = SqliteStore(folder / "s.db")
     for round_ in count():
         noise = Random(round_)
@@ -86,12 +86,12 @@ def collect(folder: Path) -> None:
 
 
 def steps_in(store: Store, ctx: CommitId | None) -> int:
-    """How many steps a commit stands for."""
+    """Return the number of steps that a commit represents."""
     return sum(message.role == "user" for message in materialize(store, ctx, "root").messages)
 
 
 def wrong(folder: Path, acknowledged: int) -> str | None:
-    """Say what is lost or damaged of what was acknowledged, up to this step."""
+    """Return the lost or damaged acknowledged steps, up to this one."""
     try:
         store = SqliteStore(folder / "s.db")
         try:

@@ -1,4 +1,4 @@
-"""Eight tasks of one process commit to one store at once, each its own chain, all the same words.
+"""Eight tasks of one process commit equal texts to one store, each to its own chain.
 
 python -m tests.crash.crowd STORE WHO STEPS
 """
@@ -18,12 +18,12 @@ TASKS = 8
 
 
 def said(step: int) -> list[Message]:
-    """What everybody says in this step."""
+    """Return the text of all tasks in this step."""
     return [Message("user", f"question {step}"), Message("assistant", f"answer {step} " * 20)]
 
 
 async def chain(store: SqliteStore, principal: str, steps: int) -> None:
-    """Commit a chain, each step where a thread is free."""
+    """Commit a chain, each step in a free thread."""
     last: CommitId | None = None
     for step in range(steps):
         draft = CommitDraft(
@@ -36,7 +36,7 @@ async def chain(store: SqliteStore, principal: str, steps: int) -> None:
 
 
 async def main(path: Path, who: str, steps: int) -> None:
-    """Commit all chains at once."""
+    """Commit all chains concurrently."""
     store = SqliteStore(path)
     async with asyncio.TaskGroup() as tasks:
         for task in range(TASKS):

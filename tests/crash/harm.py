@@ -1,4 +1,4 @@
-"""What is done to writers: they are killed in the middle, and their disk is really full."""
+"""Faults for writers: a kill in the middle of a write, and a full disk."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ Wrong: TypeAlias = Callable[[Path, int], str | None]
 
 
 def killed(module: str, *arguments: str, after_s: float, patience: int) -> int:
-    """Run a writer, kill it `after_s` after it acknowledged `patience` things (or after start).
+    """Run a writer, and kill it `after_s` after `patience` acknowledgments (or after start).
 
-    Returns the last number that it acknowledged, -1 for none.
+    Returns the last acknowledged number, -1 if there is none.
     """
     command = [sys.executable, "-m", module, *arguments]
     said = b""
@@ -59,9 +59,9 @@ def small_file_system(at: Path, size: str) -> Iterator[Path]:
 
 
 def kills(writer: str, wrong: Wrong, folder: Path, runs: int, seed: int) -> int:
-    """Kill a writer so many times, each on what the last one left; return the last number.
+    """Kill a writer repeatedly, each time on the existing data. Return the last number.
 
-    `wrong` says what is not as it was acknowledged up to a number.
+    `wrong` returns the differences from the acknowledged state up to a number.
     """
     dice, acknowledged = Random(seed), -1
     for run in range(runs):
@@ -75,10 +75,10 @@ def kills(writer: str, wrong: Wrong, folder: Path, runs: int, seed: int) -> int:
 
 
 def power_cuts(writer: Path, *, cuts: int, seed: int, seconds: float) -> int:
-    """Cut the power under `writer FOLDER`, and ask `writer verify FOLDER LAST` what is left.
+    """Cut the power under `writer FOLDER` and check the rest with `writer verify FOLDER LAST`.
 
-    Returns how many things were acknowledged in all; fails the test where one was lost, and skips
-    it where there is no tool, no Linux, or one is not root.
+    Returns the total number of acknowledgments. Fails the test after a loss. Skips it without the
+    tool, Linux or root.
     """
     if not POWER_CUT.exists():
         pytest.skip(f"{POWER_CUT} is not there")

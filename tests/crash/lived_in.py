@@ -1,6 +1,6 @@
-"""A store in which somebody lived for a while: chains, forks, subagents, summaries, files, labels.
+"""A store with a realistic history: chains, forks, subagents, summaries, files, labels.
 
-Its content is the same each time, word for word.
+Its content is deterministic.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Questions: TypeAlias = Mapping[str, Callable[[Store], Any]]
 
 
 def live(path: Path, steps: int) -> None:
-    """Fill a store, about 2 KB a step before it is compressed, and close it."""
+    """Fill a store with about 2 KB per step before compression, and close it."""
     dice = Random(7)
     words = ["".join(dice.choices("etaoinshrdlu", k=dice.randint(2, 9))) for _ in range(1500)]
     store = SqliteStore(path, clock=lambda: 1_767_225_600_000_000)
@@ -61,7 +61,7 @@ def live(path: Path, steps: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Things:
-    """What is in a pack, by kind."""
+    """The objects of a pack, by kind."""
 
     names: Mapping[ObjectKind, list[str]]
 
@@ -71,7 +71,7 @@ class Things:
 
 
 def packs_in(path: Path) -> dict[int, Things]:
-    """Return what is in each pack, by the number that it stands under."""
+    """Return the objects of each pack, by pack number."""
     store = SqliteStore(path)
     found: dict[int, Things] = {}
     with store.snapshot() as connection:
@@ -85,7 +85,7 @@ def packs_in(path: Path) -> dict[int, Things]:
 
 
 def contents(packs: Mapping[int, Things]) -> dict[int, Questions]:
-    """Return questions about things: pack by pack, all in a few reads."""
+    """Return reads of objects: pack by pack, each in a few calls."""
     return {number: dict(_about(f"pack {number}", things)) for number, things in packs.items()}
 
 
@@ -103,7 +103,7 @@ def _about(place: str, things: Things) -> Iterator[tuple[str, Callable[[Store], 
 
 
 def lists(packs: Mapping[int, Things]) -> Questions:
-    """Return questions about what there is."""
+    """Return reads of the listings."""
     made = [CommitId(name) for things in packs.values() for name in things.of(ObjectKind.COMMIT)]
     last = made[-1]
     return {

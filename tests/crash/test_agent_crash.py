@@ -1,4 +1,4 @@
-"""Agents whose process dies: no effect is repeated, nothing is forgotten, and they go on."""
+"""Agents whose process dies: no effect is repeated, no entry is lost, and they continue."""
 
 import json
 import signal
@@ -61,7 +61,7 @@ with session:
 
 
 def worker(folder: Path, die_in: int, when: str = "after", how: str = "kill") -> tuple[int, str]:
-    """Run the worker in a process of its own; return how it ended and what it printed."""
+    """Run the worker in its own process. Return its exit code and its output."""
     command = [sys.executable, "-c", WORKER, str(folder), str(die_in), when, how]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT
@@ -120,7 +120,7 @@ CALLS = {
 
 
 def missing(request: ModelRequest, *names: str) -> Iterator[ToolCall]:
-    """Yield calls that create those subagents of which the context does not tell."""
+    """Yield calls that create the subagents missing in the context."""
     text = "\n".join(told(request))
     for name in names:
         if f"Created subagent: {name}" not in text and f"Subagent {name} was created" not in text:
@@ -128,7 +128,7 @@ def missing(request: ModelRequest, *names: str) -> Iterator[ToolCall]:
 
 
 def plays(request: ModelRequest) -> Any:
-    """Play the demo's parts as a careful model does, which looks at what there is already."""
+    """Play the parts of the demo as a careful model that checks the existing state."""
     check_context(request.messages)
     text = "\n".join(told(request))
     if request.agent == "main":
@@ -148,7 +148,7 @@ def plays(request: ModelRequest) -> Any:
 
 
 def go_on(log: Path) -> Stage:
-    """Resume the demo; where a crash came before the prompt, it is given again."""
+    """Resume the demo. Send the prompt again if the crash came before it."""
     runtime = AgentRuntime(model=FunctionModel(plays, name=MODEL_NAME))
     root, session = load_session(
         log, runtime=runtime, system_prompt=SYSTEM_PROMPT, name="main", options=quick()
@@ -159,7 +159,7 @@ def go_on(log: Path) -> Stage:
 
 
 def check_end(one: Stage) -> None:
-    """Check what must hold at the end, wherever the crash was."""
+    """Check the final state, which is independent of the crash."""
     check_log(one.log)
     for agent in one.session.agents:
         if one.session.state.is_live(agent):
@@ -175,7 +175,7 @@ def check_end(one: Stage) -> None:
 
 
 def demo_on(disk: FailingDisk, log: Path) -> bool:
-    """Play the demo on a disk; return whether it got to its end."""
+    """Play the demo on a disk. Return whether it completed."""
     try:
         play_demo(log, quick(disk=disk))
     except LogWriteError:
@@ -186,7 +186,9 @@ def demo_on(disk: FailingDisk, log: Path) -> bool:
 @pytest.mark.req("S0-32", "S0-31", "S0-28", "S4-04")
 @pytest.mark.parametrize("fault", ["EIO", "half", "late"])
 def test_demo_completes_after_a_cut_anywhere(tmp_path: Path, fault: Fault) -> None:
-    """`EIO`: an event was not written; `half`: it is torn; `late`: it was, and then all ended."""
+    """`EIO`: an event was not written; `half`: it is torn; `late`: it was written before the
+    end.
+    """
     whole = FailingDisk(fail_at=10**6, fault=fault)
     assert demo_on(whole, tmp_path / "whole.jsonl")
     assert len(whole.operations) > 50
@@ -238,7 +240,7 @@ def test_demo_completes_after_a_real_kill(tmp_path: Path, writes: int) -> None:
 
 
 def test_careful_model_completes_the_demo(tmp_path: Path) -> None:
-    """What the tests above compare with: without a crash, both models say the same."""
+    """The baseline of the tests above: without a crash, both models give the same answers."""
     log = tmp_path / "demo.jsonl"
     runtime = AgentRuntime(model=FunctionModel(plays, name=MODEL_NAME))
     root, session = load_session(

@@ -1,4 +1,4 @@
-"""One flipped bit anywhere in a store's file: it is found, or it changes nothing that is read."""
+"""A flipped bit in a store file is reported, or does not change any read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PAGE = 4096
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """A store as it was, and what it answered."""
+    """An undamaged store and the results of its reads."""
 
     path: Path
     data: bytes
@@ -31,7 +31,7 @@ class Whole:
     answers: Mapping[str, Any]
 
     def flipped(self, bit: int) -> None:
-        """Make the file what it was but for one bit."""
+        """Restore the file and flip one bit."""
         harmed = bytearray(self.data)
         harmed[bit // 8] ^= 1 << bit % 8
         self.path.write_bytes(harmed)
@@ -60,7 +60,7 @@ def answer(store: Store, questions: Questions, name: str) -> Any:
 
 
 def check(whole: Whole, bit: int) -> str:
-    """Flip one bit and ask everything; return how it was noticed."""
+    """Flip one bit and run all reads. Return how the damage was noticed."""
     whole.flipped(bit)
     try:
         store = SqliteStore(whole.path)
@@ -80,7 +80,7 @@ def check(whole: Whole, bit: int) -> str:
 
 
 def _same(store: Store, whole: Whole, number: int, found: list[StoreFinding]) -> bool:
-    """Whether a pack gives what it gave; nothing it gives is ever something else."""
+    """Whether a pack returns its objects. It never returns different ones."""
     same = True
     for name in whole.contents[number]:
         now, before = answer(store, whole.contents[number], name), whole.answers[name]
@@ -93,7 +93,7 @@ def _same(store: Store, whole: Whole, number: int, found: list[StoreFinding]) ->
 
 
 def bits(whole: Whole, dice: Random, flips: int) -> list[int]:
-    """Some in the first pages, where the tables are said, most anywhere."""
+    """Return positions: some in the first pages, which hold the schema, most anywhere."""
     anywhere, first = 8 * len(whole.data), 8 * 10 * _PAGE
     return [dice.randrange(anywhere if at % 8 else first) for at in range(flips)]
 

@@ -1,4 +1,4 @@
-"""Collecting beside writers, and killed in the middle: nothing that is needed is ever lost."""
+"""Garbage collection with concurrent writers and kills: no referenced object is lost."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def child(*arguments: str) -> subprocess.Popen[str]:
 
 
 def said(process: subprocess.Popen[str]) -> int:
-    """Kill a child; return the last number that it printed."""
+    """Kill a child. Return the last number that it printed."""
     process.kill()
     out, _ = process.communicate()
     numbers = [int(line) for line in out.splitlines() if line.strip()]

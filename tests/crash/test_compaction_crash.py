@@ -1,4 +1,4 @@
-"""A process that dies around a compaction: the context is as it was before, or as it is after."""
+"""A crash during a compaction: the context is the one before it or the one after it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.unit.agents.compacting import SUMMARY, Scene, begin, talk
 
 
 def compactors(scene: Scene) -> list[str]:
-    """Those who sum up and have not ended."""
+    """Return the summarizing agents that have not ended."""
     session = scene.stage.session
     return [
         one.id
@@ -24,7 +24,7 @@ def compactors(scene: Scene) -> list[str]:
 
 
 def compacted(folder: Path, *, in_a_turn: bool) -> tuple[Scene, list[bytes], int]:
-    """Return a scene that was compacted, the lines of its log, and where the compaction began."""
+    """Return a compacted session, the lines of its log, and the start of the compaction."""
     looks = [calls(call("look", f"c{n}", n=n)) for n in range(3)]
     scene = begin(folder, talk(main=[*looks, "done"]), window=1050 if in_a_turn else None)
     scene.ask("go")

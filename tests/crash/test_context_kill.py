@@ -1,4 +1,4 @@
-"""kill -9 and power cuts under checkpoints, compactions and snapshots; and a crowd that writes."""
+"""kill -9 and power cuts during checkpoints, compactions and snapshots; and parallel writers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_kill_9_loses_no_step_of_a_conversation_300_times(tmp_path: Path, seed: 
 
 
 def kills_of_both(folder: Path, runs: int, seed: int) -> int:
-    """Kill a collector and a writer so many times; return the last step that was acknowledged."""
+    """Kill a collector and a writer repeatedly. Return the last acknowledged step."""
     dice, acknowledged = Random(seed), -1
     command = [sys.executable, "-m", "tests.crash.context_writer"]
     for run in range(runs):

@@ -1,4 +1,4 @@
-"""The log cut at every byte, and every bit of it changed."""
+"""The log, cut at every byte and with every bit flipped."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ROOT = AgentId("agent_001")
 
 
 class Small:
-    """A small log with most kinds of events, and what was live at each of them."""
+    """A small log with most event types, and the live state after each of them."""
 
     def __init__(self, folder: Path) -> None:
         self.states: list[dict[str, Any]] = []
@@ -52,12 +52,14 @@ class Small:
         self.lines = self.raw.splitlines(keepends=True)
 
     def keep(self, count: int) -> None:
-        """Leave only the first lines."""
+        """Truncate the log to its first lines."""
         self.lines = self.lines[:count]
         self.raw = b"".join(self.lines)
 
     def whole(self, length: int) -> int:
-        """How many lines are whole in the first `length` bytes; a newline may be missing."""
+        """Return the number of complete lines in the first `length` bytes, with or without
+        newline.
+        """
         return self.raw[:length].count(b"\n") + (self.raw[length : length + 1] == b"\n")
 
 
@@ -67,7 +69,7 @@ def small(tmp_path: Path) -> Small:
 
 
 def cuts(small: Small) -> Iterator[tuple[int, int]]:
-    """Yield every length of the log, and how many lines are whole then."""
+    """Yield every length of the log and its number of complete lines."""
     for length in range(1, len(small.raw) + 1):
         small.path.write_bytes(small.raw[:length])
         yield length, small.whole(length)
@@ -117,7 +119,7 @@ def test_log_cut_to_zero_bytes_starts_again(small: Small) -> None:
 
 @pytest.mark.req("S0-35", "D-01")
 def test_unfinished_turn_continues_after_a_cut_anywhere(small: Small) -> None:
-    """Whatever is open after the cut can be closed: calls get results, requests an end."""
+    """Every open item can be closed after the cut: calls get results, requests an outcome."""
     for length, whole in cuts(small):
         if whole < 2 or length % 3:
             continue
@@ -133,7 +135,7 @@ def test_unfinished_turn_continues_after_a_cut_anywhere(small: Small) -> None:
 
 @pytest.mark.req("S0-35")
 def test_every_flipped_bit_is_reported(small: Small) -> None:
-    """As damage, with the line where it is; in the very last newline as a torn line."""
+    """It is damage, with its line; in the very last newline it is a torn line."""
     small.keep(7)
     starts = [sum(map(len, small.lines[:n])) for n in range(len(small.lines) + 1)]
     for bit in range(len(small.raw) * 8):
@@ -154,7 +156,7 @@ def test_every_flipped_bit_is_reported(small: Small) -> None:
 
 
 def read_or_error(path: Path, reading: LogReadReport) -> int | LogError:
-    """Return how many events were read, or the error that ended it."""
+    """Return the number of events, or the error that ended the read."""
     try:
         return len(ids(path, reading))
     except LogError as error:

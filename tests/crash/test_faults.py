@@ -1,4 +1,4 @@
-"""A disk that fails at every operation, in every way: nothing is acknowledged, nothing damaged."""
+"""A disk that fails at every operation, in every way: no false acknowledgment and no damage."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROOT = AgentId("agent_001")
 
 
 class Promising(Session):
-    """A session that remembers what it promised."""
+    """A session that records its promises."""
 
     promised = 0
     """How many events are safe, as far as it said."""
@@ -30,7 +30,7 @@ class Promising(Session):
 
 @dataclass
 class Run:
-    """A session of two turns with a resume between them, as far as a disk lets it come."""
+    """A session of two turns with a resume between them, as far as the disk allows."""
 
     folder: Path
     durability: Durability
@@ -62,7 +62,7 @@ class Run:
 
 
 def operations(folder: Path, durability: Durability) -> list[str]:
-    """What a session of two turns asks of a disk."""
+    """Return the disk operations of a session of two turns."""
     disk = FailingDisk(fail_at=-1, fault="EIO")
     Run(folder, durability).go(disk)
     return disk.operations
@@ -87,7 +87,7 @@ def test_fault_at_any_operation_loses_nothing(tmp_path: Path, durability: Durabi
 
 
 def refuses_everything(session: Session, context: str) -> None:
-    """After a failure the session takes no more, and writes not a byte more."""
+    """After a failure the session refuses events and writes no byte."""
     there = session.path.read_bytes()
     for _ in range(2):
         with pytest.raises((LogWriteError, SessionClosed)):
@@ -100,7 +100,7 @@ def refuses_everything(session: Session, context: str) -> None:
 
 
 def recovers(run: Run, context: str) -> None:
-    """With a good disk everything acknowledged is there, and the session goes on."""
+    """On a good disk everything acknowledged exists, and the session continues."""
     if run.promised == 0 and run.path.stat().st_size > 0 and not has_a_line(run.path):
         with pytest.raises(InvalidLog):
             Session(run.path, options=options())
@@ -114,7 +114,7 @@ def recovers(run: Run, context: str) -> None:
 
 
 def has_a_line(path: Path) -> bool:
-    """Whether the first line is whole, be it without its newline."""
+    """Whether the first line is complete, with or without its newline."""
     return path.read_bytes().split(b"\n")[0].endswith(b'"}')
 
 

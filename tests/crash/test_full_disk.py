@@ -1,4 +1,4 @@
-"""A disk that is really full: a small tmpfs. Needs Linux and root; skipped elsewhere."""
+"""A really full disk: a small tmpfs. Needs Linux and root; skipped elsewhere."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def fill(session: Session, agent: AgentId) -> list[str]:
-    """Log entries until the disk is full; return the ids that were acknowledged."""
+    """Log entries until the disk is full. Return the acknowledged ids."""
     acknowledged: list[str] = []
     with pytest.raises(LogWriteError, match="make room") as refused:
         while True:

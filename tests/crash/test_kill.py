@@ -1,6 +1,6 @@
-"""kill -9 at random moments, again and again, each time on the log that the last one left.
+"""kill -9 at random moments, repeatedly, each time on the log of the last run.
 
-This proves recovery, not durability: what is in the page cache survives the death of a process.
+This tests recovery, not durability: the page cache survives the death of a process.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def kills(folder: Path, durability: str, runs: int, seed: int) -> int:
-    """Kill a writer so many times; return how many entries were acknowledged in the end."""
+    """Kill a writer repeatedly. Return the final number of acknowledged entries."""
     dice, acknowledged = Random(seed), -1
     for run in range(runs):
         patience = dice.choice([0, 1, 1, 5, 30])

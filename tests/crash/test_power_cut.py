@@ -25,7 +25,7 @@ def run(*command: str | Path) -> None:
 
 @pytest.fixture(scope="module")
 def tool(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The tool, where it can work."""
+    """Return the path of the tool. Skip the test where it cannot work."""
     if not TOOL.exists():
         pytest.skip(f"{TOOL} is not there")
     if sys.platform != "linux" or os.geteuid() != 0 or shutil.which("mkfs.ext4") is None:
@@ -45,7 +45,7 @@ def tool(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def cut(tool: Path, durability: str, cuts: int, seed: int) -> subprocess.CompletedProcess[str]:
-    """Cut the power under the writer; return what the tool says, and whether anything was lost."""
+    """Cut the power under the writer. Return the report of the tool, and whether data was lost."""
     here = ROOT / "tests" / "crash"
     verifier: list[str | Path] = [sys.executable, here / "verifier.py", "{dir}", "{acked}"]
     writer: list[str | Path] = [sys.executable, here / "writer.py", durability, "{dir}"]
@@ -60,7 +60,7 @@ def cut(tool: Path, durability: str, cuts: int, seed: int) -> subprocess.Complet
 
 
 def acknowledged(done: subprocess.CompletedProcess[str]) -> int:
-    """Return how many things were acknowledged in all, none of which may be lost."""
+    """Return the total number of acknowledgments, none of which may be lost."""
     print(done.stdout)
     assert done.returncode == 0, done.stdout + done.stderr
     return int(done.stdout.partition(" cuts, ")[2].split()[0])
@@ -81,7 +81,7 @@ def test_100_power_cuts_lose_nothing_acknowledged(tool: Path, durability: str) -
 
 @pytest.mark.full
 def test_same_power_cuts_lose_unsynced_events(tool: Path) -> None:
-    """Else the tests above would prove nothing."""
+    """Otherwise the tests above would prove nothing."""
     done = cut(tool, "none", cuts=5, seed=1)
     assert done.returncode == 1
     assert "5 cuts lost or damaged something" in done.stdout

@@ -1,4 +1,4 @@
-"""A purge that is killed leaves everything whole, and the next one finishes it."""
+"""A killed purge leaves a sound store, and the next one completes it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOON = "2026-01-31T12:00:00.000000Z"
 
 
 def filled(home: Path, commits: int) -> CommitId:
-    """Make a home in which the key is all over the place; return its last commit."""
+    """Create a home with the key in many objects. Return its last commit."""
     (home / "sessions").mkdir(parents=True)
     store, last = SqliteStore(home / "store.db"), None
     for number in range(commits):

@@ -1,4 +1,4 @@
-"""kill -9 of a service while many write to it, again and again."""
+"""kill -9 of a service with many writers, repeatedly."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def services(folder: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def write(url: str, writer: int, kept: list[CommitId]) -> None:
-    """Write one commit upon the other until the service is gone; add those acknowledged."""
+    """Write a chain of commits until the service is gone. Add the acknowledged ones."""
     store = RemoteStore(url, patience_s=0)
     with closing(store), suppress(StoreError):
         while True:
@@ -50,7 +50,7 @@ def write(url: str, writer: int, kept: list[CommitId]) -> None:
 
 
 def kills(folder: Path, runs: int, seed: int) -> int:
-    """Kill a service so many times; return how many commits were acknowledged."""
+    """Kill a service repeatedly. Return the number of acknowledged commits."""
     dice, kept = Random(seed), [list[CommitId]() for _ in range(WRITERS)]
     with services(folder) as parent, ThreadPoolExecutor(WRITERS) as threads:
         assert parent.stdin is not None

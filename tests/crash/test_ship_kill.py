@@ -1,4 +1,4 @@
-"""kill -9 of whoever ships logs, and of the service that takes them, again and again."""
+"""kill -9 of the process that pushes logs, and of the service that receives them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KEY = "AKIAQ7WZX5T2MN3BVC4D"
 
 @dataclass
 class Children:
-    """A process that forks, and the child that runs, if one does."""
+    """A process that forks, and its running child, if any."""
 
     process: subprocess.Popen[str]
     pid: int = 0
@@ -40,13 +40,13 @@ class Children:
         self.pid = int(self._line())
 
     def ended(self) -> bool:
-        """Wait until the child has ended by itself; False: nothing was cut off."""
+        """Wait until the child has exited by itself. Return False if it was not interrupted."""
         assert self._line() == "ended\n"
         self.pid = 0
         return False
 
     def kill(self) -> bool:
-        """Kill the child; return whether it was still running."""
+        """Kill the child. Return whether it was still running."""
         is_running = True
         try:
             os.kill(self.pid, signal.SIGKILL)
@@ -75,7 +75,7 @@ def children(role: str, folder: Path, socket: Path) -> Iterator[Children]:
 
 
 def lived_in(home: Path, lines: int) -> Path:
-    """Make a home with commits and a credential in them; return a log with many lines."""
+    """Create a home with commits and a credential in them. Return a log with many lines."""
     prompt = f"Let Jack and Jill meet. Use {KEY} in a cafe."
     chat = ["chat", "--home", str(home), "--model", "scripted:demo", "-p"]
     assert run_cli([*chat, prompt]) == 0
@@ -99,7 +99,7 @@ def grow(path: Path) -> None:
 
 
 def shipped(home: Path, there: Path, socket: Path) -> dict[str, bytes]:
-    """Ship all in peace; return the logs that are there, without what a killed writer left beside."""
+    """Push all logs without a kill. Return the received logs without temporary files."""
     with children("serve", there, socket) as service, children("ship", home, socket) as shipper:
         service.begin()
         shipper.begin()
@@ -108,7 +108,7 @@ def shipped(home: Path, there: Path, socket: Path) -> dict[str, bytes]:
 
 
 def check(there: Path, logs: dict[str, bytes]) -> None:
-    """See that what is there is whole, and that nothing of the credentials is in it."""
+    """Check that the received data is complete and contains no credential."""
     store = SqliteStore(there / "store.db")
     with closing(store):
         assert fsck(store) == []
@@ -122,7 +122,7 @@ def check(there: Path, logs: dict[str, bytes]) -> None:
 
 
 def kills(tmp_path: Path, runs: int, seed: int, lines: int) -> int:
-    """Kill both ends so many times, and on until a shipper was cut off; return how many were."""
+    """Kill both ends repeatedly until a push was interrupted. Return the interruptions."""
     home, there, dice = tmp_path / "home", tmp_path / "there", Random(seed)
     socket = tmp_path / "run" / "s"
     long, cut = lived_in(home, lines), 0

@@ -1,4 +1,4 @@
-"""A store on a disk that is really full: a small tmpfs. Needs Linux and root; skipped elsewhere."""
+"""A store on a really full disk: a small tmpfs. Needs Linux and root; skipped elsewhere."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ def test_full_disk_refuses_complete_batches_until_there_is_room(
 
 
 def filled(path: Path, ballast: Path) -> tuple[SqliteStore, CommitId, CommitDraft]:
-    """Compact a conversation again and again until the disk is full.
+    """Compact a conversation repeatedly until the disk is full.
 
-    Returns the store, the last commit that was acknowledged, and the draft that was refused.
+    Returns the store, the last acknowledged commit, and the refused draft.
     """
     ballast.write_bytes(b"x" * 200_000)
     store, noise = SqliteStore(path), random.Random(2)
@@ -82,7 +82,7 @@ def filled(path: Path, ballast: Path) -> tuple[SqliteStore, CommitId, CommitDraf
 def test_compaction_refused_by_a_full_disk_can_be_retried(
     small_disk: Path,
 ) -> None:
-    """A batch of two commits that failed once counted as there: the retry wrote nothing."""
+    """A regression: a failed batch of two commits counted as stored, so the retry wrote nothing."""
     store, last, draft = filled(small_disk / "s.db", small_disk / "ballast")
     for _ in range(2):
         with pytest.raises(StoreWriteError):

@@ -1,4 +1,4 @@
-"""kill -9 and power cuts under a store, again and again, each time on what the last one left."""
+"""kill -9 and power cuts under a store, repeatedly, each time on the data of the last run."""
 
 from __future__ import annotations
 

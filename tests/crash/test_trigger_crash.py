@@ -1,4 +1,4 @@
-"""Agents that are woken when their process dies: what happened is heard once, and told once."""
+"""Crashes of agents woken by triggers: each event is delivered once and reported once."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ asyncio.run(go_on(one))
 
 
 def model() -> Play:
-    """Two agents below main that are woken; one acts before it answers."""
+    """Two woken agents below main; one acts before it answers."""
     look = calls(call("triggers", "t1"))
     return play(
         main=[
@@ -58,7 +58,7 @@ def begun(folder: Path) -> Stage:
 
 
 def happen(one: Stage) -> None:
-    """Let something happen for all three."""
+    """Fire a trigger for all three agents."""
     for state in list(one.session.agents.values()):
         text = f"[event bell] it rings for {state.name}"
         piece = PieceOfText(agent_id=state.id, content=text, cause=state.birth, trigger="bell")
@@ -66,7 +66,7 @@ def happen(one: Stage) -> None:
 
 
 async def go_on(one: Stage) -> Conversation:
-    """Answer all that there is."""
+    """Answer all pending comments."""
     async with talking(one) as talk:
         if talk.primary.has_open_calls:
             await talk.say()
@@ -76,7 +76,7 @@ async def go_on(one: Stage) -> Conversation:
 
 
 def check(one: Stage, expected: int = 3) -> None:
-    """Check that all was heard, and every answer told to the parent, once."""
+    """Check that all comments were delivered, and every answer reported to the parent, once."""
     pieces = [row["message_id"] for row in one.rows(trigger="bell")]
     heard = Counter(row["substance"] for row in one.rows(role="user") if "substance" in row)
     said = [

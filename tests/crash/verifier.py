@@ -1,7 +1,7 @@
-"""What must hold of a log that `writer.py` left behind: verifier.py FOLDER ACKNOWLEDGED.
+"""Check a log that `writer.py` left behind: verifier.py FOLDER ACKNOWLEDGED.
 
-Exit code 0 where every entry up to the acknowledged one (-1: none) is there, nothing is damaged,
-and the session can go on; else it says what is wrong.
+Exit code 0 if every entry up to the acknowledged one (-1 is none) exists, no line is damaged,
+and the session can continue; otherwise it prints the differences.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ AGENT = AgentId("agent_001")
 
 
 def numbers(session: Session) -> list[int]:
-    """Return the numbers of the entries, in their order."""
+    """Return the numbers of the entries in order."""
     if AGENT not in session.agents:
         return []
     return [int(str(e.content).partition(":")[0]) for e in session.agent(AGENT).transcript or ()]
 
 
 def wrong(folder: Path, acknowledged: int) -> str | None:
-    """Return what is wrong with the log, None where nothing is. An entry is added to it."""
+    """Return the damage of the log. Return None if it is sound. Adds an entry to it."""
     path = folder / "s.jsonl"
     try:
         with Session.load(path) as session:

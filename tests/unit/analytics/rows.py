@@ -1,4 +1,4 @@
-"""A small story as rows of facts: two sessions, a subagent, a failing tool, two models."""
+"""Index rows of two sessions, a subagent, a failed tool and two models."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BEGAN = 1_767_261_600 * SECOND
 
 
 def add(database: apsw.Connection, table: str, **row: Any) -> None:
-    """Insert a row; what is left out is NULL."""
+    """Insert a row; omitted columns are NULL."""
     marks = ",".join("?" * len(row))
     database.execute(
         f"INSERT INTO {table} ({','.join(row)}) VALUES ({marks})",
@@ -23,7 +23,7 @@ def add(database: apsw.Connection, table: str, **row: Any) -> None:
 
 
 def message(database: apsw.Connection, id_: int, **row: Any) -> None:
-    """Insert a message of the first session; `id_` counts seconds from its beginning, too."""
+    """Insert a message of the first session; `id_` is also its time in seconds since the start."""
     add(
         database,
         "messages",
@@ -53,7 +53,7 @@ _AGENTS = [(1, 1, "", None), (2, 1, "sub", 1), (3, 2, "", None)]
 
 
 def story() -> apsw.Connection:
-    """Return the facts of a story that fits on a page."""
+    """Return the index of a short conversation."""
     db = apsw.Connection(":memory:")
     db.execute(TABLES_SQL)
     times = [(BEGAN, BEGAN + 9 * SECOND, "success"), (5, 6, None)]

@@ -1,4 +1,4 @@
-"""What figures cost: as much as is shown, and little even of a very long history."""
+"""The cost of statistics: proportional to the result, and small for a very long history."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EVERY = 100
 
 
 def work(database: apsw.Connection, do: Callable[[], object]) -> int:
-    """Return how many hundreds of steps SQLite takes for something: the same on each machine."""
+    """Return the hundreds of steps that SQLite takes for a call: the same on each machine."""
     steps = itertools.count()
     database.set_progress_handler(lambda: next(steps) < 0, _EVERY)
     do()
@@ -28,7 +28,7 @@ def work(database: apsw.Connection, do: Callable[[], object]) -> int:
 
 
 def history(sessions: int, rounds: int = 60) -> Story:
-    """So many sessions, a day after the other, of as many rounds each."""
+    """A number of sessions, one per day, of as many rounds each."""
     story = Story()
     for day in range(sessions):
         one = story.session(f"claude:{day}", project=f"/srv/{day}")
@@ -61,9 +61,9 @@ def test_partial_query_costs_only_its_rows(scope: Scope) -> None:
 
 @pytest.mark.full
 def test_million_messages_take_a_small_multiple_of_the_read_time() -> None:
-    """Against a loop over the messages alone, in the same run: 3 to 5 times as much.
+    """The baseline is a loop over the messages in the same run: 3 to 5 times as much.
 
-    What else runs on the machine makes that loop up to half as long again, so the limit is wider.
+    Other load on the machine slows that loop by up to a half, so the limit is wider.
     """
     database = Story().database
     numbers = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {})"

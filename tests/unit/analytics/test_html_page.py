@@ -1,4 +1,4 @@
-"""The page: what it shows, and what it never does."""
+"""The statistics page: its content, and the requests that it must not make."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MORNING = at("2026-03-02 09:00")
 
 
 class Tags(HTMLParser):
-    """Collects the tags of a page, and what its attributes ask for."""
+    """Collects the tags of a page and the URLs of its attributes."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class Tags(HTMLParser):
 
 
 def hostile() -> Story:
-    """A session all of whose names would like to be more than names."""
+    """A session with markup in all its names."""
     story = Story()
     name = EVIL.replace("\ud800", "\ufffd")  # no database holds a lone surrogate
     one = story.session("claude:1", title=name, project=f"/{name}", outcome=name)

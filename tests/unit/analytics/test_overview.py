@@ -1,4 +1,4 @@
-"""All figures of a small story, each counted by hand."""
+"""All figures of a small index, each computed by hand."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MONDAY = at("2026-03-02 09:00")
 
 
 def told() -> Story:
-    """Three sessions: on Monday morning two that overlap, on Tuesday night a long one."""
+    """Three sessions: two on Monday morning that overlap, a long one on Tuesday night."""
     story = Story()
     first = story.session("claude:1", outcome="success", title="Tea")
     story.say(first, "prompt", MONDAY, 10)
@@ -89,7 +89,7 @@ def test_single_session_has_no_correlation() -> None:
 
 @pytest.mark.req("S2-80")
 def test_activity_is_counted_by_weekday_and_hour(found: Overview) -> None:
-    """Monday at nine: 5 messages of the first session, 4 of the second; a repeat is none."""
+    """Monday at nine: 5 messages of the first session, 4 of the second; a repeat does not count."""
     messages = found.activity.messages
     hours = {(day, hour): n for day, row in enumerate(messages) for hour, n in enumerate(row) if n}
     assert hours == {(0, 9): 9, (1, 23): 1, (2, 22): 1}
@@ -100,7 +100,7 @@ def test_activity_is_counted_by_weekday_and_hour(found: Overview) -> None:
 
 @pytest.mark.req("S2-80")
 def test_maximum_of_concurrent_sessions(found: Overview) -> None:
-    """The second lies within the first; both said something from nine to a quarter past."""
+    """The second lies within the first; both have messages from 9:00 to 9:15."""
     peak = found.concurrency
     assert peak.open == 2
     assert peak.open_at == datetime(2026, 3, 2, 9, 0, 5, tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""Tables for other programs: what is in the facts is in the files, with its types."""
+"""Tables for other programs: the rows of the index with their types."""
 
 from __future__ import annotations
 

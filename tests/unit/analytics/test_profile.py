@@ -1,4 +1,4 @@
-"""A session's profile, against times that were added up by hand."""
+"""The profile of a session, compared with durations computed by hand."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ START = at("2026-03-02 09:00")
 
 @pytest.mark.req("S2-77")
 def test_bins_have_activities_and_durations() -> None:
-    """A minute is a bin. 0:00 prompt; 0:30 an answer, a third of it thoughts, with a call; its
-    result after 60 s; 2:00 an answer; 3:00 a prompt; 3:10 a summary; 33:10 a prompt, long after.
+    """A bin is a minute. 0:00 prompt; 0:30 an answer, a third of it thoughts, with a call; its
+    result after 60 s; 2:00 an answer; 3:00 a prompt; 3:10 a summary; 33:10 a late prompt.
     """
     story = Story()
     one = story.session()

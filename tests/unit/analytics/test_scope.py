@@ -1,4 +1,4 @@
-"""What people name, and what there is instead."""
+"""Scopes that a user names, and the existing ones in an error."""
 
 from __future__ import annotations
 

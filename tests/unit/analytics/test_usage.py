@@ -1,4 +1,4 @@
-"""Tokens and cost, against sums made by hand."""
+"""Tokens and cost, compared with sums computed by hand."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MORNING = at("2026-03-02 09:00")
 
 
 def told() -> Story:
-    """Two sessions in two folders, two models; of one response nobody knows the price."""
+    """Two sessions in two folders, two models; one response has an unknown price."""
     story = Story()
     cafe = story.session("claude:1", project="/srv/cafe")
     bar = story.session("codex:2", project="/srv/bar")

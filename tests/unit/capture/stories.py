@@ -1,4 +1,4 @@
-"""The same small story as the session of each runtime, a line for each thing that is said."""
+"""One short conversation as a session file of each runtime, one line per entry."""
 
 from __future__ import annotations
 
@@ -84,5 +84,5 @@ STORIES: dict[str, Callable[[Sequence[str], str], list[Record]]] = {
 
 
 def lines(format: str, words: Sequence[str] = WORDS, session: str = "5e55") -> list[bytes]:
-    """Return the story as the lines of a file, without their ends."""
+    """Return the lines of the conversation without their newlines."""
     return [json.dumps(record).encode() for record in STORIES[format](words, session)]

@@ -1,6 +1,6 @@
-"""Damage is survived: every good line is imported, the report tells the rest, the bytes are kept.
+"""Damaged files: valid lines are imported, the rest is reported, the bytes are stored.
 
-One table for all formats that are lines; what is one document is whole, or refused.
+Each line format is one row of a table; a document format is complete or refused.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ HOSTILE_NAME = "../../../etc/passwd\x00\n\x1b[31m\ud800/" + "x" * 900
 
 @dataclass
 class Case:
-    """A damaged file, and what must become of it."""
+    """A damaged file and its expected import."""
 
     data: bytes
     said: Sequence[str] = WORDS
@@ -43,13 +43,13 @@ def joined(found: Sequence[bytes], end: bytes = b"\n") -> bytes:
 
 
 def with_line(format: str, *more: bytes) -> bytes:
-    """Return the story with lines in the middle of it."""
+    """Return the conversation with extra lines in the middle."""
     found = lines(format)
     return joined([*found[:4], *more, *found[4:]])
 
 
 def said_as(format: str, text: str, written: bytes | None = None) -> Case:
-    """Return the story with another text in it, which its line may write in its own way."""
+    """Return the conversation with another text, in the encoding of the line if it has one."""
     words = [*WORDS[:2], text if written is None else "<text>", *WORDS[3:]]
     data = joined(lines(format, words))
     if written is not None:
@@ -58,13 +58,13 @@ def said_as(format: str, text: str, written: bytes | None = None) -> Case:
 
 
 def with_member(format: str, *members: str) -> bytes:
-    """Return the story with members, as they are written, at the beginning of each line."""
+    """Return the conversation with raw members at the beginning of each line."""
     text = ",".join(members)
     return joined([b"{" + text.encode() + b"," + line[1:] for line in lines(format)])
 
 
 def orphaned(format: str) -> Case:
-    """Return the story without its third thing: what comes after it has no parent."""
+    """Return the conversation without its third line: the next line has no parent."""
     found = [line for line in lines(format) if WORDS[2].encode() not in line]
     return Case(joined(found), [*WORDS[:2], *WORDS[3:]], parts=2)
 
@@ -106,7 +106,7 @@ def imported(folder: Path, store: MemoryStore, catalogue: Catalogue) -> dict[str
 
 
 def conversations(report: Report, store: MemoryStore) -> list[list[str]]:
-    """Return the texts that commits hold, for each end."""
+    """Return the texts of the commits of each tip."""
     return [
         [
             text_of(entry.message.content)
@@ -150,7 +150,7 @@ def test_invalid_line_is_reported_with_line_number_and_offset(format: str, tmp_p
 def test_file_growing_during_the_read_is_read_to_its_size_at_open(
     format: str, tmp_path: Path
 ) -> None:
-    """Listed at one moment, read at another, with a line that is only half there; then the rest."""
+    """The file is listed, then read with a partial last line, then completed."""
     data, path = joined(lines(format)), tmp_path / "a.jsonl"
     store, catalogue = MemoryStore(), Catalogue(None)
     cut = data.index(WORDS[2].encode())

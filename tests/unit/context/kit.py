@@ -1,4 +1,4 @@
-"""What tests of commits share: short ways to commit, and to read back as texts."""
+"""Helpers for tests of commits: create commits, and read them as texts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NOON = "2026-01-31T12:00:00.000000Z"
 
 
 def said(*texts: str) -> list[Message]:
-    """Return messages of user and assistant in turn."""
+    """Return alternating user and assistant messages."""
     return [Message("assistant" if at % 2 else "user", text) for at, text in enumerate(texts)]
 
 

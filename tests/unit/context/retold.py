@@ -1,4 +1,4 @@
-"""Retold sessions: made of transcripts that are imported, and what must hold of all of them."""
+"""Sessions converted to log events, created from imported transcripts, and their invariants."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.unit.formats.transcripts import Transcript
 
 
 def imported(folder: Path, **files: Transcript) -> tuple[MemoryStore, list[BranchTip]]:
-    """Import transcripts of one session; return the store, and where the session ends."""
+    """Import transcripts of one session. Return the store and the tip of the session."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, made in files.items():
         (folder / f"{name.replace('_', '-')}.jsonl").write_bytes(made.data)
@@ -36,7 +36,7 @@ def imported(folder: Path, **files: Transcript) -> tuple[MemoryStore, list[Branc
 
 
 def told(store: Store, ends: Sequence[BranchTip], folder: Path) -> list[ev.Event]:
-    """Retell a session, and check what holds of all: it could be a log, and says what was read."""
+    """Convert a session to events and check the invariants of a log and of its contexts."""
     found = retell(store, "cafe", ends)
     assert found == retell(store, "cafe", ends)
     check_lawful(found, folder)
@@ -45,7 +45,7 @@ def told(store: Store, ends: Sequence[BranchTip], folder: Path) -> list[ev.Event
 
 
 def check_lawful(found: Sequence[ev.Event], folder: Path) -> None:
-    """Check that a session takes all events, and amounts to the same."""
+    """Check that a session accepts all events and folds to the same state."""
     state = SessionState()
     for event in found:
         fold(state, event)
@@ -62,7 +62,7 @@ def check_lawful(found: Sequence[ev.Event], folder: Path) -> None:
 
 
 def check_contexts(store: Store, found: Sequence[ev.Event]) -> None:
-    """Check that at each commit an agent reads what it materializes to, and each request says so."""
+    """Check that each commit and each request has the materialized context."""
     state = SessionState()
     for event in found:
         if isinstance(event, ev.LlmRequest):
@@ -83,13 +83,13 @@ def hash_of(messages: Sequence[ChatMessage]) -> str:
 
 
 def likeness(message: ChatMessage) -> object:
-    """Return what a model reads of a message; only logs say the tool of each result."""
+    """Return the model input of a message. Only logs have the tool name of each result."""
     calls = [call.id for call in message.tool_calls or ()]
     return message_hash(message), message.tool_call_id, calls
 
 
 def outline(found: Sequence[ev.Event]) -> list[str]:
-    """Return events as short lines: who, what."""
+    """Return events as short lines of author and content."""
     return [f"{event.agent_id or '-'} {_what(event)}".replace("agent_00", "") for event in found]
 
 

@@ -1,4 +1,4 @@
-"""Bundles: what goes in comes out on another machine, and nothing else does."""
+"""Bundles: selected content round-trips to another machine, and no other content does."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def sessions(store: SqliteStore) -> Path:
 
 
 def log(store: SqliteStore, name: str, *said: str, ctx: CommitId | None = None) -> Path:
-    """Write the log of a session that began with a commit, and in which this was said."""
+    """Write the log of a session that started from a commit, with these messages."""
     path = sessions(store) / f"{name}.jsonl"
     session = Session(path, options=options(resolver=make_resolver(store)))
     agent = born(session)
@@ -96,7 +96,7 @@ def opened(bundle: Path, store: SqliteStore) -> BundleImportResult:
 
 
 def everything(store: SqliteStore) -> dict[str, bytes | tuple[str, ...]]:
-    """Return the bytes of all logs, and the names of all commits."""
+    """Return the bytes of all logs and the names of all commits."""
     found = {path.name: path.read_bytes() for path in sessions(store).iterdir()}
     return {**found, "commits": tuple(store.newest_commits(1000))}
 

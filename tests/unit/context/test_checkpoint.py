@@ -1,4 +1,4 @@
-"""A commit is made of its draft alone, at once, and read back as it was."""
+"""A commit depends only on its draft, is stored at once and round-trips."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Commits that hold bytes of some format: the conversation goes through them."""
+"""Commits of raw bytes in a format, as part of a conversation."""
 
 from __future__ import annotations
 

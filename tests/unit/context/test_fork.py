@@ -1,4 +1,4 @@
-"""Branches that have a name before anything is said in them."""
+"""Named branches before their first message."""
 
 from __future__ import annotations
 

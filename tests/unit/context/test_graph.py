@@ -1,4 +1,4 @@
-"""Lanes of commits, beside those that git draws."""
+"""Lanes of commits, compared with those of git."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ def git(folder: Path, *arguments: str, at: int = 0) -> str:
 
 
 def drawn_by_git(folder: Path, parents: Parents) -> list[str]:
-    """Return what git draws of the same history, its smoothed edges straight.
+    """Return the graph that git draws of the same history, with smoothed edges made straight.
 
-    Where a lane moves twice in a row, git draws it as `/` beside the commit between, too.
+    If a lane moves twice in a row, git draws it as `/` beside the commit between, too.
     """
     folder.mkdir()
     git(folder, "init", "-q")
@@ -174,7 +174,7 @@ def test_every_commit_has_one_row_after_its_children(parents: list[int | None], 
 
 
 def _check_continuity(rows: Sequence[GraphRow]) -> None:
-    """Follow each commit down its lane: it leads to its parent."""
+    """Follow each commit down its lane to its parent."""
     for number, row in enumerate(rows):
         if row.commit is None or row.commit.commit.parent is None:
             continue
@@ -189,7 +189,7 @@ def _check_continuity(rows: Sequence[GraphRow]) -> None:
 
 
 def _step(row: GraphRow, at: int, lane: int) -> tuple[int, str]:
-    """Return where a lane is in the next row, and the commit that it reached."""
+    """Return the lane in the next row and the commit that it reached."""
     own = {k: cell.glyph for k, cell in enumerate(row.cells) if cell.column == lane}
     there = {k: cell.glyph for k, cell in enumerate(row.cells)}
     if "/" in own.values():  # it moves, or crosses others

@@ -1,4 +1,4 @@
-"""Names, histories, metadata, and where two commits went apart."""
+"""Names, histories, metadata, and the common ancestor of two commits."""
 
 import pytest
 from msgspec.structs import replace
@@ -251,7 +251,7 @@ def test_histories_are_read_lazily(store: WatchedStore) -> None:
 
 
 class Busy(WatchedStore):
-    """A store in which somebody else is faster, so many times."""
+    """A store in which a concurrent writer wins a number of times."""
 
     others = 1
 

@@ -1,4 +1,4 @@
-"""Bundles that somebody made by hand: refused in one line, and nothing is left of them."""
+"""Malicious bundles are refused on one line and leave no file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LOG = "sessions/first.jsonl"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Where bundles are opened: nothing may be left here."""
+    """The target folder of bundles, which must stay empty."""
     folder = tmp_path / "folder"
     folder.mkdir()
     return folder
@@ -38,7 +38,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A bundle as Harken makes them."""
+    """A bundle as Harken creates it."""
     folder = tmp_path_factory.mktemp("honest")
     store = MemoryStore()
     tip = commit(store, commit(store, None, "a", "b"), "c")
@@ -51,7 +51,7 @@ def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Forger:
-    """Takes a bundle apart and puts it together again."""
+    """Unpacks a bundle, changes it and packs it again."""
 
     def __init__(self, honest: Path, folder: Path) -> None:
         self.folder = folder
@@ -60,7 +60,7 @@ class Forger:
         self.manifest: dict[str, Any] = json.loads(self.files.pop("manifest.json"))
 
     def told(self) -> None:
-        """Let the manifest say what is there."""
+        """Update the manifest to match the members."""
         for member in [self.manifest["store"], *self.manifest["sessions"]]:
             data = self.files[member["name"]]
             member.update(size_bytes=len(data), blake3=blake3(data).hexdigest())
@@ -74,7 +74,7 @@ class Forger:
         return path
 
     def database(self, change: Callable[[sqlite3.Connection], object]) -> None:
-        """Change the store as a file, and let the manifest agree."""
+        """Change the store file and update the manifest."""
         path = self.folder / "changing.db"
         path.write_bytes(self.files["store.db"])
         with closing(sqlite3.connect(path)) as connection:

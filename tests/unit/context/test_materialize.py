@@ -1,4 +1,4 @@
-"""What a commit stands for, by where the walk stops."""
+"""The materialized context of a commit for each stop."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a few bytes of a store may stand for is bounded, however they repeat each other."""
+"""The expansion of small stored objects is bounded, however they reference each other."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tests.unit.context.kit import NOON, commit, texts
 
 @pytest.fixture(params=["memory", "sqlite"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    """Both ways to read: by names, and by places."""
+    """Both ways to read: by name and by location."""
     made = MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "store.db")
     yield made
     made.close()
@@ -52,7 +52,7 @@ def sequence(store: Store, *members: ArtifactRef) -> ArtifactRef:
 
 
 def doubled(store: Store, one: ArtifactRef, times: int) -> ArtifactRef:
-    """Return a sequence that stands for an artifact 2 ** times."""
+    """Return a sequence that references an artifact 2 ** times."""
     for _ in range(times):
         one = sequence(store, one, one)
     return one
@@ -88,7 +88,7 @@ CALL = {"type": "tool_call", "name": "look", "arguments": "{}", "kind": "functio
 def test_invalid_message_is_damage_and_no_crash(
     store: Store, role: str, part: Any, occurrence: Occurrence
 ) -> None:
-    """What stands in a store may come from anybody: the names of such things are all correct."""
+    """Stored content may come from any machine: the names of such objects are all valid."""
     bodies = [canonical.to_canonical_bytes(part)]
     names = [compute_name(ObjectKind.PART, bodies[0])]
     bodies.append(canonical.to_canonical_bytes({"role": role, "parts": names}))

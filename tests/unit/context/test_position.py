@@ -1,4 +1,4 @@
-"""What had been read when a message was said: by its number, or its native id."""
+"""The context at a message, by message number or native id."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def said(found: ConversationPosition) -> list[str]:
 def test_position_gives_the_context_at_that_message(
     store: MemoryStore, compacted: CommitId, at: str | None, number: int, read: list[str]
 ) -> None:
-    """Before a compaction too."""
+    """This holds before a compaction, too."""
     found = find_position(store, compacted, at)
     assert (found.number, said(found)) == (number, read)
 
@@ -137,7 +137,7 @@ def native(store: MemoryStore) -> CommitId:
 def test_message_is_resolved_by_native_id_or_prefix(
     store: MemoryStore, native: CommitId, id_: str, number: int
 ) -> None:
-    """Where a compaction repeats it, the first time counts."""
+    """If a compaction repeats the message, the first position counts."""
     assert find_position(store, native, id_).number == number
 
 

@@ -1,4 +1,4 @@
-"""A leaked secret goes from the store and from all logs; everything stays readable."""
+"""A leaked secret is purged from the store and from all logs, which stay readable."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def conversation() -> list[Message]:
 
 
 def written(store: Store) -> CommitId:
-    """Write commits that have the key in every place that there is."""
+    """Write commits that contain the key in every kind of object."""
     root = checkpoint(store, CommitDraft(messages=[Message("user", "hello")], created_at=NOON))
     origin = CommitOrigin(template=f"with {KEY}", principal=KEY)
     draft = CommitDraft(parent=root, messages=conversation(), created_at=NOON, origin=origin)
@@ -154,7 +154,7 @@ def test_dry_run_changes_nothing_and_does_not_print_the_text(store: Store, tmp_p
 
 
 def session_from(store: Store, tmp_path: Path, tip: CommitId) -> Session:
-    """Return a session whose agent begins with a commit, and then asks its model."""
+    """Return a session whose agent starts from a commit and then calls its model."""
     session = new_session(tmp_path, resolver=make_resolver(store))
     born(session)
     messages = materialize(store, tip).messages
@@ -171,7 +171,7 @@ def session_from(store: Store, tmp_path: Path, tip: CommitId) -> Session:
 
 
 def test_session_started_from_a_purged_commit_resumes(store: Store, tmp_path: Path) -> None:
-    """Its log does not hold the text, but hashes that rest on it."""
+    """The log does not contain the text, but hashes that depend on it."""
     session = session_from(store, tmp_path, written(store))
     before = [message.content for message in session.context(ROOT)]
     with pytest.raises(LogLocked):

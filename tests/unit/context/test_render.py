@@ -1,4 +1,4 @@
-"""Conversations in the format that somebody wants."""
+"""Conversations in a requested format."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TOYS = FormatRegistry(TOY_1, TOY_2, installed=list)
 def commit_raw(
     store: Store, parent: CommitId | None, data: bytes, format: str, **more: object
 ) -> CommitId:
-    """Commit bytes as they are."""
+    """Commit bytes unchanged."""
     ref = hash_raw(data)
     store.write(WriteBatch(raw={ref: data}))
     draft = CommitDraft(parent=parent, artifact=ref, format=format, created_at=NOON, **more)  # type: ignore[arg-type]
@@ -217,7 +217,7 @@ def test_large_conversation_is_stored_in_chunks(store: WatchedStore) -> None:
 
 @pytest.mark.req("S2-55")
 def test_native_snapshot_among_events_repeats_no_message(store: WatchedStore) -> None:
-    """As of a runtime that commits what happens as events, and now and then its own state."""
+    """Some runtimes commit events, and occasionally a snapshot of their own state."""
     tip = commit(store, commit(store, None, "a", "b"), "c")
     tip = commit_raw(store, tip, b"< a\n> b\n< c\n", "toy-v1", type="snapshot")
     tip = commit(store, tip, "d")

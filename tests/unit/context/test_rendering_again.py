@@ -1,4 +1,4 @@
-"""A translation is found by other processes, and read from a store file."""
+"""Other processes find a cached conversion in a store file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commits are retold as the events that a log of the session would hold."""
+"""Commits are converted to the events of a session log."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_answer_has_its_model_and_usage(tmp_path: Path) -> None:
 
 
 def test_response_split_across_positions_is_one_model_call(tmp_path: Path) -> None:
-    """The first moment had only its first line; its entry stays, in a branch that was left."""
+    """The first position had only the first line; its entry stays in an abandoned branch."""
     made = Transcript()
     made.user("Hello")
     made.answer(text("Hi"), id="r1")
@@ -272,7 +272,7 @@ def answer(id_: str, words: str = "a door") -> ConversationEntry:
 def test_invalid_calls_are_changed_to_valid_ones(
     tmp_path: Path, entries: list[ConversationEntry]
 ) -> None:
-    """What a model reads stays the same to the last hash, but for the ids of such calls."""
+    """The model input is equal to the last hash, except for the ids of such calls."""
     store = MemoryStore()
     ctx = checkpoint(store, CommitDraft(entries=entries, origin=CommitOrigin(principal="ann")))
     found = retell(store, "cafe", [BranchTip("main", ctx)])

@@ -1,4 +1,4 @@
-"""Logs and commits on their way to a service: once, whole, and without credentials."""
+"""Logs and commits are pushed to a service: once, complete and without credentials."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ WHEN = "2026-01-01T10:00:00.000000Z"
 
 
 class Ends:
-    """A home with a store and logs, and a service with others."""
+    """A home with a store and logs, and a service with its own."""
 
     def __init__(self, folder: Path, url: str, there: Store) -> None:
         self.url, self.there = url, there
@@ -63,7 +63,7 @@ class Ends:
             yield Shipper(self.store, far, outbox, Credentials() if redacts else None)
 
     def ship(self, name: str = "s", *, redacts: bool = True) -> tuple[int, int]:
-        """Ship a log with a shipper of its own; return how many lines and commits went."""
+        """Push a log with a new shipper. Return the number of lines and of commits."""
         with self.shipper(redacts=redacts) as shipper:
             done = shipper.ship(self.logs / f"{name}.jsonl")
             return done.lines, done.commits
@@ -86,7 +86,7 @@ def ends(tmp_path: Path) -> Iterator[Ends]:
 
 
 def committed(ends: Ends, session: Session, agent: AgentId, text: str) -> CommitId:
-    """Commit a text, and log that."""
+    """Commit a text and log the commit."""
     message = Message("user", text)
     name = checkpoint(ends.store, CommitDraft(messages=[message], summary=text, created_at=WHEN))
     session.append(ev.ContextCommitted(agent_id=agent, ctx=name))

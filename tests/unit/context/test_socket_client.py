@@ -1,4 +1,4 @@
-"""Who asks an agent's socket is told its commit, and nothing else; who answers is not trusted."""
+"""The socket of an agent returns only its commit, and a client does not trust the server."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ current_context = partial(context_socket.current_context, timeout_s=PATIENT_S)
 
 @pytest.fixture
 def short() -> Iterator[Path]:
-    """A folder whose path is short enough for sockets, as that of tests is not."""
+    """A folder whose path is short enough for sockets."""
     with TemporaryDirectory(prefix="h", dir="/tmp") as folder:
         yield Path(folder)
 
@@ -48,7 +48,7 @@ def sockets(short: Path) -> Iterator[ContextSocketServer]:
 
 
 def say(path: Path, data: bytes, *, close: bool = False) -> bytes:
-    """Send bytes to a socket and return all that comes back."""
+    """Send bytes to a socket and return the complete answer."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(PATIENT_S)
         connection.connect(str(path))
@@ -250,7 +250,7 @@ def test_exit_of_a_forked_child_keeps_the_socket_of_its_parent(short: Path) -> N
 
 @contextmanager
 def server(path: Path, serve: Callable[[socket.socket], None]) -> Iterator[str]:
-    """Listen at a path as somebody would who is not Harken."""
+    """Listen at a path as a server that is not Harken."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
         listening.bind(str(path))
         listening.listen()

@@ -1,4 +1,4 @@
-"""Summaries by a model: what is asked, what is written, and what is left for the next run."""
+"""Summaries by a model: requests, stored results, and commits left for the next run."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_commits_are_selected_by_principal_and_age(store: WatchedStore) -> None:
 
 
 class Listening:
-    """Answers all alike, and keeps what it was asked."""
+    """A model that gives equal answers and stores its requests."""
 
     def __init__(self, answer: str = "Done.") -> None:
         self.answer = answer
@@ -324,7 +324,7 @@ def test_usage_is_estimated_without_reading_objects(store: WatchedStore) -> None
 
 
 def test_request_has_the_hash_of_its_messages(store: WatchedStore) -> None:
-    """So that a recorded run can be replayed."""
+    """The hash makes a recorded run replayable."""
     commit(store, None, "tea")
     model = Listening()
     run(store, model)

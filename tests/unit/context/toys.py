@@ -1,4 +1,4 @@
-"""A format that nobody has, in one place, and its second version: what an author of one writes."""
+"""A fictitious format in one module, with its second version, as a plugin author writes it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SIGNS: dict[str, Role] = {"<": "user", ">": "assistant"}
 
 
 def read_v1(data: bytes) -> list[ConversationEntry]:
-    r"""Read lines such as `< Hi`.
+    r"""Parse lines such as `< Hi`.
 
     >>> read_v1(b"< Hi\n")[0].message.content
     'Hi'
@@ -29,7 +29,7 @@ def read_v1(data: bytes) -> list[ConversationEntry]:
 
 
 def write_v1(entries: Sequence[ConversationEntry]) -> bytes | None:
-    """Write texts on one line; what has more cannot be said."""
+    """Format texts on one line. Other parts are losses."""
     lines = []
     for entry in entries:
         message = entry.message
@@ -41,7 +41,7 @@ def write_v1(entries: Sequence[ConversationEntry]) -> bytes | None:
 
 
 def read_v2(data: bytes) -> list[ConversationEntry]:
-    """Read lines of JSON such as `{"who": "user", "says": "Hi"}`."""
+    """Parse lines of JSON such as `{"who": "user", "says": "Hi"}`."""
     found = []
     for line in data.splitlines():
         try:
@@ -57,14 +57,14 @@ def read_v2(data: bytes) -> list[ConversationEntry]:
 
 
 def write_v2(entries: Sequence[ConversationEntry]) -> bytes:
-    """Write the texts of messages."""
+    """Format the texts of messages."""
     said = [entry.message for entry in entries if entry.message.role in ROLES]
     lines = [{"who": m.role, "says": text_of(m.content)} for m in said]
     return "".join(f"{json.dumps(line)}\n" for line in lines).encode()
 
 
 def upgrade(data: bytes) -> bytes:
-    """Map the fields of version 1."""
+    """Convert the fields of version 1."""
     return write_v2(read_v1(data))
 
 

@@ -1,4 +1,4 @@
-"""A store in memory that counts what it is asked, and of which things can be lost."""
+"""A store in memory that counts its reads, and from which objects can be removed."""
 
 from __future__ import annotations
 
@@ -53,5 +53,5 @@ class WatchedStore(MemoryStore):
         return sorted([*super().names_with_prefix(beginning, limit), *twins])[:limit]
 
     def artifact(self, ctx: CommitId) -> ArtifactRef:
-        """Return what a commit names."""
+        """Return the artifact of a commit."""
         return self.commits([ctx])[ctx].commit.artifact

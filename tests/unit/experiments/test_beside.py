@@ -1,4 +1,4 @@
-"""Agents and calls that acted beside each other do so again, in the order of the record."""
+"""Concurrent agents and calls are replayed in the recorded order."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def watched(folder: Path, parts: dict[str, list[Line]], *tools: Tool) -> Stage:
 
 @register_agent_class("test-slow-judge")
 class Slow(Hook):
-    """Thinks, and has something to say of every second call."""
+    """A hook that waits, and comments on every second call."""
 
     def begin(self) -> None:
         self.asked = 0
@@ -62,7 +62,7 @@ def test_call_ends_at_its_recorded_position_among_concurrent_ones(tmp_path: Path
 
     @tool(reads_only=True)
     async def wait() -> str:
-        """Wait until Ann was there."""
+        """Wait until Ann has called."""
         await asyncio.wait_for(has_answered.wait(), 5)
         return "waited"
 

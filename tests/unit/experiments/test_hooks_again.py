@@ -1,4 +1,4 @@
-"""A session in which hooks come later, and reach those who are there, goes the same again."""
+"""Sessions with later hooks on existing agents are replayed equally."""
 
 from __future__ import annotations
 

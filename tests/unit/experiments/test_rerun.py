@@ -331,7 +331,7 @@ def test_missing_call_error_names_the_nearest(tmp_path: Path) -> None:
 
 
 def foreign(folder: Path) -> ForkPoint:
-    """A call of another program: it has a tool that is called like an action of Harken."""
+    """A call of another program that has a tool with the name of a Harken action."""
     schema = {"name": "task", "description": "Run an agent.", "parameters": {"type": "object"}}
     made = calls(call("task", prompt="Look"))
     result = Message("tool", "Nothing there.", tool_call_id="c1", name="task")

@@ -19,7 +19,7 @@ LINES: list[Line] = [calls(call("price", drink="tea")), "3 euros."]
 
 
 class Models:
-    """Gives models by name; counts how often each was asked."""
+    """Returns models by name and counts the calls of each."""
 
     def __init__(self, **answers: str) -> None:
         self.answers = answers

@@ -1,4 +1,4 @@
-"""The catalogue can be lost at any time, and never stands in the way."""
+"""The catalogue can be lost at any time and never blocks an import."""
 
 from __future__ import annotations
 

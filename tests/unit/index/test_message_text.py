@@ -1,4 +1,4 @@
-"""The words of a message are all that is in it to be read, whoever wrote it, however."""
+"""The text of a message is all its readable content, in any format."""
 
 from __future__ import annotations
 

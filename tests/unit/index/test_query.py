@@ -1,4 +1,4 @@
-"""Whatever somebody writes is a query."""
+"""Every user input is a valid query."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The numbers of messages are in the order of time, whenever they are read."""
+"""Message row ids are in the order of time for any order of reading."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def database() -> Iterator[apsw.Connection]:
 
 
 def enter(database: apsw.Connection, *times: int) -> list[int]:
-    """Enter messages at once, as those that are read together are."""
+    """Insert messages in one batch, as those that are read together."""
     numbers = MessageIdAllocator(database)
     found = [numbers.next(time) for time in times]
     database.executemany("INSERT INTO messages VALUES (?)", [(one,) for one in found])

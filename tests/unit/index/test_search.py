@@ -1,4 +1,4 @@
-"""Search finds where something was said, and from which commit one can go on."""
+"""Search returns the position of a text and a commit to resume from."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OTHER = "6f662022-0000-4000-8000-000000000002"
 
 @pytest.fixture
 def talked(imports: Imports) -> Imports:
-    """A session of Claude Code, one of the same a day later, with tools and a subagent."""
+    """Two sessions of Claude Code on successive days, with tools and a subagent."""
     made = Transcript(shared={"cwd": "/home/jill/cafe"})
     made.user("Is the café open?")
     made.answer(thought("Look at the door."), use("c1", path="/srv/door.txt"))
@@ -134,7 +134,7 @@ def test_hit_count_has_a_maximum(talked: Imports) -> None:
 
 
 def test_hits_are_sorted_by_time_in_any_reading_order(imports: Imports) -> None:
-    """Those of one stretch of time too, where the numbers do not tell it."""
+    """This includes messages of one interval, where row ids do not give the order."""
     said = [
         ("2026-03-01T12:00:00.500Z", "tea 3"),
         ("2026-03-01T12:00:00.100Z", "tea 1"),
@@ -198,7 +198,7 @@ def test_removed_commit_gives_no_hit(talked: Imports) -> None:
     assert len(find(talked, "door")) == 3
 
     class Lost:
-        """The store, after somebody took a commit away."""
+        """A store from which a commit was removed."""
 
         def __getattr__(self, name: str) -> Any:
             return getattr(talked.store, name)
@@ -216,7 +216,7 @@ def test_removed_commit_gives_no_hit(talked: Imports) -> None:
 )
 def test_unreadable_message_is_a_hit_without_text(talked: Imports, body: bytes) -> None:
     class Odd:
-        """The store, with something else in the place of everything."""
+        """A store with other content in place of every object."""
 
         def __getattr__(self, name: str) -> Any:
             return getattr(talked.store, name)

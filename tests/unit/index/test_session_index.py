@@ -1,4 +1,4 @@
-"""The facts: one row for each thing that was said, however many files and commits repeat it."""
+"""The index: one row per message, however many files and commits repeat it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FIRST, SECOND = "5e551011-0000-4000-8000-000000000001", "6f662022-0000-4000-8000
 
 
 def cafe(session: str = FIRST, prompt: str = "Is the cafe open?") -> Transcript:
-    """A prompt, two calls in an answer of three lines, and what was made of their results."""
+    """A prompt, two calls in an answer of three lines, and the answer to their results."""
     made = Transcript(session)
     made.user(prompt)
     made.answer(thought("I look."), id=ID)

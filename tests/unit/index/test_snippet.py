@@ -1,4 +1,4 @@
-"""An excerpt shows the place where it stands, as the index found it."""
+"""A snippet shows the matching text with the matches of the index."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harken.index.snippet import MAX_EXCERPT_CHARS, build_excerpt
 
 
 def marked(query: str, *texts: str) -> str:
-    """Return an excerpt with what was looked for in brackets."""
+    """Return a snippet with the matches in brackets."""
     pieces = build_excerpt(texts, parse_query(query)).pieces
     return "".join(f"[{text}]" if is_found else text for text, is_found in pieces)
 

@@ -1,4 +1,4 @@
-"""What tests of interactions share: a logger with a ticking clock, and short ways to say things."""
+"""Helpers for tests of interactions: a logger with a ticking clock, and short builders."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ ROLE = MessageRole
 
 
 def logger(folder: Path, store: Store | None = None, **config: Any) -> InteractionLogger:
-    """Return a logger whose clock ticks by the second, and which syncs nothing."""
+    """Return a logger whose clock advances by a second, and which syncs nothing."""
     made = InteractionLoggingConfig(**config)
     return InteractionLogger(made, folder=folder, store=store, clock=ticking(), durability="none")
 
 
 def said(role: MessageRole, content: str, **metadata: Any) -> LoggedMessage:
-    """Return a record of a message, without its id."""
+    """Return a message record without its id."""
     about = MessageMetadata(**metadata) if metadata else None
     return LoggedMessage(role=role, content=content, metadata=about)
 

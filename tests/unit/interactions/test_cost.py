@@ -1,4 +1,4 @@
-"""What a log of interactions costs, and that all else works on it: time travel, statistics."""
+"""The size of an interaction log, and its use by time travel and statistics."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KB = 1000
 
 
 def texts() -> Iterator[str]:
-    """Yield texts of 500 bytes, no two the same, of words of a few thousand."""
+    """Yield distinct texts of 500 bytes, of a few thousand different words."""
     chance = random.Random(7)
     words = [
         "".join(chance.choices("etaoinshrdlucmfw", k=chance.randint(2, 9))) for _ in range(3000)
@@ -48,7 +48,7 @@ def test_typical_session_is_small_and_shares_objects(tmp_path: Path) -> None:
     prompt = " ".join(next(said) for _ in range(40))  # that of an agent with tools
 
     def grown(name: str) -> int:
-        """Log one session more; return by how much the store has grown."""
+        """Log one more session. Return the growth of the store."""
         with logger(tmp_path) as log:
             before = log.open_store().stats().raw_bytes
             typical(log, log.start_thread(name), said, prompt)
@@ -70,7 +70,7 @@ def test_typical_session_is_small_and_shares_objects(tmp_path: Path) -> None:
 
 @pytest.mark.req("S3-18")
 def test_log_grows_by_new_messages(tmp_path: Path) -> None:
-    """As long as the context is, a request costs the same: bytes of the last 50, of the first 50."""
+    """A request has a constant size for a context of constant length."""
     with logger(tmp_path) as log:
         thread = log.start_thread("one")
         path = log.sessions_folder / "one.jsonl"

@@ -1,4 +1,4 @@
-"""Rows that are logged by hand: they come back as they were given."""
+"""Manually logged rows round-trip."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.unit.interactions.kit import KIND, ROLE, brief, logger, row, said
 
 @pytest.mark.req("S3-04")
 def test_logged_rows_round_trip(tmp_path: Path) -> None:
-    """The example of the specification, and then all sorts."""
+    """The example of the specification and unusual rows."""
     with logger(tmp_path) as log:
         thread = log.start_thread()
         abc, def_, ghi = (log.log_message(said(ROLE.USER, text)) for text in ("abc", "def", "ghi"))

@@ -29,7 +29,7 @@ from tests.unit.interactions.kit import DOOR, HI, KIND, LOOK, ROLE, SYSTEM, brie
 
 
 def converse(log: InteractionLogger, thread: str) -> None:
-    """Two requests, with a tool in between."""
+    """Log two requests with a tool between them."""
     messages: list[Any] = [SYSTEM, HI]
     with log.call(thread, messages, model="m") as call:
         messages += [call.answer(LOOK), DOOR]
@@ -436,7 +436,7 @@ def test_more_sessions_than_open_files_can_be_written(tmp_path: Path) -> None:
 
 @pytest.mark.req("S3-22")
 def test_lookup_time_is_independent_of_size(tmp_path: Path) -> None:
-    """As a ratio in one run; the long form in benchmarks."""
+    """The test compares ratios within one run; the benchmarks have the long form."""
 
     def took(folder: Path, messages: int) -> float:
         made = InteractionLogger(folder=folder, clock=ticking(), durability="none")

@@ -1,4 +1,4 @@
-"""Callbacks of the model layer, and a logger that hears of every call through them."""
+"""Observers of the model layer, and a logger that receives every call through them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.unit.interactions.kit import brief, logger
 
 @dataclass
 class Notes:
-    """An observer that writes down what it is told."""
+    """An observer that stores its notifications."""
 
     heard: list[str] = field(default_factory=list)
 
@@ -43,7 +43,7 @@ class Notes:
 
 
 class Broken:
-    """An observer that can do nothing."""
+    """An observer whose methods raise."""
 
     def on_context_assembled(self, call: ObservedCall) -> None:
         raise ValueError("no\nluck")

@@ -1,4 +1,4 @@
-"""Retention: old sessions go as wholes."""
+"""Retention removes complete sessions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How large a logged conversation is, against what the specification estimates."""
+"""The size of a logged conversation, compared with the estimate of the specification."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EACH = 8
 
 
 def text(seed: int) -> str:
-    """Return about 500 characters of prose that no other seed gives."""
+    """Return about 500 characters of prose that are unique to the seed."""
     dice = Random(seed)
     said = f"{seed}: "
     while len(said) < CHARACTERS:
@@ -30,7 +30,7 @@ def text(seed: int) -> str:
 
 
 def converse(folder: Path, session: str, store: SqliteStore | None, own: int, shared: int) -> int:
-    """Log a session of 50 messages, the first `shared` of them prompts; return its rows."""
+    """Log a session of 50 messages, the first `shared` of them prompts. Return its rows."""
     texts = [text(n) for n in range(shared)] + [text(own + n) for n in range(MESSAGES - shared)]
     with logger(folder, store) as log:
         thread = log.start_thread(session)

@@ -1,4 +1,4 @@
-"""Units: what of a message has a position and an id of its own."""
+"""Units: the parts of a message that have their own position and id."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ MESSAGES = st.one_of(
 
 @given(MESSAGES)
 def test_every_unit_is_a_message_with_its_id(message: Message) -> None:
-    """Whatever is in it: what is no text is JSON, and a text that looks like it stays a text."""
+    """Other parts are JSON, and a text that looks like JSON stays a text."""
     for unit in split_message(message):
         record = unit.logged("2026-01-31T12:00:00Z", "m")
         again = to_message(record)

@@ -1,4 +1,4 @@
-"""What an agent of another program reads and says is in the log, once."""
+"""Messages that an agent of another program reads and writes are logged once."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def recorded(session: Session, **more: Any) -> AgentId:
 
 
 def asked(voice: AgentRecorder, *messages: Message, **more: Any) -> ev.LlmRequest:
-    """Ask with these messages; the log then says that the request saw exactly them."""
+    """Record a request with these messages and check its context in the log."""
     items = [Item.from_message(message) for message in messages]
     id_ = voice.log_request(items, model="m", **more)
     request = requests(voice.session)[id_]
@@ -200,7 +200,7 @@ def test_malformed_results_are_logged(voice: AgentRecorder) -> None:
 
 
 class Dressed(Item):
-    """An item whose form is told."""
+    """An item with a configurable wire format."""
 
     def __init__(self, message: Message, form: Any, *, alike: str = "", key: str = "") -> None:
         dress = hash(repr(form) + key)

@@ -1,4 +1,4 @@
-"""Bodies are decompressed for the record, as far as they came."""
+"""Recorded bodies are decompressed, as far as they arrived."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A path without credentials, and a body as it was before it was compressed."""
+"""Recorded paths have no credentials, and bodies are decompressed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client says of itself is found, and nothing else."""
+"""Names that a client sends about itself."""
 
 from __future__ import annotations
 

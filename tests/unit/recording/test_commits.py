@@ -1,4 +1,4 @@
-"""What recorded agents understood is in the store, as they go."""
+"""Contexts of recorded agents are committed to the store during the recording."""
 
 from __future__ import annotations
 

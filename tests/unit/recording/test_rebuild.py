@@ -1,4 +1,4 @@
-"""A request comes back from the log as it was on the wire."""
+"""Requests are rebuilt from the log as they were on the wire."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.recording_kit import Client, body, check, logged, logs, recorder
 
 
 def long_talk(folder: Path, turns: int) -> tuple[Client, list[int]]:
-    """Talk for so many turns, with tools and cache marks; return the sizes of the log."""
+    """Record a number of turns with tools and cache marks. Return the sizes of the log."""
     client, sizes = Client(recorder(folder)), []
     said: list[dict[str, Any]] = [{"role": "user", "content": "Begin."}]
     for turn in range(turns):

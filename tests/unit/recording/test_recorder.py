@@ -270,7 +270,7 @@ def test_session_continues_after_a_restart(
 
 
 def test_session_with_another_prompt_is_recognized_after_a_restart(tmp_path: Path) -> None:
-    """Gemini CLI tells of its skills in another order each time it starts."""
+    """Gemini CLI lists its skills in another order at each start."""
     prompts = ["You are Jack. You can read, write.", "You are Jack. You can write, read."]
     with recorder(tmp_path) as first:
         one = Client(first)
@@ -283,7 +283,9 @@ def test_session_with_another_prompt_is_recognized_after_a_restart(tmp_path: Pat
 
 
 def test_agents_share_wire_formats_after_a_restart(tmp_path: Path) -> None:
-    """What one agent wrote otherwise was, after a restart, unknown to one that shares the text."""
+    """A regression: after a restart the wire format of a shared text was known to one agent
+    only.
+    """
     in_block, hints = (
         [{"type": "text", "text": "You are Jack."}],
         ClientHints(client="x", session="abc"),
@@ -408,7 +410,7 @@ def test_failed_answers_have_a_reason(client: Client, tmp_path: Path) -> None:
 
 
 def test_client_disconnect_after_the_end_is_no_failure(client: Client, tmp_path: Path) -> None:
-    """Codex does so after each answer."""
+    """Codex disconnects after each answer."""
     client.end(client.begin(body("Hi")), "Hello.", broken=CLIENT_DISCONNECTED)
     (response,) = of_kind(tmp_path, ev.LlmResponse)
     assert (response.stop_reason, response.error) == ("end_turn", None)

@@ -1,4 +1,4 @@
-"""Who may come in."""
+"""Access control of requests."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_loopback_host_names_are_accepted(host: str) -> None:
      "127.0.0.1:80:80", "0.0.0.0", "evil.example@127.0.0.1"],
 )  # fmt: skip
 def test_dns_rebinding_is_refused(host: str) -> None:
-    """DNS rebinding: the browser says under which name it found the port."""
+    """In DNS rebinding the browser sends the host name under which it resolved the port."""
     assert code(AccessCheck("secret"), TOKEN | {"host": host}) == "forbidden"
     assert code(AccessCheck(None), {"host": host}) == "forbidden"
 

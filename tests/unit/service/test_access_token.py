@@ -1,4 +1,4 @@
-"""The file with the token."""
+"""The token file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The operations of the agent service, asked with plain JSON as any runtime would."""
+"""The operations of the agent service, called with plain JSON as any runtime would."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TIME = "2026-01-31T12:00:00Z"
 
 
 class Caller:
-    """Asks, and expects to be answered."""
+    """A client that expects success."""
 
     def __init__(self, client: httpx.Client) -> None:
         self.client = client

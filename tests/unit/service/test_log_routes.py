@@ -1,4 +1,4 @@
-"""Logs as whoever ships them to the service sees them."""
+"""The log routes as a pushing client uses them."""
 
 from __future__ import annotations
 

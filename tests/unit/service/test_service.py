@@ -1,4 +1,4 @@
-"""The service as whoever asks it sees it: a real one, on loopback."""
+"""A real service on loopback, from the side of a client."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BEARER = {"authorization": f"Bearer {TOKEN}"}
 
 @contextmanager
 def asking(**how: Any) -> Iterator[httpx.Client]:
-    """A service, and who asks it."""
+    """A service and a client of it."""
     with service(**how) as url, httpx.Client(base_url=url, headers=BEARER) as client:
         yield client
 
@@ -40,7 +40,7 @@ def client() -> Iterator[httpx.Client]:
 
 
 def refusal(answer: httpx.Response) -> str:
-    """Check that an answer is an error as they all are; return its code."""
+    """Check the form of an error response. Return its code."""
     error = answer.json()["error"]
     assert answer.headers["content-type"] == "application/json"
     assert answer.status_code == STATUS[error["code"]], error
@@ -157,7 +157,7 @@ def test_too_deeply_nested_delta_is_refused(client: httpx.Client) -> None:
 def test_compressed_or_untyped_body_is_refused(
     client: httpx.Client, headers: dict[str, str]
 ) -> None:
-    """So no few bytes become many, and no form of a page is taken for a request."""
+    """A small body cannot expand, and an HTML form cannot send a request."""
     answer = client.post("/v1/store/objects", content=b"{}", headers=headers)
     assert refusal(answer) == "unsupported_media"
 
@@ -191,7 +191,7 @@ def head(length: int) -> bytes:
 
 
 def test_slow_client_times_out() -> None:
-    """A body that does not come, half a head, and a connection that says nothing."""
+    """A body that does not arrive, a partial header, and a silent connection."""
     with asking(limits=ServiceLimits(body_s=0.2, silence_s=0.2)) as client:
         with raw_request(client, head(100) + b"{") as slow:
             assert slow.recv(100).startswith(b"HTTP/1.1 408 ")
@@ -264,7 +264,7 @@ def test_unfinished_answer_is_cut(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_long_answer_without_a_reader_ends(tmp_path: Path) -> None:
-    """Its thread is free again: eight such readers would hold all that there are."""
+    """Its thread is free again: eight such readers would occupy all threads."""
     store, data = MemoryStore(), bytes(300_000)
     raw = {hash_raw(data + bytes([n])): data + bytes([n]) for n in range(50)}
     whole = hash_raw(b"".join(raw.values()))

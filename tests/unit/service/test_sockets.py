@@ -1,4 +1,4 @@
-"""Where the service listens."""
+"""The addresses on which the service listens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What events mean. Each law is checked on the live state and on one read from the log."""
+"""The fold of events. Each rule is checked on the live state and on one read from the log."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,7 +33,7 @@ BIRTH = "msg_001"
 
 @pytest.fixture
 def session(tmp_path: Path) -> Iterator[Session]:
-    """A session with one agent. Whatever a test does, its log folds to the live state."""
+    """A session with one agent. At teardown its log must fold to the live state."""
     with new_session(tmp_path) as session:
         born(session)
         yield session
@@ -42,7 +42,7 @@ def session(tmp_path: Path) -> Iterator[Session]:
 
 
 def agent(session: Session, id_: AgentId = ROOT) -> AgentState:
-    """The agent's state, read from the log."""
+    """Return the state of the agent, read from the log."""
     return folded(session.path, session.options.resolver).agents[id_]
 
 
@@ -83,7 +83,7 @@ def test_agent_created_tells_hook_or_subagent(session: Session) -> None:
 
 
 def tree(session: Session) -> dict[str, tuple[str, str | None]]:
-    """Every agent's place and whom it stands by, read from the log."""
+    """Return the place and the parent of every agent, read from the log."""
     state = folded(session.path)
     for one in state.agents.values():
         above = state.agents.get(one.parent) if one.parent else None
@@ -315,7 +315,7 @@ def test_request_and_response_metadata_is_in_the_state(session: Session) -> None
 
 
 def read_all(*told: ev.Event) -> SessionState:
-    """Fold events that no writer of today would write."""
+    """Fold events that a current writer would refuse."""
     state = SessionState()
     for number, event in enumerate(told):
         if not isinstance(event, ev.UnknownEvent):

@@ -1,4 +1,4 @@
-"""What a log says of commits: how far the store has it, and what a loaded context left open."""
+"""Commits in a log: how much the store has, and the open calls of a loaded context."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,7 +25,7 @@ def returned(id_: str) -> Message:
 
 
 def loading(folder: Path, messages: Sequence[Message]) -> Session:
-    """Begin a session whose agent starts from a commit with these messages."""
+    """Start a session whose agent starts from a commit with these messages."""
     session = new_session(folder, resolver=lambda _: messages)
     born(session)
     event = ev.ContextLoaded(

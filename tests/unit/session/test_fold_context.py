@@ -1,4 +1,4 @@
-"""What an agent reads: requests, edits, commits, and every context rebuilt from the log."""
+"""Agent contexts: requests, edits, commits, and every context rebuilt from the log."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -39,7 +39,7 @@ BIRTH = "msg_001"
 
 @pytest.fixture
 def session(tmp_path: Path) -> Iterator[Session]:
-    """A session with one agent. Whatever a test does, its log folds to the live state."""
+    """A session with one agent. At teardown its log must fold to the live state."""
     with new_session(tmp_path) as session:
         born(session)
         yield session
@@ -48,12 +48,12 @@ def session(tmp_path: Path) -> Iterator[Session]:
 
 
 def agent(session: Session, id_: AgentId = ROOT) -> AgentState:
-    """The agent's state, read from the log."""
+    """Return the state of the agent, read from the log."""
     return folded(session.path, session.options.resolver).agents[id_]
 
 
 def contexts(session: Session) -> dict[str, list[Message]]:
-    """The context of every request, rebuilt from the log alone."""
+    """Return the context of every request, rebuilt from the log alone."""
     read = list(iter_events(session.path))
     requests = {e.message_id: e for e in read if isinstance(e, ev.LlmRequest)}
     entries = {e.message_id: e for e in read if isinstance(e, ev.TranscriptEntry)}
@@ -197,7 +197,7 @@ def test_log_that_needs_another_store_is_not_reported_as_damaged(
 
 
 def test_inconsistent_log_that_verifies_names_its_line(session: Session) -> None:
-    """No rule of today lets it be written; a newer writer's mistake is still no traceback."""
+    """No current rule allows it, but the mistake of a newer writer must not give a traceback."""
     byte = session.path.stat().st_size
     wrong = ev.TranscriptEdited(agent_id=ROOT, segments=[kept(0, 9)])
     session.state.agents[ROOT].new_entries.extend([MessageId("")] * 9)

@@ -1,4 +1,4 @@
-"""What happened outside: unheard until the agent hears it, and then its parent is owed a word."""
+"""External events: undelivered until an agent receives them; then its parent awaits a report."""
 
 from __future__ import annotations
 

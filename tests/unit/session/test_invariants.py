@@ -1,4 +1,4 @@
-"""What the writer refuses. A refusal writes nothing and the session goes on."""
+"""Events that the writer refuses. A refusal writes nothing and the session continues."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,7 +35,7 @@ ROOT = AgentId("agent_001")
 
 @pytest.fixture
 def session(tmp_path: Path) -> Iterator[Session]:
-    """A session with one agent, its birth `msg_001`, and what it heard, `msg_002`."""
+    """A session with one agent, `msg_001`, and its input, `msg_002`."""
     with new_session(tmp_path) as session:
         hear(session, born(session))
         yield session
@@ -71,7 +71,7 @@ def test_substance_with_cause_is_refused(session: Session) -> None:
     "nowhere", ["msg_099", "msg_3", "msg_0002", "msg_", "2", "", "agent_001", "msg_-1", "msg_٢"]
 )
 def test_dangling_references_are_refused(session: Session, nowhere: str) -> None:
-    """The third form of an id, `msg_0002`, counts as none: readers look ids up as text."""
+    """The id `msg_0002` does not exist: readers look ids up as text."""
     refused(session, entry(substance=id_of(nowhere)), because="substance")
     refused(session, entry(cause=nowhere), because="cause")
     refused(session, entry(cause=["msg_001", nowhere]), because="cause")
@@ -169,7 +169,7 @@ def test_entry_of_an_unknown_agent_is_refused(session: Session) -> None:
 
 
 def of_an_agent(agent: AgentId | None) -> list[ev.Event]:
-    """One event of each type that is about an agent."""
+    """Return one event of each type that belongs to an agent."""
     return [
         ev.AgentConfigured(agent_id=agent, name="x"),
         ev.AgentStateSaved(agent_id=agent, state=1),

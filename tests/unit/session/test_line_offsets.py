@@ -1,4 +1,4 @@
-"""Transcripts that were let go are read again from their own lines."""
+"""Evicted transcripts are read again from their log lines."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -34,7 +34,7 @@ def say(session: Session, at: int, text: str) -> None:
 
 
 def rearrange(session: Session, at: int, other: int) -> None:
-    """Let an agent read the first half of what it reads, and the last of what another one reads."""
+    """Set the context of an agent to its first half and the last part of another one's."""
     count = len(session.context(AGENTS[at]))
     last = [entry.message_id for entry in (session.agent(AGENTS[other]).transcript or [])[-1:]]
     segments = [Segment(start=0, stop=(count + 1) // 2)]

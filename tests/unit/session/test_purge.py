@@ -1,4 +1,4 @@
-"""Text that must not be kept is taken out of a log; the log stays whole and can be resumed."""
+"""Text is purged from a log; the log stays complete and can be resumed."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def purge(path: Path, **more: Any) -> int:
 
 
 def leaked(session: Session) -> None:
-    """Log a conversation with the key in all sorts of places, also before and after edits."""
+    """Log a conversation that contains the key in many members, also before and after edits."""
     hear(session, ROOT, "hello")
     ask(session, ROOT)
     say(session, ROOT, "what is the key?")

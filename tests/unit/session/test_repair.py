@@ -1,4 +1,4 @@
-"""Repairing: what is whole comes into a new log, what is not is kept aside, nothing is guessed."""
+"""Repair: complete lines are copied to a new log, damaged ones are saved, none is guessed."""
 
 from __future__ import annotations
 
@@ -60,19 +60,19 @@ def write(path: Path, *parts: bytes) -> Path:
 
 
 def without(path: Path, number: int) -> Path:
-    """Spoil the content of one line, from 0."""
+    """Damage the content of the line at this index."""
     content = raw_lines(path)
     content[number] = content[number].replace(b"2026", b"2062")
     return write(path, *content)
 
 
 def tail(path: Path) -> dict[str, Any]:
-    """The last event of a log, without its sum."""
+    """Return the last event of a log without its sum."""
     return {name: value for name, value in lines(path)[-1].items() if name != "sum"}
 
 
 def wrote(folder: Path, *objects: dict[str, Any]) -> Path:
-    """Write a log with sums of any content."""
+    """Write a sealed log with any content."""
     before, data = b"", b""
     for value in objects:
         line, before = seal(before, to_json_line(value))

@@ -1,4 +1,4 @@
-"""Mending: a repaired session goes on, with contexts that a provider takes."""
+"""Repaired sessions continue with contexts that a provider accepts."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def repaired_without(path: Path, number: int) -> Path:
-    """Spoil the content of one line, from 0, and repair the log."""
+    """Damage the content of the line at this index and repair the log."""
     content = path.read_bytes().splitlines(keepends=True)
     content[number] = content[number].replace(b"2026", b"2062")
     path.write_bytes(b"".join(content))

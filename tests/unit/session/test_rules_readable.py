@@ -1,4 +1,4 @@
-"""What the writer refuses because a later reader could not read it, or would read something else."""
+"""Events that the writer refuses because a later reader would fail or read another state."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,7 +25,7 @@ ROOT = AgentId("agent_001")
 
 @pytest.fixture
 def session(tmp_path: Path) -> Iterator[Session]:
-    """A session with one agent, its birth `msg_001`, and what it heard, `msg_002`."""
+    """A session with one agent, `msg_001`, and its input, `msg_002`."""
     with new_session(tmp_path) as session:
         hear(session, born(session))
         yield session
@@ -48,7 +48,7 @@ def loaded(**more: Any) -> ev.ContextLoaded:
 
 
 def test_commit_is_loaded_only_if_it_matches_the_event(tmp_path: Path) -> None:
-    """Else the log could be written and never be read again."""
+    """Otherwise the log could be written and never be read again."""
     with new_session(tmp_path, resolver=lambda _: STORED) as session:
         born(session)
         refused(session, loaded(count=2), because="has 1 messages")
@@ -94,7 +94,7 @@ BAD_SHAPES: list[Any] = [
 
 @pytest.mark.parametrize("event", BAD_SHAPES)
 def test_unreadable_events_are_refused(session: Session, event: ev.Event) -> None:
-    """A log that its own reader calls damaged is as good as lost."""
+    """A log that its own reader reports as damaged is lost."""
     refused(session, event, because="cannot be written|not plain JSON|relation")
 
 

@@ -1,4 +1,4 @@
-"""Segments by themselves: lengths, cuts, and the contexts that they stand for."""
+"""Segments: lengths, slices, and the contexts that they represent."""
 
 import pytest
 
@@ -134,7 +134,7 @@ def test_missing_reference_is_named() -> None:
 
 
 def test_chain_of_ten_thousand_requests_is_resolved() -> None:
-    """As with one system prompt kept through a long session; no recursion."""
+    """A system prompt kept through a long session gives such a chain; recursion would overflow."""
     first = asked(0, named("a"))
     chain = [asked(n, of(message_id(n - 1), 0, 1)) for n in range(1, 10_000)]
     assert read(chain[-1], first, *chain) == "a"

@@ -1,4 +1,4 @@
-"""The session: its agents, entries and pieces, and who listens."""
+"""The session: agents, entries, pieces and listeners."""
 
 from pathlib import Path
 from typing import Any

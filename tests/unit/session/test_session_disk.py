@@ -1,4 +1,4 @@
-"""What a session asks of the disk, when, and what it does when the disk fails."""
+"""Disk operations of a session, their timing, and failing disks."""
 
 from pathlib import Path
 
@@ -18,10 +18,10 @@ BIRTH = "msg_001"
 
 
 def syncs(durability: Durability, tmp_path: Path) -> tuple[list[int], int]:
-    """How many lines were written before each sync in a session of one turn, and how many in all.
+    """Return the number of lines before each sync of a one-turn session, and the total.
 
-    Lines 1 to 6: start, birth, heard, request, calls, response; then settled; 7 to 10: result,
-    request, said, response; then settled; 11: something after it.
+    Lines 1 to 6: start, agent, input, request, calls, response; then a sync; 7 to 10: result,
+    request, answer, response; then a sync; 11: one later event.
     """
     disk = RecordingDisk()
     session = new_session(tmp_path, durability=durability, disk=disk)
@@ -68,9 +68,9 @@ def test_second_sync_without_new_events_is_skipped(tmp_path: Path) -> None:
 
 @pytest.mark.req("S0-34")
 def test_unsynced_events_of_a_killed_process_are_synced_later(tmp_path: Path) -> None:
-    """Its lines are read from the page cache: whoever acts on them must first make them last.
+    """Its lines are read from the page cache, so a reader must sync them before it acts on them.
 
-    The name of the file too: the process may have died between making it and syncing the folder.
+    The same holds for the file name: the process may have died before the sync of the folder.
     """
     with new_session(tmp_path) as session:
         born(session)
@@ -103,7 +103,7 @@ def test_append_and_sync_after_a_failed_write_are_refused(tmp_path: Path) -> Non
 
 
 class Interrupted(RecordingDisk):
-    """A disk during whose third write, or third sync, Ctrl-C is pressed."""
+    """A disk whose third write, or third sync, is interrupted by Ctrl-C."""
 
     def __init__(self, where: str) -> None:
         super().__init__()
@@ -122,7 +122,7 @@ class Interrupted(RecordingDisk):
 
 
 def test_append_after_an_interrupted_append_is_refused(tmp_path: Path) -> None:
-    """Else the next event would get the same id and the wrong sum: damage made by ourselves."""
+    """Otherwise the next event would get the same id and a wrong sum."""
     session = new_session(tmp_path, disk=Interrupted("write"))
     born(session)
     with pytest.raises(KeyboardInterrupt):

@@ -1,4 +1,4 @@
-"""The lines that a session writes: what each holds, in what order, and what they cost."""
+"""The lines that a session writes: members, order and size."""
 
 import itertools
 import json
@@ -124,7 +124,7 @@ def test_all_events_are_json_lines_of_one_file_in_order(
 @pytest.mark.req("S0-04")
 @pytest.mark.skipif(shutil.which("jq") is None, reason="no jq on this machine")
 def test_jq_reads_the_log(session: Session) -> None:
-    """All but one thing: jq 1.6 gives up at a lone surrogate, which we keep as it came."""
+    """The exception: jq 1.6 rejects a lone surrogate, which the log keeps unchanged."""
     hear(session, ROOT, 'q"\\u0000\0\u2028\U0001f600')
     turn(session, ROOT, 1)
     said = subprocess.run(
@@ -182,7 +182,7 @@ def test_session_locked_by_another_process_is_refused(session: Session) -> None:
 
 @pytest.mark.req("S0-22")
 def test_log_size_is_linear_in_the_number_of_turns(session: Session) -> None:
-    """A request names the one before it, so a turn in a long session is no longer than in a new."""
+    """A request references the previous one, so its size does not depend on the session length."""
     sizes = []
     for number in range(100, 400):
         before = session.path.stat().st_size
@@ -194,7 +194,7 @@ def test_log_size_is_linear_in_the_number_of_turns(session: Session) -> None:
 
 @pytest.mark.req("S0-22")
 def test_sliding_context_has_constant_cost_per_turn(session: Session) -> None:
-    """Keep the prompt and the last ten messages, and ask, at every turn."""
+    """Each turn keeps the system prompt and the last ten messages."""
     for text in "abcdefghijk":
         hear(session, ROOT, text)
     sizes = []

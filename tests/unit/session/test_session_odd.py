@@ -1,4 +1,4 @@
-"""Odd files and odd logs: each is a clear error, and nothing hangs."""
+"""Invalid files and logs give a clear error, and no operation hangs."""
 
 from __future__ import annotations
 

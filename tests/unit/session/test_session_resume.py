@@ -1,4 +1,4 @@
-"""Leaving a session and coming back; agents that leave memory and come back."""
+"""Resumed sessions, and agents that are evicted and restored."""
 
 import subprocess
 import sys
@@ -192,7 +192,7 @@ def test_relative_path_works_after_a_folder_change(
 
 
 def everything(session: Session, agent: str) -> dict[str, Any]:
-    """What is known of an agent, transcript and context in full."""
+    """Return all state of an agent, with the full transcript and context."""
     state = session.agent(agent)
     described: dict[str, Any] = session.state.describe()["agents"][agent]
     return described | {"all": list(state.transcript or ()), "now": plain(session.context(agent))}

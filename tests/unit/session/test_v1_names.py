@@ -1,4 +1,4 @@
-"""The names of the first version go on working, over a current log."""
+"""The names of the first version work on a current log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verifying: every change of a sealed log is found, and where it is."""
+"""Verification: every change of a sealed log is located."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FIXTURES = Path(__file__).parents[2] / "fixtures" / "dialects"
 
 
 def write_log(folder: Path) -> Path:
-    """A small log of ten events, with a call, its result and a text that is not ASCII."""
+    """Write a small log of ten events with a call, its result and a non-ASCII text."""
     with new_session(folder) as session:
         root = born(session, name="Root")
         hear(session, root, "Let Jack look")
@@ -79,7 +79,7 @@ def test_changed_letter_is_reported_in_its_line_only(path: Path) -> None:
 
 @pytest.mark.req("S0-35")
 def test_wrong_sum_digits_are_reported_in_their_line_only(path: Path) -> None:
-    """The next line covers the digits that should be there, and so proves the content too."""
+    """The next line covers the original digits and so proves the content, too."""
     lines = lines_of(path)
     digits = lines[2][DIGITS_AT]
     lines[2] = lines[2].replace(digits, digits[::-1])
@@ -262,7 +262,7 @@ def test_verify_writes_nothing(path: Path) -> None:
 
 @pytest.mark.req("S0-35")
 def test_every_flipped_bit_is_reported_in_its_line(tmp_path: Path) -> None:
-    """The heart of it: one wrong bit is one finding, in the line that it is in."""
+    """One flipped bit is one finding, in its own line."""
     path = write_small_log(tmp_path)
     data = path.read_bytes()
     changed = tmp_path / "changed.jsonl"
@@ -278,7 +278,7 @@ def test_every_flipped_bit_is_reported_in_its_line(tmp_path: Path) -> None:
 
 @pytest.mark.req("S0-35")
 def test_reader_stops_at_every_flipped_bit(tmp_path: Path) -> None:
-    """All but the last newline: without it the last line is torn, which is reported."""
+    """The exception is the last newline: without it the last line is torn, which is reported."""
     path = write_small_log(tmp_path)
     data = path.read_bytes()
     changed = tmp_path / "changed.jsonl"

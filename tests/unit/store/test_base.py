@@ -1,4 +1,4 @@
-"""How much is in a store: once, and as often as it is named."""
+"""Store sizes: each object once, and once per reference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Large raw bytes are kept in pieces, of which a file that grew shares all but the last."""
+"""Large raw bytes are stored in chunks; a grown file shares all but the last."""
 
 from __future__ import annotations
 

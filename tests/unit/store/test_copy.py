@@ -1,4 +1,4 @@
-"""Copies of commits: all of what is missing, nothing of what is there."""
+"""Copies of commits: all missing objects and no existing one."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NOON = "2026-01-31T12:00:00.000000Z"
 
 
 class Sized(MemoryStore):
-    """Keeps how large each batch was; the one at `fails_at` is refused."""
+    """A store that keeps the size of each batch; the batch number `fails_at` is refused."""
 
     def __init__(self, fails_at: int | None = None) -> None:
         super().__init__()
@@ -289,7 +289,7 @@ def test_progress_is_reported() -> None:
 
 
 class Lossy(MemoryStore):
-    """Has lost something."""
+    """A store that has lost an object."""
 
     lost: str = ""
 

@@ -1,4 +1,4 @@
-"""fsck hashes everything again, says what is wrong, and changes nothing."""
+"""fsck hashes every object, reports damage and changes nothing."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_sound_store_has_no_findings(tmp_path: Path, kind: str) -> None:
 
 
 def everything(path: Path, names: list[CommitId]) -> object:
-    """Read a store in every way."""
+    """Read a store through every method."""
     store = SqliteStore(path)
     try:
         chain = store.chain(names[-1])

@@ -1,4 +1,4 @@
-"""Two tiers: what is evicted comes back, and what never goes can be read with nobody there."""
+"""Two tiers: evicted objects are restored, and local ones are readable offline."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LATER = "2100-01-01T00:00:00Z"
 
 
 class Behind(MemoryStore):
-    """A backing store that counts what it is asked, and that may be away."""
+    """A backing store that counts its calls, and that may be offline."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -222,7 +222,7 @@ def test_files_are_evicted_by_chunk_and_read_again(tiered: TieredStore, behind: 
 def test_commit_only_in_the_backing_store_can_be_extended(
     tiered: TieredStore, behind: Behind
 ) -> None:
-    """As after a move to another machine."""
+    """This is the state after a move to another machine."""
     tip = conversation(behind, 40)
     file = put_file(behind, [b"line\n" * 600_000])
     behind.update_notes(tip, CommitNotes(labels=("x",)))

@@ -1,4 +1,4 @@
-"""Batches that are written at the same time, that fail, and that are written again."""
+"""Batches that are written concurrently, that fail, and that are retried."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ def chain(store: SqliteStore, length: int, parent: CommitId | None = None) -> li
 
 
 def test_failed_batch_can_be_written_again(path: Path) -> None:
-    """Things of a transaction that was taken back once counted as there: the retry wrote nothing."""
+    """A regression: objects of a rolled back transaction counted as stored, so the retry wrote
+    nothing.
+    """
     store, root = SqliteStore(path), batch_of("a")
     child = batch_of("b", parent=commit_in(root))
     both = WriteBatch(

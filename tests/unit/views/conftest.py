@@ -1,4 +1,4 @@
-"""Logs that several tests of views look at."""
+"""Logs for several tests of views."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Examples 1 and 2 of the specification [S0], without sums; texts shortened where views do not care.
+"""Examples 1 and 2 of the specification [S0], without sums and with shortened texts.
 
-Example 1 logs two results for `c3`. Example 2 begins in the middle: its agents have no births.
+Example 1 logs two results for `c3`. Example 2 is an excerpt: its agents have no creation event.
 """
 
 from __future__ import annotations

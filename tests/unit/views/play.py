@@ -1,4 +1,4 @@
-"""A log that tests write in a few lines, through the real Session with a fixed clock."""
+"""A builder that writes a log through the real Session with a fixed clock."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOON_US = 1_769_860_800_000_000
 
 
 class Play:
-    """Each method logs what its name says and returns the id of the event."""
+    """Each method logs the event in its name and returns the id of the event."""
 
     def __init__(self, folder: Path, resolver: Resolver | None = None) -> None:
         seconds = count()
@@ -90,7 +90,7 @@ class Play:
         return self.session.log_piece_of_text(agent, text, cause)
 
     def asks(self, agent: str, **members: Any) -> MessageId:
-        """Log a model call of the agent with its context as it is now."""
+        """Log a model call of the agent with its current context."""
         context_hash, context = "", self.session.context(agent)
         for message in context:
             context_hash = extend_context_hash(context_hash, message)
@@ -105,7 +105,7 @@ class Play:
         return self.session.append(request)
 
     def answers(self, agent: str, request: MessageId, text: str) -> MessageId:
-        """Log the answer of a model call, and that it was one."""
+        """Log the answer of a model call and its response event."""
         entry = self.says(agent, text)
         usage = ev.Usage(input_tokens=10, output_tokens=2)
         self.session.append(
@@ -128,7 +128,7 @@ class Play:
 
 
 def write_log(folder: Path, lines: Sequence[dict[str, Any]]) -> SessionViewer:
-    """Write a log of another hand: current members, no sums."""
+    """Write a log of another program: current members, no sums."""
     file = folder / "log.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     return SessionViewer(file)

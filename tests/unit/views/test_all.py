@@ -1,4 +1,4 @@
-"""What holds for every view."""
+"""Properties of every view."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def events(play: Play) -> list[Event]:
 
 @pytest.mark.parametrize("name", VIEWS)
 def test_every_prefix_of_a_log_can_be_viewed(events: list[Event], name: str) -> None:
-    """A live log is a prefix of what it will be."""
+    """A live log is a prefix of the finished one."""
     for length in range(len(events) + 1):
         VIEWS[name](events[:length])
 

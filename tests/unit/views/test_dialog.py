@@ -62,7 +62,7 @@ def test_dialog_uses_the_authors_text_if_only_a_label_differs(cafe: SessionViewe
 def test_dialog_of_example_2_shows_jills_messages(
     inner: SessionViewer,
 ) -> None:
-    """The utterance that Jill heard is not in this part of the log: nobody is known to say it."""
+    """The utterance that Jill received is not in this part of the log, so its author is unknown."""
     items = inner.extract_dialog([JILL, INNER])
     assert [(item["message_id"], item["agent_id"], item["content"]) for item in items] == [
         ("msg_015", None, f"[Jack]: {HI}"),
@@ -135,7 +135,7 @@ def test_first_chosen_agent_determines_the_text_and_flags_differences(
 def test_text_blocked_by_a_hook_is_not_in_the_dialog_of_receivers(
     play: Play, jack: AgentId, jill: AgentId
 ) -> None:
-    """The guard heard it and blocked it: Jill and Root heard another text, or nothing."""
+    """The guard received and blocked it: Jill and Root received another text, or none."""
     guard = play.born("Guard", by=play.root, relation="hook")
     blocked = play.says(jack, SECRET)
     play.hears(guard, f"[response] Jack is about to answer: {SECRET}", cause=blocked)

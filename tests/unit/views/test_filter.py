@@ -80,7 +80,7 @@ def test_single_call_of_several_is_a_separate_reference(play: Play) -> None:
 
 
 def test_event_of_an_unknown_type_is_filtered_by_its_members() -> None:
-    """A member of an unheard-of type is a link only where it looks like one."""
+    """A member of an unknown event type is a reference only if it has the form of one."""
     new = {
         "event_type": "new",
         "message_id": "m",

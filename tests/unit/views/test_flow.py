@@ -72,7 +72,7 @@ def test_flow_of_a_received_utterance_ends_at_it(cafe: SessionViewer) -> None:
 
 @pytest.mark.req("S0-47", "S1-15")
 def test_flow_follows_substance_every_cause_and_the_call(play: Play) -> None:
-    """A compiled result: from the call, and from both utterances, of which one is a copy's."""
+    """A compiled result references the call and both utterances, one of them through a copy."""
     jack, jill = play.born("Jack", by=play.root), play.born("Jill", by=play.root)
     play.hears(play.root, "not a link: only an earlier entry")
     call = play.calls(play.root, ("discuss", "{}"))
@@ -119,7 +119,7 @@ def test_references_of_a_content_are_its_representing_entries(
 
 @pytest.mark.req("S1-14")
 def test_spread_reaches_all_receivers_over_several_hops(play: Play) -> None:
-    """Jack's words: heard by Jill, compiled for Root, passed on by a tool, heard by Ann and Ben."""
+    """Jill receives Jack's text, it is compiled for Root, and a tool forwards it to Ann and Ben."""
     jack, jill = play.born("Jack", by=play.root), play.born("Jill", by=play.root)
     ann, ben = play.born("Ann", by=jill), play.born("Ben", by=jill)
     call = play.calls(play.root, ("discuss", "{}"))
@@ -167,7 +167,7 @@ def test_spread_uses_the_shortest_path_and_each_event_once(play: Play) -> None:
 
 
 def test_own_message_with_a_cause_is_not_received(play: Play) -> None:
-    """Whatever a custom agent logs: what it says is said, and only what it is told is heard."""
+    """A custom agent may log any cause: its own messages are sent, only its inputs are received."""
     first = play.hears(play.root, "Hi")
     play.session.append(
         ev.TranscriptEntry(agent_id=play.root, role="assistant", content="Ho", cause=first)

@@ -205,7 +205,7 @@ def test_missing_reference_is_a_clear_error(tmp_path: Path) -> None:
 
 
 def test_next_step_costs_only_its_new_messages(play: Play) -> None:
-    """Counted, not timed: the messages that are looked up for a step do not grow."""
+    """The test counts lookups instead of time: a step looks up a constant number of messages."""
     for n in range(60):
         play.hears(play.root, str(n))
         play.answers(play.root, play.asks(play.root), "ok")

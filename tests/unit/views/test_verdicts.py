@@ -1,4 +1,4 @@
-"""Verdicts: by links, in logs that are written by hand and by hooks."""
+"""Verdicts, by reference, in handwritten logs and in logs of real hooks."""
 
 from __future__ import annotations
 
@@ -286,7 +286,7 @@ def test_every_denial_of_an_answer_is_listed(tmp_path: Path) -> None:
 
 
 def test_agent_moved_to_a_hook_place_has_verdicts_from_then_on(play: Play, guard: AgentId) -> None:
-    """And what its own hooks tell it meanwhile is no question."""
+    """Messages of its own hooks are no question in the meantime."""
     jack = play.born("Jack", by=play.root)
     play.says(play.root, "OK")  # nobody asked
     moved = ev.AgentMoved(agent_id=jack, place="primary", replaces=play.root, replaced_as="hook")
@@ -309,7 +309,9 @@ def test_agent_moved_to_a_hook_place_has_verdicts_from_then_on(play: Play, guard
 
 
 def test_last_answer_of_a_hook_with_own_hooks_counts(play: Play, guard: AgentId) -> None:
-    """And it came to what the watched agent got, not to what those hooks were asked about it."""
+    """The outcome is what the watched agent received, and not the review of the hook's own
+    hooks.
+    """
     censor = play.born("Censor", by=guard, relation="hook")
     answer = play.says(play.root, "Done.")
     asked(play, guard, answer)
@@ -332,7 +334,7 @@ def test_last_answer_of_a_hook_with_own_hooks_counts(play: Play, guard: AgentId)
 
 
 def test_answer_before_a_repeated_question_has_no_receivers(play: Play, guard: AgentId) -> None:
-    """A crash came before its own hooks had judged that; but that it failed then is told."""
+    """The process crashed before its own hooks reviewed it; the earlier failure is reported."""
     heard = play.hears(play.root, "Send it.")
     asked(play, guard, heard)
     play.says(guard, "COMMENT: rude")

@@ -1,4 +1,4 @@
-"""Watches: who put a hook where, and when it left; and what smart hooks said in between."""
+"""Watches: the agent that added a hook, its removal, and entries of smart hooks between."""
 
 from pathlib import Path
 

@@ -254,7 +254,7 @@ def test_unspecified_views_are_methods(play: Play) -> None:
 
 @pytest.mark.req("S0-49")
 def test_unknown_tools_and_event_types_are_shown_in_every_view(tmp_path: Path) -> None:
-    """The arguments are not even JSON: whoever read them would stumble."""
+    """The arguments are not JSON, so a view that parsed them would fail."""
     odd = "<telepathy target='Jill'/> {"
     call = {"id": "t1", "type": "function", "function": {"name": "telepathy", "arguments": odd}}
     lines: list[Line] = [

@@ -1,4 +1,4 @@
-"""What is seen of files that others write."""
+"""Detection of files that other programs change."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_scan_recent_covers_all_matching_files_of_a_folder(tmp_path: Path) -> No
 
 
 def test_scan_ignores_pipes(tmp_path: Path) -> None:
-    """Whoever opened it would wait for somebody who writes there."""
+    """Opening a pipe would block until another process writes to it."""
     os.mkfifo(tmp_path / "1.jsonl")
     seen = ChangeScanner([WatchedPath(tmp_path, "*.jsonl")])
     assert seen.scan_all() == []

@@ -1,4 +1,4 @@
-"""Files become commits as they grow."""
+"""Import of files while they grow."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.unit.formats.transcripts import Transcript, text, use
 
 
 class Watch:
-    """A follower of one file, and a clock that stands still."""
+    """A follower of one file, with a clock that the test advances."""
 
     def __init__(self, path: Path, catalogue: Catalogue) -> None:
         self.path, self.now = path, 1000.0
@@ -36,7 +36,7 @@ class Watch:
         self.follower = FileFollower(self.store, catalogue, clock=lambda: self.now)
 
     def write(self, data: bytes) -> None:
-        """Let the client write its file anew, and see that."""
+        """Write the complete file, as its client does, and poll the follower."""
         self.path.write_bytes(data)
         self.follower.note_changed([self.path])
 

@@ -1,4 +1,4 @@
-"""Sessions of other runtimes are listed and found from what the catalogue says of their sources."""
+"""Sessions of other runtimes, listed and resolved from catalogue records."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ONE, OTHER = (CommitId("ctx-" + digit * 64) for digit in "12")
 
 
 def noted(*reports: Report | bytes) -> Catalogue:
-    """Return a catalogue with these reports; bytes are those of a damaged or newer one."""
+    """Return a catalogue with these reports; `bytes` reports are damaged or of a newer version."""
     catalogue = Catalogue(None)
     for number, one in enumerate(reports):
         name = one.source if isinstance(one, Report) else f"/odd/{number}"

@@ -1,4 +1,4 @@
-"""Files become commits: the same ones each time, and only what is new is read and written."""
+"""Import of files: deterministic commits, and no repeated reads or writes."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def agents(session: str) -> tuple[Transcript, Transcript]:
 
 @pytest.mark.parametrize("name", ["agent-ann.jsonl", "0.jsonl"])
 def test_subagent_file_starts_at_its_spawning_call(desk: Desk, name: str) -> None:
-    """Also where its file comes before that of its parent."""
+    """The order of the two files does not matter."""
     main, own = agents("5e551011-0000-4000-8000-000000000001")
     desk.write(name, own)
     desk.write("main.jsonl", main)
@@ -274,7 +274,7 @@ def test_import_reports_progress(desk: Desk) -> None:
 
 
 class FullStore(MemoryStore):
-    """A store without a place for commits."""
+    """A store that has no room for commits."""
 
     def write(self, batch: WriteBatch) -> None:
         if batch.commits:

@@ -1,4 +1,4 @@
-"""Whether a file ends with what a model said."""
+"""Whether a file ends with a message of the model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose conversation a file of a subagent holds, and who spawned it."""
+"""The session and the spawner of a subagent file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where histories lie, and which files there are."""
+"""Discovery of history files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A crew reads ahead: faster, and otherwise as if there were none."""
+"""Parallel parsing of files gives the same results as serial parsing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines as clients write them, by hand."""
+"""Handwritten output lines of clients."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ METRIC = {
 
 
 class Stream:
-    """What `claude -p --output-format stream-json` writes, line by line."""
+    """Builds the lines of `claude -p --output-format stream-json`."""
 
     def __init__(self) -> None:
         self.lines: list[Json] = []

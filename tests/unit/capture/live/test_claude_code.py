@@ -1,4 +1,4 @@
-"""A line of Claude Code as events: by hand, by kind."""
+"""Output lines of Claude Code, decoded to events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A line of Codex as events: by hand, by kind."""
+"""Output lines of Codex, decoded to events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user sees of a client whose events are read."""
+"""Terminal output of a client whose event stream is recorded."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def data(*lines: dict[str, Any]) -> bytes:
 
 
 def shown(output: Output, given: bytes) -> bytes:
-    """Return all that is shown of bytes that come one by one."""
+    """Return everything that is printed for bytes that arrive one by one."""
     made = make_formatter(
         Invocation(runtime="claude", command=(), output=output, max_turns="3", max_usd="0.5")
     )

@@ -1,4 +1,4 @@
-"""What is run in the place of what somebody wants to run."""
+"""The command that runs in place of the requested command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which files are of a run, and what is made of them while the client runs."""
+"""Session files of a run, and their commits while the client runs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CAFE = Path("/home/jill/cafe")
 
 
 class Run:
-    """A folder of transcripts, and what a run makes of it."""
+    """A folder of transcripts and the recording of a run."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.store, self.catalogue = folder, MemoryStore(), Catalogue(None)
@@ -47,7 +47,7 @@ class Run:
 
     @contextmanager
     def opens(self) -> Iterator[CommitSources]:
-        """As `harken run` does: in the thread of the recording."""
+        """Open the files as `harken run` does: in the thread of the recording."""
         self.catalogue = Catalogue(None)
         yield CommitSources(
             self.store, self.trail(b"cafe"), StreamCommits(self.store, "claude", system_clock)
@@ -65,7 +65,7 @@ class Run:
         stream.lines.clear()
 
     def wait(self, commits: int) -> None:
-        """Wait until so many commits were settled."""
+        """Wait until this number of commits has been reported."""
         until = time.monotonic() + 60
         while len(self.settled) < commits:
             assert time.monotonic() < until

@@ -1,4 +1,4 @@
-"""What a client says becomes commits: when, and what is in them."""
+"""Commits from the output stream of a client."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ NOW_US = 1_800_000_000_000_000
 
 
 class Ran:
-    """A chain, and what it made."""
+    """A chain and the commits that it created."""
 
     def __init__(self, store: MemoryStore | None = None) -> None:
         self.store = store or MemoryStore()
         self.chain = StreamCommits(self.store, "claude", lambda: NOW_US)
 
     def take(self, stream: Stream, *, rest: bool = False) -> None:
-        """Hear what a stream has said since the last time."""
+        """Feed the stream lines written since the last call."""
         for line in stream.lines:
             self.chain.add(parse_claude_line(json.dumps(line).encode()))
         stream.lines.clear()
@@ -47,7 +47,7 @@ class Ran:
         return commit_history(self.store, ctx or self.tip)[::-1]
 
     def said(self, ctx: CommitId | None = None) -> list[str]:
-        """Return what is materialized, a line for each message."""
+        """Return the materialized conversation, one line per message."""
         messages = materialize(self.store, ctx or self.tip).messages
         return [
             f"{one.role}: {text_of(one.content)}"

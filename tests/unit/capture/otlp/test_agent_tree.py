@@ -1,4 +1,4 @@
-"""Whose call a span is, from the spans around it."""
+"""Assignment of model calls to agents by their surrounding spans."""
 
 from __future__ import annotations
 

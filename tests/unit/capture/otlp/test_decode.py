@@ -1,4 +1,4 @@
-"""Both forms of OTLP's requests are read alike; what is none is refused."""
+"""Both encodings of OTLP requests decode alike; invalid requests are refused."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _body(**changed: Any) -> dict[str, Any]:
 
 
 def _as_protobuf(body: dict[str, Any]) -> bytes:
-    """Write by hand what the SDK would: with the generated classes."""
+    """Encode JSON as protobuf with the generated classes, as an SDK would."""
     from harken.capture.otlp.decode import _parse_request
 
     request: ExportTraceServiceRequest = _parse_request("trace", json.dumps(body).encode(), JSON)

@@ -1,4 +1,4 @@
-"""Spans become calls: once each, in order, when it is known whose they are."""
+"""Spans become calls: once each, in order, after their agent is known."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ AGENT = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "Chief"}
 
 
 class Clock:
-    """Stands still until it is moved."""
+    """A clock that stands still until the test advances it."""
 
     def __init__(self) -> None:
         self.now_s = 0.0

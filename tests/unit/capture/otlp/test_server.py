@@ -1,4 +1,4 @@
-"""The server takes what exporters send, and refuses all else politely."""
+"""The OTLP server accepts exporter requests and refuses all others."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_server_stops_after_its_idle_timeout() -> None:
 
 
 def test_acknowledged_request_outlives_its_receiver(tmp_path: Path) -> None:
-    """The first one is not ended: it is as if it had been killed while the call waited."""
+    """The first receiver is not closed, as after a kill while the call waited."""
     waiting = json.loads(_chat())
     span = waiting["resourceSpans"][0]["scopeSpans"][0]["spans"][0]
     span["parentSpanId"] = "ef" * 8

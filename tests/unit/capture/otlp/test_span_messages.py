@@ -1,4 +1,4 @@
-"""What a model was told and answered is found in whichever way it is written."""
+"""Messages are decoded from every convention of span attributes and events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was acknowledged is recorded, whatever happens to the receiver."""
+"""Acknowledged requests survive the end of the receiver."""
 
 from __future__ import annotations
 

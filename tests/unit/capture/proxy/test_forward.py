@@ -1,4 +1,4 @@
-"""What a client sees with the proxy, beside what it sees without it."""
+"""Client-visible behavior with the proxy, compared to a direct connection."""
 
 from __future__ import annotations
 

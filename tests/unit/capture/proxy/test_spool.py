@@ -1,4 +1,4 @@
-"""The spool: what is written is read again, whole or as far as it came, and never twice."""
+"""The spool: written calls are read again, complete or truncated, and never twice."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Make = Callable[..., ProxySpool]
 
 @pytest.fixture
 def make(tmp_path: Path, told: list[str]) -> Iterator[Make]:
-    """Return what makes spools."""
+    """Return a function that creates spools."""
     made: list[ProxySpool] = []
 
     def make(**options: Any) -> ProxySpool:
@@ -288,7 +288,7 @@ def test_calls_refused_by_a_full_disk_at_exit_wait_for_the_next_start(
 
 
 class Disk:
-    """Files that cannot be written as long as it is full."""
+    """A disk whose writes fail while it is full."""
 
     def __init__(self) -> None:
         self.is_full = False

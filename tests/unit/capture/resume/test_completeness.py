@@ -1,4 +1,4 @@
-"""What was written says all that was materialized, but for what may be left out."""
+"""A written session contains all materialized messages except the allowed losses."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_client_error_message_may_be_missing() -> None:
 
 
 def written(runtime: str, before: list[ConversationEntry]) -> list[ConversationEntry]:
-    """Return what is read of a conversation that was written for a client."""
+    """Return the conversation read from a file that was written for a client."""
     native = find_runtime_format(runtime)
     assert native is not None
     assert native.writes is not None

@@ -1,4 +1,4 @@
-"""The recorder speaks what clients speak, keeps what it is sent, and lets nobody out."""
+"""The mock provider speaks the protocols, records requests and forwards nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A session is put where its client looks for it, and nothing is ever written over."""
+"""A session is written to the folder of its client and replaces no file."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_invalid_gemini_registry_is_harmless(tmp_path: Path, list_: bytes) -> No
 
 
 def test_long_folder_name_is_truncated_with_a_hash() -> None:
-    """As `Math.abs(hash).toString(36)` has it in JavaScript, with its 32 bits."""
+    """The expected value is that of JavaScript's `Math.abs(hash).toString(36)` with 32 bits."""
     one, other = ("/" + "x" * 250 + end for end in "ab")
     assert claude_name(one)[:201] == claude_name(other)[:201] == "-" + "x" * 199 + "-"
     assert claude_name(one) != claude_name(other)

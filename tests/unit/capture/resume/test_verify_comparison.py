@@ -1,4 +1,4 @@
-"""Two requests are the same but for what is listed, each thing with its reason."""
+"""Two requests are equal except for listed differences, each with a reason."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ messages = st.lists(
 def test_arbitrary_requests_can_be_compared(
     expected: list[Any], sent: list[Any], runtime: str, prompt: str
 ) -> None:
-    """And what is expected is accounted for: each message is the same, changed or missing."""
+    """Every expected message is reported as equal, changed or missing."""
     found = compare_requests(runtime, expected, sent, prompt=prompt)
     assert [row.number for row in found.rows if row.state != "added"] == [
         *range(1, len(expected) + 1)

@@ -1,4 +1,4 @@
-"""A client is run on a session, isolated, and what it sends is compared with what was meant."""
+"""A client is run in isolation on a session, and its request is compared with the context."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def native(runtime: str) -> RuntimeFormat:
 
 @pytest.fixture
 def tried(tmp_path: Path) -> Verify:
-    """Verify a conversation with a toy client of a manner."""
+    """Verify a conversation with a toy client of the given behavior."""
 
     def run(
         runtime: str,
@@ -88,7 +88,7 @@ def test_message_added_by_the_client_is_reported(tried: Verify) -> None:
 
 
 def test_message_missing_from_the_file_is_lost(tried: Verify) -> None:
-    """The client sends all that the file holds: so only what it was made of can tell."""
+    """The client sends the complete file, so only the materialized context shows the loss."""
     whole = native("claude")
 
     def forgetting(entries: Sequence[ConversationEntry], session: NewSessionInfo) -> bytes:

@@ -24,7 +24,7 @@ ANSWERS = [{"pattern": "key", "answer": f"It is {KEY}."}, {"answer": "Hello."}]
 
 
 class Real:
-    """A model as behind a network: it counts how often it is asked."""
+    """A model as behind a network that counts its calls."""
 
     name = "real"
 

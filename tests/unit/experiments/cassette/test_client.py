@@ -1,4 +1,4 @@
-"""Real SDK clients, a provider on this machine, and then none."""
+"""Real SDK clients with a loopback provider, and then without it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOWHERE = "http://127.0.0.1:9"
 
 
 def used(client: Any, use: Callable[[Any], Any]) -> Any:
-    """Use a client, and close it."""
+    """Use a client and close it."""
     if not inspect.iscoroutinefunction(use):
         with client:
             return use(client)

@@ -1,4 +1,4 @@
-"""A session that is played again goes the same, whatever happened in it; a changed one does not."""
+"""A replayed session is equal; a changed one is not."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def checked(log: Path, own: ReplayExtras | None = None) -> ReplayCheck:
 
 
 def same(log: Path, own: ReplayExtras | None = None) -> ReplayCheck:
-    """Check that a session goes the same again; return what came of it."""
+    """Check that a replay of a session is equal. Return the result."""
     done = checked(log, own)
     assert done.difference is None, (done.difference, done.miss_text, done.notes)
     assert done.requests
@@ -82,7 +82,7 @@ def same(log: Path, own: ReplayExtras | None = None) -> ReplayCheck:
 
 
 def edited(log: Path, change: Callable[[dict[str, Any]], object]) -> Path:
-    """Write a log anew with some lines changed, without the sums."""
+    """Rewrite a log with some lines changed, without the sums."""
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     for line in lines:
         line.pop("sum", None)
@@ -139,7 +139,7 @@ async def no_plan(agent: ToolAgent, command: str) -> ToolResult:
 
 
 def test_user_commands_are_replayed(tmp_path: Path) -> None:
-    """Also where agents have more actions than they have of themselves."""
+    """This includes agents with more than their default actions."""
     parts: dict[str, list[Line]] = {
         "Ann": ["Tea.", "Really tea.", "I answer now.", "Still me."],
         "Bob": ["No."],
@@ -202,7 +202,7 @@ def test_hooks_are_replayed_by_recording_and_by_code(tmp_path: Path) -> None:
     same(one.log)
 
     class Other(Judging):
-        """The same hook, whose code has changed."""
+        """The same hook after a change of its code."""
 
         def judge(self, question: HookQuestion) -> Any:
             return Deny("not any more") if question.point == "action" else super().judge(question)
@@ -276,7 +276,7 @@ def test_failed_and_cancelled_calls_are_replayed(tmp_path: Path) -> None:
         return "two"
 
     class Slow(Playing):
-        """Stops in the middle of an answer, until somebody cuts it off."""
+        """A model that blocks in the middle of an answer until it is cancelled."""
 
         async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
             if told(request)[-1] != "And?":
@@ -387,7 +387,7 @@ def test_session_started_from_a_commit_is_replayed_with_its_store(
 
 
 def whole(folder: Path) -> Path:
-    """Return the log of a session with a bit of everything."""
+    """Return the log of a session with most features."""
     lines: list[Line] = [
         calls(call("task", "a", name="Ann", prompt="Hi"), call("look", "b", at="y")),
         calls(call("pay", "c"), text="Now."),

@@ -36,7 +36,7 @@ def counter() -> tuple[Tool, list[str]]:
 def again(
     folder: Path, one: Stage, model: Play, *more: Tool, live: LocalWorld | None = None
 ) -> Stage:
-    """Begin another session, in a world that answers as that of `one` did."""
+    """Start another session in a world that answers like that of the first session."""
     one.session.close()
     world = RecordedWorld(recorded(one.log), tools=more, live=live)
     folder.mkdir()

@@ -1,4 +1,4 @@
-"""Sessions of Harken: their logs say everything, their commits where one can go on from."""
+"""Sessions of Harken: rows come from their logs, and commits to resume from."""
 
 from __future__ import annotations
 

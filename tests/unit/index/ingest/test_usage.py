@@ -1,4 +1,4 @@
-"""Every runtime counts in its own way; the facts have each token in one column."""
+"""Runtimes count tokens differently; the index has each token in one column."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The exported form: the folder of the specification, and back."""
+"""The export format: the folder of the specification, and back."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _without_model(body: bytes) -> Any:
 
 
 def there_and_back(log: Path, folder: Path, **how: Any) -> dict[str, bytes]:
-    """Export, import and export a session; return the first, which the second must be."""
+    """Export, import and export a session. Return the first export; the second must be equal."""
     export(log, folder / "out", **how)
     made = import_folder(folder / "out", folder / "again", clock=ticking())
     assert [one.name for one in made] == [log.stem]
@@ -174,7 +174,7 @@ def test_credentials_are_redacted_and_counted(tmp_path: Path) -> None:
 
 
 def test_no_exported_file_contains_a_credential(tmp_path: Path) -> None:
-    """Wherever a logger can be given one: names, models, calls, their ids, memory."""
+    """The credentials are in names, models, calls, call ids and memory."""
     with logger(tmp_path) as log:
         thread = log.start_thread(f"of-{SECRET}")
         asks = [{"role": "system", "content": SECRET}, {"role": "user", "content": SECRET}]
@@ -219,7 +219,7 @@ def test_existing_rows_are_not_imported_again(tmp_path: Path) -> None:
 
 
 def test_folder_of_another_program_is_imported(tmp_path: Path) -> None:
-    """As the specification has it: SHA-256, times in seconds, no index, one thread a session."""
+    """The folder follows the specification: SHA-256, times in seconds, no index, one thread."""
     (tmp_path / "in" / "messages").mkdir(parents=True)
     (tmp_path / "in" / "threads").mkdir()
     ids = [sha256(text.encode()).hexdigest() for text in ("You are Jack.", "Hi")]

@@ -1,4 +1,4 @@
-"""Batches are sent to an endpoint: accepted, refused for good, or sent again for a while."""
+"""Batches are sent to an endpoint: accepted, refused permanently, or retried."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_environment_timeout_is_the_default(
 
 @pytest.mark.parametrize("status", [400, 401, 404, 413, 500, 301])
 def test_refusal_or_redirect_is_an_immediate_error(status: int) -> None:
-    """The library counts a redirection as success: the spans would be lost without a word."""
+    """The library treats a redirect as success, which would lose the spans silently."""
     refusal = Answer(status, b'{"error":"no"}', headers={"Location": "/elsewhere"})
     with backend(refusal) as there:
         with pytest.raises(SendError, match=rf"{there.url}/v1/traces: answers {status} .*no"):
@@ -180,7 +180,7 @@ def test_unencodable_spans_are_an_error() -> None:
 
 @pytest.fixture
 def all_logs(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
-    """Everything that is logged, by any logger of the process."""
+    """Collect every log record of the process."""
     with caplog.at_level(logging.DEBUG):
         yield caplog
 
@@ -189,7 +189,7 @@ def all_logs(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixt
 def test_libraries_log_no_credential(
     monkeypatch: pytest.MonkeyPatch, all_logs: pytest.LogCaptureFixture
 ) -> None:
-    """The library logs headers that it cannot parse, and the URL when a connection fails."""
+    """The library logs headers that it cannot parse, and the URL if a connection fails."""
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", 'authorization=Basic s3cret"')
     with backend(Answer(503, b"s3cret", headers=NOW), Answer(401)) as there:
         with pytest.raises(SendError, match="answers 401"):

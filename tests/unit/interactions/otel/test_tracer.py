@@ -1,4 +1,4 @@
-"""A session as spans: agents, model calls and tools, one below the other, each once."""
+"""A session as nested spans: agents, model calls and tools, each once."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def told(log: Path | Iterable[ev.Event], **how: Any) -> list[Span]:
 
 
 def tree(spans: list[Span]) -> list[str]:
-    """Return the names, indented, in the order of their beginnings."""
+    """Return the names, indented, in the order of their start times."""
     below: dict[bytes | None, list[Span]] = {}
     known = {span.place.span for span in spans}
     for span in spans:

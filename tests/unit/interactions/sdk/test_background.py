@@ -1,4 +1,4 @@
-"""What is told in the background is told in order, whole, and without end of memory."""
+"""Background tasks run in order, completely, and with bounded memory."""
 
 from __future__ import annotations
 

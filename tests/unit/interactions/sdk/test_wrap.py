@@ -1,6 +1,6 @@
-"""A wrapped client gives what the client itself gives, and what passed is recorded.
+"""A wrapped client returns the same results, and its calls are recorded.
 
-The SDKs are the real ones; the provider is a server on this machine.
+The SDKs are the real ones; the provider is a server on loopback.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from tests.sdk_kit import (
 
 
 class Heard(BackgroundRecorder):
-    """A background whose ear collects."""
+    """A background worker whose recorder collects the calls."""
 
     def __init__(self) -> None:
         self.collected = Collecting()
@@ -166,7 +166,7 @@ def test_unreachable_provider_raises_the_client_error() -> None:
 
 
 class Late(Collecting):
-    """An ear that hears nothing before it may."""
+    """A recorder that blocks until it is released."""
 
     may = threading.Event()
 
@@ -192,7 +192,7 @@ def test_first_event_is_not_delayed() -> None:
 
 
 class Failing(Collecting):
-    """An ear that fails."""
+    """A recorder that raises."""
 
     def begin(self, call: Any) -> None:
         raise OSError("the disk\nis full")
@@ -320,7 +320,7 @@ def test_plain_httpx_client_is_recorded(library: Any) -> None:
 
 
 def test_clients_of_other_vendors_are_recorded() -> None:
-    """Azure's paths, the older httpx below OpenAI's client, aiohttp below Anthropic's."""
+    """Azure paths, the older httpx below OpenAI's client, aiohttp below Anthropic's."""
 
     def any_answer(asked: Asked) -> Answer:
         is_chat = "chat/completions" in asked.path

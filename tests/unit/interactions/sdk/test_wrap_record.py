@@ -1,4 +1,4 @@
-"""What a wrapped client asks becomes a session with the very requests, and commits."""
+"""Calls of a wrapped client become a session with the exact requests, and commits."""
 
 from __future__ import annotations
 

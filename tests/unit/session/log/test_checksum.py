@@ -1,4 +1,4 @@
-"""Lines and their sums, against the words of the format rather than against the code."""
+"""Lines and their sums, checked against the text of the specification."""
 
 import json
 

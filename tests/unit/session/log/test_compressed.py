@@ -1,4 +1,4 @@
-"""Packed logs: read, resumed, purged as before; whole at every moment."""
+"""Compressed logs: read, resumed and purged like plain ones, and complete at every moment."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def log(tmp_path: Path) -> Path:
 
 
 def by_hand(path: Path) -> Path:
-    """Pack a log as `gzip` does."""
+    """Compress a log as `gzip` does."""
     target = path.with_name(f"{path.name}.gz")
     target.write_bytes(gzip.compress(path.read_bytes()))
     path.unlink()
@@ -199,7 +199,7 @@ def test_foreign_compressed_file_beside_a_log_is_renamed(log: Path) -> None:
 
 
 def test_empty_log_beside_a_compressed_one_is_replaced(log: Path) -> None:
-    """A writer opened a new file under the name, just when the log was packed."""
+    """A writer opened a new file under the name just when the log was compressed."""
     before = log.read_bytes()
     compress_log(log)
     log.touch()
@@ -208,7 +208,7 @@ def test_empty_log_beside_a_compressed_one_is_replaced(log: Path) -> None:
 
 
 def test_log_compressed_just_before_opening_is_decompressed(log: Path) -> None:
-    """It was plain when one looked, and gone when one opened it."""
+    """The log was plain when it was looked up and gone when it was opened."""
     before = log.read_bytes()
     whole = compress_log(log).path.read_bytes()
 
@@ -379,7 +379,7 @@ def test_text_is_purged_from_a_compressed_log(log: Path) -> None:
 
 
 def test_concurrent_decompressions_are_safe(log: Path) -> None:
-    """Whoever is later finds the plain log, and replaces nothing."""
+    """The later process sees the plain log and replaces nothing."""
     before = log.read_bytes()
     compress_log(log)
     disk = RecordingDisk()

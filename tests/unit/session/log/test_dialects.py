@@ -1,4 +1,4 @@
-"""Older dialects: what their lines mean today."""
+"""Older dialects and the current meaning of their lines."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class TestCurrentWithoutSums:
 class TestS1:
     @pytest.mark.req("S1-01")
     def test_older_log_equals_its_successor(self) -> None:
-        """The examples of both versions of the specification are the same, in other members."""
+        """The examples of both versions of the specification differ only in their members."""
         old = [event_dict(event) for event in iter_events(FIXTURES / "s1.jsonl")]
         new = [event_dict(event) for event in iter_events(FIXTURES / "s0.jsonl")]
         assert old == new
@@ -307,7 +307,7 @@ class TestFragment:
 
     @pytest.mark.req("S1-03")
     def test_agent_of_an_earlier_version_has_its_parent_by_name(self, tmp_path: Path) -> None:
-        """The first versions gave agents numbers, births no role, and some no cause."""
+        """The first versions had numeric agent ids, no roles, and some agents had no cause."""
         old = {"event_type": "agent_created", "language_model": "m"}
         path = log(
             tmp_path,

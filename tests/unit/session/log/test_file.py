@@ -1,4 +1,4 @@
-"""The file under a log: the one writer, one write a line, and what a failing disk does."""
+"""The log file: a single writer, one write per line, and failing disks."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""A new log: an empty file under a name that was nobody's."""
+"""New logs: an empty file under an unused name."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Reading: what is whole, what is torn, what is damaged, and what a newer writer added."""
+"""The log reader: complete, torn and damaged lines, and unknown members."""
 
 import gc
 import json
@@ -40,7 +40,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
-    """A small log: a start, a birth, three entries."""
+    """A small log: a session start, an agent and three entries."""
     with new_session(tmp_path) as session:
         agent = born(session)
         for text in ("one", "two", "three"):
@@ -129,14 +129,14 @@ def test_line_without_sum_among_sealed_lines_is_damage(log: Path) -> None:
 
 
 def test_first_line_without_sum_does_not_disable_verification(log: Path) -> None:
-    """Else one changed bit in the first line would make the whole log an unverified one."""
+    """Otherwise a flipped bit in the first line would make the complete log unverified."""
     lines = log.read_bytes().splitlines(keepends=True)
     error = damage(log, [lines[0].replace(b'"sum"', b'"sun"'), *lines[1:]])
     assert (error.line, error.byte) == (1, 0)
 
 
 def test_sealed_line_in_an_unsealed_log_is_damage(log: Path) -> None:
-    """The first line lost so much of its sum that the log seems to be an unverified one."""
+    """The first line lost so much of its sum that the log seems to be unsealed."""
     lines = log.read_bytes().splitlines(keepends=True)
     error = damage(log, [lines[0][:-27] + b"}\n", *lines[1:]])
     assert (error.line, error.byte) == (1, 0)
@@ -250,7 +250,7 @@ def test_unsealed_lines_are_read_and_reported_as_unverified(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("cut", range(1, 60))
 def test_torn_last_line_of_an_unsealed_log_is_separate(path: Path, cut: int) -> None:
-    """Also where the cut is just behind an inner brace."""
+    """The cut may be right after an inner brace."""
     nested = to_json_line({**BIRTH, "spec": {"budget": {"usd": {"max": 1}}}})
     path.write_bytes(to_json_line(START) + b"\n" + nested[:-cut])
     reading = LogReadReport()

@@ -1,4 +1,4 @@
-"""Names that a log mentions are found wherever they stand, also in what is damaged."""
+"""Names in a log are extracted from any position, including damaged lines."""
 
 from __future__ import annotations
 

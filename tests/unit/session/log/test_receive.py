@@ -1,4 +1,4 @@
-"""Lines of logs that come from elsewhere: added once, in order, or refused."""
+"""Log lines from another machine are appended once, in order, or refused."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_log_of_an_older_dialect_is_refused(lines: list[bytes], log: Path) -> No
 
 
 class FullDisk:
-    """A disk on which there is no room for more than some bytes."""
+    """A disk with room for a limited number of bytes."""
 
     def write(self, fd: int, data: bytes) -> int:
         return os.write(fd, data[:7])

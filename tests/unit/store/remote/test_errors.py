@@ -1,4 +1,4 @@
-"""Failures cross the wire as themselves."""
+"""Errors are transferred with their type and details."""
 
 from __future__ import annotations
 

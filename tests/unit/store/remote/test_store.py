@@ -1,4 +1,4 @@
-"""A store far away, through lines that break and services that lie."""
+"""A remote store over broken connections and with wrong answers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def remote(store: Store | None = None, **how: Any) -> Iterator[RemoteStore]:
 
 @dataclass
 class Liar:
-    """A server that answers whatever it is told, and counts."""
+    """A server that returns the configured answers and counts requests."""
 
     body: bytes = b"{}"
     kind: str = wire.JSON
@@ -332,7 +332,7 @@ def test_disk_error_of_the_service_omits_its_path(tmp_path: Path) -> None:
 
 
 def test_equal_metadata_is_no_conflict() -> None:
-    """An answer that was lost is asked for again, and then somebody was faster: we were."""
+    """After a lost answer the retry finds the change that it made itself."""
     with remote() as store:
         batch, before, after = batch_of("Hi"), CommitNotes(), CommitNotes(summary="after")
         store.write(batch)

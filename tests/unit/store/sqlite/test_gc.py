@@ -1,4 +1,4 @@
-"""Collecting in a file: how old things are, what happens meanwhile, and what is given back."""
+"""Garbage collection in a file: ages, concurrent writes, and freed space."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LATER = "2100-01-01T00:00:00Z"
 
 
 class Clock:
-    """Says a time that the test sets."""
+    """A clock that the test sets."""
 
     def __init__(self) -> None:
         self.minute = 0.0
@@ -49,7 +49,7 @@ def store(tmp_path: Path, clock: Clock) -> Iterator[SqliteStore]:
 
 @pytest.fixture
 def other(store: SqliteStore, clock: Clock) -> Iterator[SqliteStore]:
-    """The same file, as another process has it."""
+    """Return the same file as another process opens it."""
     made = SqliteStore(store.path, clock=clock)
     yield made
     made.close()
@@ -61,7 +61,7 @@ def put(store: SqliteStore, data: bytes) -> ArtifactRef:
 
 
 def gone(store: SqliteStore, clock: Clock, minute: float) -> int:
-    """Collect at a minute with an hour of grace; return how many things went."""
+    """Collect at a minute with an hour of grace. Return the number of removed objects."""
     clock.minute = minute
     now = format_rfc3339(clock())
     would = store.collect([], now=now, grace_s=3600, dry_run=True)
@@ -102,7 +102,7 @@ def test_rewritten_object_is_young_again(store: SqliteStore, clock: Clock) -> No
 
 
 def test_concurrent_writes_are_respected(store: SqliteStore, other: SqliteStore) -> None:
-    """Pins, labels, names given and contents written again, while others look elsewhere."""
+    """Pins, labels, names and rewritten contents are set while other processes read."""
     pinned, dropped, named, again = (put(store, data) for data in (b"1", b"2", b"3", b"4"))
     spared, expired, freed = (batch_of(text) for text in ("spared", "expired", "freed"))
     for batch in (spared, expired, freed):
@@ -138,7 +138,7 @@ def test_concurrent_writes_are_respected(store: SqliteStore, other: SqliteStore)
 
 
 def sequence_of_raw(store: SqliteStore, name: ArtifactRef) -> ArtifactRef:
-    """Write a file that has this as its only piece but one."""
+    """Write a file that has this raw object as one of its two chunks."""
     data = b"3" + b"more"
     store.write(WriteBatch(raw={hash_raw(b"more"): b"more"}))
     store.write(WriteBatch(files={hash_raw(data): [name, hash_raw(b"more")]}))
@@ -182,7 +182,7 @@ def packs(store: SqliteStore) -> int:
 
 
 def test_damaged_store_is_not_collected(store: SqliteStore) -> None:
-    """Nobody knows what a pack that cannot be opened needs."""
+    """The references of an unreadable pack are unknown."""
     litter(store, 0, 50)
     with closing(sqlite3.connect(store.path)) as connection:
         connection.execute("UPDATE pack SET data = zeroblob(length(data)) WHERE id = 1")

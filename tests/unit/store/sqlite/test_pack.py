@@ -1,4 +1,4 @@
-"""Raw bytes behind what was read from them: little room, opened only when wanted, checked."""
+"""Packs that reference raw bytes: small, opened on demand and verified."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def store(tmp_path: Path) -> Iterator[SqliteStore]:
 
 
 def read_from(texts: list[str], raw: bytes) -> WriteBatch:
-    """Return the batch of a file and of the commit that it became."""
+    """Return the batch of a file and of its commit."""
     said = batch_of(*texts)
     return WriteBatch(
         objects=said.objects, deltas=said.deltas, commits=said.commits, raw={hash_raw(raw): raw}
@@ -170,7 +170,7 @@ def test_packs_wait_a_limited_time_for_raw_bytes() -> None:
 
 
 def sealed(start: int, frame: bytes) -> bytes:
-    """Return a pack of form 3 as somebody may make it who means harm."""
+    """Return a pack of form 3 as an attacker may create it."""
     body = bytes([3]) + start.to_bytes(4) + frame
     return blake3(body).digest(8) + body
 

@@ -1,4 +1,4 @@
-"""Purging in a file: no byte is left, whoever looks on, and however it is cut off."""
+"""Purges in a file: no byte stays, with concurrent readers and after interruptions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def store(tmp_path: Path) -> Iterator[SqliteStore]:
 
 
 def written(store: SqliteStore) -> Hash:
-    """Write the secret among other things; return the name of the part that has it."""
+    """Write the secret among other objects. Return the name of its part."""
     for number in range(20):
         store.write(batch_of(f"before {number}"))
     batch = batch_of(f"the key is {SECRET}", "and more")

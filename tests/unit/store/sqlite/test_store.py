@@ -1,4 +1,4 @@
-"""The store in a file: who may open it, who waits for whom, and what it costs."""
+"""The store in a file: permissions, waiting and costs."""
 
 from __future__ import annotations
 
@@ -255,7 +255,7 @@ def test_empty_batch_is_accepted(path: Path) -> None:
 
 
 def without_rights(program: str, *arguments: Path) -> str:
-    """Run a program as somebody who owns nothing; skip where one cannot become that."""
+    """Run a program as an unprivileged user; skip the test if that is impossible."""
     if os.geteuid() != 0:
         pytest.skip("only root can become somebody else")
     command = [sys.executable, "-c", program, *map(str, arguments)]
@@ -327,7 +327,9 @@ def test_invalid_path_is_an_error() -> None:
 
 
 def test_second_open_in_a_process_keeps_the_lock_of_the_first(path: Path) -> None:
-    """Closing a file that SQLite has open ends its locks: another process would take the log."""
+    """Closing a file that SQLite has open releases its locks, so another process would take
+    the WAL.
+    """
     first = SqliteStore(path)
     first.write(batch_of("one"))
     SqliteStore(path).close()
@@ -373,7 +375,7 @@ def test_listing_opens_no_packs(path: Path) -> None:
     ],
 )
 def test_values_of_wrong_types_are_damage_and_no_crash(path: Path, damage: str) -> None:
-    """STRICT is for writing: a flipped bit may make anything of a value."""
+    """STRICT applies to writes: a flipped bit may change the type of a stored value."""
     store = SqliteStore(path)
     names = steps(store, 3)
     store.update_notes(names[0], CommitNotes(labels=("x",)))
@@ -411,7 +413,7 @@ def test_values_of_wrong_types_are_damage_and_no_crash(path: Path, damage: str) 
 
 
 def test_power_cut_during_creation_leaves_an_openable_store(path: Path) -> None:
-    """Whoever only looks may not take back what was begun; whoever opens it to write does."""
+    """A reader may not roll back an unfinished creation; a writer does."""
     begun = path.with_name("begun.db")
     connection = sqlite3.connect(begun, isolation_level=None)
     connection.execute("BEGIN")
