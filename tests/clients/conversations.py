@@ -31,20 +31,24 @@ class Conversation:
 
 def conversations() -> Iterator[Conversation]:
     """Yield the conversations with messages in the order of their files."""
-    yield from filter(None, map(_read, sorted(_files())))
+    yield from filter(None, map(_read_conversation, sorted(_files())))
 
 
 @cache
 def spread(count: int) -> list[Conversation]:
     """Return a short one with calls of so many runtimes."""
-    found: dict[str, Conversation] = {}
+    by_session: dict[str, Conversation] = {}
     for path in sorted(_files(), key=lambda path: path.stat().st_size):
-        one = _read(path)
-        if one is not None and one.runtime not in found and _has_calls(one):
-            found[one.runtime] = one
-        if len(found) == count:
+        conversation = _read_conversation(path)
+        if (
+            conversation is not None
+            and conversation.runtime not in by_session
+            and _has_calls(conversation)
+        ):
+            by_session[conversation.runtime] = conversation
+        if len(by_session) == count:
             break
-    return list(found.values())
+    return list(by_session.values())
 
 
 def new_session(number: int, title: str = "Tea") -> NewSessionInfo:
@@ -58,7 +62,7 @@ def _files() -> Iterator[Path]:
     yield from (path for path in folder.rglob("*") if path.is_file())
 
 
-def _read(path: Path) -> Conversation | None:
+def _read_conversation(path: Path) -> Conversation | None:
     """Return the main conversation of a file. Return None if it has none."""
     data = path.read_bytes()
     native = detect_runtime_format(str(path), data[:CHECKED_BYTES])
@@ -71,5 +75,5 @@ def _read(path: Path) -> Conversation | None:
     return Conversation(path, native.runtime, entries) if entries else None
 
 
-def _has_calls(one: Conversation) -> bool:
-    return any(entry.message.tool_calls for entry in one.entries)
+def _has_calls(conversation: Conversation) -> bool:
+    return any(entry.message.tool_calls for entry in conversation.entries)

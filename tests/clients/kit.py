@@ -33,9 +33,9 @@ TIMEOUT_S = 120
 
 def lab() -> Path:
     """Return the folder of the clients, which may not exist."""
-    named = os.environ.get("HARKEN_LAB")
-    found = [Path(named)] if named else [BESIDE / "lab", LAB_PY.parent / "lab"]
-    return next((folder for folder in found if folder.is_dir()), found[0])
+    lab_variable = os.environ.get("HARKEN_LAB")
+    candidates = [Path(lab_variable)] if lab_variable else [BESIDE / "lab", LAB_PY.parent / "lab"]
+    return next((folder for folder in candidates if folder.is_dir()), candidates[0])
 
 
 def is_installed(client: str) -> bool:
@@ -66,9 +66,9 @@ class Resumed:
 def resume(client: str, file: Path) -> Resumed:
     """Resume a session once against the strict provider."""
     module = _module()
-    there = module.Lab(lab(), TIMEOUT_S)
+    lab_module = module.Lab(lab(), TIMEOUT_S)
     try:
-        turn = there.resume(client, file, strict=True)
+        turn = lab_module.resume(client, file, strict=True)
     except module.LabError as error:
         return Resumed(str(error)[-1000:], [], [])
     verdict = module.verdict(file, turn)
@@ -99,10 +99,10 @@ def talk(client: str, home: Path, *prompts: str) -> Path:
     Keywords such as RUNTOOL in a prompt make the fake model call tools.
     """
     module = _module()
-    there = module.Lab(lab(), TIMEOUT_S)
-    home, session, file = there.home(home), None, None
+    lab_module = module.Lab(lab(), TIMEOUT_S)
+    home, session, file = lab_module.home(home), None, None
     for prompt in prompts:
-        turn = there.turn(client, home, module.CLIENTS[client].arguments(prompt, session))
+        turn = lab_module.turn(client, home, module.CLIENTS[client].arguments(prompt, session))
         assert turn.failure is None, turn.failure
         session, file = turn.session, turn.file
     assert isinstance(file, Path)

@@ -62,7 +62,7 @@ class Place:
         log = self.home / "requests.jsonl"
         log.write_bytes(b"")
         with _provider(log, self.home / "work", self.client, self.home) as environ:
-            done = subprocess.run(
+            result = subprocess.run(
                 command,
                 cwd=self.home / "work",
                 env=environ,
@@ -73,18 +73,18 @@ class Place:
                 check=False,
             )
         entries = [json.loads(line) for line in log.read_text().splitlines()]
-        bodies = [one["body"] for one in entries if one["protocol"]]
-        return Ran(done.returncode, done.stdout, done.stderr, bodies)
+        bodies = [log_entry["body"] for log_entry in entries if log_entry["protocol"]]
+        return Ran(result.returncode, result.stdout, result.stderr, bodies)
 
     def commits(self) -> list[StoredCommit]:
         """Return all commits except superseded ones, in order of creation."""
         with self.store() as store:
-            found = [store.commits([name])[name] for name in store.newest_commits(1000)][::-1]
-        return [one for one in found if "superseded" not in one.notes.labels]
+            stored = [store.commits([name])[name] for name in store.newest_commits(1000)][::-1]
+        return [candidate for candidate in stored if "superseded" not in candidate.notes.labels]
 
     def main(self) -> list[StoredCommit]:
         """Return the commits of the main conversation."""
-        return [one for one in self.commits() if "/" not in one.commit.principal]
+        return [candidate for candidate in self.commits() if "/" not in candidate.commit.principal]
 
     def entries(self, ctx: CommitId) -> list[ConversationEntry]:
         """Return the materialized messages of a commit."""
@@ -112,9 +112,9 @@ def _provider(log: Path, work: Path, client: str, home: Path) -> Iterator[dict[s
     ask = f"for i in 1 2 3 4 5; do {ask} > told; test -s told && break; done"  # a busy machine
     script.SCRIPT[ASK] = (script.SHELL, [{"command": ask}])
     with fake_api.FakeAPI(log, work) as api:
-        kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
+        environ = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
         yield {
-            **kept,
+            **environ,
             "HOME": str(home),
             "HARKEN_HOME": str(home / "harken"),
             "TMPDIR": str(home / "tmp"),
@@ -134,12 +134,12 @@ def in_request(body: Json) -> list[tuple[str, str]]:
     """
     if "input" in body:
         return [pair for item in body["input"] for pair in _in_item(item)]
-    said = []
+    parts = []
     for message in body["messages"]:
         content = message["content"]
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        said += [_in_block(message["role"], block) for block in blocks]
-    return [pair for pair in said if pair[0] != "system" and not _is_present(pair[1])]
+        parts += [_in_block(message["role"], block) for block in blocks]
+    return [pair for pair in parts if pair[0] != "system" and not _is_present(pair[1])]
 
 
 def in_entries(entries: Sequence[ConversationEntry], client: str) -> list[tuple[str, str]]:

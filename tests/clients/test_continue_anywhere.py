@@ -89,14 +89,17 @@ def test_conversation_continues_in_another_client(desk: Desk, source: str, targe
         ran = desk.ok("resume", ctx, "--in", target, "--print")
         resumed = kit.resume(target, Path(ran.err.splitlines()[-1].partition(" in ")[2]))
         assert resumed.reason is None
-        said = json.dumps(resumed.sent)  # texts of one side that meet become one
-        assert [text for text in resumed.lost if json.dumps(text)[1:-1] not in said] == []
-    found = json.loads(desk.ok("verify", ctx, "--in", target, "--at", "-2", "--json").out)
-    assert found["same"]
-    assert found["messages"]
+        sent_text = json.dumps(resumed.sent)  # texts of one side that meet become one
+        assert [text for text in resumed.lost if json.dumps(text)[1:-1] not in sent_text] == []
+    report = json.loads(desk.ok("verify", ctx, "--in", target, "--at", "-2", "--json").out)
+    assert report["same"]
+    assert report["messages"]
 
 
-@pytest.mark.parametrize("runtime", [pytest.param(one, marks=kit.needs(one)) for one in ("codex",)])
+@pytest.mark.parametrize(
+    "runtime",
+    [pytest.param(runtime_name, marks=kit.needs(runtime_name)) for runtime_name in ("codex",)],
+)
 def test_message_missing_in_the_file_is_detected(desk: Desk, runtime: str) -> None:
     ctx = desk.talk("harken")
     programs = desk.folder / "bin"
@@ -122,7 +125,10 @@ def test_message_missing_in_the_file_is_detected(desk: Desk, runtime: str) -> No
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("runtime", [pytest.param(one, marks=kit.needs(one)) for one in RUNTIMES])
+@pytest.mark.parametrize(
+    "runtime",
+    [pytest.param(runtime_name, marks=kit.needs(runtime_name)) for runtime_name in RUNTIMES],
+)
 def test_client_continues_its_own_conversation(desk: Desk, runtime: str) -> None:
     ctx = desk.talk(runtime)
     desk.having(runtime).ok("verify", ctx, "--in", runtime)

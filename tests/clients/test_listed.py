@@ -63,11 +63,11 @@ def test_codex_lists_written_sessions_and_shows_the_conversation(tmp_path: Path)
     file.parent.mkdir(parents=True)
     file.write_bytes(write_session(plain_conversation(), session))
     with serving(tmp_path) as server:
-        (listed,) = server.ask("thread/list", limit=5)["data"]
-        read = server.ask("thread/read", threadId=session.id, includeTurns=True)
-    assert (listed["id"], listed["preview"]) == (session.id, "Is somebody at the door?")
-    said = [item for turn in read["thread"]["turns"] for item in turn["items"]]
-    assert [item.get("text", "") for item in said] == [
+        (thread,) = server.ask("thread/list", limit=5)["data"]
+        thread_read = server.ask("thread/read", threadId=session.id, includeTurns=True)
+    assert (thread["id"], thread["preview"]) == (session.id, "Is somebody at the door?")
+    thread_items = [item for turn in thread_read["thread"]["turns"] for item in turn["items"]]
+    assert [item.get("text", "") for item in thread_items] == [
         "",
         "I look.",
         "Nobody is at the door, not even Jill.",

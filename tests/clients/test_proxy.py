@@ -45,7 +45,7 @@ class Lab:
         """Let the client run one turn."""
         binary = programs(self.client) / self.client
         prompts = [f"--prompt={prompt}"] if self.client == "gemini" else [prompt]
-        done = subprocess.run(
+        result = subprocess.run(
             [str(binary), *ARGUMENTS[self.client], *options, *prompts],
             cwd=self.home / "work",
             env=self.environ,
@@ -55,7 +55,7 @@ class Lab:
             timeout=TIMEOUT_S,
             check=False,
         )
-        assert done.returncode == 0, done
+        assert result.returncode == 0, result
 
     def run_by_proxy(
         self, name: str, prompt: str, path: str = ""
@@ -63,7 +63,7 @@ class Lab:
         """Let `harken proxy` run a turn of the client."""
         binary = programs(self.client) / self.client
         home = str(self.home / "harken")
-        done = subprocess.run(
+        result = subprocess.run(
             [sys.executable, "-m", "harken", "proxy", "--home", home, "--upstream",
              f"{name}={self.environ['HTTPS_PROXY']}{path}", "--", str(binary),
              *ARGUMENTS[self.client], prompt],
@@ -75,8 +75,8 @@ class Lab:
             timeout=TIMEOUT_S,
             check=False,
         )  # fmt: skip
-        assert done.returncode == 0, done
-        return done
+        assert result.returncode == 0, result
+        return result
 
     def go_on(self, prompt: str, *options: str) -> None:
         """Let the client continue its conversation."""
@@ -90,7 +90,7 @@ class Lab:
         """Return the request bodies at the provider that led to an answer of the model."""
         lines = (self.home / "requests.jsonl").read_text().splitlines()
         entries = [json.loads(line) for line in lines]
-        return [one["body"] for one in entries if one["protocol"]]
+        return [log_entry["body"] for log_entry in entries if log_entry["protocol"]]
 
     def logs(self) -> list[Path]:
         return sorted((self.home / "harken" / "sessions").glob("*.jsonl"))
@@ -98,7 +98,9 @@ class Lab:
     def rebuilt(self) -> Bodies:
         """Return the bodies of all recorded requests."""
         rebuilders = [RequestRebuilder(events(log)) for log in self.logs()]
-        return [one.body(request) for one in rebuilders for request in one.requests]
+        return [
+            rebuilder.body(request) for rebuilder in rebuilders for request in rebuilder.requests
+        ]
 
     def events(self) -> list[ev.Event]:
         (log,) = self.logs()
@@ -138,9 +140,9 @@ def lab(client: str, home: Path) -> Iterator[Lab]:
 @needs("claude")
 def test_claude_code_runs_under_the_proxy(tmp_path: Path) -> None:
     with lab("claude", tmp_path) as place:
-        done = place.run_by_proxy("anthropic", "RUNTOOL please")
-        assert "Done, the tool has answered." in done.stdout
-        assert done.stderr.endswith("rec-claude-code-" + place.logs()[0].stem[-8:] + "\n")
+        result = place.run_by_proxy("anthropic", "RUNTOOL please")
+        assert "Done, the tool has answered." in result.stdout
+        assert result.stderr.endswith("rec-claude-code-" + place.logs()[0].stem[-8:] + "\n")
     assert as_json(place.rebuilt()) == as_json(place.sent())
 
 
@@ -154,8 +156,8 @@ def test_codex_runs_under_the_proxy_and_uses_http(
             'model = "gpt-5.1-codex"\napproval_policy = "never"\nsandbox_mode = "danger-full-access"\n'
             "analytics = { enabled = false }\n"
         )
-        done = place.run_by_proxy("openai", "RUNTOOL please", "/v1")
-        assert "Done, the tool has answered." in done.stdout
+        result = place.run_by_proxy("openai", "RUNTOOL please", "/v1")
+        assert "Done, the tool has answered." in result.stdout
     assert as_json(place.rebuilt()) == as_json(place.sent())
 
 
@@ -182,17 +184,17 @@ def proxy(home: Path, url: str) -> Iterator[str]:
 
 
 def as_json(bodies: Bodies) -> list[str]:
-    return sorted(json.dumps(one, sort_keys=True) for one in bodies)
+    return sorted(json.dumps(body, sort_keys=True) for body in bodies)
 
 
-def names(found: list[ev.Event]) -> list[str]:
+def names(events: list[ev.Event]) -> list[str]:
     """Return the names of the agents in order of creation."""
-    return [one.name or "" for one in found if isinstance(one, ev.AgentCreated)]
+    return [event.name or "" for event in events if isinstance(event, ev.AgentCreated)]
 
 
-def reasons(found: list[ev.Event]) -> set[str]:
+def reasons(events: list[ev.Event]) -> set[str]:
     """Return the reasons of context edits."""
-    return {one.reason or "" for one in found if isinstance(one, ev.TranscriptEdited)}
+    return {event.reason or "" for event in events if isinstance(event, ev.TranscriptEdited)}
 
 
 @needs("claude")
@@ -204,12 +206,12 @@ def test_claude_code_requests_are_recorded_exactly(tmp_path: Path) -> None:
         place.go_on("And now?")
     assert as_json(place.rebuilt()) == as_json(place.sent())
     assert len(place.sent()) >= 7
-    found = place.events()
-    assert len(names(found)) >= 2
-    assert "compaction" in reasons(found)
+    events = place.events()
+    assert len(names(events)) >= 2
+    assert "compaction" in reasons(events)
     for command in (["sessions"], ["search", "tool-output-42"], ["ctx", "log"]):
-        done = start(place.home / "harken", *command)
-        assert (done.returncode, bool(done.stdout)) == (0, True), done
+        process = start(place.home / "harken", *command)
+        assert (process.returncode, bool(process.stdout)) == (0, True), process
 
 
 @needs("codex")
@@ -220,9 +222,9 @@ def test_codex_requests_are_recorded_exactly(tmp_path: Path) -> None:
         place.go_on("And now?", "-c", "model_auto_compact_token_limit=1000")
         place.go_on("And then?")
     assert as_json(place.rebuilt()) == as_json(place.sent())
-    found = place.events()
-    assert len(names(found)) >= 2
-    assert "compaction" in reasons(found)
+    events = place.events()
+    assert len(names(events)) >= 2
+    assert "compaction" in reasons(events)
 
 
 @pytest.mark.full

@@ -47,18 +47,18 @@ def litter(store: Store, begin: int, size: int) -> None:
         batches: list[WriteBatch] = []
         for number in range(start, min(start + AT_ONCE, begin + size)):
             loose = batch_of(f"loose {number}", "loose everywhere", second=number)
-            kept = batch_of(f"kept {number}", second=number, principal="kept")
+            kept_batch = batch_of(f"kept {number}", second=number, principal="kept")
             data = f"raw {number}".encode() * 20
             loose_raw = WriteBatch(
                 objects=loose.objects, deltas=loose.deltas, raw={hash_raw(data): data}
             )
-            batches += [loose_raw, kept]
+            batches += [loose_raw, kept_batch]
         store.write(
             WriteBatch(
-                objects={name: body for one in batches for name, body in one.objects.items()},
-                deltas={name: delta for one in batches for name, delta in one.deltas.items()},
-                raw={name: data for one in batches for name, data in one.raw.items()},
-                commits=[commit for one in batches for commit in one.commits],
+                objects={name: body for batch in batches for name, body in batch.objects.items()},
+                deltas={name: delta for batch in batches for name, delta in batch.deltas.items()},
+                raw={name: data for batch in batches for name, data in batch.raw.items()},
+                commits=[commit for batch in batches for commit in batch.commits],
             )
         )
 
@@ -77,7 +77,7 @@ def collect(folder: Path) -> None:
         collect_all(store)
 
 
-def wrong(path: Path, principals: dict[str, int]) -> str | None:
+def find_loss(path: Path, principals: dict[str, int]) -> str | None:
     """Return the losses among acknowledged commits: principal -> the highest number."""
     store = SqliteStore(path)
     try:
@@ -87,7 +87,7 @@ def wrong(path: Path, principals: dict[str, int]) -> str | None:
         for name, acknowledged in principals.items():
             last = store.latest_commit(name, LATER)
             chain = store.chain(last) if last else []
-            refs = [one.commit.artifact for one in chain]
+            refs = [stored.commit.artifact for stored in chain]
             if len(chain) <= acknowledged:
                 return f"{name}: {acknowledged + 1} were acknowledged, {len(chain)} are there"
             if store.deltas(refs).keys() != {*refs}:

@@ -44,7 +44,7 @@ def main(folder: Path) -> None:
         print(number, flush=True)
 
 
-def wrong(folder: Path, acknowledged: int) -> str | None:
+def find_loss(folder: Path, acknowledged: int) -> str | None:
     """Return the lost or damaged acknowledged commits, up to this number."""
     try:
         store = SqliteStore(folder / "s.db")
@@ -78,6 +78,6 @@ def _parts(body: bytes) -> list[Hash]:
 
 if __name__ == "__main__":
     if sys.argv[1] == "verify":
-        reason = wrong(Path(sys.argv[2]), int(sys.argv[3]))
+        reason = find_loss(Path(sys.argv[2]), int(sys.argv[3]))
         sys.exit(reason or 0)
     main(Path(sys.argv[1]))

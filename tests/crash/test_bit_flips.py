@@ -35,17 +35,19 @@ class Whole:
         harmed = bytearray(self.data)
         harmed[bit // 8] ^= 1 << bit % 8
         self.path.write_bytes(harmed)
-        for other in ("-wal", "-shm"):
-            self.path.with_name(self.path.name + other).unlink(missing_ok=True)
+        for suffix in ("-wal", "-shm"):
+            self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
 
 
-def whole(path: Path, steps: int) -> Whole:
+def measure_store(path: Path, steps: int) -> Whole:
     live(path, steps)
     packs = packs_in(path)
     data = path.read_bytes()
     inside, about = contents(packs), lists(packs)
     store = SqliteStore(path)
-    answers = {name: ask(store) for some in (*inside.values(), about) for name, ask in some.items()}
+    answers = {
+        name: ask(store) for reads in (*inside.values(), about) for name, ask in reads.items()
+    }
     assert fsck(store) == []
     store.close()
     assert path.read_bytes() == data, "to read is not to write"
@@ -59,49 +61,56 @@ def answer(store: Store, questions: Questions, name: str) -> Any:
         return error
 
 
-def check(whole: Whole, bit: int) -> str:
+def check(sound: Whole, bit: int) -> str:
     """Flip one bit and run all reads. Return how the damage was noticed."""
-    whole.flipped(bit)
+    sound.flipped(bit)
     try:
-        store = SqliteStore(whole.path)
+        store = SqliteStore(sound.path)
     except HarkenError:
         return "refused"
     try:
-        found = fsck(store)
-        lost = [number for number in whole.contents if not _same(store, whole, number, found)]
-        for name in whole.lists:
-            if answer(store, whole.lists, name) != whole.answers[name]:
-                assert found, f"bit {bit}: {name} is another, and fsck says nothing"
+        findings = fsck(store)
+        changed_packs = [
+            number for number in sound.contents if not _same(store, sound, number, findings)
+        ]
+        for name in sound.lists:
+            if answer(store, sound.lists, name) != sound.answers[name]:
+                assert findings, f"bit {bit}: {name} is another, and fsck says nothing"
     finally:
         store.close()
-    if all(one.place.startswith("pack ") or " is missing" in f" {one.problem}" for one in found):
-        assert len(lost) <= 1, f"bit {bit}: packs {lost} cannot be read, {found[:3]} is wrong"
-    return "found" if found else "harmless"
+    if all(
+        finding.place.startswith("pack ") or " is missing" in f" {finding.problem}"
+        for finding in findings
+    ):
+        assert len(changed_packs) <= 1, (
+            f"bit {bit}: packs {changed_packs} cannot be read, {findings[:3]} is wrong"
+        )
+    return "found" if findings else "harmless"
 
 
-def _same(store: Store, whole: Whole, number: int, found: list[StoreFinding]) -> bool:
+def _same(store: Store, sound: Whole, number: int, findings: list[StoreFinding]) -> bool:
     """Whether a pack returns its objects. It never returns different ones."""
     same = True
-    for name in whole.contents[number]:
-        now, before = answer(store, whole.contents[number], name), whole.answers[name]
+    for name in sound.contents[number]:
+        now, before = answer(store, sound.contents[number], name), sound.answers[name]
         if now != before:
             same = False
-            assert found, f"{name}: {now!r:.200}, and fsck says nothing"
+            assert findings, f"{name}: {now!r:.200}, and fsck says nothing"
             if not isinstance(now, HarkenError):
                 assert now.items() <= before.items(), f"{name} gives something else"
     return same
 
 
-def bits(whole: Whole, dice: Random, flips: int) -> list[int]:
+def bits(sound: Whole, dice: Random, flips: int) -> list[int]:
     """Return positions: some in the first pages, which hold the schema, most anywhere."""
-    anywhere, first = 8 * len(whole.data), 8 * 10 * _PAGE
-    return [dice.randrange(anywhere if at % 8 else first) for at in range(flips)]
+    anywhere, first = 8 * len(sound.data), 8 * 10 * _PAGE
+    return [dice.randrange(anywhere if index % 8 else first) for index in range(flips)]
 
 
 @pytest.mark.req("D-02", "S2-69")
 def test_flipped_bit_is_reported_or_harmless(tmp_path: Path) -> None:
-    one = whole(tmp_path / "s.db", steps=20)
-    noticed = Counter(check(one, bit) for bit in bits(one, Random(1), 300))
+    sound = measure_store(tmp_path / "s.db", steps=20)
+    noticed = Counter(check(sound, bit) for bit in bits(sound, Random(1), 300))
     assert noticed["found"] > 50
 
 
@@ -109,7 +118,7 @@ def test_flipped_bit_is_reported_or_harmless(tmp_path: Path) -> None:
 @pytest.mark.req("D-02", "S2-69")
 @pytest.mark.parametrize("seed", range(20))
 def test_10000_flipped_bits_are_reported_or_harmless(tmp_path: Path, seed: int) -> None:
-    one = whole(tmp_path / "s.db", steps=400)
-    assert len(one.data) > 500_000
-    noticed = Counter(check(one, bit) for bit in bits(one, Random(seed), 500))
+    sound = measure_store(tmp_path / "s.db", steps=400)
+    assert len(sound.data) > 500_000
+    noticed = Counter(check(sound, bit) for bit in bits(sound, Random(seed), 500))
     assert noticed["found"] > 200

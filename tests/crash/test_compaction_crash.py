@@ -17,9 +17,9 @@ def compactors(scene: Scene) -> list[str]:
     """Return the summarizing agents that have not ended."""
     session = scene.stage.session
     return [
-        one.id
-        for one in session.agents.values()
-        if one.spec.get("kind") == Compactor.kind and session.state.is_live(one.id)
+        agent_state.id
+        for agent_state in session.agents.values()
+        if agent_state.spec.get("kind") == Compactor.kind and session.state.is_live(agent_state.id)
     ]
 
 
@@ -33,7 +33,7 @@ def compacted(folder: Path, *, in_a_turn: bool) -> tuple[Scene, list[bytes], int
     scene.stage.session.close()
     log = scene.stage.log.read_bytes().splitlines(keepends=True)
     rows = lines(scene.stage.log)
-    began = next(at for at, row in enumerate(rows) if row.get("name") == "compaction")
+    began = next(index for index, row in enumerate(rows) if row.get("name") == "compaction")
     return scene, log, began
 
 
@@ -43,27 +43,27 @@ def test_resume_is_exact_after_a_cut_at_every_event_of_a_compaction(
     tmp_path: Path, in_a_turn: bool
 ) -> None:
     scene, log, began = compacted(tmp_path, in_a_turn=in_a_turn)
-    whole = log[: began + 14]
-    seen: set[bool] = set()
+    committed_lines = log[: began + 14]
+    outcomes_seen: set[bool] = set()
     before: object = None
-    for end in range(began, len(whole) + 1):
-        again = scene.resumed(talk(main=["fine"] * 9), b"".join(log[:end]))
-        context = again.context()
+    for end in range(began, len(committed_lines) + 1):
+        resumed_scene = scene.resumed(talk(main=["fine"] * 9), b"".join(log[:end]))
+        context = resumed_scene.context()
         stood = any(
             text.startswith(format_summary_message(SUMMARY, is_pending=in_a_turn))
             for _, text in context
         )
-        seen.add(stood)
+        outcomes_seen.add(stood)
         if not stood:
             before = before or context
             assert context == before, end
-        assert compactors(again) == [], end
-        assert again.is_exact(), end
-        last = again.resumed()
+        assert compactors(resumed_scene) == [], end
+        assert resumed_scene.is_exact(), end
+        last = resumed_scene.resumed()
         with last.stage.session:
             assert last.ask(None if in_a_turn else "and?") in ("fine", "done"), end
         check_log(last.stage.log)
-    assert seen == {False, True}
+    assert outcomes_seen == {False, True}
 
 
 @pytest.mark.req("S2-25", "D-03")
@@ -73,11 +73,11 @@ def test_commit_after_a_crash_has_the_agent_context_and_full_transcript(
     scene, log, began = compacted(tmp_path, in_a_turn=False)
     full = [("system", "You are main."), ("user", "go")]
     for end in range(began, len(log) + 1):
-        again = scene.resumed(talk(main=["fine"] * 9), b"".join(log[:end]))
-        again.ask("and?")
-        assert again.kept() == again.context(), end
-        told = again.kept("root")
-        assert told[:2] == full
-        assert told[-2:] == [("user", "and?"), ("assistant", "fine")]
-        assert [role for role, _ in told].count("tool") == 3
-        again.stage.session.close()
+        resumed_scene = scene.resumed(talk(main=["fine"] * 9), b"".join(log[:end]))
+        resumed_scene.ask("and?")
+        assert resumed_scene.kept() == resumed_scene.context(), end
+        transcript_texts = resumed_scene.kept("root")
+        assert transcript_texts[:2] == full
+        assert transcript_texts[-2:] == [("user", "and?"), ("assistant", "fine")]
+        assert [role for role, _ in transcript_texts].count("tool") == 3
+        resumed_scene.stage.session.close()

@@ -73,22 +73,22 @@ def cuts(small: Small) -> Iterator[tuple[int, int]]:
     for length in range(1, len(small.raw) + 1):
         small.path.write_bytes(small.raw[:length])
         yield length, small.whole(length)
-        for other in small.path.parent.iterdir():
-            other.unlink()
+        for path in small.path.parent.iterdir():
+            path.unlink()
 
 
 @pytest.mark.req("S0-35", "D-01")
 def test_cut_at_any_byte_loses_no_complete_line_and_no_byte(small: Small) -> None:
-    for length, whole in cuts(small):
-        if whole == 0:
+    for length, complete in cuts(small):
+        if complete == 0:
             for open_it in (Session, Session.load, ids):
                 with pytest.raises(InvalidLog, match="no complete event"):
                     open_it(small.path)
             assert small.path.read_bytes() == small.raw[:length]
             continue
-        end = sum(map(len, small.lines[:whole]))
+        end = sum(map(len, small.lines[:complete]))
         with Session(small.path, options=options(disk=RecordingDisk())) as session:
-            assert session.state.describe() == small.states[whole - 1], length
+            assert session.state.describe() == small.states[complete - 1], length
             torn = small.raw[end:length]
             assert (session.torn.read_bytes() if session.torn else b"") == torn
             assert small.path.read_bytes() == small.raw[:end]
@@ -101,10 +101,10 @@ def test_cut_at_any_byte_loses_no_complete_line_and_no_byte(small: Small) -> Non
 
 @pytest.mark.req("S0-35")
 def test_cut_log_is_read_without_a_change(small: Small) -> None:
-    for length, whole in cuts(small):
+    for length, complete in cuts(small):
         reading = LogReadReport()
-        if whole:
-            assert ids(small.path, reading) == [f"msg_{n:03d}" for n in range(whole)]
+        if complete:
+            assert ids(small.path, reading) == [f"msg_{n:03d}" for n in range(complete)]
             assert small.raw[: min(reading.end, length)] + reading.torn == small.raw[:length]
         assert small.path.read_bytes() == small.raw[:length]
 
@@ -120,8 +120,8 @@ def test_log_cut_to_zero_bytes_starts_again(small: Small) -> None:
 @pytest.mark.req("S0-35", "D-01")
 def test_unfinished_turn_continues_after_a_cut_anywhere(small: Small) -> None:
     """Every open item can be closed after the cut: calls get results, requests an outcome."""
-    for length, whole in cuts(small):
-        if whole < 2 or length % 3:
+    for length, complete in cuts(small):
+        if complete < 2 or length % 3:
             continue
         with Session(small.path, options=options(disk=RecordingDisk())) as session:
             for call in list(session.agents[ROOT].open_calls):
@@ -139,20 +139,20 @@ def test_every_flipped_bit_is_reported(small: Small) -> None:
     small.keep(7)
     starts = [sum(map(len, small.lines[:n])) for n in range(len(small.lines) + 1)]
     for bit in range(len(small.raw) * 8):
-        changed = bytearray(small.raw)
-        changed[bit // 8] ^= 1 << bit % 8
-        small.path.write_bytes(changed)
+        damaged = bytearray(small.raw)
+        damaged[bit // 8] ^= 1 << bit % 8
+        small.path.write_bytes(damaged)
         line = next(n for n, start in enumerate(starts) if bit // 8 < start)
         reading = LogReadReport()
-        found = read_or_error(small.path, reading)
-        if isinstance(found, LogCorrupted):
-            assert found.line in (line, line + 1)
-            assert found.byte == starts[found.line - 1]
-        elif isinstance(found, InvalidLog):
+        outcome = read_or_error(small.path, reading)
+        if isinstance(outcome, LogCorrupted):
+            assert outcome.line in (line, line + 1)
+            assert outcome.byte == starts[outcome.line - 1]
+        elif isinstance(outcome, InvalidLog):
             assert line == 1
         else:
-            assert found == len(small.lines) - 1, bit
-            assert reading.torn == small.lines[-1][:-1] + changed[-1:]
+            assert outcome == len(small.lines) - 1, bit
+            assert reading.torn == small.lines[-1][:-1] + damaged[-1:]
 
 
 def read_or_error(path: Path, reading: LogReadReport) -> int | LogError:
@@ -166,10 +166,10 @@ def read_or_error(path: Path, reading: LogReadReport) -> int | LogError:
 @pytest.mark.req("S0-35")
 def test_session_with_a_flipped_bit_is_refused_and_unchanged(small: Small) -> None:
     for bit in range(0, len(small.raw) * 8 - 8, 11):
-        changed = bytearray(small.raw)
-        changed[bit // 8] ^= 1 << bit % 8
-        small.path.write_bytes(changed)
+        damaged = bytearray(small.raw)
+        damaged[bit // 8] ^= 1 << bit % 8
+        small.path.write_bytes(damaged)
         with pytest.raises((LogCorrupted, InvalidLog)):
             Session(small.path)
-        assert small.path.read_bytes() == changed
+        assert small.path.read_bytes() == damaged
     assert [p.name for p in small.path.parent.iterdir()] == ["s.jsonl"]

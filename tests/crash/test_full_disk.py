@@ -19,8 +19,8 @@ ROOT = AgentId("agent_001")
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 64 KB."""
-    with small_file_system(tmp_path / "small", "64k") as at:
-        yield at
+    with small_file_system(tmp_path / "small", "64k") as mounted:
+        yield mounted
 
 
 def fill(session: Session, agent: AgentId) -> list[str]:
@@ -69,10 +69,10 @@ def test_torn_log_on_a_full_disk_is_readable_but_not_opened(small_disk: Path) ->
     session = Session(path, options=options(durability="turn"))
     acknowledged = fill(session, born(session))
     refuses(session)
-    there = path.read_bytes()
+    data_before = path.read_bytes()
     with pytest.raises(LogWriteError):
         Session(path, options=options())
-    assert path.read_bytes() == there
+    assert path.read_bytes() == data_before
     assert ids(path)[2:] == acknowledged
 
 

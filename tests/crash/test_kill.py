@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from tests.crash.harm import killed
-from tests.crash.verifier import wrong
+from tests.crash.verifier import find_damage
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,7 +26,7 @@ def kills(folder: Path, durability: str, runs: int, seed: int) -> int:
             "tests.crash.writer", durability, str(folder), after_s=after_s, patience=patience
         )
         acknowledged = max(acknowledged, now)
-        reason = wrong(folder, acknowledged)
+        reason = find_damage(folder, acknowledged)
         assert reason is None, f"run {run}: {reason}"
     return acknowledged
 

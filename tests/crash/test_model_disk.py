@@ -109,21 +109,21 @@ class Life:
         raw = self.path.read_bytes()
         safe = self.disk.safe
         loose = len(raw) - safe
-        for more in {0, 1, loose // 3, loose // 2, loose - 1, loose} & set(range(loose + 1)):
-            yield raw[: safe + more]
+        for extra in {0, 1, loose // 3, loose // 2, loose - 1, loose} & set(range(loose + 1)):
+            yield raw[: safe + extra]
         yield raw[:safe] + b"\0" * loose
 
 
 def lives(folder: Path, durability: Durability) -> Iterator[Life]:
     """Yield a run for every operation before which the power can be cut."""
-    at = 0
+    cut_at = 0
     while True:
-        path = folder / f"{at}.jsonl"
-        life = Life(path, durability, ModelDisk(at))
+        path = folder / f"{cut_at}.jsonl"
+        life = Life(path, durability, ModelDisk(cut_at))
         if not life.live():
             return
         yield life
-        at += 1
+        cut_at += 1
 
 
 @pytest.mark.req("D-01", "S0-34")
@@ -134,15 +134,15 @@ def test_power_cut_before_any_operation_keeps_promised_events(
     cut_before = list(lives(tmp_path, durability))
     assert len(cut_before) > 30
     for life in cut_before:
-        for left in life.leftovers():
+        for leftover in life.leftovers():
             path = tmp_path / "after.jsonl"
             path.unlink(missing_ok=True)
-            if left is not None:
-                path.write_bytes(left)
-            assert found(path) >= life.promised, f"cut before operation {life.disk.at}"
+            if leftover is not None:
+                path.write_bytes(leftover)
+            assert count_events(path) >= life.promised, f"cut before operation {life.disk.at}"
 
 
-def found(path: Path) -> int:
+def count_events(path: Path) -> int:
     """Return the number of events, after a check that the session can continue."""
     try:
         with Session.load(path, options=options()) as session:
@@ -156,9 +156,9 @@ def found(path: Path) -> int:
 
 def test_model_disk_detects_losses_without_syncs(tmp_path: Path) -> None:
     """Otherwise the tests above would prove nothing."""
-    lost = 0
+    lost_count = 0
     for life in lives(tmp_path, "none"):
         path = tmp_path / "after.jsonl"
         path.write_bytes(life.path.read_bytes()[: life.disk.safe])
-        lost += found(path) < life.promised
-    assert lost > 10
+        lost_count += count_events(path) < life.promised
+    assert lost_count > 10

@@ -75,7 +75,7 @@ def kills(home: Path, runs: int, seed: int) -> None:
         assert not path.is_file() or KEY.encode() not in path.read_bytes(), path
     store = SqliteStore(home / "store.db")
     assert all(KEY not in str(message.content) for message in materialize(store, tip).messages)
-    assert all(KEY not in one.notes.summary for one in store.chain(tip))
+    assert all(KEY not in stored.notes.summary for stored in store.chain(tip))
     store.close()
 
 

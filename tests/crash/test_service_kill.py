@@ -37,21 +37,21 @@ def services(folder: Path) -> Iterator[subprocess.Popen[str]]:
         parent.stdin.close()
 
 
-def write(url: str, writer: int, kept: list[CommitId]) -> None:
+def write(url: str, writer: int, written: list[CommitId]) -> None:
     """Write a chain of commits until the service is gone. Add the acknowledged ones."""
     store = RemoteStore(url, patience_s=0)
     with closing(store), suppress(StoreError):
         while True:
-            text = f"{writer} {len(kept)} " + "and a long story " * (2000 if writer == 0 else 10)
-            parent = kept[-1] if kept else None
+            text = f"{writer} {len(written)} " + "and a long story " * (2000 if writer == 0 else 10)
+            parent = written[-1] if written else None
             batch = batch_of(text, parent=parent, principal=f"writer {writer}")
             store.write(batch)
-            kept.append(commit_in(batch))
+            written.append(commit_in(batch))
 
 
 def kills(folder: Path, runs: int, seed: int) -> int:
     """Kill a service repeatedly. Return the number of acknowledged commits."""
-    dice, kept = Random(seed), [list[CommitId]() for _ in range(WRITERS)]
+    dice, written = Random(seed), [list[CommitId]() for _ in range(WRITERS)]
     with services(folder) as parent, ThreadPoolExecutor(WRITERS) as threads:
         assert parent.stdin is not None
         assert parent.stdout is not None
@@ -59,24 +59,24 @@ def kills(folder: Path, runs: int, seed: int) -> int:
             parent.stdin.write("\n")
             parent.stdin.flush()
             child, url = parent.stdout.readline().split()
-            enough = sum(map(len, kept)) + dice.choice([0, 1, 5, 30])
-            writes = [threads.submit(write, url, n, names) for n, names in enumerate(kept)]
-            while sum(map(len, kept)) < enough and not all(one.done() for one in writes):
+            enough = sum(map(len, written)) + dice.choice([0, 1, 5, 30])
+            writes = [threads.submit(write, url, n, names) for n, names in enumerate(written)]
+            while sum(map(len, written)) < enough and not all(pending.done() for pending in writes):
                 time.sleep(0.001)
             time.sleep(dice.uniform(0, 0.05))
             os.kill(int(child), signal.SIGKILL)
-            for one in writes:
-                one.result()
-            check(folder, kept)
-    return sum(map(len, kept))
+            for pending in writes:
+                pending.result()
+            check(folder, written)
+    return sum(map(len, written))
 
 
-def check(folder: Path, kept: list[list[CommitId]]) -> None:
+def check(folder: Path, written: list[list[CommitId]]) -> None:
     store = SqliteStore(folder / "s.db")
     assert fsck(store) == []
-    for names in kept:
+    for names in written:
         if names:
-            assert [one.id for one in store.chain(names[-1])] == names[::-1]
+            assert [stored.id for stored in store.chain(names[-1])] == names[::-1]
     store.close()
 
 

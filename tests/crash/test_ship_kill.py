@@ -66,10 +66,10 @@ def children(role: str, folder: Path, socket: Path) -> Iterator[Children]:
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT, text=True
     ) as process:
-        found = Children(process)
-        yield found
-        if found.pid:
-            found.kill()
+        running = Children(process)
+        yield running
+        if running.pid:
+            running.kill()
         assert process.stdin is not None
         process.stdin.close()
 
@@ -98,53 +98,59 @@ def grow(path: Path) -> None:
     session.close()
 
 
-def shipped(home: Path, there: Path, socket: Path) -> dict[str, bytes]:
+def shipped(home: Path, remote_home: Path, socket: Path) -> dict[str, bytes]:
     """Push all logs without a kill. Return the received logs without temporary files."""
-    with children("serve", there, socket) as service, children("ship", home, socket) as shipper:
+    with (
+        children("serve", remote_home, socket) as service,
+        children("ship", home, socket) as shipper,
+    ):
         service.begin()
         shipper.begin()
         shipper.ended()
-    return {path.name: path.read_bytes() for path in (there / "sessions").glob("[!.]*")}
+    return {path.name: path.read_bytes() for path in (remote_home / "sessions").glob("[!.]*")}
 
 
-def check(there: Path, logs: dict[str, bytes]) -> None:
+def check(remote_home: Path, logs: dict[str, bytes]) -> None:
     """Check that the received data is complete and contains no credential."""
-    store = SqliteStore(there / "store.db")
+    store = SqliteStore(remote_home / "store.db")
     with closing(store):
         assert fsck(store) == []
         assert store.newest_commits()
-        assert not [thing for thing in store.iter_objects() if KEY.encode() in thing.body]
+        assert not [stored for stored in store.iter_objects() if KEY.encode() in stored.body]
     for name, data in logs.items():
-        assert verify(there / "sessions" / name) == []
+        assert verify(remote_home / "sessions" / name) == []
         assert KEY.encode() not in data
     assert len(logs) == 3
-    assert run_cli(["store", "fsck", "--home", str(there)]) == 0
+    assert run_cli(["store", "fsck", "--home", str(remote_home)]) == 0
 
 
 def kills(tmp_path: Path, runs: int, seed: int, lines: int) -> int:
     """Kill both ends repeatedly until a push was interrupted. Return the interruptions."""
-    home, there, dice = tmp_path / "home", tmp_path / "there", Random(seed)
+    home, remote_home, dice = tmp_path / "home", tmp_path / "there", Random(seed)
     socket = tmp_path / "run" / "s"
-    long, cut = lived_in(home, lines), 0
-    with children("serve", there, socket) as service, children("ship", home, socket) as shipper:
+    long, cut_count = lived_in(home, lines), 0
+    with (
+        children("serve", remote_home, socket) as service,
+        children("ship", home, socket) as shipper,
+    ):
         for turn in range(10 * runs):
-            if turn >= runs and cut:
+            if turn >= runs and cut_count:
                 break
             if not service.pid:
                 service.begin()
             shipper.begin()
             time.sleep(0.6 * dice.random() ** 3)  # mostly soon: a fast machine is done soon
             first, second = dice.sample([service, shipper], 2)
-            cut += first.kill() and first is shipper
+            cut_count += first.kill() and first is shipper
             if first is service:
-                cut += shipper.kill() if dice.random() < 0.5 else shipper.ended()
+                cut_count += shipper.kill() if dice.random() < 0.5 else shipper.ended()
             elif dice.random() < 0.5:
                 second.kill()
             grow(long)
-    after = shipped(home, there, socket)
+    after = shipped(home, remote_home, socket)
     assert after == shipped(home, tmp_path / "again", socket)
-    check(there, after)
-    return cut
+    check(remote_home, after)
+    return cut_count
 
 
 @pytest.mark.req("S3-34")

@@ -28,8 +28,8 @@ LATER = "2100-01-01T00:00:00Z"
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 1 MB."""
-    with small_file_system(tmp_path / "small", "1m") as at:
-        yield at
+    with small_file_system(tmp_path / "small", "1m") as mounted:
+        yield mounted
 
 
 @pytest.mark.req("D-01", "S2-11")
@@ -70,8 +70,8 @@ def filled(path: Path, ballast: Path) -> tuple[SqliteStore, CommitId, CommitDraf
     store, noise = SqliteStore(path), random.Random(2)
     last = checkpoint(store, CommitDraft(messages=[Message("user", "first")], created_at=NOON))
     while True:
-        said = [Message("user", noise.randbytes(3000).hex())]
-        draft = CommitDraft(messages=said, parent=last, created_at=NOON)
+        messages = [Message("user", noise.randbytes(3000).hex())]
+        draft = CommitDraft(messages=messages, parent=last, created_at=NOON)
         try:
             last = compact(store, draft, "the story so far")
         except StoreWriteError:
@@ -89,13 +89,18 @@ def test_compaction_refused_by_a_full_disk_can_be_retried(
             compact(store, draft, "the story so far")
     assert store.children(last) == []
     (small_disk / "ballast").unlink()
-    made = compact(store, draft, "the story so far")
+    compacted_tip = compact(store, draft, "the story so far")
     store.close()
-    again = SqliteStore(small_disk / "s.db")
-    assert [m.content for m in materialize(again, made).messages] == ["the story so far"]
-    assert materialize(again, made, "root").messages[-1].content == draft.messages[0].content
-    assert fsck(again) == []
-    again.close()
+    reopened = SqliteStore(small_disk / "s.db")
+    assert [m.content for m in materialize(reopened, compacted_tip).messages] == [
+        "the story so far"
+    ]
+    assert (
+        materialize(reopened, compacted_tip, "root").messages[-1].content
+        == draft.messages[0].content
+    )
+    assert fsck(reopened) == []
+    reopened.close()
 
 
 @pytest.mark.req("D-01", "S2-69")

@@ -56,8 +56,8 @@ class Writer:
         self.settle()
         self.log({"role": "tool", "tool_call_id": f"call_{number}", "name": "look"})
         request = ask(self.session, AGENT)
-        said = self.log({"role": "assistant"})
-        answered(self.session, AGENT, request, entry=said)
+        answer_id = self.log({"role": "assistant"})
+        answered(self.session, AGENT, request, entry=answer_id)
         self.session.append(ev.AgentStateSaved(agent_id=AGENT, state={"turn": number}))
         self.settle()
 

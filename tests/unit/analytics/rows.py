@@ -57,13 +57,16 @@ def story() -> apsw.Connection:
     db = apsw.Connection(":memory:")
     db.execute(TABLES_SQL)
     times = [(BEGAN, BEGAN + 9 * SECOND, "success"), (5, 6, None)]
-    rows = [(*one, *more) for one, more in zip(_SESSIONS, times, strict=True)]
+    rows = [
+        (*session_row, *extra_columns)
+        for session_row, extra_columns in zip(_SESSIONS, times, strict=True)
+    ]
     db.executemany(f"INSERT INTO sessions VALUES ({','.join('?' * 11)})", rows)
     for id_, session, name, parent in _AGENTS:
         agent = (id_, session, name, f"p{id_}", "", parent, id_)
         db.execute("INSERT INTO agents VALUES (?,?,?,?,?,?,?)", agent)
-        held = (id_, bytes([id_]) * 32, parent, session, id_, "delta", "import", BEGAN, 4, 40)
-        db.execute(f"INSERT INTO commits VALUES ({','.join('?' * 10)})", held)
+        commit_row = (id_, bytes([id_]) * 32, parent, session, id_, "delta", "import", BEGAN, 4, 40)
+        db.execute(f"INSERT INTO commits VALUES ({','.join('?' * 10)})", commit_row)
     add(db, "edges", parent_id=1, child_id=2, kind="spawn")
     message(db, 1, role="user", kind="prompt")
     message(db, 2, role="assistant", kind="response", thinking=7)

@@ -31,14 +31,14 @@ def history(sessions: int, rounds: int = 60) -> Story:
     """A number of sessions, one per day, of as many rounds each."""
     story = Story()
     for day in range(sessions):
-        one = story.session(f"claude:{day}", project=f"/srv/{day}")
+        session_id = story.session(f"claude:{day}", project=f"/srv/{day}")
         for number in range(rounds):
             then = MORNING + day * DAY + number * 60
-            story.say(one, "prompt", then, 9)
-            answer = story.say(one, "response", then + 5, 9)
+            story.say(session_id, "prompt", then, 9)
+            answer = story.say(session_id, "response", then + 5, 9)
             story.call(answer, "Read", 1)
-            story.request(one, "opus", then + 5, (1, 1, 1, 1), 0.25)
-            story.commit(one, then + 6)
+            story.request(session_id, "opus", then + 5, (1, 1, 1, 1), 0.25)
+            story.commit(session_id, then + 6)
     return story
 
 
@@ -84,9 +84,9 @@ def test_million_messages_take_a_small_multiple_of_the_read_time() -> None:
     started = time.process_time()
     for _ in database.execute("SELECT session_id, kind, time, characters FROM messages"):
         pass
-    read = time.process_time()
-    found = overview(database, ALL, UTC)
-    told = time.process_time()
-    print(f"read in {read - started:.2f} s, told in {told - read:.2f} s")
-    assert (found.amplification.prompts, found.usage.responses) == (25_000, 375_000)
-    assert told - read < 8 * (read - started)
+    read_at = time.process_time()
+    figures = overview(database, ALL, UTC)
+    told_at = time.process_time()
+    print(f"read in {read_at - started:.2f} s, told in {told_at - read_at:.2f} s")
+    assert (figures.amplification.prompts, figures.usage.responses) == (25_000, 375_000)
+    assert told_at - read_at < 8 * (read_at - started)

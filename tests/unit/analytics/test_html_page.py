@@ -38,23 +38,23 @@ def hostile() -> Story:
     """A session with markup in all its names."""
     story = Story()
     name = EVIL.replace("\ud800", "\ufffd")  # no database holds a lone surrogate
-    one = story.session("claude:1", title=name, project=f"/{name}", outcome=name)
+    session_id = story.session("claude:1", title=name, project=f"/{name}", outcome=name)
     story.session("claude:2", project="/srv/bar")
-    story.say(one, "prompt", MORNING, 5)
-    answer = story.say(one, "response", MORNING + 60, 5)
+    story.say(session_id, "prompt", MORNING, 5)
+    answer = story.say(session_id, "response", MORNING + 60, 5)
     story.call(answer, name, 5, is_error=True)
-    story.request(one, name, MORNING + 60, (1, 1, 1, 1), 0.5)
-    story.compaction(one, MORNING + 61)
+    story.request(session_id, name, MORNING + 60, (1, 1, 1, 1), 0.5)
+    story.compaction(session_id, MORNING + 61)
     return story
 
 
 @pytest.mark.parametrize("is_one", [True, False])
 def test_external_text_is_never_markup(is_one: bool) -> None:
     database = hostile().database
-    found = (
+    urls = (
         session_overview(database, Scope(session_id=1)) if is_one else overview(database, ALL, UTC)
     )
-    text = render_page(found, UTC)
+    text = render_page(urls, UTC)
     tags = Tags(text)
     assert "img" not in tags.tags
     assert tags.addresses == []
@@ -92,9 +92,9 @@ def test_every_chart_is_valid_for_plotly() -> None:
 def test_bars_of_a_long_period_are_weeks() -> None:
     """Two Mondays in a row, and 200 days later: sums by weeks that begin on Mondays."""
     story = Story()
-    one = story.session()
+    session_id = story.session()
     for days in (0, 1, 7, 200):
-        story.say(one, "prompt", MORNING + days * DAY)
+        story.say(session_id, "prompt", MORNING + days * DAY)
     chart = overview_charts(overview(story.database, ALL, UTC))[0]
     assert chart.data[0]["x"] == ["2026-03-02", "2026-03-09", "2026-09-14"]
     assert chart.data[0]["y"] == [2, 1, 1]

@@ -20,12 +20,12 @@ from tests.unit.analytics.rows import BEGAN, message, story
 NOON = datetime.fromtimestamp(BEGAN / 1e6, UTC)
 
 
-def _written(db: apsw.Connection, folder: Path, scope: Scope = ALL) -> dict[str, int]:
-    return {one.path.stem: one.rows for one in write_tables(db, folder, scope)}
+def _write_tables(db: apsw.Connection, folder: Path, scope: Scope = ALL) -> dict[str, int]:
+    return {table_file.path.stem: table_file.rows for table_file in write_tables(db, folder, scope)}
 
 
 def test_every_row_is_in_the_file_of_its_table(tmp_path: Path) -> None:
-    assert _written(story(), tmp_path / "new" / "tables") == {
+    assert _write_tables(story(), tmp_path / "new" / "tables") == {
         "sessions": 2,
         "agents": 3,
         "commits": 3,
@@ -43,7 +43,7 @@ def test_columns_have_the_documented_types(tmp_path: Path) -> None:
         "bool": pa.bool_(),
         "timestamp": pa.timestamp("us", tz="UTC"),
     }
-    _written(story(), tmp_path)
+    _write_tables(story(), tmp_path)
     for table in TABLES:
         schema = pq.read_schema(tmp_path / f"{table.name}.parquet")
         assert schema.names == [column.name for column in table.columns]
@@ -53,7 +53,7 @@ def test_columns_have_the_documented_types(tmp_path: Path) -> None:
 
 
 def test_join_keys_have_values(tmp_path: Path) -> None:
-    _written(story(), tmp_path)
+    _write_tables(story(), tmp_path)
     calls = pq.read_table(tmp_path / "tool_calls.parquet").to_pylist()
     assert [row["duration_us"] for row in calls] == [1_000_000, None]
     assert [row["is_error"] for row in calls] == [True, None]
@@ -80,7 +80,7 @@ def test_join_keys_have_values(tmp_path: Path) -> None:
 def test_selected_sessions_have_all_their_rows(
     tmp_path: Path, scope: Scope, names: list[str]
 ) -> None:
-    rows = _written(story(), tmp_path, scope)
+    rows = _write_tables(story(), tmp_path, scope)
     assert pq.read_table(tmp_path / "sessions.parquet")["name"].to_pylist() == names
     assert rows["edges"] == rows["requests"] == ("claude:a" in names)
     assert rows["messages"] == 3 * ("claude:a" in names) + ("codex:b" in names)
@@ -96,16 +96,16 @@ def test_texts_are_an_optional_column(tmp_path: Path) -> None:
 def test_second_export_replaces_tables_and_keeps_other_files(tmp_path: Path) -> None:
     db = story()
     (tmp_path / "notes.txt").write_text("mine")
-    _written(db, tmp_path)
+    _write_tables(db, tmp_path)
     db.execute("DELETE FROM edges")
-    assert _written(db, tmp_path)["edges"] == 0
+    assert _write_tables(db, tmp_path)["edges"] == 0
     names = {path.name for path in tmp_path.iterdir()}
     assert names == {"notes.txt", *(f"{table.name}.parquet" for table in TABLES)}
 
 
 def test_incomplete_table_replaces_no_file(tmp_path: Path) -> None:
     db = story()
-    _written(db, tmp_path)
+    _write_tables(db, tmp_path)
     before = (tmp_path / "messages.parquet").read_bytes()
 
     def broken(hashes: object) -> list[str]:
@@ -121,12 +121,12 @@ def test_rows_of_several_groups_stay_in_order(tmp_path: Path) -> None:
     db = story()
     for id_ in range(5, 2 * MAX_GROUP_ROWS):
         message(db, id_, role="user", kind="prompt")
-    found: list[WrittenTable] = list(write_tables(db, tmp_path))
+    table_files: list[WrittenTable] = list(write_tables(db, tmp_path))
     file = pq.ParquetFile(tmp_path / "messages.parquet")
     assert file.num_row_groups == 2
     ids = file.read(columns=["id"])["id"].to_pylist()
     assert ids == list(range(1, 2 * MAX_GROUP_ROWS))
-    assert sum(one.size_bytes for one in found) == sum(
+    assert sum(table_file.size_bytes for table_file in table_files) == sum(
         path.stat().st_size for path in tmp_path.iterdir()
     )
 

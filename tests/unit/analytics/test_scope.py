@@ -12,19 +12,19 @@ from tests.unit.analytics.story import Story
 @pytest.fixture
 def story() -> Story:
     story = Story()
-    for at, name in enumerate(("claude:ab12", "claude:ab13", "codex:zz", "session_2026")):
-        story.say(story.session(name, project=f"/srv/{name[:6]}/web"), "prompt", at)
+    for index, name in enumerate(("claude:ab12", "claude:ab13", "codex:zz", "session_2026")):
+        story.say(story.session(name, project=f"/srv/{name[:6]}/web"), "prompt", index)
     return story
 
 
-def named(story: Story, name: str) -> str:
+def resolve_name(story: Story, name: str) -> str:
     query = "SELECT name FROM sessions WHERE id = ?"
     rows = story.database.execute(query, (session_id(story.database, name),)).fetchall()
     return str(rows[0][0])
 
 
 def test_session_is_resolved_by_its_full_name(story: Story) -> None:
-    assert named(story, "claude:ab12") == "claude:ab12"
+    assert resolve_name(story, "claude:ab12") == "claude:ab12"
 
 
 @pytest.mark.parametrize("name", ["nobody", "", "ab12", "claude:ab", "%", "\ud800"])

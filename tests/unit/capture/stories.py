@@ -11,44 +11,49 @@ WORDS = ("Is the cafe open?", "It is.", "Tea?", "Green.", "Good.", "Bye.")
 """What the user says and what the model answers, in turn."""
 
 
-def _time(at: int) -> str:
-    return f"2026-01-31T12:{at // 60:02}:{at % 60:02}.000Z"
+def _time(index: int) -> str:
+    return f"2026-01-31T12:{index // 60:02}:{index % 60:02}.000Z"
 
 
 def claude(words: Sequence[str], session: str) -> list[Record]:
-    found: list[Record] = []
-    for at, one in enumerate(words):
-        is_asked = at % 2 == 0
-        body = {"role": "user", "content": one}
+    records: list[Record] = []
+    for index, text in enumerate(words):
+        is_asked = index % 2 == 0
+        body = {"role": "user", "content": text}
         if not is_asked:
-            said = [{"type": "text", "text": one}]
-            body = {"role": "assistant", "id": f"r{at}", "model": "m", "content": said}  # type: ignore[dict-item]
-        record = {"type": body["role"], "uuid": f"u{at}", "message": body, "timestamp": _time(at)}
-        parent = f"u{at - 1}" if at else None
-        found.append({**record, "parentUuid": parent, "sessionId": session, "cwd": "/cafe"})
-    return found
+            content = [{"type": "text", "text": text}]
+            body = {"role": "assistant", "id": f"r{index}", "model": "m", "content": content}  # type: ignore[dict-item]
+        record = {
+            "type": body["role"],
+            "uuid": f"u{index}",
+            "message": body,
+            "timestamp": _time(index),
+        }
+        parent = f"u{index - 1}" if index else None
+        records.append({**record, "parentUuid": parent, "sessionId": session, "cwd": "/cafe"})
+    return records
 
 
 def codex(words: Sequence[str], session: str) -> list[Record]:
-    def line(kind: str, payload: Record, at: int) -> Record:
-        return {"timestamp": _time(at), "type": kind, "payload": payload}
+    def line(kind: str, payload: Record, index: int) -> Record:
+        return {"timestamp": _time(index), "type": kind, "payload": payload}
 
-    found = [line("session_meta", {"id": session, "cwd": "/cafe", "cli_version": "0.145"}, 0)]
-    for at, one in enumerate(words):
-        role, kind = ("user", "input_text") if at % 2 == 0 else ("assistant", "output_text")
-        item = {"type": "message", "role": role, "content": [{"type": kind, "text": one}]}
-        found.append(line("response_item", item, at))
-    return found
+    records = [line("session_meta", {"id": session, "cwd": "/cafe", "cli_version": "0.145"}, 0)]
+    for index, text in enumerate(words):
+        role, kind = ("user", "input_text") if index % 2 == 0 else ("assistant", "output_text")
+        item = {"type": "message", "role": role, "content": [{"type": kind, "text": text}]}
+        records.append(line("response_item", item, index))
+    return records
 
 
 def copilot(words: Sequence[str], session: str) -> list[Record]:
     start = {"sessionId": session, "copilotVersion": "1.0", "context": {"cwd": "/cafe"}}
-    found: list[Record] = [{"type": "session.start", "data": start, "timestamp": _time(0)}]
-    for at, one in enumerate(words):
-        kind = "user.message" if at % 2 == 0 else "assistant.message"
-        data = {"content": one, "messageId": f"m{at}"}
-        found.append({"type": kind, "data": data, "id": f"e{at}", "timestamp": _time(at)})
-    return found
+    records: list[Record] = [{"type": "session.start", "data": start, "timestamp": _time(0)}]
+    for index, text in enumerate(words):
+        kind = "user.message" if index % 2 == 0 else "assistant.message"
+        data = {"content": text, "messageId": f"m{index}"}
+        records.append({"type": kind, "data": data, "id": f"e{index}", "timestamp": _time(index)})
+    return records
 
 
 def gemini(words: Sequence[str], session: str) -> list[Record]:
@@ -57,21 +62,31 @@ def gemini(words: Sequence[str], session: str) -> list[Record]:
     return [
         head,
         *(
-            {"id": f"g{at}", "timestamp": _time(at), "type": kinds[at % 2], "content": one}
-            for at, one in enumerate(words)
+            {
+                "id": f"g{index}",
+                "timestamp": _time(index),
+                "type": kinds[index % 2],
+                "content": text,
+            }
+            for index, text in enumerate(words)
         ),
     ]
 
 
 def pi(words: Sequence[str], session: str) -> list[Record]:
     head = {"type": "session", "version": 3, "id": session, "cwd": "/cafe", "timestamp": _time(0)}
-    found: list[Record] = [head]
-    for at, one in enumerate(words):
-        role = "user" if at % 2 == 0 else "assistant"
-        message = {"role": role, "content": [{"type": "text", "text": one}], "timestamp": at}
-        entry = {"type": "message", "id": f"p{at}", "message": message, "timestamp": _time(at)}
-        found.append({**entry, "parentId": f"p{at - 1}" if at else None})
-    return found
+    records: list[Record] = [head]
+    for index, text in enumerate(words):
+        role = "user" if index % 2 == 0 else "assistant"
+        message = {"role": role, "content": [{"type": "text", "text": text}], "timestamp": index}
+        entry = {
+            "type": "message",
+            "id": f"p{index}",
+            "message": message,
+            "timestamp": _time(index),
+        }
+        records.append({**entry, "parentId": f"p{index - 1}" if index else None})
+    return records
 
 
 STORIES: dict[str, Callable[[Sequence[str], str], list[Record]]] = {

@@ -38,48 +38,48 @@ class Case:
     """How many conversations it falls into."""
 
 
-def joined(found: Sequence[bytes], end: bytes = b"\n") -> bytes:
-    return b"".join(line + end for line in found)
+def join_lines(lines_in: Sequence[bytes], end: bytes = b"\n") -> bytes:
+    return b"".join(line + end for line in lines_in)
 
 
-def with_line(format: str, *more: bytes) -> bytes:
+def with_line(format: str, *extra_lines: bytes) -> bytes:
     """Return the conversation with extra lines in the middle."""
-    found = lines(format)
-    return joined([*found[:4], *more, *found[4:]])
+    lines_in = lines(format)
+    return join_lines([*lines_in[:4], *extra_lines, *lines_in[4:]])
 
 
-def said_as(format: str, text: str, written: bytes | None = None) -> Case:
+def said_as(format: str, text: str, encoded: bytes | None = None) -> Case:
     """Return the conversation with another text, in the encoding of the line if it has one."""
-    words = [*WORDS[:2], text if written is None else "<text>", *WORDS[3:]]
-    data = joined(lines(format, words))
-    if written is not None:
-        data = data.replace(b"<text>", written)
+    words = [*WORDS[:2], text if encoded is None else "<text>", *WORDS[3:]]
+    data = join_lines(lines(format, words))
+    if encoded is not None:
+        data = data.replace(b"<text>", encoded)
     return Case(data, [*WORDS[:2], text, *WORDS[3:]])
 
 
 def with_member(format: str, *members: str) -> bytes:
     """Return the conversation with raw members at the beginning of each line."""
     text = ",".join(members)
-    return joined([b"{" + text.encode() + b"," + line[1:] for line in lines(format)])
+    return join_lines([b"{" + text.encode() + b"," + line[1:] for line in lines(format)])
 
 
 def orphaned(format: str) -> Case:
     """Return the conversation without its third line: the next line has no parent."""
-    found = [line for line in lines(format) if WORDS[2].encode() not in line]
-    return Case(joined(found), [*WORDS[:2], *WORDS[3:]], parts=2)
+    lines_in = [line for line in lines(format) if WORDS[2].encode() not in line]
+    return Case(join_lines(lines_in), [*WORDS[:2], *WORDS[3:]], parts=2)
 
 
 DAMAGE: dict[str, Callable[[str], Case]] = {
-    "nothing": lambda format: Case(joined(lines(format))),
+    "nothing": lambda format: Case(join_lines(lines(format))),
     "a bad line": lambda format: Case(with_line(format, b'{"type": "us'), bad=1),
     "no objects": lambda format: Case(with_line(format, b"[1]", b"5", b'"x"', b"null"), bad=4),
     "NUL bytes": lambda format: Case(with_line(format, b"\0" * 4096), bad=1),
     "too deep": lambda format: Case(with_line(format, b'{"a":' * 9000 + b"1" + b"}" * 9000), bad=1),
     "UTF-16": lambda format: Case(with_line(format, '{"a": "é"}'.encode("utf-16"))),
-    "a torn tail": lambda format: Case(joined(lines(format))[:-20], WORDS[:-1], bad=1),
-    "no last newline": lambda format: Case(joined(lines(format))[:-1]),
+    "a torn tail": lambda format: Case(join_lines(lines(format))[:-20], WORDS[:-1], bad=1),
+    "no last newline": lambda format: Case(join_lines(lines(format))[:-1]),
     "blank lines": lambda format: Case(with_line(format, b"", b"   ", b"\t")),
-    "CR LF": lambda format: Case(joined(lines(format), b"\r\n")),
+    "CR LF": lambda format: Case(join_lines(lines(format), b"\r\n")),
     "Latin-1": lambda format: said_as(format, "caf\ufffd", b"caf\xe9"),
     "a line of 1 MB": lambda format: said_as(format, "tea " * 250_000),
     "a lone surrogate": lambda format: said_as(format, "a \ud800 b", b"a \\ud800 b"),
@@ -87,7 +87,7 @@ DAMAGE: dict[str, Callable[[str], Case]] = {
     "large integers": lambda format: Case(with_member(format, f'"n":{2**70}', f'"m":-{10**400}')),
     "no numbers": lambda format: Case(with_member(format, '"n":NaN', '"m":1e999', '"o":-Infinity')),
     "duplicate keys": lambda format: Case(with_member(format, '"x":1', '"x":{"y":2}', '"type":7')),
-    "hostile names": lambda format: Case(joined(lines(format, session=HOSTILE_NAME))),
+    "hostile names": lambda format: Case(join_lines(lines(format, session=HOSTILE_NAME))),
     "an orphan parent": orphaned,
 }
 TREES = ("claude-code-v1", "pi-v3")
@@ -101,8 +101,8 @@ CASES = [
 
 
 def imported(folder: Path, store: MemoryStore, catalogue: Catalogue) -> dict[str, ImportResult]:
-    done = Importer(store, catalogue).run(list(iter_files(folder)))
-    return {Path(one.report.source).name: one for one in done}
+    results = Importer(store, catalogue).run(list(iter_files(folder)))
+    return {Path(result.report.source).name: result for result in results}
 
 
 def conversations(report: Report, store: MemoryStore) -> list[list[str]]:
@@ -129,18 +129,18 @@ def test_every_valid_line_is_imported_and_the_rest_reported(
     assert report.lines == case.data.count(b"\n") + (not case.data.endswith(b"\n"))
     assert all(0 < bad.line <= report.lines and bad.reason for bad in report.bad)
     assert store.raw(ArtifactRef(report.raw or "")) == case.data
-    found = conversations(report, store)
-    assert len(found) == case.parts
-    assert sorted(text for one in found for text in one) == sorted(case.said)
+    texts_by_tip = conversations(report, store)
+    assert len(texts_by_tip) == case.parts
+    assert sorted(text for tip_texts in texts_by_tip for text in tip_texts) == sorted(case.said)
     if case.parts == 1:
-        assert found == [[*case.said]]
+        assert texts_by_tip == [[*case.said]]
     assert [path.name for path in tmp_path.rglob("*")] == ["files", "a.jsonl"]
 
 
 @pytest.mark.parametrize("format", STORIES)
 def test_invalid_line_is_reported_with_line_number_and_offset(format: str, tmp_path: Path) -> None:
     before, *after = lines(format)
-    (tmp_path / "a.jsonl").write_bytes(joined([before, b"{torn", *after]))
+    (tmp_path / "a.jsonl").write_bytes(join_lines([before, b"{torn", *after]))
     report = imported(tmp_path, MemoryStore(), Catalogue(None))["a.jsonl"].report
     (bad,) = report.bad
     assert (bad.line, bad.byte) == (2, len(before) + 1)
@@ -151,12 +151,12 @@ def test_file_growing_during_the_read_is_read_to_its_size_at_open(
     format: str, tmp_path: Path
 ) -> None:
     """The file is listed, then read with a partial last line, then completed."""
-    data, path = joined(lines(format)), tmp_path / "a.jsonl"
+    data, path = join_lines(lines(format)), tmp_path / "a.jsonl"
     store, catalogue = MemoryStore(), Catalogue(None)
-    cut = data.index(WORDS[2].encode())
-    path.write_bytes(data[: cut - 200])
+    cut_at = data.index(WORDS[2].encode())
+    path.write_bytes(data[: cut_at - 200])
     files = list(iter_files(tmp_path))
-    path.write_bytes(data[:cut])
+    path.write_bytes(data[:cut_at])
     (first,) = Importer(store, catalogue).run(files)
     assert (first.report.bad_lines, conversations(first.report, store)) == (1, [[*WORDS[:2]]])
     path.write_bytes(data)

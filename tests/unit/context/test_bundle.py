@@ -42,7 +42,7 @@ def source(tmp_path: Path) -> Iterator[SqliteStore]:
 
 
 @pytest.fixture
-def there(tmp_path: Path) -> Iterator[SqliteStore]:
+def target(tmp_path: Path) -> Iterator[SqliteStore]:
     (tmp_path / "there" / "sessions").mkdir(parents=True)
     with closing(SqliteStore(tmp_path / "there" / "store.db")) as store:
         yield store
@@ -57,22 +57,22 @@ def sessions(store: SqliteStore) -> Path:
     return store.path.parent / "sessions"
 
 
-def log(store: SqliteStore, name: str, *said: str, ctx: CommitId | None = None) -> Path:
+def log(store: SqliteStore, name: str, *texts: str, ctx: CommitId | None = None) -> Path:
     """Write the log of a session that started from a commit, with these messages."""
     path = sessions(store) / f"{name}.jsonl"
     session = Session(path, options=options(resolver=make_resolver(store)))
     agent = born(session)
     if ctx is not None:
-        known = materialize(store, ctx).messages
+        messages = materialize(store, ctx).messages
         loaded = ContextLoaded(
             agent_id=agent,
             ctx=ctx,
             stop="compaction",
-            count=len(known),
-            context_hash=hash_of(known),
+            count=len(messages),
+            context_hash=hash_of(messages),
         )
         session.append(loaded)
-    for text in said:
+    for text in texts:
         hear(session, agent, text)
     ask(session, agent)
     session.close()
@@ -86,8 +86,10 @@ def made(
     logs: list[Path] | None = None,
     as_is: bool = False,
 ) -> BundleResult:
-    wanted = BundleRequest(store=store, tips=tips, logs=logs or [], created_at=NOON, as_is=as_is)
-    return create_bundle(out, wanted)
+    bundle_request = BundleRequest(
+        store=store, tips=tips, logs=logs or [], created_at=NOON, as_is=as_is
+    )
+    return create_bundle(out, bundle_request)
 
 
 def opened(bundle: Path, store: SqliteStore) -> BundleImportResult:
@@ -97,39 +99,39 @@ def opened(bundle: Path, store: SqliteStore) -> BundleImportResult:
 
 def everything(store: SqliteStore) -> dict[str, bytes | tuple[str, ...]]:
     """Return the bytes of all logs and the names of all commits."""
-    found = {path.name: path.read_bytes() for path in sessions(store).iterdir()}
-    return {**found, "commits": tuple(store.newest_commits(1000))}
+    files_by_name = {path.name: path.read_bytes() for path in sessions(store).iterdir()}
+    return {**files_by_name, "commits": tuple(store.newest_commits(1000))}
 
 
-def test_commits_and_logs_round_trip(source: SqliteStore, there: SqliteStore, out: Path) -> None:
+def test_commits_and_logs_round_trip(source: SqliteStore, target: SqliteStore, out: Path) -> None:
     trunk = commit(source, None, "a", "b", labels=("good",))
     tip = commit(source, trunk, "c", summary="What C is.")
-    other = commit(source, trunk, "d")
+    other_commit = commit(source, trunk, "d")
     unrelated = commit(source, None, "x")
-    first = log(source, "first", "hello", ctx=other)
+    first = log(source, "first", "hello", ctx=other_commit)
     bundled = made(out, source, tip, logs=[first])
     assert (bundled.manifest.commits, bundled.left_out, bundled.lacking) == (3, (), 0)
-    assert set(bundled.manifest.tips) == {tip, other}
-    taken = opened(out, there)
-    assert taken.commits == 3
-    assert [(one.path, one.is_new) for one in taken.logs] == [
-        (sessions(there) / "first.jsonl", True)
+    assert set(bundled.manifest.tips) == {tip, other_commit}
+    result = opened(out, target)
+    assert result.commits == 3
+    assert [(log_result.path, log_result.is_new) for log_result in result.logs] == [
+        (sessions(target) / "first.jsonl", True)
     ]
-    assert (sessions(there) / "first.jsonl").read_bytes() == first.read_bytes()
-    assert there.chain(tip) == source.chain(tip)
-    assert texts(there, tip, "root") == ["a", "b", "c"]
-    assert there.commits([unrelated]) == {}
-    assert fsck(there) == []
+    assert (sessions(target) / "first.jsonl").read_bytes() == first.read_bytes()
+    assert target.chain(tip) == source.chain(tip)
+    assert texts(target, tip, "root") == ["a", "b", "c"]
+    assert target.commits([unrelated]) == {}
+    assert fsck(target) == []
 
 
 def test_session_resumes_on_another_machine(
-    source: SqliteStore, there: SqliteStore, out: Path
+    source: SqliteStore, target: SqliteStore, out: Path
 ) -> None:
     tip = commit(source, None, "a", "b")
     made(out, source, logs=[log(source, "first", "hello", ctx=tip)])
-    opened(out, there)
-    path = sessions(there) / "first.jsonl"
-    session = Session.load(path, options=options(resolver=make_resolver(there)))
+    opened(out, target)
+    path = sessions(target) / "first.jsonl"
+    session = Session.load(path, options=options(resolver=make_resolver(target)))
     [agent] = session.agents
     assert [m.content for m in session.context(agent)] == ["a", "b", "hello"]
     ask(session, session.agent(agent).id)
@@ -137,101 +139,110 @@ def test_session_resumes_on_another_machine(
 
 
 def test_unpacking_twice_changes_nothing(
-    source: SqliteStore, there: SqliteStore, out: Path
+    source: SqliteStore, target: SqliteStore, out: Path
 ) -> None:
     tip = commit(source, None, "a")
     made(out, source, tip, logs=[log(source, "first", "hello", ctx=tip)])
-    opened(out, there)
-    before = everything(there)
-    taken = opened(out, there)
-    assert (taken.commits, [one.is_new for one in taken.logs]) == (0, [False])
-    assert everything(there) == before
-    assert everything(source) == everything(there)
+    opened(out, target)
+    before = everything(target)
+    result = opened(out, target)
+    assert (result.commits, [log_result.is_new for log_result in result.logs]) == (0, [False])
+    assert everything(target) == before
+    assert everything(source) == everything(target)
     opened(out, source)
     assert everything(source) == before
 
 
 def test_log_never_replaces_a_different_one(
-    source: SqliteStore, there: SqliteStore, out: Path
+    source: SqliteStore, target: SqliteStore, out: Path
 ) -> None:
-    mine = log(there, "first", "mine").read_bytes()
-    log(there, "first-2", "mine, too")
-    theirs = log(source, "first", "theirs")
-    made(out, source, logs=[theirs])
+    mine = log(target, "first", "mine").read_bytes()
+    log(target, "first-2", "mine, too")
+    their_log = log(source, "first", "theirs")
+    made(out, source, logs=[their_log])
     for is_new in (True, False):
-        [kept] = opened(out, there).logs
-        assert (kept.name, kept.path.name, kept.is_new) == ("first.jsonl", "first-3.jsonl", is_new)
-    assert (sessions(there) / "first.jsonl").read_bytes() == mine
-    assert kept.path.read_bytes() == theirs.read_bytes()
+        [kept_log] = opened(out, target).logs
+        assert (kept_log.name, kept_log.path.name, kept_log.is_new) == (
+            "first.jsonl",
+            "first-3.jsonl",
+            is_new,
+        )
+    assert (sessions(target) / "first.jsonl").read_bytes() == mine
+    assert kept_log.path.read_bytes() == their_log.read_bytes()
 
 
 def test_unpacked_log_is_not_the_latest_local_session(
-    source: SqliteStore, there: SqliteStore, out: Path
+    source: SqliteStore, target: SqliteStore, out: Path
 ) -> None:
-    mine = log(there, "mine", "x")
+    mine = log(target, "mine", "x")
     made(out, source, logs=[log(source, "theirs", "y"), log(source, "latest", "z")])
-    taken = opened(out, there)
-    assert [one.path.name for one in taken.logs] == ["latest-2.jsonl", "theirs.jsonl"]
-    assert all(one.path.stat().st_mtime < mine.stat().st_mtime for one in taken.logs)
+    result = opened(out, target)
+    assert [log_result.path.name for log_result in result.logs] == [
+        "latest-2.jsonl",
+        "theirs.jsonl",
+    ]
+    assert all(log_result.path.stat().st_mtime < mine.stat().st_mtime for log_result in result.logs)
 
 
 def test_locked_log_is_bundled_up_to_its_last_complete_line(
-    source: SqliteStore, there: SqliteStore, out: Path
+    source: SqliteStore, target: SqliteStore, out: Path
 ) -> None:
     path = sessions(source) / "live.jsonl"
     session = Session(path, options=options())
     hear(session, born(session), "said")
-    whole = path.read_bytes()
+    full_log = path.read_bytes()
     with path.open("ab") as file:
         file.write(b'{"message_id":"msg_0')
     assert made(out, source, logs=[path]).left_out == ()
     session.close()
-    opened(out, there)
-    assert (sessions(there) / "live.jsonl").read_bytes() == whole
+    opened(out, target)
+    assert (sessions(target) / "live.jsonl").read_bytes() == full_log
 
 
 def test_damaged_log_is_left_out_and_reported(source: SqliteStore, out: Path) -> None:
-    whole, damaged = log(source, "whole", "a"), log(source, "damaged", "hello")
+    full_log, damaged = log(source, "whole", "a"), log(source, "damaged", "hello")
     damaged.write_bytes(damaged.read_bytes().replace(b"hello", b"jello"))
     empty = sessions(source) / "empty.jsonl"
     empty.touch()
-    bundled = made(out, source, logs=[damaged, whole, empty, sessions(source) / "none.jsonl"])
-    assert [one.path.name for one in bundled.left_out] == [
+    bundled = made(out, source, logs=[damaged, full_log, empty, sessions(source) / "none.jsonl"])
+    assert [omitted.path.name for omitted in bundled.left_out] == [
         "damaged.jsonl", "empty.jsonl", "none.jsonl"
     ]  # fmt: skip
     assert "its sum does not fit" in bundled.left_out[0].why
-    assert [one.name for one in bundled.manifest.sessions] == ["sessions/whole.jsonl"]
+    assert [session_info.name for session_info in bundled.manifest.sessions] == [
+        "sessions/whole.jsonl"
+    ]
 
 
 def test_older_unsealed_log_may_be_bundled(
-    source: SqliteStore, there: SqliteStore, out: Path
+    source: SqliteStore, target: SqliteStore, out: Path
 ) -> None:
     dialects = Path(__file__).parents[2] / "fixtures" / "dialects"
     older = sorted(dialects.rglob("*.jsonl"))
     assert older
     assert made(out, source, logs=older).left_out == ()
-    taken = opened(out, there)
-    assert sorted(one.path.read_bytes() for one in taken.logs) == sorted(
+    result = opened(out, target)
+    assert sorted(log_result.path.read_bytes() for log_result in result.logs) == sorted(
         path.read_bytes() for path in older
     )
 
 
 def test_log_names_are_portable(source: SqliteStore, out: Path) -> None:
     folder = sessions(source)
-    whole = log(source, "a", "x").read_bytes()
+    full_log = log(source, "a", "x").read_bytes()
     names = ["a b", "ä", "A", ".hidden", "-rf", "x" * 200, "a:b", "a\\b", "\udcff", "鳥"]
     for name in names:
-        (folder / f"{name}.jsonl").write_bytes(whole)
+        (folder / f"{name}.jsonl").write_bytes(full_log)
     bundled = made(out, source, logs=sorted(folder.iterdir()))
     stems = {
-        one.name.removeprefix("sessions/").removesuffix(".jsonl")
-        for one in bundled.manifest.sessions
+        session_info.name.removeprefix("sessions/").removesuffix(".jsonl")
+        for session_info in bundled.manifest.sessions
     }
     assert len(stems) == len(names) + 1
     assert {"a b", "ä", "hidden", "rf", "x" * 100, "a_b", "a_b-2", "?", "鳥"} - stems <= {"?"}
     assert {"a", "A-2"} <= stems or {"A", "a-2"} <= stems
-    with open_bundle(out, folder) as found:
-        assert len(found.logs) == len(stems)
+    with open_bundle(out, folder) as bundle:
+        assert len(bundle.logs) == len(stems)
     assert sanitize_log_name("../../x.jsonl") == "sessions/_.._x.jsonl"
     assert sanitize_log_name(".jsonl") == "sessions/session.jsonl"
 
@@ -242,22 +253,24 @@ def test_missing_commits_named_by_logs_are_reported(source: SqliteStore, out: Pa
 
 
 def test_files_and_raw_bytes_are_bundled(
-    source: SqliteStore, there: SqliteStore, out: Path
+    source: SqliteStore, target: SqliteStore, out: Path
 ) -> None:
     pieces = [Random(n).randbytes(50_000) for n in range(20)]
     refs = [hash_raw(piece) for piece in pieces]
-    whole = hash_raw(b"".join(pieces))
-    source.write(WriteBatch(raw=dict(zip(refs, pieces, strict=True)), files={whole: refs}))
-    draft = CommitDraft(artifact=whole, format="x", message_count=1, token_count=0, created_at=NOON)
+    file_name = hash_raw(b"".join(pieces))
+    source.write(WriteBatch(raw=dict(zip(refs, pieces, strict=True)), files={file_name: refs}))
+    draft = CommitDraft(
+        artifact=file_name, format="x", message_count=1, token_count=0, created_at=NOON
+    )
     made(out, source, checkpoint(source, draft))
-    opened(out, there)
-    assert there.raw(whole) == b"".join(pieces)
+    opened(out, target)
+    assert target.raw(file_name) == b"".join(pieces)
 
 
-def test_empty_bundle_is_valid(there: SqliteStore, out: Path) -> None:
+def test_empty_bundle_is_valid(target: SqliteStore, out: Path) -> None:
     bundled = made(out, MemoryStore())
     assert (bundled.manifest.commits, bundled.manifest.sessions) == (0, ())
-    assert opened(out, there) == BundleImportResult(0, ())
+    assert opened(out, target) == BundleImportResult(0, ())
 
 
 def test_bundle_is_private_and_replaces_no_file(source: SqliteStore, out: Path) -> None:
@@ -282,36 +295,38 @@ def test_failed_bundle_leaves_no_file(source: SqliteStore, out: Path) -> None:
     with pytest.raises(NameNotFound):
         made(out, source, CommitId("ctx-" + "0" * 64))
 
-    def stop(done: int, total: int) -> None:
+    def stop(bytes_done: int, total: int) -> None:
         raise KeyboardInterrupt
 
     commit(source, None, "a")
-    wanted = BundleRequest(store=source, tips=source.newest_commits(), created_at=NOON)
+    bundle_request = BundleRequest(store=source, tips=source.newest_commits(), created_at=NOON)
     for how in ({"on_copy": stop}, {"on_pack": stop}):
         with pytest.raises(KeyboardInterrupt):
-            create_bundle(out, wanted, **how)
+            create_bundle(out, bundle_request, **how)
     assert sorted(folder.iterdir()) == before
 
 
-def test_progress_is_reported(source: SqliteStore, there: SqliteStore, out: Path) -> None:
-    told: list[tuple[str, int, int]] = []
+def test_progress_is_reported(source: SqliteStore, target: SqliteStore, out: Path) -> None:
+    progress: list[tuple[str, int, int]] = []
     tip = commit(source, None, "a")
-    wanted = BundleRequest(store=source, tips=[tip], created_at=NOON)
+    bundle_request = BundleRequest(store=source, tips=[tip], created_at=NOON)
     create_bundle(
         out,
-        wanted,
-        on_copy=lambda *at: told.append(("copy", *at)),
-        on_pack=lambda *at: told.append(("pack", *at)),
+        bundle_request,
+        on_copy=lambda *amounts: progress.append(("copy", *amounts)),
+        on_pack=lambda *amounts: progress.append(("pack", *amounts)),
     )
-    with open_bundle(out, there.path.parent, on_read=lambda *at: told.append(("read", *at))):
+    with open_bundle(
+        out, target.path.parent, on_read=lambda *amounts: progress.append(("read", *amounts))
+    ):
         pass
     size = zipfile.ZipFile(out).getinfo("store.db").file_size
-    assert told == [("copy", 1, 1), ("pack", size, size), ("read", size, size)]
+    assert progress == [("copy", 1, 1), ("pack", size, size), ("read", size, size)]
 
 
 @pytest.mark.parametrize("as_is", [False, True])
 def test_credentials_are_bundled_only_on_request(
-    source: SqliteStore, there: SqliteStore, out: Path, as_is: bool
+    source: SqliteStore, target: SqliteStore, out: Path, as_is: bool
 ) -> None:
     origin = CommitOrigin(principal="ann", template=f"for {OTHER}")
     tip = commit(source, None, f"the key is {KEY}", "thanks", origin=origin)
@@ -330,22 +345,24 @@ def test_credentials_are_bundled_only_on_request(
     bundled = made(out, source, last, logs=[path], as_is=as_is)
     assert bundled.credentials == {"anthropic-key": 1, "github-token": 1}
     assert (bundled.manifest.redaction is None) == as_is
-    opened(out, there)
-    kept = sessions(there) / "first.jsonl"
-    told = [KEY, OTHER] if as_is else ["[redacted anthropic-key]", "[redacted github-token]"]
-    assert texts(there, after) == [f"the key is {told[0]}", "thanks", "more"]
-    assert get_commit(there, tip).notes.summary == f"told {told[0]}"
-    assert get_commit(there, tip).commit.template == f"for {told[1]}"
-    assert (kept.read_bytes() == before) == as_is
-    assert verify(kept) == []
-    assert fsck(there) == []
+    opened(out, target)
+    kept_path = sessions(target) / "first.jsonl"
+    expected_texts = (
+        [KEY, OTHER] if as_is else ["[redacted anthropic-key]", "[redacted github-token]"]
+    )
+    assert texts(target, after) == [f"the key is {expected_texts[0]}", "thanks", "more"]
+    assert get_commit(target, tip).notes.summary == f"told {expected_texts[0]}"
+    assert get_commit(target, tip).commit.template == f"for {expected_texts[1]}"
+    assert (kept_path.read_bytes() == before) == as_is
+    assert verify(kept_path) == []
+    assert fsck(target) == []
     inside = zipfile.ZipFile(out)
-    for place in (there.raw(raw), kept.read_bytes(), *map(inside.read, inside.namelist())):
+    for place in (target.raw(raw), kept_path.read_bytes(), *map(inside.read, inside.namelist())):
         assert as_is or not any(secret.encode() in place for secret in (KEY, OTHER))
     # the log still fits to the commits that it names
-    session = Session.load(kept, options=options(resolver=make_resolver(there)))
+    session = Session.load(kept_path, options=options(resolver=make_resolver(target)))
     [agent] = session.agents
-    assert [m.content for m in session.context(agent)][-1] == f"again: {told[0]}"
+    assert [m.content for m in session.context(agent)][-1] == f"again: {expected_texts[0]}"
     ask(session, session.agent(agent).id)
     session.close()
     # here everything is as it was
@@ -364,8 +381,8 @@ def test_receiver_with_the_original_keeps_it(source: SqliteStore, out: Path) -> 
 @pytest.mark.parametrize("size", [7, 100, 1010, 65_536, 10**6])
 def test_credentials_are_redacted_across_chunks(size: int) -> None:
     text = b"x" * 999 + b" " + KEY.encode() + b" " + b"y" * 300_000 + OTHER.encode()
-    found = Credentials()
-    pieces = [text[at : at + size] for at in range(0, len(text), size)]
+    credentials = Credentials()
+    pieces = [text[index : index + size] for index in range(0, len(text), size)]
     spans = [(1000, 1000 + len(KEY)), (len(text) - len(OTHER), len(text))]
-    assert list(found.find_spans(pieces)) == spans
-    assert found.kinds == {"anthropic-key": 1, "github-token": 1}
+    assert list(credentials.find_spans(pieces)) == spans
+    assert credentials.kinds == {"anthropic-key": 1, "github-token": 1}

@@ -31,9 +31,9 @@ def events(*entries: ConversationEntry) -> bytes:
     return events_v1.FORMAT.writes(entries) or b""
 
 
-def commit_bytes(store: Store, parent: CommitId | None, data: bytes, **more: object) -> CommitId:
+def commit_bytes(store: Store, parent: CommitId | None, data: bytes, **members: object) -> CommitId:
     store.write(WriteBatch(raw={hash_raw(data): data}))
-    draft = CommitDraft(parent=parent, artifact=hash_raw(data), **more)  # type: ignore[arg-type]
+    draft = CommitDraft(parent=parent, artifact=hash_raw(data), **members)  # type: ignore[arg-type]
     return checkpoint(store, draft)
 
 
@@ -43,15 +43,15 @@ def test_raw_bytes_in_a_chain_are_part_of_its_conversation(store: WatchedStore) 
     tip = commit(store, tip, "And now?")
     cache: Cache = {}
     for _ in range(2):
-        said = materialize(store, tip, cache=cache)
-        assert said.messages[1:3] == [entry.message for entry in ANSWER]
-        assert [text_of(message.content) for message in said.messages] == [
+        materialized = materialize(store, tip, cache=cache)
+        assert materialized.messages[1:3] == [entry.message for entry in ANSWER]
+        assert [text_of(message.content) for message in materialized.messages] == [
             "Hi",
             "I look.",
             "Nobody.",
             "And now?",
         ]
-        assert said.message_count == 4
+        assert materialized.message_count == 4
 
 
 @pytest.mark.req("S2-07", "S2-10")
@@ -102,12 +102,14 @@ def test_raw_bytes_can_be_compacted_compared_and_copied(store: WatchedStore) -> 
 
 
 def test_conversation_materialized_from_bytes_can_be_committed(store: WatchedStore) -> None:
-    whole = materialize(store, commit_bytes(store, commit(store, None, "a"), events(*ANSWER))).ref
-    again = checkpoint(store, CommitDraft(artifact=whole, type="snapshot"))
-    assert texts(store, again) == ["a", "I look.", "Nobody."]
-    assert get_commit(store, again).commit.message_count == 3
-    assert texts(store, snapshot(store, again)) == texts(store, again)
-    rendered = render(store, again, "events-v1")
+    materialized_ref = materialize(
+        store, commit_bytes(store, commit(store, None, "a"), events(*ANSWER))
+    ).ref
+    repeated = checkpoint(store, CommitDraft(artifact=materialized_ref, type="snapshot"))
+    assert texts(store, repeated) == ["a", "I look.", "Nobody."]
+    assert get_commit(store, repeated).commit.message_count == 3
+    assert texts(store, snapshot(store, repeated)) == texts(store, repeated)
+    rendered = render(store, repeated, "events-v1")
     assert (rendered.tier, rendered.message_count) == (1, 3)
 
 

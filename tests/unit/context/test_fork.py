@@ -19,34 +19,38 @@ BOB = CommitOrigin(principal="bob", machine="m", thread_id="t")
 def test_fork_writes_no_messages(store: WatchedStore) -> None:
     trunk = commit(store, None, "a", "b")
     store.asked.clear()
-    made = fork(store, trunk, BOB, ONE)
-    assert {what: store.asked[what] for what in store.asked if store.asked[what]} == {}
-    assert store.commits([made])[made].commit.artifact == EMPTY_DELTA
+    forked = fork(store, trunk, BOB, ONE)
+    assert {counted: store.asked[counted] for counted in store.asked if store.asked[counted]} == {}
+    assert store.commits([forked])[forked].commit.artifact == EMPTY_DELTA
     assert store.deltas([EMPTY_DELTA]) == {EMPTY_DELTA: []}
 
 
 @pytest.mark.req("S2-08")
 def test_forks_share_only_earlier_messages(store: WatchedStore) -> None:
     trunk = commit(store, None, "a", "b")
-    ours, theirs = fork(store, trunk, BOB, ONE), fork(store, trunk, BOB, NOON)
-    assert ours != theirs
-    assert texts(store, ours) == texts(store, trunk)
-    tip = commit(store, ours, "c")
+    first_fork, second_fork = fork(store, trunk, BOB, ONE), fork(store, trunk, BOB, NOON)
+    assert first_fork != second_fork
+    assert texts(store, first_fork) == texts(store, trunk)
+    tip = commit(store, first_fork, "c")
     assert texts(store, tip) == ["a", "b", "c"]
-    assert texts(store, theirs) == texts(store, trunk) == ["a", "b"]
-    assert [one.id for one in commit_history(store, tip)] == [tip, ours, trunk]
+    assert texts(store, second_fork) == texts(store, trunk) == ["a", "b"]
+    assert [stored.id for stored in commit_history(store, tip)] == [tip, first_fork, trunk]
 
 
 def test_fork_has_its_parent_and_principal(store: WatchedStore) -> None:
     trunk = commit(store, None, "a", summary="x" * 500, origin=CommitOrigin(template="coder"))
-    made = get_commit(store, fork(store, trunk, BOB, ONE, labels=["try"]))
-    assert (made.commit.principal, made.commit.thread_id, made.commit.machine) == ("bob", "t", "m")
-    assert (made.commit.template, made.commit.message_count) == ("coder", 0)
-    assert made.notes.labels == ("try",)
-    assert not made.notes.derived
-    assert made.notes.summary.startswith(f"Fork of {trunk[:16]}: xxx")
-    assert len(made.notes.summary) == 200
-    assert resolve(store, "bob", ONE) == made.id
+    forked = get_commit(store, fork(store, trunk, BOB, ONE, labels=["try"]))
+    assert (forked.commit.principal, forked.commit.thread_id, forked.commit.machine) == (
+        "bob",
+        "t",
+        "m",
+    )
+    assert (forked.commit.template, forked.commit.message_count) == ("coder", 0)
+    assert forked.notes.labels == ("try",)
+    assert not forked.notes.derived
+    assert forked.notes.summary.startswith(f"Fork of {trunk[:16]}: xxx")
+    assert len(forked.notes.summary) == 200
+    assert resolve(store, "bob", ONE) == forked.id
 
 
 def test_repeated_fork_is_the_same_commit(store: WatchedStore) -> None:

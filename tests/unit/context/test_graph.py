@@ -22,16 +22,16 @@ Parents = Sequence[int | None]
 
 def history(parents: Parents) -> list[StoredCommit]:
     """Return commits, newest first; their summaries are their numbers."""
-    made: list[StoredCommit] = []
+    commits: list[StoredCommit] = []
     for number, parent in enumerate(parents):
         commit = Commit(
-            parent=None if parent is None else made[parent].id,
+            parent=None if parent is None else commits[parent].id,
             artifact=ArtifactRef("art-" + "0" * 64),
             principal=str(number),
             created_at=f"2026-01-01T00:{number // 60:02}:{number % 60:02}.000000Z",
         )
-        made.append(StoredCommit(commit.id, commit, CommitNotes(summary=str(number))))
-    return made[::-1]
+        commits.append(StoredCommit(commit.id, commit, CommitNotes(summary=str(number))))
+    return commits[::-1]
 
 
 def drawn(rows: Sequence[GraphRow]) -> list[str]:
@@ -47,15 +47,15 @@ def picture(parents: Parents) -> list[str]:
     return drawn(list(layout_graph(history(parents))))
 
 
-def git(folder: Path, *arguments: str, at: int = 0) -> str:
-    moment = f"{1_700_000_000 + at} +0000"
-    who = dict.fromkeys(("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "EMAIL"), "a")
+def git(folder: Path, *arguments: str, index: int = 0) -> str:
+    moment = f"{1_700_000_000 + index} +0000"
+    author = dict.fromkeys(("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "EMAIL"), "a")
     when = dict.fromkeys(("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"), moment)
     nowhere = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
     ran = subprocess.run(
         ["git", *arguments],
         cwd=folder,
-        env={**os.environ, **who, **when, **nowhere},
+        env={**os.environ, **author, **when, **nowhere},
         capture_output=True,
         text=True,
         check=True,
@@ -71,17 +71,19 @@ def drawn_by_git(folder: Path, parents: Parents) -> list[str]:
     folder.mkdir()
     git(folder, "init", "-q")
     tree = git(folder, "mktree")
-    made: list[str] = []
+    edges: list[str] = []
     for number, parent in enumerate(parents):
-        before = [] if parent is None else ["-p", made[parent]]
-        made.append(git(folder, "commit-tree", tree, "-m", str(number), *before, at=number))
-    tips = [name for number, name in enumerate(made) if number not in parents]
-    shown = git(folder, "log", "--graph", "--format=%s", *tips)
-    return [_straightened(line.rstrip()) for line in shown.splitlines()]
+        before = [] if parent is None else ["-p", edges[parent]]
+        edges.append(git(folder, "commit-tree", tree, "-m", str(number), *before, index=number))
+    tips = [name for number, name in enumerate(edges) if number not in parents]
+    graph_text = git(folder, "log", "--graph", "--format=%s", *tips)
+    return [_straightened(line.rstrip()) for line in graph_text.splitlines()]
 
 
 def _straightened(line: str) -> str:
-    return "".join("|" if char == "/" and at % 2 == 0 else char for at, char in enumerate(line))
+    return "".join(
+        "|" if char == "/" and index % 2 == 0 else char for index, char in enumerate(line)
+    )
 
 
 def test_linear_history_has_one_lane() -> None:
@@ -160,16 +162,18 @@ def histories(draw: st.DrawFn) -> list[int | None]:
 
 @given(histories(), st.integers(1, 30))
 @settings(max_examples=100)
-def test_every_commit_has_one_row_after_its_children(parents: list[int | None], most: int) -> None:
-    commits = history(parents)[:most]
-    assert {one.id for one in sort_by_branch(commits)} == {one.id for one in commits}
+def test_every_commit_has_one_row_after_its_children(
+    parents: list[int | None], max_lanes: int
+) -> None:
+    commits = history(parents)[:max_lanes]
+    assert {stored.id for stored in sort_by_branch(commits)} == {stored.id for stored in commits}
     rows = list(layout_graph(commits))
-    shown = [row.commit for row in rows if row.commit]
-    places = {one.id: at for at, one in enumerate(shown)}
-    assert len(places) == len(shown) == len(commits)
-    for one in shown:
-        parent = one.commit.parent
-        assert parent is None or parent not in places or places[parent] > places[one.id]
+    shown_commits = [row.commit for row in rows if row.commit]
+    places = {stored.id: row_index for row_index, stored in enumerate(shown_commits)}
+    assert len(places) == len(shown_commits) == len(commits)
+    for stored in shown_commits:
+        parent = stored.commit.parent
+        assert parent is None or parent not in places or places[parent] > places[stored.id]
     _check_continuity(rows)
 
 
@@ -178,26 +182,28 @@ def _check_continuity(rows: Sequence[GraphRow]) -> None:
     for number, row in enumerate(rows):
         if row.commit is None or row.commit.commit.parent is None:
             continue
-        at = next(k for k, cell in enumerate(row.cells) if cell.glyph == "*")
-        lane, reached = row.cells[at].column, ""
+        column_index = next(k for k, cell in enumerate(row.cells) if cell.glyph == "*")
+        lane, reached_commit = row.cells[column_index].column, ""
         for below in rows[number + 1 :]:
-            at, reached = _step(below, at, lane)
-            lane = below.cells[at].column
-            if reached:
+            column_index, reached_commit = _step(below, column_index, lane)
+            lane = below.cells[column_index].column
+            if reached_commit:
                 break
-        assert reached in (row.commit.commit.parent, ":"), drawn(rows)
+        assert reached_commit in (row.commit.commit.parent, ":"), drawn(rows)
 
 
-def _step(row: GraphRow, at: int, lane: int) -> tuple[int, str]:
+def _step(row: GraphRow, row_index: int, lane: int) -> tuple[int, str]:
     """Return the lane in the next row and the commit that it reached."""
-    own = {k: cell.glyph for k, cell in enumerate(row.cells) if cell.column == lane}
-    there = {k: cell.glyph for k, cell in enumerate(row.cells)}
-    if "/" in own.values():  # it moves, or crosses others
-        assert {own.get(at - 1), own.get(at - 2)} & {"/", "_"}, "a lane breaks off"
-        return min(own), ""
-    at -= at % 2  # it arrived in another lane, or its own place
-    assert there.get(at) in ("|", "*", ":"), "a lane breaks off"
-    if there[at] == "*":
+    own_cells = {k: cell.glyph for k, cell in enumerate(row.cells) if cell.column == lane}
+    cells_by_column = {k: cell.glyph for k, cell in enumerate(row.cells)}
+    if "/" in own_cells.values():  # it moves, or crosses others
+        assert {own_cells.get(row_index - 1), own_cells.get(row_index - 2)} & {"/", "_"}, (
+            "a lane breaks off"
+        )
+        return min(own_cells), ""
+    row_index -= row_index % 2  # it arrived in another lane, or its own place
+    assert cells_by_column.get(row_index) in ("|", "*", ":"), "a lane breaks off"
+    if cells_by_column[row_index] == "*":
         assert row.commit is not None
-        return at, row.commit.id
-    return at, ":" if there[at] == ":" else ""
+        return row_index, row.commit.id
+    return row_index, ":" if cells_by_column[row_index] == ":" else ""

@@ -45,8 +45,8 @@ def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     session = Session(folder / "first.jsonl", options=options())
     hear(session, born(session), "hello")
     session.close()
-    wanted = BundleRequest(store=store, tips=[tip], logs=[session.path], created_at=NOON)
-    create_bundle(folder / "honest.zip", wanted)
+    bundle_request = BundleRequest(store=store, tips=[tip], logs=[session.path], created_at=NOON)
+    create_bundle(folder / "honest.zip", bundle_request)
     return folder / "honest.zip"
 
 
@@ -240,18 +240,18 @@ def test_invalid_store_is_refused(forger: Forger, folder: Path) -> None:
 def test_store_with_changed_content_is_refused(forger: Forger, folder: Path) -> None:
     def flip(connection: sqlite3.Connection) -> None:
         for number, data in connection.execute("SELECT id, data FROM pack").fetchall():
-            changed = bytes([*data[:-9], data[-9] ^ 1, *data[-8:]])
-            connection.execute("UPDATE pack SET data = ? WHERE id = ?", [changed, number])
+            changed_data = bytes([*data[:-9], data[-9] ^ 1, *data[-8:]])
+            connection.execute("UPDATE pack SET data = ? WHERE id = ?", [changed_data, number])
 
     forger.database(flip)
     refused(forger.written(), folder, "has a damaged store")
 
 
 def test_store_with_missing_objects_is_refused(forger: Forger, folder: Path) -> None:
-    def cut(connection: sqlite3.Connection) -> None:
+    def truncate(connection: sqlite3.Connection) -> None:
         connection.execute("DELETE FROM history WHERE parent IS NULL")
 
-    forger.database(cut)
+    forger.database(truncate)
     refused(forger.written(), folder, "has a damaged store|other commits")
 
 
@@ -264,18 +264,18 @@ def test_commits_not_in_the_manifest_are_refused(forger: Forger, folder: Path) -
 
 
 def test_changed_log_is_refused_by_its_checksum_and_its_lines(forger: Forger, folder: Path) -> None:
-    whole = forger.files[LOG]
-    forger.files[LOG] = whole.replace(b"hello", b"jello")
+    full_log = forger.files[LOG]
+    forger.files[LOG] = full_log.replace(b"hello", b"jello")
     refused(forger.written(), folder, f"{LOG} has another sum")
     forger.told()
     refused(forger.written(), folder, "damaged log: first.jsonl: damaged at line 3")
-    forger.files[LOG] = whole[:-9]
+    forger.files[LOG] = full_log[:-9]
     forger.told()
     refused(forger.written(), folder, "first.jsonl ends in half a line")
     forger.files[LOG] = b"no log"
     forger.told()
     refused(forger.written(), folder, "damaged log: first.jsonl")
-    forger.files[LOG] = whole.replace(b'"schema_version":', b'"schema_version":99')
+    forger.files[LOG] = full_log.replace(b'"schema_version":', b'"schema_version":99')
     forger.told()
     refused(forger.written(), folder, "damaged log: first.jsonl")
 
@@ -315,11 +315,11 @@ def test_store_changed_with_its_checksum_is_refused_or_equal(
     forger: Forger, folder: Path, times: int
 ) -> None:
     data, random = forger.files["store.db"], Random(times)
-    used = [at for at, byte in enumerate(data) if byte]
+    nonzero = [index for index, byte in enumerate(data) if byte]
     refusals: list[str] = []
     for _ in range(times):
         harmed = bytearray(data)
-        harmed[random.choice(used)] ^= 1 << random.randrange(8)
+        harmed[random.choice(nonzero)] ^= 1 << random.randrange(8)
         forger.files["store.db"] = bytes(harmed)
         forger.told()
         try:

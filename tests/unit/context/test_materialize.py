@@ -16,11 +16,11 @@ from tests.unit.context.watched import WatchedStore
 @pytest.fixture
 def history(store: WatchedStore) -> list[CommitId]:
     """Two deltas, a compaction, two deltas."""
-    one = commit(store, None, "a", "b")
-    two = commit(store, one, "c")
+    first = commit(store, None, "a", "b")
+    two = commit(store, first, "c")
     three = commit(store, two, "sum", type="compaction", trigger="compaction")
     four = commit(store, three, "d")
-    return [one, two, three, four, commit(store, four, "e")]
+    return [first, two, three, four, commit(store, four, "e")]
 
 
 @pytest.mark.req("S2-13")
@@ -33,13 +33,13 @@ def test_no_commit_is_the_empty_conversation(store: WatchedStore) -> None:
 
 @pytest.mark.req("S2-12")
 def test_full_conversation_is_in_chain_order(store: WatchedStore) -> None:
-    one = commit(store, None, "a", "b", token_count=3)
-    two = commit(store, one, "c", token_count=4)
-    whole = materialize(store, two)
+    first = commit(store, None, "a", "b", token_count=3)
+    two = commit(store, first, "c", token_count=4)
+    materialized = materialize(store, two)
     assert texts(store, two) == ["a", "b", "c"]
-    assert (whole.message_count, whole.token_count) == (3, 7)
-    deltas = [store.artifact(one), store.artifact(two)]
-    assert store.sequences([whole.ref]) == {whole.ref: deltas}
+    assert (materialized.message_count, materialized.token_count) == (3, 7)
+    deltas = [store.artifact(first), store.artifact(two)]
+    assert store.sequences([materialized.ref]) == {materialized.ref: deltas}
 
 
 @pytest.mark.req("S2-12")
@@ -101,29 +101,29 @@ def test_stop_at_a_commit_includes_it_and_skips_compactions(
 def test_stop_at_a_commit_outside_the_chain_is_an_error(
     store: WatchedStore, history: list[CommitId]
 ) -> None:
-    other = commit(store, history[0], "elsewhere")
-    for stop in (other, history[4], "ctx-" + "0" * 64, "whatever"):
+    unrelated = commit(store, history[0], "elsewhere")
+    for stop in (unrelated, history[4], "ctx-" + "0" * 64, "whatever"):
         with pytest.raises(NameNotFound, match="was built on"):
             materialize(store, history[3], stop)
 
 
 @pytest.mark.req("S2-24")
 def test_spawn_snapshot_ends_every_walk(store: WatchedStore, history: list[CommitId]) -> None:
-    born = commit(store, history[4], "task", type="snapshot", trigger="spawn")
-    tip = commit(store, born, "done")
+    spawned = commit(store, history[4], "task", type="snapshot", trigger="spawn")
+    tip = commit(store, spawned, "done")
     assert texts(store, tip) == texts(store, tip, "root") == ["task", "done"]
-    assert texts(store, tip, born) == ["task", "done"]
+    assert texts(store, tip, spawned) == ["task", "done"]
     with pytest.raises(NameNotFound):
         materialize(store, tip, history[4])
-    assert [one.id for one in store.chain(tip)][2:] == history[::-1]
+    assert [stored.id for stored in store.chain(tip)][2:] == history[::-1]
 
 
 @pytest.mark.req("S2-09")
 def test_metadata_does_not_change_the_result(store: WatchedStore) -> None:
-    odd = CommitOrigin(principal="\0", machine="m", ticket_id="art-1", thread_id="{}")
-    one, two = commit(store, None, "a"), commit(store, None, "a", origin=odd)
-    assert one != two
-    assert materialize(store, one) == materialize(store, two)
+    origin = CommitOrigin(principal="\0", machine="m", ticket_id="art-1", thread_id="{}")
+    first, two = commit(store, None, "a"), commit(store, None, "a", origin=origin)
+    assert first != two
+    assert materialize(store, first) == materialize(store, two)
 
 
 @pytest.mark.req("S2-17")
@@ -150,12 +150,12 @@ def test_same_commit_gives_the_same_artifact_written_once(
 @pytest.mark.req("D-05", "S2-27")
 def test_walk_ends_at_a_snapshot_and_reads_one_delta(store: WatchedStore) -> None:
     tip = None
-    for at in range(200):
-        tip = commit(store, tip, str(at))
+    for number in range(200):
+        tip = commit(store, tip, str(number))
     assert tip is not None
-    taken = snapshot(store, tip)
+    snapshotted = snapshot(store, tip)
     store.asked.clear()
-    assert texts(store, taken) == [str(at) for at in range(200)]
+    assert texts(store, snapshotted) == [str(number) for number in range(200)]
     assert store.asked["deltas read"] == 1
     assert store.asked["commits walked"] <= 32
 

@@ -29,16 +29,16 @@ def compacted(store: MemoryStore) -> CommitId:
     """1 a, 2 b; 3 c, 4 d; a compaction to 5 "sum", 6 d; then 7 e, 8 f."""
     first = commit(store, None, "a", "b")
     second = commit(store, first, "c", "d")
-    whole = commit(store, second, "sum", "d", type="compaction")
-    return commit(store, whole, "e", "f")
+    compacted_tip = commit(store, second, "sum", "d", type="compaction")
+    return commit(store, compacted_tip, "e", "f")
 
 
-def said(found: ConversationPosition) -> list[str]:
-    return [text_of(entry.message.content) for entry in found.entries]
+def position_texts(position: ConversationPosition) -> list[str]:
+    return [text_of(entry.message.content) for entry in position.entries]
 
 
 @pytest.mark.parametrize(
-    ("at", "number", "read"),
+    ("reference", "number", "expected"),
     [
         (None, 8, ["sum", "d", "e", "f"]),
         ("8", 8, ["sum", "d", "e", "f"]),
@@ -53,33 +53,37 @@ def said(found: ConversationPosition) -> list[str]:
     ],
 )
 def test_position_gives_the_context_at_that_message(
-    store: MemoryStore, compacted: CommitId, at: str | None, number: int, read: list[str]
+    store: MemoryStore, compacted: CommitId, reference: str | None, number: int, expected: list[str]
 ) -> None:
     """This holds before a compaction, too."""
-    found = find_position(store, compacted, at)
-    assert (found.number, said(found)) == (number, read)
+    position = find_position(store, compacted, reference)
+    assert (position.number, position_texts(position)) == (number, expected)
 
 
 def test_message_number_is_stable(store: MemoryStore, compacted: CommitId) -> None:
     longer = commit(store, compacted, "g")
-    assert said(find_position(store, longer, "3")) == said(find_position(store, compacted, "3"))
+    assert position_texts(find_position(store, longer, "3")) == position_texts(
+        find_position(store, compacted, "3")
+    )
     assert [*number_commits(store, longer).values()] == [1, 3, 5, 7, 9]
 
 
-@pytest.mark.parametrize("at", ["0", "9", "-9", "-0", "x", "", "--1", "1.0", "٣", "9" * 5000])
+@pytest.mark.parametrize(
+    "reference", ["0", "9", "-9", "-0", "x", "", "--1", "1.0", "٣", "9" * 5000]
+)
 def test_missing_message_error_gives_the_valid_range(
-    store: MemoryStore, compacted: CommitId, at: str
+    store: MemoryStore, compacted: CommitId, reference: str
 ) -> None:
     with pytest.raises(NameNotFound, match="there is: 1 to 8, -1 to -8, their native ids"):
-        find_position(store, compacted, at)
+        find_position(store, compacted, reference)
 
 
 def test_commit_at_a_position_gives_its_context(store: MemoryStore, compacted: CommitId) -> None:
-    for at in range(1, 9):
-        found = find_position(store, compacted, str(at))
-        made = get_or_create_commit(store, found)
-        assert texts(store, made) == said(found)
-        assert get_or_create_commit(store, found) == made
+    for number in range(1, 9):
+        position = find_position(store, compacted, str(number))
+        created = get_or_create_commit(store, position)
+        assert texts(store, created) == position_texts(position)
+        assert get_or_create_commit(store, position) == created
     assert get_or_create_commit(store, find_position(store, compacted)) == compacted
     before = store.newest_commits(1)
     get_or_create_commit(store, find_position(store, compacted, "-1"))
@@ -91,11 +95,11 @@ def test_subagent_messages_are_numbered_from_its_start(
 ) -> None:
     begins = commit(store, compacted, "be quick", "yes", type="snapshot", trigger="spawn")
     tip = commit(store, begins, "go", "gone")
-    assert said(find_position(store, tip, "3")) == ["be quick", "yes", "go"]
-    assert said(find_position(store, tip, "1")) == ["be quick"]
-    cut = get_or_create_commit(store, find_position(store, tip, "1"))
-    assert texts(store, cut) == ["be quick"]
-    assert texts(store, cut, "root") == ["be quick"]
+    assert position_texts(find_position(store, tip, "3")) == ["be quick", "yes", "go"]
+    assert position_texts(find_position(store, tip, "1")) == ["be quick"]
+    cut_commit = get_or_create_commit(store, find_position(store, tip, "1"))
+    assert texts(store, cut_commit) == ["be quick"]
+    assert texts(store, cut_commit, "root") == ["be quick"]
 
 
 def entry(text: str, role: str = "user", **source: object) -> ConversationEntry:
@@ -112,9 +116,9 @@ def native(store: MemoryStore) -> CommitId:
         entry("c", "tool", call="call_9"),
     ]
     one = checkpoint(store, CommitDraft(entries=first, created_at=NOON))
-    again = [entry("sum", uuid="5e55-04"), entry("a", uuid="5e55-01")]
+    repeated = [entry("sum", uuid="5e55-04"), entry("a", uuid="5e55-01")]
     two = checkpoint(
-        store, CommitDraft(entries=again, parent=one, type="compaction", created_at=NOON)
+        store, CommitDraft(entries=repeated, parent=one, type="compaction", created_at=NOON)
     )
     last = [entry("d", codex={"item": {"id": "rs_1"}}), entry("e", message_id="7" * 30)]
     return checkpoint(store, CommitDraft(entries=last, parent=two, created_at=NOON))

@@ -18,7 +18,7 @@ from harken.formats import events_v1, narrative
 from harken.formats.base import ConversationEntry, Format
 from harken.formats.registry import FormatRegistry
 from harken.store.base import Store, WriteBatch
-from tests.unit.context.kit import NOON, commit, said
+from tests.unit.context.kit import NOON, alternating_messages, commit
 from tests.unit.context.toys import TOY_1, TOY_2
 from tests.unit.context.watched import WatchedStore
 
@@ -27,12 +27,12 @@ TOYS = FormatRegistry(TOY_1, TOY_2, installed=list)
 
 
 def commit_raw(
-    store: Store, parent: CommitId | None, data: bytes, format: str, **more: object
+    store: Store, parent: CommitId | None, data: bytes, format: str, **members: object
 ) -> CommitId:
     """Commit bytes unchanged."""
     ref = hash_raw(data)
     store.write(WriteBatch(raw={ref: data}))
-    draft = CommitDraft(parent=parent, artifact=ref, format=format, created_at=NOON, **more)  # type: ignore[arg-type]
+    draft = CommitDraft(parent=parent, artifact=ref, format=format, created_at=NOON, **members)  # type: ignore[arg-type]
     return checkpoint(store, draft)
 
 
@@ -92,9 +92,9 @@ def test_conversation_survives_conversion_between_formats(store: WatchedStore) -
     tip, format_, data = how(render(store, toy, "events-v1", formats=TOYS))
     assert (tip, format_) == (3, "events-v1")
     assert events_v1.FORMAT.reads
-    assert [e.message for e in events_v1.FORMAT.reads(data)] == said("a", "b")
-    ours = commit(store, None, "a", "b")
-    assert how(render(store, ours, "toy-v1", formats=TOYS)) == (3, "toy-v1", b"< a\n> b\n")
+    assert [e.message for e in events_v1.FORMAT.reads(data)] == alternating_messages("a", "b")
+    base_commit = commit(store, None, "a", "b")
+    assert how(render(store, base_commit, "toy-v1", formats=TOYS)) == (3, "toy-v1", b"< a\n> b\n")
 
 
 @pytest.mark.req("S2-59", "S2-61")
@@ -115,12 +115,12 @@ def test_unknown_format_gives_its_bytes_and_metadata(store: WatchedStore) -> Non
     tip = commit(store, commit_raw(store, None, data, "codex-v9", summary="an *import*"), "and?")
     tier, format_, text = how(render(store, tip, "events-v1", formats=PLAIN))
     assert (tier, format_) == (4, "raw-v1")
-    shown = text.decode()
-    assert f"- {hash_raw(data)} of ctx-" in shown
-    assert f": {len(data)} bytes of `codex-v9`: `an *import*`" in shown
-    assert '{"odd": "transcript"}\\xff\n```\n## User\n' in shown
-    assert "````\n[" in shown  # in a fence that it cannot end
-    assert "and?" in shown
+    shown_text = text.decode()
+    assert f"- {hash_raw(data)} of ctx-" in shown_text
+    assert f": {len(data)} bytes of `codex-v9`: `an *import*`" in shown_text
+    assert '{"odd": "transcript"}\\xff\n```\n## User\n' in shown_text
+    assert "````\n[" in shown_text  # in a fence that it cannot end
+    assert "and?" in shown_text
 
 
 @pytest.mark.req("S2-60")
@@ -167,18 +167,18 @@ def test_conversion_is_cached(store: WatchedStore) -> None:
     for stop in ("compaction", "root"):
         first = render(store, tip, "events-v1", stop, formats=TOYS)
         store.asked.clear()
-        again = render(store, tip, "events-v1", stop, formats=PLAIN)  # knows no toys
-        assert again == first
-        assert again.read() == first.read()
+        rendered_again = render(store, tip, "events-v1", stop, formats=PLAIN)  # knows no toys
+        assert rendered_again == first
+        assert rendered_again.read() == first.read()
         assert not store.asked
 
 
 def test_invalid_cached_conversion_is_replaced(store: WatchedStore) -> None:
     tip = commit(store, None, "a")
     first = render(store, tip, "events-v1")
-    wrong = hash_raw(b"{}")
+    wrong_name = hash_raw(b"{}")
     key = f"rendering:events-v1:{tip}:compaction"
-    store.write(WriteBatch(raw={wrong: b"{}"}, derived={key: wrong}))
+    store.write(WriteBatch(raw={wrong_name: b"{}"}, derived={key: wrong_name}))
     assert render(store, tip, "events-v1") == first
 
 

@@ -38,8 +38,8 @@ WHEN = "2026-01-01T10:00:00.000000Z"
 class Ends:
     """A home with a store and logs, and a service with its own."""
 
-    def __init__(self, folder: Path, url: str, there: Store) -> None:
-        self.url, self.there = url, there
+    def __init__(self, folder: Path, url: str, remote_store: Store) -> None:
+        self.url, self.there = url, remote_store
         self.logs, self.logs_there = folder / "here", folder / "there"
         self.outbox = folder / "outbox"
         self.logs.mkdir()
@@ -65,8 +65,8 @@ class Ends:
     def ship(self, name: str = "s", *, redacts: bool = True) -> tuple[int, int]:
         """Push a log with a new shipper. Return the number of lines and of commits."""
         with self.shipper(redacts=redacts) as shipper:
-            done = shipper.ship(self.logs / f"{name}.jsonl")
-            return done.lines, done.commits
+            result = shipper.ship(self.logs / f"{name}.jsonl")
+            return result.lines, result.commits
 
     def here_bytes(self, name: str = "s") -> bytes:
         return (self.logs / f"{name}.jsonl").read_bytes()
@@ -113,8 +113,8 @@ def test_grown_log_is_pushed_from_its_last_offset(ends: Ends) -> None:
         for n in range(10):
             hear(session, agent, f"text {n} {KEY}" if n % 3 else f"text {n}")
             committed(ends, session, agent, f"commit {n}")
-            done = shipper.ship(session.path)
-            assert (done.lines, done.commits) == (2 if n else 4, 1)
+            result = shipper.ship(session.path)
+            assert (result.lines, result.commits) == (2 if n else 4, 1)
     grown = ends.there_bytes()
     (ends.outbox / next(ends.outbox.iterdir()).name / "s.json").unlink()
     assert ends.ship() == (0, 0)
@@ -129,12 +129,14 @@ def test_long_log_is_pushed_in_chunks_and_resumed(ends: Ends) -> None:
             hear(session, agent, f"{n} {KEY} " + "long " * 10_000)
     assert len(ends.here_bytes()) > 2 * BATCH_BYTES
     ends.ship()
-    whole = ends.there_bytes()
-    lines = whole.splitlines(keepends=True)
-    for left in (1, 13, 29):
-        (ends.logs_there / "s.jsonl").write_bytes(b"".join(lines[:left]) + lines[left][:9])
-        assert ends.ship() == (len(lines) - left, 0)
-        assert ends.there_bytes() == whole
+    full_log = ends.there_bytes()
+    lines = full_log.splitlines(keepends=True)
+    for remaining in (1, 13, 29):
+        (ends.logs_there / "s.jsonl").write_bytes(
+            b"".join(lines[:remaining]) + lines[remaining][:9]
+        )
+        assert ends.ship() == (len(lines) - remaining, 0)
+        assert ends.there_bytes() == full_log
 
 
 @pytest.mark.req("S3-34", "D-06")
@@ -146,12 +148,12 @@ def test_credentials_are_redacted_and_the_pushed_log_verifies(ends: Ends) -> Non
     with closing(ends.session("second")) as session:
         agent = session.allocate_agent_id()
         loaded = materialize(ends.store, name).messages
-        told = ""
+        reported = ""
         for message in loaded:
-            told = extend_context_hash(told, message)
+            reported = extend_context_hash(reported, message)
         session.log_agent_created(agent, None)
         session.append(
-            ev.ContextLoaded(agent_id=agent, ctx=name, count=len(loaded), context_hash=told)
+            ev.ContextLoaded(agent_id=agent, ctx=name, count=len(loaded), context_hash=reported)
         )
         hear(session, agent, "go on")
     with ends.shipper() as shipper:
@@ -189,14 +191,14 @@ def test_partial_line_waits_and_compressed_log_is_pushed_as_lines(ends: Ends) ->
     with closing(ends.session()) as session:
         hear(session, born(session), "one")
         hear(session, "agent_001", "two")
-    whole, path = ends.here_bytes(), ends.logs / "s.jsonl"
-    path.write_bytes(whole[:-5])
+    full_log, path = ends.here_bytes(), ends.logs / "s.jsonl"
+    path.write_bytes(full_log[:-5])
     ends.ship()
-    assert ends.there_bytes() == b"".join(whole.splitlines(keepends=True)[:-1])
-    path.write_bytes(whole)
+    assert ends.there_bytes() == b"".join(full_log.splitlines(keepends=True)[:-1])
+    path.write_bytes(full_log)
     compress_log(path)
     ends.ship()
-    assert ends.there_bytes() == whole
+    assert ends.there_bytes() == full_log
     assert not path.exists()
 
 
@@ -204,7 +206,7 @@ def test_different_remote_log_is_refused_and_kept(ends: Ends) -> None:
     with closing(ends.session()) as session:
         hear(session, born(session), "one")
     ends.ship()
-    there = ends.there_bytes()
+    remote_data = ends.there_bytes()
     path = ends.logs / "s.jsonl"
     path.unlink()
     with closing(ends.session()) as session:
@@ -216,7 +218,7 @@ def test_different_remote_log_is_refused_and_kept(ends: Ends) -> None:
         hear(session, "agent_001", "gone on with there " * 100)
     with pytest.raises(LogError, match="more of it"):
         ends.ship()
-    assert ends.there_bytes().startswith(there)
+    assert ends.there_bytes().startswith(remote_data)
 
 
 def test_damaged_log_is_pushed_up_to_the_damage(ends: Ends) -> None:
@@ -259,14 +261,14 @@ def test_log_rewritten_while_followed_is_refused(ends: Ends) -> None:
 
 
 def test_missing_commits_are_reported_and_pushed_later(ends: Ends) -> None:
-    kept = ends.store
+    local_store = ends.store
     with closing(ends.session()) as session:
         name = committed(ends, session, born(session), "one")
     ends.store = MemoryStore()
     with ends.shipper() as shipper:
         assert shipper.ship(session.path).lacking == {name}
         assert shipper.ship(session.path).lacking == set()
-        shipper.store = kept
+        shipper.store = local_store
         assert shipper.ship(session.path).commits == 1
         assert shipper.ship(session.path).commits == 0
     assert name in ends.there.commits([name])

@@ -42,9 +42,11 @@ def short() -> Iterator[Path]:
 
 @pytest.fixture
 def sockets(short: Path) -> Iterator[ContextSocketServer]:
-    made = ContextSocketServer(short / "run", read_timeout_s=PATIENT_S, hold_timeout_s=PATIENT_S)
-    yield made
-    made.close()
+    socket_server = ContextSocketServer(
+        short / "run", read_timeout_s=PATIENT_S, hold_timeout_s=PATIENT_S
+    )
+    yield socket_server
+    socket_server.close()
 
 
 def say(path: Path, data: bytes, *, close: bool = False) -> bytes:
@@ -80,10 +82,10 @@ def test_socket_answers_with_the_commit_or_empty_before_the_first(
 def test_each_agent_keeps_its_own_socket(sockets: ContextSocketServer) -> None:
     sockets.settle(ONE, CTX)
     sockets.settle(TWO, OTHER)
-    paths = [str(sockets.path(one)) for one in (ONE, TWO)]
+    paths = [str(sockets.path(agent_log)) for agent_log in (ONE, TWO)]
     assert [current_context(path) for path in paths] == [CTX, OTHER]
     sockets.settle(ONE, OTHER)
-    assert [str(sockets.path(one)) for one in (ONE, TWO)] == paths
+    assert [str(sockets.path(agent_log)) for agent_log in (ONE, TWO)] == paths
     assert current_context(paths[0]) == OTHER
     sockets.forget(ONE)
     assert [current_context(path) for path in paths] == ["", OTHER]
@@ -122,17 +124,17 @@ def test_slow_client_is_cut_off_without_blocking_others(short: Path) -> None:
     path = sockets.path(ONE)
     slow = [socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) for _ in range(MAX_CONNECTIONS - 1)]
     try:
-        for one in slow:
-            one.connect(str(path))
-            one.sendall(b'{"action":')
-            one.settimeout(PATIENT_S)
+        for connection in slow:
+            connection.connect(str(path))
+            connection.sendall(b'{"action":')
+            connection.settimeout(PATIENT_S)
         assert current_context(str(path)) == CTX
         with pytest.raises(ConnectionResetError):
             raise_where_cut(slow[0])
     finally:
         sockets.close()
-        for one in slow:
-            one.close()
+        for connection in slow:
+            connection.close()
 
 
 def raise_where_cut(connection: socket.socket) -> None:
@@ -185,8 +187,8 @@ def test_socket_is_created_on_demand_and_removed(short: Path) -> None:
     sockets.close()
     assert list((short / "run").iterdir()) == []
     assert current_context(str(path)) == ""
-    again = sockets.path(ONE)
-    assert current_context(str(again)) == ""
+    same_path = sockets.path(ONE)
+    assert current_context(str(same_path)) == ""
     sockets.close()
 
 
@@ -217,7 +219,9 @@ def test_stale_sockets_are_removed_and_live_ones_kept(
     folder = short / "run"
     killed, alive = worker(folder, "stay"), worker(folder, "stay")
     try:
-        paths = [Path(one.stdout.readline().strip()) for one in (killed, alive) if one.stdout]
+        paths = [
+            Path(process.stdout.readline().strip()) for process in (killed, alive) if process.stdout
+        ]
         killed.send_signal(signal.SIGKILL)
         killed.wait(10)
         assert paths[0].exists()
@@ -225,15 +229,15 @@ def test_stale_sockets_are_removed_and_live_ones_kept(
         assert [path.exists() for path in (*paths, mine)] == [False, True, True]
         assert not paths[0].parent.exists()
     finally:
-        for one in (killed, alive):
-            one.kill()
-            one.communicate()
+        for process in (killed, alive):
+            process.kill()
+            process.communicate()
 
 
 def test_process_exit_removes_its_sockets(short: Path) -> None:
-    ended = worker(short / "run", "end")
-    path, _ = ended.communicate(timeout=30)
-    assert ended.returncode == 0
+    exited = worker(short / "run", "end")
+    path, _ = exited.communicate(timeout=30)
+    assert exited.returncode == 0
     assert not Path(path.strip()).parent.exists()
 
 
@@ -243,8 +247,8 @@ def test_socket_path_is_absolute(short: Path) -> None:
 
 
 def test_exit_of_a_forked_child_keeps_the_socket_of_its_parent(short: Path) -> None:
-    said, _ = worker(short / "run", "fork").communicate(timeout=30)
-    assert said.splitlines()[1:] == ["['1.sock']"]
+    output, _ = worker(short / "run", "fork").communicate(timeout=30)
+    assert output.splitlines()[1:] == ["['1.sock']"]
     assert list((short / "run").iterdir()) == []
 
 
@@ -314,11 +318,11 @@ def test_client_waits_for_a_pending_commit(sockets: ContextSocketServer) -> None
     sockets.hold(ONE)
     path = str(sockets.path(ONE))
     with ThreadPoolExecutor(1) as pool:
-        told = pool.submit(current_context, path)
+        pending = pool.submit(current_context, path)
         time.sleep(0.1)
-        assert not told.done()
+        assert not pending.done()
         sockets.settle(ONE, CTX)
-        assert told.result() == CTX
+        assert pending.result() == CTX
 
 
 def test_pending_wait_is_limited(short: Path) -> None:
@@ -341,16 +345,16 @@ def test_release_ends_pending_waits(sockets: ContextSocketServer) -> None:
 
 
 def test_request_callback_may_complete_the_commit(short: Path) -> None:
-    made: list[ContextSocketServer] = []
+    servers: list[ContextSocketServer] = []
 
-    def asked() -> bool:
-        made[0].settle(ONE, OTHER)
-        made[0].hold(ONE)
-        Thread(target=lambda: made[0].settle(ONE, CTX)).start()
+    def is_asked() -> bool:
+        servers[0].settle(ONE, OTHER)
+        servers[0].hold(ONE)
+        Thread(target=lambda: servers[0].settle(ONE, CTX)).start()
         return True
 
-    made.append(ContextSocketServer(short / "run", asked))
+    servers.append(ContextSocketServer(short / "run", is_asked))
     try:
-        assert current_context(str(made[0].path(ONE))) == CTX
+        assert current_context(str(servers[0].path(ONE))) == CTX
     finally:
-        made[0].close()
+        servers[0].close()

@@ -60,10 +60,10 @@ def test_excerpt_of_many_messages_keeps_the_first_and_last() -> None:
 
 def test_credentials_are_redacted_even_at_truncation() -> None:
     for before in range(1900, 2100):
-        told = build_excerpt([Message("user", "x" * before + KEY + "y" * 9000)])
-        assert "kkk" not in told.text
-        assert told.redacted == 1
+        excerpt = build_excerpt([Message("user", "x" * before + KEY + "y" * 9000)])
+        assert "kkk" not in excerpt.text
+        assert excerpt.redacted == 1
     call = ToolCall("c", FunctionCall("bash", '{"command": "curl -H x-api-key:' + KEY + '"}'))
-    told = build_excerpt([Message("assistant", None, tool_calls=[call])])
-    assert "kkk" not in told.text
-    assert told.redacted == 1
+    excerpt = build_excerpt([Message("assistant", None, tool_calls=[call])])
+    assert "kkk" not in excerpt.text
+    assert excerpt.redacted == 1

@@ -19,13 +19,13 @@ def read_v1(data: bytes) -> list[ConversationEntry]:
     >>> read_v1(b"< Hi\n")[0].message.content
     'Hi'
     """
-    found = []
+    entries_read = []
     for line in _text("toy-v1", data).splitlines():
         sign, _, text = line.partition(" ")
         if sign not in SIGNS:
             raise FormatError("toy-v1", f"a line begins with < or >, not {sign[:9]!a}")
-        found.append(ConversationEntry(Message(SIGNS[sign], text)))
-    return found
+        entries_read.append(ConversationEntry(Message(SIGNS[sign], text)))
+    return entries_read
 
 
 def write_v1(entries: Sequence[ConversationEntry]) -> bytes | None:
@@ -42,7 +42,7 @@ def write_v1(entries: Sequence[ConversationEntry]) -> bytes | None:
 
 def read_v2(data: bytes) -> list[ConversationEntry]:
     """Parse lines of JSON such as `{"who": "user", "says": "Hi"}`."""
-    found = []
+    entries_read = []
     for line in data.splitlines():
         try:
             value = json.loads(line)
@@ -50,16 +50,16 @@ def read_v2(data: bytes) -> list[ConversationEntry]:
             raise FormatError("toy-v2", f"{error}") from None
         match value:
             case {"who": "user" | "assistant" as role, "says": str(text)}:
-                found.append(ConversationEntry(Message(role, text)))
+                entries_read.append(ConversationEntry(Message(role, text)))
             case _:
                 raise FormatError("toy-v2", "a line has who and says")
-    return found
+    return entries_read
 
 
 def write_v2(entries: Sequence[ConversationEntry]) -> bytes:
     """Format the texts of messages."""
-    said = [entry.message for entry in entries if entry.message.role in ROLES]
-    lines = [{"who": m.role, "says": text_of(m.content)} for m in said]
+    messages = [entry.message for entry in entries if entry.message.role in ROLES]
+    lines = [{"who": m.role, "says": text_of(m.content)} for m in messages]
     return "".join(f"{json.dumps(line)}\n" for line in lines).encode()
 
 

@@ -34,19 +34,19 @@ class WatchedStore(MemoryStore):
         self.asked["sequences written"] += len(batch.sequences)
 
     def objects(self, names: Iterable[Hash]) -> dict[Hash, bytes]:
-        found = super().objects(name for name in names if name not in self.lost)
-        self.asked["objects read"] += len(found)
-        return {name: self.instead.get(name, body) for name, body in found.items()}
+        objects_found = super().objects(name for name in names if name not in self.lost)
+        self.asked["objects read"] += len(objects_found)
+        return {name: self.instead.get(name, body) for name, body in objects_found.items()}
 
     def deltas(self, names: Iterable[ArtifactRef]) -> dict[ArtifactRef, list[DeltaEntry]]:
-        found = super().deltas(name for name in names if name not in self.lost)
-        self.asked["deltas read"] += len(found)
-        return found
+        deltas_found = super().deltas(name for name in names if name not in self.lost)
+        self.asked["deltas read"] += len(deltas_found)
+        return deltas_found
 
     def chain(self, name: CommitId, depth: int | None = None) -> list[StoredCommit]:
-        found = super().chain(name, depth)
-        self.asked["commits walked"] += len(found)
-        return found
+        chain_found = super().chain(name, depth)
+        self.asked["commits walked"] += len(chain_found)
+        return chain_found
 
     def names_with_prefix(self, beginning: str, limit: int = 20) -> list[CommitId | ArtifactRef]:
         twins = [name for name in self.twins if name.startswith(beginning)]

@@ -36,9 +36,9 @@ def watched(folder: Path, parts: dict[str, list[Line]], *tools: Tool) -> Stage:
     runtime = AgentRuntime(
         model=model, world=LocalWorld(tools), policy=ActionPolicy(actions=ACTIONS)
     )
-    one = stage(folder, model, runtime=runtime)
-    guard(one, points=("action", "result"), keeps="notes")
-    return one
+    scene = stage(folder, model, runtime=runtime)
+    guard(scene, points=("action", "result"), keeps="notes")
+    return scene
 
 
 @register_agent_class("test-slow-judge")
@@ -67,39 +67,41 @@ def test_call_ends_at_its_recorded_position_among_concurrent_ones(tmp_path: Path
         return "waited"
 
     @tool
-    async def put(at: str) -> str:
+    async def put(place_name: str) -> str:
         """Put."""
         await asyncio.sleep(0.001)
-        return at
+        return place_name
 
     def answers(_: ModelRequest) -> str:
         has_answered.set()
         return "Hi."
 
-    made = calls(call("wait", "w"), TASK, call("look", "l", at="x"), call("put", "p", at="y"))
-    one = watched(tmp_path, {"main": [made, "Done."], "Ann": [answers]}, wait, put, look)
-    one.ask("Go.")
-    one.session.close()
-    same(one.log, ReplayExtras(tools=[wait, put, look]))
+    first_calls = calls(
+        call("wait", "w"), TASK, call("look", "l", at="x"), call("put", "p", at="y")
+    )
+    scene = watched(tmp_path, {"main": [first_calls, "Done."], "Ann": [answers]}, wait, put, look)
+    scene.ask("Go.")
+    scene.session.close()
+    same(scene.log, ReplayExtras(tools=[wait, put, look]))
 
 
 def test_slow_code_hook_is_slow_again(tmp_path: Path) -> None:
-    made = calls(call("look", "l", at="x"), TASK, call("look", "m", at="y"))
-    one = stage(tmp_path, play(main=[made, "Done."], Ann=["Hi."]), tools=[look])
-    Slow(one.session, runtime=one.runtime).install(one.root, "slow")
-    one.ask("Go.")
-    one.session.close()
-    same(one.log, ReplayExtras(tools=[look]))
+    first_calls = calls(call("look", "l", at="x"), TASK, call("look", "m", at="y"))
+    scene = stage(tmp_path, play(main=[first_calls, "Done."], Ann=["Hi."]), tools=[look])
+    Slow(scene.session, runtime=scene.runtime).install(scene.root, "slow")
+    scene.ask("Go.")
+    scene.session.close()
+    same(scene.log, ReplayExtras(tools=[look]))
 
 
 def test_parent_receives_the_result_of_a_woken_subagent_in_its_turn(tmp_path: Path) -> None:
-    held: list[Stage] = []
+    scenes: list[Stage] = []
 
     @tool
     async def work() -> str:
         """Ring, and work until the watcher has answered."""
-        ring(held[0], "Watcher")
-        await until(lambda: held[0].root.has_news)
+        ring(scenes[0], "Watcher")
+        await until(lambda: scenes[0].root.has_news)
         return "worked"
 
     look_up = calls(call("look", "l", at="bell"))
@@ -108,16 +110,16 @@ def test_parent_receives_the_result_of_a_woken_subagent_in_its_turn(tmp_path: Pa
         Watcher=[look_up, "It rings."],
         guard=["OK"] * 20,
     )
-    one = woken_stage(tmp_path, model, tools=[work, look])
-    held.append(one)
-    guard(one, points=("input", "result"), keeps="notes")
+    scene = woken_stage(tmp_path, model, tools=[work, look])
+    scenes.append(scene)
+    guard(scene, points=("input", "result"), keeps="notes")
 
     async def day() -> None:
-        async with talking(one) as talk:
+        async with talking(scene) as talk:
             await talk.say("Make one.")
             assert await talk.say("Work.") == "I know."
 
     run(day())
-    one.session.close()
-    assert "[Watcher]: It rings." in one.heard("main")
-    same(one.log, ReplayExtras(tools=[look]))
+    scene.session.close()
+    assert "[Watcher]: It rings." in scene.heard("main")
+    same(scene.log, ReplayExtras(tools=[look]))

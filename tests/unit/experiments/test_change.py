@@ -26,37 +26,37 @@ def test_default_changes_nothing() -> None:
     assert Change().describe() == []
 
 
-@pytest.mark.parametrize("given", ["msg_004", "4", "#1", "-3"])
-def test_messages_are_named_by_id_number_or_position(given: str) -> None:
-    assert find_message(ROWS, given) == 1
-    changed = Change(edit=[(given, "Subtract.")]).context(ROWS)
-    assert changed == [MESSAGES[0], Message("user", "Subtract."), *MESSAGES[2:]]
+@pytest.mark.parametrize("reference", ["msg_004", "4", "#1", "-3"])
+def test_messages_are_named_by_id_number_or_position(reference: str) -> None:
+    assert find_message(ROWS, reference) == 1
+    edited = Change(edit=[(reference, "Subtract.")]).context(ROWS)
+    assert edited == [MESSAGES[0], Message("user", "Subtract."), *MESSAGES[2:]]
 
 
 def test_positions_are_those_of_the_recorded_context() -> None:
     change = Change(edit=[("#3", "5")], drop=["#0"], system="Be kind.")
-    said = change.context(ROWS)
-    assert [message.role for message in said] == ["system", "user", "assistant", "tool"]
-    assert said[0].content == "Be kind."
-    assert said[-1].content == "5"
-    assert said[-1].tool_call_id == "c1"
+    messages = change.context(ROWS)
+    assert [message.role for message in messages] == ["system", "user", "assistant", "tool"]
+    assert messages[0].content == "Be kind."
+    assert messages[-1].content == "5"
+    assert messages[-1].tool_call_id == "c1"
 
 
-@pytest.mark.parametrize("given", ["msg_099", "#9", "-9", "x", "", "#", "#" + "9" * 5000])
-def test_missing_message_error_lists_existing_ones(given: str) -> None:
+@pytest.mark.parametrize("reference", ["msg_099", "#9", "-9", "x", "", "#", "#" + "9" * 5000])
+def test_missing_message_error_lists_existing_ones(reference: str) -> None:
     with pytest.raises(NameNotFound, match=r"#3 \(msg_006\)"):
-        find_message(ROWS, given)
+        find_message(ROWS, reference)
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "error_text"),
     [
         (Change(edit=[("#1", "a"), ("msg_004", "b")]), "message #1 is edited, and edited"),
         (Change(edit=[("#1", "a")], drop=["-3"]), "message #1 is dropped, and edited by '#1'"),
     ],
 )
-def test_two_changes_of_one_message_are_refused(change: Change, said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_two_changes_of_one_message_are_refused(change: Change, error_text: str) -> None:
+    with pytest.raises(ConfigError, match=error_text):
         change.context(ROWS)
 
 

@@ -16,7 +16,7 @@ from harken.experiments.replay.player import ReplayExtras
 from tests.agent_kit import Stage, call, calls, play, quick, run, stage
 from tests.unit.agents.cutting import cut_after
 from tests.unit.agents.hooking import Judging, send, watch
-from tests.unit.experiments.replay.test_check import checked, same
+from tests.unit.experiments.replay.test_check import check_log, same
 
 KID = calls(call("task", "t", name="kid", instructions="k"))
 
@@ -34,53 +34,63 @@ def acting(folder: Path, **lines: Any) -> Stage:
 
 def test_later_hook_is_replayed(tmp_path: Path) -> None:
     ask = calls(call("discuss", "d", prompt="Send."))
-    one = acting(
+    scene = acting(
         tmp_path,
         main=[KID, "Done.", ask, "Done."],
         kid=[calls(call("send", "s", text="x")), "Sent."],
         smart=["OK"] * 9,
     )
-    one.ask("Go.")
-    watch(one)
-    assert isinstance(one.root, ToolAgent)
-    new_hook(one.root, "Watch.", points=["response"]).install(one.root, "smart")
-    one.ask("On.")
-    one.session.close()
-    assert same(one.log).agents == 6
+    scene.ask("Go.")
+    watch(scene)
+    assert isinstance(scene.root, ToolAgent)
+    new_hook(scene.root, "Watch.", points=["response"]).install(scene.root, "smart")
+    scene.ask("On.")
+    scene.session.close()
+    assert same(scene.log).agents == 6
 
 
 def test_hook_created_by_a_hook_is_replayed(tmp_path: Path) -> None:
-    made = calls(call("hook", "h", name="new", instructions="Watch.", points=["response"]))
-    one = acting(tmp_path, main=[KID, "Done."], maker=[made, "OK"], new=["OK"] * 9)
-    assert isinstance(one.root, ToolAgent)
-    maker = new_hook(one.root, "Make.", tools=["hook"], points=["response"])
-    maker.install(one.root, "maker")
-    one.ask("Go.")
-    assert [hook.name for hook in one.agent("kid").hooks] == ["maker", "new"]
-    one.session.close()
-    assert same(one.log).agents == 6
+    hook_calls = calls(call("hook", "h", name="new", instructions="Watch.", points=["response"]))
+    scene = acting(tmp_path, main=[KID, "Done."], maker=[hook_calls, "OK"], new=["OK"] * 9)
+    assert isinstance(scene.root, ToolAgent)
+    maker = new_hook(scene.root, "Make.", tools=["hook"], points=["response"])
+    maker.install(scene.root, "maker")
+    scene.ask("Go.")
+    assert [hook.name for hook in scene.agent("kid").hooks] == ["maker", "new"]
+    scene.session.close()
+    assert same(scene.log).agents == 6
 
 
 @pytest.mark.parametrize("tools", [[], ["send"]])
 def test_hook_that_takes_over_is_replayed(tmp_path: Path, tools: list[str]) -> None:
-    made = call("hook", "h", name="h", instructions="x", tools=tools, points=["response"])
-    one = acting(tmp_path, main=[calls(made), "Done."], h=[calls(call("meta", "m")), "Mine."])
-    watch(one)
-    assert run(Conversation(one.root).say("Go.")) == "Mine."
-    one.session.close()
-    same(one.log)
+    hook_call = call("hook", "h", name="h", instructions="x", tools=tools, points=["response"])
+    scene = acting(
+        tmp_path, main=[calls(hook_call), "Done."], h=[calls(call("meta", "m")), "Mine."]
+    )
+    watch(scene)
+    assert run(Conversation(scene.root).say("Go.")) == "Mine."
+    scene.session.close()
+    same(scene.log)
 
 
 @tool(idempotent=True)
-def look(at: str) -> str:
+def look(place_name: str) -> str:
     """Look."""
-    return f"seen {at}"
+    return f"seen {place_name}"
 
 
 def test_truncated_and_resumed_session_with_hooks_is_replayed(tmp_path: Path) -> None:
-    own = call("hook", "h", name="own", instructions="x", tools=["look"], points=["response"])
-    again = calls(call("discuss", "d"))
-    main = [KID, calls(own), calls(call("look", "l", at="a")), again, again, "Done.", *["-"] * 9]
+    own_hook = call("hook", "h", name="own", instructions="x", tools=["look"], points=["response"])
+    discuss_calls = calls(call("discuss", "d"))
+    main = [
+        KID,
+        calls(own_hook),
+        calls(call("look", "l", at="a")),
+        discuss_calls,
+        discuss_calls,
+        "Done.",
+        *["-"] * 9,
+    ]
     parts: dict[str, Any] = {"main": main, "kid": ["Hm.", *["-"] * 9], "own": ["OK"] * 9}
     runtime = AgentRuntime(
         model=play(**parts),
@@ -88,17 +98,21 @@ def test_truncated_and_resumed_session_with_hooks_is_replayed(tmp_path: Path) ->
         world=LocalWorld([send, look]),
         library=AgentLibrary(kinds={"test-judge": Judging}),
     )
-    one = stage(tmp_path, play(**parts), runtime=runtime)
-    watch(one)
-    begun = len(one.rows())
-    one.ask("Go.")
-    one.session.close()
-    [said] = [at for at, row in enumerate(one.rows()) if row.get("content") == "Done."][:1]
-    for kept in range(begun + 1, said + 1):  # later nobody knows that hooks had more to say
-        root, session = load_session(cut_after(one.log, kept), runtime=runtime, options=quick())
+    scene = stage(tmp_path, play(**parts), runtime=runtime)
+    watch(scene)
+    first_length = len(scene.rows())
+    scene.ask("Go.")
+    scene.session.close()
+    [answer_index] = [
+        row_index for row_index, row in enumerate(scene.rows()) if row.get("content") == "Done."
+    ][:1]
+    for length in range(
+        first_length + 1, answer_index + 1
+    ):  # later nobody knows that hooks had more to say
+        root, session = load_session(cut_after(scene.log, length), runtime=runtime, options=quick())
         if root.has_open_calls:
             run(root.response())
         run(root.response("More."))
         session.close()
-        done = checked(session.path, ReplayExtras(tools=[look]))
-        assert done.difference is None, (kept, done.difference, done.miss_text)
+        result = check_log(session.path, ReplayExtras(tools=[look]))
+        assert result.difference is None, (length, result.difference, result.miss_text)

@@ -21,7 +21,7 @@ WHOLE = [SYSTEM, ASKED, CALL, RESULT, SAID, MORE]
 
 
 def rules(messages: list[Message], family: Family | None = None) -> list[str]:
-    return [one.rule.name for one in find_violations(messages, family)]
+    return [violation.rule.name for violation in find_violations(messages, family)]
 
 
 @pytest.mark.parametrize("family", [*FAMILIES, None])
@@ -63,18 +63,22 @@ def test_each_family_has_its_own_rules() -> None:
 
 
 def test_edit_is_refused_only_for_new_violations() -> None:
-    odd = [SYSTEM, SAID, MORE]
-    check_edit(odd, [SYSTEM, SAID, Message("user", "Other.")], "anthropic")
+    bad_messages = [SYSTEM, SAID, MORE]
+    check_edit(bad_messages, [SYSTEM, SAID, Message("user", "Other.")], "anthropic")
     with pytest.raises(ContextRefused, match="empty-message"):
-        check_edit(odd, [SYSTEM, SAID, Message("user", None)], "anthropic")
+        check_edit(bad_messages, [SYSTEM, SAID, Message("user", None)], "anthropic")
 
 
 def test_signed_thinking_stays_or_is_removed() -> None:
     meta = {"signature": "s"}
     before = [ASKED, Message("assistant", [ThinkingPart("hm", meta), TextPart("4")]), MORE]
-    other = [ASKED, Message("assistant", [ThinkingPart("ah", meta), TextPart("4")]), MORE]
+    foreign_messages = [
+        ASKED,
+        Message("assistant", [ThinkingPart("ah", meta), TextPart("4")]),
+        MORE,
+    ]
     with pytest.raises(ContextRefused, match="signed-thinking"):
-        check_edit(before, other)
+        check_edit(before, foreign_messages)
     check_edit(before, [ASKED, SAID, MORE])
 
 

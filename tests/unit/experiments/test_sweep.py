@@ -54,10 +54,10 @@ class _Counting:
 
 @pytest.fixture
 def point(tmp_path: Path) -> ForkPoint:
-    one = stage(tmp_path, play(main=LINES), tools=[price])
-    one.ask("What is tea?")
-    one.session.close()
-    return ForkPoint.find("s", SessionViewer(one.log).events, "2")
+    scene = stage(tmp_path, play(main=LINES), tools=[price])
+    scene.ask("What is tea?")
+    scene.session.close()
+    return ForkPoint.find("s", SessionViewer(scene.log).events, "2")
 
 
 MODELS = ("a", "b")
@@ -66,7 +66,7 @@ MODELS = ("a", "b")
 def test_each_combination_is_a_row_and_a_session(point: ForkPoint, tmp_path: Path) -> None:
     models = Models(a="3 euros.", b="4 euros.")
     grid = Grid(models=MODELS, prompts=[None, "Be short."], seeds=[1, 2])
-    found = run(
+    rows_found = run(
         sweep(
             point,
             tmp_path / "cells",
@@ -74,15 +74,15 @@ def test_each_combination_is_a_row_and_a_session(point: ForkPoint, tmp_path: Pat
             runtime=AgentRuntime(models=ModelSettings(resolver=models)),
         )
     )
-    assert found.ran == len(found.rows) == 8
-    assert [(row["model"], row["prompt"], row["seed"]) for row in found.rows[:3]] == [
+    assert rows_found.ran == len(rows_found.rows) == 8
+    assert [(row["model"], row["prompt"], row["seed"]) for row in rows_found.rows[:3]] == [
         ("a", None, 1),
         ("a", None, 2),
         ("a", "Be short.", 1),
     ]
-    assert [row["answer"] for row in found.rows] == ["3 euros."] * 4 + ["4 euros."] * 4
-    assert [row["parts_after"] for row in found.rows] == [None, None, 0, 0, 4, 4, 0, 0]
-    for row in found.rows:
+    assert [row["answer"] for row in rows_found.rows] == ["3 euros."] * 4 + ["4 euros."] * 4
+    assert [row["parts_after"] for row in rows_found.rows] == [None, None, 0, 0, 4, 4, 0, 0]
+    for row in rows_found.rows:
         assert SessionViewer(row["log"]).list_agents() == {"agent_001": "main"}
         assert Path(row["log"]).stem == row["session"]
     assert sorted(models.asked) == sorted([("a", 1), ("a", 2), ("b", 1), ("b", 2)] * 2)
@@ -92,9 +92,9 @@ def test_restarted_sweep_runs_only_missing_cells(point: ForkPoint, tmp_path: Pat
     models = Models(a="A.", b="B.")
     runtime = AgentRuntime(models=ModelSettings(resolver=models))
     first = run(sweep(point, tmp_path / "cells", Grid(models=["a"]), runtime=runtime))
-    again = run(sweep(point, tmp_path / "cells", Grid(models=MODELS), runtime=runtime))
-    assert (first.ran, again.ran) == (1, 1)
-    assert again.rows[0] == first.rows[0]
+    second_rows = run(sweep(point, tmp_path / "cells", Grid(models=MODELS), runtime=runtime))
+    assert (first.ran, second_rows.ran) == (1, 1)
+    assert second_rows.rows[0] == first.rows[0]
     assert [name for name, _ in models.asked] == ["a", "b"]
 
 
@@ -112,9 +112,9 @@ def test_failed_cell_is_reported_and_retried(point: ForkPoint, tmp_path: Path) -
         (None, "no credit"),
     ]
     models.failing.clear()
-    again = run(sweep(point, folder, grid, runtime=runtime))
-    assert again.ran == 1
-    assert [row["answer"] for row in again.rows] == ["A.", "B."]
+    second_rows = run(sweep(point, folder, grid, runtime=runtime))
+    assert second_rows.ran == 1
+    assert [row["answer"] for row in second_rows.rows] == ["A.", "B."]
     assert len(list(folder.iterdir())) == 3
 
 
@@ -150,7 +150,7 @@ def test_invalid_sweep_is_refused_before_any_run(point: ForkPoint, tmp_path: Pat
 
 def test_equal_cells_are_merged(point: ForkPoint, tmp_path: Path) -> None:
     grid = Grid(models=["a", "a"])
-    found = run(
+    rows_found = run(
         sweep(
             point,
             tmp_path / "c",
@@ -158,7 +158,7 @@ def test_equal_cells_are_merged(point: ForkPoint, tmp_path: Path) -> None:
             runtime=AgentRuntime(models=ModelSettings(resolver=Models(a="A."))),
         )
     )
-    assert len(found.rows) == 1
+    assert len(rows_found.rows) == 1
 
 
 def test_table_loads_in_pandas_and_polars(point: ForkPoint, tmp_path: Path) -> None:

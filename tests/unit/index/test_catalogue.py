@@ -36,11 +36,14 @@ def test_records_are_visible_only_after_a_commit(path: Path) -> None:
 
 def test_all_read_files_are_listed(path: Path) -> None:
     catalogue = Catalogue(path)
-    noted = {f"/{at}": CatalogueEntry(FileFingerprint(at, at, b""), b"record") for at in range(3)}
-    for name, one in noted.items():
-        catalogue.note(name, one.fingerprint, one.record)
+    entries_by_path = {
+        f"/{number}": CatalogueEntry(FileFingerprint(number, number, b""), b"record")
+        for number in range(3)
+    }
+    for name, entry in entries_by_path.items():
+        catalogue.note(name, entry.fingerprint, entry.record)
     catalogue.commit()
-    assert dict(catalogue.iter_entries()) == noted
+    assert dict(catalogue.iter_entries()) == entries_by_path
 
 
 def test_subagents_in_other_files_are_listed(path: Path) -> None:
@@ -63,7 +66,7 @@ def test_lineages_and_spawners_round_trip(path: Path) -> None:
 
 def test_thousands_of_keys_are_queried_at_once() -> None:
     catalogue = Catalogue(None)
-    keys = [str(at).encode() for at in range(3000)]
+    keys = [str(number).encode() for number in range(3000)]
     catalogue.note_lineage(dict.fromkeys(keys, CTX))
     assert len(catalogue.lineage(keys)) == 3000
 

@@ -52,7 +52,7 @@ def test_file_with_a_damaged_first_page_is_reset_on_open(tmp_path: Path) -> None
 
 
 def test_page_damaged_later_resets_only_its_file(tmp_path: Path) -> None:
-    path, other = brew(tmp_path / "tea.db"), brew(tmp_path / "other.db")
+    path, other_path = brew(tmp_path / "tea.db"), brew(tmp_path / "other.db")
     spill(path, 3)
     repaired: list[Path] = []
 
@@ -60,20 +60,22 @@ def test_page_damaged_later_resets_only_its_file(tmp_path: Path) -> None:
         repaired.append(path)
         reset_database(path)
 
-    found = run_with_repair(lambda: (count(other), count(path)), {other: repair, path: repair})
-    assert found == (100, 0)
+    counts = run_with_repair(
+        lambda: (count(other_path), count(path)), {other_path: repair, path: repair}
+    )
+    assert counts == (100, 0)
     assert repaired == [path]
 
 
 def test_error_without_damage_changes_nothing(tmp_path: Path) -> None:
     path = brew(tmp_path / "tea.db")
 
-    def read() -> None:
+    def read_count() -> None:
         with closing(open_database(path, SCHEMA)) as database:
             database.execute("SELECT no_such_column FROM tea")
 
     with pytest.raises(apsw.SQLError):
-        run_with_repair(read, {path: reset_database})
+        run_with_repair(read_count, {path: reset_database})
     assert count(path) == 100
 
 

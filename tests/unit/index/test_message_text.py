@@ -18,50 +18,59 @@ from harken.core.messages import (
 from harken.index.message_text import MessageText, decode_shape, extract_text, searchable_text
 
 
-def said(message: Message) -> MessageText:
+def extract(message: Message) -> MessageText:
     entry, objects = encode_entry(message)
     return extract_text(decode_shape(objects[entry.message]), objects)
 
 
-def called(arguments: str) -> str:
+def extract_call(arguments: str) -> str:
     call = ToolCall("c1", FunctionCall("Write", arguments))
-    return searchable_text(said(Message("assistant", None, [call])))
+    return searchable_text(extract(Message("assistant", None, [call])))
 
 
 def test_texts_thoughts_and_images_are_counted_separately() -> None:
     content: Content = [ThinkingPart("hm"), TextPart("tea"), ImagePart("image/png", "AAAA")]
-    found = said(Message("assistant", content))
-    assert (found.role, found.characters, found.thinking, found.images) == ("assistant", 3, 2, 1)
-    assert searchable_text(found) == "hm\ntea"
+    message_text = extract(Message("assistant", content))
+    assert (
+        message_text.role,
+        message_text.characters,
+        message_text.thinking,
+        message_text.images,
+    ) == ("assistant", 3, 2, 1)
+    assert searchable_text(message_text) == "hm\ntea"
 
 
 def test_result_text_is_the_tool_output() -> None:
-    found = said(Message("tool", "no such door", tool_call_id="c1", is_error=True))
-    assert (searchable_text(found), found.is_error, found.characters) == ("no such door", True, 12)
+    message_text = extract(Message("tool", "no such door", tool_call_id="c1", is_error=True))
+    assert (searchable_text(message_text), message_text.is_error, message_text.characters) == (
+        "no such door",
+        True,
+        12,
+    )
 
 
 def test_argument_strings_and_their_keys_are_indexed() -> None:
-    assert called('{"path": "/cafe", "lines": [1, true, null, {"text": "a\\nb"}]}') == (
+    assert extract_call('{"path": "/cafe", "lines": [1, true, null, {"text": "a\\nb"}]}') == (
         "Write\npath\n/cafe\nlines\n1\ntext\na\nb"
     )
 
 
 @pytest.mark.parametrize("arguments", ["not JSON", "", "[" * 100_000, "[" * 900 + "]" * 900])
 def test_invalid_arguments_are_indexed_as_text(arguments: str) -> None:
-    assert called(arguments).startswith("Write")
+    assert extract_call(arguments).startswith("Write")
 
 
 def test_data_without_spaces_is_not_indexed() -> None:
-    assert called('{"data": "' + "QUJD" * 100 + '"}') == "Write\ndata"
+    assert extract_call('{"data": "' + "QUJD" * 100 + '"}') == "Write\ndata"
 
 
 def test_unknown_blocks_are_indexed() -> None:
-    found = said(Message("user", [UnknownPart("document", '{"title": "The cafe"}')]))
-    assert searchable_text(found) == "title\nThe cafe"
+    message_text = extract(Message("user", [UnknownPart("document", '{"title": "The cafe"}')]))
+    assert searchable_text(message_text) == "title\nThe cafe"
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("na\u00efve \u2713", "na\u00efve \u2713"),
         ("\u8336", " \u8336 "),
@@ -71,8 +80,8 @@ def test_unknown_blocks_are_indexed() -> None:
         ("\ud800 \u8336", "?  \u8336 "),
     ],
 )
-def test_scripts_without_spaces_are_segmented(text: str, wanted: str) -> None:
-    assert searchable_text(MessageText("user", [text])) == wanted
+def test_scripts_without_spaces_are_segmented(text: str, expected: str) -> None:
+    assert searchable_text(MessageText("user", [text])) == expected
 
 
 def test_missing_or_damaged_parts_are_skipped() -> None:

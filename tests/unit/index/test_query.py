@@ -9,7 +9,7 @@ from harken.index.query import parse_query
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("tea", '("tea")'),
         ("tea cake", '("tea") AND ("cake")'),
@@ -31,16 +31,16 @@ from harken.index.query import parse_query
     ],
 )
 def test_words_phrases_prefixes_exclusions_and_alternatives_are_parsed(
-    text: str, wanted: str
+    text: str, expected: str
 ) -> None:
-    assert str(parse_query(text)) == wanted
+    assert str(parse_query(text)) == expected
 
 
 def test_prefix_can_be_expanded() -> None:
-    known = {"tea": ["tea", "teapot"], "mi": ["milk", "mint"], "x": ["x\ue000"]}
+    vocabulary = {"tea": ["tea", "teapot"], "mi": ["milk", "mint"], "x": ["x\ue000"]}
 
     def spelled(text: str) -> str:
-        return str(parse_query(text).expand_prefixes(lambda word: known.get(word, [])))
+        return str(parse_query(text).expand_prefixes(lambda word: vocabulary.get(word, [])))
 
     assert spelled("TEA* OR cake -mi*") == '(("tea" OR "teapot" OR "cake")) NOT ("milk" OR "mint")'
     for same in ("cup*", "x*", "tea", '"hot tea"*', "tëa*"):

@@ -22,12 +22,12 @@ OTHER = "6f662022-0000-4000-8000-000000000002"
 @pytest.fixture
 def talked(imports: Imports) -> Imports:
     """Two sessions of Claude Code on successive days, with tools and a subagent."""
-    made = Transcript(shared={"cwd": "/home/jill/cafe"})
-    made.user("Is the café open?")
-    made.answer(thought("Look at the door."), use("c1", path="/srv/door.txt"))
-    made.result("c1", "the door is open\nuntil six")
-    made.answer(text("It is open until six."))
-    imports.add("a.jsonl", made)
+    transcript = Transcript(shared={"cwd": "/home/jill/cafe"})
+    transcript.user("Is the café open?")
+    transcript.answer(thought("Look at the door."), use("c1", path="/srv/door.txt"))
+    transcript.result("c1", "the door is open\nuntil six")
+    transcript.answer(text("It is open until six."))
+    imports.add("a.jsonl", transcript)
     later = Transcript(OTHER, shared={"cwd": "/home/jack/bar", "isSidechain": False})
     later.user("Who opens the bar?", timestamp="2026-02-01T12:00:00.000Z")
     later.answer(use("c1", "Task", prompt="Find out."), timestamp="2026-02-01T12:00:01.000Z")
@@ -38,16 +38,16 @@ def talked(imports: Imports) -> Imports:
     return imports
 
 
-def find(imports: Imports, words: str, **given: Any) -> list[SearchHit]:
-    found = search(imports.facts, imports.store, SearchQuery(text=words, **given))
-    hits = list(found.hits)
-    if given.get("limit", 20) is None:
-        assert found.total == len(hits)
+def find(imports: Imports, words: str, **filters: Any) -> list[SearchHit]:
+    page = search(imports.facts, imports.store, SearchQuery(text=words, **filters))
+    hits = list(page.hits)
+    if filters.get("limit", 20) is None:
+        assert page.total == len(hits)
     return hits
 
 
-def texts(imports: Imports, words: str, **given: Any) -> list[str]:
-    return [hit.excerpt.text for hit in find(imports, words, **given)]
+def texts(imports: Imports, words: str, **filters: Any) -> list[str]:
+    return [hit.excerpt.text for hit in find(imports, words, **filters)]
 
 
 def test_newest_message_is_the_first_hit(talked: Imports) -> None:
@@ -73,7 +73,7 @@ def test_hit_has_author_time_location_and_commit(talked: Imports) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "wanted"),
+    ("words", "expected"),
     [
         ("cafe", 1),
         ("CAFÉ", 1),
@@ -89,13 +89,13 @@ def test_hit_has_author_time_location_and_commit(talked: Imports) -> None:
     ],
 )
 def test_words_phrases_prefixes_and_exclusions_match(
-    talked: Imports, words: str, wanted: int
+    talked: Imports, words: str, expected: int
 ) -> None:
-    assert len(find(talked, words, limit=None)) == wanted
+    assert len(find(talked, words, limit=None)) == expected
 
 
 @pytest.mark.parametrize(
-    ("given", "wanted"),
+    ("filters", "expected"),
     [
         ({"role": "tool"}, ["the door is open until six"]),
         ({"kind": "response", "runtime": "claude"}, ["Jack opens the door.", "Look at the door."]),
@@ -109,59 +109,61 @@ def test_words_phrases_prefixes_and_exclusions_match(
         ({"limit": 1}, ["Jack opens the door."]),
     ],
 )
-def test_filters_exclude_hits(talked: Imports, given: dict[str, Any], wanted: list[str]) -> None:
-    assert texts(talked, "door", **given) == wanted
+def test_filters_exclude_hits(
+    talked: Imports, filters: dict[str, Any], expected: list[str]
+) -> None:
+    assert texts(talked, "door", **filters) == expected
 
 
 def test_hit_count_is_independent_of_the_limit(talked: Imports) -> None:
     for runtime in (None, "claude"):
-        found = search(
+        page = search(
             talked.facts, talked.store, SearchQuery(text="door", limit=1, runtime=runtime)
         )
-        assert (found.total, len(list(found.hits))) == (3, 1)
+        assert (page.total, len(list(page.hits))) == (3, 1)
 
 
 def test_hit_count_has_a_maximum(talked: Imports) -> None:
-    for counted, limit, total, is_more in ((1, 1, 1, True), (2, 1, 2, True), (1, 2, 2, True)):
-        asked = SearchQuery(text="door", limit=limit, min_counted=counted)
-        found = search(talked.facts, talked.store, asked)
-        assert (found.total, found.is_more, len(list(found.hits))) == (total, is_more, limit)
+    for min_counted, limit, total, is_more in ((1, 1, 1, True), (2, 1, 2, True), (1, 2, 2, True)):
+        query = SearchQuery(text="door", limit=limit, min_counted=min_counted)
+        page = search(talked.facts, talked.store, query)
+        assert (page.total, page.is_more, len(list(page.hits))) == (total, is_more, limit)
     for every in (3, None):
-        found = search(
+        page = search(
             talked.facts, talked.store, SearchQuery(text="door", limit=every, min_counted=1)
         )
-        assert (found.total, found.is_more) == (3, False)
+        assert (page.total, page.is_more) == (3, False)
 
 
 def test_hits_are_sorted_by_time_in_any_reading_order(imports: Imports) -> None:
     """This includes messages of one interval, where row ids do not give the order."""
-    said = [
+    dated_texts = [
         ("2026-03-01T12:00:00.500Z", "tea 3"),
         ("2026-03-01T12:00:00.100Z", "tea 1"),
         ("2026-02-01T12:00:00.000Z", "tea 0"),
         ("2026-03-01T12:00:00.300Z", "tea 2"),
         ("2026-04-01T12:00:00.000Z", "tea 4"),
     ]
-    for at, (time, words) in enumerate(said):
-        made = Transcript(f"6f662022-0000-4000-8000-00000000000{at}")
-        made.user(words, timestamp=time)
-        imports.read(f"{at}.jsonl", made)
+    for index, (time, words) in enumerate(dated_texts):
+        transcript = Transcript(f"6f662022-0000-4000-8000-00000000000{index}")
+        transcript.user(words, timestamp=time)
+        imports.read(f"{index}.jsonl", transcript)
     newest = ["tea 4", "tea 3", "tea 2", "tea 1", "tea 0"]
     for limit in (1, 2, 3, 4, 5, None):
-        for counted in (1, 2, 10):
-            assert texts(imports, "tea", limit=limit, counted=counted) == newest[:limit]
+        for min_counted in (1, 2, 10):
+            assert texts(imports, "tea", limit=limit, counted=min_counted) == newest[:limit]
     march = {"since_us": 1_772_366_400_200_000, "until_us": 1_772_366_400_500_000}
     assert texts(imports, "tea", **march) == ["tea 2"]
 
 
 def test_common_and_rare_prefixes_match(imports: Imports) -> None:
-    made = Transcript()
-    made.user(" ".join(f"cup{number}" for number in range(700)))
-    made.user("Cup, cup1, CUPBOARD.")
-    made.user("café caf\ue000")
-    imports.read("a.jsonl", made)
-    for words, wanted in (("cup*", 2), ("cupb*", 1), ("CUP1*", 2), ("cup69*", 1), ("cupx*", 0)):
-        assert len(find(imports, words)) == wanted, words
+    transcript = Transcript()
+    transcript.user(" ".join(f"cup{number}" for number in range(700)))
+    transcript.user("Cup, cup1, CUPBOARD.")
+    transcript.user("café caf\ue000")
+    imports.read("a.jsonl", transcript)
+    for words, expected in (("cup*", 2), ("cupb*", 1), ("CUP1*", 2), ("cup69*", 1), ("cupx*", 0)):
+        assert len(find(imports, words)) == expected, words
     assert len(find(imports, "caf*")) == len(find(imports, "café*")) == 1
     assert len(find(imports, "cup* -cupb*")) == 1
 
@@ -172,20 +174,20 @@ def test_result_hit_names_its_tool(talked: Imports) -> None:
 
 
 def test_arguments_match_by_value_and_not_by_json_escapes(imports: Imports) -> None:
-    made = Transcript()
-    made.user("Write.")
-    made.answer(use("c1", "Write", content="first\nsecond\tthird", blob="QUJD" * 50))
-    imports.read("a.jsonl", made)
+    transcript = Transcript()
+    transcript.user("Write.")
+    transcript.answer(use("c1", "Write", content="first\nsecond\tthird", blob="QUJD" * 50))
+    imports.read("a.jsonl", transcript)
     assert len(find(imports, "second third")) == 1
     assert find(imports, "nsecond") == []
     assert find(imports, "QUJD*") == []
 
 
 def test_scripts_without_spaces_match_by_substring(imports: Imports) -> None:
-    made = Transcript()
-    made.user("冷たいお茶をください。 커피숍에서")
-    made.answer(text("はい。"))
-    imports.read("a.jsonl", made)
+    transcript = Transcript()
+    transcript.user("冷たいお茶をください。 커피숍에서")
+    transcript.answer(text("はい。"))
+    imports.read("a.jsonl", transcript)
     for words in ("お茶", "茶", "冷たい", "커피", '"お茶を"', "茶 ください"):
         assert len(find(imports, words)) == 1, words
     assert find(imports, "茶お") == []
@@ -193,7 +195,7 @@ def test_scripts_without_spaces_match_by_substring(imports: Imports) -> None:
 
 def test_removed_commit_gives_no_hit(talked: Imports) -> None:
     hits = find(talked, "door")
-    kept: list[CommitId] = [hit.ctx for hit in hits[1:] if hit.ctx is not None]
+    kept_commits: list[CommitId] = [hit.ctx for hit in hits[1:] if hit.ctx is not None]
     talked.store.collect((), now="2027-01-01T00:00:00Z", grace_s=0)
     assert len(find(talked, "door")) == 3
 
@@ -204,11 +206,11 @@ def test_removed_commit_gives_no_hit(talked: Imports) -> None:
             return getattr(talked.store, name)
 
         def commits(self, names: Any) -> Any:
-            return talked.store.commits(name for name in names if name in kept)
+            return talked.store.commits(name for name in names if name in kept_commits)
 
-    found = search(talked.facts, Lost(), SearchQuery(text="door"))
-    assert [hit.excerpt.text for hit in found.hits] == texts(talked, "door")[-2:]
-    assert found.total == 2
+    page = search(talked.facts, Lost(), SearchQuery(text="door"))
+    assert [hit.excerpt.text for hit in page.hits] == texts(talked, "door")[-2:]
+    assert page.total == 2
 
 
 @pytest.mark.parametrize(
@@ -224,8 +226,8 @@ def test_unreadable_message_is_a_hit_without_text(talked: Imports, body: bytes) 
         def objects(self, names: Any) -> Any:
             return dict.fromkeys(names, body)
 
-    found = search(talked.facts, Odd(), SearchQuery(text="door"))
-    assert [hit.excerpt.text for hit in found.hits] == ["", "", ""]
+    page = search(talked.facts, Odd(), SearchQuery(text="door"))
+    assert [hit.excerpt.text for hit in page.hits] == ["", "", ""]
 
 
 @pytest.fixture
@@ -243,8 +245,8 @@ def logged(imports: Imports) -> Session:
 def test_uncommitted_message_is_a_hit_in_its_log(imports: Imports, logged: Session) -> None:
     (hit,) = find(imports, "cafe")
     assert (hit.ctx, hit.session, hit.excerpt.text) == (None, "s", "Is the cafe open?")
-    found = search(imports.facts, None, SearchQuery(text="cafe"))
-    assert [one.excerpt.text for one in found.hits] == ["Is the cafe open?"]
+    page = search(imports.facts, None, SearchQuery(text="cafe"))
+    assert [one.excerpt.text for one in page.hits] == ["Is the cafe open?"]
 
 
 def test_hit_of_a_deleted_log_has_no_text(imports: Imports, logged: Session) -> None:

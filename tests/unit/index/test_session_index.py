@@ -27,15 +27,15 @@ FIRST, SECOND = "5e551011-0000-4000-8000-000000000001", "6f662022-0000-4000-8000
 
 def cafe(session: str = FIRST, prompt: str = "Is the cafe open?") -> Transcript:
     """A prompt, two calls in an answer of three lines, and the answer to their results."""
-    made = Transcript(session)
-    made.user(prompt)
-    made.answer(thought("I look."), id=ID)
-    made.answer(use("c1", path="/cafe"), id=ID)
-    made.answer(use("c2", "Read"), id=ID)
-    made.result("c1", "yes")
-    made.result("c2", "no such sign", is_error=True)
-    made.answer(text("It is open."), id=f"msg_{session}")
-    return made
+    transcript = Transcript(session)
+    transcript.user(prompt)
+    transcript.answer(thought("I look."), id=ID)
+    transcript.answer(use("c1", path="/cafe"), id=ID)
+    transcript.answer(use("c2", "Read"), id=ID)
+    transcript.result("c1", "yes")
+    transcript.result("c2", "no such sign", is_error=True)
+    transcript.answer(text("It is open."), id=f"msg_{session}")
+    return transcript
 
 
 def test_repeated_message_is_one_row(imports: Imports) -> None:
@@ -51,46 +51,46 @@ def test_repeated_message_is_one_row(imports: Imports) -> None:
 
 def test_call_has_its_result(imports: Imports) -> None:
     imports.read("a.jsonl", cafe())
-    found = imports.rows("SELECT name, call_id, result_id, is_error, duration FROM tool_calls")
-    assert found == [
+    call_rows = imports.rows("SELECT name, call_id, result_id, is_error, duration FROM tool_calls")
+    assert call_rows == [
         ("Bash", "c1", imports.messages[2], 0, 1_000_000),
         ("Read", "c2", imports.messages[3], 1, 2_000_000),
     ]
 
 
 def test_call_has_a_result_that_came_later(imports: Imports) -> None:
-    made = cafe()
-    whole, made.records = made.records, made.records[:4]
-    imports.read("a.jsonl", made)
+    transcript = cafe()
+    all_records, transcript.records = transcript.records, transcript.records[:4]
+    imports.read("a.jsonl", transcript)
     assert imports.column("SELECT result_id FROM tool_calls") == [None, None]
-    made.records = whole
-    imports.read("a.jsonl", made)
+    transcript.records = all_records
+    imports.read("a.jsonl", transcript)
     assert imports.column("SELECT is_error FROM tool_calls") == [0, 1]
 
 
 def test_call_has_a_result_that_was_read_before_it(imports: Imports) -> None:
-    made = cafe()
-    whole, made.records = made.records, made.records[4:]
-    imports.read("a.jsonl", made)
-    made.records = whole[:4]
-    imports.read("b.jsonl", made)
-    found = imports.rows("SELECT call_id, is_error, duration FROM tool_calls")
-    assert found == [("c1", 0, 1_000_000), ("c2", 1, 2_000_000)]
+    transcript = cafe()
+    all_records, transcript.records = transcript.records, transcript.records[4:]
+    imports.read("a.jsonl", transcript)
+    transcript.records = all_records[:4]
+    imports.read("b.jsonl", transcript)
+    call_rows = imports.rows("SELECT call_id, is_error, duration FROM tool_calls")
+    assert call_rows == [("c1", 0, 1_000_000), ("c2", 1, 2_000_000)]
 
 
 @pytest.mark.req("S2-72", "S2-73")
 def test_prompts_are_messages_of_the_user(imports: Imports) -> None:
-    made = Transcript()
-    made.user("Is the cafe open?")
-    made.answer(use("c1"))
-    made.result("c1", "yes")
-    made.answer(text("It is."))
-    made.user("<command-name>/clear</command-name>")
-    made.user("Never mind.", isMeta=True)
-    made.user("Then tea, please.")
-    made.answer(text("Coming."))
-    imports.read("a.jsonl", made)
-    imports.read("a-copy.jsonl", made)
+    transcript = Transcript()
+    transcript.user("Is the cafe open?")
+    transcript.answer(use("c1"))
+    transcript.result("c1", "yes")
+    transcript.answer(text("It is."))
+    transcript.user("<command-name>/clear</command-name>")
+    transcript.user("Never mind.", isMeta=True)
+    transcript.user("Then tea, please.")
+    transcript.answer(text("Coming."))
+    imports.read("a.jsonl", transcript)
+    imports.read("a-copy.jsonl", transcript)
     prompts = "SELECT count(*) FROM messages WHERE kind = 'prompt' AND NOT is_repeat"
     assert imports.column(prompts) == [2]
 
@@ -98,16 +98,18 @@ def test_prompts_are_messages_of_the_user(imports: Imports) -> None:
 def test_usage_is_summed_over_distinct_responses(imports: Imports) -> None:
     imports.read("a.jsonl", cafe())
     imports.read("b.jsonl", cafe(SECOND, prompt="Again: is it open?"))
-    found = imports.rows("SELECT response, input_tokens, output_tokens FROM requests ORDER BY 1")
-    assert found == [(ID, 10, 3), (f"msg_{FIRST}", 10, 6), (f"msg_{SECOND}", 10, 6)]
+    request_rows = imports.rows(
+        "SELECT response, input_tokens, output_tokens FROM requests ORDER BY 1"
+    )
+    assert request_rows == [(ID, 10, 3), (f"msg_{FIRST}", 10, 6), (f"msg_{SECOND}", 10, 6)]
 
 
 def test_partially_read_response_is_replaced(imports: Imports) -> None:
-    made = cafe()
-    whole, made.records = made.records, made.records[:2]
-    imports.read("a.jsonl", made)
-    made.records = whole
-    imports.read("a.jsonl", made)
+    transcript = cafe()
+    all_records, transcript.records = transcript.records, transcript.records[:2]
+    imports.read("a.jsonl", transcript)
+    transcript.records = all_records
+    imports.read("a.jsonl", transcript)
     count = "SELECT count(*) FROM messages WHERE kind = 'response' AND NOT is_repeat"
     assert imports.column(count) == [2]
     assert imports.column("SELECT name FROM tool_calls") == ["Bash", "Read"]
@@ -116,30 +118,30 @@ def test_partially_read_response_is_replaced(imports: Imports) -> None:
 
 
 def test_compaction_repeats_no_row(imports: Imports) -> None:
-    made = Transcript()
-    kept = made.user("Is the cafe open?")
-    last = made.answer(text("It is."))
-    made.boundary(last, kept=[kept])
-    made.summary()
-    made.user("Then tea.")
-    made.answer(text("Coming."))
-    imports.read("a.jsonl", made)
-    found = imports.rows("SELECT kind, is_repeat FROM messages ORDER BY id")
-    assert found.count(("prompt", 0)) == 2
-    assert found.count(("prompt", 1)) == 1
-    assert found.count(("summary", 0)) == 1
+    transcript = Transcript()
+    prompt_id = transcript.user("Is the cafe open?")
+    last = transcript.answer(text("It is."))
+    transcript.boundary(last, kept=[prompt_id])
+    transcript.summary()
+    transcript.user("Then tea.")
+    transcript.answer(text("Coming."))
+    imports.read("a.jsonl", transcript)
+    message_rows = imports.rows("SELECT kind, is_repeat FROM messages ORDER BY id")
+    assert message_rows.count(("prompt", 0)) == 2
+    assert message_rows.count(("prompt", 1)) == 1
+    assert message_rows.count(("summary", 0)) == 1
     assert imports.column("SELECT kind FROM edges") == ["compaction", "next"]
 
 
 def test_subagent_belongs_to_the_spawning_session(imports: Imports) -> None:
-    made = Transcript()
-    made.user("Ask Ann.")
-    made.answer(use("c1", "Task", prompt="Tea or coffee?"))
-    made.shared = {"isSidechain": True}
-    made.user("Tea or coffee?", parent=None)
-    made.answer(text("Tea."))
-    made.shared = {}
-    imports.read("a.jsonl", made)
+    transcript = Transcript()
+    transcript.user("Ask Ann.")
+    transcript.answer(use("c1", "Task", prompt="Tea or coffee?"))
+    transcript.shared = {"isSidechain": True}
+    transcript.user("Tea or coffee?", parent=None)
+    transcript.answer(text("Tea."))
+    transcript.shared = {}
+    imports.read("a.jsonl", transcript)
     agents = imports.rows("SELECT id, name = '', parent_id, session_id FROM agents")
     assert agents == [(1, 1, None, 1), (2, 0, 1, 1)]
     kinds = "SELECT kind FROM messages WHERE agent_id = 2"
@@ -148,11 +150,11 @@ def test_subagent_belongs_to_the_spawning_session(imports: Imports) -> None:
 
 
 def test_second_run_reads_only_new_commits(imports: Imports) -> None:
-    made = cafe()
-    imports.read("a.jsonl", made)
-    made.user("Tea, please.")
-    made.answer(text("Coming."))
-    imports.read("a.jsonl", made)
+    transcript = cafe()
+    imports.read("a.jsonl", transcript)
+    transcript.user("Tea, please.")
+    transcript.answer(text("Coming."))
+    imports.read("a.jsonl", transcript)
     imports.update()
     assert imports.column("SELECT count(*) FROM messages") == [7]
     newest = imports.column("SELECT hex(c.name) FROM agents JOIN commits c ON c.id = tip_id")
@@ -162,34 +164,36 @@ def test_second_run_reads_only_new_commits(imports: Imports) -> None:
 def test_thousands_of_commits_are_read_in_order(imports: Imports) -> None:
     parent: CommitId | None = None
     for number in range(700):
-        parent = said(imports.store, f"Cup {number}.", parent)
+        parent = commit_text(imports.store, f"Cup {number}.", parent)
     imports.update()
     assert imports.column("SELECT count(*) FROM commits WHERE parent_id = id - 1") == [699]
     imports.update()
-    parent = said(imports.store, "The last cup.", parent)
+    parent = commit_text(imports.store, "The last cup.", parent)
     imports.update()
     assert imports.column("SELECT count(*) FROM messages") == [701]
 
 
-def said(store: SqliteStore, words: str, parent: CommitId | None = None, **source: Any) -> CommitId:
+def commit_text(
+    store: SqliteStore, words: str, parent: CommitId | None = None, **source: Any
+) -> CommitId:
     entry = ConversationEntry(Message("user", words), "2026-01-31T12:00:00Z", source or None)
     origin = CommitOrigin(principal="codex:s1", session_id="s1")
     return checkpoint(store, CommitDraft(entries=[entry], parent=parent, origin=origin))
 
 
 def test_catalogue_provides_title_folder_and_version(imports: Imports) -> None:
-    made = cafe()
-    imports.read("a.jsonl", made)
+    transcript = cafe()
+    imports.read("a.jsonl", transcript)
     where = "SELECT project, version, source, title FROM sessions"
-    (found,) = imports.rows(where)
-    assert found == (
+    (row_found,) = imports.rows(where)
+    assert row_found == (
         "/home/jill/cafe",
         "2.1.42",
         str(imports.sources / "a.jsonl"),
         "Is the cafe open?",
     )
-    made.add("custom-title", customTitle="The cafe")
-    imports.read("a.jsonl", made)
+    transcript.add("custom-title", customTitle="The cafe")
+    imports.read("a.jsonl", transcript)
     assert imports.column("SELECT title FROM sessions") == ["The cafe"]
 
 
@@ -201,23 +205,27 @@ def test_session_duration_is_from_first_to_last_message(imports: Imports) -> Non
 def test_removed_commits_are_forgotten_and_can_return(
     imports: Imports,
 ) -> None:
-    first = said(imports.store, "Tea.", id="1")
-    second = said(imports.store, "Coffee.", first, id="2")
-    last = said(imports.store, "Milk.", second, id="3")
-    said(imports.store, "Coffee.", id="2")  # a copy, which says again what the second one did
+    first = commit_text(imports.store, "Tea.", id="1")
+    second = commit_text(imports.store, "Coffee.", first, id="2")
+    last = commit_text(imports.store, "Milk.", second, id="3")
+    commit_text(
+        imports.store, "Coffee.", id="2"
+    )  # a copy, which says again what the second one did
     imports.update()
     assert imports.column("SELECT is_repeat FROM messages") == [0, 0, 0, 1]
     imports.store.set_retention(
         dict.fromkeys((second, last), RetentionPolicy("ephemeral", "2026-02-01T00:00:00Z"))
     )
-    gone = imports.store.collect((), now="2027-01-01T00:00:00Z", grace_s=0).commits
-    assert {*gone} == {second, last}
-    imports.facts.forget(gone)
+    removed_count = imports.store.collect((), now="2027-01-01T00:00:00Z", grace_s=0).commits
+    assert {*removed_count} == {second, last}
+    imports.facts.forget(removed_count)
     imports.update()
     assert imports.column("SELECT is_repeat FROM messages") == [0, 0]
     assert imports.column("SELECT count(*) FROM words WHERE words MATCH 'coffee'") == [1]
     assert imports.column("SELECT count(*) FROM agents WHERE tip_id NOTNULL") == [1]
-    said(imports.store, "Milk.", said(imports.store, "Coffee.", first, id="2"), id="3")
+    commit_text(
+        imports.store, "Milk.", commit_text(imports.store, "Coffee.", first, id="2"), id="3"
+    )
     imports.update()
     assert imports.rows("SELECT characters, is_repeat FROM messages") == [
         *[(4, 0), (7, 0), (7, 1), (5, 0)],
@@ -237,9 +245,9 @@ def test_damaged_or_outdated_index_is_recreated(imports: Imports) -> None:
     path = imports.folder / "facts.db"
     for harm in (b"no database at all" * 100, None):
         if harm is None:
-            with sqlite3.connect(path) as other:
-                other.execute("PRAGMA user_version = 99")
-            other.close()
+            with sqlite3.connect(path) as connection:
+                connection.execute("PRAGMA user_version = 99")
+            connection.close()
         else:
             path.write_bytes(harm)
         imports.facts = SessionIndex(path)
@@ -250,30 +258,32 @@ def test_damaged_or_outdated_index_is_recreated(imports: Imports) -> None:
 
 def test_database_of_another_program_is_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "facts.db"
-    with sqlite3.connect(path) as other:
-        other.execute("PRAGMA application_id = 7")
-        other.execute("CREATE TABLE theirs (id)")
-    other.close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA application_id = 7")
+        connection.execute("CREATE TABLE theirs (id)")
+    connection.close()
     with pytest.raises(ConfigError, match="another program"):
         SessionIndex(path)
 
 
 def test_concurrent_runs_insert_every_row_once(imports: Imports) -> None:
-    other = SessionIndex(imports.folder / "facts.db")
+    second_index = SessionIndex(imports.folder / "facts.db")
     imports.add("a.jsonl", cafe())
-    imports.facts.update(imports.store, None, (), tell=lambda *_: other.update(imports.store))
-    other.close()
+    imports.facts.update(
+        imports.store, None, (), tell=lambda *_: second_index.update(imports.store)
+    )
+    second_index.close()
     assert imports.column("SELECT count(*) FROM messages") == [5]
 
 
 def test_hostile_sources_are_harmless(imports: Imports) -> None:
-    odd: list[dict[str, Any]] = [
+    hostile_records: list[dict[str, Any]] = [
         {"usage": {"input_tokens": -1, "output_tokens": 1 << 80}},
         {"usage": ["a"], "id": 7, "model": {"a": 1}, "kind": []},
         {"id": "\ud800", "uuids": [["\ud800"]], "pi": 3},
         {"pi": {"usage": {"cost": {"total": "free"}}, "provider": 1, "responseId": []}},
     ]
-    for number, source in enumerate(odd):
+    for number, source in enumerate(hostile_records):
         for role in ("user", "assistant"):
             entry = ConversationEntry(Message(role, f"\ud800 {number}"), "not a time", source)
             origin = CommitOrigin(principal="pi:\ud800/\ud801", session_id="\ud800")
@@ -292,17 +302,17 @@ def test_codex_exit_code_determines_failure(
         time = "2026-01-31T12:00:00Z"
         return json.dumps({"timestamp": time, "type": "response_item", "payload": payload})
 
-    told = ["Exit code: 1\nOutput:\n", "Process exited with code 0\nOutput:\n", "Plan updated"]
-    calls = [f"c{at}" for at in range(len(told))]
-    asked = [
+    outputs = ["Exit code: 1\nOutput:\n", "Process exited with code 0\nOutput:\n", "Plan updated"]
+    calls = [f"c{number}" for number in range(len(outputs))]
+    call_records = [
         item(type="function_call", name="exec_command", arguments="{}", call_id=id_)
         for id_ in calls
     ]
-    answered = [
+    output_records = [
         item(type="function_call_output", call_id=id_, output=output)
-        for id_, output in zip(calls, told, strict=True)
+        for id_, output in zip(calls, outputs, strict=True)
     ]
     head = json.dumps({"type": "session_meta", "payload": {"id": "s1", "cwd": "/w"}})
-    imports.read("rollout-s1.jsonl", "\n".join([head, *asked, *answered]).encode())
+    imports.read("rollout-s1.jsonl", "\n".join([head, *call_records, *output_records]).encode())
     assert imports.column("SELECT is_error FROM tool_calls") == [1, 0, None]
     assert imports.column("SELECT is_error FROM messages WHERE role = 'tool'") == [1, 0, None]

@@ -10,14 +10,14 @@ from harken.index.query import parse_query
 from harken.index.snippet import MAX_EXCERPT_CHARS, build_excerpt
 
 
-def marked(query: str, *texts: str) -> str:
+def mark_excerpt(query: str, *texts: str) -> str:
     """Return a snippet with the matches in brackets."""
     pieces = build_excerpt(texts, parse_query(query)).pieces
     return "".join(f"[{text}]" if is_found else text for text, is_found in pieces)
 
 
 @pytest.mark.parametrize(
-    ("query", "text", "wanted"),
+    ("query", "text", "expected"),
     [
         ("tea", "Tea, please.", "[Tea], please."),
         ("tea", "The team has tea.", "The team has [tea]."),
@@ -34,35 +34,35 @@ def marked(query: str, *texts: str) -> str:
         ("nothing", "Something else.", "Something else."),
     ],
 )
-def test_matches_are_marked(query: str, text: str, wanted: str) -> None:
-    assert marked(query, text) == wanted
+def test_matches_are_marked(query: str, text: str, expected: str) -> None:
+    assert mark_excerpt(query, text) == expected
 
 
 def test_matching_text_is_selected() -> None:
-    assert marked("tea", "Coffee.", "Tea.", "Tea again.") == "[Tea]."
-    assert marked("tea", "", "Coffee.") == "Coffee."
-    assert marked("tea") == ""
+    assert mark_excerpt("tea", "Coffee.", "Tea.", "Tea again.") == "[Tea]."
+    assert mark_excerpt("tea", "", "Coffee.") == "Coffee."
+    assert mark_excerpt("tea") == ""
 
 
 def test_long_text_is_truncated_on_both_sides() -> None:
-    shown = marked("needle", "hay " * 1000 + "needle" + " hay" * 1000)
-    assert shown.startswith("… hay")
-    assert "[needle]" in shown
-    assert shown.endswith("hay …")
-    assert len(shown) < MAX_EXCERPT_CHARS + 20
+    marked_text = mark_excerpt("needle", "hay " * 1000 + "needle" + " hay" * 1000)
+    assert marked_text.startswith("… hay")
+    assert "[needle]" in marked_text
+    assert marked_text.endswith("hay …")
+    assert len(marked_text) < MAX_EXCERPT_CHARS + 20
 
 
 def test_ellipses_show_the_position_in_the_text() -> None:
-    found = build_excerpt(["On the  table: tea and TEA"], parse_query("tea"))
-    assert [found.text[begin:end] for begin, end in found.match_spans] == ["tea", "TEA"]
+    excerpt = build_excerpt(["On the  table: tea and TEA"], parse_query("tea"))
+    assert [excerpt.text[begin:end] for begin, end in excerpt.match_spans] == ["tea", "TEA"]
 
 
 def test_text_of_megabytes_is_fast() -> None:
     text = "tearoom steal teal " * 100_000 + "tea"
     begin = time.process_time()
-    assert "[tea]" in marked("tea", text)
+    assert "[tea]" in mark_excerpt("tea", text)
     assert time.process_time() - begin < 1
 
 
 def test_characters_with_length_changing_case_are_truncated_correctly() -> None:
-    assert marked("tea", "İİİ tea") == "İİİ [tea]"
+    assert mark_excerpt("tea", "İİİ tea") == "İİİ [tea]"

@@ -33,25 +33,25 @@ def texts() -> Iterator[str]:
         yield " ".join(chance.choices(words, k=120))[:500]
 
 
-def typical(log: InteractionLogger, thread: str, said: Iterator[str], system: str) -> None:
+def typical(log: InteractionLogger, thread: str, prose: Iterator[str], system: str) -> None:
     """Log a typical session: 50 messages of 500 bytes, 200 rows."""
     context: list[Any] = [{"role": "system", "content": system}]
-    for heard in (8, 8, 9, 9, 8, 1):
-        context += [{"role": "user", "content": next(said)} for _ in range(heard)]
+    for message_count in (8, 8, 9, 9, 8, 1):
+        context += [{"role": "user", "content": next(prose)} for _ in range(message_count)]
         with log.call(thread, context, model="claude-sonnet") as call:
-            context.append({"role": "assistant", "content": call.answer(next(said))})
+            context.append({"role": "assistant", "content": call.answer(next(prose))})
 
 
 @pytest.mark.req("S3-23")
 def test_typical_session_is_small_and_shares_objects(tmp_path: Path) -> None:
-    said = texts()
-    prompt = " ".join(next(said) for _ in range(40))  # that of an agent with tools
+    prose = texts()
+    prompt = " ".join(next(prose) for _ in range(40))  # that of an agent with tools
 
     def grown(name: str) -> int:
         """Log one more session. Return the growth of the store."""
         with logger(tmp_path) as log:
             before = log.open_store().stats().raw_bytes
-            typical(log, log.start_thread(name), said, prompt)
+            typical(log, log.start_thread(name), prose, prompt)
             return log.open_store().stats().raw_bytes - before
 
     with logger(tmp_path) as log:
@@ -59,7 +59,7 @@ def test_typical_session_is_small_and_shares_objects(tmp_path: Path) -> None:
     before = (tmp_path / "store.db").stat().st_size
     with logger(tmp_path) as log:
         thread = log.start_thread("one")
-        typical(log, thread, said, next(said))
+        typical(log, thread, prose, next(prose))
         [summary] = log.list_threads()
         assert (summary.messages, len(log.get_thread(thread))) == (50, 201)
     assert (tmp_path / "sessions" / "one.jsonl").stat().st_size <= 55 * KB
@@ -95,14 +95,14 @@ def test_context_of_every_request_can_be_rebuilt(tmp_path: Path) -> None:
     ]
     with logger(tmp_path) as log:
         thread = log.start_thread("one")
-        for at, context in enumerate(contexts):
-            if at == 2:
+        for index, context in enumerate(contexts):
+            if index == 2:
                 log.log_context_state(thread, context, KIND.CONTEXT_COMPACTED)
             with log.call(thread, context) as call:
                 call.answer("Hello.")
     viewer = SessionViewer(tmp_path / "sessions" / "one.jsonl")
-    asked = [one.message_id for one in viewer.events if isinstance(one, LlmRequest)]
-    views = [viewer.context(id_) for id_ in asked]
+    request_ids = [event.message_id for event in viewer.events if isinstance(event, LlmRequest)]
+    views = [viewer.context(id_) for id_ in request_ids]
     assert [[text_of(row.message.content) for row in view.messages] for view in views] == contexts
     assert all(view.verified for view in views)
 
@@ -118,7 +118,7 @@ def test_tokens_cost_and_time_of_logged_calls_are_counted(tmp_path: Path) -> Non
             query = "SELECT model, input_tokens, output_tokens, cost_usd FROM requests"
             assert facts.database.execute(query).fetchall() == [("m", 7, 2, 0.5)]
     events = SessionViewer(tmp_path / "sessions" / "one.jsonl").events
-    [latency] = [one.latency_s for one in events if isinstance(one, LlmResponse)]
+    [latency] = [event.latency_s for event in events if isinstance(event, LlmResponse)]
     assert latency is not None
     assert latency > 0
 

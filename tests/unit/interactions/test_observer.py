@@ -28,7 +28,9 @@ class Notes:
     heard: list[str] = field(default_factory=list)
 
     def on_context_assembled(self, call: ObservedCall) -> None:
-        in_log = [one for one in iter_events(call.session.path) if isinstance(one, LlmRequest)]
+        in_log = [
+            event for event in iter_events(call.session.path) if isinstance(event, LlmRequest)
+        ]
         self.heard.append(f"assembled {len(call.request.messages)}, {len(in_log)} asked before")
 
     def on_llm_request(self, call: ObservedCall) -> None:
@@ -38,8 +40,8 @@ class Notes:
         self.heard.append(f"asked {call.model}")
 
     def on_llm_response(self, answer: ObservedAnswer) -> None:
-        said = None if answer.answer is None else answer.answer.content
-        self.heard.append(f"{answer.response.stop_reason}: {said}")
+        answer_text = None if answer.answer is None else answer.answer.content
+        self.heard.append(f"{answer.response.stop_reason}: {answer_text}")
 
 
 class Broken:
@@ -55,8 +57,8 @@ class Broken:
         raise OSError("full")
 
 
-def runtime(model: Any, *observers: Any, told: list[str] | None = None) -> AgentRuntime:
-    notices = told if told is not None else []
+def runtime(model: Any, *observers: Any, failures: list[str] | None = None) -> AgentRuntime:
+    notices = failures if failures is not None else []
     return AgentRuntime(
         model=model,
         world=LocalWorld(),
@@ -68,8 +70,8 @@ def runtime(model: Any, *observers: Any, told: list[str] | None = None) -> Agent
 def test_observer_receives_every_call_in_order(tmp_path: Path) -> None:
     notes = Notes()
     model = play(main=[calls(call("nothing")), "Done."])
-    made = stage(tmp_path, model, runtime=runtime(model, notes))
-    made.ask("Do it.")
+    scene = stage(tmp_path, model, runtime=runtime(model, notes))
+    scene.ask("Do it.")
     assert notes.heard == [
         "assembled 2, 0 asked before",
         "asked play",
@@ -84,9 +86,9 @@ def test_observer_receives_every_call_in_order(tmp_path: Path) -> None:
 def test_observer_receives_failures(tmp_path: Path) -> None:
     notes = Notes()
     model = play(main=[ModelError("overloaded")])
-    made = stage(tmp_path, model, runtime=runtime(model, notes))
+    scene = stage(tmp_path, model, runtime=runtime(model, notes))
     with pytest.raises(ModelError):
-        made.ask("Do it.")
+        scene.ask("Do it.")
     assert notes.heard[-1] == "error: None"
 
 
@@ -100,10 +102,10 @@ def test_observer_receives_cancelled_calls(tmp_path: Path) -> None:
             yield Finish(stop_reason="end_turn")
 
     notes = Notes()
-    made = stage(tmp_path, Slow(), runtime=runtime(Slow(), notes))
+    scene = stage(tmp_path, Slow(), runtime=runtime(Slow(), notes))
 
     async def cut_off() -> None:
-        task = asyncio.create_task(made.root.response("Do it."))
+        task = asyncio.create_task(scene.root.response("Do it."))
         await asyncio.sleep(0.05)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -115,12 +117,12 @@ def test_observer_receives_cancelled_calls(tmp_path: Path) -> None:
 
 @pytest.mark.req("S3-20")
 def test_failing_observer_is_reported_and_harmless(tmp_path: Path) -> None:
-    told: list[str] = []
+    failures: list[str] = []
     notes = Notes()
     model = play(main=["Done."])
-    made = stage(tmp_path, model, runtime=runtime(model, Broken(), notes, told=told))
-    assert made.ask("Do it.") == "Done."
-    assert told == [
+    scene = stage(tmp_path, model, runtime=runtime(model, Broken(), notes, failures=failures))
+    assert scene.ask("Do it.") == "Done."
+    assert failures == [
         "an observer of model calls failed (Broken): ValueError: no luck",
         "an observer of model calls failed (Broken): ZeroDivisionError:",
         "an observer of model calls failed (Broken): OSError: full",
@@ -136,18 +138,21 @@ def test_logger_of_another_folder_receives_all_agents(tmp_path: Path) -> None:
     )
     with logger(tmp_path / "elsewhere") as log:
         logging = InteractionLogging(log)
-        made = stage(tmp_path, model, runtime=runtime(model, logging))
-        made.ask("What does Ann want?")
-        assert [one.thread_id for one in log.list_threads()] == ["s/agent_001", "s/agent_002"]
+        scene = stage(tmp_path, model, runtime=runtime(model, logging))
+        scene.ask("What does Ann want?")
+        assert [thread_info.thread_id for thread_info in log.list_threads()] == [
+            "s/agent_001",
+            "s/agent_002",
+        ]
         assert set(logging.threads.values()) == {"s/agent_001", "s/agent_002"}
         with logger(tmp_path / "same") as same:
             same.sessions_folder.mkdir(parents=True)
-            (same.sessions_folder / "s.jsonl").write_bytes(made.log.read_bytes())
+            (same.sessions_folder / "s.jsonl").write_bytes(scene.log.read_bytes())
             for thread in ("s/agent_001", "s/agent_002"):
                 assert brief(log, thread) == brief(same, thread)
         path = tmp_path / "elsewhere" / "sessions" / "s.jsonl"
-        ends = [one for one in iter_events(path) if isinstance(one, LlmResponse)]
-        assert [one.stop_reason for one in ends] == ["tool_use", "end_turn", "end_turn"]
+        ends = [event for event in iter_events(path) if isinstance(event, LlmResponse)]
+        assert [event.stop_reason for event in ends] == ["tool_use", "end_turn", "end_turn"]
 
 
 @pytest.mark.req("S3-20", "S3-21")
@@ -155,9 +160,9 @@ def test_logger_of_the_same_folder_writes_nothing_twice(tmp_path: Path) -> None:
     model = play(main=["Done."])
     (tmp_path / "sessions").mkdir()
     with logger(tmp_path) as log:
-        made = stage(tmp_path / "sessions", model, runtime=runtime(model, InteractionLogging(log)))
-        made.ask("Do it.")
-        assert [one.name for one in (tmp_path / "sessions").glob("*.jsonl")] == ["s.jsonl"]
+        scene = stage(tmp_path / "sessions", model, runtime=runtime(model, InteractionLogging(log)))
+        scene.ask("Do it.")
+        assert [path.name for path in (tmp_path / "sessions").glob("*.jsonl")] == ["s.jsonl"]
         assert brief(log, "s/agent_001") == [
             ("MESSAGE_ADDED", "You are main.", 0),
             ("MESSAGE_ADDED", "Do it.", 1),

@@ -35,23 +35,23 @@ def test_compressed_body_round_trips(encoding: str) -> None:
 def test_truncated_body_is_decompressed_to_its_end(encoding: str) -> None:
     step = zlib.compressobj(wbits=31 if encoding == "gzip" else 15)
     data = step.compress(b"one") + step.flush(zlib.Z_SYNC_FLUSH) + step.compress(TEXT)
-    found = decode_body(data, encoding, 10**6)
-    assert (found.data, found.problem) == (b"one", "")
+    decoded = decode_body(data, encoding, 10**6)
+    assert (decoded.data, decoded.problem) == (b"one", "")
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "zstd", "deflate"])
 def test_invalid_compressed_body_is_an_error(encoding: str) -> None:
-    found = decode_body(b"\xff no, this is plain", encoding, 10**6)
-    assert found.data == b""
-    assert found.problem.startswith(f"it is not compressed as it says ({encoding}: ")
+    decoded = decode_body(b"\xff no, this is plain", encoding, 10**6)
+    assert decoded.data == b""
+    assert decoded.problem.startswith(f"it is not compressed as it says ({encoding}: ")
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "zstd"])
 def test_decompression_bomb_is_truncated(encoding: str) -> None:
     pack: Any = {"gzip": gzip.compress, "zstd": zstandard.compress}[encoding]
-    found = decode_body(pack(b"\0" * 10_000_000), encoding, 1000)
-    assert len(found.data) == 1000
-    assert found.problem == "decompressed, it has more than 1000 bytes"
+    decoded = decode_body(pack(b"\0" * 10_000_000), encoding, 1000)
+    assert len(decoded.data) == 1000
+    assert decoded.problem == "decompressed, it has more than 1000 bytes"
 
 
 def test_unknown_encoding_is_an_error() -> None:

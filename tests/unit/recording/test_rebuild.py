@@ -21,15 +21,15 @@ from tests.recording_kit import Client, body, check, logged, logs, recorder
 def long_talk(folder: Path, turns: int) -> tuple[Client, list[int]]:
     """Record a number of turns with tools and cache marks. Return the sizes of the log."""
     client, sizes = Client(recorder(folder)), []
-    said: list[dict[str, Any]] = [{"role": "user", "content": "Begin."}]
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "Begin."}]
     for turn in range(turns):
-        text = {"type": "text", "text": said[-1]["content"]}
-        marked = [{**text, "cache_control": {"type": "ephemeral"}}]
-        last = said[-1] if turn else {"role": "user", "content": marked}
+        text = {"type": "text", "text": messages[-1]["content"]}
+        marked_parts = [{**text, "cache_control": {"type": "ephemeral"}}]
+        last = messages[-1] if turn else {"role": "user", "content": marked_parts}
         call = {"type": "tool_use", "id": f"t{turn}", "name": "look", "input": {"at": "a" * 50}}
-        client.ask(body(*said[:-1], last), [{"type": "text", "text": "I look."}, call])
+        client.ask(body(*messages[:-1], last), [{"type": "text", "text": "I look."}, call])
         result = {"type": "tool_result", "tool_use_id": f"t{turn}", "content": "r" * 200}
-        said += [
+        messages += [
             {"role": "assistant", "content": [{"type": "text", "text": "I look."}, call]},
             {"role": "user", "content": [result]},
         ]
@@ -58,17 +58,21 @@ def test_turn_cost_is_constant_over_a_thousand_turns(tmp_path: Path) -> None:
 @pytest.mark.full
 def test_rebuild_of_request_1000_costs_a_few_log_reads(tmp_path: Path) -> None:
     client, _ = long_talk(tmp_path, 1000)
-    log, (id_, sent) = RequestRebuilder(logged(tmp_path)), list(client.sent.items())[-1]
-    request = next(one for one in log.requests.values() if (one.wire or {})["call"] == id_)
-    raw = canonical.to_json_line(sent)
+    log, (id_, sent_body) = RequestRebuilder(logged(tmp_path)), list(client.sent.items())[-1]
+    request = next(
+        request_event
+        for request_event in log.requests.values()
+        if (request_event.wire or {})["call"] == id_
+    )
+    raw = canonical.to_json_line(sent_body)
     times: list[float] = []
     for work in (lambda: log.body(request.message_id), lambda: msgspec.json.decode(raw)):
         runs = []
         for _ in range(5):
             start = time.perf_counter()
-            found = work()
+            rebuilt = work()
             runs.append(time.perf_counter() - start)
-        assert canonical.to_canonical_bytes(found) == canonical.to_canonical_bytes(sent)
+        assert canonical.to_canonical_bytes(rebuilt) == canonical.to_canonical_bytes(sent_body)
         times.append(min(runs))
     assert times[0] < 20 * times[1]
 
@@ -87,7 +91,7 @@ def test_missing_request_is_named(tmp_path: Path) -> None:
         rebuild_body(logged(tmp_path), "msg_999")
 
 
-def request(number: int, *context: Segment, **more: Any) -> ev.LlmRequest:
+def request(number: int, *context: Segment, **members: Any) -> ev.LlmRequest:
     return ev.LlmRequest(
         message_id=MessageId(f"msg_{number:03d}"),
         agent_id=AgentId("agent_001"),
@@ -95,7 +99,7 @@ def request(number: int, *context: Segment, **more: Any) -> ev.LlmRequest:
         count=1,
         context_hash="",
         model="m",
-        **more,
+        **members,
     )
 
 
@@ -116,10 +120,11 @@ def test_request_without_wire_format_has_no_body() -> None:
             request(2, Segment(entries=[MessageId("msg_001")])),
             *(
                 request(
-                    at,
-                    *[Segment(request=MessageId(f"msg_{at - 1:03d}"), start=0, stop=2**at)] * 2,
+                    number,
+                    *[Segment(request=MessageId(f"msg_{number - 1:03d}"), start=0, stop=2**number)]
+                    * 2,
                 )
-                for at in range(3, 80)
+                for number in range(3, 80)
             ),
             request(5, Segment(request=MessageId("msg_079"), start=0, stop=2**80)),
         ],
@@ -136,8 +141,8 @@ def test_log_with_dangling_references_is_refused(events: list[ev.Event]) -> None
 def test_equal_bytes_in_another_protocol_are_decoded_by_it(tmp_path: Path) -> None:
     client = Client(recorder(tmp_path), protocol="openai-chat", path="/v1/chat/completions")
     parts = {"role": "assistant", "content": [{"type": "text", "text": "Hi"}]}
-    said = [{"role": "user", "content": "Hello."}, parts, {"role": "user", "content": "Well?"}]
-    client.ask({"model": "m", "messages": said}, "I see.")
+    messages = [{"role": "user", "content": "Hello."}, parts, {"role": "user", "content": "Well?"}]
+    client.ask({"model": "m", "messages": messages}, "I see.")
     client.protocol, client.path = "anthropic-messages", "/v1/messages"
-    client.ask({"model": "m", "messages": said}, "I see.")
+    client.ask({"model": "m", "messages": messages}, "I see.")
     check(tmp_path, [client])

@@ -36,8 +36,8 @@ def test_conversation_becomes_one_session(client: Client, tmp_path: Path) -> Non
     client.ask(body("Hi", "Hello.", "How are you?"), "Fine.")
     client.ask(body("Hi", "Hello.", "How are you?", "Fine.", "Bye"), "Bye.")
     check(tmp_path, [client])
-    said = [entry.content for entry in of_kind(tmp_path, ev.TranscriptEntry)]
-    assert len(said) == 7
+    contents = [entry.content for entry in of_kind(tmp_path, ev.TranscriptEntry)]
+    assert len(contents) == 7
     assert not of_kind(tmp_path, ev.TranscriptEdited)
     assert names(tmp_path) == ["main"]
 
@@ -120,19 +120,19 @@ def test_different_prompt_is_another_agent(client: Client, tmp_path: Path) -> No
     check(tmp_path, [client])
     assert names(tmp_path) == ["main", "aside"]
     requests = of_kind(tmp_path, ev.LlmRequest)
-    assert [one.agent_id for one in requests] == ["agent_001", "agent_002"] * 2
+    assert [request_event.agent_id for request_event in requests] == ["agent_001", "agent_002"] * 2
 
 
 def test_summary_that_replaces_the_past_is_a_compaction(client: Client, tmp_path: Path) -> None:
     client.ask(body("Hi"), "Hello.")
     client.ask(body("Hi", "Hello.", "How are you?"), "Fine.")
     client.ask(body("Hi", "Hello.", "How are you?", "Fine.", "Sum it up."), SUMMARY)
-    told = f"What happened before:\n{SUMMARY}\nGo on."
-    client.ask(body(told), "I go on.")
-    client.ask(body(told, "I go on.", "Bye"), "Bye.")
+    summary_prompt = f"What happened before:\n{SUMMARY}\nGo on."
+    client.ask(body(summary_prompt), "I go on.")
+    client.ask(body(summary_prompt, "I go on.", "Bye"), "Bye.")
     check(tmp_path, [client])
     (edit,) = of_kind(tmp_path, ev.TranscriptEdited)
-    summary = next(e for e in of_kind(tmp_path, ev.TranscriptEntry) if e.content == told)
+    summary = next(e for e in of_kind(tmp_path, ev.TranscriptEntry) if e.content == summary_prompt)
     assert (edit.reason, edit.summary) == ("compaction", summary.message_id)
     assert names(tmp_path) == ["main"]
 
@@ -160,9 +160,13 @@ def test_agent_with_the_prompt_of_a_call_is_created_by_it(client: Client, tmp_pa
     client.ask(body("Find the door in the wall.", system="You explore."), "It is there.")
     assert [path.name for path in logs(tmp_path)] == ["rec-claude-code-5e551017.jsonl"]
     check(tmp_path, [client])
-    _, born = of_kind(tmp_path, ev.AgentCreated)
-    asked = next(e for e in of_kind(tmp_path, ev.TranscriptEntry) if e.tool_calls)
-    assert (born.name, born.cause, born.relation) == ("Explore", asked.message_id, "subagent")
+    _, agent_event = of_kind(tmp_path, ev.AgentCreated)
+    call_entry = next(e for e in of_kind(tmp_path, ev.TranscriptEntry) if e.tool_calls)
+    assert (agent_event.name, agent_event.cause, agent_event.relation) == (
+        "Explore",
+        call_entry.message_id,
+        "subagent",
+    )
 
 
 def test_side_requests_are_subagents(client: Client, tmp_path: Path) -> None:
@@ -174,33 +178,39 @@ def test_side_requests_are_subagents(client: Client, tmp_path: Path) -> None:
     check(tmp_path, [client])
     assert names(tmp_path) == ["main", "aside"]
     requests = of_kind(tmp_path, ev.LlmRequest)
-    assert [one.agent_id for one in requests] == ["agent_002", "agent_001", "agent_001"]
+    assert [request_event.agent_id for request_event in requests] == [
+        "agent_002",
+        "agent_001",
+        "agent_001",
+    ]
 
 
 def test_agents_named_by_the_client_are_separate(client: Client, tmp_path: Path) -> None:
     main = ClientHints(client="codex", session="s-1", agent="s-1")
-    other = ClientHints(client="codex", session="s-1", agent="s-2", parent="s-1", name="review")
+    other_hints = ClientHints(
+        client="codex", session="s-1", agent="s-2", parent="s-1", name="review"
+    )
     client.ask(body("Hi"), "Hello.", hints=main)
-    client.ask(body("Hi"), "Hello!", hints=other)
+    client.ask(body("Hi"), "Hello!", hints=other_hints)
     client.ask(body("Hi", "Hello.", "Bye"), "Bye.", hints=main)
-    client.ask(body("Hi", "Hello!", "Bye"), "Bye.", hints=other)
+    client.ask(body("Hi", "Hello!", "Bye"), "Bye.", hints=other_hints)
     check(tmp_path, [client])
     requests = of_kind(tmp_path, ev.LlmRequest)
-    assert [one.agent_id for one in requests] == ["agent_001", "agent_002"] * 2
+    assert [request_event.agent_id for request_event in requests] == ["agent_001", "agent_002"] * 2
 
 
 def test_request_with_previous_response_id_is_the_same_agent(
     client: Client, tmp_path: Path
 ) -> None:
     client.protocol, client.path = "openai-responses", "/v1/responses"
-    said = {"type": "message", "role": "assistant", "content": []}
+    answer_item = {"type": "message", "role": "assistant", "content": []}
     for turn in range(3):
-        asked = {"model": "gpt", "input": f"Question {turn}"}
+        request_body = {"model": "gpt", "input": f"Question {turn}"}
         before = {"previous_response_id": f"resp_{turn - 1}"} if turn else {}
         text = [{"type": "output_text", "text": f"Answer {turn}"}]
-        answered = {"id": f"resp_{turn}", "status": "completed"}
-        id_ = client.begin({**asked, **before})
-        client.end(id_, whole={**answered, "output": [{**said, "content": text}]})
+        response_body = {"id": f"resp_{turn}", "status": "completed"}
+        id_ = client.begin({**request_body, **before})
+        client.end(id_, whole={**response_body, "output": [{**answer_item, "content": text}]})
     check(tmp_path, [client])
     assert names(tmp_path) == ["main"]
 
@@ -214,7 +224,7 @@ def test_concurrent_calls_are_separate_agents(client: Client, tmp_path: Path) ->
     check(tmp_path, [client])
     requests = of_kind(tmp_path, ev.LlmRequest)
     agents = ["agent_001", "agent_002", "agent_002", "agent_001"]
-    assert [one.agent_id for one in requests] == agents
+    assert [request_event.agent_id for request_event in requests] == agents
 
 
 def test_call_with_previous_response_id_waits_for_that_response(
@@ -236,7 +246,7 @@ def test_waiting_calls_are_recorded_at_close(client: Client, tmp_path: Path) -> 
     client.ask(body("Hi", "Hello.", "How are you?"), "Fine.")
     client.recorder.close()
     check(tmp_path, [client])
-    assert [one.stop_reason for one in of_kind(tmp_path, ev.LlmResponse)] == [
+    assert [response_event.stop_reason for response_event in of_kind(tmp_path, ev.LlmResponse)] == [
         "interrupted",
         "end_turn",
     ]
@@ -273,12 +283,12 @@ def test_session_with_another_prompt_is_recognized_after_a_restart(tmp_path: Pat
     """Gemini CLI lists its skills in another order at each start."""
     prompts = ["You are Jack. You can read, write.", "You are Jack. You can write, read."]
     with recorder(tmp_path) as first:
-        one = Client(first)
-        one.ask(body("Hi", system=prompts[0]), "Hello.")
+        first_client = Client(first)
+        first_client.ask(body("Hi", system=prompts[0]), "Hello.")
     with recorder(tmp_path) as second:
-        other = Client(second)
-        other.ask(body("Hi", "Hello.", "Bye", system=prompts[1]), "Bye.")
-    check(tmp_path, [one, other])
+        second_client = Client(second)
+        second_client.ask(body("Hi", "Hello.", "Bye", system=prompts[1]), "Bye.")
+    check(tmp_path, [first_client, second_client])
     assert names(tmp_path) == ["main"]
 
 
@@ -291,15 +301,15 @@ def test_agents_share_wire_formats_after_a_restart(tmp_path: Path) -> None:
         ClientHints(client="x", session="abc"),
     )
     with recorder(tmp_path) as first:
-        one = Client(first, hints)
-        one.ask(body("Hi", system=in_block), "Hello.")
-        one.ask(body("Hi", "Hello.", "Why?", system=in_block), "So.")
-        one.ask(body("Hi", "Hello.", "Who?", system=in_block), "Me.")
+        first_client = Client(first, hints)
+        first_client.ask(body("Hi", system=in_block), "Hello.")
+        first_client.ask(body("Hi", "Hello.", "Why?", system=in_block), "So.")
+        first_client.ask(body("Hi", "Hello.", "Who?", system=in_block), "Me.")
     with recorder(tmp_path) as second:
-        other = Client(second, hints)
-        other.ask(body("Hi", "Hello.", "Why?", "So.", "Ah.", system="You are Jack."), "Oh.")
-        other.ask(body("Hi", "Hello.", "Who?", "Me.", "Ah.", system=in_block), "Oh.")
-    check(tmp_path, [one, other])
+        second_client = Client(second, hints)
+        second_client.ask(body("Hi", "Hello.", "Why?", "So.", "Ah.", system="You are Jack."), "Oh.")
+        second_client.ask(body("Hi", "Hello.", "Who?", "Me.", "Ah.", system=in_block), "Oh.")
+    check(tmp_path, [first_client, second_client])
     assert names(tmp_path) == ["main", "main (fork)"]
 
 
@@ -311,7 +321,9 @@ def test_lone_answer_is_recorded_after_a_restart(client: Client, tmp_path: Path)
     client.end(id_, "Hello.")
     client.ask(body("Hi", "Hello.", "Bye"), "Bye.")
     check(tmp_path, [client])
-    assert [one.stop_reason for one in of_kind(tmp_path, ev.LlmResponse)] == ["end_turn"] * 2
+    assert [response_event.stop_reason for response_event in of_kind(tmp_path, ev.LlmResponse)] == [
+        "end_turn"
+    ] * 2
 
 
 def test_killed_recorder_loses_no_acknowledged_call(tmp_path: Path) -> None:
@@ -325,21 +337,23 @@ def test_killed_recorder_loses_no_acknowledged_call(tmp_path: Path) -> None:
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     command = [sys.executable, "-c", script, str(tmp_path)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, check=False)
-    assert done.returncode == -signal.SIGKILL
+    result = subprocess.run(command, stdout=subprocess.PIPE, check=False)
+    assert result.returncode == -signal.SIGKILL
     client = Client(recorder(tmp_path))
-    client.end(done.stdout.decode().strip(), "Bye.")
+    client.end(result.stdout.decode().strip(), "Bye.")
     client.ask(body("Hi", "Hello.", "Bye", "Bye.", "..."), "?")
     assert len(of_kind(tmp_path, ev.TranscriptEntry)) == 7
-    assert [one.stop_reason for one in of_kind(tmp_path, ev.LlmResponse)] == ["end_turn"] * 3
+    assert [response_event.stop_reason for response_event in of_kind(tmp_path, ev.LlmResponse)] == [
+        "end_turn"
+    ] * 3
 
 
 def test_idle_sessions_are_closed_and_reopened(tmp_path: Path) -> None:
     client = Client(recorder(tmp_path, max_open_sessions=2))
     for turn in range(3):
         for talk in range(5):
-            said = [f"Talk {talk}.", *["Hello.", "Go on."] * turn]
-            client.ask(body(*said), "Hello.")
+            texts = [f"Talk {talk}.", *["Hello.", "Go on."] * turn]
+            client.ask(body(*texts), "Hello.")
             assert len(client.recorder._pool.open_sessions) <= 2
     client.recorder.close()
     check(tmp_path, [client])
@@ -361,31 +375,31 @@ def test_sessions_with_similar_names_have_separate_files(tmp_path: Path) -> None
 
 
 def test_unwritable_log_is_reported_and_retried(tmp_path: Path) -> None:
-    told: list[str] = []
+    warnings: list[str] = []
     folder = tmp_path / "sessions"
     folder.write_text("in the way")
-    client = Client(recorder(folder, told))
+    client = Client(recorder(folder, warnings))
     client.ask(body("Hi"), "Hello.")
     client.ask(body("Hi"), "Hello.")
-    assert len(told) == 1
+    assert len(warnings) == 1
     folder.unlink()
     client.sent.clear()
     client.ask(body("Hi", "Hello.", "Bye"), "Bye.")
     check(folder, [client])
-    assert told[1:] == ["calls are being recorded again"]
+    assert warnings[1:] == ["calls are being recorded again"]
 
 
 def test_client_messages_are_no_prompts(client: Client, tmp_path: Path) -> None:
     client.hints = ClientHints(client="x", session="abc")
     client.ask(body("Hi"), "Hello.")
     client.ask(body("A title?", system="You write titles."), "A greeting")
-    users = [one for one in of_kind(tmp_path, ev.TranscriptEntry) if one.role == "user"]
-    assert [one.cause for one in users] == [None, "msg_001"]
+    users = [entry for entry in of_kind(tmp_path, ev.TranscriptEntry) if entry.role == "user"]
+    assert [entry.cause for entry in users] == [None, "msg_001"]
 
 
 def test_unrecordable_calls_are_reported_and_skipped(tmp_path: Path) -> None:
-    told: list[str] = []
-    client = Client(recorder(tmp_path, told))
+    warnings: list[str] = []
+    client = Client(recorder(tmp_path, warnings))
     client.protocol = "smoke-signals"
     client.ask(body("Hi"), "Hello.")
     client.protocol = "anthropic-messages"
@@ -393,7 +407,7 @@ def test_unrecordable_calls_are_reported_and_skipped(tmp_path: Path) -> None:
     client.recorder.begin(client.call("bad"))
     client.end("bad", "Hello.")
     client.end("never", "Hello.")
-    assert len(told) == 2
+    assert len(warnings) == 2
     assert not logs(tmp_path)
 
 
@@ -403,9 +417,9 @@ def test_failed_answers_have_a_reason(client: Client, tmp_path: Path) -> None:
     client.end(id_, "", status=529, body=error)
     id_ = client.begin(body("Hi"))
     client.end(id_, None, broken="the provider cut the connection")
-    one, two = of_kind(tmp_path, ev.LlmResponse)
-    assert "Overloaded" in one.error
-    assert (one.stop_reason, two.stop_reason) == ("error", "error")
+    first, two = of_kind(tmp_path, ev.LlmResponse)
+    assert "Overloaded" in first.error
+    assert (first.stop_reason, two.stop_reason) == ("error", "error")
     assert two.error == "the provider cut the connection"
 
 

@@ -26,11 +26,11 @@ def test_request_with_the_token_is_allowed() -> None:
 
 
 @pytest.mark.parametrize(
-    "given",
+    "header",
     ["", "secret", "Bearer", "Bearer ", "Bearer secre", "Bearer secrets", "Basic secret", "é"],
 )
-def test_request_without_the_token_is_refused(given: str) -> None:
-    assert code(AccessCheck("secret"), HERE | {"authorization": given}) == "unauthorized"
+def test_request_without_the_token_is_refused(header: str) -> None:
+    assert code(AccessCheck("secret"), HERE | {"authorization": header}) == "unauthorized"
 
 
 def test_socket_client_needs_no_token() -> None:

@@ -94,8 +94,8 @@ def test_only_stored_artifacts_can_be_committed(ask: Caller) -> None:
     artifact = ask.get(f"commits/{ask.commit('Hi')}")["artifact"]
     name = ask.post("checkpoint", artifact=artifact, created_at=TIME, principal="other")["id"]
     assert ask.get(f"commits/{name}")["message_count"] == 1
-    lost = {"artifact": "art-" + "0" * 64, "created_at": TIME}
-    assert ask.refused("POST", "checkpoint", lost) == (404, "object_missing")
+    missing_draft = {"artifact": "art-" + "0" * 64, "created_at": TIME}
+    assert ask.refused("POST", "checkpoint", missing_draft) == (404, "object_missing")
     orphan = {"messages": [], "created_at": TIME, "parent": "ctx-00"}
     assert ask.refused("POST", "checkpoint", orphan) == (404, "unknown_name")
 
@@ -140,11 +140,11 @@ def test_conversations_are_materialized_at_every_stop(ask: Caller) -> None:
         "root": ["one", "two"],
         second[:10]: ["two"],
     }
-    found = ask.get("materialize", ctx=tip)
-    assert (found["message_count"], found["messages"]) == (1, None)
-    assert found["ref"] == ask.get("materialize", ctx=tip)["ref"]
-    other = ask.commit("elsewhere")
-    assert ask.refused("GET", f"materialize?ctx={tip}&stop={other}") == (404, "unknown_name")
+    conversation = ask.get("materialize", ctx=tip)
+    assert (conversation["message_count"], conversation["messages"]) == (1, None)
+    assert conversation["ref"] == ask.get("materialize", ctx=tip)["ref"]
+    other_commit = ask.commit("elsewhere")
+    assert ask.refused("GET", f"materialize?ctx={tip}&stop={other_commit}") == (404, "unknown_name")
 
 
 @pytest.mark.req("S2-18")
@@ -183,18 +183,18 @@ def test_only_summary_and_labels_can_change(ask: Caller) -> None:
     assert ask.get("labels") == {"labels": {"x": [name]}}
     assert ask.get("labels/y") == {"labels": {}}
     assert ask.get("labels/x") == {"labels": {"x": [name]}}
-    for wrong in ({"principal": "me"}, {"summary": " "}, {"labels": "x"}):
-        assert ask.refused("PATCH", f"commits/{name}", wrong) == (422, "invalid")
+    for invalid_patch in ({"principal": "me"}, {"summary": " "}, {"labels": "x"}):
+        assert ask.refused("PATCH", f"commits/{name}", invalid_patch) == (422, "invalid")
 
 
 @pytest.mark.req("S2-08")
 def test_branches_are_forked_and_compared(ask: Caller) -> None:
     trunk = ask.commit("trunk")
     fork = ask.post(f"commits/{trunk}/fork", thread_id="other", labels=["try"])["id"]
-    ours, theirs = ask.commit("ours", parent=fork), ask.commit("theirs", parent=trunk)
-    found = ask.get("diff", ours=ours, theirs=theirs)
-    assert found["ancestor"] == trunk
-    sides = [[m["content"] for m in found[side]] for side in ("ours", "theirs")]
+    our_commit, their_commit = ask.commit("ours", parent=fork), ask.commit("theirs", parent=trunk)
+    difference = ask.get("diff", ours=our_commit, theirs=their_commit)
+    assert difference["ancestor"] == trunk
+    sides = [[m["content"] for m in difference[side]] for side in ("ours", "theirs")]
     assert sides == [["ours"], ["theirs"]]
     row = ask.get(f"commits/{fork}")
     assert (row["parent"], row["message_count"], row["labels"]) == (trunk, 0, ["try"])
@@ -204,8 +204,8 @@ def test_branches_are_forked_and_compared(ask: Caller) -> None:
 def test_snapshot_replaces_earlier_messages(ask: Caller) -> None:
     tip = ask.commit("two", parent=ask.commit("one"))
     name = ask.post(f"commits/{tip}/snapshot")["id"]
-    found = ask.get("materialize", ctx=name, messages=True)["messages"]
-    assert [message["content"] for message in found] == ["one", "two"]
+    messages = ask.get("materialize", ctx=name, messages=True)["messages"]
+    assert [message["content"] for message in messages] == ["one", "two"]
     assert ask.get(f"commits/{name}")["type"] == "snapshot"
 
 
@@ -223,8 +223,8 @@ def test_lone_surrogate_round_trips(ask: Caller) -> None:
     message = '{"role":"user","content":"\\ud800!"}'
     body = f'{{"messages":[{message}],"created_at":"{TIME}"}}'
     name = ask.client.post("/v1/checkpoint", content=body).json()["id"]
-    told = ask.client.get("/v1/materialize", params={"ctx": name, "messages": "true"}).text
-    assert '"content":"\\ud800!"' in told
+    response = ask.client.get("/v1/materialize", params={"ctx": name, "messages": "true"}).text
+    assert '"content":"\\ud800!"' in response
 
 
 @pytest.mark.parametrize("form", ["json", "msgpack"])
@@ -245,8 +245,8 @@ def test_batch_is_accepted_in_both_encodings(ask: Caller, form: str) -> None:
         body = msgspec.json.encode(plain)
     answer = ask.client.post("/v1/store/write", content=body, headers={"content-type": kind})
     assert answer.json() == {"done": True}
-    found = ask.post("store/objects", names=[*batch.objects, "0" * 64])
-    assert found == {
+    objects_found = ask.post("store/objects", names=[*batch.objects, "0" * 64])
+    assert objects_found == {
         "found": {name: msgspec.json.decode(data) for name, data in batch.objects.items()},
         "asked": 3,
     }
@@ -271,7 +271,11 @@ def test_read_only_service_changes_nothing() -> None:
 @pytest.mark.req("S2-12", "S2-61")
 def test_conversation_is_converted_with_a_loss_report(ask: Caller) -> None:
     name = ask.commit("Hi", "Ho")
-    found = ask.get("render", ctx=name, format="messages-v1")
-    assert (found["tier"], found["format"], found["message_count"]) == (3, "messages-v1", 2)
-    assert found == ask.get("render", ctx=name[:14], format="messages-v1")
+    rendered = ask.get("render", ctx=name, format="messages-v1")
+    assert (rendered["tier"], rendered["format"], rendered["message_count"]) == (
+        3,
+        "messages-v1",
+        2,
+    )
+    assert rendered == ask.get("render", ctx=name[:14], format="messages-v1")
     assert ask.get("render", ctx=name, format="events-v1")["tier"] == 1

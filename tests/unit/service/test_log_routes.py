@@ -67,11 +67,11 @@ def test_different_lines_and_locked_log_are_refused(
         store.append_log("s", 0, lines[0])
         with pytest.raises(LogError, match="other lines"):
             store.append_log("s", 1, lines[0])
-        other = LogFile(folder / "s.jsonl")
+        locked_log = LogFile(folder / "s.jsonl")
         with pytest.raises(LogError, match="another program") as refused:
             store.append_log("s", len(lines[0]), lines[1])
         assert str(folder) not in str(refused.value)
-        other.close()
+        locked_log.close()
         (folder / "s.jsonl").write_bytes(b"{}\n")
         with pytest.raises(StoreError, match="without sums"):
             store.log_end("s")

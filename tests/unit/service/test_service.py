@@ -63,7 +63,7 @@ def test_health_reveals_only_the_product(client: httpx.Client) -> None:
 @pytest.mark.req("D-07")
 def test_every_operation_requires_the_token(client: httpx.Client) -> None:
     described = client.get("/v1/openapi.json").json()
-    asked, nobody = 0, httpx.Client()
+    request_count, nobody = 0, httpx.Client()
     for path, operations in described["paths"].items():
         for method, operation in operations.items():
             url = client.base_url.join(re.sub(r"\{\w+\}", "x", path))
@@ -74,9 +74,11 @@ def test_every_operation_requires_the_token(client: httpx.Client) -> None:
             if operation.get("security") == []:
                 continue
             assert [refusal(answer) for answer in answers] == ["unauthorized"] * 2, path
-            assert all("bearer" in one.headers["www-authenticate"].lower() for one in answers)
-            asked += 1
-    assert asked > 25
+            assert all(
+                "bearer" in response.headers["www-authenticate"].lower() for response in answers
+            )
+            request_count += 1
+    assert request_count > 25
     assert refusal(nobody.get(client.base_url.join("/nothing"))) == "unauthorized"
     nobody.close()
 
@@ -208,15 +210,15 @@ def test_reader_that_stalls_is_cut_off() -> None:
     store, data = MemoryStore(), bytes(20_000_000)
     name = hash_raw(data)
     store.write(WriteBatch(raw={name: data}))
-    asked = head(0).replace(b"POST /v1/store/objects", f"GET /v1/store/raw/{name}".encode())
+    request_head = head(0).replace(b"POST /v1/store/objects", f"GET /v1/store/raw/{name}".encode())
     with asking(store=store, limits=ServiceLimits(silence_s=0.2)) as client:
-        with raw_request(client, asked) as reader:
+        with raw_request(client, request_head) as reader:
             time.sleep(3)
-            taken = 0
+            received_bytes = 0
             with suppress(ConnectionResetError):
                 while part := reader.recv(1 << 20):
-                    taken += len(part)
-        assert 0 < taken < len(data)
+                    received_bytes += len(part)
+        assert 0 < received_bytes < len(data)
         assert client.get(f"/v1/store/raw/{name}").content == data
 
 
@@ -243,9 +245,13 @@ def test_internal_error_is_one_line_without_the_request(
         answer = client.get("/v1/commits")
         assert refusal(answer) == "internal"
         assert client.get("/v1/labels").json() == {"labels": {}}
-    [said] = [one.getMessage() for one in caplog.records if one.name == "harken.service"]
-    assert "ZeroDivisionError in test_service.py, line " in said
-    assert "secret" not in said + answer.text
+    [log_text] = [
+        log_record.getMessage()
+        for log_record in caplog.records
+        if log_record.name == "harken.service"
+    ]
+    assert "ZeroDivisionError in test_service.py, line " in log_text
+    assert "secret" not in log_text + answer.text
 
 
 class Harmed(MemoryStore):
@@ -259,21 +265,25 @@ def test_unfinished_answer_is_cut(caplog: pytest.LogCaptureFixture) -> None:
         with pytest.raises(httpx.RemoteProtocolError):
             client.get("/v1/store/raw/" + "art-" + "0" * 64)
         assert client.get("/v1/labels").status_code == 200
-    said = [one.getMessage() for one in caplog.records if one.name == "harken.service"]
-    assert said == ["an answer was cut off: ObjectCorrupted"]
+    log_texts = [
+        log_record.getMessage()
+        for log_record in caplog.records
+        if log_record.name == "harken.service"
+    ]
+    assert log_texts == ["an answer was cut off: ObjectCorrupted"]
 
 
 def test_long_answer_without_a_reader_ends(tmp_path: Path) -> None:
     """Its thread is free again: eight such readers would occupy all threads."""
     store, data = MemoryStore(), bytes(300_000)
     raw = {hash_raw(data + bytes([n])): data + bytes([n]) for n in range(50)}
-    whole = hash_raw(b"".join(raw.values()))
-    store.write(WriteBatch(raw=raw, files={whole: [*raw]}))
+    file_name = hash_raw(b"".join(raw.values()))
+    store.write(WriteBatch(raw=raw, files={file_name: [*raw]}))
     with asking(store=store, limits=ServiceLimits(streams=2)) as client:
         for _ in range(6):
-            with client.stream("GET", f"/v1/store/raw/{whole}") as left:
-                next(left.iter_raw())
-        assert client.get(f"/v1/store/raw/{whole}").content == b"".join(raw.values())
+            with client.stream("GET", f"/v1/store/raw/{file_name}") as response:
+                next(response.iter_raw())
+        assert client.get(f"/v1/store/raw/{file_name}").content == b"".join(raw.values())
 
 
 def test_many_concurrent_requests_are_answered(client: httpx.Client) -> None:

@@ -29,8 +29,8 @@ def test_port_in_use_is_an_error() -> None:
     with listen_at("127.0.0.1", 0) as first:
         port = first.getsockname()[1]
         assert address_of(first) == f"http://127.0.0.1:{port}"
-        said = pytest.raises(ConfigError, match=rf"127\.0\.0\.1:{port}: .*--port")
-        with said, listen_at("127.0.0.1", port):
+        port_error = pytest.raises(ConfigError, match=rf"127\.0\.0\.1:{port}: .*--port")
+        with port_error, listen_at("127.0.0.1", port):
             pass
 
 

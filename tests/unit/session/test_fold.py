@@ -46,13 +46,15 @@ def agent(session: Session, id_: AgentId = ROOT) -> AgentState:
     return folded(session.path, session.options.resolver).agents[id_]
 
 
-def moved(session: Session, who: AgentId, place: ev.Place, parent: AgentId | None = None) -> None:
-    session.append(ev.AgentMoved(agent_id=who, place=place, parent=parent, cause=BIRTH))
+def moved(
+    session: Session, agent_id: AgentId, place: ev.Place, parent: AgentId | None = None
+) -> None:
+    session.append(ev.AgentMoved(agent_id=agent_id, place=place, parent=parent, cause=BIRTH))
 
 
 def test_agent_created_sets_place_name_model_and_spec(session: Session) -> None:
-    more: dict[str, Any] = {"name": "Jack", "language_model": "m", "spec": {"tools": ["look"]}}
-    jack = born(session, cause=BIRTH, **more)
+    members: dict[str, Any] = {"name": "Jack", "language_model": "m", "spec": {"tools": ["look"]}}
+    jack = born(session, cause=BIRTH, **members)
     state = agent(session, jack)
     assert (state.name, state.language_model, state.spec) == ("Jack", "m", {"tools": ["look"]})
     assert (state.parent, state.place) == (ROOT, "subagent")
@@ -76,8 +78,10 @@ def test_parent_is_the_agent_of_the_cause(session: Session) -> None:
 def test_agent_created_tells_hook_or_subagent(session: Session) -> None:
     hook = born(session, cause=BIRTH, relation="hook")
     sub = born(session, cause=BIRTH, relation="subagent")
-    read = [members(session, session.agents[id_].birth)["relation"] for id_ in (ROOT, hook, sub)]
-    assert read == ["primary", "hook", "subagent"]
+    relations = [
+        members(session, session.agents[id_].birth)["relation"] for id_ in (ROOT, hook, sub)
+    ]
+    assert relations == ["primary", "hook", "subagent"]
     assert (agent(session).hooks, agent(session).subagents) == ([hook], [sub])
     assert agent(session, hook).place == "hook"
 
@@ -85,11 +89,11 @@ def test_agent_created_tells_hook_or_subagent(session: Session) -> None:
 def tree(session: Session) -> dict[str, tuple[str, str | None]]:
     """Return the place and the parent of every agent, read from the log."""
     state = folded(session.path)
-    for one in state.agents.values():
-        above = state.agents.get(one.parent) if one.parent else None
+    for agent_state in state.agents.values():
+        above = state.agents.get(agent_state.parent) if agent_state.parent else None
         rows = {"hook": above.hooks, "subagent": above.subagents} if above else {}
         for place, row in rows.items():
-            assert row.count(one.id) == (one.place == place)
+            assert row.count(agent_state.id) == (agent_state.place == place)
     return {a.id: (a.place, a.parent) for a in state.agents.values()}
 
 
@@ -107,21 +111,21 @@ def test_terminate_removes_the_subtree(session: Session) -> None:
 
 @pytest.mark.req("S0-20")
 def test_quit_removes_a_hook(session: Session) -> None:
-    one, two = (born(session, cause=BIRTH, relation="hook") for _ in range(2))
-    moved(session, one, "gone")
-    assert (agent(session).hooks, agent(session).former_hooks) == ([two], [one])
+    first, two = (born(session, cause=BIRTH, relation="hook") for _ in range(2))
+    moved(session, first, "gone")
+    assert (agent(session).hooks, agent(session).former_hooks) == ([two], [first])
 
 
 def test_quit_applies_only_to_hooks_until_they_return(session: Session) -> None:
-    one, two = (born(session, cause=BIRTH, relation="hook") for _ in range(2))
+    first, two = (born(session, cause=BIRTH, relation="hook") for _ in range(2))
     three = born(session, cause=BIRTH)
-    for id_ in (two, one, three):
+    for id_ in (two, first, three):
         moved(session, id_, "gone")
-    assert agent(session).former_hooks == [two, one]
+    assert agent(session).former_hooks == [two, first]
     moved(session, two, "subagent")
-    assert agent(session).former_hooks == [one]
+    assert agent(session).former_hooks == [first]
     moved(session, two, "gone")
-    assert agent(session).former_hooks == [one]
+    assert agent(session).former_hooks == [first]
 
 
 @pytest.mark.req("S0-20")
@@ -138,13 +142,13 @@ def test_hook_turns_a_subagent_into_a_hook_of_another_agent(session: Session) ->
 @pytest.mark.req("S0-20")
 def test_meta_makes_the_hook_primary_and_the_agent_its_subagent(session: Session) -> None:
     hook = born(session, cause=BIRTH, relation="hook")
-    other = born(session, cause=BIRTH, relation="hook")
+    second_hook = born(session, cause=BIRTH, relation="hook")
     moved(session, hook, "primary")
     moved(session, ROOT, "subagent", hook)
     assert tree(session) == {
         ROOT: ("subagent", hook),
         hook: ("primary", None),
-        other: ("hook", ROOT),
+        second_hook: ("hook", ROOT),
     }
     assert folded(session.path).primary == hook
     assert folded(session.path).root == ROOT
@@ -241,17 +245,17 @@ def test_tools_memory_and_rewritten_actions_are_in_state_as_logged(session: Sess
     tools = [{"name": "look", "parameters": {"type": "object", "properties": {}}}]
     defined = session.append(ev.ToolsDefined(tools=tools, tools_hash="h"))
     calling = act(session, ROOT, "a")
-    rewritten = session.append(
+    rewrite = session.append(
         ev.ActionRewritten(agent_id=ROOT, call=calling, tool="look", arguments='{"x": 1}')
     )
-    used = session.append(
+    memory_event = session.append(
         ev.MemoryOperation(agent_id=ROOT, memory_type="LTM", operation="QUERY", query="Jack")
     )
     assert folded(session.path).tools == {"h": defined}
     assert members(session, defined)["tools"] == tools
-    assert members(session, rewritten)["arguments"] == '{"x": 1}'
-    assert members(session, rewritten)["call"] == calling
-    assert members(session, used)["query"] == "Jack"
+    assert members(session, rewrite)["arguments"] == '{"x": 1}'
+    assert members(session, rewrite)["call"] == calling
+    assert members(session, memory_event)["query"] == "Jack"
     assert [call.arguments for call in agent(session).open_calls.values()] == ["{}"]
 
 
@@ -268,8 +272,8 @@ def test_calls_are_open_until_their_results(session: Session) -> None:
 
 
 def test_user_display_event_creates_no_agent(session: Session) -> None:
-    said = say(session, ROOT)
-    hear(session, USER, "[REDACTED]", substance=said)
+    answer_id = say(session, ROOT)
+    hear(session, USER, "[REDACTED]", substance=answer_id)
     assert list(folded(session.path).agents) == [ROOT]
 
 
@@ -305,27 +309,35 @@ def test_request_and_response_metadata_is_in_the_state(session: Session) -> None
         stop_reason="cancelled",
         partial="Once",
     )
-    asked, told = members(session, request), members(session, response)
-    assert asked["context"] == [{"entries": ["msg_002"]}]
-    assert (asked["count"], asked["parameters"], asked["tools"]) == (1, {"temperature": 0}, defined)
-    assert asked["context_hash"] == hash_of([Message("user", "hello")])
-    assert told["usage"] == {"input_tokens": 1}
-    assert (told["cost_usd"], told["latency_s"]) == (0.5, 0.25)
-    assert (told["stop_reason"], told["partial"], told["model"]) == ("cancelled", "Once", "x-1")
+    request_record, response_record = members(session, request), members(session, response)
+    assert request_record["context"] == [{"entries": ["msg_002"]}]
+    assert (request_record["count"], request_record["parameters"], request_record["tools"]) == (
+        1,
+        {"temperature": 0},
+        defined,
+    )
+    assert request_record["context_hash"] == hash_of([Message("user", "hello")])
+    assert response_record["usage"] == {"input_tokens": 1}
+    assert (response_record["cost_usd"], response_record["latency_s"]) == (0.5, 0.25)
+    assert (
+        response_record["stop_reason"],
+        response_record["partial"],
+        response_record["model"],
+    ) == ("cancelled", "Once", "x-1")
 
 
-def read_all(*told: ev.Event) -> SessionState:
+def read_all(*events: ev.Event) -> SessionState:
     """Fold events that a current writer would refuse."""
     state = SessionState()
-    for number, event in enumerate(told):
+    for number, event in enumerate(events):
         if not isinstance(event, ev.UnknownEvent):
             event.message_id = MessageId(str(number))
         fold(state, event)
     return state
 
 
-def foreign(agent: str, role: Any = "user", **more: Any) -> ev.TranscriptEntry:
-    return ev.TranscriptEntry(agent_id=AgentId(agent), role=role, **more)
+def foreign(agent: str, role: Any = "user", **members: Any) -> ev.TranscriptEntry:
+    return ev.TranscriptEntry(agent_id=AgentId(agent), role=role, **members)
 
 
 def test_older_log_may_mention_agents_before_their_creation() -> None:
@@ -356,14 +368,14 @@ def test_older_agent_with_unknown_cause_is_below_the_root() -> None:
 
 
 def test_foreign_log_may_contain_a_cycle_of_agents() -> None:
-    one, two = AgentId("one"), AgentId("two")
+    first, two = AgentId("one"), AgentId("two")
     state = read_all(
-        ev.AgentCreated(agent_id=one),
+        ev.AgentCreated(agent_id=first),
         ev.AgentCreated(agent_id=two, cause="0"),
-        ev.AgentMoved(agent_id=one, place="subagent", parent=two),
-        ev.AgentMoved(agent_id=two, place="subagent", parent=one),
+        ev.AgentMoved(agent_id=first, place="subagent", parent=two),
+        ev.AgentMoved(agent_id=two, place="subagent", parent=first),
     )
-    assert not state.is_live(one)
+    assert not state.is_live(first)
 
 
 @pytest.mark.req("S0-09")

@@ -78,14 +78,14 @@ def test_loaded_call_can_cause_an_agent(tmp_path: Path) -> None:
 def test_commit_covers_its_context_until_an_edit(tmp_path: Path) -> None:
     with new_session(tmp_path) as session:
         born(session)
-        heard = hear(session, ROOT)
+        input_id = hear(session, ROOT)
         assert covered(session) == (None, None, None)
-        session.append(ev.ContextCommitted(agent_id=ROOT, ctx=CTX, upto=heard))
-        assert covered(session) == (CTX, heard, None)
+        session.append(ev.ContextCommitted(agent_id=ROOT, ctx=CTX, upto=input_id))
+        assert covered(session) == (CTX, input_id, None)
         id_ = edit(session, ROOT, kept(0, 1))
-        assert covered(session) == (CTX, heard, id_)
-        session.append(ev.ContextCommitted(agent_id=ROOT, ctx=CTX, upto=heard))
-        assert covered(session) == (CTX, heard, None)
+        assert covered(session) == (CTX, input_id, id_)
+        session.append(ev.ContextCommitted(agent_id=ROOT, ctx=CTX, upto=input_id))
+        assert covered(session) == (CTX, input_id, None)
         live = session.state.describe()
     assert folded(session.path).describe() == live
 

@@ -46,11 +46,11 @@ def test_agent_with_a_comment_reports_until_its_parent_received_it(tmp_path: Pat
     session, parent, child = pair(tmp_path)
     hear(session, child, "it rains", substance=happened(session, child))
     assert session.state.pending_reports == {child: None}
-    said = say(session, child, "Take an umbrella.")
-    assert session.state.pending_reports == {child: said}
+    answer_id = say(session, child, "Take an umbrella.")
+    assert session.state.pending_reports == {child: answer_id}
     hear(session, parent, "something else")
-    assert session.state.pending_reports == {child: said}
-    hear(session, parent, "[Watcher]: Take an umbrella.", substance=said)
+    assert session.state.pending_reports == {child: answer_id}
+    hear(session, parent, "[Watcher]: Take an umbrella.", substance=answer_id)
     assert session.state.pending_reports == {}
     assert folded(session.path).describe() == session.state.describe()
 
@@ -58,16 +58,16 @@ def test_agent_with_a_comment_reports_until_its_parent_received_it(tmp_path: Pat
 def test_compiled_result_counts_as_a_report(tmp_path: Path) -> None:
     session, parent, child = pair(tmp_path)
     hear(session, child, "it rains", substance=happened(session, child))
-    said = say(session, child)
+    answer_id = say(session, child)
     act(session, parent, "c2")
-    result(session, parent, "c2", cause=[said])
+    result(session, parent, "c2", cause=[answer_id])
     assert session.state.pending_reports == {}
 
 
 def test_text_in_place_of_an_answer_is_reported(tmp_path: Path) -> None:
     session, parent, child = pair(tmp_path)
-    heard = hear(session, child, "it rains", substance=happened(session, child))
-    piece = session.log_piece_of_text(child, "[stopped] no budget", heard)
+    input_id = hear(session, child, "it rains", substance=happened(session, child))
+    piece = session.log_piece_of_text(child, "[stopped] no budget", input_id)
     hear(session, parent, "[Watcher]: [stopped] no budget", substance=piece)
     assert session.state.pending_reports == {}
 

@@ -41,16 +41,16 @@ def session(tmp_path: Path) -> Iterator[Session]:
         yield session
 
 
-def entry(role: Any = "user", agent: str = ROOT, **more: Any) -> ev.TranscriptEntry:
-    return ev.TranscriptEntry(agent_id=AgentId(agent), role=role, **{"content": "x", **more})
+def entry(role: Any = "user", agent: str = ROOT, **members: Any) -> ev.TranscriptEntry:
+    return ev.TranscriptEntry(agent_id=AgentId(agent), role=role, **{"content": "x", **members})
 
 
-def piece(**more: Any) -> ev.PieceOfText:
-    return ev.PieceOfText(agent_id=ROOT, content="x", **more)
+def piece(**members: Any) -> ev.PieceOfText:
+    return ev.PieceOfText(agent_id=ROOT, content="x", **members)
 
 
-def birth(id_: str = "agent_002", **more: Any) -> ev.AgentCreated:
-    return ev.AgentCreated(agent_id=AgentId(id_), **{"relation": "subagent", **more})
+def birth(id_: str = "agent_002", **members: Any) -> ev.AgentCreated:
+    return ev.AgentCreated(agent_id=AgentId(id_), **{"relation": "subagent", **members})
 
 
 def call(id_: str) -> ToolCall:
@@ -79,8 +79,8 @@ def test_dangling_references_are_refused(session: Session, nowhere: str) -> None
 
 
 def test_event_that_references_itself_is_refused(session: Session) -> None:
-    own = session.next_id()
-    refused(session, entry(substance=own), because="no such message")
+    next_id = session.next_id()
+    refused(session, entry(substance=next_id), because="no such message")
     refused(session, entry(cause=session.next_id()), because="no such message")
 
 
@@ -188,11 +188,11 @@ def of_an_agent(agent: AgentId | None) -> list[ev.Event]:
 
 
 @pytest.mark.parametrize("nobody", [None, AgentId("agent_009"), AgentId("")])
-@pytest.mark.parametrize("at", range(13))
+@pytest.mark.parametrize("index", range(13))
 def test_event_about_an_unknown_agent_is_refused(
-    session: Session, at: int, nobody: AgentId | None
+    session: Session, index: int, nobody: AgentId | None
 ) -> None:
-    refused(session, of_an_agent(nobody)[at], because="not born")
+    refused(session, of_an_agent(nobody)[index], because="not born")
 
 
 @pytest.mark.parametrize(
@@ -221,8 +221,8 @@ def test_unknown_roles_are_refused(session: Session, role: Any) -> None:
         session.log_transcript_entry(ROOT, {"role": role, "content": "x"})
 
 
-def tool(**more: Any) -> ev.TranscriptEntry:
-    return entry("tool", **{"tool_call_id": "a", "name": "look", **more})
+def tool(**members: Any) -> ev.TranscriptEntry:
+    return entry("tool", **{"tool_call_id": "a", "name": "look", **members})
 
 
 @pytest.mark.req("S0-09")
@@ -251,14 +251,14 @@ def test_second_result_after_a_resume_is_refused(session: Session) -> None:
 
 @pytest.mark.req("S0-08")
 def test_result_names_a_call_of_its_own_agent_and_its_tool(session: Session) -> None:
-    other = born(session, cause="msg_001")
-    act(session, other, "a")
+    other_agent = born(session, cause="msg_001")
+    act(session, other_agent, "a")
     refused(session, tool(), because="no such call open")
     refused(session, tool(agent=USER), because="no such call open")
-    refused(session, tool(agent=other, name=None), because="names its call")
-    refused(session, tool(agent=other, tool_call_id=None), because="names its call")
-    refused(session, tool(agent=other, tool_call_id="b"), because="no such call open")
-    session.append(tool(agent=other))
+    refused(session, tool(agent=other_agent, name=None), because="names its call")
+    refused(session, tool(agent=other_agent, tool_call_id=None), because="names its call")
+    refused(session, tool(agent=other_agent, tool_call_id="b"), because="no such call open")
+    session.append(tool(agent=other_agent))
 
 
 @pytest.mark.parametrize("role", ["user", "assistant", "system"])
@@ -353,10 +353,10 @@ def test_request_names_defined_tools_and_tools_are_defined_once(
 
 @pytest.mark.req("S0-22")
 def test_response_answers_the_open_request_of_its_agent(session: Session) -> None:
-    other = born(session, cause="msg_001")
+    other_agent = born(session, cause="msg_001")
     request = ask(session, ROOT)
-    for agent, named in ((ROOT, "msg_002"), (ROOT, "msg_099"), (other, request)):
-        response = ev.LlmResponse(agent_id=agent, request=id_of(named))
+    for agent, message_id in ((ROOT, "msg_002"), (ROOT, "msg_099"), (other_agent, request)):
+        response = ev.LlmResponse(agent_id=agent, request=id_of(message_id))
         refused(session, response, because="waits for no answer")
     answered(session, ROOT, request)
     refused(session, ev.LlmResponse(agent_id=ROOT, request=request), because="waits for no answer")
@@ -374,9 +374,9 @@ def test_other_dangling_members_are_refused(session: Session) -> None:
 
 def test_only_an_open_call_of_the_agent_is_rewritten(session: Session) -> None:
     calling = act(session, ROOT, "a")
-    other = born(session, cause="msg_001")
-    for agent, named in ((ROOT, "msg_002"), (other, calling), (ROOT, f"{calling}.a")):
-        event = ev.ActionRewritten(agent_id=agent, call=named, tool="look", arguments="{}")
+    other_agent = born(session, cause="msg_001")
+    for agent, message_id in ((ROOT, "msg_002"), (other_agent, calling), (ROOT, f"{calling}.a")):
+        event = ev.ActionRewritten(agent_id=agent, call=message_id, tool="look", arguments="{}")
         refused(session, event, because="no such call open")
     event = ev.ActionRewritten(agent_id=ROOT, call=calling, tool="look", arguments="{}")
     session.append(event)
@@ -432,10 +432,10 @@ def test_edit_names_entries_and_ranges_of_the_context_only(session: Session) -> 
 
 
 def test_two_edits_of_a_batch_are_checked_in_order(session: Session) -> None:
-    one = ev.TranscriptEdited(agent_id=ROOT, segments=[])
+    empty_edit = ev.TranscriptEdited(agent_id=ROOT, segments=[])
     two = ev.TranscriptEdited(agent_id=ROOT, segments=[kept(0, 1)])
     with pytest.raises(InvalidEvent, match="0 to 1 of 0"):
-        session.append_all([one, two])
+        session.append_all([empty_edit, two])
     again(session).close()
 
 

@@ -52,21 +52,21 @@ KEY = 'sk-"quoted"\nkey'
 SECRET = Secret(KEY)
 
 
-def taking(**more: Any) -> PurgeOptions:
+def taking(**members: Any) -> PurgeOptions:
     return PurgeOptions(
         replace=SECRET.replace,
         tail=SECRET.replace_truncated,
         by="ann",
         reason="it leaked",
         clock=ticking(),
-        **more,
+        **members,
     )
 
 
-def purge(path: Path, **more: Any) -> int:
-    log = LogFile(path, disk=more.pop("disk", None))
+def purge(path: Path, **members: Any) -> int:
+    log = LogFile(path, disk=members.pop("disk", None))
     try:
-        return purge_log(log, taking(**more))
+        return purge_log(log, taking(**members))
     finally:
         log.close()
 
@@ -143,8 +143,8 @@ def test_every_request_hash_matches_its_purged_context(session: Session) -> None
     turn(resumed, ROOT, 9)
     resumed.close()
     requests = [e.message_id for e in iter_events(session.path) if isinstance(e, ev.LlmRequest)]
-    seen = [context(iter_events(session.path), id_) for id_ in requests]
-    assert all(one.verified for one in seen)
+    contexts = [context(iter_events(session.path), id_) for id_ in requests]
+    assert all(context_read.verified for context_read in contexts)
     kept_hashes = [
         line["message_id"]
         for line in lines(session.path)
@@ -232,21 +232,21 @@ def test_loaded_messages_stay_without_a_store(tmp_path: Path) -> None:
     resumed.close()
 
 
-@pytest.mark.parametrize("cut", range(1, 60, 7))
+@pytest.mark.parametrize("cut_at", range(1, 60, 7))
 def test_torn_line_is_moved_aside_without_the_text_or_its_prefix(
-    session: Session, cut: int
+    session: Session, cut_at: int
 ) -> None:
     turn(session, ROOT, 1)
     hear(session, ROOT, f"{'x' * 20} {KEY}")
     session.close()
-    whole = session.path.read_bytes()
-    torn = whole.splitlines(keepends=True)[-1][: -cut - 28]
-    session.path.write_bytes(whole[: whole.rfind(b"\n", 0, -1) + 1] + torn)
-    held = b"sk-\\" in torn and len(torn) - torn.index(b"sk-") >= 6
-    assert purge(session.path) == held
+    full_log = session.path.read_bytes()
+    torn = full_log.splitlines(keepends=True)[-1][: -cut_at - 28]
+    session.path.write_bytes(full_log[: full_log.rfind(b"\n", 0, -1) + 1] + torn)
+    has_prefix = b"sk-\\" in torn and len(torn) - torn.index(b"sk-") >= 6
+    assert purge(session.path) == has_prefix
     files = sorted(session.path.parent.iterdir())
-    assert_gone(*[path for path in files if held or path.name != session.path.name])
-    if held:
+    assert_gone(*[path for path in files if has_prefix or path.name != session.path.name])
+    if has_prefix:
         assert [path.name for path in files][1].startswith("s.jsonl.torn-")
         assert verify(session.path) == []
     Session.load(session.path, options=options()).close()
@@ -256,18 +256,24 @@ def test_damage_is_neither_hidden_nor_created(session: Session) -> None:
     leaked(session)
     session.close()
     raws = session.path.read_bytes().splitlines(keepends=True)
-    for at in range(1, len(raws)):
+    for index in range(1, len(raws)):
         for damaged in (
-            [*raws[:at], raws[at].replace(b'"agent_001"', b'"agent_0x1"', 1), *raws[at + 1 :]],
-            [*raws[:at], *raws[at + 1 :]],
-            [*raws[:at], raws[at][:-4] + b'g"}\n', *raws[at + 1 :]],
-            [*raws[:at], b"no JSON\n", *raws[at:]],
+            [
+                *raws[:index],
+                raws[index].replace(b'"agent_001"', b'"agent_0x1"', 1),
+                *raws[index + 1 :],
+            ],
+            [*raws[:index], *raws[index + 1 :]],
+            [*raws[:index], raws[index][:-4] + b'g"}\n', *raws[index + 1 :]],
+            [*raws[:index], b"no JSON\n", *raws[index:]],
         ):
             session.path.write_bytes(b"".join(damaged))
-            before = [(one.line, one.kind) for one in verify(session.path)]
+            before = [(finding.line, finding.kind) for finding in verify(session.path)]
             purge(session.path)
             assert_gone(session.path)
-            assert [(one.line, one.kind) for one in verify(session.path)] == before, at
+            assert [(finding.line, finding.kind) for finding in verify(session.path)] == before, (
+                index
+            )
 
 
 def test_older_log_is_purged_in_its_own_dialect(tmp_path: Path) -> None:

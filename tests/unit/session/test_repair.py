@@ -83,9 +83,14 @@ def wrote(folder: Path, *objects: dict[str, Any]) -> Path:
 class TestASoundLog:
     @pytest.mark.req("S0-35")
     def test_sound_log_is_copied_unchanged(self, path: Path) -> None:
-        done = repaired(path)
-        assert raw_lines(done.path)[:-1] == raw_lines(path)
-        assert (done.kept_events, done.lost, done.lost_file, done.dialect) == (18, [], None, None)
+        result = repaired(path)
+        assert raw_lines(result.path)[:-1] == raw_lines(path)
+        assert (result.kept_events, result.lost, result.lost_file, result.dialect) == (
+            18,
+            [],
+            None,
+            None,
+        )
 
     def test_repaired_log_ends_with_its_origin(self, path: Path) -> None:
         assert tail(repaired(path).path) == {
@@ -101,9 +106,14 @@ class TestASoundLog:
 
     def test_members_and_types_of_a_newer_version_stay_byte_for_byte(self, tmp_path: Path) -> None:
         start = {"event_type": "session_started", "message_id": "msg_000", "session_id": "s"}
-        odd = {"event_type": "dream", "message_id": "msg_001", "depth": 1.0, "of": {"b": 1, "a": 2}}
-        more = {**start, "colour": "red", "tools": [{"x": None}]}
-        path = wrote(tmp_path, more, odd)
+        unknown_event = {
+            "event_type": "dream",
+            "message_id": "msg_001",
+            "depth": 1.0,
+            "of": {"b": 1, "a": 2},
+        }
+        extended = {**start, "colour": "red", "tools": [{"x": None}]}
+        path = wrote(tmp_path, extended, unknown_event)
         assert raw_lines(repaired(path).path)[:2] == raw_lines(path)
 
     def test_repaired_log_can_be_repaired(self, path: Path) -> None:
@@ -116,31 +126,34 @@ class TestASoundLog:
 class TestADamagedLog:
     @pytest.mark.req("S0-35")
     def test_damaged_lines_are_left_out_and_saved(self, path: Path) -> None:
-        whole = raw_lines(path)
+        full_lines = raw_lines(path)
         spoilt = raw_lines(without(path, 8))
-        done = repaired(path)
-        assert done.lost_file is not None
-        assert done.lost_file.name == "new.jsonl.lost"
-        assert done.lost_file.read_bytes() == spoilt[8]
-        kept = [line["message_id"] for line in lines(done.path)]
-        assert kept[:17] == [f"msg_{n:03d}" for n in range(18) if n != 8]
-        assert done.kept_events == 17
-        assert lines(done.path)[8] == {**json.loads(whole[9]), "sum": lines(done.path)[8]["sum"]}
+        result = repaired(path)
+        assert result.lost_file is not None
+        assert result.lost_file.name == "new.jsonl.lost"
+        assert result.lost_file.read_bytes() == spoilt[8]
+        kept_ids = [line["message_id"] for line in lines(result.path)]
+        assert kept_ids[:17] == [f"msg_{n:03d}" for n in range(18) if n != 8]
+        assert result.kept_events == 17
+        assert lines(result.path)[8] == {
+            **json.loads(full_lines[9]),
+            "sum": lines(result.path)[8]["sum"],
+        }
 
     @pytest.mark.req("S0-35")
     def test_repaired_log_names_the_lost_events(self, path: Path) -> None:
-        at = len(b"".join(raw_lines(path)[:8]))
-        done = repaired(without(path, 8))
+        offset = len(b"".join(raw_lines(path)[:8]))
+        result = repaired(without(path, 8))
         reason = "its sum does not fit"
-        assert tail(done.path)["lost"] == [{"line": 9, "byte": at, "reason": reason}]
-        assert [(f.line, f.byte, f.message) for f in done.lost] == [(9, at, reason)]
+        assert tail(result.path)["lost"] == [{"line": 9, "byte": offset, "reason": reason}]
+        assert [(f.line, f.byte, f.message) for f in result.lost] == [(9, offset, reason)]
 
     @pytest.mark.req("S0-35")
     @pytest.mark.parametrize("number", range(18))
     def test_repair_of_any_damaged_line_gives_a_sound_log(self, path: Path, number: int) -> None:
-        done = repaired(without(path, number))
-        assert verify(done.path) == []
-        with Session.load(done.path, options=options()) as session:
+        result = repaired(without(path, number))
+        assert verify(result.path) == []
+        with Session.load(result.path, options=options()) as session:
             root = session.state.root
             assert root is not None
             if number != 1:  # the birth of the only agent
@@ -159,15 +172,15 @@ class TestADamagedLog:
         ]
 
     def test_id_of_a_lost_event_is_not_reused(self, path: Path) -> None:
-        done = repaired(without(path, 17))
-        assert [line["message_id"] for line in lines(done.path)][-1] == "msg_018"
+        result = repaired(without(path, 17))
+        assert [line["message_id"] for line in lines(result.path)][-1] == "msg_018"
 
     def test_line_with_wrong_sum_digits_is_kept(self, path: Path) -> None:
         content = raw_lines(path)
         digits = content[5][DIGITS_AT]
         content[5] = content[5].replace(digits, digits[::-1])
-        done = repaired(write(path, *content))
-        assert (done.kept_events, done.lost) == (18, [])
+        result = repaired(write(path, *content))
+        assert (result.kept_events, result.lost) == (18, [])
 
     def test_line_that_lost_its_newline_is_kept(self, path: Path) -> None:
         content = raw_lines(path)
@@ -176,45 +189,45 @@ class TestADamagedLog:
 
     def test_doubled_lines_are_kept_once(self, path: Path) -> None:
         content = raw_lines(path)
-        done = repaired(write(path, *content[:6], *content[4:]))
-        assert (done.kept_events, done.lost, done.lost_file) == (18, [], None)
+        result = repaired(write(path, *content[:6], *content[4:]))
+        assert (result.kept_events, result.lost, result.lost_file) == (18, [], None)
 
     def test_moved_lines_are_restored_to_their_position(self, path: Path) -> None:
         content = raw_lines(path)
-        done = repaired(write(path, *content[:4], content[5], content[4], *content[6:]))
-        assert raw_lines(done.path)[:-1] == content
+        result = repaired(write(path, *content[:4], content[5], content[4], *content[6:]))
+        assert raw_lines(result.path)[:-1] == content
 
     def test_unproven_line_after_a_gap_is_not_taken(self, path: Path) -> None:
         content = raw_lines(path)
-        done = repaired(write(path, *content[:4], *content[5:]))
-        assert (done.kept_events, [f.kind for f in done.lost]) == (16, ["missing"])
-        assert done.lost_file is not None
-        assert done.lost_file.read_bytes() == content[5]
+        result = repaired(write(path, *content[:4], *content[5:]))
+        assert (result.kept_events, [f.kind for f in result.lost]) == (16, ["missing"])
+        assert result.lost_file is not None
+        assert result.lost_file.read_bytes() == content[5]
 
     @pytest.mark.req("S0-35")
     def test_torn_last_line_is_saved(self, path: Path) -> None:
         content = path.read_bytes()
-        done = repaired(write(path, content, b'{"event_type":"transcript_ent'))
-        assert (done.kept_events, [f.kind for f in done.lost]) == (18, ["torn"])
-        assert done.lost_file is not None
-        assert done.lost_file.read_bytes() == b'{"event_type":"transcript_ent\n'
+        result = repaired(write(path, content, b'{"event_type":"transcript_ent'))
+        assert (result.kept_events, [f.kind for f in result.lost]) == (18, ["torn"])
+        assert result.lost_file is not None
+        assert result.lost_file.read_bytes() == b'{"event_type":"transcript_ent\n'
 
     def test_log_without_first_line_is_named_after_its_file(self, path: Path) -> None:
-        done = repaired(without(path, 0))
-        assert lines(done.path)[0] == {
+        result = repaired(without(path, 0))
+        assert lines(result.path)[0] == {
             "event_type": "session_started",
             "message_id": "msg_000",
             "time": lines(path)[1]["time"],
             "session_id": "s",
             "schema_version": 1,
-            "sum": lines(done.path)[0]["sum"],
+            "sum": lines(result.path)[0]["sum"],
         }
 
     def test_log_without_a_complete_line_gives_a_session_start(self, tmp_path: Path) -> None:
         with new_session(tmp_path) as session:
             pass
-        done = repaired(without(session.path, 0))
-        assert [line["event_type"] for line in lines(done.path)] == [
+        result = repaired(without(session.path, 0))
+        assert [line["event_type"] for line in lines(result.path)] == [
             "session_started",
             "session_repaired",
         ]
@@ -226,29 +239,29 @@ class TestADamagedLog:
             say(session, root, "kept")
             segments = [ev.Segment(entries=[first]), ev.Segment(start=1, stop=2)]
             session.append(ev.TranscriptEdited(agent_id=root, segments=segments))
-        done = repaired(without(session.path, 2))
-        assert [(f.line, f.kind) for f in done.lost] == [(3, "damaged"), (5, "missing")]
-        assert "msg_002" in done.lost[1].message
-        with Session.load(done.path) as new:
+        result = repaired(without(session.path, 2))
+        assert [(f.line, f.kind) for f in result.lost] == [(3, "damaged"), (5, "missing")]
+        assert "msg_002" in result.lost[1].message
+        with Session.load(result.path) as new:
             assert texts(new, root) == ["kept"]
 
 
 class TestOlderDialects:
     @pytest.mark.req("S1-01", "S0-35")
     def test_s1_log_becomes_a_current_one(self, tmp_path: Path) -> None:
-        done = repair(FIXTURES / "s1.jsonl", tmp_path / "new.jsonl", options=options())
-        assert (done.kept_events, done.dialect) == (38, "S1")
-        assert verify(done.path) == []
+        result = repair(FIXTURES / "s1.jsonl", tmp_path / "new.jsonl", options=options())
+        assert (result.kept_events, result.dialect) == (38, "S1")
+        assert verify(result.path) == []
         old = list(iter_events(FIXTURES / "s1.jsonl"))
-        assert list(iter_events(done.path))[1:39] == old
-        first = lines(done.path)[0]
+        assert list(iter_events(result.path))[1:39] == old
+        first = lines(result.path)[0]
         assert (first["message_id"], first["session_id"]) == ("msg_000", "s1")
         assert "time" not in first
 
     @pytest.mark.req("S0-03")
     def test_repaired_agents_continue_and_new_ones_get_new_ids(self, tmp_path: Path) -> None:
-        done = repair(FIXTURES / "s1.jsonl", tmp_path / "new.jsonl", options=options())
-        with Session.load(done.path, options=options()) as session:
+        result = repair(FIXTURES / "s1.jsonl", tmp_path / "new.jsonl", options=options())
+        with Session.load(result.path, options=options()) as session:
             calling = act(session, "agent_root", "c99")
             new = born(session, cause=calling)
             assert new == "agent_001"
@@ -258,8 +271,8 @@ class TestOlderDialects:
 
     @pytest.mark.req("S1-03", "S0-35")
     def test_foreign_message_ids_are_replaced_everywhere(self, tmp_path: Path) -> None:
-        done = repair(FIXTURES / "fragment.jsonl", tmp_path / "new.jsonl", options=options())
-        new = {line["message_id"]: line for line in lines(done.path)}
+        result = repair(FIXTURES / "fragment.jsonl", tmp_path / "new.jsonl", options=options())
+        new = {line["message_id"]: line for line in lines(result.path)}
         assert list(new) == [f"msg_{n:03d}" for n in range(29)]
         assert new["msg_003"]["substance"] == "msg_002"
         assert new["msg_008"]["cause"] == "msg_004.toolu_2"
@@ -271,8 +284,8 @@ class TestOlderDialects:
     @pytest.mark.req("S1-03")
     def test_log_with_new_ids_is_equivalent(self, tmp_path: Path) -> None:
         source = FIXTURES / "fragment.jsonl"
-        done = repair(source, tmp_path / "new.jsonl", options=options())
-        with Session.load(done.path) as session:
+        result = repair(source, tmp_path / "new.jsonl", options=options())
+        with Session.load(result.path) as session:
             for agent in folded(source).agents.values():
                 new = session.agent(agent.id)
                 assert (new.name, new.place, new.parent) == (agent.name, agent.place, agent.parent)
@@ -281,16 +294,22 @@ class TestOlderDialects:
                 ]
 
     def test_segments_and_other_references_get_new_ids(self, tmp_path: Path) -> None:
-        some = {"agent_id": "a", "event_type": "transcript_entry", "role": "user"}
-        asked = {"context": [{"entries": ["1"]}], "count": 1, "context_hash": "", "model": "m"}
+        entry_members = {"agent_id": "a", "event_type": "transcript_entry", "role": "user"}
+        request_members = {
+            "context": [{"entries": ["1"]}],
+            "count": 1,
+            "context_hash": "",
+            "model": "m",
+        }
         later = [{"request": "3", "start": 0, "stop": 1}, {"loaded": "9", "start": 0, "stop": 0}]
         source = tmp_path / "old.jsonl"
         objects: list[dict[str, Any]] = [
-            {**some, "message_id": "1", "content": "x"},
+            {**entry_members, "message_id": "1", "content": "x"},
             {"message_id": "2", "event_type": "tools_defined", "tools": [{}], "tools_hash": "h"},
-            {"message_id": "3", "event_type": "llm_request", "agent_id": "a", "tools": "2"} | asked,
+            {"message_id": "3", "event_type": "llm_request", "agent_id": "a", "tools": "2"}
+            | request_members,
             {"message_id": "4", "event_type": "llm_request", "agent_id": "a"}
-            | {**asked, "context": later},
+            | {**request_members, "context": later},
             {"message_id": "5", "event_type": "llm_response", "request": "4", "entry": "1"},
             {"message_id": "6", "event_type": "action_rewritten", "call": "1.c", "tool": "t"}
             | {"arguments": "{}", "cause": ["1", "77"]},
@@ -314,13 +333,13 @@ class TestOlderDialects:
     def test_decreasing_ids_are_renumbered(self, tmp_path: Path) -> None:
         source = raw_lines(FIXTURES / "s1.jsonl")
         source[4] = source[4].replace(b"msg_005", b"msg_003")
-        done = repaired(write(tmp_path / "s1.jsonl", *source))
-        assert verify(done.path) == []
-        assert done.kept_events == 38
+        result = repaired(write(tmp_path / "s1.jsonl", *source))
+        assert verify(result.path) == []
+        assert result.kept_events == 38
 
     def test_first_event_with_the_reserved_id_gets_the_next(self, tmp_path: Path) -> None:
-        born = {"message_id": "msg_000", "event_type": "agent_created", "agent_id": "a"}
-        path = write(tmp_path / "old.jsonl", to_json_line(born) + b"\n")
+        agent_event = {"message_id": "msg_000", "event_type": "agent_created", "agent_id": "a"}
+        path = write(tmp_path / "old.jsonl", to_json_line(agent_event) + b"\n")
         assert [line["message_id"] for line in lines(repaired(path).path)] == [
             "msg_000",
             "msg_001",
@@ -329,16 +348,16 @@ class TestOlderDialects:
 
     def test_invalid_lines_of_an_older_log_are_saved(self, tmp_path: Path) -> None:
         source = raw_lines(FIXTURES / "fragment.jsonl")
-        done = repaired(write(tmp_path / "f.jsonl", *source[:4], b"oops\n", *source[4:]))
-        assert done.lost_file is not None
-        assert (done.kept_events, done.lost_file.read_bytes()) == (27, b"oops\n")
+        result = repaired(write(tmp_path / "f.jsonl", *source[:4], b"oops\n", *source[4:]))
+        assert result.lost_file is not None
+        assert (result.kept_events, result.lost_file.read_bytes()) == (27, b"oops\n")
 
 
 class TestWriting:
     def test_repaired_log_is_readable_by_its_owner_only(self, path: Path) -> None:
-        done = repaired(without(path, 5))
-        assert done.lost_file is not None
-        assert [f.stat().st_mode & 0o777 for f in (done.path, done.lost_file)] == [0o600, 0o600]
+        result = repaired(without(path, 5))
+        assert result.lost_file is not None
+        assert [f.stat().st_mode & 0o777 for f in (result.path, result.lost_file)] == [0o600, 0o600]
 
     def test_repaired_log_and_lost_lines_are_synced_on_return(self, path: Path) -> None:
         disk = RecordingDisk()
@@ -353,15 +372,17 @@ class TestWriting:
             for _ in range(30):
                 hear(session, root, "x" * 100_000)
         disk = RecordingDisk()
-        done = repaired(session.path, disk=disk)
+        result = repaired(session.path, disk=disk)
         assert len(disk.writes) == 3
-        assert raw_lines(done.path)[:-1] == raw_lines(session.path)
+        assert raw_lines(result.path)[:-1] == raw_lines(session.path)
 
-    @pytest.mark.parametrize("at", range(3))
-    def test_failing_disk_is_reported_and_written_lines_stay(self, path: Path, at: int) -> None:
+    @pytest.mark.parametrize("fail_at", range(3))
+    def test_failing_disk_is_reported_and_written_lines_stay(
+        self, path: Path, fail_at: int
+    ) -> None:
         before = path.read_bytes()
         with pytest.raises(LogWriteError):
-            repaired(path, disk=FailingDisk(fail_at=at, fault="ENOSPC"))
+            repaired(path, disk=FailingDisk(fail_at=fail_at, fault="ENOSPC"))
         assert path.with_name("new.jsonl").exists()
         assert path.read_bytes() == before
 
@@ -431,14 +452,16 @@ def test_flipped_bit_costs_at_most_its_own_event(
     with new_session(folder) as session:
         root = born(session, name="Root")
         turn(session, root, 0)
-    whole = raw_lines(session.path)
-    content = bytearray(b"".join(whole))
+    full_lines = raw_lines(session.path)
+    content = bytearray(b"".join(full_lines))
     bit = data.draw(st.integers(0, len(content) * 8 - 1))
     content[bit // 8] ^= 1 << bit % 8
-    hit = sum(1 for n in range(len(whole)) if len(b"".join(whole[: n + 1])) <= bit // 8)
-    done = repaired(write(session.path, bytes(content)))
-    others = [json.loads(line)["message_id"] for n, line in enumerate(whole) if n not in (hit, 0)]
-    kept = [line["message_id"] for line in lines(done.path)]
-    assert set(others) <= set(kept)
-    assert verify(done.path) == []
-    Session.load(done.path).close()
+    hit = sum(1 for n in range(len(full_lines)) if len(b"".join(full_lines[: n + 1])) <= bit // 8)
+    result = repaired(write(session.path, bytes(content)))
+    others = [
+        json.loads(line)["message_id"] for n, line in enumerate(full_lines) if n not in (hit, 0)
+    ]
+    kept_ids = [line["message_id"] for line in lines(result.path)]
+    assert set(others) <= set(kept_ids)
+    assert verify(result.path) == []
+    Session.load(result.path).close()

@@ -99,9 +99,11 @@ def test_calls_of_the_last_message_stay_open(tmp_path: Path) -> None:
 
 
 def test_messages_loaded_from_a_commit_keep_their_position(tmp_path: Path) -> None:
-    given = [Message("user", "from a commit"), Message("assistant", "yes")]
-    loaded = ev.ContextLoaded(ctx="ctx-1", count=2, context_hash=hash_of(given), agent_id=None)
-    with new_session(tmp_path, resolver=lambda _: given) as session:
+    loaded_messages = [Message("user", "from a commit"), Message("assistant", "yes")]
+    loaded = ev.ContextLoaded(
+        ctx="ctx-1", count=2, context_hash=hash_of(loaded_messages), agent_id=None
+    )
+    with new_session(tmp_path, resolver=lambda _: loaded_messages) as session:
         root = born(session)
         loaded.agent_id = root
         session.append(loaded)
@@ -109,7 +111,7 @@ def test_messages_loaded_from_a_commit_keep_their_position(tmp_path: Path) -> No
             hear(session, root, text)
             ask(session, root)
     out = repaired_without(session.path, 5)
-    with Session.load(out, options=options(resolver=lambda _: given)) as new:
+    with Session.load(out, options=options(resolver=lambda _: loaded_messages)) as new:
         assert texts(new, root) == ["from a commit", "yes", "one", "three"]
         ask(new, root)
 

@@ -31,19 +31,19 @@ def session(tmp_path: Path) -> Iterator[Session]:
         yield session
 
 
-def entry(role: Any = "user", agent: str = ROOT, **more: Any) -> ev.TranscriptEntry:
-    return ev.TranscriptEntry(agent_id=AgentId(agent), role=role, **{"content": "x", **more})
+def entry(role: Any = "user", agent: str = ROOT, **members: Any) -> ev.TranscriptEntry:
+    return ev.TranscriptEntry(agent_id=AgentId(agent), role=role, **{"content": "x", **members})
 
 
-def birth(id_: str = "agent_002", **more: Any) -> ev.AgentCreated:
-    return ev.AgentCreated(agent_id=AgentId(id_), **{"relation": "subagent", **more})
+def birth(id_: str = "agent_002", **members: Any) -> ev.AgentCreated:
+    return ev.AgentCreated(agent_id=AgentId(id_), **{"relation": "subagent", **members})
 
 
 STORED = [Message("user", "before")]
 
 
-def loaded(**more: Any) -> ev.ContextLoaded:
-    facts = {"count": 1, "context_hash": hash_of(STORED), **more}
+def loaded(**members: Any) -> ev.ContextLoaded:
+    facts = {"count": 1, "context_hash": hash_of(STORED), **members}
     return ev.ContextLoaded(agent_id=ROOT, ctx="ctx-1", **facts)
 
 

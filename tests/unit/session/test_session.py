@@ -36,10 +36,10 @@ BIRTH = "msg_001"
 @pytest.mark.req("S0-03")
 def test_agent_ids_are_assigned_in_order_and_never_reused(tmp_path: Path) -> None:
     with new_session(tmp_path) as session:
-        given = [session.allocate_agent_id() for _ in range(3)]
-        session.log_agent_created(given[2])
-        given += [session.allocate_agent_id() for _ in range(2)]
-    assert given == [f"agent_{n:03d}" for n in range(1, 6)]
+        agent_ids = [session.allocate_agent_id() for _ in range(3)]
+        session.log_agent_created(agent_ids[2])
+        agent_ids += [session.allocate_agent_id() for _ in range(2)]
+    assert agent_ids == [f"agent_{n:03d}" for n in range(1, 6)]
 
 
 @pytest.mark.req("S0-03")
@@ -79,9 +79,9 @@ def test_id_of_an_uncreated_agent_is_reused_only_after_a_resume(
 def test_agent_created_may_have_cause_name_and_model(session: Session) -> None:
     calling = act(session, ROOT, "a")
     id_ = session.log_agent_created("agent_002", calling, "Jack", "anthropic/x")
-    told = members(session, id_)
+    record = members(session, id_)
     want = {"agent_id": "agent_002", "cause": calling, "name": "Jack"}
-    assert told.items() >= {**want, "language_model": "anthropic/x"}.items()
+    assert record.items() >= {**want, "language_model": "anthropic/x"}.items()
     assert not members(session, BIRTH).keys() & {"cause", "name", "language_model"}
 
 
@@ -122,10 +122,14 @@ def test_registry_lists_all_agents_without_transcripts(
     session = again(session)
     for id_ in session.agents:
         session.evict(id_)
-    (root, gone) = session.agents.values()
-    assert (root.id, root.place, gone.id) == (ROOT, "primary", jack)
-    assert (gone.name, gone.language_model, gone.place) == ("Jack", "m", "gone")
-    assert (root.transcript, gone.transcript) == (None, None)
+    (root, removed_agent) = session.agents.values()
+    assert (root.id, root.place, removed_agent.id) == (ROOT, "primary", jack)
+    assert (removed_agent.name, removed_agent.language_model, removed_agent.place) == (
+        "Jack",
+        "m",
+        "gone",
+    )
+    assert (root.transcript, removed_agent.transcript) == (None, None)
     session.close()
 
 
@@ -146,8 +150,10 @@ def test_entry_has_the_members_of_its_message(session: Session) -> None:
     system = session.log_transcript_entry(ROOT, {"role": "system", "content": "s"}, cause=BIRTH)
     copy = session.log_transcript_entry(ROOT, {"role": "user", "content": "c"}, answer)
     frame = {"message_id", "event_type", "agent_id", "time", "sum"}
-    told = [{k: v for k, v in line.items() if k not in frame} for line in lines(session.path)[2:]]
-    assert told == [
+    records = [
+        {k: v for k, v in line.items() if k not in frame} for line in lines(session.path)[2:]
+    ]
+    assert records == [
         {"role": "assistant", "content": "hm", "tool_calls": [call_dict("a", "look")]},
         {"role": "tool", "content": "x", "tool_call_id": "a", "name": "look"},
         {"role": "system", "content": "s", "cause": BIRTH},
@@ -167,8 +173,8 @@ def test_arguments_are_kept_exactly(session: Session, arguments: str) -> None:
         "type": "function",
         "function": {"name": "look", "arguments": arguments},
     }
-    (read,) = session.agents[ROOT].open_calls.values()
-    assert read.arguments == arguments
+    (open_call,) = session.agents[ROOT].open_calls.values()
+    assert open_call.arguments == arguments
     session.close()
 
 
@@ -179,8 +185,11 @@ def test_result_resolves_to_the_calling_entry(session: Session) -> None:
     assert open_calls == {"a": f"{calling}.a", "b": f"{calling}.b"}
     for id_ in "ba":
         result(session, ROOT, id_)
-    told = [line for line in lines(session.path) if line.get("role") == "tool"]
-    assert [(line["tool_call_id"], line["name"]) for line in told] == [("b", "look"), ("a", "look")]
+    records = [line for line in lines(session.path) if line.get("role") == "tool"]
+    assert [(line["tool_call_id"], line["name"]) for line in records] == [
+        ("b", "look"),
+        ("a", "look"),
+    ]
     only = act(session, ROOT, "a")
     assert session.agents[ROOT].open_calls["a"].reference == only
 
@@ -189,11 +198,11 @@ def test_result_resolves_to_the_calling_entry(session: Session) -> None:
 def test_substance_and_cause_may_reference_any_event_type(session: Session) -> None:
     piece = session.log_piece_of_text(ROOT, "x", BIRTH)
     saved = session.append(ev.AgentStateSaved(agent_id=ROOT, state=1))
-    said = say(session, ROOT)
-    for id_ in ("msg_000", BIRTH, piece, saved, said):
+    original = say(session, ROOT)
+    for id_ in ("msg_000", BIRTH, piece, saved, original):
         assert members(session, hear(session, ROOT, substance=id_))["substance"] == id_
         assert members(session, hear(session, ROOT, cause=id_))["cause"] == id_
-    several = [BIRTH, piece, saved, said]
+    several = [BIRTH, piece, saved, original]
     assert members(session, hear(session, ROOT, cause=several))["cause"] == several
 
 
@@ -202,10 +211,10 @@ def test_formatted_or_rewritten_copy_references_its_original(
     session: Session,
 ) -> None:
     jill = born(session, cause=BIRTH)
-    said = say(session, ROOT, "password: 1234")
-    heard = hear(session, jill, "[Jack]: password: [REDACTED]", substance=said)
-    assert "substance" not in members(session, said)
-    assert members(session, heard)["substance"] == said
+    original = say(session, ROOT, "password: 1234")
+    copy_id = hear(session, jill, "[Jack]: password: [REDACTED]", substance=original)
+    assert "substance" not in members(session, original)
+    assert members(session, copy_id)["substance"] == original
 
 
 @pytest.mark.req("S0-15", "S0-27")
@@ -213,14 +222,14 @@ def test_piece_has_author_content_and_cause_and_no_transcript(
     session: Session,
 ) -> None:
     calling = act(session, ROOT, "a")
-    one = session.log_piece_of_text(ROOT, LoggedString("Meet!", calling), calling)
-    two = session.log_piece_of_text(ROOT, "Both", [calling, one])
-    told = [members(session, id_) for id_ in (one, two)]
-    assert [(t["agent_id"], t["content"], t["cause"]) for t in told] == [
+    first = session.log_piece_of_text(ROOT, LoggedString("Meet!", calling), calling)
+    two = session.log_piece_of_text(ROOT, "Both", [calling, first])
+    records = [members(session, id_) for id_ in (first, two)]
+    assert [(t["agent_id"], t["content"], t["cause"]) for t in records] == [
         (ROOT, "Meet!", calling),
-        (ROOT, "Both", [calling, one]),
+        (ROOT, "Both", [calling, first]),
     ]
-    assert all("substance" not in t for t in told)
+    assert all("substance" not in t for t in records)
     transcript = session.agent(ROOT).transcript or []
     assert [entry.message_id for entry in transcript] == [calling]
 
@@ -231,17 +240,17 @@ def test_text_for_n_agents_is_one_piece_and_n_entries(session: Session) -> None:
     piece = session.log_piece_of_text(ROOT, "Meet!", act(session, ROOT, "a"))
     for agent in (jack, jill):
         hear(session, agent, "Meet!", substance=piece)
-    told = [line for line in lines(session.path) if line.get("content") == "Meet!"]
-    assert [line["event_type"] for line in told] == ["piece_of_text", *["transcript_entry"] * 2]
-    assert [line.get("substance") for line in told] == [None, piece, piece]
+    records = [line for line in lines(session.path) if line.get("content") == "Meet!"]
+    assert [line["event_type"] for line in records] == ["piece_of_text", *["transcript_entry"] * 2]
+    assert [line.get("substance") for line in records] == [None, piece, piece]
 
 
 def test_content_may_be_a_logged_string_or_a_list_of_parts(session: Session) -> None:
     hear(session, ROOT, LoggedString("hi", "msg_000"))
     parts = [{"type": "text", "text": "look"}, {"type": "image", "url": "http://x"}]
     session.log_transcript_entry(ROOT, {"role": "user", "content": parts})
-    told = [line["content"] for line in lines(session.path)[2:]]
-    assert told == ["hi", parts]
+    contents = [line["content"] for line in lines(session.path)[2:]]
+    assert contents == ["hi", parts]
     assert isinstance((session.agent(ROOT).transcript or [])[1].content, list)
 
 
@@ -271,23 +280,23 @@ def test_logged_event_is_independent_of_caller_objects(session: Session) -> None
 
 
 def test_batch_may_reference_its_own_earlier_events(session: Session) -> None:
-    said = ev.TranscriptEntry(agent_id=ROOT, role="assistant", content="hi")
+    answer_event = ev.TranscriptEntry(agent_id=ROOT, role="assistant", content="hi")
     request = ask(session, ROOT)
     answer = ev.LlmResponse(agent_id=ROOT, request=request, entry=session.next_id())
-    assert session.append_all([said, answer]) == ["msg_003", "msg_004"]
+    assert session.append_all([answer_event, answer]) == ["msg_003", "msg_004"]
     assert session.append_all([]) == []
 
 
 def test_listener_receives_every_event_after_write_and_fold(session: Session) -> None:
-    heard: list[tuple[str, bool, int]] = []
+    received: list[tuple[str, bool, int]] = []
 
     def listen(event: ev.Event) -> None:
-        written = ids(session.path)[-1] == event.message_id
-        heard.append((event.message_id, written, session.state.next_message))
+        is_written = ids(session.path)[-1] == event.message_id
+        received.append((event.message_id, is_written, session.state.next_message))
 
     session.add_listener(listen)
     session.append_all([ev.AgentStateSaved(agent_id=ROOT, state=n) for n in range(2)])
-    assert heard == [("msg_002", True, 3), ("msg_003", True, 4)]
+    assert received == [("msg_002", True, 3), ("msg_003", True, 4)]
 
 
 def test_listener_may_append_and_may_fail(session: Session) -> None:

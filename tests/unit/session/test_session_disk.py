@@ -110,10 +110,10 @@ class Interrupted(RecordingDisk):
         self.where = where
 
     def write(self, fd: int, data: bytes) -> int:
-        taken = super().write(fd, data)
+        written_bytes = super().write(fd, data)
         if self.where == "write" and len(self.writes) == 3:
             raise KeyboardInterrupt
-        return taken
+        return written_bytes
 
     def sync(self, fd: int) -> None:
         super().sync(fd)

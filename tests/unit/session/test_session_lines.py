@@ -53,9 +53,9 @@ def test_every_sum_covers_the_line_and_the_previous_sum(session: Session) -> Non
     turn(session, ROOT, 1)
     before = b""
     for line in session.path.read_bytes().splitlines():
-        head, own = line[:-18], line[-18:-2]
-        assert own.decode() == blake3(before + head).hexdigest()[:16]
-        before = own
+        head, line_sum = line[:-18], line[-18:-2]
+        assert line_sum.decode() == blake3(before + head).hexdigest()[:16]
+        before = line_sum
 
 
 def test_time_has_microseconds_and_comes_from_the_clock(tmp_path: Path) -> None:
@@ -90,15 +90,15 @@ def test_ids_are_unique_across_event_types_and_increase(session: Session) -> Non
     session = again(session)
     turn(session, ROOT, 2)
     session.close()
-    found = ids(session.path)
-    assert found == [f"msg_{n:03d}" for n in range(len(found))]
-    assert len(found) == 20
+    found_ids = ids(session.path)
+    assert found_ids == [f"msg_{n:03d}" for n in range(len(found_ids))]
+    assert len(found_ids) == 20
 
 
 @pytest.mark.req("S0-02")
 def test_message_1000_follows_message_999(session: Session) -> None:
-    given = [hear(session, ROOT) for _ in range(1001)]
-    assert given[997:1000] == ["msg_999", "msg_1000", "msg_1001"]
+    message_ids = [hear(session, ROOT) for _ in range(1001)]
+    assert message_ids[997:1000] == ["msg_999", "msg_1000", "msg_1001"]
     session = again(session)
     assert hear(session, ROOT) == "msg_1003"
     assert hear(session, ROOT, substance="msg_1002") == "msg_1004"
@@ -127,10 +127,10 @@ def test_jq_reads_the_log(session: Session) -> None:
     """The exception: jq 1.6 rejects a lone surrogate, which the log keeps unchanged."""
     hear(session, ROOT, 'q"\\u0000\0\u2028\U0001f600')
     turn(session, ROOT, 1)
-    said = subprocess.run(
+    output = subprocess.run(
         ["jq", "-r", ".message_id", str(session.path)], capture_output=True, text=True, check=True
     )
-    assert said.stdout.split() == ids(session.path)
+    assert output.stdout.split() == ids(session.path)
 
 
 @pytest.mark.req("S0-04")
@@ -168,15 +168,15 @@ def test_session_locked_by_another_process_is_refused(session: Session) -> None:
         "try: Session.load(sys.argv[1])\n"
         "except Exception as error: print(type(error).__name__, error.pid)\n"
     )
-    there = session.path.read_bytes()
-    said = subprocess.run(
+    data_before = session.path.read_bytes()
+    output = subprocess.run(
         [sys.executable, "-c", program, str(session.path)],
         capture_output=True,
         text=True,
         check=True,
     )
-    assert said.stdout == f"LogLocked {os.getpid()}\n" * 2
-    assert session.path.read_bytes() == there
+    assert output.stdout == f"LogLocked {os.getpid()}\n" * 2
+    assert session.path.read_bytes() == data_before
     hear(session, ROOT)
 
 

@@ -46,10 +46,10 @@ def test_ended_session_can_be_resumed(session: Session) -> None:
     with pytest.raises(SessionClosed):
         hear(session, ROOT)
     resumed = Session.load(session.path, options=options())
-    ended = [resumed.state.ended]
+    was_ended = [resumed.state.ended]
     hear(resumed, ROOT)
-    ended.append(resumed.state.ended)
-    assert ended == [True, False]
+    was_ended.append(resumed.state.ended)
+    assert was_ended == [True, False]
     resumed.close()
 
 
@@ -60,11 +60,11 @@ def test_load_restores_both_counters_and_all_agents(session: Session) -> None:
     turn(session, jack, 1)
     session.append(ev.AgentMoved(agent_id=jack, place="gone"))
     session.append(ev.InterlocutorsSet(agent_id=ROOT, speakers=[hook]))
-    live, at = session.state.describe(), session.next_id()
+    live, next_id = session.state.describe(), session.next_id()
     session = again(session)
     assert session.state.describe() == live
-    assert session.next_id() == at
-    assert hear(session, jack) == at
+    assert session.next_id() == next_id
+    assert hear(session, jack) == next_id
     assert session.allocate_agent_id() == "agent_004"
     session.close()
 
@@ -79,13 +79,13 @@ def test_load_reads_the_log_once(session: Session) -> None:
         "Session.load(sys.argv[1]).close()\n"
         "print(sum(str(path) == sys.argv[1] and mode == 'r' for path, mode, _ in opened))\n"
     )
-    said = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-c", program, str(session.path)],
         capture_output=True,
         text=True,
         check=True,
     )
-    assert said.stdout == "1\n"
+    assert output.stdout == "1\n"
 
 
 def test_load_requires_a_log_and_session_creates_one(tmp_path: Path) -> None:
@@ -117,11 +117,11 @@ def test_unsealed_log_is_not_appended_to(session: Session) -> None:
 
 def test_session_that_failed_to_open_releases_its_lock(session: Session) -> None:
     session.close()
-    there = session.path.read_bytes()
-    session.path.write_bytes(b"x" + there)
+    data_before = session.path.read_bytes()
+    session.path.write_bytes(b"x" + data_before)
     with pytest.raises(InvalidLog):
         Session(session.path)
-    session.path.write_bytes(there)
+    session.path.write_bytes(data_before)
     Session(session.path, options=options()).close()
 
 
@@ -138,13 +138,13 @@ def test_torn_last_line_is_moved_aside_and_reported(session: Session) -> None:
     hear(session, ROOT, "one")
     hear(session, ROOT, "two")
     session.close()
-    whole = session.path.read_bytes()
-    session.path.write_bytes(whole[:-3])
+    full_log = session.path.read_bytes()
+    session.path.write_bytes(full_log[:-3])
     resumed = Session.load(session.path, options=options())
     assert resumed.torn is not None
     assert resumed.torn.parent == session.path.parent
     now = resumed.path.read_bytes()
-    assert now + resumed.torn.read_bytes() == whole[:-3]
+    assert now + resumed.torn.read_bytes() == full_log[:-3]
     assert texts(resumed, ROOT) == ["one"]
     hear(resumed, ROOT, "three")
     resumed = again(resumed)
@@ -156,11 +156,11 @@ def test_torn_last_line_is_moved_aside_and_reported(session: Session) -> None:
 def test_last_line_without_newline_is_completed(session: Session) -> None:
     hear(session, ROOT, "one")
     session.close()
-    whole = session.path.read_bytes()
-    session.path.write_bytes(whole[:-1])
+    full_log = session.path.read_bytes()
+    session.path.write_bytes(full_log[:-1])
     resumed = Session.load(session.path, options=options())
     assert resumed.torn is None
-    assert session.path.read_bytes() == whole
+    assert session.path.read_bytes() == full_log
     hear(resumed, ROOT, "two")
     resumed.close()
     assert len(ids(session.path)) == 4
@@ -241,14 +241,14 @@ def test_events_during_an_eviction_are_in_the_restored_agent(
 @pytest.mark.req("S0-30", "S0-21")
 def test_edit_may_reference_evicted_transcripts(session: Session) -> None:
     jack = born(session, cause=BIRTH)
-    heard = hear(session, jack, "from Jack")
-    own = [hear(session, ROOT, text) for text in "abc"]
+    input_id = hear(session, jack, "from Jack")
+    own_ids = [hear(session, ROOT, text) for text in "abc"]
     for agent in (ROOT, jack):
         session.evict(agent)
     edit(session, ROOT, kept(1, 3))
     assert session.agents[jack].transcript is None
     session.evict(ROOT)
-    edit(session, ROOT, listed(heard, own[0]), kept(0, 1))
+    edit(session, ROOT, listed(input_id, own_ids[0]), kept(0, 1))
     assert texts(session, ROOT) == ["from Jack", "a", "b"]
     live = session.state.describe()
     session = again(session)

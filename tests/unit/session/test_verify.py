@@ -26,8 +26,8 @@ def write_log(folder: Path) -> Path:
         calling = act(session, root, "c1")
         jack = born(session, cause=calling, name="Jack")
         session.log_piece_of_text(root, "look", calling)
-        said = say(session, jack, "Grüezi — 你好")
-        result(session, root, "c1", "found", substance=said)
+        text_id = say(session, jack, "Grüezi — 你好")
+        result(session, root, "c1", "found", substance=text_id)
         say(session, root, "It is there.")
         session.end()
     return session.path
@@ -54,12 +54,12 @@ def write(path: Path, *lines: bytes) -> Path:
 
 
 def flipped(data: bytes, bit: int) -> bytes:
-    changed = bytearray(data)
-    changed[bit // 8] ^= 1 << bit % 8
-    return bytes(changed)
+    damaged = bytearray(data)
+    damaged[bit // 8] ^= 1 << bit % 8
+    return bytes(damaged)
 
 
-def found(path: Path) -> list[tuple[int, str]]:
+def find_damage(path: Path) -> list[tuple[int, str]]:
     return [(finding.line, finding.kind) for finding in verify(path)]
 
 
@@ -73,7 +73,7 @@ def test_sound_log_has_no_findings(path: Path) -> None:
 def test_changed_letter_is_reported_in_its_line_only(path: Path) -> None:
     lines = lines_of(path)
     lines[2] = lines[2].replace(b"Let Jack", b"Let Jill")
-    assert found(write(path, *lines)) == [(3, "damaged")]
+    assert find_damage(write(path, *lines)) == [(3, "damaged")]
     assert [line.is_whole for line in examine(path).lines].index(False) == 2
 
 
@@ -100,7 +100,7 @@ def test_wrong_sum_digits_in_the_last_line_leave_it_unproven(path: Path) -> None
     lines = lines_of(path)
     digits = lines[-1][DIGITS_AT]
     lines[-1] = lines[-1].replace(digits, digits[::-1])
-    assert found(write(path, *lines)) == [(len(lines), "damaged")]
+    assert find_damage(write(path, *lines)) == [(len(lines), "damaged")]
     assert not examine(path).lines[-1].is_whole
 
 
@@ -115,34 +115,34 @@ def test_missing_line_is_reported_before_its_successor(path: Path) -> None:
 
 
 def test_missing_first_line_is_reported(path: Path) -> None:
-    assert found(write(path, *lines_of(path)[1:])) == [(1, "missing")]
+    assert find_damage(write(path, *lines_of(path)[1:])) == [(1, "missing")]
 
 
 def test_changed_id_is_damage_and_no_gap(path: Path) -> None:
     lines = lines_of(path)
     lines[4] = lines[4].replace(b"msg_004", b"msg_044")
-    assert found(write(path, *lines)) == [(5, "damaged")]
+    assert find_damage(write(path, *lines)) == [(5, "damaged")]
 
 
 @pytest.mark.req("S0-35")
-@pytest.mark.parametrize("at", [0, 4, 9])
-def test_doubled_line_is_reported(path: Path, at: int) -> None:
+@pytest.mark.parametrize("position", [0, 4, 9])
+def test_doubled_line_is_reported(path: Path, position: int) -> None:
     lines = lines_of(path)
-    lines.insert(at, lines[at])
-    assert found(write(path, *lines)) == [(at + 2, "doubled")]
+    lines.insert(position, lines[position])
+    assert find_damage(write(path, *lines)) == [(position + 2, "doubled")]
 
 
 def test_doubled_lines_are_reported_at_any_position(path: Path) -> None:
     lines = lines_of(path)
     write(path, *lines[:5], *lines[2:4], *lines[5:])
-    assert found(path) == [(6, "doubled"), (7, "doubled")]
+    assert find_damage(path) == [(6, "doubled"), (7, "doubled")]
 
 
 @pytest.mark.req("S0-35")
 def test_moved_line_is_reported_and_all_lines_are_complete(path: Path) -> None:
     lines = lines_of(path)
     lines[4], lines[5] = lines[5], lines[4]
-    assert found(write(path, *lines)) == [(6, "moved")]
+    assert find_damage(write(path, *lines)) == [(6, "moved")]
     examined = examine(path)
     assert all(line.is_whole for line in examined.lines)
     assert not examined.in_order
@@ -151,14 +151,14 @@ def test_moved_line_is_reported_and_all_lines_are_complete(path: Path) -> None:
 def test_inserted_lines_are_reported_without_breaking_the_chain(path: Path) -> None:
     lines = lines_of(path)
     write(path, *lines[:3], b"hello\n", b'{"more": 1}\n', *lines[3:])
-    assert found(path) == [(4, "damaged"), (5, "damaged")]
+    assert find_damage(path) == [(4, "damaged"), (5, "damaged")]
 
 
 def test_lines_after_damage_of_any_length_are_proven(path: Path) -> None:
     lines = lines_of(path)
     junk = [b'{"n": %d}\n' % n for n in range(40)]
     write(path, *lines[:3], *junk, *lines[3:])
-    assert found(path) == [(4 + n, "damaged") for n in range(40)]
+    assert find_damage(path) == [(4 + n, "damaged") for n in range(40)]
 
 
 @pytest.mark.req("S0-35")
@@ -166,7 +166,7 @@ def test_lost_newline_costs_no_line(path: Path) -> None:
     lines = lines_of(path)
     for close in (b'"}', b'"} '):
         write(path, *lines[:3], lines[3][:-3] + close, *lines[4:])
-        assert found(path) == [(4, "damaged")]
+        assert find_damage(path) == [(4, "damaged")]
         assert all(line.is_whole for line in examine(path).lines)
         assert len(examine(path).lines) == len(lines)
 
@@ -174,20 +174,20 @@ def test_lost_newline_costs_no_line(path: Path) -> None:
 def test_inserted_newline_is_one_finding(path: Path) -> None:
     lines = lines_of(path)
     lines[2] = lines[2].replace(b"Jack", b"\nack")
-    assert found(write(path, *lines)) == [(3, "damaged")]
+    assert find_damage(write(path, *lines)) == [(3, "damaged")]
 
 
 def test_line_without_digits_and_content_costs_the_next_one(path: Path) -> None:
     lines = lines_of(path)
     lines[3] = b"?" * len(lines[3][:-1]) + b"\n"
-    assert found(write(path, *lines)) == [(4, "damaged"), (5, "missing")]
+    assert find_damage(write(path, *lines)) == [(4, "damaged"), (5, "missing")]
 
 
 @pytest.mark.req("S0-35")
 @pytest.mark.parametrize("torn", [b"{", b'{"event_type":"transcript_entry","message', b"\x00" * 40])
 def test_unterminated_last_line_is_torn(path: Path, torn: bytes) -> None:
     lines = lines_of(path)
-    assert found(write(path, *lines, torn)) == [(len(lines) + 1, "torn")]
+    assert find_damage(write(path, *lines, torn)) == [(len(lines) + 1, "torn")]
 
 
 def test_missing_last_newline_changes_nothing(path: Path) -> None:
@@ -197,9 +197,11 @@ def test_missing_last_newline_changes_nothing(path: Path) -> None:
 
 
 def test_verified_line_that_is_no_event_is_damaged(tmp_path: Path) -> None:
-    start, own = seal(b"", to_json_line({"event_type": "session_started", "session_id": "s"}))
-    odd, own = seal(own, to_json_line({"event_type": "piece_of_text", "message_id": "msg_001"}))
-    path = write(tmp_path / "s.jsonl", start, odd)
+    start, line_sum = seal(b"", to_json_line({"event_type": "session_started", "session_id": "s"}))
+    unknown_line, line_sum = seal(
+        line_sum, to_json_line({"event_type": "piece_of_text", "message_id": "msg_001"})
+    )
+    path = write(tmp_path / "s.jsonl", start, unknown_line)
     (finding,) = verify(path)
     assert (finding.line, finding.kind) == (2, "damaged")
     assert "no event" in finding.message
@@ -207,10 +209,10 @@ def test_verified_line_that_is_no_event_is_damaged(tmp_path: Path) -> None:
 
 class TestWithoutSums:
     def test_older_log_is_unverified(self) -> None:
-        for name, called in (("s0", "a log"), ("s1", "S1"), ("fragment", "fragment")):
+        for name, description in (("s0", "a log"), ("s1", "S1"), ("fragment", "fragment")):
             (finding,) = verify(FIXTURES / f"{name}.jsonl")
             assert (finding.line, finding.byte, finding.kind) == (1, 0, "unverified")
-            assert finding.message.startswith(called)
+            assert finding.message.startswith(description)
 
     def test_lines_of_an_older_log_are_checked(self, tmp_path: Path) -> None:
         lines = lines_of(FIXTURES / "s1.jsonl")
@@ -220,13 +222,18 @@ class TestWithoutSums:
         with pytest.raises(InvalidLog):  # as for the reader, the first line decides
             verify(path)
         write(path, b"\n", lines[0], b"oops\n", *lines[1:5], lines[4], lines[7], lines[6], b'{"mes')
-        assert found(path)[1:] == [(3, "damaged"), (8, "doubled"), (10, "moved"), (11, "torn")]
+        assert find_damage(path)[1:] == [
+            (3, "damaged"),
+            (8, "doubled"),
+            (10, "moved"),
+            (11, "torn"),
+        ]
 
     def test_repeated_id_is_reported_and_both_lines_stay(self, tmp_path: Path) -> None:
         lines = lines_of(FIXTURES / "s1.jsonl")
         lines[3] = lines[3].replace(b"msg_004", b"msg_003")
         path = write(tmp_path / "s1.jsonl", *lines)
-        assert found(path)[1:] == [(4, "doubled")]
+        assert find_damage(path)[1:] == [(4, "doubled")]
         assert all(line.is_whole for line in examine(path).lines)
 
 
@@ -265,14 +272,14 @@ def test_every_flipped_bit_is_reported_in_its_line(tmp_path: Path) -> None:
     """One flipped bit is one finding, in its own line."""
     path = write_small_log(tmp_path)
     data = path.read_bytes()
-    changed = tmp_path / "changed.jsonl"
+    changed_path = tmp_path / "changed.jsonl"
     starts = [0]
     for raw in lines_of(path):
         starts.append(starts[-1] + len(raw))
     for bit in range(len(data) * 8):
-        changed.write_bytes(flipped(data, bit))
+        changed_path.write_bytes(flipped(data, bit))
         line = next(number for number, end in enumerate(starts) if bit // 8 < end)
-        findings = verify(changed)
+        findings = verify(changed_path)
         assert [(f.line, f.byte) for f in findings] == [(line, starts[line - 1])], bit
 
 
@@ -281,11 +288,11 @@ def test_reader_stops_at_every_flipped_bit(tmp_path: Path) -> None:
     """The exception is the last newline: without it the last line is torn, which is reported."""
     path = write_small_log(tmp_path)
     data = path.read_bytes()
-    changed = tmp_path / "changed.jsonl"
+    changed_path = tmp_path / "changed.jsonl"
     for bit in range((len(data) - 1) * 8):
-        changed.write_bytes(flipped(data, bit))
+        changed_path.write_bytes(flipped(data, bit))
         with pytest.raises((LogCorrupted, InvalidLog)):
-            list(iter_events(changed))
+            list(iter_events(changed_path))
 
 
 @given(data=st.data())
@@ -294,7 +301,7 @@ def test_random_changes_never_give_a_line_that_was_not_written(
 ) -> None:
     folder = tmp_path_factory.mktemp("log")
     path = write_log(folder)
-    written = {line.events[0].message_id: line.events[0] for line in examine(path).lines}
+    events_by_id = {line.events[0].message_id: line.events[0] for line in examine(path).lines}
     content = path.read_bytes()
     for _ in range(data.draw(st.integers(1, 4))):
         start = data.draw(st.integers(0, len(content)))
@@ -305,4 +312,6 @@ def test_random_changes_never_give_a_line_that_was_not_written(
         lines = examine(path).lines
     except InvalidLog:
         return
-    assert all(written[e.message_id] == e for line in lines if line.is_whole for e in line.events)
+    assert all(
+        events_by_id[e.message_id] == e for line in lines if line.is_whole for e in line.events
+    )

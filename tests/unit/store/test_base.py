@@ -14,7 +14,7 @@ def test_grown_file_counts_completely_despite_shared_chunks() -> None:
     old, new = b"".join(lines[:28_000]), b"".join(lines)
     put_file(store, [old])
     put_file(store, [new])
-    found = store.stats()
-    assert found.objects["raw"] > 2
-    assert found.raw_bytes < 1.3 * len(new)
-    assert found.logical_bytes > len(old) + len(new)
+    stats = store.stats()
+    assert stats.objects["raw"] > 2
+    assert stats.raw_bytes < 1.3 * len(new)
+    assert stats.logical_bytes > len(old) + len(new)

@@ -44,7 +44,8 @@ def test_chunks_are_a_deterministic_partition_of_the_bytes(data: bytes) -> None:
     assert all(len(piece) <= MAX_CHUNK_BYTES for piece in pieces)
     assert all(len(piece) >= MIN_CHUNK_BYTES for piece in pieces[:-1])
     assert (
-        list(split_chunks(data[at : at + 70_001] for at in range(0, len(data), 70_001))) == pieces
+        list(split_chunks(data[offset : offset + 70_001] for offset in range(0, len(data), 70_001)))
+        == pieces
     )
 
 
@@ -81,18 +82,20 @@ def test_grown_file_costs_only_its_new_chunks(store: SqliteStore) -> None:
 def test_equal_bytes_are_one_object_chunked_or_not(store: SqliteStore) -> None:
     name = put_file(store, [LINES])
     store.write(WriteBatch(raw={name: LINES}))
-    assert [thing.kind for thing in store.iter_objects() if thing.name == name] == [ObjectKind.FILE]
+    assert [stored.kind for stored in store.iter_objects() if stored.name == name] == [
+        ObjectKind.FILE
+    ]
 
 
 def test_file_that_does_not_match_its_name_is_refused(store: SqliteStore) -> None:
     pieces = {hash_raw(data): data for data in (b"a", b"b")}
-    other = ArtifactRef("art-" + "1" * 64)
+    unknown_ref = ArtifactRef("art-" + "1" * 64)
     with pytest.raises(ObjectCorrupted):
         store.write(WriteBatch(raw=pieces, files={hash_raw(b"ba"): [*pieces]}))
     with pytest.raises(ObjectNotFound):
         store.write(WriteBatch(files={hash_raw(b"ab"): [*pieces]}))
     with pytest.raises(ObjectNotFound):
-        store.write(WriteBatch(raw=pieces, files={hash_raw(b"ab"): [other]}))
+        store.write(WriteBatch(raw=pieces, files={hash_raw(b"ab"): [unknown_ref]}))
     assert store.names_with_prefix("art-") == []
     store.write(WriteBatch(raw=pieces, files={hash_raw(b"ab"): [*pieces]}))
     assert store.raw(hash_raw(b"ab")) == b"ab"

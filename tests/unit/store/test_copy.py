@@ -52,19 +52,19 @@ class Sized(MemoryStore):
         return {
             name
             for batch in self.batches
-            for some in (batch.objects, batch.deltas, batch.raw, batch.sequences, batch.files)
-            for name in some
+            for group in (batch.objects, batch.deltas, batch.raw, batch.sequences, batch.files)
+            for name in group
         }
 
 
 def grow(store: Store, parent: CommitId | None, steps: int, name: str = "") -> list[CommitId]:
-    made: list[CommitId] = []
-    for at in range(steps):
-        before = made[-1] if made else parent
-        batch = batch_of(f"{name} {at}", "the same for all", parent=before, second=at)
+    created: list[CommitId] = []
+    for index in range(steps):
+        before = created[-1] if created else parent
+        batch = batch_of(f"{name} {index}", "the same for all", parent=before, second=index)
         store.write(batch)
-        made.append(commit_in(batch))
-    return made
+        created.append(commit_in(batch))
+    return created
 
 
 def same(source: Store, target: Store, tip: CommitId) -> None:
@@ -84,13 +84,13 @@ def test_copy_includes_only_the_ancestors_of_a_commit(target: Store) -> None:
     source = MemoryStore()
     trunk = grow(source, None, 40)
     branch = grow(source, trunk[9], 3, "branch")
-    other = grow(source, trunk[30], 3, "other")
+    other_chain = grow(source, trunk[30], 3, "other")
     source.update_notes(trunk[3], CommitNotes(summary="third", labels=("good",)))
     copied = copy_commits(source, target, [branch[-1]])
     assert copied.commits == 13
     same(source, target, branch[-1])
     assert target.commits_by_label() == {"good": [trunk[3]]}
-    assert target.commits([trunk[10], other[0]]) == {}
+    assert target.commits([trunk[10], other_chain[0]]) == {}
 
 
 def test_second_copy_writes_nothing() -> None:
@@ -108,9 +108,10 @@ def test_only_new_objects_are_sent() -> None:
     copy_commits(source, target, [trunk[-1]])
     target.batches.clear()
     [message] = [Message("user", "new")]
-    whole = [*materialize(source, trunk[-1]).messages, message]
+    full_messages = [*materialize(source, trunk[-1]).messages, message]
     tip = checkpoint(
-        source, CommitDraft(parent=trunk[-1], type="snapshot", messages=whole, created_at=NOON)
+        source,
+        CommitDraft(parent=trunk[-1], type="snapshot", messages=full_messages, created_at=NOON),
     )
     assert copy_commits(source, target, [tip]).objects == 3  # a part, a message, the delta
     same(source, target, tip)
@@ -124,7 +125,7 @@ def test_existing_commits_keep_their_metadata() -> None:
     source.update_notes(root, CommitNotes(summary="theirs"))
     tips = grow(source, root, 1, "next")
     copy_commits(source, target, tips)
-    assert [one.notes.summary for one in target.chain(tips[0])] == ["", "mine"]
+    assert [stored.notes.summary for stored in target.chain(tips[0])] == ["", "mine"]
 
 
 def test_large_objects_are_copied_in_bounded_batches() -> None:
@@ -154,12 +155,15 @@ def test_interrupted_copy_leaves_a_consistent_store_and_resumes(fails_at: int) -
 def test_artifacts_of_every_kind_are_copied(target: Store) -> None:
     source = MemoryStore()
     tips: list[CommitId] = []
-    grown = [source.commits([one])[one].commit.artifact for one in grow(source, None, 3)]
+    grown = [
+        source.commits([commit_id])[commit_id].commit.artifact
+        for commit_id in grow(source, None, 3)
+    ]
     sequence, _ = encode_sequence(grown)
-    again, _ = encode_sequence([sequence, grown[0]])
+    repeated, _ = encode_sequence([sequence, grown[0]])
     raw = {hash_raw(data): data for data in (b"", b"\0\xff" * 100)}
-    source.write(WriteBatch(raw=raw, sequences={sequence: grown, again: [sequence, grown[0]]}))
-    for ref in (*raw, sequence, again):
+    source.write(WriteBatch(raw=raw, sequences={sequence: grown, repeated: [sequence, grown[0]]}))
+    for ref in (*raw, sequence, repeated):
         draft = CommitDraft(
             artifact=ref, format="x", message_count=1, token_count=0, created_at=NOON
         )
@@ -167,7 +171,7 @@ def test_artifacts_of_every_kind_are_copied(target: Store) -> None:
     for _ in range(2):
         copy_commits(source, target, tips)
     assert {ref: target.raw(ref) for ref in raw} == raw
-    assert target.sequences([again]) == {again: [sequence, grown[0]]}
+    assert target.sequences([repeated]) == {repeated: [sequence, grown[0]]}
     assert fsck(target) == []
 
 
@@ -175,9 +179,9 @@ def test_artifacts_of_every_kind_are_copied(target: Store) -> None:
 def test_nested_sequences_are_copied_once_each(*, is_wide: bool) -> None:
     source, target = MemoryStore(), Sized()
     first = grow(source, None, 1)[0]
-    one = source.commits([first])[first].commit.artifact
-    pair = (one, encode_sequence([one])[0])
-    sequences = {pair[1]: [one]}
+    artifact_ref = source.commits([first])[first].commit.artifact
+    pair = (artifact_ref, encode_sequence([artifact_ref])[0])
+    sequences = {pair[1]: [artifact_ref]}
     for _ in range(60 if is_wide else 2000):  # two of each kind: 2 ** 60 ways down; or one, deep
         rows = [[*pair], [*pair[::-1]]] if is_wide else [[pair[1]]]
         made = [encode_sequence(row)[0] for row in rows]
@@ -188,8 +192,8 @@ def test_nested_sequences_are_copied_once_each(*, is_wide: bool) -> None:
     copy_commits(source, target, [commit.id], at_once_bytes=1000)
     assert fsck(target) == []
     assert target.sequences([pair[0]]) == source.sequences([pair[0]])
-    sent = [name for batch in target.batches for name in batch.sequences]
-    assert len(sent) == len(set(sent)) > 60
+    sent_sequences = [name for batch in target.batches for name in batch.sequences]
+    assert len(sent_sequences) == len(set(sent_sequences)) > 60
 
 
 def test_chunked_file_is_copied_by_new_chunks() -> None:
@@ -198,16 +202,16 @@ def test_chunked_file_is_copied_by_new_chunks() -> None:
 
     def keep(data: list[bytes]) -> tuple[ArtifactRef, CommitId]:
         refs = [hash_raw(piece) for piece in data]
-        whole = hash_raw(b"".join(data))
-        source.write(WriteBatch(raw=dict(zip(refs, data, strict=True)), files={whole: refs}))
+        file_ref = hash_raw(b"".join(data))
+        source.write(WriteBatch(raw=dict(zip(refs, data, strict=True)), files={file_ref: refs}))
         draft = CommitDraft(
-            artifact=whole, format="x", message_count=1, token_count=0, created_at=NOON
+            artifact=file_ref, format="x", message_count=1, token_count=0, created_at=NOON
         )
-        return whole, checkpoint(source, draft)
+        return file_ref, checkpoint(source, draft)
 
-    whole, tip = keep(pieces)
+    file_ref, tip = keep(pieces)
     copy_commits(source, target, [tip], at_once_bytes=10_000)
-    assert target.raw(whole) == b"".join(pieces)
+    assert target.raw(file_ref) == b"".join(pieces)
     assert max(len(batch.raw) for batch in target.batches) <= 10
     target.batches.clear()
     longer, tip = keep([*pieces, b"more"])
@@ -228,12 +232,12 @@ def purged(source: Store) -> CommitId:
     tip = commit_in(batch)
     part = next(name for name, body in batch.objects.items() if SECRET.encode() in body)
     entries = [msgspec.structs.replace(e, source={"was": 1}) for e in batch.deltas[delta]]
-    gone = {
+    purged_names = {
         part: b'{"text":"[purged] is out","type":"text"}',
         delta: encode_delta(entries)[1],
         tip: commit_bytes(msgspec.structs.replace(commit, principal="[purged]")),
     }
-    source.purge(gone, STONE)
+    source.purge(purged_names, STONE)
     return tip
 
 
@@ -263,29 +267,31 @@ def test_copy_does_not_purge_the_target(target: Store) -> None:
 
 
 def test_long_history_is_read_in_few_steps() -> None:
-    asked: list[str] = []
+    requested: list[str] = []
 
     class Counted(MemoryStore):
         def __getattribute__(self, name: str) -> object:
             if not name.startswith("_"):
-                asked.append(name)
+                requested.append(name)
             return super().__getattribute__(name)
 
     source, target = MemoryStore(), Counted()
     trunk = grow(source, None, 1200)
     assert len(find_missing_commits(source, target, [trunk[-1]])) == 1200
-    assert len(asked) < 15
+    assert len(requested) < 15
     copy_commits(source, target, [trunk[-2]])
-    asked.clear()
+    requested.clear()
     assert find_missing_commits(source, target, [trunk[-1], trunk[5]]) == [trunk[-1]]
-    assert asked == ["commits", "commits"]
+    assert requested == ["commits", "commits"]
 
 
 def test_progress_is_reported() -> None:
-    source, told = MemoryStore(), list[tuple[int, int]]()
+    source, progress = MemoryStore(), list[tuple[int, int]]()
     tip = grow(source, None, 150)[-1]
-    copy_commits(source, MemoryStore(), [tip], on_progress=lambda *at: told.append(at))
-    assert told == [(64, 150), (128, 150), (150, 150)]
+    copy_commits(
+        source, MemoryStore(), [tip], on_progress=lambda *amounts: progress.append(amounts)
+    )
+    assert progress == [(64, 150), (128, 150), (150, 150)]
 
 
 class Lossy(MemoryStore):
@@ -294,8 +300,8 @@ class Lossy(MemoryStore):
     lost: str = ""
 
     def objects(self, names: object) -> dict[Hash, bytes]:
-        found = super().objects(names)  # type: ignore[arg-type]
-        return {name: body for name, body in found.items() if name != self.lost}
+        objects_found = super().objects(names)  # type: ignore[arg-type]
+        return {name: body for name, body in objects_found.items() if name != self.lost}
 
     def raw(self, name: ArtifactRef) -> bytes:
         if name == self.lost:

@@ -24,7 +24,7 @@ from harken.store.memory import MemoryStore
 from harken.store.sqlite.store import SqliteStore
 from harken.store.tiered import TieredStore
 from harken.testing.store import batch_of, commit_in
-from tests.unit.context.test_purge import PURGE, SECRET, written
+from tests.unit.context.test_purge import PURGE, SECRET, write_secret
 
 NOON = "2026-01-31T12:00:00.000000Z"
 LATER = "2100-01-01T00:00:00Z"
@@ -38,21 +38,21 @@ class Behind(MemoryStore):
         self.asked: list[str] = []
         self.is_away = False
 
-    def _note(self, what: str) -> None:
-        self.asked.append(what)
+    def _note(self, call_name: str) -> None:
+        self.asked.append(call_name)
         if self.is_away:
             raise StoreError("far away", "does not answer")
 
     def __getattribute__(self, name: str) -> Any:
-        found = super().__getattribute__(name)
-        if name.startswith("_") or not callable(found):
-            return found
+        attribute = super().__getattribute__(name)
+        if name.startswith("_") or not callable(attribute):
+            return attribute
 
-        def asked(*given: object, **named: object) -> object:
+        def count_call(*arguments: object, **keywords: object) -> object:
             self._note(name)
-            return found(*given, **named)
+            return attribute(*arguments, **keywords)
 
-        return asked
+        return count_call
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def conversation(store: Store, steps: int = 30) -> CommitId:
 
 
 def bodies(store: Store, *kinds: ObjectKind) -> set[str]:
-    return {thing.name for thing in store.iter_objects() if thing.kind in kinds}
+    return {stored.name for stored in store.iter_objects() if stored.kind in kinds}
 
 
 def evicted_whole(store: TieredStore) -> None:
@@ -131,9 +131,9 @@ def test_commit_metadata_is_readable_with_everything_evicted_offline(
 def test_object_lost_by_the_backing_store_is_named(tiered: TieredStore, behind: Behind) -> None:
     tip = conversation(tiered, 2)
     evicted_whole(tiered)
-    lost = next(iter(bodies(behind, ObjectKind.PART)))
-    del behind._things[lost]
-    with pytest.raises(ObjectNotFound, match=lost):
+    missing_name = next(iter(bodies(behind, ObjectKind.PART)))
+    del behind._things[missing_name]
+    with pytest.raises(ObjectNotFound, match=missing_name):
         _ = materialize(tiered, tip).messages
 
 
@@ -146,9 +146,9 @@ def test_only_objects_in_the_backing_store_are_evicted(tiered: TieredStore) -> N
     newer = batch_of("not there yet")
     tiered.write(newer)
     tiered.evict(0)
-    left = bodies(tiered.local, ObjectKind.PART)
-    assert left == {name for name in newer.objects if name not in before} & left
-    assert len(left) == 1
+    remaining = bodies(tiered.local, ObjectKind.PART)
+    assert remaining == {name for name in newer.objects if name not in before} & remaining
+    assert len(remaining) == 1
     assert fsck(tiered.local) == []
 
 
@@ -163,14 +163,14 @@ def test_object_damaged_in_the_backing_store_is_kept(tiered: TieredStore, behind
 
 @pytest.mark.req("S2-67")
 def test_pinned_object_stays_and_later_pinned_one_returns(tiered: TieredStore) -> None:
-    pinned, other = conversation(tiered, 3), commit_in(batch_of("other"))
+    pinned, unpinned = conversation(tiered, 3), commit_in(batch_of("other"))
     tiered.write(batch_of("other"))
     tiered.push()
     tiered.set_retention({pinned: RetentionPolicy("pin")})
     needed = bodies(tiered.local, ObjectKind.PART)
     assert tiered.evict(0).objects == 1
     assert len(bodies(tiered.local, ObjectKind.PART)) == len(needed) - 1
-    tiered.set_retention({other: RetentionPolicy("pin")})
+    tiered.set_retention({unpinned: RetentionPolicy("pin")})
     assert bodies(tiered.local, ObjectKind.PART) == needed
 
 
@@ -183,8 +183,8 @@ def test_least_recently_used_object_is_evicted_first(tmp_path: Path) -> None:
     for data in raw:
         tiered.write(WriteBatch(raw={hash_raw(data): data}))
         tiered._send([hash_raw(data)])
-    taken = tiered.evict(4 * 20_000 + 5_000)
-    assert taken.objects == 4
+    evicted = tiered.evict(4 * 20_000 + 5_000)
+    assert evicted.objects == 4
     names = [hash_raw(data) for data in raw]
     assert bodies(local, ObjectKind.RAW) == {*names[4:]}
     assert [tiered.raw(name) for name in names] == raw
@@ -247,27 +247,27 @@ def test_fetched_object_that_does_not_match_its_name_is_refused(
 ) -> None:
     batch = batch_of("honest", "other")
     behind.write(batch)
-    one, other = bodies(behind, ObjectKind.PART)
-    behind._things[one] = behind._things[other]
-    with pytest.raises(ObjectCorrupted, match=one):
-        tiered.objects([Hash(one)])
-    assert tiered.local.objects([Hash(one)]) == {}
+    first, second = bodies(behind, ObjectKind.PART)
+    behind._things[first] = behind._things[second]
+    with pytest.raises(ObjectCorrupted, match=first):
+        tiered.objects([Hash(first)])
+    assert tiered.local.objects([Hash(first)]) == {}
 
 
 def test_object_purged_in_the_backing_store_arrives_as_its_replacement(
     tiered: TieredStore, behind: Behind
 ) -> None:
-    tip = written(behind)
+    tip = write_secret(behind)
     purge_text(behind, [], PURGE)
-    told = materialize(tiered, tip).messages
-    assert told == materialize(behind, tip).messages
+    messages = materialize(tiered, tip).messages
+    assert messages == materialize(behind, tip).messages
     tiered.write(batch_of("go on", parent=tip))
     assert find_text(tiered, [], SECRET) == []
     assert fsck(tiered.local) == []
 
 
 def test_purge_reaches_both_tiers_and_evicted_objects(tiered: TieredStore, behind: Behind) -> None:
-    tip = written(tiered)
+    tip = write_secret(tiered)
     evicted_whole(tiered)
     assert find_text(tiered, [], SECRET)
     purge_text(tiered, [], PURGE)
@@ -335,10 +335,10 @@ def test_sequences_are_pushed_with_their_items(tiered: TieredStore, behind: Behi
     members = tiered.sequences([ref])[ref]
     assert behind.sequences([ref]) == {ref: members}
     assert behind.deltas(members).keys() == {*members}
-    other = TieredStore(SqliteStore(tiered.local.path.with_name("other.db")), behind)
-    assert other.sequences([ref]) == {ref: members}
-    other.set_retention({ref: RetentionPolicy("pin")})
-    other.local.close()
+    second_store = TieredStore(SqliteStore(tiered.local.path.with_name("other.db")), behind)
+    assert second_store.sequences([ref]) == {ref: members}
+    second_store.set_retention({ref: RetentionPolicy("pin")})
+    second_store.local.close()
 
 
 def test_commit_only_in_the_backing_store_is_annotated_there(

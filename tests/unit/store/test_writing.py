@@ -34,8 +34,8 @@ def rows_of(store: SqliteStore) -> list[int]:
 
 def chain(store: SqliteStore, length: int, parent: CommitId | None = None) -> list[CommitId]:
     names = [] if parent is None else [parent]
-    for at in range(length):
-        batch = batch_of(f"step {at}", parent=names[-1] if names else None, second=at)
+    for index in range(length):
+        batch = batch_of(f"step {index}", parent=names[-1] if names else None, second=index)
         store.write(batch)
         names.append(commit_in(batch))
     return names
@@ -61,12 +61,15 @@ def test_failed_batch_can_be_written_again(path: Path) -> None:
         store.write(both)
     connection.execute("DROP TRIGGER no")
     store.write(both)
-    other = SqliteStore(path)
-    assert [one.id for one in other.chain(commit_in(child))] == [commit_in(child), commit_in(root)]
-    assert other.objects(both.objects) == both.objects
-    assert fsck(other) == []
-    for one in (store, other):
-        one.close()
+    second_store = SqliteStore(path)
+    assert [stored.id for stored in second_store.chain(commit_in(child))] == [
+        commit_in(child),
+        commit_in(root),
+    ]
+    assert second_store.objects(both.objects) == both.objects
+    assert fsck(second_store) == []
+    for any_store in (store, second_store):
+        any_store.close()
 
 
 def test_small_packs_are_merged_and_stay_readable(path: Path) -> None:
@@ -75,8 +78,8 @@ def test_small_packs_are_merged_and_stay_readable(path: Path) -> None:
     assert len(rows_of(store)) < pack_table.BLOCK
     fresh = SqliteStore(path)
     for reader in (store, fresh):
-        assert [one.id for one in reader.chain(names[-1])] == names[::-1]
-        deltas = reader.deltas([one.commit.artifact for one in reader.chain(names[-1])])
+        assert [stored.id for stored in reader.chain(names[-1])] == names[::-1]
+        deltas = reader.deltas([stored.commit.artifact for stored in reader.chain(names[-1])])
         messages = [entry.message for entries in deltas.values() for entry in entries]
         assert len(reader.objects(messages)) == len(names)
         assert set(reader.names_with_prefix("", 10_000)) == {*names, *deltas}
@@ -89,14 +92,14 @@ def test_small_packs_are_merged_and_stay_readable(path: Path) -> None:
 
 def test_large_packs_are_not_merged_and_numbers_are_unique(path: Path) -> None:
     store = SqliteStore(path)
-    for at in range(2 * pack_table.BLOCK + 3):
-        data = f"{at} ".encode() * (1 if at % 10 else 20_000)
+    for number in range(2 * pack_table.BLOCK + 3):
+        data = f"{number} ".encode() * (1 if number % 10 else 20_000)
         store.write(WriteBatch(raw={hash_raw(data): data}))
         assert store.raw(hash_raw(data)) == data
     with store.snapshot() as connection:
-        found = list(pack_table.iter_rows(connection))
+        table_rows = list(pack_table.iter_rows(connection))
         assert pack_table.last_number(connection) == 2 * pack_table.BLOCK + 3
-    assert all(one.end == two.first for one, two in itertools.pairwise(found))
+    assert all(row_found.end == two.first for row_found, two in itertools.pairwise(table_rows))
     assert fsck(store) == []
     store.close()
 
@@ -118,13 +121,13 @@ def test_damaged_pack_is_not_merged(path: Path) -> None:
 def test_waiting_threads_share_a_transaction_and_bad_batches_fail_alone(path: Path) -> None:
     store, root = SqliteStore(path, patience_s=10), batch_of("root")
     store.write(root)
-    lost = CommitId("ctx-" + "1" * 64)
+    missing_commit = CommitId("ctx-" + "1" * 64)
     blocker = sqlite3.connect(path, isolation_level=None)
     blocker.execute("BEGIN IMMEDIATE")
     refused: list[str] = []
 
     def write(number: int) -> None:
-        parent = lost if number == 3 else commit_in(root)
+        parent = missing_commit if number == 3 else commit_in(root)
         try:
             store.write(batch_of(f"{number}", "the same for all", parent=parent))
         except ObjectNotFound as error:
@@ -140,7 +143,7 @@ def test_waiting_threads_share_a_transaction_and_bad_batches_fail_alone(path: Pa
     blocker.close()
     for thread in threads:
         thread.join()
-    assert refused == [lost]
+    assert refused == [missing_commit]
     assert len(store.children(commit_in(root))) == 7
     assert len(rows_of(store)) - len(before) == 2
     assert fsck(store) == []
@@ -166,9 +169,11 @@ def test_interrupted_write_leaves_no_waiting_thread(path: Path) -> None:
         "print(len(store.newest_commits(10)))\n"
     )
     command = [sys.executable, "-c", program, str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, cwd=ROOT, check=True)
-    assert done.stdout.splitlines()[0] == "interrupted"
-    assert int(done.stdout.splitlines()[1]) >= 5
+    result = subprocess.run(
+        command, capture_output=True, text=True, timeout=30, cwd=ROOT, check=True
+    )
+    assert result.stdout.splitlines()[0] == "interrupted"
+    assert int(result.stdout.splitlines()[1]) >= 5
 
 
 def test_derived_object_is_listed_while_it_exists(path: Path) -> None:
@@ -182,15 +187,15 @@ def test_derived_object_is_listed_while_it_exists(path: Path) -> None:
         WriteBatch(sequences={sequence: [ref, ref]}, derived={"k": sequence, "\ud800": ref})
     )
     store.write(WriteBatch(derived={"k": ref}))
-    other = SqliteStore(path)
-    assert other.find_derived(["k", "\ud800", "nothing"]) == {"k": ref, "\ud800": ref}
+    second_store = SqliteStore(path)
+    assert second_store.find_derived(["k", "\ud800", "nothing"]) == {"k": ref, "\ud800": ref}
     with store.snapshot() as connection:
         pass
     connection.execute("UPDATE derived SET artifact = zeroblob(40) WHERE key = x'6b'")
-    assert other.find_derived(["k"]) == {}
+    assert second_store.find_derived(["k"]) == {}
     assert [finding.place for finding in fsck(store)] == ["derived k"]
-    for one in (store, other):
-        one.close()
+    for any_store in (store, second_store):
+        any_store.close()
 
 
 def test_metadata_update_fails_on_a_changed_value(path: Path) -> None:
@@ -209,18 +214,18 @@ def test_metadata_update_fails_on_a_changed_value(path: Path) -> None:
 def test_objects_are_iterated_after_their_dependencies(path: Path) -> None:
     store = SqliteStore(path)
     names = chain(store, pack_table.BLOCK + 3)
-    seen: set[str] = set()
-    for thing in store.iter_objects():
-        assert seen.issuperset(thing.needs)
-        seen.add(thing.name)
-    assert {*names} <= seen
-    found = store.stats()
+    names_seen: set[str] = set()
+    for stored in store.iter_objects():
+        assert names_seen.issuperset(stored.needs)
+        names_seen.add(stored.name)
+    assert {*names} <= names_seen
+    stats = store.stats()
     many = len(names)
     counts = {"part": many, "message": many, "delta": many, "commit": many}
-    assert found.objects == {**counts, "sequence": 0, "raw": 0}
-    assert found.logical_bytes == found.raw_bytes > 0
-    assert found.stored_bytes >= path.stat().st_size
-    assert {thing.kind for thing in store.iter_objects()} == {
+    assert stats.objects == {**counts, "sequence": 0, "raw": 0}
+    assert stats.logical_bytes == stats.raw_bytes > 0
+    assert stats.stored_bytes >= path.stat().st_size
+    assert {stored.kind for stored in store.iter_objects()} == {
         ObjectKind.PART,
         ObjectKind.MESSAGE,
         ObjectKind.DELTA,

@@ -56,12 +56,12 @@ class Play:
 
     def calls(self, agent: str, *calls: tuple[str, str], text: str | None = None) -> MessageId:
         """Log an assistant entry that calls tools; a call's id is `<tool>_<message>_<n>`."""
-        here = self.session.next_id()
-        made = [
-            {"id": f"{tool}_{here}_{n}", "function": {"name": tool, "arguments": arguments}}
+        event_id = self.session.next_id()
+        tool_calls = [
+            {"id": f"{tool}_{event_id}_{n}", "function": {"name": tool, "arguments": arguments}}
             for n, (tool, arguments) in enumerate(calls)
         ]
-        message = {"role": "assistant", "content": text, "tool_calls": made}
+        message = {"role": "assistant", "content": text, "tool_calls": tool_calls}
         return self.session.log_transcript_entry(agent, message)
 
     def result(self, agent: str, call: str, text: str, n: int = 0, **links: Any) -> MessageId:

@@ -52,12 +52,12 @@ def events(play: Play) -> list[Event]:
     jack = play.born("Jack", by=play.root)
     play.hears(play.root, "Hi")
     play.answers(play.root, play.asks(play.root), "the password is 1234")
-    said = play.says(jack, "1234")
-    play.hears(play.root, "[Jack]: ...", said)
-    play.result(play.root, play.calls(play.root, ("look", "{}")), "a cat", substance=said)
+    answer_id = play.says(jack, "1234")
+    play.hears(play.root, "[Jack]: ...", answer_id)
+    play.result(play.root, play.calls(play.root, ("look", "{}")), "a cat", substance=answer_id)
     play.asks(play.root)
     guard = play.born("Guard", by=play.root, relation="hook")
-    play.hears(guard, "[response] ...", cause=said)
+    play.hears(guard, "[response] ...", cause=answer_id)
     play.says(guard, "REWRITE: ...")
     play.moves(jack, "gone")
     return list(play.viewer().events)
@@ -79,8 +79,8 @@ def test_view_is_deterministic_over_shared_references(events: list[Event], name:
 
 @pytest.mark.parametrize("name", VIEWS)
 def test_views_return_json_values(events: list[Event], name: str) -> None:
-    found = VIEWS[name](events)
-    assert found
-    plain = canonical.from_json(canonical.to_json_line(found))
-    if isinstance(found, list) and isinstance(found[0], SparseRecord):
-        assert plain == [row.as_json() for row in found]
+    view_value = VIEWS[name](events)
+    assert view_value
+    plain = canonical.from_json(canonical.to_json_line(view_value))
+    if isinstance(view_value, list) and isinstance(view_value[0], SparseRecord):
+        assert plain == [row.as_json() for row in view_value]

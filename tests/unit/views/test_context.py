@@ -84,22 +84,22 @@ def test_context_after_a_compaction_lists_dropped_messages(play: Play) -> None:
 
 
 def test_context_shows_where_a_cached_prefix_ends(play: Play) -> None:
-    def kept(request: str) -> tuple[int, str | None]:
+    def cached_prefix(request: str) -> tuple[int, str | None]:
         view = context(play.viewer().events, request)
         return view.kept, view.broken_by
 
     play.hears(play.root, "one")
-    assert kept(play.asks(play.root)) == (0, None)
+    assert cached_prefix(play.asks(play.root)) == (0, None)
     play.hears(play.root, "two")
-    assert kept(play.asks(play.root)) == (1, None)
+    assert cached_prefix(play.asks(play.root)) == (1, None)
     dropped = ev.TranscriptEdited(
         agent_id=play.root, segments=[ev.Segment(start=0, stop=1)], reason="drop"
     )
     play.session.append(dropped)
     play.hears(play.root, "three")
-    assert kept(play.asks(play.root)) == (1, "messages")
+    assert cached_prefix(play.asks(play.root)) == (1, "messages")
     tools = play.session.append(ev.ToolsDefined(tools=[{"name": "look"}], tools_hash="h"))
-    assert kept(play.asks(play.root, tools=tools)) == (0, "tools")
+    assert cached_prefix(play.asks(play.root, tools=tools)) == (0, "tools")
 
 
 def test_tools_of_a_call_are_shown_in_full(play: Play) -> None:
@@ -111,13 +111,13 @@ def test_tools_of_a_call_are_shown_in_full(play: Play) -> None:
 
 
 def test_request_is_shown_as_json(play: Play) -> None:
-    heard = play.hears(play.root, "Hi")
+    input_id = play.hears(play.root, "Hi")
     request = play.asks(play.root)
     view = context(play.viewer().events, request).as_json()
     assert view["messages"] == [
         {
             "position": 0,
-            "message_id": heard,
+            "message_id": input_id,
             "new": True,
             "message": {"role": "user", "content": "Hi"},
         }
@@ -171,10 +171,10 @@ def test_context_without_store_has_placeholders_and_is_unverified(
 
 
 def test_unknown_model_call_error_lists_the_calls(play: Play) -> None:
-    heard = play.hears(play.root, "Hi")
+    input_id = play.hears(play.root, "Hi")
     request = play.asks(play.root)
-    with pytest.raises(NameNotFound, match=f"model call '{heard}'.*{request}"):
-        context(play.viewer().events, heard)
+    with pytest.raises(NameNotFound, match=f"model call '{input_id}'.*{request}"):
+        context(play.viewer().events, input_id)
 
 
 def test_request_with_a_missing_reference_is_an_error_on_one_line() -> None:

@@ -54,8 +54,8 @@ def test_dialog_of_example_1_has_three_messages_in_order(cafe: SessionViewer) ->
 
 
 def test_dialog_uses_the_authors_text_if_only_a_label_differs(cafe: SessionViewer) -> None:
-    for chosen in ([JILL, JACK], [JACK, JILL]):
-        assert [item["content"] for item in cafe.extract_dialog(chosen)] == [CAFE, HI, HELLO]
+    for agents_chosen in ([JILL, JACK], [JACK, JILL]):
+        assert [item["content"] for item in cafe.extract_dialog(agents_chosen)] == [CAFE, HI, HELLO]
 
 
 @pytest.mark.req("S0-43")
@@ -85,9 +85,9 @@ def test_equal_texts_of_different_substance_both_stay(
 def test_substance_is_one_item_for_any_number_of_receivers(
     play: Play, jack: AgentId, jill: AgentId
 ) -> None:
-    said = play.says(play.root, "Hello all")
+    utterance = play.says(play.root, "Hello all")
     for agent in (jack, jill, jill):
-        play.hears(agent, "[Root]: Hello all", said)
+        play.hears(agent, "[Root]: Hello all", utterance)
     assert texts(play, "Root", "Jack", "Jill") == ["Hello all"]
     assert texts(play, "Jack", "Jill") == ["[Root]: Hello all"]
 
@@ -150,9 +150,9 @@ def test_text_blocked_by_a_hook_is_not_in_the_dialog_of_receivers(
 def test_different_received_versions_are_flagged_without_the_original(
     play: Play, jack: AgentId, jill: AgentId
 ) -> None:
-    said = play.says(play.root, SECRET)
-    play.hears(jack, f"[Root]: {REDACTED}", said)
-    play.hears(jill, "[Root]: ...", said)
+    utterance = play.says(play.root, SECRET)
+    play.hears(jack, f"[Root]: {REDACTED}", utterance)
+    play.hears(jill, "[Root]: ...", utterance)
     (item,) = play.viewer().extract_dialog(["Jack", "Jill"])
     assert item["content"] == f"[Root]: {REDACTED}"
     assert [v["content"] for v in item["versions"]] == ["[Root]: ..."]
@@ -186,8 +186,8 @@ def test_piece_received_by_no_chosen_agent_is_no_item(play: Play) -> None:
 
 def test_forwarded_answer_is_a_version_of_the_utterance(play: Play, jack: AgentId) -> None:
     call = play.calls(play.root, ("discuss", "{}"))
-    said = play.says(jack, SECRET)
-    play.result(play.root, call, REDACTED, substance=said)
+    utterance = play.says(jack, SECRET)
+    play.result(play.root, call, REDACTED, substance=utterance)
     (item,) = play.viewer().extract_dialog(["Root", "Jack"])
     assert (item["content"], item["differs"]) == (REDACTED, True)
     assert texts(play, "Root") == []
@@ -229,15 +229,15 @@ def test_user_display_event_is_the_version_of_the_user(play: Play) -> None:
 
 
 def test_copies_of_copies_in_an_older_log_are_one_item(tmp_path: Path) -> None:
-    again = {**EXAMPLE_1[19], "content": "Hi?", "substance": "msg_017"}
-    viewer = write_log(tmp_path, [*EXAMPLE_1[:19], again])
+    changed_event = {**EXAMPLE_1[19], "content": "Hi?", "substance": "msg_017"}
+    viewer = write_log(tmp_path, [*EXAMPLE_1[:19], changed_event])
     items = viewer.extract_dialog([JACK])
     assert [item["message_id"] for item in items] == ["msg_012", "msg_015"]
     assert items[1]["differs"]
 
 
 def test_piece_without_agent_belongs_to_the_agent_of_its_cause(tmp_path: Path) -> None:
-    heard = TranscriptEntry(
+    entry_event = TranscriptEntry(
         message_id=MessageId("msg_2"),
         agent_id=AgentId("jack"),
         role="user",
@@ -247,7 +247,7 @@ def test_piece_without_agent_belongs_to_the_agent_of_its_cause(tmp_path: Path) -
 
     def author(cause: str | None) -> AgentId | None:
         piece = PieceOfText(message_id=MessageId("msg_1"), content="Hi", cause=cause)
-        born = AgentCreated(message_id=MessageId("msg_0"), agent_id=AgentId("root"))
-        return dialog([born, piece, heard], ["jack"])[0].agent_id
+        agent_event = AgentCreated(message_id=MessageId("msg_0"), agent_id=AgentId("root"))
+        return dialog([agent_event, piece, entry_event], ["jack"])[0].agent_id
 
     assert (author("msg_0"), author("msg_7"), author(None)) == ("root", None, None)

@@ -23,25 +23,25 @@ def test_perspective_of_jill_in_example_2_has_labels(inner: SessionViewer) -> No
 
 
 def test_instructions_are_labelled_system(inner: SessionViewer) -> None:
-    told = inner.extract_agent_perspective("Inner").splitlines()
-    assert told[0] == "[System]: You are Jill's inner voice..."
-    assert inner.extract_agent_perspective(INNER).splitlines() == told
+    transcript_lines = inner.extract_agent_perspective("Inner").splitlines()
+    assert transcript_lines[0] == "[System]: You are Jill's inner voice..."
+    assert inner.extract_agent_perspective(INNER).splitlines() == transcript_lines
 
 
 @pytest.mark.req("S0-45")
 def test_thoughts_stand_where_they_were_logged(play: Play) -> None:
     play.hears(play.root, "Is it raining?")
-    here = play.session.next_id()
+    event_id = play.session.next_id()
     message = {
         "role": "assistant",
         "content": [
             ThinkingPart("I must look."),
             TextPart("One moment."),
-            ToolCallSlot(f"look_{here}"),
+            ToolCallSlot(f"look_{event_id}"),
             ThinkingPart("And listen."),
             TextPart(""),
         ],
-        "tool_calls": [{"id": f"look_{here}", "function": {"name": "look", "arguments": "{}"}}],
+        "tool_calls": [{"id": f"look_{event_id}", "function": {"name": "look", "arguments": "{}"}}],
     }
     call = play.session.log_transcript_entry(play.root, message)
     play.result(play.root, call, "wet")
@@ -89,8 +89,8 @@ def test_user_display_event_is_what_the_user_received(play: Play) -> None:
 
 def test_copy_of_any_role_is_received(play: Play) -> None:
     jack = play.born("Jack", by=play.root)
-    said = play.says(play.root, "Hi")
-    play.session.log_transcript_entry(jack, {"role": "assistant", "content": "Hi"}, said)
+    utterance = play.says(play.root, "Hi")
+    play.session.log_transcript_entry(jack, {"role": "assistant", "content": "Hi"}, utterance)
     assert play.viewer().extract_agent_perspective("Jack") == "[Heard]: Hi"
 
 

@@ -88,9 +88,9 @@ def test_event_of_an_unknown_type_is_filtered_by_its_members() -> None:
         "role": "user",
         "cause": ["b", 1],
     }
-    odd = {"event_type": "odd", "message_id": "n", "agent_id": 7, "role": 7, "cause": 7}
+    unknown_event = {"event_type": "odd", "message_id": "n", "agent_id": 7, "role": 7, "cause": 7}
     same = {"event_type": "new", "message_id": "s", "substance": "b"}
-    events = [event_from_dict(new), event_from_dict(odd), event_from_dict(same)]
+    events = [event_from_dict(new), event_from_dict(unknown_event), event_from_dict(same)]
     assert ids(select(events, role="user", agent_id=AgentId("a"), link="b")) == ["m"]
     assert ids(select(events, event_type="odd")) == ["n"]
     assert ids(select(events, link="b", by="substance")) == ["s"]

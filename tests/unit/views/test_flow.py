@@ -11,8 +11,8 @@ from tests.unit.views.examples import EXAMPLE_1, JACK, JILL, ROOT
 from tests.unit.views.play import Play, write_log
 
 
-def ids(found: list[dict[str, object]]) -> list[object]:
-    return [event["message_id"] for event in found]
+def ids(rows_found: list[dict[str, object]]) -> list[object]:
+    return [event["message_id"] for event in rows_found]
 
 
 @pytest.mark.req("S0-46")
@@ -36,8 +36,8 @@ def test_causality_index_of_example_1(cafe: SessionViewer) -> None:
 def test_first_of_several_causes_is_the_parent(play: Play) -> None:
     jack, jill = play.born("Jack", by=play.root), play.born("Jill", by=play.root)
     call = play.calls(play.root, ("discuss", "{}"))
-    one, two = play.says(jack, "A"), play.says(jill, "B")
-    compiled = play.result(play.root, call, "[Jack]: A\n\n[Jill]: B", cause=[two, one])
+    first, two = play.says(jack, "A"), play.says(jill, "B")
+    compiled = play.result(play.root, call, "[Jack]: A\n\n[Jill]: B", cause=[two, first])
     assert play.viewer().build_causality_index()[compiled] == two
 
 
@@ -46,11 +46,11 @@ def test_substance_precedes_the_call_and_call_maps_to_its_message(play: Play) ->
     jack = play.born("Jack", by=play.root)
     call = play.calls(play.root, ("discuss", "{}"), ("look", "{}"))
     piece = play.piece(play.root, "Hi?", f"{call}.discuss_{call}_0")
-    said = play.says(jack, "Hi")
-    passed = play.result(play.root, call, "Hi", substance=said)
-    seen = play.result(play.root, call, "a cat")
+    utterance = play.says(jack, "Hi")
+    passed = play.result(play.root, call, "Hi", substance=utterance)
+    result_id = play.result(play.root, call, "a cat")
     index = play.viewer().build_causality_index()
-    assert (index[piece], index[passed], index[seen]) == (call, said, call)
+    assert (index[piece], index[passed], index[result_id]) == (call, utterance, call)
 
 
 def test_reused_call_id_means_the_last_call(play: Play) -> None:
@@ -58,8 +58,8 @@ def test_reused_call_id_means_the_last_call(play: Play) -> None:
     for _ in range(2):
         call = {"id": "same", "function": {"name": "look", "arguments": "{}"}}
         message = {"role": "assistant", "tool_calls": [call]}
-        made = play.session.log_transcript_entry(play.root, message)
-        results.append((play.result(play.root, made, "seen"), made))
+        entry_id = play.session.log_transcript_entry(play.root, message)
+        results.append((play.result(play.root, entry_id, "seen"), entry_id))
     index = play.viewer().build_causality_index()
     assert [(result, index[result]) for result, _ in results] == results
 
@@ -76,13 +76,13 @@ def test_flow_follows_substance_every_cause_and_the_call(play: Play) -> None:
     jack, jill = play.born("Jack", by=play.root), play.born("Jill", by=play.root)
     play.hears(play.root, "not a link: only an earlier entry")
     call = play.calls(play.root, ("discuss", "{}"))
-    one, two = play.says(jack, "A"), play.says(jill, "B")
-    heard = play.hears(jill, "[Jack]: A", one)
-    compiled = play.result(play.root, call, "both", cause=[heard, two])
+    first, two = play.says(jack, "A"), play.says(jill, "B")
+    input_id = play.hears(jill, "[Jack]: A", first)
+    compiled = play.result(play.root, call, "both", cause=[input_id, two])
     piece = play.piece(play.root, "news", compiled)
     last = play.hears(jack, "news", piece)
     assert ids(play.viewer().trace_message_flow(last)) == [
-        call, one, two, heard, compiled, piece, last,
+        call, first, two, input_id, compiled, piece, last,
     ]  # fmt: skip
 
 
@@ -123,28 +123,30 @@ def test_spread_reaches_all_receivers_over_several_hops(play: Play) -> None:
     jack, jill = play.born("Jack", by=play.root), play.born("Jill", by=play.root)
     ann, ben = play.born("Ann", by=jill), play.born("Ben", by=jill)
     call = play.calls(play.root, ("discuss", "{}"))
-    said = play.says(jack, "Fire!")
-    heard = play.hears(jill, "[Jack]: Fire!", said)
+    utterance = play.says(jack, "Fire!")
+    input_id = play.hears(jill, "[Jack]: Fire!", utterance)
     play.says(jill, "What?")
-    compiled = play.result(play.root, call, "[Jack]: Fire!", cause=[said])
+    compiled = play.result(play.root, call, "[Jack]: Fire!", cause=[utterance])
     piece = play.piece(play.root, "Feu !", compiled)
     to_ann = play.hears(ann, "Feu !", piece)
     to_ben = play.hears(ben, "Fleurs !", piece)
     events = play.viewer().events
-    assert [(h.message_id, h.hops, h.via, h.source, h.differs) for h in spread(events, said)] == [
-        (heard, 1, "substance", said, False),
-        (compiled, 1, "cause", said, False),
+    assert [
+        (h.message_id, h.hops, h.via, h.source, h.differs) for h in spread(events, utterance)
+    ] == [
+        (input_id, 1, "substance", utterance, False),
+        (compiled, 1, "cause", utterance, False),
         (piece, 2, "cause", compiled, False),
         (to_ann, 3, "substance", piece, False),
         (to_ben, 3, "substance", piece, True),
     ]
-    assert [(h.name, h.hops) for h in hearers(events, said)] == [
+    assert [(h.name, h.hops) for h in hearers(events, utterance)] == [
         ("Jill", 1),
         ("Root", 1),
         ("Ann", 3),
         ("Ben", 3),
     ]
-    assert [entry.message_id for entry in references(events, said)] == [heard]
+    assert [entry.message_id for entry in references(events, utterance)] == [input_id]
 
 
 @pytest.mark.req("S1-14")
@@ -159,11 +161,11 @@ def test_receivers_are_unique_and_exclude_pure_speakers(cafe: SessionViewer) -> 
 
 def test_spread_uses_the_shortest_path_and_each_event_once(play: Play) -> None:
     jack = play.born("Jack", by=play.root)
-    said = play.says(jack, "A")
-    piece = play.piece(jack, "B", said)
-    both = play.hears(play.root, "A and B", cause=[piece, said])
-    found = {hop.message_id: hop for hop in spread(play.viewer().events, said)}
-    assert (found[both].hops, found[both].via, found[both].source) == (1, "cause", said)
+    utterance = play.says(jack, "A")
+    piece = play.piece(jack, "B", utterance)
+    both = play.hears(play.root, "A and B", cause=[piece, utterance])
+    hops = {hop.message_id: hop for hop in spread(play.viewer().events, utterance)}
+    assert (hops[both].hops, hops[both].via, hops[both].source) == (1, "cause", utterance)
 
 
 def test_own_message_with_a_cause_is_not_received(play: Play) -> None:
@@ -181,11 +183,11 @@ def test_rewritten_call_references_its_call_and_first_its_hook(play: Play) -> No
     guard = play.born("Guard", by=play.root, relation="hook")
     call = play.calls(play.root, ("rm", "/"))
     verdict = play.says(guard, "REWRITE: /tmp/x")
-    rewritten = play.session.append(
+    rewrite = play.session.append(
         ev.ActionRewritten(
             agent_id=play.root, call=call, tool="rm", arguments="/tmp/x", cause=verdict
         )
     )
     viewer = play.viewer()
-    assert viewer.build_causality_index()[rewritten] == verdict
-    assert ids(viewer.trace_message_flow(rewritten)) == [call, verdict, rewritten]
+    assert viewer.build_causality_index()[rewrite] == verdict
+    assert ids(viewer.trace_message_flow(rewrite)) == [call, verdict, rewrite]

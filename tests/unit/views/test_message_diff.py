@@ -29,15 +29,15 @@ def test_equal_lists_have_only_equal_rows() -> None:
 
 
 def test_call_ids_are_ignored() -> None:
-    def called(id_: str) -> list[Message]:
+    def call_messages(id_: str) -> list[Message]:
         call = ToolCall(id_, FunctionCall("look", "{}"))
         return [
             Message("assistant", None, tool_calls=[call]),
             Message("tool", "a cat", tool_call_id=id_, name="look"),
         ]
 
-    assert kinds(diff_messages(called("c1"), called("c2"))) == ["same", "same"]
-    assert find_first_difference(called("c1"), called("c2")) is None
+    assert kinds(diff_messages(call_messages("c1"), call_messages("c2"))) == ["same", "same"]
+    assert find_first_difference(call_messages("c1"), call_messages("c2")) is None
 
 
 def test_new_message_is_added_at_its_position() -> None:
@@ -101,18 +101,18 @@ def test_longer_list_has_added_or_dropped_rows() -> None:
 
 def test_unchanged_text_is_shortened() -> None:
     long = "word " * 100
-    found = spans(f"{long}tea {long}", f"{long}coffee {long}")
-    assert [span.kind for span in found] == ["same", "dropped", "added", "same"]
-    assert max(len(span.text) for span in found) < 50
-    whole = spans(f"{long}tea {long}", f"{long}coffee {long}", around=None)
-    assert "".join(span.text for span in whole if span.kind != "added") == f"{long}tea {long}"
+    text_spans = spans(f"{long}tea {long}", f"{long}coffee {long}")
+    assert [span.kind for span in text_spans] == ["same", "dropped", "added", "same"]
+    assert max(len(span.text) for span in text_spans) < 50
+    full_spans = spans(f"{long}tea {long}", f"{long}coffee {long}", around=None)
+    assert "".join(span.text for span in full_spans if span.kind != "added") == f"{long}tea {long}"
 
 
 @given(st.text(), st.text())
 def test_spans_reproduce_both_texts(before: str, after: str) -> None:
-    found = spans(before, after, around=None)
-    assert "".join(span.text for span in found if span.kind != "added") == before
-    assert "".join(span.text for span in found if span.kind != "dropped") == after
+    text_spans = spans(before, after, around=None)
+    assert "".join(span.text for span in text_spans if span.kind != "added") == before
+    assert "".join(span.text for span in text_spans if span.kind != "dropped") == after
 
 
 _lists = st.lists(

@@ -7,7 +7,7 @@ from harken.views.message_text import has_same_text, readable_text
 
 
 @pytest.mark.parametrize(
-    ("content", "read"),
+    ("content", "expected"),
     [
         (None, ""),
         ("Hi", "Hi"),
@@ -15,8 +15,8 @@ from harken.views.message_text import has_same_text, readable_text
         ([UnknownPart("document", "{}")], "[document]"),
     ],
 )
-def test_readable_text_of_a_message(content: Content, read: str) -> None:
-    assert readable_text(content) == read
+def test_readable_text_of_a_message(content: Content, expected: str) -> None:
+    assert readable_text(content) == expected
 
 
 def test_text_as_a_string_and_as_a_part_is_equal() -> None:

@@ -21,7 +21,7 @@ def stepping(play: Play) -> RequestSteps:
     return RequestSteps(play.viewer().events)
 
 
-def told(changes: Changes) -> list[tuple[str, str]]:
+def change_texts(changes: Changes) -> list[tuple[str, str]]:
     return [(row.kind, row.text) for row in changes.messages]
 
 
@@ -31,7 +31,7 @@ def test_steps_are_numbered_per_session_and_per_agent(play: Play) -> None:
         play.hears(agent, "Hi")
         play.answers(agent, play.asks(agent), "Hello")
     steps = [stepping(play).step(n) for n in (1, 2, 3)]
-    assert [(one.number, one.of_agent, one.name) for one in steps] == [
+    assert [(step.number, step.of_agent, step.name) for step in steps] == [
         (1, 1, "Root"),
         (2, 1, "Jack"),
         (3, 2, "Root"),
@@ -48,11 +48,13 @@ def test_step_is_resolved_by_number_or_message_id(play: Play) -> None:
     response = play.session.state.last_id
     play.asks(play.root)
     steps = stepping(play)
-    assert [steps.find(given) for given in ("1", "-2", request, answer, response)] == [1] * 5
+    assert [steps.find(step_name) for step_name in ("1", "-2", request, answer, response)] == [
+        1
+    ] * 5
     assert steps.find("-1") == 2
-    for odd in ("0", "3", "-3", "msg_999", "", "-", "²"):
+    for bad_number in ("0", "3", "-3", "msg_999", "", "-", "²"):
         with pytest.raises(NameNotFound, match="1 to 2"):
-            steps.find(odd)
+            steps.find(bad_number)
 
 
 def test_new_messages_are_listed_and_earlier_ones_counted(play: Play) -> None:
@@ -61,9 +63,9 @@ def test_new_messages_are_listed_and_earlier_ones_counted(play: Play) -> None:
     play.hears(play.root, "Go on")
     play.asks(play.root)
     steps = stepping(play)
-    assert told(steps.changes(1)) == [("added", "Hi")]
+    assert change_texts(steps.changes(1)) == [("added", "Hi")]
     changes = steps.changes(2)
-    assert (changes.kept, told(changes)) == (1, [("added", "Hello"), ("added", "Go on")])
+    assert (changes.kept, change_texts(changes)) == (1, [("added", "Hello"), ("added", "Go on")])
     assert [row.message.content for row in steps.context(2)] == ["Hi", "Hello", "Go on"]
     assert [row.new for row in steps.context(2)] == [False, True, True]
 
@@ -78,7 +80,7 @@ def test_compaction_step_has_dropped_messages_and_summary(play: Play) -> None:
     play.asks(play.root)
     changes = stepping(play).changes(2)
     assert [(edit.kind, edit.summary) for edit in changes.edits] == [("compacted", summary)]
-    assert told(changes) == [
+    assert change_texts(changes) == [
         ("dropped", "one is here"),
         ("dropped", "two are there"),
         ("added", "a summary of all"),
@@ -89,14 +91,14 @@ def test_compaction_step_has_dropped_messages_and_summary(play: Play) -> None:
 def test_edit_has_its_reason(play: Play) -> None:
     play.hears(play.root, "one")
     play.asks(play.root)
-    kept = [ev.Segment(start=0, stop=0)]
-    edit = ev.TranscriptEdited(agent_id=play.root, segments=kept, reason="rewound")
+    kept_segments = [ev.Segment(start=0, stop=0)]
+    edit = ev.TranscriptEdited(agent_id=play.root, segments=kept_segments, reason="rewound")
     play.session.append(edit)
     play.hears(play.root, "two")
     play.asks(play.root)
     changes = stepping(play).changes(2)
     assert [edit.kind for edit in changes.edits] == ["rewound"]
-    assert told(changes) == [("changed", "two")]
+    assert change_texts(changes) == [("changed", "two")]
 
 
 def test_changed_system_prompt_is_a_text_diff(play: Play) -> None:
@@ -115,8 +117,10 @@ def test_changed_system_prompt_is_a_text_diff(play: Play) -> None:
 
 def test_changed_model_tools_and_parameters_are_listed(play: Play) -> None:
     def defined(*tools: dict[str, object]) -> MessageId:
-        listed = [dict(tool) for tool in tools]
-        return play.session.append(ev.ToolsDefined(tools=listed, tools_hash=str(len(str(tools)))))
+        tool_dicts = [dict(tool) for tool in tools]
+        return play.session.append(
+            ev.ToolsDefined(tools=tool_dicts, tools_hash=str(len(str(tools))))
+        )
 
     play.hears(play.root, "Hi")
     look: dict[str, object] = {"name": "look", "description": "Look."}
@@ -132,7 +136,7 @@ def test_changed_model_tools_and_parameters_are_listed(play: Play) -> None:
         ("leap", "dropped"),
         ("dig", "added"),
     }
-    assert {(one.name, one.kind) for one in changes.parameters} == {
+    assert {(parameter.name, parameter.kind) for parameter in changes.parameters} == {
         ("temperature", "changed"),
         ("top", "dropped"),
         ("max", "added"),
@@ -143,14 +147,14 @@ def test_changed_model_tools_and_parameters_are_listed(play: Play) -> None:
 
 def test_outcome_has_the_answer_its_calls_and_verdicts(tmp_path: Path) -> None:
     lines: list[Line] = [calls(call("send", "c1", text="tea"), call("nope", "c2")), "Done."]
-    one = stage(tmp_path, playing(main=lines), tools=[send])
+    scene = stage(tmp_path, playing(main=lines), tools=[send])
     watch(
-        one,
+        scene,
         action=lambda q: Rewrite('{"text": "coffee"}'),
         response=lambda q: Rewrite("Done, truly."),
     )
-    one.ask("Go")
-    steps = RequestSteps(SessionViewer(one.log).events)
+    scene.ask("Go")
+    steps = RequestSteps(SessionViewer(scene.log).events)
     first, last = steps.outcome(1), steps.outcome(2)
     assert [(ran.tool, ran.became, ran.is_error) for ran in first.ran] == [
         ("send", 'send {"text": "coffee"}', False),
@@ -159,7 +163,7 @@ def test_outcome_has_the_answer_its_calls_and_verdicts(tmp_path: Path) -> None:
     assert first.ran[0].result == "sent coffee"
     assert last.answer == Message("assistant", "Done.")
     assert [row.became for row in last.rewritten] == ["Done, truly."]
-    one.session.close()
+    scene.session.close()
 
 
 def test_failed_call_has_its_error_and_partial_answer(play: Play) -> None:
@@ -170,8 +174,8 @@ def test_failed_call_has_its_error_and_partial_answer(play: Play) -> None:
     )
     play.session.append(failed)
     play.asks(play.root)
-    done = stepping(play).outcome(1)
-    assert (done.answer, done.error, done.partial) == (None, "down", "I w")
+    outcome = stepping(play).outcome(1)
+    assert (outcome.answer, outcome.error, outcome.partial) == (None, "down", "I w")
     assert [stepping(play).step(number).ended for number in (1, 2)] == [True, False]
     assert stepping(play).step(2).stop_reason is None
 
@@ -196,11 +200,16 @@ def test_all_steps_of_an_unchanged_log_are_verified(play: Play) -> None:
 
 def test_missing_reference_is_a_clear_error(tmp_path: Path) -> None:
     request = {"event_type": "llm_request", "agent_id": "agent_001", "time": "", "model": "m"}
-    whole = {**request, "count": 1, "context_hash": "00", "context": [{"entries": ["msg_777"]}]}
-    steps = RequestSteps(write_log(tmp_path, [{**whole, "message_id": "msg_002"}]).events)
-    for asked in (steps.context, steps.changes, steps.verified):
+    bad_request = {
+        **request,
+        "count": 1,
+        "context_hash": "00",
+        "context": [{"entries": ["msg_777"]}],
+    }
+    steps = RequestSteps(write_log(tmp_path, [{**bad_request, "message_id": "msg_002"}]).events)
+    for compute in (steps.context, steps.changes, steps.verified):
         with pytest.raises(HarkenError, match="msg_777"):
-            asked(1)
+            compute(1)
     assert steps.text(1) == ""
 
 
@@ -210,16 +219,16 @@ def test_next_step_costs_only_its_new_messages(play: Play) -> None:
         play.hears(play.root, str(n))
         play.answers(play.root, play.asks(play.root), "ok")
     steps = stepping(play)
-    looked: list[str] = []
+    lookups: list[str] = []
 
     class Watched(dict[MessageId, object]):
         def __getitem__(self, key: MessageId) -> object:
-            looked.append(key)
+            lookups.append(key)
             return super().__getitem__(key)
 
     steps.calls.entries = Watched(steps.calls.entries)  # type: ignore[assignment]
     for n in (2, 60):
-        looked.clear()
+        lookups.clear()
         steps.changes(n)
         assert steps.verified(n)
-        assert len(looked) == 4
+        assert len(lookups) == 4

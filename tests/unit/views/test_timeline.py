@@ -42,9 +42,9 @@ def test_turns_follow_the_primary_agent(play: Play) -> None:
     play.moves(above, "primary")
     play.moves(play.root, "subagent", above)
     play.hears(play.root, "not the user")
-    heard = play.hears(above, "Hi")
+    input_id = play.hears(above, "Hi")
     turns = {mark.message_id: mark.turn for mark in timeline(play.viewer().events).marks}
-    assert (turns[heard], list(turns.values()).count(1)) == (1, 1)
+    assert (turns[input_id], list(turns.values()).count(1)) == (1, 1)
 
 
 def test_every_mark_has_a_description(play: Play) -> None:
@@ -53,8 +53,8 @@ def test_every_mark_has_a_description(play: Play) -> None:
     request = play.asks(play.root, tools=play.session.append(tools))
     play.answers(play.root, request, "Hello")
     call = play.calls(play.root, ("look", "{}"), text="I look.")
-    rewritten = ev.ActionRewritten(agent_id=play.root, call=call, tool="look", arguments="[]")
-    play.session.append(rewritten)
+    rewrite = ev.ActionRewritten(agent_id=play.root, call=call, tool="look", arguments="[]")
+    play.session.append(rewrite)
     play.piece(play.root, "a piece", call)
     play.result(play.root, call, "a cat")
     jack = play.born("Jack", by=play.root)

@@ -82,24 +82,24 @@ def test_row_has_the_cost_of_the_agents_model_calls(play: Play) -> None:
 
 
 def test_very_deep_tree_is_supported(tmp_path: Path) -> None:
-    def born(n: int) -> ev.AgentCreated:
+    def create_agent(n: int) -> ev.AgentCreated:
         return ev.AgentCreated(
             message_id=MessageId(f"msg_{n:03d}"),
             agent_id=AgentId(f"agent_{n:03d}"),
             cause=f"msg_{n - 1:03d}" if n else None,
         )
 
-    rows = tree([born(n) for n in range(3000)])
+    rows = tree([create_agent(n) for n in range(3000)])
     assert rows[-1].depth == 2999
 
 
 def test_cyclic_agents_are_listed_once_each() -> None:
-    one, two = AgentId("one"), AgentId("two")
+    first, two = AgentId("one"), AgentId("two")
     events: list[ev.Event] = [
-        ev.AgentMoved(agent_id=one, place="subagent", parent=two),
-        ev.AgentMoved(agent_id=two, place="subagent", parent=one),
+        ev.AgentMoved(agent_id=first, place="subagent", parent=two),
+        ev.AgentMoved(agent_id=two, place="subagent", parent=first),
     ]
-    assert [row.agent_id for row in tree(events)] == [one, two]
+    assert [row.agent_id for row in tree(events)] == [first, two]
 
 
 def test_tree_needs_no_store_for_a_starting_commit(play: Play) -> None:

@@ -29,8 +29,8 @@ def test_list_agents_returns_ids_and_names_else_ids(
 @pytest.mark.req("S0-41")
 def test_list_agents_includes_past_agents_and_not_the_user(play: Play) -> None:
     jack = play.born("Jack", by=play.root)
-    said = play.says(play.root, "the password is 1234")
-    play.hears("user", "the password is [REDACTED]", said)
+    utterance = play.says(play.root, "the password is 1234")
+    play.hears("user", "the password is [REDACTED]", utterance)
     play.moves(jack, "gone")
     assert play.viewer().list_agents() == {play.root: "Root", jack: "Jack"}
 
@@ -49,10 +49,10 @@ def test_renamed_agent_is_listed_by_last_name_and_resolved_by_both(play: Play) -
 
 @pytest.mark.req("S0-42")
 def test_transcript_has_the_entries_of_the_agent_without_pieces(cafe: SessionViewer) -> None:
-    own = [line for line in EXAMPLE_1 if line["agent_id"] == ROOT]
-    entries = [line for line in own if line["event_type"] == "transcript_entry"]
+    own_lines = [line for line in EXAMPLE_1 if line["agent_id"] == ROOT]
+    entries = [line for line in own_lines if line["event_type"] == "transcript_entry"]
     assert cafe.get_transcript(ROOT) == entries
-    assert any(line["event_type"] == "piece_of_text" for line in own)
+    assert any(line["event_type"] == "piece_of_text" for line in own_lines)
 
 
 @pytest.mark.req("S0-42")
@@ -86,15 +86,15 @@ def test_event_dicts_keep_unknown_members(tmp_path: Path) -> None:
 
 
 def test_events_of_an_older_dialect_have_current_members(tmp_path: Path) -> None:
-    said: Line = {
+    utterance: Line = {
         "message_id": "msg_001",
         "event_type": "transcript_entry",
         "agent_id": "a",
         "role": "assistant",
         "content": "Hi",
     }
-    heard: Line = {**said, "message_id": "msg_002", "agent_id": "b", "role": "user"}
-    viewer = write_log(tmp_path, [said, {**heard, "content_id": "msg_001"}])
+    heard_line: Line = {**utterance, "message_id": "msg_002", "agent_id": "b", "role": "user"}
+    viewer = write_log(tmp_path, [utterance, {**heard_line, "content_id": "msg_001"}])
     (entry,) = viewer.get_transcript("b")
     assert entry["substance"] == "msg_001"
     assert "content_id" not in entry
@@ -113,25 +113,25 @@ def test_first_of_two_events_with_one_id_is_referenced(tmp_path: Path) -> None:
 
 
 def test_ambiguous_name_error_lists_unambiguous_names(play: Play) -> None:
-    one = play.born("Jack", by=play.root)
-    play.moves(one, "gone")
+    first_jack = play.born("Jack", by=play.root)
+    play.moves(first_jack, "gone")
     two = play.born("Jack", by=play.root)
     viewer = play.viewer()
-    choices = rf"'Jack'.*Root/Jack \({one}, gone\), Root/Jack \({two}\)"
+    choices = rf"'Jack'.*Root/Jack \({first_jack}, gone\), Root/Jack \({two}\)"
     with pytest.raises(NameNotFound, match=choices):
         viewer.resolve_agent("Jack")
     with pytest.raises(NameNotFound, match=choices):
         viewer.get_transcript("Jack")
     with pytest.raises(NameNotFound, match=choices.replace("'Jack'", "'Root/Jack'", 1)):
         viewer.resolve_agent("Root/Jack")
-    assert viewer.resolve_agent(one) == one
+    assert viewer.resolve_agent(first_jack) == first_jack
 
 
 def test_path_selects_one_of_several_agents(play: Play) -> None:
     ann = play.born("Ann", by=play.root)
     mine = play.born("guard", by=play.root, relation="hook")
     hers = play.born("guard", by=ann, relation="hook")
-    odd = play.born("a/b", by=ann)
+    unusual_agent = play.born("a/b", by=ann)
     viewer = play.viewer()
     with pytest.raises(NameNotFound, match=rf"Root/guard \({mine}\), Root/Ann/guard \({hers}\)"):
         viewer.resolve_agent("guard")
@@ -141,7 +141,7 @@ def test_path_selects_one_of_several_agents(play: Play) -> None:
         ("Root/Ann/guard", hers),
         (f"{ann}/guard", hers),
         ("Ann/a/b", None),
-        ("a/b", odd),
+        ("a/b", unusual_agent),
         ("Bob/guard", None),
         ("Root/Root/guard", None),
     ):
@@ -200,12 +200,12 @@ def test_torn_log_shows_its_complete_lines_and_a_flag(play: Play) -> None:
     play.hears(play.root, "Hi")
     play.says(play.root, "Hello")
     play.session.close()
-    whole = play.session.path.read_bytes()
-    play.session.path.write_bytes(whole[:-20])
+    full_log = play.session.path.read_bytes()
+    play.session.path.write_bytes(full_log[:-20])
     viewer = play.viewer()
     assert [entry["content"] for entry in viewer.get_transcript("Root")] == ["Hi"]
     assert viewer.reading.torn
-    assert play.session.path.read_bytes() == whole[:-20]
+    assert play.session.path.read_bytes() == full_log[:-20]
 
 
 def test_damaged_log_is_refused_with_its_position(play: Play) -> None:
@@ -255,8 +255,12 @@ def test_unspecified_views_are_methods(play: Play) -> None:
 @pytest.mark.req("S0-49")
 def test_unknown_tools_and_event_types_are_shown_in_every_view(tmp_path: Path) -> None:
     """The arguments are not JSON, so a view that parsed them would fail."""
-    odd = "<telepathy target='Jill'/> {"
-    call = {"id": "t1", "type": "function", "function": {"name": "telepathy", "arguments": odd}}
+    invalid_arguments = "<telepathy target='Jill'/> {"
+    call = {
+        "id": "t1",
+        "type": "function",
+        "function": {"name": "telepathy", "arguments": invalid_arguments},
+    }
     lines: list[Line] = [
         *EXAMPLE_1,
         {
@@ -292,7 +296,10 @@ def test_unknown_tools_and_event_types_are_shown_in_every_view(tmp_path: Path) -
     ]
     viewer = write_log(tmp_path, lines)
     assert viewer.get_transcript(JACK)[-2:] == [lines[20], lines[23]]
-    assert f"[Action]: telepathy {odd}\n[Received]: sent" in viewer.extract_agent_perspective(JACK)
+    assert (
+        f"[Action]: telepathy {invalid_arguments}\n[Received]: sent"
+        in viewer.extract_agent_perspective(JACK)
+    )
     (item,) = [i for i in viewer.extract_dialog([JILL]) if i["message_id"] == "msg_022"]
     assert (item["content"], item["agent_id"]) == ("!", JACK)
     assert [e["message_id"] for e in viewer.trace_message_flow("msg_023")] == [

@@ -46,7 +46,7 @@ class Watch:
 
     def said(self, ctx: str) -> list[str]:
         messages = materialize(self.store, CommitId(ctx)).messages
-        return [text_of(one.content) for one in messages]
+        return [text_of(message.content) for message in messages]
 
 
 @pytest.fixture
@@ -58,10 +58,10 @@ def watch(tmp_path: Path) -> Iterator[Watch]:
 
 @pytest.fixture
 def session() -> Transcript:
-    made = Transcript()
-    made.user("Is the cafe open?")
-    made.answer(text("It is."))
-    return made
+    transcript = Transcript()
+    transcript.user("Is the cafe open?")
+    transcript.answer(text("It is."))
+    return transcript
 
 
 def test_follower_yields_only_new_commits_of_a_grown_file(
@@ -69,7 +69,7 @@ def test_follower_yields_only_new_commits_of_a_grown_file(
 ) -> None:
     watch.write(session.data)
     (news,) = watch.later()
-    assert [one.notes.summary for one in news.commits] == ["It is."]
+    assert [commit.notes.summary for commit in news.commits] == ["It is."]
     assert watch.later() == []
     session.user("Since when?")
     session.answer(text("Since eight."))
@@ -77,7 +77,7 @@ def test_follower_yields_only_new_commits_of_a_grown_file(
     session.answer(text("Welcome."))
     watch.write(session.data)
     (news,) = watch.later()
-    assert [one.notes.summary for one in news.commits] == ["Since eight.", "Welcome."]
+    assert [commit.notes.summary for commit in news.commits] == ["Since eight.", "Welcome."]
     assert len(watch.said(news.report.tips[0].ctx)) == 6
 
 
@@ -91,7 +91,7 @@ def test_follower_creates_the_same_commits_as_an_import(
     watch.write(session.data)
     (news,) = watch.later()
     elsewhere = Importer(MemoryStore(), Catalogue(None)).run([*iter_files(watch.path)])
-    assert [one.report.tips for one in elsewhere] == [news.report.tips]
+    assert [change.report.tips for change in elsewhere] == [news.report.tips]
 
 
 def test_follower_reads_a_file_after_a_quiet_period(watch: Watch, session: Transcript) -> None:
@@ -108,15 +108,15 @@ def test_follower_reads_a_file_that_is_written_all_the_time(
     watch: Watch, session: Transcript
 ) -> None:
     watch.write(session.data)
-    found: list[ImportedChange] = []
+    changes: list[ImportedChange] = []
     for _ in range(40):
         watch.follower.note_changed([watch.path])
-        found += watch.later(DEBOUNCE_S / 2)
-    assert len(found) == 1
+        changes += watch.later(DEBOUNCE_S / 2)
+    assert len(changes) == 1
 
 
 def test_follower_waits_for_an_unterminated_last_line(watch: Watch, session: Transcript) -> None:
-    whole = session.data
+    full_data = session.data
     session.user("Since when?")
     session.answer(text("Since eight."))
     watch.write(session.data[:-10])
@@ -124,10 +124,10 @@ def test_follower_waits_for_an_unterminated_last_line(watch: Watch, session: Tra
     watch.write(session.data)
     (news,) = watch.later()
     assert news.report.bad_lines == 0
-    watch.write(whole + b'{"torn')
+    watch.write(full_data + b'{"torn')
     watch.later(UNANSWERED_S)
-    known = watch.catalogue.find_entries([str(watch.path)])[str(watch.path)]
-    assert json.loads(known.record)["bad_lines"] == 1
+    entry = watch.catalogue.find_entries([str(watch.path)])[str(watch.path)]
+    assert json.loads(entry.record)["bad_lines"] == 1
 
 
 def test_follower_waits_for_the_answer_to_a_prompt(watch: Watch, session: Transcript) -> None:
@@ -137,7 +137,7 @@ def test_follower_waits_for_the_answer_to_a_prompt(watch: Watch, session: Transc
     session.answer(text("Since eight."))
     watch.write(session.data)
     (news,) = watch.later()
-    assert [len(watch.said(one.id)) for one in news.commits] == [2, 4]
+    assert [len(watch.said(commit.id)) for commit in news.commits] == [2, 4]
 
 
 def test_follower_labels_an_incomplete_turn_once_it_is_complete(
@@ -175,14 +175,14 @@ def test_follower_retains_the_newest_raw_bytes_and_pinned_ones(
 ) -> None:
     watch.path.write_bytes(session.data)
     (first,) = Importer(watch.store, watch.catalogue).run([*iter_files(watch.path)])
-    kept = []
+    retained = []
     for word in ("one", "two", "three"):
         session.user(word)
         session.answer(text(word))
         watch.write(session.data)
         (news,) = watch.later()
-        kept.append(news.report.raw)
-    assert set(watch.store.retention()) == {first.report.raw, kept[-1]}
+        retained.append(news.report.raw)
+    assert set(watch.store.retention()) == {first.report.raw, retained[-1]}
 
 
 @pytest.mark.parametrize("is_another", [False, True])
@@ -193,15 +193,15 @@ def test_follower_keeps_commits_of_a_truncated_or_replaced_file(
     session.user("Really?")
     session.answer(text("Yes."))
     watch.write(session.data)
-    (whole,) = watch.later()
-    other = Transcript(session="0e0e0e0e-0000-4000-8000-000000000000")
-    other.user("Is there tea? " + "Please. " * 500)
-    other.answer(text("There is."))
-    watch.write(other.data if is_another else short)
+    (change,) = watch.later()
+    other_session = Transcript(session="0e0e0e0e-0000-4000-8000-000000000000")
+    other_session.user("Is there tea? " + "Please. " * 500)
+    other_session.answer(text("There is."))
+    watch.write(other_session.data if is_another else short)
     watch.later()
-    assert whole.report.raw in watch.store.retention()
-    read = watch.store.chain(CommitId(whole.report.tips[0].ctx), 10)
-    assert not any(SUPERSEDED_LABEL in one.notes.labels for one in read)
+    assert change.report.raw in watch.store.retention()
+    commits = watch.store.chain(CommitId(change.report.tips[0].ctx), 10)
+    assert not any(SUPERSEDED_LABEL in commit.notes.labels for commit in commits)
 
 
 def test_follower_reads_slow_files_less_often(tmp_path: Path, session: Transcript) -> None:
@@ -217,9 +217,9 @@ def test_follower_reads_slow_files_less_often(tmp_path: Path, session: Transcrip
     follower = FileFollower(MemoryStore(), catalogue, clock=clock)
     path = tmp_path / "a.jsonl"
     reads = 0
-    for at in range(60):
-        session.user(f"{at}")
-        session.answer(text(f"{at}"))
+    for minute in range(60):
+        session.user(f"{minute}")
+        session.answer(text(f"{minute}"))
         path.write_bytes(session.data)
         follower.note_changed([path])
         reads += len([*follower.read(at_once=True)])
@@ -235,7 +235,7 @@ def test_follower_reports_nothing_for_unreadable_files_and_lone_calls(watch: Wat
     session.answer(use("t1"))
     watch.write(session.data)
     (news,) = watch.later()
-    assert [one.notes.summary for one in news.commits] == ["called Bash"]
+    assert [commit.notes.summary for commit in news.commits] == ["called Bash"]
 
 
 def test_follower_retries_after_a_store_refused_a_write(watch: Watch, session: Transcript) -> None:

@@ -42,12 +42,12 @@ class Desk:
 
     def run(self, path: Path | None = None) -> dict[str, ImportResult]:
         files = list(iter_files(path or self.folder))
-        done = list(Importer(self.store, self.catalogue).run(files))
-        return {Path(one.report.source).name: one for one in done}
+        results = list(Importer(self.store, self.catalogue).run(files))
+        return {Path(result.report.source).name: result for result in results}
 
     def said(self, ctx: str) -> list[str]:
-        found = materialize(self.store, CommitId(ctx)).messages
-        return [text_of(message.content) for message in found]
+        messages = materialize(self.store, CommitId(ctx)).messages
+        return [text_of(message.content) for message in messages]
 
 
 @pytest.fixture
@@ -55,24 +55,28 @@ def desk(tmp_path: Path) -> Desk:
     return Desk(tmp_path / "sessions")
 
 
-def talk(*more: str, session: str = "5e551011-0000-4000-8000-000000000001") -> Transcript:
-    made = Transcript(session)
-    for words in ("Hello", *more):
-        made.user(words)
-        made.answer(text(f"You said {words}."), id=f"msg_{words}")
-    return made
+def talk(*texts: str, session: str = "5e551011-0000-4000-8000-000000000001") -> Transcript:
+    transcript = Transcript(session)
+    for words in ("Hello", *texts):
+        transcript.user(words)
+        transcript.answer(text(f"You said {words}."), id=f"msg_{words}")
+    return transcript
 
 
-def tip(one: ImportResult, at: int = 0) -> str:
-    return one.report.tips[at].ctx
+def tip(result: ImportResult, index: int = 0) -> str:
+    return result.report.tips[index].ctx
 
 
 def test_import_creates_commits_and_keeps_the_raw_bytes(desk: Desk) -> None:
     path = desk.write("a.jsonl", talk("Tea?"))
-    one = desk.run()["a.jsonl"]
-    assert desk.said(tip(one)) == ["Hello", "You said Hello.", "Tea?", "You said Tea?."]
-    assert (one.report.format, one.report.lines, one.report.bad_lines) == ("claude-code-v1", 4, 0)
-    raw = ArtifactRef(one.report.raw or "")
+    result = desk.run()["a.jsonl"]
+    assert desk.said(tip(result)) == ["Hello", "You said Hello.", "Tea?", "You said Tea?."]
+    assert (result.report.format, result.report.lines, result.report.bad_lines) == (
+        "claude-code-v1",
+        4,
+        0,
+    )
+    raw = ArtifactRef(result.report.raw or "")
     assert desk.store.raw(raw) == path.read_bytes()
     assert desk.store.retention() == {raw: RetentionPolicy("pin")}
 
@@ -88,19 +92,19 @@ def test_commit_has_time_and_principal_but_no_machine_details(desk: Desk) -> Non
 
 
 def test_import_on_another_machine_creates_the_same_commits(desk: Desk, tmp_path: Path) -> None:
-    other = Desk(tmp_path / "another machine")
-    for one in (desk, other):
-        one.write("a.jsonl" if one is desk else "b.jsonl", talk("Tea?"))
-    assert tip(desk.run()["a.jsonl"]) == tip(other.run()["b.jsonl"])
+    second_desk = Desk(tmp_path / "another machine")
+    for each_desk in (desk, second_desk):
+        each_desk.write("a.jsonl" if each_desk is desk else "b.jsonl", talk("Tea?"))
+    assert tip(desk.run()["a.jsonl"]) == tip(second_desk.run()["b.jsonl"])
 
 
 def test_import_skips_unchanged_files(desk: Desk) -> None:
     path = desk.write("a.jsonl", talk())
     first = desk.run()["a.jsonl"]
     path.chmod(0)
-    again = desk.run()["a.jsonl"]
-    assert (again.is_unchanged, again.new) == (True, 0) or os.geteuid() != 0
-    assert again.report == first.report or os.geteuid() != 0
+    second_result = desk.run()["a.jsonl"]
+    assert (second_result.is_unchanged, second_result.new) == (True, 0) or os.geteuid() != 0
+    assert second_result.report == first.report or os.geteuid() != 0
 
 
 def test_import_of_a_grown_file_adds_only_new_commits(desk: Desk) -> None:
@@ -134,10 +138,10 @@ def test_copy_made_by_a_resume_shares_the_repeated_history(desk: Desk) -> None:
 
 
 def test_equal_texts_in_two_sessions_have_separate_histories(desk: Desk) -> None:
-    other = talk(session="c0b70000-0000-4000-8000-000000000002")
-    other.records[1]["message"]["id"] = "another response"
+    other_transcript = talk(session="c0b70000-0000-4000-8000-000000000002")
+    other_transcript.records[1]["message"]["id"] = "another response"
     desk.write("a.jsonl", talk())
-    desk.write("b.jsonl", other)
+    desk.write("b.jsonl", other_transcript)
     first, second = desk.run().values()
     assert tip(first) != tip(second)
 
@@ -148,67 +152,67 @@ def agents(session: str) -> tuple[Transcript, Transcript]:
     main.answer(use("c1", "Task"))
     main.user([result("c1", "done")], toolUseResult={"agentId": "ann"})
     main.answer(text("Ann is there."))
-    own = Transcript(session, shared={"isSidechain": True, "agentId": "ann"})
-    own.user("You are Ann.")
-    own.answer(text("I am."))
-    return main, own
+    subagent = Transcript(session, shared={"isSidechain": True, "agentId": "ann"})
+    subagent.user("You are Ann.")
+    subagent.answer(text("I am."))
+    return main, subagent
 
 
 @pytest.mark.parametrize("name", ["agent-ann.jsonl", "0.jsonl"])
 def test_subagent_file_starts_at_its_spawning_call(desk: Desk, name: str) -> None:
     """The order of the two files does not matter."""
-    main, own = agents("5e551011-0000-4000-8000-000000000001")
-    desk.write(name, own)
+    main, subagent = agents("5e551011-0000-4000-8000-000000000001")
+    desk.write(name, subagent)
     desk.write("main.jsonl", main)
-    done = desk.run()
-    (first,) = select_commits(desk.store, CommitId(tip(done[name])))
-    history = desk.store.chain(CommitId(tip(done["main.jsonl"])))
+    results = desk.run()
+    (first,) = select_commits(desk.store, CommitId(tip(results[name])))
+    history = desk.store.chain(CommitId(tip(results["main.jsonl"])))
     assert first.commit.parent == history[-1].id
     assert first.commit.type == "snapshot"
     assert first.commit.principal == "claude:5e551011-0000-4000-8000-000000000001/ann"
-    assert done[name].report.tips[0].agent == "ann"
+    assert results[name].report.tips[0].agent == "ann"
 
 
 def test_subagent_is_read_again_when_its_parent_is_imported_later(desk: Desk) -> None:
-    main, own = agents("5e551011-0000-4000-8000-000000000001")
-    desk.write("agent-ann.jsonl", own)
+    main, subagent = agents("5e551011-0000-4000-8000-000000000001")
+    desk.write("agent-ann.jsonl", subagent)
     alone = desk.run()["agent-ann.jsonl"]
     assert desk.store.chain(CommitId(tip(alone)))[-1].commit.parent is None
     assert desk.run()["agent-ann.jsonl"].is_unchanged
     desk.write("main.jsonl", main)
     desk.run()
-    found = desk.run()["agent-ann.jsonl"]
-    assert not found.is_unchanged
-    assert desk.store.chain(CommitId(tip(found)))[-1].commit.parent is None
-    assert len(desk.store.chain(CommitId(tip(found)))) == 2
+    agent_result = desk.run()["agent-ann.jsonl"]
+    assert not agent_result.is_unchanged
+    assert desk.store.chain(CommitId(tip(agent_result)))[-1].commit.parent is None
+    assert len(desk.store.chain(CommitId(tip(agent_result)))) == 2
     assert desk.run()["agent-ann.jsonl"].is_unchanged
 
 
 def test_tips_list_main_conversation_then_agents_then_branches(
     desk: Desk,
 ) -> None:
-    made = Transcript()
-    made.user("Ask Ann.")
-    at = made.answer(use("c1", "Task", prompt="You are Ann."))
-    made.user("You are Ann.", parent=None, isSidechain=True, agentId="ann")
-    made.user("Never mind.", parent=at)
-    made.user("Go on.", parent=at)
-    desk.write("a.jsonl", made)
-    one = desk.run()["a.jsonl"]
-    assert [found.agent for found in one.report.tips] == ["main", "ann", "main"]
-    assert desk.said(tip(one))[-1] == "Go on."
-    assert desk.said(tip(one, 2))[-1] == "Never mind."
+    transcript = Transcript()
+    transcript.user("Ask Ann.")
+    call_number = transcript.answer(use("c1", "Task", prompt="You are Ann."))
+    transcript.user("You are Ann.", parent=None, isSidechain=True, agentId="ann")
+    transcript.user("Never mind.", parent=call_number)
+    transcript.user("Go on.", parent=call_number)
+    desk.write("a.jsonl", transcript)
+    result = desk.run()["a.jsonl"]
+    assert [found.agent for found in result.report.tips] == ["main", "ann", "main"]
+    assert desk.said(tip(result))[-1] == "Go on."
+    assert desk.said(tip(result, 2))[-1] == "Never mind."
 
 
 def test_unreadable_content_is_reported_without_an_error(desk: Desk) -> None:
     desk.write("picture.png", b"\x89PNG....")
     desk.write("empty.jsonl", b"")
-    done = desk.run()
-    assert done["picture.png"].report.reason == "nobody here reads it"
-    assert (done["picture.png"].report.format, done["picture.png"].report.raw) == (None, None)
-    assert done["empty.jsonl"].report.reason == "it is empty"
-    assert desk.store.raw(ArtifactRef(done["empty.jsonl"].report.raw or "")) == b""
-    assert all(one.is_unchanged for one in desk.run().values())
+    results = desk.run()
+    assert results["picture.png"].report.reason == "nobody here reads it"
+    assert (results["picture.png"].report.format, results["picture.png"].report.raw) == (None, None)
+    assert results["empty.jsonl"].report.reason == "it is empty"
+    assert desk.store.raw(ArtifactRef(results["empty.jsonl"].report.raw or "")) == b""
+    assert all(result.is_unchanged for result in desk.run().values())
 
 
 @pytest.mark.req("S2-60")
@@ -231,46 +235,46 @@ def test_invalid_lines_are_reported_with_their_positions(desk: Desk) -> None:
 
 def test_missing_file_is_reported_and_others_are_read(desk: Desk) -> None:
     desk.write("a.jsonl", talk())
-    gone = desk.write("b.jsonl", talk("Tea?"))
+    removed_path = desk.write("b.jsonl", talk("Tea?"))
     files = list(iter_files(desk.folder))
-    gone.unlink()
-    done = list(Importer(desk.store, desk.catalogue).run(files))
-    assert sorted(bool(one.report.reason) for one in done) == [False, True]
+    removed_path.unlink()
+    results = list(Importer(desk.store, desk.catalogue).run(files))
+    assert sorted(bool(result.report.reason) for result in results) == [False, True]
 
 
 def test_large_file_read_from_the_store_gives_the_same_commits(desk: Desk, tmp_path: Path) -> None:
-    made = talk("Tea?")
-    made.records[0]["padding"] = "x" * (file_reader.MAX_IN_MEMORY_BYTES + 1)
+    transcript = talk("Tea?")
+    transcript.records[0]["padding"] = "x" * (file_reader.MAX_IN_MEMORY_BYTES + 1)
     small = Desk(tmp_path / "small")
     small.write("a.jsonl", talk("Tea?"))
-    path = desk.write("a.jsonl", made)
-    one = desk.run()["a.jsonl"]
-    assert tip(one) == tip(small.run()["a.jsonl"])
-    raw = b"".join(desk.store.read_chunks(ArtifactRef(one.report.raw or "")))
+    path = desk.write("a.jsonl", transcript)
+    result = desk.run()["a.jsonl"]
+    assert tip(result) == tip(small.run()["a.jsonl"])
+    raw = b"".join(desk.store.read_chunks(ArtifactRef(result.report.raw or "")))
     assert raw == path.read_bytes()
 
 
 def test_file_with_a_non_utf8_name_is_read_and_recognized(desk: Desk) -> None:
     desk.write("a.jsonl", talk())
-    odd = Path(os.fsdecode(os.fsencode(desk.folder) + b"/caf\xe9.jsonl"))
+    unusual_path = Path(os.fsdecode(os.fsencode(desk.folder) + b"/caf\xe9.jsonl"))
     try:
-        (desk.folder / "a.jsonl").rename(odd)
+        (desk.folder / "a.jsonl").rename(unusual_path)
     except OSError:
         pytest.skip("this file system takes no such name")
-    (one,) = desk.run().values()
-    assert one.report.source.endswith("caf\\udce9.jsonl")
-    assert desk.said(tip(one))[0] == "Hello"
-    (again,) = desk.run().values()
-    assert again.is_unchanged
+    (result,) = desk.run().values()
+    assert result.report.source.endswith("caf\\udce9.jsonl")
+    assert desk.said(tip(result))[0] == "Hello"
+    (second_result,) = desk.run().values()
+    assert second_result.is_unchanged
 
 
 def test_import_reports_progress(desk: Desk) -> None:
-    files = [desk.write(f"{at}.jsonl", talk(str(at))) for at in range(3)]
-    told: list[ImportProgress] = []
+    files = [desk.write(f"{index}.jsonl", talk(str(index))) for index in range(3)]
+    progress: list[ImportProgress] = []
     listed = list(iter_files(desk.folder))
-    list(Importer(desk.store, desk.catalogue).run(listed, told.append))
+    list(Importer(desk.store, desk.catalogue).run(listed, progress.append))
     size = sum(path.stat().st_size for path in files)
-    assert told[-1] == ImportProgress(3, 3, size, size)
+    assert progress[-1] == ImportProgress(3, 3, size, size)
 
 
 class FullStore(MemoryStore):
@@ -289,17 +293,17 @@ def test_file_of_a_failed_write_does_not_count_as_read(desk: Desk, tmp_path: Pat
     with pytest.raises(OSError, match="no space"):
         list(Importer(FullStore(), catalogue).run(list(iter_files(desk.folder))))
     catalogue.close()
-    again = list(Importer(desk.store, Catalogue(index)).run(list(iter_files(desk.folder))))
-    assert [one.is_unchanged for one in again] == [False]
+    results = list(Importer(desk.store, Catalogue(index)).run(list(iter_files(desk.folder))))
+    assert [result.is_unchanged for result in results] == [False]
 
 
 def test_catalogue_newer_than_its_store_is_ignored(desk: Desk) -> None:
     desk.write("a.jsonl", talk())
     desk.run()
     desk.store = MemoryStore()
-    one = desk.run()["a.jsonl"]
-    assert (one.is_unchanged, one.new) == (False, 1)
-    assert desk.said(tip(one))[0] == "Hello"
+    result = desk.run()["a.jsonl"]
+    assert (result.is_unchanged, result.new) == (False, 1)
+    assert desk.said(tip(result))[0] == "Hello"
 
 
 def test_sources_of_entries_are_stored(desk: Desk) -> None:
@@ -310,30 +314,30 @@ def test_sources_of_entries_are_stored(desk: Desk) -> None:
 
 
 def test_names_in_a_file_are_never_used_as_paths(desk: Desk) -> None:
-    made = Transcript(shared={"sessionId": "../../../etc/passwd\ud800" + "x" * 9999})
-    made.user("Hello")
-    desk.write("a.jsonl", made)
+    transcript = Transcript(shared={"sessionId": "../../../etc/passwd\ud800" + "x" * 9999})
+    transcript.user("Hello")
+    desk.write("a.jsonl", transcript)
     report = desk.run()["a.jsonl"].report
     assert len(report.session) == 500
     assert sorted(path.name for path in desk.folder.rglob("*")) == ["a.jsonl"]
 
 
 def test_unusual_values_round_trip_through_the_store(desk: Desk) -> None:
-    made = talk()
-    made.records[1]["message"]["usage"] = {"n": 10**400, "\ud800": 1e300, "deep": [[[None]]]}
-    made.records[1]["message"]["content"] += [use("c1", "odd", at=2**70, text="\ud800")]
-    made.user("lone \ud800 surrogate")
-    desk.write("a.jsonl", made)
-    one = desk.run()["a.jsonl"]
-    found = read_entries(desk.store, select_commits(desk.store, CommitId(tip(one))))
-    assert (found[1].source or {})["usage"]["n"] == 10**400
-    assert found[2].message.content == "lone \ud800 surrogate"
+    transcript = talk()
+    transcript.records[1]["message"]["usage"] = {"n": 10**400, "\ud800": 1e300, "deep": [[[None]]]}
+    transcript.records[1]["message"]["content"] += [use("c1", "odd", at=2**70, text="\ud800")]
+    transcript.user("lone \ud800 surrogate")
+    desk.write("a.jsonl", transcript)
+    result = desk.run()["a.jsonl"]
+    entries = read_entries(desk.store, select_commits(desk.store, CommitId(tip(result))))
+    assert (entries[1].source or {})["usage"]["n"] == 10**400
+    assert entries[2].message.content == "lone \ud800 surrogate"
 
 
 @pytest.mark.parametrize("digits", [4000, 5000, 100_000])
 def test_integers_of_any_length_are_imported(desk: Desk, digits: int) -> None:
-    made = talk()
-    data = made.data.replace(b'"output_tokens": 1', b'"output_tokens": 1' + b"0" * digits)
+    transcript = talk()
+    data = transcript.data.replace(b'"output_tokens": 1', b'"output_tokens": 1' + b"0" * digits)
     desk.write("a.jsonl", data)
     report = desk.run()["a.jsonl"].report
     assert report.lines == 2
@@ -354,7 +358,7 @@ def test_database_content_in_the_wal_is_imported(desk: Desk) -> None:
             live.execute("INSERT INTO part VALUES (?,?,?,?)", row)
             live.commit()
             before = path.read_bytes()
-            found = desk.run()["opencode.db"]
-            assert desk.said(found.report.tips[0].ctx)[-1] == words
+            result = desk.run()["opencode.db"]
+            assert desk.said(result.report.tips[0].ctx)[-1] == words
             assert path.read_bytes() == before
             assert desk.run()["opencode.db"].is_unchanged

@@ -15,8 +15,8 @@ def claude(role: str) -> dict[str, Any]:
     return {"type": role, "uuid": "u", "message": {"role": role, "content": "x"}}
 
 
-def codex(kind: str, **more: str) -> dict[str, Any]:
-    return {"type": "response_item", "payload": {"type": kind, **more}}
+def codex(kind: str, **members: str) -> dict[str, Any]:
+    return {"type": "response_item", "payload": {"type": kind, **members}}
 
 
 ASIDE = {"type": "last-prompt", "sessionId": "s"}

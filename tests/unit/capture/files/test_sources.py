@@ -22,19 +22,19 @@ def test_histories_are_discovered_in_default_folders(tmp_path: Path) -> None:
     write(tmp_path / ".gemini/tmp/abc/chats/session-1.json")
     write(tmp_path / ".gemini/tmp/abc/logs.json")
     write(tmp_path / ".pi/agent/sessions/--home--/x.jsonl")
-    found = {one.place.runtime: one for one in find_histories(tmp_path, {})}
-    assert list(found) == ["claude", "codex", "gemini", "pi"]
-    assert [file.path.name for file in found["claude"].files] == ["a.jsonl", "agent-b.jsonl"]
-    assert [file.path.name for file in found["gemini"].files] == ["session-1.json"]
-    assert found["claude"].size == 6
+    histories = {history.place.runtime: history for history in find_histories(tmp_path, {})}
+    assert list(histories) == ["claude", "codex", "gemini", "pi"]
+    assert [file.path.name for file in histories["claude"].files] == ["a.jsonl", "agent-b.jsonl"]
+    assert [file.path.name for file in histories["gemini"].files] == ["session-1.json"]
+    assert histories["claude"].size == 6
 
 
 def test_environment_variables_override_folders(tmp_path: Path) -> None:
     write(tmp_path / "elsewhere/projects/x/a.jsonl")
     write(tmp_path / ".claude/projects/x/b.jsonl")
     environ = {"CLAUDE_CONFIG_DIR": str(tmp_path / "elsewhere"), "CODEX_HOME": " "}
-    (found,) = find_histories(tmp_path, environ)
-    assert [file.path.name for file in found.files] == ["a.jsonl"]
+    (history,) = find_histories(tmp_path, environ)
+    assert [file.path.name for file in history.files] == ["a.jsonl"]
 
 
 def test_empty_home_has_no_sources(tmp_path: Path) -> None:
@@ -51,8 +51,8 @@ def test_folder_links_and_pipes_are_not_sources(tmp_path: Path) -> None:
 
 
 def test_sources_are_sorted_oldest_first_subagents_last(tmp_path: Path) -> None:
-    for at, name in enumerate(["agent-a.jsonl", "z.jsonl", "b.jsonl"]):
-        os.utime(write(tmp_path / name), (at, at))
+    for index, name in enumerate(["agent-a.jsonl", "z.jsonl", "b.jsonl"]):
+        os.utime(write(tmp_path / name), (index, index))
     files = sort_for_import(iter_files(tmp_path))
     assert [file.path.name for file in files] == ["z.jsonl", "b.jsonl", "agent-a.jsonl"]
 

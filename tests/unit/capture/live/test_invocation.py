@@ -45,17 +45,17 @@ CASES: list[tuple[list[str], list[str], Output]] = [
 
 
 @pytest.mark.req("S2-31")
-@pytest.mark.parametrize(("given", "run", "output"), CASES)
+@pytest.mark.parametrize(("arguments", "run", "output"), CASES)
 def test_client_is_run_as_called_or_with_event_output(
-    given: list[str], run: list[str], output: Output
+    arguments: list[str], run: list[str], output: Output
 ) -> None:
-    found = parse_invocation(given)
-    assert (list(found.command), found.output) == (run or given, output)
-    assert (found.listen is None) == (output == "untouched")
+    invocation = parse_invocation(arguments)
+    assert (list(invocation.command), invocation.output) == (run or arguments, output)
+    assert (invocation.listen is None) == (output == "untouched")
 
 
 @pytest.mark.parametrize(
-    ("given", "prompt"),
+    ("arguments", "prompt"),
     [
         (["claude", "-p", "--max-turns", "3", "Hi there"], "Hi there"),
         (["claude", "-p", "--tools", "Bash", "Read", "--model", "m", "Hi"], "Hi"),
@@ -69,13 +69,15 @@ def test_client_is_run_as_called_or_with_event_output(
         (["codex", "exec", "--json"], ""),
     ],
 )
-def test_prompt_is_the_positional_argument(given: list[str], prompt: str) -> None:
-    assert parse_invocation(given).prompt == prompt
+def test_prompt_is_the_positional_argument(arguments: list[str], prompt: str) -> None:
+    assert parse_invocation(arguments).prompt == prompt
 
 
 def test_limits_and_folder_are_parsed_from_options() -> None:
-    found = parse_invocation(["claude", "-p", "--max-turns=3", "--max-budget-usd", "0.5", "Hi"])
-    assert (found.max_turns, found.max_usd) == ("3", "0.5")
+    invocation = parse_invocation(
+        ["claude", "-p", "--max-turns=3", "--max-budget-usd", "0.5", "Hi"]
+    )
+    assert (invocation.max_turns, invocation.max_usd) == ("3", "0.5")
     assert parse_invocation(["codex", "exec", "-C", "/cafe", "Hi"]).folder == "/cafe"
     assert parse_invocation(["claude", "-p", "Hi"]).has_file
     assert not parse_invocation(["claude", "-p", "--no-session-persistence", "Hi"]).has_file
@@ -94,9 +96,9 @@ def test_options_consume_their_own_values() -> None:
     options = Options(
         single_value=frozenset(["-m"]), perhaps=frozenset(["-r"]), many=frozenset(["-t"])
     )
-    given = ["-m", "-x", "-r", "-t", "a", "b", "-r", "id", "--name=v", "-", "-m"]
-    found = [(word.option, word.values) for word in parse_command_line(given, options)]
-    assert found == [
+    arguments = ["-m", "-x", "-r", "-t", "a", "b", "-r", "id", "--name=v", "-", "-m"]
+    words_found = [(word.option, word.values) for word in parse_command_line(arguments, options)]
+    assert words_found == [
         ("-m", ("-x",)),
         ("-r", ()),
         ("-t", ("a", "b")),

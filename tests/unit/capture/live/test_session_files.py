@@ -112,10 +112,10 @@ def test_folders_are_encoded_as_the_runtimes_do(tmp_path: Path) -> None:
     assert build_mentions("opencode", CAFE) == [b""]
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    found = build_mentions("pi", tmp_path / "link")
-    assert any(one.endswith(b'real"') for one in found)
-    odd = os.fsdecode(b"/caf\xe9")
-    assert build_mentions("pi", Path(odd))
+    mentions = build_mentions("pi", tmp_path / "link")
+    assert any(mention.endswith(b'real"') for mention in mentions)
+    unusual_path = os.fsdecode(b"/caf\xe9")
+    assert build_mentions("pi", Path(unusual_path))
 
 
 def test_session_file_is_committed_while_the_client_runs(run: Run) -> None:

@@ -29,12 +29,12 @@ class Ran:
         self.store = store or MemoryStore()
         self.chain = StreamCommits(self.store, "claude", lambda: NOW_US)
 
-    def take(self, stream: Stream, *, rest: bool = False) -> None:
+    def take(self, stream: Stream, *, is_end: bool = False) -> None:
         """Feed the stream lines written since the last call."""
         for line in stream.lines:
             self.chain.add(parse_claude_line(json.dumps(line).encode()))
         stream.lines.clear()
-        if rest:
+        if is_end:
             self.chain.note_silence()
 
     @property
@@ -50,9 +50,9 @@ class Ran:
         """Return the materialized conversation, one line per message."""
         messages = materialize(self.store, ctx or self.tip).messages
         return [
-            f"{one.role}: {text_of(one.content)}"
-            + "".join(f" [{call.function.name}]" for call in one.tool_calls or ())
-            for one in messages
+            f"{message.role}: {text_of(message.content)}"
+            + "".join(f" [{call.function.name}]" for call in message.tool_calls or ())
+            for message in messages
         ]
 
 
@@ -73,12 +73,18 @@ def conversation() -> Stream:
 def test_commit_is_created_per_answer_and_at_the_end() -> None:
     ran = Ran()
     ran.take(conversation())
-    commits = [one.commit for one in ran.commits()]
-    assert [one.checkpoint for one in commits] == ["turn_boundary", "turn_boundary", "session_end"]
-    assert [one.message_count for one in commits] == [2, 2, 0]
-    assert [one.parent for one in commits] == [None, *(one.id for one in commits[:-1])]
-    assert {one.format for one in commits} == {"events-v1"}
-    assert {(one.principal, one.session_id) for one in commits} == {(f"claude:{SESSION}", SESSION)}
+    commits = [stored.commit for stored in ran.commits()]
+    assert [stored.checkpoint for stored in commits] == [
+        "turn_boundary",
+        "turn_boundary",
+        "session_end",
+    ]
+    assert [stored.message_count for stored in commits] == [2, 2, 0]
+    assert [stored.parent for stored in commits] == [None, *(stored.id for stored in commits[:-1])]
+    assert {commit.format for commit in commits} == {"events-v1"}
+    assert {(commit.principal, commit.session_id) for commit in commits} == {
+        (f"claude:{SESSION}", SESSION)
+    }
     assert ran.said() == [
         "user: List the files.",
         "assistant: I look. [Bash]",
@@ -94,9 +100,9 @@ def test_last_commit_contains_events_that_are_no_messages() -> None:
     stream.lines.insert(1, {"type": "of_tomorrow"})
     ran.take(stream)
     (last,) = read_contents(ran.store, ran.commits()[-1:])
-    begun, odd, metric = (event.payload for event in decode_events(last.data))
-    assert isinstance(begun, SystemEvent)
-    assert odd == OutputEvent('{"type": "of_tomorrow"}')
+    started, unknown, metric = (event.payload for event in decode_events(last.data))
+    assert isinstance(started, SystemEvent)
+    assert unknown == OutputEvent('{"type": "of_tomorrow"}')
     assert isinstance(metric, MetricEvent)
     assert (metric.status, metric.cost_usd) == ("success", 0.25)
     assert ran.commits()[-1].notes.summary == "success, 2 turns, $0.2500"
@@ -123,7 +129,7 @@ def test_answer_is_committed_before_its_tool_ends() -> None:
     stream.answer("msg_1", use("t1"))
     ran.take(stream)
     assert ran.chain.newest is None
-    ran.take(stream, rest=True)
+    ran.take(stream, is_end=True)
     during = ran.tip
     assert ran.said() == ["user: List the files.", "assistant:  [Bash]"]
     stream.result("t1", "a")
@@ -138,9 +144,9 @@ def test_answer_continued_after_its_tool_started_is_committed_again() -> None:
     stream = Stream()
     stream.user("Both.")
     stream.answer("msg_1", use("t1"))
-    ran.take(stream, rest=True)
+    ran.take(stream, is_end=True)
     stream.answer("msg_1", use("t2"))
-    ran.take(stream, rest=True)
+    ran.take(stream, is_end=True)
     assert ran.said() == ["user: Both.", "assistant:  [Bash] [Bash]"]
     assert len(ran.commits()) == 1
 
@@ -152,8 +158,8 @@ def test_messages_before_a_compaction_are_committed_first() -> None:
     stream.user("One.")
     stream.answer("msg_1", words("First."))
     stream.user("Two.")
-    kept = stream.answer("msg_2", words("Second."))
-    about = {"trigger": "auto", "pre_tokens": 9, "preserved_messages": {"uuids": [kept]}}
+    second_answer = stream.answer("msg_2", words("Second."))
+    about = {"trigger": "auto", "pre_tokens": 9, "preserved_messages": {"uuids": [second_answer]}}
     stream.add("system", subtype="compact_boundary", compact_metadata=about)
     stream.user("This session is being continued ...", isSynthetic=True)
     stream.user("Three.")
@@ -161,7 +167,7 @@ def test_messages_before_a_compaction_are_committed_first() -> None:
     stream.end()
     ran.take(stream)
     commits = ran.commits()
-    assert [one.commit.type for one in commits] == [
+    assert [stored.commit.type for stored in commits] == [
         "delta",
         "delta",
         "compaction",
@@ -187,15 +193,15 @@ def test_subagent_has_its_own_chain_from_its_call() -> None:
     stream.answer("msg_b", words("Tea."), call="t1")
     ran.take(stream)
     ran.chain.end()
-    asked = ran.store.latest_commit(f"claude:{SESSION}/t1", "2026-12-31T00:00:00.000000Z")
-    assert asked is not None
-    assert ran.said(asked) == [
+    latest = ran.store.latest_commit(f"claude:{SESSION}/t1", "2026-12-31T00:00:00.000000Z")
+    assert latest is not None
+    assert ran.said(latest) == [
         "user: Tea or coffee?",
         "assistant:  [Bash]",
         "tool: tea",
         "assistant: Tea.",
     ]
-    main, first, _ = ran.commits(asked)
+    main, first, _ = ran.commits(latest)
     assert (first.commit.type, first.commit.checkpoint) == ("snapshot", "spawn")
     assert main.commit.principal == f"claude:{SESSION}"
     stream.result("t1", "Tea.")
@@ -210,15 +216,15 @@ def test_resumed_session_continues_its_chain() -> None:
     store = MemoryStore()
     first = Ran(store)
     first.take(conversation())
-    again = Ran(store)
+    resumed = Ran(store)
     stream = Stream()
     stream.init()
     stream.user("And now?")
     stream.answer("msg_9", words("Still two."))
     stream.end()
-    again.take(stream)
-    assert len(again.said()) == 6
-    assert first.tip in [one.id for one in again.commits()]
+    resumed.take(stream)
+    assert len(resumed.said()) == 6
+    assert first.tip in [stored.id for stored in resumed.commits()]
 
 
 def test_runs_without_session_id_are_separate() -> None:
@@ -245,6 +251,6 @@ def test_lines_without_time_get_their_arrival_time() -> None:
     ran = Ran()
     ran.chain.add(parse_claude_line(b'{"type": "assistant", "subtype": "text", "text": "Hi."}'))
     ran.chain.end()
-    (one,) = ran.commits()
-    assert one.commit.created_at == "2027-01-15T08:00:00.000000Z"
-    assert one.commit.principal == "claude"
+    (stored,) = ran.commits()
+    assert stored.commit.created_at == "2027-01-15T08:00:00.000000Z"
+    assert stored.commit.principal == "claude"

@@ -13,8 +13,8 @@ TOOL = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "ask"}
 
 def _family(*spans: ReceivedSpan) -> AgentTree:
     family = AgentTree()
-    for one in spans:
-        family.add(one)
+    for item in spans:
+        family.add(item)
     return family
 
 

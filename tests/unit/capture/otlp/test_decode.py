@@ -31,7 +31,7 @@ def _value(value: Any) -> dict[str, Any]:
         case str():
             return {"stringValue": value}
         case list():
-            return {"arrayValue": {"values": [_value(one) for one in value]}}
+            return {"arrayValue": {"values": [_value(item) for item in value]}}
         case dict():
             return {"kvlistValue": {"values": _pairs(value)}}
     return {}
@@ -44,8 +44,8 @@ def _pairs(members: dict[str, Any]) -> list[dict[str, Any]]:
 ATTRIBUTES = {"a": "x", "n": 5, "f": 0.5, "t": True, "l": [1, {"b": []}], "none": None}
 
 
-def _body(**changed: Any) -> dict[str, Any]:
-    one: dict[str, Any] = {
+def _body(**changes: Any) -> dict[str, Any]:
+    record: dict[str, Any] = {
         "traceId": TRACE,
         "spanId": SPAN,
         "parentSpanId": SPAN[::-1],
@@ -56,10 +56,10 @@ def _body(**changed: Any) -> dict[str, Any]:
         "events": [{"name": "e", "timeUnixNano": "5", "attributes": _pairs({"b": 1})}],
         "status": {"code": 2, "message": "it\nbroke"},
         "unknownToUs": {"x": 1},
-        **changed,
+        **changes,
     }
     resource = {"attributes": _pairs({"service.name": "shop"})}
-    return {"resourceSpans": [{"resource": resource, "scopeSpans": [{"spans": [one]}]}]}
+    return {"resourceSpans": [{"resource": resource, "scopeSpans": [{"spans": [record]}]}]}
 
 
 def _as_protobuf(body: dict[str, Any]) -> bytes:
@@ -82,7 +82,7 @@ def test_json_and_protobuf_decode_alike() -> None:
 
 
 @pytest.mark.parametrize(
-    "changed",
+    "changes",
     [
         {"traceId": ""},
         {"spanId": "00" * 8},
@@ -90,9 +90,9 @@ def test_json_and_protobuf_decode_alike() -> None:
         {"startTimeUnixNano": "0"},
     ],
 )
-def test_spans_without_id_or_time_are_counted(changed: dict[str, str]) -> None:
-    read = decode_traces(json.dumps(_body(**changed)).encode(), JSON)
-    assert (read.spans, read.refused) == ([], 1)
+def test_spans_without_id_or_time_are_counted(changes: dict[str, str]) -> None:
+    decoded = decode_traces(json.dumps(_body(**changes)).encode(), JSON)
+    assert (decoded.spans, decoded.refused) == ([], 1)
 
 
 def test_span_that_ends_before_its_start_has_no_duration() -> None:
@@ -133,16 +133,16 @@ def test_response_has_the_encoding_of_the_request() -> None:
 
 @given(st.binary(max_size=200))
 def test_random_bytes_are_decoded_or_refused(data: bytes) -> None:
-    for read in (decode_traces, decode_logs):
+    for decode in (decode_traces, decode_logs):
         for kind in (JSON, PROTOBUF):
             with suppress(FormatError):
-                read(data, kind)
+                decode(data, kind)
 
 
 _WHOLE = _as_protobuf(_body())
 
 
 @given(st.integers(0, len(_WHOLE) - 1), st.integers(0, 255))
-def test_request_with_a_changed_byte_is_decoded_or_refused(at: int, byte: int) -> None:
+def test_request_with_a_changed_byte_is_decoded_or_refused(index: int, byte: int) -> None:
     with suppress(FormatError):
-        decode_traces(_WHOLE[:at] + bytes([byte]) + _WHOLE[at + 1 :], PROTOBUF)
+        decode_traces(_WHOLE[:index] + bytes([byte]) + _WHOLE[index + 1 :], PROTOBUF)

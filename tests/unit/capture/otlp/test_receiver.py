@@ -89,8 +89,8 @@ def test_calls_are_reported_in_start_order() -> None:
         [span(3, chat(), parent=9, at_s=1.5), span(2, chat(), parent=9, at_s=1), root],
     )
     first, second = f"{1:032x}-{2:016x}", f"{1:032x}-{3:016x}"
-    assert [one.id for one in ear.told] == [first, second, first, second]
-    times = [one.time for one in ear.told]
+    assert [call.id for call in ear.told] == [first, second, first, second]
+    times = [call.time for call in ear.told]
     assert times == sorted(times)
 
 
@@ -131,11 +131,11 @@ def test_messages_logged_separately_are_attached_to_their_span() -> None:
             "gen_ai.output.messages": [text("assistant", "Hello.")],
         },
     )
-    one, two = span(1, bare), span(2, bare)
-    receiver.add([], [(one.id, event)])
-    receiver.add([one, two])
+    first, two = span(1, bare), span(2, bare)
+    receiver.add([], [(first.id, event)])
+    receiver.add([first, two])
     receiver.add([], [(two.id, event)])
-    assert [asked["messages"][0]["content"] for asked in ear.asked] == ["hi", "hi"]
+    assert [request["messages"][0]["content"] for request in ear.asked] == ["hi", "hi"]
 
 
 def test_calls_without_captured_content_are_counted() -> None:

@@ -37,13 +37,13 @@ def serving(**options: Any) -> Iterator[tuple[OtlpServer, Collecting]]:
             thread.join()
 
 
-def _asked(
+def _post(
     server: OtlpServer, path: str, body: bytes | Iterator[bytes] = b"{}", **headers: str
 ) -> tuple[int, bytes]:
     connection = HTTPConnection(urlsplit(server.url).netloc, timeout=10)
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    http_headers = {name.replace("_", "-"): value for name, value in headers.items()}
     try:
-        connection.request("POST", path, body, {**JSON, **named})
+        connection.request("POST", path, body, {**JSON, **http_headers})
         answer = connection.getresponse()
         return answer.status, answer.read()
     finally:
@@ -69,17 +69,17 @@ def _chat() -> bytes:
 def test_server_accepts_spans_logs_and_metrics() -> None:
     with serving() as (server, ear):
         for path in ("/v1/traces", "/v1/logs", "/v1/metrics"):
-            assert _asked(server, path) == (200, b"{}")
-        assert _asked(server, "/v1/traces", _chat()) == (200, b"{}")
+            assert _post(server, path) == (200, b"{}")
+        assert _post(server, "/v1/traces", _chat()) == (200, b"{}")
     assert [call.id for call in ear.calls] == [f"{'ab' * 16}-{'cd' * 8}"]
 
 
 def test_server_accepts_compressed_and_chunked_bodies() -> None:
-    packed = gzip.compress(_chat())
+    compressed = gzip.compress(_chat())
     with serving() as (server, ear):
-        assert _asked(server, "/v1/traces", packed, content_encoding="gzip")[0] == 200
-        pieces = iter([packed[:10], packed[10:]])
-        assert _asked(server, "/v1/traces", pieces, content_encoding="gzip")[0] == 200
+        assert _post(server, "/v1/traces", compressed, content_encoding="gzip")[0] == 200
+        pieces = iter([compressed[:10], compressed[10:]])
+        assert _post(server, "/v1/traces", pieces, content_encoding="gzip")[0] == 200
     assert len(ear.calls) == 1
 
 
@@ -100,29 +100,29 @@ def test_server_refuses_invalid_requests_and_continues(
     path: str, body: bytes, headers: dict[str, str], status: int
 ) -> None:
     with serving() as (server, _):
-        told, why = _asked(server, path, body, **headers)
-        assert told == status
+        status_code, why = _post(server, path, body, **headers)
+        assert status_code == status
         assert "message" in json.loads(why)
-        assert _asked(server, "/v1/traces")[0] == 200
+        assert _post(server, "/v1/traces")[0] == 200
 
 
 def test_server_refuses_decompression_bombs() -> None:
     with serving(most_bytes=100_000) as (server, _):
-        packed = gzip.compress(b" " * 10_000_000)
-        assert _asked(server, "/v1/traces", packed, content_encoding="gzip")[0] == 400
-        assert _asked(server, "/v1/traces", iter([b" " * 60_000] * 2))[0] == 413
+        compressed = gzip.compress(b" " * 10_000_000)
+        assert _post(server, "/v1/traces", compressed, content_encoding="gzip")[0] == 400
+        assert _post(server, "/v1/traces", iter([b" " * 60_000] * 2))[0] == 413
 
 
 def test_server_requires_the_token() -> None:
     with serving(token=TOKEN) as (server, ear):
-        assert _asked(server, "/v1/traces", _chat())[0] == 401
-        assert _asked(server, "/v1/traces", _chat(), authorization="Bearer no")[0] == 401
-        assert _asked(server, "/v1/traces", _chat(), authorization=f"Bearer {TOKEN}")[0] == 200
+        assert _post(server, "/v1/traces", _chat())[0] == 401
+        assert _post(server, "/v1/traces", _chat(), authorization="Bearer no")[0] == 401
+        assert _post(server, "/v1/traces", _chat(), authorization=f"Bearer {TOKEN}")[0] == 200
     assert len(ear.calls) == 1
 
 
 @pytest.mark.parametrize(
-    "sent",
+    "request_bytes",
     [
         b"POST /v1/traces HTTP/1.1\r\ncontent-length: 50\r\ncontent-type: application/json\r\n\r\n{",
         b"POST /v1/traces HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\nxyz\r\n",
@@ -132,13 +132,13 @@ def test_server_requires_the_token() -> None:
         b"GET /v1/traces HTTP/1.1\r\n\r\n",
     ],
 )
-def test_server_survives_bytes_that_are_not_http(sent: bytes) -> None:
+def test_server_survives_bytes_that_are_not_http(request_bytes: bytes) -> None:
     with serving() as (server, _):
         with socket.create_connection(("127.0.0.1", server.server_address[1]), 10) as asking:
-            asking.sendall(sent)
+            asking.sendall(request_bytes)
             asking.shutdown(socket.SHUT_WR)
             assert b"200" not in asking.recv(100)
-        assert _asked(server, "/v1/traces")[0] == 200
+        assert _post(server, "/v1/traces")[0] == 200
 
 
 def test_server_stops_after_its_idle_timeout() -> None:
@@ -161,10 +161,10 @@ def test_acknowledged_request_outlives_its_receiver(tmp_path: Path) -> None:
         )
         assert ear.calls == []
     spool.close()
-    again = OtlpSpool(tmp_path)
-    with serving(spool=again) as (_, second):
+    reopened = OtlpSpool(tmp_path)
+    with serving(spool=reopened) as (_, second):
         pass
-    again.close()
+    reopened.close()
     assert [call.id for call in second.calls] == [f"{'ab' * 16}-{'cd' * 8}"]
     assert [*tmp_path.iterdir()] == []
 
@@ -173,6 +173,6 @@ def test_request_that_cannot_be_stored_is_not_acknowledged(tmp_path: Path) -> No
     spool = OtlpSpool(tmp_path / "spool")
     with serving(spool=spool) as (server, ear):
         (tmp_path / "spool").rmdir()
-        assert _asked(server, "/v1/traces", _chat())[0] == 503
+        assert _post(server, "/v1/traces", _chat())[0] == 503
         assert ear.calls == []
     spool.close()

@@ -86,17 +86,17 @@ INFERENCE = {
     "attributes", [CONVENTIONS, AS_TEXTS, LLMETRY, INFERENCE], ids=["values", "texts", "flat", "oi"]
 )
 def test_all_conventions_of_a_call_decode_alike(attributes: Mapping[str, Any]) -> None:
-    said = read_span_messages(attributes, [])
-    assert list(said.input_messages) == ASKED
-    assert list(said.answers) == [ANSWER]
-    assert list(said.tools) == [TOOL]
+    decoded = read_span_messages(attributes, [])
+    assert list(decoded.input_messages) == ASKED
+    assert list(decoded.answers) == [ANSWER]
+    assert list(decoded.tools) == [TOOL]
 
 
 def test_messages_are_read_from_a_span_event() -> None:
-    said = read_span_messages(
+    decoded = read_span_messages(
         {}, [SpanEvent("gen_ai.client.inference.operation.details", CONVENTIONS)]
     )
-    assert (list(said.input_messages), list(said.answers)) == (ASKED, [ANSWER])
+    assert (list(decoded.input_messages), list(decoded.answers)) == (ASKED, [ANSWER])
 
 
 @pytest.mark.parametrize("is_text", [False, True])
@@ -115,8 +115,8 @@ def test_older_events_hold_one_message_each(is_text: bool) -> None:
         ),
         SpanEvent("something.else", {"content": "x"}),
     ]
-    said = read_span_messages({}, events)
-    assert (list(said.input_messages), list(said.answers)) == (ASKED, [ANSWER])
+    decoded = read_span_messages({}, events)
+    assert (list(decoded.input_messages), list(decoded.answers)) == (ASKED, [ANSWER])
 
 
 def test_oldest_events_hold_all_messages_in_one_text() -> None:
@@ -127,9 +127,9 @@ def test_oldest_events_hold_all_messages_in_one_text() -> None:
             {"gen_ai.completion": '[{"role":"assistant","content":"Hello."}]'},
         ),
     ]
-    said = read_span_messages({}, events)
-    assert list(said.input_messages) == [Message("user", "hi")]
-    assert list(said.answers) == [Message("assistant", "Hello.")]
+    decoded = read_span_messages({}, events)
+    assert list(decoded.input_messages) == [Message("user", "hi")]
+    assert list(decoded.answers) == [Message("assistant", "Hello.")]
 
 
 def test_openinference_image_is_decoded_as_image() -> None:
@@ -157,8 +157,12 @@ def test_messages_are_sorted_by_their_index() -> None:
 
 
 def test_span_without_messages_gives_none() -> None:
-    said = read_span_messages({"gen_ai.request.model": "m"}, [])
-    assert (list(said.input_messages), list(said.answers), list(said.tools)) == ([], [], [])
+    decoded = read_span_messages({"gen_ai.request.model": "m"}, [])
+    assert (list(decoded.input_messages), list(decoded.answers), list(decoded.tools)) == (
+        [],
+        [],
+        [],
+    )
 
 
 _names = st.sampled_from(

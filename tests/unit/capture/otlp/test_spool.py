@@ -20,9 +20,9 @@ def test_spool_returns_remaining_requests_in_order(tmp_path: Path) -> None:
     for body in bodies:
         spool.write(body)
     spool.close()
-    again = OtlpSpool(tmp_path / "otlp")
-    assert [*again.iter_unfinished()] == bodies
-    again.close()
+    reopened = OtlpSpool(tmp_path / "otlp")
+    assert [*reopened.iter_unfinished()] == bodies
+    reopened.close()
 
 
 def test_request_is_removed_after_all_before_it(tmp_path: Path) -> None:

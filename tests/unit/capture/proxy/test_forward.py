@@ -29,8 +29,8 @@ def url() -> Iterator[str]:
 
 @pytest.fixture
 def here(url: str, tmp_path: Path) -> Iterator[Place]:
-    with place(tmp_path, url) as here:
-        yield here
+    with place(tmp_path, url) as proxied:
+        yield proxied
 
 
 WISHES: dict[str, dict[str, Any]] = {
@@ -64,13 +64,13 @@ def test_response_is_the_same_as_without_the_proxy(
     direct, proxied = here.direct.ask(path, body, **wish), here.proxied.ask(path, body, **wish)
     assert proxied == direct
     assert proxied.cut == ("cut" in wish)
-    one, other = here.log()[-2:]
-    assert one["path"] == other["path"] == path
-    assert other["sha256"] == one["sha256"]
-    assert [pair for pair in other["headers"] if pair[0].lower() not in OWN] == [
+    one, forwarded = here.log()[-2:]
+    assert one["path"] == forwarded["path"] == path
+    assert forwarded["sha256"] == one["sha256"]
+    assert [pair for pair in forwarded["headers"] if pair[0].lower() not in OWN] == [
         pair for pair in one["headers"] if pair[0].lower() not in OWN
     ]
-    assert dict(other["headers"])["Host"] == urlsplit(here.direct.url).netloc
+    assert dict(forwarded["headers"])["Host"] == urlsplit(here.direct.url).netloc
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "PATCH", "OPTIONS"])
@@ -80,13 +80,13 @@ def test_every_request_is_forwarded_to_the_provider(here: Place, method: str, pa
     proxied = here.proxied.ask(path, None, method=method, whole=True)
     assert proxied == direct
     log = here.log()[-2:]
-    assert {one["method"] for one in log} == {method}
+    assert {request["method"] for request in log} == {method}
     assert log[1]["path"].removeprefix("/") == path.removeprefix("/").removesuffix("?")
     assert here.recorded().calls == []
 
 
-def test_headers_are_forwarded_except_hop_by_hop_ones(here: Place) -> None:
-    sent = {
+def test_headers_are_forwarded_except_hop_by_hop_ones(proxied: Place) -> None:
+    sent_headers = {
         "x-API-key": KEY,
         "Accept-Encoding": "br, zstd",
         "Connection": "keep-alive, X-Near",
@@ -95,66 +95,66 @@ def test_headers_are_forwarded_except_hop_by_hop_ones(here: Place) -> None:
         "TE": "trailers",
         "Content-Type": "application/json; charset=utf-8",
     }
-    here.proxied.ask(ANTHROPIC, headers=sent)
-    names = [name for name, _ in here.log()[-1]["headers"]]
+    proxied.proxied.ask(ANTHROPIC, headers=sent_headers)
+    names = [name for name, _ in proxied.log()[-1]["headers"]]
     assert names == ["Host", "X-Fake", "Authorization", "x-API-key", "Accept-Encoding", "X-Far",
                      "Content-Type", "Content-Length"] or set(names) >= {"x-API-key"}  # fmt: skip
     assert "X-Near" not in names
     assert "TE" not in names
 
 
-def test_compressed_or_chunked_body_is_forwarded_unchanged(here: Place) -> None:
-    packed = gzip.compress(b'{"model": "fake"}' * 1000)
+def test_compressed_or_chunked_body_is_forwarded_unchanged(proxied: Place) -> None:
+    compressed = gzip.compress(b'{"model": "fake"}' * 1000)
     headers = {"Content-Encoding": "gzip"}
-    here.proxied.ask(ANTHROPIC, packed, headers=headers)
-    assert here.log()[-1]["size"] == len(packed)
-    here.proxied.ask(ANTHROPIC, iter([b'{"a": ', b"1}"]))
-    last = here.log()[-1]
+    proxied.proxied.ask(ANTHROPIC, compressed, headers=headers)
+    assert proxied.log()[-1]["size"] == len(compressed)
+    proxied.proxied.ask(ANTHROPIC, iter([b'{"a": ', b"1}"]))
+    last = proxied.log()[-1]
     assert last["size"] == 8
     assert "chunked" in dict(last["headers"])["Transfer-Encoding"]
-    assert [call.body for call in here.recorded().calls] == [
+    assert [call.body for call in proxied.recorded().calls] == [
         b'{"model": "fake"}' * 1000, b'{"a": 1}'
     ]  # fmt: skip
 
 
-def test_first_chunk_is_forwarded_before_the_second_arrives(here: Place) -> None:
-    connection = here.proxied.connect()
-    path = urlsplit(here.proxied.url).path + ANTHROPIC
+def test_first_chunk_is_forwarded_before_the_second_arrives(proxied: Place) -> None:
+    connection = proxied.proxied.connect()
+    path = urlsplit(proxied.proxied.url).path + ANTHROPIC
     wish = {"X-Fake": json.dumps({"pieces": 2, "each_ms": 6000})}
     connection.request("POST", path, b"{}", wish)
-    begun = time.monotonic()
+    started_at = time.monotonic()
     answer = connection.getresponse()
     assert answer.read1(10)
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - started_at < 5
     answer.read()
     connection.close()
 
 
-def test_client_disconnect_closes_the_upstream_connection(here: Place) -> None:
-    gone = here.of_provider()["gone"]
-    connection = here.proxied.connect()
-    path = urlsplit(here.proxied.url).path + ANTHROPIC
+def test_client_disconnect_closes_the_upstream_connection(proxied: Place) -> None:
+    disconnected = proxied.of_provider()["gone"]
+    connection = proxied.proxied.connect()
+    path = urlsplit(proxied.proxied.url).path + ANTHROPIC
     connection.request("POST", path, b"{}", {"X-Fake": '{"pieces": 1000, "each_ms": 20}'})
     connection.getresponse().read1(10)
     assert connection.sock is not None
     connection.sock.close()
     connection.close()
-    wait_for(lambda: here.of_provider()["gone"] > gone, 2)
-    (reply,) = here.recorded().replies
+    wait_for(lambda: proxied.of_provider()["gone"] > disconnected, 2)
+    (reply,) = proxied.recorded().replies
     assert reply.broken == "the client hung up"
     assert reply.status == 200
     assert reply.body.startswith(b"event: message_start")
 
 
-def test_slow_client_applies_backpressure_to_the_provider(here: Place) -> None:
-    connection = here.proxied.connect()
-    path = urlsplit(here.proxied.url).path + ANTHROPIC
+def test_slow_client_applies_backpressure_to_the_provider(proxied: Place) -> None:
+    connection = proxied.proxied.connect()
+    path = urlsplit(proxied.proxied.url).path + ANTHROPIC
     wish = {"pieces": 400, "size": 100_000}
     connection.request("POST", path, b"{}", {"X-Fake": json.dumps(wish)})
     answer = connection.getresponse()
     time.sleep(0.3)
-    assert here.server.open == 1
-    assert here.spool._put_bytes < 30_000_000
+    assert proxied.server.open == 1
+    assert proxied.spool._put_bytes < 30_000_000
     assert len(answer.read()) > 40_000_000
     connection.close()
 
@@ -164,69 +164,71 @@ def test_unreachable_provider_gives_an_error_that_clients_parse(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    with place(tmp_path, f"http://127.0.0.1:{port}") as here:
-        answer = here.proxied.ask(ANTHROPIC)
-        (reply,) = here.recorded().replies
+    with place(tmp_path, f"http://127.0.0.1:{port}") as proxied:
+        answer = proxied.proxied.ask(ANTHROPIC)
+        (reply,) = proxied.recorded().replies
     assert answer.status == 502
-    said = json.loads(answer.body)
-    assert said["type"] == "error"
-    assert said["error"]["message"].startswith(f"harken proxy: http://127.0.0.1:{port} could not")
-    assert "Connection refused" in said["error"]["message"]
+    error_body = json.loads(answer.body)
+    assert error_body["type"] == "error"
+    assert error_body["error"]["message"].startswith(
+        f"harken proxy: http://127.0.0.1:{port} could not"
+    )
+    assert "Connection refused" in error_body["error"]["message"]
     assert (reply.status, reply.body) == (0, b"")
-    assert reply.broken in said["error"]["message"]
+    assert reply.broken in error_body["error"]["message"]
 
 
-def test_request_without_the_token_is_not_forwarded(here: Place) -> None:
-    before = len(here.log())
-    server = here.proxied.url.partition(f"/{TOKEN}")[0]
+def test_request_without_the_token_is_not_forwarded(proxied: Place) -> None:
+    before = len(proxied.log())
+    server = proxied.proxied.url.partition(f"/{TOKEN}")[0]
     for path in ("/fake/v1/messages", "/wrong/fake/v1/messages", "", "/", f"/{TOKEN[:-1]}/fake"):
         assert Address(server + path).ask("").status == 403
     assert Address(f"{server}/{TOKEN}/other").ask("/v1/messages").status == 404
-    assert len(here.log()) == before
+    assert len(proxied.log()) == before
 
 
 def test_browser_request_is_refused_when_no_token_is_set(url: str, tmp_path: Path) -> None:
-    with place(tmp_path, url, token="") as here:
-        assert here.proxied.ask(ANTHROPIC).status == 200
+    with place(tmp_path, url, token="") as proxied:
+        assert proxied.proxied.ask(ANTHROPIC).status == 200
         for headers in ({"Origin": "https://evil.example"}, {"Host": "evil.example:8421"}):
-            assert here.proxied.ask(ANTHROPIC, headers=headers).status == 403
+            assert proxied.proxied.ask(ANTHROPIC, headers=headers).status == 403
 
 
-def test_websocket_is_refused_so_that_codex_uses_http(here: Place) -> None:
+def test_websocket_is_refused_so_that_codex_uses_http(proxied: Place) -> None:
     headers = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Key": "x"}
-    assert here.proxied.ask("/v1/responses", None, method="GET", headers=headers).status == 426
+    assert proxied.proxied.ask("/v1/responses", None, method="GET", headers=headers).status == 426
 
 
-def test_invalid_http_is_refused_and_the_next_request_served(here: Place) -> None:
-    with here.proxied.raw() as raw:
+def test_invalid_http_is_refused_and_the_next_request_served(proxied: Place) -> None:
+    with proxied.proxied.raw() as raw:
         raw.sendall(b"\x16\x03\x01\x02\x00 hello\r\n\r\n")
         assert raw.recv(12).startswith(b"HTTP/1.")
-    assert here.proxied.ask(ANTHROPIC).status == 200
+    assert proxied.proxied.ask(ANTHROPIC).status == 200
 
 
 def test_large_body_is_forwarded_but_not_recorded_beyond_the_limit(
     url: str, tmp_path: Path
 ) -> None:
-    with place(tmp_path, url, limits=SpoolLimits(body_bytes=1 << 20)) as here:
+    with place(tmp_path, url, limits=SpoolLimits(body_bytes=1 << 20)) as proxied:
         body = b"x" * 50_000_000
-        assert here.proxied.ask(ANTHROPIC, body).status == 200
-        assert here.log()[-1]["size"] == len(body)
-        assert here.spool._put_bytes < 2 << 20
-        assert here.recorded().calls == []
+        assert proxied.proxied.ask(ANTHROPIC, body).status == 200
+        assert proxied.log()[-1]["size"] == len(body)
+        assert proxied.spool._put_bytes < 2 << 20
+        assert proxied.recorded().calls == []
         reason = "a request of more than 1 MB is not recorded"
-        assert here.recording.unrecorded == {reason: 1}
+        assert proxied.recording.unrecorded == {reason: 1}
 
 
-def test_call_is_recorded_unchanged_except_secrets(here: Place, tmp_path: Path) -> None:
+def test_call_is_recorded_unchanged_except_secrets(proxied: Place, tmp_path: Path) -> None:
     path = f"/v1beta/models/fake:streamGenerateContent?alt=sse&key={KEY}"
     headers = {"User-Agent": "claude-cli/2", "x-api-key": KEY, "Cookie": f"s={KEY}"}
     body = b'{"model": "fake"}'
-    answer = here.proxied.ask(path, body, headers=headers, encoding="gzip")
-    kept = [file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()]
+    answer = proxied.proxied.ask(path, body, headers=headers, encoding="gzip")
+    contents = [file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()]
     wait_for(lambda: any(file.stat().st_size for file in tmp_path.rglob("*.spool")))
-    assert not any(KEY.encode() in data for data in kept)
-    found = here.recorded()
-    (call,), (reply,) = found.calls, found.replies
+    assert not any(KEY.encode() in data for data in contents)
+    calls = proxied.recorded()
+    (call,), (reply,) = calls.calls, calls.replies
     assert call.id == reply.id
     assert call.protocol == "gemini"
     assert call.path == "/v1beta/models/fake:streamGenerateContent?alt=sse"
@@ -240,35 +242,35 @@ def test_call_is_recorded_unchanged_except_secrets(here: Place, tmp_path: Path) 
     assert 0 < reply.first_byte_s <= reply.latency_s
 
 
-def test_persistent_connection_is_reused(here: Place) -> None:
-    connection = here.proxied.connect()
-    path = urlsplit(here.proxied.url).path + ANTHROPIC
+def test_persistent_connection_is_reused(proxied: Place) -> None:
+    connection = proxied.proxied.connect()
+    path = urlsplit(proxied.proxied.url).path + ANTHROPIC
     for _ in range(3):
         connection.request("POST", path, b"{}")
         answer = connection.getresponse()
         assert answer.status == http.client.OK
         answer.read()
     connection.close()
-    assert len(here.recorded().calls) == 3
+    assert len(proxied.recorded().calls) == 3
 
 
 def test_open_response_is_cut_when_the_proxy_stops(url: str, tmp_path: Path) -> None:
-    with place(tmp_path, url) as here:
-        connection = here.proxied.connect()
-        path = urlsplit(here.proxied.url).path + ANTHROPIC
+    with place(tmp_path, url) as proxied:
+        connection = proxied.proxied.connect()
+        path = urlsplit(proxied.proxied.url).path + ANTHROPIC
         connection.request("POST", path, b"{}", {"X-Fake": '{"pieces": 1000, "each_ms": 20}'})
         answer = connection.getresponse()
         answer.read1(10)
     with pytest.raises(http.client.IncompleteRead):
         answer.read()
     connection.close()
-    (reply,) = here.recorded(is_over=True).replies
+    (reply,) = proxied.recorded(is_over=True).replies
     assert reply.broken == "the proxy was ended"
 
 
-def test_expect_continue_is_answered_with_100(here: Place) -> None:
-    with here.proxied.raw() as raw:
-        path = urlsplit(here.proxied.url).path + ANTHROPIC
+def test_expect_continue_is_answered_with_100(proxied: Place) -> None:
+    with proxied.proxied.raw() as raw:
+        path = urlsplit(proxied.proxied.url).path + ANTHROPIC
         head = (
             f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nExpect: 100-continue"
         )
@@ -276,14 +278,14 @@ def test_expect_continue_is_answered_with_100(here: Place) -> None:
         assert raw.recv(100).startswith(b"HTTP/1.1 100 ")
         raw.sendall(b"{}")
         assert raw.recv(100).startswith(b"HTTP/1.1 200 ")
-    assert "Expect" not in dict(here.log()[-1]["headers"])
+    assert "Expect" not in dict(proxied.log()[-1]["headers"])
 
 
-def test_http_1_0_client_gets_no_chunks(here: Place) -> None:
-    with here.proxied.raw() as raw:
-        path = urlsplit(here.proxied.url).path + ANTHROPIC
+def test_http_1_0_client_gets_no_chunks(proxied: Place) -> None:
+    with proxied.proxied.raw() as raw:
+        path = urlsplit(proxied.proxied.url).path + ANTHROPIC
         raw.sendall(f"POST {path} HTTP/1.0\r\nContent-Length: 2\r\n\r\n{{}}".encode())
         data = b"".join(iter(lambda: raw.recv(65536), b""))
     head, _, body = data.partition(b"\r\n\r\n")
     assert b"chunked" not in head
-    assert body == here.direct.ask(ANTHROPIC).body
+    assert body == proxied.direct.ask(ANTHROPIC).body

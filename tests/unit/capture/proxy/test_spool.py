@@ -31,7 +31,7 @@ TIME = "2026-01-31T12:00:00.000000Z"
 
 
 @pytest.fixture
-def told() -> list[str]:
+def warnings() -> list[str]:
     return []
 
 
@@ -39,18 +39,18 @@ Make = Callable[..., ProxySpool]
 
 
 @pytest.fixture
-def make(tmp_path: Path, told: list[str]) -> Iterator[Make]:
+def make(tmp_path: Path, warnings: list[str]) -> Iterator[Make]:
     """Return a function that creates spools."""
-    made: list[ProxySpool] = []
+    spools: list[ProxySpool] = []
 
     def make(**options: Any) -> ProxySpool:
-        folder = tmp_path / "runs" / f"{len(made)}"
-        made.append(ProxySpool(folder, told.append, lambda: None, **options))
-        made[-1].start()
-        return made[-1]
+        folder = tmp_path / "runs" / f"{len(spools)}"
+        spools.append(ProxySpool(folder, warnings.append, lambda: None, **options))
+        spools[-1].start()
+        return spools[-1]
 
     yield make
-    for spool in made:
+    for spool in spools:
         spool.close()
 
 
@@ -72,8 +72,8 @@ def answer(track: CallWriter, *pieces: bytes, broken: str = "") -> None:
     track.end(CallEnd(time=TIME, latency_s=1.5, first_byte_s=0.5, broken=broken))
 
 
-def recording(into: Any, told: list[str] | None = None) -> SpoolRecorder:
-    tell = [] if told is None else told
+def recording(into: Any, warnings: list[str] | None = None) -> SpoolRecorder:
+    tell = [] if warnings is None else warnings
     return SpoolRecorder(into, lambda *_: ClientHints(), tell.append, pause=lambda _: None)
 
 
@@ -92,7 +92,7 @@ def test_spooled_calls_are_recorded_and_removed(make: Make) -> None:
     into = recorded(spool)
     assert [(call.id, call.body, call.path) for call in into.calls] == [
         ("c1", b"one", "/v1/messages"), ("c2", b"two", "/v1/messages")]  # fmt: skip
-    assert [(one.id, one.body, one.broken) for one in into.replies] == [
+    assert [(reply.id, reply.body, reply.broken) for reply in into.replies] == [
         ("c2", b"B", ""), ("c1", b"aA", "")]  # fmt: skip
     assert into.replies[0].latency_s == 1.5
     assert list(spool.folder.parent.iterdir()) == []
@@ -121,21 +121,21 @@ def test_incomplete_request_is_counted_and_not_recorded(make: Make) -> None:
     assert counting.unrecorded == {"the client hung up": 1, PROXY_STOPPED: 1}
 
 
-@pytest.mark.parametrize("cut", [1, 7, 40, 100])
-def test_torn_end_loses_only_itself(make: Make, cut: int) -> None:
+@pytest.mark.parametrize("cut_at", [1, 7, 40, 100])
+def test_torn_end_loses_only_itself(make: Make, cut_at: int) -> None:
     spool = make()
     answer(ask(spool, "c1"), b"whole")
     answer(ask(spool, "c2"), b"torn")
     spool.close()
     (file,) = spool.folder.glob("*.spool")
-    os.truncate(file, file.stat().st_size - cut)
+    os.truncate(file, file.stat().st_size - cut_at)
     into = recorded(spool)
     assert (into.replies[0].body, into.replies[0].broken) == (b"whole", "")
     assert (into.replies[1].id, into.replies[1].broken) == ("c2", PROXY_STOPPED)
 
 
 def test_damaged_file_is_reported_and_earlier_calls_are_recorded(
-    make: Make, told: list[str]
+    make: Make, warnings: list[str]
 ) -> None:
     spool = make()
     answer(ask(spool, "c1"), b"whole")
@@ -146,9 +146,9 @@ def test_damaged_file_is_reported_and_earlier_calls_are_recorded(
     data[data.index(b"harmed")] ^= 1
     file.write_bytes(data)
     into = Collected()
-    recording(into, told).catch_up(spool.folder.parent)
-    assert [one.broken for one in into.replies] == ["", PROXY_STOPPED]
-    assert told == [f"{file}: is damaged, and is not read to its end"]
+    recording(into, warnings).catch_up(spool.folder.parent)
+    assert [reply.broken for reply in into.replies] == ["", PROXY_STOPPED]
+    assert warnings == [f"{file}: is damaged, and is not read to its end"]
 
 
 def test_random_bytes_give_no_endless_frames() -> None:
@@ -163,12 +163,16 @@ def test_frames_are_decoded_from_chunks_of_any_size() -> None:
     )
     for step in (1, 3, 16, 17, 18, 1000):
         reader = FrameReader()
-        found = [f for at in range(0, len(data), step) for f in reader.feed(data[at : at + step])]
-        assert [(one.call, one.kind) for one in found] == [
+        frames = [
+            f
+            for index in range(0, len(data), step)
+            for f in reader.feed(data[index : index + step])
+        ]
+        assert [(frame.call, frame.kind) for frame in frames] == [
             (1, FrameKind.CALL),
             (2**40, FrameKind.DATA),
         ]
-        assert found[1].content == b"x" * 1000
+        assert frames[1].content == b"x" * 1000
         assert not reader.is_torn
 
 
@@ -208,7 +212,7 @@ def test_killed_recorder_receives_only_pending_calls_again(make: Make) -> None:
     answer(open_, b"2")
     into = recorded(spool)
     assert [call.id for call in into.calls] == ["c2"]
-    assert [(one.id, one.body) for one in into.replies] == [("c2", b"2")]
+    assert [(reply.id, reply.body) for reply in into.replies] == [("c2", b"2")]
 
 
 def test_call_that_repeatedly_kills_the_recorder_is_skipped(make: Make) -> None:
@@ -228,7 +232,7 @@ def test_call_that_repeatedly_kills_the_recorder_is_skipped(make: Make) -> None:
             recording(into).catch_up(spool.folder.parent)
     counting = recording(into)
     counting.catch_up(spool.folder.parent)
-    assert [one.id for one in into.replies] == ["c2"]
+    assert [reply.id for reply in into.replies] == ["c2"]
     assert counting.unrecorded == {"it has ended the recorder again and again": 1}
 
 
@@ -244,7 +248,7 @@ def test_recorder_bug_costs_one_call_and_is_counted(make: Make) -> None:
     into = Odd()
     counting = recording(into)
     counting.catch_up(spool.folder.parent)
-    assert [one.id for one in into.replies] == ["c2"]
+    assert [reply.id for reply in into.replies] == ["c2"]
     assert counting.unrecorded == {"oh": 1}
     assert counting.recorded == 1
 
@@ -284,7 +288,7 @@ def test_calls_refused_by_a_full_disk_at_exit_wait_for_the_next_start(
     spool.close()
     for _ in range(5):
         recording(Full()).catch_up(spool.folder.parent)
-    assert [one.id for one in recorded(spool).replies] == ["c1"]
+    assert [reply.id for reply in recorded(spool).replies] == ["c1"]
 
 
 class Disk:
@@ -299,39 +303,39 @@ class Disk:
         return create_spool_file(path)
 
 
-def test_full_disk_pauses_recording_until_there_is_room(make: Make, told: list[str]) -> None:
+def test_full_disk_pauses_recording_until_there_is_room(make: Make, warnings: list[str]) -> None:
     disk = Disk()
     spool = make(opens=disk, limits=SpoolLimits(file_bytes=0))
     answer(ask(spool, "c1"), b"1")
     wait_for(lambda: list(spool.folder.glob("*.spool")))
-    begun = ask(spool, "begun")
+    open_call = ask(spool, "begun")
     wait_for(spool._queue.empty)
     time.sleep(0.05)
     disk.is_full = True
-    begun.answer(AnswerHead(status=200))
-    begun.data(b"lost")
+    open_call.answer(AnswerHead(status=200))
+    open_call.data(b"lost")
     wait_for(lambda: spool.problem)
-    begun.data(b"lost")
-    begun.end(CallEnd(time=TIME, latency_s=1))
+    open_call.data(b"lost")
+    open_call.end(CallEnd(time=TIME, latency_s=1))
     answer(ask(spool, "never"), b"2")
     disk.is_full = False
     wait_for(lambda: not spool.problem, 5)
     answer(ask(spool, "c3"), b"3")
     into = recorded(spool)
-    assert [one.id for one in into.replies] == ["c1", "begun", "c3"]
+    assert [reply.id for reply in into.replies] == ["c1", "begun", "c3"]
     assert into.replies[1].broken == "not all of it could be kept for the record"
-    assert told[0].endswith("No space left on device")
-    assert told[1:] == ["recording goes on"]
+    assert warnings[0].endswith("No space left on device")
+    assert warnings[1:] == ["recording goes on"]
     assert sum(spool.unrecorded.values()) == 1
 
 
-def test_spool_without_a_reader_reaches_its_limit(make: Make, told: list[str]) -> None:
+def test_spool_without_a_reader_reaches_its_limit(make: Make, warnings: list[str]) -> None:
     spool = make(limits=SpoolLimits(spool_bytes=1000, file_bytes=0))
     answer(ask(spool, "c1", b"x" * 2000), b"1")
     wait_for(lambda: list(spool.folder.glob("*.spool")))
     answer(ask(spool, "c2"), b"2")
     wait_for(lambda: spool.problem)
-    (text,) = told
+    (text,) = warnings
     assert text.startswith("recording stops, the traffic goes on: ")
     assert text.endswith(": is full, because what is in it could not be recorded")
 
@@ -355,8 +359,8 @@ def test_calls_held_in_memory_are_replayed_after_a_kill(make: Make) -> None:
     into = Collected(held={"c1"})
     with pytest.raises(KeyboardInterrupt):
         recording(into).follow(spool.folder, killed())
-    assert [one.id for one in into.replies] == ["c1", "c2"]
-    assert [one.id for one in recorded(spool).replies] == ["c1"]
+    assert [reply.id for reply in into.replies] == ["c1", "c2"]
+    assert [reply.id for reply in recorded(spool).replies] == ["c1"]
 
 
 def killed() -> Iterator[bool]:
@@ -370,7 +374,7 @@ def test_two_spools_have_one_recorder_each(make: Make) -> None:
     into = Collected()
     recording(into).catch_up(spool.folder.parent)  # its proxy is there: it has its own
     assert into.calls == []
-    assert [one.id for one in recorded(spool).replies] == ["c1"]
+    assert [reply.id for reply in recorded(spool).replies] == ["c1"]
 
 
 def test_step_tells_whether_it_is_the_last() -> None:

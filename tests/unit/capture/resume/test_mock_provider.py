@@ -57,9 +57,9 @@ def test_server_records_a_request_and_answers_ok(
     assert status == 200
     assert '"ok"' in text
     assert text.startswith(("event: ", "data: ")) == (stream or "stream" in path)
-    (asked,) = server.requests
-    assert (asked.path, asked.body, asked.conversation) == (path, body, conversation)
-    assert asked.has_tools
+    (request,) = server.requests
+    assert (request.path, request.body, request.conversation) == (path, body, conversation)
+    assert request.has_tools
 
 
 def test_vendor_sdks_parse_its_answers(server: MockProvider) -> None:
@@ -73,7 +73,7 @@ def test_vendor_sdks_parse_its_answers(server: MockProvider) -> None:
     )
     for model in models:
         assert answer(model, request_of("Hi")).content == "ok"
-    assert [asked.body["model"] for asked in server.requests] == ["m", "m"]
+    assert [request.body["model"] for request in server.requests] == ["m", "m"]
 
 
 def test_token_count_and_model_list_are_the_only_other_routes(server: MockProvider) -> None:
@@ -97,8 +97,8 @@ def test_malformed_bodies_are_harmless(server: MockProvider, body: bytes) -> Non
 
 
 def test_body_of_unknown_length_is_refused(server: MockProvider) -> None:
-    at = urlsplit(server.url)
-    connection = http.client.HTTPConnection(at.hostname or "", at.port, timeout=10)
+    address = urlsplit(server.url)
+    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=10)
     connection.putrequest("POST", "/v1/messages")
     connection.putheader("content-length", "-5")
     connection.endheaders()
@@ -107,8 +107,8 @@ def test_body_of_unknown_length_is_refused(server: MockProvider) -> None:
 
 
 def test_server_forwards_nothing(server: MockProvider) -> None:
-    at = urlsplit(server.url)
-    with socket.create_connection((at.hostname, at.port), timeout=10) as line:
+    address = urlsplit(server.url)
+    with socket.create_connection((address.hostname, address.port), timeout=10) as line:
         line.sendall(b"CONNECT example.org:443 HTTP/1.1\r\nHost: example.org\r\n\r\n")
         assert line.recv(1000).startswith(b"HTTP/1.1 403")
     assert server.others == ["CONNECT example.org:443"]
@@ -118,9 +118,9 @@ def test_wait_returns_the_first_matching_request(server: MockProvider) -> None:
     assert server.wait(lambda _: True, 0.01) is None
     for text in ("a", "b"):
         post(server, "/v1/messages", {"messages": [{"role": "user", "content": text}]})
-    found = server.wait(lambda asked: asked.conversation[0]["content"] == "b", 5)
-    assert found is not None
-    assert found is server.requests[1]
+    match = server.wait(lambda request: request.conversation[0]["content"] == "b", 5)
+    assert match is not None
+    assert match is server.requests[1]
 
 
 def test_server_listens_on_loopback_until_the_block_ends() -> None:

@@ -34,9 +34,9 @@ OWN = {
 
 
 def native(runtime: str) -> RuntimeFormat:
-    found = find_runtime_format(runtime)
-    assert found is not None
-    return found
+    runtime_format = find_runtime_format(runtime)
+    assert runtime_format is not None
+    return runtime_format
 
 
 @pytest.fixture
@@ -68,18 +68,18 @@ def tried(tmp_path: Path) -> Verify:
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
 def test_client_that_sends_the_materialized_context_passes(tried: Verify, runtime: str) -> None:
-    found = tried(runtime)
-    assert found.is_same, (found.wholeness, found.comparison.differences)
-    assert len(found.comparison.rows) >= 6
-    assert [allowed.name for allowed in found.wholeness.allowed] == ["thoughts"]
+    result = tried(runtime)
+    assert result.is_same, (result.wholeness, result.comparison.differences)
+    assert len(result.comparison.rows) >= 6
+    assert [allowed.name for allowed in result.wholeness.allowed] == ["thoughts"]
 
 
 def test_message_dropped_by_the_client_is_missing(tried: Verify) -> None:
-    found = tried("gemini", "forgetful")
-    (row,) = found.comparison.differences
+    result = tried("gemini", "forgetful")
+    (row,) = result.comparison.differences
     assert (row.state, row.number) == ("missing", 2)
     assert "I look." in row.text
-    assert not found.is_same
+    assert not result.is_same
 
 
 def test_message_added_by_the_client_is_reported(tried: Verify) -> None:
@@ -89,19 +89,19 @@ def test_message_added_by_the_client_is_reported(tried: Verify) -> None:
 
 def test_message_missing_from_the_file_is_lost(tried: Verify) -> None:
     """The client sends the complete file, so only the materialized context shows the loss."""
-    whole = native("claude")
+    runtime = native("claude")
 
     def forgetting(entries: Sequence[ConversationEntry], session: NewSessionInfo) -> bytes:
-        assert whole.writes is not None
-        return whole.writes([*entries[:3], *entries[5:]], session)
+        assert runtime.writes is not None
+        return runtime.writes([*entries[:3], *entries[5:]], session)
 
-    found = tried("claude", kind=replace(whole, writes=forgetting))
-    assert found.comparison.differences == []
-    assert [(lost.place, lost.text) for lost in found.wholeness.lost] == [
+    result = tried("claude", kind=replace(runtime, writes=forgetting))
+    assert result.comparison.differences == []
+    assert [(message.place, message.text) for message in result.wholeness.lost] == [
         (3, "Yes, it is open."),
         (4, "And do they have tea?"),
     ]
-    assert not found.is_same
+    assert not result.is_same
 
 
 def test_client_that_sends_no_request_gives_a_reason(tried: Verify) -> None:
@@ -121,11 +121,11 @@ def test_runtime_without_a_session_writer_is_refused(tried: Verify) -> None:
 
 
 def test_irregular_conversation_can_be_verified(tried: Verify) -> None:
-    odd = [
+    unusual = [
         Message("assistant", "Nobody asked."),
         Message("tool", "A result of nobody.", tool_call_id="x"),
         Message("system", "Be kind."),
         Message("user", "\ud800\0 odd"),
     ]
-    found = tried("claude", entries=[ConversationEntry(message) for message in odd])
-    assert found.is_same, (found.wholeness, found.comparison.differences)
+    result = tried("claude", entries=[ConversationEntry(message) for message in unusual])
+    assert result.is_same, (result.wholeness, result.comparison.differences)

@@ -38,10 +38,10 @@ class Real:
             yield chunk
 
 
-def answer(model: Model, *messages: str | Message, **more: Any) -> str:
+def answer(model: Model, *messages: str | Message, **members: Any) -> str:
     async def ask() -> str:
         draft = StreamAccumulator()
-        async for chunk in model.stream(request_of(*messages, **more)):
+        async for chunk in model.stream(request_of(*messages, **members)):
             draft.add(chunk)
         assert draft.finish is not None
         return text_of(draft.message().content)
@@ -60,8 +60,8 @@ def test_recorded_calls_are_replayed_offline(tmp_path: Path) -> None:
     assert not file.exists()
     cassette.close()
     assert verify(file) == []
-    again = Cassette(file).model(offline, name="real")
-    assert answer(again, "Hi", parameters={"seed": 1}) == "Hello."
+    replayed = Cassette(file).model(offline, name="real")
+    assert answer(replayed, "Hi", parameters={"seed": 1}) == "Hello."
     assert len(real.asked) == 1
 
 
@@ -81,18 +81,18 @@ def test_missing_cassette_is_not_recorded_if_not_allowed(tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(("mode", "asked"), [("new", 1), ("all", 2)])
-def test_record_modes_new_and_all(tmp_path: Path, mode: Mode, asked: int) -> None:
+@pytest.mark.parametrize(("mode", "expected_calls"), [("new", 1), ("all", 2)])
+def test_record_modes_new_and_all(tmp_path: Path, mode: Mode, expected_calls: int) -> None:
     file, real = tmp_path / "a.jsonl", Real()
     first = Cassette(file)
     answer(first.model(real), "Hi")
     first.close()
-    second, again = Cassette(file, mode), Real()
-    model = second.model(again)
+    second, counted_model = Cassette(file, mode), Real()
+    model = second.model(counted_model)
     answer(model, "Hi")
     answer(model, "Ho")
     second.close()
-    assert len(again.asked) == asked
+    assert len(counted_model.asked) == expected_calls
     third = Cassette(file).model(offline)
     assert [answer(third, "Hi"), answer(third, "Ho")] == ["Hello.", "Hello."]
     assert verify(file) == []
@@ -101,8 +101,8 @@ def test_record_modes_new_and_all(tmp_path: Path, mode: Mode, asked: int) -> Non
 def test_credentials_are_not_stored_and_requests_still_match(tmp_path: Path) -> None:
     file, real = tmp_path / "a.jsonl", Real()
     cassette = Cassette(file)
-    said = answer(cassette.model(real), f"The key {KEY}?", parameters={"user": KEY})
-    assert said == f"It is {KEY}."  # a test sees what the model says
+    first_answer = answer(cassette.model(real), f"The key {KEY}?", parameters={"user": KEY})
+    assert first_answer == f"It is {KEY}."  # a test sees what the model says
     call_ = calls(call("look", at=KEY))
     result = Message("tool", f"Found {KEY}", tool_call_id="c1", name="look")
     tool = {"name": "look", "description": KEY, "parameters": {}}
@@ -110,18 +110,18 @@ def test_credentials_are_not_stored_and_requests_still_match(tmp_path: Path) -> 
     cassette.close()
     assert KEY not in file.read_text()
     assert "[redacted aws-key-id]" in file.read_text()
-    again = Cassette(file).model(offline)
-    other = "AKIAZZZZZZZZZZZZZZ23"
-    assert answer(again, f"The key {other}?", parameters={"user": other}) == (
+    replayed = Cassette(file).model(offline)
+    other_key = "AKIAZZZZZZZZZZZZZZ23"
+    assert answer(replayed, f"The key {other_key}?", parameters={"user": other_key}) == (
         "It is [redacted aws-key-id]."
     )
-    answer(again, "Look", call_, result, tools=[tool])
+    answer(replayed, "Look", call_, result, tools=[tool])
 
 
 def test_request_without_credentials_matches_by_hash() -> None:
     tool = {"name": "look", "description": "Look.", "parameters": {"type": "object"}}
-    asked = request_of("Hi", calls(call("look")), parameters={"seed": 1}, tools=[tool])
-    assert redact_request(asked).hash == asked.hash
+    request = request_of("Hi", calls(call("look")), parameters={"seed": 1}, tools=[tool])
+    assert redact_request(request).hash == request.hash
 
 
 def test_cassette_is_a_viewable_session(tmp_path: Path) -> None:
@@ -132,10 +132,10 @@ def test_cassette_is_a_viewable_session(tmp_path: Path) -> None:
         folder = tmp_path / str(number)
         folder.mkdir()
         model = cassette.model(play(main=lines_) if number == 1 else offline)
-        one = stage(folder, model, tools=[price], runtime=None)
-        assert one.ask("What is tea?") == "3 euros."
-        assert one.ask("Thanks.") == "Bye."
-        one.session.close()
+        scene = stage(folder, model, tools=[price], runtime=None)
+        assert scene.ask("What is tea?") == "3 euros."
+        assert scene.ask("Thanks.") == "Bye."
+        scene.session.close()
         cassette.close()
     viewer = SessionViewer(file)
     assert list(viewer.list_agents().values()) == ["main"]
@@ -173,8 +173,8 @@ def test_concurrent_agents_are_separate(tmp_path: Path) -> None:
     run(both())
     cassette.close()
     assert verify(tmp_path / "a.jsonl") == []
-    again = Cassette(tmp_path / "a.jsonl").model(offline)
-    assert [answer(again, "One"), answer(again, "Two")] == ["Hello.", "Hello."]
+    replayed = Cassette(tmp_path / "a.jsonl").model(offline)
+    assert [answer(replayed, "One"), answer(replayed, "Two")] == ["Hello.", "Hello."]
 
 
 def test_failed_call_fails_and_is_repeated(tmp_path: Path) -> None:

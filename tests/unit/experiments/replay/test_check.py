@@ -58,27 +58,27 @@ from tests.unit.world.permissions.people import NO, YES, Person
 
 
 @tool
-def count(what: str) -> str:
+def count(word: str) -> str:
     """Count."""
-    raise LookupError(what)
+    raise LookupError(word)
 
 
 @tool(reads_only=True)
-def look(at: str) -> str:
+def look(place_name: str) -> str:
     """Look."""
-    return f"{at}: a cat"
+    return f"{place_name}: a cat"
 
 
-def checked(log: Path, own: ReplayExtras | None = None) -> ReplayCheck:
-    return check(SessionViewer(log).events, own)
+def check_log(log: Path, extras: ReplayExtras | None = None) -> ReplayCheck:
+    return check(SessionViewer(log).events, extras)
 
 
-def same(log: Path, own: ReplayExtras | None = None) -> ReplayCheck:
+def same(log: Path, extras: ReplayExtras | None = None) -> ReplayCheck:
     """Check that a replay of a session is equal. Return the result."""
-    done = checked(log, own)
-    assert done.difference is None, (done.difference, done.miss_text, done.notes)
-    assert done.requests
-    return done
+    result = check_log(log, extras)
+    assert result.difference is None, (result.difference, result.miss_text, result.notes)
+    assert result.requests
+    return result
 
 
 def edited(log: Path, change: Callable[[dict[str, Any]], object]) -> Path:
@@ -94,8 +94,8 @@ def edited(log: Path, change: Callable[[dict[str, Any]], object]) -> Path:
 
 def test_demo_is_replayed_equally(tmp_path: Path) -> None:
     play_demo(tmp_path / "demo.jsonl")
-    done = same(tmp_path / "demo.jsonl")
-    assert (done.agents, done.requests) == (4, 9)
+    result = same(tmp_path / "demo.jsonl")
+    assert (result.agents, result.requests) == (4, 9)
 
 
 def test_tools_subagents_and_discussions_are_replayed_without_running_tools(tmp_path: Path) -> None:
@@ -120,12 +120,12 @@ def test_tools_subagents_and_discussions_are_replayed_without_running_tools(tmp_
         "Bob": ["Hm.", calls(call("task", "l", name="Cleo", prompt="?")), "No."],
         "Cleo": ["Here."],
     }
-    one = stage(tmp_path, play(main=lines, **parts), tools=[note, look, count])
-    one.ask("Go.")
-    one.ask("Go on.")
+    scene = stage(tmp_path, play(main=lines, **parts), tools=[note, look, count])
+    scene.ask("Go.")
+    scene.ask("Go on.")
     before = list(ran)
-    done = same(one.log)
-    assert (done.agents, ran) == (3, before)
+    result = same(scene.log)
+    assert (result.agents, ran) == (3, before)
 
 
 async def plan(agent: ToolAgent, command: str) -> ToolResult:
@@ -149,23 +149,25 @@ def test_user_commands_are_replayed(tmp_path: Path) -> None:
         model=play(main=["Hm.", "OK", "OK", "I am back."], **parts),
         policy=ActionPolicy(actions=ACTIONS),
     )
-    one = stage(tmp_path, runtime.model, runtime=runtime)  # type: ignore[arg-type]
-    talk = Conversation(one.root)
+    scene = stage(tmp_path, runtime.model, runtime=runtime)  # type: ignore[arg-type]
+    talk = Conversation(scene.root)
 
     def do(action: str, **arguments: Any) -> None:
-        checked = ACTIONS[action].check(arguments)
+        checked_arguments = ACTIONS[action].check(arguments)
         run(
             run_user_command(
-                talk.primary, f"/{action}", lambda agent, said: RUN[action](agent, said, checked)
+                talk.primary,
+                f"/{action}",
+                lambda agent, argument_text: RUN[action](agent, argument_text, checked_arguments),
             )
         )
 
     do("task", name="Ann", prompt="Tea or coffee?")
     do("task", name="Bob", instructions="You are Bob.")
     do("terminate", name="nobody")
-    one.ask("What did she say?")
-    run(run_user_command(one.root, "/plan true", plan))
-    run(run_user_command(one.root, "/plan false", no_plan))
+    scene.ask("What did she say?")
+    run(run_user_command(scene.root, "/plan true", plan))
+    run(run_user_command(scene.root, "/plan false", no_plan))
     do("hook", name="critic", instructions="Watch.", points=["response"])
     do("discuss", prompt="Sure?", speakers=["Ann", "Bob"])
     do("endo", subagent="Ann", prompt="Answer for me.", points=["response"])
@@ -173,7 +175,7 @@ def test_user_commands_are_replayed(tmp_path: Path) -> None:
     run(talk.say("Who is there?"))
     do("talk_with", name="main")
     assert run(talk.say("Back?")) == "I am back."
-    same(one.log)
+    same(scene.log)
 
 
 def test_hooks_are_replayed_by_recording_and_by_code(tmp_path: Path) -> None:
@@ -182,7 +184,7 @@ def test_hooks_are_replayed_by_recording_and_by_code(tmp_path: Path) -> None:
         calls(call("task", "t", name="Ann")),
         "no",
     ]
-    one = stage(tmp_path, play(main=[*lines, "yes", "Bye."]), tools=[send])
+    scene = stage(tmp_path, play(main=[*lines, "yes", "Bye."]), tools=[send])
 
     def judge(question: HookQuestion) -> Any:
         if question.call is not None and question.call.function.name == "task":
@@ -194,12 +196,12 @@ def test_hooks_are_replayed_by_recording_and_by_code(tmp_path: Path) -> None:
             return Deny("be kind")
         return Rewrite("Bye, dear.") if question.text == "Bye." else None
 
-    watch(one, action=judge, response=answer, input=lambda q: Comment("He is back."))
-    watch(one, "broken", result=lambda q: 1 / 0)
-    one.ask("Go.")
-    one.ask("And now?")
-    one.session.close()
-    same(one.log)
+    watch(scene, action=judge, response=answer, input=lambda q: Comment("He is back."))
+    watch(scene, "broken", result=lambda q: 1 / 0)
+    scene.ask("Go.")
+    scene.ask("And now?")
+    scene.session.close()
+    same(scene.log)
 
     class Other(Judging):
         """The same hook after a change of its code."""
@@ -207,8 +209,8 @@ def test_hooks_are_replayed_by_recording_and_by_code(tmp_path: Path) -> None:
         def judge(self, question: HookQuestion) -> Any:
             return Deny("not any more") if question.point == "action" else super().judge(question)
 
-    done = checked(one.log, ReplayExtras(kinds={"test-judge": Other}))
-    assert done.difference is not None
+    result = check_log(scene.log, ReplayExtras(kinds={"test-judge": Other}))
+    assert result.difference is not None
 
 
 def test_stateful_hooks_and_subagent_copies_are_replayed(tmp_path: Path) -> None:
@@ -226,32 +228,34 @@ def test_stateful_hooks_and_subagent_copies_are_replayed(tmp_path: Path) -> None
             return {"count": self.count}
 
     lines: list[Line] = [calls(call("task", name="Ann", prompt="Hi")), "Done."]
-    one = stage(tmp_path, play(main=lines, Ann=[calls(call("send", text="x")), "Hi"]), tools=[send])
-    Counting(one.session, runtime=one.runtime).install(one.root, "counting")
-    one.ask("Go.")
-    one.session.close()
-    assert same(one.log).agents == 4
+    scene = stage(
+        tmp_path, play(main=lines, Ann=[calls(call("send", text="x")), "Hi"]), tools=[send]
+    )
+    Counting(scene.session, runtime=scene.runtime).install(scene.root, "counting")
+    scene.ask("Go.")
+    scene.session.close()
+    assert same(scene.log).agents == 4
 
 
 def test_dumb_agents_repeat_their_answers(tmp_path: Path) -> None:
     lines: list[Line] = [calls(call("discuss", prompt="One.", speakers=["Echo"])), "Done."]
-    one = stage(tmp_path, play(main=lines))
-    Echo(one.session, "Unused.", runtime=one.runtime).log_birth(
-        one.root.state.birth, "Echo", "subagent"
+    scene = stage(tmp_path, play(main=lines))
+    Echo(scene.session, "Unused.", runtime=scene.runtime).log_birth(
+        scene.root.state.birth, "Echo", "subagent"
     )
-    one.ask("Go.")
-    one.session.close()
-    same(one.log)
-    same(one.log, ReplayExtras(kinds={"test-echo": Echo}))
+    scene.ask("Go.")
+    scene.session.close()
+    same(scene.log)
+    same(scene.log, ReplayExtras(kinds={"test-echo": Echo}))
 
     class Louder(Echo):
-        async def answer(self, heard: str) -> str:
-            return (await super().answer(heard)).upper()
+        async def answer(self, text: str) -> str:
+            return (await super().answer(text)).upper()
 
-    done = checked(one.log, ReplayExtras(kinds={"test-echo": Louder}))
-    assert done.difference is not None
-    assert done.difference.after["content"] == "1: ONE."
-    assert "nearest is" in done.miss_text
+    result = check_log(scene.log, ReplayExtras(kinds={"test-echo": Louder}))
+    assert result.difference is not None
+    assert result.difference.after["content"] == "1: ONE."
+    assert "nearest is" in result.miss_text
 
 
 def test_compactions_occur_at_the_same_position(tmp_path: Path) -> None:
@@ -289,29 +293,29 @@ def test_failed_and_cancelled_calls_are_replayed(tmp_path: Path) -> None:
             await asyncio.Event().wait()
 
     model = Slow({"main": ["one", fails, "two", "three"]})
-    one = stage(tmp_path, model)
-    one.ask("Go.")
+    scene = stage(tmp_path, model)
+    scene.ask("Go.")
     with pytest.raises(ModelError):
-        one.ask("On.")
-    one.ask()
+        scene.ask("On.")
+    scene.ask()
 
-    async def cut() -> None:
-        turns.append(asyncio.create_task(one.root.response("And?")))
+    async def cancel_soon() -> None:
+        turns.append(asyncio.create_task(scene.root.response("And?")))
         await asyncio.wait(turns)
         assert turns[0].cancelled()
 
-    run(cut())
-    one.ask("Still there?")
-    one.session.close()
-    same(one.log)
+    run(cancel_soon())
+    scene.ask("Still there?")
+    scene.session.close()
+    same(scene.log)
 
 
 def test_budget_stops_at_the_same_position(tmp_path: Path) -> None:
     lines: list[Line] = [calls(call("look", f"c{n}", at=str(n))) for n in range(5)]
-    one = stage(tmp_path, play(main=lines), tools=[look], budget=Budget(model_calls=3))
-    assert one.ask("Go.").startswith("[stopped]")
-    one.session.close()
-    same(one.log)
+    scene = stage(tmp_path, play(main=lines), tools=[look], budget=Budget(model_calls=3))
+    assert scene.ask("Go.").startswith("[stopped]")
+    scene.session.close()
+    same(scene.log)
 
 
 def test_user_answers_and_permissions_are_replayed(tmp_path: Path) -> None:
@@ -323,12 +327,12 @@ def test_user_answers_and_permissions_are_replayed(tmp_path: Path) -> None:
     world = LocalWorld(
         [ask_user, send], user=Person(["Green.", YES, NO]), permissions=Permissions("ask")
     )
-    one = stage(
+    scene = stage(
         tmp_path, play(main=lines), runtime=AgentRuntime(world=world, model=play(main=lines))
     )
-    one.ask("Go.")
-    one.session.close()
-    same(one.log)
+    scene.ask("Go.")
+    scene.session.close()
+    same(scene.log)
 
 
 def test_templates_and_instructions_are_the_recorded_ones(tmp_path: Path) -> None:
@@ -349,20 +353,20 @@ def test_templates_and_instructions_are_the_recorded_ones(tmp_path: Path) -> Non
         world=LocalWorld([look], folder=tmp_path),
         library=AgentLibrary(templates=Templates([folder])),
     )
-    one = stage(tmp_path, model, runtime=runtime)
-    one.ask("Go.")
-    one.session.close()
+    scene = stage(tmp_path, model, runtime=runtime)
+    scene.ask("Go.")
+    scene.session.close()
     (folder / "cook.md").unlink()
     (tmp_path / "ann.txt").unlink()
-    same(one.log)
+    same(scene.log)
 
 
 def test_model_name_and_place_changes_are_replayed(tmp_path: Path) -> None:
-    one = stage(tmp_path, play(main=["one", "two"]))
-    one.ask("Go.")
-    other = play(main=["-", "two"])
-    other.name = "other"
-    two = one.again(other)
+    scene = stage(tmp_path, play(main=["one", "two"]))
+    scene.ask("Go.")
+    other_model = play(main=["-", "two"])
+    other_model.name = "other"
+    two = scene.again(other_model)
     two.ask("And?")
     two.session.close()
     same(two.log)
@@ -372,21 +376,21 @@ def test_session_started_from_a_commit_is_replayed_with_its_store(
     tmp_path: Path,
 ) -> None:
     store = MemoryStore(clock=ticking())
-    said = [Message("user", "a"), Message("assistant", "b")]
-    ctx = checkpoint(store, CommitDraft(messages=said, created_at="2026-01-01T00:00:00Z"))
+    messages = [Message("user", "a"), Message("assistant", "b")]
+    ctx = checkpoint(store, CommitDraft(messages=messages, created_at="2026-01-01T00:00:00Z"))
     options = SessionOptions(durability="none", clock=ticking(), resolver=make_resolver(store))
-    one = stage(tmp_path, play(main=["-", "Yes."]), options=options)
-    start_from_commit(one.root, ctx)
-    one.ask("Go.")
-    one.session.close()
-    same(one.log, ReplayExtras(resolver=make_resolver(store)))
+    scene = stage(tmp_path, play(main=["-", "Yes."]), options=options)
+    start_from_commit(scene.root, ctx)
+    scene.ask("Go.")
+    scene.session.close()
+    same(scene.log, ReplayExtras(resolver=make_resolver(store)))
     with pytest.raises(ConfigError, match="store"):
-        checked(one.log)
+        check_log(scene.log)
     with pytest.raises(ConfigError):
-        checked(one.log, ReplayExtras(resolver=lambda _: []))
+        check_log(scene.log, ReplayExtras(resolver=lambda _: []))
 
 
-def whole(folder: Path) -> Path:
+def record_session(folder: Path) -> Path:
     """Return the log of a session with most features."""
     lines: list[Line] = [
         calls(call("task", "a", name="Ann", prompt="Hi"), call("look", "b", at="y")),
@@ -400,29 +404,29 @@ def whole(folder: Path) -> Path:
         return "paid"
 
     model = play(main=lines, Ann=[calls(call("look", "d", at="z")), "Hello."])
-    one = stage(folder, model, tools=[look, pay])
-    watch(one, response=lambda _: Comment("ok"))
-    one.ask("Go.")
-    one.session.close()
-    return one.log
+    scene = stage(folder, model, tools=[look, pay])
+    watch(scene, response=lambda _: Comment("ok"))
+    scene.ask("Go.")
+    scene.session.close()
+    return scene.log
 
 
 def test_session_truncated_anywhere_is_replayed_up_to_its_end(
     tmp_path: Path,
 ) -> None:
-    log = whole(tmp_path)
+    log = record_session(tmp_path)
     lines = len(log.read_text().splitlines())
-    odd = []
+    failures = []
     for count_ in range(4, lines + 1):
-        done = checked(cut_after(log, count_), ReplayExtras(tools=[look]))
-        if done.difference is not None:
-            odd.append((count_, done.difference.before, done.difference.after))
+        result = check_log(cut_after(log, count_), ReplayExtras(tools=[look]))
+        if result.difference is not None:
+            failures.append((count_, result.difference.before, result.difference.after))
     # Only what a hook has not judged yet is more than there was: nobody knows that it is missing.
-    assert all(before == {} for _, before, _ in odd), odd
+    assert all(before == {} for _, before, _ in failures), failures
 
 
 def test_session_resumed_after_a_crash_is_replayed(tmp_path: Path) -> None:
-    log = whole(tmp_path)
+    log = record_session(tmp_path)
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     ends = [n for n, line in enumerate(lines, 1) if line.get("event_type") == "llm_request"]
     ends += [n for n, line in enumerate(lines, 1) if line.get("tool_calls")]
@@ -434,36 +438,36 @@ def test_session_resumed_after_a_crash_is_replayed(tmp_path: Path) -> None:
 
 
 def test_changed_answer_is_located(tmp_path: Path) -> None:
-    log = whole(tmp_path)
+    log = record_session(tmp_path)
 
     def change(line: dict[str, Any]) -> None:
         if line.get("content") == "paid":
             line["content"] = "not paid"
 
-    found = checked(edited(log, change)).difference
-    assert found is not None
-    assert (found.agent_key, found.before["event_type"]) == ("main", "llm_request")
-    assert found.before["context_hash"] != found.after["context_hash"]
+    difference = check_log(edited(log, change)).difference
+    assert difference is not None
+    assert (difference.agent_key, difference.before["event_type"]) == ("main", "llm_request")
+    assert difference.before["context_hash"] != difference.after["context_hash"]
 
 
 def test_changed_call_is_located(tmp_path: Path) -> None:
     def other_tool(line: dict[str, Any]) -> None:
-        for made in line.get("tool_calls", ()):
-            if made["function"]["name"] == "pay":
-                made["function"]["name"] = "play"
+        for tool_call in line.get("tool_calls", ()):
+            if tool_call["function"]["name"] == "pay":
+                tool_call["function"]["name"] = "play"
 
-    found = checked(edited(whole(tmp_path), other_tool)).difference
-    assert found is not None
-    assert found.agent_key == "main"
-    assert "'play'" in str(found.after["content"])
+    difference = check_log(edited(record_session(tmp_path), other_tool)).difference
+    assert difference is not None
+    assert difference.agent_key == "main"
+    assert "'play'" in str(difference.after["content"])
 
 
 def test_manual_entries_are_accepted_unchanged(tmp_path: Path) -> None:
     with Play(tmp_path) as by_hand:
         by_hand.hears(by_hand.root, "Hi")
         by_hand.says(by_hand.root, "I say this by hand.")
-        made = by_hand.calls(by_hand.root, ("look", "{}"))
-        by_hand.result(by_hand.root, made, "a cat")
+        call_message = by_hand.calls(by_hand.root, ("look", "{}"))
+        by_hand.result(by_hand.root, call_message, "a cat")
         log = by_hand.session.path
     runtime = AgentRuntime(model=play(Root=["-", "-", "Yes."]))
     root, session = load_session(log, runtime=runtime, options=quick())
@@ -473,7 +477,7 @@ def test_manual_entries_are_accepted_unchanged(tmp_path: Path) -> None:
 
 
 def test_replay_sends_nothing_and_leaves_nothing(tmp_path: Path) -> None:
-    log = whole(tmp_path)
+    log = record_session(tmp_path)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     same(log)
     assert before == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
@@ -487,6 +491,6 @@ def test_unreplayable_session_is_refused(tmp_path: Path) -> None:
             agent, by_hand.session.state.agents[by_hand.root].birth, spec={"recorded": {}}
         )
     with pytest.raises(ConfigError, match="another program"):
-        checked(log)
+        check_log(log)
     with pytest.raises(ConfigError, match="no agent was born"):
         check([])

@@ -31,9 +31,9 @@ USAGE = ev.Usage(input_tokens=100, cache_read_tokens=60, cache_write_tokens=10, 
 
 @pytest.fixture
 def session(tmp_path: Path, imports: Imports) -> Session:
-    made = new_session(tmp_path)
-    imports.logs.append(made.path)
-    return made
+    new_log = new_session(tmp_path)
+    imports.logs.append(new_log.path)
+    return new_log
 
 
 def commit(imports: Imports, session: Session, agent: AgentId) -> None:
@@ -51,8 +51,8 @@ def test_session_without_commits_is_indexed(imports: Imports, session: Session) 
         ("tool_result", None),
         ("response", None),
     ]
-    looked = [("look", imports.messages[2])]
-    assert imports.rows("SELECT name, result_id FROM tool_calls") == looked
+    expected_rows = [("look", imports.messages[2])]
+    assert imports.rows("SELECT name, result_id FROM tool_calls") == expected_rows
 
 
 def test_client_message_in_the_user_role_is_no_prompt(imports: Imports, session: Session) -> None:
@@ -74,8 +74,8 @@ def test_second_run_reads_only_new_lines(imports: Imports, session: Session) -> 
     imports.update()
     imports.update()
     assert imports.column("SELECT kind FROM messages") == ["response", "tool_result"]
-    asked, answer = imports.messages
-    assert imports.rows("SELECT message_id, model FROM requests") == [(asked, "")]
+    prompt_row, answer = imports.messages
+    assert imports.rows("SELECT message_id, model FROM requests") == [(prompt_row, "")]
     assert imports.column("SELECT result_id FROM tool_calls") == [answer]
 
 
@@ -111,26 +111,28 @@ def test_usage_and_cost_come_from_the_log(imports: Imports, session: Session) ->
     main = born(session, name="main")
     hear(session, main)
     request = ask(session, main)
-    said = say(session, main)
-    answered(session, main, request, entry=said, usage=USAGE, cost_usd=0.25, stop_reason="stop")
+    answer_id = say(session, main)
+    answered(
+        session, main, request, entry=answer_id, usage=USAGE, cost_usd=0.25, stop_reason="stop"
+    )
     commit(imports, session, main)
     imports.update()
     columns = (
         "message_id, model, input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, "
         "cost_usd, is_cost_told, stop_reason"
     )
-    found = imports.rows(f"SELECT {columns} FROM requests")
-    assert found == [(imports.messages[1], "scripted:x", 30, 60, 10, 7, 0.25, 1, "stop")]
+    rows_found = imports.rows(f"SELECT {columns} FROM requests")
+    assert rows_found == [(imports.messages[1], "scripted:x", 30, 60, 10, 7, 0.25, 1, "stop")]
 
 
 def test_message_forwarded_to_another_agent_counts_once(imports: Imports, session: Session) -> None:
     main = born(session, name="main")
     hear(session, main)
-    asked = act(session, main, "c1")
-    ann = born(session, name="Ann", cause=asked, relation="subagent")
-    hear(session, ann, "tea or coffee?", cause=asked)
-    said = say(session, ann, "tea")
-    hear(session, main, "[Ann]: tea", substance=said)
+    call_id = act(session, main, "c1")
+    ann = born(session, name="Ann", cause=call_id, relation="subagent")
+    hear(session, ann, "tea or coffee?", cause=call_id)
+    answer_id = say(session, ann, "tea")
+    hear(session, main, "[Ann]: tea", substance=answer_id)
     imports.update()
     assert imports.rows("SELECT name, parent_id FROM agents") == [("", None), ("Ann", 1)]
     assert imports.rows("SELECT agent_id, kind, is_repeat FROM messages") == [
@@ -145,10 +147,10 @@ def test_message_forwarded_to_another_agent_counts_once(imports: Imports, sessio
 
 def test_agents_with_equal_names_are_separate(imports: Imports, session: Session) -> None:
     main = born(session, name="main")
-    asked = act(session, main, "c1", "c2")
+    call_id = act(session, main, "c1", "c2")
     for _ in range(2):
-        ann = born(session, name="Ann", cause=asked, relation="subagent")
-        hear(session, ann, "tea or coffee?", cause=asked)
+        ann = born(session, name="Ann", cause=call_id, relation="subagent")
+        hear(session, ann, "tea or coffee?", cause=call_id)
         say(session, ann, "tea")
         commit(imports, session, ann)
     imports.update()
@@ -181,8 +183,8 @@ def test_replaced_log_is_read_from_the_start(imports: Imports, session: Session)
     imports.update()
     session.close()
     data = session.path.read_bytes()
-    for other in (data.replace(b"turn 1", b"turn 2") + data[-200:], data[:-300]):
-        session.path.write_bytes(other)
+    for different_data in (data.replace(b"turn 1", b"turn 2") + data[-200:], data[:-300]):
+        session.path.write_bytes(different_data)
         imports.update()
         imports.update()
     assert imports.column("SELECT count(*) FROM sessions") == [1]

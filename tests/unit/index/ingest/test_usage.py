@@ -22,7 +22,7 @@ DAY = time_us("2026-03-01T12:00:00Z")
 
 
 @pytest.mark.parametrize(
-    ("usage", "wanted"),
+    ("usage", "expected"),
     [
         (
             {
@@ -81,8 +81,8 @@ DAY = time_us("2026-03-01T12:00:00Z")
         ({"input_tokens": -5, "output_tokens": 1 << 60}, TokenCounts()),
     ],
 )
-def test_all_shapes_of_usage_are_parsed(usage: dict[str, Any], wanted: TokenCounts) -> None:
-    assert parse_usage(usage) == wanted
+def test_all_shapes_of_usage_are_parsed(usage: dict[str, Any], expected: TokenCounts) -> None:
+    assert parse_usage(usage) == expected
 
 
 def test_log_input_tokens_include_cached_ones() -> None:
@@ -94,8 +94,8 @@ def test_cost_reported_by_a_runtime_is_used() -> None:
     assert reported_cost({"pi": {"usage": {"cost": {"total": 0.5}}}}) == 0.5
     assert reported_cost({"cost_usd": 2}) == 2.0
     assert reported_cost({"usage": {"prompt_tokens": 5, "cost_usd": 2.5}}) == 2.5
-    for odd in (True, -1, "1", float("nan"), 1e9, None):
-        assert reported_cost({"cost_usd": odd}) is None
+    for invalid in (True, -1, "1", float("nan"), 1e9, None):
+        assert reported_cost({"cost_usd": invalid}) is None
 
 
 @pytest.mark.parametrize(

@@ -43,16 +43,16 @@ def demo_spans() -> list[Span]:
 
 @pytest.mark.req("S3-30")
 def test_session_arrives_compressed_with_headers_and_resource() -> None:
-    with backend() as there:
-        summary = send_demo(there.url, headers={"x-key": "v"})
-        [(path, headers, body)] = there.asked
+    with backend() as endpoint:
+        summary = send_demo(endpoint.url, headers={"x-key": "v"})
+        [(path, headers, body)] = endpoint.asked
         assert path == "/v1/traces"
         assert (headers["x-key"], headers["content-encoding"]) == ("v", "gzip")
         assert headers["content-type"] == "application/x-protobuf"
         assert b"deployment.environment" in body
-        assert (summary.spans, summary.batches, summary.retries) == (len(there.spans), 1, 0)
-        assert {said(span)["gen_ai.conversation.id"] for span in there.spans} == {"demo"}
-        assert {span.kind for span in there.spans} == {1, 3}
+        assert (summary.spans, summary.batches, summary.retries) == (len(endpoint.spans), 1, 0)
+        assert {said(span)["gen_ai.conversation.id"] for span in endpoint.spans} == {"demo"}
+        assert {span.kind for span in endpoint.spans} == {1, 3}
 
 
 @pytest.mark.req("S3-30")
@@ -65,66 +65,68 @@ def test_ids_times_attributes_and_errors_arrive_unchanged() -> None:
         "list": ["a", "b"],
     }
     first, *spans = demo_spans()
-    sent = [replace(first, attributes=values, failed="it broke"), *spans]
+    sent_spans = [replace(first, attributes=values, failed="it broke"), *spans]
     with backend() as there, closing(OtlpEndpoint(url=there.url)) as endpoint:
-        endpoint.send(to_readable_spans(sent, SENDER))
+        endpoint.send(to_readable_spans(sent_spans, SENDER))
         received = there.spans
-    assert [span.span_id for span in received] == [span.place.span for span in sent]
-    assert [span.trace_id for span in received] == [span.place.trace for span in sent]
-    assert [span.parent_span_id for span in received] == [span.parent or b"" for span in sent]
-    assert [span.start_time_unix_nano for span in received] == [span.start_ns for span in sent]
-    assert [span.end_time_unix_nano for span in received] == [span.end_ns for span in sent]
-    assert [said(span) for span in received] == [span.attributes for span in sent]
+    assert [span.span_id for span in received] == [span.place.span for span in sent_spans]
+    assert [span.trace_id for span in received] == [span.place.trace for span in sent_spans]
+    assert [span.parent_span_id for span in received] == [span.parent or b"" for span in sent_spans]
+    assert [span.start_time_unix_nano for span in received] == [
+        span.start_ns for span in sent_spans
+    ]
+    assert [span.end_time_unix_nano for span in received] == [span.end_ns for span in sent_spans]
+    assert [said(span) for span in received] == [span.attributes for span in sent_spans]
     assert (received[0].status.code, received[0].status.message) == (2, "it broke")
     assert {span.status.code for span in received[1:]} == {0}
 
 
 @pytest.mark.parametrize("status", [429, 502, 503, 504])
 def test_busy_endpoint_receives_the_same_batch_again(status: int) -> None:
-    with backend(Answer(status, headers=NOW), Answer(status, headers=NOW), Answer()) as there:
-        summary = send_demo(there.url)
-        assert (summary.retries, len(there.asked)) == (2, 3)
-        assert there.asked[0] == there.asked[2]
+    with backend(Answer(status, headers=NOW), Answer(status, headers=NOW), Answer()) as endpoint:
+        summary = send_demo(endpoint.url)
+        assert (summary.retries, len(endpoint.asked)) == (2, 3)
+        assert endpoint.asked[0] == endpoint.asked[2]
 
 
 def test_retry_waits_for_the_retry_after_time() -> None:
-    with backend(Answer(503, headers={"Retry-After": "2"}), Answer()) as there:
+    with backend(Answer(503, headers={"Retry-After": "2"}), Answer()) as endpoint:
         start_s = monotonic()
-        send_demo(there.url)
+        send_demo(endpoint.url)
         assert monotonic() - start_s >= 2
 
 
 def test_retries_end_at_the_timeout() -> None:
-    with backend(Answer(503, b"\x1b[31mtoo\nmuch")) as there:
+    with backend(Answer(503, b"\x1b[31mtoo\nmuch")) as endpoint:
         with pytest.raises(SendError, match="answers 503 Service Unavailable: .*too much") as error:
-            send_demo(there.url, timeout_s=1.5)
-        assert len(there.asked) == 2
+            send_demo(endpoint.url, timeout_s=1.5)
+        assert len(endpoint.asked) == 2
     assert str(error.value).isprintable()
     hour = Answer(429, headers={"Retry-After": "3600"})
-    with backend(hour) as there:
+    with backend(hour) as endpoint:
         with pytest.raises(SendError, match="answers 429"):
-            send_demo(there.url)
-        assert len(there.asked) == 1
+            send_demo(endpoint.url)
+        assert len(endpoint.asked) == 1
 
 
 def test_environment_timeout_is_the_default(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "0.2")
-    with backend(Answer(503)) as there:
+    with backend(Answer(503)) as endpoint:
         with pytest.raises(SendError, match="answers 503"):
-            send_demo(there.url, timeout_s=None)
-        assert len(there.asked) == 1
+            send_demo(endpoint.url, timeout_s=None)
+        assert len(endpoint.asked) == 1
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 413, 500, 301])
 def test_refusal_or_redirect_is_an_immediate_error(status: int) -> None:
     """The library treats a redirect as success, which would lose the spans silently."""
     refusal = Answer(status, b'{"error":"no"}', headers={"Location": "/elsewhere"})
-    with backend(refusal) as there:
-        with pytest.raises(SendError, match=rf"{there.url}/v1/traces: answers {status} .*no"):
-            send_demo(there.url)
-        assert len(there.asked) == 1
+    with backend(refusal) as endpoint:
+        with pytest.raises(SendError, match=rf"{endpoint.url}/v1/traces: answers {status} .*no"):
+            send_demo(endpoint.url)
+        assert len(endpoint.asked) == 1
 
 
 def test_unreachable_endpoint_is_an_error_after_retries() -> None:
@@ -139,8 +141,8 @@ def test_unreachable_endpoint_is_an_error_after_retries() -> None:
 
 @pytest.mark.req("S3-30")
 def test_partial_success_is_in_the_summary() -> None:
-    with backend(Answer(200, partial(3, "too\nold"))) as there:
-        summary = send_demo(there.url)
+    with backend(Answer(200, partial(3, "too\nold"))) as endpoint:
+        summary = send_demo(endpoint.url)
     assert (summary.rejected, summary.message) == (3, "too old")
     for body in (b"", b"no", b"[]", b"\xff" * 9):
         assert decode_response(body).rejected == 0
@@ -191,10 +193,10 @@ def test_libraries_log_no_credential(
 ) -> None:
     """The library logs headers that it cannot parse, and the URL if a connection fails."""
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", 'authorization=Basic s3cret"')
-    with backend(Answer(503, b"s3cret", headers=NOW), Answer(401)) as there:
+    with backend(Answer(503, b"s3cret", headers=NOW), Answer(401)) as endpoint:
         with pytest.raises(SendError, match="answers 401"):
-            send_demo(f"{there.url}?key=s3cret")
-        url = there.url
+            send_demo(f"{endpoint.url}?key=s3cret")
+        url = endpoint.url
     with pytest.raises(SendError, match="cannot be reached"):
         send_demo(f"{url}?key=s3cret", timeout_s=0.5)
     assert "s3cret" not in all_logs.text
@@ -207,9 +209,9 @@ def test_only_explicit_headers_are_sent(monkeypatch: pytest.MonkeyPatch) -> None
     """The library adds the headers of the environment to requests to any URL."""
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=s3cret")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "x-key=s3cret")
-    with backend() as there:
-        send_demo(there.url, headers={"api-key": "n3w"})
-        [(_, headers, _)] = there.asked
+    with backend() as endpoint:
+        send_demo(endpoint.url, headers={"api-key": "n3w"})
+        [(_, headers, _)] = endpoint.asked
     assert headers["api-key"] == "n3w"
     assert "s3cret" not in str(headers)
 
@@ -233,8 +235,8 @@ def test_environment_proxy_is_not_used_for_loopback(
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
-    with backend() as there:
-        assert send_demo(there.url).spans == 18
+    with backend() as endpoint:
+        assert send_demo(endpoint.url).spans == 18
     url = "https://collector.example"
     with open_http_session("collector.example", HTTPAdapter()) as session:
         settings = session.merge_environment_settings(url, {}, None, None, None)

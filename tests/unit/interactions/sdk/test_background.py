@@ -12,24 +12,24 @@ from tests.otlp_kit import Collecting
 
 
 def test_tasks_run_in_order() -> None:
-    done: list[int] = []
+    order: list[int] = []
     with BackgroundRecorder(Collecting()) as background:
         for number in range(100):
-            background.submit(lambda number=number: done.append(number), 1)  # type: ignore[misc]
+            background.submit(lambda number=number: order.append(number), 1)  # type: ignore[misc]
         assert background.flush()
-    assert done == [*range(100)]
+    assert order == [*range(100)]
 
 
 def test_full_queue_drops_starts_but_not_required_tasks() -> None:
-    gate, done = threading.Event(), []
+    gate, order = threading.Event(), []
     with BackgroundRecorder(Collecting(), most_waiting_bytes=10) as background:
         assert background.submit(gate.wait, 20)  # one is always taken
-        assert not background.submit(lambda: done.append("new"), 5)
-        assert background.submit(lambda: done.append("due"), 5, is_due=True)
+        assert not background.submit(lambda: order.append("new"), 5)
+        assert background.submit(lambda: order.append("due"), 5, is_due=True)
         gate.set()
         assert background.flush()
-        assert background.submit(lambda: done.append("later"), 5)
-    assert (done, background.dropped) == (["due", "later"], 1)
+        assert background.submit(lambda: order.append("later"), 5)
+    assert (order, background.dropped) == (["due", "later"], 1)
 
 
 def test_closed_worker_refuses_tasks() -> None:

@@ -55,7 +55,9 @@ class Heard(BackgroundRecorder):
         super().__init__(self.collected)
 
 
-@pytest.mark.parametrize(("make", "use"), SYNC, ids=lambda one: getattr(one, "__name__", ""))
+@pytest.mark.parametrize(
+    ("make", "use"), SYNC, ids=lambda function: getattr(function, "__name__", "")
+)
 def test_wrapped_client_returns_the_same_results(
     make: Callable[..., Any], use: Callable[[Any], Any]
 ) -> None:
@@ -73,7 +75,9 @@ def test_wrapped_client_returns_the_same_results(
         assert "Hello" in str(protocol.read(listener.end().pieces[0])[0])
 
 
-@pytest.mark.parametrize(("make", "use"), ASYNC, ids=lambda one: getattr(one, "__name__", ""))
+@pytest.mark.parametrize(
+    ("make", "use"), ASYNC, ids=lambda function: getattr(function, "__name__", "")
+)
 def test_wrapped_async_client_returns_the_same_results(
     make: Callable[..., Any], use: Callable[[Any], Any]
 ) -> None:
@@ -121,12 +125,14 @@ def test_interrupted_stream_raises_the_client_error_and_is_recorded() -> None:
     steps: list[Step] = [*STREAMS["/v1/messages"][:4], 0.1, "cut"]
     with Provider(lambda _: Answer(steps)) as provider, Heard() as into:
         with sync_anthropic(provider.url) as client:
-            seen: list[list[Any]] = []
+            results_seen: list[list[Any]] = []
             errors: list[type] = []
-            for one in (client, wrap_client(client, into)):
-                seen.append([])
+            for any_client in (client, wrap_client(client, into)):
+                results_seen.append([])
                 with pytest.raises(Exception) as error:
-                    seen[-1].extend(map(dump, one.messages.create(**ASK, stream=True)))
+                    results_seen[-1].extend(
+                        map(dump, any_client.messages.create(**ASK, stream=True))
+                    )
                 errors.append(error.type)
         assert errors[0] is errors[1]
         into.flush()
@@ -208,15 +214,19 @@ def test_failing_recorder_never_breaks_a_call_and_is_reported_once(
                 assert o_chat(client)["choices"][0]["message"]["content"] == "Hello."
         into.flush()
         assert (into.dropped, ear.told) == (3, [])
-    told = [record.getMessage() for record in caplog.records if record.name.startswith("harken")]
-    assert told == ["a call was not recorded (OSError: the disk is full)"]
+    log_texts = [
+        record.getMessage() for record in caplog.records if record.name.startswith("harken")
+    ]
+    assert log_texts == ["a call was not recorded (OSError: the disk is full)"]
 
 
 def test_calls_of_many_threads_are_recorded() -> None:
     def ask(number: int) -> None:
-        asked: Any = [{"role": "user", "content": str(number)}]
+        messages: Any = [{"role": "user", "content": str(number)}]
         is_streamed = number % 2 == 0
-        answer: Any = client.chat.completions.create(model="m", messages=asked, stream=is_streamed)
+        answer: Any = client.chat.completions.create(
+            model="m", messages=messages, stream=is_streamed
+        )
         if is_streamed:
             list(answer)
 
@@ -224,8 +234,8 @@ def test_calls_of_many_threads_are_recorded() -> None:
         with wrap_client(sync_openai(provider.url), into) as client, ThreadPoolExecutor(8) as pool:
             list(pool.map(ask, range(40)))
         into.flush()
-        asked = {body["messages"][0]["content"] for body in into.collected.asked}
-        assert asked == {str(number) for number in range(40)}
+        questions = {body["messages"][0]["content"] for body in into.collected.asked}
+        assert questions == {str(number) for number in range(40)}
         ends = [reply.id for reply in into.collected.replies]
         assert sorted(ends) == sorted(call.id for call in into.collected.calls)
 
@@ -240,19 +250,19 @@ def test_no_credential_reaches_the_recorder() -> None:
 
 
 def test_compressed_answer_is_recorded_unchanged() -> None:
-    whole = json.dumps(WHOLE["/v1/messages"]).encode()
+    full_body = json.dumps(WHOLE["/v1/messages"]).encode()
     head = {"content-type": "application/json", "content-encoding": "gzip"}
-    packed = Answer([gzip.compress(whole)], headers=head)
-    with Provider(lambda _: packed) as provider, Heard() as into:
+    compressed_answer = Answer([gzip.compress(full_body)], headers=head)
+    with Provider(lambda _: compressed_answer) as provider, Heard() as into:
         client = wrap_client(sync_anthropic(provider.url), into)
         assert client.messages.create(**ASK).content[0].text == "Hello."
         client.close()
         into.flush()
-        assert into.collected.replies[0].body == whole
+        assert into.collected.replies[0].body == full_body
 
 
 def test_requests_without_a_model_are_not_recorded() -> None:
-    def counting(asked: Asked) -> Answer:
+    def counting(request: Asked) -> Answer:
         return as_json({"input_tokens": 5})
 
     with Provider(counting) as provider, Heard() as into:
@@ -292,17 +302,17 @@ def test_client_keeps_its_options_and_its_copies_are_recorded() -> None:
 
 
 def test_custom_http_client_is_used() -> None:
-    seen: list[str] = []
+    request_headers: list[str] = []
 
     def answer(request: httpx2.Request) -> httpx2.Response:
-        seen.append(request.url.path)
+        request_headers.append(request.url.path)
         return httpx2.Response(200, json=WHOLE["/v1/messages"])
 
     http = httpx2.Client(transport=httpx2.MockTransport(answer), headers={"x-mine": "1"})
     with Heard() as into, sync_anthropic("http://provider", http_client=http) as client:
         assert a_messages(wrap_client(client, into)) == a_messages(client)
         into.flush()
-        assert seen == ["/v1/messages"] * 2
+        assert request_headers == ["/v1/messages"] * 2
         assert json.loads(into.collected.replies[0].body) == WHOLE["/v1/messages"]
 
 
@@ -322,8 +332,8 @@ def test_plain_httpx_client_is_recorded(library: Any) -> None:
 def test_clients_of_other_vendors_are_recorded() -> None:
     """Azure paths, the older httpx below OpenAI's client, aiohttp below Anthropic's."""
 
-    def any_answer(asked: Asked) -> Answer:
-        is_chat = "chat/completions" in asked.path
+    def any_answer(request: Asked) -> Answer:
+        is_chat = "chat/completions" in request.path
         return as_json(WHOLE["/v1/chat/completions" if is_chat else "/v1/messages"])
 
     async def by_aiohttp(url: str, into: BackgroundRecorder) -> None:
@@ -372,13 +382,13 @@ def test_forked_process_works_without_recording() -> None:
             child = os.fork()
             if child == 0:
                 logging.disable()
-                done = 1
+                call_count = 1
                 with contextlib.suppress(BaseException):
                     fresh = wrap_client(sync_anthropic(provider.url), into)
                     fresh.messages.create(**ASK)
                     into.close()
-                    done = 0 if len(into.collected.calls) == 1 else 2
-                os._exit(done)
+                    call_count = 0 if len(into.collected.calls) == 1 else 2
+                os._exit(call_count)
             assert os.waitpid(child, 0)[1] == 0
             client.messages.create(**ASK)
         into.flush()

@@ -36,12 +36,12 @@ def test_log_has_the_exact_requests_of_the_provider(tmp_path: Path) -> None:
         with recording(tmp_path, session="one run", tell=TOLD.append) as record:
             with wrap_client(sync_anthropic(provider.url), record) as client:
                 answer = client.messages.create(**ASK)
-                said = {"role": "assistant", "content": answer.content[0].text}
-                more = [*ASK["messages"], said, {"role": "user", "content": "and?"}]
-                client.messages.create(**{**ASK, "messages": more})
-            with wrap_client(sync_openai(provider.url), record) as other:
-                o_chat_events(other)
-                o_responses(other)
+                reply = {"role": "assistant", "content": answer.content[0].text}
+                follow_up = [*ASK["messages"], reply, {"role": "user", "content": "and?"}]
+                client.messages.create(**{**ASK, "messages": follow_up})
+            with wrap_client(sync_openai(provider.url), record) as second_client:
+                o_chat_events(second_client)
+                o_responses(second_client)
         rebuilder = RequestRebuilder(_events(tmp_path))
         bodies = [rebuilder.body(id_) for id_ in rebuilder.requests]
         assert bodies == provider.bodies
@@ -53,7 +53,7 @@ def test_named_run_continues_in_a_later_block(tmp_path: Path) -> None:
         for _ in range(2):
             with recording(tmp_path, session="one run") as record:
                 a_messages(wrap_client(sync_anthropic(provider.url), record))
-    assert sum(isinstance(one, ev.LlmRequest) for one in _events(tmp_path)) == 2
+    assert sum(isinstance(event, ev.LlmRequest) for event in _events(tmp_path)) == 2
 
 
 def test_decoded_calls_are_committed(tmp_path: Path) -> None:

@@ -11,25 +11,25 @@ BODY = b'{"event_type":"session_ended","message_id":"msg_001"}'
 
 
 def test_sealed_line_is_the_object_with_sum_as_last_member() -> None:
-    line, own = seal(b"", BODY)
-    assert line == BODY[:-1] + b',"sum":"' + own + b'"}\n'
+    line, line_sum = seal(b"", BODY)
+    assert line == BODY[:-1] + b',"sum":"' + line_sum + b'"}\n'
     assert list(json.loads(line))[-1] == "sum"
 
 
 @pytest.mark.req("S0-01")
 def test_sum_is_blake3_of_the_previous_sum_and_the_line() -> None:
     first, before = seal(b"", BODY)
-    second, own = seal(before, BODY)
+    second, line_sum = seal(before, BODY)
     assert before.decode() == blake3(BODY[:-1] + b',"sum":"').hexdigest()[:16]
-    assert own.decode() == blake3(before + BODY[:-1] + b',"sum":"').hexdigest()[:16]
+    assert line_sum.decode() == blake3(before + BODY[:-1] + b',"sum":"').hexdigest()[:16]
     assert first != second
 
 
 def test_sum_of_a_fixed_line_is_frozen() -> None:
     """A changed digit is a change of the format."""
-    line, own = seal(b"", b'{"a":1}')
-    assert line == b'{"a":1,"sum":"' + own + b'"}\n'
-    assert own == b"632fd9ac9b87a024"
+    line, line_sum = seal(b"", b'{"a":1}')
+    assert line == b'{"a":1,"sum":"' + line_sum + b'"}\n'
+    assert line_sum == b"632fd9ac9b87a024"
 
 
 def test_line_verifies_only_after_its_predecessor() -> None:
@@ -44,9 +44,9 @@ def test_line_verifies_only_after_its_predecessor() -> None:
 def test_line_with_a_flipped_bit_does_not_verify() -> None:
     line, _ = seal(b"0123456789abcdef", BODY)
     for bit in range(len(line) * 8):
-        changed = bytearray(line)
-        changed[bit // 8] ^= 1 << bit % 8
-        assert not is_valid_line(b"0123456789abcdef", bytes(changed)), bit
+        damaged = bytearray(line)
+        damaged[bit // 8] ^= 1 << bit % 8
+        assert not is_valid_line(b"0123456789abcdef", bytes(damaged)), bit
 
 
 def test_prefix_of_a_line_does_not_verify() -> None:

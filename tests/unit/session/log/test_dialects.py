@@ -55,12 +55,12 @@ def parents(path: Path) -> dict[str, str | None]:
     return {agent.id: agent.parent for agent in state_of(path).agents.values()}
 
 
-def birth(id_: str, agent: str, **more: Any) -> dict[str, Any]:
-    return {"message_id": id_, "event_type": "agent_created", "agent_id": agent, **more}
+def birth(id_: str, agent: str, **members: Any) -> dict[str, Any]:
+    return {"message_id": id_, "event_type": "agent_created", "agent_id": agent, **members}
 
 
-def entry(id_: str, agent: str, **more: Any) -> dict[str, Any]:
-    return {"message_id": id_, "event_type": "transcript_entry", "agent_id": agent, **more}
+def entry(id_: str, agent: str, **members: Any) -> dict[str, Any]:
+    return {"message_id": id_, "event_type": "transcript_entry", "agent_id": agent, **members}
 
 
 def calling(id_: str, agent: str, *calls: tuple[str, str, str]) -> dict[str, Any]:
@@ -109,8 +109,8 @@ class TestCurrentWithoutSums:
 
     def test_agent_place_is_explicit_or_derived(self, tmp_path: Path) -> None:
         hook = birth("msg_002", "b", cause="msg_001", relation="hook")
-        born = read(log(tmp_path, birth("msg_001", "a"), hook))
-        assert [event_dict(event)["relation"] for event in born.values()] == ["primary", "hook"]
+        events = read(log(tmp_path, birth("msg_001", "a"), hook))
+        assert [event_dict(event)["relation"] for event in events.values()] == ["primary", "hook"]
 
     def test_line_that_is_no_event_is_damage(self, tmp_path: Path) -> None:
         path = log(tmp_path, birth("msg_001", "a"), {"message_id": "msg_002"})
@@ -119,12 +119,12 @@ class TestCurrentWithoutSums:
 
     def test_unterminated_line_is_torn(self, tmp_path: Path) -> None:
         path = log(tmp_path, birth("msg_001", "a"))
-        whole = path.stat().st_size
+        full_size = path.stat().st_size
         with path.open("a") as file:
             file.write('{"message_id": "msg_002", "spec": {}')
         reading = LogReadReport()
         assert len(list(iter_events(path, reading))) == 1
-        assert (reading.end, reading.torn[:1]) == (whole, b"{")
+        assert (reading.end, reading.torn[:1]) == (full_size, b"{")
 
 
 class TestS1:
@@ -197,9 +197,9 @@ class TestS1:
             birth("msg_003", "b", name="Bo"),
             birth("msg_004", "a", name="Ann"),
         )
-        born = read(path)
-        assert event_dict(born["msg_003"])["cause"] == "msg_002.c2"
-        assert event_dict(born["msg_004"])["cause"] == "msg_002.c1"
+        events = read(path)
+        assert event_dict(events["msg_003"])["cause"] == "msg_002.c2"
+        assert event_dict(events["msg_004"])["cause"] == "msg_002.c1"
 
     @pytest.mark.req("S1-02")
     def test_latest_open_call_creates_the_agent_and_only_one(self, tmp_path: Path) -> None:
@@ -268,20 +268,20 @@ class TestFragment:
 
     @pytest.mark.req("S1-03")
     def test_fragment_is_a_piece_of_text(self) -> None:
-        born = read(FIXTURES / "fragment.jsonl")
-        piece, asked = born["11"], born["1"]
+        events = read(FIXTURES / "fragment.jsonl")
+        piece, call_event = events["11"], events["1"]
         assert isinstance(piece, PieceOfText)
         assert (piece.agent_id, piece.content, piece.cause) == ("primary", "You meet", "10")
-        assert isinstance(asked, PieceOfText)
-        assert (asked.agent_id, asked.cause) == ("user", None)
+        assert isinstance(call_event, PieceOfText)
+        assert (call_event.agent_id, call_event.cause) == ("user", None)
 
     @pytest.mark.req("S1-03", "S0-13")
     def test_cause_names_a_call_only_among_several(self) -> None:
-        born = read(FIXTURES / "fragment.jsonl")
-        assert event_dict(born["7"])["cause"] == "3.toolu_2"
-        assert event_dict(born["5"])["cause"] == ["3.toolu_1"]
-        assert event_dict(born["20"])["cause"] == "19"
-        assert event_dict(born["18"])["cause"] == ["14", "16"]
+        events = read(FIXTURES / "fragment.jsonl")
+        assert event_dict(events["7"])["cause"] == "3.toolu_2"
+        assert event_dict(events["5"])["cause"] == ["3.toolu_1"]
+        assert event_dict(events["20"])["cause"] == "19"
+        assert event_dict(events["18"])["cause"] == ["14", "16"]
 
     @pytest.mark.req("S1-03")
     def test_agent_events_give_places_in_the_tree(self) -> None:

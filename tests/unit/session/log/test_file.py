@@ -93,10 +93,10 @@ def test_kill_9_releases_the_lock(path: Path, holder: subprocess.Popen[str]) -> 
 @pytest.mark.req("S0-33")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_forked_child_cannot_write_with_the_lock_of_its_parent(path: Path) -> None:
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", FORKED, str(path)], capture_output=True, text=True, check=True
     )
-    assert done.stdout == "True\nTrue\n"
+    assert result.stdout == "True\nTrue\n"
     assert path.read_bytes() == b"parent\n"
 
 
@@ -121,10 +121,10 @@ def test_lock_holder_without_a_pid_file_is_another_process(path: Path) -> None:
 def test_refused_open_changes_nothing(path: Path) -> None:
     first = LogFile(path, create=True)
     first.append(b"a\n")
-    there = {p.name: p.read_bytes() for p in path.parent.iterdir()}
+    files_before = {p.name: p.read_bytes() for p in path.parent.iterdir()}
     with pytest.raises(LogLocked):
         LogFile(path, create=True)
-    assert {p.name: p.read_bytes() for p in path.parent.iterdir()} == there
+    assert {p.name: p.read_bytes() for p in path.parent.iterdir()} == files_before
     first.close()
     assert [p.name for p in path.parent.iterdir()] == ["s.jsonl"]
 
@@ -178,15 +178,15 @@ def test_append_after_a_failed_write_is_refused(path: Path, fault: Fault) -> Non
     log.append(b"one\n")
     with pytest.raises(LogWriteError):
         log.append(b"two\n")
-    there = path.read_bytes()
+    data_before = path.read_bytes()
     for _ in range(2):
         with pytest.raises(LogWriteError):
             log.append(b"three\n")
         with pytest.raises(LogWriteError):
             log.sync()
     log.close()
-    assert path.read_bytes() == there
-    assert b"one\ntwo\n".startswith(there)
+    assert path.read_bytes() == data_before
+    assert b"one\ntwo\n".startswith(data_before)
     assert disk.operations == ["write", "write"]
 
 
@@ -253,8 +253,8 @@ def test_torn_tail_never_replaces_an_earlier_one(path: Path) -> None:
         log = LogFile(path)
         log.set_aside(6, tail)
         log.close()
-    kept = {p.name: p.read_bytes() for p in path.parent.glob("*.torn-*")}
-    assert kept == {
+    torn_files = {p.name: p.read_bytes() for p in path.parent.glob("*.torn-*")}
+    assert torn_files == {
         "s.jsonl.torn-6": b"a",
         "s.jsonl.torn-6.1": b"b",
         "s.jsonl.torn-6.2": b"c",
@@ -262,22 +262,22 @@ def test_torn_tail_never_replaces_an_earlier_one(path: Path) -> None:
 
 
 @pytest.mark.req("S0-35")
-@pytest.mark.parametrize("at", range(4))
+@pytest.mark.parametrize("fail_at", range(4))
 @pytest.mark.parametrize("fault", ["EIO", "ENOSPC", "none", "one", "late"])
 def test_torn_tail_is_truncated_only_after_its_copy_is_synced(
-    path: Path, at: int, fault: Fault
+    path: Path, fail_at: int, fault: Fault
 ) -> None:
     """Operations: write the copy, sync it, sync the folder, then cut, then sync the log."""
     path.write_bytes(b"whole\nto")
-    log = LogFile(path, disk=FailingDisk(fail_at=at, fault=fault))
+    log = LogFile(path, disk=FailingDisk(fail_at=fail_at, fault=fault))
     with pytest.raises(LogWriteError):
         log.set_aside(6, b"to")
     with pytest.raises(LogWriteError):
         log.append(b"next\n")
     log.close()
     copies = [p.read_bytes() for p in path.parent.glob("*.torn-*")]
-    assert path.read_bytes() == (b"whole\nto" if at < 3 else b"whole\n")
-    assert at < 3 or copies == [b"to"]
+    assert path.read_bytes() == (b"whole\nto" if fail_at < 3 else b"whole\n")
+    assert fail_at < 3 or copies == [b"to"]
 
 
 def test_os_disk_writes_and_syncs_files_and_folders(tmp_path: Path) -> None:

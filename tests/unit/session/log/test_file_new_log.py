@@ -21,8 +21,8 @@ def test_compressed_log_occupies_its_name(tmp_path: Path) -> None:
 
 def test_concurrent_creators_get_different_names(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
-        made = list(pool.map(lambda _: new_log(tmp_path, "s"), range(40)))
-    assert len(set(made)) == 40
+        paths = list(pool.map(lambda _: new_log(tmp_path, "s"), range(40)))
+    assert len(set(paths)) == 40
 
 
 def test_unwritable_folder_is_an_error(tmp_path: Path) -> None:

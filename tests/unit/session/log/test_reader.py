@@ -63,11 +63,11 @@ def test_each_event_has_its_own_line(log: Path) -> None:
 
 @pytest.mark.req("S0-35")
 def test_torn_last_line_is_returned_separately(log: Path) -> None:
-    whole = log.read_bytes()
-    log.write_bytes(whole[:-9])
+    full_log = log.read_bytes()
+    log.write_bytes(full_log[:-9])
     reading = LogReadReport()
     assert ids(log, reading)[-1] == "msg_003"
-    assert whole[: reading.end] + reading.torn == whole[:-9]
+    assert full_log[: reading.end] + reading.torn == full_log[:-9]
     assert reading.torn
 
 
@@ -83,19 +83,19 @@ def test_last_line_without_newline_is_complete(log: Path) -> None:
     "tail", [b"\n", b"\0" * 4096, b"\0" * 4095 + b"\n", b'{"event_ty' + b"\0" * 90]
 )
 def test_trailing_zeros_are_a_torn_tail(log: Path, tail: bytes) -> None:
-    whole = log.read_bytes()
-    log.write_bytes(whole + tail)
+    full_log = log.read_bytes()
+    log.write_bytes(full_log + tail)
     reading = LogReadReport()
     assert len(ids(log, reading)) == 5
     assert reading.torn == tail
-    assert reading.end == len(whole)
+    assert reading.end == len(full_log)
 
 
 def damage(log: Path, lines: list[bytes]) -> LogCorrupted:
     log.write_bytes(b"".join(lines))
-    with pytest.raises(LogCorrupted) as found:
+    with pytest.raises(LogCorrupted) as caught:
         ids(log)
-    return found.value
+    return caught.value
 
 
 @pytest.mark.req("S0-35")
@@ -119,8 +119,8 @@ def test_missing_doubled_and_moved_lines_are_detected(log: Path) -> None:
 
 def test_line_of_another_log_is_detected(log: Path, tmp_path: Path) -> None:
     lines = log.read_bytes().splitlines(keepends=True)
-    other = sealed(START, BIRTH).splitlines(keepends=True)
-    assert damage(log, [*lines, other[1]]).line == 6
+    other_lines = sealed(START, BIRTH).splitlines(keepends=True)
+    assert damage(log, [*lines, other_lines[1]]).line == 6
 
 
 def test_line_without_sum_among_sealed_lines_is_damage(log: Path) -> None:
@@ -186,12 +186,12 @@ def test_unreadable_path_is_refused(path: Path) -> None:
 def test_newer_schema_is_refused_before_decoding(path: Path) -> None:
     newer = {**START, "schema_version": 2, "more": 1}
     path.write_bytes(sealed(newer, {"event_type": "agent_created", "message_id": 7}))
-    there = path.read_bytes()
+    data_before = path.read_bytes()
     for open_it in (ids, Session, Session.load):
         with pytest.raises(LogVersionUnsupported, match="schema version 2") as refused:
             open_it(path)
         assert (refused.value.found, refused.value.known) == (2, 1)
-    assert path.read_bytes() == there
+    assert path.read_bytes() == data_before
 
 
 UNKNOWN_MEMBER = {**BIRTH, "relation": "primary", "mood": {"sunny": [1, None, "\udc80"]}}
@@ -208,11 +208,11 @@ ENTRY = {
 @pytest.mark.req("S0-05")
 def test_members_and_types_of_a_newer_writer_are_kept(path: Path) -> None:
     path.write_bytes(sealed(START, UNKNOWN_MEMBER, UNKNOWN_TYPE, ENTRY))
-    read = list(iter_events(path))
-    written = [json.loads(ev.encode_event(event)) for event in read]
-    assert written == [START, UNKNOWN_MEMBER, UNKNOWN_TYPE, ENTRY]
+    events = list(iter_events(path))
+    encoded = [json.loads(ev.encode_event(event)) for event in events]
+    assert encoded == [START, UNKNOWN_MEMBER, UNKNOWN_TYPE, ENTRY]
     without = SessionState()
-    for event in read:
+    for event in events:
         if not isinstance(event, ev.UnknownEvent):
             event.unknown = None
             fold(without, event)
@@ -222,10 +222,10 @@ def test_members_and_types_of_a_newer_writer_are_kept(path: Path) -> None:
 @pytest.mark.req("S0-05")
 def test_session_continues_after_unknown_events(path: Path) -> None:
     path.write_bytes(sealed(START, UNKNOWN_MEMBER, UNKNOWN_TYPE))
-    there = path.read_bytes()
+    data_before = path.read_bytes()
     with Session.load(path, options=options()) as session:
         assert hear(session, "agent_001") == "msg_003"
-    assert path.read_bytes().startswith(there)
+    assert path.read_bytes().startswith(data_before)
     assert len(ids(path)) == 4
 
 
@@ -248,21 +248,21 @@ def test_unsealed_lines_are_read_and_reported_as_unverified(tmp_path: Path) -> N
     assert folded(session.path).describe() == state
 
 
-@pytest.mark.parametrize("cut", range(1, 60))
-def test_torn_last_line_of_an_unsealed_log_is_separate(path: Path, cut: int) -> None:
+@pytest.mark.parametrize("cut_at", range(1, 60))
+def test_torn_last_line_of_an_unsealed_log_is_separate(path: Path, cut_at: int) -> None:
     """The cut may be right after an inner brace."""
     nested = to_json_line({**BIRTH, "spec": {"budget": {"usd": {"max": 1}}}})
-    path.write_bytes(to_json_line(START) + b"\n" + nested[:-cut])
+    path.write_bytes(to_json_line(START) + b"\n" + nested[:-cut_at])
     reading = LogReadReport()
     assert ids(path, reading) == ["msg_000"]
-    assert reading.torn == nested[:-cut]
+    assert reading.torn == nested[:-cut_at]
 
 
 def test_damage_in_an_unsealed_log_is_an_error(path: Path) -> None:
     path.write_bytes(to_json_line(START) + b'\n{"event_type"\n' + to_json_line(BIRTH) + b"\n")
-    with pytest.raises(LogCorrupted) as found:
+    with pytest.raises(LogCorrupted) as caught:
         ids(path)
-    assert (found.value.line, found.value.byte) == (2, len(to_json_line(START)) + 1)
+    assert (caught.value.line, caught.value.byte) == (2, len(to_json_line(START)) + 1)
 
 
 def test_log_with_a_line_of_many_megabytes_is_read(tmp_path: Path) -> None:
@@ -274,14 +274,14 @@ def test_log_with_a_line_of_many_megabytes_is_read(tmp_path: Path) -> None:
 
 
 def test_garbage_collector_is_paused_while_reading_and_restored() -> None:
-    seen = []
+    collected = []
     for enabled in (True, False):
         if not enabled:
             gc.disable()
         try:
             with paused_gc():
-                seen.append(gc.isenabled())
-            seen.append(gc.isenabled())
+                collected.append(gc.isenabled())
+            collected.append(gc.isenabled())
         finally:
             gc.enable()
-    assert seen == [False, True, False, False]
+    assert collected == [False, True, False, False]

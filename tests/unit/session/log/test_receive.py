@@ -45,12 +45,12 @@ def test_log_received_in_pieces_is_the_same_log(lines: list[bytes], log: Path) -
 
 @pytest.mark.req("S3-34")
 def test_known_lines_are_not_added_again(lines: list[bytes], log: Path) -> None:
-    whole = b"".join(lines)
-    end = receive_lines(log, 0, whole)
+    full_log = b"".join(lines)
+    end = receive_lines(log, 0, full_log)
     for n in range(len(lines)):
         for m in range(n + 1, len(lines) + 1):
             assert receive_lines(log, size(lines[:n]), b"".join(lines[n:m])) == end
-    assert log.read_bytes() == whole
+    assert log.read_bytes() == full_log
 
 
 def test_only_new_ones_of_overlapping_lines_are_added(lines: list[bytes], log: Path) -> None:
@@ -62,16 +62,16 @@ def test_only_new_ones_of_overlapping_lines_are_added(lines: list[bytes], log: P
 def test_different_lines_are_refused_without_a_change(
     lines: list[bytes], log: Path, tmp_path: Path
 ) -> None:
-    other = log_lines(tmp_path / "other", texts=7)
+    other_lines = log_lines(tmp_path / "other", texts=7)
     receive_lines(log, 0, b"".join(lines))
-    changed = [lines[0], seal(lines[0][-19:-3], b'{"a":1}')[0]]
-    for at, sent in [(0, b"".join(changed)), (size(lines[:1]) + 1, b"".join(changed[1:]))]:
+    different = [lines[0], seal(lines[0][-19:-3], b'{"a":1}')[0]]
+    for offset, data in [(0, b"".join(different)), (size(lines[:1]) + 1, b"".join(different[1:]))]:
         with pytest.raises(LogDiverged):
-            receive_lines(log, at, sent)
+            receive_lines(log, offset, data)
     with pytest.raises(LogDiverged, match="send what comes after"):
-        receive_lines(log, size(lines) + 1, other[-1])
+        receive_lines(log, size(lines) + 1, other_lines[-1])
     with pytest.raises(LogDiverged):
-        receive_lines(log.with_name("none.jsonl"), 10, other[-1])
+        receive_lines(log.with_name("none.jsonl"), 10, other_lines[-1])
     assert log.read_bytes() == b"".join(lines)
     assert not log.with_name("none.jsonl").exists()
 
@@ -101,29 +101,29 @@ def test_lines_that_are_no_sealed_chain_are_refused(
 
 
 def test_partial_line_of_a_crash_is_completed(lines: list[bytes], log: Path) -> None:
-    whole = b"".join(lines)
-    for cut in (1, 5, len(lines[-1]) - 1):
-        log.write_bytes(whole[: size(lines[:-1]) + cut])
+    full_log = b"".join(lines)
+    for cut_at in (1, 5, len(lines[-1]) - 1):
+        log.write_bytes(full_log[: size(lines[:-1]) + cut_at])
         end = read_log_end(log)
         assert end.size_bytes == size(lines[:-1])
         receive_lines(log, end.size_bytes, lines[-1])
-        assert log.read_bytes() == whole
+        assert log.read_bytes() == full_log
 
 
 def test_bytes_that_are_no_line_are_moved_aside(lines: list[bytes], log: Path) -> None:
-    at = size(lines[:-1])
+    offset = size(lines[:-1])
     log.write_bytes(b"".join(lines[:-1]) + b"\x00" * 10)
-    receive_lines(log, at, lines[-1])
+    receive_lines(log, offset, lines[-1])
     assert log.read_bytes() == b"".join(lines)
-    assert log.with_name(f"{log.name}.torn-{at}").read_bytes() == b"\x00" * 10
+    assert log.with_name(f"{log.name}.torn-{offset}").read_bytes() == b"\x00" * 10
 
 
 def test_locked_log_is_refused(lines: list[bytes], log: Path) -> None:
     receive_lines(log, 0, lines[0])
-    other = LogFile(log)
+    other_log = LogFile(log)
     with pytest.raises(LogLocked):
         receive_lines(log, len(lines[0]), lines[1])
-    other.close()
+    other_log.close()
     receive_lines(log, len(lines[0]), lines[1])
 
 
@@ -137,10 +137,10 @@ def test_compressed_log_is_extended(lines: list[bytes], log: Path) -> None:
 
 
 def test_end_is_read_after_a_line_of_any_length(tmp_path: Path, log: Path) -> None:
-    first, own = seal(b"", b'{"a":"' + b"x" * 300_000 + b'"}')
-    second, last = seal(own, b'{"a":"' + b"y" * 700_000 + b'"}')
+    first, first_sum = seal(b"", b'{"a":"' + b"x" * 300_000 + b'"}')
+    second, last = seal(first_sum, b'{"a":"' + b"y" * 700_000 + b'"}')
     receive_lines(log, 0, first)
-    assert read_log_end(log) == LogEnd(len(first), own)
+    assert read_log_end(log) == LogEnd(len(first), first_sum)
     receive_lines(log, len(first), second)
     assert read_log_end(log) == LogEnd(len(first + second), last)
 

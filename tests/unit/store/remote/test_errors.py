@@ -40,13 +40,13 @@ def test_error_is_raised_again_with_its_details_and_address(error: Exception, st
     problem = encode_error(error)
     assert problem.status == status
     assert THERE not in problem.message
-    again = decode_error(
+    decoded = decode_error(
         read_json(canonical.to_json_line(ErrorBody(problem)), ErrorBody).error, HERE
     )
-    assert type(again) is type(error)
+    assert type(decoded) is type(error)
     place = {"store": HERE} if isinstance(error, StoreError) else {}
-    assert vars(again) == {**vars(error), **place}
-    assert str(again).removeprefix(f"{HERE}: ") == problem.message
+    assert vars(decoded) == {**vars(error), **place}
+    assert str(decoded).removeprefix(f"{HERE}: ") == problem.message
 
 
 def test_invalid_argument_is_a_value_error_of_the_client() -> None:
@@ -67,8 +67,8 @@ def test_internal_error_reveals_only_its_type() -> None:
 def test_every_code_has_a_status_and_an_exception() -> None:
     for code, status in STATUS.items():
         assert 400 <= status < 600
-        again = decode_error(encode_error(RequestRefused(code, "so it is")), HERE)
-        assert isinstance(again, (StoreError, LogError, NameNotFound, ValueError))
+        decoded = decode_error(encode_error(RequestRefused(code, "so it is")), HERE)
+        assert isinstance(decoded, (StoreError, LogError, NameNotFound, ValueError))
 
 
 def test_message_is_one_bounded_line() -> None:

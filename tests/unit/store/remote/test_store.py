@@ -54,7 +54,7 @@ class Liar:
 
 
 @contextmanager
-def told(liar: Liar) -> Iterator[RemoteStore]:
+def connect(liar: Liar) -> Iterator[RemoteStore]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers.get("content-length") or 0))
@@ -135,14 +135,14 @@ def test_token_is_not_sent_in_cleartext_over_a_network() -> None:
 
 def test_broken_connection_is_retried() -> None:
     liar = Liar(b'{"commits":[]}', cut=2)
-    with told(liar) as store:
+    with connect(liar) as store:
         assert store.newest_commits() == []
     assert len(liar.asked) == 3
 
 
 def test_repeatedly_broken_connection_is_an_error() -> None:
     liar = Liar(cut=100)
-    with told(liar) as store, pytest.raises(StoreError, match="cannot be reached"):
+    with connect(liar) as store, pytest.raises(StoreError, match="cannot be reached"):
         store.newest_commits()
     assert len(liar.asked) == 4
 
@@ -150,7 +150,7 @@ def test_repeatedly_broken_connection_is_an_error() -> None:
 def test_busy_service_is_retried() -> None:
     busy = b'{"error":{"code":"busy","message":"later"}}'
     liar = Liar(busy, status=503)
-    with told(liar) as store, pytest.raises(StoreError, match="later"):
+    with connect(liar) as store, pytest.raises(StoreError, match="later"):
         store.newest_commits()
     assert len(liar.asked) == 4
 
@@ -171,11 +171,11 @@ def test_busy_service_is_retried() -> None:
     ],
 )
 def test_server_of_another_kind_is_an_error(status: int, kind: str, body: bytes) -> None:
-    with told(Liar(body, kind, status)) as store, pytest.raises(StoreError):
+    with connect(Liar(body, kind, status)) as store, pytest.raises(StoreError):
         store.newest_commits()
 
 
-def packed(value: object) -> Liar:
+def encode_answer(value: object) -> Liar:
     return Liar(msgspec.msgpack.encode(value), wire.PACKED)
 
 
@@ -197,62 +197,70 @@ OTHER = (TWO.id, commit_bytes(TWO), b"{}")
 def test_bytes_that_do_not_match_their_name_are_damage(
     answer: object, act: Callable[[Any], object]
 ) -> None:
-    with told(packed(answer)) as store, pytest.raises(ObjectCorrupted):
+    with connect(encode_answer(answer)) as store, pytest.raises(ObjectCorrupted):
         act(store)
 
 
 def test_raw_bytes_are_verified() -> None:
-    with told(Liar(b"other", wire.BYTES)) as store, pytest.raises(ObjectCorrupted):
+    with connect(Liar(b"other", wire.BYTES)) as store, pytest.raises(ObjectCorrupted):
         store.raw(hash_raw(b"mine"))
 
 
-@pytest.mark.parametrize("asked", [0, -1, 2])
-def test_answer_with_missing_or_extra_names_terminates(asked: int) -> None:
-    with told(packed({"found": {}, "asked": asked})) as store, pytest.raises(StoreError):
+@pytest.mark.parametrize("requested_count", [0, -1, 2])
+def test_answer_with_missing_or_extra_names_terminates(requested_count: int) -> None:
+    with (
+        connect(encode_answer({"found": {}, "asked": requested_count})) as store,
+        pytest.raises(StoreError),
+    ):
         store.objects([Hash(NAME)])
-    with told(packed({"commits": [], "asked": asked})) as store, pytest.raises(StoreError):
+    with (
+        connect(encode_answer({"commits": [], "asked": requested_count})) as store,
+        pytest.raises(StoreError),
+    ):
         store.commits([CommitId(f"ctx-{NAME}")])
 
 
 def test_unrequested_objects_are_dropped() -> None:
     [(name, body), *_] = FIRST.objects.items()
-    with told(packed({"found": {name: body}, "asked": 1})) as store:
+    with connect(encode_answer({"found": {name: body}, "asked": 1})) as store:
         assert store.objects([Hash(NAME)]) == {}
-    with told(packed({"commits": [OTHER], "asked": 1})) as store:
+    with connect(encode_answer({"commits": [OTHER], "asked": 1})) as store:
         assert store.commits([ONE.id]) == {}
 
 
 def test_chain_longer_than_an_answer_is_joined() -> None:
-    kept = MemoryStore()
+    held_store = MemoryStore()
     batch, parent = batch_of("x"), None
     commits: list[tuple[Commit, CommitNotes]] = []
     for second in range(wire.MAX_NAMES + 10):
         commits += batch_of("x", parent=parent, second=second).commits
         parent = commits[-1][0].id
-    kept.write(WriteBatch(objects=batch.objects, deltas=batch.deltas, commits=commits))
+    held_store.write(WriteBatch(objects=batch.objects, deltas=batch.deltas, commits=commits))
     assert parent is not None
-    with remote(kept) as store:
+    with remote(held_store) as store:
         chain = store.chain(parent)
-        assert [one.id for one in chain] == [commit.id for commit, _ in commits[::-1]]
-        assert store.commits([one.id for one in chain]).keys() == {one.id for one in chain}
+        assert [stored.id for stored in chain] == [commit.id for commit, _ in commits[::-1]]
+        assert store.commits([stored.id for stored in chain]).keys() == {
+            stored.id for stored in chain
+        }
         beginning = store.names_with_prefix("ctx-", 10**9)
-        assert beginning == sorted(one.id for one in chain)
+        assert beginning == sorted(stored.id for stored in chain)
         assert len(store.newest_commits(10**9)) == len(chain)
 
 
 def test_many_names_need_few_round_trips() -> None:
-    liar = packed({"found": {}, "asked": wire.MAX_NAMES})
-    with told(liar) as store:
+    liar = encode_answer({"found": {}, "asked": wire.MAX_NAMES})
+    with connect(liar) as store:
         names = [Hash(f"{n:064x}") for n in range(3 * wire.MAX_NAMES)]
         assert store.objects([*names, *names, Hash("odd")]) == {}
     assert len(liar.asked) == 3
 
 
 def test_too_large_answer_is_requested_in_parts() -> None:
-    kept, bodies = MemoryStore(), [batch_of("x" * 100_000 + str(n)) for n in range(600)]
+    held_store, bodies = MemoryStore(), [batch_of("x" * 100_000 + str(n)) for n in range(600)]
     for batch in bodies:
-        kept.write(batch)
-    with remote(kept) as store:
+        held_store.write(batch)
+    with remote(held_store) as store:
         objects = {name: body for batch in bodies for name, body in batch.objects.items()}
         assert store.objects(objects) == objects
 
@@ -261,48 +269,48 @@ def test_file_larger_than_a_request_is_transferred_in_chunks(tmp_path: Path) -> 
     pieces = [bytes([n]) * 500_000 for n in range(20)]
     raw = {hash_raw(piece): piece for piece in pieces}
     name = hash_raw(b"".join(pieces))
-    kept = SqliteStore(tmp_path / "s.db")
-    with remote(kept, limits=ServiceLimits(body_bytes=1_000_000)) as store:
+    held_store = SqliteStore(tmp_path / "s.db")
+    with remote(held_store, limits=ServiceLimits(body_bytes=1_000_000)) as store:
         with pytest.raises(StoreError, match="at most"):
             store.write(WriteBatch(raw=raw))
         for ref, piece in raw.items():
             store.write(WriteBatch(raw={ref: piece}))
         store.write(WriteBatch(files={name: [*raw]}))
         assert b"".join(store.read_chunks(name)) == store.raw(name) == b"".join(pieces)
-        assert {thing.name for thing in store.iter_objects()} == {name, *raw}
+        assert {stored.name for stored in store.iter_objects()} == {name, *raw}
         part = next(store.read_chunks(name))  # and no more: the rest is left
         assert pieces[0].startswith(part)
         assert store.stats().raw_bytes > 10_000_000
-    kept.close()
+    held_store.close()
 
 
 def test_truncated_answer_is_detected() -> None:
     batch = batch_of("Hi")
     [name] = [hash_raw(b"ab")]
-    with told(Liar(b"a", wire.BYTES)) as store, pytest.raises(ObjectCorrupted):
+    with connect(Liar(b"a", wire.BYTES)) as store, pytest.raises(ObjectCorrupted):
         store.raw(name)
-    whole = [
+    full_names = [
         wire.encode_frame(wire.PackedObject(ObjectKind.PART, body))
         for body in batch.objects.values()
     ]
     for stream in (
-        b"".join(whole),
-        whole[0][:-1],
+        b"".join(full_names),
+        full_names[0][:-1],
         b"\xff" * 8,
         wire.encode_frame("odd") + wire.END,
     ):
-        with told(Liar(stream, wire.BYTES)) as store, pytest.raises(StoreError):
+        with connect(Liar(stream, wire.BYTES)) as store, pytest.raises(StoreError):
             list(store.iter_objects())
 
 
 def test_purged_status_needs_its_tombstone() -> None:
     old, new = hash_raw(b"old"), hash_raw(b"new")
     liar = Liar(b"new", wire.BYTES)
-    with told(liar) as store, pytest.raises(ObjectCorrupted):
+    with connect(liar) as store, pytest.raises(ObjectCorrupted):
         store.raw(old)
     stone = f'{{"when":"x","by":"ann","why":"leaked","stand_in":"{new}"}}'
     liar.tombstones = f'{{"tombstones":{{"{old}":{stone}}}}}'.encode()
-    with told(liar) as store:
+    with connect(liar) as store:
         assert store.raw(old) == b"new"
 
 
@@ -323,9 +331,9 @@ def test_closed_or_forked_client_is_an_error(tmp_path: Path) -> None:
 
 
 def test_disk_error_of_the_service_omits_its_path(tmp_path: Path) -> None:
-    kept = SqliteStore(tmp_path / "s.db")
-    with remote(kept) as store:
-        kept.close()
+    held_store = SqliteStore(tmp_path / "s.db")
+    with remote(held_store) as store:
+        held_store.close()
         with pytest.raises(StoreError, match="is closed") as error:
             store.newest_commits()
     assert str(tmp_path) not in str(error.value)
@@ -346,6 +354,6 @@ def test_acknowledged_commit_is_readable_by_another_client() -> None:
     with remote() as store:
         batch = batch_of("Hi")
         store.write(batch)
-        other = RemoteStore(store.address, token=TOKEN)
-        assert commit_in(batch) in other.commits([commit_in(batch)])
-        other.close()
+        second_client = RemoteStore(store.address, token=TOKEN)
+        assert commit_in(batch) in second_client.commits([commit_in(batch)])
+        second_client.close()

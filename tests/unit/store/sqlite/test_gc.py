@@ -42,17 +42,17 @@ def clock() -> Clock:
 
 @pytest.fixture
 def store(tmp_path: Path, clock: Clock) -> Iterator[SqliteStore]:
-    made = SqliteStore(tmp_path / "s.db", clock=clock)
-    yield made
-    made.close()
+    opened_store = SqliteStore(tmp_path / "s.db", clock=clock)
+    yield opened_store
+    opened_store.close()
 
 
 @pytest.fixture
-def other(store: SqliteStore, clock: Clock) -> Iterator[SqliteStore]:
+def second_store(store: SqliteStore, clock: Clock) -> Iterator[SqliteStore]:
     """Return the same file as another process opens it."""
-    made = SqliteStore(store.path, clock=clock)
-    yield made
-    made.close()
+    opened_store = SqliteStore(store.path, clock=clock)
+    yield opened_store
+    opened_store.close()
 
 
 def put(store: SqliteStore, data: bytes) -> ArtifactRef:
@@ -60,7 +60,7 @@ def put(store: SqliteStore, data: bytes) -> ArtifactRef:
     return hash_raw(data)
 
 
-def gone(store: SqliteStore, clock: Clock, minute: float) -> int:
+def collect_at(store: SqliteStore, clock: Clock, minute: float) -> int:
     """Collect at a minute with an hour of grace. Return the number of removed objects."""
     clock.minute = minute
     now = format_rfc3339(clock())
@@ -74,10 +74,10 @@ def test_objects_older_than_the_grace_period_are_removed(store: SqliteStore, clo
     put(store, b"at once")
     clock.minute = 30
     later = put(store, b"later")
-    assert gone(store, clock, 59) == 0
-    assert gone(store, clock, 61) == 1
+    assert collect_at(store, clock, 59) == 0
+    assert collect_at(store, clock, 61) == 1
     assert store.names_with_prefix("art-") == [later]
-    assert gone(store, clock, 91) == 1
+    assert collect_at(store, clock, 91) == 1
 
 
 def test_objects_written_since_the_last_mark_count_as_younger(
@@ -86,24 +86,26 @@ def test_objects_written_since_the_last_mark_count_as_younger(
     put(store, b"marked")
     clock.minute = 2
     put(store, b"not marked")
-    assert gone(store, clock, 63) == 1
-    assert gone(store, clock, 64 + 60) == 1
+    assert collect_at(store, clock, 63) == 1
+    assert collect_at(store, clock, 64 + 60) == 1
 
 
 def test_rewritten_object_is_young_again(store: SqliteStore, clock: Clock) -> None:
     name = put(store, b"again")
     clock.minute = 120
     put(store, b"again")
-    assert gone(store, clock, 150) == 0
+    assert collect_at(store, clock, 150) == 0
     clock.minute = 200
     put(store, b"something else")
-    assert gone(store, clock, 300) == 2
+    assert collect_at(store, clock, 300) == 2
     assert store.names_with_prefix(name) == []
 
 
-def test_concurrent_writes_are_respected(store: SqliteStore, other: SqliteStore) -> None:
+def test_concurrent_writes_are_respected(store: SqliteStore, second_store: SqliteStore) -> None:
     """Pins, labels, names and rewritten contents are set while other processes read."""
-    pinned, dropped, named, again = (put(store, data) for data in (b"1", b"2", b"3", b"4"))
+    pinned, dropped, named_ref, rewritten_ref = (
+        put(store, data) for data in (b"1", b"2", b"3", b"4")
+    )
     spared, expired, freed = (batch_of(text) for text in ("spared", "expired", "freed"))
     for batch in (spared, expired, freed):
         store.write(batch)
@@ -113,20 +115,20 @@ def test_concurrent_writes_are_respected(store: SqliteStore, other: SqliteStore)
     store.write(WriteBatch(objects=loose.objects, deltas=loose.deltas))
     calls: list[int] = []
 
-    def meanwhile(done: int, total: int) -> None:
-        calls.append(done)
+    def meanwhile(steps_done: int, total: int) -> None:
+        calls.append(steps_done)
         if len(calls) == 1:  # the snapshot is being read
-            other.set_retention({pinned: RetentionPolicy("pin"), commit_in(freed): None})
-            other.update_notes(commit_in(spared), CommitNotes(labels=("x",)))
-            other.write(WriteBatch(commits=loose.commits))
-            other.write(WriteBatch(raw={again: b"4"}))
-            ref = sequence_of_raw(other, named)
+            second_store.set_retention({pinned: RetentionPolicy("pin"), commit_in(freed): None})
+            second_store.update_notes(commit_in(spared), CommitNotes(labels=("x",)))
+            second_store.write(WriteBatch(commits=loose.commits))
+            second_store.write(WriteBatch(raw={rewritten_ref: b"4"}))
+            ref = sequence_of_raw(second_store, named_ref)
             assert ref
 
-    taken = store.collect([], now=LATER, grace_s=0, on_progress=meanwhile)
+    result = store.collect([], now=LATER, grace_s=0, on_progress=meanwhile)
     assert calls
-    assert taken.commits == (commit_in(expired),)
-    assert {*store.names_with_prefix("art-")} >= {pinned, named, again, *loose.deltas}
+    assert result.commits == (commit_in(expired),)
+    assert {*store.names_with_prefix("art-")} >= {pinned, named_ref, rewritten_ref, *loose.deltas}
     assert dropped not in store.names_with_prefix("art-")
     assert store.commits([commit_in(loose), commit_in(spared), commit_in(freed)]).keys() == {
         commit_in(loose),
@@ -134,7 +136,7 @@ def test_concurrent_writes_are_respected(store: SqliteStore, other: SqliteStore)
         commit_in(freed),
     }
     assert fsck(store) == []
-    assert fsck(other) == []
+    assert fsck(second_store) == []
 
 
 def sequence_of_raw(store: SqliteStore, name: ArtifactRef) -> ArtifactRef:
@@ -197,7 +199,7 @@ def test_damaged_store_is_not_collected(store: SqliteStore) -> None:
 def test_evicted_unreferenced_objects_are_forgotten(store: SqliteStore) -> None:
     names = [put(store, data) for data in (b"1" * 1000, b"2" * 1000)]
     store.set_retention({names[0]: RetentionPolicy("ephemeral", LATER)})
-    assert evict(store, 0, lambda some: some).objects == 2
+    assert evict(store, 0, lambda names_to_evict: names_to_evict).objects == 2
     assert store.names_with_prefix("art-") == sorted(names)
     assert store.collect([], now="2099-01-01T00:00:00Z", grace_s=0) == GcResult()
     assert store.names_with_prefix("art-") == [names[0]]

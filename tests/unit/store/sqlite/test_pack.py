@@ -44,15 +44,15 @@ FILE = b"".join(b'{"said":"%s"}\n' % text.encode() for text in SAID)
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[SqliteStore]:
-    with closing(SqliteStore(tmp_path / "s.db")) as made:
-        yield made
+    with closing(SqliteStore(tmp_path / "s.db")) as opened_store:
+        yield opened_store
 
 
 def read_from(texts: list[str], raw: bytes) -> WriteBatch:
     """Return the batch of a file and of its commit."""
-    said = batch_of(*texts)
+    batch = batch_of(*texts)
     return WriteBatch(
-        objects=said.objects, deltas=said.deltas, commits=said.commits, raw={hash_raw(raw): raw}
+        objects=batch.objects, deltas=batch.deltas, commits=batch.commits, raw={hash_raw(raw): raw}
     )
 
 
@@ -74,32 +74,33 @@ def test_file_needs_little_space_beside_its_parsed_messages(store: SqliteStore) 
 def test_file_named_elsewhere_is_written_unchanged(store: SqliteStore) -> None:
     contents = validate_batch(read_from(SAID, FILE))
     store.write_named(contents)
-    assert {thing.name: thing.body for thing in store.iter_objects()} == {
-        name: thing.body for name, thing in contents.objects.items()
+    assert {stored.name: stored.body for stored in store.iter_objects()} == {
+        name: stored.body for name, stored in contents.objects.items()
     }
-    whole = hash_raw(FILE + FILE)
+    joined_name = hash_raw(FILE + FILE)
     file = BatchContents(
-        {whole: build_file_object(whole, [hash_raw(FILE)] * 2)}, files={whole: [hash_raw(FILE)]}
+        {joined_name: build_file_object(joined_name, [hash_raw(FILE)] * 2)},
+        files={joined_name: [hash_raw(FILE)]},
     )
     store.write_named(file)
-    assert store.raw(whole) == FILE + FILE
+    assert store.raw(joined_name) == FILE + FILE
     with pytest.raises(ObjectNotFound):
         store.write_named(
-            BatchContents({whole[:-1]: build_file_object(whole, [hash_raw(b"none")])})
+            BatchContents({joined_name[:-1]: build_file_object(joined_name, [hash_raw(b"none")])})
         )
     assert fsck(store) == []
 
 
 def test_referenced_file_is_a_batch(store: SqliteStore) -> None:
     contents = validate_batch(read_from(SAID, FILE))
-    whole = hash_raw(FILE + FILE)
-    contents.objects[whole] = build_file_object(whole, [hash_raw(FILE)] * 2)
-    contents.files[whole] = [hash_raw(FILE)] * 2
+    joined_name = hash_raw(FILE + FILE)
+    contents.objects[joined_name] = build_file_object(joined_name, [hash_raw(FILE)] * 2)
+    contents.files[joined_name] = [hash_raw(FILE)] * 2
     memory = MemoryStore()
-    for each in (memory, store):
-        each.write(batch_from(contents))
-    assert {thing.name for thing in memory.iter_objects()} == {
-        thing.name for thing in store.iter_objects()
+    for any_store in (memory, store):
+        any_store.write(batch_from(contents))
+    assert {stored.name for stored in memory.iter_objects()} == {
+        stored.name for stored in store.iter_objects()
     }
     (commit,) = contents.commits
     assert name_commit(commit.commit, commit.notes)[1] == commit
@@ -108,11 +109,11 @@ def test_referenced_file_is_a_batch(store: SqliteStore) -> None:
 def test_new_process_reads_both(store: SqliteStore) -> None:
     batch = read_from(SAID, FILE)
     store.write(batch)
-    with closing(SqliteStore(store.path)) as other:
-        assert other.objects(batch.objects) == batch.objects
-        assert other.raw(hash_raw(FILE)) == FILE
-        assert {thing.name for thing in other.iter_objects()} == {
-            thing.name for thing in store.iter_objects()
+    with closing(SqliteStore(store.path)) as second_store:
+        assert second_store.objects(batch.objects) == batch.objects
+        assert second_store.raw(hash_raw(FILE)) == FILE
+        assert {stored.name for stored in second_store.iter_objects()} == {
+            stored.name for stored in store.iter_objects()
         }
 
 
@@ -125,9 +126,9 @@ def test_store_declares_a_format_that_old_versions_refuse(store: SqliteStore) ->
     store.write(WriteBatch(raw={hash_raw(FILE): FILE}))
     store.write(WriteBatch(raw={hash_raw(FILE[1:]): FILE[1:]}))
     assert store.format_version == 3
-    with closing(SqliteStore(store.path)) as again:
-        assert again.format_version == 3
-        assert again.raw(hash_raw(FILE)) == FILE
+    with closing(SqliteStore(store.path)) as second_store:
+        assert second_store.format_version == 3
+        assert second_store.raw(hash_raw(FILE)) == FILE
 
 
 def test_object_stays_without_the_file_or_the_commit(store: SqliteStore) -> None:
@@ -146,14 +147,16 @@ def test_object_stays_without_the_file_or_the_commit(store: SqliteStore) -> None
 
 def test_packs_wait_a_limited_time_for_raw_bytes() -> None:
     texts = [dice.randbytes(50_000).hex() for _ in range(24)]
-    things = validate_batch(read_from(texts, FILE)).objects.values()
-    sizes = [sum(len(body) for _, body in one.objects.values()) for one in encode_packs(things)]
+    new_objects = validate_batch(read_from(texts, FILE)).objects.values()
+    sizes = [
+        sum(len(body) for _, body in pack.objects.values()) for pack in encode_packs(new_objects)
+    ]
     assert len(sizes) > 1
     assert max(sizes) < 1_200_000
     raws = {hash_raw(data): data for data in (dice.randbytes(1_000_000) for _ in range(5))}
     sizes = [
-        sum(len(body) for _, body in one.objects.values())
-        for one in encode_packs(validate_batch(WriteBatch(raw=raws)).objects.values())
+        sum(len(body) for _, body in pack.objects.values())
+        for pack in encode_packs(validate_batch(WriteBatch(raw=raws)).objects.values())
     ]
     assert len(sizes) == 2
     files = {hash_raw(text.encode()): text.encode() for text in texts}
@@ -164,8 +167,8 @@ def test_packs_wait_a_limited_time_for_raw_bytes() -> None:
         raw=files,
     )
     assert all(
-        len(one.data) < 4_000_000
-        for one in encode_packs(list(validate_batch(mixed).objects.values()))
+        len(pack.data) < 4_000_000
+        for pack in encode_packs(list(validate_batch(mixed).objects.values()))
     )
 
 
@@ -175,8 +178,8 @@ def sealed(start: int, frame: bytes) -> bytes:
     return blake3(body).digest(8) + body
 
 
-def inside(said: bytes) -> bytes:
-    return msgspec.msgpack.encode([b"", bytes([ObjectKind.RAW]), bytes(32), [], [said]])
+def inside(text_bytes: bytes) -> bytes:
+    return msgspec.msgpack.encode([b"", bytes([ObjectKind.RAW]), bytes(32), [], [text_bytes]])
 
 
 FITS = inside(b"\0\0\0\x05")

@@ -97,14 +97,14 @@ def test_closed_store_is_an_error(path: Path) -> None:
 def test_readers_never_wait_and_writers_wait_a_limited_time(path: Path) -> None:
     store, first = SqliteStore(path, patience_s=0.05), batch_of("Hi")
     store.write(first)
-    other = sqlite3.connect(path, isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
-    other.execute("DELETE FROM history")
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("BEGIN IMMEDIATE")
+    connection.execute("DELETE FROM history")
     assert [stored.id for stored in store.chain(commit_in(first))] == [commit_in(first)]
     with pytest.raises(StoreLocked, match="try again"):
         store.write(batch_of("Ho"))
-    other.execute("ROLLBACK")
-    other.close()
+    connection.execute("ROLLBACK")
+    connection.close()
     store.write(batch_of("Ho"))
     store.close()
 
@@ -153,12 +153,12 @@ def test_damaged_object_is_named_and_healed_by_a_rewrite(path: Path) -> None:
 
 
 def test_store_is_thread_safe(path: Path) -> None:
-    store, batch, found = SqliteStore(path), batch_of("Hi"), list[object]()
+    store, batch, results = SqliteStore(path), batch_of("Hi"), list[object]()
     store.write(batch)
-    thread = threading.Thread(target=lambda: found.append(store.chain(commit_in(batch))))
+    thread = threading.Thread(target=lambda: results.append(store.chain(commit_in(batch))))
     thread.start()
     thread.join()
-    assert found == [store.chain(commit_in(batch))]
+    assert results == [store.chain(commit_in(batch))]
     store.close()
 
 
@@ -187,27 +187,27 @@ def test_store_is_unusable_in_a_forked_process(path: Path) -> None:
         "os.wait()\n"
         "print(store.names_with_prefix(''))\n"
     )
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", program, path], capture_output=True, text=True, check=True, cwd=ROOT
     )
-    assert "before a fork" in done.stdout
-    assert done.stdout.endswith("[]\n")
+    assert "before a fork" in result.stdout
+    assert result.stdout.endswith("[]\n")
 
 
 def words(dice: Random, length: int = 500) -> str:
     text = (ROOT / "docs" / "explanation" / "agents-and-hooks.md").read_text(encoding="utf-8")
-    known = text.split()
-    return " ".join(dice.choice(known) for _ in range(length))[:length]
+    vocabulary = text.split()
+    return " ".join(dice.choice(vocabulary) for _ in range(length))[:length]
 
 
 def steps(store: SqliteStore, count: int, *, same: str = "") -> list[CommitId]:
     dice, names = Random(1), list[CommitId]()
-    for at in range(count):
+    for index in range(count):
         batch = batch_of(
             Message("user", same or words(dice)),
             Message("assistant", words(dice)),
             parent=names[-1] if names else None,
-            second=at,
+            second=index,
             principal="iree/reviewer",
         )
         store.write(batch)
@@ -336,9 +336,9 @@ def test_second_open_in_a_process_keeps_the_lock_of_the_first(path: Path) -> Non
     program = "import sys; from harken.store.sqlite.store import SqliteStore; SqliteStore(sys.argv[1]).close()"
     subprocess.run([sys.executable, "-c", program, path], check=True, cwd=ROOT)
     first.write(batch_of("two"))
-    other = SqliteStore(path)
-    assert len(other.newest_commits()) == 2
-    other.close()
+    second_store = SqliteStore(path)
+    assert len(second_store.newest_commits()) == 2
+    second_store.close()
     first.close()
 
 
@@ -379,7 +379,7 @@ def test_values_of_wrong_types_are_damage_and_no_crash(path: Path, damage: str) 
     store = SqliteStore(path)
     names = steps(store, 3)
     store.update_notes(names[0], CommitNotes(labels=("x",)))
-    objects = [thing.name for thing in store.iter_objects() if len(thing.name) == 64]
+    objects = [stored.name for stored in store.iter_objects() if len(stored.name) == 64]
     store.close()
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA writable_schema=ON")
@@ -414,13 +414,15 @@ def test_values_of_wrong_types_are_damage_and_no_crash(path: Path, damage: str) 
 
 def test_power_cut_during_creation_leaves_an_openable_store(path: Path) -> None:
     """A reader may not roll back an unfinished creation; a writer does."""
-    begun = path.with_name("begun.db")
-    connection = sqlite3.connect(begun, isolation_level=None)
+    unfinished = path.with_name("begun.db")
+    connection = sqlite3.connect(unfinished, isolation_level=None)
     connection.execute("BEGIN")
     connection.execute("PRAGMA user_version=7")
     connection.execute("PRAGMA cache_flush")
     for end in ("", "-journal"):
-        path.with_name(path.name + end).write_bytes(begun.with_name(begun.name + end).read_bytes())
+        path.with_name(path.name + end).write_bytes(
+            unfinished.with_name(unfinished.name + end).read_bytes()
+        )
     connection.close()
     store, batch = SqliteStore(path), batch_of("Hi")
     store.write(batch)
