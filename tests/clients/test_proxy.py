@@ -86,7 +86,7 @@ class Lab:
         first = min(self.home.glob(".codex/sessions/*/*/*/rollout-*.jsonl"))  # not a subagent's
         self.ask(prompt, "resume", first.stem[-36:], *options)
 
-    def sent(self) -> Bodies:
+    def sent_bodies(self) -> Bodies:
         """Return the request bodies at the provider that led to an answer of the model."""
         lines = (self.home / "requests.jsonl").read_text().splitlines()
         entries = [json.loads(line) for line in lines]
@@ -143,7 +143,7 @@ def test_claude_code_runs_under_the_proxy(tmp_path: Path) -> None:
         result = place.run_by_proxy("anthropic", "RUNTOOL please")
         assert "Done, the tool has answered." in result.stdout
         assert result.stderr.endswith("rec-claude-code-" + place.logs()[0].stem[-8:] + "\n")
-    assert as_json(place.rebuilt()) == as_json(place.sent())
+    assert as_json(place.rebuilt()) == as_json(place.sent_bodies())
 
 
 @pytest.mark.full
@@ -158,7 +158,7 @@ def test_codex_runs_under_the_proxy_and_uses_http(
         )
         result = place.run_by_proxy("openai", "RUNTOOL please", "/v1")
         assert "Done, the tool has answered." in result.stdout
-    assert as_json(place.rebuilt()) == as_json(place.sent())
+    assert as_json(place.rebuilt()) == as_json(place.sent_bodies())
 
 
 @contextmanager
@@ -204,8 +204,8 @@ def test_claude_code_requests_are_recorded_exactly(tmp_path: Path) -> None:
         place.go_on("SUBAGENT please")
         place.go_on("/compact")
         place.go_on("And now?")
-    assert as_json(place.rebuilt()) == as_json(place.sent())
-    assert len(place.sent()) >= 7
+    assert as_json(place.rebuilt()) == as_json(place.sent_bodies())
+    assert len(place.sent_bodies()) >= 7
     events = place.events()
     assert len(names(events)) >= 2
     assert "compaction" in reasons(events)
@@ -221,7 +221,7 @@ def test_codex_requests_are_recorded_exactly(tmp_path: Path) -> None:
         place.go_on("SUBAGENT please")
         place.go_on("And now?", "-c", "model_auto_compact_token_limit=1000")
         place.go_on("And then?")
-    assert as_json(place.rebuilt()) == as_json(place.sent())
+    assert as_json(place.rebuilt()) == as_json(place.sent_bodies())
     events = place.events()
     assert len(names(events)) >= 2
     assert "compaction" in reasons(events)
@@ -232,7 +232,7 @@ def test_codex_requests_are_recorded_exactly(tmp_path: Path) -> None:
 def test_gemini_cli_requests_are_recorded_exactly(tmp_path: Path) -> None:
     with lab("gemini", tmp_path) as place:
         place.ask("RUNTOOL please")
-    assert as_json(place.rebuilt()) == as_json(place.sent())
+    assert as_json(place.rebuilt()) == as_json(place.sent_bodies())
 
 
 @pytest.mark.full
@@ -240,7 +240,7 @@ def test_gemini_cli_requests_are_recorded_exactly(tmp_path: Path) -> None:
 def test_pi_requests_are_recorded_exactly(tmp_path: Path) -> None:
     with lab("pi", tmp_path) as place:
         place.ask("RUNTOOL please")
-    assert as_json(place.rebuilt()) == as_json(place.sent())
+    assert as_json(place.rebuilt()) == as_json(place.sent_bodies())
 
 
 @pytest.mark.full
@@ -248,4 +248,4 @@ def test_pi_requests_are_recorded_exactly(tmp_path: Path) -> None:
 def test_opencode_requests_are_recorded_exactly(tmp_path: Path) -> None:
     with lab("opencode", tmp_path) as place:
         place.ask("RUNTOOL please")
-    assert as_json(place.rebuilt()) == as_json(place.sent())
+    assert as_json(place.rebuilt()) == as_json(place.sent_bodies())

@@ -94,16 +94,21 @@ def sent_in(path: Path) -> list[Sent]:
 def test_recorded_requests_of_real_clients_round_trip(path: Path, tmp_path: Path) -> None:
     requests = sent_in(path)
     with recorder(tmp_path) as recording:
-        for index, one in enumerate(requests):
-            recording.begin(one.call)
-            answer_items = one.answer_in(requests[index + 1 :])
+        for index, sent_request in enumerate(requests):
+            recording.begin(sent_request.call)
+            answer_items = sent_request.answer_in(requests[index + 1 :])
             if answer_items:
-                recording.end(one.reply(answer_items))
+                recording.end(sent_request.reply(answer_items))
             else:
                 recording.end(
-                    CapturedResponse(id=one.call.id, status=0, time=one.call.time, broken="lost")
+                    CapturedResponse(
+                        id=sent_request.call.id,
+                        status=0,
+                        time=sent_request.call.time,
+                        broken="lost",
+                    )
                 )
-    bodies = {one.call.id: one.body for one in requests}
+    bodies = {sent_request.call.id: sent_request.body for sent_request in requests}
     for log in logs(tmp_path):
         events = list(iter_events(log))
         rebuilder = RequestRebuilder(events)

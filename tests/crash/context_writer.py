@@ -109,11 +109,11 @@ def _find_loss(store: Store, acknowledged: int) -> str | None:
     if steps <= acknowledged:
         return f"{acknowledged + 1} steps were acknowledged, {steps} are there"
     summed = max((step for step in range(steps) if is_summed_up(step)), default=-1)
-    whole = [message for step in range(steps) for message in step_messages(step)]
+    expected_messages = [message for step in range(steps) for message in step_messages(step)]
     later = [message for step in range(summed + 1, steps) for message in step_messages(step)]
     if summed >= 0:
         later = [Message("system", SYSTEM), Message("user", f"summary {summed}"), *later]
-    for stop, expected in (("root", whole), ("compaction", later)):
+    for stop, expected in (("root", expected_messages), ("compaction", later)):
         actual = materialize(store, last, stop).messages
         if [(m.role, text_of(m.content)) for m in actual] != [
             (m.role, m.content) for m in expected

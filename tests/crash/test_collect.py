@@ -83,9 +83,9 @@ def kills(folder: Path, runs: int, seed: int) -> None:
     assert store.newest_commits(10**6) == commits
     refs = {stored.commit.artifact for stored in store.commits(commits).values()}
     unreferenced = {
-        thing.name
-        for thing in store.iter_objects()
-        if thing.kind in (ObjectKind.DELTA, ObjectKind.RAW)
+        stored_object.name
+        for stored_object in store.iter_objects()
+        if stored_object.kind in (ObjectKind.DELTA, ObjectKind.RAW)
     }
     assert unreferenced == refs
     assert fsck(store) == []

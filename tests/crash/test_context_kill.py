@@ -92,7 +92,7 @@ def test_two_processes_with_eight_tasks_lose_and_double_nothing(tmp_path: Path) 
     names = Counter(
         name
         for pack_things in packs_in(path).values()
-        for some in pack_things.names.values()
-        for name in some
+        for object_names in pack_things.names.values()
+        for name in object_names
     )
     assert max(names.values()) == 1

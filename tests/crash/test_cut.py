@@ -56,7 +56,7 @@ class Small:
         self.lines = self.lines[:count]
         self.raw = b"".join(self.lines)
 
-    def whole(self, length: int) -> int:
+    def count_complete(self, length: int) -> int:
         """Return the number of complete lines in the first `length` bytes, with or without
         newline.
         """
@@ -72,7 +72,7 @@ def cuts(small: Small) -> Iterator[tuple[int, int]]:
     """Yield every length of the log and its number of complete lines."""
     for length in range(1, len(small.raw) + 1):
         small.path.write_bytes(small.raw[:length])
-        yield length, small.whole(length)
+        yield length, small.count_complete(length)
         for path in small.path.parent.iterdir():
             path.unlink()
 

@@ -36,8 +36,8 @@ def filled(home: Path, commits: int) -> CommitId:
         folder.mkdir()
         with new_session(folder) as session:
             agent = born(session)
-            for at in range(200):
-                hear(session, agent, f"{at}: the key is {KEY}")
+            for number in range(200):
+                hear(session, agent, f"{number}: the key is {KEY}")
         session.path.rename(home / "sessions" / f"{number}.jsonl")
         folder.rmdir()
     assert last is not None
@@ -69,8 +69,8 @@ def kills(home: Path, runs: int, seed: int) -> None:
         assert all((KEY in text) != ("[purged]" in text) for text in texts)
         for log in (home / "sessions").glob("*.jsonl"):
             assert verify(log) == []
-    done = purging(home)
-    assert done.wait() == 0
+    completed = purging(home)
+    assert completed.wait() == 0
     for path in home.rglob("*"):
         assert not path.is_file() or KEY.encode() not in path.read_bytes(), path
     store = SqliteStore(home / "store.db")

@@ -39,7 +39,7 @@ class Children:
         self.process.stdin.flush()
         self.pid = int(self._line())
 
-    def ended(self) -> bool:
+    def wait_exited(self) -> bool:
         """Wait until the child has exited by itself. Return False if it was not interrupted."""
         assert self._line() == "ended\n"
         self.pid = 0
@@ -52,7 +52,7 @@ class Children:
             os.kill(self.pid, signal.SIGKILL)
         except ProcessLookupError:
             is_running = False
-        self.ended()
+        self.wait_exited()
         return is_running
 
     def _line(self) -> str:
@@ -106,7 +106,7 @@ def shipped(home: Path, remote_home: Path, socket: Path) -> dict[str, bytes]:
     ):
         service.begin()
         shipper.begin()
-        shipper.ended()
+        shipper.wait_exited()
     return {path.name: path.read_bytes() for path in (remote_home / "sessions").glob("[!.]*")}
 
 
@@ -143,7 +143,7 @@ def kills(tmp_path: Path, runs: int, seed: int, lines: int) -> int:
             first, second = dice.sample([service, shipper], 2)
             cut_count += first.kill() and first is shipper
             if first is service:
-                cut_count += shipper.kill() if dice.random() < 0.5 else shipper.ended()
+                cut_count += shipper.kill() if dice.random() < 0.5 else shipper.wait_exited()
             elif dice.random() < 0.5:
                 second.kill()
             grow(long)

@@ -32,7 +32,7 @@ class Case:
     """A damaged file and its expected import."""
 
     data: bytes
-    said: Sequence[str] = WORDS
+    texts: Sequence[str] = WORDS
     bad: int = 0
     parts: int = field(default=1)
     """How many conversations it falls into."""
@@ -131,9 +131,9 @@ def test_every_valid_line_is_imported_and_the_rest_reported(
     assert store.raw(ArtifactRef(report.raw or "")) == case.data
     texts_by_tip = conversations(report, store)
     assert len(texts_by_tip) == case.parts
-    assert sorted(text for tip_texts in texts_by_tip for text in tip_texts) == sorted(case.said)
+    assert sorted(text for tip_texts in texts_by_tip for text in tip_texts) == sorted(case.texts)
     if case.parts == 1:
-        assert texts_by_tip == [[*case.said]]
+        assert texts_by_tip == [[*case.texts]]
     assert [path.name for path in tmp_path.rglob("*")] == ["files", "a.jsonl"]
 
 

@@ -79,7 +79,7 @@ def log(store: SqliteStore, name: str, *texts: str, ctx: CommitId | None = None)
     return path
 
 
-def made(
+def write_bundle(
     out: Path,
     store: Store,
     *tips: CommitId,
@@ -92,9 +92,9 @@ def made(
     return create_bundle(out, bundle_request)
 
 
-def opened(bundle: Path, store: SqliteStore) -> BundleImportResult:
-    with open_bundle(bundle, store.path.parent) as found:
-        return import_bundle(found, store, sessions(store))
+def read_bundle(bundle: Path, store: SqliteStore) -> BundleImportResult:
+    with open_bundle(bundle, store.path.parent) as open_file:
+        return import_bundle(open_file, store, sessions(store))
 
 
 def everything(store: SqliteStore) -> dict[str, bytes | tuple[str, ...]]:
@@ -109,10 +109,10 @@ def test_commits_and_logs_round_trip(source: SqliteStore, target: SqliteStore, o
     other_commit = commit(source, trunk, "d")
     unrelated = commit(source, None, "x")
     first = log(source, "first", "hello", ctx=other_commit)
-    bundled = made(out, source, tip, logs=[first])
+    bundled = write_bundle(out, source, tip, logs=[first])
     assert (bundled.manifest.commits, bundled.left_out, bundled.lacking) == (3, (), 0)
     assert set(bundled.manifest.tips) == {tip, other_commit}
-    result = opened(out, target)
+    result = read_bundle(out, target)
     assert result.commits == 3
     assert [(log_result.path, log_result.is_new) for log_result in result.logs] == [
         (sessions(target) / "first.jsonl", True)
@@ -128,8 +128,8 @@ def test_session_resumes_on_another_machine(
     source: SqliteStore, target: SqliteStore, out: Path
 ) -> None:
     tip = commit(source, None, "a", "b")
-    made(out, source, logs=[log(source, "first", "hello", ctx=tip)])
-    opened(out, target)
+    write_bundle(out, source, logs=[log(source, "first", "hello", ctx=tip)])
+    read_bundle(out, target)
     path = sessions(target) / "first.jsonl"
     session = Session.load(path, options=options(resolver=make_resolver(target)))
     [agent] = session.agents
@@ -142,14 +142,14 @@ def test_unpacking_twice_changes_nothing(
     source: SqliteStore, target: SqliteStore, out: Path
 ) -> None:
     tip = commit(source, None, "a")
-    made(out, source, tip, logs=[log(source, "first", "hello", ctx=tip)])
-    opened(out, target)
+    write_bundle(out, source, tip, logs=[log(source, "first", "hello", ctx=tip)])
+    read_bundle(out, target)
     before = everything(target)
-    result = opened(out, target)
+    result = read_bundle(out, target)
     assert (result.commits, [log_result.is_new for log_result in result.logs]) == (0, [False])
     assert everything(target) == before
     assert everything(source) == everything(target)
-    opened(out, source)
+    read_bundle(out, source)
     assert everything(source) == before
 
 
@@ -159,9 +159,9 @@ def test_log_never_replaces_a_different_one(
     mine = log(target, "first", "mine").read_bytes()
     log(target, "first-2", "mine, too")
     their_log = log(source, "first", "theirs")
-    made(out, source, logs=[their_log])
+    write_bundle(out, source, logs=[their_log])
     for is_new in (True, False):
-        [kept_log] = opened(out, target).logs
+        [kept_log] = read_bundle(out, target).logs
         assert (kept_log.name, kept_log.path.name, kept_log.is_new) == (
             "first.jsonl",
             "first-3.jsonl",
@@ -175,8 +175,8 @@ def test_unpacked_log_is_not_the_latest_local_session(
     source: SqliteStore, target: SqliteStore, out: Path
 ) -> None:
     mine = log(target, "mine", "x")
-    made(out, source, logs=[log(source, "theirs", "y"), log(source, "latest", "z")])
-    result = opened(out, target)
+    write_bundle(out, source, logs=[log(source, "theirs", "y"), log(source, "latest", "z")])
+    result = read_bundle(out, target)
     assert [log_result.path.name for log_result in result.logs] == [
         "latest-2.jsonl",
         "theirs.jsonl",
@@ -193,9 +193,9 @@ def test_locked_log_is_bundled_up_to_its_last_complete_line(
     full_log = path.read_bytes()
     with path.open("ab") as file:
         file.write(b'{"message_id":"msg_0')
-    assert made(out, source, logs=[path]).left_out == ()
+    assert write_bundle(out, source, logs=[path]).left_out == ()
     session.close()
-    opened(out, target)
+    read_bundle(out, target)
     assert (sessions(target) / "live.jsonl").read_bytes() == full_log
 
 
@@ -204,7 +204,9 @@ def test_damaged_log_is_left_out_and_reported(source: SqliteStore, out: Path) ->
     damaged.write_bytes(damaged.read_bytes().replace(b"hello", b"jello"))
     empty = sessions(source) / "empty.jsonl"
     empty.touch()
-    bundled = made(out, source, logs=[damaged, full_log, empty, sessions(source) / "none.jsonl"])
+    bundled = write_bundle(
+        out, source, logs=[damaged, full_log, empty, sessions(source) / "none.jsonl"]
+    )
     assert [omitted.path.name for omitted in bundled.left_out] == [
         "damaged.jsonl", "empty.jsonl", "none.jsonl"
     ]  # fmt: skip
@@ -220,8 +222,8 @@ def test_older_unsealed_log_may_be_bundled(
     dialects = Path(__file__).parents[2] / "fixtures" / "dialects"
     older = sorted(dialects.rglob("*.jsonl"))
     assert older
-    assert made(out, source, logs=older).left_out == ()
-    result = opened(out, target)
+    assert write_bundle(out, source, logs=older).left_out == ()
+    result = read_bundle(out, target)
     assert sorted(log_result.path.read_bytes() for log_result in result.logs) == sorted(
         path.read_bytes() for path in older
     )
@@ -233,7 +235,7 @@ def test_log_names_are_portable(source: SqliteStore, out: Path) -> None:
     names = ["a b", "ä", "A", ".hidden", "-rf", "x" * 200, "a:b", "a\\b", "\udcff", "鳥"]
     for name in names:
         (folder / f"{name}.jsonl").write_bytes(full_log)
-    bundled = made(out, source, logs=sorted(folder.iterdir()))
+    bundled = write_bundle(out, source, logs=sorted(folder.iterdir()))
     stems = {
         session_info.name.removeprefix("sessions/").removesuffix(".jsonl")
         for session_info in bundled.manifest.sessions
@@ -249,7 +251,7 @@ def test_log_names_are_portable(source: SqliteStore, out: Path) -> None:
 
 def test_missing_commits_named_by_logs_are_reported(source: SqliteStore, out: Path) -> None:
     path = log(source, "first", f"look at ctx-{'0' * 64}")
-    assert made(out, source, logs=[path]).lacking == 1
+    assert write_bundle(out, source, logs=[path]).lacking == 1
 
 
 def test_files_and_raw_bytes_are_bundled(
@@ -262,38 +264,38 @@ def test_files_and_raw_bytes_are_bundled(
     draft = CommitDraft(
         artifact=file_name, format="x", message_count=1, token_count=0, created_at=NOON
     )
-    made(out, source, checkpoint(source, draft))
-    opened(out, target)
+    write_bundle(out, source, checkpoint(source, draft))
+    read_bundle(out, target)
     assert target.raw(file_name) == b"".join(pieces)
 
 
 def test_empty_bundle_is_valid(target: SqliteStore, out: Path) -> None:
-    bundled = made(out, MemoryStore())
+    bundled = write_bundle(out, MemoryStore())
     assert (bundled.manifest.commits, bundled.manifest.sessions) == (0, ())
-    assert opened(out, target) == BundleImportResult(0, ())
+    assert read_bundle(out, target) == BundleImportResult(0, ())
 
 
 def test_bundle_is_private_and_replaces_no_file(source: SqliteStore, out: Path) -> None:
     tip = commit(source, None, "a")
-    made(out, source, tip)
+    write_bundle(out, source, tip)
     assert stat.S_IMODE(out.stat().st_mode) == 0o600
     before = out.read_bytes()
     with pytest.raises(BundleError, match="is there already"):
-        made(out, source, tip)
+        write_bundle(out, source, tip)
     assert out.read_bytes() == before
     link = out.with_name("link.zip")
     link.symlink_to("nowhere")
     with pytest.raises(BundleError, match="is there already"):
-        made(link, source, tip)
+        write_bundle(link, source, tip)
     with pytest.raises(BundleError, match="cannot be written"):
-        made(out.parent / "no" / "x.zip", source, tip)
+        write_bundle(out.parent / "no" / "x.zip", source, tip)
 
 
 def test_failed_bundle_leaves_no_file(source: SqliteStore, out: Path) -> None:
     folder = out.parent
     before = sorted(folder.iterdir())
     with pytest.raises(NameNotFound):
-        made(out, source, CommitId("ctx-" + "0" * 64))
+        write_bundle(out, source, CommitId("ctx-" + "0" * 64))
 
     def stop(bytes_done: int, total: int) -> None:
         raise KeyboardInterrupt
@@ -342,10 +344,10 @@ def test_credentials_are_bundled_only_on_request(
     last = checkpoint(source, draft)
     path = log(source, "first", f"again: {KEY}", ctx=after)
     before = path.read_bytes()
-    bundled = made(out, source, last, logs=[path], as_is=as_is)
+    bundled = write_bundle(out, source, last, logs=[path], as_is=as_is)
     assert bundled.credentials == {"anthropic-key": 1, "github-token": 1}
     assert (bundled.manifest.redaction is None) == as_is
-    opened(out, target)
+    read_bundle(out, target)
     kept_path = sessions(target) / "first.jsonl"
     expected_texts = (
         [KEY, OTHER] if as_is else ["[redacted anthropic-key]", "[redacted github-token]"]
@@ -372,8 +374,8 @@ def test_credentials_are_bundled_only_on_request(
 
 def test_receiver_with_the_original_keeps_it(source: SqliteStore, out: Path) -> None:
     tip = commit(source, None, f"the key is {KEY}")
-    made(out, source, tip)
-    assert opened(out, source).commits == 0
+    write_bundle(out, source, tip)
+    assert read_bundle(out, source).commits == 0
     assert texts(source, tip) == [f"the key is {KEY}"]
     assert source.tombstones() == {}
 

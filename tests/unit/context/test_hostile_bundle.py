@@ -59,13 +59,13 @@ class Forger:
             self.files = {name: bundle.read(name) for name in bundle.namelist()}
         self.manifest: dict[str, Any] = json.loads(self.files.pop("manifest.json"))
 
-    def told(self) -> None:
+    def update_manifest(self) -> None:
         """Update the manifest to match the members."""
         for member in [self.manifest["store"], *self.manifest["sessions"]]:
             data = self.files[member["name"]]
             member.update(size_bytes=len(data), blake3=blake3(data).hexdigest())
 
-    def written(self, name: str = "forged.zip") -> Path:
+    def write_bundle(self, name: str = "forged.zip") -> Path:
         path = self.folder / name
         with zipfile.ZipFile(path, "w") as bundle:
             bundle.writestr("manifest.json", json.dumps(self.manifest))
@@ -82,7 +82,7 @@ class Forger:
             connection.commit()
             connection.execute("PRAGMA journal_mode=DELETE")
         self.files["store.db"] = path.read_bytes()
-        self.told()
+        self.update_manifest()
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def refused(path: Path, folder: Path, because: str) -> None:
 
 
 def test_unchanged_forgery_is_accepted(forger: Forger, folder: Path) -> None:
-    with open_bundle(forger.written(), folder) as bundle:
+    with open_bundle(forger.write_bundle(), folder) as bundle:
         assert bundle.manifest.commits == 2
         assert [log.name for log in bundle.logs] == ["first.jsonl"]
     assert list(folder.iterdir()) == []
@@ -120,22 +120,22 @@ def test_unchanged_forgery_is_accepted(forger: Forger, folder: Path) -> None:
 def test_invalid_names_are_refused(forger: Forger, folder: Path, name: str) -> None:
     forger.files[name] = b"{}"
     forger.manifest["sessions"].append({"name": name, "size_bytes": 2, "blake3": "0" * 64})
-    refused(forger.written(), folder, "part of no bundle|two files")
+    refused(forger.write_bundle(), folder, "part of no bundle|two files")
 
 
 def test_repeated_name_is_refused(forger: Forger, folder: Path) -> None:
-    path = forger.written()
+    path = forger.write_bundle()
     with pytest.warns(UserWarning, match="Duplicate name"), zipfile.ZipFile(path, "a") as bundle:
         bundle.writestr(LOG, b"other")
     refused(path, folder, "two files of the name")
     forger.files["sessions/FIRST.jsonl"] = b"x"
-    refused(forger.written(), folder, "two files of the name")
+    refused(forger.write_bundle(), folder, "two files of the name")
 
 
 @pytest.mark.parametrize("kind", [stat.S_IFLNK, stat.S_IFDIR, stat.S_IFIFO, stat.S_IFCHR])
 def test_links_and_special_files_are_refused(forger: Forger, folder: Path, kind: int) -> None:
     data = forger.files.pop(LOG)
-    path = forger.written()
+    path = forger.write_bundle()
     info = zipfile.ZipInfo(LOG)
     info.external_attr = (kind | 0o777) << 16
     with zipfile.ZipFile(path, "a") as bundle:
@@ -144,7 +144,7 @@ def test_links_and_special_files_are_refused(forger: Forger, folder: Path, kind:
 
 
 def test_zip_bomb_is_refused_before_decompression(forger: Forger, folder: Path) -> None:
-    path = forger.written()
+    path = forger.write_bundle()
     with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as bundle:
         bundle.writestr("sessions/bomb.jsonl", b"\0" * 40_000_000)
     assert path.stat().st_size * MAX_EXPANSION < 40_000_000
@@ -153,7 +153,7 @@ def test_zip_bomb_is_refused_before_decompression(forger: Forger, folder: Path) 
 
 def test_concatenated_archives_are_refused(forger: Forger, folder: Path) -> None:
     forger.files[LOG] = Random(1).randbytes(2_000_000)
-    path = forger.written()
+    path = forger.write_bundle()
     data = bytearray(path.read_bytes())
     with zipfile.ZipFile(path) as bundle:
         name = LOG.encode()
@@ -172,9 +172,11 @@ def test_concatenated_archives_are_refused(forger: Forger, folder: Path) -> None
 
 def test_undeclared_or_missing_members_are_refused(forger: Forger, folder: Path) -> None:
     forger.files["sessions/more.jsonl"] = b"{}"
-    refused(forger.written(), folder, "does not hold what its manifest says: sessions/more.jsonl")
+    refused(
+        forger.write_bundle(), folder, "does not hold what its manifest says: sessions/more.jsonl"
+    )
     del forger.files["sessions/more.jsonl"], forger.files[LOG]
-    refused(forger.written(), folder, f"does not hold what its manifest says: {LOG}")
+    refused(forger.write_bundle(), folder, f"does not hold what its manifest says: {LOG}")
 
 
 @pytest.mark.parametrize(
@@ -192,7 +194,7 @@ def test_malformed_manifest_is_refused(
     forger: Forger, folder: Path, change: dict[str, Any]
 ) -> None:
     forger.manifest |= change
-    refused(forger.written(), folder, "manifest|no bundle of Harken")
+    refused(forger.write_bundle(), folder, "manifest|no bundle of Harken")
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b"\xff", b"[" * 100_000, b'{"format":1}'])
@@ -205,13 +207,15 @@ def test_unreadable_manifest_is_refused(forger: Forger, folder: Path, text: byte
 
 def test_newer_version_is_refused_by_name(forger: Forger, folder: Path) -> None:
     forger.manifest |= {"version": 2, "store": "elsewhere"}
-    refused(forger.written(), folder, "has format version 2, this Harken reads up to 1: upgrade")
+    refused(
+        forger.write_bundle(), folder, "has format version 2, this Harken reads up to 1: upgrade"
+    )
     forger.manifest["version"] = 1
 
 
 def test_newer_store_is_refused_by_name(forger: Forger, folder: Path) -> None:
     forger.database(lambda connection: connection.execute("PRAGMA user_version=99"))
-    refused(forger.written(), folder, "a store of format version 99.*upgrade Harken")
+    refused(forger.write_bundle(), folder, "a store of format version 99.*upgrade Harken")
 
 
 @pytest.mark.parametrize(
@@ -227,14 +231,14 @@ def test_newer_store_is_refused_by_name(forger: Forger, folder: Path) -> None:
 )
 def test_store_with_extra_tables_is_refused(forger: Forger, folder: Path, statement: str) -> None:
     forger.database(lambda connection: connection.execute(statement))
-    refused(forger.written(), folder, "other tables")
+    refused(forger.write_bundle(), folder, "other tables")
 
 
 def test_invalid_store_is_refused(forger: Forger, folder: Path) -> None:
     for data in (b"", b"no database", b"SQLite format 3\0" + b"\0" * 5000):
         forger.files["store.db"] = data
-        forger.told()
-        refused(forger.written(), folder, "has a store|has a damaged store")
+        forger.update_manifest()
+        refused(forger.write_bundle(), folder, "has a store|has a damaged store")
 
 
 def test_store_with_changed_content_is_refused(forger: Forger, folder: Path) -> None:
@@ -244,7 +248,7 @@ def test_store_with_changed_content_is_refused(forger: Forger, folder: Path) -> 
             connection.execute("UPDATE pack SET data = ? WHERE id = ?", [changed_data, number])
 
     forger.database(flip)
-    refused(forger.written(), folder, "has a damaged store")
+    refused(forger.write_bundle(), folder, "has a damaged store")
 
 
 def test_store_with_missing_objects_is_refused(forger: Forger, folder: Path) -> None:
@@ -252,32 +256,32 @@ def test_store_with_missing_objects_is_refused(forger: Forger, folder: Path) -> 
         connection.execute("DELETE FROM history WHERE parent IS NULL")
 
     forger.database(truncate)
-    refused(forger.written(), folder, "has a damaged store|other commits")
+    refused(forger.write_bundle(), folder, "has a damaged store|other commits")
 
 
 def test_commits_not_in_the_manifest_are_refused(forger: Forger, folder: Path) -> None:
     forger.manifest["commits"] = 3
-    refused(forger.written(), folder, "other commits than its manifest says")
+    refused(forger.write_bundle(), folder, "other commits than its manifest says")
     forger.manifest["commits"] = 2
     forger.manifest["tips"] = ["ctx-" + "0" * 64]
-    refused(forger.written(), folder, "has not all commits")
+    refused(forger.write_bundle(), folder, "has not all commits")
 
 
 def test_changed_log_is_refused_by_its_checksum_and_its_lines(forger: Forger, folder: Path) -> None:
     full_log = forger.files[LOG]
     forger.files[LOG] = full_log.replace(b"hello", b"jello")
-    refused(forger.written(), folder, f"{LOG} has another sum")
-    forger.told()
-    refused(forger.written(), folder, "damaged log: first.jsonl: damaged at line 3")
+    refused(forger.write_bundle(), folder, f"{LOG} has another sum")
+    forger.update_manifest()
+    refused(forger.write_bundle(), folder, "damaged log: first.jsonl: damaged at line 3")
     forger.files[LOG] = full_log[:-9]
-    forger.told()
-    refused(forger.written(), folder, "first.jsonl ends in half a line")
+    forger.update_manifest()
+    refused(forger.write_bundle(), folder, "first.jsonl ends in half a line")
     forger.files[LOG] = b"no log"
-    forger.told()
-    refused(forger.written(), folder, "damaged log: first.jsonl")
+    forger.update_manifest()
+    refused(forger.write_bundle(), folder, "damaged log: first.jsonl")
     forger.files[LOG] = full_log.replace(b'"schema_version":', b'"schema_version":99')
-    forger.told()
-    refused(forger.written(), folder, "damaged log: first.jsonl")
+    forger.update_manifest()
+    refused(forger.write_bundle(), folder, "damaged log: first.jsonl")
 
 
 def test_file_that_is_no_zip_is_refused(folder: Path, tmp_path: Path) -> None:
@@ -321,9 +325,9 @@ def test_store_changed_with_its_checksum_is_refused_or_equal(
         harmed = bytearray(data)
         harmed[random.choice(nonzero)] ^= 1 << random.randrange(8)
         forger.files["store.db"] = bytes(harmed)
-        forger.told()
+        forger.update_manifest()
         try:
-            with open_bundle(forger.written(), folder) as bundle:
+            with open_bundle(forger.write_bundle(), folder) as bundle:
                 names, mine = bundle.manifest.tip_ids(), MemoryStore()
                 copy_commits(bundle.store, mine, names)
                 assert [texts(mine, name) for name in names] == [["a", "b", "c"]]

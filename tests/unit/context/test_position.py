@@ -115,10 +115,11 @@ def native(store: MemoryStore) -> CommitId:
         entry("b", "assistant", id="msg_1", uuids=["5e55-02", "5e55-03"]),
         entry("c", "tool", call="call_9"),
     ]
-    one = checkpoint(store, CommitDraft(entries=first, created_at=NOON))
+    first_commit = checkpoint(store, CommitDraft(entries=first, created_at=NOON))
     repeated = [entry("sum", uuid="5e55-04"), entry("a", uuid="5e55-01")]
     two = checkpoint(
-        store, CommitDraft(entries=repeated, parent=one, type="compaction", created_at=NOON)
+        store,
+        CommitDraft(entries=repeated, parent=first_commit, type="compaction", created_at=NOON),
     )
     last = [entry("d", codex={"item": {"id": "rs_1"}}), entry("e", message_id="7" * 30)]
     return checkpoint(store, CommitDraft(entries=last, parent=two, created_at=NOON))

@@ -50,7 +50,7 @@ class Ends:
             self.logs / f"{name}.jsonl", options=options(resolver=make_resolver(self.store))
         )
 
-    def again(self, name: str = "s") -> Session:
+    def reopen(self, name: str = "s") -> Session:
         path = self.logs / f"{name}.jsonl"
         return Session.load(path, options=options(resolver=make_resolver(self.store)))
 
@@ -157,13 +157,13 @@ def test_credentials_are_redacted_and_the_pushed_log_verifies(ends: Ends) -> Non
         )
         hear(session, agent, "go on")
     with ends.shipper() as shipper:
-        for one in ("second", "first", "second"):
-            shipper.ship(ends.logs / f"{one}.jsonl")
+        for ctx_name in ("second", "first", "second"):
+            shipper.ship(ends.logs / f"{ctx_name}.jsonl")
         assert shipper.credentials is not None
         assert shipper.credentials.kinds == {"aws-key-id": 1}
-    for one in ("first", "second"):
-        assert KEY.encode() not in ends.there_bytes(one)
-        path = ends.logs_there / f"{one}.jsonl"
+    for ctx_name in ("first", "second"):
+        assert KEY.encode() not in ends.there_bytes(ctx_name)
+        path = ends.logs_there / f"{ctx_name}.jsonl"
         Session.load(path, options=options(resolver=make_resolver(ends.there))).close()
     assert fsck(ends.there) == []
     assert KEY not in repr(materialize(ends.there, name).messages)

@@ -137,12 +137,12 @@ def test_edit_changes_the_model_input(tmp_path: Path) -> None:
 def test_unrecorded_call_is_refused(tmp_path: Path) -> None:
     fork = point(cafe(tmp_path), "1")
     model = play(main=[calls(call("price", drink="wine")), "I do not know."])
-    done = rerun_fork(fork, tmp_path, model)
-    assert done.answer == "I do not know."
-    assert [(agent, function_call.name) for agent, function_call in done.differing] == [
+    rerun_result = rerun_fork(fork, tmp_path, model)
+    assert rerun_result.answer == "I do not know."
+    assert [(agent, function_call.name) for agent, function_call in rerun_result.differing] == [
         ("main", "price")
     ]
-    (result,) = rows(done.log, role="tool", event_type="transcript_entry")
+    (result,) = rows(rerun_result.log, role="tool", event_type="transcript_entry")
     assert result["content"].startswith("Error: price was not run: nothing was recorded")
     assert SOLD == ["tea", "milk"]
 
@@ -357,7 +357,7 @@ def foreign(folder: Path) -> ForkPoint:
         tools = session.append(ev.ToolsDefined(tools=[schema], tools_hash=hash_))
         for message in (task_calls, Message("assistant", "Nothing.")):
             context = session.context(agent_id)
-            asked = ev.LlmRequest(
+            request_event = ev.LlmRequest(
                 agent_id=agent_id,
                 context=session.agent(agent_id).segments(),
                 count=len(context),
@@ -366,7 +366,7 @@ def foreign(folder: Path) -> ForkPoint:
                 parameters={"stream": True, "max_tokens": 9, "metadata": {"user": "x"}},
                 tools=tools,
             )
-            request = session.append(asked)
+            request = session.append(request_event)
             entry = session.append(build_entry(agent_id, message))
             session.append(ev.LlmResponse(agent_id=agent_id, request=request, entry=entry))
             if message is task_calls:

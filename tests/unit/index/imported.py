@@ -25,7 +25,7 @@ class Imports:
         self.facts = SessionIndex(folder / "facts.db")
         self.logs: list[Path] = []
 
-    def read(self, name: str, data: bytes | Transcript) -> None:
+    def add_and_update(self, name: str, data: bytes | Transcript) -> None:
         """Write a file, import it, and index its new commits."""
         self.add(name, data)
         self.update()

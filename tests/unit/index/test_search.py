@@ -34,7 +34,7 @@ def talked(imports: Imports) -> Imports:
     later.shared |= {"isSidechain": True, "timestamp": "2026-02-01T12:00:02.000Z"}
     later.user("Find out.", parent=None)
     later.answer(text("Jack opens the door."))
-    imports.read("b.jsonl", later)
+    imports.add_and_update("b.jsonl", later)
     return imports
 
 
@@ -147,7 +147,7 @@ def test_hits_are_sorted_by_time_in_any_reading_order(imports: Imports) -> None:
     for index, (time, words) in enumerate(dated_texts):
         transcript = Transcript(f"6f662022-0000-4000-8000-00000000000{index}")
         transcript.user(words, timestamp=time)
-        imports.read(f"{index}.jsonl", transcript)
+        imports.add_and_update(f"{index}.jsonl", transcript)
     newest = ["tea 4", "tea 3", "tea 2", "tea 1", "tea 0"]
     for limit in (1, 2, 3, 4, 5, None):
         for min_counted in (1, 2, 10):
@@ -161,7 +161,7 @@ def test_common_and_rare_prefixes_match(imports: Imports) -> None:
     transcript.user(" ".join(f"cup{number}" for number in range(700)))
     transcript.user("Cup, cup1, CUPBOARD.")
     transcript.user("café caf\ue000")
-    imports.read("a.jsonl", transcript)
+    imports.add_and_update("a.jsonl", transcript)
     for words, expected in (("cup*", 2), ("cupb*", 1), ("CUP1*", 2), ("cup69*", 1), ("cupx*", 0)):
         assert len(find(imports, words)) == expected, words
     assert len(find(imports, "caf*")) == len(find(imports, "café*")) == 1
@@ -177,7 +177,7 @@ def test_arguments_match_by_value_and_not_by_json_escapes(imports: Imports) -> N
     transcript = Transcript()
     transcript.user("Write.")
     transcript.answer(use("c1", "Write", content="first\nsecond\tthird", blob="QUJD" * 50))
-    imports.read("a.jsonl", transcript)
+    imports.add_and_update("a.jsonl", transcript)
     assert len(find(imports, "second third")) == 1
     assert find(imports, "nsecond") == []
     assert find(imports, "QUJD*") == []
@@ -187,7 +187,7 @@ def test_scripts_without_spaces_match_by_substring(imports: Imports) -> None:
     transcript = Transcript()
     transcript.user("冷たいお茶をください。 커피숍에서")
     transcript.answer(text("はい。"))
-    imports.read("a.jsonl", transcript)
+    imports.add_and_update("a.jsonl", transcript)
     for words in ("お茶", "茶", "冷たい", "커피", '"お茶を"', "茶 ください"):
         assert len(find(imports, words)) == 1, words
     assert find(imports, "茶お") == []
@@ -246,7 +246,7 @@ def test_uncommitted_message_is_a_hit_in_its_log(imports: Imports, logged: Sessi
     (hit,) = find(imports, "cafe")
     assert (hit.ctx, hit.session, hit.excerpt.text) == (None, "s", "Is the cafe open?")
     page = search(imports.facts, None, SearchQuery(text="cafe"))
-    assert [one.excerpt.text for one in page.hits] == ["Is the cafe open?"]
+    assert [found_hit.excerpt.text for found_hit in page.hits] == ["Is the cafe open?"]
 
 
 def test_hit_of_a_deleted_log_has_no_text(imports: Imports, logged: Session) -> None:

@@ -39,7 +39,7 @@ def cafe(session: str = FIRST, prompt: str = "Is the cafe open?") -> Transcript:
 
 
 def test_repeated_message_is_one_row(imports: Imports) -> None:
-    imports.read("a.jsonl", cafe())
+    imports.add_and_update("a.jsonl", cafe())
     assert imports.rows("SELECT role, kind, is_repeat FROM messages") == [
         ("user", "prompt", 0),
         ("assistant", "response", 0),
@@ -50,7 +50,7 @@ def test_repeated_message_is_one_row(imports: Imports) -> None:
 
 
 def test_call_has_its_result(imports: Imports) -> None:
-    imports.read("a.jsonl", cafe())
+    imports.add_and_update("a.jsonl", cafe())
     call_rows = imports.rows("SELECT name, call_id, result_id, is_error, duration FROM tool_calls")
     assert call_rows == [
         ("Bash", "c1", imports.messages[2], 0, 1_000_000),
@@ -61,19 +61,19 @@ def test_call_has_its_result(imports: Imports) -> None:
 def test_call_has_a_result_that_came_later(imports: Imports) -> None:
     transcript = cafe()
     all_records, transcript.records = transcript.records, transcript.records[:4]
-    imports.read("a.jsonl", transcript)
+    imports.add_and_update("a.jsonl", transcript)
     assert imports.column("SELECT result_id FROM tool_calls") == [None, None]
     transcript.records = all_records
-    imports.read("a.jsonl", transcript)
+    imports.add_and_update("a.jsonl", transcript)
     assert imports.column("SELECT is_error FROM tool_calls") == [0, 1]
 
 
 def test_call_has_a_result_that_was_read_before_it(imports: Imports) -> None:
     transcript = cafe()
     all_records, transcript.records = transcript.records, transcript.records[4:]
-    imports.read("a.jsonl", transcript)
+    imports.add_and_update("a.jsonl", transcript)
     transcript.records = all_records[:4]
-    imports.read("b.jsonl", transcript)
+    imports.add_and_update("b.jsonl", transcript)
     call_rows = imports.rows("SELECT call_id, is_error, duration FROM tool_calls")
     assert call_rows == [("c1", 0, 1_000_000), ("c2", 1, 2_000_000)]
 
@@ -89,15 +89,15 @@ def test_prompts_are_messages_of_the_user(imports: Imports) -> None:
     transcript.user("Never mind.", isMeta=True)
     transcript.user("Then tea, please.")
     transcript.answer(text("Coming."))
-    imports.read("a.jsonl", transcript)
-    imports.read("a-copy.jsonl", transcript)
+    imports.add_and_update("a.jsonl", transcript)
+    imports.add_and_update("a-copy.jsonl", transcript)
     prompts = "SELECT count(*) FROM messages WHERE kind = 'prompt' AND NOT is_repeat"
     assert imports.column(prompts) == [2]
 
 
 def test_usage_is_summed_over_distinct_responses(imports: Imports) -> None:
-    imports.read("a.jsonl", cafe())
-    imports.read("b.jsonl", cafe(SECOND, prompt="Again: is it open?"))
+    imports.add_and_update("a.jsonl", cafe())
+    imports.add_and_update("b.jsonl", cafe(SECOND, prompt="Again: is it open?"))
     request_rows = imports.rows(
         "SELECT response, input_tokens, output_tokens FROM requests ORDER BY 1"
     )
@@ -107,9 +107,9 @@ def test_usage_is_summed_over_distinct_responses(imports: Imports) -> None:
 def test_partially_read_response_is_replaced(imports: Imports) -> None:
     transcript = cafe()
     all_records, transcript.records = transcript.records, transcript.records[:2]
-    imports.read("a.jsonl", transcript)
+    imports.add_and_update("a.jsonl", transcript)
     transcript.records = all_records
-    imports.read("a.jsonl", transcript)
+    imports.add_and_update("a.jsonl", transcript)
     count = "SELECT count(*) FROM messages WHERE kind = 'response' AND NOT is_repeat"
     assert imports.column(count) == [2]
     assert imports.column("SELECT name FROM tool_calls") == ["Bash", "Read"]
@@ -125,7 +125,7 @@ def test_compaction_repeats_no_row(imports: Imports) -> None:
     transcript.summary()
     transcript.user("Then tea.")
     transcript.answer(text("Coming."))
-    imports.read("a.jsonl", transcript)
+    imports.add_and_update("a.jsonl", transcript)
     message_rows = imports.rows("SELECT kind, is_repeat FROM messages ORDER BY id")
     assert message_rows.count(("prompt", 0)) == 2
     assert message_rows.count(("prompt", 1)) == 1
@@ -141,7 +141,7 @@ def test_subagent_belongs_to_the_spawning_session(imports: Imports) -> None:
     transcript.user("Tea or coffee?", parent=None)
     transcript.answer(text("Tea."))
     transcript.shared = {}
-    imports.read("a.jsonl", transcript)
+    imports.add_and_update("a.jsonl", transcript)
     agents = imports.rows("SELECT id, name = '', parent_id, session_id FROM agents")
     assert agents == [(1, 1, None, 1), (2, 0, 1, 1)]
     kinds = "SELECT kind FROM messages WHERE agent_id = 2"
@@ -151,10 +151,10 @@ def test_subagent_belongs_to_the_spawning_session(imports: Imports) -> None:
 
 def test_second_run_reads_only_new_commits(imports: Imports) -> None:
     transcript = cafe()
-    imports.read("a.jsonl", transcript)
+    imports.add_and_update("a.jsonl", transcript)
     transcript.user("Tea, please.")
     transcript.answer(text("Coming."))
-    imports.read("a.jsonl", transcript)
+    imports.add_and_update("a.jsonl", transcript)
     imports.update()
     assert imports.column("SELECT count(*) FROM messages") == [7]
     newest = imports.column("SELECT hex(c.name) FROM agents JOIN commits c ON c.id = tip_id")
@@ -183,7 +183,7 @@ def commit_text(
 
 def test_catalogue_provides_title_folder_and_version(imports: Imports) -> None:
     transcript = cafe()
-    imports.read("a.jsonl", transcript)
+    imports.add_and_update("a.jsonl", transcript)
     where = "SELECT project, version, source, title FROM sessions"
     (row_found,) = imports.rows(where)
     assert row_found == (
@@ -193,12 +193,12 @@ def test_catalogue_provides_title_folder_and_version(imports: Imports) -> None:
         "Is the cafe open?",
     )
     transcript.add("custom-title", customTitle="The cafe")
-    imports.read("a.jsonl", transcript)
+    imports.add_and_update("a.jsonl", transcript)
     assert imports.column("SELECT title FROM sessions") == ["The cafe"]
 
 
 def test_session_duration_is_from_first_to_last_message(imports: Imports) -> None:
-    imports.read("a.jsonl", cafe())
+    imports.add_and_update("a.jsonl", cafe())
     assert imports.rows("SELECT (ended - began) / 1000000 FROM sessions") == [(6,)]
 
 
@@ -233,14 +233,14 @@ def test_removed_commits_are_forgotten_and_can_return(
 
 
 def test_index_is_readable_by_its_owner_only(imports: Imports) -> None:
-    imports.read("a.jsonl", cafe())
+    imports.add_and_update("a.jsonl", cafe())
     files = [*imports.folder.glob("facts.db*")]
     assert len(files) > 1
     assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
 
 
 def test_damaged_or_outdated_index_is_recreated(imports: Imports) -> None:
-    imports.read("a.jsonl", cafe())
+    imports.add_and_update("a.jsonl", cafe())
     imports.facts.close()
     path = imports.folder / "facts.db"
     for harm in (b"no database at all" * 100, None):
@@ -313,6 +313,8 @@ def test_codex_exit_code_determines_failure(
         for id_, output in zip(calls, outputs, strict=True)
     ]
     head = json.dumps({"type": "session_meta", "payload": {"id": "s1", "cwd": "/w"}})
-    imports.read("rollout-s1.jsonl", "\n".join([head, *call_records, *output_records]).encode())
+    imports.add_and_update(
+        "rollout-s1.jsonl", "\n".join([head, *call_records, *output_records]).encode()
+    )
     assert imports.column("SELECT is_error FROM tool_calls") == [1, 0, None]
     assert imports.column("SELECT is_error FROM messages WHERE role = 'tool'") == [1, 0, None]

@@ -35,10 +35,10 @@ def message_record(role: MessageRole, content: str, **metadata: Any) -> LoggedMe
 
 
 def row(
-    kind: ThreadEventType, id: str | None = None, position: int | None = None, **more: Any
+    kind: ThreadEventType, id: str | None = None, position: int | None = None, **members: Any
 ) -> Any:
     """Return a row."""
-    return ThreadEntry(event_type=kind, message_id=id, position_in_context=position, **more)
+    return ThreadEntry(event_type=kind, message_id=id, position_in_context=position, **members)
 
 
 def brief(log: InteractionLogger, thread: str) -> list[tuple[str, str | None, int | None]]:

@@ -25,23 +25,23 @@ from tests.unit.interactions.kit import brief, logger
 class Notes:
     """An observer that stores its notifications."""
 
-    heard: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     def on_context_assembled(self, call: ObservedCall) -> None:
         in_log = [
             event for event in iter_events(call.session.path) if isinstance(event, LlmRequest)
         ]
-        self.heard.append(f"assembled {len(call.request.messages)}, {len(in_log)} asked before")
+        self.notes.append(f"assembled {len(call.request.messages)}, {len(in_log)} asked before")
 
     def on_llm_request(self, call: ObservedCall) -> None:
         last = [*iter_events(call.session.path)][-1]
         assert isinstance(last, LlmRequest)
         assert last.message_id == call.request_id
-        self.heard.append(f"asked {call.model}")
+        self.notes.append(f"asked {call.model}")
 
     def on_llm_response(self, answer: ObservedAnswer) -> None:
         answer_text = None if answer.answer is None else answer.answer.content
-        self.heard.append(f"{answer.response.stop_reason}: {answer_text}")
+        self.notes.append(f"{answer.response.stop_reason}: {answer_text}")
 
 
 class Broken:
@@ -72,7 +72,7 @@ def test_observer_receives_every_call_in_order(tmp_path: Path) -> None:
     model = play(main=[calls(call("nothing")), "Done."])
     scene = stage(tmp_path, model, runtime=runtime(model, notes))
     scene.ask("Do it.")
-    assert notes.heard == [
+    assert notes.notes == [
         "assembled 2, 0 asked before",
         "asked play",
         "tool_use: None",
@@ -89,7 +89,7 @@ def test_observer_receives_failures(tmp_path: Path) -> None:
     scene = stage(tmp_path, model, runtime=runtime(model, notes))
     with pytest.raises(ModelError):
         scene.ask("Do it.")
-    assert notes.heard[-1] == "error: None"
+    assert notes.notes[-1] == "error: None"
 
 
 @pytest.mark.req("S3-20")
@@ -112,7 +112,7 @@ def test_observer_receives_cancelled_calls(tmp_path: Path) -> None:
             await task
 
     asyncio.run(cut_off())
-    assert notes.heard[-1] == "cancelled: None"
+    assert notes.notes[-1] == "cancelled: None"
 
 
 @pytest.mark.req("S3-20")
@@ -127,7 +127,7 @@ def test_failing_observer_is_reported_and_harmless(tmp_path: Path) -> None:
         "an observer of model calls failed (Broken): ZeroDivisionError:",
         "an observer of model calls failed (Broken): OSError: full",
     ]
-    assert len(notes.heard) == 3
+    assert len(notes.notes) == 3
 
 
 @pytest.mark.req("S3-20")

@@ -75,12 +75,12 @@ def test_transient_reminders_give_branches_without_copies(
     client: Client, store: MemoryStore, tmp_path: Path
 ) -> None:
     note = {"role": "user", "content": "A reminder."}
-    said: list[Any] = ["Hi", "Hello."]
+    wire_messages: list[Any] = ["Hi", "Hello."]
     client.ask(body("Hi"), "Hello.")
     for turn in range(6):
-        messages = [*body(*said, f"More {turn}")["messages"], note]
+        messages = [*body(*wire_messages, f"More {turn}")["messages"], note]
         client.ask(body(*messages), f"Answer {turn}.")
-        said += [f"More {turn}", f"Answer {turn}."]
+        wire_messages += [f"More {turn}", f"Answer {turn}."]
     commits_made = commits(tmp_path)
     assert [commit(store, event).message_count for event in commits_made] == [3] * 7
     assert len(texts(store, commits_made[-1].ctx)) == 3 + 2 * 6 + 1

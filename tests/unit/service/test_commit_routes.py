@@ -24,13 +24,13 @@ class Caller:
         self.client = client
 
     def get(self, path: str, **parameters: Any) -> Any:
-        return self._checked(self.client.get(f"/v1/{path}", params=parameters))
+        return self._check_ok(self.client.get(f"/v1/{path}", params=parameters))
 
     def post(self, path: str, **body: Any) -> Any:
-        return self._checked(self.client.post(f"/v1/{path}", json=body))
+        return self._check_ok(self.client.post(f"/v1/{path}", json=body))
 
     def patch(self, path: str, **body: Any) -> Any:
-        return self._checked(self.client.patch(f"/v1/{path}", json=body))
+        return self._check_ok(self.client.patch(f"/v1/{path}", json=body))
 
     def refused(self, method: str, path: str, body: Any = None) -> tuple[int, str]:
         answer = self.client.request(method, f"/v1/{path}", json=body)
@@ -41,7 +41,7 @@ class Caller:
         name: str = self.post("checkpoint", messages=messages, parent=parent, **members)["id"]
         return name
 
-    def _checked(self, answer: httpx.Response) -> Any:
+    def _check_ok(self, answer: httpx.Response) -> Any:
         assert answer.status_code == 200, answer.text
         return answer.json()
 

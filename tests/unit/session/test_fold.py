@@ -288,8 +288,8 @@ def test_response_adds_its_cost(session: Session) -> None:
         assert not folded(session.path).requests
     request = ask(session, ROOT)
     answered(session, ROOT, request, stop_reason="cancelled", partial="Once up")
-    spent = agent(session).usage
-    assert (spent.model_calls, spent.tokens, spent.cost_usd) == (3, 26, 0.75)
+    agent_usage = agent(session).usage
+    assert (agent_usage.model_calls, agent_usage.tokens, agent_usage.cost_usd) == (3, 26, 0.75)
     assert members(session, request)["model"] == "scripted:x"
 
 

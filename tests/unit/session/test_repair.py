@@ -435,12 +435,12 @@ def test_repair_of_random_damage_gives_a_sound_log(
         stop = data.draw(st.integers(start, min(len(content), start + 600)))
         content = content[:start] + data.draw(st.binary(max_size=20)) + content[stop:]
     try:
-        done = repaired(write(session.path, content))
+        repair_result = repaired(write(session.path, content))
     except InvalidLog:
         return
-    assert verify(done.path) == []
-    assert bool(done.lost) == (done.lost_file is not None)
-    Session.load(done.path).close()
+    assert verify(repair_result.path) == []
+    assert bool(repair_result.lost) == (repair_result.lost_file is not None)
+    Session.load(repair_result.path).close()
 
 
 @pytest.mark.req("S0-35")

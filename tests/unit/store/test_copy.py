@@ -48,7 +48,7 @@ class Sized(MemoryStore):
         super().write(batch)
 
     @property
-    def sent(self) -> set[str]:
+    def sent_names(self) -> set[str]:
         return {
             name
             for batch in self.batches
@@ -184,9 +184,9 @@ def test_nested_sequences_are_copied_once_each(*, is_wide: bool) -> None:
     sequences = {pair[1]: [artifact_ref]}
     for _ in range(60 if is_wide else 2000):  # two of each kind: 2 ** 60 ways down; or one, deep
         rows = [[*pair], [*pair[::-1]]] if is_wide else [[pair[1]]]
-        made = [encode_sequence(row)[0] for row in rows]
-        sequences |= dict(zip(made, rows, strict=True))
-        pair = (made[0], made[-1])
+        encoded_rows = [encode_sequence(row)[0] for row in rows]
+        sequences |= dict(zip(encoded_rows, rows, strict=True))
+        pair = (encoded_rows[0], encoded_rows[-1])
     commit = Commit(artifact=pair[0], created_at=NOON)
     source.write(WriteBatch(sequences=sequences, commits=[(commit, CommitNotes(summary="nested"))]))
     copy_commits(source, target, [commit.id], at_once_bytes=1000)
@@ -216,7 +216,7 @@ def test_chunked_file_is_copied_by_new_chunks() -> None:
     target.batches.clear()
     longer, tip = keep([*pieces, b"more"])
     copy_commits(source, target, [tip])
-    assert target.sent == {longer, hash_raw(b"more")}
+    assert target.sent_names == {longer, hash_raw(b"more")}
     assert target.raw(longer) == b"".join(pieces) + b"more"
     assert fsck(target) == []
 

@@ -28,7 +28,7 @@ class Play:
             durability="none", clock=lambda: NOON_US + next(seconds) * 1_000_000, resolver=resolver
         )
         self.session = Session(folder / "play.jsonl", options=options)
-        self.root = self.born("Root")
+        self.root = self.create_agent("Root")
 
     def __enter__(self) -> Self:
         return self
@@ -44,7 +44,7 @@ class Play:
     def viewer(self) -> SessionViewer:
         return SessionViewer(self.session.path)
 
-    def born(
+    def create_agent(
         self, name: str | None, by: str | None = None, relation: ev.Relation | None = None
     ) -> AgentId:
         agent = self.session.allocate_agent_id()

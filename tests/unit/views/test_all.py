@@ -49,14 +49,14 @@ VIEWS: dict[str, View] = {
 
 @pytest.fixture
 def events(play: Play) -> list[Event]:
-    jack = play.born("Jack", by=play.root)
+    jack = play.create_agent("Jack", by=play.root)
     play.hears(play.root, "Hi")
     play.answers(play.root, play.asks(play.root), "the password is 1234")
     answer_id = play.says(jack, "1234")
     play.hears(play.root, "[Jack]: ...", answer_id)
     play.result(play.root, play.calls(play.root, ("look", "{}")), "a cat", substance=answer_id)
     play.asks(play.root)
-    guard = play.born("Guard", by=play.root, relation="hook")
+    guard = play.create_agent("Guard", by=play.root, relation="hook")
     play.hears(guard, "[response] ...", cause=answer_id)
     play.says(guard, "REWRITE: ...")
     play.moves(jack, "gone")

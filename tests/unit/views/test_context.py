@@ -44,7 +44,7 @@ def test_call_is_resolved_by_request_response_or_answer(play: Play) -> None:
 
 
 def test_new_messages_are_relative_to_the_agents_previous_request(play: Play) -> None:
-    jack = play.born("Jack", by=play.root)
+    jack = play.create_agent("Jack", by=play.root)
     play.hears(play.root, "Hi")
     before = play.asks(play.root)
     play.hears(jack, "Ho")

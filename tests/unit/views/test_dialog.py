@@ -33,12 +33,12 @@ def texts(play: Play, *agents: str) -> list[str]:
 
 @pytest.fixture
 def jack(play: Play) -> AgentId:
-    return play.born("Jack", by=play.root)
+    return play.create_agent("Jack", by=play.root)
 
 
 @pytest.fixture
 def jill(play: Play, jack: AgentId) -> AgentId:
-    return play.born("Jill", by=play.root)
+    return play.create_agent("Jill", by=play.root)
 
 
 @pytest.mark.req("S0-43")
@@ -136,7 +136,7 @@ def test_text_blocked_by_a_hook_is_not_in_the_dialog_of_receivers(
     play: Play, jack: AgentId, jill: AgentId
 ) -> None:
     """The guard received and blocked it: Jill and Root received another text, or none."""
-    guard = play.born("Guard", by=play.root, relation="hook")
+    guard = play.create_agent("Guard", by=play.root, relation="hook")
     blocked = play.says(jack, SECRET)
     play.hears(guard, f"[response] Jack is about to answer: {SECRET}", cause=blocked)
     verdict = play.says(guard, "DENY: no passwords")
@@ -212,7 +212,7 @@ def test_image_has_a_placeholder(play: Play) -> None:
 def test_unlinked_entry_is_from_the_user_and_comment_from_its_hook(
     play: Play,
 ) -> None:
-    guard = play.born("Guard", by=play.root, relation="hook")
+    guard = play.create_agent("Guard", by=play.root, relation="hook")
     play.hears(play.root, "Hi")
     play.hears(play.root, "[hook Guard]: be brief", cause=play.says(guard, "COMMENT: be brief"))
     items = dialog(play.viewer().events, [play.root])

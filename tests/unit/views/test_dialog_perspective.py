@@ -88,7 +88,7 @@ def test_user_display_event_is_what_the_user_received(play: Play) -> None:
 
 
 def test_copy_of_any_role_is_received(play: Play) -> None:
-    jack = play.born("Jack", by=play.root)
+    jack = play.create_agent("Jack", by=play.root)
     utterance = play.says(play.root, "Hi")
     play.session.log_transcript_entry(jack, {"role": "assistant", "content": "Hi"}, utterance)
     assert play.viewer().extract_agent_perspective("Jack") == "[Heard]: Hi"

@@ -72,15 +72,15 @@ def test_single_call_of_several_is_a_separate_reference(play: Play) -> None:
     call = play.calls(play.root, ("discuss", "{}"), ("look", "{}"))
     first, second = f"{call}.discuss_{call}_0", f"{call}.look_{call}_1"
     piece = play.piece(play.root, "Hi?", first)
-    one, two = play.result(play.root, call, "Hi"), play.result(play.root, call, "a cat")
+    first_result, two = play.result(play.root, call, "Hi"), play.result(play.root, call, "a cat")
     events = play.viewer().events
-    assert ids(select(events, link=first)) == [piece, one]
+    assert ids(select(events, link=first)) == [piece, first_result]
     assert ids(select(events, link=second)) == [two]
-    assert ids(select(events, link=call)) == [piece, one, two]
+    assert ids(select(events, link=call)) == [piece, first_result, two]
 
 
 def test_event_of_an_unknown_type_is_filtered_by_its_members() -> None:
-    """A member of an unknown event type is a reference only if it has the form of one."""
+    """A member of an unknown event type is a reference only if it has the form of first_result."""
     new = {
         "event_type": "new",
         "message_id": "m",

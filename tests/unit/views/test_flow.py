@@ -34,7 +34,7 @@ def test_causality_index_of_example_1(cafe: SessionViewer) -> None:
 
 @pytest.mark.req("S0-46")
 def test_first_of_several_causes_is_the_parent(play: Play) -> None:
-    jack, jill = play.born("Jack", by=play.root), play.born("Jill", by=play.root)
+    jack, jill = play.create_agent("Jack", by=play.root), play.create_agent("Jill", by=play.root)
     call = play.calls(play.root, ("discuss", "{}"))
     first, two = play.says(jack, "A"), play.says(jill, "B")
     compiled = play.result(play.root, call, "[Jack]: A\n\n[Jill]: B", cause=[two, first])
@@ -43,7 +43,7 @@ def test_first_of_several_causes_is_the_parent(play: Play) -> None:
 
 @pytest.mark.req("S0-46")
 def test_substance_precedes_the_call_and_call_maps_to_its_message(play: Play) -> None:
-    jack = play.born("Jack", by=play.root)
+    jack = play.create_agent("Jack", by=play.root)
     call = play.calls(play.root, ("discuss", "{}"), ("look", "{}"))
     piece = play.piece(play.root, "Hi?", f"{call}.discuss_{call}_0")
     utterance = play.says(jack, "Hi")
@@ -73,7 +73,7 @@ def test_flow_of_a_received_utterance_ends_at_it(cafe: SessionViewer) -> None:
 @pytest.mark.req("S0-47", "S1-15")
 def test_flow_follows_substance_every_cause_and_the_call(play: Play) -> None:
     """A compiled result references the call and both utterances, one of them through a copy."""
-    jack, jill = play.born("Jack", by=play.root), play.born("Jill", by=play.root)
+    jack, jill = play.create_agent("Jack", by=play.root), play.create_agent("Jill", by=play.root)
     play.hears(play.root, "not a link: only an earlier entry")
     call = play.calls(play.root, ("discuss", "{}"))
     first, two = play.says(jack, "A"), play.says(jill, "B")
@@ -120,8 +120,8 @@ def test_references_of_a_content_are_its_representing_entries(
 @pytest.mark.req("S1-14")
 def test_spread_reaches_all_receivers_over_several_hops(play: Play) -> None:
     """Jill receives Jack's text, it is compiled for Root, and a tool forwards it to Ann and Ben."""
-    jack, jill = play.born("Jack", by=play.root), play.born("Jill", by=play.root)
-    ann, ben = play.born("Ann", by=jill), play.born("Ben", by=jill)
+    jack, jill = play.create_agent("Jack", by=play.root), play.create_agent("Jill", by=play.root)
+    ann, ben = play.create_agent("Ann", by=jill), play.create_agent("Ben", by=jill)
     call = play.calls(play.root, ("discuss", "{}"))
     utterance = play.says(jack, "Fire!")
     input_id = play.hears(jill, "[Jack]: Fire!", utterance)
@@ -160,7 +160,7 @@ def test_receivers_are_unique_and_exclude_pure_speakers(cafe: SessionViewer) -> 
 
 
 def test_spread_uses_the_shortest_path_and_each_event_once(play: Play) -> None:
-    jack = play.born("Jack", by=play.root)
+    jack = play.create_agent("Jack", by=play.root)
     utterance = play.says(jack, "A")
     piece = play.piece(jack, "B", utterance)
     both = play.hears(play.root, "A and B", cause=[piece, utterance])
@@ -180,7 +180,7 @@ def test_own_message_with_a_cause_is_not_received(play: Play) -> None:
 
 
 def test_rewritten_call_references_its_call_and_first_its_hook(play: Play) -> None:
-    guard = play.born("Guard", by=play.root, relation="hook")
+    guard = play.create_agent("Guard", by=play.root, relation="hook")
     call = play.calls(play.root, ("rm", "/"))
     verdict = play.says(guard, "REWRITE: /tmp/x")
     rewrite = play.session.append(

@@ -14,12 +14,12 @@ SECRET, REDACTED = "the password is 1234", "the password is [REDACTED]"
 
 @pytest.fixture
 def jack(play: Play) -> AgentId:
-    return play.born("Jack", by=play.root)
+    return play.create_agent("Jack", by=play.root)
 
 
 @pytest.fixture
 def jill(play: Play, jack: AgentId) -> AgentId:
-    return play.born("Jill", by=play.root)
+    return play.create_agent("Jill", by=play.root)
 
 
 @pytest.mark.req("S0-50")
@@ -67,7 +67,7 @@ def test_different_text_or_author_is_an_intervention(
 
 
 def test_any_label_is_accepted_for_an_unnamed_author(play: Play, jack: AgentId) -> None:
-    nameless = play.born(None, by=play.root)
+    nameless = play.create_agent(None, by=play.root)
     utterance = play.says(nameless, "Hi")
     play.hears(jack, "[the third]: Hi", utterance)
     play.hears(jack, "[the third]: Ho", utterance)
@@ -101,7 +101,7 @@ def test_representation_of_a_missing_message_is_not_listed(inner: SessionViewer)
 
 
 def test_rewritten_action_is_listed_with_both_calls_verbatim(play: Play) -> None:
-    guard = play.born("Guard", by=play.root, relation="hook")
+    guard = play.create_agent("Guard", by=play.root, relation="hook")
     call = play.calls(play.root, ("look", "{}"), ("rm", "{not json"))
     verdict = play.says(guard, "REWRITE: {}")
     play.session.append(

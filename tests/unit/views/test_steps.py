@@ -26,7 +26,7 @@ def change_texts(changes: Changes) -> list[tuple[str, str]]:
 
 
 def test_steps_are_numbered_per_session_and_per_agent(play: Play) -> None:
-    jack = play.born("Jack", by=play.root)
+    jack = play.create_agent("Jack", by=play.root)
     for agent in (play.root, jack, play.root):
         play.hears(agent, "Hi")
         play.answers(agent, play.asks(agent), "Hello")

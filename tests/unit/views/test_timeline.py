@@ -25,8 +25,8 @@ def test_timeline_has_all_events_in_order_with_agents_as_lanes(cafe: SessionView
 
 @pytest.mark.req("S1-13")
 def test_turn_begins_when_the_user_addresses_the_primary_agent(play: Play) -> None:
-    jack = play.born("Jack", by=play.root)
-    guard = play.born("Guard", by=play.root, relation="hook")
+    jack = play.create_agent("Jack", by=play.root)
+    guard = play.create_agent("Guard", by=play.root, relation="hook")
     first = play.hears(play.root, "Hi")
     play.hears(jack, "File changed: data.json")
     play.hears(play.root, "[hook Guard]: hm", cause=play.says(guard, "COMMENT: hm"))
@@ -38,7 +38,7 @@ def test_turn_begins_when_the_user_addresses_the_primary_agent(play: Play) -> No
 
 
 def test_turns_follow_the_primary_agent(play: Play) -> None:
-    above = play.born("Above", by=play.root)
+    above = play.create_agent("Above", by=play.root)
     play.moves(above, "primary")
     play.moves(play.root, "subagent", above)
     play.hears(play.root, "not the user")
@@ -57,7 +57,7 @@ def test_every_mark_has_a_description(play: Play) -> None:
     play.session.append(rewrite)
     play.piece(play.root, "a piece", call)
     play.result(play.root, call, "a cat")
-    jack = play.born("Jack", by=play.root)
+    jack = play.create_agent("Jack", by=play.root)
     play.moves(jack, "hook", play.root)
     play.moves(jack, "gone")
     play.session.append(ev.InterlocutorsSet(agent_id=play.root, speakers=[play.root], listeners=[]))

@@ -40,11 +40,11 @@ def test_agent_without_creation_event_is_a_root(inner: SessionViewer) -> None:
 
 @pytest.mark.req("S1-13")
 def test_hooks_come_first_and_terminated_agents_keep_their_place(play: Play) -> None:
-    jack = play.born("Jack", by=play.root)
-    play.born("Anna", by=jack)
-    play.born("Jill", by=play.root)
-    play.born("Guard", by=play.root, relation="hook")
-    critic = play.born("Critic", by=play.root, relation="hook")
+    jack = play.create_agent("Jack", by=play.root)
+    play.create_agent("Anna", by=jack)
+    play.create_agent("Jill", by=play.root)
+    play.create_agent("Guard", by=play.root, relation="hook")
+    critic = play.create_agent("Critic", by=play.root, relation="hook")
     play.moves(jack, "gone")
     play.moves(critic, "gone")
     assert shape(tree(play.viewer().events)) == [
@@ -60,9 +60,9 @@ def test_hooks_come_first_and_terminated_agents_keep_their_place(play: Play) -> 
 @pytest.mark.req("S1-13")
 def test_tree_follows_moves(play: Play) -> None:
     """Jill becomes a hook of Jack; then a new agent takes Root's place above it."""
-    jack, jill = play.born("Jack", by=play.root), play.born("Jill", by=play.root)
+    jack, jill = play.create_agent("Jack", by=play.root), play.create_agent("Jill", by=play.root)
     play.moves(jill, "hook", jack)
-    above = play.born("Above", by=play.root)
+    above = play.create_agent("Above", by=play.root)
     play.moves(above, "primary")
     play.moves(play.root, "subagent", above)
     assert shape(tree(play.viewer().events)) == [

@@ -23,7 +23,7 @@ def broken(question: HookQuestion) -> Saying:
 
 @pytest.fixture
 def guard(play: Play) -> AgentId:
-    return play.born("Guard", by=play.root, relation="hook")
+    return play.create_agent("Guard", by=play.root, relation="hook")
 
 
 def ask_guard(play: Play, guard: AgentId, subject: str) -> MessageId:
@@ -112,7 +112,7 @@ def test_denied_answer_has_the_message_that_replaced_it(play: Play, guard: Agent
 
 
 def test_rewritten_answer_has_the_text_of_each_receiver(play: Play, guard: AgentId) -> None:
-    jack = play.born("Jack", by=play.root)
+    jack = play.create_agent("Jack", by=play.root)
     utterance = play.says(play.root, "1234")
     ask_guard(play, guard, utterance)
     play.says(guard, "REWRITE: ****")
@@ -123,7 +123,7 @@ def test_rewritten_answer_has_the_text_of_each_receiver(play: Play, guard: Agent
 
 
 def test_rewritten_call_has_the_last_rewrite(play: Play, guard: AgentId) -> None:
-    other_hook = play.born("Other", by=play.root, relation="hook")
+    other_hook = play.create_agent("Other", by=play.root, relation="hook")
     call = play.calls(play.root, ("rm", "/"))
     ask_guard(play, guard, call)
     play.says(guard, "REWRITE: /tmp")
@@ -199,7 +199,7 @@ def test_hook_may_think_before_its_verdict(play: Play, guard: AgentId) -> None:
 
 
 def test_agent_is_a_hook_while_it_has_that_place(play: Play) -> None:
-    jack = play.born("Jack", by=play.root)
+    jack = play.create_agent("Jack", by=play.root)
 
     def judges(text: str) -> None:
         ask_guard(play, jack, play.says(play.root, text))
@@ -291,7 +291,7 @@ def test_every_denial_of_an_answer_is_listed(tmp_path: Path) -> None:
 
 def test_agent_moved_to_a_hook_place_has_verdicts_from_then_on(play: Play, guard: AgentId) -> None:
     """Messages of its own hooks are no question in the meantime."""
-    jack = play.born("Jack", by=play.root)
+    jack = play.create_agent("Jack", by=play.root)
     play.says(play.root, "OK")  # nobody asked
     moved = ev.AgentMoved(agent_id=jack, place="primary", replaces=play.root, replaced_as="hook")
     play.session.append(moved)
@@ -316,7 +316,7 @@ def test_last_answer_of_a_hook_with_own_hooks_counts(play: Play, guard: AgentId)
     """The outcome is what the watched agent received, and not the review of the hook's own
     hooks.
     """
-    censor = play.born("Censor", by=guard, relation="hook")
+    censor = play.create_agent("Censor", by=guard, relation="hook")
     answer = play.says(play.root, "Done.")
     ask_guard(play, guard, answer)
     first = play.says(guard, "OK, here is the secret.\nOK")

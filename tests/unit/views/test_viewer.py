@@ -28,7 +28,7 @@ def test_list_agents_returns_ids_and_names_else_ids(
 
 @pytest.mark.req("S0-41")
 def test_list_agents_includes_past_agents_and_not_the_user(play: Play) -> None:
-    jack = play.born("Jack", by=play.root)
+    jack = play.create_agent("Jack", by=play.root)
     utterance = play.says(play.root, "the password is 1234")
     play.hears("user", "the password is [REDACTED]", utterance)
     play.moves(jack, "gone")
@@ -40,7 +40,7 @@ def test_agent_without_creation_event_is_listed(inner: SessionViewer) -> None:
 
 
 def test_renamed_agent_is_listed_by_last_name_and_resolved_by_both(play: Play) -> None:
-    jack = play.born("Jack", by=play.root)
+    jack = play.create_agent("Jack", by=play.root)
     play.session.append(ev.AgentConfigured(agent_id=jack, name="John"))
     viewer = play.viewer()
     assert viewer.list_agents()[jack] == "John"
@@ -113,9 +113,9 @@ def test_first_of_two_events_with_one_id_is_referenced(tmp_path: Path) -> None:
 
 
 def test_ambiguous_name_error_lists_unambiguous_names(play: Play) -> None:
-    first_jack = play.born("Jack", by=play.root)
+    first_jack = play.create_agent("Jack", by=play.root)
     play.moves(first_jack, "gone")
-    two = play.born("Jack", by=play.root)
+    two = play.create_agent("Jack", by=play.root)
     viewer = play.viewer()
     choices = rf"'Jack'.*Root/Jack \({first_jack}, gone\), Root/Jack \({two}\)"
     with pytest.raises(NameNotFound, match=choices):
@@ -128,10 +128,10 @@ def test_ambiguous_name_error_lists_unambiguous_names(play: Play) -> None:
 
 
 def test_path_selects_one_of_several_agents(play: Play) -> None:
-    ann = play.born("Ann", by=play.root)
-    mine = play.born("guard", by=play.root, relation="hook")
-    hers = play.born("guard", by=ann, relation="hook")
-    unusual_agent = play.born("a/b", by=ann)
+    ann = play.create_agent("Ann", by=play.root)
+    mine = play.create_agent("guard", by=play.root, relation="hook")
+    hers = play.create_agent("guard", by=ann, relation="hook")
+    unusual_agent = play.create_agent("a/b", by=ann)
     viewer = play.viewer()
     with pytest.raises(NameNotFound, match=rf"Root/guard \({mine}\), Root/Ann/guard \({hers}\)"):
         viewer.resolve_agent("guard")
@@ -233,12 +233,12 @@ def test_empty_file_is_refused_when_it_is_read(tmp_path: Path) -> None:
 
 
 def test_unspecified_views_are_methods(play: Play) -> None:
-    jack = play.born("Jack", by=play.root)
+    jack = play.create_agent("Jack", by=play.root)
     play.hears(play.root, "Hi")
     request = play.asks(play.root)
     answer = play.answers(play.root, request, "1234")
     play.hears(jack, "****", answer)
-    guard = play.born("Guard", by=play.root, relation="hook")
+    guard = play.create_agent("Guard", by=play.root, relation="hook")
     play.hears(guard, "?", cause=answer)
     play.says(guard, "OK")
     viewer = play.viewer()
@@ -312,7 +312,7 @@ def test_unknown_tools_and_event_types_are_shown_in_every_view(tmp_path: Path) -
 
 
 def test_views_are_the_same_after_a_resume(play: Play) -> None:
-    jack = play.born("Jack", by=play.root)
+    jack = play.create_agent("Jack", by=play.root)
     play.says(jack, HI)
     before = play.viewer().get_transcript(jack)
     play.session.close()
@@ -321,7 +321,7 @@ def test_views_are_the_same_after_a_resume(play: Play) -> None:
 
 
 def test_events_without_a_log_can_be_viewed(play: Play) -> None:
-    jack = play.born("Jack", by=play.root)
+    jack = play.create_agent("Jack", by=play.root)
     play.says(jack, "Hi")
     logged = play.viewer()
     viewer = SessionViewer.of(list(logged.events), "cafe")

@@ -44,7 +44,7 @@ class Watch:
         self.now += seconds
         return [*self.follower.read()]
 
-    def said(self, ctx: str) -> list[str]:
+    def read_texts(self, ctx: str) -> list[str]:
         messages = materialize(self.store, CommitId(ctx)).messages
         return [text_of(message.content) for message in messages]
 
@@ -78,7 +78,7 @@ def test_follower_yields_only_new_commits_of_a_grown_file(
     watch.write(session.data)
     (news,) = watch.later()
     assert [commit.notes.summary for commit in news.commits] == ["Since eight.", "Welcome."]
-    assert len(watch.said(news.report.tips[0].ctx)) == 6
+    assert len(watch.read_texts(news.report.tips[0].ctx)) == 6
 
 
 def test_follower_creates_the_same_commits_as_an_import(
@@ -137,7 +137,7 @@ def test_follower_waits_for_the_answer_to_a_prompt(watch: Watch, session: Transc
     session.answer(text("Since eight."))
     watch.write(session.data)
     (news,) = watch.later()
-    assert [len(watch.said(commit.id)) for commit in news.commits] == [2, 4]
+    assert [len(watch.read_texts(commit.id)) for commit in news.commits] == [2, 4]
 
 
 def test_follower_labels_an_incomplete_turn_once_it_is_complete(
@@ -147,7 +147,7 @@ def test_follower_labels_an_incomplete_turn_once_it_is_complete(
     watch.write(session.data)
     (news,) = watch.later(UNANSWERED_S)
     early = news.commits[-1]
-    assert watch.said(early.id)[-1] == "Since when?"
+    assert watch.read_texts(early.id)[-1] == "Since when?"
     session.answer(text("Since eight."))
     watch.write(session.data)
     (news,) = watch.later()

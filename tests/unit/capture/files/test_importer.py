@@ -45,7 +45,7 @@ class Desk:
         results = list(Importer(self.store, self.catalogue).run(files))
         return {Path(result.report.source).name: result for result in results}
 
-    def said(self, ctx: str) -> list[str]:
+    def read_texts(self, ctx: str) -> list[str]:
         messages = materialize(self.store, CommitId(ctx)).messages
         return [text_of(message.content) for message in messages]
 
@@ -70,7 +70,7 @@ def tip(result: ImportResult, index: int = 0) -> str:
 def test_import_creates_commits_and_keeps_the_raw_bytes(desk: Desk) -> None:
     path = desk.write("a.jsonl", talk("Tea?"))
     result = desk.run()["a.jsonl"]
-    assert desk.said(tip(result)) == ["Hello", "You said Hello.", "Tea?", "You said Tea?."]
+    assert desk.read_texts(tip(result)) == ["Hello", "You said Hello.", "Tea?", "You said Tea?."]
     assert (result.report.format, result.report.lines, result.report.bad_lines) == (
         "claude-code-v1",
         4,
@@ -199,9 +199,9 @@ def test_tips_list_main_conversation_then_agents_then_branches(
     transcript.user("Go on.", parent=call_number)
     desk.write("a.jsonl", transcript)
     result = desk.run()["a.jsonl"]
-    assert [found.agent for found in result.report.tips] == ["main", "ann", "main"]
-    assert desk.said(tip(result))[-1] == "Go on."
-    assert desk.said(tip(result, 2))[-1] == "Never mind."
+    assert [tip_.agent for tip_ in result.report.tips] == ["main", "ann", "main"]
+    assert desk.read_texts(tip(result))[-1] == "Go on."
+    assert desk.read_texts(tip(result, 2))[-1] == "Never mind."
 
 
 def test_unreadable_content_is_reported_without_an_error(desk: Desk) -> None:
@@ -263,7 +263,7 @@ def test_file_with_a_non_utf8_name_is_read_and_recognized(desk: Desk) -> None:
         pytest.skip("this file system takes no such name")
     (result,) = desk.run().values()
     assert result.report.source.endswith("caf\\udce9.jsonl")
-    assert desk.said(tip(result))[0] == "Hello"
+    assert desk.read_texts(tip(result))[0] == "Hello"
     (second_result,) = desk.run().values()
     assert second_result.is_unchanged
 
@@ -271,8 +271,8 @@ def test_file_with_a_non_utf8_name_is_read_and_recognized(desk: Desk) -> None:
 def test_import_reports_progress(desk: Desk) -> None:
     files = [desk.write(f"{index}.jsonl", talk(str(index))) for index in range(3)]
     progress: list[ImportProgress] = []
-    listed = list(iter_files(desk.folder))
-    list(Importer(desk.store, desk.catalogue).run(listed, progress.append))
+    listed_files = list(iter_files(desk.folder))
+    list(Importer(desk.store, desk.catalogue).run(listed_files, progress.append))
     size = sum(path.stat().st_size for path in files)
     assert progress[-1] == ImportProgress(3, 3, size, size)
 
@@ -303,7 +303,7 @@ def test_catalogue_newer_than_its_store_is_ignored(desk: Desk) -> None:
     desk.store = MemoryStore()
     result = desk.run()["a.jsonl"]
     assert (result.is_unchanged, result.new) == (False, 1)
-    assert desk.said(tip(result))[0] == "Hello"
+    assert desk.read_texts(tip(result))[0] == "Hello"
 
 
 def test_sources_of_entries_are_stored(desk: Desk) -> None:
@@ -359,6 +359,6 @@ def test_database_content_in_the_wal_is_imported(desk: Desk) -> None:
             live.commit()
             before = path.read_bytes()
             result = desk.run()["opencode.db"]
-            assert desk.said(result.report.tips[0].ctx)[-1] == words
+            assert desk.read_texts(result.report.tips[0].ctx)[-1] == words
             assert path.read_bytes() == before
             assert desk.run()["opencode.db"].is_unchanged

@@ -78,10 +78,10 @@ def run(tmp_path: Path) -> Run:
 
 
 def transcript(session: str = SESSION) -> Transcript:
-    made = Transcript(session=session)
-    made.user("Hello")
-    made.answer(text("Bye."))
-    return made
+    new_transcript = Transcript(session=session)
+    new_transcript.user("Hello")
+    new_transcript.answer(text("Bye."))
+    return new_transcript
 
 
 def test_session_files_of_a_run_are_new_and_name_its_session(run: Run) -> None:

@@ -46,7 +46,7 @@ class Ran:
         """Return the history, oldest first."""
         return commit_history(self.store, ctx or self.tip)[::-1]
 
-    def said(self, ctx: CommitId | None = None) -> list[str]:
+    def read_texts(self, ctx: CommitId | None = None) -> list[str]:
         """Return the materialized conversation, one line per message."""
         messages = materialize(self.store, ctx or self.tip).messages
         return [
@@ -85,7 +85,7 @@ def test_commit_is_created_per_answer_and_at_the_end() -> None:
     assert {(commit.principal, commit.session_id) for commit in commits} == {
         (f"claude:{SESSION}", SESSION)
     }
-    assert ran.said() == [
+    assert ran.read_texts() == [
         "user: List the files.",
         "assistant: I look. [Bash]",
         "tool: a\nb",
@@ -131,7 +131,7 @@ def test_answer_is_committed_before_its_tool_ends() -> None:
     assert ran.chain.newest is None
     ran.take(stream, is_end=True)
     during = ran.tip
-    assert ran.said() == ["user: List the files.", "assistant:  [Bash]"]
+    assert ran.read_texts() == ["user: List the files.", "assistant:  [Bash]"]
     stream.result("t1", "a")
     stream.answer("msg_2", words("One."))
     stream.end()
@@ -147,7 +147,7 @@ def test_answer_continued_after_its_tool_started_is_committed_again() -> None:
     ran.take(stream, is_end=True)
     stream.answer("msg_1", use("t2"))
     ran.take(stream, is_end=True)
-    assert ran.said() == ["user: Both.", "assistant:  [Bash] [Bash]"]
+    assert ran.read_texts() == ["user: Both.", "assistant:  [Bash] [Bash]"]
     assert len(ran.commits()) == 1
 
 
@@ -174,13 +174,13 @@ def test_messages_before_a_compaction_are_committed_first() -> None:
         "delta",
         "delta",
     ]
-    assert ran.said() == [
+    assert ran.read_texts() == [
         "user: This session is being continued ...",
         "assistant: Second.",
         "user: Three.",
         "assistant: Third.",
     ]
-    assert ran.said(commits[1].id)[-1] == "assistant: Second."
+    assert ran.read_texts(commits[1].id)[-1] == "assistant: Second."
 
 
 def test_subagent_has_its_own_chain_from_its_call() -> None:
@@ -195,7 +195,7 @@ def test_subagent_has_its_own_chain_from_its_call() -> None:
     ran.chain.end()
     latest = ran.store.latest_commit(f"claude:{SESSION}/t1", "2026-12-31T00:00:00.000000Z")
     assert latest is not None
-    assert ran.said(latest) == [
+    assert ran.read_texts(latest) == [
         "user: Tea or coffee?",
         "assistant:  [Bash]",
         "tool: tea",
@@ -208,8 +208,8 @@ def test_subagent_has_its_own_chain_from_its_call() -> None:
     stream.answer("msg_2", words("Ann wants tea."))
     stream.end()
     ran.take(stream)
-    assert ran.said()[-1] == "assistant: Ann wants tea."
-    assert len(ran.said()) == 4
+    assert ran.read_texts()[-1] == "assistant: Ann wants tea."
+    assert len(ran.read_texts()) == 4
 
 
 def test_resumed_session_continues_its_chain() -> None:
@@ -223,7 +223,7 @@ def test_resumed_session_continues_its_chain() -> None:
     stream.answer("msg_9", words("Still two."))
     stream.end()
     resumed.take(stream)
-    assert len(resumed.said()) == 6
+    assert len(resumed.read_texts()) == 6
     assert first.tip in [stored.id for stored in resumed.commits()]
 
 
@@ -235,7 +235,7 @@ def test_runs_without_session_id_are_separate() -> None:
             del line["session_id"]
         ran.take(stream)
         assert ran.commits()[0].commit.parent is None
-        assert len(ran.said()) == 4
+        assert len(ran.read_texts()) == 4
 
 
 def test_run_without_result_keeps_messages_and_error() -> None:
@@ -244,7 +244,7 @@ def test_run_without_result_keeps_messages_and_error() -> None:
     stream.user("One.")
     ran.take(stream)
     ran.chain.end()
-    assert ran.said() == ["user: One."]
+    assert ran.read_texts() == ["user: One."]
 
 
 def test_lines_without_time_get_their_arrival_time() -> None:

@@ -66,9 +66,9 @@ def test_ids_times_attributes_and_errors_arrive_unchanged() -> None:
     }
     first, *spans = demo_spans()
     sent_spans = [replace(first, attributes=values, failed="it broke"), *spans]
-    with backend() as there, closing(OtlpEndpoint(url=there.url)) as endpoint:
+    with backend() as receiver, closing(OtlpEndpoint(url=receiver.url)) as endpoint:
         endpoint.send(to_readable_spans(sent_spans, SENDER))
-        received = there.spans
+        received = receiver.spans
     assert [span.span_id for span in received] == [span.place.span for span in sent_spans]
     assert [span.trace_id for span in received] == [span.place.trace for span in sent_spans]
     assert [span.parent_span_id for span in received] == [span.parent or b"" for span in sent_spans]
@@ -130,9 +130,9 @@ def test_refusal_or_redirect_is_an_immediate_error(status: int) -> None:
 
 
 def test_unreachable_endpoint_is_an_error_after_retries() -> None:
-    with backend() as there:
+    with backend() as receiver:
         pass
-    with closing(OtlpEndpoint(url=f"{there.url}?key=s3cret", timeout_s=1.5)) as endpoint:
+    with closing(OtlpEndpoint(url=f"{receiver.url}?key=s3cret", timeout_s=1.5)) as endpoint:
         with pytest.raises(SendError, match=r"cannot be reached: .*refused") as error:
             send(iter_events(DEMO), "demo", endpoint, OPTIONS)
         assert endpoint.requests > 2
@@ -164,20 +164,20 @@ def test_refused_later_batch_reports_the_accepted_count(tmp_path: Path) -> None:
         for number in range(70):
             turn(session, agent, number)
     with (
-        backend(Answer(), Answer(400)) as there,
-        closing(OtlpEndpoint(url=there.url)) as endpoint,
+        backend(Answer(), Answer(400)) as receiver,
+        closing(OtlpEndpoint(url=receiver.url)) as endpoint,
     ):
         with pytest.raises(SendError, match=r"\(after 256\)$"):
             send(iter_events(session.path), "s", endpoint, OPTIONS)
-        assert len(there.spans) == 280
+        assert len(receiver.spans) == 280
 
 
 def test_unencodable_spans_are_an_error() -> None:
     [span, *_] = demo_spans()
-    with backend() as there, closing(OtlpEndpoint(url=there.url)) as endpoint:
+    with backend() as receiver, closing(OtlpEndpoint(url=receiver.url)) as endpoint:
         with pytest.raises(SendError, match="cannot be encoded"):
             endpoint.send(to_readable_spans([replace(span, start_ns=-1)], SENDER))
-        assert not there.asked
+        assert not receiver.asked
 
 
 @pytest.fixture

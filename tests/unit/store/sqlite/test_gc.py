@@ -110,7 +110,7 @@ def test_concurrent_writes_are_respected(store: SqliteStore, second_store: Sqlit
     for batch in (spared, expired, freed):
         store.write(batch)
     gone_by = RetentionPolicy("ephemeral", "2026-01-01T00:00:00Z")
-    store.set_retention({commit_in(one): gone_by for one in (spared, expired, freed)})
+    store.set_retention({commit_in(item): gone_by for item in (spared, expired, freed)})
     loose = batch_of("loose")
     store.write(WriteBatch(objects=loose.objects, deltas=loose.deltas))
     calls: list[int] = []
