@@ -15,7 +15,7 @@ from harken.errors import HarkenError
 from harken.store.base import Store
 from harken.store.fsck import StoreFinding, fsck
 from harken.store.sqlite.store import SqliteStore
-from tests.crash.lived_in import Questions, contents, lists, live, packs_in
+from tests.crash.realistic_store import Questions, contents, lists, live, packs_in
 
 _PAGE = 4096
 

@@ -13,10 +13,10 @@ import pytest
 from harken.context.materialize import materialize
 from harken.store.fsck import fsck
 from harken.store.sqlite.store import SqliteStore
-from tests.crash import crowd
+from tests.crash import parallel_writers
 from tests.crash.context_writer import LATER, find_loss
-from tests.crash.harm import ROOT, killed, kills, power_cuts
-from tests.crash.lived_in import packs_in
+from tests.crash.kill_kit import ROOT, killed, kills, power_cuts
+from tests.crash.realistic_store import packs_in
 
 WRITER = ROOT / "tests" / "crash" / "context_writer.py"
 
@@ -73,20 +73,22 @@ def test_200_power_cuts_lose_no_step_of_a_conversation(seed: int) -> None:
 @pytest.mark.req("S2-11", "S2-65")
 def test_two_processes_with_eight_tasks_lose_and_double_nothing(tmp_path: Path) -> None:
     path, steps = tmp_path / "s.db", 12
-    command = [sys.executable, "-m", "tests.crash.crowd", str(path)]
+    command = [sys.executable, "-m", "tests.crash.parallel_writers", str(path)]
     writers = [
         subprocess.Popen([*command, writer_name, str(steps)], cwd=ROOT) for writer_name in "ab"
     ]
     assert [writer.wait(60) for writer in writers] == [0, 0]
     store = SqliteStore(path)
-    expected = [message.content for step in range(steps) for message in crowd.step_messages(step)]
+    expected = [
+        message.content for step in range(steps) for message in parallel_writers.step_messages(step)
+    ]
     for principal in (
-        f"{writer_name}{task}" for writer_name in "ab" for task in range(crowd.TASKS)
+        f"{writer_name}{task}" for writer_name in "ab" for task in range(parallel_writers.TASKS)
     ):
         last = store.latest_commit(principal, LATER)
         contents_read = [message.content for message in materialize(store, last).messages]
         assert contents_read == expected
-    assert len(store.newest_commits(9999)) == 2 * crowd.TASKS * steps
+    assert len(store.newest_commits(9999)) == 2 * parallel_writers.TASKS * steps
     assert fsck(store) == []
     store.close()
     names = Counter(

@@ -10,7 +10,7 @@ import pytest
 from harken.core.ids import AgentId
 from harken.errors import LogWriteError
 from harken.session.session import Durability, Session
-from tests.crash.harm import small_file_system
+from tests.crash.kill_kit import small_file_system
 from tests.session_kit import born, hear, ids, options
 
 ROOT = AgentId("agent_001")

@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from tests.crash.harm import killed
+from tests.crash.kill_kit import killed
 from tests.crash.verifier import find_damage
 
 ROOT = Path(__file__).parents[2]

@@ -19,7 +19,7 @@ from harken.store.base import WriteBatch
 from harken.store.fsck import fsck
 from harken.store.sqlite.store import SqliteStore
 from harken.testing.store import batch_of, commit_in
-from tests.crash.harm import small_file_system
+from tests.crash.kill_kit import small_file_system
 
 NOON = "2026-01-01T12:00:00Z"
 LATER = "2100-01-01T00:00:00Z"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.harm import ROOT, kills, power_cuts
+from tests.crash.kill_kit import ROOT, kills, power_cuts
 from tests.crash.store_writer import find_loss
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from harken.analytics.overview import overview, session_overview
 from harken.analytics.scope import ALL, Scope
-from tests.unit.analytics.story import DAY, US, Story, at
+from tests.unit.analytics.row_builder import DAY, US, RowBuilder, at
 
 MORNING = int(at("2026-03-02 09:00"))
 _EVERY = 100
@@ -27,9 +27,9 @@ def work(database: apsw.Connection, do: Callable[[], object]) -> int:
     return next(steps)
 
 
-def history(sessions: int, rounds: int = 60) -> Story:
+def history(sessions: int, rounds: int = 60) -> RowBuilder:
     """A number of sessions, one per day, of as many rounds each."""
-    story = Story()
+    story = RowBuilder()
     for day in range(sessions):
         session_id = story.session(f"claude:{day}", project=f"/srv/{day}")
         for number in range(rounds):
@@ -65,7 +65,7 @@ def test_million_messages_take_a_small_multiple_of_the_read_time() -> None:
 
     Other load on the machine slows that loop by up to a half, so the limit is wider.
     """
-    database = Story().database
+    database = RowBuilder().database
     numbers = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {})"
     values = {"began": MORNING * US, "minute": 60 * US}
     for query in (

@@ -14,7 +14,7 @@ from harken.analytics.charts import escape_label, overview_charts, session_chart
 from harken.analytics.html_page import render_page
 from harken.analytics.overview import overview, session_overview
 from harken.analytics.scope import ALL, Scope
-from tests.unit.analytics.story import DAY, Story, at
+from tests.unit.analytics.row_builder import DAY, RowBuilder, at
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\u202e\x1b[31m\ud800"
 MORNING = at("2026-03-02 09:00")
@@ -34,9 +34,9 @@ class Tags(HTMLParser):
         self.addresses += [value for name, value in attrs if name in ("src", "href", "onerror")]
 
 
-def hostile() -> Story:
+def hostile() -> RowBuilder:
     """A session with markup in all its names."""
-    story = Story()
+    story = RowBuilder()
     name = EVIL.replace("\ud800", "\ufffd")  # no database holds a lone surrogate
     session_id = story.session("claude:1", title=name, project=f"/{name}", outcome=name)
     story.session("claude:2", project="/srv/bar")
@@ -91,7 +91,7 @@ def test_every_chart_is_valid_for_plotly() -> None:
 
 def test_bars_of_a_long_period_are_weeks() -> None:
     """Two Mondays in a row, and 200 days later: sums by weeks that begin on Mondays."""
-    story = Story()
+    story = RowBuilder()
     session_id = story.session()
     for days in (0, 1, 7, 200):
         story.say(session_id, "prompt", MORNING + days * DAY)
@@ -101,7 +101,7 @@ def test_bars_of_a_long_period_are_weeks() -> None:
 
 
 def test_empty_index_gives_a_page() -> None:
-    assert "<h1>" in render_page(overview(Story().database, ALL, UTC), UTC)
+    assert "<h1>" in render_page(overview(RowBuilder().database, ALL, UTC), UTC)
 
 
 def test_lone_surrogate_is_replaced() -> None:

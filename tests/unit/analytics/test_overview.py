@@ -11,14 +11,14 @@ from harken.analytics.overview import Overview, overview, session_overview
 from harken.analytics.scope import ALL, Scope
 from harken.analytics.sessions import compactions
 from harken.analytics.tools import tools
-from tests.unit.analytics.story import DAY, HOUR, MINUTE, US, Story, at
+from tests.unit.analytics.row_builder import DAY, HOUR, MINUTE, US, RowBuilder, at
 
 MONDAY = at("2026-03-02 09:00")
 
 
-def build_story() -> Story:
+def build_story() -> RowBuilder:
     """Three sessions: two on Monday morning that overlap, a long one on Tuesday night."""
-    story = Story()
+    story = RowBuilder()
     first = story.session("claude:1", outcome="success", title="Tea")
     story.say(first, "prompt", MONDAY, 10)
     answer = story.say(first, "response", MONDAY + 10, 30)
@@ -61,7 +61,7 @@ def test_amplification_is_the_output_per_prompt(figures: Overview) -> None:
 
 
 def test_ratio_without_a_prompt_is_none() -> None:
-    story = Story()
+    story = RowBuilder()
     story.say(story.session(), "response", MONDAY, 5)
     sums = overview(story.database, ALL, UTC).amplification
     assert (sums.responses, sums.responses_per_prompt, sums.output_per_input) == (1, None, None)
@@ -81,7 +81,7 @@ def test_compactions_are_correlated_with_durations(figures: Overview) -> None:
 
 
 def test_single_session_has_no_correlation() -> None:
-    story = Story()
+    story = RowBuilder()
     story.say(story.session(), "prompt", MONDAY)
     assert overview(story.database, ALL, UTC).compactions.correlation is None
     assert compactions([]).correlation is None
@@ -111,7 +111,7 @@ def test_maximum_of_concurrent_sessions(figures: Overview) -> None:
 
 
 def test_adjacent_sessions_overlap() -> None:
-    story = Story()
+    story = RowBuilder()
     for began in (MONDAY, MONDAY + 10):
         session_id = story.session(f"claude:{began}")
         story.say(session_id, "prompt", began)
@@ -120,7 +120,7 @@ def test_adjacent_sessions_overlap() -> None:
 
 
 def test_daylight_saving_time_of_the_day_applies() -> None:
-    story = Story()
+    story = RowBuilder()
     session_id = story.session()
     story.say(session_id, "prompt", at("2026-01-05 12:00"))  # Monday, 13:00 in Berlin
     story.say(session_id, "prompt", at("2026-07-06 12:00"))  # Monday, 14:00 in Berlin
@@ -129,7 +129,7 @@ def test_daylight_saving_time_of_the_day_applies() -> None:
 
 
 def test_fractional_hour_zones_are_exact() -> None:
-    story = Story()
+    story = RowBuilder()
     story.say(story.session(), "prompt", at("2026-03-02 18:20"))
     activity = overview(story.database, ALL, ZoneInfo("Asia/Kathmandu")).activity
     assert activity.messages[1][0] == 1  # five past midnight, on Tuesday
@@ -137,7 +137,7 @@ def test_fractional_hour_zones_are_exact() -> None:
 
 
 def test_results_without_status_are_counted_separately() -> None:
-    story = Story()
+    story = RowBuilder()
     answer = story.say(story.session("codex:1"), "response", MONDAY)
     story.call(answer, "exec_command", 1, is_error=True)
     story.call(answer, "exec_command", 1, is_error=None)
@@ -164,7 +164,7 @@ def test_tools_are_counted_in_total_and_by_template() -> None:
 
 
 def test_absurd_times_are_accepted() -> None:
-    story = Story()
+    story = RowBuilder()
     session_id = story.session()
     for _ in range(40):
         story.call(story.say(session_id, "response", 0), "Read", 8000 * 365 * DAY)
@@ -209,7 +209,7 @@ def test_single_session_is_described() -> None:
 
 
 def test_empty_index_gives_zeros_and_unknowns() -> None:
-    figures = overview(Story().database, ALL, UTC)
+    figures = overview(RowBuilder().database, ALL, UTC)
     assert (figures.amplification.prompts, figures.concurrency.open, figures.sessions) == (0, 0, [])
     assert (figures.usage.cost_usd, figures.usage.responses) == (None, 0)
 

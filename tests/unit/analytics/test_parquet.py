@@ -15,7 +15,7 @@ from harken.analytics.parquet import MAX_GROUP_ROWS, WrittenTable, write_tables
 from harken.analytics.scope import ALL, Scope
 from harken.analytics.table_schema import TABLES
 from harken.errors import ConfigError
-from tests.unit.analytics.rows import BEGAN, message, story
+from tests.unit.analytics.sample_rows import BEGAN, message, story
 
 NOON = datetime.fromtimestamp(BEGAN / 1e6, UTC)
 

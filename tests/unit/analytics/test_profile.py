@@ -6,7 +6,7 @@ import pytest
 
 from harken.analytics.profile import profile
 from harken.analytics.scope import Scope
-from tests.unit.analytics.story import HOUR, MINUTE, Story, at
+from tests.unit.analytics.row_builder import HOUR, MINUTE, RowBuilder, at
 
 START = at("2026-03-02 09:00")
 
@@ -16,7 +16,7 @@ def test_bins_have_activities_and_durations() -> None:
     """A bin is a minute. 0:00 prompt; 0:30 an answer, a third of it thoughts, with a call; its
     result after 60 s; 2:00 an answer; 3:00 a prompt; 3:10 a summary; 33:10 a late prompt.
     """
-    story = Story()
+    story = RowBuilder()
     session_id = story.session()
     story.say(session_id, "prompt", START, 40)
     answer = story.say(session_id, "response", START + 30, 150, thinking=100)
@@ -51,7 +51,7 @@ def test_bins_have_activities_and_durations() -> None:
 
 
 def test_tool_may_run_for_hours_and_model_may_not() -> None:
-    story = Story()
+    story = RowBuilder()
     session_id = story.session()
     answer = story.say(session_id, "response", START)
     story.call(answer, "Bash", 2 * HOUR)
@@ -61,7 +61,7 @@ def test_tool_may_run_for_hours_and_model_may_not() -> None:
 
 
 def test_concurrent_agents_add_up_without_idle_time() -> None:
-    story = Story()
+    story = RowBuilder()
     session_id = story.session()
     helper = story.agent(session_id, "explorer", "explore")
     answer = story.say(session_id, "response", START)
@@ -73,7 +73,7 @@ def test_concurrent_agents_add_up_without_idle_time() -> None:
 
 
 def test_messages_repeated_by_a_compaction_are_not_counted_again() -> None:
-    story = Story()
+    story = RowBuilder()
     session_id = story.session()
     story.say(session_id, "prompt", START)
     story.say(session_id, "response", START + 5)
@@ -83,7 +83,7 @@ def test_messages_repeated_by_a_compaction_are_not_counted_again() -> None:
 
 
 def test_session_of_a_year_has_at_most_the_requested_bins() -> None:
-    story = Story()
+    story = RowBuilder()
     session_id = story.session()
     story.say(session_id, "prompt", START)
     story.say(session_id, "prompt", START + 365 * 24 * HOUR)
@@ -93,7 +93,7 @@ def test_session_of_a_year_has_at_most_the_requested_bins() -> None:
 
 
 def test_out_of_range_times_give_bins() -> None:
-    story = Story()
+    story = RowBuilder()
     session_id = story.session()
     story.say(session_id, "prompt", -(10**12))
     story.say(session_id, "prompt", 9 * 10**12)
@@ -103,7 +103,7 @@ def test_out_of_range_times_give_bins() -> None:
 
 
 def test_session_without_times_has_no_bin() -> None:
-    story = Story()
+    story = RowBuilder()
     session_id = story.session()
     story.say(session_id, "prompt", None)
     assert profile(story.database, Scope(session_id=session_id)).bins == []

@@ -13,14 +13,14 @@ from harken.analytics.usage import (
     usage_by_model,
     usage_by_project,
 )
-from tests.unit.analytics.story import Story, at
+from tests.unit.analytics.row_builder import RowBuilder, at
 
 MORNING = at("2026-03-02 09:00")
 
 
-def build_story() -> Story:
+def build_story() -> RowBuilder:
     """Two sessions in two folders, two models; one response has an unknown price."""
-    story = Story()
+    story = RowBuilder()
     cafe = story.session("claude:1", project="/srv/cafe")
     bar = story.session("codex:2", project="/srv/bar")
     for id_ in (cafe, bar):
@@ -47,7 +47,7 @@ def test_missing_count_is_not_zero() -> None:
 
 
 def test_unknown_price_is_reported_and_never_zero() -> None:
-    story = Story()
+    story = RowBuilder()
     session_id = story.session()
     story.request(session_id, "mystery", MORNING, (5, None, None, 5), None)
     story.request(session_id, "mystery", MORNING, (None, None, None, None), None)
@@ -56,7 +56,7 @@ def test_unknown_price_is_reported_and_never_zero() -> None:
 
 
 def test_response_without_tokens_has_no_unknown_cost() -> None:
-    story = Story()
+    story = RowBuilder()
     session_id = story.session()
     story.request(session_id, "<synthetic>", MORNING, (0, 0, 0, 0), None)
     assert total_usage(load_usage(story.database, ALL)).unpriced == 0
@@ -74,7 +74,7 @@ def test_day_is_in_the_requested_time_zone() -> None:
 
 
 def test_response_without_time_is_in_no_day_and_every_sum() -> None:
-    story = Story()
+    story = RowBuilder()
     story.request(story.session(), "opus", None, (1, None, None, 1), 1.0)
     usages = load_usage(story.database, ALL)
     assert [(day_row.day, day_row.cost_usd) for day_row in usage_by_day(usages, UTC)] == [

@@ -22,7 +22,7 @@ from harken.core.commits import ArtifactRef, CommitId
 from harken.core.messages import text_of
 from harken.index.catalogue import Catalogue
 from harken.store.memory import MemoryStore
-from tests.unit.capture.stories import STORIES, WORDS, lines
+from tests.unit.capture.session_samples import STORIES, WORDS, lines
 
 HOSTILE_NAME = "../../../etc/passwd\x00\n\x1b[31m\ud800/" + "x" * 900
 

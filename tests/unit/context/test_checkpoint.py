@@ -22,7 +22,7 @@ from harken.errors import ObjectNotFound
 from harken.formats.base import ConversationEntry
 from harken.store.base import WriteBatch
 from tests.unit.context.kit import NOON, alternating_messages, commit, texts
-from tests.unit.context.watched import WatchedStore
+from tests.unit.context.watched_store import WatchedStore
 
 
 @pytest.mark.req("S2-02", "S2-10")

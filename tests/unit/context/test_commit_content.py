@@ -17,7 +17,7 @@ from harken.formats import events_v1
 from harken.formats.base import ConversationEntry
 from harken.store.base import Store, WriteBatch
 from tests.unit.context.kit import NOON, commit, texts
-from tests.unit.context.watched import WatchedStore
+from tests.unit.context.watched_store import WatchedStore
 
 CALL = ToolCall("c1", FunctionCall("look", "{}"))
 ANSWER = [

@@ -10,7 +10,7 @@ from harken.context.history import commit_history, get_commit, resolve
 from harken.core.commits import CommitId
 from harken.errors import NameNotFound
 from tests.unit.context.kit import NOON, commit, texts
-from tests.unit.context.watched import WatchedStore
+from tests.unit.context.watched_store import WatchedStore
 
 ONE = "2026-01-31T13:00:00.000000Z"
 BOB = CommitOrigin(principal="bob", machine="m", thread_id="t")

@@ -18,7 +18,7 @@ from harken.core.commits import CommitId, CommitNotes
 from harken.core.messages import Message, text_of
 from harken.errors import AmbiguousName, NameNotFound, NotesConflict, ObjectNotFound
 from tests.unit.context.kit import NOON, alternating_messages, commit, texts
-from tests.unit.context.watched import WatchedStore
+from tests.unit.context.watched_store import WatchedStore
 
 
 @pytest.mark.req("S2-05")

@@ -10,7 +10,7 @@ from harken.core.events import ContextLoaded
 from harken.core.messages import FunctionCall, Message, TextPart, ThinkingPart, ToolCall
 from harken.errors import NameNotFound, ObjectCorrupted, ObjectNotFound
 from tests.unit.context.kit import NOON, commit, texts
-from tests.unit.context.watched import WatchedStore
+from tests.unit.context.watched_store import WatchedStore
 
 
 @pytest.fixture

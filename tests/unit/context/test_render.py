@@ -19,8 +19,8 @@ from harken.formats.base import ConversationEntry, Format
 from harken.formats.registry import FormatRegistry
 from harken.store.base import Store, WriteBatch
 from tests.unit.context.kit import NOON, alternating_messages, commit
-from tests.unit.context.toys import TOY_1, TOY_2
-from tests.unit.context.watched import WatchedStore
+from tests.unit.context.toy_formats import TOY_1, TOY_2
+from tests.unit.context.watched_store import WatchedStore
 
 PLAIN = FormatRegistry(installed=list)
 TOYS = FormatRegistry(TOY_1, TOY_2, installed=list)

@@ -19,7 +19,13 @@ from harken.errors import NameNotFound
 from harken.formats.base import ConversationEntry
 from harken.store.memory import MemoryStore
 from tests.unit.context.kit import NOON, commit
-from tests.unit.context.retold import check_lawful, convert_session, hash_of, imported, outline
+from tests.unit.context.retelling_kit import (
+    check_lawful,
+    convert_session,
+    hash_of,
+    import_transcripts,
+    outline,
+)
 from tests.unit.formats.transcripts import Transcript, text, use
 
 T = TypeVar("T")
@@ -35,7 +41,7 @@ def test_conversation_becomes_events_of_a_log(tmp_path: Path) -> None:
     transcript.answer(text("I look."), use("c1", "look", at="door"))
     transcript.result("c1", "It is.")
     transcript.answer(text("Yes."))
-    events = convert_session(*imported(tmp_path / "files", a=transcript), tmp_path)
+    events = convert_session(*import_transcripts(tmp_path / "files", a=transcript), tmp_path)
     assert outline(events) == [
         "- session_started",
         "1 agent_created",
@@ -69,7 +75,7 @@ def test_answer_has_its_model_and_usage(tmp_path: Path) -> None:
     transcript.answer(text("Hi"), id="r1")
     transcript.answer(text("there."), id="r1")
     transcript.records[-1]["message"] |= {"usage": counts, "stop_reason": "end_turn"}
-    events = convert_session(*imported(tmp_path / "files", a=transcript), tmp_path)
+    events = convert_session(*import_transcripts(tmp_path / "files", a=transcript), tmp_path)
     (response,) = of(ev.LlmResponse, events)
     assert response.usage == ev.Usage(60, 9, 50, 7)
     assert (response.model, response.stop_reason) == ("claude-opus-4-5-20251101", "end_turn")
@@ -84,7 +90,9 @@ def test_response_split_across_positions_is_one_model_call(tmp_path: Path) -> No
     transcript.answer(text("Hi"), id="r1")
     early = Transcript(records=[*transcript.records])
     transcript.answer(text("there."), id="r1")
-    events = convert_session(*imported(tmp_path / "files", early=early, late=transcript), tmp_path)
+    events = convert_session(
+        *import_transcripts(tmp_path / "files", early=early, late=transcript), tmp_path
+    )
     answers = [e for e in of(ev.TranscriptEntry, events) if e.role == "assistant"]
     (response,) = of(ev.LlmResponse, events)
     assert (len(answers), response.entry) == (2, answers[-1].message_id)
@@ -97,7 +105,8 @@ def test_invalid_usage_is_omitted(tmp_path: Path, usage: object) -> None:
     transcript.answer(text("Hi"))
     transcript.records[-1]["message"]["usage"] = usage
     (response,) = of(
-        ev.LlmResponse, convert_session(*imported(tmp_path / "files", a=transcript), tmp_path)
+        ev.LlmResponse,
+        convert_session(*import_transcripts(tmp_path / "files", a=transcript), tmp_path),
     )
     assert response.usage is None
 
@@ -108,7 +117,7 @@ def test_model_change_is_logged_when_it_occurs(tmp_path: Path) -> None:
     transcript.answer(text("Hi"))
     transcript.user("Again")
     transcript.answer(text("Hm"), model="claude-haiku-4-5")
-    events = convert_session(*imported(tmp_path / "files", a=transcript), tmp_path)
+    events = convert_session(*import_transcripts(tmp_path / "files", a=transcript), tmp_path)
     (change,) = of(ev.AgentConfigured, events)
     assert change.language_model == "claude-haiku-4-5"
     assert [request.model for request in of(ev.LlmRequest, events)][1] == "claude-haiku-4-5"
@@ -120,7 +129,7 @@ def test_provider_error_is_the_outcome_of_a_model_call(tmp_path: Path) -> None:
     transcript.answer(text("API Error: 529"), model="<synthetic>", isApiErrorMessage=True)
     transcript.answer(text("No response requested."), model="<synthetic>")
     transcript.answer(text("Hi"))
-    events = convert_session(*imported(tmp_path / "files", a=transcript), tmp_path)
+    events = convert_session(*import_transcripts(tmp_path / "files", a=transcript), tmp_path)
     failed, answer_event = of(ev.LlmResponse, events)
     assert (failed.error, failed.entry, failed.stop_reason) == ("API Error: 529", None, "error")
     assert answer_event.error is None
@@ -150,7 +159,7 @@ def family() -> dict[str, Transcript]:
 
 
 def test_subagents_are_created_by_their_calls(tmp_path: Path) -> None:
-    events = convert_session(*imported(tmp_path / "files", **family()), tmp_path)
+    events = convert_session(*import_transcripts(tmp_path / "files", **family()), tmp_path)
     _, ann, bob = of(ev.AgentCreated, events)
     (call,) = [entry for entry in of(ev.TranscriptEntry, events) if entry.tool_calls]
     assert (ann.name, ann.cause) == ("ann", f"{call.message_id}.c1")
@@ -158,7 +167,7 @@ def test_subagents_are_created_by_their_calls(tmp_path: Path) -> None:
 
 
 def test_messages_between_agents_are_linked(tmp_path: Path) -> None:
-    events = convert_session(*imported(tmp_path / "files", **family()), tmp_path)
+    events = convert_session(*import_transcripts(tmp_path / "files", **family()), tmp_path)
     entries = {f"{e.agent_id} {e.role}": e for e in of(ev.TranscriptEntry, events)}
     pieces = of(ev.PieceOfText, events)
     assert entries["agent_002 user"].substance == pieces[0].message_id
@@ -171,7 +180,7 @@ def test_messages_between_agents_are_linked(tmp_path: Path) -> None:
 def test_subagent_without_parent_is_created_beside_it(tmp_path: Path) -> None:
     files = family()
     del files["main"].records[2]["toolUseResult"]
-    events = convert_session(*imported(tmp_path / "files", **files), tmp_path)
+    events = convert_session(*import_transcripts(tmp_path / "files", **files), tmp_path)
     births = {birth.name: birth for birth in of(ev.AgentCreated, events)}
     assert births["ann"].cause == births["main"].message_id
     assert births["main"].relation == "primary"
@@ -184,7 +193,7 @@ def test_agents_are_interleaved_by_time(tmp_path: Path) -> None:
             record["timestamp"] = record["timestamp"].replace("12:00:", f"12:{minutes}:")
     for record in files["main"].records[2:]:
         record["timestamp"] = record["timestamp"].replace("12:00:", "12:40:")
-    events = convert_session(*imported(tmp_path / "files", **files), tmp_path)
+    events = convert_session(*import_transcripts(tmp_path / "files", **files), tmp_path)
     times = [entry.time for entry in of(ev.TranscriptEntry, events)]
     assert times == sorted(times)
     agent_ids = [entry.agent_id for entry in of(ev.TranscriptEntry, events)]
@@ -202,7 +211,7 @@ def test_rewind_is_an_edit_to_an_earlier_entry(tmp_path: Path) -> None:
     transcript.answer(use("c1", "brew"))
     transcript.user("No, cake.", parent=call_number)
     transcript.answer(text("Cake it is."))
-    store, ends = imported(tmp_path / "files", a=transcript)
+    store, ends = import_transcripts(tmp_path / "files", a=transcript)
     assert len(ends) > 1
     events = convert_session(store, ends, tmp_path)
     edits = of(ev.TranscriptEdited, events)
@@ -222,7 +231,7 @@ def test_compaction_is_an_edit_that_keeps_repeated_entries(tmp_path: Path) -> No
     transcript.summary()
     transcript.user("More.")
     transcript.answer(text("Here."))
-    events = convert_session(*imported(tmp_path / "files", a=transcript), tmp_path)
+    events = convert_session(*import_transcripts(tmp_path / "files", a=transcript), tmp_path)
     (edit,) = of(ev.TranscriptEdited, events)
     assert edit.reason == "compaction"
     entries = of(ev.TranscriptEntry, events)
@@ -237,7 +246,7 @@ def test_orphaned_result_gets_a_synthetic_call(tmp_path: Path) -> None:
     transcript = Transcript()
     transcript.result("gone", "It was open.")
     transcript.answer(text("Good."))
-    events = convert_session(*imported(tmp_path / "files", a=transcript), tmp_path)
+    events = convert_session(*import_transcripts(tmp_path / "files", a=transcript), tmp_path)
     assert outline(events)[2:6] == [
         "1 assistant:  [gone]",
         "1 tool of gone: It was open.",

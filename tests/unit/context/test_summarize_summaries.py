@@ -30,7 +30,7 @@ from harken.llm.scripted import FunctionAnswer, FunctionModel
 from harken.store.base import Store, WriteBatch
 from harken.testing.model import request_of
 from tests.unit.context.kit import NOON, commit
-from tests.unit.context.watched import WatchedStore
+from tests.unit.context.watched_store import WatchedStore
 
 KEY = "ghp_" + "k" * 36
 

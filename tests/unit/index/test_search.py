@@ -14,7 +14,7 @@ from harken.index.search import SearchHit, SearchQuery, search
 from harken.session.session import Session
 from tests.session_kit import born, hear, new_session, say
 from tests.unit.formats.transcripts import Transcript, text, thought, use
-from tests.unit.index.imported import Imports
+from tests.unit.index.index_kit import Imports
 
 OTHER = "6f662022-0000-4000-8000-000000000002"
 

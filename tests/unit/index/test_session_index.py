@@ -19,7 +19,7 @@ from harken.index.session_index import SessionIndex
 from harken.store.base import RetentionPolicy
 from harken.store.sqlite.store import SqliteStore
 from tests.unit.formats.transcripts import Transcript, text, thought, use
-from tests.unit.index.imported import Imports
+from tests.unit.index.index_kit import Imports
 
 ID = "msg_01Xa9bK3vQ7rT5wY2zN4cM6d"
 FIRST, SECOND = "5e551011-0000-4000-8000-000000000001", "6f662022-0000-4000-8000-000000000002"

@@ -19,7 +19,7 @@ from harken.views.links import Links
 from harken.views.timeline import timeline
 from harken.views.tree import tree
 from harken.views.verdicts import verdicts
-from tests.unit.views.play import Play
+from tests.unit.views.log_builder import LogBuilder
 
 View = Callable[[list[Event] | Links], object]
 
@@ -48,7 +48,7 @@ VIEWS: dict[str, View] = {
 
 
 @pytest.fixture
-def events(play: Play) -> list[Event]:
+def events(play: LogBuilder) -> list[Event]:
     jack = play.create_agent("Jack", by=play.root)
     play.hears(play.root, "Hi")
     play.answers(play.root, play.asks(play.root), "the password is 1234")

@@ -12,14 +12,14 @@ from harken.errors import HarkenError, NameNotFound
 from harken.views.context import ContextMessage, context
 from harken.views.model_calls import placeholders
 from harken.views.tree import tree
-from tests.unit.views.play import Play
+from tests.unit.views.log_builder import LogBuilder
 
 
 def texts(rows: Sequence[ContextMessage]) -> list[object]:
     return [row.message.content for row in rows]
 
 
-def test_context_equals_the_model_input(play: Play) -> None:
+def test_context_equals_the_model_input(play: LogBuilder) -> None:
     play.hears(play.root, "Hi")
     first = play.asks(play.root, parameters={"temperature": 0})
     play.answers(play.root, first, "Hello")
@@ -34,7 +34,7 @@ def test_context_equals_the_model_input(play: Play) -> None:
     assert context(play.viewer().events, first).parameters == {"temperature": 0}
 
 
-def test_call_is_resolved_by_request_response_or_answer(play: Play) -> None:
+def test_call_is_resolved_by_request_response_or_answer(play: LogBuilder) -> None:
     play.hears(play.root, "Hi")
     request = play.asks(play.root)
     answer = play.answers(play.root, request, "Hello")
@@ -43,7 +43,7 @@ def test_call_is_resolved_by_request_response_or_answer(play: Play) -> None:
     assert {context(events, id_).request for id_ in (request, response, answer)} == {request}
 
 
-def test_new_messages_are_relative_to_the_agents_previous_request(play: Play) -> None:
+def test_new_messages_are_relative_to_the_agents_previous_request(play: LogBuilder) -> None:
     jack = play.create_agent("Jack", by=play.root)
     play.hears(play.root, "Hi")
     before = play.asks(play.root)
@@ -58,14 +58,14 @@ def test_new_messages_are_relative_to_the_agents_previous_request(play: Play) ->
     assert view.dropped == []
 
 
-def test_all_messages_of_a_first_context_are_new(play: Play) -> None:
+def test_all_messages_of_a_first_context_are_new(play: LogBuilder) -> None:
     play.hears(play.root, "Hi")
     request = play.asks(play.root)
     view = context(play.viewer().events, request)
     assert (view.previous, [row.new for row in view.messages]) == (None, [True])
 
 
-def test_context_after_a_compaction_lists_dropped_messages(play: Play) -> None:
+def test_context_after_a_compaction_lists_dropped_messages(play: LogBuilder) -> None:
     for text in ("one", "two", "three"):
         play.hears(play.root, text)
     full = play.asks(play.root)
@@ -83,7 +83,7 @@ def test_context_after_a_compaction_lists_dropped_messages(play: Play) -> None:
     assert texts(context(events, full).messages) == ["one", "two", "three"]
 
 
-def test_context_shows_where_a_cached_prefix_ends(play: Play) -> None:
+def test_context_shows_where_a_cached_prefix_ends(play: LogBuilder) -> None:
     def cached_prefix(request: str) -> tuple[int, str | None]:
         view = context(play.viewer().events, request)
         return view.kept, view.broken_by
@@ -102,7 +102,7 @@ def test_context_shows_where_a_cached_prefix_ends(play: Play) -> None:
     assert cached_prefix(play.asks(play.root, tools=tools)) == (0, "tools")
 
 
-def test_tools_of_a_call_are_shown_in_full(play: Play) -> None:
+def test_tools_of_a_call_are_shown_in_full(play: LogBuilder) -> None:
     schema = [{"name": "look", "input_schema": {}}]
     play.hears(play.root, "Hi")
     tools = play.session.append(ev.ToolsDefined(tools=schema, tools_hash="h"))
@@ -110,7 +110,7 @@ def test_tools_of_a_call_are_shown_in_full(play: Play) -> None:
     assert context(play.viewer().events, request).tools == schema
 
 
-def test_request_is_shown_as_json(play: Play) -> None:
+def test_request_is_shown_as_json(play: LogBuilder) -> None:
     input_id = play.hears(play.root, "Hi")
     request = play.asks(play.root)
     view = context(play.viewer().events, request).as_json()
@@ -133,8 +133,8 @@ def _load(_: ev.ContextLoaded) -> Sequence[ChatMessage]:
 
 
 @pytest.fixture
-def loaded(tmp_path: Path) -> tuple[Play, MessageId]:
-    play = Play(tmp_path, resolver=_load)
+def loaded(tmp_path: Path) -> tuple[LogBuilder, MessageId]:
+    play = LogBuilder(tmp_path, resolver=_load)
     context_hash = ""
     for message in OLD:
         context_hash = extend_context_hash(context_hash, message)
@@ -147,7 +147,7 @@ def loaded(tmp_path: Path) -> tuple[Play, MessageId]:
 
 
 def test_loaded_commit_is_read_through_the_resolver(
-    loaded: tuple[Play, MessageId],
+    loaded: tuple[LogBuilder, MessageId],
 ) -> None:
     play, request = loaded
     view = context(play.viewer().events, request, resolver=_load)
@@ -157,7 +157,7 @@ def test_loaded_commit_is_read_through_the_resolver(
 
 
 def test_context_without_store_has_placeholders_and_is_unverified(
-    loaded: tuple[Play, MessageId],
+    loaded: tuple[LogBuilder, MessageId],
 ) -> None:
     play, request = loaded
     view = context(play.viewer().events, request)
@@ -170,7 +170,7 @@ def test_context_without_store_has_placeholders_and_is_unverified(
     assert len(tree(play.viewer().events)) == 1
 
 
-def test_unknown_model_call_error_lists_the_calls(play: Play) -> None:
+def test_unknown_model_call_error_lists_the_calls(play: LogBuilder) -> None:
     input_id = play.hears(play.root, "Hi")
     request = play.asks(play.root)
     with pytest.raises(NameNotFound, match=f"model call '{input_id}'.*{request}"):

@@ -21,23 +21,23 @@ from tests.unit.views.examples import (
     JILL,
     ROOT,
 )
-from tests.unit.views.play import Play, write_log
+from tests.unit.views.log_builder import LogBuilder, write_log
 
 SECRET = "the password is 1234"
 REDACTED = "the password is [REDACTED]"
 
 
-def texts(play: Play, *agents: str) -> list[str]:
+def texts(play: LogBuilder, *agents: str) -> list[str]:
     return [item["content"] for item in play.viewer().extract_dialog(agents)]
 
 
 @pytest.fixture
-def jack(play: Play) -> AgentId:
+def jack(play: LogBuilder) -> AgentId:
     return play.create_agent("Jack", by=play.root)
 
 
 @pytest.fixture
-def jill(play: Play, jack: AgentId) -> AgentId:
+def jill(play: LogBuilder, jack: AgentId) -> AgentId:
     return play.create_agent("Jill", by=play.root)
 
 
@@ -74,7 +74,7 @@ def test_dialog_of_example_2_shows_jills_messages(
 
 @pytest.mark.req("S0-43")
 def test_equal_texts_of_different_substance_both_stay(
-    play: Play, jack: AgentId, jill: AgentId
+    play: LogBuilder, jack: AgentId, jill: AgentId
 ) -> None:
     for agent in (jack, jill, jack):
         play.says(agent, "Yes.")
@@ -83,7 +83,7 @@ def test_equal_texts_of_different_substance_both_stay(
 
 @pytest.mark.req("S0-43")
 def test_substance_is_one_item_for_any_number_of_receivers(
-    play: Play, jack: AgentId, jill: AgentId
+    play: LogBuilder, jack: AgentId, jill: AgentId
 ) -> None:
     utterance = play.says(play.root, "Hello all")
     for agent in (jack, jill, jill):
@@ -94,7 +94,7 @@ def test_substance_is_one_item_for_any_number_of_receivers(
 
 @pytest.mark.req("S0-43")
 def test_items_are_ordered_by_first_occurrence_in_a_chosen_agent(
-    play: Play, jack: AgentId, jill: AgentId
+    play: LogBuilder, jack: AgentId, jill: AgentId
 ) -> None:
     early = play.says(jack, "early")
     play.says(jill, "between")
@@ -109,7 +109,7 @@ def test_dialog_without_agents_is_empty(cafe: SessionViewer) -> None:
 
 @pytest.mark.req("S0-44")
 def test_rewritten_text_is_shown_as_received_without_its_author(
-    play: Play, jack: AgentId, jill: AgentId
+    play: LogBuilder, jack: AgentId, jill: AgentId
 ) -> None:
     play.hears(jill, f"[Jack]: {REDACTED}", play.says(jack, SECRET))
     (item,) = play.viewer().extract_dialog(["Jill"])
@@ -120,7 +120,7 @@ def test_rewritten_text_is_shown_as_received_without_its_author(
 
 @pytest.mark.req("S0-44")
 def test_first_chosen_agent_determines_the_text_and_flags_differences(
-    play: Play, jack: AgentId, jill: AgentId
+    play: LogBuilder, jack: AgentId, jill: AgentId
 ) -> None:
     play.hears(jill, f"[Jack]: {REDACTED}", play.says(jack, SECRET))
     viewer = play.viewer()
@@ -133,7 +133,7 @@ def test_first_chosen_agent_determines_the_text_and_flags_differences(
 
 @pytest.mark.req("S0-44")
 def test_text_blocked_by_a_hook_is_not_in_the_dialog_of_receivers(
-    play: Play, jack: AgentId, jill: AgentId
+    play: LogBuilder, jack: AgentId, jill: AgentId
 ) -> None:
     """The guard received and blocked it: Jill and Root received another text, or none."""
     guard = play.create_agent("Guard", by=play.root, relation="hook")
@@ -148,7 +148,7 @@ def test_text_blocked_by_a_hook_is_not_in_the_dialog_of_receivers(
 
 @pytest.mark.req("S0-44")
 def test_different_received_versions_are_flagged_without_the_original(
-    play: Play, jack: AgentId, jill: AgentId
+    play: LogBuilder, jack: AgentId, jill: AgentId
 ) -> None:
     utterance = play.says(play.root, SECRET)
     play.hears(jack, f"[Root]: {REDACTED}", utterance)
@@ -159,7 +159,9 @@ def test_different_received_versions_are_flagged_without_the_original(
     assert "1234" not in str(item)
 
 
-def test_prompt_has_its_authors_text_if_the_author_is_first(play: Play, jack: AgentId) -> None:
+def test_prompt_has_its_authors_text_if_the_author_is_first(
+    play: LogBuilder, jack: AgentId
+) -> None:
     prompt = play.piece(play.root, SECRET, play.calls(play.root, ("discuss", "{}")))
     play.hears(jack, REDACTED, prompt)
     (item,) = play.viewer().extract_dialog(["Root", "Jack"])
@@ -167,7 +169,7 @@ def test_prompt_has_its_authors_text_if_the_author_is_first(play: Play, jack: Ag
     assert texts(play, "Jack") == [REDACTED]
 
 
-def test_event_message_has_no_author(play: Play, jack: AgentId) -> None:
+def test_event_message_has_no_author(play: LogBuilder, jack: AgentId) -> None:
     birth = play.session.agents[jack].birth
     text = "[event stock] changed: stock.csv"
     piece = play.session.append(
@@ -179,12 +181,12 @@ def test_event_message_has_no_author(play: Play, jack: AgentId) -> None:
     assert item["agent_id"] is None is item["name"]
 
 
-def test_piece_received_by_no_chosen_agent_is_no_item(play: Play) -> None:
+def test_piece_received_by_no_chosen_agent_is_no_item(play: LogBuilder) -> None:
     play.piece(play.root, "said to others", play.calls(play.root, ("discuss", "{}")))
     assert texts(play, "Root") == []
 
 
-def test_forwarded_answer_is_a_version_of_the_utterance(play: Play, jack: AgentId) -> None:
+def test_forwarded_answer_is_a_version_of_the_utterance(play: LogBuilder, jack: AgentId) -> None:
     call = play.calls(play.root, ("discuss", "{}"))
     utterance = play.says(jack, SECRET)
     play.result(play.root, call, REDACTED, substance=utterance)
@@ -193,7 +195,9 @@ def test_forwarded_answer_is_a_version_of_the_utterance(play: Play, jack: AgentI
     assert texts(play, "Root") == []
 
 
-def test_calls_results_thoughts_and_instructions_are_excluded(play: Play, jack: AgentId) -> None:
+def test_calls_results_thoughts_and_instructions_are_excluded(
+    play: LogBuilder, jack: AgentId
+) -> None:
     call = play.calls(jack, ("look", "{}"), text="Let me see.")
     play.result(jack, call, "a cat")
     play.session.log_transcript_entry(jack, {"role": "system", "content": "Be kind."})
@@ -202,7 +206,7 @@ def test_calls_results_thoughts_and_instructions_are_excluded(play: Play, jack: 
     assert texts(play, "Jack") == ["A cat."]
 
 
-def test_image_has_a_placeholder(play: Play) -> None:
+def test_image_has_a_placeholder(play: LogBuilder) -> None:
     play.hears(
         play.root, [TextPart("What is this?"), ImagePart(media_type="image/png", data="eA==")]
     )
@@ -210,7 +214,7 @@ def test_image_has_a_placeholder(play: Play) -> None:
 
 
 def test_unlinked_entry_is_from_the_user_and_comment_from_its_hook(
-    play: Play,
+    play: LogBuilder,
 ) -> None:
     guard = play.create_agent("Guard", by=play.root, relation="hook")
     play.hears(play.root, "Hi")
@@ -222,7 +226,7 @@ def test_unlinked_entry_is_from_the_user_and_comment_from_its_hook(
     ]
 
 
-def test_user_display_event_is_the_version_of_the_user(play: Play) -> None:
+def test_user_display_event_is_the_version_of_the_user(play: LogBuilder) -> None:
     play.hears("user", REDACTED, play.says(play.root, SECRET))
     assert texts(play, "user") == [REDACTED]
     assert texts(play, "Root", "user") == [SECRET]

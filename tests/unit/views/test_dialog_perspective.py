@@ -8,7 +8,7 @@ from harken.core.messages import ImagePart, TextPart, ThinkingPart, ToolCallSlot
 from harken.views.dialog import perspective
 from harken.views.viewer import SessionViewer
 from tests.unit.views.examples import ADVICE, HELLO, HI, INNER, JILL
-from tests.unit.views.play import Play, write_log
+from tests.unit.views.log_builder import LogBuilder, write_log
 
 
 @pytest.mark.req("S0-45", "S1-11")
@@ -29,7 +29,7 @@ def test_instructions_are_labelled_system(inner: SessionViewer) -> None:
 
 
 @pytest.mark.req("S0-45")
-def test_thoughts_stand_where_they_were_logged(play: Play) -> None:
+def test_thoughts_stand_where_they_were_logged(play: LogBuilder) -> None:
     play.hears(play.root, "Is it raining?")
     event_id = play.session.next_id()
     message = {
@@ -60,7 +60,7 @@ def test_thoughts_stand_where_they_were_logged(play: Play) -> None:
 
 
 @pytest.mark.req("S1-11")
-def test_text_beside_a_call_and_each_call_are_actions(play: Play) -> None:
+def test_text_beside_a_call_and_each_call_are_actions(play: LogBuilder) -> None:
     play.calls(play.root, ("a", "1"), ("b", "2"), text="Both at once.")
     moments = perspective(play.viewer().events, play.root)
     assert [(m.label, m.text) for m in moments] == [
@@ -77,24 +77,24 @@ def test_reference_to_a_missing_call_is_skipped(tmp_path: Path) -> None:
     assert viewer.extract_agent_perspective("a") == "[Said]: Yes."
 
 
-def test_empty_answer_is_shown(play: Play) -> None:
+def test_empty_answer_is_shown(play: LogBuilder) -> None:
     play.says(play.root, None)
     assert play.viewer().extract_agent_perspective("Root") == "[Said]: "
 
 
-def test_user_display_event_is_what_the_user_received(play: Play) -> None:
+def test_user_display_event_is_what_the_user_received(play: LogBuilder) -> None:
     play.hears("user", "[REDACTED]", play.says(play.root, "1234"))
     assert play.viewer().extract_agent_perspective("user") == "[Heard]: [REDACTED]"
 
 
-def test_copy_of_any_role_is_received(play: Play) -> None:
+def test_copy_of_any_role_is_received(play: LogBuilder) -> None:
     jack = play.create_agent("Jack", by=play.root)
     utterance = play.says(play.root, "Hi")
     play.session.log_transcript_entry(jack, {"role": "assistant", "content": "Hi"}, utterance)
     assert play.viewer().extract_agent_perspective("Jack") == "[Heard]: Hi"
 
 
-def test_rows_are_json(play: Play) -> None:
+def test_rows_are_json(play: LogBuilder) -> None:
     play.hears(play.root, "Hi")
     (moment,) = perspective(play.viewer().events, play.root)
     assert moment.as_json() == {

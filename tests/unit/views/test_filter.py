@@ -8,7 +8,7 @@ from harken.core.messages import FunctionCall, ThinkingPart, ToolCall
 from harken.views.filter import select, utterances
 from harken.views.viewer import SessionViewer
 from tests.unit.views.examples import JACK, ROOT
-from tests.unit.views.play import Play
+from tests.unit.views.log_builder import LogBuilder
 
 
 def ids(events: object) -> list[str]:
@@ -68,7 +68,7 @@ def test_events_are_filtered_by_reference(cafe: SessionViewer) -> None:
 
 
 @pytest.mark.req("S1-12")
-def test_single_call_of_several_is_a_separate_reference(play: Play) -> None:
+def test_single_call_of_several_is_a_separate_reference(play: LogBuilder) -> None:
     call = play.calls(play.root, ("discuss", "{}"), ("look", "{}"))
     first, second = f"{call}.discuss_{call}_0", f"{call}.look_{call}_1"
     piece = play.piece(play.root, "Hi?", first)

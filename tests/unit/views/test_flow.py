@@ -8,7 +8,7 @@ from harken.core import events as ev
 from harken.views.flow import hearers, references, spread
 from harken.views.viewer import SessionViewer
 from tests.unit.views.examples import EXAMPLE_1, JACK, JILL, ROOT
-from tests.unit.views.play import Play, write_log
+from tests.unit.views.log_builder import LogBuilder, write_log
 
 
 def ids(rows_found: list[dict[str, object]]) -> list[object]:
@@ -33,7 +33,7 @@ def test_causality_index_of_example_1(cafe: SessionViewer) -> None:
 
 
 @pytest.mark.req("S0-46")
-def test_first_of_several_causes_is_the_parent(play: Play) -> None:
+def test_first_of_several_causes_is_the_parent(play: LogBuilder) -> None:
     jack, jill = play.create_agent("Jack", by=play.root), play.create_agent("Jill", by=play.root)
     call = play.calls(play.root, ("discuss", "{}"))
     first, two = play.says(jack, "A"), play.says(jill, "B")
@@ -42,7 +42,7 @@ def test_first_of_several_causes_is_the_parent(play: Play) -> None:
 
 
 @pytest.mark.req("S0-46")
-def test_substance_precedes_the_call_and_call_maps_to_its_message(play: Play) -> None:
+def test_substance_precedes_the_call_and_call_maps_to_its_message(play: LogBuilder) -> None:
     jack = play.create_agent("Jack", by=play.root)
     call = play.calls(play.root, ("discuss", "{}"), ("look", "{}"))
     piece = play.piece(play.root, "Hi?", f"{call}.discuss_{call}_0")
@@ -53,7 +53,7 @@ def test_substance_precedes_the_call_and_call_maps_to_its_message(play: Play) ->
     assert (index[piece], index[passed], index[result_id]) == (call, utterance, call)
 
 
-def test_reused_call_id_means_the_last_call(play: Play) -> None:
+def test_reused_call_id_means_the_last_call(play: LogBuilder) -> None:
     results = []
     for _ in range(2):
         call = {"id": "same", "function": {"name": "look", "arguments": "{}"}}
@@ -71,7 +71,7 @@ def test_flow_of_a_received_utterance_ends_at_it(cafe: SessionViewer) -> None:
 
 
 @pytest.mark.req("S0-47", "S1-15")
-def test_flow_follows_substance_every_cause_and_the_call(play: Play) -> None:
+def test_flow_follows_substance_every_cause_and_the_call(play: LogBuilder) -> None:
     """A compiled result references the call and both utterances, one of them through a copy."""
     jack, jill = play.create_agent("Jack", by=play.root), play.create_agent("Jill", by=play.root)
     play.hears(play.root, "not a link: only an earlier entry")
@@ -118,7 +118,7 @@ def test_references_of_a_content_are_its_representing_entries(
 
 
 @pytest.mark.req("S1-14")
-def test_spread_reaches_all_receivers_over_several_hops(play: Play) -> None:
+def test_spread_reaches_all_receivers_over_several_hops(play: LogBuilder) -> None:
     """Jill receives Jack's text, it is compiled for Root, and a tool forwards it to Ann and Ben."""
     jack, jill = play.create_agent("Jack", by=play.root), play.create_agent("Jill", by=play.root)
     ann, ben = play.create_agent("Ann", by=jill), play.create_agent("Ben", by=jill)
@@ -159,7 +159,7 @@ def test_receivers_are_unique_and_exclude_pure_speakers(cafe: SessionViewer) -> 
     assert hearers(cafe.events, "msg_020") == []
 
 
-def test_spread_uses_the_shortest_path_and_each_event_once(play: Play) -> None:
+def test_spread_uses_the_shortest_path_and_each_event_once(play: LogBuilder) -> None:
     jack = play.create_agent("Jack", by=play.root)
     utterance = play.says(jack, "A")
     piece = play.piece(jack, "B", utterance)
@@ -168,7 +168,7 @@ def test_spread_uses_the_shortest_path_and_each_event_once(play: Play) -> None:
     assert (hops[both].hops, hops[both].via, hops[both].source) == (1, "cause", utterance)
 
 
-def test_own_message_with_a_cause_is_not_received(play: Play) -> None:
+def test_own_message_with_a_cause_is_not_received(play: LogBuilder) -> None:
     """A custom agent may log any cause: its own messages are sent, only its inputs are received."""
     first = play.hears(play.root, "Hi")
     play.session.append(
@@ -179,7 +179,7 @@ def test_own_message_with_a_cause_is_not_received(play: Play) -> None:
     assert hearers(events, first) == []
 
 
-def test_rewritten_call_references_its_call_and_first_its_hook(play: Play) -> None:
+def test_rewritten_call_references_its_call_and_first_its_hook(play: LogBuilder) -> None:
     guard = play.create_agent("Guard", by=play.root, relation="hook")
     call = play.calls(play.root, ("rm", "/"))
     verdict = play.says(guard, "REWRITE: /tmp/x")

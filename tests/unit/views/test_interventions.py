@@ -7,24 +7,24 @@ from harken.core.ids import AgentId
 from harken.core.messages import ImagePart, TextPart
 from harken.views.interventions import interventions
 from harken.views.viewer import SessionViewer
-from tests.unit.views.play import Play
+from tests.unit.views.log_builder import LogBuilder
 
 SECRET, REDACTED = "the password is 1234", "the password is [REDACTED]"
 
 
 @pytest.fixture
-def jack(play: Play) -> AgentId:
+def jack(play: LogBuilder) -> AgentId:
     return play.create_agent("Jack", by=play.root)
 
 
 @pytest.fixture
-def jill(play: Play, jack: AgentId) -> AgentId:
+def jill(play: LogBuilder, jack: AgentId) -> AgentId:
     return play.create_agent("Jill", by=play.root)
 
 
 @pytest.mark.req("S0-50")
 def test_rewritten_utterance_is_listed_with_both_texts(
-    play: Play, jack: AgentId, jill: AgentId
+    play: LogBuilder, jack: AgentId, jill: AgentId
 ) -> None:
     utterance = play.says(jack, SECRET)
     input_id = play.hears(jill, f"[Jack]: {REDACTED}", utterance)
@@ -45,7 +45,7 @@ def test_rewritten_utterance_is_listed_with_both_texts(
 
 @pytest.mark.req("S0-50")
 def test_labelled_form_of_an_utterance_is_no_intervention(
-    play: Play, cafe: SessionViewer, jack: AgentId, jill: AgentId
+    play: LogBuilder, cafe: SessionViewer, jack: AgentId, jill: AgentId
 ) -> None:
     utterance = play.says(jack, SECRET)
     for form in (SECRET, f"[Jack]: {SECRET}", f"[Jack whispers]: {SECRET}", f"[{jack}]: {SECRET}"):
@@ -60,13 +60,13 @@ def test_labelled_form_of_an_utterance_is_no_intervention(
     [f"[Jill]: {SECRET}", f"[Jackson]: {SECRET}", f"[Jack]: {SECRET} ", "[Jack]: ", ""],
 )
 def test_different_text_or_author_is_an_intervention(
-    play: Play, jack: AgentId, jill: AgentId, heard_text: str
+    play: LogBuilder, jack: AgentId, jill: AgentId, heard_text: str
 ) -> None:
     play.hears(jill, heard_text, play.says(jack, SECRET))
     assert len(interventions(play.viewer().events)) == 1
 
 
-def test_any_label_is_accepted_for_an_unnamed_author(play: Play, jack: AgentId) -> None:
+def test_any_label_is_accepted_for_an_unnamed_author(play: LogBuilder, jack: AgentId) -> None:
     nameless = play.create_agent(None, by=play.root)
     utterance = play.says(nameless, "Hi")
     play.hears(jack, "[the third]: Hi", utterance)
@@ -74,7 +74,7 @@ def test_any_label_is_accepted_for_an_unnamed_author(play: Play, jack: AgentId) 
     assert [row.became for row in interventions(play.viewer().events)] == ["[the third]: Ho"]
 
 
-def test_rewritten_piece_result_and_user_answer_are_listed(play: Play, jack: AgentId) -> None:
+def test_rewritten_piece_result_and_user_answer_are_listed(play: LogBuilder, jack: AgentId) -> None:
     call = play.calls(play.root, ("discuss", "{}"))
     play.hears(jack, REDACTED, play.piece(play.root, SECRET, call))
     play.result(play.root, call, REDACTED, substance=play.says(jack, SECRET))
@@ -87,7 +87,9 @@ def test_rewritten_piece_result_and_user_answer_are_listed(play: Play, jack: Age
     ]
 
 
-def test_different_image_is_listed_and_other_metadata_is_not(play: Play, jack: AgentId) -> None:
+def test_different_image_is_listed_and_other_metadata_is_not(
+    play: LogBuilder, jack: AgentId
+) -> None:
     picture = ImagePart(media_type="image/png", data="eA==")
     utterance = play.says(play.root, [TextPart("Look"), picture])
     play.hears(jack, [TextPart("Look"), ImagePart("image/png", "eA==", meta={"id": 1})], utterance)
@@ -100,7 +102,7 @@ def test_representation_of_a_missing_message_is_not_listed(inner: SessionViewer)
     assert interventions(inner.events) == []
 
 
-def test_rewritten_action_is_listed_with_both_calls_verbatim(play: Play) -> None:
+def test_rewritten_action_is_listed_with_both_calls_verbatim(play: LogBuilder) -> None:
     guard = play.create_agent("Guard", by=play.root, relation="hook")
     call = play.calls(play.root, ("look", "{}"), ("rm", "{not json"))
     verdict = play.says(guard, "REWRITE: {}")
@@ -118,7 +120,7 @@ def test_rewritten_action_is_listed_with_both_calls_verbatim(play: Play) -> None
     assert (row.message_id, row.name, row.heard_by) == (call, "Root", play.root)
 
 
-def test_single_call_of_a_message_is_named_by_the_message(play: Play) -> None:
+def test_single_call_of_a_message_is_named_by_the_message(play: LogBuilder) -> None:
     call = play.calls(play.root, ("rm", "/"))
     play.session.append(
         ev.ActionRewritten(agent_id=play.root, call=call, tool="rm", arguments="/tmp/x")

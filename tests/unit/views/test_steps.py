@@ -14,10 +14,10 @@ from harken.views.viewer import SessionViewer
 from tests.agent_kit import Line, call, calls, stage
 from tests.agent_kit import play as playing
 from tests.unit.agents.hooking import send, watch
-from tests.unit.views.play import Play, write_log
+from tests.unit.views.log_builder import LogBuilder, write_log
 
 
-def stepping(play: Play) -> RequestSteps:
+def stepping(play: LogBuilder) -> RequestSteps:
     return RequestSteps(play.viewer().events)
 
 
@@ -25,7 +25,7 @@ def change_texts(changes: Changes) -> list[tuple[str, str]]:
     return [(row.kind, row.text) for row in changes.messages]
 
 
-def test_steps_are_numbered_per_session_and_per_agent(play: Play) -> None:
+def test_steps_are_numbered_per_session_and_per_agent(play: LogBuilder) -> None:
     jack = play.create_agent("Jack", by=play.root)
     for agent in (play.root, jack, play.root):
         play.hears(agent, "Hi")
@@ -41,7 +41,7 @@ def test_steps_are_numbered_per_session_and_per_agent(play: Play) -> None:
     assert [*stepping(play).numbers_for(None)] == [1, 2, 3]
 
 
-def test_step_is_resolved_by_number_or_message_id(play: Play) -> None:
+def test_step_is_resolved_by_number_or_message_id(play: LogBuilder) -> None:
     play.hears(play.root, "Hi")
     request = play.asks(play.root)
     answer = play.answers(play.root, request, "Hello")
@@ -57,7 +57,7 @@ def test_step_is_resolved_by_number_or_message_id(play: Play) -> None:
             steps.find(bad_number)
 
 
-def test_new_messages_are_listed_and_earlier_ones_counted(play: Play) -> None:
+def test_new_messages_are_listed_and_earlier_ones_counted(play: LogBuilder) -> None:
     play.hears(play.root, "Hi")
     play.answers(play.root, play.asks(play.root), "Hello")
     play.hears(play.root, "Go on")
@@ -70,7 +70,7 @@ def test_new_messages_are_listed_and_earlier_ones_counted(play: Play) -> None:
     assert [row.new for row in steps.context(2)] == [False, True, True]
 
 
-def test_compaction_step_has_dropped_messages_and_summary(play: Play) -> None:
+def test_compaction_step_has_dropped_messages_and_summary(play: LogBuilder) -> None:
     for text in ("one is here", "two are there", "three"):
         play.hears(play.root, text)
     play.asks(play.root)
@@ -88,7 +88,7 @@ def test_compaction_step_has_dropped_messages_and_summary(play: Play) -> None:
     ]
 
 
-def test_edit_has_its_reason(play: Play) -> None:
+def test_edit_has_its_reason(play: LogBuilder) -> None:
     play.hears(play.root, "one")
     play.asks(play.root)
     kept_segments = [ev.Segment(start=0, stop=0)]
@@ -101,7 +101,7 @@ def test_edit_has_its_reason(play: Play) -> None:
     assert change_texts(changes) == [("changed", "two")]
 
 
-def test_changed_system_prompt_is_a_text_diff(play: Play) -> None:
+def test_changed_system_prompt_is_a_text_diff(play: LogBuilder) -> None:
     play.session.log_transcript_entry(play.root, {"role": "system", "content": "Be kind."})
     play.hears(play.root, "Hi")
     play.asks(play.root)
@@ -115,7 +115,7 @@ def test_changed_system_prompt_is_a_text_diff(play: Play) -> None:
     assert [span.text for span in row.spans if span.kind == "added"] == ["very "]
 
 
-def test_changed_model_tools_and_parameters_are_listed(play: Play) -> None:
+def test_changed_model_tools_and_parameters_are_listed(play: LogBuilder) -> None:
     def defined(*tools: dict[str, object]) -> MessageId:
         tool_dicts = [dict(tool) for tool in tools]
         return play.session.append(
@@ -166,7 +166,7 @@ def test_outcome_has_the_answer_its_calls_and_verdicts(tmp_path: Path) -> None:
     scene.session.close()
 
 
-def test_failed_call_has_its_error_and_partial_answer(play: Play) -> None:
+def test_failed_call_has_its_error_and_partial_answer(play: LogBuilder) -> None:
     play.hears(play.root, "Hi")
     request = play.asks(play.root)
     failed = ev.LlmResponse(
@@ -180,7 +180,7 @@ def test_failed_call_has_its_error_and_partial_answer(play: Play) -> None:
     assert stepping(play).step(2).stop_reason is None
 
 
-def test_memory_operations_belong_to_the_preceding_call(play: Play) -> None:
+def test_memory_operations_belong_to_the_preceding_call(play: LogBuilder) -> None:
     play.hears(play.root, "Hi")
     play.answers(play.root, play.asks(play.root), "Hello")
     play.session.append(
@@ -190,7 +190,7 @@ def test_memory_operations_belong_to_the_preceding_call(play: Play) -> None:
     assert (operation["operation"], operation["file_path"]) == ("READ", "a")
 
 
-def test_all_steps_of_an_unchanged_log_are_verified(play: Play) -> None:
+def test_all_steps_of_an_unchanged_log_are_verified(play: LogBuilder) -> None:
     for text in ("a", "b", "c"):
         play.hears(play.root, text)
         play.answers(play.root, play.asks(play.root), text * 2)
@@ -213,7 +213,7 @@ def test_missing_reference_is_a_clear_error(tmp_path: Path) -> None:
     assert steps.text(1) == ""
 
 
-def test_next_step_costs_only_its_new_messages(play: Play) -> None:
+def test_next_step_costs_only_its_new_messages(play: LogBuilder) -> None:
     """The test counts lookups instead of time: a step looks up a constant number of messages."""
     for n in range(60):
         play.hears(play.root, str(n))

@@ -7,7 +7,7 @@ from harken.core.ids import MessageId
 from harken.views.timeline import timeline
 from harken.views.viewer import SessionViewer
 from tests.unit.views.examples import EXAMPLE_1, HI, JACK, JILL, ROOT
-from tests.unit.views.play import Play
+from tests.unit.views.log_builder import LogBuilder
 
 
 @pytest.mark.req("S1-13")
@@ -24,7 +24,7 @@ def test_timeline_has_all_events_in_order_with_agents_as_lanes(cafe: SessionView
 
 
 @pytest.mark.req("S1-13")
-def test_turn_begins_when_the_user_addresses_the_primary_agent(play: Play) -> None:
+def test_turn_begins_when_the_user_addresses_the_primary_agent(play: LogBuilder) -> None:
     jack = play.create_agent("Jack", by=play.root)
     guard = play.create_agent("Guard", by=play.root, relation="hook")
     first = play.hears(play.root, "Hi")
@@ -37,7 +37,7 @@ def test_turn_begins_when_the_user_addresses_the_primary_agent(play: Play) -> No
     assert (turns[first], turns[second], turns[last]) == (1, 2, 2)
 
 
-def test_turns_follow_the_primary_agent(play: Play) -> None:
+def test_turns_follow_the_primary_agent(play: LogBuilder) -> None:
     above = play.create_agent("Above", by=play.root)
     play.moves(above, "primary")
     play.moves(play.root, "subagent", above)
@@ -47,7 +47,7 @@ def test_turns_follow_the_primary_agent(play: Play) -> None:
     assert (turns[input_id], list(turns.values()).count(1)) == (1, 1)
 
 
-def test_every_mark_has_a_description(play: Play) -> None:
+def test_every_mark_has_a_description(play: LogBuilder) -> None:
     play.hears(play.root, "Hi")
     tools = ev.ToolsDefined(tools=[{"name": "look"}], tools_hash="h")
     request = play.asks(play.root, tools=play.session.append(tools))
@@ -86,13 +86,13 @@ def test_every_mark_has_a_description(play: Play) -> None:
     assert (marks[0].lane, marks[1].lane) == (None, 0)
 
 
-def test_user_has_a_lane_if_the_log_has_user_display_events(play: Play) -> None:
+def test_user_has_a_lane_if_the_log_has_user_display_events(play: LogBuilder) -> None:
     play.hears("user", "[REDACTED]", play.says(play.root, "1234"))
     view = timeline(play.viewer().events)
     assert [lane.name for lane in view.lanes] == ["Root", "user"]
     assert view.as_json()["marks"][-1]["lane"] == 1
 
 
-def test_event_of_an_unknown_type_shows_its_members(play: Play) -> None:
+def test_event_of_an_unknown_type_shows_its_members(play: LogBuilder) -> None:
     strange = ev.event_from_dict({"event_type": "new", "message_id": "msg_9", "time": "", "x": [1]})
     assert timeline([strange]).marks[0].text == '{"x":[1]}'

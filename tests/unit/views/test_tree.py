@@ -10,7 +10,7 @@ from harken.errors import HarkenError
 from harken.views.tree import TreeRow, tree
 from harken.views.viewer import SessionViewer
 from tests.unit.views.examples import INNER, JACK, JILL, ROOT
-from tests.unit.views.play import Play
+from tests.unit.views.log_builder import LogBuilder
 
 
 def shape(rows: list[TreeRow]) -> list[tuple[str, int, str, bool]]:
@@ -39,7 +39,7 @@ def test_agent_without_creation_event_is_a_root(inner: SessionViewer) -> None:
 
 
 @pytest.mark.req("S1-13")
-def test_hooks_come_first_and_terminated_agents_keep_their_place(play: Play) -> None:
+def test_hooks_come_first_and_terminated_agents_keep_their_place(play: LogBuilder) -> None:
     jack = play.create_agent("Jack", by=play.root)
     play.create_agent("Anna", by=jack)
     play.create_agent("Jill", by=play.root)
@@ -58,7 +58,7 @@ def test_hooks_come_first_and_terminated_agents_keep_their_place(play: Play) -> 
 
 
 @pytest.mark.req("S1-13")
-def test_tree_follows_moves(play: Play) -> None:
+def test_tree_follows_moves(play: LogBuilder) -> None:
     """Jill becomes a hook of Jack; then a new agent takes Root's place above it."""
     jack, jill = play.create_agent("Jack", by=play.root), play.create_agent("Jill", by=play.root)
     play.moves(jill, "hook", jack)
@@ -73,7 +73,7 @@ def test_tree_follows_moves(play: Play) -> None:
     ]
 
 
-def test_row_has_the_cost_of_the_agents_model_calls(play: Play) -> None:
+def test_row_has_the_cost_of_the_agents_model_calls(play: LogBuilder) -> None:
     play.hears(play.root, "Hi")
     play.answers(play.root, play.asks(play.root), "Hello")
     (row,) = tree(play.viewer().events)
@@ -102,13 +102,13 @@ def test_cyclic_agents_are_listed_once_each() -> None:
     assert [row.agent_id for row in tree(events)] == [first, two]
 
 
-def test_tree_needs_no_store_for_a_starting_commit(play: Play) -> None:
+def test_tree_needs_no_store_for_a_starting_commit(play: LogBuilder) -> None:
     loaded = ev.ContextLoaded(agent_id=play.root, ctx="ctx-1", count=2, context_hash="")
     events = [*play.viewer().events, loaded]
     assert shape(tree(events)) == [("Root", 0, "primary", False)]
 
 
-def test_contradictory_log_is_an_error_on_one_line(play: Play) -> None:
+def test_contradictory_log_is_an_error_on_one_line(play: LogBuilder) -> None:
     edit = ev.TranscriptEdited(agent_id=play.root, segments=[ev.Segment(start=0, stop=9)])
     with pytest.raises(HarkenError, match="contradicts itself"):
         tree([*play.viewer().events, edit])

@@ -14,7 +14,7 @@ from harken.core.verdict import format_verdict
 from harken.views.verdicts import VerdictRow, parse_verdict_text, verdicts
 from harken.views.viewer import SessionViewer
 from tests.unit.agents.hooking import Judge, sending, watch
-from tests.unit.views.play import Play
+from tests.unit.views.log_builder import LogBuilder
 
 
 def broken(question: HookQuestion) -> Saying:
@@ -22,15 +22,15 @@ def broken(question: HookQuestion) -> Saying:
 
 
 @pytest.fixture
-def guard(play: Play) -> AgentId:
+def guard(play: LogBuilder) -> AgentId:
     return play.create_agent("Guard", by=play.root, relation="hook")
 
 
-def ask_guard(play: Play, guard: AgentId, subject: str) -> MessageId:
+def ask_guard(play: LogBuilder, guard: AgentId, subject: str) -> MessageId:
     return play.hears(guard, f"[point] about {subject}", cause=subject)
 
 
-def find_verdicts(play: Play) -> list[VerdictRow]:
+def find_verdicts(play: LogBuilder) -> list[VerdictRow]:
     return verdicts(play.viewer().events)
 
 
@@ -42,7 +42,7 @@ def outcomes(row: VerdictRow) -> list[tuple[str | None, str]]:
     return [(outcome.name, outcome.text) for outcome in row.outcomes]
 
 
-def test_comment_has_subject_text_and_receivers(play: Play, guard: AgentId) -> None:
+def test_comment_has_subject_text_and_receivers(play: LogBuilder, guard: AgentId) -> None:
     input_id = play.hears(play.root, "Send it.")
     question = ask_guard(play, guard, input_id)
     verdict = play.says(guard, "COMMENT: It is Friday.")
@@ -72,7 +72,7 @@ def test_comment_has_subject_text_and_receivers(play: Play, guard: AgentId) -> N
     }
 
 
-def test_subject_role_determines_the_kind_of_review(play: Play, guard: AgentId) -> None:
+def test_subject_role_determines_the_kind_of_review(play: LogBuilder, guard: AgentId) -> None:
     input_id = play.hears(play.root, "Hi")
     call = play.calls(play.root, ("look", "{}"))
     subjects = [input_id, call, play.result(play.root, call, "a cat"), play.says(play.root, "Done")]
@@ -87,7 +87,7 @@ def test_subject_role_determines_the_kind_of_review(play: Play, guard: AgentId) 
 
 
 def test_denied_call_has_its_result_and_other_calls_are_unaffected(
-    play: Play, guard: AgentId
+    play: LogBuilder, guard: AgentId
 ) -> None:
     calls = play.calls(play.root, ("look", "1"), ("rm", "2"))
     first, second = f"{calls}.look_{calls}_0", f"{calls}.rm_{calls}_1"
@@ -103,7 +103,7 @@ def test_denied_call_has_its_result_and_other_calls_are_unaffected(
     assert fine.outcomes == []
 
 
-def test_denied_answer_has_the_message_that_replaced_it(play: Play, guard: AgentId) -> None:
+def test_denied_answer_has_the_message_that_replaced_it(play: LogBuilder, guard: AgentId) -> None:
     ask_guard(play, guard, play.says(play.root, "1234"))
     play.hears(play.root, "Your response was blocked", cause=play.says(guard, "DENY: secret"))
     (row,) = find_verdicts(play)
@@ -111,7 +111,7 @@ def test_denied_answer_has_the_message_that_replaced_it(play: Play, guard: Agent
     assert outcomes(row) == [("Root", "Your response was blocked")]
 
 
-def test_rewritten_answer_has_the_text_of_each_receiver(play: Play, guard: AgentId) -> None:
+def test_rewritten_answer_has_the_text_of_each_receiver(play: LogBuilder, guard: AgentId) -> None:
     jack = play.create_agent("Jack", by=play.root)
     utterance = play.says(play.root, "1234")
     ask_guard(play, guard, utterance)
@@ -122,7 +122,7 @@ def test_rewritten_answer_has_the_text_of_each_receiver(play: Play, guard: Agent
     assert outcomes(row) == [("user", "****"), ("Jack", "[Root]: ****")]
 
 
-def test_rewritten_call_has_the_last_rewrite(play: Play, guard: AgentId) -> None:
+def test_rewritten_call_has_the_last_rewrite(play: LogBuilder, guard: AgentId) -> None:
     other_hook = play.create_agent("Other", by=play.root, relation="hook")
     call = play.calls(play.root, ("rm", "/"))
     ask_guard(play, guard, call)
@@ -141,7 +141,7 @@ def test_rewritten_call_has_the_last_rewrite(play: Play, guard: AgentId) -> None
     assert [outcomes(row) for row in find_verdicts(play)] == [[("Root", "rm /tmp/x")]] * 2
 
 
-def test_failure_has_its_reason(play: Play, guard: AgentId) -> None:
+def test_failure_has_its_reason(play: LogBuilder, guard: AgentId) -> None:
     call = play.calls(play.root, ("rm", "/"))
     failed = {"role": "system", "content": "[hook failed] OSError: full"}
     play.session.log_transcript_entry(guard, failed, cause=ask_guard(play, guard, call))
@@ -154,7 +154,7 @@ def test_failure_has_its_reason(play: Play, guard: AgentId) -> None:
     assert outcomes(at_input) == []
 
 
-def test_verdict_with_a_question_id_belongs_to_it(play: Play, guard: AgentId) -> None:
+def test_verdict_with_a_question_id_belongs_to_it(play: LogBuilder, guard: AgentId) -> None:
     calls = play.calls(play.root, ("look", "1"), ("rm", "2"))
     ask_guard(play, guard, f"{calls}.look_{calls}_0")
     second = ask_guard(play, guard, f"{calls}.rm_{calls}_1")
@@ -164,7 +164,9 @@ def test_verdict_with_a_question_id_belongs_to_it(play: Play, guard: AgentId) ->
     assert [row.proposed for row in find_verdicts(play)] == ["rm 2", "look 1"]
 
 
-def test_question_left_open_by_a_crash_has_no_later_verdict(play: Play, guard: AgentId) -> None:
+def test_question_left_open_by_a_crash_has_no_later_verdict(
+    play: LogBuilder, guard: AgentId
+) -> None:
     utterance = play.says(play.root, "Done")
     ask_guard(play, guard, utterance)
     second_question = ask_guard(play, guard, utterance)
@@ -177,7 +179,7 @@ def test_question_left_open_by_a_crash_has_no_later_verdict(play: Play, guard: A
     assert (first.question, second.subject) == (second_question, input_id)
 
 
-def test_invalid_verdict_is_none(play: Play, guard: AgentId) -> None:
+def test_invalid_verdict_is_none(play: LogBuilder, guard: AgentId) -> None:
     play.hears(guard, "Why?")
     play.says(guard, "OK")  # an answer: nothing was judged
     utterance = play.says(play.root, "DENY: I am no hook")
@@ -190,7 +192,7 @@ def test_invalid_verdict_is_none(play: Play, guard: AgentId) -> None:
     assert find_verdicts(play) == []
 
 
-def test_hook_may_think_before_its_verdict(play: Play, guard: AgentId) -> None:
+def test_hook_may_think_before_its_verdict(play: LogBuilder, guard: AgentId) -> None:
     ask_guard(play, guard, play.says(play.root, "Done"))
     play.result(guard, play.calls(guard, ("look", "{}"), text="OK"), "fine")
     verdict = play.says(guard, "ok.")
@@ -198,7 +200,7 @@ def test_hook_may_think_before_its_verdict(play: Play, guard: AgentId) -> None:
     assert (row.kind, row.message_id) == ("ok", verdict)
 
 
-def test_agent_is_a_hook_while_it_has_that_place(play: Play) -> None:
+def test_agent_is_a_hook_while_it_has_that_place(play: LogBuilder) -> None:
     jack = play.create_agent("Jack", by=play.root)
 
     def judges(text: str) -> None:
@@ -289,7 +291,9 @@ def test_every_denial_of_an_answer_is_listed(tmp_path: Path) -> None:
     assert outcomes(denied) == [("main", "[hook guard]: Your response was blocked (1 of 3): again")]
 
 
-def test_agent_moved_to_a_hook_place_has_verdicts_from_then_on(play: Play, guard: AgentId) -> None:
+def test_agent_moved_to_a_hook_place_has_verdicts_from_then_on(
+    play: LogBuilder, guard: AgentId
+) -> None:
     """Messages of its own hooks are no question in the meantime."""
     jack = play.create_agent("Jack", by=play.root)
     play.says(play.root, "OK")  # nobody asked
@@ -312,7 +316,7 @@ def test_agent_moved_to_a_hook_place_has_verdicts_from_then_on(play: Play, guard
     assert len(find_verdicts(play)) == 2
 
 
-def test_last_answer_of_a_hook_with_own_hooks_counts(play: Play, guard: AgentId) -> None:
+def test_last_answer_of_a_hook_with_own_hooks_counts(play: LogBuilder, guard: AgentId) -> None:
     """The outcome is what the watched agent received, and not the review of the hook's own
     hooks.
     """
@@ -337,7 +341,9 @@ def test_last_answer_of_a_hook_with_own_hooks_counts(play: Play, guard: AgentId)
     assert [outcomes(row) for row in rows[1:]] == [expected, expected]
 
 
-def test_answer_before_a_repeated_question_has_no_receivers(play: Play, guard: AgentId) -> None:
+def test_answer_before_a_repeated_question_has_no_receivers(
+    play: LogBuilder, guard: AgentId
+) -> None:
     """The process crashed before its own hooks reviewed it; the earlier failure is reported."""
     input_id = play.hears(play.root, "Send it.")
     ask_guard(play, guard, input_id)

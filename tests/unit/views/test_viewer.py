@@ -16,7 +16,7 @@ from harken.views.tree import tree
 from harken.views.verdicts import verdicts
 from harken.views.viewer import SessionViewer
 from tests.unit.views.examples import EXAMPLE_1, HI, JACK, JILL, ROOT, Line
-from tests.unit.views.play import Play, write_log
+from tests.unit.views.log_builder import LogBuilder, write_log
 
 
 @pytest.mark.req("S0-41")
@@ -27,7 +27,7 @@ def test_list_agents_returns_ids_and_names_else_ids(
 
 
 @pytest.mark.req("S0-41")
-def test_list_agents_includes_past_agents_and_not_the_user(play: Play) -> None:
+def test_list_agents_includes_past_agents_and_not_the_user(play: LogBuilder) -> None:
     jack = play.create_agent("Jack", by=play.root)
     utterance = play.says(play.root, "the password is 1234")
     play.hears("user", "the password is [REDACTED]", utterance)
@@ -39,7 +39,7 @@ def test_agent_without_creation_event_is_listed(inner: SessionViewer) -> None:
     assert inner.list_agents() == {JILL: JILL, "agent_jill_inner": "Inner"}
 
 
-def test_renamed_agent_is_listed_by_last_name_and_resolved_by_both(play: Play) -> None:
+def test_renamed_agent_is_listed_by_last_name_and_resolved_by_both(play: LogBuilder) -> None:
     jack = play.create_agent("Jack", by=play.root)
     play.session.append(ev.AgentConfigured(agent_id=jack, name="John"))
     viewer = play.viewer()
@@ -64,7 +64,7 @@ def test_transcript_accepts_a_name(cafe: SessionViewer) -> None:
     assert cafe.get_transcript("Jack") == cafe.get_transcript(JACK) != []
 
 
-def test_event_dicts_equal_the_line_without_its_sum(play: Play) -> None:
+def test_event_dicts_equal_the_line_without_its_sum(play: LogBuilder) -> None:
     play.hears(play.root, "Hi")
     line = json.loads(play.session.path.read_text(encoding="utf-8").splitlines()[-1])
     assert line.pop("sum")
@@ -112,7 +112,7 @@ def test_first_of_two_events_with_one_id_is_referenced(tmp_path: Path) -> None:
     assert [e["content"] for e in viewer.get_transcript(JACK)] == ["first", "second"]
 
 
-def test_ambiguous_name_error_lists_unambiguous_names(play: Play) -> None:
+def test_ambiguous_name_error_lists_unambiguous_names(play: LogBuilder) -> None:
     first_jack = play.create_agent("Jack", by=play.root)
     play.moves(first_jack, "gone")
     two = play.create_agent("Jack", by=play.root)
@@ -127,7 +127,7 @@ def test_ambiguous_name_error_lists_unambiguous_names(play: Play) -> None:
     assert viewer.resolve_agent(first_jack) == first_jack
 
 
-def test_path_selects_one_of_several_agents(play: Play) -> None:
+def test_path_selects_one_of_several_agents(play: LogBuilder) -> None:
     ann = play.create_agent("Ann", by=play.root)
     mine = play.create_agent("guard", by=play.root, relation="hook")
     hers = play.create_agent("guard", by=ann, relation="hook")
@@ -187,7 +187,7 @@ def test_log_is_read_once_and_lazily(tmp_path: Path) -> None:
     assert viewer.get_transcript(ROOT) == []
 
 
-def test_locked_log_can_be_viewed(play: Play) -> None:
+def test_locked_log_can_be_viewed(play: LogBuilder) -> None:
     play.hears(play.root, "Hi")
     viewer = play.viewer()
     assert len(viewer.get_transcript(play.root)) == 1
@@ -196,7 +196,7 @@ def test_locked_log_can_be_viewed(play: Play) -> None:
     assert len(play.viewer().get_transcript(play.root)) == 2
 
 
-def test_torn_log_shows_its_complete_lines_and_a_flag(play: Play) -> None:
+def test_torn_log_shows_its_complete_lines_and_a_flag(play: LogBuilder) -> None:
     play.hears(play.root, "Hi")
     play.says(play.root, "Hello")
     play.session.close()
@@ -208,7 +208,7 @@ def test_torn_log_shows_its_complete_lines_and_a_flag(play: Play) -> None:
     assert play.session.path.read_bytes() == full_log[:-20]
 
 
-def test_damaged_log_is_refused_with_its_position(play: Play) -> None:
+def test_damaged_log_is_refused_with_its_position(play: LogBuilder) -> None:
     play.hears(play.root, "Hi")
     play.says(play.root, "Hello")
     play.session.close()
@@ -232,7 +232,7 @@ def test_empty_file_is_refused_when_it_is_read(tmp_path: Path) -> None:
         SessionViewer(str(file)).list_agents()
 
 
-def test_unspecified_views_are_methods(play: Play) -> None:
+def test_unspecified_views_are_methods(play: LogBuilder) -> None:
     jack = play.create_agent("Jack", by=play.root)
     play.hears(play.root, "Hi")
     request = play.asks(play.root)
@@ -311,7 +311,7 @@ def test_unknown_tools_and_event_types_are_shown_in_every_view(tmp_path: Path) -
     assert viewer.trace_message_flow("msg_022")[-1] == lines[21]
 
 
-def test_views_are_the_same_after_a_resume(play: Play) -> None:
+def test_views_are_the_same_after_a_resume(play: LogBuilder) -> None:
     jack = play.create_agent("Jack", by=play.root)
     play.says(jack, HI)
     before = play.viewer().get_transcript(jack)
@@ -320,7 +320,7 @@ def test_views_are_the_same_after_a_resume(play: Play) -> None:
         assert play.viewer().get_transcript(AgentId("Jack")) == before
 
 
-def test_events_without_a_log_can_be_viewed(play: Play) -> None:
+def test_events_without_a_log_can_be_viewed(play: LogBuilder) -> None:
     jack = play.create_agent("Jack", by=play.root)
     play.says(jack, "Hi")
     logged = play.viewer()

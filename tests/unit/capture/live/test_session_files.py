@@ -21,7 +21,7 @@ from harken.core.commits import CommitId
 from harken.errors import StoreWriteError
 from harken.index.catalogue import Catalogue
 from harken.store.memory import MemoryStore
-from tests.unit.capture.live.said import SESSION, Stream, use, words
+from tests.unit.capture.live.client_lines import SESSION, Stream, use, words
 from tests.unit.formats.transcripts import Transcript, result, text
 
 CAFE = Path("/home/jill/cafe")

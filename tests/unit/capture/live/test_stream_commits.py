@@ -17,7 +17,7 @@ from harken.formats.events import MetricEvent, OutputEvent, SystemEvent
 from harken.formats.events_v1 import decode_events
 from harken.store.base import StoredCommit
 from harken.store.memory import MemoryStore
-from tests.unit.capture.live.said import SESSION, Stream, use, words
+from tests.unit.capture.live.client_lines import SESSION, Stream, use, words
 
 NOW_US = 1_800_000_000_000_000
 

@@ -21,7 +21,7 @@ from harken.errors import FormatError
 from harken.formats.base import ConversationEntry
 from harken.formats.runtimes.base import read_conversation
 from harken.formats.runtimes.registry import find_runtime_format
-from tests.unit.capture.talks import cafe, call, new
+from tests.unit.capture.conversation_kit import cafe, call, new
 from tests.unit.formats.contexts import ODD_CONTEXT, PNG
 
 

@@ -16,7 +16,7 @@ from harken.errors import ConfigError
 from harken.formats.runtimes.base import NewSessionInfo
 from harken.formats.runtimes.registry import find_runtime_format
 from tests.toy_clients import install
-from tests.unit.capture.talks import ID, cafe, new
+from tests.unit.capture.conversation_kit import ID, cafe, new
 
 HOURS = "2026-01-31T12-00-00"
 

@@ -53,7 +53,7 @@ from tests.unit.agents.compacting import WORDS, begin, talk
 from tests.unit.agents.cutting import cut_after, resume
 from tests.unit.agents.hooking import Judging, send, watch
 from tests.unit.agents.test_dumb_agent import Echo
-from tests.unit.views.play import Play
+from tests.unit.views.log_builder import LogBuilder
 from tests.unit.world.permissions.people import NO, YES, Person
 
 
@@ -463,7 +463,7 @@ def test_changed_call_is_located(tmp_path: Path) -> None:
 
 
 def test_manual_entries_are_accepted_unchanged(tmp_path: Path) -> None:
-    with Play(tmp_path) as by_hand:
+    with LogBuilder(tmp_path) as by_hand:
         by_hand.hears(by_hand.root, "Hi")
         by_hand.says(by_hand.root, "I say this by hand.")
         call_message = by_hand.calls(by_hand.root, ("look", "{}"))
@@ -484,7 +484,7 @@ def test_replay_sends_nothing_and_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_unreplayable_session_is_refused(tmp_path: Path) -> None:
-    with Play(tmp_path) as by_hand:
+    with LogBuilder(tmp_path) as by_hand:
         log = by_hand.session.path
         agent = by_hand.session.allocate_agent_id()
         by_hand.session.log_agent_created(

@@ -23,7 +23,7 @@ from tests.session_kit import (
     say,
     turn,
 )
-from tests.unit.index.imported import Imports
+from tests.unit.index.index_kit import Imports
 
 ORDERED = "SELECT commit_id FROM messages ORDER BY id"
 USAGE = ev.Usage(input_tokens=100, cache_read_tokens=60, cache_write_tokens=10, output_tokens=7)

@@ -1,6 +1,6 @@
 """Eight tasks of one process commit equal texts to one store, each to its own chain.
 
-python -m tests.crash.crowd STORE WHO STEPS
+python -m tests.crash.parallel_writers STORE WHO STEPS
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sessions converted to log events, created from imported transcripts, and their invariants."""
+"""Sessions converted to log events, created from import_transcripts transcripts, and their invariants."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from harken.store.memory import MemoryStore
 from tests.unit.formats.transcripts import Transcript
 
 
-def imported(folder: Path, **files: Transcript) -> tuple[MemoryStore, list[BranchTip]]:
+def import_transcripts(folder: Path, **files: Transcript) -> tuple[MemoryStore, list[BranchTip]]:
     """Import transcripts of one session. Return the store and the tip of the session."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, transcript in files.items():
@@ -72,7 +72,7 @@ def check_contexts(store: Store, events: Sequence[ev.Event]) -> None:
         if isinstance(event, ev.ContextCommitted):
             reads = current_messages(state.agents[event.agent_id or AgentId("")])
             expected = materialize(store, CommitId(event.ctx)).messages
-            assert [*map(likeness, reads)] == [*map(likeness, expected)]
+            assert [*map(model_input, reads)] == [*map(model_input, expected)]
 
 
 def hash_of(messages: Sequence[ChatMessage]) -> str:
@@ -82,7 +82,7 @@ def hash_of(messages: Sequence[ChatMessage]) -> str:
     return rolling
 
 
-def likeness(message: ChatMessage) -> object:
+def model_input(message: ChatMessage) -> object:
     """Return the model input of a message. Only logs have the tool name of each result."""
     calls = [call.id for call in message.tool_calls or ()]
     return message_hash(message), message.tool_call_id, calls

@@ -32,7 +32,7 @@ def empty() -> apsw.Connection:
 
 
 @dataclass
-class Story:
+class RowBuilder:
     """A database of index rows, built by method calls. Times are seconds since 1970."""
 
     database: apsw.Connection = field(default_factory=empty)

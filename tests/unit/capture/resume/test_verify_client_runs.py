@@ -17,7 +17,7 @@ from harken.formats.base import ConversationEntry
 from harken.formats.runtimes.base import NewSessionInfo, RuntimeFormat
 from harken.formats.runtimes.registry import find_runtime_format
 from tests.toy_clients import Manner, install
-from tests.unit.capture.talks import cafe, new
+from tests.unit.capture.conversation_kit import cafe, new
 
 Verify = Callable[..., VerifyResult]
 OWN = {

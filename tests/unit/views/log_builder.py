@@ -19,7 +19,7 @@ from harken.views.viewer import SessionViewer
 NOON_US = 1_769_860_800_000_000
 
 
-class Play:
+class LogBuilder:
     """Each method logs the event in its name and returns the id of the event."""
 
     def __init__(self, folder: Path, resolver: Resolver | None = None) -> None:
