@@ -111,7 +111,7 @@ def test_a_review_goes_on_elsewhere_where_the_machine_died(tmp_path: Path) -> No
     for file in mine.home.glob("store.db*"):  # what SQLite has not put into its file yet, too
         shutil.copy(file, other.home)
     shutil.rmtree(tmp_path / "mine")
-    answer = other.ask("--from", ctx[:16], "-p", "what did you find?")
+    answer = other.ask("--from-commit", ctx[:16], "-p", "what did you find?")
     assert answer == "An empty line breaks it; I was about to try that."
 
     system, *said = first_request(other)

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from harken import Deny, Hook, HookQuestion, Ok, Rewrite, SessionViewer, register_agent_class
+from harken.agents.agent import get_agent
 from harken.core.verdict import Verdict
 from harken.views.interventions import interventions
 from tests.agent_kit import Stage, call, calls, check_log, everything, play, run, stage, told
@@ -166,7 +167,7 @@ class ResourceMonitor(Hook):
     def judge(self, question: HookQuestion) -> Verdict:
         if question.call is None or question.call.function.name != "task":
             return Ok()
-        watched = self.agent_by_id(self.state.parent or "")
+        watched = get_agent(self, self.state.parent or "")
         if len(watched.subagents) >= 3:
             return Deny("Maximum subagents (3) already reached.")
         return Ok()
@@ -205,7 +206,7 @@ def test_example_4_an_external_event(tmp_path: Path) -> None:
     said = "I'll reload the data and notify the main agent."
     one = stage(tmp_path, play(main=[calls(call("task", name="Watcher")), "-"], Watcher=[said]))
     one.ask("Watch data.json.")
-    watcher = one.root.subagent("Watcher")
+    watcher = one.root.subagents["Watcher"]
     watcher.harken("File changed: data.json")
     assert run(watcher.response()) == said
     assert listing(one, "Watcher")[1:] == [

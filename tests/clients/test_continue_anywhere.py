@@ -86,12 +86,12 @@ def test_conversation_continues_in_another_client(desk: Desk, source: str, targe
     ctx = desk.talk(source)
     desk.having(target)
     if target != "opencode":
-        ran = desk.ok("resume", ctx, "--in", target, "--print")
+        ran = desk.ok("resume", ctx, "--client", target, "--print")
         resumed = kit.resume(target, Path(ran.err.splitlines()[-1].partition(" in ")[2]))
         assert resumed.reason is None
         sent_text = json.dumps(resumed.sent)  # texts of one side that meet become one
         assert [text for text in resumed.lost if json.dumps(text)[1:-1] not in sent_text] == []
-    report = json.loads(desk.ok("verify", ctx, "--in", target, "--at", "-2", "--json").out)
+    report = json.loads(desk.ok("verify", ctx, "--client", target, "--at", "-2", "--json").out)
     assert report["same"]
     assert report["messages"]
 
@@ -118,7 +118,7 @@ def test_message_missing_in_the_file_is_detected(desk: Desk, runtime: str) -> No
     )
     (programs / runtime).chmod(0o755)
     desk.path = f"{programs}{os.pathsep}{desk.path}"
-    ran = desk("verify", ctx, "--in", runtime)
+    ran = desk("verify", ctx, "--client", runtime)
     assert ran.code == 1, ran
     assert "missing     1 developer" in ran.out or "missing     2 user" in ran.out
     assert "different: 1 message" in ran.out
@@ -131,7 +131,7 @@ def test_message_missing_in_the_file_is_detected(desk: Desk, runtime: str) -> No
 )
 def test_client_continues_its_own_conversation(desk: Desk, runtime: str) -> None:
     ctx = desk.talk(runtime)
-    desk.having(runtime).ok("verify", ctx, "--in", runtime)
+    desk.having(runtime).ok("verify", ctx, "--client", runtime)
 
 
 @kit.needs("claude")
@@ -140,4 +140,4 @@ def test_claude_code_resumes_in_a_folder_with_a_long_name(desk: Desk) -> None:
     folder = desk.folder / ("x" * 120) / ("ü🍵." * 30)
     folder.mkdir(parents=True)
     ctx = desk.talk("harken")
-    desk.having("claude").ok("verify", ctx, "--in", "claude", "--keep", folder / "kept")
+    desk.having("claude").ok("verify", ctx, "--client", "claude", "--keep", folder / "kept")

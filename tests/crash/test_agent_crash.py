@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from harken import AgentRuntime, FunctionModel, SessionOptions, load_session
+from harken.agents.agent import get_agent
 from harken.chat.demo_model import MODEL_NAME
 from harken.cli.commands.demo import PROMPT, SYSTEM_PROMPT
 from harken.cli.commands.demo import play as play_demo
@@ -163,10 +164,10 @@ def check_end(scene: Stage) -> None:
     check_log(scene.log)
     for agent in scene.session.agents:
         if scene.session.state.is_live(agent):
-            first = scene.root.agent_by_id(agent).transcript[0]
+            first = get_agent(scene.root, agent).transcript[0]
             assert (first["role"], bool(first["content"])) == ("system", True)
     assert list(scene.root.subagents) == ["Jack", "Jill"]
-    assert list(scene.root.subagent("Jill").subagents) == ["Inner"]
+    assert list(scene.root.subagents["Jill"].subagents) == ["Inner"]
     for row in scene.rows(agent_id=scene.id_of("Jack")):
         assert ADVICE not in str(row.get("content"))
     live = everything(scene.session)

@@ -82,7 +82,7 @@ def lived_in(home: Path, lines: int) -> Path:
     store = SqliteStore(home / "store.db")
     tip = store.newest_commits(1)[0]
     store.close()
-    assert run_cli([*chat, "And so on.", "--from", tip]) in (0, 1)
+    assert run_cli([*chat, "And so on.", "--from-commit", tip]) in (0, 1)
     path = home / "sessions" / "long.jsonl"
     session = Session(path, options=options())
     agent = born(session)
@@ -102,7 +102,7 @@ def shipped(home: Path, remote_home: Path, socket: Path) -> dict[str, bytes]:
     """Push all logs without a kill. Return the received logs without temporary files."""
     with (
         children("serve", remote_home, socket) as service,
-        children("ship", home, socket) as shipper,
+        children("push", home, socket) as shipper,
     ):
         service.begin()
         shipper.begin()
@@ -131,7 +131,7 @@ def kills(tmp_path: Path, runs: int, seed: int, lines: int) -> int:
     long, cut_count = lived_in(home, lines), 0
     with (
         children("serve", remote_home, socket) as service,
-        children("ship", home, socket) as shipper,
+        children("push", home, socket) as shipper,
     ):
         for turn in range(10 * runs):
             if turn >= runs and cut_count:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from harken.agents.open_calls import has_open_calls
 from harken.agents.turn.conversation import Conversation
 from harken.core.events import PieceOfText
 from tests.agent_kit import Play, Stage, call, calls, check_log, everything, play, run
@@ -68,7 +69,7 @@ def happen(scene: Stage) -> None:
 async def go_on(scene: Stage) -> Conversation:
     """Answer all pending comments."""
     async with talking(scene) as talk:
-        if talk.primary.has_open_calls:
+        if has_open_calls(talk.primary):
             await talk.say()
         while await talk.wait_for_unread(to_the_end=True):
             await talk.say()

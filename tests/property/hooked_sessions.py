@@ -31,6 +31,7 @@ from harken import (
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.agent import Agent, unload_agent
 from harken.agents.hooks.options import HookOptions
+from harken.agents.open_calls import has_open_calls
 from harken.agents.runtime import ActionPolicy, AgentLibrary
 from harken.agents.smart_agent import SmartAgent
 from harken.agents.tree.hook_action import new_hook
@@ -146,7 +147,7 @@ class Course:
             model=voices.model(self.window),
             world=LocalWorld([send, look, peek], folder=log.parent),
             policy=ActionPolicy(actions=ACTIONS),
-            library=AgentLibrary(kinds={Counting.kind: Counting}),
+            library=AgentLibrary(kinds={Counting._kind: Counting}),
         )
         options = replace(quick(), in_memory=self.in_memory)
         root, session = load_session(
@@ -229,7 +230,7 @@ class Course:
         """Let a resumed session end what was open, and say one thing more."""
         talk, own = Conversation(one.root), dice("on", self.seed, at)
         for _ in range(3):
-            if talk.primary.has_open_calls:
+            if has_open_calls(talk.primary):
                 self.say(talk, None, own)
         self.say(talk, "More.", own)
 

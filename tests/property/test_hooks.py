@@ -26,6 +26,7 @@ from harken import (
 )
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.hooks.smart_hook import NOTE
+from harken.agents.open_calls import has_open_calls
 from harken.agents.runtime import ActionPolicy, AgentLibrary
 from harken.core.messages import Message, text_of
 from harken.core.verdict import Verdict
@@ -90,7 +91,7 @@ def begun(folder: Path, cast: Cast) -> Stage:
         model=cast.model(),
         world=world,
         policy=ActionPolicy(actions=ACTIONS),
-        library=AgentLibrary(kinds={Counting.kind: Counting}),
+        library=AgentLibrary(kinds={Counting._kind: Counting}),
     )
     one = stage(folder, cast.model(), runtime=runtime)
     guard(one, points=("input", "result"), tools=["keep_note"], keeps="notes")
@@ -150,7 +151,7 @@ def check_cut(chosen: list[Turn], at: int) -> None:
         before = everything(later.session)
         later = again(later.log, later)
         assert everything(later.session) == before
-        if later.root.has_open_calls:
+        if has_open_calls(later.root):
             later.ask()
         later.ask("More.")
         check_hooks(later)

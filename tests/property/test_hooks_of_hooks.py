@@ -225,7 +225,7 @@ class Reading:
 
 
 def is_code(one: AgentState) -> bool:
-    return one.spec.get("kind") == Counting.kind
+    return one.spec.get("kind") == Counting._kind
 
 
 def number(reference: str) -> int:

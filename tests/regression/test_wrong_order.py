@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 import harken
+from harken.agents.agent import log_birth
 from tests.wrong_uses_kit import (
     H,
     Row,
@@ -88,7 +89,7 @@ ORDER: dict[str, Row] = {
     "a keyword that nothing is like": (
         lambda _: H.SessionOptions(zzz=1),
         TypeError,
-        "SessionOptions has no argument 'zzz'; it takes: durability, clock",
+        "SessionOptions has no argument 'zzz'; its arguments: durability, clock",
     ),
     "no session file at all": (lambda _: H.load_session(), TypeError, "missing 1 required.*file"),
     "a runtime by position": (
@@ -99,17 +100,17 @@ ORDER: dict[str, Row] = {
     "an agent that was not born hears": (
         lambda s: s.unborn().harken("Hi"),
         H.NameNotFound,
-        "SmartAgent agent_002 is not in the log yet: call log_birth\\(name=...\\) first",
+        "SmartAgent agent_002 is not in the log yet: call log_birth\\(agent, name=...\\) first",
     ),
     "an agent that was not born answers": (
         lambda s: ask(s.unborn(), "Hi"),
         H.NameNotFound,
-        "call log_birth\\(name=...\\) first",
+        "call log_birth\\(agent, name=...\\) first",
     ),
     "an agent that was not born goes on": (
         lambda s: ask(s.unborn(), None),
         H.NameNotFound,
-        "call log_birth\\(name=...\\) first",
+        "call log_birth\\(agent, name=...\\) first",
     ),
     "an agent that is born twice": (twice_born, H.InvalidEvent, "agent_001 was born before"),
     "a plain agent": (plain_agent, H.ConfigError, "make a SmartAgent or a DumbAgent"),
@@ -124,7 +125,7 @@ ORDER: dict[str, Row] = {
         "Thriftier is not registered",
     ),
     "a dumb agent that was not registered": (
-        lambda s: s.unborn(type("Echo", (H.DumbAgent,), {})).log_birth(s.folder.name),
+        lambda s: log_birth(s.unborn(type("Echo", (H.DumbAgent,), {})), s.folder.name),
         TypeError,
         "Echo is not registered",
     ),
@@ -161,27 +162,27 @@ ORDER: dict[str, Row] = {
     "a call after close": (
         lambda s: ask(s.closed(), "Hi"),
         H.LogError,
-        "^(?!.*make room).*this session is closed.*load_session\\(\\)",
+        "^(?!.*free disk space).*the session is closed.*load_session\\(\\)",
     ),
     "an input after close": (
         lambda s: s.closed().harken("Hi"),
         H.LogError,
-        "^(?!.*make room).*this session is closed",
+        "^(?!.*free disk space).*the session is closed",
     ),
     "a birth after close": (
         lambda s: s.closed().session.log_agent_created("agent_009", "msg_001", "Ann"),
         H.LogError,
-        "^(?!.*make room).*this session is closed",
+        "^(?!.*free disk space).*the session is closed",
     ),
     "an end after close": (
         lambda s: s.closed().session.end(),
         H.LogError,
-        "this session is closed",
+        "the session is closed",
     ),
     "a second writer": (
         lambda s: (s.load(), s.load()),
         H.LogError,
-        "is being written by process",
+        "locked by process",
     ),
     "a start from a commit too late": (start_late, ValueError, "main has begun already"),
     "no model at all": (
@@ -274,8 +275,8 @@ from harken import AgentRuntime as Runtime, SmartAgent, load_session
 assert Runtime(model="anthropic/claude-opus-5-5").model.name == "anthropic/claude-opus-5-5"
 root, session = load_session("tea.jsonl", model="openai/gpt-5", name="main")
 with session:
-    assert root.model.name == root.language_model == "openai/gpt-5"
-    assert SmartAgent(session, model="ollama/llama3").language_model == "ollama/llama3"
+    assert root.model.name == root.state.language_model == "openai/gpt-5"
+    assert SmartAgent(session, model="ollama/llama3").model.name == "ollama/llama3"
     assert "sk-" not in repr(root.runtime) + Path("tea.jsonl").read_text()
 sys.exit(bool({"openai", "anthropic"} & sys.modules.keys()))
 """

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 from harken.core.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from harken.agents.agent import load_agent, unload_agent
+    from harken.agents.agent import load_agent, log_birth, unload_agent
     from harken.agents.checkpointer import Checkpointer
+    from harken.agents.checkpoints import checkpoint_agent
+    from harken.agents.open_calls import has_open_calls
     from harken.agents.runtime import (
         ActionPolicy,
         AgentLibrary,
@@ -25,7 +27,10 @@ else:
     __getattr__ = lazy_exports(
         __name__,
         {
+            "checkpoint_agent": "harken.agents.checkpoints",
+            "has_open_calls": "harken.agents.open_calls",
             "load_agent": "harken.agents.agent",
+            "log_birth": "harken.agents.agent",
             "skill_tool": "harken.agents.templates.skills",
             "unload_agent": "harken.agents.agent",
             "ActionPolicy": "harken.agents.runtime",
@@ -54,7 +59,10 @@ __all__ = [
     "Observers",
     "SessionAgent",
     "Verdict",
+    "checkpoint_agent",
+    "has_open_calls",
     "load_agent",
+    "log_birth",
     "skill_tool",
     "unload_agent",
 ]

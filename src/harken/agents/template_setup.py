@@ -30,7 +30,7 @@ def servers_for(
     an unknown server.
     """
     inherits = tool_names is None and (template is None or template.tools is None)
-    names = [*(agent.servers if inherits else ()), *(template.mcp if template is not None else ())]
+    names = [*(agent._servers if inherits else ()), *(template.mcp if template is not None else ())]
     if template is not None and template.mcp:
         _add_servers(agent, template)
     return {"mcp": list(dict.fromkeys(names))} if names else {}
@@ -60,14 +60,14 @@ def _add_servers(agent: ToolAgent, template: Template) -> None:
 async def wait_for_servers(agent: ToolAgent) -> None:
     """Wait until the tools of an agent's servers are available, before a request lists them."""
     connections = agent.runtime.world.mcp
-    if connections is not None and any(name not in connections.servers for name in agent.servers):
+    if connections is not None and any(name not in connections.servers for name in agent._servers):
         servers = [
             name for template in agent.runtime.library.templates for name in template.servers
         ]
         for server in servers:
-            if server.name in agent.servers and server.name not in connections.servers:
+            if server.name in agent._servers and server.name not in connections.servers:
                 connections.add(server)
-    await agent.runtime.world.wait_ready(agent.servers)
+    await agent.runtime.world.wait_ready(agent._servers)
 
 
 def create_template_hooks(

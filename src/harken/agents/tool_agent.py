@@ -39,7 +39,7 @@ class Toolset:
 class ToolAgent(Agent):
     """The interface that `act` and the structural actions need of an agent."""
 
-    def begin(self) -> None:
+    def _set_up(self) -> None:
         """Set up what is not in the log because it can be derived."""
         self._comments: list[HookVerdict] | None = None
         """Comments of hooks that are not delivered yet. None: they must be read from the log."""
@@ -48,7 +48,7 @@ class ToolAgent(Agent):
         """The values from which the toolbox was built."""
 
     @abstractmethod
-    def make_subagent(
+    def _make_subagent(
         self,
         system_prompt: str | None,
         tools: Sequence[str] | None,
@@ -62,12 +62,12 @@ class ToolAgent(Agent):
         """
 
     @property
-    def allowed(self) -> list[str] | None:
+    def _allowed(self) -> list[str] | None:
         """The names of the tools that it may use, or None for all."""
         return self.state.spec.get("tools")
 
     @property
-    def servers(self) -> Sequence[str]:
+    def _servers(self) -> Sequence[str]:
         """MCP servers given by name, which it may use regardless of its tool list."""
         servers: Sequence[str] = self.state.spec.get("mcp") or ()
         return servers
@@ -75,9 +75,9 @@ class ToolAgent(Agent):
     @property
     def tools(self) -> dict[str, Tool]:
         """The actions and tools that it may use now, by name."""
-        return self.toolbox().by_name
+        return self._get_toolset().by_name
 
-    def toolbox(self) -> Toolset:
+    def _get_toolset(self) -> Toolset:
         """Return the tools with their schemas, rebuilt only if they changed.
 
         Templates are listed as they were when the toolbox was first built: a model's cached prompt
@@ -90,9 +90,9 @@ class ToolAgent(Agent):
         return self._toolbox
 
     def _build_toolbox(self) -> Toolset:
-        world, allowed, place = self.runtime.world.tools, self.allowed, self.state.place
+        world, allowed, place = self.runtime.world.tools, self._allowed, self.state.place
         schemas = tuple((tool.name, tool.description, tool.parameters) for tool in world.values())
-        limits = (None if allowed is None else tuple(allowed), tuple(self.servers))
+        limits = (None if allowed is None else tuple(allowed), tuple(self._servers))
         key = (schemas, limits, place == "hook")
         if self._toolbox is not None and self._toolbox.key == key:
             return self._toolbox
@@ -104,11 +104,11 @@ class ToolAgent(Agent):
         return Toolset(key, tools)
 
     def _may_use(self, tool: Tool) -> bool:
-        if server_in(tool.name) in self.servers:
+        if server_in(tool.name) in self._servers:
             return True
-        if tool.reserved and self.allowed is None:
+        if tool.reserved and self._allowed is None:
             return False
-        return may_use(tool.name, self.allowed, self.state.place, self.runtime.policy.actions)
+        return may_use(tool.name, self._allowed, self.state.place, self.runtime.policy.actions)
 
     def _list_tools(self) -> dict[str, Tool]:
         """Return the tools of the world; `skill` lists the skills that this agent may use."""
@@ -118,21 +118,16 @@ class ToolAgent(Agent):
         skill_tool, listing = tools.pop(SKILL), skills.listing(skills_of(self))
         return {**tools, SKILL: with_skills(skill_tool, listing)} if listing else tools
 
-    def is_retryable(self, call: OpenCall) -> bool:
-        """Whether an interrupted call may simply be run again."""
-        tool = self.tools.get(call.name)
-        return tool is not None and tool.idempotent
-
-    def note_comments(self, judgement: CombinedVerdict) -> None:
+    def _note_comments(self, judgement: CombinedVerdict) -> None:
         """Keep comments until the agent may receive them."""
         if self._comments is not None:
             self._comments += judgement.comments
 
-    def forget_comments(self) -> None:
+    def _forget_comments(self) -> None:
         """Read comments from the log next time: a broken-off turn may have lost some."""
         self._comments = None
 
-    def deliver(self) -> None:
+    def _deliver_comments(self) -> None:
         """Append the kept comments to the transcript, as soon as every call has its result."""
         if self.state.open_calls:
             return
@@ -157,3 +152,9 @@ class ToolAgent(Agent):
         former = (self.session.agents[id_] for id_ in self.state.former_hooks)
         loaded = [state for state in former if state.transcript is not None]
         return [*map(self.session.agent, self.state.hooks), *loaded]
+
+
+def is_retryable(agent: Agent, call: OpenCall) -> bool:
+    """Whether an interrupted call of an agent may simply be run again."""
+    tool = agent.tools.get(call.name) if isinstance(agent, ToolAgent) else None
+    return tool is not None and tool.idempotent

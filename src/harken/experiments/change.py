@@ -98,11 +98,9 @@ def find_message(rows: Sequence[ContextMessage], given: str) -> int:
     ids = {given, f"msg_{given:0>3}"}
     matches = [row.position for row in rows if row.message_id in ids]
     if len(matches) > 1:
-        raise AmbiguousName(
-            "message of this context", given, [f"#{position}" for position in matches]
-        )
+        raise AmbiguousName("message", given, [f"#{position}" for position in matches])
     if not matches:
-        raise NameNotFound("message of this context", given, _list_messages(rows))
+        raise NameNotFound("message", given, _list_messages(rows))
     return matches[0]
 
 

@@ -136,7 +136,7 @@ def test_with_fewer_checkpoints_it_is_the_last_commit_and_empty_before_the_first
     tmp_path: Path, sockets: ContextSocketServer
 ) -> None:
     asks = [calls(call("peek", f"c{n}")) for n in range(4)]
-    scene = begin(tmp_path, play(main=[*asks, "."]), sockets, every=2)
+    scene = begin(tmp_path, play(main=[*asks, "."]), sockets, turns_per_commit=2)
     scene.ask("go")
     first, second, *_ = (row["ctx"] for row in scene.rows(event_type="context_committed"))
     answers = [scene.result(f"c{n}")["content"] for n in range(4)]

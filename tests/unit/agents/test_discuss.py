@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from harken import SmartAgent
+from harken.agents.agent import log_birth
 from tests.agent_kit import call, calls, play, stage
 from tests.unit.agents.talking import among, talk, told_to
 
@@ -205,8 +206,11 @@ def test_where_all_interlocutors_are_gone_the_newest_subagent_is_meant(tmp_path:
 @pytest.mark.req("S4-16")
 def test_a_subagent_made_by_code_is_the_newest_too(tmp_path: Path) -> None:
     one = stage(tmp_path, play(main=[calls(talk(prompt="Hi?")), "Done."], Ann=["Hi."]))
-    SmartAgent(one.session, "You are Ann.", runtime=one.runtime).log_birth(
-        one.root.state.birth, "Ann", "subagent"
+    log_birth(
+        SmartAgent(one.session, "You are Ann.", runtime=one.runtime),
+        one.root.state.birth,
+        "Ann",
+        "subagent",
     )
     assert one.ask("Go.") == "Done."
     assert one.result()["content"] == "Hi."

@@ -272,7 +272,7 @@ def test_changed_log_is_refused_by_its_checksum_and_its_lines(forger: Forger, fo
     forger.files[LOG] = full_log.replace(b"hello", b"jello")
     refused(forger.write_bundle(), folder, f"{LOG} has another sum")
     forger.update_manifest()
-    refused(forger.write_bundle(), folder, "damaged log: first.jsonl: damaged at line 3")
+    refused(forger.write_bundle(), folder, "damaged log: first.jsonl: corrupted at line 3")
     forger.files[LOG] = full_log[:-9]
     forger.update_manifest()
     refused(forger.write_bundle(), folder, "first.jsonl ends in half a line")

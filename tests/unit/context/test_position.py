@@ -74,7 +74,7 @@ def test_message_number_is_stable(store: MemoryStore, compacted: CommitId) -> No
 def test_missing_message_error_gives_the_valid_range(
     store: MemoryStore, compacted: CommitId, reference: str
 ) -> None:
-    with pytest.raises(NameNotFound, match="there is: 1 to 8, -1 to -8, their native ids"):
+    with pytest.raises(NameNotFound, match="existing messages: 1 to 8, -1 to -8, their native ids"):
         find_position(store, compacted, reference)
 
 
@@ -150,7 +150,7 @@ def test_too_large_number_matches_no_id() -> None:
     store = MemoryStore()
     ctx = checkpoint(store, CommitDraft(entries=[entry("Tea?", uuid="5e551011-0000")]))
     assert find_position(store, ctx, "5e").number == 1
-    with pytest.raises(NameNotFound, match="there is no message '5' here"):
+    with pytest.raises(NameNotFound, match="message '5' not found"):
         find_position(store, ctx, "5")
 
 

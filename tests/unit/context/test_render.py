@@ -157,7 +157,7 @@ def test_read_only_format_is_joined_from_its_own_bytes(store: WatchedStore) -> N
 
 
 def test_unknown_target_format_is_refused(store: WatchedStore) -> None:
-    with pytest.raises(NameNotFound, match=r"no format 'codex-v9'.*events-v1"):
+    with pytest.raises(NameNotFound, match=r"format 'codex-v9' not found.*events-v1"):
         render(store, commit(store, None, "a"), "codex-v9", formats=PLAIN)
 
 

@@ -135,7 +135,9 @@ def test_registry_lists_all_agents_without_transcripts(
 
 def test_unknown_agent_error_lists_existing_agents(session: Session) -> None:
     for look in (session.agent, session.evict, session.context):
-        with pytest.raises(NameNotFound, match=r"no agent 'jill' here; there is: agent_001"):
+        with pytest.raises(
+            NameNotFound, match=r"agent 'jill' not found; existing agents: agent_001"
+        ):
             look("jill")
 
 

@@ -148,7 +148,7 @@ def test_path_selects_one_of_several_agents(play: LogBuilder) -> None:
         if agent is not None:
             assert viewer.resolve_agent(path) == agent
             continue
-        with pytest.raises(NameNotFound, match=f"no agent '{path}' here; there is: Root"):
+        with pytest.raises(NameNotFound, match=f"agent '{path}' not found; existing agents: Root"):
             viewer.resolve_agent(path)
 
 

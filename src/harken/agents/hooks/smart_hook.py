@@ -16,6 +16,7 @@ from typing import Any
 
 from harken.agents.agent import Agent
 from harken.agents.hooks.hook import finish_leaving
+from harken.agents.open_calls import has_open_calls
 from harken.core.events import AgentMoved, Reference, Segment, TranscriptEdited, TranscriptEntry
 from harken.core.ids import MessageId, reference_number
 from harken.core.logged_string import LoggedString
@@ -142,7 +143,7 @@ def finish_verdicts(session: Session, revived: Any) -> None:
             continue
         if state.language_model is None:
             finish_leaving(session, state)
-        elif not (hook := revived(state.id)).has_open_calls:  # its own hooks may still judge it
+        elif not has_open_calls(hook := revived(state.id)):  # its own hooks may still judge it
             after_verdict(hook)
 
 

@@ -10,10 +10,20 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from harken.agents.action_schemas import ACTIONS
-from harken.agents.agent import Agent, unload_agent
+from harken.agents.agent import (
+    Agent,
+    check_free,
+    get_agent,
+    is_born,
+    is_to_be_self_made,
+    log_birth,
+    unload_agent,
+)
 from harken.agents.budget import check_birth
+from harken.agents.checkpoints import checkpoint_if_due
 from harken.agents.guards import is_made
 from harken.agents.names import check_agent_name, free_name
+from harken.agents.open_calls import finish_open_calls, has_open_calls
 from harken.agents.template_setup import create_template_hooks, servers_for
 from harken.agents.templates.template import Template
 from harken.agents.tool_agent import ToolAgent
@@ -52,12 +62,12 @@ async def run_task(agent: ToolAgent, call: Reference, arguments: Mapping[str, An
     allowed = allowed_for(agent, arguments["tools"], template)
     check_birth(agent.session.state, agent.agent_id)
     servers = servers_for(agent, arguments["tools"], template)
-    child = agent.make_subagent(instructions, allowed, template, servers)
+    child = agent._make_subagent(instructions, allowed, template, servers)
     hooks = create_hook_copies(child, agent)
-    guards = {name for name, hook in hooks if not is_made(hook.birth_spec)}
+    guards = {name for name, hook in hooks if not is_to_be_self_made(hook)}
     hooks += create_template_hooks(template, child, guards)
-    agent.checkpoint_if_due("spawn")  # the child's history goes on into that of its parent
-    child.log_birth(birth_cause(agent, call), name, "subagent")
+    checkpoint_if_due(agent, "spawn")  # the child's history goes on into that of its parent
+    log_birth(child, birth_cause(agent, call), name, "subagent")
     try:
         install_hooks(hooks, child)
     except Exception:
@@ -83,14 +93,14 @@ def create_hook_copies(
     Hooks that watch `child` already, themselves or by another copy, are left out, whatever their
     names. Guards come first: after a crash no agent has the self-made hooks without the guards.
     own: also copy self-made hooks; below: whether `child` is a subagent, see
-    `Agent.logged_copy_for`; there: originals of which `child` gets copies otherwise.
+    `Agent._logged_copy_for`; there: originals of which `child` gets copies otherwise.
     """
-    watching = {*there, *(hook.original_id for hook in (child.hooks if is_born(child) else ()))}
-    hooks = [watched.agent_by_id(id_) for id_ in watched.state.hooks]
+    watching = {*there, *(hook._original_id for hook in (child.hooks if is_born(child) else ()))}
+    hooks = [get_agent(watched, id_) for id_ in watched.state.hooks]
     guards = [hook for hook in hooks if not is_made(hook.state.spec)]
     self_made = [hook for hook in hooks if is_made(hook.state.spec)] if own else []
-    copied = [hook for hook in (*guards, *self_made) if hook.original_id not in watching]
-    copies = [(hook.name, hook.logged_copy_for(child, below=below)) for hook in copied]
+    copied = [hook for hook in (*guards, *self_made) if hook._original_id not in watching]
+    copies = [(hook.name, hook._logged_copy_for(child, below=below)) for hook in copied]
     return [(name, copy) for name, copy in copies if copy is not None]
 
 
@@ -108,11 +118,6 @@ def install_hooks(
         copy.install(child, free)
 
 
-def is_born(agent: Agent) -> bool:
-    """Whether the log has the birth of an agent."""
-    return agent.agent_id in agent.session.agents
-
-
 class AgentReply(NamedTuple):
     """An answer and the agent that gave it."""
 
@@ -128,7 +133,7 @@ def current_agent_at(agent: Agent, original: Agent) -> Agent:
     agents, state = agent.session.agents, original.state
     for _ in agents:
         if state.parent == agent.agent_id:
-            return agent.agent_by_id(state.id)
+            return get_agent(agent, state.id)
         if state.parent is None:
             break
         state = agents[state.parent]
@@ -138,7 +143,9 @@ def current_agent_at(agent: Agent, original: Agent) -> Agent:
 async def request_answer(agent: Agent, subagent: Agent) -> AgentReply:
     """Return a subagent's answer, or that of the agent that takes its place and owes the answer."""
     answer = await subagent.response()
-    while (current := current_agent_at(agent, subagent)) is not subagent and current.has_open_calls:
+    while (current := current_agent_at(agent, subagent)) is not subagent and has_open_calls(
+        current
+    ):
         subagent, answer = current, await current.response()
     return AgentReply(subagent, answer)
 
@@ -165,7 +172,7 @@ async def run_discuss(
         set_interlocutors(agent, call, *ids)
     if prompt is not None:
         for participant in everyone:
-            await participant.finish_calls()
+            await finish_open_calls(participant)
         recipients = [current_agent_at(agent, participant) for participant in everyone]
         _check_free(recipients)  # checked again, so that all get the prompt or none does
         message = log_text_piece(agent, call, prompt)
@@ -208,7 +215,7 @@ async def run_introduce(
         raise InvalidArguments("nobody is there to introduce: create a subagent first")
     _check_free(everyone)
     for participant in everyone:
-        await participant.finish_calls()
+        await finish_open_calls(participant)
     speakers, listeners = (
         [current_agent_at(agent, participant) for participant in row]
         for row in (speakers, listeners)
@@ -242,7 +249,7 @@ async def run_terminate(
 ) -> ToolResult:
     """End a subagent and all agents below it. The log keeps them. Raises InvalidArguments."""
     (child,) = get_subagents(agent, [arguments["name"]])
-    child.checkpoint_if_due("session_end")
+    checkpoint_if_due(child, "session_end")
     end_subtree(agent.session, child.agent_id, call)
     return ToolResult(f"Terminated subagent: {arguments['name']}")
 
@@ -332,7 +339,7 @@ def find_template(agent: Agent, instructions: str | None) -> Template | None:
 def check_name(agent: Agent, name: str) -> None:
     """Raise InvalidArguments for a name that is taken or could be confused with another party."""
     check_agent_name(name)
-    if name in agent.subagent_ids:
+    if name in agent.subagents:
         raise InvalidArguments(f"there is a subagent {name!r} already; choose another name")
 
 
@@ -350,7 +357,7 @@ def select_prompt(*prompts: str | None) -> str | None:
 
 def _check_free(agents: Sequence[Agent]) -> None:
     for agent in agents:
-        agent.check_free()
+        check_free(agent)
 
 
 def allowed_for(
@@ -365,7 +372,7 @@ def allowed_for(
     limit = template.tools if template is not None else None
     denied = template.denied if template is not None else ()
     if wanted is None and limit is None:
-        inherited = agent.allowed
+        inherited = agent._allowed
         if not denied:
             return inherited
         return [
@@ -382,12 +389,12 @@ def _format_tools(agent: ToolAgent) -> str:
 
 def get_subagents(agent: Agent, names: Sequence[str]) -> list[Agent]:
     """Return subagents by name. Raises InvalidArguments with the existing names."""
-    ids = agent.subagent_ids
+    subagents = agent.subagents
     for name in names:
-        if name not in ids:
-            names_available = ", ".join(ids) or "none"
+        if name not in subagents:
+            names_available = ", ".join(subagents) or "none"
             raise InvalidArguments(f"there is no subagent {name!r}; there is: {names_available}")
-    return [agent.agent_by_id(ids[name]) for name in dict.fromkeys(names)]
+    return [subagents[name] for name in dict.fromkeys(names)]
 
 
 def _resolve_participants(
@@ -407,13 +414,13 @@ def _resolve_participants(
         return current_speakers, [
             participant for participant in current_listeners if participant not in current_speakers
         ]
-    current_speakers = [agent.agent_by_id(id_) for id_ in state.speakers or state.subagents[-1:]]
+    current_speakers = [get_agent(agent, id_) for id_ in state.speakers or state.subagents[-1:]]
     if listeners is not None:
         current_listeners = get_subagents(agent, listeners)
         return [
             participant for participant in current_speakers if participant not in current_listeners
         ], current_listeners
-    current_listeners = [agent.agent_by_id(id_) for id_ in state.listeners]
+    current_listeners = [get_agent(agent, id_) for id_ in state.listeners]
     return current_speakers, [
         participant for participant in current_listeners if participant not in current_speakers
     ]

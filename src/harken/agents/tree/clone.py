@@ -12,8 +12,10 @@ from typing import Any
 
 import msgspec
 
-from harken.agents.agent import Agent
+from harken.agents.agent import Agent, check_free
 from harken.agents.budget import check_birth
+from harken.agents.checkpoints import checkpoint_if_due
+from harken.agents.open_calls import finish_open_calls
 from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.actions import (
     check_name,
@@ -55,12 +57,12 @@ async def run_clone(agent: ToolAgent, call: Reference, arguments: Mapping[str, A
     (original,) = get_subagents(agent, [arguments["name"]])
     above = agent if arguments["into"] is None else get_subagents(agent, [arguments["into"]])[0]
     name = arguments["as_name"] or original.name
-    original.check_free()
+    check_free(original)
     if above is not agent:
-        await above.finish_calls()
+        await finish_open_calls(above)
         (above,) = get_subagents(agent, [arguments["into"]])  # its hook may have taken its place
-        above.check_free()
-    if not original.can_restore:
+        check_free(above)
+    if not original._can_restore:
         raise InvalidArguments(f"{original.name} is one of its kind: it cannot be copied")
     check_name(above, name)
     check_birth(agent.session.state, above.agent_id)
@@ -85,10 +87,10 @@ def _create_copy(above: Agent, original: Agent, name: str, call: Reference) -> A
     plan = msgspec.structs.replace(plan, spec=spec, name=name)
     copy = create_from_snapshot(plan, above.session, above.runtime)
     hooks = create_hook_copies(copy, above)
-    originals = {hook.birth_spec["original"] for _, hook in hooks}
+    originals = {hook._birth_spec["original"] for _, hook in hooks}
     guards = create_hook_copies(copy, original, own=False, below=False, there=originals)
     hooks += guards  # guards of the original: its copy may do no more
-    above.checkpoint_if_due("spawn")
+    checkpoint_if_due(above, "spawn")
     log_snapshot_birth(copy, plan, [above.state.birth, call], name, "subagent")
     try:
         install_hooks(hooks, copy)
@@ -102,13 +104,13 @@ def _select_servers(above: Agent, original: Agent, servers: Sequence[str]) -> li
     """Return the MCP servers of a copy: for another parent, only those that this parent has."""
     if above.agent_id == original.state.parent:
         return [*servers]
-    parent_servers = above.servers if isinstance(above, ToolAgent) else ()
+    parent_servers = above._servers if isinstance(above, ToolAgent) else ()
     return [name for name in servers if name in parent_servers]
 
 
 def _limit_tools(above: Agent, tools: list[str] | None) -> list[str] | None:
     """Return the tools of a copy: those of the original, limited to those of its parent."""
-    limit = above.allowed if isinstance(above, ToolAgent) else None
+    limit = above._allowed if isinstance(above, ToolAgent) else None
     if tools is None or limit is None:
         return limit if tools is None else tools
     return [name for name in tools if name in limit]

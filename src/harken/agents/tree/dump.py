@@ -110,7 +110,7 @@ async def run_dump(agent: ToolAgent, call: Reference, arguments: Mapping[str, An
     """Write an agent to a file, with all agents above and below it. Raises ToolError."""
     name = arguments["name"]
     target: Agent = agent if name is None else get_subagents(agent, [name])[0]
-    if not target.can_restore:
+    if not target._can_restore:
         raise InvalidArguments(f"{target.name} is what its file would say: it cannot be dumped")
     root, path = await _resolve_path(agent, call, "dump", arguments["path"])
     is_users = reference_message_id(call) not in agent.session.state.cause_owners

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harken.agents.agent import Agent
+from harken.agents.agent import Agent, get_agent
 from harken.agents.budget import check_birth
 from harken.agents.guards import SELF_MADE, SELF_MADE_BY_AGENT, is_guard, is_made, may_act
 from harken.agents.hooks.smart_hook import is_judging
@@ -68,12 +68,12 @@ async def run_hook(agent: ToolAgent, call: Reference, arguments: Mapping[str, An
         hook = await _create_smart_hook(agent, call, arguments)
     guards: list[tuple[str, Agent]] = []
     if is_own:
-        hook.birth_spec[SELF_MADE] = SELF_MADE_BY_AGENT
-        if may_act({**hook.spec(), **hook.birth_spec}):
+        hook._birth_spec[SELF_MADE] = SELF_MADE_BY_AGENT
+        if may_act({**hook._spec(), **hook._birth_spec}):
             guards = create_hook_copies(hook, watched, own=False)
-    hook.install_with_copies(watched, name, [watched.state.birth, call])
+    hook.install(watched, name, cause=[watched.state.birth, call])
     install_hooks(guards, hook)
-    return ToolResult(f"Installed hook: {name} watches {watched.name}")
+    return ToolResult(f"Installed hook {name} on {watched.name}")
 
 
 async def run_quit(agent: ToolAgent, call: Reference, arguments: Mapping[str, Any]) -> ToolResult:
@@ -106,7 +106,7 @@ def new_hook(
     members = {"keeps": "notes", **(spec or {})}
     text = instructions.strip() + format_hook_protocol(points, members["keeps"])
     point_list = None if points is None else list(points)
-    return maker.make_subagent(text, tools, template, {"points": point_list, **members})
+    return maker._make_subagent(text, tools, template, {"points": point_list, **members})
 
 
 async def _create_smart_hook(
@@ -138,9 +138,9 @@ def _create_named_hook(
         hook: Agent = finder.create(name, watched)
     except HarkenError as error:
         raise InvalidArguments(f"{reference} cannot be used: {error}") from None
-    if hook.language_model is not None:
-        allowed = hook.spec().get("tools")
-        hook.birth_spec["tools"] = [
+    if hook._language_model is not None:
+        allowed = hook._spec().get("tools")
+        hook._birth_spec["tools"] = [
             tool for tool in agent.tools if allowed is None or tool in allowed
         ]
     return hook
@@ -168,7 +168,7 @@ def get_watched(hook: Agent) -> Agent:
     state = hook.state
     if state.place != "hook" or state.parent is None:
         raise InvalidArguments(f"{hook.name} watches nobody: it is no hook")
-    return hook.agent_by_id(state.parent)
+    return get_agent(hook, state.parent)
 
 
 def hook_name(watched: Agent, name: str, *, is_own: bool = False, is_users: bool = False) -> str:

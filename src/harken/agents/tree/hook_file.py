@@ -92,9 +92,9 @@ class HookFile:
             else self._create_code(watched, self.use)
         )
         if self.points is not None:
-            hook.birth_spec["points"] = list(self.points)
+            hook._birth_spec["points"] = list(self.points)
         if not self.subagents:
-            hook.birth_spec["subagents"] = False
+            hook._birth_spec["subagents"] = False
         return hook
 
     def kind(self, use: str, runtime: AgentRuntime) -> type[Hook]:
@@ -105,7 +105,7 @@ class HookFile:
         """
         try:
             kind = get_hook_class(use, runtime)
-            if not kind.can_restore:
+            if not kind._can_restore:
                 raise ConfigError(f"{use} runs programs, which no hook file may name")
             options_from(use, kind.Options, self.options)
         except (ConfigError, NameNotFound) as error:

@@ -12,7 +12,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-from harken.agents.agent import Agent
+from harken.agents.agent import Agent, check_free, get_agent
+from harken.agents.checkpoints import checkpoint_if_due
+from harken.agents.open_calls import finish_open_calls, has_open_calls
 from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.actions import end_subtree
 from harken.core.events import Reference, TranscriptEntry
@@ -36,10 +38,10 @@ async def run_user_command(agent: Agent, command: str, doing: UserAction) -> Too
     Raises AgentBusy in the middle of a turn and ConfigError for a dumb agent, before anything is
     logged; ModelError if an agent that was asked fails.
     """
-    agent.check_free()
+    check_free(agent)
     if not isinstance(agent, ToolAgent):
         raise ConfigError(f"{agent.name} has neither subagents nor hooks: code decides for it")
-    await agent.finish_calls()
+    await finish_open_calls(agent)
     primary = agent.session.state.primary
     command_entry = TranscriptEntry(agent_id=USER, role="assistant", content=command)
     cause = agent.session.append(command_entry)
@@ -80,9 +82,9 @@ def _notify_new_primary(
     primary = agent.session.state.primary
     if primary is None or previous is None or primary in (previous, agent.agent_id):
         return
-    taker = agent.agent_by_id(primary)
-    if not taker.has_open_calls:  # else it was told something that it has to answer
-        _notify_agent(taker, cause, command, TAKEN_OVER.format(agent.agent_by_id(previous).name))
+    taker = get_agent(agent, primary)
+    if not has_open_calls(taker):  # else it was told something that it has to answer
+        _notify_agent(taker, cause, command, TAKEN_OVER.format(get_agent(agent, previous).name))
 
 
 async def add_system_message(agent: ToolAgent, command: Reference, text: str) -> ToolResult:
@@ -101,7 +103,7 @@ async def remove_hook(agent: ToolAgent, command: Reference, name: str) -> ToolRe
     if name not in hooks:
         available = ", ".join(hooks) or "none"
         raise InvalidArguments(f"no hook {name!r} watches {agent.name}; there is: {available}")
-    hooks[name].check_free()
-    hooks[name].checkpoint_if_due("session_end")
+    check_free(hooks[name])
+    checkpoint_if_due(hooks[name], "session_end")
     end_subtree(agent.session, hooks[name].agent_id, command)
     return ToolResult(f"Removed hook: {name}")

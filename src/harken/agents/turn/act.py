@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 from harken.agents.action_schemas import ACTIONS, is_action
+from harken.agents.agent import get_agent, subagent_ids
 from harken.agents.hooks.hook import BLOCKED, CombinedVerdict, TurnEnded
 from harken.agents.hooks.logged_user import LoggedUser
 from harken.agents.hooks.notifications import has_user_substitute
@@ -224,8 +225,8 @@ async def _turn_locks(
     )
     interlocutors = {*(state.speakers or state.subagents[-1:]), *state.listeners}
     gates = [
-        agent.agent_by_id(id_).turn_lock
-        for name, id_ in agent.subagent_ids.items()
+        get_agent(agent, id_)._turn_lock
+        for name, id_ in subagent_ids(agent).items()
         if (name in names if names is not None else id_ in interlocutors or id_ in live)
     ]
     if any(gate.is_triggered for gate in gates):

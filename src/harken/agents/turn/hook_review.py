@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from itertools import takewhile
 
 from harken.agents.action_schemas import ACTIONS, is_action
-from harken.agents.hooks.hook import CombinedVerdict, comment_entry, consult
+from harken.agents.agent import get_agent
+from harken.agents.hooks.hook import CombinedVerdict, comment_entry, consult, hook_points
 from harken.agents.hooks.pending_answer import BLOCKED, MAX_DENIALS
 from harken.agents.hooks.verdict_log import answer_question, hooks_without_verdict, read_verdicts
 from harken.agents.initial_transcript import INTERRUPTED
@@ -31,7 +32,7 @@ _SYNTHETIC_RESULTS = (INTERRUPTED, TAKEN_OVER, STOPPED, HALF_A_CALL)
 
 def has_hook_at(agent: ToolAgent, point: HookPoint) -> bool:
     """Whether any hook of an agent is asked at a point."""
-    return any(point in hook.hook_points for hook in agent.hooks)
+    return any(point in hook_points(hook) for hook in agent.hooks)
 
 
 def new_inputs(agent: ToolAgent) -> list[ChatMessage]:
@@ -87,14 +88,14 @@ async def comment_on(agent: ToolAgent, point: HookPoint, messages: Sequence[Chat
         if isinstance(message, TranscriptEntry):
             text, id_ = text_of(message.content), message.message_id
             question = HookQuestion(point, agent.name, id_, text)
-            agent.note_comments(await _ask_hooks(agent, question))
-    agent.deliver()
+            agent._note_comments(await _ask_hooks(agent, question))
+    agent._deliver_comments()
 
 
 async def _ask_hooks(agent: ToolAgent, question: HookQuestion) -> CombinedVerdict:
     """Ask the hooks that have no verdict on a question yet, also after a resume."""
     verdicts = read_verdicts(agent, question)
-    hooks = [agent.agent_by_id(id_) for id_ in [*verdicts, *hooks_without_verdict(agent, verdicts)]]
+    hooks = [get_agent(agent, id_) for id_ in [*verdicts, *hooks_without_verdict(agent, verdicts)]]
     return await consult(hooks, question, verdicts)
 
 
@@ -103,15 +104,15 @@ async def judge_call(agent: ToolAgent, call: OpenCall) -> CombinedVerdict:
     tool_call = ToolCall(call.id, FunctionCall(call.name, call.arguments))
     question = HookQuestion("action", agent.name, call.reference, call.arguments, tool_call)
     judgement = await _ask_hooks(agent, question)
-    agent.note_comments(judgement)
+    agent._note_comments(judgement)
     return judgement
 
 
 async def judge_answer(agent: ToolAgent, entry: TranscriptEntry) -> CombinedVerdict:
     """Let hooks judge an answer before it is delivered. Raises TurnEnded, TurnStopped."""
     judgement = await _ask_hooks(agent, answer_question(agent, entry))
-    agent.note_comments(judgement)
-    agent.deliver()
+    agent._note_comments(judgement)
+    agent._deliver_comments()
     return judgement
 
 

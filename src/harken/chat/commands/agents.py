@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from harken.agents.action_schemas import ACTIONS, HOOK_ACTIONS
+from harken.agents.agent import get_agent
+from harken.agents.hooks.hook import hook_points
 from harken.agents.tool_agent import ToolAgent
 from harken.chat.commands.agent_paths import build_agent_completer, find_agent, map_agent_paths
 from harken.chat.commands.base import CommandContext, slash
@@ -31,7 +33,7 @@ MAX_LINE_CHARS = 1000
 
 @slash(
     "subagents",
-    "who is below, what it does, and what it was told last",
+    "list subagents, their states and their last inputs",
     "[AGENT]",
     completes=build_agent_completer("everybody"),
 )
@@ -58,11 +60,11 @@ def iter_hook_summaries(talk: CommandContext, agent_id: AgentId) -> Iterator[str
     rows = SessionViewer(session.path).watches()
     came = {row.hook: row for row in rows if row.kind == "installed"}
     for hook_id in session.agents[agent_id].hooks:
-        state, hook = session.agents[hook_id], talk.primary.agent_by_id(hook_id)
+        state, hook = session.agents[hook_id], get_agent(talk.primary, hook_id)
         points = [
             point
             for point in ("input", "action", "result", "response")
-            if point in hook.hook_points
+            if point in hook_points(hook)
         ]
         point_text = "at all points" if len(points) == 4 else ", ".join(points) or "silent"
         kind = f"code ({state.spec.get('kind')})"
@@ -84,13 +86,13 @@ def _find_last_text(talk: CommandContext, agent_id: AgentId) -> str | None:
 
 @slash(
     "tools",
-    "what each agent may use, and what it was not given",
+    "list the tools of each agent, and those withheld",
     "[AGENT]",
     completes=build_agent_completer("everybody"),
 )
 def _tools(talk: CommandContext, argument: str) -> None:
     ids = [find_agent(talk, argument)] if argument else [*map_agent_paths(talk.session)]
-    agents = [talk.primary.agent_by_id(id_) for id_ in ids]
+    agents = [get_agent(talk.primary, id_) for id_ in ids]
     by_tools: dict[tuple[str, ...], str] = {}
     lines: list[str] = []
     for agent, path in zip(agents, map(map_agent_paths(talk.session).get, ids), strict=True):
@@ -102,7 +104,7 @@ def _tools(talk: CommandContext, argument: str) -> None:
             by_tools[mine] = label
             lines += [f"{label}:", *_iter_permitted_tools(mine, talk.runtime.world.tools)]
         elif argument:
-            lines.append(f"{label} is code, which needs no tools")
+            lines.append(f"{label} is code and has no tools")
     talk.print_text("\n".join(lines))
 
 
@@ -119,7 +121,7 @@ def _iter_permitted_tools(mine: Sequence[str], tools: Collection[str]) -> Iterat
 
 @slash(
     "system",
-    "the system prompt of an agent, or how those of all begin",
+    "show the system prompt of an agent, or the start of all",
     "[AGENT]",
     completes=build_agent_completer("everybody"),
 )
@@ -146,7 +148,7 @@ def _prompt(talk: CommandContext, agent_id: AgentId) -> list[str]:
 
 @slash(
     "transcript",
-    "what an agent has heard and said, the last messages",
+    "show the last messages of an agent",
     "[AGENT] [HOW MANY]",
     completes=build_agent_completer("everybody"),
 )
@@ -156,7 +158,7 @@ def _transcript(talk: CommandContext, argument: str) -> None:
     messages = [message for message in talk.session.context(agent_id) if message.role != "system"]
     agent_name = _format_name(talk.session.agents[agent_id])
     if not messages:
-        talk.print_text(f"{agent_name} has heard nothing yet")
+        talk.print_text(f"{agent_name} has no messages")
         return
     lines: list[str] = []
     if omitted := len(messages[:-limit]):
@@ -169,7 +171,7 @@ def _transcript(talk: CommandContext, argument: str) -> None:
     for message in messages[-limit:]:
         lines += _message_lines(message)
     doing = talk.doing.get(agent_id)
-    lines += [f"({agent_name} is at work: {doing})"] if doing else []
+    lines += [f"({agent_name} is working: {doing})"] if doing else []
     talk.print_text("\n".join(lines))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import partial
 
+from harken.agents.agent import check_free
 from harken.agents.smart_agent import SmartAgent
 from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.user_command import run_user_command
@@ -25,7 +26,7 @@ def _complete_model(talk: CommandContext, before: Sequence[str]) -> Iterable[str
 
 @slash(
     "model",
-    "the agent's model; a name or number chooses another",
+    "show or change the model of the agent",
     "[MODEL|NUMBER]",
     group="chat",
     completes=_complete_model,
@@ -33,15 +34,15 @@ def _complete_model(talk: CommandContext, before: Sequence[str]) -> Iterable[str
 def _model(talk: CommandContext, argument: str) -> None:
     agent = talk.primary
     if not isinstance(agent, SmartAgent):
-        raise ConfigError(f"{agent.name} has no model: code decides for it")
+        raise ConfigError(f"{agent.name} is a dumb agent and has no model")
     names = talk.usable_models() if not argument or argument.isdecimal() else []
     if not argument:
         numbered = [f"  {number} {name}" for number, name in enumerate(names, 1)]
-        how = ["/model NUMBER or /model NAME chooses one"] if names else []
-        now = f"{agent.name} has {format_model_name(agent.language_model)}"
+        how = ["/model NUMBER or /model NAME selects one"] if names else []
+        now = f"{agent.name} has {format_model_name(agent.state.language_model)}"
         talk.print_text("\n".join([now, *numbered, *how]))
         return
-    agent.check_free()
+    check_free(agent)
     name = _model_by_number(names, argument) if argument.isdecimal() else argument
     try:
         model = agent.runtime.get_model(with_absolute_path(name))
@@ -52,28 +53,28 @@ def _model(talk: CommandContext, argument: str) -> None:
 
 def _model_by_number(names: Sequence[str], number: str) -> str:
     if not 0 < int(number) <= len(names):
-        raise InvalidArguments(f"there is no model number {number}; /model lists {len(names)}")
+        raise InvalidArguments(f"model number {number} not found; /model lists 1 to {len(names)}")
     return names[int(number) - 1]
 
 
 async def _set_model(agent: SmartAgent, name: str) -> ToolResult:
     """Log that an agent continues with another model."""
-    if name != agent.language_model:
+    if name != agent.state.language_model:
         event = AgentConfigured(agent_id=agent.agent_id, language_model=name)
         agent.session.append(event)
         agent.session.sync()
-    return ToolResult(f"{agent.name} goes on with {format_model_name(name)}")
+    return ToolResult(f"{agent.name} now uses {format_model_name(name)}")
 
 
 @slash("clear", "start a new session; this one is kept", group="session")
 def _clear(talk: CommandContext, _: str) -> None:
-    talk.primary.check_free()
-    talk.go_on(NextSession(note=f"A new session. The one until now is {talk.session.path.stem}."))
+    check_free(talk.primary)
+    talk.go_on(NextSession(note=f"New session. The previous one is {talk.session.path.stem}."))
 
 
 @slash(
     "shell",
-    f"run a command yourself (also {SHELL}COMMAND); the agent reads it",
+    f"run a shell command (also {SHELL}COMMAND), for you and the agent",
     "COMMAND",
     group="chat",
 )
@@ -82,10 +83,10 @@ def _shell(talk: CommandContext, argument: str) -> None:
     if not argument:
         raise InvalidArguments("which command?")
     if shell is None:
-        raise ConfigError("there is no shell in this chat")
+        raise ConfigError("this chat has no shell")
 
     async def run(_: ToolAgent, __: Reference) -> ToolResult:
         return ToolResult((await shell.run(argument)).rstrip("\n"))
 
-    agent.check_free()
+    check_free(agent)
     talk.act(lambda: run_user_command(agent, f"{SHELL}{argument}", run))

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harken.agents.hooks.notifications import UserInputPending, call_user
+from harken.agents.open_calls import has_open_calls
 from harken.agents.smart_agent import SmartAgent
 from harken.chat.commands.tree import owes_answer_since
 from harken.chat.commands.views import format_compaction
@@ -86,7 +87,7 @@ class TypeAhead:
             text = " ".join(clean_text(message).split())
             rows.append([("dim", "  then: "), ("dim", shorten(text, max(width - 9, 4)))])
         if rows:
-            rows[-1].append(("dim", "  (Esc takes it back)"))
+            rows[-1].append(("dim", "  (Esc removes it)"))
         return rows
 
 
@@ -134,7 +135,7 @@ class Turns:
 
     def start(self, text: str | None) -> None:
         """Begin a turn. None continues an interrupted turn."""
-        assert self._task is None, "one turn at a time"
+        assert self._task is None, "a turn is running; wait for it, or stop it with Ctrl-C"
         self.idle.end()
         self._task = asyncio.get_running_loop().create_task(self._turn(text), name="turn")
 
@@ -151,7 +152,7 @@ class Turns:
         """Compact the context of the agent. Raises AgentBusy, ConfigError."""
         agent = self.chat.primary
         if not isinstance(agent, SmartAgent):
-            raise ConfigError(f"{agent.name} has no context to sum up: code decides for it")
+            raise ConfigError(f"{agent.name} is a dumb agent and has no context to compact")
 
         async def compact() -> str:
             return format_compaction(await agent.compact(instructions))
@@ -205,10 +206,10 @@ class Turns:
             return
         primary = self.chat.primary
         owes = False
-        if primary.agent_id != before and primary.has_open_calls:
+        if primary.agent_id != before and has_open_calls(primary):
             owes = owes_answer_since(primary, first)
             if not owes:
-                notes.append(f"Enter lets {primary.name} answer what it heard last")
+                notes.append(f"Enter lets {primary.name} answer the last message")
         self._end(replace(result, note="\n".join(filter(None, notes))), owes=owes)
 
     async def _await_result(self, work: Coroutine[Any, Any, None]) -> TurnResult | None:

@@ -16,10 +16,11 @@ from typing import Any, NoReturn
 import msgspec
 
 from harken.agents.action_schemas import BASIC_ACTIONS
-from harken.agents.agent import Agent, load_agent
+from harken.agents.agent import Agent, get_agent, load_agent
 from harken.agents.compaction_text import parse_summary_request
 from harken.agents.initial_transcript import INTERRUPTED
 from harken.agents.load import load_session
+from harken.agents.open_calls import has_open_calls
 from harken.agents.runtime import ActionPolicy, AgentLibrary, AgentRuntime, ModelSettings, Observers
 from harken.agents.smart_agent import SmartAgent
 from harken.agents.turn.interrupted import CREATING_ACTIONS
@@ -317,7 +318,7 @@ class Replayer:
         lane = lane.removeprefix(f"{USER} of ")
         agent = load_agent(self.session, self.progress.replayed.agents[lane], self._runtime)
         while agent.state.place == "hook" and agent.state.parent is not None:
-            agent = agent.agent_by_id(agent.state.parent)
+            agent = get_agent(agent, agent.state.parent)
         return agent
 
     def _is_caused_by_agent(self, cause: ev.Cause) -> bool:
@@ -367,12 +368,11 @@ class Replayer:
         if self._current_agent is None:
             return False
         if next_event is None:  # The session was not resumed.
-            return self._current_agent.has_open_calls or bool(self.session.state.requests)
+            return has_open_calls(self._current_agent) or bool(self.session.state.requests)
         if isinstance(next_event, ev.TranscriptEntry) and self._is_external_input(next_event):
             lane, _ = self.recorded.positions[next_event.message_id]
-            return (
-                lane == self.progress.agent_key(self._current_agent)
-                and self._current_agent.has_open_calls
+            return lane == self.progress.agent_key(self._current_agent) and has_open_calls(
+                self._current_agent
             )
         return self._is_from_resume(next_event)
 

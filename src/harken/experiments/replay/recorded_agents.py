@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from harken.agents.agent import Agent
-from harken.agents.guards import is_made
+from harken.agents.agent import Agent, is_to_be_self_made
+from harken.agents.agent_classes import registered_name
 from harken.agents.hooks.hook import Hook
 from harken.agents.hooks.options import HookOptions
 from harken.agents.smart_agent import SmartAgent
@@ -49,22 +49,22 @@ class RecordedAgent(Hook):
         """Initialize the saved state."""
         self._saves: ev.AgentStateSaved | None = None
 
-    def load_spec(self, state: AgentState) -> None:
+    def _load_spec(self, state: AgentState) -> None:
         """Use default options: the answers are recorded."""
         self.options = HookOptions()
 
-    def restore(self, state: AgentState) -> None:
+    def _load_state(self, state: AgentState) -> None:
         """Do nothing: no state is needed."""
 
-    def spec(self) -> dict[str, Any]:
+    def _spec(self) -> dict[str, Any]:
         """Return the recorded spec."""
-        return dict(self.recorded_spec or super().spec())
+        return dict(self.recorded_spec or super()._spec())
 
     def dump_state(self) -> Any:
         """Return the state that was saved at this point, or else the current one."""
         return self.state.saved_state if self._saves is None else self._saves.state
 
-    def with_state(self, entry: ev.TranscriptEntry) -> list[ev.Event]:
+    def _with_state(self, entry: ev.TranscriptEntry) -> list[ev.Event]:
         """Return an entry and the saved state in recorded order, which differs in older logs."""
         is_state_first = self._saves is not None and self._saves.cause is not None
         saved = self._changed_state(entry.cause if is_state_first else None)
@@ -101,10 +101,10 @@ class RecordedAgent(Hook):
         await self._wait_for_turn()
         return self._next_text()
 
-    def note_leaving(self, asked: MessageId) -> None:
+    def _note_leaving(self, asked: MessageId) -> None:
         """Log it only if the record has the event; older logs do not."""
         if isinstance(next(iter(self._next_events(1)), None), ev.AgentConfigured):
-            super().note_leaving(asked)
+            super()._note_leaving(asked)
 
     def copy_for(self, agent: Agent) -> Hook | None:
         """Return a stand-in for the copy that was made for an agent, or None if there was none."""
@@ -113,7 +113,7 @@ class RecordedAgent(Hook):
             birth = self.script.next_hook(lanes[agent.agent_id], self.name)
         else:
             lane = lanes.get(self.state.parent or AgentId(""), "")
-            is_hook = is_made(agent.birth_spec)
+            is_hook = is_to_be_self_made(agent)
             birth = self.script.hook_of_next(lane, self.name, is_hook=is_hook)
         if birth is None:
             return None
@@ -163,7 +163,7 @@ class RecordedSmartAgent(SmartAgent):
 
     script: ClassVar[ReplayProgress]
 
-    def is_full(self) -> bool:
+    def _is_full(self) -> bool:
         """Whether its context was compacted at this point."""
         return self.script.is_compacted_next(self.script.agent_key(self))
 
@@ -176,8 +176,12 @@ def build_kinds(script: ReplayProgress, own: Mapping[str, type[Agent]]) -> dict[
         if kind == COMPACTOR or kind in kinds:
             continue
         has_requests = script.recorded.count(lane, ev.LlmRequest) > 0
-        base = RecordedSmartAgent if has_requests or kind == SmartAgent.kind else RecordedAgent
-        stand_in = type(base.__name__, (base,), {"kind": kind, "script": script})
+        base = (
+            RecordedSmartAgent
+            if has_requests or kind == registered_name(SmartAgent)
+            else RecordedAgent
+        )
+        stand_in = type(base.__name__, (base,), {"_kind": kind, "script": script})
         kinds[kind] = own.get(kind, stand_in)
     script.kinds = kinds
     return kinds

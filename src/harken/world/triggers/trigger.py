@@ -41,7 +41,7 @@ class Trigger(msgspec.Struct, kw_only=True, frozen=True, tag_field="kind", omit_
         return False
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """A description on one line."""
         raise NotImplementedError
 
@@ -66,7 +66,7 @@ class TimeTrigger(Trigger, kw_only=True, frozen=True, tag="time", omit_defaults=
         return self.at is not None
 
     @property
-    def describe(self) -> str:
+    def description(self) -> str:
         if self.at is not None:
             return f"at {self.at}"
         return f"every {self.every_s:g} s" if self.every_s else f"cron {self.cron} ({self.zone})"
@@ -81,7 +81,7 @@ class FileTrigger(Trigger, kw_only=True, frozen=True, tag="files", omit_defaults
     """The newest change (ctime, nanoseconds) when it was armed."""
 
     @property
-    def describe(self) -> str:
+    def description(self) -> str:
         return f"files: {', '.join(self.paths)}"
 
 
@@ -97,7 +97,7 @@ class CommandTrigger(Trigger, kw_only=True, frozen=True, tag="command", omit_def
         return True
 
     @property
-    def describe(self) -> str:
+    def description(self) -> str:
         return f"command: {' '.join(self.command.split())[:80]}"
 
 
@@ -109,7 +109,7 @@ class WebhookTrigger(Trigger, kw_only=True, frozen=True, tag="webhook", omit_def
     port: int
 
     @property
-    def describe(self) -> str:
+    def description(self) -> str:
         return f"HTTP on 127.0.0.1:{self.port}"
 
 
@@ -132,17 +132,13 @@ def check_name(caller: ToolContext, name: str) -> None:
     """Raise InvalidArguments for a trigger name that is invalid or not available."""
     if not _NAME_PATTERN.fullmatch(name):
         raise InvalidArguments(
-            f"a name is of at most 40 letters, digits, `-`, `_`, `.`; not {name!r}"
+            f"a name has at most 40 letters, digits, `-`, `_`, `.`; not {name!r}"
         )
     existing = caller.agent.state.spec.get("triggers") or {}
     if name in existing:
-        raise InvalidArguments(
-            f"there is a trigger {name} already; stop it first, or choose a name"
-        )
+        raise InvalidArguments(f"trigger {name} exists; stop it first, or choose another name")
     if len(existing) >= MAX_TRIGGERS:
-        raise InvalidArguments(
-            f"you have {MAX_TRIGGERS} triggers, which is the most; stop one first"
-        )
+        raise InvalidArguments(f"you have {MAX_TRIGGERS} triggers, the maximum; stop one first")
 
 
 def arm(caller: ToolContext, name: str, armed: AnyArmed) -> None:

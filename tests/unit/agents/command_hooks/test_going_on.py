@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from harken.agents.open_calls import has_open_calls
 from harken.core.verdict import HookQuestion, Rewrite
 from tests.agent_kit import Play, Row, Stage, call, calls, check_log, play, run
 from tests.unit.agents.command_hooks.commanding import commanded, keeper, on, told
@@ -33,7 +34,7 @@ def wherever_it_is_cut(
         (tmp_path / "told.jsonl").write_text("")
         before = one.rows()
         again = one.again(model=model)
-        if again.root.has_open_calls:
+        if has_open_calls(again.root):
             again.ask()
         yield before, again
         again.session.close()

@@ -15,6 +15,7 @@ from harken import AgentRuntime, LocalWorld, Permissions, load_session
 from harken.agents.command_hooks.config import read_hooks
 from harken.agents.command_hooks.hook import NAME, CommandHook, Commands
 from harken.agents.hooks.notifications import UserInputPending, call_user
+from harken.agents.open_calls import has_open_calls
 from harken.agents.runtime import ActionPolicy, ContextLimits, Observers
 from harken.agents.smart_agent import SmartAgent
 from harken.errors import ModelError
@@ -115,7 +116,7 @@ def test_a_command_says_no_in_the_place_of_the_user(tmp_path: Path) -> None:
     one.ask("Go.")
     assert user.wanted == []
     result = one.result()
-    assert result["content"].endswith("the user did not allow it: hook claude-hooks: not here")
+    assert result["content"].endswith("the user denied it: hook claude-hooks: not here")
     [no] = one.rows(role="assistant", content="DENY: not here")
     assert result["cause"] == no["message_id"]
     check_log(one.log)
@@ -137,7 +138,7 @@ def test_a_no_ends_the_turn_after_a_crash_too(tmp_path: Path) -> None:
     refused = [row.get("role") for row in one.rows()].index("tool") + 1
     root, session = load_session(cut_after(one.log, refused), runtime=one.runtime, options=quick())
     later = Stage(root, session, one.runtime)
-    assert later.root.has_open_calls
+    assert has_open_calls(later.root)
     assert later.ask() == "[stopped] hook claude-hooks: enough"
     assert later.agent(NAME).state.saved_state is None
     check_log(later.log)
@@ -187,7 +188,7 @@ def test_what_is_forbidden_no_command_allows(tmp_path: Path) -> None:
     one = watched(tmp_path, section, model, may_allow=True)
     one.runtime.world.permissions = Permissions(rules=PermissionRules.parse(deny=["bash"]))
     one.ask("Go.")
-    assert "the rule bash forbids it" in one.result()["content"]
+    assert "denied by the rule bash" in one.result()["content"]
 
 
 WRITE = calls(call("write", path=".git/config", content="x"))
@@ -239,7 +240,7 @@ def test_where_nobody_is_there_a_command_still_hears_of_it(tmp_path: Path) -> No
     one = watched(tmp_path, section, talk(main=[BASH, "Done."]))
     one.ask("Go.")
     assert [row["hook_event_name"] for row in told(tmp_path)] == ["PermissionRequest"]
-    assert "nobody is there to give it" in one.result()["content"]
+    assert "no user is available" in one.result()["content"]
 
 
 def test_a_question_waits_for_a_slow_notifier_only_a_moment(tmp_path: Path) -> None:

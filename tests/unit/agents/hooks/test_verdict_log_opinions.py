@@ -24,6 +24,7 @@ from harken import (
     tool,
 )
 from harken.agents.action_schemas import ACTIONS
+from harken.agents.open_calls import has_open_calls
 from harken.agents.runtime import ActionPolicy, AgentLibrary
 from harken.core.events import TranscriptEntry
 from harken.core.ids import AgentId
@@ -99,7 +100,7 @@ class Asked(Hook):
         return Ok()
 
 
-KINDS = {one.kind: one for one in (Censor, Denying, Changing, Ending, Beginning, Asked)}
+KINDS = {one._kind: one for one in (Censor, Denying, Changing, Ending, Beginning, Asked)}
 
 
 def begun(folder: Path, cast: Cast, *hooks: type[Hook]) -> Stage:
@@ -111,7 +112,7 @@ def begun(folder: Path, cast: Cast, *hooks: type[Hook]) -> Stage:
     )
     one = stage(folder, cast.model(), runtime=runtime)
     for hook in hooks:
-        hook(one.session, runtime=runtime).install(one.root, hook.kind)
+        hook(one.session, runtime=runtime).install(one.root, hook._kind)
     return one
 
 
@@ -141,7 +142,7 @@ def check_cuts(
         few = replace(quick(), in_memory=in_memory)
         root, session = load_session(cut_after(one.log, kept), runtime=one.runtime, options=few)
         later = Stage(root, session, one.runtime)
-        assert root.has_open_calls, kept
+        assert has_open_calls(root), kept
         later.ask()
         assert outcome(later) == expected, kept
         before = everything(later.session)
@@ -221,7 +222,7 @@ def test_what_a_hook_said_of_a_call_holds_also_where_it_has_left(
 
     def outcome(later: Stage) -> Any:
         assert ran == LOOKED
-        return later.result()["content"], later.agent(hook.kind).state.place
+        return later.result()["content"], later.agent(hook._kind).state.place
 
     check_cuts(one, outcome, lambda row: row.get("role") == "tool", in_memory)
 

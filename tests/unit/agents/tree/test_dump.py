@@ -227,7 +227,7 @@ def test_a_restore_is_no_way_out_from_under_a_hook(tmp_path: Path) -> None:
     ann = new.root.subagents["Ann"]
     assert [hook.name for hook in ann.hooks] == ["guard"]  # the same, from there and from here
     assert [hook.name for hook in ann.subagents["Ben"].hooks] == ["guard"]
-    assert ann.hooks[0].original_id == mine.agent_id
+    assert ann.hooks[0]._original_id == mine.agent_id
 
 
 def test_nobody_gets_power_from_a_file(tmp_path: Path) -> None:
@@ -303,7 +303,7 @@ def _budget(agent: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (_kind, "no registered kind of agent 'of-mine'"),
+        (_kind, "registered agent class 'of-mine' not found"),
         (_command, "no file may say what that does"),
         (_search, "no file may say what that does"),
         (_points, "what the dump says of guard cannot be"),
@@ -365,8 +365,8 @@ def test_rules_for_files_hold_for_dumps(tmp_path: Path) -> None:
         permissions=asked,
     )
     one.ask("Go.")
-    assert "needs the user's leave" in one.result("c1")["content"]
-    assert "there is no me.json" in one.result("c2")["content"]  # reading is free
+    assert "needs the approval of the user" in one.result("c1")["content"]
+    assert "me.json does not exist" in one.result("c2")["content"]  # reading is free
     rules = PermissionRules.parse(deny=["read(secret/**)", "write(kept/**)"])
     two = dumping(
         tmp_path / "two",
@@ -375,8 +375,8 @@ def test_rules_for_files_hold_for_dumps(tmp_path: Path) -> None:
         permissions=Permissions(mode="all", rules=rules),
     )
     two.ask("Go.")
-    assert "forbids it" in two.result("c1")["content"]
-    assert "forbids it" in two.result("c2")["content"]
+    assert "denied by the rule" in two.result("c1")["content"]
+    assert "denied by the rule" in two.result("c2")["content"]
 
 
 def test_those_who_are_restored_count_for_the_budget(tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ def test_an_agent_takes_no_room_and_no_name_from_its_guards(tmp_path: Path) -> N
     one = guarded(tmp_path, cast)
     guard(one, points=["response"], tools=["hook"])
     one.ask("Go.")
-    assert "Installed hook: h1 (2)" in one.result("more", "guard")["content"]
+    assert "Installed hook h1 (2)" in one.result("more", "guard")["content"]
     assert [hook.name for hook in one.root.hooks][-2:] == ["guard", "h1 (2)"]
 
 
@@ -208,7 +208,7 @@ def test_a_hook_that_quits_when_it_is_asked_nothing_is_gone_at_once(tmp_path: Pa
     one.ask("Send.")
 
     async def wake() -> None:
-        async with hook.question_lock.current():
+        async with hook._question_lock.current():
             await hook.response("[event clock] It is five.")
 
     run(wake())
@@ -279,7 +279,7 @@ def test_a_hook_may_have_no_copies_or_copies_that_are_told_more(tmp_path: Path) 
 def test_who_came_to_stand_as_a_hook_is_not_copied(tmp_path: Path) -> None:
     one = guarded(tmp_path, Cast(main=lambda _: "Done."))
     other = SmartAgent(one.session, "x", runtime=one.runtime).install(one.root, "other")
-    assert other.copy_for(one.root) is None
+    assert other._copy_for(one.root) is None
 
 
 class Finder:
@@ -314,7 +314,7 @@ def test_a_hook_that_exists_is_found_by_its_name(tmp_path: Path) -> None:
     assert [hook.state.spec["kind"] for hook in one.root.hooks] == ["test-judge", "smart"]
     assert one.root.hooks[1].state.spec["tools"] == ["send"]
     assert all(hook.state.spec["self_made"] for hook in one.root.hooks)
-    assert "there is: judge, smart" in one.result("c3")["content"]
+    assert "existing hooks: judge, smart" in one.result("c3")["content"]
 
 
 def test_hooks_that_agents_made_are_there_after_a_resume(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from harken import ConfigError, Deny, ModelError
 from harken.agents.action_schemas import ACTIONS
+from harken.agents.open_calls import has_open_calls
 from harken.agents.tree.registry import RUN
 from harken.agents.tree.user_command import UserAction, remove_hook, run_user_command
 from harken.core.ids import USER
@@ -49,7 +50,7 @@ def test_a_command_is_what_the_user_said_and_the_cause_of_what_comes_of_it(tmp_p
     [came] = one.rows(agent_id=USER, role="user")
     assert (came["content"], came["cause"]) == ("Created subagent: Ann", said["message_id"])
     assert list(one.root.subagents) == ["Ann"]
-    assert not one.root.has_open_calls
+    assert not has_open_calls(one.root)
     check_log(one.log)
 
 
@@ -144,9 +145,9 @@ def test_the_user_lets_a_subagent_take_over_and_both_know(tmp_path: Path) -> Non
     assert said == "Ann has taken your place; you watch it as its hook."
     assert one.heard("main")[-1] == f"[the user did this: /endo Ann] {said}"
     ann = one.agent("Ann")
-    assert ann.has_open_calls
+    assert has_open_calls(ann)
     assert ann.state.place == "primary"
     assert [hook.name for hook in ann.hooks] == ["main"]
     again = one.again()
-    assert again.agent("Ann").has_open_calls
+    assert has_open_calls(again.agent("Ann"))
     check_log(one.log)

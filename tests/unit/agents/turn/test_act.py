@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from harken import Agent, FunctionModel, SmartAgent, Tool, tool
+from harken.agents.agent import log_birth
 from harken.core.messages import ToolCall
 from harken.errors import AgentBusy, ModelError
 from harken.llm.base import ModelRequest
@@ -382,7 +383,7 @@ def test_a_tool_may_let_agents_act_who_change_the_world_in_turn(tmp_path: Path) 
         [made] = root.state.open_calls.values()
         agents = [SmartAgent(root.session, runtime=root.runtime) for _ in range(2)]
         for name, agent in zip(("Ann", "Bob"), agents, strict=True):
-            agent.log_birth(made.reference, name, "subagent")
+            log_birth(agent, made.reference, name, "subagent")
         return " ".join(await asyncio.gather(*(agent.response(topic) for agent in agents)))
 
     model = play(
@@ -440,9 +441,9 @@ def test_an_agent_in_the_middle_of_a_turn_says_so_and_is_not_disturbed(tmp_path:
     async def disturbed() -> str:
         turn = asyncio.create_task(one.root.response("Work."))
         await acting.wait()
-        with pytest.raises(AgentBusy, match="main is in the middle of a turn"):
+        with pytest.raises(AgentBusy, match="main is in a turn"):
             one.root.harken("Hurry!")
-        with pytest.raises(AgentBusy, match="main is in the middle of a turn"):
+        with pytest.raises(AgentBusy, match="main is in a turn"):
             await one.root.response("Hurry!")
         go_on.set()
         return await turn

@@ -25,6 +25,7 @@ from harken import (
     tool,
 )
 from harken.agents.action_schemas import ACTIONS
+from harken.agents.agent import log_birth
 from harken.agents.built_in.planning_mode import start_planning, stop_planning
 from harken.agents.load import start_from_commit
 from harken.agents.runtime import ActionPolicy, AgentLibrary
@@ -240,8 +241,11 @@ def test_stateful_hooks_and_subagent_copies_are_replayed(tmp_path: Path) -> None
 def test_dumb_agents_repeat_their_answers(tmp_path: Path) -> None:
     lines: list[Line] = [calls(call("discuss", prompt="One.", speakers=["Echo"])), "Done."]
     scene = stage(tmp_path, play(main=lines))
-    Echo(scene.session, "Unused.", runtime=scene.runtime).log_birth(
-        scene.root.state.birth, "Echo", "subagent"
+    log_birth(
+        Echo(scene.session, "Unused.", runtime=scene.runtime),
+        scene.root.state.birth,
+        "Echo",
+        "subagent",
     )
     scene.ask("Go.")
     scene.session.close()

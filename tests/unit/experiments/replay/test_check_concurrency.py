@@ -17,6 +17,7 @@ from harken import (
     tool,
 )
 from harken.agents.action_schemas import ACTIONS
+from harken.agents.inputs import has_news
 from harken.agents.runtime import ActionPolicy
 from harken.core.verdict import Verdict
 from harken.experiments.replay.player import ReplayExtras
@@ -101,7 +102,7 @@ def test_parent_receives_the_result_of_a_woken_subagent_in_its_turn(tmp_path: Pa
     async def work() -> str:
         """Ring, and work until the watcher has answered."""
         ring(scenes[0], "Watcher")
-        await until(lambda: scenes[0].root.has_news)
+        await until(lambda: has_news(scenes[0].root))
         return "worked"
 
     look_up = calls(call("look", "l", at="bell"))

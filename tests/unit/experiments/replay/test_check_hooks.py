@@ -9,6 +9,7 @@ import pytest
 
 from harken import AgentRuntime, Conversation, LocalWorld, load_session, tool
 from harken.agents.action_schemas import ACTIONS
+from harken.agents.open_calls import has_open_calls
 from harken.agents.runtime import ActionPolicy, AgentLibrary
 from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.hook_action import new_hook
@@ -110,7 +111,7 @@ def test_truncated_and_resumed_session_with_hooks_is_replayed(tmp_path: Path) ->
         first_length + 1, answer_index + 1
     ):  # later nobody knows that hooks had more to say
         root, session = load_session(cut_after(scene.log, length), runtime=runtime, options=quick())
-        if root.has_open_calls:
+        if has_open_calls(root):
             run(root.response())
         run(root.response("More."))
         session.close()
