@@ -84,7 +84,7 @@ def _module() -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules["lab"] = module  # for its dataclasses
+    sys.modules["lab"] = module  # needed by its dataclasses
     sys.path.insert(0, str(LAB_PY.parent))
     try:
         spec.loader.exec_module(module)

@@ -105,5 +105,5 @@ def test_hooks_receive_the_input_of_claude_code(tmp_path: Path) -> None:
             harken_input.get("tool_response", {}),
             client_input.get("tool_response", {}),
         )
-        for name, value in response.items() if key[1] != "Agent" else ():  # it is awaited here
+        for name, value in response.items() if key[1] != "Agent" else ():  # Harken awaits it
             assert type(value) is type(real_response[name]), (key, name)

@@ -89,7 +89,7 @@ def test_conversation_continues_in_another_client(desk: Desk, source: str, targe
         ran = desk.ok("resume", ctx, "--client", target, "--print")
         resumed = kit.resume(target, Path(ran.err.splitlines()[-1].partition(" in ")[2]))
         assert resumed.reason is None
-        sent_text = json.dumps(resumed.sent)  # texts of one side that meet become one
+        sent_text = json.dumps(resumed.sent)  # adjacent texts of one role are joined
         assert [text for text in resumed.lost if json.dumps(text)[1:-1] not in sent_text] == []
     report = json.loads(desk.ok("verify", ctx, "--client", target, "--at", "-2", "--json").out)
     assert report["same"]

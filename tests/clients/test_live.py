@@ -88,7 +88,7 @@ def test_claude_failed_tool_subagent_and_compaction_are_recorded(claude: Place) 
     assert "compaction" in {stored.commit.type for stored in claude.main()}
     before = claude.main()
     understood(claude, claude.run("--resume", session, prompt="RUNTOOL please"))
-    assert claude.main()[: len(before) - 1] == before[:-1]  # the last, a command, goes on
+    assert claude.main()[: len(before) - 1] == before[:-1]  # the last one, a command, continues
     ran = claude.run("--resume", session, prompt="SUBAGENT please")
     assert ran.code == 0
     subagents = [stored for stored in claude.commits() if "/" in stored.commit.principal]

@@ -83,7 +83,8 @@ class Lab:
         if self.client == "claude":
             self.ask(prompt, "-c", *options)
             return
-        first = min(self.home.glob(".codex/sessions/*/*/*/rollout-*.jsonl"))  # not a subagent's
+        # Not one of a subagent.
+        first = min(self.home.glob(".codex/sessions/*/*/*/rollout-*.jsonl"))
         self.ask(prompt, "resume", first.stem[-36:], *options)
 
     def sent_bodies(self) -> Bodies:

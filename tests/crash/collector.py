@@ -35,7 +35,7 @@ def write(folder: Path, name: str) -> None:
         store.write(WriteBatch(objects=batch.objects, deltas=batch.deltas))
         try:
             store.write(WriteBatch(commits=batch.commits))
-        except ObjectNotFound:  # collected in between, which it says
+        except ObjectNotFound:  # collected in the meantime, which the error reports
             store.write(batch)
         last = commit_in(batch)
         print(number, flush=True)

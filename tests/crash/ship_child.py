@@ -58,7 +58,7 @@ def main(role: str, folder: Path, socket: Path) -> None:
         try:
             (serve_in if role == "serve" else ship_from)(folder, socket)
         finally:
-            os._exit(0)  # what went wrong is seen in what is there
+            os._exit(0)  # the parent checks the remaining data for errors
 
 
 if __name__ == "__main__":

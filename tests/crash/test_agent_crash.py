@@ -200,7 +200,7 @@ def test_demo_completes_after_a_cut_anywhere(tmp_path: Path, fault: Fault) -> No
         assert not demo_on(FailingDisk(fail_at=index, fault=fault), log)
         before = log.read_bytes()
         complete_lines = before[: before.rfind(b"\n") + 1]
-        if before and not complete_lines:  # half a first line is no session yet
+        if before and not complete_lines:  # a partial first line is not a session
             with pytest.raises(InvalidLog, match="start a new session"):
                 go_on(log)
             continue

@@ -37,7 +37,7 @@ def collect_beside(folder: Path, seconds: float) -> None:
     writers = {name: child("write", str(folder), name) for name in ("ann", "bo")}
     first: dict[str, int] = {}
     try:
-        for name, process in writers.items():  # a busy machine takes its time to begin
+        for name, process in writers.items():  # a busy machine starts slowly
             assert process.stdout is not None
             first[name] = [int(process.stdout.readline()) for _ in range(2)][-1]
         end = time.monotonic() + seconds
@@ -71,7 +71,7 @@ def kills(folder: Path, runs: int, seed: int) -> None:
     for run in range(runs):
         process = child("collect", str(folder))
         assert process.stdout is not None
-        process.stdout.readline()  # it begins to collect
+        process.stdout.readline()  # the collection starts
         time.sleep(dice.uniform(0, 0.25))
         kill_and_read(process)
         assert find_loss(folder / "s.db", {}) is None, f"run {run}"

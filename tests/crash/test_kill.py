@@ -43,7 +43,8 @@ def test_kill_9_loses_nothing_acknowledged(tmp_path: Path, durability: str, runs
 def test_kill_9_loses_nothing_acknowledged_200_times(
     tmp_path: Path, durability: str, runs: int
 ) -> None:
-    for log in range(0, runs, 20):  # a fresh log now and then: recovery of a long one takes longer
+    # A new log from time to time: recovery of a long one takes longer.
+    for log in range(0, runs, 20):
         folder = tmp_path / str(log)
         folder.mkdir()
         assert kills(folder, durability, 20, seed=log) > 0

@@ -139,7 +139,7 @@ def kills(tmp_path: Path, runs: int, seed: int, lines: int) -> int:
             if not service.pid:
                 service.begin()
             shipper.begin()
-            time.sleep(0.6 * dice.random() ** 3)  # mostly soon: a fast machine is done soon
+            time.sleep(0.6 * dice.random() ** 3)  # mostly early: a fast machine finishes early
             first, second = dice.sample([service, shipper], 2)
             cut_count += first.kill() and first is shipper
             if first is service:

@@ -114,7 +114,7 @@ def test_gc_on_a_full_disk_keeps_needed_objects_and_can_be_retried(
     store.close()
     store, last, _ = filled(path, ballast)
     before = materialize(store, last, "root").messages
-    with suppress(StoreWriteError):  # it may find room in what it gives back itself
+    with suppress(StoreWriteError):  # it may reuse the space that it frees
         store.collect([], now=LATER, grace_s=0)
     assert fsck(store) == []
     assert materialize(store, last, "root").messages == before

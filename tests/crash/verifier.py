@@ -34,7 +34,7 @@ def find_damage(folder: Path, acknowledged: int) -> str | None:
                 hear(session, AGENT, f"{len(numbers_before)}: the verifier was here")
         with Session.load(path) as session:
             numbers_after = numbers(session)
-    except (LogNotFound, InvalidLog) as error:  # not one line was whole
+    except (LogNotFound, InvalidLog) as error:  # no line was complete
         return None if acknowledged < 0 else f"nothing of {acknowledged + 1} entries: {error}"
     except HarkenError as error:
         return f"{type(error).__name__}: {error}"

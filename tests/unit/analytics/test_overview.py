@@ -132,7 +132,7 @@ def test_fractional_hour_zones_are_exact() -> None:
     story = RowBuilder()
     story.say(story.session(), "prompt", at("2026-03-02 18:20"))
     activity = overview(story.database, ALL, ZoneInfo("Asia/Kathmandu")).activity
-    assert activity.messages[1][0] == 1  # five past midnight, on Tuesday
+    assert activity.messages[1][0] == 1  # 00:05 on Tuesday
     assert str(activity.days[0].day) == "2026-03-03"
 
 

@@ -361,13 +361,13 @@ def test_credentials_are_bundled_only_on_request(
     inside = zipfile.ZipFile(out)
     for place in (target.raw(raw), kept_path.read_bytes(), *map(inside.read, inside.namelist())):
         assert as_is or not any(secret.encode() in place for secret in (KEY, OTHER))
-    # the log still fits to the commits that it names
+    # the log still matches the commits that it names
     session = Session.load(kept_path, options=options(resolver=make_resolver(target)))
     [agent] = session.agents
     assert [m.content for m in session.context(agent)][-1] == f"again: {expected_texts[0]}"
     ask(session, session.agent(agent).id)
     session.close()
-    # here everything is as it was
+    # the source is unchanged
     assert path.read_bytes() == before
     assert texts(source, after)[0] == f"the key is {KEY}"
 

@@ -196,12 +196,12 @@ def _step(row: GraphRow, row_index: int, lane: int) -> tuple[int, str]:
     """Return the lane in the next row and the commit that it reached."""
     own_cells = {k: cell.glyph for k, cell in enumerate(row.cells) if cell.column == lane}
     cells_by_column = {k: cell.glyph for k, cell in enumerate(row.cells)}
-    if "/" in own_cells.values():  # it moves, or crosses others
+    if "/" in own_cells.values():  # the lane moves or crosses others
         assert {own_cells.get(row_index - 1), own_cells.get(row_index - 2)} & {"/", "_"}, (
             "a lane breaks off"
         )
         return min(own_cells), ""
-    row_index -= row_index % 2  # it arrived in another lane, or its own place
+    row_index -= row_index % 2  # the lane arrived in another lane or in its own column
     assert cells_by_column.get(row_index) in ("|", "*", ":"), "a lane breaks off"
     if cells_by_column[row_index] == "*":
         assert row.commit is not None

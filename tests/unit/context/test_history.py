@@ -40,7 +40,7 @@ def test_commit_is_resolved_by_name_or_unique_prefix(
 def test_ambiguous_prefix_lists_the_candidates(store: WatchedStore) -> None:
     created = [
         commit(store, None, str(number)) for number in range(17)
-    ]  # two begin with the same digit
+    ]  # two of 17 names begin with the same digit
     digits = [ctx[4] for ctx in created]
     twice = next(digit for digit in digits if digits.count(digit) > 1)
     with pytest.raises(AmbiguousName) as raised:

@@ -201,7 +201,7 @@ def test_interrupted_purge_is_completed_by_the_next(store: Store, tmp_path: Path
     session.close()
     for name, notes in find_in_store(store, SECRET).notes.items():
         store.update_notes(name, notes)
-    purge_text(store, [], PURGE)  # as far as this it came
+    purge_text(store, [], PURGE)  # the purge was interrupted here
     assert find_text(store, [session.path], SECRET)
     purge_text(store, [session.path], PURGE)
     assert_gone(store, session.path)

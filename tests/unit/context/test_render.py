@@ -119,7 +119,7 @@ def test_unknown_format_gives_its_bytes_and_metadata(store: WatchedStore) -> Non
     assert f"- {hash_raw(data)} of ctx-" in shown_text
     assert f": {len(data)} bytes of `codex-v9`: `an *import*`" in shown_text
     assert '{"odd": "transcript"}\\xff\n```\n## User\n' in shown_text
-    assert "````\n[" in shown_text  # in a fence that it cannot end
+    assert "````\n[" in shown_text  # in a fence that the text cannot close
     assert "and?" in shown_text
 
 
@@ -128,7 +128,7 @@ def test_bytes_of_a_single_unknown_format_round_trip(store: WatchedStore) -> Non
     tip = commit_raw(store, None, b"\0\xff", "codex-v9")
     assert how(render(store, tip, "codex-v9", formats=PLAIN)) == (1, "codex-v9", b"\0\xff")
     both = commit_raw(store, tip, b"\1", "codex-v9")
-    assert render(store, both, "codex-v9", formats=PLAIN).tier == 4  # nobody knows how to join
+    assert render(store, both, "codex-v9", formats=PLAIN).tier == 4  # no rule exists to join them
 
 
 @pytest.mark.req("S2-60")
@@ -167,7 +167,8 @@ def test_conversion_is_cached(store: WatchedStore) -> None:
     for stop in ("compaction", "root"):
         first = render(store, tip, "events-v1", stop, formats=TOYS)
         store.asked.clear()
-        rendered_again = render(store, tip, "events-v1", stop, formats=PLAIN)  # knows no toys
+        # Does not know the toy formats.
+        rendered_again = render(store, tip, "events-v1", stop, formats=PLAIN)
         assert rendered_again == first
         assert rendered_again.read() == first.read()
         assert not store.asked

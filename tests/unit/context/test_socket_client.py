@@ -287,7 +287,7 @@ def test_invalid_commit_answer_is_none(short: Path, answer: bytes) -> None:
         try:
             connection.sendall(answer)
         except OSError:
-            return  # it has heard enough
+            return  # the server closed the connection
 
     with server(short / "s", serve) as path:
         assert current_context(path) == ""

@@ -195,7 +195,7 @@ def test_failure_is_reported_and_skipped(store: WatchedStore) -> None:
     assert {outcome.failure for outcome in run(store, lambda _: " ")} == {
         "small gave an empty answer"
     }
-    assert len(run(store, lambda _: "Now.")) == 4  # the next run has them all to do
+    assert len(run(store, lambda _: "Now.")) == 4  # the next run summarizes all of them
 
 
 def test_raw_commits_are_parsed_by_format_else_shown_as_bytes(
@@ -309,7 +309,7 @@ def test_cancelled_run_keeps_yielded_summaries(
                     break
         return len(asyncio.all_tasks())
 
-    assert asyncio.run(stopped()) == 1  # nothing goes on in the background
+    assert asyncio.run(stopped()) == 1  # no call continues in the background
     remaining = list(select_commits(store, SummaryFilter(), "small"))
     assert 12 <= len(remaining) <= 15
     assert len(run(store, lambda _: "Done.")) == len(remaining)

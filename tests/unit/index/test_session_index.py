@@ -208,9 +208,7 @@ def test_removed_commits_are_forgotten_and_can_return(
     first = commit_text(imports.store, "Tea.", id="1")
     second = commit_text(imports.store, "Coffee.", first, id="2")
     last = commit_text(imports.store, "Milk.", second, id="3")
-    commit_text(
-        imports.store, "Coffee.", id="2"
-    )  # a copy, which says again what the second one did
+    commit_text(imports.store, "Coffee.", id="2")  # a copy that repeats the second message
     imports.update()
     assert imports.column("SELECT is_repeat FROM messages") == [0, 0, 0, 1]
     imports.store.set_retention(

@@ -45,7 +45,7 @@ def typical(log: InteractionLogger, thread: str, prose: Iterator[str], system: s
 @pytest.mark.req("S3-23")
 def test_typical_session_is_small_and_shares_objects(tmp_path: Path) -> None:
     prose = texts()
-    prompt = " ".join(next(prose) for _ in range(40))  # that of an agent with tools
+    prompt = " ".join(next(prose) for _ in range(40))  # the prompt of an agent with tools
 
     def grown(name: str) -> int:
         """Log one more session. Return the growth of the store."""

@@ -265,11 +265,11 @@ def test_session_continues_after_a_restart(
     half = client.begin(body("Hi", "Hello.", "How?", "Fine.", "Bye"))
     if is_closed:
         client.recorder.close()
-    before = client.recorder  # it holds the locks until it is gone
+    before = client.recorder  # the process holds the locks until it exits
     for run in before._pool.open_sessions:
         run.close()
     client.recorder = recorder(tmp_path)
-    for id_ in [*client.sent]:  # the spool may give again what it gave
+    for id_ in [*client.sent]:  # the spool may repeat calls
         client.recorder.begin(client.call(id_))
         client.end(id_, "Bye!")
     client.ask(body("Hi", "Hello.", "How?", "Fine.", "Bye", "Bye!", "..."), "?")

@@ -213,7 +213,7 @@ def test_configuration_changes_the_named_members(session: Session) -> None:
 def test_saved_state_replaces_the_previous_one(session: Session) -> None:
     state = {"count": 1, "seen": ["a"]}
     session.append(ev.AgentStateSaved(agent_id=ROOT, state=state))
-    state["count"] = 2  # whoever saved it goes on working with it
+    state["count"] = 2  # the caller continues to use the object
     assert session.agents[ROOT].saved_state == {"count": 1, "seen": ["a"]}
     session.append(ev.AgentStateSaved(agent_id=ROOT, state=state))
     assert agent(session).saved_state == {"count": 2, "seen": ["a"]}

@@ -82,7 +82,7 @@ def test_entry_of_an_evicted_agent_is_read_by_another(tmp_path: Path) -> None:
         edit = TranscriptEdited(agent_id=AGENTS[3], segments=[Segment(entries=[entry.message_id])])
         session.append(edit)
         assert [*session.context(AGENTS[3])] == [entry]
-        assert session.agents[AGENTS[2]].transcript is None  # nobody else was read for it
+        assert session.agents[AGENTS[2]].transcript is None  # no other agent was read
 
 
 def test_line_changed_on_disk_is_an_error(tmp_path: Path) -> None:

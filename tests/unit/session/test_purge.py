@@ -127,7 +127,7 @@ def test_state_after_a_purge_differs_only_in_the_text(session: Session) -> None:
     after = canonical.from_json(canonical.to_json_line(resumed.state.describe()))
     assert after.pop("next_message") == before.pop("next_message") + 1
     for agent in (*before["agents"].values(), *after["agents"].values()):
-        agent.pop("hashed")  # which follows from the text
+        agent.pop("hashed")  # which depends on the text
     assert after == before
     turn(resumed, ROOT, 9)
     resumed.close()

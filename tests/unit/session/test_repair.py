@@ -156,7 +156,7 @@ class TestADamagedLog:
         with Session.load(result.path, options=options()) as session:
             root = session.state.root
             assert root is not None
-            if number != 1:  # the birth of the only agent
+            if number != 1:  # creates the only agent
                 hear(session, root, "go on")
                 ask(session, root)
 

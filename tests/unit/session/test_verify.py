@@ -219,7 +219,7 @@ class TestWithoutSums:
         path = write(
             tmp_path / "s1.jsonl", b"oops\n", *lines[:5], lines[4], lines[7], lines[6], b'{"mess'
         )
-        with pytest.raises(InvalidLog):  # as for the reader, the first line decides
+        with pytest.raises(InvalidLog):  # the first line decides, as in the reader
             verify(path)
         write(path, b"\n", lines[0], b"oops\n", *lines[1:5], lines[4], lines[7], lines[6], b'{"mes')
         assert find_damage(path)[1:] == [

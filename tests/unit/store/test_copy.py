@@ -182,7 +182,7 @@ def test_nested_sequences_are_copied_once_each(*, is_wide: bool) -> None:
     artifact_ref = source.commits([first])[first].commit.artifact
     pair = (artifact_ref, encode_sequence([artifact_ref])[0])
     sequences = {pair[1]: [artifact_ref]}
-    for _ in range(60 if is_wide else 2000):  # two of each kind: 2 ** 60 ways down; or one, deep
+    for _ in range(60 if is_wide else 2000):  # two references each: 2 ** 60 paths; or one, deep
         rows = [[*pair], [*pair[::-1]]] if is_wide else [[pair[1]]]
         encoded_rows = [encode_sequence(row)[0] for row in rows]
         sequences |= dict(zip(encoded_rows, rows, strict=True))

@@ -138,7 +138,7 @@ def test_waiting_threads_share_a_transaction_and_bad_batches_fail_alone(path: Pa
         thread.start()
     before = rows_of(store)
     while len(store._writer._waiting) < 7:
-        pass  # the first leads, and waits for the other connection
+        pass  # the first thread leads and waits for the other connection
     blocker.execute("ROLLBACK")
     blocker.close()
     for thread in threads:

@@ -18,7 +18,7 @@ def ids(rows_found: list[dict[str, object]]) -> list[object]:
 @pytest.mark.req("S0-46")
 def test_causality_index_of_example_1(cafe: SessionViewer) -> None:
     assert cafe.build_causality_index() == {
-        "msg_004": "msg_003",  # a birth
+        "msg_004": "msg_003",  # agent_created
         "msg_006": "msg_003",  # a result
         "msg_008": "msg_007",
         "msg_010": "msg_007",

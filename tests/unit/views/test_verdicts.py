@@ -92,7 +92,7 @@ def test_denied_call_has_its_result_and_other_calls_are_unaffected(
     calls = play.calls(play.root, ("look", "1"), ("rm", "2"))
     first, second = f"{calls}.look_{calls}_0", f"{calls}.rm_{calls}_1"
     ask_guard(play, guard, first)
-    ask_guard(play, guard, second)  # both at once: the verdicts come in the order of the questions
+    ask_guard(play, guard, second)  # concurrent questions: the verdicts are in their order
     play.says(guard, "OK")
     play.says(guard, "DENY: no")
     play.result(play.root, calls, "seen", n=0)
@@ -181,7 +181,7 @@ def test_question_left_open_by_a_crash_has_no_later_verdict(
 
 def test_invalid_verdict_is_none(play: LogBuilder, guard: AgentId) -> None:
     play.hears(guard, "Why?")
-    play.says(guard, "OK")  # an answer: nothing was judged
+    play.says(guard, "OK")  # an answer without a review
     utterance = play.says(play.root, "DENY: I am no hook")
     play.says(play.root, "OK")
     ask_guard(play, guard, utterance)
@@ -276,7 +276,7 @@ def test_all_verdicts_of_a_real_hook_are_listed(
     watch(scene, **judges)
     scene.ask("Send.")
     rows = SessionViewer(scene.log).verdicts()
-    assert len(rows) == 4  # it was asked at each point
+    assert len(rows) == 4  # the hook was asked at each point
     (row,) = [row for row in rows if row.kind != "ok"]
     (outcome,) = row.outcomes
     assert (row.kind, row.point, outcome.text) == expected
@@ -296,7 +296,7 @@ def test_agent_moved_to_a_hook_place_has_verdicts_from_then_on(
 ) -> None:
     """Messages of its own hooks are no question in the meantime."""
     jack = play.create_agent("Jack", by=play.root)
-    play.says(play.root, "OK")  # nobody asked
+    play.says(play.root, "OK")  # no question
     moved = ev.AgentMoved(agent_id=jack, place="primary", replaces=play.root, replaced_as="hook")
     play.session.append(moved)
     input_id = play.hears(jack, "Send it.")

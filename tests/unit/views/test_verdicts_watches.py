@@ -44,7 +44,7 @@ def test_hook_places_change_in_all_ways(tmp_path: Path) -> None:
         ("installed", "copied", "second", "kim", None),
         ("left", "quit", "second", "kim", "second"),
         ("installed", "copied", "first", "kim", None),
-        ("installed", "copied", "second", "kim", None),  # a move is no way out from under a hook
+        ("installed", "copied", "second", "kim", None),  # a move does not remove the hook
         ("installed", "moved", "main", "kim", "main"),
     ]
     assert rows[2].instructions is not None

@@ -210,7 +210,7 @@ def test_follower_reads_slow_files_less_often(tmp_path: Path, session: Transcrip
             self.now = 0.0
 
         def __call__(self) -> float:
-            self.now += 1.0  # each look at it takes a second, so does reading
+            self.now += 1.0  # Each scan takes a second, and so does each read.
             return self.now
 
     clock, catalogue = Slow(), Catalogue(None)

@@ -110,7 +110,8 @@ def test_large_file_is_parsed_in_the_main_process(crew: ReaderPool, tmp_path: Pa
         local_files.append(source)
         raise FileTooLarge
 
-    for candidate in (file, replace(file, size=1)):  # or it grew since it was found
+    # The second one: the file grew after it was listed.
+    for candidate in (file, replace(file, size=1)):
         [(_, brings)] = crew.ahead([candidate], bring)
         with pytest.raises(FileTooLarge):
             brings()
@@ -127,7 +128,7 @@ def test_workers_exit_with_their_main_process(tmp_path: Path, way: signal.Signal
         try:
             assert process.stdout.readline() == b"read by 2\n"
             process.send_signal(way)
-            process.communicate(timeout=20)  # to the end of what all of them may write
+            process.communicate(timeout=20)  # until all workers have closed their end of the pipe
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)

@@ -181,7 +181,7 @@ def test_spool_files_are_small_and_removed_when_recorded(make: Make) -> None:
     long = ask(spool, "long")
     for number in range(20):
         answer(ask(spool, f"c{number}", b"b" * 600), b"a")
-        time.sleep(0.015)  # so that it is not written at once
+        time.sleep(0.015)  # so that the write is buffered
     spool.close()
     assert len(list(spool.folder.glob("*.spool"))) > 5
     reader = SpoolReader(spool.folder, lambda *_: ClientHints())
@@ -190,7 +190,7 @@ def test_spool_files_are_small_and_removed_when_recorded(make: Make) -> None:
         into.append(step)
         if step.is_last:
             reader.mark_recorded(step)
-    assert len(list(spool.folder.glob("*.spool"))) > 5  # the long one has begun in the first
+    assert len(list(spool.folder.glob("*.spool"))) > 5  # the long call began in the first file
     for step in reader.finish(PROXY_STOPPED):
         reader.mark_recorded(step)
     assert [path.name for path in spool.folder.glob("*.spool")] == [
@@ -219,7 +219,7 @@ def test_call_that_repeatedly_kills_the_recorder_is_skipped(make: Make) -> None:
     class Deadly(Collected):
         def begin(self, call: CapturedRequest) -> None:
             if call.id == "deadly":
-                raise KeyboardInterrupt  # nothing catches it: as if it were killed
+                raise KeyboardInterrupt  # No code catches this, as after a kill.
             super().begin(call)
 
     spool = make()
@@ -372,7 +372,8 @@ def test_two_spools_have_one_recorder_each(make: Make) -> None:
     spool = make()
     answer(ask(spool, "c1"), b"1")
     into = Collected()
-    recording(into).catch_up(spool.folder.parent)  # its proxy is there: it has its own
+    # The proxy of this file is alive and records it itself.
+    recording(into).catch_up(spool.folder.parent)
     assert into.calls == []
     assert [reply.id for reply in recorded(spool).replies] == ["c1"]
 

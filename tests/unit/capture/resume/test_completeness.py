@@ -110,7 +110,7 @@ def write_and_read(runtime: str, before: list[ConversationEntry]) -> list[Conver
     assert native.writes is not None
     try:
         return read_conversation(native.steps, native.writes(before, new()))
-    except FormatError:  # nothing is said
+    except FormatError:  # no content
         return []
 
 

@@ -102,7 +102,7 @@ def test_credentials_are_not_stored_and_requests_still_match(tmp_path: Path) -> 
     file, real = tmp_path / "a.jsonl", Real()
     cassette = Cassette(file)
     first_answer = answer(cassette.model(real), f"The key {KEY}?", parameters={"user": KEY})
-    assert first_answer == f"It is {KEY}."  # a test sees what the model says
+    assert first_answer == f"It is {KEY}."  # a test receives the answer of the model
     call_ = calls(call("look", at=KEY))
     result = Message("tool", f"Found {KEY}", tool_call_id="c1", name="look")
     tool = {"name": "look", "description": KEY, "parameters": {}}

@@ -425,7 +425,7 @@ def test_session_truncated_anywhere_is_replayed_up_to_its_end(
         result = check_log(cut_after(log, count_), ReplayExtras(tools=[look]))
         if result.difference is not None:
             failures.append((count_, result.difference.before, result.difference.after))
-    # Only what a hook has not judged yet is more than there was: nobody knows that it is missing.
+    # Only missing reviews of hooks are added: the log does not show that they are missing.
     assert all(before == {} for _, before, _ in failures), failures
 
 

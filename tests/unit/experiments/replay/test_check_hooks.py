@@ -109,7 +109,7 @@ def test_truncated_and_resumed_session_with_hooks_is_replayed(tmp_path: Path) ->
     ][:1]
     for length in range(
         first_length + 1, answer_index + 1
-    ):  # later nobody knows that hooks had more to say
+    ):  # a later cut does not show that hooks had more reviews
         root, session = load_session(cut_after(scene.log, length), runtime=runtime, options=quick())
         if has_open_calls(root):
             run(root.response())

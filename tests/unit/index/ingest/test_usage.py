@@ -119,7 +119,7 @@ def test_one_hour_cache_write_costs_twice_the_input() -> None:
         return Costs(Prices()).cost(took, "claude-opus-4-5", "claude", DAY)
 
     assert (cost(None), cost(0), cost(400_000), cost(1_000_000)) == (6.25, 6.25, 7.75, 10)
-    assert cost(1 << 39) == 10  # of what was written, not more
+    assert cost(1 << 39) == 10  # at most the written tokens
 
 
 def test_cost_is_unknown_without_price_time_or_count() -> None:

@@ -64,7 +64,7 @@ def there_and_back(log: Path, folder: Path, **how: Any) -> dict[str, bytes]:
     first = files(folder / "out")
     assert {*files(folder / "out-again")} == {*first}
     for name, body in files(folder / "out-again").items():
-        # of rows that no call explains, the model that said a message may be lost: see the format
+        # Rows without a call may lose the model of a message; see the format.
         assert body == first[name] or json.loads(body) == _without_model(first[name])
     return first
 
@@ -226,7 +226,8 @@ def test_several_sessions_share_a_folder_and_its_messages(tmp_path: Path) -> Non
     index = json.loads(exported_files["index.json"])
     assert [thread_dict["sessionId"] for thread_dict in index["threads"]] == ["two", "one"]
     first = next(json.loads(v) for k, v in exported_files.items() if b"You are Jack" in v)
-    assert first["timestamp"] < index["threads"][0]["startedAt"]  # of `one`, which came later
+    # Of `one`, which was imported later.
+    assert first["timestamp"] < index["threads"][0]["startedAt"]
     imported = import_folder(tmp_path / "out", tmp_path / "again")
     assert [imported_log.name for imported_log in imported] == ["two", "one"]
 

@@ -23,7 +23,7 @@ def test_tasks_run_in_order() -> None:
 def test_full_queue_drops_starts_but_not_required_tasks() -> None:
     gate, order = threading.Event(), []
     with BackgroundRecorder(Collecting(), most_waiting_bytes=10) as background:
-        assert background.submit(gate.wait, 20)  # one is always taken
+        assert background.submit(gate.wait, 20)  # one task is always accepted
         assert not background.submit(lambda: order.append("new"), 5)
         assert background.submit(lambda: order.append("due"), 5, is_due=True)
         gate.set()

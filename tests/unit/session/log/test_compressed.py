@@ -219,7 +219,7 @@ def test_log_compressed_just_before_opening_is_decompressed(log: Path) -> None:
         has_packed = False
 
         def sync_folder(self, folder: Path) -> None:
-            if not self.has_packed:  # the last step of unpacking: a packer is as fast
+            if not self.has_packed:  # the last step of decompression, raced by a compressor
                 self.has_packed = True
                 log.with_name("s.jsonl.zst").write_bytes(full_data)
                 log.unlink()
@@ -246,7 +246,7 @@ def _write_and_pack(path: Path, started_at: float, failures: multiprocessing.Que
                     hear(session, ROOT, f"{os.getpid()}-{number}")
         except LogLocked:
             continue
-        except HarkenError as error:  # pragma: no cover - this is what must not be
+        except HarkenError as error:  # pragma: no cover - this must not happen
             failures.put(repr(error))
 
 

@@ -302,7 +302,7 @@ def test_log_is_locked_while_its_writer_is_open(tmp_path: Path) -> None:
 def test_stale_pid_file_is_ignored_and_kept(tmp_path: Path) -> None:
     path, pid_file = tmp_path / "a.jsonl", tmp_path / ".a.jsonl.pid"
     pid_file.write_text(str(os.getpid()))
-    assert not is_being_written(path)  # no log at all
+    assert not is_being_written(path)  # not a log
     path.write_bytes(b"{}\n")
     assert not is_being_written(path)
     assert pid_file.exists()

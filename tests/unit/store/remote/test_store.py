@@ -278,7 +278,7 @@ def test_file_larger_than_a_request_is_transferred_in_chunks(tmp_path: Path) -> 
         store.write(WriteBatch(files={name: [*raw]}))
         assert b"".join(store.read_chunks(name)) == store.raw(name) == b"".join(pieces)
         assert {stored.name for stored in store.iter_objects()} == {name, *raw}
-        part = next(store.read_chunks(name))  # and no more: the rest is left
+        part = next(store.read_chunks(name))  # and no more requests
         assert pieces[0].startswith(part)
         assert store.stats().raw_bytes > 10_000_000
     held_store.close()

@@ -220,7 +220,7 @@ def test_step_costs_only_its_new_messages(path: Path) -> None:
     store = SqliteStore(path)
     steps(store, 300)
     store.close()
-    assert path.stat().st_size < 300 * 1300  # of it 1,000 bytes of text
+    assert path.stat().st_size < 300 * 1300  # of which 1,000 bytes are text
 
 
 @pytest.mark.req("S2-65")
