@@ -23,7 +23,7 @@ POWER_CUT = ROOT.parent / "shared" / "tools" / "power_cut.py"
 Wrong: TypeAlias = Callable[[Path, int], str | None]
 
 
-def killed(module: str, *arguments: str, after_s: float, patience: int) -> int:
+def kill_after(module: str, *arguments: str, after_s: float, patience: int) -> int:
     """Run a writer, and kill it `after_s` after `patience` acknowledgments (or after start).
 
     Returns the last acknowledged number, -1 if there is none.
@@ -58,7 +58,7 @@ def small_file_system(folder: Path, size: str) -> Iterator[Path]:
         subprocess.run(["umount", str(folder)], check=True)
 
 
-def kills(writer: str, check: Wrong, folder: Path, runs: int, seed: int) -> int:
+def kill_repeatedly(writer: str, check: Wrong, folder: Path, runs: int, seed: int) -> int:
     """Kill a writer repeatedly, each time on the existing data. Return the last number.
 
     `wrong` returns the differences from the acknowledged state up to a number.
@@ -67,7 +67,7 @@ def kills(writer: str, check: Wrong, folder: Path, runs: int, seed: int) -> int:
     for run in range(runs):
         patience = dice.choice([0, 1, 5, 20])
         after_s = dice.uniform(0, 0.4 if patience == 0 else 0.03)
-        now = killed(writer, str(folder), after_s=after_s, patience=patience)
+        now = kill_after(writer, str(folder), after_s=after_s, patience=patience)
         acknowledged = max(acknowledged, now)
         reason = check(folder, acknowledged)
         assert reason is None, f"run {run}: {reason}"

@@ -26,7 +26,7 @@ Questions: TypeAlias = Mapping[str, Callable[[Store], Any]]
 """What can be asked of a store, by what it is called."""
 
 
-def live(path: Path, steps: int) -> None:
+def fill_store(path: Path, steps: int) -> None:
     """Fill a store with about 2 KB per step before compression, and close it."""
     dice = Random(7)
     words = ["".join(dice.choices("etaoinshrdlu", k=dice.randint(2, 9))) for _ in range(1500)]
@@ -60,7 +60,7 @@ def live(path: Path, steps: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Things:
+class PackObjects:
     """The objects of a pack, by kind."""
 
     names: Mapping[ObjectKind, list[str]]
@@ -70,28 +70,28 @@ class Things:
         return [name for kind in kinds for name in self.names.get(kind, ())]
 
 
-def packs_in(path: Path) -> dict[int, Things]:
+def read_packs(path: Path) -> dict[int, PackObjects]:
     """Return the objects of each pack, by pack number."""
     store = SqliteStore(path)
-    by_pack: dict[int, Things] = {}
+    by_pack: dict[int, PackObjects] = {}
     with store.snapshot() as connection:
         for row in iter_rows(connection):
             names: dict[ObjectKind, list[str]] = {}
             for name, (kind, _) in decode_objects(row.data).items():
                 names.setdefault(kind, []).append(name)
-            by_pack[row.first] = Things(names)
+            by_pack[row.first] = PackObjects(names)
     store.close()
     return by_pack
 
 
-def contents(packs: Mapping[int, Things]) -> dict[int, Questions]:
+def object_reads(packs: Mapping[int, PackObjects]) -> dict[int, Questions]:
     """Return reads of objects: pack by pack, each in a few calls."""
     return {
         number: dict(_about(f"pack {number}", pack_things)) for number, pack_things in packs.items()
     }
 
 
-def _about(place: str, pack_things: Things) -> Iterator[tuple[str, Callable[[Store], Any]]]:
+def _about(place: str, pack_things: PackObjects) -> Iterator[tuple[str, Callable[[Store], Any]]]:
     objects = [Hash(name) for name in pack_things.of(ObjectKind.PART, ObjectKind.MESSAGE)]
     deltas = [ArtifactRef(name) for name in pack_things.of(ObjectKind.DELTA)]
     sequences = [ArtifactRef(name) for name in pack_things.of(ObjectKind.SEQUENCE)]
@@ -104,7 +104,7 @@ def _about(place: str, pack_things: Things) -> Iterator[tuple[str, Callable[[Sto
     yield f"{place}: raw", lambda store: {name: store.raw(name) for name in raw}
 
 
-def lists(packs: Mapping[int, Things]) -> Questions:
+def listing_reads(packs: Mapping[int, PackObjects]) -> Questions:
     """Return reads of the listings."""
     commit_ids = [
         CommitId(name)

@@ -15,13 +15,19 @@ from harken.errors import HarkenError
 from harken.store.base import Store
 from harken.store.fsck import StoreFinding, fsck
 from harken.store.sqlite.store import SqliteStore
-from tests.crash.realistic_store import Questions, contents, lists, live, packs_in
+from tests.crash.realistic_store import (
+    Questions,
+    fill_store,
+    listing_reads,
+    object_reads,
+    read_packs,
+)
 
 _PAGE = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class SoundStore:
     """An undamaged store and the results of its reads."""
 
     path: Path
@@ -39,11 +45,11 @@ class Whole:
             self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
 
 
-def measure_store(path: Path, steps: int) -> Whole:
-    live(path, steps)
-    packs = packs_in(path)
+def measure_store(path: Path, steps: int) -> SoundStore:
+    fill_store(path, steps)
+    packs = read_packs(path)
     data = path.read_bytes()
-    inside, about = contents(packs), lists(packs)
+    inside, about = object_reads(packs), listing_reads(packs)
     store = SqliteStore(path)
     answers = {
         name: ask(store) for reads in (*inside.values(), about) for name, ask in reads.items()
@@ -51,7 +57,7 @@ def measure_store(path: Path, steps: int) -> Whole:
     assert fsck(store) == []
     store.close()
     assert path.read_bytes() == data, "to read is not to write"
-    return Whole(path, data, inside, about, answers)
+    return SoundStore(path, data, inside, about, answers)
 
 
 def answer(store: Store, questions: Questions, name: str) -> Any:
@@ -61,7 +67,7 @@ def answer(store: Store, questions: Questions, name: str) -> Any:
         return error
 
 
-def check(sound: Whole, bit: int) -> str:
+def check(sound: SoundStore, bit: int) -> str:
     """Flip one bit and run all reads. Return how the damage was noticed."""
     sound.flipped(bit)
     try:
@@ -88,7 +94,7 @@ def check(sound: Whole, bit: int) -> str:
     return "found" if findings else "harmless"
 
 
-def _same(store: Store, sound: Whole, number: int, findings: list[StoreFinding]) -> bool:
+def _same(store: Store, sound: SoundStore, number: int, findings: list[StoreFinding]) -> bool:
     """Whether a pack returns its objects. It never returns different ones."""
     same = True
     for name in sound.contents[number]:
@@ -101,7 +107,7 @@ def _same(store: Store, sound: Whole, number: int, findings: list[StoreFinding])
     return same
 
 
-def bits(sound: Whole, dice: Random, flips: int) -> list[int]:
+def bits(sound: SoundStore, dice: Random, flips: int) -> list[int]:
     """Return positions: some in the first pages, which hold the schema, most anywhere."""
     anywhere, first = 8 * len(sound.data), 8 * 10 * _PAGE
     return [dice.randrange(anywhere if index % 8 else first) for index in range(flips)]

@@ -15,22 +15,22 @@ from harken.store.fsck import fsck
 from harken.store.sqlite.store import SqliteStore
 from tests.crash import parallel_writers
 from tests.crash.context_writer import LATER, find_loss
-from tests.crash.kill_kit import ROOT, killed, kills, power_cuts
-from tests.crash.realistic_store import packs_in
+from tests.crash.kill_kit import ROOT, kill_after, kill_repeatedly, power_cuts
+from tests.crash.realistic_store import read_packs
 
 WRITER = ROOT / "tests" / "crash" / "context_writer.py"
 
 
 @pytest.mark.req("D-01", "S2-11")
 def test_kill_9_loses_no_step_of_a_conversation(tmp_path: Path) -> None:
-    assert kills("tests.crash.context_writer", find_loss, tmp_path, 10, seed=1) > 0
+    assert kill_repeatedly("tests.crash.context_writer", find_loss, tmp_path, 10, seed=1) > 0
 
 
 @pytest.mark.full
 @pytest.mark.req("D-01", "S2-11")
 @pytest.mark.parametrize("seed", range(15))
 def test_kill_9_loses_no_step_of_a_conversation_300_times(tmp_path: Path, seed: int) -> None:
-    assert kills("tests.crash.context_writer", find_loss, tmp_path, 20, seed) > 0
+    assert kill_repeatedly("tests.crash.context_writer", find_loss, tmp_path, 20, seed) > 0
 
 
 def kills_of_both(folder: Path, runs: int, seed: int) -> int:
@@ -42,7 +42,7 @@ def kills_of_both(folder: Path, runs: int, seed: int) -> int:
             assert writer.stdout is not None
             output_line = writer.stdout.readline()
             after_s, patience = dice.uniform(0, 0.1), dice.choice([0, 1, 2])
-            killed(command[2], "collect", str(folder), after_s=after_s, patience=patience)
+            kill_after(command[2], "collect", str(folder), after_s=after_s, patience=patience)
             writer.kill()
             output_line += writer.stdout.read()
         acknowledged = max(acknowledged, int(output_line.split(b"\n")[:-1][-1]))
@@ -93,7 +93,7 @@ def test_two_processes_with_eight_tasks_lose_and_double_nothing(tmp_path: Path) 
     store.close()
     names = Counter(
         name
-        for pack_things in packs_in(path).values()
+        for pack_things in read_packs(path).values()
         for object_names in pack_things.names.values()
         for name in object_names
     )

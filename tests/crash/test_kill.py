@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from tests.crash.kill_kit import killed
+from tests.crash.kill_kit import kill_after
 from tests.crash.verifier import find_damage
 
 ROOT = Path(__file__).parents[2]
@@ -22,7 +22,7 @@ def kills(folder: Path, durability: str, runs: int, seed: int) -> int:
     for run in range(runs):
         patience = dice.choice([0, 1, 1, 5, 30])
         after_s = dice.uniform(0, 0.15 if patience == 0 else 0.02)
-        now = killed(
+        now = kill_after(
             "tests.crash.writer", durability, str(folder), after_s=after_s, patience=patience
         )
         acknowledged = max(acknowledged, now)

@@ -37,21 +37,23 @@ def services(folder: Path) -> Iterator[subprocess.Popen[str]]:
         parent.stdin.close()
 
 
-def write(url: str, writer: int, written: list[CommitId]) -> None:
+def write(url: str, writer: int, acknowledged_ids: list[CommitId]) -> None:
     """Write a chain of commits until the service is gone. Add the acknowledged ones."""
     store = RemoteStore(url, patience_s=0)
     with closing(store), suppress(StoreError):
         while True:
-            text = f"{writer} {len(written)} " + "and a long story " * (2000 if writer == 0 else 10)
-            parent = written[-1] if written else None
+            text = f"{writer} {len(acknowledged_ids)} " + "and a long story " * (
+                2000 if writer == 0 else 10
+            )
+            parent = acknowledged_ids[-1] if acknowledged_ids else None
             batch = batch_of(text, parent=parent, principal=f"writer {writer}")
             store.write(batch)
-            written.append(commit_in(batch))
+            acknowledged_ids.append(commit_in(batch))
 
 
 def kills(folder: Path, runs: int, seed: int) -> int:
     """Kill a service repeatedly. Return the number of acknowledged commits."""
-    dice, written = Random(seed), [list[CommitId]() for _ in range(WRITERS)]
+    dice, acknowledged_ids = Random(seed), [list[CommitId]() for _ in range(WRITERS)]
     with services(folder) as parent, ThreadPoolExecutor(WRITERS) as threads:
         assert parent.stdin is not None
         assert parent.stdout is not None
@@ -59,22 +61,26 @@ def kills(folder: Path, runs: int, seed: int) -> int:
             parent.stdin.write("\n")
             parent.stdin.flush()
             child, url = parent.stdout.readline().split()
-            enough = sum(map(len, written)) + dice.choice([0, 1, 5, 30])
-            writes = [threads.submit(write, url, n, names) for n, names in enumerate(written)]
-            while sum(map(len, written)) < enough and not all(pending.done() for pending in writes):
+            enough = sum(map(len, acknowledged_ids)) + dice.choice([0, 1, 5, 30])
+            writes = [
+                threads.submit(write, url, n, names) for n, names in enumerate(acknowledged_ids)
+            ]
+            while sum(map(len, acknowledged_ids)) < enough and not all(
+                pending.done() for pending in writes
+            ):
                 time.sleep(0.001)
             time.sleep(dice.uniform(0, 0.05))
             os.kill(int(child), signal.SIGKILL)
             for pending in writes:
                 pending.result()
-            check(folder, written)
-    return sum(map(len, written))
+            check(folder, acknowledged_ids)
+    return sum(map(len, acknowledged_ids))
 
 
-def check(folder: Path, written: list[list[CommitId]]) -> None:
+def check(folder: Path, acknowledged_ids: list[list[CommitId]]) -> None:
     store = SqliteStore(folder / "s.db")
     assert fsck(store) == []
-    for names in written:
+    for names in acknowledged_ids:
         if names:
             assert [stored.id for stored in store.chain(names[-1])] == names[::-1]
     store.close()

@@ -6,20 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.kill_kit import ROOT, kills, power_cuts
+from tests.crash.kill_kit import ROOT, kill_repeatedly, power_cuts
 from tests.crash.store_writer import find_loss
 
 
 @pytest.mark.req("D-01", "S2-11")
 def test_kill_9_loses_no_acknowledged_commit(tmp_path: Path) -> None:
-    assert kills("tests.crash.store_writer", find_loss, tmp_path, 10, seed=1) > 0
+    assert kill_repeatedly("tests.crash.store_writer", find_loss, tmp_path, 10, seed=1) > 0
 
 
 @pytest.mark.full
 @pytest.mark.req("D-01", "S2-11")
 @pytest.mark.parametrize("seed", range(10))
 def test_kill_9_loses_no_acknowledged_commit_200_times(tmp_path: Path, seed: int) -> None:
-    assert kills("tests.crash.store_writer", find_loss, tmp_path, 20, seed) > 0
+    assert kill_repeatedly("tests.crash.store_writer", find_loss, tmp_path, 20, seed) > 0
 
 
 @pytest.mark.full

@@ -29,7 +29,7 @@ def test_session_is_resolved_by_its_full_name(story: RowBuilder) -> None:
 
 @pytest.mark.parametrize("name", ["nobody", "", "ab12", "claude:ab", "%", "\ud800"])
 def test_missing_session_error_lists_existing_ones(story: RowBuilder, name: str) -> None:
-    with pytest.raises(NameNotFound, match=r"there is: session_2026, codex:zz"):
+    with pytest.raises(NameNotFound, match=r"existing sessions: session_2026, codex:zz"):
         session_id(story.database, name)
 
 
@@ -43,5 +43,5 @@ def test_project_is_a_folder_tree_or_a_path_suffix(story: RowBuilder) -> None:
 
 @pytest.mark.parametrize("name", ["/srv/cla", "claude", "", "..", "\ud800"])
 def test_missing_project_error_lists_existing_ones(story: RowBuilder, name: str) -> None:
-    with pytest.raises(NameNotFound, match="there is: /srv/claude/web, "):
+    with pytest.raises(NameNotFound, match="existing projects: /srv/claude/web, "):
         projects(story.database, name)

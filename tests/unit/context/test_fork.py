@@ -20,7 +20,9 @@ def test_fork_writes_no_messages(store: WatchedStore) -> None:
     trunk = commit(store, None, "a", "b")
     store.asked.clear()
     forked = fork(store, trunk, BOB, ONE)
-    assert {counted: store.asked[counted] for counted in store.asked if store.asked[counted]} == {}
+    assert {
+        operation: store.asked[operation] for operation in store.asked if store.asked[operation]
+    } == {}
     assert store.commits([forked])[forked].commit.artifact == EMPTY_DELTA
     assert store.deltas([EMPTY_DELTA]) == {EMPTY_DELTA: []}
 

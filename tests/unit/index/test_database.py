@@ -24,14 +24,14 @@ SCHEMA = DatabaseSchema("the teas", 7, 1, "CREATE TABLE tea (name TEXT) STRICT;"
 PAGE = 4096
 
 
-def brew(path: Path) -> Path:
+def create_database(path: Path) -> Path:
     """Create a database of several pages."""
     with closing(open_database(path, SCHEMA)) as database:
         database.executemany("INSERT INTO tea VALUES (?)", [("green" * 100,)] * 100)
     return path
 
 
-def spill(path: Path, page: int) -> None:
+def damage_page(path: Path, page: int) -> None:
     """Change one byte of a page."""
     data = bytearray(path.read_bytes())
     data[page * PAGE + PAGE // 2] ^= 1
@@ -46,14 +46,14 @@ def count(path: Path) -> int:
 
 
 def test_file_with_a_damaged_first_page_is_reset_on_open(tmp_path: Path) -> None:
-    path = brew(tmp_path / "tea.db")
-    spill(path, 0)
+    path = create_database(tmp_path / "tea.db")
+    damage_page(path, 0)
     assert count(path) == 0
 
 
 def test_page_damaged_later_resets_only_its_file(tmp_path: Path) -> None:
-    path, other_path = brew(tmp_path / "tea.db"), brew(tmp_path / "other.db")
-    spill(path, 3)
+    path, other_path = create_database(tmp_path / "tea.db"), create_database(tmp_path / "other.db")
+    damage_page(path, 3)
     repaired: list[Path] = []
 
     def repair(path: Path) -> None:
@@ -68,7 +68,7 @@ def test_page_damaged_later_resets_only_its_file(tmp_path: Path) -> None:
 
 
 def test_error_without_damage_changes_nothing(tmp_path: Path) -> None:
-    path = brew(tmp_path / "tea.db")
+    path = create_database(tmp_path / "tea.db")
 
     def read_count() -> None:
         with closing(open_database(path, SCHEMA)) as database:
@@ -80,9 +80,9 @@ def test_error_without_damage_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_damaged_page_is_named(tmp_path: Path) -> None:
-    path = brew(tmp_path / "tea.db")
+    path = create_database(tmp_path / "tea.db")
     assert not [*find_damage(path)]
-    spill(path, 3)
+    damage_page(path, 3)
     assert [*find_damage(path)] == ["page 4 (byte 12288) does not match its checksum"]
 
 

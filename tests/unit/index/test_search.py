@@ -199,7 +199,7 @@ def test_removed_commit_gives_no_hit(talked: Imports) -> None:
     talked.store.collect((), now="2027-01-01T00:00:00Z", grace_s=0)
     assert len(find(talked, "door")) == 3
 
-    class Lost:
+    class MissingCommitStore:
         """A store from which a commit was removed."""
 
         def __getattr__(self, name: str) -> Any:
@@ -208,7 +208,7 @@ def test_removed_commit_gives_no_hit(talked: Imports) -> None:
         def commits(self, names: Any) -> Any:
             return talked.store.commits(name for name in names if name in kept_commits)
 
-    page = search(talked.facts, Lost(), SearchQuery(text="door"))
+    page = search(talked.facts, MissingCommitStore(), SearchQuery(text="door"))
     assert [hit.excerpt.text for hit in page.hits] == texts(talked, "door")[-2:]
     assert page.total == 2
 
@@ -217,7 +217,7 @@ def test_removed_commit_gives_no_hit(talked: Imports) -> None:
     "body", [b"no message", b"[]", b'{"x":' + b"[" * 5000 + b"]" * 5000 + b"}"]
 )
 def test_unreadable_message_is_a_hit_without_text(talked: Imports, body: bytes) -> None:
-    class Odd:
+    class WrongContentStore:
         """A store with other content in place of every object."""
 
         def __getattr__(self, name: str) -> Any:
@@ -226,7 +226,7 @@ def test_unreadable_message_is_a_hit_without_text(talked: Imports, body: bytes) 
         def objects(self, names: Any) -> Any:
             return dict.fromkeys(names, body)
 
-    page = search(talked.facts, Odd(), SearchQuery(text="door"))
+    page = search(talked.facts, WrongContentStore(), SearchQuery(text="door"))
     assert [hit.excerpt.text for hit in page.hits] == ["", "", ""]
 
 

@@ -22,7 +22,7 @@ from tests.unit.interactions.kit import brief, logger
 
 
 @dataclass
-class Notes:
+class RecordingObserver:
     """An observer that stores its notifications."""
 
     notes: list[str] = field(default_factory=list)
@@ -44,7 +44,7 @@ class Notes:
         self.notes.append(f"{answer.response.stop_reason}: {answer_text}")
 
 
-class Broken:
+class FailingObserver:
     """An observer whose methods raise."""
 
     def on_context_assembled(self, call: ObservedCall) -> None:
@@ -68,7 +68,7 @@ def runtime(model: Any, *observers: Any, failures: list[str] | None = None) -> A
 
 @pytest.mark.req("S3-20")
 def test_observer_receives_every_call_in_order(tmp_path: Path) -> None:
-    notes = Notes()
+    notes = RecordingObserver()
     model = play(main=[calls(call("nothing")), "Done."])
     scene = stage(tmp_path, model, runtime=runtime(model, notes))
     scene.ask("Do it.")
@@ -84,7 +84,7 @@ def test_observer_receives_every_call_in_order(tmp_path: Path) -> None:
 
 @pytest.mark.req("S3-20")
 def test_observer_receives_failures(tmp_path: Path) -> None:
-    notes = Notes()
+    notes = RecordingObserver()
     model = play(main=[ModelError("overloaded")])
     scene = stage(tmp_path, model, runtime=runtime(model, notes))
     with pytest.raises(ModelError):
@@ -101,7 +101,7 @@ def test_observer_receives_cancelled_calls(tmp_path: Path) -> None:
             await asyncio.sleep(30)
             yield Finish(stop_reason="end_turn")
 
-    notes = Notes()
+    notes = RecordingObserver()
     scene = stage(tmp_path, Slow(), runtime=runtime(Slow(), notes))
 
     async def cut_off() -> None:
@@ -118,14 +118,16 @@ def test_observer_receives_cancelled_calls(tmp_path: Path) -> None:
 @pytest.mark.req("S3-20")
 def test_failing_observer_is_reported_and_harmless(tmp_path: Path) -> None:
     failures: list[str] = []
-    notes = Notes()
+    notes = RecordingObserver()
     model = play(main=["Done."])
-    scene = stage(tmp_path, model, runtime=runtime(model, Broken(), notes, failures=failures))
+    scene = stage(
+        tmp_path, model, runtime=runtime(model, FailingObserver(), notes, failures=failures)
+    )
     assert scene.ask("Do it.") == "Done."
     assert failures == [
-        "an observer of model calls failed (Broken): ValueError: no luck",
-        "an observer of model calls failed (Broken): ZeroDivisionError:",
-        "an observer of model calls failed (Broken): OSError: full",
+        "an observer of model calls failed (FailingObserver): ValueError: no luck",
+        "an observer of model calls failed (FailingObserver): ZeroDivisionError:",
+        "an observer of model calls failed (FailingObserver): OSError: full",
     ]
     assert len(notes.notes) == 3
 

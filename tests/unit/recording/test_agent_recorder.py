@@ -200,7 +200,7 @@ def test_malformed_results_are_logged(voice: AgentRecorder) -> None:
     assert entries[3].tool_call_id == "unnamed"
 
 
-class Dressed(Item):
+class FormattedItem(Item):
     """An item with a configurable wire format."""
 
     def __init__(self, message: Message, form: Any, *, alike: str = "", key: str = "") -> None:
@@ -219,27 +219,31 @@ def forms(voice: AgentRecorder, *items: Item) -> Any:
 
 
 def test_wire_format_is_logged_when_it_changes(voice: AgentRecorder) -> None:
-    assert forms(voice, Dressed(HI, None)) is None
-    dressed_item = Dressed(MORE, 1)
-    changed_forms = forms(voice, Dressed(HI, {"list": 1}), dressed_item)
+    assert forms(voice, FormattedItem(HI, None)) is None
+    dressed_item = FormattedItem(MORE, 1)
+    changed_forms = forms(voice, FormattedItem(HI, {"list": 1}), dressed_item)
     assert changed_forms == {"msg_002": {"list": 1}, "msg_005": 1}
-    assert forms(voice, Dressed(HI, {"list": 1}), dressed_item) is None
-    assert forms(voice, Dressed(HI, {"list": 1.0}), dressed_item) == {"msg_002": {"list": 1.0}}
-    assert forms(voice, Dressed(HI, None), dressed_item) == {"msg_002": None}
+    assert forms(voice, FormattedItem(HI, {"list": 1}), dressed_item) is None
+    assert forms(voice, FormattedItem(HI, {"list": 1.0}), dressed_item) == {
+        "msg_002": {"list": 1.0}
+    }
+    assert forms(voice, FormattedItem(HI, None), dressed_item) == {"msg_002": None}
 
 
 def test_entries_of_one_item_are_joined(voice: AgentRecorder) -> None:
     both = Item("both", [HI, MORE], None, 1)
     assert forms(voice, both) == {"msg_003": {"joined": True}}
-    assert forms(voice, both, Dressed(HELLO, None)) is None
+    assert forms(voice, both, FormattedItem(HELLO, None)) is None
 
 
 def test_answer_is_recognized_by_similarity(voice: AgentRecorder) -> None:
     request = voice.log_request([Item.from_message(HI)], model="m", wire={"protocol": "test"})
     voice.log_response(
-        request, [Dressed(HELLO, None, alike="hello")], finish=Finish(stop_reason="stop")
+        request, [FormattedItem(HELLO, None, alike="hello")], finish=Finish(stop_reason="stop")
     )
-    back = Dressed(Message("assistant", "Hello. "), {"text": "Hello. "}, alike="hello", key="k")
+    back = FormattedItem(
+        Message("assistant", "Hello. "), {"text": "Hello. "}, alike="hello", key="k"
+    )
     assert forms(voice, Item.from_message(HI), back, Item.from_message(MORE)) == {
         "msg_004": {"text": "Hello. "}
     }
@@ -300,8 +304,8 @@ def test_thousand_equal_texts_cost_no_more_than_others(voice: AgentRecorder) -> 
 
 def test_copied_answer_is_recognized_when_it_returns(voice: AgentRecorder) -> None:
     request = voice.log_request([Item.from_message(HI)], model="m")
-    voice.log_response(request, [Dressed(HELLO, None, alike="hello")])
-    back = Dressed(Message("assistant", "Hello. "), None, alike="hello", key="k")
+    voice.log_response(request, [FormattedItem(HELLO, None, alike="hello")])
+    back = FormattedItem(Message("assistant", "Hello. "), None, alike="hello", key="k")
     voice.log_request([Item.from_message(HI), back, Item.from_message(MORE)], model="m")
     voice.log_request([Item.from_message(HI), Item.from_message(MORE)], model="m")
     voice.log_request([Item.from_message(HI), back, Item.from_message(MORE)], model="m")

@@ -37,7 +37,7 @@ def test_token_readable_by_others_is_refused(tmp_path: Path, mode: int) -> None:
     path = tmp_path / "token"
     token = ensure_token(path)
     path.chmod(mode)
-    with pytest.raises(ConfigError, match="others can read this token") as refused:
+    with pytest.raises(ConfigError, match="other users can read this token") as refused:
         ensure_token(path)
     assert token not in str(refused.value)
 

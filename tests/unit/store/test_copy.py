@@ -33,7 +33,7 @@ from harken.testing.store import batch_of, commit_in
 NOON = "2026-01-31T12:00:00.000000Z"
 
 
-class Sized(MemoryStore):
+class BatchSizeStore(MemoryStore):
     """A store that keeps the size of each batch; the batch number `fails_at` is refused."""
 
     def __init__(self, fails_at: int | None = None) -> None:
@@ -94,7 +94,7 @@ def test_copy_includes_only_the_ancestors_of_a_commit(target: Store) -> None:
 
 
 def test_second_copy_writes_nothing() -> None:
-    source, target = MemoryStore(), Sized()
+    source, target = MemoryStore(), BatchSizeStore()
     tips = [grow(source, None, 5)[-1], grow(source, None, 5, "b")[-1]]
     copy_commits(source, target, tips)
     assert len(target.batches) == 1
@@ -103,7 +103,7 @@ def test_second_copy_writes_nothing() -> None:
 
 
 def test_only_new_objects_are_sent() -> None:
-    source, target = MemoryStore(), Sized()
+    source, target = MemoryStore(), BatchSizeStore()
     trunk = grow(source, None, 5)
     copy_commits(source, target, [trunk[-1]])
     target.batches.clear()
@@ -129,7 +129,7 @@ def test_existing_commits_keep_their_metadata() -> None:
 
 
 def test_large_objects_are_copied_in_bounded_batches() -> None:
-    source, target = MemoryStore(), Sized()
+    source, target = MemoryStore(), BatchSizeStore()
     messages = [Message("user", f"{n}" * 10_000) for n in range(10, 99)]
     tip = checkpoint(source, CommitDraft(messages=messages, created_at=NOON))
     copied = copy_commits(source, target, [tip], at_once_bytes=100_000)
@@ -141,7 +141,7 @@ def test_large_objects_are_copied_in_bounded_batches() -> None:
 
 @pytest.mark.parametrize("fails_at", range(6))
 def test_interrupted_copy_leaves_a_consistent_store_and_resumes(fails_at: int) -> None:
-    source, target = MemoryStore(), Sized(fails_at)
+    source, target = MemoryStore(), BatchSizeStore(fails_at)
     tip = grow(source, None, 100)[-1]
     with pytest.raises(StoreWriteError):
         copy_commits(source, target, [tip], at_once_bytes=4_000)
@@ -177,7 +177,7 @@ def test_artifacts_of_every_kind_are_copied(target: Store) -> None:
 
 @pytest.mark.parametrize("is_wide", [True, False])
 def test_nested_sequences_are_copied_once_each(*, is_wide: bool) -> None:
-    source, target = MemoryStore(), Sized()
+    source, target = MemoryStore(), BatchSizeStore()
     first = grow(source, None, 1)[0]
     artifact_ref = source.commits([first])[first].commit.artifact
     pair = (artifact_ref, encode_sequence([artifact_ref])[0])
@@ -197,7 +197,7 @@ def test_nested_sequences_are_copied_once_each(*, is_wide: bool) -> None:
 
 
 def test_chunked_file_is_copied_by_new_chunks() -> None:
-    source, target = MemoryStore(), Sized()
+    source, target = MemoryStore(), BatchSizeStore()
     pieces = [bytes([n]) * 1000 for n in range(50)]
 
     def keep(data: list[bytes]) -> tuple[ArtifactRef, CommitId]:
@@ -269,13 +269,13 @@ def test_copy_does_not_purge_the_target(target: Store) -> None:
 def test_long_history_is_read_in_few_steps() -> None:
     requested: list[str] = []
 
-    class Counted(MemoryStore):
+    class CountingStore(MemoryStore):
         def __getattribute__(self, name: str) -> object:
             if not name.startswith("_"):
                 requested.append(name)
             return super().__getattribute__(name)
 
-    source, target = MemoryStore(), Counted()
+    source, target = MemoryStore(), CountingStore()
     trunk = grow(source, None, 1200)
     assert len(find_missing_commits(source, target, [trunk[-1]])) == 1200
     assert len(requested) < 15
@@ -294,7 +294,7 @@ def test_progress_is_reported() -> None:
     assert progress == [(64, 150), (128, 150), (150, 150)]
 
 
-class Lossy(MemoryStore):
+class LossyStore(MemoryStore):
     """A store that has lost an object."""
 
     lost: str = ""
@@ -311,7 +311,7 @@ class Lossy(MemoryStore):
 
 @pytest.mark.parametrize("which", [0, 1])
 def test_object_missing_in_the_source_is_named(which: int) -> None:
-    source, target = Lossy(), MemoryStore()
+    source, target = LossyStore(), MemoryStore()
     batch = batch_of("Hi")
     source.write(batch)
     source.lost = list(batch.objects)[which]

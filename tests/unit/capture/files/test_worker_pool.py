@@ -46,7 +46,7 @@ def write_files(folder: Path, **files: bytes | Transcript) -> list[File]:
     return sorted(iter_files(folder), key=lambda file: file.name)
 
 
-def no_one(file: File) -> OpenedFile:
+def read_nothing(file: File) -> OpenedFile:
     raise AssertionError(f"{file.name} was brought here")
 
 
@@ -68,7 +68,7 @@ def test_pool_returns_the_same_files_in_order(crew: ReaderPool, tmp_path: Path) 
         f=talk("large", padding=600_000),
         g=talk("last"),
     )
-    came = [(file, read_file(brings())) for file, brings in crew.ahead(files, no_one)]
+    came = [(file, read_file(brings())) for file, brings in crew.ahead(files, read_nothing)]
     assert [file for file, _ in came] == files
     assert [opened_file for _, opened_file in came] == [
         read_file(file_reader.open_source_file(file, None)) for file in files
@@ -79,7 +79,7 @@ def test_pool_returns_the_same_files_in_order(crew: ReaderPool, tmp_path: Path) 
 def test_pool_reads_the_copy_of_a_database(crew: ReaderPool, tmp_path: Path) -> None:
     database(tmp_path / "opencode.db", {"ses_1": {}}, {"ses_1": TALK})
     (file,) = iter_files(tmp_path)
-    [(_, brings)] = crew.ahead([file], no_one)
+    [(_, brings)] = crew.ahead([file], read_nothing)
     came, expected_file = brings(), file_reader.open_source_file(file, None)
     assert (came.raw, came.pieces) == (expected_file.raw, expected_file.pieces)
     assert read_file(came) == read_file(expected_file)
@@ -97,7 +97,7 @@ def test_pool_rereads_a_file_that_changed_after_parsing(crew: ReaderPool, tmp_pa
 def test_pool_reports_an_unreadable_file_in_its_turn(crew: ReaderPool, tmp_path: Path) -> None:
     (file,) = write_files(tmp_path, a=talk("Hi"))
     file.path.unlink()
-    [(_, brings)] = crew.ahead([file], no_one)
+    [(_, brings)] = crew.ahead([file], read_nothing)
     with pytest.raises(FileNotFoundError):
         brings()
 

@@ -22,7 +22,7 @@ from tests.unit.capture.live.client_lines import SESSION, Stream, use, words
 NOW_US = 1_800_000_000_000_000
 
 
-class Ran:
+class StreamRun:
     """A chain and the commits that it created."""
 
     def __init__(self, store: MemoryStore | None = None) -> None:
@@ -71,7 +71,7 @@ def conversation() -> Stream:
 
 @pytest.mark.req("S2-37", "S2-30")
 def test_commit_is_created_per_answer_and_at_the_end() -> None:
-    ran = Ran()
+    ran = StreamRun()
     ran.take(conversation())
     commits = [stored.commit for stored in ran.commits()]
     assert [stored.checkpoint for stored in commits] == [
@@ -95,7 +95,7 @@ def test_commit_is_created_per_answer_and_at_the_end() -> None:
 
 @pytest.mark.req("S2-37", "S2-36")
 def test_last_commit_contains_events_that_are_no_messages() -> None:
-    ran = Ran()
+    ran = StreamRun()
     stream = conversation()
     stream.lines.insert(1, {"type": "of_tomorrow"})
     ran.take(stream)
@@ -109,7 +109,7 @@ def test_last_commit_contains_events_that_are_no_messages() -> None:
 
 
 def test_lines_of_one_response_become_one_message() -> None:
-    ran = Ran()
+    ran = StreamRun()
     ran.take(conversation())
     (first,) = read_contents(ran.store, ran.commits()[:1])
     assert first.entries is not None
@@ -123,7 +123,7 @@ def test_lines_of_one_response_become_one_message() -> None:
 
 
 def test_answer_is_committed_before_its_tool_ends() -> None:
-    ran = Ran()
+    ran = StreamRun()
     stream = Stream()
     stream.user("List the files.")
     stream.answer("msg_1", use("t1"))
@@ -140,7 +140,7 @@ def test_answer_is_committed_before_its_tool_ends() -> None:
 
 
 def test_answer_continued_after_its_tool_started_is_committed_again() -> None:
-    ran = Ran()
+    ran = StreamRun()
     stream = Stream()
     stream.user("Both.")
     stream.answer("msg_1", use("t1"))
@@ -153,7 +153,7 @@ def test_answer_continued_after_its_tool_started_is_committed_again() -> None:
 
 @pytest.mark.req("S2-37")
 def test_messages_before_a_compaction_are_committed_first() -> None:
-    ran = Ran()
+    ran = StreamRun()
     stream = Stream()
     stream.user("One.")
     stream.answer("msg_1", words("First."))
@@ -184,7 +184,7 @@ def test_messages_before_a_compaction_are_committed_first() -> None:
 
 
 def test_subagent_has_its_own_chain_from_its_call() -> None:
-    ran = Ran()
+    ran = StreamRun()
     stream = Stream()
     stream.user("Ask Ann.")
     stream.answer("msg_1", use("t1", "Agent", prompt="Tea or coffee?"))
@@ -214,9 +214,9 @@ def test_subagent_has_its_own_chain_from_its_call() -> None:
 
 def test_resumed_session_continues_its_chain() -> None:
     store = MemoryStore()
-    first = Ran(store)
+    first = StreamRun(store)
     first.take(conversation())
-    resumed = Ran(store)
+    resumed = StreamRun(store)
     stream = Stream()
     stream.init()
     stream.user("And now?")
@@ -230,7 +230,7 @@ def test_resumed_session_continues_its_chain() -> None:
 def test_runs_without_session_id_are_separate() -> None:
     store = MemoryStore()
     for _ in range(2):
-        ran, stream = Ran(store), conversation()
+        ran, stream = StreamRun(store), conversation()
         for line in stream.lines:
             del line["session_id"]
         ran.take(stream)
@@ -239,7 +239,7 @@ def test_runs_without_session_id_are_separate() -> None:
 
 
 def test_run_without_result_keeps_messages_and_error() -> None:
-    ran = Ran()
+    ran = StreamRun()
     stream = Stream()
     stream.user("One.")
     ran.take(stream)
@@ -248,7 +248,7 @@ def test_run_without_result_keeps_messages_and_error() -> None:
 
 
 def test_lines_without_time_get_their_arrival_time() -> None:
-    ran = Ran()
+    ran = StreamRun()
     ran.chain.add(parse_claude_line(b'{"type": "assistant", "subtype": "text", "text": "Hi."}'))
     ran.chain.end()
     (stored,) = ran.commits()

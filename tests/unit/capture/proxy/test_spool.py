@@ -216,7 +216,7 @@ def test_killed_recorder_receives_only_pending_calls_again(make: Make) -> None:
 
 
 def test_call_that_repeatedly_kills_the_recorder_is_skipped(make: Make) -> None:
-    class Deadly(Collected):
+    class KillingRecorder(Collected):
         def begin(self, call: CapturedRequest) -> None:
             if call.id == "deadly":
                 raise KeyboardInterrupt  # No code catches this, as after a kill.
@@ -226,7 +226,7 @@ def test_call_that_repeatedly_kills_the_recorder_is_skipped(make: Make) -> None:
     answer(ask(spool, "deadly"), b"!")
     answer(ask(spool, "c2"), b"2")
     spool.close()
-    into = Deadly()
+    into = KillingRecorder()
     for _ in range(3):
         with pytest.raises(KeyboardInterrupt):
             recording(into).catch_up(spool.folder.parent)
@@ -237,7 +237,7 @@ def test_call_that_repeatedly_kills_the_recorder_is_skipped(make: Make) -> None:
 
 
 def test_recorder_bug_costs_one_call_and_is_counted(make: Make) -> None:
-    class Odd(Collected):
+    class RefusingRecorder(Collected):
         def refusal(self, call: CapturedRequest) -> Exception | None:
             return ZeroDivisionError("oh") if call.id == "c1" else None
 
@@ -245,7 +245,7 @@ def test_recorder_bug_costs_one_call_and_is_counted(make: Make) -> None:
     answer(ask(spool, "c1"), b"1")
     answer(ask(spool, "c2"), b"2")
     spool.close()
-    into = Odd()
+    into = RefusingRecorder()
     counting = recording(into)
     counting.catch_up(spool.folder.parent)
     assert [reply.id for reply in into.replies] == ["c2"]

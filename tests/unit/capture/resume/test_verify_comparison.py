@@ -245,7 +245,10 @@ messages = st.lists(
 
 @settings(max_examples=40)
 @given(
-    expected=messages, sent=messages, runtime=st.sampled_from(RUNTIMES), prompt=st.text(max_size=1)
+    expected=messages,
+    actual=messages,
+    runtime=st.sampled_from(RUNTIMES),
+    prompt=st.text(max_size=1),
 )
 def test_arbitrary_requests_can_be_compared(
     expected: list[Any], actual: list[Any], runtime: str, prompt: str

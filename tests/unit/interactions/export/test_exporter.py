@@ -54,7 +54,7 @@ def _without_model(body: bytes) -> Any:
     return message
 
 
-def there_and_back(log: Path, folder: Path, **how: Any) -> dict[str, bytes]:
+def round_trip(log: Path, folder: Path, **how: Any) -> dict[str, bytes]:
     """Export, import and export a session. Return the first export; the second must be equal."""
     export(log, folder / "out", **how)
     imported = import_folder(folder / "out", folder / "again", clock=ticking())
@@ -69,7 +69,7 @@ def there_and_back(log: Path, folder: Path, **how: Any) -> dict[str, bytes]:
     return first
 
 
-def lived(folder: Path) -> Path:
+def write_session_log(folder: Path) -> Path:
     """Return the log of a session with a tool, memory, a compaction, a failure, two agents."""
     with logger(folder) as log:
         thread = log.start_thread("cafe")
@@ -100,7 +100,7 @@ def lived(folder: Path) -> Path:
 
 @pytest.mark.req("S3-19", "S3-25")
 def test_exported_folder_matches_the_specification(tmp_path: Path) -> None:
-    summary = export(lived(tmp_path), tmp_path / "out")
+    summary = export(write_session_log(tmp_path), tmp_path / "out")
     assert [thread_info.thread_id for thread_info in summary.threads] == [
         "cafe/agent_001",
         "cafe/agent_002",
@@ -133,14 +133,14 @@ def test_exported_folder_matches_the_specification(tmp_path: Path) -> None:
 
 @pytest.mark.req("S3-25")
 def test_messages_are_sharded_on_request(tmp_path: Path) -> None:
-    exported_files = there_and_back(lived(tmp_path), tmp_path, shard=True)
+    exported_files = round_trip(write_session_log(tmp_path), tmp_path, shard=True)
     names = [name for name in exported_files if name.startswith("messages/")]
     assert all(name.split("/")[1] == name.split("/")[2][:2] for name in names)
 
 
 @pytest.mark.req("S3-19")
 def test_exported_rows_round_trip(tmp_path: Path) -> None:
-    there_and_back(lived(tmp_path), tmp_path)
+    round_trip(write_session_log(tmp_path), tmp_path)
     log = (tmp_path / "again" / "cafe.jsonl").read_text()
     assert log.count('"event_type":"llm_request"') == 5
     assert log.count('"reason":"compaction"') == 1
@@ -161,7 +161,7 @@ def test_exported_harken_session_round_trips(tmp_path: Path) -> None:
     scene.ask("What does Ann want?")
     scene.ask("Thanks.")
     scene.session.close()
-    there_and_back(scene.log, tmp_path)
+    round_trip(scene.log, tmp_path)
 
 
 def test_manual_rows_round_trip(tmp_path: Path) -> None:
@@ -178,15 +178,15 @@ def test_manual_rows_round_trip(tmp_path: Path) -> None:
             (KIND.MESSAGE_ADDED, ids[1], 1),
         ):
             log.log_thread_entry(thread, row(kind, id_, position))
-    there_and_back(tmp_path / "sessions" / "cafe.jsonl", tmp_path)
+    round_trip(tmp_path / "sessions" / "cafe.jsonl", tmp_path)
 
 
 def test_credentials_are_redacted_and_counted(tmp_path: Path) -> None:
-    log = lived(tmp_path)
+    log = write_session_log(tmp_path)
     summary = export(log, tmp_path / "out")
     assert dict(summary.credentials) == {"aws-key-id": 1}
     assert SECRET.encode() not in b"".join(files(tmp_path / "out").values())
-    there_and_back(log, tmp_path / "more")
+    round_trip(log, tmp_path / "more")
     summary = export(log, tmp_path / "as-is", as_is=True)
     assert dict(summary.credentials) == {"aws-key-id": 1}
     assert SECRET.encode() in b"".join(files(tmp_path / "as-is").values())
@@ -233,7 +233,7 @@ def test_several_sessions_share_a_folder_and_its_messages(tmp_path: Path) -> Non
 
 
 def test_existing_rows_are_not_imported_again(tmp_path: Path) -> None:
-    export(lived(tmp_path), tmp_path / "out")
+    export(write_session_log(tmp_path), tmp_path / "out")
     sessions = tmp_path / "again"
     assert [imported_log.is_new for imported_log in import_folder(tmp_path / "out", sessions)] == [
         True
@@ -343,7 +343,7 @@ SPOILED: dict[str, Callable[[Path], Any]] = {
 def test_invalid_folder_is_an_error_on_one_line_and_imports_nothing(
     tmp_path: Path, how: str
 ) -> None:
-    export(lived(tmp_path), tmp_path / "out")
+    export(write_session_log(tmp_path), tmp_path / "out")
     SPOILED[how](tmp_path / "out")
     with pytest.raises(ConfigError) as error:
         import_folder(tmp_path / "out", tmp_path / "again")
@@ -353,7 +353,7 @@ def test_invalid_folder_is_an_error_on_one_line_and_imports_nothing(
 
 
 def test_pipe_in_a_folder_does_not_block(tmp_path: Path) -> None:
-    export(lived(tmp_path), tmp_path / "out")
+    export(write_session_log(tmp_path), tmp_path / "out")
     os.mkfifo(tmp_path / "out" / "threads" / "tea--agent_001.jsonl")
     with pytest.raises(ConfigError, match="is no file"):
         import_folder(tmp_path / "out", tmp_path / "again")
@@ -361,7 +361,7 @@ def test_pipe_in_a_folder_does_not_block(tmp_path: Path) -> None:
 
 
 def test_unwritable_folder_is_an_error(tmp_path: Path) -> None:
-    log = lived(tmp_path)
+    log = write_session_log(tmp_path)
     (tmp_path / "file").write_text("here")
     with pytest.raises(ConfigError, match="cannot be made"):
         export(log, tmp_path / "file")
@@ -419,7 +419,7 @@ def test_any_conversation_round_trips(
                 answer = _answer(turn, len(context))
                 if answer is not None:
                     context += [call_log.answer(answer), *_results(answer)]
-    there_and_back(folder / "sessions" / "s.jsonl", folder)
+    round_trip(folder / "sessions" / "s.jsonl", folder)
 
 
 def _answer(turn: dict[str, Any], number: int) -> dict[str, Any] | None:

@@ -47,7 +47,7 @@ from tests.sdk_kit import (
 )
 
 
-class Heard(BackgroundRecorder):
+class CollectingRecorder(BackgroundRecorder):
     """A background worker whose recorder collects the calls."""
 
     def __init__(self) -> None:
@@ -61,7 +61,11 @@ class Heard(BackgroundRecorder):
 def test_wrapped_client_returns_the_same_results(
     make: Callable[..., Any], use: Callable[[Any], Any]
 ) -> None:
-    with Provider(answering) as provider, Heard() as into, make(provider.url) as client:
+    with (
+        Provider(answering) as provider,
+        CollectingRecorder() as into,
+        make(provider.url) as client,
+    ):
         plain = use(client)
         assert use(wrap_client(client, into)) == plain
         into.flush()
@@ -86,7 +90,7 @@ def test_wrapped_async_client_returns_the_same_results(
             plain = await use(client)
             assert await use(wrap_client(client, into)) == plain
 
-    with Provider(answering) as provider, Heard() as into:
+    with Provider(answering) as provider, CollectingRecorder() as into:
         asyncio.run(both(provider.url, into))
         into.flush()
         assert json.loads(into.collected.calls[0].body) == provider.bodies[1]
@@ -99,7 +103,7 @@ def test_each_attempt_of_a_retried_call_is_recorded() -> None:
         ANTHROPIC.error(500, "oops", "api_error", retry_after_ms="1"),
         as_json(WHOLE["/v1/messages"]),
     ]
-    with Provider(script) as provider, Heard() as into:
+    with Provider(script) as provider, CollectingRecorder() as into:
         with wrap_client(sync_anthropic(provider.url, max_retries=2), into) as client:
             assert client.messages.create(**ASK).content[0].text == "Hello."
         into.flush()
@@ -109,7 +113,7 @@ def test_each_attempt_of_a_retried_call_is_recorded() -> None:
 
 @pytest.mark.parametrize("status", [400, 401, 404, 500])
 def test_client_errors_are_unchanged(status: int) -> None:
-    with Provider(lambda _: OPENAI.error(status, "no")) as provider, Heard() as into:
+    with Provider(lambda _: OPENAI.error(status, "no")) as provider, CollectingRecorder() as into:
         with sync_openai(provider.url) as client:
             with pytest.raises(openai.APIStatusError) as plain:
                 client.chat.completions.create(model="m", messages=HI)
@@ -123,7 +127,7 @@ def test_client_errors_are_unchanged(status: int) -> None:
 
 def test_interrupted_stream_raises_the_client_error_and_is_recorded() -> None:
     steps: list[Step] = [*STREAMS["/v1/messages"][:4], 0.1, "cut"]
-    with Provider(lambda _: Answer(steps)) as provider, Heard() as into:
+    with Provider(lambda _: Answer(steps)) as provider, CollectingRecorder() as into:
         with sync_anthropic(provider.url) as client:
             results_seen: list[list[Any]] = []
             errors: list[type] = []
@@ -143,7 +147,7 @@ def test_interrupted_stream_raises_the_client_error_and_is_recorded() -> None:
 
 def test_stream_abandoned_by_its_client_is_recorded_as_closed() -> None:
     steps: list[Step] = [*STREAMS["/v1/messages"][:4], "hang"]
-    with Provider(lambda _: Answer(steps)) as provider, Heard() as into:
+    with Provider(lambda _: Answer(steps)) as provider, CollectingRecorder() as into:
         with wrap_client(sync_anthropic(provider.url), into) as client:
             stream = client.messages.create(**ASK, stream=True)
             next(iter(stream))
@@ -153,7 +157,7 @@ def test_stream_abandoned_by_its_client_is_recorded_as_closed() -> None:
 
 
 def test_timed_out_call_is_recorded_as_such() -> None:
-    with Provider(lambda _: Answer(["hang"])) as provider, Heard() as into:
+    with Provider(lambda _: Answer(["hang"])) as provider, CollectingRecorder() as into:
         client = wrap_client(sync_openai(provider.url, timeout=0.2), into)
         with pytest.raises(openai.APITimeoutError):
             client.chat.completions.create(model="m", messages=HI)
@@ -163,7 +167,10 @@ def test_timed_out_call_is_recorded_as_such() -> None:
 
 
 def test_unreachable_provider_raises_the_client_error() -> None:
-    with Heard() as into, wrap_client(sync_openai("http://127.0.0.1:9"), into) as client:
+    with (
+        CollectingRecorder() as into,
+        wrap_client(sync_openai("http://127.0.0.1:9"), into) as client,
+    ):
         with pytest.raises(openai.APIConnectionError):
             client.chat.completions.create(model="m", messages=HI)
         into.flush()
@@ -171,7 +178,7 @@ def test_unreachable_provider_raises_the_client_error() -> None:
         assert (reply.status, reply.broken) == (0, "the provider was not reached (ConnectError)")
 
 
-class Late(Collecting):
+class BlockingRecorder(Collecting):
     """A recorder that blocks until it is released."""
 
     may = threading.Event()
@@ -183,7 +190,7 @@ class Late(Collecting):
 
 def test_first_event_is_not_delayed() -> None:
     steps: list[Step] = [STREAMS["/v1/chat/completions"][1], 0.6, *STREAMS["/v1/chat/completions"]]
-    ear = Late()
+    ear = BlockingRecorder()
     with Provider(lambda _: Answer(steps)) as provider, BackgroundRecorder(ear) as into:
         with wrap_client(sync_openai(provider.url), into) as client:
             stream = client.chat.completions.create(model="m", messages=HI, stream=True)
@@ -197,7 +204,7 @@ def test_first_event_is_not_delayed() -> None:
         assert reply.latency_s - reply.first_byte_s > 0.5
 
 
-class Failing(Collecting):
+class FailingRecorder(Collecting):
     """A recorder that raises."""
 
     def begin(self, call: Any) -> None:
@@ -207,7 +214,7 @@ class Failing(Collecting):
 def test_failing_recorder_never_breaks_a_call_and_is_reported_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    ear = Failing()
+    ear = FailingRecorder()
     with Provider(answering) as provider, BackgroundRecorder(ear) as into:
         with wrap_client(sync_openai(provider.url), into) as client:
             for _ in range(3):
@@ -230,7 +237,7 @@ def test_calls_of_many_threads_are_recorded() -> None:
         if is_streamed:
             list(answer)
 
-    with Provider(answering) as provider, Heard() as into:
+    with Provider(answering) as provider, CollectingRecorder() as into:
         with wrap_client(sync_openai(provider.url), into) as client, ThreadPoolExecutor(8) as pool:
             list(pool.map(ask, range(40)))
         into.flush()
@@ -241,7 +248,7 @@ def test_calls_of_many_threads_are_recorded() -> None:
 
 
 def test_no_credential_reaches_the_recorder() -> None:
-    with Provider(answering) as provider, Heard() as into:
+    with Provider(answering) as provider, CollectingRecorder() as into:
         headers = {"x-custom-token": KEY, "cookie": KEY}
         with wrap_client(sync_anthropic(provider.url, default_headers=headers), into) as client:
             client.messages.create(**ASK, extra_query={"key": KEY})
@@ -253,7 +260,7 @@ def test_compressed_answer_is_recorded_unchanged() -> None:
     full_body = json.dumps(WHOLE["/v1/messages"]).encode()
     head = {"content-type": "application/json", "content-encoding": "gzip"}
     compressed_answer = Answer([gzip.compress(full_body)], headers=head)
-    with Provider(lambda _: compressed_answer) as provider, Heard() as into:
+    with Provider(lambda _: compressed_answer) as provider, CollectingRecorder() as into:
         client = wrap_client(sync_anthropic(provider.url), into)
         assert client.messages.create(**ASK).content[0].text == "Hello."
         client.close()
@@ -265,7 +272,7 @@ def test_requests_without_a_model_are_not_recorded() -> None:
     def counting(request: Asked) -> Answer:
         return as_json({"input_tokens": 5})
 
-    with Provider(counting) as provider, Heard() as into:
+    with Provider(counting) as provider, CollectingRecorder() as into:
         with wrap_client(sync_anthropic(provider.url), into) as client:
             assert client.messages.count_tokens(model="m", messages=HI).input_tokens == 5
         into.flush()
@@ -273,7 +280,7 @@ def test_requests_without_a_model_are_not_recorded() -> None:
 
 
 def test_wrapped_client_outlives_the_original() -> None:
-    with Provider(answering) as provider, Heard() as into:
+    with Provider(answering) as provider, CollectingRecorder() as into:
         client = wrap_client(sync_anthropic(provider.url), into)
         gc.collect()
         assert client.messages.create(**ASK).content[0].text == "Hello."
@@ -282,7 +289,11 @@ def test_wrapped_client_outlives_the_original() -> None:
 
 
 def test_original_client_still_works_and_is_not_recorded() -> None:
-    with Provider(answering) as provider, Heard() as into, sync_openai(provider.url) as client:
+    with (
+        Provider(answering) as provider,
+        CollectingRecorder() as into,
+        sync_openai(provider.url) as client,
+    ):
         wrap_client(client, into)
         gc.collect()
         o_chat(client)
@@ -291,7 +302,7 @@ def test_original_client_still_works_and_is_not_recorded() -> None:
 
 
 def test_client_keeps_its_options_and_its_copies_are_recorded() -> None:
-    with Provider(answering) as provider, Heard() as into:
+    with Provider(answering) as provider, CollectingRecorder() as into:
         with sync_openai(provider.url, timeout=7, organization="org") as client:
             wrapped = wrap_client(client, into)
             assert (wrapped.timeout, wrapped.organization) == (7, "org")
@@ -309,7 +320,10 @@ def test_custom_http_client_is_used() -> None:
         return httpx2.Response(200, json=WHOLE["/v1/messages"])
 
     http = httpx2.Client(transport=httpx2.MockTransport(answer), headers={"x-mine": "1"})
-    with Heard() as into, sync_anthropic("http://provider", http_client=http) as client:
+    with (
+        CollectingRecorder() as into,
+        sync_anthropic("http://provider", http_client=http) as client,
+    ):
         assert a_messages(wrap_client(client, into)) == a_messages(client)
         into.flush()
         assert request_headers == ["/v1/messages"] * 2
@@ -318,7 +332,7 @@ def test_custom_http_client_is_used() -> None:
 
 @pytest.mark.parametrize("library", [httpx, httpx2])
 def test_plain_httpx_client_is_recorded(library: Any) -> None:
-    with Provider(answering) as provider, Heard() as into, library.Client() as client:
+    with Provider(answering) as provider, CollectingRecorder() as into, library.Client() as client:
         wrapped = wrap_client(client, into)
         url = f"{provider.url}/v1/messages?beta=true"
         plain = client.post(url, json=ASK).json()
@@ -341,7 +355,7 @@ def test_clients_of_other_vendors_are_recorded() -> None:
         async with wrap_client(async_anthropic(url, http_client=http), into) as client:
             assert (await b_messages(client))["id"] == "msg_1"
 
-    with Provider(any_answer) as provider, Heard() as into:
+    with Provider(any_answer) as provider, CollectingRecorder() as into:
         azure = openai.AzureOpenAI(
             api_key=KEY, azure_endpoint=provider.url, api_version="1", azure_deployment="d"
         )
@@ -358,14 +372,14 @@ def test_clients_of_other_vendors_are_recorded() -> None:
 
 
 def test_other_objects_cannot_be_wrapped() -> None:
-    with Heard() as into, pytest.raises(TypeError, match="object cannot be wrapped"):
+    with CollectingRecorder() as into, pytest.raises(TypeError, match="object cannot be wrapped"):
         wrap_client(object(), into)
 
 
 def test_open_calls_are_ended_at_close() -> None:
     steps: list[Step] = [*STREAMS["/v1/messages"][:4], "hang"]
     with Provider(lambda _: Answer(steps)) as provider:
-        into = Heard()
+        into = CollectingRecorder()
         with wrap_client(sync_anthropic(provider.url), into) as client:
             stream = client.messages.create(**ASK, stream=True)
             next(iter(stream))
@@ -375,7 +389,7 @@ def test_open_calls_are_ended_at_close() -> None:
 
 
 def test_forked_process_works_without_recording() -> None:
-    with Provider(answering) as provider, Heard() as into:
+    with Provider(answering) as provider, CollectingRecorder() as into:
         with wrap_client(sync_anthropic(provider.url), into) as client:
             client.messages.create(**ASK)
             into.flush()

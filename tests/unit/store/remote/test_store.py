@@ -41,7 +41,7 @@ def remote(store: Store | None = None, **how: Any) -> Iterator[RemoteStore]:
 
 
 @dataclass
-class Liar:
+class FakeServer:
     """A server that returns the configured answers and counts requests."""
 
     body: bytes = b"{}"
@@ -54,7 +54,7 @@ class Liar:
 
 
 @contextmanager
-def connect(liar: Liar) -> Iterator[RemoteStore]:
+def connect(liar: FakeServer) -> Iterator[RemoteStore]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers.get("content-length") or 0))
@@ -134,14 +134,14 @@ def test_token_is_not_sent_in_cleartext_over_a_network() -> None:
 
 
 def test_broken_connection_is_retried() -> None:
-    liar = Liar(b'{"commits":[]}', cut=2)
+    liar = FakeServer(b'{"commits":[]}', cut=2)
     with connect(liar) as store:
         assert store.newest_commits() == []
     assert len(liar.asked) == 3
 
 
 def test_repeatedly_broken_connection_is_an_error() -> None:
-    liar = Liar(cut=100)
+    liar = FakeServer(cut=100)
     with connect(liar) as store, pytest.raises(StoreError, match="cannot be reached"):
         store.newest_commits()
     assert len(liar.asked) == 4
@@ -149,7 +149,7 @@ def test_repeatedly_broken_connection_is_an_error() -> None:
 
 def test_busy_service_is_retried() -> None:
     busy = b'{"error":{"code":"busy","message":"later"}}'
-    liar = Liar(busy, status=503)
+    liar = FakeServer(busy, status=503)
     with connect(liar) as store, pytest.raises(StoreError, match="later"):
         store.newest_commits()
     assert len(liar.asked) == 4
@@ -171,12 +171,12 @@ def test_busy_service_is_retried() -> None:
     ],
 )
 def test_server_of_another_kind_is_an_error(status: int, kind: str, body: bytes) -> None:
-    with connect(Liar(body, kind, status)) as store, pytest.raises(StoreError):
+    with connect(FakeServer(body, kind, status)) as store, pytest.raises(StoreError):
         store.newest_commits()
 
 
-def encode_answer(value: object) -> Liar:
-    return Liar(msgspec.msgpack.encode(value), wire.PACKED)
+def encode_answer(value: object) -> FakeServer:
+    return FakeServer(msgspec.msgpack.encode(value), wire.PACKED)
 
 
 FIRST, SECOND = batch_of("one"), batch_of("two")
@@ -202,7 +202,7 @@ def test_bytes_that_do_not_match_their_name_are_damage(
 
 
 def test_raw_bytes_are_verified() -> None:
-    with connect(Liar(b"other", wire.BYTES)) as store, pytest.raises(ObjectCorrupted):
+    with connect(FakeServer(b"other", wire.BYTES)) as store, pytest.raises(ObjectCorrupted):
         store.raw(hash_raw(b"mine"))
 
 
@@ -287,7 +287,7 @@ def test_file_larger_than_a_request_is_transferred_in_chunks(tmp_path: Path) -> 
 def test_truncated_answer_is_detected() -> None:
     batch = batch_of("Hi")
     [name] = [hash_raw(b"ab")]
-    with connect(Liar(b"a", wire.BYTES)) as store, pytest.raises(ObjectCorrupted):
+    with connect(FakeServer(b"a", wire.BYTES)) as store, pytest.raises(ObjectCorrupted):
         store.raw(name)
     full_names = [
         wire.encode_frame(wire.PackedObject(ObjectKind.PART, body))
@@ -299,13 +299,13 @@ def test_truncated_answer_is_detected() -> None:
         b"\xff" * 8,
         wire.encode_frame("odd") + wire.END,
     ):
-        with connect(Liar(stream, wire.BYTES)) as store, pytest.raises(StoreError):
+        with connect(FakeServer(stream, wire.BYTES)) as store, pytest.raises(StoreError):
             list(store.iter_objects())
 
 
 def test_purged_status_needs_its_tombstone() -> None:
     old, new = hash_raw(b"old"), hash_raw(b"new")
-    liar = Liar(b"new", wire.BYTES)
+    liar = FakeServer(b"new", wire.BYTES)
     with connect(liar) as store, pytest.raises(ObjectCorrupted):
         store.raw(old)
     stone = f'{{"when":"x","by":"ann","why":"leaked","stand_in":"{new}"}}'
