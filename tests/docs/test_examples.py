@@ -27,7 +27,12 @@ def test_whoever_does_what_a_page_says_sees_what_it_says(tmp_path: Path, page: P
 
 @pytest.mark.parametrize(
     ("page", "harken_commands", "python_commands"),
-    [("first-session", 10, 2), ("continue-a-conversation", 8, 0), ("store-contexts", 2, 4)],
+    [
+        ("first-session", 10, 2),
+        ("continue-a-conversation", 8, 0),
+        ("store-contexts", 2, 4),
+        ("scene", 4, 3),
+    ],
 )
 def test_each_tutorial_runs_commands(page: str, harken_commands: int, python_commands: int) -> None:
     lines = [

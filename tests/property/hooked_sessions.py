@@ -83,12 +83,12 @@ class Counting(Hook):
     def begin(self) -> None:
         self.asked = 0
 
-    def judge(self, question: HookQuestion) -> Verdict:
+    async def judge(self, question: HookQuestion) -> Verdict:
         self.asked += 1
         own = dice(self.options.seed, self.name, question.point, question.text, self.asked % 7)
         chance = own.random()
         if own.random() < (0.05 if chance < 0.75 else 0.3) and self.name != GUARD:
-            self.quit()
+            await self.quit()
         if chance < 0.55:
             return Ok()
         if chance < 0.75:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         Observers,
     )
     from harken.agents.session_agent import SessionAgent
+    from harken.agents.structure import AgentReply
     from harken.agents.templates.skills import skill_tool
     from harken.agents.tree.hook_file import HookFiles
     from harken.agents.turn.compaction import CompactionResult
@@ -35,6 +36,7 @@ else:
             "unload_agent": "harken.agents.agent",
             "ActionPolicy": "harken.agents.runtime",
             "AgentLibrary": "harken.agents.runtime",
+            "AgentReply": "harken.agents.structure",
             "ContextLimits": "harken.agents.runtime",
             "ModelSettings": "harken.agents.runtime",
             "Observers": "harken.agents.runtime",
@@ -50,6 +52,7 @@ else:
 __all__ = [
     "ActionPolicy",
     "AgentLibrary",
+    "AgentReply",
     "Checkpointer",
     "CompactionResult",
     "ContextLimits",

@@ -25,6 +25,7 @@ from harken.agents.initial_transcript import (
 )
 from harken.agents.names import free_name
 from harken.agents.runtime import AgentRuntime
+from harken.agents.structure import AgentStructure
 from harken.agents.turn_lock import TurnLock
 from harken.core.arguments import check_arguments, check_text
 from harken.core.events import AgentConfigured, Cause, Relation, TranscriptEntry
@@ -41,7 +42,7 @@ from harken.world.loop_lock import LoopLock
 
 
 @check_arguments
-class Agent:
+class Agent(AgentStructure["Agent"]):
     """The interface of every agent: `harken(input)`, `await response()`, `inform(dst, txt)`."""
 
     _kind: ClassVar[str] = "agent"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from harken.agents.agent import Agent
+from harken.agents.structure import is_code_call
 from harken.agents.unanswered_input import needs_no_answer
 
 
@@ -17,9 +18,11 @@ def has_open_calls(agent: Agent) -> bool:
 
 def _is_interrupted(agent: Agent) -> bool:
     for message in reversed(agent.session.context(agent.agent_id)):
+        if is_code_call(message) and not agent.state.open_calls:
+            continue
         if message.role != "user" or not needs_no_answer(message):
             return message.role in ("user", "tool") or bool(agent.state.open_calls)
-    return False  # only comments of hooks
+    return False  # only comments of hooks, and calls of code
 
 
 async def finish_open_calls(agent: Agent) -> None:

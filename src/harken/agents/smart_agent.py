@@ -10,23 +10,24 @@ from __future__ import annotations
 from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import msgspec
 
 from harken.agents.agent import Agent, check_free, get_agent
-from harken.agents.agent_classes import get_agent_class, register_agent_class
+from harken.agents.agent_classes import register_agent_class
 from harken.agents.budget import Budget
 from harken.agents.checkpoints import checkpoint_if_due
 from harken.agents.guards import is_made
 from harken.agents.hooks import smart_hook
+from harken.agents.hooks.comment_queue import deliver_comments, forget_comments
 from harken.agents.hooks.hook import TurnEnded, TurnStopped
 from harken.agents.hooks.pending_answer import MAX_DENIALS, denials, pending_answer, was_blocked
 from harken.agents.inputs import hear_news
 from harken.agents.open_calls import has_open_calls
+from harken.agents.rights import create_subagent, inherited_model, inherited_skills
 from harken.agents.runtime import AgentRuntime
 from harken.agents.template_setup import wait_for_servers
-from harken.agents.templates.skills import skills_of
 from harken.agents.templates.template import Template
 from harken.agents.tool_agent import ToolAgent, is_retryable
 from harken.agents.turn.act import act, log_result
@@ -122,35 +123,26 @@ class SmartAgent(ToolAgent):
         spec: dict[str, Any] = msgspec.to_builtins({**super()._spec(), **members})
         return spec
 
-    def _make_subagent(
-        self,
+    @classmethod
+    def _create_for(
+        cls,
+        parent: Agent,
         system_prompt: str | None,
         tools: Sequence[str] | None,
         template: Template | None = None,
         spec: Mapping[str, Any] | None = None,
-    ) -> SmartAgent:
-        """Create, without its birth, an agent that shares this agent's world and models."""
-        kind = get_agent_class(
-            SmartAgent._kind, self.runtime.library
-        )  # the class that a revival would use
-        assert issubclass(kind, SmartAgent)
-        child: SmartAgent = kind(self.session, system_prompt, runtime=self.runtime, tools=tools)
-        child._model_name = (template and template.model) or self._language_model
-        child._birth_options["parameters"] = self.runtime.parameters_for(child._model_name) or None
+    ) -> Self:
+        """Create, without its birth, an agent with the world and the models of its parent."""
+        runtime = parent.runtime
+        child = cls(parent.session, system_prompt, runtime=runtime, tools=tools)
+        name = (template and template.model) or inherited_model(parent) or child._model_name
+        child._model_name = name
+        child._birth_options["parameters"] = runtime.parameters_for(name) or None
         child._birth_options["template"] = None if template is None else template.origin
         child._birth_options["permission"] = None if template is None else template.permission
-        child._birth_options["skills"] = self._skills_for(template)
+        child._birth_options["skills"] = inherited_skills(parent, template)
         child._birth_options |= spec or {}
         return child
-
-    def _skills_for(self, template: Template | None) -> list[str] | None:
-        """Return the skills of a subagent: a subset of its parent's and its template's skills."""
-        is_born = self.agent_id in self.session.agents
-        skills = skills_of(self) if is_born else self._birth_options.get("skills")
-        limit = None if template is None else template.skills
-        if limit is None:
-            return skills
-        return [name for name in limit if skills is None or name in skills]
 
     async def _judge_question(
         self, question: HookQuestion, question_id: MessageId
@@ -183,7 +175,7 @@ class SmartAgent(ToolAgent):
         """Leave, or drop the question from the context, if due."""
         smart_hook.after_verdict(self)
 
-    def _copy_for(self, agent: Agent) -> SmartAgent | None:
+    def _copy_for(self, agent: Agent) -> Agent | None:
         """Return a copy with the same instructions if this agent was created as a hook.
 
         A self-made hook has guards because it may act; its copies only judge. See `Agent`.
@@ -192,9 +184,8 @@ class SmartAgent(ToolAgent):
         if instructions is None:
             return None
         tools = [] if is_made(self.state.spec) else self._allowed
-        return self._make_subagent(
-            instructions, tools, None, smart_hook.copied_spec(self.state.spec)
-        )
+        spec = smart_hook.copied_spec(self.state.spec)
+        return create_subagent(self, instructions, tools, None, spec)
 
     @property
     def _language_model(self) -> str | None:
@@ -240,7 +231,7 @@ class SmartAgent(ToolAgent):
     def _yield_turn(self, unheard: str | None = None) -> None:
         """End a turn in which another agent took this agent's place, which gets unread input."""
         self._close_undone_calls(TAKEN_OVER)
-        self._forget_comments()
+        forget_comments(self)
         above = self.state.parent
         if unheard is not None and above is not None:
             get_agent(self, above).harken(unheard)
@@ -258,7 +249,7 @@ class SmartAgent(ToolAgent):
         try:
             yield
         except BaseException:
-            self._forget_comments()
+            forget_comments(self)
             raise
         finally:
             self._turn_lock.leave()
@@ -397,7 +388,7 @@ class SmartAgent(ToolAgent):
         """Run calls, then let hooks comment on the results."""
         before = len(self.session.context(self.agent_id))
         await act(self, calls)
-        self._deliver_comments()
+        deliver_comments(self)
         results = [m for m in self.session.context(self.agent_id)[before:] if m.role == "tool"]
         await comment_on(self, "result", results)
 
@@ -425,7 +416,7 @@ class SmartAgent(ToolAgent):
                 await act(self, [call])
             else:
                 self._close_call(call)
-        self._deliver_comments()
+        deliver_comments(self)
         await comment_on(self, "result", new_results(self))
 
     def _close_call(self, call: OpenCall, note: str = "") -> MessageId:

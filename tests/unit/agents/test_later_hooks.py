@@ -9,6 +9,7 @@ import pytest
 from harken import AgentRuntime, Conversation, Deny, HookQuestion, LocalWorld, Ok, load_session
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.agent import log_birth
+from harken.agents.rights import create_subagent
 from harken.agents.runtime import ActionPolicy, AgentLibrary
 from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.hook_action import new_hook
@@ -87,8 +88,7 @@ def test_it_reaches_them_however_deep_the_tree_is(tmp_path: Path) -> None:
     one = stage(tmp_path, play(main=[]))
     at = one.root
     for depth in range(400):
-        assert isinstance(at, ToolAgent)
-        kid = at._make_subagent("You.", None)
+        kid = create_subagent(at, "You.", None)
         log_birth(kid, at.state.birth, f"kid{depth}", "subagent")
         at = kid
     guard = watch(one)

@@ -8,7 +8,11 @@ from harken import DumbAgent, Hook, SmartAgent, load_session
 from harken.agents.agent import Agent, log_birth
 from tests.agent_kit import play
 
-AGENT = {
+ACTIONS = {
+    *("clone", "discuss", "dump", "endo", "hook", "meta", "quit", "restore", "talk_with", "task"),
+    "terminate",
+}
+AGENT = ACTIONS | {
     "harken",
     "hooks",
     "inform",
@@ -21,7 +25,7 @@ AGENT = {
 }
 SMART_AGENT = {"compact", "model", "tools", "window"}
 DUMB_AGENT = {"answer", "begin", "dump_state", "load_saved_state", "save_state", "say"}
-HOOK = {"Options", "copy_for", "judge", "points", "quit", "should_ask", "watched"}
+HOOK = {"Options", "copy_for", "judge", "points", "should_ask", "watched"}
 ATTRIBUTES = {"agent_id", "runtime", "session"}
 """What the constructor sets."""
 

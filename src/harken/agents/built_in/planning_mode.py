@@ -139,13 +139,13 @@ class PlanningMode(Hook):
             return self._refusal_reason(question) is not None
         return self._is_agreed(watched, question)
 
-    def judge(self, question: HookQuestion) -> Verdict:
+    async def judge(self, question: HookQuestion) -> Verdict:
         """Tell the agent the rules, deny changes, and leave when planning has ended."""
         watched = self.watched
         if watched is None:
             return Ok()
         if self._is_over_above(watched):
-            self.quit()
+            await self.quit()
             if question.point == "action":
                 return Ok()
             return Comment(ENDS.format("it has ended above you"))
@@ -153,7 +153,7 @@ class PlanningMode(Hook):
             reason = self._refusal_reason(question)
             return Ok() if reason is None else Deny(reason)
         if self._is_agreed(watched, question):
-            self.quit()
+            await self.quit()
             return Comment(ENDS.format("your plan was agreed to"))
         if question.point == "input" and not self._is_told:
             self._is_told = True

@@ -91,6 +91,8 @@ class Hook(DumbAgent):
     """The class of its options."""
     options: HookOptions
     """Its options, set before `begin`."""
+    _is_judging = False
+    """Whether it has been asked a question and has yet to give its verdict."""
     _leaves = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -160,8 +162,8 @@ class Hook(DumbAgent):
         """
         raise NotImplementedError
 
-    def quit(self) -> None:
-        """Leave after the current verdict. Call it in `judge`."""
+    def _leave_after_verdict(self) -> None:
+        """Leave after the current verdict: what `quit` does while it judges."""
         self._leaves = True
 
     async def _judge_question(
@@ -169,11 +171,18 @@ class Hook(DumbAgent):
     ) -> tuple[Verdict, MessageId]:
         """Return the verdict of `judge`, with the id of the message that contains it."""
         self._leaves = False
-        raw_verdict = self.judge(question)
-        if not isinstance(raw_verdict, Verdict) and isinstance(
-            raw_verdict, Awaitable
-        ):  # the check for Awaitable is slow
-            raw_verdict = await raw_verdict
+        watched = self.state.parent
+        self._is_judging = True
+        try:
+            raw_verdict = self.judge(question)
+            if not isinstance(raw_verdict, Verdict) and isinstance(
+                raw_verdict, Awaitable
+            ):  # the check for Awaitable is slow
+                raw_verdict = await raw_verdict
+        finally:
+            self._is_judging = False
+        if (self.state.place, self.state.parent) not in (("hook", watched), ("gone", watched)):
+            raise TurnEnded  # it took another place by a method
         verdict = check_verdict(raw_verdict, question.point)
         if self._leaves:
             self._note_leaving(question_id)

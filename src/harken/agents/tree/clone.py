@@ -16,7 +16,8 @@ from harken.agents.agent import Agent, check_free
 from harken.agents.budget import check_birth
 from harken.agents.checkpoints import checkpoint_if_due
 from harken.agents.open_calls import finish_open_calls
-from harken.agents.tool_agent import ToolAgent
+from harken.agents.rights import allowed_servers, allowed_tools
+from harken.agents.tree.action_result import ActionResult
 from harken.agents.tree.actions import (
     check_name,
     create_hook_copies,
@@ -34,7 +35,7 @@ from harken.agents.tree.agent_snapshot import (
     snapshot_agent,
 )
 from harken.core.events import Reference
-from harken.world.result import InvalidArguments, ToolResult
+from harken.world.result import InvalidArguments
 
 COPIED = (
     "You are a copy of {original}, made just now, with all that it remembers. You are called "
@@ -49,7 +50,9 @@ GIVEN = (
 """The message to an agent that got a copy as a subagent."""
 
 
-async def run_clone(agent: ToolAgent, call: Reference, arguments: Mapping[str, Any]) -> ToolResult:
+async def run_clone(
+    agent: Agent, call: Reference, arguments: Mapping[str, Any]
+) -> ActionResult[Agent]:
     """Copy a subagent, for the caller or for another subagent of it.
 
     Raises InvalidArguments, BudgetExceeded, AgentBusy.
@@ -73,7 +76,8 @@ async def run_clone(agent: ToolAgent, call: Reference, arguments: Mapping[str, A
     if above is not agent:
         parent_notice = GIVEN.format(name=name, original=original.name)
         agent.inform(above, log_text_piece(agent, call, parent_notice))
-    return ToolResult(f"Cloned {original.name}: {name} is a subagent of {above.name}")
+    text = f"Cloned {original.name}: {name} is a subagent of {above.name}"
+    return ActionResult(text, value=copy)
 
 
 def _create_copy(above: Agent, original: Agent, name: str, call: Reference) -> Agent:
@@ -104,13 +108,13 @@ def _select_servers(above: Agent, original: Agent, servers: Sequence[str]) -> li
     """Return the MCP servers of a copy: for another parent, only those that this parent has."""
     if above.agent_id == original.state.parent:
         return [*servers]
-    parent_servers = above._servers if isinstance(above, ToolAgent) else ()
+    parent_servers = allowed_servers(above)
     return [name for name in servers if name in parent_servers]
 
 
 def _limit_tools(above: Agent, tools: list[str] | None) -> list[str] | None:
     """Return the tools of a copy: those of the original, limited to those of its parent."""
-    limit = above._allowed if isinstance(above, ToolAgent) else None
+    limit = allowed_tools(above)
     if tools is None or limit is None:
         return limit if tools is None else tools
     return [name for name in tools if name in limit]

@@ -35,7 +35,6 @@ from harken.agents.templates.front_matter import (
     read_markdown_file,
 )
 from harken.agents.templates.template import Template
-from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.hook_action import new_hook
 from harken.core import canonical
 from harken.core.arguments import check_arguments
@@ -117,8 +116,6 @@ class HookFile:
         return kind(watched.session, runtime=watched.runtime, options=self.options)
 
     def _create_smart(self, watched: Agent) -> Agent:
-        if not isinstance(watched, ToolAgent):
-            raise ConfigError(f"{watched.name} does nothing that a hook could watch")
         runtime = watched.runtime
         if self.model is not None:
             self._check_model(self.model, runtime)

@@ -19,7 +19,7 @@ from harken.agents.dumb_agent import can_talk
 from harken.agents.guards import SELF_MADE, SELF_MADE_BY_MOVE, is_born_as_hook, is_made
 from harken.agents.hooks.hook import hook_points
 from harken.agents.open_calls import finish_open_calls
-from harken.agents.tool_agent import ToolAgent
+from harken.agents.tree.action_result import ActionResult
 from harken.agents.tree.actions import (
     create_hook_copies,
     get_subagents,
@@ -33,13 +33,15 @@ from harken.core.ids import reference_message_id
 from harken.core.messages import text_of
 from harken.core.verdict import HOOK_POINTS
 from harken.world.permissions.mode import narrower
-from harken.world.result import InvalidArguments, ToolResult
+from harken.world.result import InvalidArguments
 
 MAX_INPUT_CHARS = 4_000
 """Maximum characters of the last input that are shown to an agent that takes another's place."""
 
 
-async def run_endo(agent: ToolAgent, call: Reference, arguments: Mapping[str, Any]) -> ToolResult:
+async def run_endo(
+    agent: Agent, call: Reference, arguments: Mapping[str, Any]
+) -> ActionResult[Agent]:
     """Let a subagent take the caller's place; the caller becomes its last hook.
 
     Raises InvalidArguments.
@@ -55,28 +57,32 @@ async def run_endo(agent: ToolAgent, call: Reference, arguments: Mapping[str, An
     if prompt is not None:  # it hears this first: when it stands there, it owes the answer
         agent.inform(child, log_text_piece(agent, call, prompt))
     endo(agent, child, call, arguments["points"])
-    return ToolResult(f"{child.name} has taken your place; you watch it as its hook.")
+    text = f"{child.name} has taken your place; you watch it as its hook."
+    return ActionResult(text, value=child)
 
 
-async def run_meta(agent: ToolAgent, call: Reference, arguments: Mapping[str, Any]) -> ToolResult:
+async def run_meta(
+    agent: Agent, call: Reference, arguments: Mapping[str, Any]
+) -> ActionResult[Agent]:
     """Let the calling hook take the place of the agent it watches. Raises InvalidArguments."""
     watched = get_watched(agent)
     last_input = _last_input(watched)
     meta(agent, call)
     context = f" It was last told: {last_input}" if last_input else ""
-    return ToolResult(f"You have taken the place of {watched.name}, now your subagent.{context}")
+    text = f"You have taken the place of {watched.name}, now your subagent.{context}"
+    return ActionResult(text, value=watched)
 
 
 async def run_talk_with(
-    agent: ToolAgent, call: Reference, arguments: Mapping[str, Any]
-) -> ToolResult:
+    agent: Agent, call: Reference, arguments: Mapping[str, Any]
+) -> ActionResult[Agent]:
     """Let another agent take the caller's place; the caller waits. Raises InvalidArguments.
 
     An agent may name only subagents, since it has no authority over hooks. A user may name both.
     """
     is_own = reference_message_id(call) in agent.session.state.cause_owners
     taker = talk_with(agent, arguments["name"], call, hooks=not is_own)
-    return ToolResult(f"{taker.name} has taken your place.")
+    return ActionResult(f"{taker.name} has taken your place.", value=taker)
 
 
 def endo(agent: Agent, child: Agent, cause: Cause, points: Sequence[str] | None = None) -> None:

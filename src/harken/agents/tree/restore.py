@@ -13,7 +13,7 @@ from harken.agents.budget import Budget, check_birth
 from harken.agents.checkpoints import checkpoint_if_due
 from harken.agents.guards import SELF_MADE, SELF_MADE_BY_AGENT, may_act
 from harken.agents.names import check_agent_name, free_name
-from harken.agents.tool_agent import ToolAgent
+from harken.agents.rights import allowed_tools, inherited_model, usable_tools
 from harken.agents.tree.actions import birth_cause, create_hook_copies, end_subtree, install_hooks
 from harken.agents.tree.agent_snapshot import (
     PLACE_MEMBERS,
@@ -45,7 +45,7 @@ WOKEN = (
 class AgentRestorer:
     """Creates the agents of a dump."""
 
-    def __init__(self, agent: ToolAgent, call: Reference) -> None:
+    def __init__(self, agent: Agent, call: Reference) -> None:
         """Restore agents for an agent, because of a call."""
         self.agent, self.call = agent, call
         self.session, self.runtime = agent.session, agent.runtime
@@ -126,7 +126,7 @@ class AgentRestorer:
             return None
         default = None if self.runtime.default_model is None else self.runtime.default_model.name
         known_models = {default, *(state.language_model for state in self.session.agents.values())}
-        return plan.model if plan.model in known_models else self.agent._language_model
+        return plan.model if plan.model in known_models else inherited_model(self.agent)
 
     def _spec(self, plan: AgentSnapshot) -> dict[str, Any]:
         """Return the spec for the birth.
@@ -143,9 +143,10 @@ class AgentRestorer:
             raise InvalidArguments(f"{plan.name} is asked at points that there are not")
         if plan.kind != SMART:
             return omit_members(plan.spec, SESSION_MEMBERS | {"kind"})
-        allowed = self.agent._allowed
+        allowed = allowed_tools(self.agent)
         if members.tools is not None:
-            allowed = [tool for tool in members.tools if tool in self.agent.tools]
+            usable = usable_tools(self.agent)
+            allowed = [tool for tool in members.tools if tool in usable]
         parameters = self.runtime.parameters_for(self._model(plan)) or None
         spec = {**msgspec.to_builtins(members), "tools": allowed, "parameters": parameters}
         return {name: value for name, value in spec.items() if value is not None}

@@ -15,12 +15,11 @@ from typing import TypeAlias
 from harken.agents.agent import Agent, check_free, get_agent
 from harken.agents.checkpoints import checkpoint_if_due
 from harken.agents.open_calls import finish_open_calls, has_open_calls
-from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.actions import end_subtree
 from harken.core.events import Reference, TranscriptEntry
 from harken.core.ids import USER, AgentId
 from harken.core.messages import text_of
-from harken.errors import ConfigError, ModelError
+from harken.errors import ModelError
 from harken.world.result import InvalidArguments, ToolResult, run_catching
 
 TOLD = "[the user did this: {}] {}"
@@ -28,19 +27,17 @@ TOLD = "[the user did this: {}] {}"
 BROKEN_OFF = "It was broken off: {}"
 TAKEN_OVER = "You talk with the user from now on, in the place of {}."
 """The text for an agent that the user put in the place of another."""
-UserAction: TypeAlias = Callable[[ToolAgent, Reference], Awaitable[ToolResult]]
+UserAction: TypeAlias = Callable[[Agent, Reference], Awaitable[ToolResult]]
 """A command on an agent; the reference is the logged command, for causes."""
 
 
 async def run_user_command(agent: Agent, command: str, doing: UserAction) -> ToolResult:
     """Run a user's command, `command` as typed. An error in it becomes its result.
 
-    Raises AgentBusy in the middle of a turn and ConfigError for a dumb agent, before anything is
-    logged; ModelError if an agent that was asked fails.
+    Raises AgentBusy in the middle of a turn, before anything is logged; ModelError if an agent that
+    was asked fails.
     """
     check_free(agent)
-    if not isinstance(agent, ToolAgent):
-        raise ConfigError(f"{agent.name} has neither subagents nor hooks: code decides for it")
     await finish_open_calls(agent)
     primary = agent.session.state.primary
     command_entry = TranscriptEntry(agent_id=USER, role="assistant", content=command)
@@ -87,14 +84,14 @@ def _notify_new_primary(
         _notify_agent(taker, cause, command, TAKEN_OVER.format(get_agent(agent, previous).name))
 
 
-async def add_system_message(agent: ToolAgent, command: Reference, text: str) -> ToolResult:
+async def add_system_message(agent: Agent, command: Reference, text: str) -> ToolResult:
     """Add a system message, which the agent reads from its next turn on."""
     entry = TranscriptEntry(agent_id=agent.agent_id, role="system", content=text, cause=command)
     agent.session.append(entry)
     return ToolResult("The system says so from now on.")
 
 
-async def remove_hook(agent: ToolAgent, command: Reference, name: str) -> ToolResult:
+async def remove_hook(agent: Agent, command: Reference, name: str) -> ToolResult:
     """Remove a hook from an agent, with all agents below it. Raises InvalidArguments.
 
     Only the user can do that: a watched agent has no authority over its hooks.

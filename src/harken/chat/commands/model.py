@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import partial
 
-from harken.agents.agent import check_free
+from harken.agents.agent import Agent, check_free
 from harken.agents.smart_agent import SmartAgent
-from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.user_command import run_user_command
 from harken.chat.commands.base import SHELL, CommandContext, NextSession, slash
 from harken.chat.models import with_absolute_path
@@ -85,7 +84,7 @@ def _shell(talk: CommandContext, argument: str) -> None:
     if shell is None:
         raise ConfigError("this chat has no shell")
 
-    async def run(_: ToolAgent, __: Reference) -> ToolResult:
+    async def run(_: Agent, __: Reference) -> ToolResult:
         return ToolResult((await shell.run(argument)).rstrip("\n"))
 
     check_free(agent)

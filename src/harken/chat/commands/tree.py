@@ -20,7 +20,6 @@ from harken.agents.hooks.hook import Hook
 from harken.agents.hooks.registry import BUILT_IN, get_hook_class
 from harken.agents.names import free_name
 from harken.agents.open_calls import has_open_calls
-from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.hook_action import hook_name
 from harken.agents.tree.registry import RUN
 from harken.agents.tree.user_command import UserAction, remove_hook, run_user_command
@@ -323,7 +322,7 @@ def _add_hook(talk: CommandContext, argument: str, tail: str) -> None:
     act(talk, f"/hooks {argument}", lambda agent, command: RUN["hook"](agent, command, arguments))
 
 
-async def _install(kind: type[Hook], name: str, agent: ToolAgent, command: Reference) -> ToolResult:
+async def _install(kind: type[Hook], name: str, agent: Agent, command: Reference) -> ToolResult:
     """Install a hook made of code on an agent. Raises InvalidArguments."""
     name = hook_name(agent, name, is_users=True)
     hook = kind(agent.session, runtime=agent.runtime)
@@ -351,14 +350,14 @@ def _plan(talk: CommandContext, argument: str) -> None:
         raise InvalidArguments("expected on or off")
 
 
-async def _enable_plan(agent: ToolAgent, command: Reference) -> ToolResult:
+async def _enable_plan(agent: Agent, command: Reference) -> ToolResult:
     from harken.agents.built_in.planning_mode import start_planning
 
     start_planning(agent, command)
     return ToolResult("Planning mode is on: actions with changes are denied.")
 
 
-async def _disable_plan(agent: ToolAgent, command: Reference) -> ToolResult:
+async def _disable_plan(agent: Agent, command: Reference) -> ToolResult:
     from harken.agents.built_in.planning_mode import stop_planning
 
     was_on = stop_planning(agent, command)

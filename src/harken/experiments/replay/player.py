@@ -18,11 +18,13 @@ import msgspec
 from harken.agents.action_schemas import BASIC_ACTIONS
 from harken.agents.agent import Agent, get_agent, load_agent
 from harken.agents.compaction_text import parse_summary_request
+from harken.agents.dumb_agent import DumbAgent
 from harken.agents.initial_transcript import INTERRUPTED
 from harken.agents.load import load_session
 from harken.agents.open_calls import has_open_calls
 from harken.agents.runtime import ActionPolicy, AgentLibrary, AgentRuntime, ModelSettings, Observers
 from harken.agents.smart_agent import SmartAgent
+from harken.agents.structure import is_code_call
 from harken.agents.turn.interrupted import CREATING_ACTIONS
 from harken.agents.turn.model_call import LOST_USAGE
 from harken.core import events as ev
@@ -34,7 +36,7 @@ from harken.errors import AgentBusy, ConfigError, HarkenError, InvalidEvent
 from harken.experiments.replay.agent_events import COMPACTOR, AgentEventLists, get_kind
 from harken.experiments.replay.played_world import PlayedWorld, collect_templates
 from harken.experiments.replay.progress import Crash, ReplayProgress
-from harken.experiments.replay.recorded_agents import build_kinds
+from harken.experiments.replay.recorded_agents import build_kinds, repeat_call
 from harken.experiments.replay.recorded_model import INTERRUPTED as INTERRUPTED_CALL
 from harken.experiments.replay.recorded_model import RecordedAnswers, RecordedModel
 from harken.experiments.replay.recorded_world import recorded_actions
@@ -179,6 +181,10 @@ class Replayer:
                 self._append(event)
             case _:
                 self._set_tools(event)
+                if (caller := self._calling_agent(event)) is not None:
+                    assert isinstance(event, ev.TranscriptEntry)
+                    await self._run_turn(caller, repeat_call(caller, event, self.progress))
+                    return
                 agent = self._acting_agent(event)
                 await self._run_turn(agent, agent.response())
 
@@ -320,6 +326,14 @@ class Replayer:
         while agent.state.place == "hook" and agent.state.parent is not None:
             agent = get_agent(agent, agent.state.parent)
         return agent
+
+    def _calling_agent(self, event: ev.Event) -> Agent | None:
+        """Return the agent by which the program called an action, outside of its turns."""
+        if not isinstance(event, ev.TranscriptEntry) or not event.tool_calls:
+            return None
+        agent = self._get_agent(event.agent_id) if is_code_call(event) else None
+        is_answering = isinstance(agent, DumbAgent) and has_open_calls(agent)
+        return None if is_answering else agent
 
     def _is_caused_by_agent(self, cause: ev.Cause) -> bool:
         """Whether a tool call of an agent, or a verdict of a hook, caused the event."""

@@ -50,7 +50,7 @@ def look(text: str) -> str:
 class Censor(Hook):
     """Watches a hook: some of what that one says is not to be said, some is said otherwise."""
 
-    def judge(self, question: HookQuestion) -> Verdict:
+    async def judge(self, question: HookQuestion) -> Verdict:
         if question.point != "response" or "rude" not in question.text:
             is_secret = question.point == "response" and "secret" in question.text
             return Deny("be silent") if is_secret else Ok()
@@ -63,10 +63,10 @@ class Leaving(Hook):
     def says(self, question: HookQuestion) -> Verdict:
         raise NotImplementedError
 
-    def judge(self, question: HookQuestion) -> Verdict:
+    async def judge(self, question: HookQuestion) -> Verdict:
         if question.point not in ("action", "response"):
             return Ok()
-        self.quit()
+        await self.quit()
         return self.says(question)
 
 
@@ -90,13 +90,13 @@ class Ending(Leaving):
 
 @register_agent_class("test-beginning")
 class Beginning(Hook):
-    def judge(self, question: HookQuestion) -> Verdict:
+    async def judge(self, question: HookQuestion) -> Verdict:
         return Rewrite(f"Begin. {question.text}") if question.point == "response" else Ok()
 
 
 @register_agent_class("test-asked")
 class Asked(Hook):
-    def judge(self, question: HookQuestion) -> Verdict:
+    async def judge(self, question: HookQuestion) -> Verdict:
         return Ok()
 
 

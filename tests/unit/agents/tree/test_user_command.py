@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harken import ConfigError, Deny, ModelError
+from harken import Deny, ModelError
 from harken.agents.action_schemas import ACTIONS
 from harken.agents.open_calls import has_open_calls
 from harken.agents.tree.registry import RUN
@@ -95,11 +95,12 @@ def test_an_agent_in_the_middle_of_a_turn_is_left_alone(tmp_path: Path) -> None:
     assert one.rows(agent_id=USER) == []
 
 
-def test_code_has_nobody_below_it(tmp_path: Path) -> None:
+def test_an_agent_made_of_code_gets_subagents_too(tmp_path: Path) -> None:
     one = staged(tmp_path)
     hook = watch(one)
-    with pytest.raises(ConfigError, match="has neither subagents nor hooks: code decides for it"):
-        run(run_user_command(hook, "/task Ann", doing("task", name="Ann")))
+    run(run_user_command(hook, "/task Ann", doing("task", name="Ann")))
+    assert list(hook.subagents) == ["Ann"]
+    check_log(one.log)
 
 
 def test_what_fails_in_between_is_told_and_can_go_on(tmp_path: Path) -> None:

@@ -25,11 +25,10 @@ from harken import (
     tool,
 )
 from harken.agents.action_schemas import ACTIONS
-from harken.agents.agent import log_birth
+from harken.agents.agent import Agent, log_birth
 from harken.agents.built_in.planning_mode import start_planning, stop_planning
 from harken.agents.load import start_from_commit
 from harken.agents.runtime import ActionPolicy, AgentLibrary
-from harken.agents.tool_agent import ToolAgent
 from harken.agents.tree.registry import RUN
 from harken.agents.tree.user_command import run_user_command
 from harken.agents.turn.conversation import Conversation
@@ -129,12 +128,12 @@ def test_tools_subagents_and_discussions_are_replayed_without_running_tools(tmp_
     assert (result.agents, ran) == (3, before)
 
 
-async def plan(agent: ToolAgent, command: str) -> ToolResult:
+async def plan(agent: Agent, command: str) -> ToolResult:
     start_planning(agent, command)
     return ToolResult("On.")
 
 
-async def no_plan(agent: ToolAgent, command: str) -> ToolResult:
+async def no_plan(agent: Agent, command: str) -> ToolResult:
     assert stop_planning(agent, command)
     return ToolResult("Off.")
 
