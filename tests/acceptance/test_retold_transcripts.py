@@ -26,7 +26,7 @@ from harken.session.state import SessionState
 from harken.store.memory import MemoryStore
 from harken.views.viewer import SessionViewer
 from tests.acceptance.shared_data import DATA, needed
-from tests.unit.context.retold import likeness
+from tests.unit.context.retelling_kit import model_input
 
 FOLDERS = sorted(path.name for path in (DATA / "transcripts").glob("*"))
 EVERY = 32
@@ -73,7 +73,7 @@ def check_commits(store: MemoryStore, found: list[ev.Event]) -> None:
             if passed % EVERY == 0 or event in last.values():
                 reads = current_messages(state.agents[event.agent_id or AgentId("")])
                 expected = materialize(store, CommitId(event.ctx)).messages
-                assert [*map(likeness, reads)] == [*map(likeness, expected)], event.ctx
+                assert [*map(model_input, reads)] == [*map(model_input, expected)], event.ctx
 
 
 def check_usage(session: ImportedSession, found: list[ev.Event]) -> None:

@@ -16,7 +16,7 @@ from harken.core import events as ev
 from harken.terminal.styled_text import cell_width
 from harken.views.steps import RequestSteps
 from harken.views.viewer import SessionViewer
-from tests.unit.views.play import Play
+from tests.unit.views.log_builder import LogBuilder
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +124,7 @@ def test_a_search_goes_round_and_its_places_stand_out(reader: ReplayReader) -> N
 
 
 def test_a_long_page_is_scrolled_and_space_leads_on_at_its_end(tmp_path: Path) -> None:
-    with Play(tmp_path) as play:
+    with LogBuilder(tmp_path) as play:
         play.hears(play.root, "\n".join(f"line {n}" for n in range(100)))
         play.answers(play.root, play.asks(play.root), "yes")
         play.asks(play.root)
@@ -145,7 +145,7 @@ def test_a_long_page_is_scrolled_and_space_leads_on_at_its_end(tmp_path: Path) -
 def test_a_request_with_nothing_new_says_so_and_many_that_are_gone_are_counted(
     tmp_path: Path,
 ) -> None:
-    with Play(tmp_path) as play:
+    with LogBuilder(tmp_path) as play:
         for n in range(20):
             play.hears(play.root, f"message {n} about something of its own")
         play.asks(play.root)
@@ -203,7 +203,7 @@ def test_whatever_is_done_the_window_is_full_and_no_row_is_too_wide(
 
 def test_a_thousand_requests_show_at_once(tmp_path: Path) -> None:
     """The long form of it is measured in benchmarks; here it must only not be slow."""
-    with Play(tmp_path) as play:
+    with LogBuilder(tmp_path) as play:
         play.hears(play.root, "Hi")
         for n in range(300):
             play.hears(play.root, f"and then {n}")

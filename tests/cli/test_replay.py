@@ -13,7 +13,7 @@ from harken.core.messages import Message, extend_context_hash
 from harken.session.session import Session
 from tests.cli.kit import Cli
 from tests.unit.formats.transcript_kit import Transcript, text_block
-from tests.unit.views.play import Play
+from tests.unit.views.log_builder import LogBuilder
 
 JILL = (
     '{"name":"Jill","instructions":"You are Jill, an aspiring author. '
@@ -154,7 +154,7 @@ def test_a_request_that_cannot_be_rebuilt_says_so_and_the_others_are_shown(
 
 
 def test_hostile_text_is_made_harmless(cli: Cli, tmp_path: Path) -> None:
-    with Play(tmp_path) as play:
+    with LogBuilder(tmp_path) as play:
         play.hears(play.root, "a\x1b]0;owned\x07b\u202e\r\x9b2J")
         tools = [{"name": "x\x1b[2J", "y\x1b": "\x1b"}]
         id_ = play.session.append(ev.ToolsDefined(tools=tools, tools_hash="h\x1b"))
@@ -173,7 +173,7 @@ def test_a_session_whose_store_is_gone_says_so_and_is_shown(cli: Cli, tmp_path: 
     rolling = ""
     for message in two(None):
         rolling = extend_context_hash(rolling, message)
-    with Play(tmp_path, resolver=two) as play:
+    with LogBuilder(tmp_path, resolver=two) as play:
         play.session.append(
             ev.ContextLoaded(agent_id=play.root, ctx="ctx-12", count=2, context_hash=rolling)
         )
@@ -233,7 +233,7 @@ def test_of_what_other_programs_ran_every_request_is_rebuilt(cli: Cli, tmp_path:
 
 
 def test_what_cannot_be_run_again_is_one_line(demo: Cli, tmp_path: Path) -> None:
-    with Play(tmp_path, resolver=lambda _: [Message("user", "before")]) as play:
+    with LogBuilder(tmp_path, resolver=lambda _: [Message("user", "before")]) as play:
         rolling = extend_context_hash("", Message("user", "before"))
         load = ev.ContextLoaded(agent_id=play.root, ctx="ctx-1", count=1, context_hash=rolling)
         play.session.append(load)

@@ -23,7 +23,7 @@ from harken.core.messages import text_of
 from harken.store.base import StoredCommit
 from harken.store.sqlite.store import SqliteStore
 from tests.cli.kit import HARKEN, one_line
-from tests.unit.capture.live.said import METRIC, SESSION, Stream, use, words
+from tests.unit.capture.live.client_lines import METRIC, SESSION, Stream, use, words
 from tests.unit.formats.transcript_kit import Transcript, text_block
 
 QUIET = (

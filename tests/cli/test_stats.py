@@ -18,7 +18,7 @@ from harken.config.local_zone import LocalZone
 from harken.index.session_index import SessionIndex
 from harken.terminal.table import Sheet, TextColumn
 from tests.cli.kit import Cli, start
-from tests.unit.analytics.story import MINUTE, Story, at
+from tests.unit.analytics.row_builder import MINUTE, RowBuilder, at
 from tests.unit.formats.transcript_kit import Transcript, text_block
 from tests.unit.interactions.kit import logger
 
@@ -30,12 +30,12 @@ def told(cli: Cli) -> Cli:
     """A home whose facts are a small story."""
     cli.home.mkdir(parents=True)
     facts = SessionIndex(cli.home / "facts.db")
-    tell(Story(facts.database))
+    tell(RowBuilder(facts.database))
     facts.close()
     return cli
 
 
-def tell(story: Story) -> Story:
+def tell(story: RowBuilder) -> RowBuilder:
     tea = story.session("claude:tea", title="Tea for two", outcome="success")
     story.say(tea, "prompt", MORNING, 10)
     answer = story.say(tea, "response", MORNING + 5 * MINUTE, 40, thinking=40)
@@ -51,7 +51,7 @@ def tell(story: Story) -> Story:
     return story
 
 
-def drawn(story: Story, width: int, encoding: str = "utf-8", *, one: int | None = None) -> str:
+def drawn(story: RowBuilder, width: int, encoding: str = "utf-8", *, one: int | None = None) -> str:
     """Return what a terminal of this width shows."""
     stream = io.TextIOWrapper(io.BytesIO(), encoding)
     sheet = Sheet(stream, width)
@@ -183,7 +183,7 @@ def test_in_a_narrow_terminal_numbers_stay_whole_and_a_text_keeps_its_beginning(
 
 
 def test_a_rate_of_failures_is_of_what_is_known() -> None:
-    story = Story()
+    story = RowBuilder()
     answer = story.say(story.session("codex:1"), "response", at("2026-03-02 09:00"))
     for name, *ends in (("exec", True, False, None), ("plan", None), ("look", False)):
         for end in ends:
@@ -211,14 +211,14 @@ def test_a_pipe_gets_no_colours_and_a_reader_may_leave(told: Cli) -> None:
 @pytest.mark.parametrize("width", [40, 60, 80, 200])
 @pytest.mark.parametrize("one", [None, 1])
 def test_it_fits_into_every_terminal(width: int, one: int | None) -> None:
-    shown = drawn(tell(Story()), width, one=one)
+    shown = drawn(tell(RowBuilder()), width, one=one)
     assert max(map(len, shown.splitlines())) <= width
     assert "Tools" in shown
 
 
 def test_a_terminal_without_blocks_gets_letters() -> None:
     for one in (None, 1):
-        shown = drawn(tell(Story()), 80, "ascii", one=one)
+        shown = drawn(tell(RowBuilder()), 80, "ascii", one=one)
         assert shown.isascii()
         assert ">= $1.25" in shown or one
         assert "\\u" not in shown
@@ -227,7 +227,7 @@ def test_a_terminal_without_blocks_gets_letters() -> None:
 @pytest.mark.parametrize("one", [None, 1])
 def test_names_are_neither_markup_nor_commands(one: int | None) -> None:
     evil = "[bold red]x[/bold red]\x1b]0;owned\x07\u202e[link=file:///etc]y\r\n"
-    story = Story()
+    story = RowBuilder()
     id_ = story.session("claude:1", title=evil, project=f"/{evil}", outcome=evil)
     story.say(id_, "prompt", MORNING, 5)
     answer = story.say(id_, "response", MORNING + 5, 5)

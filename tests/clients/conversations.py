@@ -1,6 +1,6 @@
-"""The main conversations of the real transcripts, of all runtimes, and what clients make of them.
+"""The main conversations of real transcripts of all runtimes.
 
-The transcripts are beside the project; without them there are none.
+The transcripts are beside the repository; without them the list is empty.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PROMPT = "hi oracle"
 
 @dataclass(frozen=True)
 class Conversation:
-    """What a transcript says at its end."""
+    """The last conversation of a transcript."""
 
     source: Path
     runtime: str
@@ -30,25 +30,29 @@ class Conversation:
 
 
 def conversations() -> Iterator[Conversation]:
-    """Yield them, in the order of their files; not those in which nothing was said."""
-    yield from filter(None, map(_read, sorted(_files())))
+    """Yield the conversations with messages in the order of their files."""
+    yield from filter(None, map(_read_conversation, sorted(_files())))
 
 
 @cache
 def spread(count: int) -> list[Conversation]:
     """Return a short one with calls of so many runtimes."""
-    found: dict[str, Conversation] = {}
+    by_session: dict[str, Conversation] = {}
     for path in sorted(_files(), key=lambda path: path.stat().st_size):
-        one = _read(path)
-        if one is not None and one.runtime not in found and _has_calls(one):
-            found[one.runtime] = one
-        if len(found) == count:
+        conversation = _read_conversation(path)
+        if (
+            conversation is not None
+            and conversation.runtime not in by_session
+            and _has_calls(conversation)
+        ):
+            by_session[conversation.runtime] = conversation
+        if len(by_session) == count:
             break
-    return list(found.values())
+    return list(by_session.values())
 
 
 def new_session(number: int, title: str = "Tea") -> NewSessionInfo:
-    """Return what a session is called, for the number of its conversation."""
+    """Return the session id for a conversation number."""
     id_ = f"5e551011-0000-4000-8000-{number:012x}"
     return NewSessionInfo(id=id_, folder="/", time="2026-01-31T12:00:00.000000Z", title=title)
 
@@ -58,8 +62,8 @@ def _files() -> Iterator[Path]:
     yield from (path for path in folder.rglob("*") if path.is_file())
 
 
-def _read(path: Path) -> Conversation | None:
-    """Return the main conversation of a file; None: it has none."""
+def _read_conversation(path: Path) -> Conversation | None:
+    """Return the main conversation of a file. Return None if it has none."""
     data = path.read_bytes()
     native = detect_runtime_format(str(path), data[:CHECKED_BYTES])
     if native is None or native.copy_merged is not None:
@@ -71,5 +75,5 @@ def _read(path: Path) -> Conversation | None:
     return Conversation(path, native.runtime, entries) if entries else None
 
 
-def _has_calls(one: Conversation) -> bool:
-    return any(entry.message.tool_calls for entry in one.entries)
+def _has_calls(conversation: Conversation) -> bool:
+    return any(entry.message.tool_calls for entry in conversation.entries)

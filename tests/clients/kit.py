@@ -32,20 +32,20 @@ TIMEOUT_S = 120
 
 
 def lab() -> Path:
-    """Return the folder with the clients, whether it is there or not."""
-    named = os.environ.get("HARKEN_LAB")
-    found = [Path(named)] if named else [BESIDE / "lab", LAB_PY.parent / "lab"]
-    return next((folder for folder in found if folder.is_dir()), found[0])
+    """Return the folder of the clients, which may not exist."""
+    lab_variable = os.environ.get("HARKEN_LAB")
+    candidates = [Path(lab_variable)] if lab_variable else [BESIDE / "lab", LAB_PY.parent / "lab"]
+    return next((folder for folder in candidates if folder.is_dir()), candidates[0])
 
 
 def is_installed(client: str) -> bool:
-    """Whether a client can be run here."""
+    """Whether a client is installed."""
     package = lab() / "npm" / client / "node_modules" / _PACKAGES[client]
     return LAB_PY.is_file() and (package / "package.json").is_file()
 
 
 def needs(*clients: str) -> pytest.MarkDecorator:
-    """Return the mark of tests that run these clients."""
+    """Return the mark of tests that need these clients."""
     missing = [client for client in clients if not is_installed(client)]
     reason = f"not in the lab {lab()}: {', '.join(missing)}"
     return pytest.mark.skipif(bool(missing), reason=reason)
@@ -53,7 +53,7 @@ def needs(*clients: str) -> pytest.MarkDecorator:
 
 @dataclass(frozen=True)
 class Resumed:
-    """What a client and the strict provider made of a session."""
+    """The reaction of a client and of the strict provider to a session."""
 
     reason: str | None
     """Why it was not taken; None: it was."""
@@ -64,11 +64,11 @@ class Resumed:
 
 
 def resume(client: str, file: Path) -> Resumed:
-    """Resume a session once, against the strict provider."""
+    """Resume a session once against the strict provider."""
     module = _module()
-    there = module.Lab(lab(), TIMEOUT_S)
+    lab_module = module.Lab(lab(), TIMEOUT_S)
     try:
-        turn = there.resume(client, file, strict=True)
+        turn = lab_module.resume(client, file, strict=True)
     except module.LabError as error:
         return Resumed(str(error)[-1000:], [], [])
     verdict = module.verdict(file, turn)
@@ -79,12 +79,12 @@ def resume(client: str, file: Path) -> Resumed:
 
 @cache
 def _module() -> ModuleType:
-    """Return `lab.py`, which finds its own modules beside it."""
+    """Import `lab.py`, which imports its own siblings."""
     spec = importlib.util.spec_from_file_location("lab", LAB_PY)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules["lab"] = module  # for its dataclasses
+    sys.modules["lab"] = module  # needed by its dataclasses
     sys.path.insert(0, str(LAB_PY.parent))
     try:
         spec.loader.exec_module(module)
@@ -94,15 +94,15 @@ def _module() -> ModuleType:
 
 
 def talk(client: str, home: Path, *prompts: str) -> Path:
-    """Let a client hold a conversation of its own; return its file.
+    """Let a client hold its own conversation. Return its file.
 
-    Words such as RUNTOOL in a prompt make the fake model call tools.
+    Keywords such as RUNTOOL in a prompt make the fake model call tools.
     """
     module = _module()
-    there = module.Lab(lab(), TIMEOUT_S)
-    home, session, file = there.home(home), None, None
+    lab_module = module.Lab(lab(), TIMEOUT_S)
+    home, session, file = lab_module.home(home), None, None
     for prompt in prompts:
-        turn = there.turn(client, home, module.CLIENTS[client].arguments(prompt, session))
+        turn = lab_module.turn(client, home, module.CLIENTS[client].arguments(prompt, session))
         assert turn.failure is None, turn.failure
         session, file = turn.session, turn.file
     assert isinstance(file, Path)
@@ -110,5 +110,5 @@ def talk(client: str, home: Path, *prompts: str) -> Path:
 
 
 def programs(client: str) -> Path:
-    """Return the folder with the program of a client: a PATH."""
+    """Return the folder of the client's program, for PATH."""
     return lab() / "npm" / client / "node_modules" / ".bin"

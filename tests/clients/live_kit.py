@@ -1,4 +1,4 @@
-"""The real clients, run with and without Harken around them, against the lab's fake provider."""
+"""The real clients, run with and without Harken, against a fake provider."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ARGUMENTS = {
 
 @dataclass(frozen=True)
 class Ran:
-    """What a run of a client did."""
+    """The result of a client run."""
 
     code: int
     out: str
@@ -45,7 +45,7 @@ class Ran:
 
 @dataclass
 class Place:
-    """A home for a client and for Harken, on this machine alone."""
+    """A home for a client and for Harken on this machine."""
 
     client: str
     home: Path
@@ -62,7 +62,7 @@ class Place:
         log = self.home / "requests.jsonl"
         log.write_bytes(b"")
         with _provider(log, self.home / "work", self.client, self.home) as environ:
-            done = subprocess.run(
+            result = subprocess.run(
                 command,
                 cwd=self.home / "work",
                 env=environ,
@@ -73,21 +73,21 @@ class Place:
                 check=False,
             )
         entries = [json.loads(line) for line in log.read_text().splitlines()]
-        bodies = [one["body"] for one in entries if one["protocol"]]
-        return Ran(done.returncode, done.stdout, done.stderr, bodies)
+        bodies = [log_entry["body"] for log_entry in entries if log_entry["protocol"]]
+        return Ran(result.returncode, result.stdout, result.stderr, bodies)
 
     def commits(self) -> list[StoredCommit]:
-        """Return all commits but those in whose place others stand, in the order they were made."""
+        """Return all commits except superseded ones, in order of creation."""
         with self.store() as store:
-            found = [store.commits([name])[name] for name in store.newest_commits(1000)][::-1]
-        return [one for one in found if "superseded" not in one.notes.labels]
+            stored = [store.commits([name])[name] for name in store.newest_commits(1000)][::-1]
+        return [candidate for candidate in stored if "superseded" not in candidate.notes.labels]
 
     def main(self) -> list[StoredCommit]:
         """Return the commits of the main conversation."""
-        return [one for one in self.commits() if "/" not in one.commit.principal]
+        return [candidate for candidate in self.commits() if "/" not in candidate.commit.principal]
 
     def entries(self, ctx: CommitId) -> list[ConversationEntry]:
-        """Return what a commit stands for."""
+        """Return the materialized messages of a commit."""
         with self.store() as store:
             return read_entries(store, select_commits(store, ctx, "compaction"))
 
@@ -102,7 +102,7 @@ class Place:
 
 @contextmanager
 def _provider(log: Path, work: Path, client: str, home: Path) -> Iterator[dict[str, str]]:
-    """Run the fake provider; give the environment of a client that asks it."""
+    """Run the fake provider. Yield the environment of a client that uses it."""
     sys.path.insert(0, str(LAB_PY.parent))
     try:
         clients, fake_api, script = map(importlib.import_module, ("clients", "fake_api", "script"))
@@ -112,9 +112,9 @@ def _provider(log: Path, work: Path, client: str, home: Path) -> Iterator[dict[s
     ask = f"for i in 1 2 3 4 5; do {ask} > told; test -s told && break; done"  # a busy machine
     script.SCRIPT[ASK] = (script.SHELL, [{"command": ask}])
     with fake_api.FakeAPI(log, work) as api:
-        kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
+        environ = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
         yield {
-            **kept,
+            **environ,
             "HOME": str(home),
             "HARKEN_HOME": str(home / "harken"),
             "TMPDIR": str(home / "tmp"),
@@ -128,22 +128,22 @@ def _provider(log: Path, work: Path, client: str, home: Path) -> Iterator[dict[s
 
 
 def in_request(body: Json) -> list[tuple[str, str]]:
-    """Return what a request of Claude Code or Codex says, a pair for each part.
+    """Return the parts of a Claude Code or Codex request as pairs.
 
-    Left out is what clients add about the present: reminders, system messages, instructions.
+    Omits the client's context: reminders, system messages, instructions.
     """
     if "input" in body:
         return [pair for item in body["input"] for pair in _in_item(item)]
-    said = []
+    parts = []
     for message in body["messages"]:
         content = message["content"]
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        said += [_in_block(message["role"], block) for block in blocks]
-    return [pair for pair in said if pair[0] != "system" and not _is_present(pair[1])]
+        parts += [_in_block(message["role"], block) for block in blocks]
+    return [pair for pair in parts if pair[0] != "system" and not _is_present(pair[1])]
 
 
 def in_entries(entries: Sequence[ConversationEntry], client: str) -> list[tuple[str, str]]:
-    """Return what a conversation says, as `in_request` does."""
+    """Return the parts of a conversation, as `in_request` does."""
     if client == "codex":
         responses = importlib.import_module("harken.formats.providers.openai_responses")
         return [pair for item in responses.items_of(entries) for pair in _in_item(item)]

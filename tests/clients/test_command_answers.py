@@ -1,4 +1,4 @@
-"""What comes of what hooks say, in the real Claude Code: the cases that hold here hold there."""
+"""Effects of hook answers in the real Claude Code equal those in Harken."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.full, needs("claude")]
 
 
 def talked(folder: Path, section: dict[str, Any], *prompts: str) -> Path:
-    """Let the client talk, with these hooks; return its file."""
+    """Let the client hold a conversation with these hooks. Return its file."""
     settings = folder / "home" / "work" / ".claude" / "settings.json"
     settings.parent.mkdir(parents=True)
     settings.write_text(json.dumps({"hooks": section}))
@@ -24,44 +24,44 @@ def talked(folder: Path, section: dict[str, Any], *prompts: str) -> Path:
 
 
 def result(file: Path) -> dict[str, Any]:
-    """Return the one result of a tool."""
+    """Return the only result of a tool."""
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     contents = [row["message"]["content"] for row in rows if row.get("type") == "user"]
-    blocks = [block for one in contents if isinstance(one, list) for block in one]
-    [found] = [block for block in blocks if block["type"] == "tool_result"]
-    assert isinstance(found, dict)
-    return found
+    blocks = [block for content in contents if isinstance(content, list) for block in content]
+    [tool_result] = [block for block in blocks if block["type"] == "tool_result"]
+    assert isinstance(tool_result, dict)
+    return tool_result
 
 
 @pytest.mark.parametrize("case", BEFORE)
-def test_before_a_call(tmp_path: Path, case: str) -> None:
+def test_pre_tool_use_answers(tmp_path: Path, case: str) -> None:
     line, reason = BEFORE[case]
-    found = result(talked(tmp_path, on("PreToolUse", line, "Bash"), "RUNTOOL please"))
-    assert found.get("is_error", False) is (reason is not None)
-    assert (reason or "tool-output-42") in found["content"]
+    tool_result = result(talked(tmp_path, on("PreToolUse", line, "Bash"), "RUNTOOL please"))
+    assert tool_result.get("is_error", False) is (reason is not None)
+    assert (reason or "tool-output-42") in tool_result["content"]
 
 
 @pytest.mark.parametrize("case", TEXTS)
-def test_beside_a_prompt(tmp_path: Path, case: str) -> None:
-    line, heard = TEXTS[case]
+def test_user_prompt_submit_answers(tmp_path: Path, case: str) -> None:
+    line, expected_text = TEXTS[case]
     talked(tmp_path, on("UserPromptSubmit", line), "hello")
     logs = sorted((tmp_path / "home/logs").glob("*.requests.jsonl"))
-    sent = "".join(log.read_text() for log in logs)
-    assert ("KETTLE-42" in sent) is (heard is not None)
+    sent_text = "".join(log.read_text() for log in logs)
+    assert ("KETTLE-42" in sent_text) is (expected_text is not None)
 
 
 @pytest.mark.parametrize(("rule", "fits"), [("Bash(echo *)", True), ("Bash(git *)", False)])
-def test_a_condition(tmp_path: Path, rule: str, fits: bool) -> None:
+def test_stop_condition_answers(tmp_path: Path, rule: str, fits: bool) -> None:
     section = on("PreToolUse", "exit 2", **{"if": rule})
-    found = result(talked(tmp_path, section, "RUNTOOL please"))
-    assert found.get("is_error", False) is fits
+    tool_result = result(talked(tmp_path, section, "RUNTOOL please"))
+    assert tool_result.get("is_error", False) is fits
 
 
-def test_before_a_compaction_a_no_counts_and_text_is_kept_in_mind(tmp_path: Path) -> None:
+def test_pre_compact_answers_deny_or_add_context(tmp_path: Path) -> None:
     line = 'grep -q \'"custom_instructions":"no"\' && exit 2; echo KETTLE-42'
     talked(tmp_path, on("PreCompact", line), "hello", "/compact no", "/compact yes")
     logs = sorted((tmp_path / "home/logs").glob("*.requests.jsonl"))
-    first, blocked, done = (log.read_text() for log in logs)
+    first, blocked, completed = (log.read_text() for log in logs)
     assert blocked == ""
     assert "KETTLE-42" not in first
-    assert "yes\\n\\nKETTLE-42" in done
+    assert "yes\\n\\nKETTLE-42" in completed

@@ -1,4 +1,4 @@
-"""What hooks are told here and by the real Claude Code, in the same situations."""
+"""Hook inputs of Harken and of the real Claude Code in the same situations."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ def section(folder: Path) -> dict[str, Any]:
     return {name: part for event in EVENTS for name, part in on(event, keep).items()}
 
 
-def theirs(folder: Path) -> list[dict[str, Any]]:
+def client_inputs(folder: Path) -> list[dict[str, Any]]:
     settings = folder / "home" / "work" / ".claude" / "settings.json"
     settings.parent.mkdir(parents=True)
     settings.write_text(json.dumps({"hooks": section(folder)}))
     prompts = ("RUNTOOL", "RUNFAIL", "WRITEFILE", "READFILE", "EDITFILE", "SUBAGENT")
-    said = (f"{word} please" for word in prompts)
-    talk("claude", folder / "home", *said, "/compact the numbers")
+    prompt_texts = (f"{word} please" for word in prompts)
+    talk("claude", folder / "home", *prompt_texts, "/compact the numbers")
     return told(folder)
 
 
-def ours(folder: Path) -> list[dict[str, Any]]:
+def harken_inputs(folder: Path) -> list[dict[str, Any]]:
     acts = [
         call("bash", "c1", command="echo tool-output-42"),
         call("bash", "c2", command="ls no-such-folder; exit 3"),
@@ -58,38 +58,52 @@ def ours(folder: Path) -> list[dict[str, Any]]:
         call("edit", "c5", path="hello.txt", old_string="line two", new_string="line 2 edited"),
     ]
     acts += [call("task", "c6", name="Ann", instructions="You are Ann.", prompt="Say hi.")]
-    one = commanded(folder, section(folder), main=[*map(calls, acts), "Done."], Ann=["Hi."])
-    one.give(compaction=["The numbers."])
-    one.ask("Go!")
-    assert isinstance(one.root, SmartAgent)
-    run(one.root.compact("the numbers"))
-    OpenChat(one.root, one.session, one.runtime, Settings()).end()
+    scene = commanded(folder, section(folder), main=[*map(calls, acts), "Done."], Ann=["Hi."])
+    scene.give(compaction=["The numbers."])
+    scene.ask("Go!")
+    assert isinstance(scene.root, SmartAgent)
+    run(scene.root.compact("the numbers"))
+    OpenChat(scene.root, scene.session, scene.runtime, Settings()).end()
     return told(folder)
 
 
-def by_event(seen: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]]:
-    """Return the first of each event and tool."""
-    found: dict[tuple[str, str], dict[str, Any]] = {}
-    for one in seen:
-        found.setdefault((one["hook_event_name"], one.get("tool_name", "")), one)
-    return found
+def by_event(hook_inputs: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, Any]]:
+    """Return the first input of each event and tool."""
+    first_inputs: dict[tuple[str, str], dict[str, Any]] = {}
+    for hook_input in hook_inputs:
+        first_inputs.setdefault(
+            (hook_input["hook_event_name"], hook_input.get("tool_name", "")), hook_input
+        )
+    return first_inputs
 
 
 @needs("claude")
 @pytest.mark.full
-def test_hooks_are_told_what_claude_code_tells_them(tmp_path: Path) -> None:
+def test_hooks_receive_the_input_of_claude_code(tmp_path: Path) -> None:
     (tmp_path / "theirs").mkdir()
     (tmp_path / "ours").mkdir()
-    real, own = by_event(theirs(tmp_path / "theirs")), by_event(ours(tmp_path / "ours"))
-    assert real.keys() == own.keys()
-    for key, there in real.items():
-        here = own[key]
-        assert here.keys() - there.keys() == NOT_THERE.get(key[0], set()) & here.keys(), key
-        assert there.keys() - here.keys() <= NOT_TOLD, key
-        for name in here.keys() & there.keys():
-            assert type(here[name]) is type(there[name]), (key, name)
-        inputs = (one.get("tool_input", {}).keys() - {"description"} for one in (here, there))
+    real, harken_by_event = (
+        by_event(client_inputs(tmp_path / "theirs")),
+        by_event(harken_inputs(tmp_path / "ours")),
+    )
+    assert real.keys() == harken_by_event.keys()
+    for key, client_input in real.items():
+        harken_input = harken_by_event[key]
+        assert (
+            harken_input.keys() - client_input.keys()
+            == NOT_THERE.get(key[0], set()) & harken_input.keys()
+        ), key
+        assert client_input.keys() - harken_input.keys() <= NOT_TOLD, key
+        for name in harken_input.keys() & client_input.keys():
+            assert type(harken_input[name]) is type(client_input[name]), (key, name)
+        inputs = (
+            hook_input.get("tool_input", {}).keys() - {"description"}
+            for hook_input in (harken_input, client_input)
+        )
         assert next(inputs) == next(inputs), key
-        response, real_response = here.get("tool_response", {}), there.get("tool_response", {})
-        for name, value in response.items() if key[1] != "Agent" else ():  # it is awaited here
+        response, real_response = (
+            harken_input.get("tool_response", {}),
+            client_input.get("tool_response", {}),
+        )
+        for name, value in response.items() if key[1] != "Agent" else ():  # Harken awaits it
             assert type(value) is type(real_response[name]), (key, name)

@@ -1,6 +1,6 @@
-"""The real clients go on with each other's conversations, and `harken verify` shows what they send.
+"""The real clients continue each other's conversations, and `harken verify` shows their requests.
 
-The conversations are held by the real clients, too, with a fake model.
+The real clients hold the original conversations, too, with a fake model.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PROMPTS = ("PARALLEL",)
 
 
 class Desk:
-    """A home of Harken's, and of somebody who runs clients."""
+    """A home of Harken and of a user with clients."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.home, self.person = folder, folder / "harken", folder / "person"
@@ -38,7 +38,7 @@ class Desk:
         return ran
 
     def talk(self, runtime: str) -> str:
-        """Hold a conversation in a client, or in Harken; return its commit."""
+        """Hold a conversation in a client or in Harken. Return its commit."""
         if runtime != "harken":
             file = kit.talk(runtime, self.folder / runtime, *PROMPTS)
             row = json.loads(self.ok("import", file, "--json").out)
@@ -78,10 +78,10 @@ PAIRS = [
 
 
 @pytest.mark.parametrize(("source", "target"), PAIRS)
-def test_a_conversation_goes_on_in_another_client(desk: Desk, source: str, target: str) -> None:
-    """What is written is accepted by the strict provider, and nothing is lost; `verify` says so.
+def test_conversation_continues_in_another_client(desk: Desk, source: str, target: str) -> None:
+    """The strict provider accepts the written session without loss, and `verify` reports that.
 
-    And it may go on from a message in the midst of it.
+    A conversation can also continue from an inner message.
     """
     ctx = desk.talk(source)
     desk.having(target)
@@ -89,15 +89,18 @@ def test_a_conversation_goes_on_in_another_client(desk: Desk, source: str, targe
         ran = desk.ok("resume", ctx, "--client", target, "--print")
         resumed = kit.resume(target, Path(ran.err.splitlines()[-1].partition(" in ")[2]))
         assert resumed.reason is None
-        said = json.dumps(resumed.sent)  # texts of one side that meet become one
-        assert [text for text in resumed.lost if json.dumps(text)[1:-1] not in said] == []
-    found = json.loads(desk.ok("verify", ctx, "--client", target, "--at", "-2", "--json").out)
-    assert found["same"]
-    assert found["messages"]
+        sent_text = json.dumps(resumed.sent)  # adjacent texts of one role are joined
+        assert [text for text in resumed.lost if json.dumps(text)[1:-1] not in sent_text] == []
+    report = json.loads(desk.ok("verify", ctx, "--client", target, "--at", "-2", "--json").out)
+    assert report["same"]
+    assert report["messages"]
 
 
-@pytest.mark.parametrize("runtime", [pytest.param(one, marks=kit.needs(one)) for one in ("codex",)])
-def test_a_message_that_is_taken_out_of_the_file_is_seen(desk: Desk, runtime: str) -> None:
+@pytest.mark.parametrize(
+    "runtime",
+    [pytest.param(runtime_name, marks=kit.needs(runtime_name)) for runtime_name in ("codex",)],
+)
+def test_message_missing_in_the_file_is_detected(desk: Desk, runtime: str) -> None:
     ctx = desk.talk("harken")
     programs = desk.folder / "bin"
     programs.mkdir()
@@ -122,15 +125,18 @@ def test_a_message_that_is_taken_out_of_the_file_is_seen(desk: Desk, runtime: st
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("runtime", [pytest.param(one, marks=kit.needs(one)) for one in RUNTIMES])
-def test_a_client_goes_on_with_its_own_conversation(desk: Desk, runtime: str) -> None:
+@pytest.mark.parametrize(
+    "runtime",
+    [pytest.param(runtime_name, marks=kit.needs(runtime_name)) for runtime_name in RUNTIMES],
+)
+def test_client_continues_its_own_conversation(desk: Desk, runtime: str) -> None:
     ctx = desk.talk(runtime)
     desk.having(runtime).ok("verify", ctx, "--client", runtime)
 
 
 @kit.needs("claude")
 @pytest.mark.full
-def test_claude_code_finds_a_session_of_a_folder_with_a_long_name(desk: Desk) -> None:
+def test_claude_code_resumes_in_a_folder_with_a_long_name(desk: Desk) -> None:
     folder = desk.folder / ("x" * 120) / ("ü🍵." * 30)
     folder.mkdir(parents=True)
     ctx = desk.talk("harken")

@@ -37,13 +37,13 @@ def codex(tmp_path: Path) -> Place:
 
 
 def understood(place: Place, ran: Ran) -> None:
-    """Check that the last commit but its answer is what the provider was sent last."""
+    """Check that the last commit except its answer equals the last request."""
     entries = place.entries(place.main()[-1].id)
     assert entries[-1].message.role == "assistant"
-    said = in_entries(entries, place.client)
-    asked = max(ran.requests, key=lambda body: len(in_request(body)))
-    assert said[: len(in_request(asked))] == in_request(asked)
-    assert len(said) == len(in_request(asked)) + 1
+    parts_committed = in_entries(entries, place.client)
+    last_request = max(ran.requests, key=lambda body: len(in_request(body)))
+    assert parts_committed[: len(in_request(last_request))] == in_request(last_request)
+    assert len(parts_committed) == len(in_request(last_request)) + 1
 
 
 def session_of(place: Place) -> str:
@@ -52,7 +52,7 @@ def session_of(place: Place) -> str:
 
 @needs("claude")
 @pytest.mark.req("S2-31", "S2-37", "S2-39")
-def test_claude_is_recorded_with_what_it_was_sent_and_its_tools_know_their_commit(
+def test_claude_run_is_recorded_as_sent_and_tools_know_their_commit(
     claude: Place,
 ) -> None:
     ran = claude.run(prompt=f"{ASK} please")
@@ -67,7 +67,7 @@ def test_claude_is_recorded_with_what_it_was_sent_and_its_tools_know_their_commi
 
 @needs("claude")
 @pytest.mark.req("S2-37")
-def test_claude_without_a_file_is_recorded_by_what_it_says(claude: Place) -> None:
+def test_claude_run_without_session_file_is_recorded_from_its_output(claude: Place) -> None:
     ran = claude.run("--no-session-persistence", prompt=f"{ASK} please")
     assert ran.code == 0
     first, answer, end = claude.main()
@@ -78,28 +78,28 @@ def test_claude_without_a_file_is_recorded_by_what_it_says(claude: Place) -> Non
 
 
 @needs("claude")
-def test_claude_s_failing_tool_subagent_and_compaction_are_recorded(claude: Place) -> None:
+def test_claude_failed_tool_subagent_and_compaction_are_recorded(claude: Place) -> None:
     understood(claude, claude.run(prompt="RUNFAIL please"))
-    failed = [one.message.is_error for one in claude.entries(claude.main()[-1].id)]
+    failed = [entry.message.is_error for entry in claude.entries(claude.main()[-1].id)]
     assert True in failed
     session = session_of(claude)
     ran = claude.run("--resume", session, prompt="/compact")
     assert (ran.code, ran.out) == (0, "\n")
-    assert "compaction" in {one.commit.type for one in claude.main()}
+    assert "compaction" in {stored.commit.type for stored in claude.main()}
     before = claude.main()
     understood(claude, claude.run("--resume", session, prompt="RUNTOOL please"))
-    assert claude.main()[: len(before) - 1] == before[:-1]  # the last, a command, goes on
+    assert claude.main()[: len(before) - 1] == before[:-1]  # the last one, a command, continues
     ran = claude.run("--resume", session, prompt="SUBAGENT please")
     assert ran.code == 0
-    subagents = [one for one in claude.commits() if "/" in one.commit.principal]
-    assert {one.commit.type for one in subagents} == {"snapshot", "delta"}
-    assert subagents[0].commit.parent in [one.id for one in claude.main()]
+    subagents = [stored for stored in claude.commits() if "/" in stored.commit.principal]
+    assert {stored.commit.type for stored in subagents} == {"snapshot", "delta"}
+    assert subagents[0].commit.parent in [stored.id for stored in claude.main()]
     assert session_of(claude) == session
 
 
 @needs("claude")
 @pytest.mark.parametrize(
-    ("more", "prompt"),
+    ("options", "prompt"),
     [
         ((), "RUNTOOL please"),
         (("--max-turns", "1"), "RUNTOOL please"),
@@ -112,60 +112,58 @@ def test_claude_s_failing_tool_subagent_and_compaction_are_recorded(claude: Plac
         pytest.param(("--no-such-option",), "hi", marks=pytest.mark.full),
     ],
 )
-def test_what_claude_s_user_sees_is_what_it_is_without_us(
-    more: tuple[str, ...], prompt: str, claude: Place
+def test_claude_output_is_the_same_without_harken(
+    options: tuple[str, ...], prompt: str, claude: Place
 ) -> None:
-    alone = claude.run(*more, prompt=prompt, recorded=False)
-    ours = claude.run(*more, prompt=prompt)
-    assert (ours.code, ours.err) == (alone.code, alone.err)
-    assert shape(ours.out) == shape(alone.out)
+    alone = claude.run(*options, prompt=prompt, recorded=False)
+    recorded = claude.run(*options, prompt=prompt)
+    assert (recorded.code, recorded.err) == (alone.code, alone.err)
+    assert shape(recorded.out) == shape(alone.out)
 
 
 @needs("codex")
 @pytest.mark.req("S2-39")
-@pytest.mark.parametrize("more", [(), ("--json",)])
-def test_codex_is_recorded_with_what_it_was_sent_and_its_tools_know_their_commit(
-    more: tuple[str, ...], codex: Place
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_codex_run_is_recorded_as_sent_and_tools_know_their_commit(
+    options: tuple[str, ...], codex: Place
 ) -> None:
-    ran = codex.run(*more, prompt=f"{ASK} please")
+    ran = codex.run(*options, prompt=f"{ASK} please")
     assert ran.code == 0
     understood(codex, ran)
-    told = CommitId((codex.home / "work" / "told").read_text().strip())
+    printed_commit = CommitId((codex.home / "work" / "told").read_text().strip())
     with codex.store() as store:
-        (one,) = store.commits([told]).values()
-    assert codex.entries(one.id)[-1].message.tool_calls
+        (stored,) = store.commits([printed_commit]).values()
+    assert codex.entries(stored.id)[-1].message.tool_calls
 
 
 @needs("codex")
-@pytest.mark.parametrize("more", [(), ("--json",)])
-def test_what_codex_s_user_sees_is_what_it_is_without_us(
-    more: tuple[str, ...], codex: Place
-) -> None:
-    alone = codex.run(*more, prompt="RUNTOOL please", recorded=False)
-    ours = codex.run(*more, prompt="RUNTOOL please")
-    assert ours.code == alone.code
-    assert shape(ours.out) == shape(alone.out)
-    assert shape(ours.err) == shape(alone.err)
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_codex_output_is_the_same_without_harken(options: tuple[str, ...], codex: Place) -> None:
+    alone = codex.run(*options, prompt="RUNTOOL please", recorded=False)
+    recorded = codex.run(*options, prompt="RUNTOOL please")
+    assert recorded.code == alone.code
+    assert shape(recorded.out) == shape(alone.out)
+    assert shape(recorded.err) == shape(alone.err)
 
 
 @needs("codex")
-def test_codex_s_failing_tool_subagent_and_compaction_are_recorded(codex: Place) -> None:
+def test_codex_failed_tool_subagent_and_compaction_are_recorded(codex: Place) -> None:
     understood(codex, codex.run("--json", prompt="RUNFAIL please"))
     session = session_of(codex)
     limit = ("-c", "model_auto_compact_token_limit=1000")
     ran = codex.run("--json", *limit, "resume", session, prompt="RUNTOOL please")
     assert ran.code == 0
-    assert "compaction" in {one.commit.type for one in codex.main()}
+    assert "compaction" in {stored.commit.type for stored in codex.main()}
     understood(codex, codex.run("--json", "resume", session, prompt="hi again"))
     ran = codex.run("--json", prompt="SUBAGENT please")
     assert ran.code == 0
-    spawned = [one for one in codex.commits() if one.commit.checkpoint == "spawn"]
+    spawned = [stored for stored in codex.commits() if stored.commit.checkpoint == "spawn"]
     assert len(spawned) == 1
-    assert spawned[0].commit.parent in [one.id for one in codex.commits()]
+    assert spawned[0].commit.parent in [stored.id for stored in codex.commits()]
 
 
 def shape(out: str) -> object:
-    """Return an output without what is another in each run: ids, and how long it took."""
+    """Return an output without the ids and durations, which differ in each run."""
     lines = [_plain(line) for line in out.splitlines()]
     return [*lines, out.endswith("\n")]
 
@@ -179,7 +177,7 @@ def _plain(line: str) -> object:
 
 
 def _kinds(value: Any) -> Any:
-    """Return a JSON value with its numbers and ids told by their kind alone."""
+    """Replace the numbers and ids of a JSON value by their kinds."""
     if isinstance(value, dict):
         return [(name, _kinds(item)) for name, item in value.items() if name not in PRESENT]
     if isinstance(value, list):

@@ -36,16 +36,16 @@ Bodies = list[dict[str, Any]]
 
 
 class Lab:
-    """A client, the proxy before the fake provider, and all in one folder."""
+    """A client, the proxy before the fake provider, and their folder."""
 
     def __init__(self, client: str, home: Path, environ: dict[str, str]) -> None:
         self.client, self.home, self.environ = client, home, environ
 
     def ask(self, prompt: str, *options: str) -> None:
-        """Let the client hold a turn."""
+        """Let the client run one turn."""
         binary = programs(self.client) / self.client
         prompts = [f"--prompt={prompt}"] if self.client == "gemini" else [prompt]
-        done = subprocess.run(
+        result = subprocess.run(
             [str(binary), *ARGUMENTS[self.client], *options, *prompts],
             cwd=self.home / "work",
             env=self.environ,
@@ -55,7 +55,7 @@ class Lab:
             timeout=TIMEOUT_S,
             check=False,
         )
-        assert done.returncode == 0, done
+        assert result.returncode == 0, result
 
     def run_by_proxy(
         self, name: str, prompt: str, path: str = ""
@@ -63,7 +63,7 @@ class Lab:
         """Let `harken proxy` run a turn of the client."""
         binary = programs(self.client) / self.client
         home = str(self.home / "harken")
-        done = subprocess.run(
+        result = subprocess.run(
             [sys.executable, "-m", "harken", "proxy", "--home", home, "--upstream",
              f"{name}={self.environ['HTTPS_PROXY']}{path}", "--", str(binary),
              *ARGUMENTS[self.client], prompt],
@@ -75,22 +75,23 @@ class Lab:
             timeout=TIMEOUT_S,
             check=False,
         )  # fmt: skip
-        assert done.returncode == 0, done
-        return done
+        assert result.returncode == 0, result
+        return result
 
     def go_on(self, prompt: str, *options: str) -> None:
-        """Let it go on with its conversation."""
+        """Let the client continue its conversation."""
         if self.client == "claude":
             self.ask(prompt, "-c", *options)
             return
-        first = min(self.home.glob(".codex/sessions/*/*/*/rollout-*.jsonl"))  # not a subagent's
+        # Not one of a subagent.
+        first = min(self.home.glob(".codex/sessions/*/*/*/rollout-*.jsonl"))
         self.ask(prompt, "resume", first.stem[-36:], *options)
 
-    def sent(self) -> Bodies:
-        """Return the bodies that the provider was sent, for an answer of the model."""
+    def sent_bodies(self) -> Bodies:
+        """Return the request bodies at the provider that led to an answer of the model."""
         lines = (self.home / "requests.jsonl").read_text().splitlines()
         entries = [json.loads(line) for line in lines]
-        return [one["body"] for one in entries if one["protocol"]]
+        return [log_entry["body"] for log_entry in entries if log_entry["protocol"]]
 
     def logs(self) -> list[Path]:
         return sorted((self.home / "harken" / "sessions").glob("*.jsonl"))
@@ -98,7 +99,9 @@ class Lab:
     def rebuilt(self) -> Bodies:
         """Return the bodies of all recorded requests."""
         rebuilders = [RequestRebuilder(events(log)) for log in self.logs()]
-        return [one.body(request) for one in rebuilders for request in one.requests]
+        return [
+            rebuilder.body(request) for rebuilder in rebuilders for request in rebuilder.requests
+        ]
 
     def events(self) -> list[ev.Event]:
         (log,) = self.logs()
@@ -136,17 +139,17 @@ def lab(client: str, home: Path) -> Iterator[Lab]:
 
 @pytest.mark.full
 @needs("claude")
-def test_claude_code_is_run_by_the_proxy(tmp_path: Path) -> None:
+def test_claude_code_runs_under_the_proxy(tmp_path: Path) -> None:
     with lab("claude", tmp_path) as place:
-        done = place.run_by_proxy("anthropic", "RUNTOOL please")
-        assert "Done, the tool has answered." in done.stdout
-        assert done.stderr.endswith("rec-claude-code-" + place.logs()[0].stem[-8:] + "\n")
-    assert as_json(place.rebuilt()) == as_json(place.sent())
+        result = place.run_by_proxy("anthropic", "RUNTOOL please")
+        assert "Done, the tool has answered." in result.stdout
+        assert result.stderr.endswith("rec-claude-code-" + place.logs()[0].stem[-8:] + "\n")
+    assert as_json(place.rebuilt()) == as_json(place.sent_bodies())
 
 
 @pytest.mark.full
 @needs("codex")
-def test_codex_is_run_by_the_proxy_and_asks_over_http_though_it_likes_websockets(
+def test_codex_runs_under_the_proxy_and_uses_http(
     tmp_path: Path,
 ) -> None:
     with lab("codex", tmp_path) as place:
@@ -154,14 +157,14 @@ def test_codex_is_run_by_the_proxy_and_asks_over_http_though_it_likes_websockets
             'model = "gpt-5.1-codex"\napproval_policy = "never"\nsandbox_mode = "danger-full-access"\n'
             "analytics = { enabled = false }\n"
         )
-        done = place.run_by_proxy("openai", "RUNTOOL please", "/v1")
-        assert "Done, the tool has answered." in done.stdout
-    assert as_json(place.rebuilt()) == as_json(place.sent())
+        result = place.run_by_proxy("openai", "RUNTOOL please", "/v1")
+        assert "Done, the tool has answered." in result.stdout
+    assert as_json(place.rebuilt()) == as_json(place.sent_bodies())
 
 
 @contextmanager
 def proxy(home: Path, url: str) -> Iterator[str]:
-    """Run the proxy; the address for clients."""
+    """Run the proxy. Yield the address for clients."""
     command = [sys.executable, "-m", "harken", "proxy", "--home", str(home), "--json",
                "--port", "0", "--upstream", f"lab={url}"]  # fmt: skip
     with subprocess.Popen(
@@ -182,68 +185,68 @@ def proxy(home: Path, url: str) -> Iterator[str]:
 
 
 def as_json(bodies: Bodies) -> list[str]:
-    return sorted(json.dumps(one, sort_keys=True) for one in bodies)
+    return sorted(json.dumps(body, sort_keys=True) for body in bodies)
 
 
-def names(found: list[ev.Event]) -> list[str]:
-    """Return the names of the agents, as they were born."""
-    return [one.name or "" for one in found if isinstance(one, ev.AgentCreated)]
+def names(events: list[ev.Event]) -> list[str]:
+    """Return the names of the agents in order of creation."""
+    return [event.name or "" for event in events if isinstance(event, ev.AgentCreated)]
 
 
-def reasons(found: list[ev.Event]) -> set[str]:
-    """Return why contexts were changed."""
-    return {one.reason or "" for one in found if isinstance(one, ev.TranscriptEdited)}
+def reasons(events: list[ev.Event]) -> set[str]:
+    """Return the reasons of context edits."""
+    return {event.reason or "" for event in events if isinstance(event, ev.TranscriptEdited)}
 
 
 @needs("claude")
-def test_claude_code_is_recorded_as_it_asked(tmp_path: Path) -> None:
+def test_claude_code_requests_are_recorded_exactly(tmp_path: Path) -> None:
     with lab("claude", tmp_path) as place:
         place.ask("RUNTOOL please")
         place.go_on("SUBAGENT please")
         place.go_on("/compact")
         place.go_on("And now?")
-    assert as_json(place.rebuilt()) == as_json(place.sent())
-    assert len(place.sent()) >= 7
-    found = place.events()
-    assert len(names(found)) >= 2
-    assert "compaction" in reasons(found)
+    assert as_json(place.rebuilt()) == as_json(place.sent_bodies())
+    assert len(place.sent_bodies()) >= 7
+    events = place.events()
+    assert len(names(events)) >= 2
+    assert "compaction" in reasons(events)
     for command in (["sessions"], ["search", "tool-output-42"], ["ctx", "log"]):
-        done = start(place.home / "harken", *command)
-        assert (done.returncode, bool(done.stdout)) == (0, True), done
+        process = start(place.home / "harken", *command)
+        assert (process.returncode, bool(process.stdout)) == (0, True), process
 
 
 @needs("codex")
-def test_codex_is_recorded_as_it_asked(tmp_path: Path) -> None:
+def test_codex_requests_are_recorded_exactly(tmp_path: Path) -> None:
     with lab("codex", tmp_path) as place:
         place.ask("RUNTOOL please")
         place.go_on("SUBAGENT please")
         place.go_on("And now?", "-c", "model_auto_compact_token_limit=1000")
         place.go_on("And then?")
-    assert as_json(place.rebuilt()) == as_json(place.sent())
-    found = place.events()
-    assert len(names(found)) >= 2
-    assert "compaction" in reasons(found)
+    assert as_json(place.rebuilt()) == as_json(place.sent_bodies())
+    events = place.events()
+    assert len(names(events)) >= 2
+    assert "compaction" in reasons(events)
 
 
 @pytest.mark.full
 @needs("gemini")
-def test_gemini_cli_is_recorded_as_it_asked(tmp_path: Path) -> None:
+def test_gemini_cli_requests_are_recorded_exactly(tmp_path: Path) -> None:
     with lab("gemini", tmp_path) as place:
         place.ask("RUNTOOL please")
-    assert as_json(place.rebuilt()) == as_json(place.sent())
+    assert as_json(place.rebuilt()) == as_json(place.sent_bodies())
 
 
 @pytest.mark.full
 @needs("pi")
-def test_pi_is_recorded_as_it_asked(tmp_path: Path) -> None:
+def test_pi_requests_are_recorded_exactly(tmp_path: Path) -> None:
     with lab("pi", tmp_path) as place:
         place.ask("RUNTOOL please")
-    assert as_json(place.rebuilt()) == as_json(place.sent())
+    assert as_json(place.rebuilt()) == as_json(place.sent_bodies())
 
 
 @pytest.mark.full
 @needs("opencode")
-def test_opencode_is_recorded_as_it_asked(tmp_path: Path) -> None:
+def test_opencode_requests_are_recorded_exactly(tmp_path: Path) -> None:
     with lab("opencode", tmp_path) as place:
         place.ask("RUNTOOL please")
-    assert as_json(place.rebuilt()) == as_json(place.sent())
+    assert as_json(place.rebuilt()) == as_json(place.sent_bodies())

@@ -1,4 +1,4 @@
-"""What the real clients sent, recorded: every request comes back from the log as it was."""
+"""Recorded requests of the real clients are rebuilt from the log exactly."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _WITH_SUBAGENT = "SUBAGENT"
 
 @dataclass
 class Sent:
-    """A request that a client sent."""
+    """A request of a client."""
 
     call: CapturedRequest
     body: dict[str, Any]
@@ -35,26 +35,26 @@ class Sent:
     values: list[Any]
 
     def answer_in(self, later: Sequence[Sent]) -> list[Any]:
-        """Return what was answered, as a later request has it."""
+        """Return the answer as a later request contains it."""
         size = len(self.keys)
-        for other in later:
-            if other.keys[:size] == self.keys and len(other.keys) > size:
-                return [*_said(other.values[size:])]
+        for request in later:
+            if request.keys[:size] == self.keys and len(request.keys) > size:
+                return [*_answer_items(request.values[size:])]
         return []
 
-    def reply(self, answered: list[Any]) -> CapturedResponse:
+    def reply(self, answer_items: list[Any]) -> CapturedResponse:
         body: dict[str, Any] = {"id": f"answer to {self.call.id}", "status": "completed"}
         if self.call.protocol == "openai-responses":
-            body["output"] = answered
+            body["output"] = answer_items
         elif self.call.protocol == "gemini":
-            body["candidates"] = [{"content": answered[0], "finishReason": "STOP"}]
+            body["candidates"] = [{"content": answer_items[0], "finishReason": "STOP"}]
         else:
-            body |= {**answered[0], "stop_reason": "end_turn"}
+            body |= {**answer_items[0], "stop_reason": "end_turn"}
         raw = json.dumps(body).encode()
         return CapturedResponse(id=self.call.id, status=200, body=raw, time=self.call.time)
 
 
-def _said(values: Sequence[Any]) -> Iterator[Any]:
+def _answer_items(values: Sequence[Any]) -> Iterator[Any]:
     for value in values:
         if value.get("role") not in ("assistant", "model") and value.get("type") not in (
             "reasoning",
@@ -66,7 +66,7 @@ def _said(values: Sequence[Any]) -> Iterator[Any]:
 
 
 def sent_in(path: Path) -> list[Sent]:
-    found = []
+    requests = []
     for line in path.read_text().splitlines():
         record = json.loads(line)
         protocol = wires.find_protocol(record["path"])
@@ -83,43 +83,53 @@ def sent_in(path: Path) -> list[Sent]:
             hints=parse_hints(headers, record["path"], raw),
         )
         pieces = protocol.parse_request(call.path, raw).pieces
-        found.append(Sent(call, record["body"], [p.key for p in pieces], [p.raw for p in pieces]))
-    return found
+        requests.append(
+            Sent(call, record["body"], [p.key for p in pieces], [p.raw for p in pieces])
+        )
+    return requests
 
 
 @pytest.mark.skipif(not _LOGS, reason=f"no client was run in the lab {lab()}")
 @pytest.mark.parametrize("path", _LOGS, ids=lambda path: f"{path.parent.parent.name}-{path.stem}")
-def test_requests_of_real_clients_come_back(path: Path, tmp_path: Path) -> None:
-    sent = sent_in(path)
+def test_recorded_requests_of_real_clients_round_trip(path: Path, tmp_path: Path) -> None:
+    requests = sent_in(path)
     with recorder(tmp_path) as recording:
-        for at, one in enumerate(sent):
-            recording.begin(one.call)
-            answered = one.answer_in(sent[at + 1 :])
-            if answered:
-                recording.end(one.reply(answered))
+        for index, sent_request in enumerate(requests):
+            recording.begin(sent_request.call)
+            answer_items = sent_request.answer_in(requests[index + 1 :])
+            if answer_items:
+                recording.end(sent_request.reply(answer_items))
             else:
                 recording.end(
-                    CapturedResponse(id=one.call.id, status=0, time=one.call.time, broken="lost")
+                    CapturedResponse(
+                        id=sent_request.call.id,
+                        status=0,
+                        time=sent_request.call.time,
+                        broken="lost",
+                    )
                 )
-    bodies = {one.call.id: one.body for one in sent}
+    bodies = {sent_request.call.id: sent_request.body for sent_request in requests}
     for log in logs(tmp_path):
-        found = list(iter_events(log))
-        rebuilder = RequestRebuilder(found)
+        events = list(iter_events(log))
+        rebuilder = RequestRebuilder(events)
         for id_, request in rebuilder.requests.items():
             body = bodies.pop((request.wire or {})["call"])
             assert canonical.to_canonical_bytes(
                 rebuilder.body(id_)
             ) == canonical.to_canonical_bytes(body)
-        _check_agents(found, sent)
+        _check_agents(events, requests)
     assert not bodies
 
 
-def _check_agents(found: Sequence[ev.Event], sent: Sequence[Sent]) -> None:
-    """Check that a subagent stands below the call that made it."""
-    if not any(_WITH_SUBAGENT in str(one.body) for one in sent) or not sent[0].call.hints.session:
+def _check_agents(events: Sequence[ev.Event], requests: Sequence[Sent]) -> None:
+    """Check that a subagent stands below the call that created it."""
+    if (
+        not any(_WITH_SUBAGENT in str(request.body) for request in requests)
+        or not requests[0].call.hints.session
+    ):
         return
-    births = [event for event in found if isinstance(event, ev.AgentCreated)]
-    edits = [event for event in found if isinstance(event, ev.TranscriptEdited)]
+    births = [event for event in events if isinstance(event, ev.AgentCreated)]
+    edits = [event for event in events if isinstance(event, ev.TranscriptEdited)]
     assert [birth.relation for birth in births] == ["primary", "subagent"]
     assert births[1].name not in (None, "aside")
     assert not edits

@@ -1,7 +1,7 @@
-"""Conversations of all runtimes, written for all clients: the real clients resume them.
+"""The real clients resume conversations of all runtimes that were written for them.
 
-Against the strict provider, which must take it; and what is sent must be what Harken says that the
-client sends, but for what `harken.capture.resume.allowed_differences` lists.
+The strict provider must accept the requests, and they must equal the predicted ones except for
+the differences listed in `harken.capture.resume.allowed_differences`.
 """
 
 from __future__ import annotations
@@ -32,37 +32,37 @@ each_client = pytest.mark.parametrize(
 )
 
 
-def resume(client: str, number: int, said: Conversation, folder: Path) -> list[str]:
-    """Return what is wrong with a conversation that is resumed; it is written into a folder."""
+def resume(client: str, number: int, conversation: Conversation, folder: Path) -> list[str]:
+    """Write a conversation into a folder and resume it. Return the failures."""
     native: RuntimeFormat | None = find_runtime_format(client)
     assert native
     assert native.writes
     session = replace(new_session(number), model=MODELS.get(client, ""))
     return resumed(
-        client, native.writes(said.entries, session), folder / f"{client}-{number}.jsonl"
+        client, native.writes(conversation.entries, session), folder / f"{client}-{number}.jsonl"
     )
 
 
 def resumed(client: str, data: bytes, file: Path) -> list[str]:
-    """Return what is wrong with a session that is resumed, once it is in a file."""
+    """Resume a session file. Return the failures."""
     native = find_runtime_format(client)
     assert native
     assert native.build_resume_request
     file.write_bytes(data)
-    ours = native.build_resume_request(read_conversation(native.steps, data))
-    if not ours:
+    expected_request = native.build_resume_request(read_conversation(native.steps, data))
+    if not expected_request:
         return []
-    done = kit.resume(client, file)
-    found = [] if done.reason is None else [f"refused: {done.reason}"]
-    compared = compare_requests(client, ours, done.sent, prompt=PROMPT)
-    return found + [f"{row!r:.500}" for row in compared.differences]
+    result = kit.resume(client, file)
+    failures = [] if result.reason is None else [f"refused: {result.reason}"]
+    compared = compare_requests(client, expected_request, result.sent, prompt=PROMPT)
+    return failures + [f"{row!r:.500}" for row in compared.differences]
 
 
 @needed
 @each_client
-def test_a_conversation_of_some_runtimes_is_resumed(client: str, tmp_path: Path) -> None:
-    for number, said in enumerate(spread(3)[:: SLOW.get(client, 1)]):
-        assert resume(client, number, said, tmp_path) == [], said.source
+def test_conversation_of_other_runtimes_is_resumed(client: str, tmp_path: Path) -> None:
+    for number, conversation in enumerate(spread(3)[:: SLOW.get(client, 1)]):
+        assert resume(client, number, conversation, tmp_path) == [], conversation.source
 
 
 @pytest.mark.full
@@ -70,12 +70,13 @@ def test_a_conversation_of_some_runtimes_is_resumed(client: str, tmp_path: Path)
 @each_client
 @pytest.mark.req("S2-55")
 def test_every_conversation_is_resumed(client: str, tmp_path: Path) -> None:
-    wrong = {
-        str(said.source): found
-        for number, said in enumerate(conversations())
-        if number % SLOW.get(client, 1) == 0 and (found := resume(client, number, said, tmp_path))
+    failures = {
+        str(conversation.source): failure
+        for number, conversation in enumerate(conversations())
+        if number % SLOW.get(client, 1) == 0
+        and (failure := resume(client, number, conversation, tmp_path))
     }
-    assert wrong == {}
+    assert failures == {}
 
 
 @pytest.mark.full
@@ -84,11 +85,13 @@ def test_every_conversation_is_resumed(client: str, tmp_path: Path) -> None:
     "client", [pytest.param(name, marks=kit.needs(name)) for name in ("claude", "pi")]
 )
 @pytest.mark.req("S2-54", "S2-56")
-def test_what_is_exported_is_resumed(client: str, tmp_path: Path) -> None:
+def test_exported_conversation_is_resumed(client: str, tmp_path: Path) -> None:
     native = find_runtime_format(client)
     assert native
     form = FORMATS.find(native.name)
     assert form.writes
-    for number, said in enumerate(spread(2)):
+    for number, conversation in enumerate(spread(2)):
         file = tmp_path / f"{client}-{number}.jsonl"
-        assert resumed(client, form.writes(said.entries) or b"", file) == [], said.source
+        assert resumed(client, form.writes(conversation.entries) or b"", file) == [], (
+            conversation.source
+        )

@@ -13,7 +13,7 @@ from harken.formats.runtimes.gemini_cli import reader as gemini_cli
 from harken.formats.runtimes.opencode import reader as opencode
 from harken.formats.runtimes.pi import reader as pi
 from harken.testing import FormatSuite
-from tests.unit.context.toys import TOY_1, TOY_2, read_v1
+from tests.unit.context.toy_formats import TOY_1, TOY_2, read_v1
 from tests.unit.formats.transcript_kit import (
     Transcript,
     encode_lines,

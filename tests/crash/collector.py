@@ -1,4 +1,4 @@
-"""Children of the tests of collecting: one that writes, one that collects, each until killed.
+"""Child processes of the collection tests: a writer and a collector, each until killed.
 
     python -m tests.crash.collector write FOLDER NAME
     python -m tests.crash.collector collect FOLDER
@@ -35,41 +35,41 @@ def write(folder: Path, name: str) -> None:
         store.write(WriteBatch(objects=batch.objects, deltas=batch.deltas))
         try:
             store.write(WriteBatch(commits=batch.commits))
-        except ObjectNotFound:  # collected in between, which it says
+        except ObjectNotFound:  # collected in the meantime, which the error reports
             store.write(batch)
         last = commit_in(batch)
         print(number, flush=True)
 
 
 def litter(store: Store, begin: int, size: int) -> None:
-    """Write what nobody will need, mixed with what somebody does; many batches, a few at once."""
+    """Write unreferenced objects among referenced ones, in many batches, a few at once."""
     for start in range(begin, begin + size, AT_ONCE):
         batches: list[WriteBatch] = []
         for number in range(start, min(start + AT_ONCE, begin + size)):
             loose = batch_of(f"loose {number}", "loose everywhere", second=number)
-            kept = batch_of(f"kept {number}", second=number, principal="kept")
+            kept_batch = batch_of(f"kept {number}", second=number, principal="kept")
             data = f"raw {number}".encode() * 20
             loose_raw = WriteBatch(
                 objects=loose.objects, deltas=loose.deltas, raw={hash_raw(data): data}
             )
-            batches += [loose_raw, kept]
+            batches += [loose_raw, kept_batch]
         store.write(
             WriteBatch(
-                objects={name: body for one in batches for name, body in one.objects.items()},
-                deltas={name: delta for one in batches for name, delta in one.deltas.items()},
-                raw={name: data for one in batches for name, data in one.raw.items()},
-                commits=[commit for one in batches for commit in one.commits],
+                objects={name: body for batch in batches for name, body in batch.objects.items()},
+                deltas={name: delta for batch in batches for name, delta in batch.deltas.items()},
+                raw={name: data for batch in batches for name, data in batch.raw.items()},
+                commits=[commit for batch in batches for commit in batch.commits],
             )
         )
 
 
 def collect_all(store: Store, *, dry_run: bool = False) -> GcResult:
-    """Collect everything that nobody needs, however young."""
+    """Collect every unreferenced object of any age."""
     return store.collect([], now=LATER, grace_s=0, dry_run=dry_run)
 
 
 def collect(folder: Path) -> None:
-    """Litter and collect until killed."""
+    """Write unreferenced objects and collect them until killed."""
     store = SqliteStore(folder / "s.db")
     for number in count(len(store.newest_commits(10**6)) // 400):
         litter(store, number * 400, 400)
@@ -77,8 +77,8 @@ def collect(folder: Path) -> None:
         collect_all(store)
 
 
-def wrong(path: Path, principals: dict[str, int]) -> str | None:
-    """Say what is lost of the commits that were acknowledged: principal -> the highest number."""
+def find_loss(path: Path, principals: dict[str, int]) -> str | None:
+    """Return the losses among acknowledged commits: principal -> the highest number."""
     store = SqliteStore(path)
     try:
         problems = [f"{finding.place}: {finding.problem}" for finding in fsck(store)]
@@ -87,7 +87,7 @@ def wrong(path: Path, principals: dict[str, int]) -> str | None:
         for name, acknowledged in principals.items():
             last = store.latest_commit(name, LATER)
             chain = store.chain(last) if last else []
-            refs = [one.commit.artifact for one in chain]
+            refs = [stored.commit.artifact for stored in chain]
             if len(chain) <= acknowledged:
                 return f"{name}: {acknowledged + 1} were acknowledged, {len(chain)} are there"
             if store.deltas(refs).keys() != {*refs}:

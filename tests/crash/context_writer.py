@@ -1,4 +1,4 @@
-"""Checkpoint, compact and repeat a conversation until killed; print each step when it is committed.
+"""Checkpoint, compact and snapshot a conversation until killed; print each committed step.
 
     python -m tests.crash.context_writer FOLDER
     python -m tests.crash.context_writer collect FOLDER
@@ -31,8 +31,8 @@ WHO = "writer"
 SYSTEM = "You are careful."
 
 
-def said(step: int) -> list[Message]:
-    """What this step adds: now and then something long, so that a write has many pages."""
+def step_messages(step: int) -> list[Message]:
+    """Return the text of a step: sometimes a long one, so that a write has many pages."""
     answer = f"answer {step} " + "and a long story " * (2000 if step % 7 == 3 else 5)
     before = [Message("system", SYSTEM)] if step == 0 else []
     return [*before, Message("user", f"question {step}"), Message("assistant", answer)]
@@ -44,18 +44,18 @@ def is_summed_up(step: int) -> bool:
 
 
 def take(store: Store, parent: CommitId | None, step: int) -> CommitId:
-    """Commit a step; a compaction stands for all before it, a snapshot repeats it."""
+    """Commit a step; a compaction replaces earlier messages, a snapshot repeats them."""
     minutes, seconds = divmod(step, 60)
     draft = CommitDraft(
-        messages=said(step),
+        messages=step_messages(step),
         parent=parent,
         created_at=f"2026-01-01T{minutes // 60:02d}:{minutes % 60:02d}:{seconds:02d}Z",
         origin=CommitOrigin(principal=WHO),
     )
     if is_summed_up(step):
         return compact(store, draft, f"summary {step}")
-    made = checkpoint(store, draft)
-    return snapshot(store, made) if step % 10 == 4 else made
+    new_commit = checkpoint(store, draft)
+    return snapshot(store, new_commit) if step % 10 == 4 else new_commit
 
 
 def main(folder: Path) -> None:
@@ -68,7 +68,7 @@ def main(folder: Path) -> None:
 
 
 def collect(folder: Path) -> None:
-    """Leave what nobody needs, and take it away, until killed."""
+    """Write unreferenced objects and collect them until killed."""
     store = SqliteStore(folder / "s.db")
     for round_ in count():
         noise = Random(round_)
@@ -86,41 +86,43 @@ def collect(folder: Path) -> None:
 
 
 def steps_in(store: Store, ctx: CommitId | None) -> int:
-    """How many steps a commit stands for."""
+    """Return the number of steps that a commit represents."""
     return sum(message.role == "user" for message in materialize(store, ctx, "root").messages)
 
 
-def wrong(folder: Path, acknowledged: int) -> str | None:
-    """Say what is lost or damaged of what was acknowledged, up to this step."""
+def find_loss(folder: Path, acknowledged: int) -> str | None:
+    """Return the lost or damaged acknowledged steps, up to this one."""
     try:
         store = SqliteStore(folder / "s.db")
         try:
             problems = [f"{finding.place}: {finding.problem}" for finding in fsck(store)]
-            return "; ".join(problems[:3]) or _lost(store, acknowledged)
+            return "; ".join(problems[:3]) or _find_loss(store, acknowledged)
         finally:
             store.close()
     except HarkenError as error:
         return f"{type(error).__name__}: {error}"
 
 
-def _lost(store: Store, acknowledged: int) -> str | None:
+def _find_loss(store: Store, acknowledged: int) -> str | None:
     last = store.latest_commit(WHO, LATER)
     steps = steps_in(store, last)
     if steps <= acknowledged:
         return f"{acknowledged + 1} steps were acknowledged, {steps} are there"
     summed = max((step for step in range(steps) if is_summed_up(step)), default=-1)
-    whole = [message for step in range(steps) for message in said(step)]
-    later = [message for step in range(summed + 1, steps) for message in said(step)]
+    expected_messages = [message for step in range(steps) for message in step_messages(step)]
+    later = [message for step in range(summed + 1, steps) for message in step_messages(step)]
     if summed >= 0:
         later = [Message("system", SYSTEM), Message("user", f"summary {summed}"), *later]
-    for stop, expected in (("root", whole), ("compaction", later)):
-        found = materialize(store, last, stop).messages
-        if [(m.role, text_of(m.content)) for m in found] != [(m.role, m.content) for m in expected]:
-            return f"with the stop {stop} there are {len(found)} messages, and not those written"
+    for stop, expected in (("root", expected_messages), ("compaction", later)):
+        actual = materialize(store, last, stop).messages
+        if [(m.role, text_of(m.content)) for m in actual] != [
+            (m.role, m.content) for m in expected
+        ]:
+            return f"with the stop {stop} there are {len(actual)} messages, and not those written"
     return None
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "verify":
-        sys.exit(wrong(Path(sys.argv[2]), int(sys.argv[3])) or 0)
+        sys.exit(find_loss(Path(sys.argv[2]), int(sys.argv[3])) or 0)
     collect(Path(sys.argv[2])) if sys.argv[1] == "collect" else main(Path(sys.argv[1]))

@@ -1,8 +1,8 @@
-"""Serve a store in children of this process, one after the other, each until it is killed.
+"""Serve a store in child processes, one after the other, each until it is killed.
 
-    python -m tests.crash.service_child FOLDER
+python -m tests.crash.service_child FOLDER
 
-A child for each line that is read; it prints its process id and its address when it listens.
+Starts a child for each input line. The child prints its process id and its address when it listens.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from harken.store.sqlite.store import SqliteStore
 
 
 def main(folder: Path) -> None:
-    """Fork and wait, again and again."""
+    """Fork and wait in a loop."""
     for _ in sys.stdin:
         child = os.fork()
         if child:

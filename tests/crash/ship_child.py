@@ -1,9 +1,9 @@
-"""Serve or ship in children of this process, one after the other, each until it is killed.
+"""Serve or push in child processes, one after the other, each until it is killed.
 
-    python -m tests.crash.ship_child serve FOLDER SOCKET
-    python -m tests.crash.ship_child ship FOLDER SOCKET
+python -m tests.crash.ship_child serve FOLDER SOCKET
+python -m tests.crash.ship_child ship FOLDER SOCKET
 
-A child for each line that is read; it prints its process id. One that ships ends when all is there.
+Starts a child for each input line. The child prints its process id. A pushing child exits when done.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def serve_in(folder: Path, socket: Path) -> None:
 
 
 def ship_from(folder: Path, socket: Path) -> None:
-    """Ship all logs of a home."""
+    """Push all logs of a home."""
     print(os.getpid(), flush=True)
     with (
         closing(SqliteStore(folder / "store.db")) as store,
@@ -48,7 +48,7 @@ def ship_from(folder: Path, socket: Path) -> None:
 
 
 def main(role: str, folder: Path, socket: Path) -> None:
-    """Fork and wait, again and again."""
+    """Fork and wait in a loop."""
     for _ in sys.stdin:
         child = os.fork()
         if child:
@@ -58,7 +58,7 @@ def main(role: str, folder: Path, socket: Path) -> None:
         try:
             (serve_in if role == "serve" else ship_from)(folder, socket)
         finally:
-            os._exit(0)  # what went wrong is seen in what is there
+            os._exit(0)  # the parent checks the remaining data for errors
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Write a chain of commits to a store until killed; print the number of each when it is written.
+"""Write a chain of commits to a store until killed; print the number of each written one.
 
-    python -m tests.crash.store_writer FOLDER
+python -m tests.crash.store_writer FOLDER
 
-It goes on where the last run ended. `wrong` says what is not as it was acknowledged.
+It continues the chain of the last run. `wrong` returns the differences from the acknowledged state.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LATER = "2100-01-01T00:00:00Z"
 
 
 def text_of(number: int) -> str:
-    """What message this step has: now and then a long one, so that a write has many pages."""
+    """Return the text of a step: sometimes a long one, so that a write has many pages."""
     return f"step {number} " + "and a long story " * (3000 if number % 7 == 3 else 10)
 
 
@@ -44,8 +44,8 @@ def main(folder: Path) -> None:
         print(number, flush=True)
 
 
-def wrong(folder: Path, acknowledged: int) -> str | None:
-    """Say what is lost or damaged of what was acknowledged, up to this number."""
+def find_loss(folder: Path, acknowledged: int) -> str | None:
+    """Return the lost or damaged acknowledged commits, up to this number."""
     try:
         store = SqliteStore(folder / "s.db")
         problems = [f"{finding.place}: {finding.problem}" for finding in fsck(store)]
@@ -78,6 +78,6 @@ def _parts(body: bytes) -> list[Hash]:
 
 if __name__ == "__main__":
     if sys.argv[1] == "verify":
-        reason = wrong(Path(sys.argv[2]), int(sys.argv[3]))
+        reason = find_loss(Path(sys.argv[2]), int(sys.argv[3]))
         sys.exit(reason or 0)
     main(Path(sys.argv[1]))

@@ -1,4 +1,4 @@
-"""Agents whose process dies: no effect is repeated, nothing is forgotten, and they go on."""
+"""Agents whose process dies: no effect is repeated, no entry is lost, and they continue."""
 
 import json
 import signal
@@ -62,28 +62,28 @@ with session:
 
 
 def worker(folder: Path, die_in: int, when: str = "after", how: str = "kill") -> tuple[int, str]:
-    """Run the worker in a process of its own; return how it ended and what it printed."""
+    """Run the worker in its own process. Return its exit code and its output."""
     command = [sys.executable, "-c", WORKER, str(folder), str(die_in), when, how]
-    done = subprocess.run(
+    result = subprocess.run(
         command, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT
     )
-    assert done.returncode in {0, 9, -signal.SIGKILL}, done.stderr
-    return done.returncode, done.stdout
+    assert result.returncode in {0, 9, -signal.SIGKILL}, result.stderr
+    return result.returncode, result.stdout
 
 
-def noted(folder: Path, file: str) -> list[str]:
+def read_notes(folder: Path, file: str) -> list[str]:
     return (folder / file).read_text().split() if (folder / file).exists() else []
 
 
 @pytest.mark.req("S0-32", "S4-04", "S0-34")
 @pytest.mark.parametrize("how", ["kill", "exit"])
-def test_ten_turns_killed_in_the_fifth_after_its_effect(tmp_path: Path, how: str) -> None:
+def test_ten_turns_survive_a_kill_after_the_effect_of_the_fifth(tmp_path: Path, how: str) -> None:
     code, _ = worker(tmp_path, 5, how=how)
     assert code != 0
-    assert noted(tmp_path, "effects") == list("12345")
+    assert read_notes(tmp_path, "effects") == list("12345")
     assert worker(tmp_path, 0) == (0, "All ten.\n")
-    assert noted(tmp_path, "effects") == [str(n) for n in range(1, 11)]
-    assert len(noted(tmp_path, "asked")) == 11
+    assert read_notes(tmp_path, "effects") == [str(n) for n in range(1, 11)]
+    assert len(read_notes(tmp_path, "asked")) == 11
     log = tmp_path / "s.jsonl"
     check_log(log)
     results = [line for line in lines(log) if line.get("role") == "tool"]
@@ -96,12 +96,12 @@ def test_ten_turns_killed_in_the_fifth_after_its_effect(tmp_path: Path, how: str
 
 
 @pytest.mark.req("S0-32", "S4-04")
-def test_killed_again_and_again_and_also_before_an_effect(tmp_path: Path) -> None:
+def test_repeated_kills_also_before_an_effect_are_survived(tmp_path: Path) -> None:
     for die_in, when in [(2, "before"), (4, "after"), (5, "before"), (10, "after")]:
         assert worker(tmp_path, die_in, when)[0] != 0
     assert worker(tmp_path, 0) == (0, "All ten.\n")
-    assert noted(tmp_path, "effects") == [str(n) for n in range(1, 11) if n not in {2, 5}]
-    assert len(noted(tmp_path, "asked")) == 11
+    assert read_notes(tmp_path, "effects") == [str(n) for n in range(1, 11) if n not in {2, 5}]
+    assert len(read_notes(tmp_path, "asked")) == 11
     flagged = [r["tool_call_id"] for r in lines(tmp_path / "s.jsonl") if "is_error" in r]
     assert flagged == ["c2", "c4", "c5", "c10"]
     check_log(tmp_path / "s.jsonl")
@@ -121,7 +121,7 @@ CALLS = {
 
 
 def missing(request: ModelRequest, *names: str) -> Iterator[ToolCall]:
-    """Yield calls that create those subagents of which the context does not tell."""
+    """Yield calls that create the subagents missing in the context."""
     text = "\n".join(told(request))
     for name in names:
         if f"Created subagent: {name}" not in text and f"Subagent {name} was created" not in text:
@@ -129,19 +129,19 @@ def missing(request: ModelRequest, *names: str) -> Iterator[ToolCall]:
 
 
 def plays(request: ModelRequest) -> Any:
-    """Play the demo's parts as a careful model does, which looks at what there is already."""
+    """Play the parts of the demo as a careful model that checks the existing state."""
     check_context(request.messages)
     text = "\n".join(told(request))
     if request.agent == "main":
-        for made in missing(request, "Jack", "Jill"):
-            return calls(made)
+        for task_call in missing(request, "Jack", "Jill"):
+            return calls(task_call)
         if HELLO in text:
             return FINAL
         cafe = "You meet in a cafe. Introduce yourselves."
         return calls(call("discuss", "c3", prompt=cafe, speakers=["Jack", "Jill"]))
     if request.agent == "Jill":
-        for made in missing(request, "Inner"):
-            return calls(made)
+        for task_call in missing(request, "Inner"):
+            return calls(task_call)
         if ADVICE in text:
             return HELLO
         return calls(call("discuss", "c5", prompt="What should I say?", speakers=["Inner"]))
@@ -149,34 +149,34 @@ def plays(request: ModelRequest) -> Any:
 
 
 def go_on(log: Path) -> Stage:
-    """Resume the demo; where a crash came before the prompt, it is given again."""
+    """Resume the demo. Send the prompt again if the crash came before it."""
     runtime = AgentRuntime(model=FunctionModel(plays, name=MODEL_NAME))
     root, session = load_session(
         log, runtime=runtime, system_prompt=SYSTEM_PROMPT, name="main", options=quick()
     )
-    one = Stage(root, session, runtime)
-    assert one.ask(None if one.heard("main") else PROMPT) == FINAL
-    return one
+    scene = Stage(root, session, runtime)
+    assert scene.ask(None if scene.heard("main") else PROMPT) == FINAL
+    return scene
 
 
-def check_end(one: Stage) -> None:
-    """Check what must hold at the end, wherever the crash was."""
-    check_log(one.log)
-    for agent in one.session.agents:
-        if one.session.state.is_live(agent):
-            first = get_agent(one.root, agent).transcript[0]
+def check_end(scene: Stage) -> None:
+    """Check the final state, which is independent of the crash."""
+    check_log(scene.log)
+    for agent in scene.session.agents:
+        if scene.session.state.is_live(agent):
+            first = get_agent(scene.root, agent).transcript[0]
             assert (first["role"], bool(first["content"])) == ("system", True)
-    assert list(one.root.subagents) == ["Jack", "Jill"]
-    assert list(one.root.subagents["Jill"].subagents) == ["Inner"]
-    for row in one.rows(agent_id=one.id_of("Jack")):
+    assert list(scene.root.subagents) == ["Jack", "Jill"]
+    assert list(scene.root.subagents["Jill"].subagents) == ["Inner"]
+    for row in scene.rows(agent_id=scene.id_of("Jack")):
         assert ADVICE not in str(row.get("content"))
-    live = everything(one.session)
-    one.session.close()
-    assert folded(one.log).describe() == live
+    live = everything(scene.session)
+    scene.session.close()
+    assert folded(scene.log).describe() == live
 
 
 def demo_on(disk: FailingDisk, log: Path) -> bool:
-    """Play the demo on a disk; return whether it got to its end."""
+    """Play the demo on a disk. Return whether it completed."""
     try:
         play_demo(log, quick(disk=disk))
     except LogWriteError:
@@ -186,25 +186,27 @@ def demo_on(disk: FailingDisk, log: Path) -> bool:
 
 @pytest.mark.req("S0-32", "S0-31", "S0-28", "S4-04")
 @pytest.mark.parametrize("fault", ["EIO", "half", "late"])
-def test_the_demo_ends_well_wherever_it_was_cut(tmp_path: Path, fault: Fault) -> None:
-    """`EIO`: an event was not written; `half`: it is torn; `late`: it was, and then all ended."""
-    whole = FailingDisk(fail_at=10**6, fault=fault)
-    assert demo_on(whole, tmp_path / "whole.jsonl")
-    assert len(whole.operations) > 50
-    for at, operation in enumerate(whole.operations):
+def test_demo_completes_after_a_cut_anywhere(tmp_path: Path, fault: Fault) -> None:
+    """`EIO`: an event was not written; `half`: it is torn; `late`: it was written before the
+    end.
+    """
+    good_disk = FailingDisk(fail_at=10**6, fault=fault)
+    assert demo_on(good_disk, tmp_path / "whole.jsonl")
+    assert len(good_disk.operations) > 50
+    for index, operation in enumerate(good_disk.operations):
         if operation != "write":
             continue
-        log = tmp_path / f"{at}.jsonl"
-        assert not demo_on(FailingDisk(fail_at=at, fault=fault), log)
+        log = tmp_path / f"{index}.jsonl"
+        assert not demo_on(FailingDisk(fail_at=index, fault=fault), log)
         before = log.read_bytes()
-        kept = before[: before.rfind(b"\n") + 1]
-        if before and not kept:  # half a first line is no session yet
+        complete_lines = before[: before.rfind(b"\n") + 1]
+        if before and not complete_lines:  # a partial first line is not a session
             with pytest.raises(InvalidLog, match="start a new session"):
                 go_on(log)
             continue
-        one = go_on(log)
-        assert log.read_bytes().startswith(kept)
-        check_end(one)
+        scene = go_on(log)
+        assert log.read_bytes().startswith(complete_lines)
+        check_end(scene)
 
 
 KILLED = """
@@ -228,7 +230,7 @@ play(Path(sys.argv[1]), SessionOptions(disk=Deadly()))
 
 @pytest.mark.req("S0-32", "S0-31")
 @pytest.mark.parametrize("writes", [1, 2, 9, 17, 24, 31, 38, 45])
-def test_the_demo_ends_well_after_a_real_kill(tmp_path: Path, writes: int) -> None:
+def test_demo_completes_after_a_real_kill(tmp_path: Path, writes: int) -> None:
     log = tmp_path / "demo.jsonl"
     command = [sys.executable, "-c", KILLED, str(log), str(writes)]
     killed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
@@ -238,8 +240,8 @@ def test_the_demo_ends_well_after_a_real_kill(tmp_path: Path, writes: int) -> No
     check_end(go_on(log))
 
 
-def test_the_careful_model_plays_the_demo_itself(tmp_path: Path) -> None:
-    """What the tests above compare with: without a crash, both models say the same."""
+def test_careful_model_completes_the_demo(tmp_path: Path) -> None:
+    """The baseline of the tests above: without a crash, both models give the same answers."""
     log = tmp_path / "demo.jsonl"
     runtime = AgentRuntime(model=FunctionModel(plays, name=MODEL_NAME))
     root, session = load_session(
@@ -249,12 +251,12 @@ def test_the_careful_model_plays_the_demo_itself(tmp_path: Path) -> None:
     check_end(Stage(root, session, runtime))
     assert play_demo(tmp_path / "scripted.jsonl", SessionOptions(durability="none")) == FINAL
 
-    def said(path: Path) -> Sequence[Any]:
+    def read_contents(path: Path) -> Sequence[Any]:
         return [
             (line["agent_id"], line.get("content"))
             for line in lines(path)
             if line.get("role") == "assistant" and "content" in line
         ]
 
-    assert said(log) == said(tmp_path / "scripted.jsonl")
+    assert read_contents(log) == read_contents(tmp_path / "scripted.jsonl")
     assert json.loads(log.read_bytes().splitlines()[0])["event_type"] == "session_started"

@@ -1,4 +1,4 @@
-"""A disk that fails at every operation, in every way: nothing is acknowledged, nothing damaged."""
+"""A disk that fails at every operation, in every way: no false acknowledgment and no damage."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROOT = AgentId("agent_001")
 
 
 class Promising(Session):
-    """A session that remembers what it promised."""
+    """A session that records its promises."""
 
     promised = 0
     """How many events are safe, as far as it said."""
@@ -30,7 +30,7 @@ class Promising(Session):
 
 @dataclass
 class Run:
-    """A session of two turns with a resume between them, as far as a disk lets it come."""
+    """A session of two turns with a resume between them, as far as the disk allows."""
 
     folder: Path
     durability: Durability
@@ -62,7 +62,7 @@ class Run:
 
 
 def operations(folder: Path, durability: Durability) -> list[str]:
-    """What a session of two turns asks of a disk."""
+    """Return the disk operations of a session of two turns."""
     disk = FailingDisk(fail_at=-1, fault="EIO")
     Run(folder, durability).go(disk)
     return disk.operations
@@ -70,18 +70,16 @@ def operations(folder: Path, durability: Durability) -> list[str]:
 
 @pytest.mark.req("D-01", "S0-34")
 @pytest.mark.parametrize("durability", ["turn", "always", "none"])
-def test_no_fault_at_any_operation_loses_or_damages_anything(
-    tmp_path: Path, durability: Durability
-) -> None:
+def test_fault_at_any_operation_loses_nothing(tmp_path: Path, durability: Durability) -> None:
     (tmp_path / "good").mkdir()
-    asked = operations(tmp_path / "good", durability)
-    assert asked.count("write") == len(ids(tmp_path / "good" / "s.jsonl"))
-    for number, (at, fault) in enumerate(faults(asked)):
+    disk_operations = operations(tmp_path / "good", durability)
+    assert disk_operations.count("write") == len(ids(tmp_path / "good" / "s.jsonl"))
+    for number, (fail_at, fault) in enumerate(faults(disk_operations)):
         folder = tmp_path / str(number)
         folder.mkdir()
         run = Run(folder, durability)
-        run.go(FailingDisk(fail_at=at, fault=fault))
-        context = f"{fault} at {at}, a {asked[at]}"
+        run.go(FailingDisk(fail_at=fail_at, fault=fault))
+        context = f"{fault} at {fail_at}, a {disk_operations[fail_at]}"
         assert len(run.failures) == 1, context
         if run.session is not None:
             refuses_everything(run.session, context)
@@ -89,8 +87,8 @@ def test_no_fault_at_any_operation_loses_or_damages_anything(
 
 
 def refuses_everything(session: Session, context: str) -> None:
-    """After a failure the session takes no more, and writes not a byte more."""
-    there = session.path.read_bytes()
+    """After a failure the session refuses events and writes no byte."""
+    data_before = session.path.read_bytes()
     for _ in range(2):
         with pytest.raises((LogWriteError, SessionClosed)):
             hear(session, ROOT if session.agents else "user", "more")
@@ -98,11 +96,11 @@ def refuses_everything(session: Session, context: str) -> None:
         session.close()
     except LogWriteError:
         session.close()
-    assert session.path.read_bytes() == there, context
+    assert session.path.read_bytes() == data_before, context
 
 
 def recovers(run: Run, context: str) -> None:
-    """With a good disk everything acknowledged is there, and the session goes on."""
+    """On a good disk everything acknowledged exists, and the session continues."""
     if run.promised == 0 and run.path.stat().st_size > 0 and not has_a_line(run.path):
         with pytest.raises(InvalidLog):
             Session(run.path, options=options())
@@ -111,17 +109,17 @@ def recovers(run: Run, context: str) -> None:
         assert resumed.state.next_message >= max(run.promised, 1), context
         hear(resumed, "user", "and on")
         after = resumed.state.describe()
-    with Session.load(run.path, options=options()) as again:
-        assert again.state.describe() == after, context
+    with Session.load(run.path, options=options()) as reloaded:
+        assert reloaded.state.describe() == after, context
 
 
 def has_a_line(path: Path) -> bool:
-    """Whether the first line is whole, be it without its newline."""
+    """Whether the first line is complete, with or without its newline."""
     return path.read_bytes().split(b"\n")[0].endswith(b'"}')
 
 
 @pytest.mark.req("D-01", "S0-35")
-def test_no_fault_while_a_torn_line_is_set_aside_loses_a_byte_of_it(tmp_path: Path) -> None:
+def test_fault_while_moving_a_torn_line_loses_no_byte(tmp_path: Path) -> None:
     good = tmp_path / "good.jsonl"
     with Session(good, options=options()) as session:
         hear(session, born(session), "one")
@@ -129,35 +127,35 @@ def test_no_fault_while_a_torn_line_is_set_aside_loses_a_byte_of_it(tmp_path: Pa
     good.write_bytes(torn)
     disk = RecordingDisk()
     Session(good, options=options(durability="turn", disk=disk)).close()
-    counted = ["write", "sync", "sync_folder", "sync", "sync_folder", "sync"]
-    assert len(disk.writes) + len(disk.synced) + len(disk.folders) == len(counted)
-    for number, (at, fault) in enumerate(faults(counted)):
+    expected_operations = ["write", "sync", "sync_folder", "sync", "sync_folder", "sync"]
+    assert len(disk.writes) + len(disk.synced) + len(disk.folders) == len(expected_operations)
+    for number, (fail_at, fault) in enumerate(faults(expected_operations)):
         folder = tmp_path / str(number)
         folder.mkdir()
         path = folder / "s.jsonl"
         path.write_bytes(torn)
-        failing = FailingDisk(fail_at=at, fault=fault)
+        failing = FailingDisk(fail_at=fail_at, fault=fault)
         with pytest.raises(LogWriteError):
             Session(path, options=options(durability="turn", disk=failing)).close()
-        assert failing.operations == counted[: at + 1]
-        kept = [p.read_bytes() for p in folder.glob("*.torn-*")]
-        assert path.read_bytes() == torn or torn.removeprefix(path.read_bytes()) in kept
+        assert failing.operations == expected_operations[: fail_at + 1]
+        torn_files = [p.read_bytes() for p in folder.glob("*.torn-*")]
+        assert path.read_bytes() == torn or torn.removeprefix(path.read_bytes()) in torn_files
         with Session(path, options=options()) as session:
             assert hear(session, ROOT, "two") == "msg_003"
-        kept = [p.read_bytes() for p in folder.glob("*.torn-*")]
-        assert torn[torn.rindex(b"\n") + 1 :] in kept
+        torn_files = [p.read_bytes() for p in folder.glob("*.torn-*")]
+        assert torn[torn.rindex(b"\n") + 1 :] in torn_files
         assert len(ids(path)) == 4
 
 
-def test_a_newline_that_cannot_be_added_is_an_error_and_no_damage(tmp_path: Path) -> None:
+def test_failed_newline_is_an_error_and_no_damage(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     with Session(path, options=options()) as session:
         born(session)
-    whole = path.read_bytes()
-    path.write_bytes(whole[:-1])
+    first_line = path.read_bytes()
+    path.write_bytes(first_line[:-1])
     for fault in ("EIO", "none"):
         with pytest.raises(HarkenError):
             Session(path, options=options(disk=FailingDisk(fail_at=0, fault=fault)))
-        assert path.read_bytes() == whole[:-1]
+        assert path.read_bytes() == first_line[:-1]
     Session(path, options=options()).close()
-    assert path.read_bytes() == whole
+    assert path.read_bytes() == first_line

@@ -1,4 +1,4 @@
-"""A disk that is really full: a small tmpfs. Needs Linux and root; skipped elsewhere."""
+"""A really full disk: a small tmpfs. Needs Linux and root; skipped elsewhere."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from harken.core.ids import AgentId
 from harken.errors import LogWriteError
 from harken.session.session import Durability, Session
-from tests.crash.harm import small_file_system
+from tests.crash.kill_kit import small_file_system
 from tests.session_kit import born, hear, ids, options
 
 ROOT = AgentId("agent_001")
@@ -19,12 +19,12 @@ ROOT = AgentId("agent_001")
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 64 KB."""
-    with small_file_system(tmp_path / "small", "64k") as at:
-        yield at
+    with small_file_system(tmp_path / "small", "64k") as mounted:
+        yield mounted
 
 
 def fill(session: Session, agent: AgentId) -> list[str]:
-    """Log entries until the disk is full; return the ids that were acknowledged."""
+    """Log entries until the disk is full. Return the acknowledged ids."""
     acknowledged: list[str] = []
     with pytest.raises(LogWriteError, match="free disk space") as refused:
         while True:
@@ -36,7 +36,7 @@ def fill(session: Session, agent: AgentId) -> list[str]:
 
 @pytest.mark.req("D-01")
 @pytest.mark.parametrize("durability", ["turn", "always", "none"])
-def test_a_full_disk_loses_nothing_and_the_session_goes_on_when_there_is_room(
+def test_full_disk_loses_nothing_and_the_session_continues_later(
     small_disk: Path, durability: Durability
 ) -> None:
     path = small_disk / "s.jsonl"
@@ -64,19 +64,19 @@ def refuses(session: Session) -> None:
         session.close()
 
 
-def test_while_the_disk_is_full_a_torn_log_is_read_but_not_opened(small_disk: Path) -> None:
+def test_torn_log_on_a_full_disk_is_readable_but_not_opened(small_disk: Path) -> None:
     path = small_disk / "s.jsonl"
     session = Session(path, options=options(durability="turn"))
     acknowledged = fill(session, born(session))
     refuses(session)
-    there = path.read_bytes()
+    data_before = path.read_bytes()
     with pytest.raises(LogWriteError):
         Session(path, options=options())
-    assert path.read_bytes() == there
+    assert path.read_bytes() == data_before
     assert ids(path)[2:] == acknowledged
 
 
-def test_a_session_cannot_begin_on_a_full_disk(small_disk: Path) -> None:
+def test_session_on_a_full_disk_is_refused(small_disk: Path) -> None:
     with pytest.raises(OSError, match="space"):
         (small_disk / "ballast").write_bytes(b"x" * 100_000)
     with pytest.raises(LogWriteError, match="free disk space"):

@@ -1,7 +1,7 @@
-"""Power cuts on a model of a disk: after the cut there is what was synced, and any part of the rest.
+"""Power cuts on a model disk: synced data survives, with any part of the rest.
 
-It knows one thing that the real cuts of `test_power_cut.py` meet only by chance: the cut comes just
-before each single operation.
+The model cuts before each single operation, which the real cuts of `test_power_cut.py` reach
+only by chance.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ ROOT = AgentId("agent_001")
 
 
 class PowerCut(BaseException):
-    """The machine is off. Nothing catches this."""
+    """The machine is off. No code catches this."""
 
 
 @dataclass
 class ModelDisk(RealDisk):
-    """A disk that knows what is durable, and is cut off before operation number `at`."""
+    """A disk that tracks durable data and is cut off before operation number `at`."""
 
     at: int
     operations: int = 0
@@ -57,7 +57,7 @@ class ModelDisk(RealDisk):
 
 @dataclass
 class Life:
-    """What processes did with a log, and what they promised."""
+    """The operations of several processes on a log, and their promises."""
 
     path: Path
     durability: Durability
@@ -66,7 +66,7 @@ class Life:
     """How many events are safe, as was said to whoever asked for them."""
 
     def live(self) -> bool:
-        """Run to the power cut; False where none came."""
+        """Run until the power cut. Return False if there was none."""
         try:
             self.run()
         except PowerCut:
@@ -74,7 +74,7 @@ class Life:
         return False
 
     def run(self) -> None:
-        """Two turns; killed in the third; resumed, a promise, and a fourth."""
+        """Run two turns; kill the third; resume, sync, and run a fourth."""
         session = self.open()
         born(session)
         for number in (1, 2):
@@ -99,51 +99,51 @@ class Life:
         self.promised = session.state.next_message
 
     def kill(self, session: Session) -> None:
-        """End the process that has the session: its lock is gone, what it wrote is not."""
+        """End the process of the session: its lock is released, its writes stay."""
         session._file.close()
 
     def leftovers(self) -> Iterator[bytes | None]:
-        """Yield what may be there after the cut; None: no file of this name."""
+        """Yield the possible contents after the cut. None is a missing file."""
         if not self.disk.named:
             yield None
         raw = self.path.read_bytes()
         safe = self.disk.safe
         loose = len(raw) - safe
-        for more in {0, 1, loose // 3, loose // 2, loose - 1, loose} & set(range(loose + 1)):
-            yield raw[: safe + more]
+        for extra in {0, 1, loose // 3, loose // 2, loose - 1, loose} & set(range(loose + 1)):
+            yield raw[: safe + extra]
         yield raw[:safe] + b"\0" * loose
 
 
 def lives(folder: Path, durability: Durability) -> Iterator[Life]:
-    """Yield a life for every operation before which the power can be cut."""
-    at = 0
+    """Yield a run for every operation before which the power can be cut."""
+    cut_at = 0
     while True:
-        path = folder / f"{at}.jsonl"
-        life = Life(path, durability, ModelDisk(at))
+        path = folder / f"{cut_at}.jsonl"
+        life = Life(path, durability, ModelDisk(cut_at))
         if not life.live():
             return
         yield life
-        at += 1
+        cut_at += 1
 
 
 @pytest.mark.req("D-01", "S0-34")
 @pytest.mark.parametrize("durability", ["turn", "always"])
-def test_a_power_cut_before_any_operation_loses_nothing_promised(
+def test_power_cut_before_any_operation_keeps_promised_events(
     tmp_path: Path, durability: Durability
 ) -> None:
     cut_before = list(lives(tmp_path, durability))
     assert len(cut_before) > 30
     for life in cut_before:
-        for left in life.leftovers():
+        for leftover in life.leftovers():
             path = tmp_path / "after.jsonl"
             path.unlink(missing_ok=True)
-            if left is not None:
-                path.write_bytes(left)
-            assert found(path) >= life.promised, f"cut before operation {life.disk.at}"
+            if leftover is not None:
+                path.write_bytes(leftover)
+            assert count_events(path) >= life.promised, f"cut before operation {life.disk.at}"
 
 
-def found(path: Path) -> int:
-    """Return how many events are there, and that the session can go on."""
+def count_events(path: Path) -> int:
+    """Return the number of events, after a check that the session can continue."""
     try:
         with Session.load(path, options=options()) as session:
             events = session.state.next_message
@@ -154,11 +154,11 @@ def found(path: Path) -> int:
     return events
 
 
-def test_the_model_sees_what_a_policy_without_syncs_loses(tmp_path: Path) -> None:
-    """Else the tests above would prove nothing."""
-    lost = 0
+def test_model_disk_detects_losses_without_syncs(tmp_path: Path) -> None:
+    """Otherwise the tests above would prove nothing."""
+    lost_count = 0
     for life in lives(tmp_path, "none"):
         path = tmp_path / "after.jsonl"
         path.write_bytes(life.path.read_bytes()[: life.disk.safe])
-        lost += found(path) < life.promised
-    assert lost > 10
+        lost_count += count_events(path) < life.promised
+    assert lost_count > 10

@@ -25,30 +25,32 @@ def run(*command: str | Path) -> None:
 
 @pytest.fixture(scope="module")
 def tool(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The tool, where it can work."""
+    """Return the path of the tool. Skip the test where it cannot work."""
     if not TOOL.exists():
         pytest.skip(f"{TOOL} is not there")
     if sys.platform != "linux" or os.geteuid() != 0 or shutil.which("mkfs.ext4") is None:
         pytest.skip("power cuts need Linux, root and mkfs.ext4")
     folder = tmp_path_factory.mktemp("loop")
-    image, at = folder / "image", folder / "at"
-    at.mkdir()
+    image, work_folder = folder / "image", folder / "at"
+    work_folder.mkdir()
     with image.open("wb") as file:
         file.truncate(4 * 1024 * 1024)
     try:
         run("mkfs.ext4", "-q", "-F", image)
-        run("mount", "-o", "loop", image, at)
-        run("umount", at)
+        run("mount", "-o", "loop", image, work_folder)
+        run("umount", work_folder)
     except subprocess.CalledProcessError as error:
         pytest.skip(f"this machine mounts no images: {error.stderr.decode().strip()}")
     return TOOL
 
 
-def cut(tool: Path, durability: str, cuts: int, seed: int) -> subprocess.CompletedProcess[str]:
-    """Cut the power under the writer; return what the tool says, and whether anything was lost."""
-    here = ROOT / "tests" / "crash"
-    verifier: list[str | Path] = [sys.executable, here / "verifier.py", "{dir}", "{acked}"]
-    writer: list[str | Path] = [sys.executable, here / "writer.py", durability, "{dir}"]
+def cut_power(
+    tool: Path, durability: str, cuts: int, seed: int
+) -> subprocess.CompletedProcess[str]:
+    """Cut the power under the writer. Return the report of the tool, and whether data was lost."""
+    crash_folder = ROOT / "tests" / "crash"
+    verifier: list[str | Path] = [sys.executable, crash_folder / "verifier.py", "{dir}", "{acked}"]
+    writer: list[str | Path] = [sys.executable, crash_folder / "writer.py", durability, "{dir}"]
     how = ["--cuts", str(cuts), "--seed", str(seed), "--seconds", "1", "--size", "48"]
     return subprocess.run(
         [sys.executable, tool, *how, "--verify", *verifier, "--", *writer],
@@ -59,29 +61,29 @@ def cut(tool: Path, durability: str, cuts: int, seed: int) -> subprocess.Complet
     )
 
 
-def acknowledged(done: subprocess.CompletedProcess[str]) -> int:
-    """Return how many things were acknowledged in all, none of which may be lost."""
-    print(done.stdout)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return int(done.stdout.partition(" cuts, ")[2].split()[0])
+def acknowledged(result: subprocess.CompletedProcess[str]) -> int:
+    """Return the total number of acknowledgments, none of which may be lost."""
+    print(result.stdout)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return int(result.stdout.partition(" cuts, ")[2].split()[0])
 
 
 @pytest.mark.req("D-01", "S0-34")
 @pytest.mark.parametrize("durability", ["turn", "always"])
-def test_a_power_cut_loses_nothing_acknowledged(tool: Path, durability: str) -> None:
-    assert acknowledged(cut(tool, durability, cuts=2, seed=os.getpid())) > 0
+def test_power_cut_loses_nothing_acknowledged(tool: Path, durability: str) -> None:
+    assert acknowledged(cut_power(tool, durability, cuts=2, seed=os.getpid())) > 0
 
 
 @pytest.mark.full
 @pytest.mark.req("D-01", "S0-34")
 @pytest.mark.parametrize("durability", ["turn", "always"])
 def test_100_power_cuts_lose_nothing_acknowledged(tool: Path, durability: str) -> None:
-    assert acknowledged(cut(tool, durability, cuts=100, seed=1)) > 100
+    assert acknowledged(cut_power(tool, durability, cuts=100, seed=1)) > 100
 
 
 @pytest.mark.full
-def test_the_same_cuts_do_lose_what_is_never_synced(tool: Path) -> None:
-    """Else the tests above would prove nothing."""
-    done = cut(tool, "none", cuts=5, seed=1)
-    assert done.returncode == 1
-    assert "5 cuts lost or damaged something" in done.stdout
+def test_same_power_cuts_lose_unsynced_events(tool: Path) -> None:
+    """Otherwise the tests above would prove nothing."""
+    result = cut_power(tool, "none", cuts=5, seed=1)
+    assert result.returncode == 1
+    assert "5 cuts lost or damaged something" in result.stdout

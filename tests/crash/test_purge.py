@@ -1,4 +1,4 @@
-"""A purge that is killed leaves everything whole, and the next one finishes it."""
+"""A killed purge leaves a sound store, and the next one completes it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOON = "2026-01-31T12:00:00.000000Z"
 
 
 def filled(home: Path, commits: int) -> CommitId:
-    """Make a home in which the key is all over the place; return its last commit."""
+    """Create a home with the key in many objects. Return its last commit."""
     (home / "sessions").mkdir(parents=True)
     store, last = SqliteStore(home / "store.db"), None
     for number in range(commits):
@@ -36,8 +36,8 @@ def filled(home: Path, commits: int) -> CommitId:
         folder.mkdir()
         with new_session(folder) as session:
             agent = born(session)
-            for at in range(200):
-                hear(session, agent, f"{at}: the key is {KEY}")
+            for number in range(200):
+                hear(session, agent, f"{number}: the key is {KEY}")
         session.path.rename(home / "sessions" / f"{number}.jsonl")
         folder.rmdir()
     assert last is not None
@@ -69,21 +69,21 @@ def kills(home: Path, runs: int, seed: int) -> None:
         assert all((KEY in text) != ("[purged]" in text) for text in texts)
         for log in (home / "sessions").glob("*.jsonl"):
             assert verify(log) == []
-    done = purging(home)
-    assert done.wait() == 0
+    completed = purging(home)
+    assert completed.wait() == 0
     for path in home.rglob("*"):
         assert not path.is_file() or KEY.encode() not in path.read_bytes(), path
     store = SqliteStore(home / "store.db")
     assert all(KEY not in str(message.content) for message in materialize(store, tip).messages)
-    assert all(KEY not in one.notes.summary for one in store.chain(tip))
+    assert all(KEY not in stored.notes.summary for stored in store.chain(tip))
     store.close()
 
 
-def test_a_purge_that_is_killed_leaves_all_whole_and_the_next_finishes(tmp_path: Path) -> None:
+def test_killed_purge_leaves_a_sound_store_and_the_next_completes(tmp_path: Path) -> None:
     kills(tmp_path / "home", 3, seed=1)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("seed", range(3))
-def test_a_purge_that_is_killed_20_times(tmp_path: Path, seed: int) -> None:
+def test_purge_killed_20_times(tmp_path: Path, seed: int) -> None:
     kills(tmp_path / "home", 20, seed)

@@ -1,4 +1,4 @@
-"""kill -9 of a service while many write to it, again and again."""
+"""kill -9 of a service with many writers, repeatedly."""
 
 from __future__ import annotations
 
@@ -37,21 +37,23 @@ def services(folder: Path) -> Iterator[subprocess.Popen[str]]:
         parent.stdin.close()
 
 
-def write(url: str, writer: int, kept: list[CommitId]) -> None:
-    """Write one commit upon the other until the service is gone; add those acknowledged."""
+def write(url: str, writer: int, acknowledged_ids: list[CommitId]) -> None:
+    """Write a chain of commits until the service is gone. Add the acknowledged ones."""
     store = RemoteStore(url, patience_s=0)
     with closing(store), suppress(StoreError):
         while True:
-            text = f"{writer} {len(kept)} " + "and a long story " * (2000 if writer == 0 else 10)
-            parent = kept[-1] if kept else None
+            text = f"{writer} {len(acknowledged_ids)} " + "and a long story " * (
+                2000 if writer == 0 else 10
+            )
+            parent = acknowledged_ids[-1] if acknowledged_ids else None
             batch = batch_of(text, parent=parent, principal=f"writer {writer}")
             store.write(batch)
-            kept.append(commit_in(batch))
+            acknowledged_ids.append(commit_in(batch))
 
 
 def kills(folder: Path, runs: int, seed: int) -> int:
-    """Kill a service so many times; return how many commits were acknowledged."""
-    dice, kept = Random(seed), [list[CommitId]() for _ in range(WRITERS)]
+    """Kill a service repeatedly. Return the number of acknowledged commits."""
+    dice, acknowledged_ids = Random(seed), [list[CommitId]() for _ in range(WRITERS)]
     with services(folder) as parent, ThreadPoolExecutor(WRITERS) as threads:
         assert parent.stdin is not None
         assert parent.stdout is not None
@@ -59,29 +61,33 @@ def kills(folder: Path, runs: int, seed: int) -> int:
             parent.stdin.write("\n")
             parent.stdin.flush()
             child, url = parent.stdout.readline().split()
-            enough = sum(map(len, kept)) + dice.choice([0, 1, 5, 30])
-            writes = [threads.submit(write, url, n, names) for n, names in enumerate(kept)]
-            while sum(map(len, kept)) < enough and not all(one.done() for one in writes):
+            enough = sum(map(len, acknowledged_ids)) + dice.choice([0, 1, 5, 30])
+            writes = [
+                threads.submit(write, url, n, names) for n, names in enumerate(acknowledged_ids)
+            ]
+            while sum(map(len, acknowledged_ids)) < enough and not all(
+                pending.done() for pending in writes
+            ):
                 time.sleep(0.001)
             time.sleep(dice.uniform(0, 0.05))
             os.kill(int(child), signal.SIGKILL)
-            for one in writes:
-                one.result()
-            check(folder, kept)
-    return sum(map(len, kept))
+            for pending in writes:
+                pending.result()
+            check(folder, acknowledged_ids)
+    return sum(map(len, acknowledged_ids))
 
 
-def check(folder: Path, kept: list[list[CommitId]]) -> None:
+def check(folder: Path, acknowledged_ids: list[list[CommitId]]) -> None:
     store = SqliteStore(folder / "s.db")
     assert fsck(store) == []
-    for names in kept:
+    for names in acknowledged_ids:
         if names:
-            assert [one.id for one in store.chain(names[-1])] == names[::-1]
+            assert [stored.id for stored in store.chain(names[-1])] == names[::-1]
     store.close()
 
 
 @pytest.mark.req("D-01", "S2-11")
-def test_kill_9_of_a_service_loses_no_commit_that_was_acknowledged(tmp_path: Path) -> None:
+def test_kill_9_of_a_service_loses_no_acknowledged_commit(tmp_path: Path) -> None:
     assert kills(tmp_path, 10, seed=1) > 0
 
 

@@ -1,4 +1,4 @@
-"""kill -9 of whoever ships logs, and of the service that takes them, again and again."""
+"""kill -9 of the process that pushes logs, and of the service that receives them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KEY = "AKIAQ7WZX5T2MN3BVC4D"
 
 @dataclass
 class Children:
-    """A process that forks, and the child that runs, if one does."""
+    """A process that forks, and its running child, if any."""
 
     process: subprocess.Popen[str]
     pid: int = 0
@@ -39,20 +39,20 @@ class Children:
         self.process.stdin.flush()
         self.pid = int(self._line())
 
-    def ended(self) -> bool:
-        """Wait until the child has ended by itself; False: nothing was cut off."""
+    def wait_exited(self) -> bool:
+        """Wait until the child has exited by itself. Return False if it was not interrupted."""
         assert self._line() == "ended\n"
         self.pid = 0
         return False
 
     def kill(self) -> bool:
-        """Kill the child; return whether it was still running."""
+        """Kill the child. Return whether it was still running."""
         is_running = True
         try:
             os.kill(self.pid, signal.SIGKILL)
         except ProcessLookupError:
             is_running = False
-        self.ended()
+        self.wait_exited()
         return is_running
 
     def _line(self) -> str:
@@ -66,16 +66,16 @@ def children(role: str, folder: Path, socket: Path) -> Iterator[Children]:
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT, text=True
     ) as process:
-        found = Children(process)
-        yield found
-        if found.pid:
-            found.kill()
+        running = Children(process)
+        yield running
+        if running.pid:
+            running.kill()
         assert process.stdin is not None
         process.stdin.close()
 
 
 def lived_in(home: Path, lines: int) -> Path:
-    """Make a home with commits and a credential in them; return a log with many lines."""
+    """Create a home with commits and a credential in them. Return a log with many lines."""
     prompt = f"Let Jack and Jill meet. Use {KEY} in a cafe."
     chat = ["chat", "--home", str(home), "--model", "scripted:demo", "-p"]
     assert run_cli([*chat, prompt]) == 0
@@ -98,57 +98,63 @@ def grow(path: Path) -> None:
     session.close()
 
 
-def shipped(home: Path, there: Path, socket: Path) -> dict[str, bytes]:
-    """Ship all in peace; return the logs that are there, without what a killed writer left beside."""
-    with children("serve", there, socket) as service, children("push", home, socket) as shipper:
+def shipped(home: Path, remote_home: Path, socket: Path) -> dict[str, bytes]:
+    """Push all logs without a kill. Return the received logs without temporary files."""
+    with (
+        children("serve", remote_home, socket) as service,
+        children("push", home, socket) as shipper,
+    ):
         service.begin()
         shipper.begin()
-        shipper.ended()
-    return {path.name: path.read_bytes() for path in (there / "sessions").glob("[!.]*")}
+        shipper.wait_exited()
+    return {path.name: path.read_bytes() for path in (remote_home / "sessions").glob("[!.]*")}
 
 
-def check(there: Path, logs: dict[str, bytes]) -> None:
-    """See that what is there is whole, and that nothing of the credentials is in it."""
-    store = SqliteStore(there / "store.db")
+def check(remote_home: Path, logs: dict[str, bytes]) -> None:
+    """Check that the received data is complete and contains no credential."""
+    store = SqliteStore(remote_home / "store.db")
     with closing(store):
         assert fsck(store) == []
         assert store.newest_commits()
-        assert not [thing for thing in store.iter_objects() if KEY.encode() in thing.body]
+        assert not [stored for stored in store.iter_objects() if KEY.encode() in stored.body]
     for name, data in logs.items():
-        assert verify(there / "sessions" / name) == []
+        assert verify(remote_home / "sessions" / name) == []
         assert KEY.encode() not in data
     assert len(logs) == 3
-    assert run_cli(["store", "fsck", "--home", str(there)]) == 0
+    assert run_cli(["store", "fsck", "--home", str(remote_home)]) == 0
 
 
 def kills(tmp_path: Path, runs: int, seed: int, lines: int) -> int:
-    """Kill both ends so many times, and on until a shipper was cut off; return how many were."""
-    home, there, dice = tmp_path / "home", tmp_path / "there", Random(seed)
+    """Kill both ends repeatedly until a push was interrupted. Return the interruptions."""
+    home, remote_home, dice = tmp_path / "home", tmp_path / "there", Random(seed)
     socket = tmp_path / "run" / "s"
-    long, cut = lived_in(home, lines), 0
-    with children("serve", there, socket) as service, children("push", home, socket) as shipper:
+    long, cut_count = lived_in(home, lines), 0
+    with (
+        children("serve", remote_home, socket) as service,
+        children("push", home, socket) as shipper,
+    ):
         for turn in range(10 * runs):
-            if turn >= runs and cut:
+            if turn >= runs and cut_count:
                 break
             if not service.pid:
                 service.begin()
             shipper.begin()
-            time.sleep(0.6 * dice.random() ** 3)  # mostly soon: a fast machine is done soon
+            time.sleep(0.6 * dice.random() ** 3)  # mostly early: a fast machine finishes early
             first, second = dice.sample([service, shipper], 2)
-            cut += first.kill() and first is shipper
+            cut_count += first.kill() and first is shipper
             if first is service:
-                cut += shipper.kill() if dice.random() < 0.5 else shipper.ended()
+                cut_count += shipper.kill() if dice.random() < 0.5 else shipper.wait_exited()
             elif dice.random() < 0.5:
                 second.kill()
             grow(long)
-    after = shipped(home, there, socket)
+    after = shipped(home, remote_home, socket)
     assert after == shipped(home, tmp_path / "again", socket)
-    check(there, after)
-    return cut
+    check(remote_home, after)
+    return cut_count
 
 
 @pytest.mark.req("S3-34")
-def test_kill_9_of_both_ends_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
+def test_kill_9_of_both_ends_loses_and_doubles_nothing(tmp_path: Path) -> None:
     assert kills(tmp_path, 4, seed=3, lines=120) > 0
 
 

@@ -1,4 +1,4 @@
-"""A store on a disk that is really full: a small tmpfs. Needs Linux and root; skipped elsewhere."""
+"""A store on a really full disk: a small tmpfs. Needs Linux and root; skipped elsewhere."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from harken.store.base import WriteBatch
 from harken.store.fsck import fsck
 from harken.store.sqlite.store import SqliteStore
 from harken.testing.store import batch_of, commit_in
-from tests.crash.harm import small_file_system
+from tests.crash.kill_kit import small_file_system
 
 NOON = "2026-01-01T12:00:00Z"
 LATER = "2100-01-01T00:00:00Z"
@@ -28,12 +28,12 @@ LATER = "2100-01-01T00:00:00Z"
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 1 MB."""
-    with small_file_system(tmp_path / "small", "1m") as at:
-        yield at
+    with small_file_system(tmp_path / "small", "1m") as mounted:
+        yield mounted
 
 
 @pytest.mark.req("D-01", "S2-11")
-def test_a_full_disk_refuses_whole_batches_and_takes_them_when_there_is_room(
+def test_full_disk_refuses_complete_batches_until_there_is_room(
     small_disk: Path,
 ) -> None:
     path, ballast = small_disk / "s.db", small_disk / "ballast"
@@ -62,16 +62,16 @@ def test_a_full_disk_refuses_whole_batches_and_takes_them_when_there_is_room(
 
 
 def filled(path: Path, ballast: Path) -> tuple[SqliteStore, CommitId, CommitDraft]:
-    """Compact a conversation again and again until the disk is full.
+    """Compact a conversation repeatedly until the disk is full.
 
-    Returns the store, the last commit that was acknowledged, and the draft that was refused.
+    Returns the store, the last acknowledged commit, and the refused draft.
     """
     ballast.write_bytes(b"x" * 200_000)
     store, noise = SqliteStore(path), random.Random(2)
     last = checkpoint(store, CommitDraft(messages=[Message("user", "first")], created_at=NOON))
     while True:
-        said = [Message("user", noise.randbytes(3000).hex())]
-        draft = CommitDraft(messages=said, parent=last, created_at=NOON)
+        messages = [Message("user", noise.randbytes(3000).hex())]
+        draft = CommitDraft(messages=messages, parent=last, created_at=NOON)
         try:
             last = compact(store, draft, "the story so far")
         except StoreWriteError:
@@ -79,27 +79,32 @@ def filled(path: Path, ballast: Path) -> tuple[SqliteStore, CommitId, CommitDraf
 
 
 @pytest.mark.req("D-01", "S2-25")
-def test_a_compaction_that_a_full_disk_refused_is_not_there_until_it_is_tried_again_with_room(
+def test_compaction_refused_by_a_full_disk_can_be_retried(
     small_disk: Path,
 ) -> None:
-    """A batch of two commits that failed once counted as there: the retry wrote nothing."""
+    """A regression: a failed batch of two commits counted as stored, so the retry wrote nothing."""
     store, last, draft = filled(small_disk / "s.db", small_disk / "ballast")
     for _ in range(2):
         with pytest.raises(StoreWriteError):
             compact(store, draft, "the story so far")
     assert store.children(last) == []
     (small_disk / "ballast").unlink()
-    made = compact(store, draft, "the story so far")
+    compacted_tip = compact(store, draft, "the story so far")
     store.close()
-    again = SqliteStore(small_disk / "s.db")
-    assert [m.content for m in materialize(again, made).messages] == ["the story so far"]
-    assert materialize(again, made, "root").messages[-1].content == draft.messages[0].content
-    assert fsck(again) == []
-    again.close()
+    reopened = SqliteStore(small_disk / "s.db")
+    assert [m.content for m in materialize(reopened, compacted_tip).messages] == [
+        "the story so far"
+    ]
+    assert (
+        materialize(reopened, compacted_tip, "root").messages[-1].content
+        == draft.messages[0].content
+    )
+    assert fsck(reopened) == []
+    reopened.close()
 
 
 @pytest.mark.req("D-01", "S2-69")
-def test_a_collection_on_a_full_disk_takes_nothing_that_is_needed_and_can_be_tried_again(
+def test_gc_on_a_full_disk_keeps_needed_objects_and_can_be_retried(
     small_disk: Path,
 ) -> None:
     path, ballast = small_disk / "s.db", small_disk / "ballast"
@@ -109,7 +114,7 @@ def test_a_collection_on_a_full_disk_takes_nothing_that_is_needed_and_can_be_tri
     store.close()
     store, last, _ = filled(path, ballast)
     before = materialize(store, last, "root").messages
-    with suppress(StoreWriteError):  # it may find room in what it gives back itself
+    with suppress(StoreWriteError):  # it may reuse the space that it frees
         store.collect([], now=LATER, grace_s=0)
     assert fsck(store) == []
     assert materialize(store, last, "root").messages == before

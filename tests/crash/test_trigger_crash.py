@@ -1,4 +1,4 @@
-"""Agents that are woken when their process dies: what happened is heard once, and told once."""
+"""Crashes of agents woken by triggers: each event is delivered once and reported once."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ asyncio.run(go_on(one))
 
 
 def model() -> Play:
-    """Two agents below main that are woken; one acts before it answers."""
+    """Two woken agents below main; one acts before it answers."""
     look = calls(call("triggers", "t1"))
     return play(
         main=[
@@ -51,24 +51,24 @@ def model() -> Play:
     )
 
 
-def begun(folder: Path) -> Stage:
-    one = woken_stage(folder, model(), time=FakeTime())
-    if len(one.session.agents) == 1:
-        one.ask("Make two.")
-    return one
+def begin_scene(folder: Path) -> Stage:
+    scene = woken_stage(folder, model(), time=FakeTime())
+    if len(scene.session.agents) == 1:
+        scene.ask("Make two.")
+    return scene
 
 
-def happen(one: Stage) -> None:
-    """Let something happen for all three."""
-    for state in list(one.session.agents.values()):
+def happen(scene: Stage) -> None:
+    """Fire a trigger for all three agents."""
+    for state in list(scene.session.agents.values()):
         text = f"[event bell] it rings for {state.name}"
         piece = PieceOfText(agent_id=state.id, content=text, cause=state.birth, trigger="bell")
-        one.session.append(piece)
+        scene.session.append(piece)
 
 
-async def go_on(one: Stage) -> Conversation:
-    """Answer all that there is."""
-    async with talking(one) as talk:
+async def go_on(scene: Stage) -> Conversation:
+    """Answer all pending comments."""
+    async with talking(scene) as talk:
         if has_open_calls(talk.primary):
             await talk.say()
         while await talk.wait_for_unread(to_the_end=True):
@@ -76,55 +76,55 @@ async def go_on(one: Stage) -> Conversation:
     return talk
 
 
-def check(one: Stage, expected: int = 3) -> None:
-    """Check that all was heard, and every answer told to the parent, once."""
-    pieces = [row["message_id"] for row in one.rows(trigger="bell")]
-    heard = Counter(row["substance"] for row in one.rows(role="user") if "substance" in row)
-    said = [
+def check(scene: Stage, expected: int = 3) -> None:
+    """Check that all comments were delivered, and every answer reported to the parent, once."""
+    pieces = [row["message_id"] for row in scene.rows(trigger="bell")]
+    delivered = Counter(row["substance"] for row in scene.rows(role="user") if "substance" in row)
+    reported = [
         row["message_id"]
         for name in ("Ann", "Bob")
-        for row in one.rows(role="assistant", agent_id=one.id_of(name))
+        for row in scene.rows(role="assistant", agent_id=scene.id_of(name))
         if "tool_calls" not in row
     ]
-    assert heard == Counter([*pieces, *said])
+    assert delivered == Counter([*pieces, *reported])
     assert len(pieces) == expected
-    assert one.session.state.pending_reports == {}
-    last = one.session.context(one.root.agent_id)[-1]
+    assert scene.session.state.pending_reports == {}
+    last = scene.session.context(scene.root.agent_id)[-1]
     assert last.role == "assistant"
-    check_log(one.log)
+    check_log(scene.log)
 
 
-def test_wherever_the_log_ends_all_is_heard_once_and_told_once(tmp_path: Path) -> None:
-    whole = begun(tmp_path / "whole")
-    first = len(whole.log.read_bytes().splitlines()) + 3
-    happen(whole)
-    run(go_on(whole))
-    check(whole)
-    whole.session.close()
-    lines = whole.log.read_bytes().splitlines(keepends=True)
+def test_cut_anywhere_delivers_and_reports_everything_once(tmp_path: Path) -> None:
+    full_scene = begin_scene(tmp_path / "whole")
+    first = len(full_scene.log.read_bytes().splitlines()) + 3
+    happen(full_scene)
+    run(go_on(full_scene))
+    check(full_scene)
+    full_scene.session.close()
+    lines = full_scene.log.read_bytes().splitlines(keepends=True)
     assert len(lines) - first > 15
     for end in range(first, len(lines)):
         folder = tmp_path / str(end)
         folder.mkdir()
         (folder / "s.jsonl").write_bytes(b"".join(lines[:end]))
-        cut = begun(folder)
-        run(go_on(cut))
-        check(cut)
-        live = everything(cut.session)
-        cut.session.close()
-        again = begun(folder)
-        assert everything(again.session) == live
-        again.session.close()
+        cut_scene = begin_scene(folder)
+        run(go_on(cut_scene))
+        check(cut_scene)
+        live = everything(cut_scene.session)
+        cut_scene.session.close()
+        resumed_scene = begin_scene(folder)
+        assert everything(resumed_scene.session) == live
+        resumed_scene.session.close()
 
 
 @pytest.mark.req("S1-18")
 @pytest.mark.parametrize("after", [3, 7])
-def test_kill_9_while_something_is_unheard_loses_nothing(tmp_path: Path, after: int) -> None:
+def test_kill_9_with_an_undelivered_comment_loses_nothing(tmp_path: Path, after: int) -> None:
     command = [sys.executable, "-c", WORKER, str(tmp_path), str(after)]
     died = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
     )
     assert died.returncode == -signal.SIGKILL, died.stderr
-    one = begun(tmp_path)
-    run(go_on(one))
-    check(one)
+    scene = begin_scene(tmp_path)
+    run(go_on(scene))
+    check(scene)

@@ -1,4 +1,4 @@
-"""A program that writes turns to a log until it is ended: writer.py DURABILITY FOLDER.
+"""A program that writes turns to a log until it is killed: writer.py DURABILITY FOLDER.
 
 Every entry of its one agent begins with its number, from 0. It prints the number of the last entry
 that is safe by the log's own promise: after every `settle`, with durability `always` after every
@@ -33,7 +33,7 @@ class Writer:
             self.log({"role": "tool", "tool_call_id": call, "name": "look"})
 
     def log(self, message: dict[str, object]) -> MessageId:
-        """Log an entry with its number, now and then one that is longer than a page."""
+        """Log an entry with its number, sometimes one that is longer than a page."""
         number = len(self.session.agent(AGENT).transcript or ())
         padding = "." * self.sizes.choice([0, 50, 700, 20_000])
         message["content"] = f"{number}:{padding}"
@@ -43,12 +43,12 @@ class Writer:
         return id_
 
     def settle(self) -> None:
-        """Make all entries last, and say so."""
+        """Sync all entries and print the last number."""
         self.session.sync()
         print(len(self.session.agent(AGENT).transcript or ()) - 1, flush=True)
 
     def turn(self, number: int) -> None:
-        """Hear, ask, call a tool, settle, take its result, ask, answer, settle."""
+        """Log input, request, call, sync, result, request, answer, sync."""
         self.log({"role": "user"})
         request = ask(self.session, AGENT)
         calling = self.log({"role": "assistant", "tool_calls": [call_dict(f"call_{number}")]})
@@ -56,14 +56,14 @@ class Writer:
         self.settle()
         self.log({"role": "tool", "tool_call_id": f"call_{number}", "name": "look"})
         request = ask(self.session, AGENT)
-        said = self.log({"role": "assistant"})
-        answered(self.session, AGENT, request, entry=said)
+        answer_id = self.log({"role": "assistant"})
+        answered(self.session, AGENT, request, entry=answer_id)
         self.session.append(ev.AgentStateSaved(agent_id=AGENT, state={"turn": number}))
         self.settle()
 
 
 def main(durability: str, folder: Path) -> None:
-    """Write turns for ever."""
+    """Write turns until killed."""
     how = SessionOptions(durability=POLICIES[durability])
     writer = Writer(Session(folder / "s.jsonl", options=how))
     for number in itertools.count(writer.session.state.next_message):

@@ -18,7 +18,7 @@ from harken.session.fold import fold
 from harken.session.invariants import check_event, encode_checked_event
 from harken.session.state import SessionState
 from harken.store.memory import MemoryStore
-from tests.unit.context.retold import check_contexts
+from tests.unit.context.retelling_kit import check_contexts
 
 SECONDS = st.integers(0, 9)
 

@@ -22,14 +22,14 @@ from harken.interactions.records import (
 )
 from harken.session.verify import verify
 from harken.store.memory import MemoryStore
-from tests.unit.interactions.kit import KIND, ROLE, brief, logger, said
+from tests.unit.interactions.kit import KIND, ROLE, brief, logger, message_record
 
 RECORDS = [
-    said(ROLE.SYSTEM, "You are Jack."),
-    said(ROLE.USER, "Hi"),
-    said(ROLE.ASSISTANT, "Hello.", thinking_content="Hm."),
-    said(ROLE.TOOL_CALL, "{}", tool_name="look"),
-    said(ROLE.TOOL_RESULT, "a door", tool_name="look"),
+    message_record(ROLE.SYSTEM, "You are Jack."),
+    message_record(ROLE.USER, "Hi"),
+    message_record(ROLE.ASSISTANT, "Hello.", thinking_content="Hm."),
+    message_record(ROLE.TOOL_CALL, "{}", tool_name="look"),
+    message_record(ROLE.TOOL_RESULT, "a door", tool_name="look"),
 ]
 SNAPSHOTS = st.none() | st.builds(
     ContextSnapshot,

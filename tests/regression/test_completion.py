@@ -27,7 +27,7 @@ from harken.config.home import Home
 from harken.index.catalogue import Catalogue
 from harken.store.sqlite.store import SqliteStore
 from tests.cli.kit import HARKEN, SCRIPT
-from tests.unit.capture.stories import lines
+from tests.unit.capture.session_samples import lines
 
 CODEX = "019f17a5-0000-7000-8000-000000000001"
 HOSTILE = (

@@ -21,7 +21,7 @@ from harken.store.batch import MAX_OBJECT_BYTES, validate_batch
 from harken.store.sqlite.store import SqliteStore
 from harken.testing.store import batch_of, commit_in
 from tests.cli.kit import Cli
-from tests.crash.harm import small_file_system
+from tests.crash.kill_kit import small_file_system
 
 LATER = "2100-01-01T00:00:00Z"
 

@@ -18,7 +18,7 @@ import pytest
 from harken.cli.main import run_cli
 from harken.store.sqlite.store import SqliteStore
 from tests.cli.kit import SCRIPT, Cli
-from tests.unit.capture.stories import lines
+from tests.unit.capture.session_samples import lines
 
 CODEX, CLAUDE = "019f17a5-0000-7000-8000-000000000001", "5e551011-0000-4000-8000-000000000001"
 LABEL = "tea-time"

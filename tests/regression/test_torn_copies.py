@@ -14,7 +14,7 @@ from harken.errors import LogWriteError
 from harken.session.log.file import LogFile
 from harken.session.session import Session
 from harken.testing import FailingDisk, Fault
-from tests.crash.harm import small_file_system
+from tests.crash.kill_kit import small_file_system
 from tests.session_kit import born, hear, options
 
 TORN = b'{"event_type":"transcript_ent'

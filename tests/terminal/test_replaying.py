@@ -13,7 +13,7 @@ import pytest
 from harken.cli.commands.demo import play as play_demo
 from tests.terminal.conftest import Chat
 from tests.terminal.kit import CTRL_C, CTRL_D, ENTER, ESCAPE, HARKEN, Terminal
-from tests.unit.views.play import Play
+from tests.unit.views.log_builder import LogBuilder
 
 Replay: TypeAlias = Callable[..., Terminal]
 RIGHT, LEFT, DOWN, END, PAGE_DOWN = "\x1b[C", "\x1b[D", "\x1b[B", "\x1b[F", "\x1b[6~"
@@ -108,7 +108,7 @@ def test_a_terminal_may_become_narrower_and_wider(replay: Replay) -> None:
 
 
 def test_hostile_text_cannot_reach_the_terminal(replay: Replay, tmp_path: Path) -> None:
-    with Play(tmp_path) as play:
+    with LogBuilder(tmp_path) as play:
         play.hears(play.root, "a\x1b]0;owned\x07b \u202e \x9b2J 日本語 👨‍👩‍👧")
         play.answers(play.root, play.asks(play.root), "c\x1b[31m\ud800")
         log = play.session.path

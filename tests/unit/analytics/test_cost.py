@@ -1,4 +1,4 @@
-"""What figures cost: as much as is shown, and little even of a very long history."""
+"""The cost of statistics: proportional to the result, and small for a very long history."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import pytest
 
 from harken.analytics.overview import overview, session_overview
 from harken.analytics.scope import ALL, Scope
-from tests.unit.analytics.story import DAY, US, Story, at
+from tests.unit.analytics.row_builder import DAY, US, RowBuilder, at
 
 MORNING = int(at("2026-03-02 09:00"))
 _EVERY = 100
 
 
 def work(database: apsw.Connection, do: Callable[[], object]) -> int:
-    """Return how many hundreds of steps SQLite takes for something: the same on each machine."""
+    """Return the hundreds of steps that SQLite takes for a call: the same on each machine."""
     steps = itertools.count()
     database.set_progress_handler(lambda: next(steps) < 0, _EVERY)
     do()
@@ -27,18 +27,18 @@ def work(database: apsw.Connection, do: Callable[[], object]) -> int:
     return next(steps)
 
 
-def history(sessions: int, rounds: int = 60) -> Story:
-    """So many sessions, a day after the other, of as many rounds each."""
-    story = Story()
+def history(sessions: int, rounds: int = 60) -> RowBuilder:
+    """A number of sessions, one per day, of as many rounds each."""
+    story = RowBuilder()
     for day in range(sessions):
-        one = story.session(f"claude:{day}", project=f"/srv/{day}")
+        session_id = story.session(f"claude:{day}", project=f"/srv/{day}")
         for number in range(rounds):
             then = MORNING + day * DAY + number * 60
-            story.say(one, "prompt", then, 9)
-            answer = story.say(one, "response", then + 5, 9)
+            story.say(session_id, "prompt", then, 9)
+            answer = story.say(session_id, "response", then + 5, 9)
             story.call(answer, "Read", 1)
-            story.request(one, "opus", then + 5, (1, 1, 1, 1), 0.25)
-            story.commit(one, then + 6)
+            story.request(session_id, "opus", then + 5, (1, 1, 1, 1), 0.25)
+            story.commit(session_id, then + 6)
     return story
 
 
@@ -50,7 +50,7 @@ def history(sessions: int, rounds: int = 60) -> Story:
         Scope(until_us=(MORNING + DAY) * US),
     ],
 )
-def test_a_part_costs_what_is_in_it_and_not_what_is_beside_it(scope: Scope) -> None:
+def test_partial_query_costs_only_its_rows(scope: Scope) -> None:
     show = session_overview if scope.session_id else lambda data, part: overview(data, part, UTC)
     costs = []
     for sessions in (5, 50):
@@ -60,12 +60,12 @@ def test_a_part_costs_what_is_in_it_and_not_what_is_beside_it(scope: Scope) -> N
 
 
 @pytest.mark.full
-def test_a_million_messages_are_told_in_a_few_times_what_it_takes_to_read_them() -> None:
-    """Against a loop over the messages alone, in the same run: 3 to 5 times as much.
+def test_million_messages_take_a_small_multiple_of_the_read_time() -> None:
+    """The baseline is a loop over the messages in the same run: 3 to 5 times as much.
 
-    What else runs on the machine makes that loop up to half as long again, so the limit is wider.
+    Other load on the machine slows that loop by up to a half, so the limit is wider.
     """
-    database = Story().database
+    database = RowBuilder().database
     numbers = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {})"
     values = {"began": MORNING * US, "minute": 60 * US}
     for query in (
@@ -84,9 +84,9 @@ def test_a_million_messages_are_told_in_a_few_times_what_it_takes_to_read_them()
     started = time.process_time()
     for _ in database.execute("SELECT session_id, kind, time, characters FROM messages"):
         pass
-    read = time.process_time()
-    found = overview(database, ALL, UTC)
-    told = time.process_time()
-    print(f"read in {read - started:.2f} s, told in {told - read:.2f} s")
-    assert (found.amplification.prompts, found.usage.responses) == (25_000, 375_000)
-    assert told - read < 8 * (read - started)
+    read_at = time.process_time()
+    figures = overview(database, ALL, UTC)
+    told_at = time.process_time()
+    print(f"read in {read_at - started:.2f} s, told in {told_at - read_at:.2f} s")
+    assert (figures.amplification.prompts, figures.usage.responses) == (25_000, 375_000)
+    assert told_at - read_at < 8 * (read_at - started)

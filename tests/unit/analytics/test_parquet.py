@@ -1,4 +1,4 @@
-"""Tables for other programs: what is in the facts is in the files, with its types."""
+"""Tables for other programs: the rows of the index with their types."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from harken.analytics.parquet import MAX_GROUP_ROWS, WrittenTable, write_tables
 from harken.analytics.scope import ALL, Scope
 from harken.analytics.table_schema import TABLES
 from harken.errors import ConfigError
-from tests.unit.analytics.rows import BEGAN, message, story
+from tests.unit.analytics.sample_rows import BEGAN, message, story
 
 NOON = datetime.fromtimestamp(BEGAN / 1e6, UTC)
 
 
-def _written(db: apsw.Connection, folder: Path, scope: Scope = ALL) -> dict[str, int]:
-    return {one.path.stem: one.rows for one in write_tables(db, folder, scope)}
+def _write_tables(db: apsw.Connection, folder: Path, scope: Scope = ALL) -> dict[str, int]:
+    return {table_file.path.stem: table_file.rows for table_file in write_tables(db, folder, scope)}
 
 
 def test_every_row_is_in_the_file_of_its_table(tmp_path: Path) -> None:
-    assert _written(story(), tmp_path / "new" / "tables") == {
+    assert _write_tables(story(), tmp_path / "new" / "tables") == {
         "sessions": 2,
         "agents": 3,
         "commits": 3,
@@ -36,14 +36,14 @@ def test_every_row_is_in_the_file_of_its_table(tmp_path: Path) -> None:
     }
 
 
-def test_columns_have_the_types_that_are_documented(tmp_path: Path) -> None:
+def test_columns_have_the_documented_types(tmp_path: Path) -> None:
     arrow = {
         "int64": pa.int64(),
         "double": pa.float64(),
         "bool": pa.bool_(),
         "timestamp": pa.timestamp("us", tz="UTC"),
     }
-    _written(story(), tmp_path)
+    _write_tables(story(), tmp_path)
     for table in TABLES:
         schema = pq.read_schema(tmp_path / f"{table.name}.parquet")
         assert schema.names == [column.name for column in table.columns]
@@ -52,8 +52,8 @@ def test_columns_have_the_types_that_are_documented(tmp_path: Path) -> None:
         assert all(field.metadata[b"says"] for field in schema)
 
 
-def test_values_are_those_that_people_join_by(tmp_path: Path) -> None:
-    _written(story(), tmp_path)
+def test_join_keys_have_values(tmp_path: Path) -> None:
+    _write_tables(story(), tmp_path)
     calls = pq.read_table(tmp_path / "tool_calls.parquet").to_pylist()
     assert [row["duration_us"] for row in calls] == [1_000_000, None]
     assert [row["is_error"] for row in calls] == [True, None]
@@ -77,35 +77,35 @@ def test_values_are_those_that_people_join_by(tmp_path: Path) -> None:
         (Scope(since_us=BEGAN, runtime="codex"), []),
     ],
 )
-def test_chosen_sessions_come_with_all_that_is_theirs(
+def test_selected_sessions_have_all_their_rows(
     tmp_path: Path, scope: Scope, names: list[str]
 ) -> None:
-    rows = _written(story(), tmp_path, scope)
+    rows = _write_tables(story(), tmp_path, scope)
     assert pq.read_table(tmp_path / "sessions.parquet")["name"].to_pylist() == names
     assert rows["edges"] == rows["requests"] == ("claude:a" in names)
     assert rows["messages"] == 3 * ("claude:a" in names) + ("codex:b" in names)
 
 
-def test_texts_stand_in_a_column_of_their_own_where_they_are_wanted(tmp_path: Path) -> None:
+def test_texts_are_an_optional_column(tmp_path: Path) -> None:
     list(write_tables(story(), tmp_path, texts=lambda hashes: [f"{h[-1]}\ud800" for h in hashes]))
     messages = pq.read_table(tmp_path / "messages.parquet")
     assert messages.column_names[-1] == "text"
     assert messages["text"].to_pylist() == ["1?", "2?", "3?", "4?"]
 
 
-def test_again_replaces_the_tables_and_leaves_what_else_is_there(tmp_path: Path) -> None:
+def test_second_export_replaces_tables_and_keeps_other_files(tmp_path: Path) -> None:
     db = story()
     (tmp_path / "notes.txt").write_text("mine")
-    _written(db, tmp_path)
+    _write_tables(db, tmp_path)
     db.execute("DELETE FROM edges")
-    assert _written(db, tmp_path)["edges"] == 0
+    assert _write_tables(db, tmp_path)["edges"] == 0
     names = {path.name for path in tmp_path.iterdir()}
     assert names == {"notes.txt", *(f"{table.name}.parquet" for table in TABLES)}
 
 
-def test_a_table_that_is_not_whole_takes_no_ones_place(tmp_path: Path) -> None:
+def test_incomplete_table_replaces_no_file(tmp_path: Path) -> None:
     db = story()
-    _written(db, tmp_path)
+    _write_tables(db, tmp_path)
     before = (tmp_path / "messages.parquet").read_bytes()
 
     def broken(hashes: object) -> list[str]:
@@ -117,28 +117,28 @@ def test_a_table_that_is_not_whole_takes_no_ones_place(tmp_path: Path) -> None:
     assert not [path for path in tmp_path.iterdir() if path.name.endswith(".part")]
 
 
-def test_more_rows_than_one_group_are_written_in_their_order(tmp_path: Path) -> None:
+def test_rows_of_several_groups_stay_in_order(tmp_path: Path) -> None:
     db = story()
     for id_ in range(5, 2 * MAX_GROUP_ROWS):
         message(db, id_, role="user", kind="prompt")
-    found: list[WrittenTable] = list(write_tables(db, tmp_path))
+    table_files: list[WrittenTable] = list(write_tables(db, tmp_path))
     file = pq.ParquetFile(tmp_path / "messages.parquet")
     assert file.num_row_groups == 2
     ids = file.read(columns=["id"])["id"].to_pylist()
     assert ids == list(range(1, 2 * MAX_GROUP_ROWS))
-    assert sum(one.size_bytes for one in found) == sum(
+    assert sum(table_file.size_bytes for table_file in table_files) == sum(
         path.stat().st_size for path in tmp_path.iterdir()
     )
 
 
-def test_a_folder_that_is_a_file_is_told_in_a_line(tmp_path: Path) -> None:
+def test_folder_that_is_a_file_is_an_error_on_one_line(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
     with pytest.raises(ConfigError, match=r"file: cannot be written \("):
         list(write_tables(story(), file))
 
 
-def test_the_schema_is_imported_without_pyarrow() -> None:
+def test_schema_is_importable_without_pyarrow() -> None:
     assert "harken.analytics.table_schema" in sys.modules
     source = Path(sys.modules["harken.analytics.table_schema"].__file__ or "").read_text("utf-8")
     assert "pyarrow" not in source

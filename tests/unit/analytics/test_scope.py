@@ -1,4 +1,4 @@
-"""What people name, and what there is instead."""
+"""Scopes that a user names, and the existing ones in an error."""
 
 from __future__ import annotations
 
@@ -6,34 +6,34 @@ import pytest
 
 from harken.analytics.scope import projects, session_id
 from harken.errors import NameNotFound
-from tests.unit.analytics.story import Story
+from tests.unit.analytics.row_builder import RowBuilder
 
 
 @pytest.fixture
-def story() -> Story:
-    story = Story()
-    for at, name in enumerate(("claude:ab12", "claude:ab13", "codex:zz", "session_2026")):
-        story.say(story.session(name, project=f"/srv/{name[:6]}/web"), "prompt", at)
+def story() -> RowBuilder:
+    story = RowBuilder()
+    for index, name in enumerate(("claude:ab12", "claude:ab13", "codex:zz", "session_2026")):
+        story.say(story.session(name, project=f"/srv/{name[:6]}/web"), "prompt", index)
     return story
 
 
-def named(story: Story, name: str) -> str:
+def resolve_name(story: RowBuilder, name: str) -> str:
     query = "SELECT name FROM sessions WHERE id = ?"
     rows = story.database.execute(query, (session_id(story.database, name),)).fetchall()
     return str(rows[0][0])
 
 
-def test_a_session_is_found_by_its_full_name(story: Story) -> None:
-    assert named(story, "claude:ab12") == "claude:ab12"
+def test_session_is_resolved_by_its_full_name(story: RowBuilder) -> None:
+    assert resolve_name(story, "claude:ab12") == "claude:ab12"
 
 
 @pytest.mark.parametrize("name", ["nobody", "", "ab12", "claude:ab", "%", "\ud800"])
-def test_a_session_that_is_not_there_is_said_with_those_that_are(story: Story, name: str) -> None:
-    with pytest.raises(NameNotFound, match=r"there is: session_2026, codex:zz"):
+def test_missing_session_error_lists_existing_ones(story: RowBuilder, name: str) -> None:
+    with pytest.raises(NameNotFound, match=r"existing sessions: session_2026, codex:zz"):
         session_id(story.database, name)
 
 
-def test_a_project_is_a_folder_with_all_below_or_the_end_of_a_path(story: Story) -> None:
+def test_project_is_a_folder_tree_or_a_path_suffix(story: RowBuilder) -> None:
     every = ("/srv/claude/web", "/srv/codex:/web", "/srv/sessio/web")
     assert projects(story.database, "/") == projects(story.database, "/srv/") == every
     assert projects(story.database, "/srv/claude") == ("/srv/claude/web",)
@@ -42,6 +42,6 @@ def test_a_project_is_a_folder_with_all_below_or_the_end_of_a_path(story: Story)
 
 
 @pytest.mark.parametrize("name", ["/srv/cla", "claude", "", "..", "\ud800"])
-def test_another_project_is_said_with_those_that_are(story: Story, name: str) -> None:
-    with pytest.raises(NameNotFound, match="there is: /srv/claude/web, "):
+def test_missing_project_error_lists_existing_ones(story: RowBuilder, name: str) -> None:
+    with pytest.raises(NameNotFound, match="existing projects: /srv/claude/web, "):
         projects(story.database, name)

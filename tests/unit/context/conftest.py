@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.context.watched import WatchedStore
+from tests.unit.context.watched_store import WatchedStore
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""What tests of commits share: short ways to commit, and to read back as texts."""
+"""Helpers for tests of commits: create commits, and read them as texts."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ from harken.store.base import Store
 NOON = "2026-01-31T12:00:00.000000Z"
 
 
-def said(*texts: str) -> list[Message]:
-    """Return messages of user and assistant in turn."""
-    return [Message("assistant" if at % 2 else "user", text) for at, text in enumerate(texts)]
+def alternating_messages(*texts: str) -> list[Message]:
+    """Return alternating user and assistant messages."""
+    return [Message("assistant" if index % 2 else "user", text) for index, text in enumerate(texts)]
 
 
-def commit(store: Store, parent: CommitId | None = None, *texts: str, **more: Any) -> CommitId:
+def commit(store: Store, parent: CommitId | None = None, *texts: str, **members: Any) -> CommitId:
     """Commit a delta of these texts."""
-    more.setdefault("created_at", NOON)
-    more.setdefault("origin", CommitOrigin(principal="ann"))
-    return checkpoint(store, CommitDraft(parent=parent, messages=said(*texts), **more))
+    members.setdefault("created_at", NOON)
+    members.setdefault("origin", CommitOrigin(principal="ann"))
+    return checkpoint(
+        store, CommitDraft(parent=parent, messages=alternating_messages(*texts), **members)
+    )
 
 
 def texts(store: Store, ctx: CommitId | None, stop: str = "compaction") -> list[str]:

@@ -1,4 +1,4 @@
-"""Bundles: what goes in comes out on another machine, and nothing else does."""
+"""Bundles: selected content round-trips to another machine, and no other content does."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def source(tmp_path: Path) -> Iterator[SqliteStore]:
 
 
 @pytest.fixture
-def there(tmp_path: Path) -> Iterator[SqliteStore]:
+def target(tmp_path: Path) -> Iterator[SqliteStore]:
     (tmp_path / "there" / "sessions").mkdir(parents=True)
     with closing(SqliteStore(tmp_path / "there" / "store.db")) as store:
         yield store
@@ -57,261 +57,278 @@ def sessions(store: SqliteStore) -> Path:
     return store.path.parent / "sessions"
 
 
-def log(store: SqliteStore, name: str, *said: str, ctx: CommitId | None = None) -> Path:
-    """Write the log of a session that began with a commit, and in which this was said."""
+def log(store: SqliteStore, name: str, *texts: str, ctx: CommitId | None = None) -> Path:
+    """Write the log of a session that started from a commit, with these messages."""
     path = sessions(store) / f"{name}.jsonl"
     session = Session(path, options=options(resolver=make_resolver(store)))
     agent = born(session)
     if ctx is not None:
-        known = materialize(store, ctx).messages
+        messages = materialize(store, ctx).messages
         loaded = ContextLoaded(
             agent_id=agent,
             ctx=ctx,
             stop="compaction",
-            count=len(known),
-            context_hash=hash_of(known),
+            count=len(messages),
+            context_hash=hash_of(messages),
         )
         session.append(loaded)
-    for text in said:
+    for text in texts:
         hear(session, agent, text)
     ask(session, agent)
     session.close()
     return path
 
 
-def made(
+def write_bundle(
     out: Path,
     store: Store,
     *tips: CommitId,
     logs: list[Path] | None = None,
     as_is: bool = False,
 ) -> BundleResult:
-    wanted = BundleRequest(store=store, tips=tips, logs=logs or [], created_at=NOON, as_is=as_is)
-    return create_bundle(out, wanted)
+    bundle_request = BundleRequest(
+        store=store, tips=tips, logs=logs or [], created_at=NOON, as_is=as_is
+    )
+    return create_bundle(out, bundle_request)
 
 
-def opened(bundle: Path, store: SqliteStore) -> BundleImportResult:
-    with open_bundle(bundle, store.path.parent) as found:
-        return import_bundle(found, store, sessions(store))
+def read_bundle(bundle: Path, store: SqliteStore) -> BundleImportResult:
+    with open_bundle(bundle, store.path.parent) as open_file:
+        return import_bundle(open_file, store, sessions(store))
 
 
 def everything(store: SqliteStore) -> dict[str, bytes | tuple[str, ...]]:
-    """Return the bytes of all logs, and the names of all commits."""
-    found = {path.name: path.read_bytes() for path in sessions(store).iterdir()}
-    return {**found, "commits": tuple(store.newest_commits(1000))}
+    """Return the bytes of all logs and the names of all commits."""
+    files_by_name = {path.name: path.read_bytes() for path in sessions(store).iterdir()}
+    return {**files_by_name, "commits": tuple(store.newest_commits(1000))}
 
 
-def test_commits_and_logs_come_out_as_they_went_in(
-    source: SqliteStore, there: SqliteStore, out: Path
-) -> None:
+def test_commits_and_logs_round_trip(source: SqliteStore, target: SqliteStore, out: Path) -> None:
     trunk = commit(source, None, "a", "b", labels=("good",))
     tip = commit(source, trunk, "c", summary="What C is.")
-    other = commit(source, trunk, "d")
+    other_commit = commit(source, trunk, "d")
     unrelated = commit(source, None, "x")
-    first = log(source, "first", "hello", ctx=other)
-    bundled = made(out, source, tip, logs=[first])
+    first = log(source, "first", "hello", ctx=other_commit)
+    bundled = write_bundle(out, source, tip, logs=[first])
     assert (bundled.manifest.commits, bundled.left_out, bundled.lacking) == (3, (), 0)
-    assert set(bundled.manifest.tips) == {tip, other}
-    taken = opened(out, there)
-    assert taken.commits == 3
-    assert [(one.path, one.is_new) for one in taken.logs] == [
-        (sessions(there) / "first.jsonl", True)
+    assert set(bundled.manifest.tips) == {tip, other_commit}
+    result = read_bundle(out, target)
+    assert result.commits == 3
+    assert [(log_result.path, log_result.is_new) for log_result in result.logs] == [
+        (sessions(target) / "first.jsonl", True)
     ]
-    assert (sessions(there) / "first.jsonl").read_bytes() == first.read_bytes()
-    assert there.chain(tip) == source.chain(tip)
-    assert texts(there, tip, "root") == ["a", "b", "c"]
-    assert there.commits([unrelated]) == {}
-    assert fsck(there) == []
+    assert (sessions(target) / "first.jsonl").read_bytes() == first.read_bytes()
+    assert target.chain(tip) == source.chain(tip)
+    assert texts(target, tip, "root") == ["a", "b", "c"]
+    assert target.commits([unrelated]) == {}
+    assert fsck(target) == []
 
 
-def test_a_session_goes_on_on_the_other_machine(
-    source: SqliteStore, there: SqliteStore, out: Path
+def test_session_resumes_on_another_machine(
+    source: SqliteStore, target: SqliteStore, out: Path
 ) -> None:
     tip = commit(source, None, "a", "b")
-    made(out, source, logs=[log(source, "first", "hello", ctx=tip)])
-    opened(out, there)
-    path = sessions(there) / "first.jsonl"
-    session = Session.load(path, options=options(resolver=make_resolver(there)))
+    write_bundle(out, source, logs=[log(source, "first", "hello", ctx=tip)])
+    read_bundle(out, target)
+    path = sessions(target) / "first.jsonl"
+    session = Session.load(path, options=options(resolver=make_resolver(target)))
     [agent] = session.agents
     assert [m.content for m in session.context(agent)] == ["a", "b", "hello"]
     ask(session, session.agent(agent).id)
     again(session).close()
 
 
-def test_what_is_opened_twice_changes_nothing(
-    source: SqliteStore, there: SqliteStore, out: Path
+def test_unpacking_twice_changes_nothing(
+    source: SqliteStore, target: SqliteStore, out: Path
 ) -> None:
     tip = commit(source, None, "a")
-    made(out, source, tip, logs=[log(source, "first", "hello", ctx=tip)])
-    opened(out, there)
-    before = everything(there)
-    taken = opened(out, there)
-    assert (taken.commits, [one.is_new for one in taken.logs]) == (0, [False])
-    assert everything(there) == before
-    assert everything(source) == everything(there)
-    opened(out, source)
+    write_bundle(out, source, tip, logs=[log(source, "first", "hello", ctx=tip)])
+    read_bundle(out, target)
+    before = everything(target)
+    result = read_bundle(out, target)
+    assert (result.commits, [log_result.is_new for log_result in result.logs]) == (0, [False])
+    assert everything(target) == before
+    assert everything(source) == everything(target)
+    read_bundle(out, source)
     assert everything(source) == before
 
 
-def test_a_log_never_takes_the_place_of_another(
-    source: SqliteStore, there: SqliteStore, out: Path
+def test_log_never_replaces_a_different_one(
+    source: SqliteStore, target: SqliteStore, out: Path
 ) -> None:
-    mine = log(there, "first", "mine").read_bytes()
-    log(there, "first-2", "mine, too")
-    theirs = log(source, "first", "theirs")
-    made(out, source, logs=[theirs])
+    mine = log(target, "first", "mine").read_bytes()
+    log(target, "first-2", "mine, too")
+    their_log = log(source, "first", "theirs")
+    write_bundle(out, source, logs=[their_log])
     for is_new in (True, False):
-        [kept] = opened(out, there).logs
-        assert (kept.name, kept.path.name, kept.is_new) == ("first.jsonl", "first-3.jsonl", is_new)
-    assert (sessions(there) / "first.jsonl").read_bytes() == mine
-    assert kept.path.read_bytes() == theirs.read_bytes()
+        [kept_log] = read_bundle(out, target).logs
+        assert (kept_log.name, kept_log.path.name, kept_log.is_new) == (
+            "first.jsonl",
+            "first-3.jsonl",
+            is_new,
+        )
+    assert (sessions(target) / "first.jsonl").read_bytes() == mine
+    assert kept_log.path.read_bytes() == their_log.read_bytes()
 
 
-def test_a_log_is_not_taken_for_ones_own_that_was_written_last(
-    source: SqliteStore, there: SqliteStore, out: Path
+def test_unpacked_log_is_not_the_latest_local_session(
+    source: SqliteStore, target: SqliteStore, out: Path
 ) -> None:
-    mine = log(there, "mine", "x")
-    made(out, source, logs=[log(source, "theirs", "y"), log(source, "latest", "z")])
-    taken = opened(out, there)
-    assert [one.path.name for one in taken.logs] == ["latest-2.jsonl", "theirs.jsonl"]
-    assert all(one.path.stat().st_mtime < mine.stat().st_mtime for one in taken.logs)
+    mine = log(target, "mine", "x")
+    write_bundle(out, source, logs=[log(source, "theirs", "y"), log(source, "latest", "z")])
+    result = read_bundle(out, target)
+    assert [log_result.path.name for log_result in result.logs] == [
+        "latest-2.jsonl",
+        "theirs.jsonl",
+    ]
+    assert all(log_result.path.stat().st_mtime < mine.stat().st_mtime for log_result in result.logs)
 
 
-def test_a_log_that_is_being_written_is_in_it_up_to_its_last_whole_line(
-    source: SqliteStore, there: SqliteStore, out: Path
+def test_locked_log_is_bundled_up_to_its_last_complete_line(
+    source: SqliteStore, target: SqliteStore, out: Path
 ) -> None:
     path = sessions(source) / "live.jsonl"
     session = Session(path, options=options())
     hear(session, born(session), "said")
-    whole = path.read_bytes()
+    full_log = path.read_bytes()
     with path.open("ab") as file:
         file.write(b'{"message_id":"msg_0')
-    assert made(out, source, logs=[path]).left_out == ()
+    assert write_bundle(out, source, logs=[path]).left_out == ()
     session.close()
-    opened(out, there)
-    assert (sessions(there) / "live.jsonl").read_bytes() == whole
+    read_bundle(out, target)
+    assert (sessions(target) / "live.jsonl").read_bytes() == full_log
 
 
-def test_a_damaged_log_is_left_out_and_told(source: SqliteStore, out: Path) -> None:
-    whole, damaged = log(source, "whole", "a"), log(source, "damaged", "hello")
+def test_damaged_log_is_left_out_and_reported(source: SqliteStore, out: Path) -> None:
+    full_log, damaged = log(source, "whole", "a"), log(source, "damaged", "hello")
     damaged.write_bytes(damaged.read_bytes().replace(b"hello", b"jello"))
     empty = sessions(source) / "empty.jsonl"
     empty.touch()
-    bundled = made(out, source, logs=[damaged, whole, empty, sessions(source) / "none.jsonl"])
-    assert [one.path.name for one in bundled.left_out] == [
+    bundled = write_bundle(
+        out, source, logs=[damaged, full_log, empty, sessions(source) / "none.jsonl"]
+    )
+    assert [omitted.path.name for omitted in bundled.left_out] == [
         "damaged.jsonl", "empty.jsonl", "none.jsonl"
     ]  # fmt: skip
     assert "its sum does not fit" in bundled.left_out[0].why
-    assert [one.name for one in bundled.manifest.sessions] == ["sessions/whole.jsonl"]
+    assert [session_info.name for session_info in bundled.manifest.sessions] == [
+        "sessions/whole.jsonl"
+    ]
 
 
-def test_an_older_log_without_sums_may_be_in_it(
-    source: SqliteStore, there: SqliteStore, out: Path
+def test_older_unsealed_log_may_be_bundled(
+    source: SqliteStore, target: SqliteStore, out: Path
 ) -> None:
     dialects = Path(__file__).parents[2] / "fixtures" / "dialects"
     older = sorted(dialects.rglob("*.jsonl"))
     assert older
-    assert made(out, source, logs=older).left_out == ()
-    taken = opened(out, there)
-    assert sorted(one.path.read_bytes() for one in taken.logs) == sorted(
+    assert write_bundle(out, source, logs=older).left_out == ()
+    result = read_bundle(out, target)
+    assert sorted(log_result.path.read_bytes() for log_result in result.logs) == sorted(
         path.read_bytes() for path in older
     )
 
 
-def test_names_of_logs_are_such_that_every_system_takes(source: SqliteStore, out: Path) -> None:
+def test_log_names_are_portable(source: SqliteStore, out: Path) -> None:
     folder = sessions(source)
-    whole = log(source, "a", "x").read_bytes()
+    full_log = log(source, "a", "x").read_bytes()
     names = ["a b", "ä", "A", ".hidden", "-rf", "x" * 200, "a:b", "a\\b", "\udcff", "鳥"]
     for name in names:
-        (folder / f"{name}.jsonl").write_bytes(whole)
-    bundled = made(out, source, logs=sorted(folder.iterdir()))
+        (folder / f"{name}.jsonl").write_bytes(full_log)
+    bundled = write_bundle(out, source, logs=sorted(folder.iterdir()))
     stems = {
-        one.name.removeprefix("sessions/").removesuffix(".jsonl")
-        for one in bundled.manifest.sessions
+        session_info.name.removeprefix("sessions/").removesuffix(".jsonl")
+        for session_info in bundled.manifest.sessions
     }
     assert len(stems) == len(names) + 1
     assert {"a b", "ä", "hidden", "rf", "x" * 100, "a_b", "a_b-2", "?", "鳥"} - stems <= {"?"}
     assert {"a", "A-2"} <= stems or {"A", "a-2"} <= stems
-    with open_bundle(out, folder) as found:
-        assert len(found.logs) == len(stems)
+    with open_bundle(out, folder) as bundle:
+        assert len(bundle.logs) == len(stems)
     assert sanitize_log_name("../../x.jsonl") == "sessions/_.._x.jsonl"
     assert sanitize_log_name(".jsonl") == "sessions/session.jsonl"
 
 
-def test_commits_that_logs_name_and_nobody_has_are_told(source: SqliteStore, out: Path) -> None:
+def test_missing_commits_named_by_logs_are_reported(source: SqliteStore, out: Path) -> None:
     path = log(source, "first", f"look at ctx-{'0' * 64}")
-    assert made(out, source, logs=[path]).lacking == 1
+    assert write_bundle(out, source, logs=[path]).lacking == 1
 
 
-def test_files_and_raw_bytes_are_in_it(source: SqliteStore, there: SqliteStore, out: Path) -> None:
+def test_files_and_raw_bytes_are_bundled(
+    source: SqliteStore, target: SqliteStore, out: Path
+) -> None:
     pieces = [Random(n).randbytes(50_000) for n in range(20)]
     refs = [hash_raw(piece) for piece in pieces]
-    whole = hash_raw(b"".join(pieces))
-    source.write(WriteBatch(raw=dict(zip(refs, pieces, strict=True)), files={whole: refs}))
-    draft = CommitDraft(artifact=whole, format="x", message_count=1, token_count=0, created_at=NOON)
-    made(out, source, checkpoint(source, draft))
-    opened(out, there)
-    assert there.raw(whole) == b"".join(pieces)
+    file_name = hash_raw(b"".join(pieces))
+    source.write(WriteBatch(raw=dict(zip(refs, pieces, strict=True)), files={file_name: refs}))
+    draft = CommitDraft(
+        artifact=file_name, format="x", message_count=1, token_count=0, created_at=NOON
+    )
+    write_bundle(out, source, checkpoint(source, draft))
+    read_bundle(out, target)
+    assert target.raw(file_name) == b"".join(pieces)
 
 
-def test_an_empty_bundle_is_one(there: SqliteStore, out: Path) -> None:
-    bundled = made(out, MemoryStore())
+def test_empty_bundle_is_valid(target: SqliteStore, out: Path) -> None:
+    bundled = write_bundle(out, MemoryStore())
     assert (bundled.manifest.commits, bundled.manifest.sessions) == (0, ())
-    assert opened(out, there) == BundleImportResult(0, ())
+    assert read_bundle(out, target) == BundleImportResult(0, ())
 
 
-def test_it_is_for_its_owner_only_and_replaces_nothing(source: SqliteStore, out: Path) -> None:
+def test_bundle_is_private_and_replaces_no_file(source: SqliteStore, out: Path) -> None:
     tip = commit(source, None, "a")
-    made(out, source, tip)
+    write_bundle(out, source, tip)
     assert stat.S_IMODE(out.stat().st_mode) == 0o600
     before = out.read_bytes()
     with pytest.raises(BundleError, match="is there already"):
-        made(out, source, tip)
+        write_bundle(out, source, tip)
     assert out.read_bytes() == before
     link = out.with_name("link.zip")
     link.symlink_to("nowhere")
     with pytest.raises(BundleError, match="is there already"):
-        made(link, source, tip)
+        write_bundle(link, source, tip)
     with pytest.raises(BundleError, match="cannot be written"):
-        made(out.parent / "no" / "x.zip", source, tip)
+        write_bundle(out.parent / "no" / "x.zip", source, tip)
 
 
-def test_nothing_is_left_where_it_cannot_be_made(source: SqliteStore, out: Path) -> None:
+def test_failed_bundle_leaves_no_file(source: SqliteStore, out: Path) -> None:
     folder = out.parent
     before = sorted(folder.iterdir())
     with pytest.raises(NameNotFound):
-        made(out, source, CommitId("ctx-" + "0" * 64))
+        write_bundle(out, source, CommitId("ctx-" + "0" * 64))
 
-    def stop(done: int, total: int) -> None:
+    def stop(bytes_done: int, total: int) -> None:
         raise KeyboardInterrupt
 
     commit(source, None, "a")
-    wanted = BundleRequest(store=source, tips=source.newest_commits(), created_at=NOON)
+    bundle_request = BundleRequest(store=source, tips=source.newest_commits(), created_at=NOON)
     for how in ({"on_copy": stop}, {"on_pack": stop}):
         with pytest.raises(KeyboardInterrupt):
-            create_bundle(out, wanted, **how)
+            create_bundle(out, bundle_request, **how)
     assert sorted(folder.iterdir()) == before
 
 
-def test_how_far_it_is_is_told(source: SqliteStore, there: SqliteStore, out: Path) -> None:
-    told: list[tuple[str, int, int]] = []
+def test_progress_is_reported(source: SqliteStore, target: SqliteStore, out: Path) -> None:
+    progress: list[tuple[str, int, int]] = []
     tip = commit(source, None, "a")
-    wanted = BundleRequest(store=source, tips=[tip], created_at=NOON)
+    bundle_request = BundleRequest(store=source, tips=[tip], created_at=NOON)
     create_bundle(
         out,
-        wanted,
-        on_copy=lambda *at: told.append(("copy", *at)),
-        on_pack=lambda *at: told.append(("pack", *at)),
+        bundle_request,
+        on_copy=lambda *amounts: progress.append(("copy", *amounts)),
+        on_pack=lambda *amounts: progress.append(("pack", *amounts)),
     )
-    with open_bundle(out, there.path.parent, on_read=lambda *at: told.append(("read", *at))):
+    with open_bundle(
+        out, target.path.parent, on_read=lambda *amounts: progress.append(("read", *amounts))
+    ):
         pass
     size = zipfile.ZipFile(out).getinfo("store.db").file_size
-    assert told == [("copy", 1, 1), ("pack", size, size), ("read", size, size)]
+    assert progress == [("copy", 1, 1), ("pack", size, size), ("read", size, size)]
 
 
 @pytest.mark.parametrize("as_is", [False, True])
-def test_credentials_leave_only_where_that_is_wanted(
-    source: SqliteStore, there: SqliteStore, out: Path, as_is: bool
+def test_credentials_are_bundled_only_on_request(
+    source: SqliteStore, target: SqliteStore, out: Path, as_is: bool
 ) -> None:
     origin = CommitOrigin(principal="ann", template=f"for {OTHER}")
     tip = commit(source, None, f"the key is {KEY}", "thanks", origin=origin)
@@ -327,45 +344,47 @@ def test_credentials_leave_only_where_that_is_wanted(
     last = checkpoint(source, draft)
     path = log(source, "first", f"again: {KEY}", ctx=after)
     before = path.read_bytes()
-    bundled = made(out, source, last, logs=[path], as_is=as_is)
+    bundled = write_bundle(out, source, last, logs=[path], as_is=as_is)
     assert bundled.credentials == {"anthropic-key": 1, "github-token": 1}
     assert (bundled.manifest.redaction is None) == as_is
-    opened(out, there)
-    kept = sessions(there) / "first.jsonl"
-    told = [KEY, OTHER] if as_is else ["[redacted anthropic-key]", "[redacted github-token]"]
-    assert texts(there, after) == [f"the key is {told[0]}", "thanks", "more"]
-    assert get_commit(there, tip).notes.summary == f"told {told[0]}"
-    assert get_commit(there, tip).commit.template == f"for {told[1]}"
-    assert (kept.read_bytes() == before) == as_is
-    assert verify(kept) == []
-    assert fsck(there) == []
+    read_bundle(out, target)
+    kept_path = sessions(target) / "first.jsonl"
+    expected_texts = (
+        [KEY, OTHER] if as_is else ["[redacted anthropic-key]", "[redacted github-token]"]
+    )
+    assert texts(target, after) == [f"the key is {expected_texts[0]}", "thanks", "more"]
+    assert get_commit(target, tip).notes.summary == f"told {expected_texts[0]}"
+    assert get_commit(target, tip).commit.template == f"for {expected_texts[1]}"
+    assert (kept_path.read_bytes() == before) == as_is
+    assert verify(kept_path) == []
+    assert fsck(target) == []
     inside = zipfile.ZipFile(out)
-    for place in (there.raw(raw), kept.read_bytes(), *map(inside.read, inside.namelist())):
+    for place in (target.raw(raw), kept_path.read_bytes(), *map(inside.read, inside.namelist())):
         assert as_is or not any(secret.encode() in place for secret in (KEY, OTHER))
-    # the log still fits to the commits that it names
-    session = Session.load(kept, options=options(resolver=make_resolver(there)))
+    # the log still matches the commits that it names
+    session = Session.load(kept_path, options=options(resolver=make_resolver(target)))
     [agent] = session.agents
-    assert [m.content for m in session.context(agent)][-1] == f"again: {told[0]}"
+    assert [m.content for m in session.context(agent)][-1] == f"again: {expected_texts[0]}"
     ask(session, session.agent(agent).id)
     session.close()
-    # here everything is as it was
+    # the source is unchanged
     assert path.read_bytes() == before
     assert texts(source, after)[0] == f"the key is {KEY}"
 
 
-def test_who_has_the_original_keeps_it(source: SqliteStore, out: Path) -> None:
+def test_receiver_with_the_original_keeps_it(source: SqliteStore, out: Path) -> None:
     tip = commit(source, None, f"the key is {KEY}")
-    made(out, source, tip)
-    assert opened(out, source).commits == 0
+    write_bundle(out, source, tip)
+    assert read_bundle(out, source).commits == 0
     assert texts(source, tip) == [f"the key is {KEY}"]
     assert source.tombstones() == {}
 
 
 @pytest.mark.parametrize("size", [7, 100, 1010, 65_536, 10**6])
-def test_credentials_are_found_across_the_pieces_of_a_file(size: int) -> None:
+def test_credentials_are_redacted_across_chunks(size: int) -> None:
     text = b"x" * 999 + b" " + KEY.encode() + b" " + b"y" * 300_000 + OTHER.encode()
-    found = Credentials()
-    pieces = [text[at : at + size] for at in range(0, len(text), size)]
+    credentials = Credentials()
+    pieces = [text[index : index + size] for index in range(0, len(text), size)]
     spans = [(1000, 1000 + len(KEY)), (len(text) - len(OTHER), len(text))]
-    assert list(found.find_spans(pieces)) == spans
-    assert found.kinds == {"anthropic-key": 1, "github-token": 1}
+    assert list(credentials.find_spans(pieces)) == spans
+    assert credentials.kinds == {"anthropic-key": 1, "github-token": 1}

@@ -1,4 +1,4 @@
-"""A commit is made of its draft alone, at once, and read back as it was."""
+"""A commit depends only on its draft, is stored at once and round-trips."""
 
 import pytest
 
@@ -21,12 +21,12 @@ from harken.core.messages import FunctionCall, Message, TextPart, ToolCall
 from harken.errors import ObjectNotFound
 from harken.formats.base import ConversationEntry
 from harken.store.base import WriteBatch
-from tests.unit.context.kit import NOON, commit, said, texts
-from tests.unit.context.watched import WatchedStore
+from tests.unit.context.kit import NOON, alternating_messages, commit, texts
+from tests.unit.context.watched_store import WatchedStore
 
 
 @pytest.mark.req("S2-02", "S2-10")
-def test_a_commit_has_all_the_fields_that_it_was_given(store: WatchedStore) -> None:
+def test_commit_has_all_checkpoint_fields(store: WatchedStore) -> None:
     origin = CommitOrigin(
         template="reviewer",
         principal="ann",
@@ -40,7 +40,7 @@ def test_a_commit_has_all_the_fields_that_it_was_given(store: WatchedStore) -> N
         parent=root,
         type="compaction",
         trigger="compaction",
-        messages=said("summary"),
+        messages=alternating_messages("summary"),
         format="events-v1",
         origin=origin,
         summary="so far",
@@ -50,22 +50,22 @@ def test_a_commit_has_all_the_fields_that_it_was_given(store: WatchedStore) -> N
         created_at=NOON,
     )
     stored = get_commit(store, checkpoint(store, draft))
-    made = stored.commit
-    assert (made.parent, made.type, made.checkpoint) == (root, "compaction", "compaction")
-    assert (made.template, made.principal, made.machine) == ("reviewer", "ann", "m1")
-    assert (made.session_id, made.ticket_id, made.thread_id) == ("s1", "tkt-1", "!thread")
-    assert (made.format, made.message_count, made.token_count) == ("events-v1", 1, 7)
-    assert (made.created_at, stored.notes.summary, stored.notes.labels) == (
+    created = stored.commit
+    assert (created.parent, created.type, created.checkpoint) == (root, "compaction", "compaction")
+    assert (created.template, created.principal, created.machine) == ("reviewer", "ann", "m1")
+    assert (created.session_id, created.ticket_id, created.thread_id) == ("s1", "tkt-1", "!thread")
+    assert (created.format, created.message_count, created.token_count) == ("events-v1", 1, 7)
+    assert (created.created_at, stored.notes.summary, stored.notes.labels) == (
         NOON,
         "so far",
         ("keep",),
     )
     assert not stored.notes.derived
-    assert made.artifact in store.deltas([made.artifact])
+    assert created.artifact in store.deltas([created.artifact])
 
 
 @pytest.mark.req("S2-04")
-def test_a_checkpoint_that_is_tried_again_is_the_same_commit(store: WatchedStore) -> None:
+def test_repeated_checkpoint_is_the_same_commit(store: WatchedStore) -> None:
     first = commit(store, None, "hi", "hello")
     assert commit(store, None, "hi", "hello") == first
     assert len(store.made) == 1
@@ -73,7 +73,7 @@ def test_a_checkpoint_that_is_tried_again_is_the_same_commit(store: WatchedStore
 
 
 @pytest.mark.req("S2-04")
-def test_every_immutable_field_changes_the_name(store: WatchedStore) -> None:
+def test_every_immutable_field_changes_the_commit_name(store: WatchedStore) -> None:
     root = commit(store)
     names = {
         commit(store, None, "hi"),
@@ -97,21 +97,23 @@ def test_every_immutable_field_changes_the_name(store: WatchedStore) -> None:
 
 
 @pytest.mark.req("S2-03")
-@pytest.mark.parametrize("what", [{"type": "merge"}, {"trigger": "whim"}])
-def test_other_types_and_triggers_are_refused(store: WatchedStore, what: dict[str, str]) -> None:
+@pytest.mark.parametrize("field_name", [{"type": "merge"}, {"trigger": "whim"}])
+def test_unknown_types_and_triggers_are_refused(
+    store: WatchedStore, field_name: dict[str, str]
+) -> None:
     with pytest.raises(ValueError, match=r"'merge'|'whim'"):
-        commit(store, None, "hi", **what)
+        commit(store, None, "hi", **field_name)
     assert not store.made
 
 
 @pytest.mark.req("S2-07")
-def test_without_a_summary_the_last_answer_is_one_and_marked(store: WatchedStore) -> None:
+def test_default_summary_is_the_last_answer_and_marked(store: WatchedStore) -> None:
     notes = get_commit(store, commit(store, None, "why?", "Because\n  it broke.", "ok")).notes
     assert (notes.summary, notes.derived) == ("Because it broke.", True)
 
 
 @pytest.mark.req("S2-07")
-def test_a_summary_is_derived_from_whatever_there_is() -> None:
+def test_summary_is_derived_from_any_available_text() -> None:
     call = ToolCall("c1", FunctionCall("read_file", "{}"))
     assert derive_summary([]) == "nothing new"
     assert derive_summary([Message("assistant", None, [call])]) == "called read_file"
@@ -121,7 +123,7 @@ def test_a_summary_is_derived_from_whatever_there_is() -> None:
 
 
 @pytest.mark.req("S2-11")
-def test_an_unknown_parent_is_an_error_and_nothing_is_written(store: WatchedStore) -> None:
+def test_unknown_parent_is_an_error_and_writes_nothing(store: WatchedStore) -> None:
     with pytest.raises(ObjectNotFound):
         commit(store, CommitId("ctx-" + "0" * 64), "hi")
     assert not store.made
@@ -129,20 +131,20 @@ def test_an_unknown_parent_is_an_error_and_nothing_is_written(store: WatchedStor
 
 
 @pytest.mark.req("S2-11")
-def test_a_missing_object_is_an_error(store: WatchedStore) -> None:
+def test_missing_object_is_an_error(store: WatchedStore) -> None:
     with pytest.raises(ObjectNotFound):
         checkpoint(store, CommitDraft(artifact=ArtifactRef("art-" + "0" * 64), created_at=NOON))
 
 
 @pytest.mark.req("S2-10")
-def test_a_stored_delta_can_be_committed_again(store: WatchedStore) -> None:
+def test_stored_delta_can_be_committed_again(store: WatchedStore) -> None:
     first = get_commit(store, commit(store, None, "hi", "hello"))
-    again = get_commit(
+    repeated = get_commit(
         store, checkpoint(store, CommitDraft(artifact=first.commit.artifact, created_at=NOON))
     )
-    assert texts(store, again.id) == ["hi", "hello"]
-    assert (again.commit.message_count, again.notes.summary) == (2, "hello")
-    assert again.commit.token_count == first.commit.token_count
+    assert texts(store, repeated.id) == ["hi", "hello"]
+    assert (repeated.commit.message_count, repeated.notes.summary) == (2, "hello")
+    assert repeated.commit.token_count == first.commit.token_count
 
 
 @pytest.mark.req("S2-10", "S2-30")
@@ -156,38 +158,40 @@ def test_raw_bytes_can_be_committed(store: WatchedStore) -> None:
 
 
 @pytest.mark.req("S2-10", "S2-12")
-def test_what_was_materialized_can_be_committed(store: WatchedStore) -> None:
-    whole = materialize(store, commit(store, commit(store, None, "a", "b"), "c"))
-    again = checkpoint(store, CommitDraft(artifact=whole.ref, created_at=NOON))
-    assert materialize(store, again).messages == whole.messages
-    assert get_commit(store, again).commit.message_count == 3
+def test_materialized_conversation_can_be_committed(store: WatchedStore) -> None:
+    materialized = materialize(store, commit(store, commit(store, None, "a", "b"), "c"))
+    repeated = checkpoint(store, CommitDraft(artifact=materialized.ref, created_at=NOON))
+    assert materialize(store, repeated).messages == materialized.messages
+    assert get_commit(store, repeated).commit.message_count == 3
 
 
-def test_a_draft_has_messages_or_an_artifact(store: WatchedStore) -> None:
-    draft = CommitDraft(artifact=ArtifactRef("art-1"), messages=said("hi"), created_at=NOON)
+def test_draft_needs_messages_or_an_artifact(store: WatchedStore) -> None:
+    draft = CommitDraft(
+        artifact=ArtifactRef("art-1"), messages=alternating_messages("hi"), created_at=NOON
+    )
     with pytest.raises(ValueError, match="never both"):
         checkpoint(store, draft)
 
 
-def test_the_time_of_a_commit_is_that_of_the_last_message(store: WatchedStore) -> None:
+def test_commit_time_is_that_of_the_last_message(store: WatchedStore) -> None:
     entries = [
         TranscriptEntry(role="user", content="a", time="2026-01-31T12:00:01.000000Z"),
         TranscriptEntry(role="user", content="b", time="2026-01-31T12:00:02.000000Z"),
     ]
-    made = get_commit(store, checkpoint(store, CommitDraft(messages=entries))).commit
-    assert made.created_at == "2026-01-31T12:00:02.000000Z"
+    created = get_commit(store, checkpoint(store, CommitDraft(messages=entries))).commit
+    assert created.created_at == "2026-01-31T12:00:02.000000Z"
     with pytest.raises(ValueError, match="created_at"):
-        checkpoint(store, CommitDraft(messages=said("timeless")))
+        checkpoint(store, CommitDraft(messages=alternating_messages("timeless")))
 
 
-@pytest.mark.parametrize("odd", ["", "yesterday", "2026-01-31", "2026-01-31T12:00:00", "\0"])
-def test_what_is_no_time_is_refused(odd: str) -> None:
+@pytest.mark.parametrize("bad_time", ["", "yesterday", "2026-01-31", "2026-01-31T12:00:00", "\0"])
+def test_invalid_time_is_refused(bad_time: str) -> None:
     with pytest.raises(ValueError, match="no time such as"):
-        normalize_time(odd)
+        normalize_time(bad_time)
 
 
 @pytest.mark.parametrize("counts", [{"message_count": -1}, {"token_count": -1}])
-def test_counts_are_not_negative(store: WatchedStore, counts: dict[str, int]) -> None:
+def test_negative_counts_are_refused(store: WatchedStore, counts: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="neither"):
         commit(store, None, "hi", **counts)
 
@@ -200,23 +204,23 @@ def test_tokens_are_estimated_from_texts_and_calls() -> None:
 
 
 @pytest.mark.req("S2-11")
-def test_several_commits_are_written_together_each_the_parent_of_the_next(
+def test_several_commits_are_written_as_one_chain(
     store: WatchedStore,
 ) -> None:
-    one, two = checkpoint_all(
+    first, two = checkpoint_all(
         store,
         [
-            CommitDraft(messages=said("a"), created_at=NOON),
-            CommitDraft(messages=said("b"), created_at=NOON),
+            CommitDraft(messages=alternating_messages("a"), created_at=NOON),
+            CommitDraft(messages=alternating_messages("b"), created_at=NOON),
         ],
     )
-    assert get_commit(store, two).commit.parent == one
+    assert get_commit(store, two).commit.parent == first
     assert texts(store, two) == ["a", "b"]
 
 
 @pytest.mark.req("D-05")
-def test_a_checkpoint_writes_what_is_new_alone(store: WatchedStore) -> None:
-    tip = commit(store, None, *(f"message {at}" for at in range(100)))
+def test_checkpoint_writes_only_new_objects(store: WatchedStore) -> None:
+    tip = commit(store, None, *(f"message {number}" for number in range(100)))
     store.asked.clear()
     commit(store, tip, "one more")
     assert store.asked["objects written"] == 2
@@ -224,7 +228,7 @@ def test_a_checkpoint_writes_what_is_new_alone(store: WatchedStore) -> None:
     assert store.asked["commits walked"] == store.asked["objects read"] == 0
 
 
-def test_a_prepared_commit_is_the_one_that_a_checkpoint_writes(store: WatchedStore) -> None:
+def test_prepared_commit_equals_the_checkpoint(store: WatchedStore) -> None:
     entries = [ConversationEntry(Message("user", "hi"), "2026-01-31T12:00:00Z", {"uuid": "u1"})]
     first = prepare(CommitDraft(entries=entries))
     second = prepare(CommitDraft(entries=entries, parent=first.id))
@@ -235,7 +239,7 @@ def test_a_prepared_commit_is_the_one_that_a_checkpoint_writes(store: WatchedSto
     assert (delta[0].time, delta[0].source) == ("2026-01-31T12:00:00Z", {"uuid": "u1"})
 
 
-def test_what_is_stored_already_or_said_twice_is_no_draft_to_prepare() -> None:
+def test_stored_or_repeated_messages_cannot_be_prepared() -> None:
     entries = [ConversationEntry(Message("user", "hi"), "2026-01-31T12:00:00Z")]
     with pytest.raises(ValueError, match="never both"):
         prepare(CommitDraft(entries=entries, messages=[Message("user", "hi")]))

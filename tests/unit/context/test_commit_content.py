@@ -1,4 +1,4 @@
-"""Commits that hold bytes of some format: the conversation goes through them."""
+"""Commits of raw bytes in a format, as part of a conversation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from harken.formats import events_v1
 from harken.formats.base import ConversationEntry
 from harken.store.base import Store, WriteBatch
 from tests.unit.context.kit import NOON, commit, texts
-from tests.unit.context.watched import WatchedStore
+from tests.unit.context.watched_store import WatchedStore
 
 CALL = ToolCall("c1", FunctionCall("look", "{}"))
 ANSWER = [
@@ -31,31 +31,31 @@ def events(*entries: ConversationEntry) -> bytes:
     return events_v1.FORMAT.writes(entries) or b""
 
 
-def commit_bytes(store: Store, parent: CommitId | None, data: bytes, **more: object) -> CommitId:
+def commit_bytes(store: Store, parent: CommitId | None, data: bytes, **members: object) -> CommitId:
     store.write(WriteBatch(raw={hash_raw(data): data}))
-    draft = CommitDraft(parent=parent, artifact=hash_raw(data), **more)  # type: ignore[arg-type]
+    draft = CommitDraft(parent=parent, artifact=hash_raw(data), **members)  # type: ignore[arg-type]
     return checkpoint(store, draft)
 
 
 @pytest.mark.req("S2-12", "S2-55")
-def test_bytes_in_a_chain_are_part_of_its_conversation(store: WatchedStore) -> None:
+def test_raw_bytes_in_a_chain_are_part_of_its_conversation(store: WatchedStore) -> None:
     tip = commit_bytes(store, commit(store, None, "Hi"), events(*ANSWER))
     tip = commit(store, tip, "And now?")
     cache: Cache = {}
     for _ in range(2):
-        said = materialize(store, tip, cache=cache)
-        assert said.messages[1:3] == [entry.message for entry in ANSWER]
-        assert [text_of(message.content) for message in said.messages] == [
+        materialized = materialize(store, tip, cache=cache)
+        assert materialized.messages[1:3] == [entry.message for entry in ANSWER]
+        assert [text_of(message.content) for message in materialized.messages] == [
             "Hi",
             "I look.",
             "Nobody.",
             "And now?",
         ]
-        assert said.message_count == 4
+        assert materialized.message_count == 4
 
 
 @pytest.mark.req("S2-07", "S2-10")
-def test_what_bytes_say_is_known_of_their_commit(store: WatchedStore) -> None:
+def test_parsed_content_of_raw_bytes_describes_their_commit(store: WatchedStore) -> None:
     stored = get_commit(store, commit_bytes(store, None, events(*ANSWER)))
     assert stored.commit.message_count == 2
     assert stored.commit.token_count > 0
@@ -64,7 +64,7 @@ def test_what_bytes_say_is_known_of_their_commit(store: WatchedStore) -> None:
 
 
 @pytest.mark.req("S2-60")
-def test_bytes_that_nobody_can_read_stand_in_the_conversation(store: WatchedStore) -> None:
+def test_unreadable_bytes_appear_in_the_conversation(store: WatchedStore) -> None:
     data = b'{"a": "transcript"}\xff'
     tip = commit_bytes(store, commit(store, None, "Hi"), data, format="codex-v9", created_at=NOON)
     [_, note] = texts(store, tip)
@@ -76,21 +76,21 @@ def test_bytes_that_nobody_can_read_stand_in_the_conversation(store: WatchedStor
         read_content(read_contents(store, [get_commit(store, tip)])[0])
 
 
-def test_of_many_bytes_a_conversation_shows_the_first(store: WatchedStore) -> None:
+def test_large_unreadable_bytes_are_truncated(store: WatchedStore) -> None:
     data = b"x" * MAX_PREVIEW_BYTES + b"yyy"
     [note] = texts(store, commit_bytes(store, None, data, format="codex-v9", created_at=NOON))
     assert f"of which the first {MAX_PREVIEW_BYTES} follow" in note
     assert note.endswith("x")
 
 
-def test_an_unknown_format_is_committed_without_being_read(store: WatchedStore) -> None:
+def test_unknown_format_is_committed_without_parsing(store: WatchedStore) -> None:
     tip = commit_bytes(store, None, b"?", format="codex-v9", created_at=NOON)
     assert get_commit(store, tip).commit.message_count == 0
     assert get_commit(store, tip).notes.summary == "0 messages as codex-v9"
 
 
 @pytest.mark.req("S2-25", "S2-27")
-def test_bytes_can_be_compacted_compared_and_repeated(store: WatchedStore) -> None:
+def test_raw_bytes_can_be_compacted_compared_and_copied(store: WatchedStore) -> None:
     root = commit(store, None, "Hi")
     tip = commit_bytes(store, root, events(*ANSWER))
     assert texts(store, snapshot(store, tip)) == texts(store, tip)
@@ -101,18 +101,20 @@ def test_bytes_can_be_compacted_compared_and_repeated(store: WatchedStore) -> No
     ]
 
 
-def test_what_was_materialized_of_bytes_can_be_committed(store: WatchedStore) -> None:
-    whole = materialize(store, commit_bytes(store, commit(store, None, "a"), events(*ANSWER))).ref
-    again = checkpoint(store, CommitDraft(artifact=whole, type="snapshot"))
-    assert texts(store, again) == ["a", "I look.", "Nobody."]
-    assert get_commit(store, again).commit.message_count == 3
-    assert texts(store, snapshot(store, again)) == texts(store, again)
-    rendered = render(store, again, "events-v1")
+def test_conversation_materialized_from_bytes_can_be_committed(store: WatchedStore) -> None:
+    materialized_ref = materialize(
+        store, commit_bytes(store, commit(store, None, "a"), events(*ANSWER))
+    ).ref
+    repeated = checkpoint(store, CommitDraft(artifact=materialized_ref, type="snapshot"))
+    assert texts(store, repeated) == ["a", "I look.", "Nobody."]
+    assert get_commit(store, repeated).commit.message_count == 3
+    assert texts(store, snapshot(store, repeated)) == texts(store, repeated)
+    rendered = render(store, repeated, "events-v1")
     assert (rendered.tier, rendered.message_count) == (1, 3)
 
 
 @pytest.mark.req("S2-68")
-def test_bytes_that_are_gone_are_named(store: WatchedStore) -> None:
+def test_missing_raw_bytes_are_named(store: WatchedStore) -> None:
     data = events(*ANSWER)
     tip = commit(store, commit_bytes(store, None, data), "b")
     del store._objects[hash_raw(data)]

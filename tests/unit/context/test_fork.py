@@ -1,4 +1,4 @@
-"""Branches that have a name before anything is said in them."""
+"""Named branches before their first message."""
 
 from __future__ import annotations
 
@@ -10,51 +10,57 @@ from harken.context.history import commit_history, get_commit, resolve
 from harken.core.commits import CommitId
 from harken.errors import NameNotFound
 from tests.unit.context.kit import NOON, commit, texts
-from tests.unit.context.watched import WatchedStore
+from tests.unit.context.watched_store import WatchedStore
 
 ONE = "2026-01-31T13:00:00.000000Z"
 BOB = CommitOrigin(principal="bob", machine="m", thread_id="t")
 
 
-def test_a_fork_writes_no_messages(store: WatchedStore) -> None:
+def test_fork_writes_no_messages(store: WatchedStore) -> None:
     trunk = commit(store, None, "a", "b")
     store.asked.clear()
-    made = fork(store, trunk, BOB, ONE)
-    assert {what: store.asked[what] for what in store.asked if store.asked[what]} == {}
-    assert store.commits([made])[made].commit.artifact == EMPTY_DELTA
+    forked = fork(store, trunk, BOB, ONE)
+    assert {
+        operation: store.asked[operation] for operation in store.asked if store.asked[operation]
+    } == {}
+    assert store.commits([forked])[forked].commit.artifact == EMPTY_DELTA
     assert store.deltas([EMPTY_DELTA]) == {EMPTY_DELTA: []}
 
 
 @pytest.mark.req("S2-08")
-def test_forks_share_what_came_before_and_nothing_after(store: WatchedStore) -> None:
+def test_forks_share_only_earlier_messages(store: WatchedStore) -> None:
     trunk = commit(store, None, "a", "b")
-    ours, theirs = fork(store, trunk, BOB, ONE), fork(store, trunk, BOB, NOON)
-    assert ours != theirs
-    assert texts(store, ours) == texts(store, trunk)
-    tip = commit(store, ours, "c")
+    first_fork, second_fork = fork(store, trunk, BOB, ONE), fork(store, trunk, BOB, NOON)
+    assert first_fork != second_fork
+    assert texts(store, first_fork) == texts(store, trunk)
+    tip = commit(store, first_fork, "c")
     assert texts(store, tip) == ["a", "b", "c"]
-    assert texts(store, theirs) == texts(store, trunk) == ["a", "b"]
-    assert [one.id for one in commit_history(store, tip)] == [tip, ours, trunk]
+    assert texts(store, second_fork) == texts(store, trunk) == ["a", "b"]
+    assert [stored.id for stored in commit_history(store, tip)] == [tip, first_fork, trunk]
 
 
-def test_a_fork_says_where_it_comes_from_and_whose_it_is(store: WatchedStore) -> None:
+def test_fork_has_its_parent_and_principal(store: WatchedStore) -> None:
     trunk = commit(store, None, "a", summary="x" * 500, origin=CommitOrigin(template="coder"))
-    made = get_commit(store, fork(store, trunk, BOB, ONE, labels=["try"]))
-    assert (made.commit.principal, made.commit.thread_id, made.commit.machine) == ("bob", "t", "m")
-    assert (made.commit.template, made.commit.message_count) == ("coder", 0)
-    assert made.notes.labels == ("try",)
-    assert not made.notes.derived
-    assert made.notes.summary.startswith(f"Fork of {trunk[:16]}: xxx")
-    assert len(made.notes.summary) == 200
-    assert resolve(store, "bob", ONE) == made.id
+    forked = get_commit(store, fork(store, trunk, BOB, ONE, labels=["try"]))
+    assert (forked.commit.principal, forked.commit.thread_id, forked.commit.machine) == (
+        "bob",
+        "t",
+        "m",
+    )
+    assert (forked.commit.template, forked.commit.message_count) == ("coder", 0)
+    assert forked.notes.labels == ("try",)
+    assert not forked.notes.derived
+    assert forked.notes.summary.startswith(f"Fork of {trunk[:16]}: xxx")
+    assert len(forked.notes.summary) == 200
+    assert resolve(store, "bob", ONE) == forked.id
 
 
-def test_the_same_fork_twice_is_one(store: WatchedStore) -> None:
+def test_repeated_fork_is_the_same_commit(store: WatchedStore) -> None:
     trunk = commit(store, None, "a")
     assert fork(store, trunk, BOB, ONE) == fork(store, trunk, BOB, ONE)
 
 
-def test_a_fork_of_nothing_is_refused(store: WatchedStore) -> None:
+def test_fork_of_an_unknown_commit_is_refused(store: WatchedStore) -> None:
     with pytest.raises(NameNotFound):
         fork(store, CommitId("ctx-" + "0" * 64), BOB, ONE)
     assert store.names_with_prefix("") == []

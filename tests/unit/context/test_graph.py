@@ -1,4 +1,4 @@
-"""Lanes of commits, beside those that git draws."""
+"""Lanes of commits, compared with those of git."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ Parents = Sequence[int | None]
 
 def history(parents: Parents) -> list[StoredCommit]:
     """Return commits, newest first; their summaries are their numbers."""
-    made: list[StoredCommit] = []
+    commits: list[StoredCommit] = []
     for number, parent in enumerate(parents):
         commit = Commit(
-            parent=None if parent is None else made[parent].id,
+            parent=None if parent is None else commits[parent].id,
             artifact=ArtifactRef("art-" + "0" * 64),
             principal=str(number),
             created_at=f"2026-01-01T00:{number // 60:02}:{number % 60:02}.000000Z",
         )
-        made.append(StoredCommit(commit.id, commit, CommitNotes(summary=str(number))))
-    return made[::-1]
+        commits.append(StoredCommit(commit.id, commit, CommitNotes(summary=str(number))))
+    return commits[::-1]
 
 
 def drawn(rows: Sequence[GraphRow]) -> list[str]:
@@ -47,15 +47,15 @@ def picture(parents: Parents) -> list[str]:
     return drawn(list(layout_graph(history(parents))))
 
 
-def git(folder: Path, *arguments: str, at: int = 0) -> str:
-    moment = f"{1_700_000_000 + at} +0000"
-    who = dict.fromkeys(("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "EMAIL"), "a")
+def git(folder: Path, *arguments: str, index: int = 0) -> str:
+    moment = f"{1_700_000_000 + index} +0000"
+    author = dict.fromkeys(("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "EMAIL"), "a")
     when = dict.fromkeys(("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"), moment)
     nowhere = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
     ran = subprocess.run(
         ["git", *arguments],
         cwd=folder,
-        env={**os.environ, **who, **when, **nowhere},
+        env={**os.environ, **author, **when, **nowhere},
         capture_output=True,
         text=True,
         check=True,
@@ -64,35 +64,37 @@ def git(folder: Path, *arguments: str, at: int = 0) -> str:
 
 
 def drawn_by_git(folder: Path, parents: Parents) -> list[str]:
-    """Return what git draws of the same history, its smoothed edges straight.
+    """Return the graph that git draws of the same history, with smoothed edges made straight.
 
-    Where a lane moves twice in a row, git draws it as `/` beside the commit between, too.
+    If a lane moves twice in a row, git draws it as `/` beside the commit between, too.
     """
     folder.mkdir()
     git(folder, "init", "-q")
     tree = git(folder, "mktree")
-    made: list[str] = []
+    edges: list[str] = []
     for number, parent in enumerate(parents):
-        before = [] if parent is None else ["-p", made[parent]]
-        made.append(git(folder, "commit-tree", tree, "-m", str(number), *before, at=number))
-    tips = [name for number, name in enumerate(made) if number not in parents]
-    shown = git(folder, "log", "--graph", "--format=%s", *tips)
-    return [_straightened(line.rstrip()) for line in shown.splitlines()]
+        before = [] if parent is None else ["-p", edges[parent]]
+        edges.append(git(folder, "commit-tree", tree, "-m", str(number), *before, index=number))
+    tips = [name for number, name in enumerate(edges) if number not in parents]
+    graph_text = git(folder, "log", "--graph", "--format=%s", *tips)
+    return [_straightened(line.rstrip()) for line in graph_text.splitlines()]
 
 
 def _straightened(line: str) -> str:
-    return "".join("|" if char == "/" and at % 2 == 0 else char for at, char in enumerate(line))
+    return "".join(
+        "|" if char == "/" and index % 2 == 0 else char for index, char in enumerate(line)
+    )
 
 
-def test_one_line_is_one_lane() -> None:
+def test_linear_history_has_one_lane() -> None:
     assert picture([None, 0, 1]) == ["* 2", "* 1", "* 0"]
 
 
-def test_a_branch_leaves_and_is_joined_at_its_fork() -> None:
+def test_branch_leaves_and_joins_at_its_fork() -> None:
     assert picture([None, 0, 0, 2]) == ["* 3", "* 2", "| * 1", "|/", "* 0"]
 
 
-def test_a_lane_crosses_those_between() -> None:
+def test_lane_crosses_lanes_between() -> None:
     assert picture([None, 0, 1, 1, 0, 0]) == [
         "* 5",
         "| * 4",
@@ -106,23 +108,23 @@ def test_a_lane_crosses_those_between() -> None:
     ]
 
 
-def test_histories_of_their_own_are_told_apart() -> None:
+def test_separate_histories_are_distinguished() -> None:
     assert picture([None, None, 1]) == ["* 2", "* 1", "", "* 0"]
 
 
-def test_where_a_history_goes_on_unshown_its_lane_says_so() -> None:
+def test_lane_marks_a_history_that_continues_unshown() -> None:
     newest = history([None, 0, 1, 0, 3])[:3]
     assert drawn(list(layout_graph(newest))) == ["* 4", "* 3", "| * 2", ": :"]
 
 
-def test_a_lane_keeps_its_number_as_it_moves() -> None:
+def test_lane_keeps_its_number_when_it_moves() -> None:
     rows = list(layout_rows(history([None, None, 0, 1, 2])))
     numbers = {row.commit.notes.summary: cell.column for row in rows if row.commit
                for cell in row.cells if cell.glyph == "*"}  # fmt: skip
     assert numbers == {"4": 0, "2": 0, "0": 0, "3": 1, "1": 1}
 
 
-def test_nothing_is_an_empty_graph() -> None:
+def test_empty_input_gives_an_empty_graph() -> None:
     assert picture([]) == []
 
 
@@ -138,7 +140,7 @@ FORKS: list[Parents] = [
 
 
 @pytest.mark.parametrize("parents", FORKS)
-def test_forks_look_as_git_draws_them(tmp_path: Path, parents: Parents) -> None:
+def test_forks_are_drawn_as_by_git(tmp_path: Path, parents: Parents) -> None:
     assert picture(parents) == drawn_by_git(tmp_path / "r", parents)
 
 
@@ -146,7 +148,7 @@ def test_forks_look_as_git_draws_them(tmp_path: Path, parents: Parents) -> None:
     "seed",
     [*range(3), *[pytest.param(seed, marks=pytest.mark.full) for seed in range(3, 60)]],
 )
-def test_random_forks_look_as_git_draws_them(tmp_path: Path, seed: int) -> None:
+def test_random_forks_are_drawn_as_by_git(tmp_path: Path, seed: int) -> None:
     random = Random(seed)
     parents = [None, *(random.randrange(max(0, n - 8), n) for n in range(1, 40))]
     assert picture(parents) == drawn_by_git(tmp_path / "r", parents)
@@ -160,46 +162,48 @@ def histories(draw: st.DrawFn) -> list[int | None]:
 
 @given(histories(), st.integers(1, 30))
 @settings(max_examples=100)
-def test_every_commit_has_one_row_after_its_children_and_lanes_never_break(
-    parents: list[int | None], most: int
+def test_every_commit_has_one_row_after_its_children(
+    parents: list[int | None], max_lanes: int
 ) -> None:
-    commits = history(parents)[:most]
-    assert {one.id for one in sort_by_branch(commits)} == {one.id for one in commits}
+    commits = history(parents)[:max_lanes]
+    assert {stored.id for stored in sort_by_branch(commits)} == {stored.id for stored in commits}
     rows = list(layout_graph(commits))
-    shown = [row.commit for row in rows if row.commit]
-    places = {one.id: at for at, one in enumerate(shown)}
-    assert len(places) == len(shown) == len(commits)
-    for one in shown:
-        parent = one.commit.parent
-        assert parent is None or parent not in places or places[parent] > places[one.id]
+    shown_commits = [row.commit for row in rows if row.commit]
+    places = {stored.id: row_index for row_index, stored in enumerate(shown_commits)}
+    assert len(places) == len(shown_commits) == len(commits)
+    for stored in shown_commits:
+        parent = stored.commit.parent
+        assert parent is None or parent not in places or places[parent] > places[stored.id]
     _check_continuity(rows)
 
 
 def _check_continuity(rows: Sequence[GraphRow]) -> None:
-    """Follow each commit down its lane: it leads to its parent."""
+    """Follow each commit down its lane to its parent."""
     for number, row in enumerate(rows):
         if row.commit is None or row.commit.commit.parent is None:
             continue
-        at = next(k for k, cell in enumerate(row.cells) if cell.glyph == "*")
-        lane, reached = row.cells[at].column, ""
+        column_index = next(k for k, cell in enumerate(row.cells) if cell.glyph == "*")
+        lane, reached_commit = row.cells[column_index].column, ""
         for below in rows[number + 1 :]:
-            at, reached = _step(below, at, lane)
-            lane = below.cells[at].column
-            if reached:
+            column_index, reached_commit = _step(below, column_index, lane)
+            lane = below.cells[column_index].column
+            if reached_commit:
                 break
-        assert reached in (row.commit.commit.parent, ":"), drawn(rows)
+        assert reached_commit in (row.commit.commit.parent, ":"), drawn(rows)
 
 
-def _step(row: GraphRow, at: int, lane: int) -> tuple[int, str]:
-    """Return where a lane is in the next row, and the commit that it reached."""
-    own = {k: cell.glyph for k, cell in enumerate(row.cells) if cell.column == lane}
-    there = {k: cell.glyph for k, cell in enumerate(row.cells)}
-    if "/" in own.values():  # it moves, or crosses others
-        assert {own.get(at - 1), own.get(at - 2)} & {"/", "_"}, "a lane breaks off"
-        return min(own), ""
-    at -= at % 2  # it arrived in another lane, or its own place
-    assert there.get(at) in ("|", "*", ":"), "a lane breaks off"
-    if there[at] == "*":
+def _step(row: GraphRow, row_index: int, lane: int) -> tuple[int, str]:
+    """Return the lane in the next row and the commit that it reached."""
+    own_cells = {k: cell.glyph for k, cell in enumerate(row.cells) if cell.column == lane}
+    cells_by_column = {k: cell.glyph for k, cell in enumerate(row.cells)}
+    if "/" in own_cells.values():  # the lane moves or crosses others
+        assert {own_cells.get(row_index - 1), own_cells.get(row_index - 2)} & {"/", "_"}, (
+            "a lane breaks off"
+        )
+        return min(own_cells), ""
+    row_index -= row_index % 2  # the lane arrived in another lane or in its own column
+    assert cells_by_column.get(row_index) in ("|", "*", ":"), "a lane breaks off"
+    if cells_by_column[row_index] == "*":
         assert row.commit is not None
-        return at, row.commit.id
-    return at, ":" if there[at] == ":" else ""
+        return row_index, row.commit.id
+    return row_index, ":" if cells_by_column[row_index] == ":" else ""

@@ -1,4 +1,4 @@
-"""Bundles that somebody made by hand: refused in one line, and nothing is left of them."""
+"""Malicious bundles are refused on one line and leave no file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LOG = "sessions/first.jsonl"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Where bundles are opened: nothing may be left here."""
+    """The target folder of bundles, which must stay empty."""
     folder = tmp_path / "folder"
     folder.mkdir()
     return folder
@@ -38,20 +38,20 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A bundle as Harken makes them."""
+    """A bundle as Harken creates it."""
     folder = tmp_path_factory.mktemp("honest")
     store = MemoryStore()
     tip = commit(store, commit(store, None, "a", "b"), "c")
     session = Session(folder / "first.jsonl", options=options())
     hear(session, born(session), "hello")
     session.close()
-    wanted = BundleRequest(store=store, tips=[tip], logs=[session.path], created_at=NOON)
-    create_bundle(folder / "honest.zip", wanted)
+    bundle_request = BundleRequest(store=store, tips=[tip], logs=[session.path], created_at=NOON)
+    create_bundle(folder / "honest.zip", bundle_request)
     return folder / "honest.zip"
 
 
 class Forger:
-    """Takes a bundle apart and puts it together again."""
+    """Unpacks a bundle, changes it and packs it again."""
 
     def __init__(self, honest: Path, folder: Path) -> None:
         self.folder = folder
@@ -59,13 +59,13 @@ class Forger:
             self.files = {name: bundle.read(name) for name in bundle.namelist()}
         self.manifest: dict[str, Any] = json.loads(self.files.pop("manifest.json"))
 
-    def told(self) -> None:
-        """Let the manifest say what is there."""
+    def update_manifest(self) -> None:
+        """Update the manifest to match the members."""
         for member in [self.manifest["store"], *self.manifest["sessions"]]:
             data = self.files[member["name"]]
             member.update(size_bytes=len(data), blake3=blake3(data).hexdigest())
 
-    def written(self, name: str = "forged.zip") -> Path:
+    def write_bundle(self, name: str = "forged.zip") -> Path:
         path = self.folder / name
         with zipfile.ZipFile(path, "w") as bundle:
             bundle.writestr("manifest.json", json.dumps(self.manifest))
@@ -74,7 +74,7 @@ class Forger:
         return path
 
     def database(self, change: Callable[[sqlite3.Connection], object]) -> None:
-        """Change the store as a file, and let the manifest agree."""
+        """Change the store file and update the manifest."""
         path = self.folder / "changing.db"
         path.write_bytes(self.files["store.db"])
         with closing(sqlite3.connect(path)) as connection:
@@ -82,7 +82,7 @@ class Forger:
             connection.commit()
             connection.execute("PRAGMA journal_mode=DELETE")
         self.files["store.db"] = path.read_bytes()
-        self.told()
+        self.update_manifest()
 
 
 @pytest.fixture
@@ -100,8 +100,8 @@ def refused(path: Path, folder: Path, because: str) -> None:
     assert list(folder.iterdir()) == []
 
 
-def test_what_the_forger_leaves_alone_is_taken(forger: Forger, folder: Path) -> None:
-    with open_bundle(forger.written(), folder) as bundle:
+def test_unchanged_forgery_is_accepted(forger: Forger, folder: Path) -> None:
+    with open_bundle(forger.write_bundle(), folder) as bundle:
         assert bundle.manifest.commits == 2
         assert [log.name for log in bundle.logs] == ["first.jsonl"]
     assert list(folder.iterdir()) == []
@@ -117,25 +117,25 @@ def test_what_the_forger_leaves_alone_is_taken(forger: Forger, folder: Path) -> 
         "sessions/", "Store.db", "STORE.DB", "manifest.JSON", "sessions/.jsonl", "agents/evil.md",
     ],
 )  # fmt: skip
-def test_names_that_no_bundle_has_are_refused(forger: Forger, folder: Path, name: str) -> None:
+def test_invalid_names_are_refused(forger: Forger, folder: Path, name: str) -> None:
     forger.files[name] = b"{}"
     forger.manifest["sessions"].append({"name": name, "size_bytes": 2, "blake3": "0" * 64})
-    refused(forger.written(), folder, "part of no bundle|two files")
+    refused(forger.write_bundle(), folder, "part of no bundle|two files")
 
 
-def test_a_name_that_is_there_twice_is_refused(forger: Forger, folder: Path) -> None:
-    path = forger.written()
+def test_repeated_name_is_refused(forger: Forger, folder: Path) -> None:
+    path = forger.write_bundle()
     with pytest.warns(UserWarning, match="Duplicate name"), zipfile.ZipFile(path, "a") as bundle:
         bundle.writestr(LOG, b"other")
     refused(path, folder, "two files of the name")
     forger.files["sessions/FIRST.jsonl"] = b"x"
-    refused(forger.written(), folder, "two files of the name")
+    refused(forger.write_bundle(), folder, "two files of the name")
 
 
 @pytest.mark.parametrize("kind", [stat.S_IFLNK, stat.S_IFDIR, stat.S_IFIFO, stat.S_IFCHR])
-def test_links_and_the_like_are_refused(forger: Forger, folder: Path, kind: int) -> None:
+def test_links_and_special_files_are_refused(forger: Forger, folder: Path, kind: int) -> None:
     data = forger.files.pop(LOG)
-    path = forger.written()
+    path = forger.write_bundle()
     info = zipfile.ZipInfo(LOG)
     info.external_attr = (kind | 0o777) << 16
     with zipfile.ZipFile(path, "a") as bundle:
@@ -143,17 +143,17 @@ def test_links_and_the_like_are_refused(forger: Forger, folder: Path, kind: int)
     refused(path, folder, "has a link")
 
 
-def test_a_bomb_is_refused_before_it_goes_off(forger: Forger, folder: Path) -> None:
-    path = forger.written()
+def test_zip_bomb_is_refused_before_decompression(forger: Forger, folder: Path) -> None:
+    path = forger.write_bundle()
     with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as bundle:
         bundle.writestr("sessions/bomb.jsonl", b"\0" * 40_000_000)
     assert path.stat().st_size * MAX_EXPANSION < 40_000_000
     refused(path, folder, "says that it holds")
 
 
-def test_bytes_that_are_several_files_are_refused(forger: Forger, folder: Path) -> None:
+def test_concatenated_archives_are_refused(forger: Forger, folder: Path) -> None:
     forger.files[LOG] = Random(1).randbytes(2_000_000)
-    path = forger.written()
+    path = forger.write_bundle()
     data = bytearray(path.read_bytes())
     with zipfile.ZipFile(path) as bundle:
         name = LOG.encode()
@@ -170,11 +170,13 @@ def test_bytes_that_are_several_files_are_refused(forger: Forger, folder: Path) 
     refused(path, folder, "several files|Overlapped|no whole bundle")
 
 
-def test_what_is_not_said_or_not_there_is_refused(forger: Forger, folder: Path) -> None:
+def test_undeclared_or_missing_members_are_refused(forger: Forger, folder: Path) -> None:
     forger.files["sessions/more.jsonl"] = b"{}"
-    refused(forger.written(), folder, "does not hold what its manifest says: sessions/more.jsonl")
+    refused(
+        forger.write_bundle(), folder, "does not hold what its manifest says: sessions/more.jsonl"
+    )
     del forger.files["sessions/more.jsonl"], forger.files[LOG]
-    refused(forger.written(), folder, f"does not hold what its manifest says: {LOG}")
+    refused(forger.write_bundle(), folder, f"does not hold what its manifest says: {LOG}")
 
 
 @pytest.mark.parametrize(
@@ -188,32 +190,32 @@ def test_what_is_not_said_or_not_there_is_refused(forger: Forger, folder: Path) 
         {"version": "1"}, {"version": None}, {"format": "zip"}, {"store": {}},
     ],
 )  # fmt: skip
-def test_a_manifest_that_is_none_is_refused(
+def test_malformed_manifest_is_refused(
     forger: Forger, folder: Path, change: dict[str, Any]
 ) -> None:
     forger.manifest |= change
-    refused(forger.written(), folder, "manifest|no bundle of Harken")
+    refused(forger.write_bundle(), folder, "manifest|no bundle of Harken")
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b"\xff", b"[" * 100_000, b'{"format":1}'])
-def test_a_manifest_that_cannot_be_read_is_refused(
-    forger: Forger, folder: Path, text: bytes
-) -> None:
+def test_unreadable_manifest_is_refused(forger: Forger, folder: Path, text: bytes) -> None:
     path = folder.parent / "odd.zip"
     with zipfile.ZipFile(path, "w") as bundle:
         bundle.writestr("manifest.json", text)
     refused(path, folder, "no bundle of Harken")
 
 
-def test_a_newer_version_is_refused_and_says_so(forger: Forger, folder: Path) -> None:
+def test_newer_version_is_refused_by_name(forger: Forger, folder: Path) -> None:
     forger.manifest |= {"version": 2, "store": "elsewhere"}
-    refused(forger.written(), folder, "has format version 2, this Harken reads up to 1: upgrade")
+    refused(
+        forger.write_bundle(), folder, "has format version 2, this Harken reads up to 1: upgrade"
+    )
     forger.manifest["version"] = 1
 
 
-def test_a_newer_store_is_refused_and_says_so(forger: Forger, folder: Path) -> None:
+def test_newer_store_is_refused_by_name(forger: Forger, folder: Path) -> None:
     forger.database(lambda connection: connection.execute("PRAGMA user_version=99"))
-    refused(forger.written(), folder, "a store of format version 99.*upgrade Harken")
+    refused(forger.write_bundle(), folder, "a store of format version 99.*upgrade Harken")
 
 
 @pytest.mark.parametrize(
@@ -227,66 +229,62 @@ def test_a_newer_store_is_refused_and_says_so(forger: Forger, folder: Path) -> N
         "CREATE INDEX i ON pack (length(data))",
     ],
 )
-def test_a_store_with_tables_of_its_own_is_refused(
-    forger: Forger, folder: Path, statement: str
-) -> None:
+def test_store_with_extra_tables_is_refused(forger: Forger, folder: Path, statement: str) -> None:
     forger.database(lambda connection: connection.execute(statement))
-    refused(forger.written(), folder, "other tables")
+    refused(forger.write_bundle(), folder, "other tables")
 
 
-def test_a_store_that_is_none_is_refused(forger: Forger, folder: Path) -> None:
+def test_invalid_store_is_refused(forger: Forger, folder: Path) -> None:
     for data in (b"", b"no database", b"SQLite format 3\0" + b"\0" * 5000):
         forger.files["store.db"] = data
-        forger.told()
-        refused(forger.written(), folder, "has a store|has a damaged store")
+        forger.update_manifest()
+        refused(forger.write_bundle(), folder, "has a store|has a damaged store")
 
 
-def test_a_store_whose_content_was_changed_is_refused(forger: Forger, folder: Path) -> None:
+def test_store_with_changed_content_is_refused(forger: Forger, folder: Path) -> None:
     def flip(connection: sqlite3.Connection) -> None:
         for number, data in connection.execute("SELECT id, data FROM pack").fetchall():
-            changed = bytes([*data[:-9], data[-9] ^ 1, *data[-8:]])
-            connection.execute("UPDATE pack SET data = ? WHERE id = ?", [changed, number])
+            changed_data = bytes([*data[:-9], data[-9] ^ 1, *data[-8:]])
+            connection.execute("UPDATE pack SET data = ? WHERE id = ?", [changed_data, number])
 
     forger.database(flip)
-    refused(forger.written(), folder, "has a damaged store")
+    refused(forger.write_bundle(), folder, "has a damaged store")
 
 
-def test_a_store_that_lacks_something_is_refused(forger: Forger, folder: Path) -> None:
-    def cut(connection: sqlite3.Connection) -> None:
+def test_store_with_missing_objects_is_refused(forger: Forger, folder: Path) -> None:
+    def truncate(connection: sqlite3.Connection) -> None:
         connection.execute("DELETE FROM history WHERE parent IS NULL")
 
-    forger.database(cut)
-    refused(forger.written(), folder, "has a damaged store|other commits")
+    forger.database(truncate)
+    refused(forger.write_bundle(), folder, "has a damaged store|other commits")
 
 
-def test_commits_that_the_manifest_does_not_say_are_refused(forger: Forger, folder: Path) -> None:
+def test_commits_not_in_the_manifest_are_refused(forger: Forger, folder: Path) -> None:
     forger.manifest["commits"] = 3
-    refused(forger.written(), folder, "other commits than its manifest says")
+    refused(forger.write_bundle(), folder, "other commits than its manifest says")
     forger.manifest["commits"] = 2
     forger.manifest["tips"] = ["ctx-" + "0" * 64]
-    refused(forger.written(), folder, "has not all commits")
+    refused(forger.write_bundle(), folder, "has not all commits")
 
 
-def test_a_log_that_was_changed_is_refused_by_its_sum_and_by_its_lines(
-    forger: Forger, folder: Path
-) -> None:
-    whole = forger.files[LOG]
-    forger.files[LOG] = whole.replace(b"hello", b"jello")
-    refused(forger.written(), folder, f"{LOG} has another sum")
-    forger.told()
-    refused(forger.written(), folder, "damaged log: first.jsonl: corrupted at line 3")
-    forger.files[LOG] = whole[:-9]
-    forger.told()
-    refused(forger.written(), folder, "first.jsonl ends in half a line")
+def test_changed_log_is_refused_by_its_checksum_and_its_lines(forger: Forger, folder: Path) -> None:
+    full_log = forger.files[LOG]
+    forger.files[LOG] = full_log.replace(b"hello", b"jello")
+    refused(forger.write_bundle(), folder, f"{LOG} has another sum")
+    forger.update_manifest()
+    refused(forger.write_bundle(), folder, "damaged log: first.jsonl: corrupted at line 3")
+    forger.files[LOG] = full_log[:-9]
+    forger.update_manifest()
+    refused(forger.write_bundle(), folder, "first.jsonl ends in half a line")
     forger.files[LOG] = b"no log"
-    forger.told()
-    refused(forger.written(), folder, "damaged log: first.jsonl")
-    forger.files[LOG] = whole.replace(b'"schema_version":', b'"schema_version":99')
-    forger.told()
-    refused(forger.written(), folder, "damaged log: first.jsonl")
+    forger.update_manifest()
+    refused(forger.write_bundle(), folder, "damaged log: first.jsonl")
+    forger.files[LOG] = full_log.replace(b'"schema_version":', b'"schema_version":99')
+    forger.update_manifest()
+    refused(forger.write_bundle(), folder, "damaged log: first.jsonl")
 
 
-def test_what_is_no_zip_is_refused(folder: Path, tmp_path: Path) -> None:
+def test_file_that_is_no_zip_is_refused(folder: Path, tmp_path: Path) -> None:
     for data in (b"", b"PK\x03\x04", b"x" * 1000):
         path = tmp_path / "odd.zip"
         path.write_bytes(data)
@@ -296,7 +294,7 @@ def test_what_is_no_zip_is_refused(folder: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("times", [60, pytest.param(5000, marks=pytest.mark.full)])
-def test_a_bundle_that_was_cut_or_changed_anywhere_is_refused_or_as_it_was(
+def test_truncated_or_changed_bundle_is_refused_or_equal(
     honest: Path, folder: Path, tmp_path: Path, times: int
 ) -> None:
     data, random = honest.read_bytes(), Random(times)
@@ -317,19 +315,19 @@ def test_a_bundle_that_was_cut_or_changed_anywhere_is_refused_or_as_it_was(
 
 
 @pytest.mark.parametrize("times", [40, pytest.param(3000, marks=pytest.mark.full)])
-def test_a_store_that_was_changed_with_its_sum_is_refused_or_as_it_was(
+def test_store_changed_with_its_checksum_is_refused_or_equal(
     forger: Forger, folder: Path, times: int
 ) -> None:
     data, random = forger.files["store.db"], Random(times)
-    used = [at for at, byte in enumerate(data) if byte]
+    nonzero = [index for index, byte in enumerate(data) if byte]
     refusals: list[str] = []
     for _ in range(times):
         harmed = bytearray(data)
-        harmed[random.choice(used)] ^= 1 << random.randrange(8)
+        harmed[random.choice(nonzero)] ^= 1 << random.randrange(8)
         forger.files["store.db"] = bytes(harmed)
-        forger.told()
+        forger.update_manifest()
         try:
-            with open_bundle(forger.written(), folder) as bundle:
+            with open_bundle(forger.write_bundle(), folder) as bundle:
                 names, mine = bundle.manifest.tip_ids(), MemoryStore()
                 copy_commits(bundle.store, mine, names)
                 assert [texts(mine, name) for name in names] == [["a", "b", "c"]]

@@ -1,4 +1,4 @@
-"""What a commit stands for, by where the walk stops."""
+"""The materialized context of a commit for each stop."""
 
 import pytest
 
@@ -10,17 +10,17 @@ from harken.core.events import ContextLoaded
 from harken.core.messages import FunctionCall, Message, TextPart, ThinkingPart, ToolCall
 from harken.errors import NameNotFound, ObjectCorrupted, ObjectNotFound
 from tests.unit.context.kit import NOON, commit, texts
-from tests.unit.context.watched import WatchedStore
+from tests.unit.context.watched_store import WatchedStore
 
 
 @pytest.fixture
 def history(store: WatchedStore) -> list[CommitId]:
     """Two deltas, a compaction, two deltas."""
-    one = commit(store, None, "a", "b")
-    two = commit(store, one, "c")
+    first = commit(store, None, "a", "b")
+    two = commit(store, first, "c")
     three = commit(store, two, "sum", type="compaction", trigger="compaction")
     four = commit(store, three, "d")
-    return [one, two, three, four, commit(store, four, "e")]
+    return [first, two, three, four, commit(store, four, "e")]
 
 
 @pytest.mark.req("S2-13")
@@ -32,18 +32,18 @@ def test_no_commit_is_the_empty_conversation(store: WatchedStore) -> None:
 
 
 @pytest.mark.req("S2-12")
-def test_the_whole_conversation_is_in_the_order_of_the_chain(store: WatchedStore) -> None:
-    one = commit(store, None, "a", "b", token_count=3)
-    two = commit(store, one, "c", token_count=4)
-    whole = materialize(store, two)
+def test_full_conversation_is_in_chain_order(store: WatchedStore) -> None:
+    first = commit(store, None, "a", "b", token_count=3)
+    two = commit(store, first, "c", token_count=4)
+    materialized = materialize(store, two)
     assert texts(store, two) == ["a", "b", "c"]
-    assert (whole.message_count, whole.token_count) == (3, 7)
-    deltas = [store.artifact(one), store.artifact(two)]
-    assert store.sequences([whole.ref]) == {whole.ref: deltas}
+    assert (materialized.message_count, materialized.token_count) == (3, 7)
+    deltas = [store.artifact(first), store.artifact(two)]
+    assert store.sequences([materialized.ref]) == {materialized.ref: deltas}
 
 
 @pytest.mark.req("S2-12")
-def test_messages_come_back_exactly(store: WatchedStore) -> None:
+def test_messages_round_trip_exactly(store: WatchedStore) -> None:
     messages = [
         Message("system", "be brief"),
         Message(
@@ -64,7 +64,7 @@ def test_messages_come_back_exactly(store: WatchedStore) -> None:
 
 
 @pytest.mark.req("S2-14")
-def test_by_default_the_nearest_compaction_stands_for_what_came_before(
+def test_nearest_compaction_replaces_earlier_messages_by_default(
     store: WatchedStore, history: list[CommitId]
 ) -> None:
     assert texts(store, history[4]) == ["sum", "d", "e"]
@@ -73,7 +73,7 @@ def test_by_default_the_nearest_compaction_stands_for_what_came_before(
 
 
 @pytest.mark.req("S2-15")
-def test_to_the_root_every_message_appears_once(
+def test_stop_at_root_returns_every_message_once(
     store: WatchedStore, history: list[CommitId]
 ) -> None:
     with_snapshot = commit(store, snapshot(store, history[4]), "f")
@@ -83,15 +83,13 @@ def test_to_the_root_every_message_appears_once(
 
 @pytest.mark.req("S2-15")
 @pytest.mark.parametrize("type_", ["snapshot", "compaction"])
-def test_what_stands_for_something_that_is_nowhere_else_is_kept(
-    store: WatchedStore, type_: str
-) -> None:
+def test_compaction_of_unavailable_messages_is_kept(store: WatchedStore, type_: str) -> None:
     first = commit(store, None, "imported", type=type_, trigger="import")
     assert texts(store, commit(store, first, "a"), "root") == ["imported", "a"]
 
 
 @pytest.mark.req("S2-16")
-def test_a_stop_at_a_commit_includes_it_and_passes_over_compactions(
+def test_stop_at_a_commit_includes_it_and_skips_compactions(
     store: WatchedStore, history: list[CommitId]
 ) -> None:
     assert texts(store, history[4], history[1]) == ["c", "d", "e"]
@@ -100,40 +98,36 @@ def test_a_stop_at_a_commit_includes_it_and_passes_over_compactions(
 
 
 @pytest.mark.req("S2-16")
-def test_a_stop_at_a_commit_that_is_not_before_it_is_an_error(
+def test_stop_at_a_commit_outside_the_chain_is_an_error(
     store: WatchedStore, history: list[CommitId]
 ) -> None:
-    other = commit(store, history[0], "elsewhere")
-    for stop in (other, history[4], "ctx-" + "0" * 64, "whatever"):
+    unrelated = commit(store, history[0], "elsewhere")
+    for stop in (unrelated, history[4], "ctx-" + "0" * 64, "whatever"):
         with pytest.raises(NameNotFound, match="ancestor commit"):
             materialize(store, history[3], stop)
 
 
 @pytest.mark.req("S2-24")
-def test_the_snapshot_of_a_spawn_ends_every_walk(
-    store: WatchedStore, history: list[CommitId]
-) -> None:
-    born = commit(store, history[4], "task", type="snapshot", trigger="spawn")
-    tip = commit(store, born, "done")
+def test_spawn_snapshot_ends_every_walk(store: WatchedStore, history: list[CommitId]) -> None:
+    spawned = commit(store, history[4], "task", type="snapshot", trigger="spawn")
+    tip = commit(store, spawned, "done")
     assert texts(store, tip) == texts(store, tip, "root") == ["task", "done"]
-    assert texts(store, tip, born) == ["task", "done"]
+    assert texts(store, tip, spawned) == ["task", "done"]
     with pytest.raises(NameNotFound):
         materialize(store, tip, history[4])
-    assert [one.id for one in store.chain(tip)][2:] == history[::-1]
+    assert [stored.id for stored in store.chain(tip)][2:] == history[::-1]
 
 
 @pytest.mark.req("S2-09")
-def test_principal_machine_ticket_and_thread_change_nothing(store: WatchedStore) -> None:
-    odd = CommitOrigin(principal="\0", machine="m", ticket_id="art-1", thread_id="{}")
-    one, two = commit(store, None, "a"), commit(store, None, "a", origin=odd)
-    assert one != two
-    assert materialize(store, one) == materialize(store, two)
+def test_metadata_does_not_change_the_result(store: WatchedStore) -> None:
+    origin = CommitOrigin(principal="\0", machine="m", ticket_id="art-1", thread_id="{}")
+    first, two = commit(store, None, "a"), commit(store, None, "a", origin=origin)
+    assert first != two
+    assert materialize(store, first) == materialize(store, two)
 
 
 @pytest.mark.req("S2-17")
-def test_the_second_time_the_walk_is_not_done_again(
-    store: WatchedStore, history: list[CommitId]
-) -> None:
+def test_second_call_uses_the_cached_result(store: WatchedStore, history: list[CommitId]) -> None:
     cache: Cache = {}
     first = materialize(store, history[4], cache=cache)
     store.asked.clear()
@@ -143,7 +137,7 @@ def test_the_second_time_the_walk_is_not_done_again(
 
 
 @pytest.mark.req("S2-17")
-def test_the_same_commit_gives_the_same_artifact_which_is_written_once(
+def test_same_commit_gives_the_same_artifact_written_once(
     store: WatchedStore, history: list[CommitId]
 ) -> None:
     first = materialize(store, history[4])
@@ -154,31 +148,31 @@ def test_the_same_commit_gives_the_same_artifact_which_is_written_once(
 
 
 @pytest.mark.req("D-05", "S2-27")
-def test_a_walk_ends_at_a_snapshot_and_reads_one_delta(store: WatchedStore) -> None:
+def test_walk_ends_at_a_snapshot_and_reads_one_delta(store: WatchedStore) -> None:
     tip = None
-    for at in range(200):
-        tip = commit(store, tip, str(at))
+    for number in range(200):
+        tip = commit(store, tip, str(number))
     assert tip is not None
-    taken = snapshot(store, tip)
+    snapshotted = snapshot(store, tip)
     store.asked.clear()
-    assert texts(store, taken) == [str(at) for at in range(200)]
+    assert texts(store, snapshotted) == [str(number) for number in range(200)]
     assert store.asked["deltas read"] == 1
     assert store.asked["commits walked"] <= 32
 
 
-def test_an_unknown_commit_is_an_error(store: WatchedStore) -> None:
+def test_unknown_commit_is_an_error(store: WatchedStore) -> None:
     with pytest.raises(NameNotFound):
         materialize(store, CommitId("ctx-" + "0" * 64))
 
 
-def test_what_is_evicted_is_missing(store: WatchedStore, history: list[CommitId]) -> None:
+def test_evicted_object_is_missing(store: WatchedStore, history: list[CommitId]) -> None:
     (delta,) = store.deltas([store.artifact(history[4])]).values()
     store.lost.add(delta[0].message)
     with pytest.raises(ObjectNotFound):
         _ = materialize(store, history[4]).messages
 
 
-def test_what_another_machine_wrote_wrong_is_damage_not_a_crash(store: WatchedStore) -> None:
+def test_invalid_remote_content_is_damage_and_no_crash(store: WatchedStore) -> None:
     ctx = commit(store, None, "hi")
     ((entry,),) = store.deltas([store.artifact(ctx)]).values()
     for body in (b"[]", b"{}", b'{"parts":[],"role":"user"}', b'{"parts":3}', b"\xff"):
@@ -188,7 +182,7 @@ def test_what_another_machine_wrote_wrong_is_damage_not_a_crash(store: WatchedSt
 
 
 @pytest.mark.req("S2-22")
-def test_a_resolver_gives_a_session_what_it_started_from(
+def test_resolver_loads_the_starting_context_of_a_session(
     store: WatchedStore, history: list[CommitId]
 ) -> None:
     resolve = make_resolver(store)
@@ -197,7 +191,7 @@ def test_a_resolver_gives_a_session_what_it_started_from(
 
 
 @pytest.mark.req("S2-66", "D-05")
-def test_after_a_compaction_nothing_before_it_is_read(store: WatchedStore) -> None:
+def test_messages_before_a_compaction_are_not_read(store: WatchedStore) -> None:
     tip = commit(store, None, "0")
     for number in range(1, 200):
         tip = commit(store, tip, str(number))

@@ -1,4 +1,4 @@
-"""What a few bytes of a store may stand for is bounded, however they repeat each other."""
+"""The expansion of small stored objects is bounded, however they reference each other."""
 
 from __future__ import annotations
 
@@ -35,10 +35,12 @@ from tests.unit.context.kit import NOON, commit, texts
 
 @pytest.fixture(params=["memory", "sqlite"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    """Both ways to read: by names, and by places."""
-    made = MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "store.db")
-    yield made
-    made.close()
+    """Both ways to read: by name and by location."""
+    opened_store = (
+        MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "store.db")
+    )
+    yield opened_store
+    opened_store.close()
 
 
 def artifact_of(store: Store, ctx: CommitId) -> ArtifactRef:
@@ -51,17 +53,17 @@ def sequence(store: Store, *members: ArtifactRef) -> ArtifactRef:
     return ref
 
 
-def doubled(store: Store, one: ArtifactRef, times: int) -> ArtifactRef:
-    """Return a sequence that stands for an artifact 2 ** times."""
+def doubled(store: Store, artifact_ref: ArtifactRef, times: int) -> ArtifactRef:
+    """Return a sequence that references an artifact 2 ** times."""
     for _ in range(times):
-        one = sequence(store, one, one)
-    return one
+        artifact_ref = sequence(store, artifact_ref, artifact_ref)
+    return artifact_ref
 
 
 def commit_of(store: Store, artifact: ArtifactRef) -> CommitId:
-    one = Commit(artifact=artifact, created_at=NOON)
-    store.write(WriteBatch(commits=[(one, CommitNotes(summary="all of it"))]))
-    return one.id
+    first_commit = Commit(artifact=artifact, created_at=NOON)
+    store.write(WriteBatch(commits=[(first_commit, CommitNotes(summary="all of it"))]))
+    return first_commit.id
 
 
 HI = {"type": "text", "text": "Hi"}
@@ -85,10 +87,10 @@ CALL = {"type": "tool_call", "name": "look", "arguments": "{}", "kind": "functio
         ("user", {**HI, "text": 5}, Occurrence(shape="text", name="Ann")),
     ],
 )
-def test_what_is_no_message_is_damage_and_not_a_crash(
+def test_invalid_message_is_damage_and_no_crash(
     store: Store, role: str, part: Any, occurrence: Occurrence
 ) -> None:
-    """What stands in a store may come from anybody: the names of such things are all correct."""
+    """Stored content may come from any machine: the names of such objects are all valid."""
     bodies = [canonical.to_canonical_bytes(part)]
     names = [compute_name(ObjectKind.PART, bodies[0])]
     bodies.append(canonical.to_canonical_bytes({"role": role, "parts": names}))
@@ -97,9 +99,9 @@ def test_what_is_no_message_is_damage_and_not_a_crash(
     ref = encode_delta(entries)[0]
     objects = {Hash(name): body for name, body in zip(names, bodies, strict=True)}
     store.write(WriteBatch(objects=objects, deltas={ref: entries}))
-    for wanted in ("narrative-v1", "messages-v1"):
+    for format_name in ("narrative-v1", "messages-v1"):
         with pytest.raises(ObjectCorrupted, match="does not fit"):
-            render(store, commit_of(store, ref), wanted)
+            render(store, commit_of(store, ref), format_name)
     with pytest.raises(ObjectCorrupted, match="does not fit"):
         _ = materialize(store, commit_of(store, ref)).messages
 
@@ -113,36 +115,38 @@ READ: list[Callable[[Store, CommitId], Any]] = [
 ]
 
 
-@pytest.mark.parametrize("read", READ)
-def test_sequences_that_double_each_other_are_refused(
-    store: Store, read: Callable[[Store, CommitId], Any]
+@pytest.mark.parametrize("read_messages", READ)
+def test_exponentially_nested_sequences_are_refused(
+    store: Store, read_messages: Callable[[Store, CommitId], Any]
 ) -> None:
     long = artifact_of(store, commit(store, None, *map(str, range(1000))))
     for inner, times in ((long, 60), (sequence(store), 60)):
         with pytest.raises(ObjectCorrupted, match="more than"):
-            read(store, commit_of(store, doubled(store, inner, times)))
+            read_messages(store, commit_of(store, doubled(store, inner, times)))
 
 
-def test_a_long_delta_that_is_named_again_and_again_is_refused(store: Store) -> None:
+def test_repeatedly_referenced_long_delta_is_refused(store: Store) -> None:
     tip = commit(store, None, *["tea"] * 10_000)
-    one = get_commit(store, tip).commit
-    for at in range(MAX_MESSAGES // 10_000):
-        more = Commit(parent=tip, artifact=one.artifact, created_at=NOON, message_count=at)
-        store.write(WriteBatch(commits=[(more, CommitNotes(summary="again"))]))
-        tip = more.id
+    first_commit = get_commit(store, tip).commit
+    for round_number in range(MAX_MESSAGES // 10_000):
+        next_commit = Commit(
+            parent=tip, artifact=first_commit.artifact, created_at=NOON, message_count=round_number
+        )
+        store.write(WriteBatch(commits=[(next_commit, CommitNotes(summary="again"))]))
+        tip = next_commit.id
     with pytest.raises(ObjectCorrupted, match="more than"):
         _ = materialize(store, tip).messages
 
 
-def test_sequences_may_be_nested_as_deep_as_they_like(store: Store) -> None:
-    one = artifact_of(store, commit(store, None, "Hi", "Tea?"))
+def test_deeply_nested_sequences_are_read(store: Store) -> None:
+    artifact_ref = artifact_of(store, commit(store, None, "Hi", "Tea?"))
     for _ in range(300):
-        one = sequence(store, one)
-    ctx = commit_of(store, doubled(store, one, 1))
+        artifact_ref = sequence(store, artifact_ref)
+    ctx = commit_of(store, doubled(store, artifact_ref, 1))
     assert texts(store, ctx) == ["Hi", "Tea?"] * 2
-    said = [
+    messages = [
         entry
         for content in read_contents(store, [get_commit(store, ctx)])
         for entry in content.entries or ()
     ]
-    assert [text_of(entry.message.content) for entry in said] == ["Hi", "Tea?"] * 2
+    assert [text_of(entry.message.content) for entry in messages] == ["Hi", "Tea?"] * 2

@@ -1,4 +1,4 @@
-"""What had been read when a message was said: by its number, or its native id."""
+"""The context at a message, by message number or native id."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ def compacted(store: MemoryStore) -> CommitId:
     """1 a, 2 b; 3 c, 4 d; a compaction to 5 "sum", 6 d; then 7 e, 8 f."""
     first = commit(store, None, "a", "b")
     second = commit(store, first, "c", "d")
-    whole = commit(store, second, "sum", "d", type="compaction")
-    return commit(store, whole, "e", "f")
+    compacted_tip = commit(store, second, "sum", "d", type="compaction")
+    return commit(store, compacted_tip, "e", "f")
 
 
-def said(found: ConversationPosition) -> list[str]:
-    return [text_of(entry.message.content) for entry in found.entries]
+def position_texts(position: ConversationPosition) -> list[str]:
+    return [text_of(entry.message.content) for entry in position.entries]
 
 
 @pytest.mark.parametrize(
-    ("at", "number", "read"),
+    ("reference", "number", "expected"),
     [
         (None, 8, ["sum", "d", "e", "f"]),
         ("8", 8, ["sum", "d", "e", "f"]),
@@ -52,54 +52,54 @@ def said(found: ConversationPosition) -> list[str]:
         ("1", 1, ["a"]),
     ],
 )
-def test_what_was_read_at_a_message_is_what_stood_there_then(
-    store: MemoryStore, compacted: CommitId, at: str | None, number: int, read: list[str]
+def test_position_gives_the_context_at_that_message(
+    store: MemoryStore, compacted: CommitId, reference: str | None, number: int, expected: list[str]
 ) -> None:
-    """Before a compaction too."""
-    found = find_position(store, compacted, at)
-    assert (found.number, said(found)) == (number, read)
+    """This holds before a compaction, too."""
+    position = find_position(store, compacted, reference)
+    assert (position.number, position_texts(position)) == (number, expected)
 
 
-def test_a_message_keeps_its_number_whatever_comes_after_it(
-    store: MemoryStore, compacted: CommitId
-) -> None:
+def test_message_number_is_stable(store: MemoryStore, compacted: CommitId) -> None:
     longer = commit(store, compacted, "g")
-    assert said(find_position(store, longer, "3")) == said(find_position(store, compacted, "3"))
+    assert position_texts(find_position(store, longer, "3")) == position_texts(
+        find_position(store, compacted, "3")
+    )
     assert [*number_commits(store, longer).values()] == [1, 3, 5, 7, 9]
 
 
-@pytest.mark.parametrize("at", ["0", "9", "-9", "-0", "x", "", "--1", "1.0", "٣", "9" * 5000])
-def test_a_message_that_is_not_there_is_refused_with_what_there_is(
-    store: MemoryStore, compacted: CommitId, at: str
+@pytest.mark.parametrize(
+    "reference", ["0", "9", "-9", "-0", "x", "", "--1", "1.0", "٣", "9" * 5000]
+)
+def test_missing_message_error_gives_the_valid_range(
+    store: MemoryStore, compacted: CommitId, reference: str
 ) -> None:
     with pytest.raises(NameNotFound, match="existing messages: 1 to 8, -1 to -8, their native ids"):
-        find_position(store, compacted, at)
+        find_position(store, compacted, reference)
 
 
-def test_a_commit_of_a_moment_stands_for_what_was_read_then(
-    store: MemoryStore, compacted: CommitId
-) -> None:
-    for at in range(1, 9):
-        found = find_position(store, compacted, str(at))
-        made = get_or_create_commit(store, found)
-        assert texts(store, made) == said(found)
-        assert get_or_create_commit(store, found) == made
+def test_commit_at_a_position_gives_its_context(store: MemoryStore, compacted: CommitId) -> None:
+    for number in range(1, 9):
+        position = find_position(store, compacted, str(number))
+        created = get_or_create_commit(store, position)
+        assert texts(store, created) == position_texts(position)
+        assert get_or_create_commit(store, position) == created
     assert get_or_create_commit(store, find_position(store, compacted)) == compacted
     before = store.newest_commits(1)
     get_or_create_commit(store, find_position(store, compacted, "-1"))
     assert store.newest_commits(1) == before
 
 
-def test_a_subagents_messages_are_numbered_from_its_beginning_on(
+def test_subagent_messages_are_numbered_from_its_start(
     store: MemoryStore, compacted: CommitId
 ) -> None:
     begins = commit(store, compacted, "be quick", "yes", type="snapshot", trigger="spawn")
     tip = commit(store, begins, "go", "gone")
-    assert said(find_position(store, tip, "3")) == ["be quick", "yes", "go"]
-    assert said(find_position(store, tip, "1")) == ["be quick"]
-    cut = get_or_create_commit(store, find_position(store, tip, "1"))
-    assert texts(store, cut) == ["be quick"]
-    assert texts(store, cut, "root") == ["be quick"]
+    assert position_texts(find_position(store, tip, "3")) == ["be quick", "yes", "go"]
+    assert position_texts(find_position(store, tip, "1")) == ["be quick"]
+    cut_commit = get_or_create_commit(store, find_position(store, tip, "1"))
+    assert texts(store, cut_commit) == ["be quick"]
+    assert texts(store, cut_commit, "root") == ["be quick"]
 
 
 def entry(text: str, role: str = "user", **source: object) -> ConversationEntry:
@@ -115,10 +115,11 @@ def native(store: MemoryStore) -> CommitId:
         entry("b", "assistant", id="msg_1", uuids=["5e55-02", "5e55-03"]),
         entry("c", "tool", call="call_9"),
     ]
-    one = checkpoint(store, CommitDraft(entries=first, created_at=NOON))
-    again = [entry("sum", uuid="5e55-04"), entry("a", uuid="5e55-01")]
+    first_commit = checkpoint(store, CommitDraft(entries=first, created_at=NOON))
+    repeated = [entry("sum", uuid="5e55-04"), entry("a", uuid="5e55-01")]
     two = checkpoint(
-        store, CommitDraft(entries=again, parent=one, type="compaction", created_at=NOON)
+        store,
+        CommitDraft(entries=repeated, parent=first_commit, type="compaction", created_at=NOON),
     )
     last = [entry("d", codex={"item": {"id": "rs_1"}}), entry("e", message_id="7" * 30)]
     return checkpoint(store, CommitDraft(entries=last, parent=two, created_at=NOON))
@@ -138,14 +139,14 @@ def native(store: MemoryStore) -> CommitId:
         ("7" * 30, 7),
     ],
 )
-def test_a_message_is_known_by_its_native_ids_and_their_beginnings(
+def test_message_is_resolved_by_native_id_or_prefix(
     store: MemoryStore, native: CommitId, id_: str, number: int
 ) -> None:
-    """Where a compaction repeats it, the first time counts."""
+    """If a compaction repeats the message, the first position counts."""
     assert find_position(store, native, id_).number == number
 
 
-def test_a_number_that_is_too_large_is_nobodys_id() -> None:
+def test_too_large_number_matches_no_id() -> None:
     store = MemoryStore()
     ctx = checkpoint(store, CommitDraft(entries=[entry("Tea?", uuid="5e551011-0000")]))
     assert find_position(store, ctx, "5e").number == 1
@@ -153,9 +154,7 @@ def test_a_number_that_is_too_large_is_nobodys_id() -> None:
         find_position(store, ctx, "5")
 
 
-def test_a_beginning_of_several_is_refused_with_all_of_them(
-    store: MemoryStore, native: CommitId
-) -> None:
+def test_ambiguous_prefix_error_lists_all_matches(store: MemoryStore, native: CommitId) -> None:
     with pytest.raises(AmbiguousName, match="5e55-01, 5e55-02, 5e55-03, 5e55-04"):
         find_position(store, native, "5e55")
     assert find_position(store, native, "5e55-0" + "2").number == 2

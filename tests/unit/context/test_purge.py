@@ -1,4 +1,4 @@
-"""A leaked secret goes from the store and from all logs; everything stays readable."""
+"""A leaked secret is purged from the store and from all logs, which stay readable."""
 
 from __future__ import annotations
 
@@ -48,9 +48,11 @@ ROOT = AgentId("agent_001")
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     """An empty store of each kind."""
     (tmp_path / "store").mkdir()
-    made = MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "store" / "s.db")
-    yield made
-    made.close()
+    opened_store = (
+        MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "store" / "s.db")
+    )
+    yield opened_store
+    opened_store.close()
 
 
 PURGE = PurgeRequest(secret=SECRET, by="ann", why="it leaked", clock=ticking())
@@ -67,8 +69,8 @@ def conversation() -> list[Message]:
     ]
 
 
-def written(store: Store) -> CommitId:
-    """Write commits that have the key in every place that there is."""
+def write_secret(store: Store) -> CommitId:
+    """Write commits that contain the key in every kind of object."""
     root = checkpoint(store, CommitDraft(messages=[Message("user", "hello")], created_at=NOON))
     origin = CommitOrigin(template=f"with {KEY}", principal=KEY)
     draft = CommitDraft(parent=root, messages=conversation(), created_at=NOON, origin=origin)
@@ -82,9 +84,9 @@ def written(store: Store) -> CommitId:
 def assert_gone(store: Store, *logs: Path) -> None:
     assert find_text(store, logs, SECRET) == []
     assert fsck(store) == []
-    for thing in store.iter_objects():
-        assert not SECRET.is_in_bytes(thing.body)
-        assert b"0123456789" not in thing.body
+    for stored in store.iter_objects():
+        assert not SECRET.is_in_bytes(stored.body)
+        assert b"0123456789" not in stored.body
     for path in logs:
         assert verify(path) == []
         assert b"0123456789" not in path.read_bytes()
@@ -92,11 +94,11 @@ def assert_gone(store: Store, *logs: Path) -> None:
 
 def cleaned(messages: list[Message]) -> list[Message]:
     encoded = in_json(canonical.to_json_line(messages), SECRET.replace)
-    return [parse_message(one) for one in canonical.from_json(encoded)]
+    return [parse_message(encoded_message) for encoded_message in canonical.from_json(encoded)]
 
 
-def test_everything_that_holds_it_is_replaced_and_stays_readable(store: Store) -> None:
-    tip = written(store)
+def test_every_object_with_the_text_is_replaced_and_readable(store: Store) -> None:
+    tip = write_secret(store)
     before = materialize(store, tip).messages
     kinds = {place.kind for place in find_text(store, [], SECRET)}
     assert kinds == {"part", "delta", "commit", "summary", "label"}
@@ -117,16 +119,16 @@ def test_everything_that_holds_it_is_replaced_and_stays_readable(store: Store) -
     assert {(stone.by, stone.why) for stone in stones.values()} == {("ann", "it leaked")}
 
 
-def test_raw_bytes_and_files_lose_it_also_across_borders(store: Store) -> None:
+def test_raw_bytes_and_files_are_purged_across_chunk_borders(store: Store) -> None:
     line = canonical.to_json_line({"text": f"a {KEY} b"}) + b"\n"
     key = KEY.encode()
     pieces = [b"x" * 10 + key[:7], key[7:] + b" between " + key, b"clean", line, key[7:] + b" only"]
     refs = [commits.hash_raw(piece) for piece in pieces]
-    whole, other = refs[:4], [refs[4], refs[1], refs[2]]
+    all_refs, other_refs = refs[:4], [refs[4], refs[1], refs[2]]
     names = [commits.hash_raw(b"".join(pieces[:4]))]
     names.append(commits.hash_raw(pieces[4] + pieces[1] + pieces[2]))
     raw = dict(zip(refs, pieces, strict=True))
-    store.write(WriteBatch(raw=raw, files=dict(zip(names, (whole, other), strict=True))))
+    store.write(WriteBatch(raw=raw, files=dict(zip(names, (all_refs, other_refs), strict=True))))
     purge_text(store, [], PURGE)
     assert find_text(store, [], SECRET) == []
     assert fsck(store) == []
@@ -141,8 +143,8 @@ def test_raw_bytes_and_files_lose_it_also_across_borders(store: Store) -> None:
     assert stone.stand_in == commits.hash_raw(first)
 
 
-def test_finding_changes_nothing_and_says_nothing_of_the_text(store: Store, tmp_path: Path) -> None:
-    written(store)
+def test_dry_run_changes_nothing_and_does_not_print_the_text(store: Store, tmp_path: Path) -> None:
+    write_secret(store)
     with new_session(tmp_path) as session:
         born(session)
         hear(session, ROOT, KEY)
@@ -154,7 +156,7 @@ def test_finding_changes_nothing_and_says_nothing_of_the_text(store: Store, tmp_
 
 
 def session_from(store: Store, tmp_path: Path, tip: CommitId) -> Session:
-    """Return a session whose agent begins with a commit, and then asks its model."""
+    """Return a session whose agent starts from a commit and then calls its model."""
     session = new_session(tmp_path, resolver=make_resolver(store))
     born(session)
     messages = materialize(store, tip).messages
@@ -170,9 +172,9 @@ def session_from(store: Store, tmp_path: Path, tip: CommitId) -> Session:
     return session
 
 
-def test_a_session_that_began_with_a_purged_commit_is_resumed(store: Store, tmp_path: Path) -> None:
-    """Its log does not hold the text, but hashes that rest on it."""
-    session = session_from(store, tmp_path, written(store))
+def test_session_started_from_a_purged_commit_resumes(store: Store, tmp_path: Path) -> None:
+    """The log does not contain the text, but hashes that depend on it."""
+    session = session_from(store, tmp_path, write_secret(store))
     before = [message.content for message in session.context(ROOT)]
     with pytest.raises(LogLocked):
         purge_text(store, [session.path], PURGE)
@@ -187,18 +189,19 @@ def test_a_session_that_began_with_a_purged_commit_is_resumed(store: Store, tmp_
     resumed.close()
     requests = [e.message_id for e in iter_events(session.path) if isinstance(e, ev.LlmRequest)]
     views = [
-        context(iter_events(session.path), one, resolver=make_resolver(store)) for one in requests
+        context(iter_events(session.path), request_id, resolver=make_resolver(store))
+        for request_id in requests
     ]
     assert [view.verified for view in views] == [True] * 3
 
 
-def test_a_purge_that_was_cut_off_is_finished_by_the_next(store: Store, tmp_path: Path) -> None:
-    session = session_from(store, tmp_path, written(store))
+def test_interrupted_purge_is_completed_by_the_next(store: Store, tmp_path: Path) -> None:
+    session = session_from(store, tmp_path, write_secret(store))
     hear(session, ROOT, KEY)
     session.close()
     for name, notes in find_in_store(store, SECRET).notes.items():
         store.update_notes(name, notes)
-    purge_text(store, [], PURGE)  # as far as this it came
+    purge_text(store, [], PURGE)  # the purge was interrupted here
     assert find_text(store, [session.path], SECRET)
     purge_text(store, [session.path], PURGE)
     assert_gone(store, session.path)
@@ -207,42 +210,42 @@ def test_a_purge_that_was_cut_off_is_finished_by_the_next(store: Store, tmp_path
     assert session.path.read_bytes() == before
 
 
-def test_a_text_that_holds_things_together_is_refused_before_anything_changes(
-    store: Store, tmp_path: Path
-) -> None:
-    parent = store.chain(written(store))[1].id
+def test_structural_text_is_refused_before_any_change(store: Store, tmp_path: Path) -> None:
+    parent = store.chain(write_secret(store))[1].id
     with new_session(tmp_path) as session:
         born(session)
         hear(session, ROOT, "hello")
-    things = list(store.iter_objects())
+    objects_before = list(store.iter_objects())
     before = session.path.read_bytes()
     for text in ("content", "tool_call", parent[4:20], "transcript_entry"):
         purge = PurgeRequest(secret=Secret(text), by="ann", why="odd")
         with pytest.raises(PartOfStructure):
             purge_text(store, [session.path], purge)
-    assert list(store.iter_objects()) == things
+    assert list(store.iter_objects()) == objects_before
     assert session.path.read_bytes() == before
 
 
-def test_a_reason_that_tells_the_secret_is_refused(store: Store) -> None:
+def test_reason_that_contains_the_secret_is_refused(store: Store) -> None:
     with pytest.raises(ValueError, match="other words") as refusal:
         purge_text(store, [], PurgeRequest(secret=SECRET, by="ann", why=f"{KEY} leaked"))
     assert KEY not in str(refusal.value)
 
 
-def test_the_same_secret_written_again_stays_away(store: Store) -> None:
-    tip = written(store)
+def test_purged_text_written_again_stays_purged(store: Store) -> None:
+    tip = write_secret(store)
     purge_text(store, [], PURGE)
-    again = checkpoint(store, CommitDraft(parent=tip, messages=conversation()[:1], created_at=NOON))
-    assert materialize(store, again).messages[-1].content == "the key is [purged]."
+    rewritten_commit = checkpoint(
+        store, CommitDraft(parent=tip, messages=conversation()[:1], created_at=NOON)
+    )
+    assert materialize(store, rewritten_commit).messages[-1].content == "the key is [purged]."
     assert_gone(store)
 
 
-def test_names_stay(store: Store) -> None:
-    tip = written(store)
-    before = [(one.id, one.commit.artifact) for one in store.chain(tip)]
+def test_commit_names_stay(store: Store) -> None:
+    tip = write_secret(store)
+    before = [(ancestor.id, ancestor.commit.artifact) for ancestor in store.chain(tip)]
     purge_text(store, [], PURGE)
-    assert [(one.id, one.commit.artifact) for one in store.chain(tip)] == before
-    kinds = {thing.kind for thing in store.iter_objects()}
+    assert [(ancestor.id, ancestor.commit.artifact) for ancestor in store.chain(tip)] == before
+    kinds = {stored.kind for stored in store.iter_objects()}
     assert kinds >= {ObjectKind.PART, ObjectKind.MESSAGE, ObjectKind.DELTA, ObjectKind.COMMIT}
     assert store.deltas([ArtifactRef(ref) for _, ref in before]).keys() == {r for _, r in before}

@@ -1,4 +1,4 @@
-"""Conversations in the format that somebody wants."""
+"""Conversations in a requested format."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from harken.formats import events_v1, narrative
 from harken.formats.base import ConversationEntry, Format
 from harken.formats.registry import FormatRegistry
 from harken.store.base import Store, WriteBatch
-from tests.unit.context.kit import NOON, commit, said
-from tests.unit.context.toys import TOY_1, TOY_2
-from tests.unit.context.watched import WatchedStore
+from tests.unit.context.kit import NOON, alternating_messages, commit
+from tests.unit.context.toy_formats import TOY_1, TOY_2
+from tests.unit.context.watched_store import WatchedStore
 
 PLAIN = FormatRegistry(installed=list)
 TOYS = FormatRegistry(TOY_1, TOY_2, installed=list)
 
 
 def commit_raw(
-    store: Store, parent: CommitId | None, data: bytes, format: str, **more: object
+    store: Store, parent: CommitId | None, data: bytes, format: str, **members: object
 ) -> CommitId:
-    """Commit bytes as they are."""
+    """Commit bytes unchanged."""
     ref = hash_raw(data)
     store.write(WriteBatch(raw={ref: data}))
-    draft = CommitDraft(parent=parent, artifact=ref, format=format, created_at=NOON, **more)  # type: ignore[arg-type]
+    draft = CommitDraft(parent=parent, artifact=ref, format=format, created_at=NOON, **members)  # type: ignore[arg-type]
     return checkpoint(store, draft)
 
 
@@ -53,13 +53,13 @@ def test_events_of_a_chain_are_those_of_its_deltas(store: WatchedStore) -> None:
 
 
 @pytest.mark.req("S2-13")
-def test_nothing_is_an_empty_conversation(store: WatchedStore) -> None:
+def test_empty_input_is_an_empty_conversation(store: WatchedStore) -> None:
     assert how(render(store, None, "events-v1")) == (1, "events-v1", b"\x80")
     assert how(render(store, None, "narrative-v1")) == (1, "narrative-v1", b"")
 
 
 @pytest.mark.req("S2-54", "S2-56", "S2-58")
-def test_bytes_of_one_format_are_appended(store: WatchedStore) -> None:
+def test_raw_bytes_of_one_format_are_concatenated(store: WatchedStore) -> None:
     tip = commit_raw(store, None, b"< a\n> b\n", "toy-v1")
     tip = commit_raw(store, tip, b"< c\n", "toy-v1")
     assert how(render(store, tip, "toy-v1", formats=TOYS)) == (
@@ -70,7 +70,7 @@ def test_bytes_of_one_format_are_appended(store: WatchedStore) -> None:
 
 
 @pytest.mark.req("S2-57", "S2-58")
-def test_an_older_version_is_mapped_and_stays_as_it_is(store: WatchedStore) -> None:
+def test_older_version_is_converted_and_kept_unchanged(store: WatchedStore) -> None:
     old = commit_raw(store, None, b"< a\n", "toy-v1")
     tip = commit_raw(store, old, b'{"who": "assistant", "says": "b"}\n', "toy-v2")
     lines = b'{"who": "user", "says": "a"}\n{"who": "assistant", "says": "b"}\n'
@@ -79,7 +79,7 @@ def test_an_older_version_is_mapped_and_stays_as_it_is(store: WatchedStore) -> N
     assert store.commits([old])[old].commit.format == "toy-v1"
 
 
-def test_an_older_version_is_read_where_only_the_later_one_is_there(store: WatchedStore) -> None:
+def test_older_version_is_read_by_the_later_reader_only(store: WatchedStore) -> None:
     later = FormatRegistry(TOY_2, installed=list)
     tip = commit(store, commit_raw(store, None, b"> b\n", "toy-v1"), "c")
     assert how(render(store, tip, "toy-v2", formats=later))[0] == 3
@@ -87,18 +87,18 @@ def test_an_older_version_is_read_where_only_the_later_one_is_there(store: Watch
 
 
 @pytest.mark.req("S2-56", "S2-59")
-def test_between_formats_that_are_written_it_stays_a_conversation(store: WatchedStore) -> None:
+def test_conversation_survives_conversion_between_formats(store: WatchedStore) -> None:
     toy = commit_raw(store, None, b"< a\n> b\n", "toy-v1")
     tip, format_, data = how(render(store, toy, "events-v1", formats=TOYS))
     assert (tip, format_) == (3, "events-v1")
     assert events_v1.FORMAT.reads
-    assert [e.message for e in events_v1.FORMAT.reads(data)] == said("a", "b")
-    ours = commit(store, None, "a", "b")
-    assert how(render(store, ours, "toy-v1", formats=TOYS)) == (3, "toy-v1", b"< a\n> b\n")
+    assert [e.message for e in events_v1.FORMAT.reads(data)] == alternating_messages("a", "b")
+    base_commit = commit(store, None, "a", "b")
+    assert how(render(store, base_commit, "toy-v1", formats=TOYS)) == (3, "toy-v1", b"< a\n> b\n")
 
 
 @pytest.mark.req("S2-59", "S2-61")
-def test_what_a_format_cannot_say_is_told(store: WatchedStore) -> None:
+def test_losses_of_a_conversion_are_reported(store: WatchedStore) -> None:
     two_lines = commit(store, None, "a\nb")
     read_only = FormatRegistry(Format(name="toy-v3", reads=TOY_1.reads), installed=list)
     for rendered in (
@@ -110,42 +110,42 @@ def test_what_a_format_cannot_say_is_told(store: WatchedStore) -> None:
 
 
 @pytest.mark.req("S2-60")
-def test_an_unknown_format_gives_its_bytes_and_what_is_known_of_them(store: WatchedStore) -> None:
+def test_unknown_format_gives_its_bytes_and_metadata(store: WatchedStore) -> None:
     data = b'{"odd": "transcript"}\xff\n```\n## User\n'
     tip = commit(store, commit_raw(store, None, data, "codex-v9", summary="an *import*"), "and?")
     tier, format_, text = how(render(store, tip, "events-v1", formats=PLAIN))
     assert (tier, format_) == (4, "raw-v1")
-    shown = text.decode()
-    assert f"- {hash_raw(data)} of ctx-" in shown
-    assert f": {len(data)} bytes of `codex-v9`: `an *import*`" in shown
-    assert '{"odd": "transcript"}\\xff\n```\n## User\n' in shown
-    assert "````\n[" in shown  # in a fence that it cannot end
-    assert "and?" in shown
+    shown_text = text.decode()
+    assert f"- {hash_raw(data)} of ctx-" in shown_text
+    assert f": {len(data)} bytes of `codex-v9`: `an *import*`" in shown_text
+    assert '{"odd": "transcript"}\\xff\n```\n## User\n' in shown_text
+    assert "````\n[" in shown_text  # in a fence that the text cannot close
+    assert "and?" in shown_text
 
 
 @pytest.mark.req("S2-60")
-def test_bytes_of_an_unknown_format_alone_come_back(store: WatchedStore) -> None:
+def test_bytes_of_a_single_unknown_format_round_trip(store: WatchedStore) -> None:
     tip = commit_raw(store, None, b"\0\xff", "codex-v9")
     assert how(render(store, tip, "codex-v9", formats=PLAIN)) == (1, "codex-v9", b"\0\xff")
     both = commit_raw(store, tip, b"\1", "codex-v9")
-    assert render(store, both, "codex-v9", formats=PLAIN).tier == 4  # nobody knows how to join
+    assert render(store, both, "codex-v9", formats=PLAIN).tier == 4  # no rule exists to join them
 
 
 @pytest.mark.req("S2-60")
-def test_bytes_that_are_not_what_their_commit_says_are_raw(store: WatchedStore) -> None:
+def test_bytes_in_another_format_than_declared_are_raw(store: WatchedStore) -> None:
     tip = commit_raw(store, None, b"nonsense", "toy-v1")
     for name in ("events-v1", "toy-v2", "narrative-v1"):
         assert render(store, tip, name, formats=TOYS).tier == 4
 
 
 @pytest.mark.req("S2-60", "S2-61")
-def test_who_learns_a_format_later_reads_what_was_raw(store: WatchedStore) -> None:
+def test_later_support_for_a_format_reads_raw_bytes(store: WatchedStore) -> None:
     tip = commit_raw(store, None, b"< a\n", "toy-v1")
     assert render(store, tip, "narrative-v1", formats=PLAIN).tier == 4
     assert render(store, tip, "narrative-v1", formats=TOYS).tier == 3
 
 
-def test_what_is_only_read_is_joined_from_its_own_bytes_alone(store: WatchedStore) -> None:
+def test_read_only_format_is_joined_from_its_own_bytes(store: WatchedStore) -> None:
     read_only = FormatRegistry(
         Format(name="toy-v3", reads=TOY_1.reads, joins=b"".join), installed=list
     )
@@ -156,33 +156,34 @@ def test_what_is_only_read_is_joined_from_its_own_bytes_alone(store: WatchedStor
     assert how(render(store, mixed, "toy-v3", formats=read_only))[:2] == (3, "narrative-v1")
 
 
-def test_a_target_that_nobody_knows_is_refused(store: WatchedStore) -> None:
+def test_unknown_target_format_is_refused(store: WatchedStore) -> None:
     with pytest.raises(NameNotFound, match=r"format 'codex-v9' not found.*events-v1"):
         render(store, commit(store, None, "a"), "codex-v9", formats=PLAIN)
 
 
 @pytest.mark.req("S2-17", "S2-61")
-def test_a_translation_is_made_once(store: WatchedStore) -> None:
+def test_conversion_is_cached(store: WatchedStore) -> None:
     tip = commit_raw(store, commit(store, None, "a", "b"), b"< c\n", "toy-v1")
     for stop in ("compaction", "root"):
         first = render(store, tip, "events-v1", stop, formats=TOYS)
         store.asked.clear()
-        again = render(store, tip, "events-v1", stop, formats=PLAIN)  # knows no toys
-        assert again == first
-        assert again.read() == first.read()
+        # Does not know the toy formats.
+        rendered_again = render(store, tip, "events-v1", stop, formats=PLAIN)
+        assert rendered_again == first
+        assert rendered_again.read() == first.read()
         assert not store.asked
 
 
-def test_what_was_kept_wrongly_is_made_again(store: WatchedStore) -> None:
+def test_invalid_cached_conversion_is_replaced(store: WatchedStore) -> None:
     tip = commit(store, None, "a")
     first = render(store, tip, "events-v1")
-    wrong = hash_raw(b"{}")
+    wrong_name = hash_raw(b"{}")
     key = f"rendering:events-v1:{tip}:compaction"
-    store.write(WriteBatch(raw={wrong: b"{}"}, derived={key: wrong}))
+    store.write(WriteBatch(raw={wrong_name: b"{}"}, derived={key: wrong_name}))
     assert render(store, tip, "events-v1") == first
 
 
-def test_a_later_writer_of_a_format_gives_its_own_bytes(store: WatchedStore) -> None:
+def test_newer_writer_of_a_format_gives_its_own_bytes(store: WatchedStore) -> None:
     def shouts(entries: Sequence[ConversationEntry]) -> bytes:
         return b"".join(text_of(entry.message.content).upper().encode() for entry in entries)
 
@@ -195,7 +196,7 @@ def test_a_later_writer_of_a_format_gives_its_own_bytes(store: WatchedStore) -> 
     assert render(store, tip, "toy-v1", formats=TOYS).read() == first.read()
 
 
-def test_a_store_that_refuses_to_keep_a_translation_does_no_harm() -> None:
+def test_store_that_refuses_the_cache_is_harmless() -> None:
     class Full(WatchedStore):
         def write(self, batch: WriteBatch) -> None:
             if batch.derived:
@@ -207,7 +208,7 @@ def test_a_store_that_refuses_to_keep_a_translation_does_no_harm() -> None:
     assert how(render(store, tip, "narrative-v1"))[0] == 3
 
 
-def test_a_large_conversation_is_kept_in_pieces(store: WatchedStore) -> None:
+def test_large_conversation_is_stored_in_chunks(store: WatchedStore) -> None:
     tip = commit(store, None, "x" * 5_000_000)
     first = render(store, tip, "events-v1")
     assert store.raw(first.ref) == first.read()
@@ -216,8 +217,8 @@ def test_a_large_conversation_is_kept_in_pieces(store: WatchedStore) -> None:
 
 
 @pytest.mark.req("S2-55")
-def test_a_native_snapshot_among_events_repeats_nothing(store: WatchedStore) -> None:
-    """As of a runtime that commits what happens as events, and now and then its own state."""
+def test_native_snapshot_among_events_repeats_no_message(store: WatchedStore) -> None:
+    """Some runtimes commit events, and occasionally a snapshot of their own state."""
     tip = commit(store, commit(store, None, "a", "b"), "c")
     tip = commit_raw(store, tip, b"< a\n> b\n< c\n", "toy-v1", type="snapshot")
     tip = commit(store, tip, "d")
@@ -230,7 +231,7 @@ def test_a_native_snapshot_among_events_repeats_nothing(store: WatchedStore) -> 
 
 
 @pytest.mark.req("S2-14", "S2-15")
-def test_the_stop_counts_in_every_format(store: WatchedStore) -> None:
+def test_stop_is_respected_in_every_format(store: WatchedStore) -> None:
     tip = commit(store, None, "a", "b")
     tip = compact(store, CommitDraft(parent=tip, created_at=NOON), "in short")
     tip = commit(store, tip, "c")

@@ -1,4 +1,4 @@
-"""Commits are retold as the events that a log of the session would hold."""
+"""Commits are converted to the events of a session log."""
 
 from __future__ import annotations
 
@@ -19,24 +19,30 @@ from harken.errors import NameNotFound
 from harken.formats.base import ConversationEntry
 from harken.store.memory import MemoryStore
 from tests.unit.context.kit import NOON, commit
-from tests.unit.context.retold import check_lawful, hash_of, imported, outline, told
+from tests.unit.context.retelling_kit import (
+    check_lawful,
+    convert_session,
+    hash_of,
+    import_transcripts,
+    outline,
+)
 from tests.unit.formats.transcript_kit import Transcript, text_block, tool_use_block
 
 T = TypeVar("T")
 
 
-def of(kind: type[T], found: list[ev.Event]) -> list[T]:
-    return [event for event in found if isinstance(event, kind)]
+def of(kind: type[T], events: list[ev.Event]) -> list[T]:
+    return [event for event in events if isinstance(event, kind)]
 
 
-def test_a_conversation_is_told_as_a_log_would_tell_it(tmp_path: Path) -> None:
-    made = Transcript()
-    made.user("Is the cafe open?")
-    made.answer(text_block("I look."), tool_use_block("c1", "look", at="door"))
-    made.result("c1", "It is.")
-    made.answer(text_block("Yes."))
-    found = told(*imported(tmp_path / "files", a=made), tmp_path)
-    assert outline(found) == [
+def test_conversation_becomes_events_of_a_log(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.user("Is the cafe open?")
+    transcript.answer(text_block("I look."), tool_use_block("c1", "look", at="door"))
+    transcript.result("c1", "It is.")
+    transcript.answer(text_block("Yes."))
+    events = convert_session(*import_transcripts(tmp_path / "files", a=transcript), tmp_path)
+    assert outline(events) == [
         "- session_started",
         "1 agent_created",
         "1 user: Is the cafe open?",
@@ -50,79 +56,84 @@ def test_a_conversation_is_told_as_a_log_would_tell_it(tmp_path: Path) -> None:
         "1 llm_response",
         "1 context_committed",
     ]
-    assert [event.time[17:19] for event in found] == [
+    assert [event.time[17:19] for event in events] == [
         *("01", "01", "01", "01", "02", "02", "02"),
         *("03", "03", "04", "04", "04"),
     ]
-    assert [entry.name for entry in of(ev.TranscriptEntry, found)][2] == "look"
+    assert [entry.name for entry in of(ev.TranscriptEntry, events)][2] == "look"
 
 
-def test_an_answer_says_its_model_and_what_it_used(tmp_path: Path) -> None:
-    made = Transcript()
-    made.user("Hello")
+def test_answer_has_its_model_and_usage(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.user("Hello")
     counts = {
         "input_tokens": 3,
         "cache_read_input_tokens": 50,
         "cache_creation_input_tokens": 7,
         "output_tokens": 9,
     }
-    made.answer(text_block("Hi"), id="r1")
-    made.answer(text_block("there."), id="r1")
-    made.records[-1]["message"] |= {"usage": counts, "stop_reason": "end_turn"}
-    found = told(*imported(tmp_path / "files", a=made), tmp_path)
-    (response,) = of(ev.LlmResponse, found)
+    transcript.answer(text_block("Hi"), id="r1")
+    transcript.answer(text_block("there."), id="r1")
+    transcript.records[-1]["message"] |= {"usage": counts, "stop_reason": "end_turn"}
+    events = convert_session(*import_transcripts(tmp_path / "files", a=transcript), tmp_path)
+    (response,) = of(ev.LlmResponse, events)
     assert response.usage == ev.Usage(60, 9, 50, 7)
     assert (response.model, response.stop_reason) == ("claude-opus-4-5-20251101", "end_turn")
-    (birth,) = of(ev.AgentCreated, found)
+    (birth,) = of(ev.AgentCreated, events)
     assert (birth.name, birth.language_model) == ("main", "claude-opus-4-5-20251101")
 
 
-def test_a_response_in_two_moments_of_a_session_is_told_as_one_model_call(tmp_path: Path) -> None:
-    """The first moment had only its first line; its entry stays, in a branch that was left."""
-    made = Transcript()
-    made.user("Hello")
-    made.answer(text_block("Hi"), id="r1")
-    early = Transcript(records=[*made.records])
-    made.answer(text_block("there."), id="r1")
-    found = told(*imported(tmp_path / "files", early=early, late=made), tmp_path)
-    answers = [e for e in of(ev.TranscriptEntry, found) if e.role == "assistant"]
-    (response,) = of(ev.LlmResponse, found)
+def test_response_split_across_positions_is_one_model_call(tmp_path: Path) -> None:
+    """The first position had only the first line; its entry stays in an abandoned branch."""
+    transcript = Transcript()
+    transcript.user("Hello")
+    transcript.answer(text_block("Hi"), id="r1")
+    early = Transcript(records=[*transcript.records])
+    transcript.answer(text_block("there."), id="r1")
+    events = convert_session(
+        *import_transcripts(tmp_path / "files", early=early, late=transcript), tmp_path
+    )
+    answers = [e for e in of(ev.TranscriptEntry, events) if e.role == "assistant"]
+    (response,) = of(ev.LlmResponse, events)
     assert (len(answers), response.entry) == (2, answers[-1].message_id)
 
 
 @pytest.mark.parametrize("usage", [7, {}, {"input_tokens": -1}, {"output_tokens": 2**70}])
-def test_odd_usage_is_none(tmp_path: Path, usage: object) -> None:
-    made = Transcript()
-    made.user("Hello")
-    made.answer(text_block("Hi"))
-    made.records[-1]["message"]["usage"] = usage
-    (response,) = of(ev.LlmResponse, told(*imported(tmp_path / "files", a=made), tmp_path))
+def test_invalid_usage_is_omitted(tmp_path: Path, usage: object) -> None:
+    transcript = Transcript()
+    transcript.user("Hello")
+    transcript.answer(text_block("Hi"))
+    transcript.records[-1]["message"]["usage"] = usage
+    (response,) = of(
+        ev.LlmResponse,
+        convert_session(*import_transcripts(tmp_path / "files", a=transcript), tmp_path),
+    )
     assert response.usage is None
 
 
-def test_another_model_is_told_when_it_comes(tmp_path: Path) -> None:
-    made = Transcript()
-    made.user("Hello")
-    made.answer(text_block("Hi"))
-    made.user("Again")
-    made.answer(text_block("Hm"), model="claude-haiku-4-5")
-    found = told(*imported(tmp_path / "files", a=made), tmp_path)
-    (changed,) = of(ev.AgentConfigured, found)
-    assert changed.language_model == "claude-haiku-4-5"
-    assert [request.model for request in of(ev.LlmRequest, found)][1] == "claude-haiku-4-5"
+def test_model_change_is_logged_when_it_occurs(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.user("Hello")
+    transcript.answer(text_block("Hi"))
+    transcript.user("Again")
+    transcript.answer(text_block("Hm"), model="claude-haiku-4-5")
+    events = convert_session(*import_transcripts(tmp_path / "files", a=transcript), tmp_path)
+    (change,) = of(ev.AgentConfigured, events)
+    assert change.language_model == "claude-haiku-4-5"
+    assert [request.model for request in of(ev.LlmRequest, events)][1] == "claude-haiku-4-5"
 
 
-def test_an_error_of_the_provider_is_how_a_model_call_ended(tmp_path: Path) -> None:
-    made = Transcript()
-    made.user("Hello")
-    made.answer(text_block("API Error: 529"), model="<synthetic>", isApiErrorMessage=True)
-    made.answer(text_block("No response requested."), model="<synthetic>")
-    made.answer(text_block("Hi"))
-    found = told(*imported(tmp_path / "files", a=made), tmp_path)
-    failed, answered = of(ev.LlmResponse, found)
+def test_provider_error_is_the_outcome_of_a_model_call(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.user("Hello")
+    transcript.answer(text_block("API Error: 529"), model="<synthetic>", isApiErrorMessage=True)
+    transcript.answer(text_block("No response requested."), model="<synthetic>")
+    transcript.answer(text_block("Hi"))
+    events = convert_session(*import_transcripts(tmp_path / "files", a=transcript), tmp_path)
+    failed, answer_event = of(ev.LlmResponse, events)
     assert (failed.error, failed.entry, failed.stop_reason) == ("API Error: 529", None, "error")
-    assert answered.error is None
-    assert len(of(ev.LlmRequest, found)) == 2
+    assert answer_event.error is None
+    assert len(of(ev.LlmRequest, events)) == 2
 
 
 def family() -> dict[str, Transcript]:
@@ -147,100 +158,102 @@ def family() -> dict[str, Transcript]:
     return {"main": main, "agent_ann": ann, "agent_bob": bob}
 
 
-def test_subagents_are_born_by_the_calls_that_made_them(tmp_path: Path) -> None:
-    found = told(*imported(tmp_path / "files", **family()), tmp_path)
-    _, ann, bob = of(ev.AgentCreated, found)
-    (call,) = [entry for entry in of(ev.TranscriptEntry, found) if entry.tool_calls]
+def test_subagents_are_created_by_their_calls(tmp_path: Path) -> None:
+    events = convert_session(*import_transcripts(tmp_path / "files", **family()), tmp_path)
+    _, ann, bob = of(ev.AgentCreated, events)
+    (call,) = [entry for entry in of(ev.TranscriptEntry, events) if entry.tool_calls]
     assert (ann.name, ann.cause) == ("ann", f"{call.message_id}.c1")
     assert (bob.name, bob.cause) == ("bob", f"{call.message_id}.c2")
 
 
-def test_what_agents_told_each_other_is_linked(tmp_path: Path) -> None:
-    found = told(*imported(tmp_path / "files", **family()), tmp_path)
-    entries = {f"{e.agent_id} {e.role}": e for e in of(ev.TranscriptEntry, found)}
-    pieces = of(ev.PieceOfText, found)
+def test_messages_between_agents_are_linked(tmp_path: Path) -> None:
+    events = convert_session(*import_transcripts(tmp_path / "files", **family()), tmp_path)
+    entries = {f"{e.agent_id} {e.role}": e for e in of(ev.TranscriptEntry, events)}
+    pieces = of(ev.PieceOfText, events)
     assert entries["agent_002 user"].substance == pieces[0].message_id
     assert [piece.agent_id for piece in pieces] == ["agent_001", "agent_001"]
-    results = {e.tool_call_id: e for e in of(ev.TranscriptEntry, found) if e.role == "tool"}
+    results = {e.tool_call_id: e for e in of(ev.TranscriptEntry, events) if e.role == "tool"}
     assert results["c1"].cause == entries["agent_002 assistant"].message_id
     assert results["c2"].substance == entries["agent_003 assistant"].message_id
 
 
-def test_a_subagent_whose_parent_is_not_there_is_born_beside_it(tmp_path: Path) -> None:
+def test_subagent_without_parent_is_created_beside_it(tmp_path: Path) -> None:
     files = family()
     del files["main"].records[2]["toolUseResult"]
-    found = told(*imported(tmp_path / "files", **files), tmp_path)
-    births = {birth.name: birth for birth in of(ev.AgentCreated, found)}
+    events = convert_session(*import_transcripts(tmp_path / "files", **files), tmp_path)
+    births = {birth.name: birth for birth in of(ev.AgentCreated, events)}
     assert births["ann"].cause == births["main"].message_id
     assert births["main"].relation == "primary"
 
 
-def test_agents_are_told_in_the_order_of_time(tmp_path: Path) -> None:
+def test_agents_are_interleaved_by_time(tmp_path: Path) -> None:
     files = family()
     for name, minutes in (("agent_ann", "30"), ("agent_bob", "20")):
         for record in files[name].records:
             record["timestamp"] = record["timestamp"].replace("12:00:", f"12:{minutes}:")
     for record in files["main"].records[2:]:
         record["timestamp"] = record["timestamp"].replace("12:00:", "12:40:")
-    found = told(*imported(tmp_path / "files", **files), tmp_path)
-    times = [entry.time for entry in of(ev.TranscriptEntry, found)]
+    events = convert_session(*import_transcripts(tmp_path / "files", **files), tmp_path)
+    times = [entry.time for entry in of(ev.TranscriptEntry, events)]
     assert times == sorted(times)
-    said = [entry.agent_id for entry in of(ev.TranscriptEntry, found)]
-    assert said == ["agent_001"] * 2 + ["agent_003"] * 2 + ["agent_002"] * 2 + ["agent_001"] * 3
+    agent_ids = [entry.agent_id for entry in of(ev.TranscriptEntry, events)]
+    assert (
+        agent_ids == ["agent_001"] * 2 + ["agent_003"] * 2 + ["agent_002"] * 2 + ["agent_001"] * 3
+    )
 
 
-def test_a_rewind_is_an_edit_that_goes_back(tmp_path: Path) -> None:
-    made = Transcript()
-    made.user("Hello")
-    at = made.answer(text_block("Hi"), tool_use_block("c0", "look"))
-    made.result("c0", "nothing")
-    made.user("Tea?", parent=at)
-    made.answer(tool_use_block("c1", "brew"))
-    made.user("No, cake.", parent=at)
-    made.answer(text_block("Cake it is."))
-    store, ends = imported(tmp_path / "files", a=made)
+def test_rewind_is_an_edit_to_an_earlier_entry(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.user("Hello")
+    call_number = transcript.answer(text_block("Hi"), tool_use_block("c0", "look"))
+    transcript.result("c0", "nothing")
+    transcript.user("Tea?", parent=call_number)
+    transcript.answer(tool_use_block("c1", "brew"))
+    transcript.user("No, cake.", parent=call_number)
+    transcript.answer(text_block("Cake it is."))
+    store, ends = import_transcripts(tmp_path / "files", a=transcript)
     assert len(ends) > 1
-    found = told(store, ends, tmp_path)
-    edits = of(ev.TranscriptEdited, found)
+    events = convert_session(store, ends, tmp_path)
+    edits = of(ev.TranscriptEdited, events)
     assert {edit.reason for edit in edits} == {"rewind"}
     assert all(edit.segments[0].start == 0 for edit in edits)
-    last = [line for line in outline(found) if "assistant" in line or "user" in line][-2:]
+    last = [line for line in outline(events) if "assistant" in line or "user" in line][-2:]
     assert last == ["1 user: No, cake.", "1 assistant: Cake it is."]
-    assert any(e.is_error for e in of(ev.TranscriptEntry, found) if e.tool_call_id == "c1")
+    assert any(e.is_error for e in of(ev.TranscriptEntry, events) if e.tool_call_id == "c1")
 
 
-def test_a_compaction_is_an_edit_that_keeps_what_is_repeated(tmp_path: Path) -> None:
-    made = Transcript()
-    made.user("Hello")
-    made.answer(text_block("Hi"))
-    kept = [made.user("Tea?"), made.answer(text_block("Green."))]
-    made.boundary(kept[-1], kept=kept)
-    made.summary()
-    made.user("More.")
-    made.answer(text_block("Here."))
-    found = told(*imported(tmp_path / "files", a=made), tmp_path)
-    (edit,) = of(ev.TranscriptEdited, found)
+def test_compaction_is_an_edit_that_keeps_repeated_entries(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.user("Hello")
+    transcript.answer(text_block("Hi"))
+    kept_ids = [transcript.user("Tea?"), transcript.answer(text_block("Green."))]
+    transcript.boundary(kept_ids[-1], kept=kept_ids)
+    transcript.summary()
+    transcript.user("More.")
+    transcript.answer(text_block("Here."))
+    events = convert_session(*import_transcripts(tmp_path / "files", a=transcript), tmp_path)
+    (edit,) = of(ev.TranscriptEdited, events)
     assert edit.reason == "compaction"
-    entries = of(ev.TranscriptEntry, found)
+    entries = of(ev.TranscriptEntry, events)
     summary = next(e for e in entries if e.message_id == edit.summary)
     assert "They spoke of tea" in str(summary.content)
     assert edit.segments == [ev.Segment(start=4, stop=5), ev.Segment(start=2, stop=4)]
     assert len(entries) == 7
-    assert [request.count for request in of(ev.LlmRequest, found)] == [1, 3, 4]
+    assert [request.count for request in of(ev.LlmRequest, events)] == [1, 3, 4]
 
 
-def test_a_result_without_its_call_is_read_and_the_call_is_made_up(tmp_path: Path) -> None:
-    made = Transcript()
-    made.result("gone", "It was open.")
-    made.answer(text_block("Good."))
-    found = told(*imported(tmp_path / "files", a=made), tmp_path)
-    assert outline(found)[2:6] == [
+def test_orphaned_result_gets_a_synthetic_call(tmp_path: Path) -> None:
+    transcript = Transcript()
+    transcript.result("gone", "It was open.")
+    transcript.answer(text_block("Good."))
+    events = convert_session(*import_transcripts(tmp_path / "files", a=transcript), tmp_path)
+    assert outline(events)[2:6] == [
         "1 assistant:  [gone]",
         "1 tool of gone: It was open.",
         "1 transcript_edited",
         "1 llm_request",
     ]
-    (request,) = of(ev.LlmRequest, found)
+    (request,) = of(ev.LlmRequest, events)
     assert request.count == 1
 
 
@@ -249,8 +262,8 @@ def entry(message: Message) -> ConversationEntry:
 
 
 def call(*ids: str) -> ConversationEntry:
-    made = [ToolCall(id_, FunctionCall("look", "{}")) for id_ in ids]
-    return entry(Message("assistant", None, made))
+    tool_calls = [ToolCall(id_, FunctionCall("look", "{}")) for id_ in ids]
+    return entry(Message("assistant", None, tool_calls))
 
 
 def answer(id_: str, words: str = "a door") -> ConversationEntry:
@@ -269,34 +282,34 @@ def answer(id_: str, words: str = "a door") -> ConversationEntry:
         [entry(Message("system", "Be kind.")), entry(Message("assistant")), call("c~1")],
     ],
 )
-def test_calls_that_no_log_may_hold_are_told_such_that_one_may(
+def test_invalid_calls_are_changed_to_valid_ones(
     tmp_path: Path, entries: list[ConversationEntry]
 ) -> None:
-    """What a model reads stays the same to the last hash, but for the ids of such calls."""
+    """The model input is equal to the last hash, except for the ids of such calls."""
     store = MemoryStore()
     ctx = checkpoint(store, CommitDraft(entries=entries, origin=CommitOrigin(principal="ann")))
-    found = retell(store, "cafe", [BranchTip("main", ctx)])
-    check_lawful(found, tmp_path)
-    asked = [message.message for message in entries]
-    places = [at for at, message in enumerate(asked) if message.role == "assistant"]
-    for request, at in zip(of(ev.LlmRequest, found), places, strict=True):
-        assert request.context_hash == hash_of(asked[:at])
+    events = retell(store, "cafe", [BranchTip("main", ctx)])
+    check_lawful(events, tmp_path)
+    messages = [message.message for message in entries]
+    places = [index for index, message in enumerate(messages) if message.role == "assistant"]
+    for request, position in zip(of(ev.LlmRequest, events), places, strict=True):
+        assert request.context_hash == hash_of(messages[:position])
 
 
-def test_a_harken_commit_is_told_too(tmp_path: Path) -> None:
+def test_harken_commit_becomes_events(tmp_path: Path) -> None:
     store = MemoryStore()
     first = commit(store, None, "Hello", "Hi")
     forked = fork(store, first, CommitOrigin(principal="jill"), NOON)
     draft = CommitDraft(messages=[Message("user", "Tea?")], parent=forked, created_at=NOON)
     summed = compact(store, draft, [Message("user", "They said hello."), Message("user", "Tea?")])
     last = commit(store, snapshot(store, summed), "Bye", "Goodbye")
-    found = told(store, [BranchTip("main", last)], tmp_path)
-    assert [one.ctx for one in of(ev.ContextCommitted, found)][:2] == [first, forked]
-    assert {one.model for one in of(ev.LlmRequest, found)} == {"unknown"}
-    assert [edit.reason for edit in of(ev.TranscriptEdited, found)] == ["compaction"]
+    events = convert_session(store, [BranchTip("main", last)], tmp_path)
+    assert [event.ctx for event in of(ev.ContextCommitted, events)][:2] == [first, forked]
+    assert {event.model for event in of(ev.LlmRequest, events)} == {"unknown"}
+    assert [edit.reason for edit in of(ev.TranscriptEdited, events)] == ["compaction"]
 
 
-def test_a_subagent_may_begin_with_what_its_parent_reads(tmp_path: Path) -> None:
+def test_subagent_may_start_with_the_context_of_its_parent(tmp_path: Path) -> None:
     store = MemoryStore()
     first = commit(store, None, "Hello", "Hi")
     snapped = CommitDraft(
@@ -313,13 +326,13 @@ def test_a_subagent_may_begin_with_what_its_parent_reads(tmp_path: Path) -> None
     spawned = checkpoint(store, snapped)
     alone = commit(store, first, "And you?", "I stay.")
     ends = [BranchTip("main", first), BranchTip("spawned", spawned), BranchTip("forked", alone)]
-    found = told(store, ends, tmp_path)
-    own = [e for e in of(ev.TranscriptEntry, found) if e.agent_id != "agent_001"]
-    assert sorted(str(e.content) for e in own) == ["And you?", "Go on alone.", "I stay."]
-    assert {edit.reason for edit in of(ev.TranscriptEdited, found)} == {"inherited"}
+    events = convert_session(store, ends, tmp_path)
+    own_entries = [e for e in of(ev.TranscriptEntry, events) if e.agent_id != "agent_001"]
+    assert sorted(str(e.content) for e in own_entries) == ["And you?", "Go on alone.", "I stay."]
+    assert {edit.reason for edit in of(ev.TranscriptEdited, events)} == {"inherited"}
 
 
-def test_entries_without_a_time_have_that_of_the_one_before(tmp_path: Path) -> None:
+def test_entries_without_time_have_the_previous_time(tmp_path: Path) -> None:
     store = MemoryStore()
     entries = [
         ConversationEntry(Message("user", "a")),
@@ -327,12 +340,12 @@ def test_entries_without_a_time_have_that_of_the_one_before(tmp_path: Path) -> N
         ConversationEntry(Message("user", "c"), "noon"),
     ]
     ctx = checkpoint(store, CommitDraft(entries=entries, created_at=NOON))
-    found = told(store, [BranchTip("main", ctx)], tmp_path)
+    events = convert_session(store, [BranchTip("main", ctx)], tmp_path)
     later = "2026-01-31T12:30:00.000000Z"
-    assert [e.time for e in of(ev.TranscriptEntry, found)] == [later, later, later]
+    assert [e.time for e in of(ev.TranscriptEntry, events)] == [later, later, later]
 
 
-def test_what_is_not_there_is_said() -> None:
+def test_missing_content_is_described() -> None:
     with pytest.raises(NameNotFound):
         retell(MemoryStore(), "cafe", [])
     with pytest.raises(NameNotFound):

@@ -1,4 +1,4 @@
-"""Logs and commits on their way to a service: once, whole, and without credentials."""
+"""Logs and commits are pushed to a service: once, complete and without credentials."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ WHEN = "2026-01-01T10:00:00.000000Z"
 
 
 class Ends:
-    """A home with a store and logs, and a service with others."""
+    """A home with a store and logs, and a service with its own."""
 
-    def __init__(self, folder: Path, url: str, there: Store) -> None:
-        self.url, self.there = url, there
+    def __init__(self, folder: Path, url: str, remote_store: Store) -> None:
+        self.url, self.there = url, remote_store
         self.logs, self.logs_there = folder / "here", folder / "there"
         self.outbox = folder / "outbox"
         self.logs.mkdir()
@@ -50,7 +50,7 @@ class Ends:
             self.logs / f"{name}.jsonl", options=options(resolver=make_resolver(self.store))
         )
 
-    def again(self, name: str = "s") -> Session:
+    def reopen(self, name: str = "s") -> Session:
         path = self.logs / f"{name}.jsonl"
         return Session.load(path, options=options(resolver=make_resolver(self.store)))
 
@@ -63,10 +63,10 @@ class Ends:
             yield Shipper(self.store, far, outbox, Credentials() if redacts else None)
 
     def ship(self, name: str = "s", *, redacts: bool = True) -> tuple[int, int]:
-        """Ship a log with a shipper of its own; return how many lines and commits went."""
+        """Push a log with a new shipper. Return the number of lines and of commits."""
         with self.shipper(redacts=redacts) as shipper:
-            done = shipper.ship(self.logs / f"{name}.jsonl")
-            return done.lines, done.commits
+            result = shipper.ship(self.logs / f"{name}.jsonl")
+            return result.lines, result.commits
 
     def here_bytes(self, name: str = "s") -> bytes:
         return (self.logs / f"{name}.jsonl").read_bytes()
@@ -86,7 +86,7 @@ def ends(tmp_path: Path) -> Iterator[Ends]:
 
 
 def committed(ends: Ends, session: Session, agent: AgentId, text: str) -> CommitId:
-    """Commit a text, and log that."""
+    """Commit a text and log the commit."""
     message = Message("user", text)
     name = checkpoint(ends.store, CommitDraft(messages=[message], summary=text, created_at=WHEN))
     session.append(ev.ContextCommitted(agent_id=agent, ctx=name))
@@ -94,7 +94,7 @@ def committed(ends: Ends, session: Session, agent: AgentId, text: str) -> Commit
 
 
 @pytest.mark.req("S3-34")
-def test_a_log_without_credentials_arrives_byte_for_byte(ends: Ends) -> None:
+def test_log_without_credentials_arrives_byte_for_byte(ends: Ends) -> None:
     with closing(ends.session()) as session:
         agent = born(session)
         for n in range(20):
@@ -107,14 +107,14 @@ def test_a_log_without_credentials_arrives_byte_for_byte(ends: Ends) -> None:
 
 
 @pytest.mark.req("S3-34")
-def test_what_grows_is_shipped_from_where_it_was(ends: Ends) -> None:
+def test_grown_log_is_pushed_from_its_last_offset(ends: Ends) -> None:
     with ends.shipper() as shipper, closing(ends.session()) as session:
         agent = born(session)
         for n in range(10):
             hear(session, agent, f"text {n} {KEY}" if n % 3 else f"text {n}")
             committed(ends, session, agent, f"commit {n}")
-            done = shipper.ship(session.path)
-            assert (done.lines, done.commits) == (2 if n else 4, 1)
+            result = shipper.ship(session.path)
+            assert (result.lines, result.commits) == (2 if n else 4, 1)
     grown = ends.there_bytes()
     (ends.outbox / next(ends.outbox.iterdir()).name / "s.json").unlink()
     assert ends.ship() == (0, 0)
@@ -122,23 +122,25 @@ def test_what_grows_is_shipped_from_where_it_was(ends: Ends) -> None:
 
 
 @pytest.mark.req("S3-34")
-def test_a_long_log_arrives_in_pieces_also_when_some_are_there(ends: Ends) -> None:
+def test_long_log_is_pushed_in_chunks_and_resumed(ends: Ends) -> None:
     with closing(ends.session()) as session:
         agent = born(session)
         for n in range(30):
             hear(session, agent, f"{n} {KEY} " + "long " * 10_000)
     assert len(ends.here_bytes()) > 2 * BATCH_BYTES
     ends.ship()
-    whole = ends.there_bytes()
-    lines = whole.splitlines(keepends=True)
-    for left in (1, 13, 29):
-        (ends.logs_there / "s.jsonl").write_bytes(b"".join(lines[:left]) + lines[left][:9])
-        assert ends.ship() == (len(lines) - left, 0)
-        assert ends.there_bytes() == whole
+    full_log = ends.there_bytes()
+    lines = full_log.splitlines(keepends=True)
+    for remaining in (1, 13, 29):
+        (ends.logs_there / "s.jsonl").write_bytes(
+            b"".join(lines[:remaining]) + lines[remaining][:9]
+        )
+        assert ends.ship() == (len(lines) - remaining, 0)
+        assert ends.there_bytes() == full_log
 
 
 @pytest.mark.req("S3-34", "D-06")
-def test_credentials_stay_here_and_what_arrives_is_whole(ends: Ends) -> None:
+def test_credentials_are_redacted_and_the_pushed_log_verifies(ends: Ends) -> None:
     with closing(ends.session("first")) as session:
         agent = born(session)
         hear(session, agent, f"use {KEY}")
@@ -146,22 +148,22 @@ def test_credentials_stay_here_and_what_arrives_is_whole(ends: Ends) -> None:
     with closing(ends.session("second")) as session:
         agent = session.allocate_agent_id()
         loaded = materialize(ends.store, name).messages
-        told = ""
+        reported = ""
         for message in loaded:
-            told = extend_context_hash(told, message)
+            reported = extend_context_hash(reported, message)
         session.log_agent_created(agent, None)
         session.append(
-            ev.ContextLoaded(agent_id=agent, ctx=name, count=len(loaded), context_hash=told)
+            ev.ContextLoaded(agent_id=agent, ctx=name, count=len(loaded), context_hash=reported)
         )
         hear(session, agent, "go on")
     with ends.shipper() as shipper:
-        for one in ("second", "first", "second"):
-            shipper.ship(ends.logs / f"{one}.jsonl")
+        for ctx_name in ("second", "first", "second"):
+            shipper.ship(ends.logs / f"{ctx_name}.jsonl")
         assert shipper.credentials is not None
         assert shipper.credentials.kinds == {"aws-key-id": 1}
-    for one in ("first", "second"):
-        assert KEY.encode() not in ends.there_bytes(one)
-        path = ends.logs_there / f"{one}.jsonl"
+    for ctx_name in ("first", "second"):
+        assert KEY.encode() not in ends.there_bytes(ctx_name)
+        path = ends.logs_there / f"{ctx_name}.jsonl"
         Session.load(path, options=options(resolver=make_resolver(ends.there))).close()
     assert fsck(ends.there) == []
     assert KEY not in repr(materialize(ends.there, name).messages)
@@ -173,7 +175,7 @@ def test_credentials_stay_here_and_what_arrives_is_whole(ends: Ends) -> None:
     assert ends.there_bytes("second") == before
 
 
-def test_as_it_is_everything_arrives_exact(ends: Ends) -> None:
+def test_push_without_redaction_is_exact(ends: Ends) -> None:
     with closing(ends.session()) as session:
         agent = born(session)
         hear(session, agent, f"use {KEY}")
@@ -185,26 +187,26 @@ def test_as_it_is_everything_arrives_exact(ends: Ends) -> None:
         ends.ship()
 
 
-def test_half_a_line_waits_and_a_packed_log_is_shipped_as_its_lines(ends: Ends) -> None:
+def test_partial_line_waits_and_compressed_log_is_pushed_as_lines(ends: Ends) -> None:
     with closing(ends.session()) as session:
         hear(session, born(session), "one")
         hear(session, "agent_001", "two")
-    whole, path = ends.here_bytes(), ends.logs / "s.jsonl"
-    path.write_bytes(whole[:-5])
+    full_log, path = ends.here_bytes(), ends.logs / "s.jsonl"
+    path.write_bytes(full_log[:-5])
     ends.ship()
-    assert ends.there_bytes() == b"".join(whole.splitlines(keepends=True)[:-1])
-    path.write_bytes(whole)
+    assert ends.there_bytes() == b"".join(full_log.splitlines(keepends=True)[:-1])
+    path.write_bytes(full_log)
     compress_log(path)
     ends.ship()
-    assert ends.there_bytes() == whole
+    assert ends.there_bytes() == full_log
     assert not path.exists()
 
 
-def test_a_log_that_is_another_one_is_refused_and_stays(ends: Ends) -> None:
+def test_different_remote_log_is_refused_and_kept(ends: Ends) -> None:
     with closing(ends.session()) as session:
         hear(session, born(session), "one")
     ends.ship()
-    there = ends.there_bytes()
+    remote_data = ends.there_bytes()
     path = ends.logs / "s.jsonl"
     path.unlink()
     with closing(ends.session()) as session:
@@ -216,10 +218,10 @@ def test_a_log_that_is_another_one_is_refused_and_stays(ends: Ends) -> None:
         hear(session, "agent_001", "gone on with there " * 100)
     with pytest.raises(LogError, match="more of it"):
         ends.ship()
-    assert ends.there_bytes().startswith(there)
+    assert ends.there_bytes().startswith(remote_data)
 
 
-def test_a_damaged_log_is_shipped_up_to_there(ends: Ends) -> None:
+def test_damaged_log_is_pushed_up_to_the_damage(ends: Ends) -> None:
     with closing(ends.session()) as session:
         agent = born(session)
         for n in range(5):
@@ -244,7 +246,7 @@ def test_a_damaged_log_is_shipped_up_to_there(ends: Ends) -> None:
         ends.ship("ä b")
 
 
-def test_a_log_that_is_written_anew_while_it_is_followed_is_refused(ends: Ends) -> None:
+def test_log_rewritten_while_followed_is_refused(ends: Ends) -> None:
     with ends.shipper() as shipper:
         with closing(ends.session()) as session:
             hear(session, born(session), "one")
@@ -258,21 +260,21 @@ def test_a_log_that_is_written_anew_while_it_is_followed_is_refused(ends: Ends) 
             shipper.ship(session.path)
 
 
-def test_commits_that_are_not_here_are_told_and_shipped_once_they_are(ends: Ends) -> None:
-    kept = ends.store
+def test_missing_commits_are_reported_and_pushed_later(ends: Ends) -> None:
+    local_store = ends.store
     with closing(ends.session()) as session:
         name = committed(ends, session, born(session), "one")
     ends.store = MemoryStore()
     with ends.shipper() as shipper:
         assert shipper.ship(session.path).lacking == {name}
         assert shipper.ship(session.path).lacking == set()
-        shipper.store = kept
+        shipper.store = local_store
         assert shipper.ship(session.path).commits == 1
         assert shipper.ship(session.path).commits == 0
     assert name in ends.there.commits([name])
 
 
-def test_a_log_that_a_credential_holds_together_is_shipped_only_as_it_is(ends: Ends) -> None:
+def test_log_with_a_structural_credential_needs_no_redact(ends: Ends) -> None:
     with closing(ends.session()) as session:
         hear(session, born(session), "one")
     last, path = b"", ends.logs / "s.jsonl"
@@ -289,7 +291,7 @@ def test_a_log_that_a_credential_holds_together_is_shipped_only_as_it_is(ends: E
     assert (ends.logs_there / "s.jsonl").read_bytes() == ends.here_bytes()
 
 
-def test_one_process_at_a_time_ships_to_a_service(ends: Ends) -> None:
+def test_push_to_a_service_is_exclusive_to_one_process(ends: Ends) -> None:
     with (
         open_outbox(ends.outbox, ends.url),
         pytest.raises(ConfigError, match="ships to"),
@@ -306,7 +308,7 @@ def test_one_process_at_a_time_ships_to_a_service(ends: Ends) -> None:
         pass
 
 
-def test_what_a_crash_left_in_the_outbox_is_removed_and_no_bad_note_is_believed(
+def test_stale_outbox_is_removed_and_invalid_state_ignored(
     ends: Ends,
 ) -> None:
     with open_outbox(ends.outbox, ends.url) as outbox:
@@ -322,7 +324,7 @@ def test_what_a_crash_left_in_the_outbox_is_removed_and_no_bad_note_is_believed(
     assert folder.stat().st_mode & 0o077 == 0
 
 
-def test_where_the_service_is_away_it_says_so(tmp_path: Path) -> None:
+def test_unreachable_service_is_reported(tmp_path: Path) -> None:
     far = RemoteStore("http://127.0.0.1:9", token=TOKEN, patience_s=0)
     with closing(far), open_outbox(tmp_path / "outbox", far.address) as outbox:
         shipper = Shipper(MemoryStore(), far, outbox, Credentials())

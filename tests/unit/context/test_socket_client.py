@@ -1,4 +1,4 @@
-"""Who asks an agent's socket is told its commit, and nothing else; who answers is not trusted."""
+"""The socket of an agent returns only its commit, and a client does not trust the server."""
 
 from __future__ import annotations
 
@@ -35,20 +35,22 @@ current_context = partial(context_socket.current_context, timeout_s=PATIENT_S)
 
 @pytest.fixture
 def short() -> Iterator[Path]:
-    """A folder whose path is short enough for sockets, as that of tests is not."""
+    """A folder whose path is short enough for sockets."""
     with TemporaryDirectory(prefix="h", dir="/tmp") as folder:
         yield Path(folder)
 
 
 @pytest.fixture
 def sockets(short: Path) -> Iterator[ContextSocketServer]:
-    made = ContextSocketServer(short / "run", read_timeout_s=PATIENT_S, hold_timeout_s=PATIENT_S)
-    yield made
-    made.close()
+    socket_server = ContextSocketServer(
+        short / "run", read_timeout_s=PATIENT_S, hold_timeout_s=PATIENT_S
+    )
+    yield socket_server
+    socket_server.close()
 
 
 def say(path: Path, data: bytes, *, close: bool = False) -> bytes:
-    """Send bytes to a socket and return all that comes back."""
+    """Send bytes to a socket and return the complete answer."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(PATIENT_S)
         connection.connect(str(path))
@@ -65,7 +67,7 @@ def say(path: Path, data: bytes, *, close: bool = False) -> bytes:
 
 
 @pytest.mark.req("S2-39")
-def test_the_only_action_gives_the_commit_and_an_empty_one_before_the_first(
+def test_socket_answers_with_the_commit_or_empty_before_the_first(
     sockets: ContextSocketServer,
 ) -> None:
     path = sockets.path(ONE)
@@ -77,13 +79,13 @@ def test_the_only_action_gives_the_commit_and_an_empty_one_before_the_first(
 
 
 @pytest.mark.req("S2-41")
-def test_each_agent_has_a_socket_of_its_own_and_keeps_it(sockets: ContextSocketServer) -> None:
+def test_each_agent_keeps_its_own_socket(sockets: ContextSocketServer) -> None:
     sockets.settle(ONE, CTX)
     sockets.settle(TWO, OTHER)
-    paths = [str(sockets.path(one)) for one in (ONE, TWO)]
+    paths = [str(sockets.path(agent_log)) for agent_log in (ONE, TWO)]
     assert [current_context(path) for path in paths] == [CTX, OTHER]
     sockets.settle(ONE, OTHER)
-    assert [str(sockets.path(one)) for one in (ONE, TWO)] == paths
+    assert [str(sockets.path(agent_log)) for agent_log in (ONE, TWO)] == paths
     assert current_context(paths[0]) == OTHER
     sockets.forget(ONE)
     assert [current_context(path) for path in paths] == ["", OTHER]
@@ -102,7 +104,7 @@ def test_each_agent_has_a_socket_of_its_own_and_keeps_it(sockets: ContextSocketS
         b"[" * 999,
     ],
 )
-def test_whatever_else_is_asked_is_an_error_that_repeats_nothing(
+def test_unknown_request_is_an_error_without_an_echo(
     sockets: ContextSocketServer, question: bytes
 ) -> None:
     sockets.settle(ONE, CTX)
@@ -112,27 +114,27 @@ def test_whatever_else_is_asked_is_an_error_that_repeats_nothing(
     assert current_context(str(sockets.path(ONE))) == CTX
 
 
-def test_a_question_without_end_is_cut_off(sockets: ContextSocketServer) -> None:
+def test_endless_request_is_cut_off(sockets: ContextSocketServer) -> None:
     assert say(sockets.path(ONE), b"x" * (4 * MAX_LINE_BYTES)) == b""
 
 
-def test_who_asks_slowly_is_cut_off_and_holds_up_nobody(short: Path) -> None:
+def test_slow_client_is_cut_off_without_blocking_others(short: Path) -> None:
     sockets = ContextSocketServer(short / "run", read_timeout_s=2)
     sockets.settle(ONE, CTX)
     path = sockets.path(ONE)
     slow = [socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) for _ in range(MAX_CONNECTIONS - 1)]
     try:
-        for one in slow:
-            one.connect(str(path))
-            one.sendall(b'{"action":')
-            one.settimeout(PATIENT_S)
+        for connection in slow:
+            connection.connect(str(path))
+            connection.sendall(b'{"action":')
+            connection.settimeout(PATIENT_S)
         assert current_context(str(path)) == CTX
         with pytest.raises(ConnectionResetError):
             raise_where_cut(slow[0])
     finally:
         sockets.close()
-        for one in slow:
-            one.close()
+        for connection in slow:
+            connection.close()
 
 
 def raise_where_cut(connection: socket.socket) -> None:
@@ -140,7 +142,7 @@ def raise_where_cut(connection: socket.socket) -> None:
         raise ConnectionResetError
 
 
-def test_many_who_ask_at_once_are_all_answered(sockets: ContextSocketServer) -> None:
+def test_many_concurrent_clients_are_answered(sockets: ContextSocketServer) -> None:
     sockets.settle(ONE, CTX)
     path = str(sockets.path(ONE))
     with ThreadPoolExecutor(32) as pool:
@@ -148,14 +150,14 @@ def test_many_who_ask_at_once_are_all_answered(sockets: ContextSocketServer) -> 
 
 
 @pytest.mark.req("S2-39")
-def test_nobody_else_may_ask(sockets: ContextSocketServer) -> None:
+def test_other_users_are_refused(sockets: ContextSocketServer) -> None:
     path = sockets.path(ONE)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     assert stat.S_IMODE(path.parent.parent.stat().st_mode) == 0o700
 
 
-def test_a_long_home_has_its_sockets_elsewhere(tmp_path: Path) -> None:
+def test_long_home_path_uses_another_socket_folder(tmp_path: Path) -> None:
     sockets = ContextSocketServer(tmp_path / ("long" * 30))
     path = sockets.path(ONE)
     try:
@@ -168,7 +170,7 @@ def test_a_long_home_has_its_sockets_elsewhere(tmp_path: Path) -> None:
     assert not path.parent.exists()
 
 
-def test_a_home_where_none_can_be_made_has_them_elsewhere(short: Path) -> None:
+def test_unusable_home_uses_another_socket_folder(short: Path) -> None:
     (short / "file").write_text("")
     sockets = ContextSocketServer(short / "file")
     path = sockets.path(ONE)
@@ -176,7 +178,7 @@ def test_a_home_where_none_can_be_made_has_them_elsewhere(short: Path) -> None:
     assert not path.is_relative_to(short)
 
 
-def test_nothing_is_made_before_it_is_asked_for_and_nothing_stays(short: Path) -> None:
+def test_socket_is_created_on_demand_and_removed(short: Path) -> None:
     sockets = ContextSocketServer(short / "run")
     sockets.settle(ONE, CTX)
     assert not (short / "run").exists()
@@ -185,8 +187,8 @@ def test_nothing_is_made_before_it_is_asked_for_and_nothing_stays(short: Path) -
     sockets.close()
     assert list((short / "run").iterdir()) == []
     assert current_context(str(path)) == ""
-    again = sockets.path(ONE)
-    assert current_context(str(again)) == ""
+    same_path = sockets.path(ONE)
+    assert current_context(str(same_path)) == ""
     sockets.close()
 
 
@@ -211,13 +213,15 @@ def worker(folder: Path | str, how: str, cwd: Path | None = None) -> subprocess.
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=cwd)
 
 
-def test_what_a_killed_process_left_is_removed_by_the_next_and_what_lives_is_not(
+def test_stale_sockets_are_removed_and_live_ones_kept(
     short: Path, sockets: ContextSocketServer
 ) -> None:
     folder = short / "run"
     killed, alive = worker(folder, "stay"), worker(folder, "stay")
     try:
-        paths = [Path(one.stdout.readline().strip()) for one in (killed, alive) if one.stdout]
+        paths = [
+            Path(process.stdout.readline().strip()) for process in (killed, alive) if process.stdout
+        ]
         killed.send_signal(signal.SIGKILL)
         killed.wait(10)
         assert paths[0].exists()
@@ -225,32 +229,32 @@ def test_what_a_killed_process_left_is_removed_by_the_next_and_what_lives_is_not
         assert [path.exists() for path in (*paths, mine)] == [False, True, True]
         assert not paths[0].parent.exists()
     finally:
-        for one in (killed, alive):
-            one.kill()
-            one.communicate()
+        for process in (killed, alive):
+            process.kill()
+            process.communicate()
 
 
-def test_a_process_that_ends_by_itself_leaves_nothing(short: Path) -> None:
-    ended = worker(short / "run", "end")
-    path, _ = ended.communicate(timeout=30)
-    assert ended.returncode == 0
+def test_process_exit_removes_its_sockets(short: Path) -> None:
+    exited = worker(short / "run", "end")
+    path, _ = exited.communicate(timeout=30)
+    assert exited.returncode == 0
     assert not Path(path.strip()).parent.exists()
 
 
-def test_the_path_is_absolute_for_who_asks_may_be_in_another_folder(short: Path) -> None:
+def test_socket_path_is_absolute(short: Path) -> None:
     path, _ = worker("run", "end", cwd=short).communicate(timeout=30)
     assert path.startswith(f"{short}/run/")
 
 
-def test_a_fork_that_ends_takes_no_socket_of_its_parent(short: Path) -> None:
-    said, _ = worker(short / "run", "fork").communicate(timeout=30)
-    assert said.splitlines()[1:] == ["['1.sock']"]
+def test_exit_of_a_forked_child_keeps_the_socket_of_its_parent(short: Path) -> None:
+    output, _ = worker(short / "run", "fork").communicate(timeout=30)
+    assert output.splitlines()[1:] == ["['1.sock']"]
     assert list((short / "run").iterdir()) == []
 
 
 @contextmanager
 def server(path: Path, serve: Callable[[socket.socket], None]) -> Iterator[str]:
-    """Listen at a path as somebody would who is not Harken."""
+    """Listen at a path as a server that is not Harken."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
         listening.bind(str(path))
         listening.listen()
@@ -277,19 +281,19 @@ def server(path: Path, serve: Callable[[socket.socket], None]) -> Iterator[str]:
         b"x" * 100_000,
     ],
 )
-def test_what_is_no_commit_is_none(short: Path, answer: bytes) -> None:
+def test_invalid_commit_answer_is_none(short: Path, answer: bytes) -> None:
     def serve(connection: socket.socket) -> None:
         connection.recv(100)
         try:
             connection.sendall(answer)
         except OSError:
-            return  # it has heard enough
+            return  # the server closed the connection
 
     with server(short / "s", serve) as path:
         assert current_context(path) == ""
 
 
-def test_who_waits_for_an_answer_does_not_wait_for_long(short: Path) -> None:
+def test_client_wait_is_limited(short: Path) -> None:
     def serve(connection: socket.socket) -> None:
         for _ in range(400):
             time.sleep(0.05)
@@ -305,23 +309,23 @@ def test_who_waits_for_an_answer_does_not_wait_for_long(short: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["", "/nowhere/at/all", "x" * 500, "with\0zero", "."])
-def test_where_nobody_is_there_is_no_commit(path: str) -> None:
+def test_missing_server_gives_no_commit(path: str) -> None:
     assert current_context(path) == ""
 
 
-def test_who_asks_while_a_commit_is_made_waits_for_it(sockets: ContextSocketServer) -> None:
+def test_client_waits_for_a_pending_commit(sockets: ContextSocketServer) -> None:
     sockets.settle(ONE, OTHER)
     sockets.hold(ONE)
     path = str(sockets.path(ONE))
     with ThreadPoolExecutor(1) as pool:
-        told = pool.submit(current_context, path)
+        pending = pool.submit(current_context, path)
         time.sleep(0.1)
-        assert not told.done()
+        assert not pending.done()
         sockets.settle(ONE, CTX)
-        assert told.result() == CTX
+        assert pending.result() == CTX
 
 
-def test_nobody_waits_for_long(short: Path) -> None:
+def test_pending_wait_is_limited(short: Path) -> None:
     sockets = ContextSocketServer(short / "run", hold_timeout_s=0.5)
     try:
         sockets.settle(ONE, CTX)
@@ -331,7 +335,7 @@ def test_nobody_waits_for_long(short: Path) -> None:
         sockets.close()
 
 
-def test_nobody_waits_after_a_release(sockets: ContextSocketServer) -> None:
+def test_release_ends_pending_waits(sockets: ContextSocketServer) -> None:
     sockets.settle(ONE, CTX)
     sockets.hold(ONE)
     sockets.release(ONE)
@@ -340,17 +344,17 @@ def test_nobody_waits_after_a_release(sockets: ContextSocketServer) -> None:
     assert time.monotonic() - began < PATIENT_S / 2
 
 
-def test_a_question_can_be_told_to_somebody_who_settles_its_answer(short: Path) -> None:
-    made: list[ContextSocketServer] = []
+def test_request_callback_may_complete_the_commit(short: Path) -> None:
+    servers: list[ContextSocketServer] = []
 
-    def asked() -> bool:
-        made[0].settle(ONE, OTHER)
-        made[0].hold(ONE)
-        Thread(target=lambda: made[0].settle(ONE, CTX)).start()
+    def is_asked() -> bool:
+        servers[0].settle(ONE, OTHER)
+        servers[0].hold(ONE)
+        Thread(target=lambda: servers[0].settle(ONE, CTX)).start()
         return True
 
-    made.append(ContextSocketServer(short / "run", asked))
+    servers.append(ContextSocketServer(short / "run", is_asked))
     try:
-        assert current_context(str(made[0].path(ONE))) == CTX
+        assert current_context(str(servers[0].path(ONE))) == CTX
     finally:
-        made[0].close()
+        servers[0].close()

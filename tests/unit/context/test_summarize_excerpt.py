@@ -16,7 +16,7 @@ from harken.core.messages import (
 KEY = "sk-ant-" + "api03-" + "k" * 40
 
 
-def test_who_says_and_does_what_is_in_it_and_no_thinking() -> None:
+def test_excerpt_has_texts_and_calls_without_thinking() -> None:
     messages = [
         Message("user", "look", name="ann"),
         Message(
@@ -38,7 +38,7 @@ def test_who_says_and_does_what_is_in_it_and_no_thinking() -> None:
     ]  # fmt: skip
 
 
-def test_it_is_bounded_however_long_the_messages_are() -> None:
+def test_excerpt_size_is_bounded() -> None:
     calls = [ToolCall(f"c{n}", FunctionCall("w" * 9999, "a" * 9999)) for n in range(9)]
     long = Message("assistant", "begin" + "x" * 20_000 + "end", tool_calls=calls, name="n" * 9999)
     for messages in ([long], [long] * 3, [long] * 1000, [Message("user", "short")] * 9999):
@@ -48,7 +48,7 @@ def test_it_is_bounded_however_long_the_messages_are() -> None:
     assert "characters are left out]" in text
 
 
-def test_of_many_messages_the_first_and_the_last_stay() -> None:
+def test_excerpt_of_many_messages_keeps_the_first_and_last() -> None:
     messages = [Message("user", f"message {n} " + "x" * 100) for n in range(1000)]
     text = build_excerpt(messages, 2000).text
     assert "message 0 " in text
@@ -58,12 +58,12 @@ def test_of_many_messages_the_first_and_the_last_stay() -> None:
     assert len(text) < 2100
 
 
-def test_credentials_are_taken_out_also_where_text_is_cut() -> None:
+def test_credentials_are_redacted_even_at_truncation() -> None:
     for before in range(1900, 2100):
-        told = build_excerpt([Message("user", "x" * before + KEY + "y" * 9000)])
-        assert "kkk" not in told.text
-        assert told.redacted == 1
+        excerpt = build_excerpt([Message("user", "x" * before + KEY + "y" * 9000)])
+        assert "kkk" not in excerpt.text
+        assert excerpt.redacted == 1
     call = ToolCall("c", FunctionCall("bash", '{"command": "curl -H x-api-key:' + KEY + '"}'))
-    told = build_excerpt([Message("assistant", None, tool_calls=[call])])
-    assert "kkk" not in told.text
-    assert told.redacted == 1
+    excerpt = build_excerpt([Message("assistant", None, tool_calls=[call])])
+    assert "kkk" not in excerpt.text
+    assert excerpt.redacted == 1

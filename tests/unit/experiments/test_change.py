@@ -21,46 +21,46 @@ ROWS = [
 ]
 
 
-def test_nothing_changes_by_default() -> None:
+def test_default_changes_nothing() -> None:
     assert Change().context(ROWS) == MESSAGES
     assert Change().describe() == []
 
 
-@pytest.mark.parametrize("given", ["msg_004", "4", "#1", "-3"])
-def test_messages_are_named_by_id_number_or_place(given: str) -> None:
-    assert find_message(ROWS, given) == 1
-    changed = Change(edit=[(given, "Subtract.")]).context(ROWS)
-    assert changed == [MESSAGES[0], Message("user", "Subtract."), *MESSAGES[2:]]
+@pytest.mark.parametrize("reference", ["msg_004", "4", "#1", "-3"])
+def test_messages_are_named_by_id_number_or_position(reference: str) -> None:
+    assert find_message(ROWS, reference) == 1
+    edited = Change(edit=[(reference, "Subtract.")]).context(ROWS)
+    assert edited == [MESSAGES[0], Message("user", "Subtract."), *MESSAGES[2:]]
 
 
-def test_places_are_those_of_the_recorded_context() -> None:
+def test_positions_are_those_of_the_recorded_context() -> None:
     change = Change(edit=[("#3", "5")], drop=["#0"], system="Be kind.")
-    said = change.context(ROWS)
-    assert [message.role for message in said] == ["system", "user", "assistant", "tool"]
-    assert said[0].content == "Be kind."
-    assert said[-1].content == "5"
-    assert said[-1].tool_call_id == "c1"
+    messages = change.context(ROWS)
+    assert [message.role for message in messages] == ["system", "user", "assistant", "tool"]
+    assert messages[0].content == "Be kind."
+    assert messages[-1].content == "5"
+    assert messages[-1].tool_call_id == "c1"
 
 
-@pytest.mark.parametrize("given", ["msg_099", "#9", "-9", "x", "", "#", "#" + "9" * 5000])
-def test_a_message_that_is_not_there_is_refused_with_those_that_are(given: str) -> None:
+@pytest.mark.parametrize("reference", ["msg_099", "#9", "-9", "x", "", "#", "#" + "9" * 5000])
+def test_missing_message_error_lists_existing_ones(reference: str) -> None:
     with pytest.raises(NameNotFound, match=r"#3 \(msg_006\)"):
-        find_message(ROWS, given)
+        find_message(ROWS, reference)
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "error_text"),
     [
         (Change(edit=[("#1", "a"), ("msg_004", "b")]), "message #1 is edited, and edited"),
         (Change(edit=[("#1", "a")], drop=["-3"]), "message #1 is dropped, and edited by '#1'"),
     ],
 )
-def test_two_changes_of_one_message_are_refused(change: Change, said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_two_changes_of_one_message_are_refused(change: Change, error_text: str) -> None:
+    with pytest.raises(ConfigError, match=error_text):
         change.context(ROWS)
 
 
-def test_a_message_that_stands_twice_needs_its_place() -> None:
+def test_repeated_message_needs_its_position() -> None:
     twice = [
         *ROWS,
         ContextMessage(position=4, message_id=MessageId("msg_003"), message=MESSAGES[0]),
@@ -82,11 +82,11 @@ def test_only_the_text_changes() -> None:
     assert replace_text(MESSAGES[1], "").content is None
 
 
-def test_a_system_prompt_goes_or_comes() -> None:
+def test_system_prompt_can_be_removed_or_added() -> None:
     assert Change(system="").context(ROWS) == MESSAGES[1:]
     assert Change(system="New.").context(ROWS[1:])[0] == Message("system", "New.")
 
 
-def test_parameters_come_beside_the_recorded_ones_and_none_takes_away() -> None:
+def test_parameters_are_merged_and_none_removes_one() -> None:
     change = Change(parameters={"seed": 3, "top_p": None})
     assert change.merge_parameters({"top_p": 0.5, "max_tokens": 9}) == {"max_tokens": 9, "seed": 3}

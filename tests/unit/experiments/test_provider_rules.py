@@ -21,11 +21,11 @@ WHOLE = [SYSTEM, ASKED, CALL, RESULT, SAID, MORE]
 
 
 def rules(messages: list[Message], family: Family | None = None) -> list[str]:
-    return [one.rule.name for one in find_violations(messages, family)]
+    return [violation.rule.name for violation in find_violations(messages, family)]
 
 
 @pytest.mark.parametrize("family", [*FAMILIES, None])
-def test_what_providers_take_breaks_no_rule(family: Family | None) -> None:
+def test_valid_requests_break_no_rule(family: Family | None) -> None:
     assert rules(WHOLE, family) == []
 
 
@@ -42,13 +42,13 @@ def test_what_providers_take_breaks_no_rule(family: Family | None) -> None:
         ([SYSTEM, ASKED, SAID], "ends-with-an-answer"),
     ],
 )
-def test_all_providers_demand_calls_with_results_and_something_to_answer(
+def test_all_providers_require_results_and_an_input(
     messages: list[Message], broken: str, family: Family | None
 ) -> None:
     assert broken in rules(messages, family)
 
 
-def test_each_family_has_rules_of_its_own() -> None:
+def test_each_family_has_its_own_rules() -> None:
     starts_with_answer = [SYSTEM, SAID, MORE]
     assert rules(starts_with_answer, "anthropic") == ["user-first"]
     assert rules(starts_with_answer, "gemini") == ["user-first"]
@@ -62,23 +62,27 @@ def test_each_family_has_rules_of_its_own() -> None:
     assert rules(thought, "responses") == ["thinking-alone"]
 
 
-def test_an_edit_is_refused_for_what_it_breaks_not_for_what_was_broken() -> None:
-    odd = [SYSTEM, SAID, MORE]
-    check_edit(odd, [SYSTEM, SAID, Message("user", "Other.")], "anthropic")
+def test_edit_is_refused_only_for_new_violations() -> None:
+    bad_messages = [SYSTEM, SAID, MORE]
+    check_edit(bad_messages, [SYSTEM, SAID, Message("user", "Other.")], "anthropic")
     with pytest.raises(ContextRefused, match="empty-message"):
-        check_edit(odd, [SYSTEM, SAID, Message("user", None)], "anthropic")
+        check_edit(bad_messages, [SYSTEM, SAID, Message("user", None)], "anthropic")
 
 
-def test_signed_thinking_stays_or_goes() -> None:
+def test_signed_thinking_stays_or_is_removed() -> None:
     meta = {"signature": "s"}
     before = [ASKED, Message("assistant", [ThinkingPart("hm", meta), TextPart("4")]), MORE]
-    other = [ASKED, Message("assistant", [ThinkingPart("ah", meta), TextPart("4")]), MORE]
+    foreign_messages = [
+        ASKED,
+        Message("assistant", [ThinkingPart("ah", meta), TextPart("4")]),
+        MORE,
+    ]
     with pytest.raises(ContextRefused, match="signed-thinking"):
-        check_edit(before, other)
+        check_edit(before, foreign_messages)
     check_edit(before, [ASKED, SAID, MORE])
 
 
-def test_a_refusal_is_one_line_with_the_rule_and_the_place() -> None:
+def test_refusal_is_one_line_with_rule_and_position() -> None:
     with pytest.raises(ContextRefused) as caught:
         check_edit(WHOLE, [SYSTEM, ASKED, RESULT, SAID, MORE])
     assert str(caught.value) == (
@@ -87,7 +91,7 @@ def test_a_refusal_is_one_line_with_the_rule_and_the_place() -> None:
     )
 
 
-def test_each_rule_says_a_sentence_and_for_whom() -> None:
+def test_each_rule_has_a_sentence_and_its_providers() -> None:
     assert len({rule.name for rule in RULES}) == len(RULES)
     for rule in RULES:
         assert rule.sentence
@@ -107,5 +111,5 @@ def test_each_rule_says_a_sentence_and_for_whom() -> None:
         ("play", None),
     ],
 )
-def test_a_models_name_says_whose_rules_hold(model: str, family: Family | None) -> None:
+def test_model_name_selects_the_rules(model: str, family: Family | None) -> None:
     assert find_family(model) == family

@@ -19,7 +19,7 @@ LINES: list[Line] = [calls(call("price", drink="tea")), "3 euros."]
 
 
 class Models:
-    """Gives models by name; counts how often each was asked."""
+    """Returns models by name and counts the calls of each."""
 
     def __init__(self, **answers: str) -> None:
         self.answers = answers
@@ -54,19 +54,19 @@ class _Counting:
 
 @pytest.fixture
 def point(tmp_path: Path) -> ForkPoint:
-    one = stage(tmp_path, play(main=LINES), tools=[price])
-    one.ask("What is tea?")
-    one.session.close()
-    return ForkPoint.find("s", SessionViewer(one.log).events, "2")
+    scene = stage(tmp_path, play(main=LINES), tools=[price])
+    scene.ask("What is tea?")
+    scene.session.close()
+    return ForkPoint.find("s", SessionViewer(scene.log).events, "2")
 
 
 MODELS = ("a", "b")
 
 
-def test_each_with_each_is_a_row_and_a_session(point: ForkPoint, tmp_path: Path) -> None:
+def test_each_combination_is_a_row_and_a_session(point: ForkPoint, tmp_path: Path) -> None:
     models = Models(a="3 euros.", b="4 euros.")
     grid = Grid(models=MODELS, prompts=[None, "Be short."], seeds=[1, 2])
-    found = run(
+    rows_found = run(
         sweep(
             point,
             tmp_path / "cells",
@@ -74,33 +74,31 @@ def test_each_with_each_is_a_row_and_a_session(point: ForkPoint, tmp_path: Path)
             runtime=AgentRuntime(models=ModelSettings(resolver=models)),
         )
     )
-    assert found.ran == len(found.rows) == 8
-    assert [(row["model"], row["prompt"], row["seed"]) for row in found.rows[:3]] == [
+    assert rows_found.ran == len(rows_found.rows) == 8
+    assert [(row["model"], row["prompt"], row["seed"]) for row in rows_found.rows[:3]] == [
         ("a", None, 1),
         ("a", None, 2),
         ("a", "Be short.", 1),
     ]
-    assert [row["answer"] for row in found.rows] == ["3 euros."] * 4 + ["4 euros."] * 4
-    assert [row["parts_after"] for row in found.rows] == [None, None, 0, 0, 4, 4, 0, 0]
-    for row in found.rows:
+    assert [row["answer"] for row in rows_found.rows] == ["3 euros."] * 4 + ["4 euros."] * 4
+    assert [row["parts_after"] for row in rows_found.rows] == [None, None, 0, 0, 4, 4, 0, 0]
+    for row in rows_found.rows:
         assert SessionViewer(row["log"]).list_agents() == {"agent_001": "main"}
         assert Path(row["log"]).stem == row["session"]
     assert sorted(models.asked) == sorted([("a", 1), ("a", 2), ("b", 1), ("b", 2)] * 2)
 
 
-def test_a_sweep_that_is_begun_again_runs_only_what_is_new(
-    point: ForkPoint, tmp_path: Path
-) -> None:
+def test_restarted_sweep_runs_only_missing_cells(point: ForkPoint, tmp_path: Path) -> None:
     models = Models(a="A.", b="B.")
     runtime = AgentRuntime(models=ModelSettings(resolver=models))
     first = run(sweep(point, tmp_path / "cells", Grid(models=["a"]), runtime=runtime))
-    again = run(sweep(point, tmp_path / "cells", Grid(models=MODELS), runtime=runtime))
-    assert (first.ran, again.ran) == (1, 1)
-    assert again.rows[0] == first.rows[0]
+    second_rows = run(sweep(point, tmp_path / "cells", Grid(models=MODELS), runtime=runtime))
+    assert (first.ran, second_rows.ran) == (1, 1)
+    assert second_rows.rows[0] == first.rows[0]
     assert [name for name, _ in models.asked] == ["a", "b"]
 
 
-def test_a_cell_that_failed_is_told_and_tried_again(point: ForkPoint, tmp_path: Path) -> None:
+def test_failed_cell_is_reported_and_retried(point: ForkPoint, tmp_path: Path) -> None:
     models = Models(a="A.", b="B.")
     models.failing.add("b")
     runtime, folder, grid = (
@@ -114,13 +112,13 @@ def test_a_cell_that_failed_is_told_and_tried_again(point: ForkPoint, tmp_path: 
         (None, "no credit"),
     ]
     models.failing.clear()
-    again = run(sweep(point, folder, grid, runtime=runtime))
-    assert again.ran == 1
-    assert [row["answer"] for row in again.rows] == ["A.", "B."]
+    second_rows = run(sweep(point, folder, grid, runtime=runtime))
+    assert second_rows.ran == 1
+    assert [row["answer"] for row in second_rows.rows] == ["A.", "B."]
     assert len(list(folder.iterdir())) == 3
 
 
-def test_so_many_cells_run_at_once_and_no_more(point: ForkPoint, tmp_path: Path) -> None:
+def test_concurrency_is_limited(point: ForkPoint, tmp_path: Path) -> None:
     models = Models(a="A.")
     grid = Grid(models=["a"], seeds=range(9))
     run(
@@ -135,7 +133,7 @@ def test_so_many_cells_run_at_once_and_no_more(point: ForkPoint, tmp_path: Path)
     assert models.most == 3
 
 
-def test_what_cannot_be_is_said_before_anything_runs(point: ForkPoint, tmp_path: Path) -> None:
+def test_invalid_sweep_is_refused_before_any_run(point: ForkPoint, tmp_path: Path) -> None:
     runtime, folder = (
         AgentRuntime(models=ModelSettings(resolver=Models(a="A."))),
         tmp_path / "cells",
@@ -150,9 +148,9 @@ def test_what_cannot_be_is_said_before_anything_runs(point: ForkPoint, tmp_path:
     assert not folder.exists()
 
 
-def test_equal_cells_are_one(point: ForkPoint, tmp_path: Path) -> None:
+def test_equal_cells_are_merged(point: ForkPoint, tmp_path: Path) -> None:
     grid = Grid(models=["a", "a"])
-    found = run(
+    rows_found = run(
         sweep(
             point,
             tmp_path / "c",
@@ -160,10 +158,10 @@ def test_equal_cells_are_one(point: ForkPoint, tmp_path: Path) -> None:
             runtime=AgentRuntime(models=ModelSettings(resolver=Models(a="A."))),
         )
     )
-    assert len(found.rows) == 1
+    assert len(rows_found.rows) == 1
 
 
-def test_a_table_is_one_for_pandas_and_polars(point: ForkPoint, tmp_path: Path) -> None:
+def test_table_loads_in_pandas_and_polars(point: ForkPoint, tmp_path: Path) -> None:
     grid = Grid(models=MODELS)
     runtime = AgentRuntime(models=ModelSettings(resolver=Models(a="A.", b="B.")))
     table = run(sweep(point, tmp_path / "cells", grid, runtime=runtime)).table()

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.index.imported import Imports
+from tests.unit.index.index_kit import Imports
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The catalogue can be lost at any time, and never stands in the way."""
+"""The catalogue can be lost at any time and never blocks an import."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "index.db"
 
 
-def test_what_is_noted_is_known_after_a_commit_only(path: Path) -> None:
+def test_records_are_visible_only_after_a_commit(path: Path) -> None:
     catalogue = Catalogue(path)
     catalogue.note("/a", MARK, b"record")
     assert catalogue.find_entries(["/a", "/b"]) == {"/a": CatalogueEntry(MARK, b"record")}
@@ -34,16 +34,19 @@ def test_what_is_noted_is_known_after_a_commit_only(path: Path) -> None:
     assert Catalogue(path).find_entries(["/a"]) == {"/a": CatalogueEntry(MARK, b"record")}
 
 
-def test_all_files_that_were_read_are_listed(path: Path) -> None:
+def test_all_read_files_are_listed(path: Path) -> None:
     catalogue = Catalogue(path)
-    noted = {f"/{at}": CatalogueEntry(FileFingerprint(at, at, b""), b"record") for at in range(3)}
-    for name, one in noted.items():
-        catalogue.note(name, one.fingerprint, one.record)
+    entries_by_path = {
+        f"/{number}": CatalogueEntry(FileFingerprint(number, number, b""), b"record")
+        for number in range(3)
+    }
+    for name, entry in entries_by_path.items():
+        catalogue.note(name, entry.fingerprint, entry.record)
     catalogue.commit()
-    assert dict(catalogue.iter_entries()) == noted
+    assert dict(catalogue.iter_entries()) == entries_by_path
 
 
-def test_the_agents_of_a_session_that_are_elsewhere_are_listed(path: Path) -> None:
+def test_subagents_in_other_files_are_listed(path: Path) -> None:
     catalogue = Catalogue(path)
     for session, agent in (("s", "bob"), ("s", "ann"), ("other", "eve")):
         catalogue.note_spawner("codex", session, agent, CTX)
@@ -52,7 +55,7 @@ def test_the_agents_of_a_session_that_are_elsewhere_are_listed(path: Path) -> No
     assert catalogue.spawned("claude", "s") == []
 
 
-def test_lineages_and_spawners_are_found_again(path: Path) -> None:
+def test_lineages_and_spawners_round_trip(path: Path) -> None:
     catalogue = Catalogue(path)
     catalogue.note_lineage({b"key": CTX})
     catalogue.note_spawner("claude", "session", "ann", CTX)
@@ -61,24 +64,24 @@ def test_lineages_and_spawners_are_found_again(path: Path) -> None:
     assert catalogue.spawner("claude", "session", "bob") is None
 
 
-def test_thousands_are_asked_for_at_once() -> None:
+def test_thousands_of_keys_are_queried_at_once() -> None:
     catalogue = Catalogue(None)
-    keys = [str(at).encode() for at in range(3000)]
+    keys = [str(number).encode() for number in range(3000)]
     catalogue.note_lineage(dict.fromkeys(keys, CTX))
     assert len(catalogue.lineage(keys)) == 3000
 
 
-def test_only_its_owner_may_read_it(path: Path) -> None:
+def test_catalogue_is_readable_by_its_owner_only(path: Path) -> None:
     Catalogue(path).close()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_one_that_is_damaged_is_begun_anew(path: Path) -> None:
+def test_damaged_catalogue_is_recreated(path: Path) -> None:
     path.write_bytes(b"no database at all" * 100)
     assert Catalogue(path).find_entries(["/a"]) == {}
 
 
-def test_one_of_another_version_is_begun_anew(path: Path) -> None:
+def test_catalogue_of_another_version_is_recreated(path: Path) -> None:
     catalogue = Catalogue(path)
     catalogue.note("/a", MARK, b"record")
     catalogue.commit()
@@ -89,7 +92,7 @@ def test_one_of_another_version_is_begun_anew(path: Path) -> None:
     assert Catalogue(path).find_entries(["/a"]) == {}
 
 
-def test_the_database_of_another_program_is_not_touched(path: Path) -> None:
+def test_database_of_another_program_is_unchanged(path: Path) -> None:
     with sqlite3.connect(path) as database:
         database.execute("PRAGMA application_id=1234")
         database.execute("CREATE TABLE theirs (x)")
@@ -100,6 +103,6 @@ def test_the_database_of_another_program_is_not_touched(path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_a_place_where_none_can_be_is_an_error_for_a_person(tmp_path: Path) -> None:
+def test_unusable_path_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be used"):
         Catalogue(tmp_path)

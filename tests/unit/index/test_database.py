@@ -24,14 +24,14 @@ SCHEMA = DatabaseSchema("the teas", 7, 1, "CREATE TABLE tea (name TEXT) STRICT;"
 PAGE = 4096
 
 
-def brew(path: Path) -> Path:
+def create_database(path: Path) -> Path:
     """Create a database of several pages."""
     with closing(open_database(path, SCHEMA)) as database:
         database.executemany("INSERT INTO tea VALUES (?)", [("green" * 100,)] * 100)
     return path
 
 
-def spill(path: Path, page: int) -> None:
+def damage_page(path: Path, page: int) -> None:
     """Change one byte of a page."""
     data = bytearray(path.read_bytes())
     data[page * PAGE + PAGE // 2] ^= 1
@@ -45,46 +45,48 @@ def count(path: Path) -> int:
     return rows[0]
 
 
-def test_a_file_with_a_damaged_first_page_is_reset_when_it_is_opened(tmp_path: Path) -> None:
-    path = brew(tmp_path / "tea.db")
-    spill(path, 0)
+def test_file_with_a_damaged_first_page_is_reset_on_open(tmp_path: Path) -> None:
+    path = create_database(tmp_path / "tea.db")
+    damage_page(path, 0)
     assert count(path) == 0
 
 
-def test_a_page_that_is_found_damaged_later_resets_its_file_only(tmp_path: Path) -> None:
-    path, other = brew(tmp_path / "tea.db"), brew(tmp_path / "other.db")
-    spill(path, 3)
+def test_page_damaged_later_resets_only_its_file(tmp_path: Path) -> None:
+    path, other_path = create_database(tmp_path / "tea.db"), create_database(tmp_path / "other.db")
+    damage_page(path, 3)
     repaired: list[Path] = []
 
     def repair(path: Path) -> None:
         repaired.append(path)
         reset_database(path)
 
-    found = run_with_repair(lambda: (count(other), count(path)), {other: repair, path: repair})
-    assert found == (100, 0)
+    counts = run_with_repair(
+        lambda: (count(other_path), count(path)), {other_path: repair, path: repair}
+    )
+    assert counts == (100, 0)
     assert repaired == [path]
 
 
-def test_an_error_that_is_no_damage_changes_nothing(tmp_path: Path) -> None:
-    path = brew(tmp_path / "tea.db")
+def test_error_without_damage_changes_nothing(tmp_path: Path) -> None:
+    path = create_database(tmp_path / "tea.db")
 
-    def read() -> None:
+    def read_count() -> None:
         with closing(open_database(path, SCHEMA)) as database:
             database.execute("SELECT no_such_column FROM tea")
 
     with pytest.raises(apsw.SQLError):
-        run_with_repair(read, {path: reset_database})
+        run_with_repair(read_count, {path: reset_database})
     assert count(path) == 100
 
 
-def test_a_damaged_page_is_named(tmp_path: Path) -> None:
-    path = brew(tmp_path / "tea.db")
+def test_damaged_page_is_named(tmp_path: Path) -> None:
+    path = create_database(tmp_path / "tea.db")
     assert not [*find_damage(path)]
-    spill(path, 3)
+    damage_page(path, 3)
     assert [*find_damage(path)] == ["page 4 (byte 12288) does not match its checksum"]
 
 
-def test_a_database_without_checksums_is_damaged(tmp_path: Path) -> None:
+def test_database_without_checksums_is_damaged(tmp_path: Path) -> None:
     path = tmp_path / "tea.db"
     with closing(apsw.Connection(str(path))) as database:
         database.execute(SCHEMA.sql)
@@ -94,7 +96,7 @@ def test_a_database_without_checksums_is_damaged(tmp_path: Path) -> None:
     assert count(path) == 0
 
 
-def test_tables_of_another_program_without_an_id_are_not_touched(tmp_path: Path) -> None:
+def test_tables_of_another_program_without_id_are_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "tea.db"
     with closing(apsw.Connection(str(path))) as database:
         database.execute("CREATE TABLE theirs (x)")
@@ -114,7 +116,7 @@ def path(tmp_path: Path) -> Iterator[Path]:
     assert not [*find_damage(path)]
 
 
-def test_processes_that_create_it_at_once_lose_nothing(path: Path) -> None:
+def test_concurrent_creation_by_processes_loses_nothing(path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     processes = [context.Process(target=_open_and_add, args=(path,)) for _ in range(4)]
     for process in processes:
@@ -124,12 +126,12 @@ def test_processes_that_create_it_at_once_lose_nothing(path: Path) -> None:
     assert count(path) == 4
 
 
-def test_a_program_that_uses_apsw_keeps_its_default_file_system(path: Path) -> None:
+def test_default_vfs_of_apsw_is_unchanged(path: Path) -> None:
     _open_and_add(path)
     assert apsw.vfs_names()[0] != "cksmvfs"
 
 
-def test_a_database_without_a_path_is_temporary(path: Path) -> None:
+def test_database_without_path_is_temporary(path: Path) -> None:
     with (
         closing(open_database(None, SCHEMA)) as memory,
         closing(open_database(path, SCHEMA)) as file,

@@ -1,4 +1,4 @@
-"""The words of a message are all that is in it to be read, whoever wrote it, however."""
+"""The text of a message is all its readable content, in any format."""
 
 from __future__ import annotations
 
@@ -18,50 +18,59 @@ from harken.core.messages import (
 from harken.index.message_text import MessageText, decode_shape, extract_text, searchable_text
 
 
-def said(message: Message) -> MessageText:
+def extract(message: Message) -> MessageText:
     entry, objects = encode_entry(message)
     return extract_text(decode_shape(objects[entry.message]), objects)
 
 
-def called(arguments: str) -> str:
+def extract_call(arguments: str) -> str:
     call = ToolCall("c1", FunctionCall("Write", arguments))
-    return searchable_text(said(Message("assistant", None, [call])))
+    return searchable_text(extract(Message("assistant", None, [call])))
 
 
-def test_texts_thoughts_and_images_are_counted_apart() -> None:
+def test_texts_thoughts_and_images_are_counted_separately() -> None:
     content: Content = [ThinkingPart("hm"), TextPart("tea"), ImagePart("image/png", "AAAA")]
-    found = said(Message("assistant", content))
-    assert (found.role, found.characters, found.thinking, found.images) == ("assistant", 3, 2, 1)
-    assert searchable_text(found) == "hm\ntea"
+    message_text = extract(Message("assistant", content))
+    assert (
+        message_text.role,
+        message_text.characters,
+        message_text.thinking,
+        message_text.images,
+    ) == ("assistant", 3, 2, 1)
+    assert searchable_text(message_text) == "hm\ntea"
 
 
-def test_a_result_has_what_a_tool_gave() -> None:
-    found = said(Message("tool", "no such door", tool_call_id="c1", is_error=True))
-    assert (searchable_text(found), found.is_error, found.characters) == ("no such door", True, 12)
+def test_result_text_is_the_tool_output() -> None:
+    message_text = extract(Message("tool", "no such door", tool_call_id="c1", is_error=True))
+    assert (searchable_text(message_text), message_text.is_error, message_text.characters) == (
+        "no such door",
+        True,
+        12,
+    )
 
 
-def test_of_arguments_the_strings_and_their_names_count() -> None:
-    assert called('{"path": "/cafe", "lines": [1, true, null, {"text": "a\\nb"}]}') == (
+def test_argument_strings_and_their_keys_are_indexed() -> None:
+    assert extract_call('{"path": "/cafe", "lines": [1, true, null, {"text": "a\\nb"}]}') == (
         "Write\npath\n/cafe\nlines\n1\ntext\na\nb"
     )
 
 
 @pytest.mark.parametrize("arguments", ["not JSON", "", "[" * 100_000, "[" * 900 + "]" * 900])
-def test_arguments_that_cannot_be_read_are_a_text(arguments: str) -> None:
-    assert called(arguments).startswith("Write")
+def test_invalid_arguments_are_indexed_as_text(arguments: str) -> None:
+    assert extract_call(arguments).startswith("Write")
 
 
-def test_what_has_no_blanks_is_no_words() -> None:
-    assert called('{"data": "' + "QUJD" * 100 + '"}') == "Write\ndata"
+def test_data_without_spaces_is_not_indexed() -> None:
+    assert extract_call('{"data": "' + "QUJD" * 100 + '"}') == "Write\ndata"
 
 
-def test_blocks_that_nobody_knows_have_words() -> None:
-    found = said(Message("user", [UnknownPart("document", '{"title": "The cafe"}')]))
-    assert searchable_text(found) == "title\nThe cafe"
+def test_unknown_blocks_are_indexed() -> None:
+    message_text = extract(Message("user", [UnknownPart("document", '{"title": "The cafe"}')]))
+    assert searchable_text(message_text) == "title\nThe cafe"
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("na\u00efve \u2713", "na\u00efve \u2713"),
         ("\u8336", " \u8336 "),
@@ -71,11 +80,11 @@ def test_blocks_that_nobody_knows_have_words() -> None:
         ("\ud800 \u8336", "?  \u8336 "),
     ],
 )
-def test_scripts_without_blanks_are_given_some(text: str, wanted: str) -> None:
-    assert searchable_text(MessageText("user", [text])) == wanted
+def test_scripts_without_spaces_are_segmented(text: str, expected: str) -> None:
+    assert searchable_text(MessageText("user", [text])) == expected
 
 
-def test_parts_that_are_gone_or_damaged_are_left_out() -> None:
+def test_missing_or_damaged_parts_are_skipped() -> None:
     entry, objects = encode_entry(Message("user", [TextPart("tea"), TextPart("milk")]))
     shape = decode_shape(objects[entry.message])
     del objects[shape.parts[0]]

@@ -1,4 +1,4 @@
-"""Whatever somebody writes is a query."""
+"""Every user input is a valid query."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from harken.index.query import parse_query
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("tea", '("tea")'),
         ("tea cake", '("tea") AND ("cake")'),
@@ -30,15 +30,17 @@ from harken.index.query import parse_query
         ("tea\x00cake \ud800x", '("tea cake") AND ("x")'),
     ],
 )
-def test_words_phrases_beginnings_exceptions_and_alternatives(text: str, wanted: str) -> None:
-    assert str(parse_query(text)) == wanted
+def test_words_phrases_prefixes_exclusions_and_alternatives_are_parsed(
+    text: str, expected: str
+) -> None:
+    assert str(parse_query(text)) == expected
 
 
-def test_beginnings_can_be_spelled_out() -> None:
-    known = {"tea": ["tea", "teapot"], "mi": ["milk", "mint"], "x": ["x\ue000"]}
+def test_prefix_can_be_expanded() -> None:
+    vocabulary = {"tea": ["tea", "teapot"], "mi": ["milk", "mint"], "x": ["x\ue000"]}
 
     def spelled(text: str) -> str:
-        return str(parse_query(text).expand_prefixes(lambda word: known.get(word, [])))
+        return str(parse_query(text).expand_prefixes(lambda word: vocabulary.get(word, [])))
 
     assert spelled("TEA* OR cake -mi*") == '(("tea" OR "teapot" OR "cake")) NOT ("milk" OR "mint")'
     for same in ("cup*", "x*", "tea", '"hot tea"*', "tëa*"):
@@ -46,11 +48,11 @@ def test_beginnings_can_be_spelled_out() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "  ", "!!", '""', "*", "- -", "__"])
-def test_without_a_word_there_is_no_query(text: str) -> None:
+def test_query_without_a_word_is_none(text: str) -> None:
     with pytest.raises(ConfigError, match="no word"):
         parse_query(text)
 
 
-def test_a_query_has_an_end() -> None:
+def test_query_length_is_limited() -> None:
     with pytest.raises(ConfigError, match="at most 100 words"):
         parse_query("tea " * 101)

@@ -1,4 +1,4 @@
-"""The numbers of messages are in the order of time, whenever they are read."""
+"""Message row ids are in the order of time for any order of reading."""
 
 from __future__ import annotations
 
@@ -29,43 +29,45 @@ def database() -> Iterator[apsw.Connection]:
 
 
 def enter(database: apsw.Connection, *times: int) -> list[int]:
-    """Enter messages at once, as those that are read together are."""
+    """Insert messages in one batch, as those that are read together."""
     numbers = MessageIdAllocator(database)
-    found = [numbers.next(time) for time in times]
-    database.executemany("INSERT INTO messages VALUES (?)", [(one,) for one in found])
-    return found
+    row_ids = [numbers.next(time) for time in times]
+    database.executemany("INSERT INTO messages VALUES (?)", [(row_id,) for row_id in row_ids])
+    return row_ids
 
 
 @given(st.lists(st.lists(st.integers(-(1 << 60), 1 << 60), max_size=9), max_size=5))
-def test_what_was_said_later_has_a_greater_number(read: list[list[int]]) -> None:
+def test_later_message_has_a_greater_row_id(readings: list[list[int]]) -> None:
     with closing(empty()) as database:
-        found = [one for times in read for one in zip(times, enter(database, *times), strict=True)]
-    assert len({number for _, number in found}) == len(found)
-    by_stretch = sorted(found, key=lambda one: (first_id(one[0]), one[1]))
-    assert [number for _, number in by_stretch] == sorted(number for _, number in found)
+        timed_ids = [
+            pair for times in readings for pair in zip(times, enter(database, *times), strict=True)
+        ]
+    assert len({number for _, number in timed_ids}) == len(timed_ids)
+    by_stretch = sorted(timed_ids, key=lambda timed_id: (first_id(timed_id[0]), timed_id[1]))
+    assert [number for _, number in by_stretch] == sorted(number for _, number in timed_ids)
 
 
-def test_within_a_stretch_numbers_are_in_the_order_of_reading(database: apsw.Connection) -> None:
+def test_row_ids_within_an_interval_are_in_reading_order(database: apsw.Connection) -> None:
     first, second = enter(database, NOON + 1, NOON)
     (third,) = enter(database, NOON)
     assert (second, third) == (first + 1, first + 2)
     assert {*map(get_stretch, (first, second, third))} == {get_stretch(first_id(NOON))}
 
 
-def test_a_stretch_that_is_full_goes_on_with_the_numbers_of_the_next(
+def test_full_interval_continues_with_the_ids_of_the_next(
     database: apsw.Connection,
 ) -> None:
     many = enter(database, *[NOON] * (2 * ROOM + 1))
     assert many == [*range(many[0], many[0] + len(many))]
-    later, again = enter(database, NOON + STRETCH_US, NOON)
-    assert (later, again) == (many[-1] + 1, many[-1] + 2)
+    later, earlier = enter(database, NOON + STRETCH_US, NOON)
+    assert (later, earlier) == (many[-1] + 1, many[-1] + 2)
 
 
-def test_an_end_is_after_all_that_was_said_until_then(database: apsw.Connection) -> None:
+def test_upper_bound_is_after_all_messages_until_then(database: apsw.Connection) -> None:
     assert find_end_id(database, NOON) == first_id(NOON) + ROOM
     many = enter(database, *[NOON] * (ROOM + 1))
     assert first_id(NOON) + ROOM == many[-1] < find_end_id(database, NOON)
 
 
-def test_what_was_said_nobody_knows_when_comes_first(database: apsw.Connection) -> None:
+def test_messages_without_time_come_first(database: apsw.Connection) -> None:
     assert enter(database, 0, -5) == [1, 2]

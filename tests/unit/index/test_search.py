@@ -1,4 +1,4 @@
-"""Search finds where something was said, and from which commit one can go on."""
+"""Search returns the position of a text and a commit to resume from."""
 
 from __future__ import annotations
 
@@ -14,20 +14,22 @@ from harken.index.search import SearchHit, SearchQuery, search
 from harken.session.session import Session
 from tests.session_kit import born, hear, new_session, say
 from tests.unit.formats.transcript_kit import Transcript, text_block, thinking_block, tool_use_block
-from tests.unit.index.imported import Imports
+from tests.unit.index.index_kit import Imports
 
 OTHER = "6f662022-0000-4000-8000-000000000002"
 
 
 @pytest.fixture
 def talked(imports: Imports) -> Imports:
-    """A session of Claude Code, one of the same a day later, with tools and a subagent."""
-    made = Transcript(shared={"cwd": "/home/jill/cafe"})
-    made.user("Is the café open?")
-    made.answer(thinking_block("Look at the door."), tool_use_block("c1", path="/srv/door.txt"))
-    made.result("c1", "the door is open\nuntil six")
-    made.answer(text_block("It is open until six."))
-    imports.add("a.jsonl", made)
+    """Two sessions of Claude Code on successive days, with tools and a subagent."""
+    transcript = Transcript(shared={"cwd": "/home/jill/cafe"})
+    transcript.user("Is the café open?")
+    transcript.answer(
+        thinking_block("Look at the door."), tool_use_block("c1", path="/srv/door.txt")
+    )
+    transcript.result("c1", "the door is open\nuntil six")
+    transcript.answer(text_block("It is open until six."))
+    imports.add("a.jsonl", transcript)
     later = Transcript(OTHER, shared={"cwd": "/home/jack/bar", "isSidechain": False})
     later.user("Who opens the bar?", timestamp="2026-02-01T12:00:00.000Z")
     later.answer(
@@ -36,23 +38,23 @@ def talked(imports: Imports) -> Imports:
     later.shared |= {"isSidechain": True, "timestamp": "2026-02-01T12:00:02.000Z"}
     later.user("Find out.", parent=None)
     later.answer(text_block("Jack opens the door."))
-    imports.read("b.jsonl", later)
+    imports.add_and_update("b.jsonl", later)
     return imports
 
 
-def find(imports: Imports, words: str, **given: Any) -> list[SearchHit]:
-    found = search(imports.facts, imports.store, SearchQuery(text=words, **given))
-    hits = list(found.hits)
-    if given.get("limit", 20) is None:
-        assert found.total == len(hits)
+def find(imports: Imports, words: str, **filters: Any) -> list[SearchHit]:
+    page = search(imports.facts, imports.store, SearchQuery(text=words, **filters))
+    hits = list(page.hits)
+    if filters.get("limit", 20) is None:
+        assert page.total == len(hits)
     return hits
 
 
-def texts(imports: Imports, words: str, **given: Any) -> list[str]:
-    return [hit.excerpt.text for hit in find(imports, words, **given)]
+def texts(imports: Imports, words: str, **filters: Any) -> list[str]:
+    return [hit.excerpt.text for hit in find(imports, words, **filters)]
 
 
-def test_what_was_said_last_comes_first(talked: Imports) -> None:
+def test_newest_message_is_the_first_hit(talked: Imports) -> None:
     assert texts(talked, "door") == [
         "Jack opens the door.",
         "the door is open until six",
@@ -60,7 +62,7 @@ def test_what_was_said_last_comes_first(talked: Imports) -> None:
     ]
 
 
-def test_a_hit_says_who_when_where_and_from_which_commit_one_can_go_on(talked: Imports) -> None:
+def test_hit_has_author_time_location_and_commit(talked: Imports) -> None:
     (hit,) = find(talked, "six", kind="response")
     assert (hit.runtime, hit.agent, hit.role, hit.project) == (
         "claude",
@@ -75,7 +77,7 @@ def test_a_hit_says_who_when_where_and_from_which_commit_one_can_go_on(talked: I
 
 
 @pytest.mark.parametrize(
-    ("words", "wanted"),
+    ("words", "expected"),
     [
         ("cafe", 1),
         ("CAFÉ", 1),
@@ -90,12 +92,14 @@ def test_a_hit_says_who_when_where_and_from_which_commit_one_can_go_on(talked: I
         ("nobody", 0),
     ],
 )
-def test_words_phrases_beginnings_and_exceptions(talked: Imports, words: str, wanted: int) -> None:
-    assert len(find(talked, words, limit=None)) == wanted
+def test_words_phrases_prefixes_and_exclusions_match(
+    talked: Imports, words: str, expected: int
+) -> None:
+    assert len(find(talked, words, limit=None)) == expected
 
 
 @pytest.mark.parametrize(
-    ("given", "wanted"),
+    ("filters", "expected"),
     [
         ({"role": "tool"}, ["the door is open until six"]),
         ({"kind": "response", "runtime": "claude"}, ["Jack opens the door.", "Look at the door."]),
@@ -109,118 +113,118 @@ def test_words_phrases_beginnings_and_exceptions(talked: Imports, words: str, wa
         ({"limit": 1}, ["Jack opens the door."]),
     ],
 )
-def test_conditions_leave_out_what_does_not_fit(
-    talked: Imports, given: dict[str, Any], wanted: list[str]
+def test_filters_exclude_hits(
+    talked: Imports, filters: dict[str, Any], expected: list[str]
 ) -> None:
-    assert texts(talked, "door", **given) == wanted
+    assert texts(talked, "door", **filters) == expected
 
 
-def test_all_hits_are_counted_whatever_is_shown(talked: Imports) -> None:
+def test_hit_count_is_independent_of_the_limit(talked: Imports) -> None:
     for runtime in (None, "claude"):
-        found = search(
+        page = search(
             talked.facts, talked.store, SearchQuery(text="door", limit=1, runtime=runtime)
         )
-        assert (found.total, len(list(found.hits))) == (3, 1)
+        assert (page.total, len(list(page.hits))) == (3, 1)
 
 
-def test_hits_are_counted_up_to_a_number(talked: Imports) -> None:
-    for counted, limit, total, is_more in ((1, 1, 1, True), (2, 1, 2, True), (1, 2, 2, True)):
-        asked = SearchQuery(text="door", limit=limit, min_counted=counted)
-        found = search(talked.facts, talked.store, asked)
-        assert (found.total, found.is_more, len(list(found.hits))) == (total, is_more, limit)
+def test_hit_count_has_a_maximum(talked: Imports) -> None:
+    for min_counted, limit, total, is_more in ((1, 1, 1, True), (2, 1, 2, True), (1, 2, 2, True)):
+        query = SearchQuery(text="door", limit=limit, min_counted=min_counted)
+        page = search(talked.facts, talked.store, query)
+        assert (page.total, page.is_more, len(list(page.hits))) == (total, is_more, limit)
     for every in (3, None):
-        found = search(
+        page = search(
             talked.facts, talked.store, SearchQuery(text="door", limit=every, min_counted=1)
         )
-        assert (found.total, found.is_more) == (3, False)
+        assert (page.total, page.is_more) == (3, False)
 
 
-def test_what_was_said_last_comes_first_however_it_was_read(imports: Imports) -> None:
-    """Those of one stretch of time too, where the numbers do not tell it."""
-    said = [
+def test_hits_are_sorted_by_time_in_any_reading_order(imports: Imports) -> None:
+    """This includes messages of one interval, where row ids do not give the order."""
+    dated_texts = [
         ("2026-03-01T12:00:00.500Z", "tea 3"),
         ("2026-03-01T12:00:00.100Z", "tea 1"),
         ("2026-02-01T12:00:00.000Z", "tea 0"),
         ("2026-03-01T12:00:00.300Z", "tea 2"),
         ("2026-04-01T12:00:00.000Z", "tea 4"),
     ]
-    for at, (time, words) in enumerate(said):
-        made = Transcript(f"6f662022-0000-4000-8000-00000000000{at}")
-        made.user(words, timestamp=time)
-        imports.read(f"{at}.jsonl", made)
+    for index, (time, words) in enumerate(dated_texts):
+        transcript = Transcript(f"6f662022-0000-4000-8000-00000000000{index}")
+        transcript.user(words, timestamp=time)
+        imports.add_and_update(f"{index}.jsonl", transcript)
     newest = ["tea 4", "tea 3", "tea 2", "tea 1", "tea 0"]
     for limit in (1, 2, 3, 4, 5, None):
-        for counted in (1, 2, 10):
-            assert texts(imports, "tea", limit=limit, counted=counted) == newest[:limit]
+        for min_counted in (1, 2, 10):
+            assert texts(imports, "tea", limit=limit, counted=min_counted) == newest[:limit]
     march = {"since_us": 1_772_366_400_200_000, "until_us": 1_772_366_400_500_000}
     assert texts(imports, "tea", **march) == ["tea 2"]
 
 
-def test_beginnings_of_few_words_and_of_very_many_are_found(imports: Imports) -> None:
-    made = Transcript()
-    made.user(" ".join(f"cup{number}" for number in range(700)))
-    made.user("Cup, cup1, CUPBOARD.")
-    made.user("café caf\ue000")
-    imports.read("a.jsonl", made)
-    for words, wanted in (("cup*", 2), ("cupb*", 1), ("CUP1*", 2), ("cup69*", 1), ("cupx*", 0)):
-        assert len(find(imports, words)) == wanted, words
+def test_common_and_rare_prefixes_match(imports: Imports) -> None:
+    transcript = Transcript()
+    transcript.user(" ".join(f"cup{number}" for number in range(700)))
+    transcript.user("Cup, cup1, CUPBOARD.")
+    transcript.user("café caf\ue000")
+    imports.add_and_update("a.jsonl", transcript)
+    for words, expected in (("cup*", 2), ("cupb*", 1), ("CUP1*", 2), ("cup69*", 1), ("cupx*", 0)):
+        assert len(find(imports, words)) == expected, words
     assert len(find(imports, "caf*")) == len(find(imports, "café*")) == 1
     assert len(find(imports, "cup* -cupb*")) == 1
 
 
-def test_of_a_result_the_tool_is_told(talked: Imports) -> None:
+def test_result_hit_names_its_tool(talked: Imports) -> None:
     (hit,) = find(talked, "door", role="tool")
     assert (hit.tool, hit.kind) == ("Bash", "tool_result")
 
 
-def test_arguments_are_found_as_they_are_meant_not_as_json_spells_them(imports: Imports) -> None:
-    made = Transcript()
-    made.user("Write.")
-    made.answer(tool_use_block("c1", "Write", content="first\nsecond\tthird", blob="QUJD" * 50))
-    imports.read("a.jsonl", made)
+def test_arguments_match_by_value_and_not_by_json_escapes(imports: Imports) -> None:
+    transcript = Transcript()
+    transcript.user("Write.")
+    transcript.answer(
+        tool_use_block("c1", "Write", content="first\nsecond\tthird", blob="QUJD" * 50)
+    )
+    imports.add_and_update("a.jsonl", transcript)
     assert len(find(imports, "second third")) == 1
     assert find(imports, "nsecond") == []
     assert find(imports, "QUJD*") == []
 
 
-def test_scripts_without_blanks_are_found_by_any_part(imports: Imports) -> None:
-    made = Transcript()
-    made.user("冷たいお茶をください。 커피숍에서")
-    made.answer(text_block("はい。"))
-    imports.read("a.jsonl", made)
+def test_scripts_without_spaces_match_by_substring(imports: Imports) -> None:
+    transcript = Transcript()
+    transcript.user("冷たいお茶をください。 커피숍에서")
+    transcript.answer(text_block("はい。"))
+    imports.add_and_update("a.jsonl", transcript)
     for words in ("お茶", "茶", "冷たい", "커피", '"お茶を"', "茶 ください"):
         assert len(find(imports, words)) == 1, words
     assert find(imports, "茶お") == []
 
 
-def test_a_commit_that_is_gone_is_never_told(talked: Imports) -> None:
+def test_removed_commit_gives_no_hit(talked: Imports) -> None:
     hits = find(talked, "door")
-    kept: list[CommitId] = [hit.ctx for hit in hits[1:] if hit.ctx is not None]
+    kept_commits: list[CommitId] = [hit.ctx for hit in hits[1:] if hit.ctx is not None]
     talked.store.collect((), now="2027-01-01T00:00:00Z", grace_s=0)
     assert len(find(talked, "door")) == 3
 
-    class Lost:
-        """The store, after somebody took a commit away."""
+    class MissingCommitStore:
+        """A store from which a commit was removed."""
 
         def __getattr__(self, name: str) -> Any:
             return getattr(talked.store, name)
 
         def commits(self, names: Any) -> Any:
-            return talked.store.commits(name for name in names if name in kept)
+            return talked.store.commits(name for name in names if name in kept_commits)
 
-    found = search(talked.facts, Lost(), SearchQuery(text="door"))
-    assert [hit.excerpt.text for hit in found.hits] == texts(talked, "door")[-2:]
-    assert found.total == 2
+    page = search(talked.facts, MissingCommitStore(), SearchQuery(text="door"))
+    assert [hit.excerpt.text for hit in page.hits] == texts(talked, "door")[-2:]
+    assert page.total == 2
 
 
 @pytest.mark.parametrize(
     "body", [b"no message", b"[]", b'{"x":' + b"[" * 5000 + b"]" * 5000 + b"}"]
 )
-def test_a_message_that_cannot_be_read_is_found_without_its_text(
-    talked: Imports, body: bytes
-) -> None:
-    class Odd:
-        """The store, with something else in the place of everything."""
+def test_unreadable_message_is_a_hit_without_text(talked: Imports, body: bytes) -> None:
+    class WrongContentStore:
+        """A store with other content in place of every object."""
 
         def __getattr__(self, name: str) -> Any:
             return getattr(talked.store, name)
@@ -228,8 +232,8 @@ def test_a_message_that_cannot_be_read_is_found_without_its_text(
         def objects(self, names: Any) -> Any:
             return dict.fromkeys(names, body)
 
-    found = search(talked.facts, Odd(), SearchQuery(text="door"))
-    assert [hit.excerpt.text for hit in found.hits] == ["", "", ""]
+    page = search(talked.facts, WrongContentStore(), SearchQuery(text="door"))
+    assert [hit.excerpt.text for hit in page.hits] == ["", "", ""]
 
 
 @pytest.fixture
@@ -244,23 +248,21 @@ def logged(imports: Imports) -> Session:
     return session
 
 
-def test_what_is_in_no_commit_is_found_in_its_log(imports: Imports, logged: Session) -> None:
+def test_uncommitted_message_is_a_hit_in_its_log(imports: Imports, logged: Session) -> None:
     (hit,) = find(imports, "cafe")
     assert (hit.ctx, hit.session, hit.excerpt.text) == (None, "s", "Is the cafe open?")
-    found = search(imports.facts, None, SearchQuery(text="cafe"))
-    assert [one.excerpt.text for one in found.hits] == ["Is the cafe open?"]
+    page = search(imports.facts, None, SearchQuery(text="cafe"))
+    assert [found_hit.excerpt.text for found_hit in page.hits] == ["Is the cafe open?"]
 
 
-def test_a_log_that_is_gone_leaves_the_hit_without_its_text(
-    imports: Imports, logged: Session
-) -> None:
+def test_hit_of_a_deleted_log_has_no_text(imports: Imports, logged: Session) -> None:
     logged.path.unlink()
     assert texts(imports, "cafe") == [""]
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(st.text(max_size=40))
-def test_whatever_is_written_is_looked_for(imports: Imports, words: str) -> None:
+def test_arbitrary_queries_are_accepted(imports: Imports, words: str) -> None:
     try:
         find(imports, words)
     except ConfigError as error:

@@ -1,4 +1,4 @@
-"""An excerpt shows the place where it stands, as the index found it."""
+"""A snippet shows the matching text with the matches of the index."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from harken.index.query import parse_query
 from harken.index.snippet import MAX_EXCERPT_CHARS, build_excerpt
 
 
-def marked(query: str, *texts: str) -> str:
-    """Return an excerpt with what was looked for in brackets."""
+def mark_excerpt(query: str, *texts: str) -> str:
+    """Return a snippet with the matches in brackets."""
     pieces = build_excerpt(texts, parse_query(query)).pieces
     return "".join(f"[{text}]" if is_found else text for text, is_found in pieces)
 
 
 @pytest.mark.parametrize(
-    ("query", "text", "wanted"),
+    ("query", "text", "expected"),
     [
         ("tea", "Tea, please.", "[Tea], please."),
         ("tea", "The team has tea.", "The team has [tea]."),
@@ -34,35 +34,35 @@ def marked(query: str, *texts: str) -> str:
         ("nothing", "Something else.", "Something else."),
     ],
 )
-def test_what_is_looked_for_is_marked(query: str, text: str, wanted: str) -> None:
-    assert marked(query, text) == wanted
+def test_matches_are_marked(query: str, text: str, expected: str) -> None:
+    assert mark_excerpt(query, text) == expected
 
 
-def test_the_text_that_has_it_is_shown() -> None:
-    assert marked("tea", "Coffee.", "Tea.", "Tea again.") == "[Tea]."
-    assert marked("tea", "", "Coffee.") == "Coffee."
-    assert marked("tea") == ""
+def test_matching_text_is_selected() -> None:
+    assert mark_excerpt("tea", "Coffee.", "Tea.", "Tea again.") == "[Tea]."
+    assert mark_excerpt("tea", "", "Coffee.") == "Coffee."
+    assert mark_excerpt("tea") == ""
 
 
-def test_a_long_text_is_cut_on_both_sides() -> None:
-    shown = marked("needle", "hay " * 1000 + "needle" + " hay" * 1000)
-    assert shown.startswith("… hay")
-    assert "[needle]" in shown
-    assert shown.endswith("hay …")
-    assert len(shown) < MAX_EXCERPT_CHARS + 20
+def test_long_text_is_truncated_on_both_sides() -> None:
+    marked_text = mark_excerpt("needle", "hay " * 1000 + "needle" + " hay" * 1000)
+    assert marked_text.startswith("… hay")
+    assert "[needle]" in marked_text
+    assert marked_text.endswith("hay …")
+    assert len(marked_text) < MAX_EXCERPT_CHARS + 20
 
 
-def test_marks_say_where_it_stands_in_the_text() -> None:
-    found = build_excerpt(["On the  table: tea and TEA"], parse_query("tea"))
-    assert [found.text[begin:end] for begin, end in found.match_spans] == ["tea", "TEA"]
+def test_ellipses_show_the_position_in_the_text() -> None:
+    excerpt = build_excerpt(["On the  table: tea and TEA"], parse_query("tea"))
+    assert [excerpt.text[begin:end] for begin, end in excerpt.match_spans] == ["tea", "TEA"]
 
 
-def test_a_text_of_megabytes_takes_no_time() -> None:
+def test_text_of_megabytes_is_fast() -> None:
     text = "tearoom steal teal " * 100_000 + "tea"
     begin = time.process_time()
-    assert "[tea]" in marked("tea", text)
+    assert "[tea]" in mark_excerpt("tea", text)
     assert time.process_time() - begin < 1
 
 
-def test_letters_that_change_their_length_are_cut_where_they_are() -> None:
-    assert marked("tea", "İİİ tea") == "İİİ [tea]"
+def test_characters_with_length_changing_case_are_truncated_correctly() -> None:
+    assert mark_excerpt("tea", "İİİ tea") == "İİİ [tea]"

@@ -1,4 +1,4 @@
-"""What tests of interactions share: a logger with a ticking clock, and short ways to say things."""
+"""Helpers for tests of interactions: a logger with a ticking clock, and short builders."""
 
 from __future__ import annotations
 
@@ -21,30 +21,34 @@ ROLE = MessageRole
 
 
 def logger(folder: Path, store: Store | None = None, **config: Any) -> InteractionLogger:
-    """Return a logger whose clock ticks by the second, and which syncs nothing."""
-    made = InteractionLoggingConfig(**config)
-    return InteractionLogger(made, folder=folder, store=store, clock=ticking(), durability="none")
+    """Return a logger whose clock advances by a second, and which syncs nothing."""
+    logging_config = InteractionLoggingConfig(**config)
+    return InteractionLogger(
+        logging_config, folder=folder, store=store, clock=ticking(), durability="none"
+    )
 
 
-def said(role: MessageRole, content: str, **metadata: Any) -> LoggedMessage:
-    """Return a record of a message, without its id."""
+def message_record(role: MessageRole, content: str, **metadata: Any) -> LoggedMessage:
+    """Return a message record without its id."""
     about = MessageMetadata(**metadata) if metadata else None
     return LoggedMessage(role=role, content=content, metadata=about)
 
 
-def row(kind: ThreadEventType, id: str | None = None, at: int | None = None, **more: Any) -> Any:
+def row(
+    kind: ThreadEventType, id: str | None = None, position: int | None = None, **members: Any
+) -> Any:
     """Return a row."""
-    return ThreadEntry(event_type=kind, message_id=id, position_in_context=at, **more)
+    return ThreadEntry(event_type=kind, message_id=id, position_in_context=position, **members)
 
 
 def brief(log: InteractionLogger, thread: str) -> list[tuple[str, str | None, int | None]]:
     """Return the rows of a thread: type, content, position."""
-    found = []
-    for one in log.get_thread(thread):
-        message = None if one.message_id is None else log.get_message(one.message_id)
+    brief_rows = []
+    for thread_row in log.get_thread(thread):
+        message = None if thread_row.message_id is None else log.get_message(thread_row.message_id)
         content = None if message is None else message.content
-        found.append((one.event_type.value, content, one.position_in_context))
-    return found
+        brief_rows.append((thread_row.event_type.value, content, thread_row.position_in_context))
+    return brief_rows
 
 
 SYSTEM = {"role": "system", "content": "You are Jack."}

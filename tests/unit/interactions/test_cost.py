@@ -1,4 +1,4 @@
-"""What a log of interactions costs, and that all else works on it: time travel, statistics."""
+"""The size of an interaction log, and its use by time travel and statistics."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KB = 1000
 
 
 def texts() -> Iterator[str]:
-    """Yield texts of 500 bytes, no two the same, of words of a few thousand."""
+    """Yield distinct texts of 500 bytes, of a few thousand different words."""
     chance = random.Random(7)
     words = [
         "".join(chance.choices("etaoinshrdlucmfw", k=chance.randint(2, 9))) for _ in range(3000)
@@ -33,25 +33,25 @@ def texts() -> Iterator[str]:
         yield " ".join(chance.choices(words, k=120))[:500]
 
 
-def typical(log: InteractionLogger, thread: str, said: Iterator[str], system: str) -> None:
+def typical(log: InteractionLogger, thread: str, prose: Iterator[str], system: str) -> None:
     """Log a typical session: 50 messages of 500 bytes, 200 rows."""
     context: list[Any] = [{"role": "system", "content": system}]
-    for heard in (8, 8, 9, 9, 8, 1):
-        context += [{"role": "user", "content": next(said)} for _ in range(heard)]
+    for message_count in (8, 8, 9, 9, 8, 1):
+        context += [{"role": "user", "content": next(prose)} for _ in range(message_count)]
         with log.call(thread, context, model="claude-sonnet") as call:
-            context.append({"role": "assistant", "content": call.answer(next(said))})
+            context.append({"role": "assistant", "content": call.answer(next(prose))})
 
 
 @pytest.mark.req("S3-23")
-def test_a_typical_session_is_small_and_shares_what_others_have(tmp_path: Path) -> None:
-    said = texts()
-    prompt = " ".join(next(said) for _ in range(40))  # that of an agent with tools
+def test_typical_session_is_small_and_shares_objects(tmp_path: Path) -> None:
+    prose = texts()
+    prompt = " ".join(next(prose) for _ in range(40))  # the prompt of an agent with tools
 
     def grown(name: str) -> int:
-        """Log one session more; return by how much the store has grown."""
+        """Log one more session. Return the growth of the store."""
         with logger(tmp_path) as log:
             before = log.open_store().stats().raw_bytes
-            typical(log, log.start_thread(name), said, prompt)
+            typical(log, log.start_thread(name), prose, prompt)
             return log.open_store().stats().raw_bytes - before
 
     with logger(tmp_path) as log:
@@ -59,7 +59,7 @@ def test_a_typical_session_is_small_and_shares_what_others_have(tmp_path: Path) 
     before = (tmp_path / "store.db").stat().st_size
     with logger(tmp_path) as log:
         thread = log.start_thread("one")
-        typical(log, thread, said, next(said))
+        typical(log, thread, prose, next(prose))
         [summary] = log.list_threads()
         assert (summary.messages, len(log.get_thread(thread))) == (50, 201)
     assert (tmp_path / "sessions" / "one.jsonl").stat().st_size <= 55 * KB
@@ -69,8 +69,8 @@ def test_a_typical_session_is_small_and_shares_what_others_have(tmp_path: Path) 
 
 
 @pytest.mark.req("S3-18")
-def test_the_log_grows_by_what_is_new(tmp_path: Path) -> None:
-    """As long as the context is, a request costs the same: bytes of the last 50, of the first 50."""
+def test_log_grows_by_new_messages(tmp_path: Path) -> None:
+    """A request has a constant size for a context of constant length."""
     with logger(tmp_path) as log:
         thread = log.start_thread("one")
         path = log.sessions_folder / "one.jsonl"
@@ -86,7 +86,7 @@ def test_the_log_grows_by_what_is_new(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("S3-17")
-def test_the_context_of_every_request_can_be_had_again(tmp_path: Path) -> None:
+def test_context_of_every_request_can_be_rebuilt(tmp_path: Path) -> None:
     contexts = [
         ["You are Jack.", "Hi"],
         ["You are Jack.", "Hi", "Hello.", "And now?"],
@@ -95,14 +95,14 @@ def test_the_context_of_every_request_can_be_had_again(tmp_path: Path) -> None:
     ]
     with logger(tmp_path) as log:
         thread = log.start_thread("one")
-        for at, context in enumerate(contexts):
-            if at == 2:
+        for index, context in enumerate(contexts):
+            if index == 2:
                 log.log_context_state(thread, context, KIND.CONTEXT_COMPACTED)
             with log.call(thread, context) as call:
                 call.answer("Hello.")
     viewer = SessionViewer(tmp_path / "sessions" / "one.jsonl")
-    asked = [one.message_id for one in viewer.events if isinstance(one, LlmRequest)]
-    views = [viewer.context(id_) for id_ in asked]
+    request_ids = [event.message_id for event in viewer.events if isinstance(event, LlmRequest)]
+    views = [viewer.context(id_) for id_ in request_ids]
     assert [[text_of(row.message.content) for row in view.messages] for view in views] == contexts
     assert all(view.verified for view in views)
 
@@ -118,13 +118,13 @@ def test_tokens_cost_and_time_of_logged_calls_are_counted(tmp_path: Path) -> Non
             query = "SELECT model, input_tokens, output_tokens, cost_usd FROM requests"
             assert facts.database.execute(query).fetchall() == [("m", 7, 2, 0.5)]
     events = SessionViewer(tmp_path / "sessions" / "one.jsonl").events
-    [latency] = [one.latency_s for one in events if isinstance(one, LlmResponse)]
+    [latency] = [event.latency_s for event in events if isinstance(event, LlmResponse)]
     assert latency is not None
     assert latency > 0
 
 
 @pytest.mark.req("S3-20")
-def test_a_client_that_is_wrapped_logs_into_the_folder(tmp_path: Path) -> None:
+def test_wrapped_client_logs_into_the_folder(tmp_path: Path) -> None:
     body = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]}
     with logger(tmp_path) as log, run_mock_provider() as provider, httpx.Client() as client:
         wrapped = log.wrap(client)

@@ -25,11 +25,22 @@ from harken.session.log.reader import iter_events
 from harken.session.session import Session
 from harken.testing import ticking
 from tests.session_kit import born, hear
-from tests.unit.interactions.kit import DOOR, HI, KIND, LOOK, ROLE, SYSTEM, brief, logger, row, said
+from tests.unit.interactions.kit import (
+    DOOR,
+    HI,
+    KIND,
+    LOOK,
+    ROLE,
+    SYSTEM,
+    brief,
+    logger,
+    message_record,
+    row,
+)
 
 
 def converse(log: InteractionLogger, thread: str) -> None:
-    """Two requests, with a tool in between."""
+    """Log two requests with a tool between them."""
     messages: list[Any] = [SYSTEM, HI]
     with log.call(thread, messages, model="m") as call:
         messages += [call.answer(LOOK), DOOR]
@@ -38,62 +49,64 @@ def converse(log: InteractionLogger, thread: str) -> None:
 
 
 @pytest.mark.req("S3-01")
-def test_a_message_is_stored_once_whoever_logs_it(tmp_path: Path) -> None:
+def test_message_is_stored_once(tmp_path: Path) -> None:
     with logger(tmp_path) as log:
-        first = log.log_message(said(ROLE.USER, "Hi"))
-        things = log.open_store().stats().objects
-        assert log.log_message(said(ROLE.USER, "Hi")) == first
-        assert log.open_store().stats().objects == things
-    with logger(tmp_path) as other:
-        assert other.log_message(said(ROLE.USER, "Hi")) == first
-        assert other.open_store().stats().objects == things
-        assert other.log_message(said(ROLE.SYSTEM, "Hi")) != first
+        first = log.log_message(message_record(ROLE.USER, "Hi"))
+        object_count = log.open_store().stats().objects
+        assert log.log_message(message_record(ROLE.USER, "Hi")) == first
+        assert log.open_store().stats().objects == object_count
+    with logger(tmp_path) as second_log:
+        assert second_log.log_message(message_record(ROLE.USER, "Hi")) == first
+        assert second_log.open_store().stats().objects == object_count
+        assert second_log.log_message(message_record(ROLE.SYSTEM, "Hi")) != first
 
 
 @pytest.mark.req("S3-02", "S3-08")
-def test_a_message_comes_back_as_it_was_logged_first(tmp_path: Path) -> None:
-    record = said(ROLE.ASSISTANT, "Tea.", model="m", thinking_content="Hm.")
+def test_message_is_returned_as_first_logged(tmp_path: Path) -> None:
+    record = message_record(ROLE.ASSISTANT, "Tea.", model="m", thinking_content="Hm.")
     with logger(tmp_path) as log:
         id_ = log.log_message(record)
-        log.log_message(said(ROLE.ASSISTANT, "Tea.", model="other", thinking_content="Hm."))
+        log.log_message(
+            message_record(ROLE.ASSISTANT, "Tea.", model="other", thinking_content="Hm.")
+        )
     with logger(tmp_path) as log:
-        found = log.get_message(id_)
-        assert found is not None
-        assert (found.id, found.timestamp) == (id_, "2026-01-01T00:00:00.000000Z")
-        assert (found.role, found.content) == (ROLE.ASSISTANT, "Tea.")
-        assert found.metadata is not None
-        assert (found.metadata.model, found.metadata.thinking_content) == ("m", "Hm.")
-        assert found.metadata.token_count == 2
+        record_found = log.get_message(id_)
+        assert record_found is not None
+        assert (record_found.id, record_found.timestamp) == (id_, "2026-01-01T00:00:00.000000Z")
+        assert (record_found.role, record_found.content) == (ROLE.ASSISTANT, "Tea.")
+        assert record_found.metadata is not None
+        assert (record_found.metadata.model, record_found.metadata.thinking_content) == ("m", "Hm.")
+        assert record_found.metadata.token_count == 2
         assert log.get_message("0" * 64) is None
         assert log.get_message("no id") is None
 
 
-def test_a_message_with_the_id_of_another_is_refused(tmp_path: Path) -> None:
+def test_message_with_the_id_of_another_is_refused(tmp_path: Path) -> None:
     with logger(tmp_path) as log, pytest.raises(FormatError):
         log.log_message(LoggedMessage(id="1" * 64, role=ROLE.USER, content="Hi"))
 
 
 @pytest.mark.req("S3-03")
-def test_a_thread_is_a_session_seen_by_one_agent(tmp_path: Path) -> None:
+def test_thread_is_a_session_of_one_agent(tmp_path: Path) -> None:
     with logger(tmp_path) as log:
         first = log.start_thread()
         assert first == "session_20260101_000000/agent_001"
-        named = log.start_thread("cafe")
-        assert named == "cafe/agent_001"
-        assert log.start_thread("cafe") == named
+        named_thread = log.start_thread("cafe")
+        assert named_thread == "cafe/agent_001"
+        assert log.start_thread("cafe") == named_thread
         assert log.start_thread("cafe", name="Explore") == "cafe/agent_002"
         log.end_thread("cafe/agent_002")
-        log.end_thread(named, "the user left")
-        assert log.start_thread("cafe") == named
+        log.end_thread(named_thread, "the user left")
+        assert log.start_thread("cafe") == named_thread
     session = Session.load(tmp_path / "sessions" / "cafe.jsonl")
     with session:
         assert session.agent("agent_002").parent == "agent_001"
         assert not session.state.is_live(session.agent("agent_002").id)
 
 
-def test_two_threads_that_begin_in_one_second_are_two(tmp_path: Path) -> None:
-    made = InteractionLogger(folder=tmp_path, clock=lambda: 0, durability="none")
-    with made as log:
+def test_threads_started_in_one_second_are_distinct(tmp_path: Path) -> None:
+    new_logger = InteractionLogger(folder=tmp_path, clock=lambda: 0, durability="none")
+    with new_logger as log:
         assert [log.start_thread() for _ in range(2)] == [
             "session_19700101_000000/agent_001",
             "session_19700101_000000-2/agent_001",
@@ -101,7 +114,7 @@ def test_two_threads_that_begin_in_one_second_are_two(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "..", "../up", "a/b", ".hidden", "x\ny", "y" * 200])
-def test_a_session_is_no_path(tmp_path: Path, name: str) -> None:
+def test_session_name_is_no_path(tmp_path: Path, name: str) -> None:
     with logger(tmp_path) as log:
         with pytest.raises(ConfigError):
             log.start_thread(name)
@@ -112,7 +125,7 @@ def test_a_session_is_no_path(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.req("S3-05", "S3-09", "S3-12", "S3-16")
-def test_each_request_says_what_was_replayed_and_what_was_added(tmp_path: Path) -> None:
+def test_each_request_lists_replayed_and_added_messages(tmp_path: Path) -> None:
     with logger(tmp_path) as log:
         thread = log.start_thread()
         converse(log, thread)
@@ -134,20 +147,24 @@ def test_each_request_says_what_was_replayed_and_what_was_added(tmp_path: Path) 
 
 
 @pytest.mark.req("S3-14")
-def test_requests_answers_and_compactions_say_how_large_the_context_is(tmp_path: Path) -> None:
+def test_rows_have_the_context_size(tmp_path: Path) -> None:
     with logger(tmp_path) as log:
         thread = log.start_thread()
         with log.call(thread, [SYSTEM, HI], model="m") as call:
             call.answer("Hello.", model="m-2026")
-        found = [one.context_snapshot for one in log.get_thread(thread) if one.context_snapshot]
-        assert found == [
+        snapshots = [
+            row_read.context_snapshot
+            for row_read in log.get_thread(thread)
+            if row_read.context_snapshot
+        ]
+        assert snapshots == [
             ContextSnapshot(total_messages=2, estimated_tokens=5, model_used="m"),
             ContextSnapshot(total_messages=3, estimated_tokens=7, model_used="m-2026"),
         ]
 
 
 @pytest.mark.req("S3-05")
-def test_a_context_is_logged_as_it_is(tmp_path: Path) -> None:
+def test_context_is_logged_unchanged(tmp_path: Path) -> None:
     with logger(tmp_path) as log:
         thread = log.start_thread()
         log.log_context_state(thread, [SYSTEM, HI], KIND.MESSAGE_ADDED)
@@ -168,7 +185,7 @@ def test_a_context_is_logged_as_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("S3-13")
-def test_a_compaction_shows_as_such(tmp_path: Path) -> None:
+def test_compaction_is_detected(tmp_path: Path) -> None:
     with logger(tmp_path) as log:
         thread = log.start_thread()
         converse(log, thread)
@@ -187,50 +204,50 @@ def test_a_compaction_shows_as_such(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("S3-06", "S3-12", "S3-13", "S3-15")
-def test_uses_of_memory_are_rows(tmp_path: Path) -> None:
+def test_memory_operations_are_rows(tmp_path: Path) -> None:
     with logger(tmp_path) as log:
         thread = log.start_thread()
         stm, ltm = MemoryType.STM, MemoryType.LTM
         log.log_memory_operation(thread, ltm, MemoryOpType.READ, file_path="a.md")
         log.log_memory_operation(thread, ltm, MemoryOpType.WRITE, content_preview="tea " * 100)
         log.log_memory_operation(thread, stm, MemoryOpType.QUERY, query="tea", result_count=2)
-        read, wrote, asked = log.get_thread(thread)
-        kinds = [one.event_type for one in (read, wrote, asked)]
+        read_row, wrote, request_row = log.get_thread(thread)
+        kinds = [row_read.event_type for row_read in (read_row, wrote, request_row)]
         assert kinds == [KIND.MEMORY_READ, KIND.MEMORY_WRITE, KIND.MEMORY_QUERY]
-        assert (read.message_id, read.position_in_context) == (None, None)
+        assert (read_row.message_id, read_row.position_in_context) == (None, None)
         assert wrote.memory_operation is not None
         assert len(wrote.memory_operation.content_preview or "") == 100
-        assert asked.memory_operation == MemoryOperationRecord(
+        assert request_row.memory_operation == MemoryOperationRecord(
             memory_type=stm, operation=MemoryOpType.QUERY, query="tea", result_count=2
         )
 
 
 @pytest.mark.req("S3-07")
-def test_threads_are_listed_the_last_written_first(tmp_path: Path) -> None:
+def test_threads_are_sorted_last_written_first(tmp_path: Path) -> None:
     with logger(tmp_path) as log:
         for name in ("one", "two", "three"):
             log.start_thread(name)
         converse(log, "one/agent_001")
-        found = log.list_threads()
-        assert [one.session_id for one in found] == ["one", "three", "two"]
-        assert [one.session_id for one in log.list_threads(limit=1)] == ["one"]
-        first = found[0]
+        threads = log.list_threads()
+        assert [thread_info.session_id for thread_info in threads] == ["one", "three", "two"]
+        assert [thread_info.session_id for thread_info in log.list_threads(limit=1)] == ["one"]
+        first = threads[0]
         assert (first.name, first.model, first.title) == ("main", "m", "Hi")
         assert (first.messages, first.requests) == (5, 2)
         assert first.started_at < first.updated_at
 
 
 @pytest.mark.req("S3-07", "S3-32")
-def test_messages_are_found_by_their_words(tmp_path: Path) -> None:
+def test_messages_are_searchable(tmp_path: Path) -> None:
     with logger(tmp_path) as log:
         converse(log, log.start_thread())
-        found = log.search_messages("door")
-        assert [(one.role, one.content) for one in found] == [
+        matches = log.search_messages("door")
+        assert [(match.role, match.content) for match in matches] == [
             (ROLE.ASSISTANT, "A door."),
             (ROLE.TOOL_RESULT, "a door"),
         ]
-        assert found[0].metadata is not None
-        assert found[0].metadata.model == "m"
+        assert matches[0].metadata is not None
+        assert matches[0].metadata.model == "m"
         [call] = log.search_messages("at")
         assert call.role is ROLE.TOOL_CALL
         assert len(log.search_messages("door", limit=1)) == 1
@@ -240,29 +257,35 @@ def test_messages_are_found_by_their_words(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("S3-11")
-def test_what_varies_stands_with_the_reference(tmp_path: Path) -> None:
+def test_varying_metadata_is_stored_with_the_reference(tmp_path: Path) -> None:
     with logger(tmp_path) as log:
         thread = log.start_thread()
         for model in ("one", "two"):
             with log.call(thread, [HI], model=model) as call:
                 call.answer("Hello.")
-        rows = [one for one in log.get_thread(thread) if one.event_type is KIND.LLM_RESPONSE]
-        assert len({one.message_id for one in rows}) == 1
-        assert [one.context_snapshot and one.context_snapshot.model_used for one in rows] == [
+        rows = [
+            row_read
+            for row_read in log.get_thread(thread)
+            if row_read.event_type is KIND.LLM_RESPONSE
+        ]
+        assert len({row_read.message_id for row_read in rows}) == 1
+        assert [
+            row_read.context_snapshot and row_read.context_snapshot.model_used for row_read in rows
+        ] == [
             "one",
             "two",
         ]
 
 
 @pytest.mark.req("S3-24")
-def test_a_logger_that_is_not_enabled_writes_nothing_and_answers(tmp_path: Path) -> None:
+def test_disabled_logger_writes_nothing_and_returns_values(tmp_path: Path) -> None:
     folder = tmp_path / "none"
     with logger(folder, enabled=False) as log:
         thread = log.start_thread("cafe")
         assert thread == "cafe/agent_001"
         with log.call(thread, [HI]) as call:
             assert call.answer("Hello.") == "Hello."
-        id_ = log.log_message(said(ROLE.USER, "Hi"))
+        id_ = log.log_message(message_record(ROLE.USER, "Hi"))
         log.log_thread_entry(thread, row(KIND.MESSAGE_ADDED, id_, 0))
         log.log_context_state(thread, [HI], KIND.LLM_REQUEST)
         log.log_memory_operation(thread, MemoryType.LTM, MemoryOpType.READ)
@@ -271,12 +294,12 @@ def test_a_logger_that_is_not_enabled_writes_nothing_and_answers(tmp_path: Path)
         assert log.get_message(id_) is None
         assert (log.list_threads(), log.search_messages("Hi")) == ([], [])
     assert not folder.exists()
-    with logger(tmp_path) as other:
-        assert other.log_message(said(ROLE.USER, "Hi")) == id_
+    with logger(tmp_path) as second_log:
+        assert second_log.log_message(message_record(ROLE.USER, "Hi")) == id_
 
 
 @pytest.mark.req("S3-24")
-def test_a_logger_that_is_not_enabled_still_reads(tmp_path: Path) -> None:
+def test_disabled_logger_can_read(tmp_path: Path) -> None:
     with logger(tmp_path) as log:
         thread = log.start_thread("cafe")
         converse(log, thread)
@@ -285,12 +308,12 @@ def test_a_logger_that_is_not_enabled_still_reads(tmp_path: Path) -> None:
     with logger(tmp_path, enabled=False) as log:
         assert log.get_thread(thread) == rows
         assert log.get_message(rows[0].message_id or "") is not None
-        assert [one.thread_id for one in log.list_threads()] == [thread]
+        assert [thread_info.thread_id for thread_info in log.list_threads()] == [thread]
     assert sorted(tmp_path.rglob("*")) == before
 
 
 @pytest.mark.req("S3-27")
-def test_without_contexts_a_request_leaves_what_is_new_alone(tmp_path: Path) -> None:
+def test_request_without_context_keeps_only_new_messages(tmp_path: Path) -> None:
     with logger(tmp_path, log_context_on_every_request=False) as log:
         thread = log.start_thread()
         converse(log, thread)
@@ -307,21 +330,23 @@ def test_without_contexts_a_request_leaves_what_is_new_alone(tmp_path: Path) -> 
 
 
 @pytest.mark.req("S3-27")
-def test_without_estimates_nothing_is_counted(tmp_path: Path) -> None:
+def test_estimates_can_be_disabled(tmp_path: Path) -> None:
     with logger(tmp_path, include_token_estimates=False) as log:
         thread = log.start_thread()
         converse(log, thread)
         rows = log.get_thread(thread)
-        assert {one.context_snapshot.estimated_tokens for one in rows if one.context_snapshot} == {
-            None
-        }
+        assert {
+            row_read.context_snapshot.estimated_tokens
+            for row_read in rows
+            if row_read.context_snapshot
+        } == {None}
         message = log.get_message(rows[0].message_id or "")
         assert message is not None
         assert message.metadata is None
 
 
 @pytest.mark.req("S3-20")
-def test_a_failed_call_is_logged_and_goes_on(tmp_path: Path) -> None:
+def test_failed_call_is_logged_and_the_thread_continues(tmp_path: Path) -> None:
     with logger(tmp_path) as log:
         thread = log.start_thread("cafe")
         with pytest.raises(ZeroDivisionError), log.call(thread, [HI], model="m"):
@@ -330,12 +355,12 @@ def test_a_failed_call_is_logged_and_goes_on(tmp_path: Path) -> None:
             pass
         log.close()
         ends = list(iter_events(tmp_path / "sessions" / "cafe.jsonl"))
-        told = [(e.stop_reason, e.error) for e in ends if isinstance(e, LlmResponse)]
-        assert told == [("error", "ZeroDivisionError: by zero"), ("interrupted", None)]
+        endings = [(e.stop_reason, e.error) for e in ends if isinstance(e, LlmResponse)]
+        assert endings == [("error", "ZeroDivisionError: by zero"), ("interrupted", None)]
         assert [kind for kind, _, _ in brief(log, thread)].count("LLM_RESPONSE") == 2
 
 
-def test_a_call_has_one_answer_and_it_is_a_message(tmp_path: Path) -> None:
+def test_call_has_one_answer_message(tmp_path: Path) -> None:
     with logger(tmp_path) as log:
         thread = log.start_thread()
         with log.call(thread, [HI]) as call:
@@ -348,7 +373,7 @@ def test_a_call_has_one_answer_and_it_is_a_message(tmp_path: Path) -> None:
             log.call(thread, [{"role": "user", "content": 7}])
 
 
-def test_a_session_that_harken_runs_is_read_and_not_written(tmp_path: Path) -> None:
+def test_session_of_a_harken_run_is_read_only(tmp_path: Path) -> None:
     (tmp_path / "sessions").mkdir()
     with Session(tmp_path / "sessions" / "own.jsonl") as session:
         agent = born(session, name="main")
@@ -361,31 +386,31 @@ def test_a_session_that_harken_runs_is_read_and_not_written(tmp_path: Path) -> N
             log.log_context_state("own/agent_001", [HI], KIND.LLM_REQUEST)
 
 
-def test_two_loggers_do_not_write_one_session(tmp_path: Path) -> None:
-    with logger(tmp_path) as log, logger(tmp_path) as other:
+def test_session_is_exclusive_to_one_logger(tmp_path: Path) -> None:
+    with logger(tmp_path) as log, logger(tmp_path) as second_log:
         log.start_thread("cafe")
         with pytest.raises(LogLocked):
-            other.start_thread("cafe")
-        assert other.start_thread("tea") == "tea/agent_001"
+            second_log.start_thread("cafe")
+        assert second_log.start_thread("tea") == "tea/agent_001"
 
 
 @pytest.mark.req("S3-21")
-def test_the_index_may_go_at_any_time(tmp_path: Path) -> None:
+def test_index_can_be_deleted_at_any_time(tmp_path: Path) -> None:
     with logger(tmp_path) as log:
         thread = log.start_thread("cafe")
         converse(log, thread)
         rows, threads = log.get_thread(thread), log.list_threads()
-        found = [log.get_message(one.message_id or "") for one in rows]
+        records = [log.get_message(row_read.message_id or "") for row_read in rows]
     (tmp_path / "interactions.db").unlink()
     with logger(tmp_path) as log:
-        assert [log.get_message(one.message_id or "") for one in rows] == found
+        assert [log.get_message(row_read.message_id or "") for row_read in rows] == records
         assert log.list_threads() == threads
     (tmp_path / "interactions.db").write_bytes(b"no database " * 1000)
     with logger(tmp_path) as log:
         assert log.list_threads() == threads
 
 
-def test_a_message_is_found_where_it_still_stands_when_its_first_log_is_gone(
+def test_message_is_readable_after_its_first_log_is_deleted(
     tmp_path: Path,
 ) -> None:
     with logger(tmp_path) as log:
@@ -395,12 +420,12 @@ def test_a_message_is_found_where_it_still_stands_when_its_first_log_is_gone(
         assert log.get_message(id_) is not None
         log.close()
         (tmp_path / "sessions" / "one.jsonl").unlink()
-        found = log.get_message(id_)
-        assert found is not None
-        assert found.timestamp == log.get_thread("two")[0].timestamp
+        record_found = log.get_message(id_)
+        assert record_found is not None
+        assert record_found.timestamp == log.get_thread("two")[0].timestamp
 
 
-def test_python_threads_may_share_a_logger(tmp_path: Path) -> None:
+def test_logger_is_thread_safe(tmp_path: Path) -> None:
     with logger(tmp_path) as log:
         names = [log.start_thread(f"s{n}") for n in range(4)]
 
@@ -418,7 +443,7 @@ def test_python_threads_may_share_a_logger(tmp_path: Path) -> None:
         assert all(len(log.get_thread(name)) > 15 for name in names)
 
 
-def test_it_can_be_used_where_things_are_awaited(tmp_path: Path) -> None:
+def test_logger_works_in_async_code(tmp_path: Path) -> None:
     async def run() -> str:
         async with logger(tmp_path) as log:
             return log.start_thread()
@@ -426,7 +451,7 @@ def test_it_can_be_used_where_things_are_awaited(tmp_path: Path) -> None:
     assert asyncio.run(run()).endswith("/agent_001")
 
 
-def test_more_sessions_than_are_held_open_can_be_written(tmp_path: Path) -> None:
+def test_more_sessions_than_open_files_can_be_written(tmp_path: Path) -> None:
     with logger(tmp_path) as log:
         names = [log.start_thread(f"s{n}") for n in range(70)]
         for name in names:
@@ -435,15 +460,15 @@ def test_more_sessions_than_are_held_open_can_be_written(tmp_path: Path) -> None
 
 
 @pytest.mark.req("S3-22")
-def test_a_lookup_does_not_take_longer_where_there_is_more(tmp_path: Path) -> None:
-    """As a ratio in one run; the long form in benchmarks."""
+def test_lookup_time_is_independent_of_size(tmp_path: Path) -> None:
+    """The test compares ratios within one run; the benchmarks have the long form."""
 
     def took(folder: Path, messages: int) -> float:
-        made = InteractionLogger(folder=folder, clock=ticking(), durability="none")
-        with made as log:
+        new_logger = InteractionLogger(folder=folder, clock=ticking(), durability="none")
+        with new_logger as log:
             thread = log.start_thread()
             log.log_context_state(thread, [f"m {n}" for n in range(messages)], KIND.MESSAGE_ADDED)
-            id_ = log.log_message(said(ROLE.USER, "m 7"))
+            id_ = log.log_message(message_record(ROLE.USER, "m 7"))
             assert log.get_message(id_) is not None
             best = 1.0
             for _ in range(30):
@@ -456,11 +481,11 @@ def test_a_lookup_does_not_take_longer_where_there_is_more(tmp_path: Path) -> No
     assert many < 5 * few
 
 
-def test_entries_of_the_log_are_named_beside_the_rows(tmp_path: Path) -> None:
+def test_rows_have_the_ids_of_their_log_entries(tmp_path: Path) -> None:
     with logger(tmp_path) as log:
         thread = log.start_thread("cafe")
         converse(log, thread)
         rows = list(log.thread_rows(thread))
-        ids = {one.message_id for one in iter_events(tmp_path / "sessions" / "cafe.jsonl")}
-        assert {one.source_id for one in rows} <= ids
-        assert all(isinstance(one.entry, ThreadEntry) for one in rows)
+        ids = {event.message_id for event in iter_events(tmp_path / "sessions" / "cafe.jsonl")}
+        assert {row_read.source_id for row_read in rows} <= ids
+        assert all(isinstance(row_read.entry, ThreadEntry) for row_read in rows)

@@ -1,4 +1,4 @@
-"""Callbacks of the model layer, and a logger that hears of every call through them."""
+"""Observers of the model layer, and a logger that receives every call through them."""
 
 from __future__ import annotations
 
@@ -22,28 +22,30 @@ from tests.unit.interactions.kit import brief, logger
 
 
 @dataclass
-class Notes:
-    """An observer that writes down what it is told."""
+class RecordingObserver:
+    """An observer that stores its notifications."""
 
-    heard: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     def on_context_assembled(self, call: ObservedCall) -> None:
-        in_log = [one for one in iter_events(call.session.path) if isinstance(one, LlmRequest)]
-        self.heard.append(f"assembled {len(call.request.messages)}, {len(in_log)} asked before")
+        in_log = [
+            event for event in iter_events(call.session.path) if isinstance(event, LlmRequest)
+        ]
+        self.notes.append(f"assembled {len(call.request.messages)}, {len(in_log)} asked before")
 
     def on_llm_request(self, call: ObservedCall) -> None:
         last = [*iter_events(call.session.path)][-1]
         assert isinstance(last, LlmRequest)
         assert last.message_id == call.request_id
-        self.heard.append(f"asked {call.model}")
+        self.notes.append(f"asked {call.model}")
 
     def on_llm_response(self, answer: ObservedAnswer) -> None:
-        said = None if answer.answer is None else answer.answer.content
-        self.heard.append(f"{answer.response.stop_reason}: {said}")
+        answer_text = None if answer.answer is None else answer.answer.content
+        self.notes.append(f"{answer.response.stop_reason}: {answer_text}")
 
 
-class Broken:
-    """An observer that can do nothing."""
+class FailingObserver:
+    """An observer whose methods raise."""
 
     def on_context_assembled(self, call: ObservedCall) -> None:
         raise ValueError("no\nluck")
@@ -55,8 +57,8 @@ class Broken:
         raise OSError("full")
 
 
-def runtime(model: Any, *observers: Any, told: list[str] | None = None) -> AgentRuntime:
-    notices = told if told is not None else []
+def runtime(model: Any, *observers: Any, failures: list[str] | None = None) -> AgentRuntime:
+    notices = failures if failures is not None else []
     return AgentRuntime(
         model=model,
         world=LocalWorld(),
@@ -65,12 +67,12 @@ def runtime(model: Any, *observers: Any, told: list[str] | None = None) -> Agent
 
 
 @pytest.mark.req("S3-20")
-def test_an_observer_is_told_of_every_call_in_order(tmp_path: Path) -> None:
-    notes = Notes()
+def test_observer_receives_every_call_in_order(tmp_path: Path) -> None:
+    notes = RecordingObserver()
     model = play(main=[calls(call("nothing")), "Done."])
-    made = stage(tmp_path, model, runtime=runtime(model, notes))
-    made.ask("Do it.")
-    assert notes.heard == [
+    scene = stage(tmp_path, model, runtime=runtime(model, notes))
+    scene.ask("Do it.")
+    assert notes.notes == [
         "assembled 2, 0 asked before",
         "asked play",
         "tool_use: None",
@@ -81,17 +83,17 @@ def test_an_observer_is_told_of_every_call_in_order(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("S3-20")
-def test_an_observer_is_told_of_failures(tmp_path: Path) -> None:
-    notes = Notes()
+def test_observer_receives_failures(tmp_path: Path) -> None:
+    notes = RecordingObserver()
     model = play(main=[ModelError("overloaded")])
-    made = stage(tmp_path, model, runtime=runtime(model, notes))
+    scene = stage(tmp_path, model, runtime=runtime(model, notes))
     with pytest.raises(ModelError):
-        made.ask("Do it.")
-    assert notes.heard[-1] == "error: None"
+        scene.ask("Do it.")
+    assert notes.notes[-1] == "error: None"
 
 
 @pytest.mark.req("S3-20")
-def test_an_observer_is_told_of_calls_that_are_cancelled(tmp_path: Path) -> None:
+def test_observer_receives_cancelled_calls(tmp_path: Path) -> None:
     class Slow:
         name = "slow"
 
@@ -99,65 +101,70 @@ def test_an_observer_is_told_of_calls_that_are_cancelled(tmp_path: Path) -> None
             await asyncio.sleep(30)
             yield Finish(stop_reason="end_turn")
 
-    notes = Notes()
-    made = stage(tmp_path, Slow(), runtime=runtime(Slow(), notes))
+    notes = RecordingObserver()
+    scene = stage(tmp_path, Slow(), runtime=runtime(Slow(), notes))
 
     async def cut_off() -> None:
-        task = asyncio.create_task(made.root.response("Do it."))
+        task = asyncio.create_task(scene.root.response("Do it."))
         await asyncio.sleep(0.05)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
 
     asyncio.run(cut_off())
-    assert notes.heard[-1] == "cancelled: None"
+    assert notes.notes[-1] == "cancelled: None"
 
 
 @pytest.mark.req("S3-20")
-def test_an_observer_that_fails_is_told_of_and_breaks_nothing(tmp_path: Path) -> None:
-    told: list[str] = []
-    notes = Notes()
+def test_failing_observer_is_reported_and_harmless(tmp_path: Path) -> None:
+    failures: list[str] = []
+    notes = RecordingObserver()
     model = play(main=["Done."])
-    made = stage(tmp_path, model, runtime=runtime(model, Broken(), notes, told=told))
-    assert made.ask("Do it.") == "Done."
-    assert told == [
-        "an observer of model calls failed (Broken): ValueError: no luck",
-        "an observer of model calls failed (Broken): ZeroDivisionError:",
-        "an observer of model calls failed (Broken): OSError: full",
+    scene = stage(
+        tmp_path, model, runtime=runtime(model, FailingObserver(), notes, failures=failures)
+    )
+    assert scene.ask("Do it.") == "Done."
+    assert failures == [
+        "an observer of model calls failed (FailingObserver): ValueError: no luck",
+        "an observer of model calls failed (FailingObserver): ZeroDivisionError:",
+        "an observer of model calls failed (FailingObserver): OSError: full",
     ]
-    assert len(notes.heard) == 3
+    assert len(notes.notes) == 3
 
 
 @pytest.mark.req("S3-20")
-def test_a_logger_elsewhere_gets_the_threads_of_all_agents(tmp_path: Path) -> None:
+def test_logger_of_another_folder_receives_all_agents(tmp_path: Path) -> None:
     model = play(
         main=[calls(call("task", name="Ann", prompt="Tea?"), text="I ask."), "Tea it is."],
         Ann=["Tea."],
     )
     with logger(tmp_path / "elsewhere") as log:
         logging = InteractionLogging(log)
-        made = stage(tmp_path, model, runtime=runtime(model, logging))
-        made.ask("What does Ann want?")
-        assert [one.thread_id for one in log.list_threads()] == ["s/agent_001", "s/agent_002"]
+        scene = stage(tmp_path, model, runtime=runtime(model, logging))
+        scene.ask("What does Ann want?")
+        assert [thread_info.thread_id for thread_info in log.list_threads()] == [
+            "s/agent_001",
+            "s/agent_002",
+        ]
         assert set(logging.threads.values()) == {"s/agent_001", "s/agent_002"}
         with logger(tmp_path / "same") as same:
             same.sessions_folder.mkdir(parents=True)
-            (same.sessions_folder / "s.jsonl").write_bytes(made.log.read_bytes())
+            (same.sessions_folder / "s.jsonl").write_bytes(scene.log.read_bytes())
             for thread in ("s/agent_001", "s/agent_002"):
                 assert brief(log, thread) == brief(same, thread)
         path = tmp_path / "elsewhere" / "sessions" / "s.jsonl"
-        ends = [one for one in iter_events(path) if isinstance(one, LlmResponse)]
-        assert [one.stop_reason for one in ends] == ["tool_use", "end_turn", "end_turn"]
+        ends = [event for event in iter_events(path) if isinstance(event, LlmResponse)]
+        assert [event.stop_reason for event in ends] == ["tool_use", "end_turn", "end_turn"]
 
 
 @pytest.mark.req("S3-20", "S3-21")
-def test_a_logger_of_the_same_folder_writes_nothing_twice(tmp_path: Path) -> None:
+def test_logger_of_the_same_folder_writes_nothing_twice(tmp_path: Path) -> None:
     model = play(main=["Done."])
     (tmp_path / "sessions").mkdir()
     with logger(tmp_path) as log:
-        made = stage(tmp_path / "sessions", model, runtime=runtime(model, InteractionLogging(log)))
-        made.ask("Do it.")
-        assert [one.name for one in (tmp_path / "sessions").glob("*.jsonl")] == ["s.jsonl"]
+        scene = stage(tmp_path / "sessions", model, runtime=runtime(model, InteractionLogging(log)))
+        scene.ask("Do it.")
+        assert [path.name for path in (tmp_path / "sessions").glob("*.jsonl")] == ["s.jsonl"]
         assert brief(log, "s/agent_001") == [
             ("MESSAGE_ADDED", "You are main.", 0),
             ("MESSAGE_ADDED", "Do it.", 1),

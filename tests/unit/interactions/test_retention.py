@@ -1,4 +1,4 @@
-"""Retention: old sessions go as wholes."""
+"""Retention removes complete sessions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.unit.interactions.kit import HI, KIND, logger
 
 
 @pytest.mark.req("S3-26")
-def test_old_sessions_go_as_wholes_unless_they_are_pinned(tmp_path: Path) -> None:
+def test_old_sessions_are_removed_completely_unless_pinned(tmp_path: Path) -> None:
     store = MemoryStore()
     with logger(tmp_path) as log:
         for name in ("old", "pinned", "labelled", "new"):
@@ -27,7 +27,7 @@ def test_old_sessions_go_as_wholes_unless_they_are_pinned(tmp_path: Path) -> Non
             log.end_thread(name)
         log.start_thread("written")
         now = time.time()
-        made = {}
+        sessions_made = {}
         for name in ("old", "pinned", "labelled"):
             draft = CommitDraft(
                 messages=[Message("user", name)],
@@ -35,25 +35,25 @@ def test_old_sessions_go_as_wholes_unless_they_are_pinned(tmp_path: Path) -> Non
                 origin=CommitOrigin(session_id=name),
                 labels=("mine",) if name == "labelled" else (),
             )
-            made[name] = checkpoint(store, draft)
+            sessions_made[name] = checkpoint(store, draft)
             with (tmp_path / "sessions" / f"{name}.jsonl").open("ab") as file:
-                file.write(made[name].encode() + b"\n")
-        store.set_retention({made["pinned"]: RetentionPolicy("pin")})
+                file.write(sessions_made[name].encode() + b"\n")
+        store.set_retention({sessions_made["pinned"]: RetentionPolicy("pin")})
         for name in ("old", "pinned", "labelled", "written"):
             path = tmp_path / "sessions" / f"{name}.jsonl"
             os.utime(path, (now - 8 * 86400, now - 8 * 86400))
         config = InteractionLoggingConfig(retention_days=7)
-        with InteractionLogger(config, folder=tmp_path, store=store) as other:
-            assert other.dropped == ["old"]
-        left = {path.stem for path in (tmp_path / "sessions").glob("*.jsonl")}
-        assert left == {"pinned", "labelled", "new", "written"}
-    assert set(store.retention()) == {made["old"], made["pinned"]}
-    assert store.retention()[made["old"]].policy == "ephemeral"
+        with InteractionLogger(config, folder=tmp_path, store=store) as second_log:
+            assert second_log.dropped == ["old"]
+        remaining = {path.stem for path in (tmp_path / "sessions").glob("*.jsonl")}
+        assert remaining == {"pinned", "labelled", "new", "written"}
+    assert set(store.retention()) == {sessions_made["old"], sessions_made["pinned"]}
+    assert store.retention()[sessions_made["old"]].policy == "ephemeral"
     with pytest.raises(ConfigError):
         InteractionLoggingConfig(retention_days=0)
 
 
-def test_a_session_that_was_packed_is_read_gone_on_with_and_dropped_like_any_other(
+def test_compressed_session_is_read_continued_and_removed(
     tmp_path: Path,
 ) -> None:
     with logger(tmp_path) as log:
@@ -66,7 +66,7 @@ def test_a_session_that_was_packed_is_read_gone_on_with_and_dropped_like_any_oth
     with logger(tmp_path) as log:
         assert log.get_thread(thread) == rows
         assert log.get_message(rows[0].message_id or "") is not None
-        assert [one.thread_id for one in log.list_threads()] == [thread]
+        assert [thread_info.thread_id for thread_info in log.list_threads()] == [thread]
         assert not path.exists()
         log.log_context_state(thread, [HI, "Bye"], KIND.MESSAGE_ADDED)
         assert len(log.get_thread(thread)) == 3

@@ -1,4 +1,4 @@
-"""How large a logged conversation is, against what the specification estimates."""
+"""The size of a logged conversation, compared with the estimate of the specification."""
 
 from __future__ import annotations
 
@@ -21,26 +21,30 @@ EACH = 8
 
 
 def text(seed: int) -> str:
-    """Return about 500 characters of prose that no other seed gives."""
+    """Return about 500 characters of prose that are unique to the seed."""
     dice = Random(seed)
-    said = f"{seed}: "
-    while len(said) < CHARACTERS:
-        said += dice.choice(WORDS.split()) + " "
-    return said[:CHARACTERS]
+    prose = f"{seed}: "
+    while len(prose) < CHARACTERS:
+        prose += dice.choice(WORDS.split()) + " "
+    return prose[:CHARACTERS]
 
 
-def converse(folder: Path, session: str, store: SqliteStore | None, own: int, shared: int) -> int:
-    """Log a session of 50 messages, the first `shared` of them prompts; return its rows."""
-    texts = [text(n) for n in range(shared)] + [text(own + n) for n in range(MESSAGES - shared)]
+def converse(
+    folder: Path, session: str, store: SqliteStore | None, own_texts: int, shared: int
+) -> int:
+    """Log a session of 50 messages, the first `shared` of them prompts. Return its rows."""
+    texts = [text(n) for n in range(shared)] + [
+        text(own_texts + n) for n in range(MESSAGES - shared)
+    ]
     with logger(folder, store) as log:
         thread = log.start_thread(session)
-        context: list[Any] = [{"role": "system", "content": one} for one in texts[:shared]]
-        for number, said in enumerate(texts[shared:], shared + 1):
+        context: list[Any] = [{"role": "system", "content": prompt} for prompt in texts[:shared]]
+        for number, prose in enumerate(texts[shared:], shared + 1):
             if number % EACH and number < MESSAGES:
-                context.append({"role": "user", "content": said})
+                context.append({"role": "user", "content": prose})
                 continue
-            with log.call(thread, context, model="m") as asked:
-                context.append({"role": "assistant", "content": asked.answer(said)})
+            with log.call(thread, context, model="m") as call_log:
+                context.append({"role": "assistant", "content": call_log.answer(prose)})
         rows = log.get_thread(thread)
         assert len({row.message_id for row in rows if row.message_id}) == MESSAGES
         assert sum(row.event_type is KIND.LLM_REQUEST for row in rows) > 1
@@ -48,15 +52,15 @@ def converse(folder: Path, session: str, store: SqliteStore | None, own: int, sh
 
 
 def sizes(folder: Path) -> dict[str, int]:
-    return {one.name: one.stat().st_size for one in folder.rglob("*") if one.is_file()}
+    return {path.name: path.stat().st_size for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.mark.req("S3-23")
-def test_fifty_messages_and_two_hundred_rows_are_as_small_as_estimated(tmp_path: Path) -> None:
+def test_fifty_messages_and_two_hundred_rows_have_the_estimated_size(tmp_path: Path) -> None:
     SqliteStore(tmp_path / "store.db").close()
     empty = sizes(tmp_path)["store.db"]
     with closing(SqliteStore(tmp_path / "store.db")) as store:
-        assert converse(tmp_path, "one", store, own=1_000, shared=2) >= 200
+        assert converse(tmp_path, "one", store, own_texts=1_000, shared=2) >= 200
     after = sizes(tmp_path)
     assert after["one.jsonl"] <= LOG_BYTES
     assert after["store.db"] - empty <= STORE_BYTES
@@ -64,11 +68,11 @@ def test_fifty_messages_and_two_hundred_rows_are_as_small_as_estimated(tmp_path:
 
 
 @pytest.mark.req("S3-23")
-def test_sessions_that_share_prompts_add_less_to_the_store(tmp_path: Path) -> None:
+def test_sessions_with_common_prompts_share_objects(tmp_path: Path) -> None:
     with closing(SqliteStore(tmp_path / "store.db")) as store:
         sums = [0]
         for number in (1, 2):
-            converse(tmp_path, f"s{number}", store, own=1_000 * number, shared=22)
+            converse(tmp_path, f"s{number}", store, own_texts=1_000 * number, shared=22)
             sums.append(store.stats().raw_bytes)
         first, second = (after - before for before, after in pairwise(sums))
         assert 0.5 <= second / first <= 0.7

@@ -1,4 +1,4 @@
-"""Units: what of a message has a position and an id of its own."""
+"""Units: the parts of a message that have their own position and id."""
 
 from __future__ import annotations
 
@@ -11,42 +11,45 @@ from harken.core.messages import Message, message_hash
 from harken.errors import FormatError
 from harken.interactions.records import LoggedMessage, MessageMetadata, MessageRole
 from harken.interactions.unit import split_message, to_message
-from tests.unit.interactions.kit import ROLE, said
+from tests.unit.interactions.kit import ROLE, message_record
 
 CALL = ms.ToolCall("c1", ms.FunctionCall("look", '{"at": "door"}'))
 GOLDEN = [
-    (said(ROLE.USER, "Hi"), "c425f6bdc4458c9926666c202a662824ffe87d2a211fec01de7cfdb5ac8c8a19"),
     (
-        said(ROLE.SYSTEM, "You are Jack."),
+        message_record(ROLE.USER, "Hi"),
+        "c425f6bdc4458c9926666c202a662824ffe87d2a211fec01de7cfdb5ac8c8a19",
+    ),
+    (
+        message_record(ROLE.SYSTEM, "You are Jack."),
         "17886dedf790d5380a0091a719d50004f006996fa136a9160657b294788494ba",
     ),
     (
-        said(ROLE.TOOL_RESULT, "a door", tool_name="look"),
+        message_record(ROLE.TOOL_RESULT, "a door", tool_name="look"),
         "2da9059c80146364392edaef3e865e09dad1371e516215038c98a76c8f48b782",
     ),
     (
-        said(ROLE.TOOL_CALL, '{"at": "door"}', tool_name="look"),
+        message_record(ROLE.TOOL_CALL, '{"at": "door"}', tool_name="look"),
         "925b5600b28d1507dbc3c05fce1affb554f2eb9842647a41e1ac8acaf07095cb",
     ),
     (
-        said(ROLE.ASSISTANT, "I look.", thinking_content="Hm."),
+        message_record(ROLE.ASSISTANT, "I look.", thinking_content="Hm."),
         "0cb3fce5fe7a1628a453f17303af2ae91a3b66cbedb618e49118e2694f87e082",
     ),
 ]
 
 
 @pytest.mark.req("S3-10")
-@pytest.mark.parametrize(("record", "id_"), GOLDEN, ids=lambda one: str(one)[:24])
-def test_the_id_of_a_record_is_this_one(record: LoggedMessage, id_: str) -> None:
+@pytest.mark.parametrize(("record", "id_"), GOLDEN, ids=lambda record_value: str(record_value)[:24])
+def test_id_of_a_fixed_record_is_frozen(record: LoggedMessage, id_: str) -> None:
     """A changed id is a change of format (docs/formats/interactions.md)."""
     assert message_hash(to_message(record)) == id_
 
 
 @pytest.mark.req("S3-09")
-def test_an_assistant_message_with_calls_is_several() -> None:
-    other = ms.ToolCall("c2", ms.FunctionCall("ask", "why?"), "custom")
-    found = split_message(Message("assistant", "I look.", [CALL, other]))
-    assert [(unit.role, unit.content, unit.tool_name) for unit in found] == [
+def test_assistant_message_with_calls_is_several_units() -> None:
+    custom_call = ms.ToolCall("c2", ms.FunctionCall("ask", "why?"), "custom")
+    units_found = split_message(Message("assistant", "I look.", [CALL, custom_call]))
+    assert [(unit.role, unit.content, unit.tool_name) for unit in units_found] == [
         (ROLE.ASSISTANT, "I look.", None),
         (ROLE.TOOL_CALL, '{"at": "door"}', "look"),
         (ROLE.TOOL_CALL, "why?", "ask"),
@@ -54,26 +57,26 @@ def test_an_assistant_message_with_calls_is_several() -> None:
 
 
 @pytest.mark.parametrize("content", [None, "", []])
-def test_calls_without_a_text_are_calls_alone(content: ms.Content) -> None:
+def test_calls_without_text_are_only_calls(content: ms.Content) -> None:
     [unit] = split_message(Message("assistant", content, [CALL]))
     assert unit.role is ROLE.TOOL_CALL
 
 
-def test_units_stand_in_the_order_of_the_parts() -> None:
+def test_units_are_in_the_order_of_the_parts() -> None:
     parts: list[ms.ContentPart] = [ms.ToolCallSlot("c1"), ms.TextPart("Done."), ms.TextPart("Bye.")]
-    found = split_message(Message("assistant", parts, [CALL]))
-    assert [unit.content for unit in found] == ['{"at": "door"}', "Done.", "Bye."]
+    units_found = split_message(Message("assistant", parts, [CALL]))
+    assert [unit.content for unit in units_found] == ['{"at": "door"}', "Done.", "Bye."]
 
 
-def test_a_thought_belongs_to_the_text_after_it_and_else_stands_alone() -> None:
+def test_thought_belongs_to_the_following_text_else_is_separate() -> None:
     parts: list[ms.ContentPart] = [
         ms.ThinkingPart("Hm."),
         ms.ThinkingPart("Ah."),
         ms.TextPart("I look."),
         ms.ThinkingPart("Now."),
     ]
-    found = split_message(Message("assistant", parts, [CALL]))
-    assert [(unit.content, unit.thinking) for unit in found] == [
+    units_found = split_message(Message("assistant", parts, [CALL]))
+    assert [(unit.content, unit.thinking) for unit in units_found] == [
         ("", "Hm."),
         ("I look.", "Ah."),
         ("", "Now."),
@@ -81,13 +84,13 @@ def test_a_thought_belongs_to_the_text_after_it_and_else_stands_alone() -> None:
     ]
 
 
-def test_a_message_without_anything_is_one_unit() -> None:
+def test_empty_message_is_one_unit() -> None:
     for message in (Message("assistant"), Message("user", ""), Message("user", [])):
         [unit] = split_message(message)
         assert unit.content == ""
 
 
-def test_most_messages_are_known_by_the_name_that_the_store_has_for_them() -> None:
+def test_most_unit_ids_equal_the_store_names() -> None:
     for message in (
         Message("user", "Hi"),
         Message("tool", "no door", tool_call_id="c1", name="look", is_error=True),
@@ -130,28 +133,28 @@ MESSAGES = st.one_of(
 
 
 @given(MESSAGES)
-def test_every_unit_is_a_message_by_itself_with_its_id(message: Message) -> None:
-    """Whatever is in it: what is no text is JSON, and a text that looks like it stays a text."""
+def test_every_unit_is_a_message_with_its_id(message: Message) -> None:
+    """Other parts are JSON, and a text that looks like JSON stays a text."""
     for unit in split_message(message):
         record = unit.logged("2026-01-31T12:00:00Z", "m")
-        again = to_message(record)
-        assert message_hash(again) == unit.id
-        assert [one.id for one in split_message(again)] == [unit.id]
-        [once_more] = split_message(again)
+        message_again = to_message(record)
+        assert message_hash(message_again) == unit.id
+        assert [unit_again.id for unit_again in split_message(message_again)] == [unit.id]
+        [once_more] = split_message(message_again)
         assert once_more.content == unit.content
         assert (record.role, unit.thinking) == (once_more.role, once_more.thinking)
 
 
-def test_a_record_whose_id_is_another_is_none() -> None:
-    wrong = LoggedMessage(id="0" * 64, role=MessageRole.USER, content="Hi")
+def test_record_with_a_wrong_id_is_invalid() -> None:
+    wrong_record = LoggedMessage(id="0" * 64, role=MessageRole.USER, content="Hi")
     with pytest.raises(FormatError, match="its id '0000"):
-        to_message(wrong)
+        to_message(wrong_record)
 
 
-def test_metadata_that_varies_is_no_part_of_the_id() -> None:
+def test_varying_metadata_is_no_part_of_the_id() -> None:
     """S3-11: two models, one message."""
     records = [
         LoggedMessage(role=ROLE.ASSISTANT, content="Hi", metadata=MessageMetadata(model=model))
         for model in ("one", "other")
     ]
-    assert len({message_hash(to_message(one)) for one in records}) == 1
+    assert len({message_hash(to_message(record_value)) for record_value in records}) == 1

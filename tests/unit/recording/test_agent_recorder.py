@@ -1,4 +1,4 @@
-"""What an agent of another program reads and says is in the log, once."""
+"""Messages that an agent of another program reads and writes are logged once."""
 
 from __future__ import annotations
 
@@ -47,16 +47,16 @@ def voice(session: Session) -> AgentRecorder:
     return AgentRecorder(session, recorded(session))
 
 
-def recorded(session: Session, **more: Any) -> AgentId:
+def recorded(session: Session, **members: Any) -> AgentId:
     agent = session.allocate_agent_id()
-    session.log_agent_created(agent, spec={"recorded": "test"}, **more)
+    session.log_agent_created(agent, spec={"recorded": "test"}, **members)
     return agent
 
 
-def asked(voice: AgentRecorder, *messages: Message, **more: Any) -> ev.LlmRequest:
-    """Ask with these messages; the log then says that the request saw exactly them."""
+def record_request(voice: AgentRecorder, *messages: Message, **members: Any) -> ev.LlmRequest:
+    """Record a request with these messages and check its context in the log."""
     items = [Item.from_message(message) for message in messages]
-    id_ = voice.log_request(items, model="m", **more)
+    id_ = voice.log_request(items, model="m", **members)
     request = requests(voice.session)[id_]
     assert saw(voice.session, request) == [text_of(message.content) for message in messages]
     hash_ = ""
@@ -66,7 +66,7 @@ def asked(voice: AgentRecorder, *messages: Message, **more: Any) -> ev.LlmReques
     return request
 
 
-def answered(voice: AgentRecorder, message: Message) -> None:
+def record_answer(voice: AgentRecorder, message: Message) -> None:
     assert voice.open_request is not None
     voice.log_response(
         voice.open_request, [Item.from_message(message)], finish=Finish(stop_reason="end_turn")
@@ -87,78 +87,78 @@ def saw(session: Session, request: ev.LlmRequest) -> list[str]:
     return [text_of(message.content) for message in messages]
 
 
-def said(session: Session) -> list[str]:
+def log_texts(session: Session) -> list[str]:
     return [text_of(entry.content) for entry in logged(session, ev.TranscriptEntry)]
 
 
-def test_a_request_logs_only_what_is_new_of_it(voice: AgentRecorder) -> None:
-    asked(voice, SYSTEM, HI)
-    answered(voice, HELLO)
-    request = asked(voice, SYSTEM, HI, HELLO, MORE)
-    assert said(voice.session) == ["You are Jack.", "Hi", "Hello.", "How are you?"]
+def test_request_logs_only_its_new_messages(voice: AgentRecorder) -> None:
+    record_request(voice, SYSTEM, HI)
+    record_answer(voice, HELLO)
+    request = record_request(voice, SYSTEM, HI, HELLO, MORE)
+    assert log_texts(voice.session) == ["You are Jack.", "Hi", "Hello.", "How are you?"]
     assert request.context[0] == Segment(request=request.context[0].request, start=0, stop=2)
     assert not logged(voice.session, ev.TranscriptEdited)
 
 
-def test_messages_of_what_is_known_are_never_made(voice: AgentRecorder) -> None:
-    asked(voice, SYSTEM, HI)
+def test_known_messages_are_not_decoded(voice: AgentRecorder) -> None:
+    record_request(voice, SYSTEM, HI)
 
     def never() -> Sequence[Message]:
         raise AssertionError("it was read again")
 
-    known = [Item(message_key(message), never) for message in (SYSTEM, HI)]
-    voice.log_request([*known, Item.from_message(MORE)], model="m")
-    assert said(voice.session) == ["You are Jack.", "Hi", "How are you?"]
+    known_items = [Item(message_key(message), never) for message in (SYSTEM, HI)]
+    voice.log_request([*known_items, Item.from_message(MORE)], model="m")
+    assert log_texts(voice.session) == ["You are Jack.", "Hi", "How are you?"]
 
 
-def test_the_same_request_again_costs_one_line(voice: AgentRecorder) -> None:
-    asked(voice, SYSTEM, HI)
+def test_repeated_request_costs_one_line(voice: AgentRecorder) -> None:
+    record_request(voice, SYSTEM, HI)
     voice.log_response(voice.open_request or "", error="overloaded")  # type: ignore[arg-type]
     before = len(list(iter_events(voice.session.path)))
-    asked(voice, SYSTEM, HI)
+    record_request(voice, SYSTEM, HI)
     assert len(list(iter_events(voice.session.path))) == before + 1
 
 
-def test_what_left_the_context_is_an_edit_of_ranges(voice: AgentRecorder) -> None:
+def test_removed_messages_are_an_edit_of_ranges(voice: AgentRecorder) -> None:
     note = Message("user", "a reminder")
-    asked(voice, SYSTEM, HI, note)
-    answered(voice, HELLO)
-    asked(voice, SYSTEM, HI, HELLO, MORE, reason="rewritten")
+    record_request(voice, SYSTEM, HI, note)
+    record_answer(voice, HELLO)
+    record_request(voice, SYSTEM, HI, HELLO, MORE, reason="rewritten")
     (edit,) = logged(voice.session, ev.TranscriptEdited)
     assert edit.segments == [Segment(start=0, stop=2), Segment(start=3, stop=5)]
     assert edit.reason == "rewritten"
-    assert len(said(voice.session)) == 5
+    assert len(log_texts(voice.session)) == 5
 
 
-def test_what_returns_is_named_and_not_said_again(voice: AgentRecorder) -> None:
+def test_returning_messages_are_referenced_and_not_repeated(voice: AgentRecorder) -> None:
     long = Message("assistant", "A long answer.")
-    asked(voice, SYSTEM, HI)
-    answered(voice, long)
-    asked(voice, SYSTEM, MORE)
-    asked(voice, SYSTEM, HI, long, MORE)
-    assert len(said(voice.session)) == 4
+    record_request(voice, SYSTEM, HI)
+    record_answer(voice, long)
+    record_request(voice, SYSTEM, MORE)
+    record_request(voice, SYSTEM, HI, long, MORE)
+    assert len(log_texts(voice.session)) == 4
     edit = logged(voice.session, ev.TranscriptEdited)[-1]
     assert [segment.entries is None for segment in edit.segments] == [True, False, True]
 
 
-def test_a_person_who_says_the_same_again_says_something_new(voice: AgentRecorder) -> None:
+def test_repeated_user_text_is_a_new_entry(voice: AgentRecorder) -> None:
     go = Message("user", "Go on.")
-    asked(voice, SYSTEM, HI, go)
-    asked(voice, SYSTEM, HI)
-    asked(voice, SYSTEM, HI, HELLO, go)
-    assert said(voice.session).count("Go on.") == 2
+    record_request(voice, SYSTEM, HI, go)
+    record_request(voice, SYSTEM, HI)
+    record_request(voice, SYSTEM, HI, HELLO, go)
+    assert log_texts(voice.session).count("Go on.") == 2
 
 
-def test_the_same_words_twice_in_one_request_are_two_entries(voice: AgentRecorder) -> None:
-    asked(voice, SYSTEM, HI, HI)
-    asked(voice, SYSTEM, HI, HI, HI)
-    assert said(voice.session) == ["You are Jack.", "Hi", "Hi", "Hi"]
+def test_repeated_text_in_one_request_is_two_entries(voice: AgentRecorder) -> None:
+    record_request(voice, SYSTEM, HI, HI)
+    record_request(voice, SYSTEM, HI, HI, HI)
+    assert log_texts(voice.session) == ["You are Jack.", "Hi", "Hi", "Hi"]
 
 
-def test_a_compaction_names_its_summary(voice: AgentRecorder) -> None:
+def test_compaction_references_its_summary(voice: AgentRecorder) -> None:
     summary = Message("user", "So far: a greeting.")
-    asked(voice, SYSTEM, HI, HELLO, MORE)
-    asked(voice, SYSTEM, summary, MORE, reason="compaction", summary=1)
+    record_request(voice, SYSTEM, HI, HELLO, MORE)
+    record_request(voice, SYSTEM, summary, MORE, reason="compaction", summary=1)
     (edit,) = logged(voice.session, ev.TranscriptEdited)
     (entry,) = [
         e for e in logged(voice.session, ev.TranscriptEntry) if e.content == summary.content
@@ -168,23 +168,24 @@ def test_a_compaction_names_its_summary(voice: AgentRecorder) -> None:
 
 def test_tools_are_defined_once(voice: AgentRecorder) -> None:
     tools = [{"name": "look", "description": "", "parameters": {"minimum": 0}}]
-    first = asked(voice, HI, tools=tools)
-    second = asked(voice, HI, MORE, tools=[dict(tools[0])])
+    first = record_request(voice, HI, tools=tools)
+    second = record_request(voice, HI, MORE, tools=[dict(tools[0])])
     (defined,) = logged(voice.session, ev.ToolsDefined)
     assert first.tools == second.tools == defined.message_id
     assert (
-        asked(voice, HI, tools=[{**tools[0], "parameters": {"minimum": 0.0}}]).tools != first.tools
+        record_request(voice, HI, tools=[{**tools[0], "parameters": {"minimum": 0.0}}]).tools
+        != first.tools
     )
 
 
-def test_a_request_without_an_answer_was_interrupted_by_the_next(voice: AgentRecorder) -> None:
-    request = asked(voice, HI)
-    asked(voice, HI, MORE)
+def test_unanswered_request_is_interrupted_by_the_next(voice: AgentRecorder) -> None:
+    request = record_request(voice, HI)
+    record_request(voice, HI, MORE)
     (response,) = logged(voice.session, ev.LlmResponse)
     assert (response.request, response.stop_reason) == (request.message_id, "interrupted")
 
 
-def test_odd_results_are_logged_all_the_same(voice: AgentRecorder) -> None:
+def test_malformed_results_are_logged(voice: AgentRecorder) -> None:
     call = ToolCall("c1", FunctionCall("look", "{}"))
     for message in (
         Message("assistant", None, [call, call]),
@@ -199,8 +200,8 @@ def test_odd_results_are_logged_all_the_same(voice: AgentRecorder) -> None:
     assert entries[3].tool_call_id == "unnamed"
 
 
-class Dressed(Item):
-    """An item whose form is told."""
+class FormattedItem(Item):
+    """An item with a configurable wire format."""
 
     def __init__(self, message: Message, form: Any, *, alike: str = "", key: str = "") -> None:
         dress = hash(repr(form) + key)
@@ -217,72 +218,76 @@ def forms(voice: AgentRecorder, *items: Item) -> Any:
     return (requests(voice.session)[id_].wire or {}).get("forms")
 
 
-def test_a_form_is_logged_where_it_changes(voice: AgentRecorder) -> None:
-    assert forms(voice, Dressed(HI, None)) is None
-    more = Dressed(MORE, 1)
-    changed = forms(voice, Dressed(HI, {"list": 1}), more)
-    assert changed == {"msg_002": {"list": 1}, "msg_005": 1}
-    assert forms(voice, Dressed(HI, {"list": 1}), more) is None
-    assert forms(voice, Dressed(HI, {"list": 1.0}), more) == {"msg_002": {"list": 1.0}}
-    assert forms(voice, Dressed(HI, None), more) == {"msg_002": None}
+def test_wire_format_is_logged_when_it_changes(voice: AgentRecorder) -> None:
+    assert forms(voice, FormattedItem(HI, None)) is None
+    dressed_item = FormattedItem(MORE, 1)
+    changed_forms = forms(voice, FormattedItem(HI, {"list": 1}), dressed_item)
+    assert changed_forms == {"msg_002": {"list": 1}, "msg_005": 1}
+    assert forms(voice, FormattedItem(HI, {"list": 1}), dressed_item) is None
+    assert forms(voice, FormattedItem(HI, {"list": 1.0}), dressed_item) == {
+        "msg_002": {"list": 1.0}
+    }
+    assert forms(voice, FormattedItem(HI, None), dressed_item) == {"msg_002": None}
 
 
 def test_entries_of_one_item_are_joined(voice: AgentRecorder) -> None:
     both = Item("both", [HI, MORE], None, 1)
     assert forms(voice, both) == {"msg_003": {"joined": True}}
-    assert forms(voice, both, Dressed(HELLO, None)) is None
+    assert forms(voice, both, FormattedItem(HELLO, None)) is None
 
 
-def test_an_answer_is_known_again_by_its_likeness(voice: AgentRecorder) -> None:
+def test_answer_is_recognized_by_similarity(voice: AgentRecorder) -> None:
     request = voice.log_request([Item.from_message(HI)], model="m", wire={"protocol": "test"})
     voice.log_response(
-        request, [Dressed(HELLO, None, alike="hello")], finish=Finish(stop_reason="stop")
+        request, [FormattedItem(HELLO, None, alike="hello")], finish=Finish(stop_reason="stop")
     )
-    back = Dressed(Message("assistant", "Hello. "), {"text": "Hello. "}, alike="hello", key="k")
+    back = FormattedItem(
+        Message("assistant", "Hello. "), {"text": "Hello. "}, alike="hello", key="k"
+    )
     assert forms(voice, Item.from_message(HI), back, Item.from_message(MORE)) == {
         "msg_004": {"text": "Hello. "}
     }
     assert forms(voice, Item.from_message(HI), back, Item.from_message(MORE)) is None
-    assert said(voice.session) == ["Hi", "Hello.", "How are you?"]
+    assert log_texts(voice.session) == ["Hi", "Hello.", "How are you?"]
 
 
-def test_an_agent_beside_another_names_what_they_share(voice: AgentRecorder) -> None:
-    asked(voice, SYSTEM, HI)
-    answered(voice, HELLO)
+def test_subagent_references_shared_messages(voice: AgentRecorder) -> None:
+    record_request(voice, SYSTEM, HI)
+    record_answer(voice, HELLO)
     birth = voice.session.agents[voice.agent_id].birth
     fork = AgentRecorder.forked_from(voice, recorded(voice.session, cause=birth))
-    asked(fork, SYSTEM, HI, HELLO, MORE, reason="rewound")
-    assert len(said(voice.session)) == 4
-    asked(fork, SYSTEM, HI, HELLO, MORE, HELLO)
-    asked(voice, SYSTEM, HI, HELLO)
+    record_request(fork, SYSTEM, HI, HELLO, MORE, reason="rewound")
+    assert len(log_texts(voice.session)) == 4
+    record_request(fork, SYSTEM, HI, HELLO, MORE, HELLO)
+    record_request(voice, SYSTEM, HI, HELLO)
 
 
 @pytest.mark.parametrize("compacted", [False, True])
-def test_a_voice_goes_on_from_its_log(voice: AgentRecorder, *, compacted: bool) -> None:
+def test_recorder_resumes_from_its_log(voice: AgentRecorder, *, compacted: bool) -> None:
     both = Item("both", [HI, MORE], {"a": 1}, 1)
     forms(voice, Item.from_message(SYSTEM), both)
-    answered(voice, HELLO)
+    record_answer(voice, HELLO)
     if compacted:
         voice.log_request([Item.from_message(SYSTEM), Item.from_message(HELLO)], model="m")
     loaded = again(voice.session)
-    known = {id_: form for r in requests(loaded).values() for id_, form in forms_of(r)}
+    known_forms = {id_: form for r in requests(loaded).values() for id_, form in forms_of(r)}
     key = lambda messages, _: ("both" if len(messages) > 1 else message_key(messages[0]), "")  # noqa: E731
-    resumed = AgentRecorder.from_log(loaded, voice.agent_id, forms=known, known=key)
-    assert [heard.key for heard in resumed.items] == [heard.key for heard in voice.items]
+    resumed = AgentRecorder.from_log(loaded, voice.agent_id, forms=known_forms, known=key)
+    assert [item.key for item in resumed.items] == [item.key for item in voice.items]
     assert (resumed.count, resumed.context_hash) == (voice.count, voice.context_hash)
     assert (resumed.requested_count, resumed.open_request) == (
         voice.requested_count,
         voice.open_request,
     )
     assert forms(resumed, Item.from_message(SYSTEM), both, Item.from_message(HELLO)) is None
-    assert len(said(loaded)) == 4
+    assert len(log_texts(loaded)) == 4
 
 
 def forms_of(request: ev.LlmRequest) -> Any:
     return ((request.wire or {}).get("forms") or {}).items()
 
 
-def test_the_same_words_a_thousand_times_cost_no_more_than_others(voice: AgentRecorder) -> None:
+def test_thousand_equal_texts_cost_no_more_than_others(voice: AgentRecorder) -> None:
     birth = voice.session.agents[voice.agent_id].birth
 
     def took_s(*, is_same: bool) -> float:
@@ -297,11 +302,11 @@ def test_the_same_words_a_thousand_times_cost_no_more_than_others(voice: AgentRe
     assert took_s(is_same=True) < 3 * others_s
 
 
-def test_the_copy_of_an_answer_is_known_when_it_returns(voice: AgentRecorder) -> None:
+def test_copied_answer_is_recognized_when_it_returns(voice: AgentRecorder) -> None:
     request = voice.log_request([Item.from_message(HI)], model="m")
-    voice.log_response(request, [Dressed(HELLO, None, alike="hello")])
-    back = Dressed(Message("assistant", "Hello. "), None, alike="hello", key="k")
+    voice.log_response(request, [FormattedItem(HELLO, None, alike="hello")])
+    back = FormattedItem(Message("assistant", "Hello. "), None, alike="hello", key="k")
     voice.log_request([Item.from_message(HI), back, Item.from_message(MORE)], model="m")
     voice.log_request([Item.from_message(HI), Item.from_message(MORE)], model="m")
     voice.log_request([Item.from_message(HI), back, Item.from_message(MORE)], model="m")
-    assert said(voice.session) == ["Hi", "Hello.", "How are you?"]
+    assert log_texts(voice.session) == ["Hi", "Hello.", "How are you?"]

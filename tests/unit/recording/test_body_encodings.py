@@ -1,4 +1,4 @@
-"""Bodies are decompressed for the record, as far as they came."""
+"""Recorded bodies are decompressed, as far as they arrived."""
 
 from __future__ import annotations
 
@@ -26,39 +26,39 @@ PACKED = {
 
 
 @pytest.mark.parametrize("encoding", PACKED)
-def test_what_was_compressed_comes_back(encoding: str) -> None:
+def test_compressed_body_round_trips(encoding: str) -> None:
     assert decode_body(PACKED[encoding], encoding, 10**6) == decode_body(TEXT, "", 10**6)
     assert decode_body(PACKED[encoding], encoding, 10**6).data == TEXT
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate"])
-def test_what_was_cut_off_comes_as_far_as_it_came(encoding: str) -> None:
+def test_truncated_body_is_decompressed_to_its_end(encoding: str) -> None:
     step = zlib.compressobj(wbits=31 if encoding == "gzip" else 15)
     data = step.compress(b"one") + step.flush(zlib.Z_SYNC_FLUSH) + step.compress(TEXT)
-    found = decode_body(data, encoding, 10**6)
-    assert (found.data, found.problem) == (b"one", "")
+    decoded = decode_body(data, encoding, 10**6)
+    assert (decoded.data, decoded.problem) == (b"one", "")
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "zstd", "deflate"])
-def test_what_is_no_such_thing_is_said(encoding: str) -> None:
-    found = decode_body(b"\xff no, this is plain", encoding, 10**6)
-    assert found.data == b""
-    assert found.problem.startswith(f"it is not compressed as it says ({encoding}: ")
+def test_invalid_compressed_body_is_an_error(encoding: str) -> None:
+    decoded = decode_body(b"\xff no, this is plain", encoding, 10**6)
+    assert decoded.data == b""
+    assert decoded.problem.startswith(f"it is not compressed as it says ({encoding}: ")
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "zstd"])
-def test_a_small_body_that_grows_without_measure_is_cut(encoding: str) -> None:
+def test_decompression_bomb_is_truncated(encoding: str) -> None:
     pack: Any = {"gzip": gzip.compress, "zstd": zstandard.compress}[encoding]
-    found = decode_body(pack(b"\0" * 10_000_000), encoding, 1000)
-    assert len(found.data) == 1000
-    assert found.problem == "decompressed, it has more than 1000 bytes"
+    decoded = decode_body(pack(b"\0" * 10_000_000), encoding, 1000)
+    assert len(decoded.data) == 1000
+    assert decoded.problem == "decompressed, it has more than 1000 bytes"
 
 
-def test_an_unknown_compression_is_said() -> None:
+def test_unknown_encoding_is_an_error() -> None:
     assert decode_body(b"x", "lzma", 10).problem.endswith("that nobody here knows: 'lzma'")
 
 
-def test_brotli_is_read_where_its_package_is() -> None:
+def test_brotli_is_decoded_if_installed() -> None:
     brotli: Any = pytest.importorskip("brotli")
     assert decode_body(brotli.compress(TEXT), "br", 10**6) == decode_body(TEXT, "", 10**6)
     assert decode_body(brotli.compress(b"\0" * 10**6), "br", 1000).problem.startswith(

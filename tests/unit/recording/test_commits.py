@@ -1,4 +1,4 @@
-"""What recorded agents understood is in the store, as they go."""
+"""Contexts of recorded agents are committed to the store during the recording."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def client(tmp_path: Path, store: MemoryStore) -> Client:
 
 
 def texts(store: MemoryStore, ctx: str) -> list[str]:
-    return [text_of(one.content) for one in materialize(store, CommitId(ctx)).messages]
+    return [text_of(message.content) for message in materialize(store, CommitId(ctx)).messages]
 
 
 def commits(folder: Path) -> list[ev.ContextCommitted]:
@@ -46,47 +46,47 @@ def by_name(store: MemoryStore, ctx: str) -> Any:
     return store.commits([CommitId(ctx)])[CommitId(ctx)].commit
 
 
-def test_each_answer_is_a_commit_with_what_is_new(
+def test_each_answer_is_a_commit_of_its_new_messages(
     client: Client, store: MemoryStore, tmp_path: Path
 ) -> None:
     client.ask(body("Hi"), "Hello.")
     client.ask(body("Hi", "Hello.", "Bye"), "Bye!")
-    one, two = commits(tmp_path)
-    assert texts(store, one.ctx) == ["You are Jack.", "Hi", "Hello."]
+    first, two = commits(tmp_path)
+    assert texts(store, first.ctx) == ["You are Jack.", "Hi", "Hello."]
     assert texts(store, two.ctx) == ["You are Jack.", "Hi", "Hello.", "Bye", "Bye!"]
-    assert (one.parent_ctx, two.parent_ctx) == (None, one.ctx)
+    assert (first.parent_ctx, two.parent_ctx) == (None, first.ctx)
     assert commit(store, two).message_count == 2
     assert commit(store, two).created_at == "2027-01-15T08:00:04.000000Z"
 
 
-def test_a_fork_goes_on_from_where_it_left_the_road(
+def test_fork_extends_the_commit_where_it_diverged(
     client: Client, store: MemoryStore, tmp_path: Path
 ) -> None:
     client.ask(body("Hi"), "Hello.")
     client.ask(body("Hi", "Hello.", "Bye"), "Bye!")
     client.ask(body("Hi", "Hello.", "Who?"), "Jack.")
-    one, _, fork = commits(tmp_path)
-    assert fork.parent_ctx == one.ctx
+    first, _, fork = commits(tmp_path)
+    assert fork.parent_ctx == first.ctx
     assert texts(store, fork.ctx) == ["You are Jack.", "Hi", "Hello.", "Who?", "Jack."]
     assert commit(store, fork).message_count == 2
 
 
-def test_reminders_that_come_and_go_make_branches_and_no_copies(
+def test_transient_reminders_give_branches_without_copies(
     client: Client, store: MemoryStore, tmp_path: Path
 ) -> None:
     note = {"role": "user", "content": "A reminder."}
-    said: list[Any] = ["Hi", "Hello."]
+    wire_messages: list[Any] = ["Hi", "Hello."]
     client.ask(body("Hi"), "Hello.")
     for turn in range(6):
-        messages = [*body(*said, f"More {turn}")["messages"], note]
+        messages = [*body(*wire_messages, f"More {turn}")["messages"], note]
         client.ask(body(*messages), f"Answer {turn}.")
-        said += [f"More {turn}", f"Answer {turn}."]
-    made = commits(tmp_path)
-    assert [commit(store, one).message_count for one in made] == [3] * 7
-    assert len(texts(store, made[-1].ctx)) == 3 + 2 * 6 + 1
+        wire_messages += [f"More {turn}", f"Answer {turn}."]
+    commits_made = commits(tmp_path)
+    assert [commit(store, event).message_count for event in commits_made] == [3] * 7
+    assert len(texts(store, commits_made[-1].ctx)) == 3 + 2 * 6 + 1
 
 
-def test_a_compaction_is_a_commit_of_the_whole_new_context(
+def test_compaction_is_a_commit_of_the_complete_new_context(
     client: Client, store: MemoryStore, tmp_path: Path
 ) -> None:
     client.ask(body("Hi"), "Hello.")
@@ -96,14 +96,14 @@ def test_a_compaction_is_a_commit_of_the_whole_new_context(
     assert commit(store, compaction).type == "compaction"
     assert (compaction.checkpoint, compaction.parent_ctx) == ("compaction", before.ctx)
     assert texts(store, after.ctx) == ["You are Jack.", f"So far: {SUMMARY}", "I go on."]
-    whole = materialize(store, CommitId(after.ctx), "root").messages
-    assert [text_of(one.content) for one in whole][:4] == [
+    context_messages = materialize(store, CommitId(after.ctx), "root").messages
+    assert [text_of(message.content) for message in context_messages][:4] == [
         *["You are Jack.", "Hi", "Hello."],
         "Sum it up.",
     ]
 
 
-def test_an_agent_below_another_begins_with_what_it_was_told(
+def test_subagent_chain_starts_with_its_task(
     client: Client, store: MemoryStore, tmp_path: Path
 ) -> None:
     client.hints = ClientHints(client="x", session="abc")
@@ -117,18 +117,20 @@ def test_an_agent_below_another_begins_with_what_it_was_told(
     assert commit(store, aside).principal.endswith("/aside")
 
 
-def test_a_beginning_that_always_changes_is_not_kept_each_time(
+def test_changing_prefix_is_not_committed_each_time(
     client: Client, store: MemoryStore, tmp_path: Path
 ) -> None:
-    said: list[str] = []
+    texts_seen: list[str] = []
     for turn in range(20):
-        client.ask(body(*said, f"More {turn}", system=f"It is {turn} o'clock."), f"Yes {turn}.")
-        said += [f"More {turn}", f"Yes {turn}."]
+        client.ask(
+            body(*texts_seen, f"More {turn}", system=f"It is {turn} o'clock."), f"Yes {turn}."
+        )
+        texts_seen += [f"More {turn}", f"Yes {turn}."]
     client.recorder.close()
-    made = commits(tmp_path)
-    kept = sum(commit(store, one).message_count for one in made)
-    assert kept < 4 * 41
-    assert len(texts(store, made[-1].ctx)) == 41
+    commits_made = commits(tmp_path)
+    message_count = sum(commit(store, event).message_count for event in commits_made)
+    assert message_count < 4 * 41
+    assert len(texts(store, commits_made[-1].ctx)) == 41
 
 
 class Full(MemoryStore):
@@ -142,26 +144,28 @@ class Full(MemoryStore):
         super().write(batch)
 
 
-def test_a_store_that_refuses_is_told_once_and_again_when_it_takes(tmp_path: Path) -> None:
-    told: list[str] = []
+def test_refusing_store_is_reported_once_and_on_recovery(tmp_path: Path) -> None:
+    warnings: list[str] = []
     store = Full()
-    client = Client(recorder(tmp_path, told, store=store))
+    client = Client(recorder(tmp_path, warnings, store=store))
     client.ask(body("Hi"), "Hello.")
     store.is_full = True
     client.ask(body("Hi", "Hello.", "Bye"), "Bye!")
     client.ask(body("Hi", "Hello.", "Bye", "Bye!", "Bye"), "So long.")
-    assert len(told) == 1
+    assert len(warnings) == 1
     store.is_full = False
     client.ask(body("Hi", "Hello.", "Bye", "Bye!", "Bye", "So long.", "..."), "?")
-    assert told[1:] == ["commits are being kept again"]
+    assert warnings[1:] == ["commits are being kept again"]
     assert len(texts(store, commits(tmp_path)[-1].ctx)) == 9
 
 
-def test_commits_go_on_after_a_restart(client: Client, store: MemoryStore, tmp_path: Path) -> None:
+def test_commits_continue_after_a_restart(
+    client: Client, store: MemoryStore, tmp_path: Path
+) -> None:
     client.ask(body("Hi"), "Hello.")
     client.recorder.close()
     client.recorder = recorder(tmp_path, store=store)
     client.ask(body("Hi", "Hello.", "Bye"), "Bye!")
-    one, two = commits(tmp_path)
-    assert two.parent_ctx == one.ctx
+    first, two = commits(tmp_path)
+    assert two.parent_ctx == first.ctx
     assert commit(store, two).type == "delta"

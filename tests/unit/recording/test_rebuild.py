@@ -1,4 +1,4 @@
-"""A request comes back from the log as it was on the wire."""
+"""Requests are rebuilt from the log as they were on the wire."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from tests.recording_kit import Client, body, check, logged, logs, recorder
 
 
 def long_talk(folder: Path, turns: int) -> tuple[Client, list[int]]:
-    """Talk for so many turns, with tools and cache marks; return the sizes of the log."""
+    """Record a number of turns with tools and cache marks. Return the sizes of the log."""
     client, sizes = Client(recorder(folder)), []
-    said: list[dict[str, Any]] = [{"role": "user", "content": "Begin."}]
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "Begin."}]
     for turn in range(turns):
-        text = {"type": "text", "text": said[-1]["content"]}
-        marked = [{**text, "cache_control": {"type": "ephemeral"}}]
-        last = said[-1] if turn else {"role": "user", "content": marked}
+        text = {"type": "text", "text": messages[-1]["content"]}
+        marked_parts = [{**text, "cache_control": {"type": "ephemeral"}}]
+        last = messages[-1] if turn else {"role": "user", "content": marked_parts}
         call = {"type": "tool_use", "id": f"t{turn}", "name": "look", "input": {"at": "a" * 50}}
-        client.ask(body(*said[:-1], last), [{"type": "text", "text": "I look."}, call])
+        client.ask(body(*messages[:-1], last), [{"type": "text", "text": "I look."}, call])
         result = {"type": "tool_result", "tool_use_id": f"t{turn}", "content": "r" * 200}
-        said += [
+        messages += [
             {"role": "assistant", "content": [{"type": "text", "text": "I look."}, call]},
             {"role": "user", "content": [result]},
         ]
@@ -45,35 +45,39 @@ def flat(folder: Path, few: int, many: int) -> None:
 
 
 @pytest.mark.req("S3-18")
-def test_a_turn_costs_as_much_late_as_early(tmp_path: Path) -> None:
+def test_turn_cost_is_constant(tmp_path: Path) -> None:
     flat(tmp_path, 40, 200)
 
 
 @pytest.mark.full
 @pytest.mark.req("S3-18")
-def test_a_turn_costs_as_much_after_a_thousand(tmp_path: Path) -> None:
+def test_turn_cost_is_constant_over_a_thousand_turns(tmp_path: Path) -> None:
     flat(tmp_path, 200, 1000)
 
 
 @pytest.mark.full
-def test_request_1000_is_rebuilt_in_the_time_of_reading_a_few_such(tmp_path: Path) -> None:
+def test_rebuild_of_request_1000_costs_a_few_log_reads(tmp_path: Path) -> None:
     client, _ = long_talk(tmp_path, 1000)
-    log, (id_, sent) = RequestRebuilder(logged(tmp_path)), list(client.sent.items())[-1]
-    request = next(one for one in log.requests.values() if (one.wire or {})["call"] == id_)
-    raw = canonical.to_json_line(sent)
+    log, (id_, sent_body) = RequestRebuilder(logged(tmp_path)), list(client.sent.items())[-1]
+    request = next(
+        request_event
+        for request_event in log.requests.values()
+        if (request_event.wire or {})["call"] == id_
+    )
+    raw = canonical.to_json_line(sent_body)
     times: list[float] = []
     for work in (lambda: log.body(request.message_id), lambda: msgspec.json.decode(raw)):
         runs = []
         for _ in range(5):
             start = time.perf_counter()
-            found = work()
+            rebuilt = work()
             runs.append(time.perf_counter() - start)
-        assert canonical.to_canonical_bytes(found) == canonical.to_canonical_bytes(sent)
+        assert canonical.to_canonical_bytes(rebuilt) == canonical.to_canonical_bytes(sent_body)
         times.append(min(runs))
     assert times[0] < 20 * times[1]
 
 
-def test_one_request_can_be_asked_for(tmp_path: Path) -> None:
+def test_single_request_can_be_rebuilt(tmp_path: Path) -> None:
     client = Client(recorder(tmp_path))
     id_ = client.ask(body("Hi", stream=True), "Hello.")
     events = logged(tmp_path)
@@ -81,13 +85,13 @@ def test_one_request_can_be_asked_for(tmp_path: Path) -> None:
     assert rebuild_body(events, request.message_id) == client.sent[id_]
 
 
-def test_a_request_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_missing_request_is_named(tmp_path: Path) -> None:
     Client(recorder(tmp_path)).ask(body("Hi"), "Hello.")
     with pytest.raises(NameNotFound, match="msg_999"):
         rebuild_body(logged(tmp_path), "msg_999")
 
 
-def request(number: int, *context: Segment, **more: Any) -> ev.LlmRequest:
+def request(number: int, *context: Segment, **members: Any) -> ev.LlmRequest:
     return ev.LlmRequest(
         message_id=MessageId(f"msg_{number:03d}"),
         agent_id=AgentId("agent_001"),
@@ -95,11 +99,11 @@ def request(number: int, *context: Segment, **more: Any) -> ev.LlmRequest:
         count=1,
         context_hash="",
         model="m",
-        **more,
+        **members,
     )
 
 
-def test_a_request_of_no_wire_has_no_body() -> None:
+def test_request_without_wire_format_has_no_body() -> None:
     with pytest.raises(NameNotFound, match="recorded request"):
         rebuild_body([request(1)], "msg_001")
 
@@ -116,16 +120,17 @@ def test_a_request_of_no_wire_has_no_body() -> None:
             request(2, Segment(entries=[MessageId("msg_001")])),
             *(
                 request(
-                    at,
-                    *[Segment(request=MessageId(f"msg_{at - 1:03d}"), start=0, stop=2**at)] * 2,
+                    number,
+                    *[Segment(request=MessageId(f"msg_{number - 1:03d}"), start=0, stop=2**number)]
+                    * 2,
                 )
-                for at in range(3, 80)
+                for number in range(3, 80)
             ),
             request(5, Segment(request=MessageId("msg_079"), start=0, stop=2**80)),
         ],
     ],
 )
-def test_a_log_that_leads_nowhere_is_refused(events: list[ev.Event]) -> None:
+def test_log_with_dangling_references_is_refused(events: list[ev.Event]) -> None:
     last = events[-1]
     assert isinstance(last, ev.LlmRequest)
     log = RequestRebuilder([*events[:-1], last])
@@ -133,11 +138,11 @@ def test_a_log_that_leads_nowhere_is_refused(events: list[ev.Event]) -> None:
         log.messages(last.message_id)
 
 
-def test_the_same_bytes_in_another_protocol_are_read_as_those_of_that(tmp_path: Path) -> None:
+def test_equal_bytes_in_another_protocol_are_decoded_by_it(tmp_path: Path) -> None:
     client = Client(recorder(tmp_path), protocol="openai-chat", path="/v1/chat/completions")
     parts = {"role": "assistant", "content": [{"type": "text", "text": "Hi"}]}
-    said = [{"role": "user", "content": "Hello."}, parts, {"role": "user", "content": "Well?"}]
-    client.ask({"model": "m", "messages": said}, "I see.")
+    messages = [{"role": "user", "content": "Hello."}, parts, {"role": "user", "content": "Well?"}]
+    client.ask({"model": "m", "messages": messages}, "I see.")
     client.protocol, client.path = "anthropic-messages", "/v1/messages"
-    client.ask({"model": "m", "messages": said}, "I see.")
+    client.ask({"model": "m", "messages": messages}, "I see.")
     check(tmp_path, [client])

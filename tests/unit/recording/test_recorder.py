@@ -31,18 +31,18 @@ def client(tmp_path: Path) -> Client:
     return Client(recorder(tmp_path))
 
 
-def test_a_conversation_becomes_one_session(client: Client, tmp_path: Path) -> None:
+def test_conversation_becomes_one_session(client: Client, tmp_path: Path) -> None:
     client.ask(body("Hi"), "Hello.")
     client.ask(body("Hi", "Hello.", "How are you?"), "Fine.")
     client.ask(body("Hi", "Hello.", "How are you?", "Fine.", "Bye"), "Bye.")
     check(tmp_path, [client])
-    said = [entry.content for entry in of_kind(tmp_path, ev.TranscriptEntry)]
-    assert len(said) == 7
+    contents = [entry.content for entry in of_kind(tmp_path, ev.TranscriptEntry)]
+    assert len(contents) == 7
     assert not of_kind(tmp_path, ev.TranscriptEdited)
     assert names(tmp_path) == ["main"]
 
 
-def test_what_a_call_took_and_cost_is_in_the_log(client: Client, tmp_path: Path) -> None:
+def test_duration_and_cost_of_a_call_are_logged(client: Client, tmp_path: Path) -> None:
     id_ = client.begin(body("Hi"))
     client.end(id_, "Hello.", latency_s=1.5)
     (response,) = of_kind(tmp_path, ev.LlmResponse)
@@ -59,7 +59,9 @@ def test_two_conversations_are_two_sessions(client: Client, tmp_path: Path) -> N
     assert len(logs(tmp_path)) == 2
 
 
-def test_a_retry_is_the_same_agent_and_costs_nothing_new(client: Client, tmp_path: Path) -> None:
+def test_retry_belongs_to_the_same_agent_without_new_entries(
+    client: Client, tmp_path: Path
+) -> None:
     client.ask(body("Hi"), None)
     client.ask(body("Hi"), None)
     client.ask(body("Hi"), "Hello.")
@@ -68,7 +70,7 @@ def test_a_retry_is_the_same_agent_and_costs_nothing_new(client: Client, tmp_pat
     assert len(of_kind(tmp_path, ev.TranscriptEntry)) == 3
 
 
-def test_the_same_question_once_more_is_the_same_agent(client: Client, tmp_path: Path) -> None:
+def test_repeated_question_belongs_to_the_same_agent(client: Client, tmp_path: Path) -> None:
     client.ask(body("Hi"), "Hello.")
     client.ask(body("Hi"), "Hi there.")
     client.ask(body("Hi", "Hi there.", "How are you?"), "Fine.")
@@ -76,7 +78,7 @@ def test_the_same_question_once_more_is_the_same_agent(client: Client, tmp_path:
     assert names(tmp_path) == ["main"]
 
 
-def test_who_goes_another_way_is_a_fork(client: Client, tmp_path: Path) -> None:
+def test_diverging_request_is_a_fork(client: Client, tmp_path: Path) -> None:
     client.ask(body("Hi"), "Hello.")
     client.ask(body("Hi", "Hello.", "How are you?"), "Fine.")
     client.ask(body("Hi", "Hello.", "Who are you?"), "Jack.")
@@ -89,7 +91,7 @@ def test_who_goes_another_way_is_a_fork(client: Client, tmp_path: Path) -> None:
     assert len(of_kind(tmp_path, ev.TranscriptEntry)) == 11
 
 
-def test_what_was_changed_in_the_past_is_rewritten(client: Client, tmp_path: Path) -> None:
+def test_changed_past_message_is_a_rewrite(client: Client, tmp_path: Path) -> None:
     client.ask(body("Hi"), "Hello.")
     client.ask(body("Hi", "Hello.", "How are you?"), "Fine.")
     client.ask(body("Hi!", "Hello.", "How are you?", "Fine.", "Bye"), "Bye.")
@@ -100,14 +102,14 @@ def test_what_was_changed_in_the_past_is_rewritten(client: Client, tmp_path: Pat
     assert [edit.reason for edit in of_kind(tmp_path, ev.TranscriptEdited)] == ["rewritten"] * 2
 
 
-def test_a_prompt_that_changes_a_little_is_the_same_agent(client: Client, tmp_path: Path) -> None:
+def test_slightly_changed_prompt_is_the_same_agent(client: Client, tmp_path: Path) -> None:
     client.ask(body("Hi", system="You are Jack. It is 12:00:01."), "Hello.")
     client.ask(body("Hi", "Hello.", "Bye", system="You are Jack. It is 12:00:09."), "Bye.")
     check(tmp_path, [client])
     assert names(tmp_path) == ["main"]
 
 
-def test_who_has_another_prompt_is_another_agent(client: Client, tmp_path: Path) -> None:
+def test_different_prompt_is_another_agent(client: Client, tmp_path: Path) -> None:
     two = ("Hi", "Hello.", "What do you say, Jill?")
     client.ask(body("Hi"), "Hello.")
     client.ask(body(*two, system="Jill would never say that. You are her."), "Hm.")
@@ -118,24 +120,24 @@ def test_who_has_another_prompt_is_another_agent(client: Client, tmp_path: Path)
     check(tmp_path, [client])
     assert names(tmp_path) == ["main", "aside"]
     requests = of_kind(tmp_path, ev.LlmRequest)
-    assert [one.agent_id for one in requests] == ["agent_001", "agent_002"] * 2
+    assert [request_event.agent_id for request_event in requests] == ["agent_001", "agent_002"] * 2
 
 
-def test_a_summary_in_place_of_the_past_is_a_compaction(client: Client, tmp_path: Path) -> None:
+def test_summary_that_replaces_the_past_is_a_compaction(client: Client, tmp_path: Path) -> None:
     client.ask(body("Hi"), "Hello.")
     client.ask(body("Hi", "Hello.", "How are you?"), "Fine.")
     client.ask(body("Hi", "Hello.", "How are you?", "Fine.", "Sum it up."), SUMMARY)
-    told = f"What happened before:\n{SUMMARY}\nGo on."
-    client.ask(body(told), "I go on.")
-    client.ask(body(told, "I go on.", "Bye"), "Bye.")
+    summary_prompt = f"What happened before:\n{SUMMARY}\nGo on."
+    client.ask(body(summary_prompt), "I go on.")
+    client.ask(body(summary_prompt, "I go on.", "Bye"), "Bye.")
     check(tmp_path, [client])
     (edit,) = of_kind(tmp_path, ev.TranscriptEdited)
-    summary = next(e for e in of_kind(tmp_path, ev.TranscriptEntry) if e.content == told)
+    summary = next(e for e in of_kind(tmp_path, ev.TranscriptEntry) if e.content == summary_prompt)
     assert (edit.reason, edit.summary) == ("compaction", summary.message_id)
     assert names(tmp_path) == ["main"]
 
 
-def test_a_compaction_may_keep_the_last_messages(client: Client, tmp_path: Path) -> None:
+def test_compaction_may_keep_the_last_messages(client: Client, tmp_path: Path) -> None:
     client.ask(body("Hi"), "Hello.")
     client.ask(body("Hi", "Hello.", "How are you?"), SUMMARY)
     client.ask(body(f"So far: {SUMMARY}", "Hello.", "How are you?", SUMMARY, "Bye"), "Bye.")
@@ -151,21 +153,23 @@ CALL = {
 }
 
 
-def test_who_is_told_the_prompt_of_a_call_is_born_from_it(client: Client, tmp_path: Path) -> None:
+def test_agent_with_the_prompt_of_a_call_is_created_by_it(client: Client, tmp_path: Path) -> None:
     client.hints = ClientHints(client="claude-code", session="5e551017-aaaa")
     tools = [{"name": "Agent", "input_schema": {}}]
     client.ask(body("Hi", tools=tools), [CALL])
     client.ask(body("Find the door in the wall.", system="You explore."), "It is there.")
     assert [path.name for path in logs(tmp_path)] == ["rec-claude-code-5e551017.jsonl"]
     check(tmp_path, [client])
-    _, born = of_kind(tmp_path, ev.AgentCreated)
-    asked = next(e for e in of_kind(tmp_path, ev.TranscriptEntry) if e.tool_calls)
-    assert (born.name, born.cause, born.relation) == ("Explore", asked.message_id, "subagent")
+    _, agent_event = of_kind(tmp_path, ev.AgentCreated)
+    call_entry = next(e for e in of_kind(tmp_path, ev.TranscriptEntry) if e.tool_calls)
+    assert (agent_event.name, agent_event.cause, agent_event.relation) == (
+        "Explore",
+        call_entry.message_id,
+        "subagent",
+    )
 
 
-def test_requests_beside_the_conversation_are_agents_below_it(
-    client: Client, tmp_path: Path
-) -> None:
+def test_side_requests_are_subagents(client: Client, tmp_path: Path) -> None:
     client.hints = ClientHints(client="opencode", session="ses_1")
     client.ask(body("Hi", system="You write titles."), "A greeting")
     tools = [{"name": "look", "input_schema": {}}]
@@ -174,36 +178,44 @@ def test_requests_beside_the_conversation_are_agents_below_it(
     check(tmp_path, [client])
     assert names(tmp_path) == ["main", "aside"]
     requests = of_kind(tmp_path, ev.LlmRequest)
-    assert [one.agent_id for one in requests] == ["agent_002", "agent_001", "agent_001"]
+    assert [request_event.agent_id for request_event in requests] == [
+        "agent_002",
+        "agent_001",
+        "agent_001",
+    ]
 
 
-def test_agents_that_the_client_names_are_told_apart(client: Client, tmp_path: Path) -> None:
+def test_agents_named_by_the_client_are_separate(client: Client, tmp_path: Path) -> None:
     main = ClientHints(client="codex", session="s-1", agent="s-1")
-    other = ClientHints(client="codex", session="s-1", agent="s-2", parent="s-1", name="review")
+    other_hints = ClientHints(
+        client="codex", session="s-1", agent="s-2", parent="s-1", name="review"
+    )
     client.ask(body("Hi"), "Hello.", hints=main)
-    client.ask(body("Hi"), "Hello!", hints=other)
+    client.ask(body("Hi"), "Hello!", hints=other_hints)
     client.ask(body("Hi", "Hello.", "Bye"), "Bye.", hints=main)
-    client.ask(body("Hi", "Hello!", "Bye"), "Bye.", hints=other)
+    client.ask(body("Hi", "Hello!", "Bye"), "Bye.", hints=other_hints)
     check(tmp_path, [client])
     requests = of_kind(tmp_path, ev.LlmRequest)
-    assert [one.agent_id for one in requests] == ["agent_001", "agent_002"] * 2
+    assert [request_event.agent_id for request_event in requests] == ["agent_001", "agent_002"] * 2
 
 
-def test_who_names_the_answer_before_is_the_same_agent(client: Client, tmp_path: Path) -> None:
+def test_request_with_previous_response_id_is_the_same_agent(
+    client: Client, tmp_path: Path
+) -> None:
     client.protocol, client.path = "openai-responses", "/v1/responses"
-    said = {"type": "message", "role": "assistant", "content": []}
+    answer_item = {"type": "message", "role": "assistant", "content": []}
     for turn in range(3):
-        asked = {"model": "gpt", "input": f"Question {turn}"}
+        request_body = {"model": "gpt", "input": f"Question {turn}"}
         before = {"previous_response_id": f"resp_{turn - 1}"} if turn else {}
         text = [{"type": "output_text", "text": f"Answer {turn}"}]
-        answered = {"id": f"resp_{turn}", "status": "completed"}
-        id_ = client.begin({**asked, **before})
-        client.end(id_, whole={**answered, "output": [{**said, "content": text}]})
+        response_body = {"id": f"resp_{turn}", "status": "completed"}
+        id_ = client.begin({**request_body, **before})
+        client.end(id_, whole={**response_body, "output": [{**answer_item, "content": text}]})
     check(tmp_path, [client])
     assert names(tmp_path) == ["main"]
 
 
-def test_calls_at_once_are_agents_of_their_own(client: Client, tmp_path: Path) -> None:
+def test_concurrent_calls_are_separate_agents(client: Client, tmp_path: Path) -> None:
     first, second = client.begin(body("Hi")), client.begin(body("Hi"))
     client.end(second, "Hello, two.")
     client.end(first, "Hello, one.")
@@ -212,10 +224,12 @@ def test_calls_at_once_are_agents_of_their_own(client: Client, tmp_path: Path) -
     check(tmp_path, [client])
     requests = of_kind(tmp_path, ev.LlmRequest)
     agents = ["agent_001", "agent_002", "agent_002", "agent_001"]
-    assert [one.agent_id for one in requests] == agents
+    assert [request_event.agent_id for request_event in requests] == agents
 
 
-def test_a_call_that_goes_on_from_an_answer_waits_for_it(client: Client, tmp_path: Path) -> None:
+def test_call_with_previous_response_id_waits_for_that_response(
+    client: Client, tmp_path: Path
+) -> None:
     first = client.begin(body("Hi"))
     second = client.begin(body("Hi", "Hello.", "How are you?"))
     third = client.begin(body("Hi", "Hello.", "How are you?", "Fine.", "Bye"))
@@ -227,12 +241,12 @@ def test_a_call_that_goes_on_from_an_answer_waits_for_it(client: Client, tmp_pat
     assert len(of_kind(tmp_path, ev.TranscriptEntry)) == 7
 
 
-def test_what_waits_is_recorded_at_the_end(client: Client, tmp_path: Path) -> None:
+def test_waiting_calls_are_recorded_at_close(client: Client, tmp_path: Path) -> None:
     client.begin(body("Hi"))
     client.ask(body("Hi", "Hello.", "How are you?"), "Fine.")
     client.recorder.close()
     check(tmp_path, [client])
-    assert [one.stop_reason for one in of_kind(tmp_path, ev.LlmResponse)] == [
+    assert [response_event.stop_reason for response_event in of_kind(tmp_path, ev.LlmResponse)] == [
         "interrupted",
         "end_turn",
     ]
@@ -242,7 +256,7 @@ def test_what_waits_is_recorded_at_the_end(client: Client, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "hints", [ClientHints(), ClientHints(client="x", session="abc", agent="a")]
 )
-def test_a_session_goes_on_after_a_restart(
+def test_session_continues_after_a_restart(
     client: Client, tmp_path: Path, hints: ClientHints, *, is_closed: bool
 ) -> None:
     client.hints = hints
@@ -251,11 +265,11 @@ def test_a_session_goes_on_after_a_restart(
     half = client.begin(body("Hi", "Hello.", "How?", "Fine.", "Bye"))
     if is_closed:
         client.recorder.close()
-    before = client.recorder  # it holds the locks until it is gone
+    before = client.recorder  # the process holds the locks until it exits
     for run in before._pool.open_sessions:
         run.close()
     client.recorder = recorder(tmp_path)
-    for id_ in [*client.sent]:  # the spool may give again what it gave
+    for id_ in [*client.sent]:  # the spool may repeat calls
         client.recorder.begin(client.call(id_))
         client.end(id_, "Bye!")
     client.ask(body("Hi", "Hello.", "How?", "Fine.", "Bye", "Bye!", "..."), "?")
@@ -265,39 +279,41 @@ def test_a_session_goes_on_after_a_restart(
     assert len(of_kind(tmp_path, ev.TranscriptEntry)) == 9
 
 
-def test_a_session_is_found_after_a_restart_where_its_prompt_is_another(tmp_path: Path) -> None:
-    """Gemini CLI tells of its skills in another order each time it starts."""
+def test_session_with_another_prompt_is_recognized_after_a_restart(tmp_path: Path) -> None:
+    """Gemini CLI lists its skills in another order at each start."""
     prompts = ["You are Jack. You can read, write.", "You are Jack. You can write, read."]
     with recorder(tmp_path) as first:
-        one = Client(first)
-        one.ask(body("Hi", system=prompts[0]), "Hello.")
+        first_client = Client(first)
+        first_client.ask(body("Hi", system=prompts[0]), "Hello.")
     with recorder(tmp_path) as second:
-        other = Client(second)
-        other.ask(body("Hi", "Hello.", "Bye", system=prompts[1]), "Bye.")
-    check(tmp_path, [one, other])
+        second_client = Client(second)
+        second_client.ask(body("Hi", "Hello.", "Bye", system=prompts[1]), "Bye.")
+    check(tmp_path, [first_client, second_client])
     assert names(tmp_path) == ["main"]
 
 
-def test_agents_share_how_a_text_is_written_also_after_a_restart(tmp_path: Path) -> None:
-    """What one agent wrote otherwise was, after a restart, unknown to one that shares the text."""
+def test_agents_share_wire_formats_after_a_restart(tmp_path: Path) -> None:
+    """A regression: after a restart the wire format of a shared text was known to one agent
+    only.
+    """
     in_block, hints = (
         [{"type": "text", "text": "You are Jack."}],
         ClientHints(client="x", session="abc"),
     )
     with recorder(tmp_path) as first:
-        one = Client(first, hints)
-        one.ask(body("Hi", system=in_block), "Hello.")
-        one.ask(body("Hi", "Hello.", "Why?", system=in_block), "So.")
-        one.ask(body("Hi", "Hello.", "Who?", system=in_block), "Me.")
+        first_client = Client(first, hints)
+        first_client.ask(body("Hi", system=in_block), "Hello.")
+        first_client.ask(body("Hi", "Hello.", "Why?", system=in_block), "So.")
+        first_client.ask(body("Hi", "Hello.", "Who?", system=in_block), "Me.")
     with recorder(tmp_path) as second:
-        other = Client(second, hints)
-        other.ask(body("Hi", "Hello.", "Why?", "So.", "Ah.", system="You are Jack."), "Oh.")
-        other.ask(body("Hi", "Hello.", "Who?", "Me.", "Ah.", system=in_block), "Oh.")
-    check(tmp_path, [one, other])
+        second_client = Client(second, hints)
+        second_client.ask(body("Hi", "Hello.", "Why?", "So.", "Ah.", system="You are Jack."), "Oh.")
+        second_client.ask(body("Hi", "Hello.", "Who?", "Me.", "Ah.", system=in_block), "Oh.")
+    check(tmp_path, [first_client, second_client])
     assert names(tmp_path) == ["main", "main (fork)"]
 
 
-def test_an_answer_alone_is_recorded_after_a_restart(client: Client, tmp_path: Path) -> None:
+def test_lone_answer_is_recorded_after_a_restart(client: Client, tmp_path: Path) -> None:
     id_ = client.begin(body("Hi"))
     for run in client.recorder._pool.open_sessions:
         run.close()
@@ -305,10 +321,12 @@ def test_an_answer_alone_is_recorded_after_a_restart(client: Client, tmp_path: P
     client.end(id_, "Hello.")
     client.ask(body("Hi", "Hello.", "Bye"), "Bye.")
     check(tmp_path, [client])
-    assert [one.stop_reason for one in of_kind(tmp_path, ev.LlmResponse)] == ["end_turn"] * 2
+    assert [response_event.stop_reason for response_event in of_kind(tmp_path, ev.LlmResponse)] == [
+        "end_turn"
+    ] * 2
 
 
-def test_a_killed_recorder_loses_nothing_that_was_told(tmp_path: Path) -> None:
+def test_killed_recorder_loses_no_acknowledged_call(tmp_path: Path) -> None:
     script = (
         "import os, signal, sys\n"
         "from pathlib import Path\n"
@@ -319,28 +337,30 @@ def test_a_killed_recorder_loses_nothing_that_was_told(tmp_path: Path) -> None:
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     command = [sys.executable, "-c", script, str(tmp_path)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, check=False)
-    assert done.returncode == -signal.SIGKILL
+    result = subprocess.run(command, stdout=subprocess.PIPE, check=False)
+    assert result.returncode == -signal.SIGKILL
     client = Client(recorder(tmp_path))
-    client.end(done.stdout.decode().strip(), "Bye.")
+    client.end(result.stdout.decode().strip(), "Bye.")
     client.ask(body("Hi", "Hello.", "Bye", "Bye.", "..."), "?")
     assert len(of_kind(tmp_path, ev.TranscriptEntry)) == 7
-    assert [one.stop_reason for one in of_kind(tmp_path, ev.LlmResponse)] == ["end_turn"] * 3
+    assert [response_event.stop_reason for response_event in of_kind(tmp_path, ev.LlmResponse)] == [
+        "end_turn"
+    ] * 3
 
 
-def test_idle_sessions_are_closed_and_found_again(tmp_path: Path) -> None:
+def test_idle_sessions_are_closed_and_reopened(tmp_path: Path) -> None:
     client = Client(recorder(tmp_path, max_open_sessions=2))
     for turn in range(3):
         for talk in range(5):
-            said = [f"Talk {talk}.", *["Hello.", "Go on."] * turn]
-            client.ask(body(*said), "Hello.")
+            texts = [f"Talk {talk}.", *["Hello.", "Go on."] * turn]
+            client.ask(body(*texts), "Hello.")
             assert len(client.recorder._pool.open_sessions) <= 2
     client.recorder.close()
     check(tmp_path, [client])
     assert len(logs(tmp_path)) == 5
 
 
-def test_sessions_with_like_names_have_files_of_their_own(tmp_path: Path) -> None:
+def test_sessions_with_similar_names_have_separate_files(tmp_path: Path) -> None:
     client = Client(recorder(tmp_path))
     ids = ("01a20055-735a-72f2", "01a20055-735a-9999", "01a20055/735a-72f2", "01a20055-735a-72f2")
     for turn, id_ in enumerate(ids):
@@ -354,32 +374,32 @@ def test_sessions_with_like_names_have_files_of_their_own(tmp_path: Path) -> Non
     ]
 
 
-def test_a_log_that_cannot_be_written_is_told_and_tried_again(tmp_path: Path) -> None:
-    told: list[str] = []
+def test_unwritable_log_is_reported_and_retried(tmp_path: Path) -> None:
+    warnings: list[str] = []
     folder = tmp_path / "sessions"
     folder.write_text("in the way")
-    client = Client(recorder(folder, told))
+    client = Client(recorder(folder, warnings))
     client.ask(body("Hi"), "Hello.")
     client.ask(body("Hi"), "Hello.")
-    assert len(told) == 1
+    assert len(warnings) == 1
     folder.unlink()
     client.sent.clear()
     client.ask(body("Hi", "Hello.", "Bye"), "Bye.")
     check(folder, [client])
-    assert told[1:] == ["calls are being recorded again"]
+    assert warnings[1:] == ["calls are being recorded again"]
 
 
-def test_who_is_no_person_prompts_nobody(client: Client, tmp_path: Path) -> None:
+def test_client_messages_are_no_prompts(client: Client, tmp_path: Path) -> None:
     client.hints = ClientHints(client="x", session="abc")
     client.ask(body("Hi"), "Hello.")
     client.ask(body("A title?", system="You write titles."), "A greeting")
-    users = [one for one in of_kind(tmp_path, ev.TranscriptEntry) if one.role == "user"]
-    assert [one.cause for one in users] == [None, "msg_001"]
+    users = [entry for entry in of_kind(tmp_path, ev.TranscriptEntry) if entry.role == "user"]
+    assert [entry.cause for entry in users] == [None, "msg_001"]
 
 
-def test_what_cannot_be_recorded_is_told_and_passed_over(tmp_path: Path) -> None:
-    told: list[str] = []
-    client = Client(recorder(tmp_path, told))
+def test_unrecordable_calls_are_reported_and_skipped(tmp_path: Path) -> None:
+    warnings: list[str] = []
+    client = Client(recorder(tmp_path, warnings))
     client.protocol = "smoke-signals"
     client.ask(body("Hi"), "Hello.")
     client.protocol = "anthropic-messages"
@@ -387,30 +407,30 @@ def test_what_cannot_be_recorded_is_told_and_passed_over(tmp_path: Path) -> None
     client.recorder.begin(client.call("bad"))
     client.end("bad", "Hello.")
     client.end("never", "Hello.")
-    assert len(told) == 2
+    assert len(warnings) == 2
     assert not logs(tmp_path)
 
 
-def test_answers_that_failed_say_why(client: Client, tmp_path: Path) -> None:
+def test_failed_answers_have_a_reason(client: Client, tmp_path: Path) -> None:
     id_ = client.begin(body("Hi"))
     error = b'{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}'
     client.end(id_, "", status=529, body=error)
     id_ = client.begin(body("Hi"))
     client.end(id_, None, broken="the provider cut the connection")
-    one, two = of_kind(tmp_path, ev.LlmResponse)
-    assert "Overloaded" in one.error
-    assert (one.stop_reason, two.stop_reason) == ("error", "error")
+    first, two = of_kind(tmp_path, ev.LlmResponse)
+    assert "Overloaded" in first.error
+    assert (first.stop_reason, two.stop_reason) == ("error", "error")
     assert two.error == "the provider cut the connection"
 
 
-def test_who_hangs_up_after_the_end_missed_nothing(client: Client, tmp_path: Path) -> None:
-    """Codex does so after each answer."""
+def test_client_disconnect_after_the_end_is_no_failure(client: Client, tmp_path: Path) -> None:
+    """Codex disconnects after each answer."""
     client.end(client.begin(body("Hi")), "Hello.", broken=CLIENT_DISCONNECTED)
     (response,) = of_kind(tmp_path, ev.LlmResponse)
     assert (response.stop_reason, response.error) == ("end_turn", None)
 
 
-def test_the_log_is_an_ordinary_one(client: Client, tmp_path: Path) -> None:
+def test_recorded_log_is_an_ordinary_log(client: Client, tmp_path: Path) -> None:
     client.ask(body("Hi"), [CALL])
     kinds = [ev.event_type(event) for event in logged(tmp_path)]
     assert kinds == [

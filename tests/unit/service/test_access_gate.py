@@ -1,4 +1,4 @@
-"""Who may come in."""
+"""Access control of requests."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ def code(gate: AccessCheck, headers: dict[str, str], path: str = "/v1/commits") 
     return None
 
 
-def test_the_token_opens() -> None:
+def test_request_with_the_token_is_allowed() -> None:
     assert code(AccessCheck("secret"), HERE | TOKEN) is None
     assert code(AccessCheck("secret"), HERE | {"authorization": "bearer  secret "}) is None
 
 
 @pytest.mark.parametrize(
-    "given",
+    "header",
     ["", "secret", "Bearer", "Bearer ", "Bearer secre", "Bearer secrets", "Basic secret", "é"],
 )
-def test_nothing_else_does(given: str) -> None:
-    assert code(AccessCheck("secret"), HERE | {"authorization": given}) == "unauthorized"
+def test_request_without_the_token_is_refused(header: str) -> None:
+    assert code(AccessCheck("secret"), HERE | {"authorization": header}) == "unauthorized"
 
 
-def test_who_reaches_the_socket_needs_none() -> None:
+def test_socket_client_needs_no_token() -> None:
     assert code(AccessCheck(None), {"host": "localhost"}) is None
 
 
 @pytest.mark.parametrize(
     "host", ["localhost", "localhost:1", "LOCALHOST", "127.0.0.1", "127.1.2.3:80", "[::1]:8420"]
 )
-def test_it_is_asked_by_the_names_of_this_machine(host: str) -> None:
+def test_loopback_host_names_are_accepted(host: str) -> None:
     assert code(AccessCheck("secret"), TOKEN | {"host": host}) is None
 
 
@@ -49,24 +49,24 @@ def test_it_is_asked_by_the_names_of_this_machine(host: str) -> None:
     ["", "evil.example", "127.0.0.1.evil.example", "localhost.evil.example:8420", "10.0.0.1",
      "127.0.0.1:80:80", "0.0.0.0", "evil.example@127.0.0.1"],
 )  # fmt: skip
-def test_a_page_that_has_its_name_point_here_is_refused(host: str) -> None:
-    """DNS rebinding: the browser says under which name it found the port."""
+def test_dns_rebinding_is_refused(host: str) -> None:
+    """In DNS rebinding the browser sends the host name under which it resolved the port."""
     assert code(AccessCheck("secret"), TOKEN | {"host": host}) == "forbidden"
     assert code(AccessCheck(None), {"host": host}) == "forbidden"
 
 
-def test_other_names_count_where_the_owner_opened_it_to_the_network() -> None:
+def test_other_host_names_are_accepted_if_opened_to_the_network() -> None:
     assert code(AccessCheck("secret", any_host=True), TOKEN | {"host": "harken.example"}) is None
     assert code(AccessCheck("secret", any_host=True), {"host": "harken.example"}) == "unauthorized"
 
 
 @pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1:8420", ""])
-def test_pages_of_browsers_are_refused_whatever_they_know(origin: str) -> None:
+def test_browser_requests_are_refused_even_with_the_token(origin: str) -> None:
     assert code(AccessCheck("secret"), HERE | TOKEN | {"origin": origin}) == "forbidden"
     assert code(AccessCheck(None), HERE | {"origin": origin}, "/v1/health") == "forbidden"
 
 
-def test_health_is_told_without_a_token_and_nothing_else() -> None:
+def test_only_health_needs_no_token() -> None:
     assert code(AccessCheck("secret"), HERE, "/v1/health") is None
     for path in ("/v1/health/", "/v1/openapi.json", "/v1/healthx", "/", "/v1/health/../commits"):
         assert code(AccessCheck("secret"), HERE, path) == "unauthorized"

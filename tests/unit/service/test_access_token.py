@@ -1,4 +1,4 @@
-"""The file with the token."""
+"""The token file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from harken.service.access import ensure_token, read_token
 pytestmark = pytest.mark.req("D-07")
 
 
-def test_a_token_is_made_once_and_only_its_owner_can_read_it(tmp_path: Path) -> None:
+def test_token_is_created_once_and_private(tmp_path: Path) -> None:
     path = tmp_path / "token"
     token = ensure_token(path)
     assert re.fullmatch(r"[A-Za-z0-9_-]{43}", token)
@@ -26,24 +26,24 @@ def test_a_token_is_made_once_and_only_its_owner_can_read_it(tmp_path: Path) -> 
     assert ensure_token(tmp_path / "other") != token
 
 
-def test_services_that_start_at_once_have_one_token(tmp_path: Path) -> None:
+def test_concurrent_services_share_one_token(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as threads:
         tokens = set(threads.map(ensure_token, [tmp_path / "token"] * 32))
     assert len(tokens) == 1
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o644, 0o660, 0o777])
-def test_a_token_that_others_can_read_is_refused(tmp_path: Path, mode: int) -> None:
+def test_token_readable_by_others_is_refused(tmp_path: Path, mode: int) -> None:
     path = tmp_path / "token"
     token = ensure_token(path)
     path.chmod(mode)
-    with pytest.raises(ConfigError, match="others can read this token") as refused:
+    with pytest.raises(ConfigError, match="other users can read this token") as refused:
         ensure_token(path)
     assert token not in str(refused.value)
 
 
 @pytest.mark.parametrize("text", ["", "short", "two words " * 8, "\0" * 50, "x" * 5000])
-def test_a_file_that_holds_no_token_is_refused(tmp_path: Path, text: str) -> None:
+def test_file_without_a_token_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "token"
     path.touch(mode=0o600)
     path.write_text(text)
@@ -51,7 +51,7 @@ def test_a_file_that_holds_no_token_is_refused(tmp_path: Path, text: str) -> Non
         ensure_token(path)
 
 
-def test_links_folders_and_pipes_are_no_tokens(tmp_path: Path) -> None:
+def test_links_folders_and_pipes_are_refused_as_token_file(tmp_path: Path) -> None:
     ensure_token(tmp_path / "real")
     (tmp_path / "link").symlink_to(tmp_path / "real")
     (tmp_path / "folder").mkdir(mode=0o700)

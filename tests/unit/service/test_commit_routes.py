@@ -1,4 +1,4 @@
-"""The operations of the agent service, asked with plain JSON as any runtime would."""
+"""The operations of the agent service, called with plain JSON as any runtime would."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ TIME = "2026-01-31T12:00:00Z"
 
 
 class Caller:
-    """Asks, and expects to be answered."""
+    """A client that expects success."""
 
     def __init__(self, client: httpx.Client) -> None:
         self.client = client
 
     def get(self, path: str, **parameters: Any) -> Any:
-        return self._checked(self.client.get(f"/v1/{path}", params=parameters))
+        return self._check_ok(self.client.get(f"/v1/{path}", params=parameters))
 
     def post(self, path: str, **body: Any) -> Any:
-        return self._checked(self.client.post(f"/v1/{path}", json=body))
+        return self._check_ok(self.client.post(f"/v1/{path}", json=body))
 
     def patch(self, path: str, **body: Any) -> Any:
-        return self._checked(self.client.patch(f"/v1/{path}", json=body))
+        return self._check_ok(self.client.patch(f"/v1/{path}", json=body))
 
     def refused(self, method: str, path: str, body: Any = None) -> tuple[int, str]:
         answer = self.client.request(method, f"/v1/{path}", json=body)
@@ -41,7 +41,7 @@ class Caller:
         name: str = self.post("checkpoint", messages=messages, parent=parent, **members)["id"]
         return name
 
-    def _checked(self, answer: httpx.Response) -> Any:
+    def _check_ok(self, answer: httpx.Response) -> Any:
         assert answer.status_code == 200, answer.text
         return answer.json()
 
@@ -53,7 +53,7 @@ def ask() -> Iterator[Caller]:
         yield Caller(client)
 
 
-def test_a_row_has_all_fields_of_a_commit() -> None:
+def test_row_has_all_fields_of_a_commit() -> None:
     assert set(CommitInfo.__struct_fields__) == {
         "id",
         *Commit.__struct_fields__,
@@ -62,7 +62,7 @@ def test_a_row_has_all_fields_of_a_commit() -> None:
 
 
 @pytest.mark.req("S2-10", "S2-19")
-def test_a_checkpoint_is_queryable_at_once_with_all_its_fields(ask: Caller) -> None:
+def test_checkpoint_is_queryable_at_once_with_all_fields(ask: Caller) -> None:
     members: dict[str, Any] = {
         "template": "coder",
         "principal": "iree",
@@ -90,12 +90,12 @@ def test_a_checkpoint_is_queryable_at_once_with_all_its_fields(ask: Caller) -> N
 
 
 @pytest.mark.req("S2-11")
-def test_an_artifact_that_is_stored_can_be_committed_and_others_not(ask: Caller) -> None:
+def test_only_stored_artifacts_can_be_committed(ask: Caller) -> None:
     artifact = ask.get(f"commits/{ask.commit('Hi')}")["artifact"]
     name = ask.post("checkpoint", artifact=artifact, created_at=TIME, principal="other")["id"]
     assert ask.get(f"commits/{name}")["message_count"] == 1
-    lost = {"artifact": "art-" + "0" * 64, "created_at": TIME}
-    assert ask.refused("POST", "checkpoint", lost) == (404, "object_missing")
+    missing_draft = {"artifact": "art-" + "0" * 64, "created_at": TIME}
+    assert ask.refused("POST", "checkpoint", missing_draft) == (404, "object_missing")
     orphan = {"messages": [], "created_at": TIME, "parent": "ctx-00"}
     assert ask.refused("POST", "checkpoint", orphan) == (404, "unknown_name")
 
@@ -117,7 +117,7 @@ def test_an_artifact_that_is_stored_can_be_committed_and_others_not(ask: Caller)
         {"messages": [{"role": "user", "content": "x"}], "artifact": "art-x", "created_at": TIME},
     ],
 )
-def test_a_draft_that_is_none_is_refused(ask: Caller, body: Any) -> None:
+def test_invalid_draft_is_refused(ask: Caller, body: Any) -> None:
     assert ask.refused("POST", "checkpoint", body) == (422, "invalid")
     assert ask.get("names")["names"] == []
 
@@ -140,15 +140,15 @@ def test_conversations_are_materialized_at_every_stop(ask: Caller) -> None:
         "root": ["one", "two"],
         second[:10]: ["two"],
     }
-    found = ask.get("materialize", ctx=tip)
-    assert (found["message_count"], found["messages"]) == (1, None)
-    assert found["ref"] == ask.get("materialize", ctx=tip)["ref"]
-    other = ask.commit("elsewhere")
-    assert ask.refused("GET", f"materialize?ctx={tip}&stop={other}") == (404, "unknown_name")
+    conversation = ask.get("materialize", ctx=tip)
+    assert (conversation["message_count"], conversation["messages"]) == (1, None)
+    assert conversation["ref"] == ask.get("materialize", ctx=tip)["ref"]
+    other_commit = ask.commit("elsewhere")
+    assert ask.refused("GET", f"materialize?ctx={tip}&stop={other_commit}") == (404, "unknown_name")
 
 
 @pytest.mark.req("S2-18")
-def test_the_last_commit_of_somebody_at_a_time_is_found(ask: Caller) -> None:
+def test_last_commit_of_a_principal_at_a_time(ask: Caller) -> None:
     name = ask.commit("Hi", principal="iree")
     assert ask.get("resolve", principal="iree", time="2026-02-01T00:00:00Z") == {"id": name}
     assert ask.get("resolve", principal="iree", time="2026-01-01T00:00:00Z") == {"id": None}
@@ -157,7 +157,7 @@ def test_the_last_commit_of_somebody_at_a_time_is_found(ask: Caller) -> None:
 
 
 @pytest.mark.req("S2-20")
-def test_a_history_goes_back_to_the_root(ask: Caller) -> None:
+def test_history_goes_back_to_the_root(ask: Caller) -> None:
     names = [ask.commit("0")]
     for n in range(1, 4):
         names.append(ask.commit(str(n), parent=names[-1]))
@@ -173,7 +173,7 @@ def test_a_history_goes_back_to_the_root(ask: Caller) -> None:
 
 
 @pytest.mark.req("S2-06", "S2-21")
-def test_summaries_and_labels_may_change_and_nothing_else(ask: Caller) -> None:
+def test_only_summary_and_labels_can_change(ask: Caller) -> None:
     name = ask.commit("Hi")
     before = ask.get(f"commits/{name}")
     assert ask.patch(f"commits/{name}", summary="better", labels=["x"])["summary"] == "better"
@@ -183,34 +183,34 @@ def test_summaries_and_labels_may_change_and_nothing_else(ask: Caller) -> None:
     assert ask.get("labels") == {"labels": {"x": [name]}}
     assert ask.get("labels/y") == {"labels": {}}
     assert ask.get("labels/x") == {"labels": {"x": [name]}}
-    for wrong in ({"principal": "me"}, {"summary": " "}, {"labels": "x"}):
-        assert ask.refused("PATCH", f"commits/{name}", wrong) == (422, "invalid")
+    for invalid_patch in ({"principal": "me"}, {"summary": " "}, {"labels": "x"}):
+        assert ask.refused("PATCH", f"commits/{name}", invalid_patch) == (422, "invalid")
 
 
 @pytest.mark.req("S2-08")
 def test_branches_are_forked_and_compared(ask: Caller) -> None:
     trunk = ask.commit("trunk")
     fork = ask.post(f"commits/{trunk}/fork", thread_id="other", labels=["try"])["id"]
-    ours, theirs = ask.commit("ours", parent=fork), ask.commit("theirs", parent=trunk)
-    found = ask.get("diff", ours=ours, theirs=theirs)
-    assert found["ancestor"] == trunk
-    sides = [[m["content"] for m in found[side]] for side in ("ours", "theirs")]
+    our_commit, their_commit = ask.commit("ours", parent=fork), ask.commit("theirs", parent=trunk)
+    difference = ask.get("diff", ours=our_commit, theirs=their_commit)
+    assert difference["ancestor"] == trunk
+    sides = [[m["content"] for m in difference[side]] for side in ("ours", "theirs")]
     assert sides == [["ours"], ["theirs"]]
     row = ask.get(f"commits/{fork}")
     assert (row["parent"], row["message_count"], row["labels"]) == (trunk, 0, ["try"])
 
 
 @pytest.mark.req("S2-27")
-def test_a_snapshot_stands_for_all_before_it(ask: Caller) -> None:
+def test_snapshot_replaces_earlier_messages(ask: Caller) -> None:
     tip = ask.commit("two", parent=ask.commit("one"))
     name = ask.post(f"commits/{tip}/snapshot")["id"]
-    found = ask.get("materialize", ctx=name, messages=True)["messages"]
-    assert [message["content"] for message in found] == ["one", "two"]
+    messages = ask.get("materialize", ctx=name, messages=True)["messages"]
+    assert [message["content"] for message in messages] == ["one", "two"]
     assert ask.get(f"commits/{name}")["type"] == "snapshot"
 
 
 @pytest.mark.req("S2-05")
-def test_a_beginning_that_fits_several_lists_them(ask: Caller) -> None:
+def test_ambiguous_prefix_lists_the_candidates(ask: Caller) -> None:
     names = sorted(ask.commit(str(n)) for n in range(40))
     first = next(a for a, b in pairwise(names) if a[4] == b[4])[:5]
     answer = ask.client.get(f"/v1/commits/{first}")
@@ -219,16 +219,16 @@ def test_a_beginning_that_fits_several_lists_them(ask: Caller) -> None:
     assert ask.get("names", beginning=first)["names"] == [n for n in names if n.startswith(first)]
 
 
-def test_a_lone_surrogate_comes_back(ask: Caller) -> None:
+def test_lone_surrogate_round_trips(ask: Caller) -> None:
     message = '{"role":"user","content":"\\ud800!"}'
     body = f'{{"messages":[{message}],"created_at":"{TIME}"}}'
     name = ask.client.post("/v1/checkpoint", content=body).json()["id"]
-    told = ask.client.get("/v1/materialize", params={"ctx": name, "messages": "true"}).text
-    assert '"content":"\\ud800!"' in told
+    response = ask.client.get("/v1/materialize", params={"ctx": name, "messages": "true"}).text
+    assert '"content":"\\ud800!"' in response
 
 
 @pytest.mark.parametrize("form", ["json", "msgpack"])
-def test_the_batch_of_a_store_is_taken_in_both_forms(ask: Caller, form: str) -> None:
+def test_batch_is_accepted_in_both_encodings(ask: Caller, form: str) -> None:
     from harken.store.remote.wire import encode_batch
     from harken.testing.store import batch_of, commit_in
 
@@ -245,8 +245,8 @@ def test_the_batch_of_a_store_is_taken_in_both_forms(ask: Caller, form: str) -> 
         body = msgspec.json.encode(plain)
     answer = ask.client.post("/v1/store/write", content=body, headers={"content-type": kind})
     assert answer.json() == {"done": True}
-    found = ask.post("store/objects", names=[*batch.objects, "0" * 64])
-    assert found == {
+    objects_found = ask.post("store/objects", names=[*batch.objects, "0" * 64])
+    assert objects_found == {
         "found": {name: msgspec.json.decode(data) for name, data in batch.objects.items()},
         "asked": 3,
     }
@@ -254,7 +254,7 @@ def test_the_batch_of_a_store_is_taken_in_both_forms(ask: Caller, form: str) -> 
     assert row["commit"]["artifact"] == next(iter(batch.deltas))
 
 
-def test_a_service_that_only_reads_changes_nothing() -> None:
+def test_read_only_service_changes_nothing() -> None:
     headers = {"authorization": f"Bearer {TOKEN}"}
     with service(read_only=True) as url, httpx.Client(base_url=url, headers=headers) as client:
         ask = Caller(client)
@@ -269,9 +269,13 @@ def test_a_service_that_only_reads_changes_nothing() -> None:
 
 
 @pytest.mark.req("S2-12", "S2-61")
-def test_a_conversation_is_given_in_a_format_with_how_it_came_into_it(ask: Caller) -> None:
+def test_conversation_is_converted_with_a_loss_report(ask: Caller) -> None:
     name = ask.commit("Hi", "Ho")
-    found = ask.get("render", ctx=name, format="messages-v1")
-    assert (found["tier"], found["format"], found["message_count"]) == (3, "messages-v1", 2)
-    assert found == ask.get("render", ctx=name[:14], format="messages-v1")
+    rendered = ask.get("render", ctx=name, format="messages-v1")
+    assert (rendered["tier"], rendered["format"], rendered["message_count"]) == (
+        3,
+        "messages-v1",
+        2,
+    )
+    assert rendered == ask.get("render", ctx=name[:14], format="messages-v1")
     assert ask.get("render", ctx=name, format="events-v1")["tier"] == 1

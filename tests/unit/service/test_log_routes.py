@@ -1,4 +1,4 @@
-"""Logs as whoever ships them to the service sees them."""
+"""The log routes as a pushing client uses them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def client(url: str) -> Iterator[httpx.Client]:
 
 
 @pytest.mark.req("S3-34")
-def test_lines_are_taken_once_and_the_end_is_told(
+def test_lines_are_accepted_once_and_the_end_is_returned(
     url: str, folder: Path, lines: list[bytes]
 ) -> None:
     with closing(RemoteStore(url, token=TOKEN)) as store:
@@ -60,25 +60,25 @@ def test_lines_are_taken_once_and_the_end_is_told(
         assert stat.S_IMODE(log.stat().st_mode) == 0o600
 
 
-def test_other_lines_and_a_log_that_is_written_are_refused(
+def test_different_lines_and_locked_log_are_refused(
     url: str, folder: Path, lines: list[bytes]
 ) -> None:
     with closing(RemoteStore(url, token=TOKEN)) as store:
         store.append_log("s", 0, lines[0])
         with pytest.raises(LogError, match="other lines"):
             store.append_log("s", 1, lines[0])
-        other = LogFile(folder / "s.jsonl")
+        locked_log = LogFile(folder / "s.jsonl")
         with pytest.raises(LogError, match="another program") as refused:
             store.append_log("s", len(lines[0]), lines[1])
         assert str(folder) not in str(refused.value)
-        other.close()
+        locked_log.close()
         (folder / "s.jsonl").write_bytes(b"{}\n")
         with pytest.raises(StoreError, match="without sums"):
             store.log_end("s")
 
 
 @pytest.mark.parametrize("name", [".hidden", "a%2Fb", "..", "a b", "x" * 201, "%00", "a%0A"])
-def test_a_name_that_is_none_is_refused(client: httpx.Client, folder: Path, name: str) -> None:
+def test_invalid_name_is_refused(client: httpx.Client, folder: Path, name: str) -> None:
     for answer in (
         client.get(f"/v1/logs/{name}"),
         client.post(f"/v1/logs/{name}?from=0", content=b"x\n", headers=BYTES),
@@ -87,7 +87,7 @@ def test_a_name_that_is_none_is_refused(client: httpx.Client, folder: Path, name
     assert list(folder.iterdir()) == []
 
 
-def test_a_request_that_is_no_request_is_refused(client: httpx.Client, lines: list[bytes]) -> None:
+def test_malformed_request_is_refused(client: httpx.Client, lines: list[bytes]) -> None:
     path = "/v1/logs/s"
     assert refusal(client.post(path, content=lines[0], headers=BYTES)) == "invalid"
     assert refusal(client.post(f"{path}?from=-1", content=lines[0], headers=BYTES)) == "invalid"
@@ -102,7 +102,7 @@ def test_a_request_that_is_no_request_is_refused(client: httpx.Client, lines: li
     assert refusal(answer) == "unauthorized"
 
 
-def test_a_service_that_only_reads_or_keeps_no_logs_takes_none(
+def test_read_only_service_or_one_without_logs_refuses_lines(
     folder: Path, lines: list[bytes]
 ) -> None:
     with (

@@ -1,4 +1,4 @@
-"""The service as whoever asks it sees it: a real one, on loopback."""
+"""A real service on loopback, from the side of a client."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BEARER = {"authorization": f"Bearer {TOKEN}"}
 
 @contextmanager
 def asking(**how: Any) -> Iterator[httpx.Client]:
-    """A service, and who asks it."""
+    """A service and a client of it."""
     with service(**how) as url, httpx.Client(base_url=url, headers=BEARER) as client:
         yield client
 
@@ -40,7 +40,7 @@ def client() -> Iterator[httpx.Client]:
 
 
 def refusal(answer: httpx.Response) -> str:
-    """Check that an answer is an error as they all are; return its code."""
+    """Check the form of an error response. Return its code."""
     error = answer.json()["error"]
     assert answer.headers["content-type"] == "application/json"
     assert answer.status_code == STATUS[error["code"]], error
@@ -53,7 +53,7 @@ def refusal(answer: httpx.Response) -> str:
 
 
 @pytest.mark.req("D-07")
-def test_health_says_that_it_is_harken_and_nothing_more(client: httpx.Client) -> None:
+def test_health_reveals_only_the_product(client: httpx.Client) -> None:
     answer = httpx.get(client.base_url.join("/v1/health"))
     assert answer.status_code == 200
     assert answer.json().keys() == {"name", "version"}
@@ -61,9 +61,9 @@ def test_health_says_that_it_is_harken_and_nothing_more(client: httpx.Client) ->
 
 
 @pytest.mark.req("D-07")
-def test_every_operation_asks_for_the_token(client: httpx.Client) -> None:
+def test_every_operation_requires_the_token(client: httpx.Client) -> None:
     described = client.get("/v1/openapi.json").json()
-    asked, nobody = 0, httpx.Client()
+    request_count, nobody = 0, httpx.Client()
     for path, operations in described["paths"].items():
         for method, operation in operations.items():
             url = client.base_url.join(re.sub(r"\{\w+\}", "x", path))
@@ -74,15 +74,17 @@ def test_every_operation_asks_for_the_token(client: httpx.Client) -> None:
             if operation.get("security") == []:
                 continue
             assert [refusal(answer) for answer in answers] == ["unauthorized"] * 2, path
-            assert all("bearer" in one.headers["www-authenticate"].lower() for one in answers)
-            asked += 1
-    assert asked > 25
+            assert all(
+                "bearer" in response.headers["www-authenticate"].lower() for response in answers
+            )
+            request_count += 1
+    assert request_count > 25
     assert refusal(nobody.get(client.base_url.join("/nothing"))) == "unauthorized"
     nobody.close()
 
 
 @pytest.mark.req("D-07")
-def test_pages_and_other_names_are_refused_before_anything_is_done(client: httpx.Client) -> None:
+def test_browser_and_foreign_host_are_refused_before_any_action(client: httpx.Client) -> None:
     assert (
         refusal(client.get("/v1/commits", headers={"origin": "https://a.example"})) == "forbidden"
     )
@@ -92,14 +94,14 @@ def test_pages_and_other_names_are_refused_before_anything_is_done(client: httpx
     assert not [name for name in preflight.headers if name.startswith("access-control")]
 
 
-def test_a_path_or_method_that_there_is_not_is_said(client: httpx.Client) -> None:
+def test_unknown_path_or_method_is_an_error(client: httpx.Client) -> None:
     assert refusal(client.get("/v2/commits")) == "not_found"
     assert refusal(client.get("/docs")) == "not_found"
     answer = client.delete("/v1/commits/ctx-12")
     assert (refusal(answer), answer.headers["allow"]) == ("method_not_allowed", "GET, PATCH")
 
 
-def test_an_unknown_parameter_is_no_slip_that_passes(client: httpx.Client) -> None:
+def test_unknown_parameter_is_an_error(client: httpx.Client) -> None:
     answer = client.get("/v1/commits", params={"most": 3})
     assert (refusal(answer), "limit" in answer.text) == ("invalid", True)
     assert refusal(client.get("/v1/commits?limit=1&limit=2")) == "invalid"
@@ -123,7 +125,7 @@ def test_an_unknown_parameter_is_no_slip_that_passes(client: httpx.Client) -> No
         b'{"names": [' + b'"x",' * 10_000 + b'"x"]}',
     ],
 )
-def test_a_body_that_is_something_else_is_refused(client: httpx.Client, body: bytes) -> None:
+def test_invalid_json_body_is_refused(client: httpx.Client, body: bytes) -> None:
     assert refusal(client.post("/v1/store/objects", content=body)) == "invalid"
 
 
@@ -131,13 +133,13 @@ def test_a_body_that_is_something_else_is_refused(client: httpx.Client, body: by
     "body",
     [b"", b"\x91" * 100_000, b"\xc1", b"\x80\x80", b"\x81\xa7objects\xc0", b"\x93\x01\x02\x03"],
 )
-def test_messagepack_that_is_something_else_is_refused(client: httpx.Client, body: bytes) -> None:
+def test_invalid_messagepack_is_refused(client: httpx.Client, body: bytes) -> None:
     headers = {"content-type": "application/msgpack"}
     answer = client.post("/v1/store/write", content=body, headers=headers)
     assert refusal(answer) == "invalid"
 
 
-def test_a_delta_that_is_nested_too_deeply_is_refused(client: httpx.Client) -> None:
+def test_too_deeply_nested_delta_is_refused(client: httpx.Client) -> None:
     source = '{"a":' * 50_000 + "1" + "}" * 50_000
     entry = f'{{"message":"x","occurrence":{{}},"source":{source}}}'
     body = f'{{"deltas":{{"art-x":[{entry}]}}}}'
@@ -154,15 +156,15 @@ def test_a_delta_that_is_nested_too_deeply_is_refused(client: httpx.Client) -> N
         {"content-type": "multipart/form-data; boundary=x"},
     ],
 )
-def test_what_is_compressed_or_of_another_kind_is_refused(
+def test_compressed_or_untyped_body_is_refused(
     client: httpx.Client, headers: dict[str, str]
 ) -> None:
-    """So no few bytes become many, and no form of a page is taken for a request."""
+    """A small body cannot expand, and an HTML form cannot send a request."""
     answer = client.post("/v1/store/objects", content=b"{}", headers=headers)
     assert refusal(answer) == "unsupported_media"
 
 
-def test_a_body_that_is_too_large_is_refused_and_the_next_is_read() -> None:
+def test_too_large_body_is_refused_and_the_next_request_served() -> None:
     with asking(limits=ServiceLimits(body_bytes=1000)) as client:
 
         def endless() -> Iterator[bytes]:
@@ -190,8 +192,8 @@ def head(length: int) -> bytes:
     ).encode()
 
 
-def test_whoever_is_slow_is_not_waited_for() -> None:
-    """A body that does not come, half a head, and a connection that says nothing."""
+def test_slow_client_times_out() -> None:
+    """A body that does not arrive, a partial header, and a silent connection."""
     with asking(limits=ServiceLimits(body_s=0.2, silence_s=0.2)) as client:
         with raw_request(client, head(100) + b"{") as slow:
             assert slow.recv(100).startswith(b"HTTP/1.1 408 ")
@@ -204,23 +206,23 @@ def test_whoever_is_slow_is_not_waited_for() -> None:
                 time.sleep(0.01)
 
 
-def test_a_reader_that_takes_nothing_is_cut_off() -> None:
+def test_reader_that_stalls_is_cut_off() -> None:
     store, data = MemoryStore(), bytes(20_000_000)
     name = hash_raw(data)
     store.write(WriteBatch(raw={name: data}))
-    asked = head(0).replace(b"POST /v1/store/objects", f"GET /v1/store/raw/{name}".encode())
+    request_head = head(0).replace(b"POST /v1/store/objects", f"GET /v1/store/raw/{name}".encode())
     with asking(store=store, limits=ServiceLimits(silence_s=0.2)) as client:
-        with raw_request(client, asked) as reader:
+        with raw_request(client, request_head) as reader:
             time.sleep(3)
-            taken = 0
+            received_bytes = 0
             with suppress(ConnectionResetError):
                 while part := reader.recv(1 << 20):
-                    taken += len(part)
-        assert 0 < taken < len(data)
+                    received_bytes += len(part)
+        assert 0 < received_bytes < len(data)
         assert client.get(f"/v1/store/raw/{name}").content == data
 
 
-def test_what_is_too_much_at_once_is_told_to_come_again() -> None:
+def test_overload_is_answered_with_retry_after() -> None:
     with asking(limits=ServiceLimits(requests=1, body_s=5)) as client:
         with raw_request(client, head(10)) as waits:
             time.sleep(0.1)
@@ -236,16 +238,20 @@ class Broken(MemoryStore):
         raise ZeroDivisionError("with a secret")
 
 
-def test_a_bug_is_one_line_without_what_was_asked_and_the_next_is_answered(
+def test_internal_error_is_one_line_without_the_request(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with asking(store=Broken()) as client:
         answer = client.get("/v1/commits")
         assert refusal(answer) == "internal"
         assert client.get("/v1/labels").json() == {"labels": {}}
-    [said] = [one.getMessage() for one in caplog.records if one.name == "harken.service"]
-    assert "ZeroDivisionError in test_service.py, line " in said
-    assert "secret" not in said + answer.text
+    [log_text] = [
+        log_record.getMessage()
+        for log_record in caplog.records
+        if log_record.name == "harken.service"
+    ]
+    assert "ZeroDivisionError in test_service.py, line " in log_text
+    assert "secret" not in log_text + answer.text
 
 
 class Harmed(MemoryStore):
@@ -254,29 +260,33 @@ class Harmed(MemoryStore):
         raise ObjectCorrupted("s.db", name, reason="its pieces are others")
 
 
-def test_an_answer_that_cannot_be_ended_is_cut(caplog: pytest.LogCaptureFixture) -> None:
+def test_unfinished_answer_is_cut(caplog: pytest.LogCaptureFixture) -> None:
     with asking(store=Harmed()) as client:
         with pytest.raises(httpx.RemoteProtocolError):
             client.get("/v1/store/raw/" + "art-" + "0" * 64)
         assert client.get("/v1/labels").status_code == 200
-    said = [one.getMessage() for one in caplog.records if one.name == "harken.service"]
-    assert said == ["an answer was cut off: ObjectCorrupted"]
+    log_texts = [
+        log_record.getMessage()
+        for log_record in caplog.records
+        if log_record.name == "harken.service"
+    ]
+    assert log_texts == ["an answer was cut off: ObjectCorrupted"]
 
 
-def test_a_long_answer_that_nobody_reads_any_more_ends(tmp_path: Path) -> None:
-    """Its thread is free again: eight such readers would hold all that there are."""
+def test_long_answer_without_a_reader_ends(tmp_path: Path) -> None:
+    """Its thread is free again: eight such readers would occupy all threads."""
     store, data = MemoryStore(), bytes(300_000)
     raw = {hash_raw(data + bytes([n])): data + bytes([n]) for n in range(50)}
-    whole = hash_raw(b"".join(raw.values()))
-    store.write(WriteBatch(raw=raw, files={whole: [*raw]}))
+    file_name = hash_raw(b"".join(raw.values()))
+    store.write(WriteBatch(raw=raw, files={file_name: [*raw]}))
     with asking(store=store, limits=ServiceLimits(streams=2)) as client:
         for _ in range(6):
-            with client.stream("GET", f"/v1/store/raw/{whole}") as left:
-                next(left.iter_raw())
-        assert client.get(f"/v1/store/raw/{whole}").content == b"".join(raw.values())
+            with client.stream("GET", f"/v1/store/raw/{file_name}") as response:
+                next(response.iter_raw())
+        assert client.get(f"/v1/store/raw/{file_name}").content == b"".join(raw.values())
 
 
-def test_many_at_once_are_all_answered(client: httpx.Client) -> None:
+def test_many_concurrent_requests_are_answered(client: httpx.Client) -> None:
     with ThreadPoolExecutor(32) as threads:
         answers = list(threads.map(lambda _: client.get("/v1/labels").status_code, range(200)))
     assert answers == [200] * 200

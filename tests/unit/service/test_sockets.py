@@ -1,4 +1,4 @@
-"""Where the service listens."""
+"""The addresses on which the service listens."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ pytestmark = pytest.mark.req("D-07")
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "", "::", "192.0.2.1", "example.org"])
-def test_an_address_that_others_could_reach_is_refused(host: str) -> None:
+def test_non_loopback_address_is_refused(host: str) -> None:
     with pytest.raises(ConfigError, match="--open-to-network"), listen_at(host, 0):
         pass
 
 
-def test_it_is_taken_where_that_is_said() -> None:
+def test_non_loopback_address_is_allowed_explicitly() -> None:
     with listen_at("0.0.0.0", 0, to_all=True) as listener:
         assert listener.getsockname()[0] == "0.0.0.0"
 
 
-def test_a_port_that_is_taken_is_said() -> None:
+def test_port_in_use_is_an_error() -> None:
     with listen_at("127.0.0.1", 0) as first:
         port = first.getsockname()[1]
         assert address_of(first) == f"http://127.0.0.1:{port}"
-        said = pytest.raises(ConfigError, match=rf"127\.0\.0\.1:{port}: .*--port")
-        with said, listen_at("127.0.0.1", port):
+        port_error = pytest.raises(ConfigError, match=rf"127\.0\.0\.1:{port}: .*--port")
+        with port_error, listen_at("127.0.0.1", port):
             pass
 
 
-def test_a_socket_is_its_owners_alone_and_goes_in_the_end(tmp_path: Path) -> None:
+def test_socket_is_private_and_removed_at_exit(tmp_path: Path) -> None:
     path = tmp_path / "run" / "s"
     with listen_in(path):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -42,13 +42,13 @@ def test_a_socket_is_its_owners_alone_and_goes_in_the_end(tmp_path: Path) -> Non
     assert not path.exists()
 
 
-def test_a_folder_that_others_can_look_into_is_refused(tmp_path: Path) -> None:
+def test_folder_accessible_to_others_is_refused(tmp_path: Path) -> None:
     (tmp_path / "open").mkdir(mode=0o755)
     with pytest.raises(ConfigError, match="chmod 700"), listen_in(tmp_path / "open" / "s"):
         pass
 
 
-def test_a_socket_that_a_dead_service_left_is_taken_over(tmp_path: Path) -> None:
+def test_stale_socket_is_replaced(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     folder.mkdir(mode=0o700)
     with socket.socket(socket.AF_UNIX) as dead:
@@ -59,7 +59,7 @@ def test_a_socket_that_a_dead_service_left_is_taken_over(tmp_path: Path) -> None
         assert (folder / "s").exists()
 
 
-def test_a_file_is_left_alone(tmp_path: Path) -> None:
+def test_regular_file_is_not_replaced(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     folder.mkdir(mode=0o700)
     (folder / "s").write_text("mine")
@@ -68,6 +68,6 @@ def test_a_file_is_left_alone(tmp_path: Path) -> None:
     assert (folder / "s").read_text() == "mine"
 
 
-def test_a_path_that_is_too_long_is_said(tmp_path: Path) -> None:
+def test_too_long_path_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="too long"), listen_in(tmp_path / ("s" * 120)):
         pass

@@ -1,4 +1,4 @@
-"""What most tests of a session begin with."""
+"""Fixtures of session tests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.session_kit import born, new_session
 
 @pytest.fixture
 def session(tmp_path: Path) -> Iterator[Session]:
-    """A session with one agent, `agent_001`, whose birth is `msg_001`."""
+    """A session with one agent, `agent_001`, whose `agent_created` is `msg_001`."""
     with new_session(tmp_path) as session:
         born(session)
         yield session

@@ -1,4 +1,4 @@
-"""What events mean. Each law is checked on the live state and on one read from the log."""
+"""The fold of events. Each rule is checked on the live state and on one read from the log."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,7 +33,7 @@ BIRTH = "msg_001"
 
 @pytest.fixture
 def session(tmp_path: Path) -> Iterator[Session]:
-    """A session with one agent. Whatever a test does, its log folds to the live state."""
+    """A session with one agent. At teardown its log must fold to the live state."""
     with new_session(tmp_path) as session:
         born(session)
         yield session
@@ -42,17 +42,19 @@ def session(tmp_path: Path) -> Iterator[Session]:
 
 
 def agent(session: Session, id_: AgentId = ROOT) -> AgentState:
-    """The agent's state, read from the log."""
+    """Return the state of the agent, read from the log."""
     return folded(session.path, session.options.resolver).agents[id_]
 
 
-def moved(session: Session, who: AgentId, place: ev.Place, parent: AgentId | None = None) -> None:
-    session.append(ev.AgentMoved(agent_id=who, place=place, parent=parent, cause=BIRTH))
+def moved(
+    session: Session, agent_id: AgentId, place: ev.Place, parent: AgentId | None = None
+) -> None:
+    session.append(ev.AgentMoved(agent_id=agent_id, place=place, parent=parent, cause=BIRTH))
 
 
-def test_a_birth_gives_an_agent_its_place_name_model_and_spec(session: Session) -> None:
-    more: dict[str, Any] = {"name": "Jack", "language_model": "m", "spec": {"tools": ["look"]}}
-    jack = born(session, cause=BIRTH, **more)
+def test_agent_created_sets_place_name_model_and_spec(session: Session) -> None:
+    members: dict[str, Any] = {"name": "Jack", "language_model": "m", "spec": {"tools": ["look"]}}
+    jack = born(session, cause=BIRTH, **members)
     state = agent(session, jack)
     assert (state.name, state.language_model, state.spec) == ("Jack", "m", {"tools": ["look"]})
     assert (state.parent, state.place) == (ROOT, "subagent")
@@ -60,7 +62,7 @@ def test_a_birth_gives_an_agent_its_place_name_model_and_spec(session: Session) 
 
 
 @pytest.mark.req("S0-18")
-def test_the_parent_is_the_agent_of_the_cause(session: Session) -> None:
+def test_parent_is_the_agent_of_the_cause(session: Session) -> None:
     calling = act(session, ROOT, "a", "b")
     jack = born(session, cause=f"{calling}.a")
     jill = born(session, cause=[f"{calling}.b", BIRTH])
@@ -73,28 +75,30 @@ def test_the_parent_is_the_agent_of_the_cause(session: Session) -> None:
 
 
 @pytest.mark.req("S0-20")
-def test_whether_a_newborn_is_a_hook_or_a_subagent_is_in_its_birth(session: Session) -> None:
+def test_agent_created_tells_hook_or_subagent(session: Session) -> None:
     hook = born(session, cause=BIRTH, relation="hook")
     sub = born(session, cause=BIRTH, relation="subagent")
-    read = [members(session, session.agents[id_].birth)["relation"] for id_ in (ROOT, hook, sub)]
-    assert read == ["primary", "hook", "subagent"]
+    relations = [
+        members(session, session.agents[id_].birth)["relation"] for id_ in (ROOT, hook, sub)
+    ]
+    assert relations == ["primary", "hook", "subagent"]
     assert (agent(session).hooks, agent(session).subagents) == ([hook], [sub])
     assert agent(session, hook).place == "hook"
 
 
 def tree(session: Session) -> dict[str, tuple[str, str | None]]:
-    """Every agent's place and whom it stands by, read from the log."""
+    """Return the place and the parent of every agent, read from the log."""
     state = folded(session.path)
-    for one in state.agents.values():
-        above = state.agents.get(one.parent) if one.parent else None
+    for agent_state in state.agents.values():
+        above = state.agents.get(agent_state.parent) if agent_state.parent else None
         rows = {"hook": above.hooks, "subagent": above.subagents} if above else {}
         for place, row in rows.items():
-            assert row.count(one.id) == (one.place == place)
+            assert row.count(agent_state.id) == (agent_state.place == place)
     return {a.id: (a.place, a.parent) for a in state.agents.values()}
 
 
 @pytest.mark.req("S0-20")
-def test_terminate_takes_the_subtree_along(session: Session) -> None:
+def test_terminate_removes_the_subtree(session: Session) -> None:
     jack = born(session, cause=BIRTH)
     inner = born(session, cause=session.agents[jack].birth)
     hook = born(session, cause=session.agents[inner].birth, relation="hook")
@@ -106,26 +110,26 @@ def test_terminate_takes_the_subtree_along(session: Session) -> None:
 
 
 @pytest.mark.req("S0-20")
-def test_quit_takes_a_hook_off(session: Session) -> None:
-    one, two = (born(session, cause=BIRTH, relation="hook") for _ in range(2))
-    moved(session, one, "gone")
-    assert (agent(session).hooks, agent(session).former_hooks) == ([two], [one])
+def test_quit_removes_a_hook(session: Session) -> None:
+    first, two = (born(session, cause=BIRTH, relation="hook") for _ in range(2))
+    moved(session, first, "gone")
+    assert (agent(session).hooks, agent(session).former_hooks) == ([two], [first])
 
 
-def test_only_hooks_leave_as_such_and_only_while_they_are_gone(session: Session) -> None:
-    one, two = (born(session, cause=BIRTH, relation="hook") for _ in range(2))
+def test_quit_applies_only_to_hooks_until_they_return(session: Session) -> None:
+    first, two = (born(session, cause=BIRTH, relation="hook") for _ in range(2))
     three = born(session, cause=BIRTH)
-    for id_ in (two, one, three):
+    for id_ in (two, first, three):
         moved(session, id_, "gone")
-    assert agent(session).former_hooks == [two, one]
+    assert agent(session).former_hooks == [two, first]
     moved(session, two, "subagent")
-    assert agent(session).former_hooks == [one]
+    assert agent(session).former_hooks == [first]
     moved(session, two, "gone")
-    assert agent(session).former_hooks == [one]
+    assert agent(session).former_hooks == [first]
 
 
 @pytest.mark.req("S0-20")
-def test_hook_makes_a_subagent_a_hook_of_another_agent(session: Session) -> None:
+def test_hook_turns_a_subagent_into_a_hook_of_another_agent(session: Session) -> None:
     jack, jill = (born(session, cause=BIRTH) for _ in range(2))
     moved(session, jill, "hook", jack)
     assert tree(session) == {
@@ -138,20 +142,20 @@ def test_hook_makes_a_subagent_a_hook_of_another_agent(session: Session) -> None
 @pytest.mark.req("S0-20")
 def test_meta_makes_the_hook_primary_and_the_agent_its_subagent(session: Session) -> None:
     hook = born(session, cause=BIRTH, relation="hook")
-    other = born(session, cause=BIRTH, relation="hook")
+    second_hook = born(session, cause=BIRTH, relation="hook")
     moved(session, hook, "primary")
     moved(session, ROOT, "subagent", hook)
     assert tree(session) == {
         ROOT: ("subagent", hook),
         hook: ("primary", None),
-        other: ("hook", ROOT),
+        second_hook: ("hook", ROOT),
     }
     assert folded(session.path).primary == hook
     assert folded(session.path).root == ROOT
 
 
 @pytest.mark.req("S0-20")
-def test_endo_makes_a_subagent_primary_and_the_agent_its_hook_and_meta_undoes_it(
+def test_endo_makes_a_subagent_primary_and_meta_reverts_it(
     session: Session,
 ) -> None:
     inner = born(session, cause=BIRTH)
@@ -167,7 +171,7 @@ def test_endo_makes_a_subagent_primary_and_the_agent_its_hook_and_meta_undoes_it
 
 
 @pytest.mark.req("S0-20")
-def test_talk_with_makes_another_agent_primary_and_a_gone_one_may_come_back(
+def test_talk_with_changes_the_primary_agent_and_revives_a_terminated_one(
     session: Session,
 ) -> None:
     jack = born(session, cause=BIRTH)
@@ -188,7 +192,7 @@ def test_interlocutors_are_the_last_ones_set(session: Session) -> None:
     assert (agent(session).speakers, agent(session).listeners) == ([jill, jack], [])
 
 
-def test_who_leaves_drops_out_of_the_interlocutors(session: Session) -> None:
+def test_removed_agent_is_no_interlocutor(session: Session) -> None:
     jack, jill = (born(session, cause=BIRTH) for _ in range(2))
     both = [jack, jill, jack]
     session.append(ev.InterlocutorsSet(agent_id=ROOT, speakers=both, listeners=[jack]))
@@ -197,7 +201,7 @@ def test_who_leaves_drops_out_of_the_interlocutors(session: Session) -> None:
 
 
 @pytest.mark.req("S0-21")
-def test_a_configuration_changes_what_it_names(session: Session) -> None:
+def test_configuration_changes_the_named_members(session: Session) -> None:
     session.append(ev.AgentConfigured(agent_id=ROOT, name="Jill", spec={"tools": [], "b": 1}))
     session.append(ev.AgentConfigured(agent_id=ROOT, language_model="m", spec={"b": 2}))
     state = agent(session)
@@ -206,17 +210,17 @@ def test_a_configuration_changes_what_it_names(session: Session) -> None:
 
 
 @pytest.mark.req("S0-21")
-def test_a_saved_state_replaces_the_one_before(session: Session) -> None:
+def test_saved_state_replaces_the_previous_one(session: Session) -> None:
     state = {"count": 1, "seen": ["a"]}
     session.append(ev.AgentStateSaved(agent_id=ROOT, state=state))
-    state["count"] = 2  # whoever saved it goes on working with it
+    state["count"] = 2  # the caller continues to use the object
     assert session.agents[ROOT].saved_state == {"count": 1, "seen": ["a"]}
     session.append(ev.AgentStateSaved(agent_id=ROOT, state=state))
     assert agent(session).saved_state == {"count": 2, "seen": ["a"]}
 
 
 @pytest.mark.req("S0-21")
-def test_an_end_is_folded_and_a_session_that_goes_on_has_not_ended(session: Session) -> None:
+def test_session_end_is_folded_and_cleared_by_a_resume(session: Session) -> None:
     session.append(ev.SessionEnded(reason="bye"))
     assert folded(session.path).ended
     hear(session, ROOT)
@@ -224,7 +228,7 @@ def test_an_end_is_folded_and_a_session_that_goes_on_has_not_ended(session: Sess
 
 
 @pytest.mark.req("S0-21")
-def test_a_commit_is_the_agents_last_one(session: Session) -> None:
+def test_commit_of_an_agent_is_its_last_one(session: Session) -> None:
     upto = hear(session, ROOT)
     session.append(ev.ContextCommitted(agent_id=ROOT, ctx="ctx-1", upto=upto))
     committed = session.append(
@@ -237,25 +241,25 @@ def test_a_commit_is_the_agents_last_one(session: Session) -> None:
 
 
 @pytest.mark.req("S0-21")
-def test_tools_memory_and_rewritten_actions_are_in_the_log_as_they_were(session: Session) -> None:
+def test_tools_memory_and_rewritten_actions_are_in_state_as_logged(session: Session) -> None:
     tools = [{"name": "look", "parameters": {"type": "object", "properties": {}}}]
     defined = session.append(ev.ToolsDefined(tools=tools, tools_hash="h"))
     calling = act(session, ROOT, "a")
-    rewritten = session.append(
+    rewrite = session.append(
         ev.ActionRewritten(agent_id=ROOT, call=calling, tool="look", arguments='{"x": 1}')
     )
-    used = session.append(
+    memory_event = session.append(
         ev.MemoryOperation(agent_id=ROOT, memory_type="LTM", operation="QUERY", query="Jack")
     )
     assert folded(session.path).tools == {"h": defined}
     assert members(session, defined)["tools"] == tools
-    assert members(session, rewritten)["arguments"] == '{"x": 1}'
-    assert members(session, rewritten)["call"] == calling
-    assert members(session, used)["query"] == "Jack"
+    assert members(session, rewrite)["arguments"] == '{"x": 1}'
+    assert members(session, rewrite)["call"] == calling
+    assert members(session, memory_event)["query"] == "Jack"
     assert [call.arguments for call in agent(session).open_calls.values()] == ["{}"]
 
 
-def test_calls_are_open_until_they_have_their_results(session: Session) -> None:
+def test_calls_are_open_until_their_results(session: Session) -> None:
     calling = act(session, ROOT, "a", "b", tool="run", arguments='{"x":1}')
     assert list(agent(session).open_calls) == ["a", "b"]
     result(session, ROOT, "a")
@@ -267,14 +271,14 @@ def test_calls_are_open_until_they_have_their_results(session: Session) -> None:
     assert not folded(session.path).open_references
 
 
-def test_what_the_user_was_shown_makes_no_agent(session: Session) -> None:
-    said = say(session, ROOT)
-    hear(session, USER, "[REDACTED]", substance=said)
+def test_user_display_event_creates_no_agent(session: Session) -> None:
+    answer_id = say(session, ROOT)
+    hear(session, USER, "[REDACTED]", substance=answer_id)
     assert list(folded(session.path).agents) == [ROOT]
 
 
 @pytest.mark.req("S0-22")
-def test_a_response_adds_what_it_cost(session: Session) -> None:
+def test_response_adds_its_cost(session: Session) -> None:
     hear(session, ROOT)
     usage = ev.Usage(input_tokens=10, output_tokens=3, cache_read_tokens=7)
     for cost in (0.5, 0.25):
@@ -284,13 +288,13 @@ def test_a_response_adds_what_it_cost(session: Session) -> None:
         assert not folded(session.path).requests
     request = ask(session, ROOT)
     answered(session, ROOT, request, stop_reason="cancelled", partial="Once up")
-    spent = agent(session).usage
-    assert (spent.model_calls, spent.tokens, spent.cost_usd) == (3, 26, 0.75)
+    agent_usage = agent(session).usage
+    assert (agent_usage.model_calls, agent_usage.tokens, agent_usage.cost_usd) == (3, 26, 0.75)
     assert members(session, request)["model"] == "scripted:x"
 
 
 @pytest.mark.req("S0-22")
-def test_what_a_request_and_its_response_say_is_in_the_log(session: Session) -> None:
+def test_request_and_response_metadata_is_in_the_state(session: Session) -> None:
     hear(session, ROOT)
     defined = session.append(ev.ToolsDefined(tools=[{"name": "look"}], tools_hash="h"))
     request = ask(session, ROOT, parameters={"temperature": 0}, tools=defined)
@@ -305,30 +309,38 @@ def test_what_a_request_and_its_response_say_is_in_the_log(session: Session) -> 
         stop_reason="cancelled",
         partial="Once",
     )
-    asked, told = members(session, request), members(session, response)
-    assert asked["context"] == [{"entries": ["msg_002"]}]
-    assert (asked["count"], asked["parameters"], asked["tools"]) == (1, {"temperature": 0}, defined)
-    assert asked["context_hash"] == hash_of([Message("user", "hello")])
-    assert told["usage"] == {"input_tokens": 1}
-    assert (told["cost_usd"], told["latency_s"]) == (0.5, 0.25)
-    assert (told["stop_reason"], told["partial"], told["model"]) == ("cancelled", "Once", "x-1")
+    request_record, response_record = members(session, request), members(session, response)
+    assert request_record["context"] == [{"entries": ["msg_002"]}]
+    assert (request_record["count"], request_record["parameters"], request_record["tools"]) == (
+        1,
+        {"temperature": 0},
+        defined,
+    )
+    assert request_record["context_hash"] == hash_of([Message("user", "hello")])
+    assert response_record["usage"] == {"input_tokens": 1}
+    assert (response_record["cost_usd"], response_record["latency_s"]) == (0.5, 0.25)
+    assert (
+        response_record["stop_reason"],
+        response_record["partial"],
+        response_record["model"],
+    ) == ("cancelled", "Once", "x-1")
 
 
-def read_all(*told: ev.Event) -> SessionState:
-    """Fold events that no writer of today would write."""
+def read_all(*events: ev.Event) -> SessionState:
+    """Fold events that a current writer would refuse."""
     state = SessionState()
-    for number, event in enumerate(told):
+    for number, event in enumerate(events):
         if not isinstance(event, ev.UnknownEvent):
             event.message_id = MessageId(str(number))
         fold(state, event)
     return state
 
 
-def foreign(agent: str, role: Any = "user", **more: Any) -> ev.TranscriptEntry:
-    return ev.TranscriptEntry(agent_id=AgentId(agent), role=role, **more)
+def foreign(agent: str, role: Any = "user", **members: Any) -> ev.TranscriptEntry:
+    return ev.TranscriptEntry(agent_id=AgentId(agent), role=role, **members)
 
 
-def test_an_older_log_may_speak_of_agents_before_their_birth() -> None:
+def test_older_log_may_mention_agents_before_their_creation() -> None:
     state = read_all(
         foreign("jill", content="hello"),
         ev.AgentCreated(agent_id=AgentId("jill"), name="Jill"),
@@ -341,7 +353,7 @@ def test_an_older_log_may_speak_of_agents_before_their_birth() -> None:
     assert state.agents[AgentId("")].name == "nobody"
 
 
-def test_an_older_birth_with_an_unknown_cause_is_below_the_root() -> None:
+def test_older_agent_with_unknown_cause_is_below_the_root() -> None:
     root, jack = AgentId("root"), AgentId("jack")
     state = read_all(
         ev.AgentCreated(agent_id=root),
@@ -355,19 +367,19 @@ def test_an_older_birth_with_an_unknown_cause_is_below_the_root() -> None:
     assert AgentId("late") in state.agents
 
 
-def test_a_foreign_log_may_put_agents_in_a_circle() -> None:
-    one, two = AgentId("one"), AgentId("two")
+def test_foreign_log_may_contain_a_cycle_of_agents() -> None:
+    first, two = AgentId("one"), AgentId("two")
     state = read_all(
-        ev.AgentCreated(agent_id=one),
+        ev.AgentCreated(agent_id=first),
         ev.AgentCreated(agent_id=two, cause="0"),
-        ev.AgentMoved(agent_id=one, place="subagent", parent=two),
-        ev.AgentMoved(agent_id=two, place="subagent", parent=one),
+        ev.AgentMoved(agent_id=first, place="subagent", parent=two),
+        ev.AgentMoved(agent_id=two, place="subagent", parent=first),
     )
-    assert not state.is_live(one)
+    assert not state.is_live(first)
 
 
 @pytest.mark.req("S0-09")
-def test_a_log_with_two_results_for_a_call_is_readable() -> None:
+def test_log_with_two_results_for_a_call_is_readable() -> None:
     call = ToolCall("c3", FunctionCall("discuss", "{}"))
     tool = {"tool_call_id": "c3", "name": "discuss"}
     state = read_all(
@@ -380,7 +392,7 @@ def test_a_log_with_two_results_for_a_call_is_readable() -> None:
     assert not state.agents[ROOT].open_calls
 
 
-def test_an_edit_that_cannot_be_is_an_error() -> None:
+def test_impossible_edit_is_an_error() -> None:
     with pytest.raises(ValueError, match="keeps 0 to 5 of 0"):
         read_all(
             ev.AgentCreated(agent_id=ROOT),

@@ -1,4 +1,4 @@
-"""What a log says of commits: how far the store has it, and what a loaded context left open."""
+"""Commits in a log: how much the store has, and the open calls of a loaded context."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,7 +25,7 @@ def returned(id_: str) -> Message:
 
 
 def loading(folder: Path, messages: Sequence[Message]) -> Session:
-    """Begin a session whose agent starts from a commit with these messages."""
+    """Start a session whose agent starts from a commit with these messages."""
     session = new_session(folder, resolver=lambda _: messages)
     born(session)
     event = ev.ContextLoaded(
@@ -67,7 +67,7 @@ def test_calls_at_the_end_of_a_loaded_context_are_open(
 
 
 @pytest.mark.req("S2-24")
-def test_a_call_that_was_loaded_can_be_the_cause_of_a_birth(tmp_path: Path) -> None:
+def test_loaded_call_can_cause_an_agent(tmp_path: Path) -> None:
     with loading(tmp_path, [acted("c1")]) as session:
         child = born(session, cause="msg_002", relation="subagent")
         assert session.agents[child].parent == ROOT
@@ -75,17 +75,17 @@ def test_a_call_that_was_loaded_can_be_the_cause_of_a_birth(tmp_path: Path) -> N
 
 
 @pytest.mark.req("S2-28")
-def test_a_commit_covers_what_it_says_until_an_edit(tmp_path: Path) -> None:
+def test_commit_covers_its_context_until_an_edit(tmp_path: Path) -> None:
     with new_session(tmp_path) as session:
         born(session)
-        heard = hear(session, ROOT)
+        input_id = hear(session, ROOT)
         assert covered(session) == (None, None, None)
-        session.append(ev.ContextCommitted(agent_id=ROOT, ctx=CTX, upto=heard))
-        assert covered(session) == (CTX, heard, None)
+        session.append(ev.ContextCommitted(agent_id=ROOT, ctx=CTX, upto=input_id))
+        assert covered(session) == (CTX, input_id, None)
         id_ = edit(session, ROOT, kept(0, 1))
-        assert covered(session) == (CTX, heard, id_)
-        session.append(ev.ContextCommitted(agent_id=ROOT, ctx=CTX, upto=heard))
-        assert covered(session) == (CTX, heard, None)
+        assert covered(session) == (CTX, input_id, id_)
+        session.append(ev.ContextCommitted(agent_id=ROOT, ctx=CTX, upto=input_id))
+        assert covered(session) == (CTX, input_id, None)
         live = session.state.describe()
     assert folded(session.path).describe() == live
 
@@ -97,7 +97,7 @@ def covered(session: Session) -> tuple[str | None, ...]:
 
 
 @pytest.mark.req("S2-24")
-def test_a_subagent_is_born_from_the_last_commit_of_its_parent(tmp_path: Path) -> None:
+def test_subagent_starts_at_the_last_commit_of_its_parent(tmp_path: Path) -> None:
     with new_session(tmp_path) as session:
         born(session)
         call = act(session, ROOT, "c1")

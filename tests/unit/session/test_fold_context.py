@@ -1,4 +1,4 @@
-"""What an agent reads: requests, edits, commits, and every context rebuilt from the log."""
+"""Agent contexts: requests, edits, commits, and every context rebuilt from the log."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -39,7 +39,7 @@ BIRTH = "msg_001"
 
 @pytest.fixture
 def session(tmp_path: Path) -> Iterator[Session]:
-    """A session with one agent. Whatever a test does, its log folds to the live state."""
+    """A session with one agent. At teardown its log must fold to the live state."""
     with new_session(tmp_path) as session:
         born(session)
         yield session
@@ -48,17 +48,17 @@ def session(tmp_path: Path) -> Iterator[Session]:
 
 
 def agent(session: Session, id_: AgentId = ROOT) -> AgentState:
-    """The agent's state, read from the log."""
+    """Return the state of the agent, read from the log."""
     return folded(session.path, session.options.resolver).agents[id_]
 
 
 def contexts(session: Session) -> dict[str, list[Message]]:
-    """The context of every request, rebuilt from the log alone."""
-    read = list(iter_events(session.path))
-    requests = {e.message_id: e for e in read if isinstance(e, ev.LlmRequest)}
-    entries = {e.message_id: e for e in read if isinstance(e, ev.TranscriptEntry)}
+    """Return the context of every request, rebuilt from the log alone."""
+    events = list(iter_events(session.path))
+    requests = {e.message_id: e for e in events if isinstance(e, ev.LlmRequest)}
+    entries = {e.message_id: e for e in events if isinstance(e, ev.TranscriptEntry)}
     resolver = session.options.resolver
-    commits = {e.message_id: e for e in read if isinstance(e, ev.ContextLoaded)}
+    commits = {e.message_id: e for e in events if isinstance(e, ev.ContextLoaded)}
 
     def loaded(id_: MessageId) -> Any:
         return resolver(commits[id_]) if resolver else None
@@ -70,7 +70,7 @@ def contexts(session: Session) -> dict[str, list[Message]]:
 
 
 @pytest.mark.req("S0-22")
-def test_every_context_can_be_rebuilt_after_a_new_prompt_dropped_notes_and_a_summary(
+def test_every_context_is_rebuilt_after_prompts_edits_and_compaction(
     session: Session,
 ) -> None:
     live: dict[str, list[Message]] = {}
@@ -105,25 +105,25 @@ def test_every_context_can_be_rebuilt_after_a_new_prompt_dropped_notes_and_a_sum
 
 
 @pytest.mark.req("S0-22", "S0-21")
-def test_an_edit_may_bring_in_what_another_agent_heard(session: Session) -> None:
+def test_edit_may_insert_entries_of_another_agent(session: Session) -> None:
     jack = born(session, cause=BIRTH)
-    heard = hear(session, jack, "a secret")
-    edit(session, ROOT, listed(heard))
+    input_id = hear(session, jack, "a secret")
+    edit(session, ROOT, listed(input_id))
     assert texts(session, ROOT) == ["a secret"]
     assert [m.content for m in agent(session).context or ()] == ["a secret"]
     request = ask(session, ROOT)
     assert [m.content for m in contexts(session)[request]] == ["a secret"]
 
 
-def test_an_edit_leaves_the_transcript_as_it_is(session: Session) -> None:
-    heard = [hear(session, ROOT, text) for text in "abc"]
+def test_edit_does_not_change_the_transcript(session: Session) -> None:
+    input_ids = [hear(session, ROOT, text) for text in "abc"]
     edit(session, ROOT, kept(2, 3), reason="test")
     hear(session, ROOT, "d")
     state = agent(session)
     assert [entry.content for entry in state.transcript or ()] == ["a", "b", "c", "d"]
     assert [message.content for message in current_messages(state)] == ["c", "d"]
     assert context_length(state) == 2
-    assert state.segments() == [listed(heard[2]), listed(MessageId("msg_006"))]
+    assert state.segments() == [listed(input_ids[2]), listed(MessageId("msg_006"))]
 
 
 STORE = {
@@ -132,10 +132,10 @@ STORE = {
 }
 
 
-def load_commit(session: Session, who: AgentId, ctx: str) -> MessageId:
-    found = STORE[ctx]
+def load_commit(session: Session, agent_id: AgentId, ctx: str) -> MessageId:
+    messages = STORE[ctx]
     event = ev.ContextLoaded(
-        agent_id=who, ctx=ctx, count=len(found), context_hash=hash_of(found), stop="root"
+        agent_id=agent_id, ctx=ctx, count=len(messages), context_hash=hash_of(messages), stop="root"
     )
     return session.append(event)
 
@@ -145,7 +145,7 @@ def resolver(event: ev.ContextLoaded) -> list[Message]:
 
 
 @pytest.mark.req("S0-21")
-def test_an_agent_starts_from_a_commit(tmp_path: Path) -> None:
+def test_agent_starts_from_a_commit(tmp_path: Path) -> None:
     with new_session(tmp_path, resolver=resolver) as session:
         born(session)
         load_commit(session, ROOT, "ctx-two")
@@ -168,60 +168,60 @@ def test_an_agent_starts_from_a_commit(tmp_path: Path) -> None:
     resumed.close()
 
 
-def test_a_store_is_asked_once_when_a_commit_is_loaded(tmp_path: Path) -> None:
-    asked: list[str] = []
+def test_store_is_read_once_per_loaded_commit(tmp_path: Path) -> None:
+    loaded_commits: list[str] = []
 
     def counting(event: ev.ContextLoaded) -> list[Message]:
-        asked.append(event.ctx)
+        loaded_commits.append(event.ctx)
         return STORE[event.ctx]
 
     with new_session(tmp_path, resolver=counting) as session:
         born(session)
         load_commit(session, ROOT, "ctx-one")
-    assert asked == ["ctx-one"]
+    assert loaded_commits == ["ctx-one"]
 
 
-@pytest.mark.parametrize("found", [None, lambda _: [], lambda _: STORE["ctx-two"]])
-def test_a_log_that_needs_another_store_is_called_so_and_not_damaged(
-    tmp_path: Path, found: Callable[[ev.ContextLoaded], list[Message]] | None
+@pytest.mark.parametrize("loader", [None, lambda _: [], lambda _: STORE["ctx-two"]])
+def test_log_that_needs_another_store_is_not_reported_as_damaged(
+    tmp_path: Path, loader: Callable[[ev.ContextLoaded], list[Message]] | None
 ) -> None:
     with new_session(tmp_path, resolver=resolver) as session:
         born(session)
         load_commit(session, ROOT, "ctx-one")
-    there = session.path.read_bytes()
+    data_before = session.path.read_bytes()
     with pytest.raises(LogError, match="ctx-one") as refused:
-        Session.load(session.path, options=options(resolver=found))
+        Session.load(session.path, options=options(resolver=loader))
     assert not isinstance(refused.value, LogCorrupted)
-    assert session.path.read_bytes() == there
+    assert session.path.read_bytes() == data_before
     Session.load(session.path, options=options(resolver=resolver)).close()
 
 
-def test_a_log_that_verifies_and_makes_no_sense_names_its_line(session: Session) -> None:
-    """No rule of today lets it be written; a newer writer's mistake is still no traceback."""
+def test_inconsistent_log_that_verifies_names_its_line(session: Session) -> None:
+    """No current rule allows it, but the mistake of a newer writer must not give a traceback."""
     byte = session.path.stat().st_size
-    wrong = ev.TranscriptEdited(agent_id=ROOT, segments=[kept(0, 9)])
+    bad_edit = ev.TranscriptEdited(agent_id=ROOT, segments=[kept(0, 9)])
     session.state.agents[ROOT].new_entries.extend([MessageId("")] * 9)
     with pytest.raises(ValueError, match="keeps 0 to 9"):
-        session.append(wrong)
+        session.append(bad_edit)
     session.close()
-    with pytest.raises(LogCorrupted, match="keeps 0 to 9 of 0") as found:
+    with pytest.raises(LogCorrupted, match="keeps 0 to 9 of 0") as caught:
         Session.load(session.path)
-    assert (found.value.line, found.value.byte) == (3, byte)
+    assert (caught.value.line, caught.value.byte) == (3, byte)
     session.path.write_bytes(session.path.read_bytes()[:byte])
     session.state = folded(session.path)
 
 
-def test_entries_are_found_whoever_has_them_and_in_the_order_asked_for(session: Session) -> None:
+def test_entries_are_returned_in_the_requested_order_for_any_agent(session: Session) -> None:
     jack = born(session, cause=BIRTH)
-    one, two = hear(session, ROOT, "one"), hear(session, jack, "two")
+    first, two = hear(session, ROOT, "one"), hear(session, jack, "two")
     state = folded(session.path)
-    found = find_entries(state, state.agents[ROOT], [two, one, two])
-    assert [entry.content for entry in found] == ["two", "one", "two"]
+    entries = find_entries(state, state.agents[ROOT], [two, first, two])
+    assert [entry.content for entry in entries] == ["two", "one", "two"]
     with pytest.raises(ValueError, match="no entry msg_099"):
-        find_entries(state, state.agents[ROOT], [one, MessageId("msg_099")])
+        find_entries(state, state.agents[ROOT], [first, MessageId("msg_099")])
 
 
-def test_an_evicted_agent_has_no_context_to_read(session: Session) -> None:
+def test_evicted_agent_has_no_readable_context(session: Session) -> None:
     session.evict(ROOT)
     with pytest.raises(ValueError, match="revive it first"):
         current_messages(session.agents[ROOT])

@@ -1,4 +1,4 @@
-"""What happened outside: unheard until the agent hears it, and then its parent is owed a word."""
+"""External events: undelivered until an agent receives them; then its parent awaits a report."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def armed(session: Session, agent: AgentId, **triggers: object) -> None:
     session.append(ev.AgentConfigured(agent_id=agent, spec={"triggers": triggers}))
 
 
-def test_it_is_unheard_until_an_entry_represents_it(tmp_path: Path) -> None:
+def test_comment_is_undelivered_until_an_entry_represents_it(tmp_path: Path) -> None:
     session, _, child = pair(tmp_path)
     piece = happened(session, child)
     assert session.agents[child].undelivered == {piece: "[event x] it rains"}
@@ -42,37 +42,37 @@ def test_it_is_unheard_until_an_entry_represents_it(tmp_path: Path) -> None:
     assert folded(session.path).describe() == session.state.describe()
 
 
-def test_who_heard_it_reports_until_its_parent_has_heard_what_it_said(tmp_path: Path) -> None:
+def test_agent_with_a_comment_reports_until_its_parent_received_it(tmp_path: Path) -> None:
     session, parent, child = pair(tmp_path)
     hear(session, child, "it rains", substance=happened(session, child))
     assert session.state.pending_reports == {child: None}
-    said = say(session, child, "Take an umbrella.")
-    assert session.state.pending_reports == {child: said}
+    answer_id = say(session, child, "Take an umbrella.")
+    assert session.state.pending_reports == {child: answer_id}
     hear(session, parent, "something else")
-    assert session.state.pending_reports == {child: said}
-    hear(session, parent, "[Watcher]: Take an umbrella.", substance=said)
+    assert session.state.pending_reports == {child: answer_id}
+    hear(session, parent, "[Watcher]: Take an umbrella.", substance=answer_id)
     assert session.state.pending_reports == {}
     assert folded(session.path).describe() == session.state.describe()
 
 
-def test_a_compiled_result_tells_the_parent_too(tmp_path: Path) -> None:
+def test_compiled_result_counts_as_a_report(tmp_path: Path) -> None:
     session, parent, child = pair(tmp_path)
     hear(session, child, "it rains", substance=happened(session, child))
-    said = say(session, child)
+    answer_id = say(session, child)
     act(session, parent, "c2")
-    result(session, parent, "c2", cause=[said])
+    result(session, parent, "c2", cause=[answer_id])
     assert session.state.pending_reports == {}
 
 
-def test_what_stands_in_place_of_an_answer_is_reported_too(tmp_path: Path) -> None:
+def test_text_in_place_of_an_answer_is_reported(tmp_path: Path) -> None:
     session, parent, child = pair(tmp_path)
-    heard = hear(session, child, "it rains", substance=happened(session, child))
-    piece = session.log_piece_of_text(child, "[stopped] no budget", heard)
+    input_id = hear(session, child, "it rains", substance=happened(session, child))
+    piece = session.log_piece_of_text(child, "[stopped] no budget", input_id)
     hear(session, parent, "[Watcher]: [stopped] no budget", substance=piece)
     assert session.state.pending_reports == {}
 
 
-def test_the_primary_agent_and_one_that_is_gone_report_to_nobody(tmp_path: Path) -> None:
+def test_primary_and_terminated_agents_report_to_no_agent(tmp_path: Path) -> None:
     session, parent, child = pair(tmp_path)
     hear(session, parent, "it rains", substance=happened(session, parent))
     assert session.state.pending_reports == {}
@@ -81,7 +81,7 @@ def test_the_primary_agent_and_one_that_is_gone_report_to_nobody(tmp_path: Path)
     assert session.state.pending_reports == {}
 
 
-def test_a_name_that_is_given_again_is_another_trigger(tmp_path: Path) -> None:
+def test_reused_trigger_name_is_another_trigger(tmp_path: Path) -> None:
     session, parent, _ = pair(tmp_path)
     armed(session, parent, x={"kind": "time"}, y={"kind": "time"})
     happened(session, parent)

@@ -1,4 +1,4 @@
-"""What the writer refuses. A refusal writes nothing and the session goes on."""
+"""Events that the writer refuses. A refusal writes nothing and the session continues."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,22 +35,22 @@ ROOT = AgentId("agent_001")
 
 @pytest.fixture
 def session(tmp_path: Path) -> Iterator[Session]:
-    """A session with one agent, its birth `msg_001`, and what it heard, `msg_002`."""
+    """A session with one agent, `msg_001`, and its input, `msg_002`."""
     with new_session(tmp_path) as session:
         hear(session, born(session))
         yield session
 
 
-def entry(role: Any = "user", agent: str = ROOT, **more: Any) -> ev.TranscriptEntry:
-    return ev.TranscriptEntry(agent_id=AgentId(agent), role=role, **{"content": "x", **more})
+def entry(role: Any = "user", agent: str = ROOT, **members: Any) -> ev.TranscriptEntry:
+    return ev.TranscriptEntry(agent_id=AgentId(agent), role=role, **{"content": "x", **members})
 
 
-def piece(**more: Any) -> ev.PieceOfText:
-    return ev.PieceOfText(agent_id=ROOT, content="x", **more)
+def piece(**members: Any) -> ev.PieceOfText:
+    return ev.PieceOfText(agent_id=ROOT, content="x", **members)
 
 
-def birth(id_: str = "agent_002", **more: Any) -> ev.AgentCreated:
-    return ev.AgentCreated(agent_id=AgentId(id_), **{"relation": "subagent", **more})
+def birth(id_: str = "agent_002", **members: Any) -> ev.AgentCreated:
+    return ev.AgentCreated(agent_id=AgentId(id_), **{"relation": "subagent", **members})
 
 
 def call(id_: str) -> ToolCall:
@@ -62,7 +62,7 @@ def id_of(text: str) -> MessageId:
 
 
 @pytest.mark.req("S0-11")
-def test_substance_and_cause_together_are_refused(session: Session) -> None:
+def test_substance_with_cause_is_refused(session: Session) -> None:
     both = entry(substance=id_of("msg_002"), cause="msg_001")
     refused(session, both, because="never both")
 
@@ -70,32 +70,32 @@ def test_substance_and_cause_together_are_refused(session: Session) -> None:
 @pytest.mark.parametrize(
     "nowhere", ["msg_099", "msg_3", "msg_0002", "msg_", "2", "", "agent_001", "msg_-1", "msg_٢"]
 )
-def test_what_points_nowhere_is_refused(session: Session, nowhere: str) -> None:
-    """The third form of an id, `msg_0002`, counts as none: readers look ids up as text."""
+def test_dangling_references_are_refused(session: Session, nowhere: str) -> None:
+    """The id `msg_0002` does not exist: readers look ids up as text."""
     refused(session, entry(substance=id_of(nowhere)), because="substance")
     refused(session, entry(cause=nowhere), because="cause")
     refused(session, entry(cause=["msg_001", nowhere]), because="cause")
     refused(session, piece(cause=nowhere), because="cause")
 
 
-def test_an_event_cannot_point_at_itself(session: Session) -> None:
-    own = session.next_id()
-    refused(session, entry(substance=own), because="no such message")
+def test_event_that_references_itself_is_refused(session: Session) -> None:
+    next_id = session.next_id()
+    refused(session, entry(substance=next_id), because="no such message")
     refused(session, entry(cause=session.next_id()), because="no such message")
 
 
-def test_an_empty_list_is_no_cause(session: Session) -> None:
+def test_empty_cause_list_is_refused(session: Session) -> None:
     refused(session, entry(cause=[]), because="at least one")
 
 
 @pytest.mark.req("S0-14")
-def test_a_copy_is_nobodys_original(session: Session) -> None:
+def test_copy_of_a_copy_is_refused_as_original(session: Session) -> None:
     copy = hear(session, ROOT, "[Jack]: hello", substance="msg_002")
     refused(session, entry(substance=copy), because="itself a copy")
 
 
 @pytest.mark.req("S0-14")
-def test_a_copy_of_before_the_resume_is_nobodys_original_either(session: Session) -> None:
+def test_copy_logged_before_the_resume_is_refused_as_original(session: Session) -> None:
     copy = hear(session, ROOT, substance="msg_002")
     resumed = again(session)
     refused(resumed, entry(substance=copy), because="itself a copy")
@@ -103,7 +103,7 @@ def test_a_copy_of_before_the_resume_is_nobodys_original_either(session: Session
 
 
 @pytest.mark.req("S0-13")
-def test_one_of_several_calls_is_named_with_its_id(session: Session) -> None:
+def test_one_of_several_calls_is_referenced_by_its_id(session: Session) -> None:
     calling = act(session, ROOT, "a", "b.c")
     session.append(piece(cause=f"{calling}.a"))
     session.append(piece(cause=f"{calling}.b.c"))
@@ -112,13 +112,13 @@ def test_one_of_several_calls_is_named_with_its_id(session: Session) -> None:
 
 
 @pytest.mark.req("S0-13")
-def test_an_only_call_is_named_by_its_message(session: Session) -> None:
+def test_single_call_is_referenced_by_its_message(session: Session) -> None:
     calling = act(session, ROOT, "a")
     assert members(session, session.append(piece(cause=calling)))["cause"] == calling
     refused(session, piece(cause=f"{calling}.a"), because="no call in progress")
 
 
-def test_a_call_that_has_its_result_is_no_call_in_progress(session: Session) -> None:
+def test_call_with_a_result_is_no_call_in_progress(session: Session) -> None:
     calling = act(session, ROOT, "a", "b")
     result(session, ROOT, "a")
     refused(session, piece(cause=f"{calling}.a"), because="no call in progress")
@@ -126,23 +126,23 @@ def test_a_call_that_has_its_result_is_no_call_in_progress(session: Session) -> 
 
 
 @pytest.mark.req("S0-15")
-def test_a_piece_needs_a_cause_and_an_author(session: Session) -> None:
+def test_piece_needs_a_cause_and_an_author(session: Session) -> None:
     refused(session, piece(), because="has a cause")
     author = ev.PieceOfText(agent_id=AgentId("agent_009"), content="x", cause="msg_001")
     refused(session, author, because="not born")
 
 
 @pytest.mark.req("S0-18")
-def test_a_second_root_is_refused(session: Session) -> None:
+def test_second_root_is_refused(session: Session) -> None:
     refused(session, birth(relation="primary"), because="has a root")
 
 
 @pytest.mark.parametrize("id_", ["agent_001", "user", ""])
-def test_nobody_is_born_twice_or_without_an_id(session: Session, id_: str) -> None:
+def test_agent_is_created_once_and_with_an_id(session: Session, id_: str) -> None:
     refused(session, birth(id_, cause="msg_001"), because="born before|new agent's id")
 
 
-def test_a_birth_is_caused_by_a_call_in_progress_or_by_a_birth(session: Session) -> None:
+def test_agent_is_caused_by_an_open_call_or_an_agent_event(session: Session) -> None:
     refused(session, birth(cause="msg_002"), because="no call in progress and no birth")
     calling = act(session, ROOT, "a")
     result(session, ROOT, "a")
@@ -151,25 +151,25 @@ def test_a_birth_is_caused_by_a_call_in_progress_or_by_a_birth(session: Session)
 
 
 @pytest.mark.req("S0-20")
-def test_a_birth_says_what_is_born(session: Session) -> None:
+def test_agent_created_names_its_relation(session: Session) -> None:
     refused(session, birth(cause="msg_001", relation=None), because="has a relation")
     refused(session, birth(cause="msg_001", relation="primary"), because="has a relation")
 
 
 @pytest.mark.parametrize("relation", ["subagent", "hook", None])
-def test_a_root_is_primary(tmp_path: Path, relation: Any) -> None:
+def test_root_is_primary(tmp_path: Path, relation: Any) -> None:
     with new_session(tmp_path) as empty, pytest.raises(InvalidEvent, match="relation"):
         empty.append(birth("agent_001", relation=relation))
 
 
 @pytest.mark.req("S0-19")
-def test_who_was_not_born_has_no_entries(session: Session) -> None:
+def test_entry_of_an_unknown_agent_is_refused(session: Session) -> None:
     refused(session, entry(agent="agent_009"), because="not born")
     refused(session, entry(agent=""), because="not born")
 
 
 def of_an_agent(agent: AgentId | None) -> list[ev.Event]:
-    """One event of each type that is about an agent."""
+    """Return one event of each type that belongs to an agent."""
     return [
         ev.AgentConfigured(agent_id=agent, name="x"),
         ev.AgentStateSaved(agent_id=agent, state=1),
@@ -188,11 +188,11 @@ def of_an_agent(agent: AgentId | None) -> list[ev.Event]:
 
 
 @pytest.mark.parametrize("nobody", [None, AgentId("agent_009"), AgentId("")])
-@pytest.mark.parametrize("at", range(13))
-def test_every_event_about_an_agent_needs_one_that_was_born(
-    session: Session, at: int, nobody: AgentId | None
+@pytest.mark.parametrize("index", range(13))
+def test_event_about_an_unknown_agent_is_refused(
+    session: Session, index: int, nobody: AgentId | None
 ) -> None:
-    refused(session, of_an_agent(nobody)[at], because="not born")
+    refused(session, of_an_agent(nobody)[index], because="not born")
 
 
 @pytest.mark.parametrize(
@@ -205,35 +205,35 @@ def test_every_event_about_an_agent_needs_one_that_was_born(
         ev.ToolsDefined(agent_id=ROOT, tools=[], tools_hash="h"),
     ],
 )
-def test_an_event_of_the_session_is_about_no_agent(session: Session, event: ev.Event) -> None:
+def test_session_event_with_an_agent_is_refused(session: Session, event: ev.Event) -> None:
     refused(session, event, because="about no agent")
 
 
-def test_a_session_starts_once(session: Session) -> None:
+def test_session_starts_once(session: Session) -> None:
     refused(session, ev.SessionStarted(session_id="other"), because="starts once")
 
 
 @pytest.mark.req("S0-06")
 @pytest.mark.parametrize("role", ["developer", "", "User", None, 1])
-def test_other_roles_are_refused(session: Session, role: Any) -> None:
+def test_unknown_roles_are_refused(session: Session, role: Any) -> None:
     refused(session, entry(role), because="role")
     with pytest.raises(InvalidEvent):
         session.log_transcript_entry(ROOT, {"role": role, "content": "x"})
 
 
-def tool(**more: Any) -> ev.TranscriptEntry:
-    return entry("tool", **{"tool_call_id": "a", "name": "look", **more})
+def tool(**members: Any) -> ev.TranscriptEntry:
+    return entry("tool", **{"tool_call_id": "a", "name": "look", **members})
 
 
 @pytest.mark.req("S0-09")
-def test_a_second_result_is_refused(session: Session) -> None:
+def test_second_result_is_refused(session: Session) -> None:
     act(session, ROOT, "a")
     session.append(tool())
     refused(session, tool(content="more"), because="exactly one result")
 
 
 @pytest.mark.req("S0-09")
-def test_a_second_result_is_refused_in_the_same_batch_too(session: Session) -> None:
+def test_second_result_in_the_same_batch_is_refused(session: Session) -> None:
     act(session, ROOT, "a")
     with pytest.raises(InvalidEvent, match="exactly one result"):
         session.append_all([tool(), tool()])
@@ -241,7 +241,7 @@ def test_a_second_result_is_refused_in_the_same_batch_too(session: Session) -> N
 
 
 @pytest.mark.req("S0-09")
-def test_a_second_result_is_refused_after_a_resume_too(session: Session) -> None:
+def test_second_result_after_a_resume_is_refused(session: Session) -> None:
     act(session, ROOT, "a")
     session.append(tool())
     resumed = again(session)
@@ -250,15 +250,15 @@ def test_a_second_result_is_refused_after_a_resume_too(session: Session) -> None
 
 
 @pytest.mark.req("S0-08")
-def test_a_result_names_a_call_of_its_own_agent_and_its_tool(session: Session) -> None:
-    other = born(session, cause="msg_001")
-    act(session, other, "a")
+def test_result_names_a_call_of_its_own_agent_and_its_tool(session: Session) -> None:
+    other_agent = born(session, cause="msg_001")
+    act(session, other_agent, "a")
     refused(session, tool(), because="no such call open")
     refused(session, tool(agent=USER), because="no such call open")
-    refused(session, tool(agent=other, name=None), because="names its call")
-    refused(session, tool(agent=other, tool_call_id=None), because="names its call")
-    refused(session, tool(agent=other, tool_call_id="b"), because="no such call open")
-    session.append(tool(agent=other))
+    refused(session, tool(agent=other_agent, name=None), because="names its call")
+    refused(session, tool(agent=other_agent, tool_call_id=None), because="names its call")
+    refused(session, tool(agent=other_agent, tool_call_id="b"), because="no such call open")
+    session.append(tool(agent=other_agent))
 
 
 @pytest.mark.parametrize("role", ["user", "assistant", "system"])
@@ -274,7 +274,7 @@ def test_only_an_assistant_calls_tools(session: Session, role: str) -> None:
 
 
 @pytest.mark.req("S0-07")
-def test_call_ids_tell_open_calls_apart(session: Session) -> None:
+def test_open_calls_have_distinct_ids(session: Session) -> None:
     refused(session, entry("assistant", tool_calls=[]), because="at least one")
     refused(session, entry("assistant", tool_calls=[call("")]), because="empty or used twice")
     refused(session, entry("assistant", tool_calls=[call("a")] * 2), because="used twice")
@@ -295,12 +295,12 @@ def test_call_ids_tell_open_calls_apart(session: Session) -> None:
         "a",
     ],
 )
-def test_a_call_of_another_shape_is_refused(session: Session, broken: Any) -> None:
+def test_call_of_another_shape_is_refused(session: Session, broken: Any) -> None:
     with pytest.raises(InvalidEvent, match="not a message"):
         session.log_transcript_entry(ROOT, {"role": "assistant", "tool_calls": [broken]})
 
 
-def test_a_content_that_places_calls_places_each_once(session: Session) -> None:
+def test_content_references_each_call_once(session: Session) -> None:
     parts = [TextPart("x"), ToolCallSlot("a")]
     for calls in ([call("a"), call("b")], [call("b")]):
         refused(
@@ -314,7 +314,7 @@ def test_a_content_that_places_calls_places_each_once(session: Session) -> None:
 
 
 @pytest.mark.req("S0-22")
-def test_a_request_names_the_context_as_it_is(session: Session) -> None:
+def test_request_hash_matches_its_context(session: Session) -> None:
     hear(session, ROOT, "more")
     segments = session.agent(ROOT).segments()
     for context, count in (([], 0), (segments, 1), (segments, 3), ([kept(0, 2)], 2)):
@@ -325,7 +325,7 @@ def test_a_request_names_the_context_as_it_is(session: Session) -> None:
 
 
 @pytest.mark.req("S0-22")
-def test_a_request_and_the_entry_before_it_may_come_in_one_batch_only_in_order(
+def test_request_and_preceding_entry_in_one_batch_are_ordered(
     session: Session,
 ) -> None:
     stale = ev.LlmRequest(
@@ -340,7 +340,7 @@ def test_a_request_and_the_entry_before_it_may_come_in_one_batch_only_in_order(
 
 
 @pytest.mark.req("S0-22")
-def test_a_request_names_tools_that_were_defined_and_they_are_defined_once(
+def test_request_names_defined_tools_and_tools_are_defined_once(
     session: Session,
 ) -> None:
     with pytest.raises(InvalidEvent, match="no such tools_defined"):
@@ -352,17 +352,17 @@ def test_a_request_names_tools_that_were_defined_and_they_are_defined_once(
 
 
 @pytest.mark.req("S0-22")
-def test_a_response_answers_the_open_request_of_its_agent(session: Session) -> None:
-    other = born(session, cause="msg_001")
+def test_response_answers_the_open_request_of_its_agent(session: Session) -> None:
+    other_agent = born(session, cause="msg_001")
     request = ask(session, ROOT)
-    for agent, named in ((ROOT, "msg_002"), (ROOT, "msg_099"), (other, request)):
-        response = ev.LlmResponse(agent_id=agent, request=id_of(named))
+    for agent, message_id in ((ROOT, "msg_002"), (ROOT, "msg_099"), (other_agent, request)):
+        response = ev.LlmResponse(agent_id=agent, request=id_of(message_id))
         refused(session, response, because="waits for no answer")
     answered(session, ROOT, request)
     refused(session, ev.LlmResponse(agent_id=ROOT, request=request), because="waits for no answer")
 
 
-def test_other_members_that_point_nowhere_are_refused(session: Session) -> None:
+def test_other_dangling_members_are_refused(session: Session) -> None:
     request, nowhere = ask(session, ROOT), id_of("msg_099")
     for event in (
         ev.LlmResponse(agent_id=ROOT, request=request, entry=nowhere),
@@ -374,9 +374,9 @@ def test_other_members_that_point_nowhere_are_refused(session: Session) -> None:
 
 def test_only_an_open_call_of_the_agent_is_rewritten(session: Session) -> None:
     calling = act(session, ROOT, "a")
-    other = born(session, cause="msg_001")
-    for agent, named in ((ROOT, "msg_002"), (other, calling), (ROOT, f"{calling}.a")):
-        event = ev.ActionRewritten(agent_id=agent, call=named, tool="look", arguments="{}")
+    other_agent = born(session, cause="msg_001")
+    for agent, message_id in ((ROOT, "msg_002"), (other_agent, calling), (ROOT, f"{calling}.a")):
+        event = ev.ActionRewritten(agent_id=agent, call=message_id, tool="look", arguments="{}")
         refused(session, event, because="no such call open")
     event = ev.ActionRewritten(agent_id=ROOT, call=calling, tool="look", arguments="{}")
     session.append(event)
@@ -385,7 +385,7 @@ def test_only_an_open_call_of_the_agent_is_rewritten(session: Session) -> None:
 
 
 @pytest.mark.req("S0-20")
-def test_nobody_stands_below_himself(session: Session) -> None:
+def test_agent_below_itself_is_refused(session: Session) -> None:
     child = born(session, cause="msg_001")
     grandchild = born(session, cause=session.agents[child].birth, relation="hook")
     for agent, parent in ((ROOT, child), (ROOT, grandchild), (child, grandchild), (child, child)):
@@ -394,7 +394,7 @@ def test_nobody_stands_below_himself(session: Session) -> None:
 
 
 @pytest.mark.req("S0-20")
-def test_a_place_below_needs_somebody_above(session: Session) -> None:
+def test_nested_place_needs_a_parent(session: Session) -> None:
     for place in ("subagent", "hook"):
         refused(session, ev.AgentMoved(agent_id=ROOT, place=place), because="needs a parent")
     nobody = ev.AgentMoved(agent_id=ROOT, place="hook", parent=AgentId("agent_009"))
@@ -404,7 +404,7 @@ def test_a_place_below_needs_somebody_above(session: Session) -> None:
     refused(session, below, because="below nobody")
 
 
-def test_an_interlocutor_was_born(session: Session) -> None:
+def test_interlocutor_must_be_an_agent(session: Session) -> None:
     nobody = [AgentId("agent_009")]
     for event in (
         ev.InterlocutorsSet(agent_id=ROOT, speakers=nobody),
@@ -414,12 +414,12 @@ def test_an_interlocutor_was_born(session: Session) -> None:
 
 
 @pytest.mark.parametrize(("start", "stop"), [(0, 2), (-1, 1), (1, 0), (2, 2)])
-def test_an_edit_keeps_only_what_is_there(session: Session, start: int, stop: int) -> None:
+def test_edit_keeps_only_existing_entries(session: Session, start: int, stop: int) -> None:
     event = ev.TranscriptEdited(agent_id=ROOT, segments=[kept(start, stop)])
     refused(session, event, because=f"keeps {start} to {stop} of 1")
 
 
-def test_an_edit_names_entries_and_ranges_of_the_context_only(session: Session) -> None:
+def test_edit_names_entries_and_ranges_of_the_context_only(session: Session) -> None:
     request = ask(session, ROOT)
     for segment, because in (
         (listed(id_of("msg_001")), "no entry msg_001"),
@@ -431,15 +431,15 @@ def test_an_edit_names_entries_and_ranges_of_the_context_only(session: Session) 
         refused(session, event, because=because)
 
 
-def test_two_edits_of_a_batch_are_checked_one_after_the_other(session: Session) -> None:
-    one = ev.TranscriptEdited(agent_id=ROOT, segments=[])
+def test_two_edits_of_a_batch_are_checked_in_order(session: Session) -> None:
+    empty_edit = ev.TranscriptEdited(agent_id=ROOT, segments=[])
     two = ev.TranscriptEdited(agent_id=ROOT, segments=[kept(0, 1)])
     with pytest.raises(InvalidEvent, match="0 to 1 of 0"):
-        session.append_all([one, two])
+        session.append_all([empty_edit, two])
     again(session).close()
 
 
-def test_call_dicts_and_utterances_pass(session: Session) -> None:
+def test_call_dicts_and_utterances_are_accepted(session: Session) -> None:
     calls = [call_dict("a", arguments="{ not JSON")]
     session.log_transcript_entry(ROOT, {"role": "assistant", "content": "", "tool_calls": calls})
     result(session, ROOT, "a", "Error: bad arguments")
@@ -447,7 +447,7 @@ def test_call_dicts_and_utterances_pass(session: Session) -> None:
     edit(session, ROOT, kept(0, 4))
 
 
-def test_a_recorded_agent_may_have_read_a_result_of_a_call_that_nobody_saw(tmp_path: Path) -> None:
+def test_recorded_agent_may_have_a_result_of_an_unrecorded_call(tmp_path: Path) -> None:
     with new_session(tmp_path) as session:
         agent = born(session, spec={"recorded": "codex"})
         for _ in range(2):

@@ -1,4 +1,4 @@
-"""Transcripts that were let go are read again from their own lines."""
+"""Evicted transcripts are read again from their log lines."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,7 @@ from tests.agent_kit import quick
 AGENTS = [AgentId(f"agent_{number:03d}") for number in (1, 2, 3, 4)]
 
 
-def born(folder: Path, in_memory: int | None) -> Session:
+def create_session(folder: Path, in_memory: int | None) -> Session:
     """Return a session with a root and three more agents."""
     session = Session(folder / f"{in_memory}.jsonl", options=replace(quick(), in_memory=in_memory))
     births: list[MessageId] = []
@@ -29,17 +29,19 @@ def born(folder: Path, in_memory: int | None) -> Session:
     return session
 
 
-def say(session: Session, at: int, text: str) -> None:
-    session.append(TranscriptEntry(agent_id=AGENTS[at], role="user", content=text))
+def say(session: Session, index: int, text: str) -> None:
+    session.append(TranscriptEntry(agent_id=AGENTS[index], role="user", content=text))
 
 
-def rearrange(session: Session, at: int, other: int) -> None:
-    """Let an agent read the first half of what it reads, and the last of what another one reads."""
-    count = len(session.context(AGENTS[at]))
-    last = [entry.message_id for entry in (session.agent(AGENTS[other]).transcript or [])[-1:]]
+def rearrange(session: Session, index: int, other_index: int) -> None:
+    """Set the context of an agent to its first half and the last part of another one's."""
+    count = len(session.context(AGENTS[index]))
+    last = [
+        entry.message_id for entry in (session.agent(AGENTS[other_index]).transcript or [])[-1:]
+    ]
     segments = [Segment(start=0, stop=(count + 1) // 2)]
     segments += [Segment(entries=last)] if last else []
-    session.append(TranscriptEdited(agent_id=AGENTS[at], segments=segments))
+    session.append(TranscriptEdited(agent_id=AGENTS[index], segments=segments))
 
 
 STEPS = st.lists(
@@ -50,28 +52,28 @@ STEPS = st.lists(
 
 @settings(max_examples=40, deadline=None)
 @given(steps=STEPS, in_memory=st.sampled_from([0, 1, 2]))
-def test_what_was_let_go_is_read_again_as_it_was(
+def test_evicted_entries_are_read_again_unchanged(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int, int]], in_memory: int
 ) -> None:
     folder = tmp_path_factory.mktemp("places")
-    with born(folder, in_memory) as few, born(folder, None) as all_:
-        for number, (what, at, other) in enumerate(steps):
-            for session in (few, all_):
-                if what == "say":
-                    say(session, at, f"{number}")
-                elif what == "edit":
-                    rearrange(session, at, other)
+    with create_session(folder, in_memory) as few, create_session(folder, None) as unlimited:
+        for number, (step_kind, index, other_index) in enumerate(steps):
+            for session in (few, unlimited):
+                if step_kind == "say":
+                    say(session, index, f"{number}")
+                elif step_kind == "edit":
+                    rearrange(session, index, other_index)
                 else:
-                    session.context(AGENTS[at])
+                    session.context(AGENTS[index])
         for agent in AGENTS:
-            one, two = few.agent(agent), all_.agent(agent)
-            assert one.transcript == two.transcript
-            assert [*few.context(agent)] == [*all_.context(agent)]
-        assert few.state.describe()["next_message"] == all_.state.describe()["next_message"]
+            evicted, two = few.agent(agent), unlimited.agent(agent)
+            assert evicted.transcript == two.transcript
+            assert [*few.context(agent)] == [*unlimited.context(agent)]
+        assert few.state.describe()["next_message"] == unlimited.state.describe()["next_message"]
 
 
-def test_an_entry_of_an_agent_that_was_let_go_can_be_read_by_another(tmp_path: Path) -> None:
-    with born(tmp_path, 1) as session:
+def test_entry_of_an_evicted_agent_is_read_by_another(tmp_path: Path) -> None:
+    with create_session(tmp_path, 1) as session:
         say(session, 1, "the secret of two")
         [entry] = session.agent(AGENTS[1]).transcript or []
         say(session, 2, "x")
@@ -80,11 +82,11 @@ def test_an_entry_of_an_agent_that_was_let_go_can_be_read_by_another(tmp_path: P
         edit = TranscriptEdited(agent_id=AGENTS[3], segments=[Segment(entries=[entry.message_id])])
         session.append(edit)
         assert [*session.context(AGENTS[3])] == [entry]
-        assert session.agents[AGENTS[2]].transcript is None  # nobody else was read for it
+        assert session.agents[AGENTS[2]].transcript is None  # no other agent was read
 
 
-def test_a_line_that_is_not_what_was_written_is_told_of(tmp_path: Path) -> None:
-    with born(tmp_path, 1) as session:
+def test_line_changed_on_disk_is_an_error(tmp_path: Path) -> None:
+    with create_session(tmp_path, 1) as session:
         say(session, 1, "true")
         say(session, 2, "x")
         session.agent(AGENTS[1])
@@ -96,17 +98,17 @@ def test_a_line_that_is_not_what_was_written_is_told_of(tmp_path: Path) -> None:
             session.agent(AGENTS[1])
 
 
-def test_places_of_a_log_are_those_that_its_writer_knew(tmp_path: Path) -> None:
-    with born(tmp_path, 1) as session:
+def test_offsets_of_a_read_log_equal_those_of_its_writer(tmp_path: Path) -> None:
+    with create_session(tmp_path, 1) as session:
         places = LineOffsets.from_log(session.path)
         for number in range(5):
             say(session, number % 3, f"{number}")
         session.agent(AGENTS[0])
         for number in range(5):
             say(session, number % 3, f"{number}")
-        written = session._line_offsets()
-        assert vars(LineOffsets.from_log(session.path)) == vars(written)
-        assert vars(places) != vars(written)
-        assert written.find_owner(session.path, MessageId("msg_006")) == AGENTS[1]
-        assert written.find_owner(session.path, MessageId("msg_099")) is None
-        assert written.read_agent(session.path, AgentId("agent_009"), None).transcript == []
+        offsets = session._line_offsets()
+        assert vars(LineOffsets.from_log(session.path)) == vars(offsets)
+        assert vars(places) != vars(offsets)
+        assert offsets.find_owner(session.path, MessageId("msg_006")) == AGENTS[1]
+        assert offsets.find_owner(session.path, MessageId("msg_099")) is None
+        assert offsets.read_agent(session.path, AgentId("agent_009"), None).transcript == []

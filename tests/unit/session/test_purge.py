@@ -1,4 +1,4 @@
-"""Text that must not be kept is taken out of a log; the log stays whole and can be resumed."""
+"""Text is purged from a log; the log stays complete and can be resumed."""
 
 from __future__ import annotations
 
@@ -52,27 +52,27 @@ KEY = 'sk-"quoted"\nkey'
 SECRET = Secret(KEY)
 
 
-def taking(**more: Any) -> PurgeOptions:
+def taking(**members: Any) -> PurgeOptions:
     return PurgeOptions(
         replace=SECRET.replace,
         tail=SECRET.replace_truncated,
         by="ann",
         reason="it leaked",
         clock=ticking(),
-        **more,
+        **members,
     )
 
 
-def purge(path: Path, **more: Any) -> int:
-    log = LogFile(path, disk=more.pop("disk", None))
+def purge(path: Path, **members: Any) -> int:
+    log = LogFile(path, disk=members.pop("disk", None))
     try:
-        return purge_log(log, taking(**more))
+        return purge_log(log, taking(**members))
     finally:
         log.close()
 
 
 def leaked(session: Session) -> None:
-    """Log a conversation with the key in all sorts of places, also before and after edits."""
+    """Log a conversation that contains the key in many members, also before and after edits."""
     hear(session, ROOT, "hello")
     ask(session, ROOT)
     say(session, ROOT, "what is the key?")
@@ -99,7 +99,7 @@ def assert_gone(*paths: Path) -> None:
         assert "quoted" not in path.read_text(), path.name
 
 
-def test_the_text_is_nowhere_and_the_log_verifies(session: Session) -> None:
+def test_purged_text_is_gone_and_the_log_verifies(session: Session) -> None:
     leaked(session)
     session.close()
     count = len(lines(session.path))
@@ -116,7 +116,7 @@ def test_the_text_is_nowhere_and_the_log_verifies(session: Session) -> None:
     assert [path.name for path in session.path.parent.iterdir()] == [session.path.name]
 
 
-def test_the_state_is_the_same_but_for_the_text(session: Session) -> None:
+def test_state_after_a_purge_differs_only_in_the_text(session: Session) -> None:
     leaked(session)
     before = canonical.from_json(
         in_json(canonical.to_json_line(session.state.describe()), SECRET.replace)
@@ -127,14 +127,14 @@ def test_the_state_is_the_same_but_for_the_text(session: Session) -> None:
     after = canonical.from_json(canonical.to_json_line(resumed.state.describe()))
     assert after.pop("next_message") == before.pop("next_message") + 1
     for agent in (*before["agents"].values(), *after["agents"].values()):
-        agent.pop("hashed")  # which follows from the text
+        agent.pop("hashed")  # which depends on the text
     assert after == before
     turn(resumed, ROOT, 9)
     resumed.close()
     assert verify(session.path) == []
 
 
-def test_every_request_has_the_hash_of_what_it_saw(session: Session) -> None:
+def test_every_request_hash_matches_its_purged_context(session: Session) -> None:
     leaked(session)
     session.close()
     before = {line["message_id"]: line for line in lines(session.path)}
@@ -143,8 +143,8 @@ def test_every_request_has_the_hash_of_what_it_saw(session: Session) -> None:
     turn(resumed, ROOT, 9)
     resumed.close()
     requests = [e.message_id for e in iter_events(session.path) if isinstance(e, ev.LlmRequest)]
-    seen = [context(iter_events(session.path), id_) for id_ in requests]
-    assert all(one.verified for one in seen)
+    contexts = [context(iter_events(session.path), id_) for id_ in requests]
+    assert all(context_read.verified for context_read in contexts)
     kept_hashes = [
         line["message_id"]
         for line in lines(session.path)
@@ -165,7 +165,7 @@ def test_lines_without_the_text_keep_every_byte(session: Session) -> None:
             assert old[:-18] == new[:-18]
 
 
-def test_without_the_text_nothing_is_written(session: Session) -> None:
+def test_purge_without_a_match_writes_nothing(session: Session) -> None:
     turn(session, ROOT, 1)
     session.close()
     before = session.path.read_bytes(), session.path.stat().st_ino
@@ -173,21 +173,21 @@ def test_without_the_text_nothing_is_written(session: Session) -> None:
     assert (session.path.read_bytes(), session.path.stat().st_ino) == before
 
 
-def test_a_log_that_is_being_written_is_refused(session: Session) -> None:
+def test_locked_log_is_refused(session: Session) -> None:
     leaked(session)
     with pytest.raises(LogLocked):
         purge(session.path)
     assert SECRET.is_in_bytes(session.path.read_bytes())
 
 
-def test_an_ended_session_is_still_ended(session: Session) -> None:
+def test_ended_session_is_still_ended(session: Session) -> None:
     leaked(session)
     session.end("enough")
     purge(session.path)
     assert folded(session.path).ended
 
 
-def test_schemas_of_tools_have_the_hash_of_what_they_are_now(session: Session) -> None:
+def test_tool_schemas_get_new_hashes(session: Session) -> None:
     tools = [{"name": "look", "description": KEY, "parameters": {}}]
     old = canonical.hash_value(canonical.TOOLS_DOMAIN, tools)
     session.append(ev.ToolsDefined(tools=tools, tools_hash=old))
@@ -197,7 +197,7 @@ def test_schemas_of_tools_have_the_hash_of_what_they_are_now(session: Session) -
     assert defined.tools_hash == canonical.hash_value(canonical.TOOLS_DOMAIN, defined.tools) != old
 
 
-def test_a_context_from_a_store_is_as_the_store_has_it_now(tmp_path: Path) -> None:
+def test_context_loaded_from_a_store_follows_the_purged_store(tmp_path: Path) -> None:
     def of_store(text: str) -> Any:
         return lambda event: [Message("user", f"the key is {text}"), Message("assistant", "ok")]
 
@@ -216,7 +216,7 @@ def test_a_context_from_a_store_is_as_the_store_has_it_now(tmp_path: Path) -> No
     assert context(iter_events(session.path), request.message_id, resolver=now).verified
 
 
-def test_without_the_store_its_messages_are_left_alone(tmp_path: Path) -> None:
+def test_loaded_messages_stay_without_a_store(tmp_path: Path) -> None:
     messages = [Message("user", "from the store")]
     session = new_session(tmp_path, resolver=lambda event: messages)
     born(session)
@@ -232,45 +232,51 @@ def test_without_the_store_its_messages_are_left_alone(tmp_path: Path) -> None:
     resumed.close()
 
 
-@pytest.mark.parametrize("cut", range(1, 60, 7))
-def test_half_a_line_is_set_aside_without_the_text_or_its_beginning(
-    session: Session, cut: int
+@pytest.mark.parametrize("cut_at", range(1, 60, 7))
+def test_torn_line_is_moved_aside_without_the_text_or_its_prefix(
+    session: Session, cut_at: int
 ) -> None:
     turn(session, ROOT, 1)
     hear(session, ROOT, f"{'x' * 20} {KEY}")
     session.close()
-    whole = session.path.read_bytes()
-    torn = whole.splitlines(keepends=True)[-1][: -cut - 28]
-    session.path.write_bytes(whole[: whole.rfind(b"\n", 0, -1) + 1] + torn)
-    held = b"sk-\\" in torn and len(torn) - torn.index(b"sk-") >= 6
-    assert purge(session.path) == held
+    full_log = session.path.read_bytes()
+    torn = full_log.splitlines(keepends=True)[-1][: -cut_at - 28]
+    session.path.write_bytes(full_log[: full_log.rfind(b"\n", 0, -1) + 1] + torn)
+    has_prefix = b"sk-\\" in torn and len(torn) - torn.index(b"sk-") >= 6
+    assert purge(session.path) == has_prefix
     files = sorted(session.path.parent.iterdir())
-    assert_gone(*[path for path in files if held or path.name != session.path.name])
-    if held:
+    assert_gone(*[path for path in files if has_prefix or path.name != session.path.name])
+    if has_prefix:
         assert [path.name for path in files][1].startswith("s.jsonl.torn-")
         assert verify(session.path) == []
     Session.load(session.path, options=options()).close()
 
 
-def test_damage_is_neither_hidden_nor_made(session: Session) -> None:
+def test_damage_is_neither_hidden_nor_created(session: Session) -> None:
     leaked(session)
     session.close()
     raws = session.path.read_bytes().splitlines(keepends=True)
-    for at in range(1, len(raws)):
+    for index in range(1, len(raws)):
         for damaged in (
-            [*raws[:at], raws[at].replace(b'"agent_001"', b'"agent_0x1"', 1), *raws[at + 1 :]],
-            [*raws[:at], *raws[at + 1 :]],
-            [*raws[:at], raws[at][:-4] + b'g"}\n', *raws[at + 1 :]],
-            [*raws[:at], b"no JSON\n", *raws[at:]],
+            [
+                *raws[:index],
+                raws[index].replace(b'"agent_001"', b'"agent_0x1"', 1),
+                *raws[index + 1 :],
+            ],
+            [*raws[:index], *raws[index + 1 :]],
+            [*raws[:index], raws[index][:-4] + b'g"}\n', *raws[index + 1 :]],
+            [*raws[:index], b"no JSON\n", *raws[index:]],
         ):
             session.path.write_bytes(b"".join(damaged))
-            before = [(one.line, one.kind) for one in verify(session.path)]
+            before = [(finding.line, finding.kind) for finding in verify(session.path)]
             purge(session.path)
             assert_gone(session.path)
-            assert [(one.line, one.kind) for one in verify(session.path)] == before, at
+            assert [(finding.line, finding.kind) for finding in verify(session.path)] == before, (
+                index
+            )
 
 
-def test_a_log_of_an_older_dialect_is_purged_and_stays_one(tmp_path: Path) -> None:
+def test_older_log_is_purged_in_its_own_dialect(tmp_path: Path) -> None:
     for source in sorted(Path("tests/fixtures/dialects").glob("*.jsonl")):
         path = tmp_path / source.name
         path.write_bytes(source.read_bytes())
@@ -284,7 +290,7 @@ def test_a_log_of_an_older_dialect_is_purged_and_stays_one(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("text", ["transcript_entry", "agent_001", "msg_002", "assistant"])
-def test_what_holds_the_log_together_stays(session: Session, text: str) -> None:
+def test_structural_members_are_never_purged(session: Session, text: str) -> None:
     turn(session, ROOT, 1)
     session.close()
     before = session.path.read_bytes()
@@ -296,7 +302,7 @@ def test_what_holds_the_log_together_stays(session: Session, text: str) -> None:
     assert [path.name for path in session.path.parent.iterdir()] == [session.path.name]
 
 
-def test_a_disk_that_fails_leaves_the_log_as_it_was(session: Session) -> None:
+def test_failing_disk_leaves_the_log_unchanged(session: Session) -> None:
     leaked(session)
     session.close()
     before = session.path.read_bytes()
@@ -313,7 +319,7 @@ def test_a_disk_that_fails_leaves_the_log_as_it_was(session: Session) -> None:
     assert_gone(session.path)
 
 
-def test_a_copy_leaves_the_log_alone(session: Session, tmp_path: Path) -> None:
+def test_purging_to_a_copy_leaves_the_log_unchanged(session: Session, tmp_path: Path) -> None:
     leaked(session)
     before = session.path.read_bytes()
     out = tmp_path / "copy.jsonl"
@@ -326,7 +332,7 @@ def test_a_copy_leaves_the_log_alone(session: Session, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["hello", KEY])
-def test_a_copy_has_no_half_line(session: Session, tmp_path: Path, text: str) -> None:
+def test_purged_copy_has_no_torn_line(session: Session, tmp_path: Path, text: str) -> None:
     hear(session, ROOT, text)
     session.close()
     with session.path.open("ab") as file:
@@ -337,7 +343,7 @@ def test_a_copy_has_no_half_line(session: Session, tmp_path: Path, text: str) ->
     assert_gone(out)
 
 
-def test_a_copy_that_cannot_be_is_not_left(session: Session, tmp_path: Path) -> None:
+def test_failed_copy_is_removed(session: Session, tmp_path: Path) -> None:
     turn(session, ROOT, 1)
     out = tmp_path / "copy.jsonl"
     with pytest.raises(PartOfStructure):
@@ -347,7 +353,7 @@ def test_a_copy_that_cannot_be_is_not_left(session: Session, tmp_path: Path) -> 
     assert not out.exists()
 
 
-def test_hashes_alone_may_change_beside_half_a_line(tmp_path: Path) -> None:
+def test_only_hashes_may_change_beside_a_torn_line(tmp_path: Path) -> None:
     messages = [Message("user", KEY)]
     session = new_session(tmp_path, resolver=lambda event: messages)
     born(session)
@@ -363,11 +369,11 @@ def test_hashes_alone_may_change_beside_half_a_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "  key  ", "[purged]", "purged"])
-def test_a_text_that_is_everywhere_is_no_secret(text: str) -> None:
+def test_text_that_occurs_everywhere_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         Secret(text)
 
 
-def test_a_secret_is_never_shown() -> None:
+def test_secret_is_never_printed() -> None:
     assert KEY not in repr(SECRET)
     assert "quoted" not in repr(SECRET)

@@ -1,4 +1,4 @@
-"""Mending: a repaired session goes on, with contexts that a provider takes."""
+"""Repaired sessions continue with contexts that a provider accepts."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ def path(tmp_path: Path) -> Path:
 
 
 def repaired_without(path: Path, number: int) -> Path:
-    """Spoil the content of one line, from 0, and repair the log."""
+    """Damage the content of the line at this index and repair the log."""
     content = path.read_bytes().splitlines(keepends=True)
     content[number] = content[number].replace(b"2026", b"2062")
     path.write_bytes(b"".join(content))
     return repair(path, path.with_name("new.jsonl"), options=options()).path
 
 
-def test_a_sound_log_needs_nothing(path: Path) -> None:
+def test_sound_log_needs_no_repair_events(path: Path) -> None:
     assert list(iter_repair_events(folded(path), iter(()))) == []
 
 
 @pytest.mark.req("S0-35")
-def test_a_call_that_lost_its_result_gets_one_that_says_so(path: Path) -> None:
+def test_call_that_lost_its_result_gets_an_error_result(path: Path) -> None:
     """A provider refuses a call without a result; the edit puts one right after it."""
     out = repaired_without(path, 6)
     with Session.load(out, options=options()) as session:
@@ -69,7 +69,7 @@ def test_a_call_that_lost_its_result_gets_one_that_says_so(path: Path) -> None:
 
 
 @pytest.mark.req("S0-35")
-def test_a_result_that_lost_its_call_is_read_no_more(path: Path) -> None:
+def test_result_that_lost_its_call_is_dropped_from_the_context(path: Path) -> None:
     out = repaired_without(path, 4)
     with Session.load(out) as session:
         roles = [message.role for message in session.context("agent_001")]
@@ -78,7 +78,7 @@ def test_a_result_that_lost_its_call_is_read_no_more(path: Path) -> None:
 
 
 @pytest.mark.req("S0-09", "S0-35")
-def test_of_two_results_for_a_call_one_is_read(tmp_path: Path) -> None:
+def test_one_of_two_results_for_a_call_stays_in_the_context(tmp_path: Path) -> None:
     out = repair(FIXTURES / "s0.jsonl", tmp_path / "new.jsonl").path
     with Session.load(out) as session:
         results = [m.tool_call_id for m in session.context("agent_root") if m.role == "tool"]
@@ -87,7 +87,7 @@ def test_of_two_results_for_a_call_one_is_read(tmp_path: Path) -> None:
         assert [e.tool_call_id for e in entries].count("c3") == 2
 
 
-def test_the_calls_of_the_last_message_stay_open(tmp_path: Path) -> None:
+def test_calls_of_the_last_message_stay_open(tmp_path: Path) -> None:
     with new_session(tmp_path) as session:
         root = born(session)
         hear(session, root)
@@ -98,10 +98,12 @@ def test_the_calls_of_the_last_message_stay_open(tmp_path: Path) -> None:
     assert list(folded(out).agents[root].open_calls) == ["c2"]
 
 
-def test_what_an_agent_was_given_from_a_commit_stays_at_its_place(tmp_path: Path) -> None:
-    given = [Message("user", "from a commit"), Message("assistant", "yes")]
-    loaded = ev.ContextLoaded(ctx="ctx-1", count=2, context_hash=hash_of(given), agent_id=None)
-    with new_session(tmp_path, resolver=lambda _: given) as session:
+def test_messages_loaded_from_a_commit_keep_their_position(tmp_path: Path) -> None:
+    loaded_messages = [Message("user", "from a commit"), Message("assistant", "yes")]
+    loaded = ev.ContextLoaded(
+        ctx="ctx-1", count=2, context_hash=hash_of(loaded_messages), agent_id=None
+    )
+    with new_session(tmp_path, resolver=lambda _: loaded_messages) as session:
         root = born(session)
         loaded.agent_id = root
         session.append(loaded)
@@ -109,12 +111,12 @@ def test_what_an_agent_was_given_from_a_commit_stays_at_its_place(tmp_path: Path
             hear(session, root, text)
             ask(session, root)
     out = repaired_without(session.path, 5)
-    with Session.load(out, options=options(resolver=lambda _: given)) as new:
+    with Session.load(out, options=options(resolver=lambda _: loaded_messages)) as new:
         assert texts(new, root) == ["from a commit", "yes", "one", "three"]
         ask(new, root)
 
 
-def test_the_added_events_obey_the_rules_of_the_log(path: Path) -> None:
+def test_added_events_satisfy_the_log_invariants(path: Path) -> None:
     out = repaired_without(path, 6)
     added = list(iter_events(out))[-3:]
     assert [ev.event_type(event) for event in added] == [

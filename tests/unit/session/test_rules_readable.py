@@ -1,4 +1,4 @@
-"""What the writer refuses because a later reader could not read it, or would read something else."""
+"""Events that the writer refuses because a later reader would fail or read another state."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,30 +25,30 @@ ROOT = AgentId("agent_001")
 
 @pytest.fixture
 def session(tmp_path: Path) -> Iterator[Session]:
-    """A session with one agent, its birth `msg_001`, and what it heard, `msg_002`."""
+    """A session with one agent, `msg_001`, and its input, `msg_002`."""
     with new_session(tmp_path) as session:
         hear(session, born(session))
         yield session
 
 
-def entry(role: Any = "user", agent: str = ROOT, **more: Any) -> ev.TranscriptEntry:
-    return ev.TranscriptEntry(agent_id=AgentId(agent), role=role, **{"content": "x", **more})
+def entry(role: Any = "user", agent: str = ROOT, **members: Any) -> ev.TranscriptEntry:
+    return ev.TranscriptEntry(agent_id=AgentId(agent), role=role, **{"content": "x", **members})
 
 
-def birth(id_: str = "agent_002", **more: Any) -> ev.AgentCreated:
-    return ev.AgentCreated(agent_id=AgentId(id_), **{"relation": "subagent", **more})
+def birth(id_: str = "agent_002", **members: Any) -> ev.AgentCreated:
+    return ev.AgentCreated(agent_id=AgentId(id_), **{"relation": "subagent", **members})
 
 
 STORED = [Message("user", "before")]
 
 
-def loaded(**more: Any) -> ev.ContextLoaded:
-    facts = {"count": 1, "context_hash": hash_of(STORED), **more}
+def loaded(**members: Any) -> ev.ContextLoaded:
+    facts = {"count": 1, "context_hash": hash_of(STORED), **members}
     return ev.ContextLoaded(agent_id=ROOT, ctx="ctx-1", **facts)
 
 
-def test_a_commit_is_loaded_only_where_it_is_what_the_event_says(tmp_path: Path) -> None:
-    """Else the log could be written and never be read again."""
+def test_commit_is_loaded_only_if_it_matches_the_event(tmp_path: Path) -> None:
+    """Otherwise the log could be written and never be read again."""
     with new_session(tmp_path, resolver=lambda _: STORED) as session:
         born(session)
         refused(session, loaded(count=2), because="has 1 messages")
@@ -56,11 +56,11 @@ def test_a_commit_is_loaded_only_where_it_is_what_the_event_says(tmp_path: Path)
         session.append(loaded())
 
 
-def test_a_commit_is_not_loaded_without_a_store(session: Session) -> None:
+def test_commit_is_not_loaded_without_a_store(session: Session) -> None:
     refused(session, loaded(), because="without a store")
 
 
-def test_a_store_that_fails_leaves_the_session_as_it_was(tmp_path: Path) -> None:
+def test_failing_store_leaves_the_session_unchanged(tmp_path: Path) -> None:
     def fails(event: ev.ContextLoaded) -> list[Message]:
         raise LookupError(event.ctx)
 
@@ -71,7 +71,7 @@ def test_a_store_that_fails_leaves_the_session_as_it_was(tmp_path: Path) -> None
         hear(session, ROOT)
 
 
-def test_events_of_unknown_types_are_read_not_written(session: Session) -> None:
+def test_events_of_unknown_types_are_read_and_never_written(session: Session) -> None:
     event = ev.UnknownEvent(
         message_id=MessageId(""), time="", agent_id=None, event_type="weather", data={}
     )
@@ -93,8 +93,8 @@ BAD_SHAPES: list[Any] = [
 
 
 @pytest.mark.parametrize("event", BAD_SHAPES)
-def test_what_no_reader_could_read_is_refused(session: Session, event: ev.Event) -> None:
-    """A log that its own reader calls damaged is as good as lost."""
+def test_unreadable_events_are_refused(session: Session, event: ev.Event) -> None:
+    """A log that its own reader reports as damaged is lost."""
     refused(session, event, because="cannot be written|not plain JSON|relation")
 
 
@@ -107,7 +107,7 @@ for _ in range(100_000):
     "state",
     [(1, 2), {1, 2}, {1: "one"}, float("nan"), [float("inf")], b"bytes", object(), Path("x"), DEEP],
 )
-def test_a_state_that_a_resume_would_change_is_refused(session: Session, state: object) -> None:
+def test_state_that_a_resume_would_change_is_refused(session: Session, state: object) -> None:
     event = ev.AgentStateSaved(agent_id=ROOT, state=state)
     with pytest.raises(InvalidEvent, match="cannot be written|not plain JSON"):
         session.append(event)
@@ -119,7 +119,7 @@ def test_a_state_that_a_resume_would_change_is_refused(session: Session, state: 
     "state",
     [None, 0, -(2**63), 2**64 - 1, 2**70, 1e308, 5e-324, "", "\0\ud800\u2028", [{}], {"": [[]]}],
 )
-def test_every_other_state_comes_back_as_it_was(session: Session, state: object) -> None:
+def test_every_other_state_round_trips(session: Session, state: object) -> None:
     session.append(ev.AgentStateSaved(agent_id=ROOT, state=state))
     resumed = again(session)
     assert resumed.agents[ROOT].saved_state == state

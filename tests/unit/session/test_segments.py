@@ -1,4 +1,4 @@
-"""Segments by themselves: lengths, cuts, and the contexts that they stand for."""
+"""Segments: lengths, slices, and the contexts that they represent."""
 
 import pytest
 
@@ -14,7 +14,7 @@ from harken.session.segments import (
 from tests.session_kit import kept
 
 
-def named(*names: str) -> Segment:
+def entry_segment(*names: str) -> Segment:
     return Segment(entries=[MessageId(name) for name in names])
 
 
@@ -22,7 +22,7 @@ def of(request: str, start: int, stop: int) -> Segment:
     return Segment(request=MessageId(request), start=start, stop=stop)
 
 
-def asked(number: int, *context: Segment) -> LlmRequest:
+def create_request(number: int, *context: Segment) -> LlmRequest:
     count = sum(map(segment_length, context))
     return LlmRequest(
         message_id=message_id(number), context=list(context), count=count, context_hash="", model=""
@@ -36,15 +36,15 @@ def by_id(*requests: LlmRequest) -> dict[MessageId, LlmRequest]:
 ENTRIES = {MessageId(name): Message("user", name) for name in "abcdefgh"}
 
 
-def read(request: LlmRequest, *earlier: LlmRequest) -> str:
+def read_context(request: LlmRequest, *earlier: LlmRequest) -> str:
     return "".join(str(m.content) for m in resolve_context(request, by_id(*earlier), ENTRIES))
 
 
 @pytest.mark.parametrize(
     ("segment", "expected"),
     [
-        (named("a", "b"), 2),
-        (named(), 0),
+        (entry_segment("a", "b"), 2),
+        (entry_segment(), 0),
         (of("msg_001", 2, 5), 3),
         (of("msg_001", 2, 2), 0),
         (Segment(loaded=MessageId("msg_001"), start=0, stop=7), 7),
@@ -52,17 +52,17 @@ def read(request: LlmRequest, *earlier: LlmRequest) -> str:
         (Segment(), 0),
     ],
 )
-def test_a_segment_stands_for_so_many_messages(segment: Segment, expected: int) -> None:
+def test_segment_counts_its_messages(segment: Segment, expected: int) -> None:
     assert segment_length(segment) == expected
 
 
-ROW = (of("msg_001", 10, 13), named("a", "b"), Segment(loaded=MessageId("msg_002"), stop=2))
+ROW = (of("msg_001", 10, 13), entry_segment("a", "b"), Segment(loaded=MessageId("msg_002"), stop=2))
 PIECES = [
     of("msg_001", 10, 11),
     of("msg_001", 11, 12),
     of("msg_001", 12, 13),
-    named("a"),
-    named("b"),
+    entry_segment("a"),
+    entry_segment("b"),
     Segment(loaded=MessageId("msg_002"), start=0, stop=1),
     Segment(loaded=MessageId("msg_002"), start=1, stop=2),
 ]
@@ -70,7 +70,7 @@ PIECES = [
 
 @pytest.mark.parametrize("start", range(9))
 @pytest.mark.parametrize("stop", range(9))
-def test_a_cut_is_the_same_as_cutting_the_single_messages(start: int, stop: int) -> None:
+def test_slice_equals_slicing_the_single_messages(start: int, stop: int) -> None:
     singles = [piece for part in slice_segments(ROW, start, stop) for piece in cut_up(part)]
     assert singles == PIECES[start:stop]
 
@@ -78,63 +78,69 @@ def test_a_cut_is_the_same_as_cutting_the_single_messages(start: int, stop: int)
 def cut_up(segment: Segment) -> list[Segment]:
     return [
         piece
-        for at in range(segment_length(segment))
-        for piece in slice_segments([segment], at, at + 1)
+        for index in range(segment_length(segment))
+        for piece in slice_segments([segment], index, index + 1)
     ]
 
 
-def test_a_cut_leaves_out_what_is_empty() -> None:
-    assert slice_segments([named(), named("a"), of("msg_001", 3, 3)], 0, 1) == [named("a")]
+def test_slice_drops_empty_segments() -> None:
+    assert slice_segments([entry_segment(), entry_segment("a"), of("msg_001", 3, 3)], 0, 1) == [
+        entry_segment("a")
+    ]
     assert slice_segments([], 0, 5) == []
     assert slice_segments(ROW, 3, 3) == []
 
 
-def test_a_request_names_ranges_of_earlier_ones() -> None:
-    first = asked(10, named("a", "b", "c"))
-    second = asked(20, of("msg_010", 0, 3), named("d"))
-    third = asked(30, of("msg_020", 0, 1), named("e"), of("msg_020", 2, 4))
-    assert read(first) == "abc"
-    assert read(second, first) == "abcd"
-    assert read(third, first, second) == "aecd"
+def test_request_names_ranges_of_earlier_ones() -> None:
+    first = create_request(10, entry_segment("a", "b", "c"))
+    second = create_request(20, of("msg_010", 0, 3), entry_segment("d"))
+    third = create_request(30, of("msg_020", 0, 1), entry_segment("e"), of("msg_020", 2, 4))
+    assert read_context(first) == "abc"
+    assert read_context(second, first) == "abcd"
+    assert read_context(third, first, second) == "aecd"
 
 
 def test_leaves_are_entries_and_loaded_messages_only() -> None:
     loaded = Segment(loaded=MessageId("msg_002"), start=0, stop=3)
-    first = asked(10, loaded, named("a"))
-    second = asked(20, of("msg_010", 1, 4), named("b"))
+    first = create_request(10, loaded, entry_segment("a"))
+    second = create_request(20, of("msg_010", 1, 4), entry_segment("b"))
     assert list(iter_leaf_segments(second, by_id(first))) == [
         Segment(loaded=MessageId("msg_002"), start=1, stop=3),
-        named("a"),
-        named("b"),
+        entry_segment("a"),
+        entry_segment("b"),
     ]
 
 
-def test_loaded_messages_come_from_whoever_has_them() -> None:
-    request = asked(10, Segment(loaded=MessageId("msg_002"), start=1, stop=3), named("a"))
+def test_loaded_messages_are_read_from_any_agent() -> None:
+    request = create_request(
+        10, Segment(loaded=MessageId("msg_002"), start=1, stop=3), entry_segment("a")
+    )
     store = [Message("user", str(n)) for n in range(5)]
-    found = resolve_context(request, {}, ENTRIES, lambda id_: store if id_ == "msg_002" else [])
-    assert [m.content for m in found] == ["1", "2", "a"]
+    segments_read = resolve_context(
+        request, {}, ENTRIES, lambda id_: store if id_ == "msg_002" else []
+    )
+    assert [m.content for m in segments_read] == ["1", "2", "a"]
 
 
 @pytest.mark.parametrize("later", [10, 30])
-def test_a_request_that_names_itself_or_a_later_one_is_refused(later: int) -> None:
-    other = asked(later, of("msg_010", 0, 1))
-    circular = asked(10, Segment(request=message_id(later), start=0, stop=1))
+def test_request_that_references_itself_or_a_later_one_is_refused(later: int) -> None:
+    unknown_request = create_request(later, of("msg_010", 0, 1))
+    circular = create_request(10, Segment(request=message_id(later), start=0, stop=1))
     with pytest.raises(ValueError, match="a later request"):
-        read(circular, circular, other)
+        read_context(circular, circular, unknown_request)
 
 
-def test_what_is_missing_is_named() -> None:
+def test_missing_reference_is_named() -> None:
     with pytest.raises(KeyError, match="msg_010"):
-        read(asked(20, of("msg_010", 0, 1)))
+        read_context(create_request(20, of("msg_010", 0, 1)))
     with pytest.raises(KeyError, match="zz"):
-        read(asked(20, named("zz")))
+        read_context(create_request(20, entry_segment("zz")))
     with pytest.raises(KeyError, match="msg_002"):
-        read(asked(20, Segment(loaded=MessageId("msg_002"), start=0, stop=1)))
+        read_context(create_request(20, Segment(loaded=MessageId("msg_002"), start=0, stop=1)))
 
 
-def test_a_chain_of_ten_thousand_requests_is_followed_to_its_end() -> None:
-    """As with one system prompt kept through a long session; no recursion."""
-    first = asked(0, named("a"))
-    chain = [asked(n, of(message_id(n - 1), 0, 1)) for n in range(1, 10_000)]
-    assert read(chain[-1], first, *chain) == "a"
+def test_chain_of_ten_thousand_requests_is_resolved() -> None:
+    """A system prompt kept through a long session gives such a chain; recursion would overflow."""
+    first = create_request(0, entry_segment("a"))
+    chain = [create_request(n, of(message_id(n - 1), 0, 1)) for n in range(1, 10_000)]
+    assert read_context(chain[-1], first, *chain) == "a"

@@ -1,4 +1,4 @@
-"""The session: its agents, entries and pieces, and who listens."""
+"""The session: agents, entries, pieces and listeners."""
 
 from pathlib import Path
 from typing import Any
@@ -34,16 +34,16 @@ BIRTH = "msg_001"
 
 
 @pytest.mark.req("S0-03")
-def test_agent_ids_are_given_in_order_and_never_twice(tmp_path: Path) -> None:
+def test_agent_ids_are_assigned_in_order_and_never_reused(tmp_path: Path) -> None:
     with new_session(tmp_path) as session:
-        given = [session.allocate_agent_id() for _ in range(3)]
-        session.log_agent_created(given[2])
-        given += [session.allocate_agent_id() for _ in range(2)]
-    assert given == [f"agent_{n:03d}" for n in range(1, 6)]
+        agent_ids = [session.allocate_agent_id() for _ in range(3)]
+        session.log_agent_created(agent_ids[2])
+        agent_ids += [session.allocate_agent_id() for _ in range(2)]
+    assert agent_ids == [f"agent_{n:03d}" for n in range(1, 6)]
 
 
 @pytest.mark.req("S0-03")
-def test_foreign_agent_ids_are_kept_and_never_collide(tmp_path: Path) -> None:
+def test_foreign_agent_ids_are_kept_without_collisions(tmp_path: Path) -> None:
     with new_session(tmp_path) as session:
         session.log_agent_created("agent_root")
         session.log_agent_created("agent_007", "msg_001")
@@ -56,7 +56,7 @@ def test_foreign_agent_ids_are_kept_and_never_collide(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("S0-24", "S0-23")
-def test_the_id_of_a_terminated_agent_is_not_given_again_after_a_resume(session: Session) -> None:
+def test_id_of_a_terminated_agent_is_not_reused_after_a_resume(session: Session) -> None:
     jack = born(session, cause=BIRTH)
     assert jack == "agent_002"
     session.append(ev.AgentMoved(agent_id=jack, place="gone"))
@@ -65,7 +65,7 @@ def test_the_id_of_a_terminated_agent_is_not_given_again_after_a_resume(session:
     session.close()
 
 
-def test_the_id_of_an_agent_that_was_never_born_is_given_again_only_after_a_resume(
+def test_id_of_an_uncreated_agent_is_reused_only_after_a_resume(
     session: Session,
 ) -> None:
     assert session.allocate_agent_id() == "agent_002"
@@ -76,17 +76,17 @@ def test_the_id_of_an_agent_that_was_never_born_is_given_again_only_after_a_resu
 
 
 @pytest.mark.req("S0-25", "S0-18")
-def test_a_birth_may_have_a_cause_a_name_and_a_model(session: Session) -> None:
+def test_agent_created_may_have_cause_name_and_model(session: Session) -> None:
     calling = act(session, ROOT, "a")
     id_ = session.log_agent_created("agent_002", calling, "Jack", "anthropic/x")
-    told = members(session, id_)
+    record = members(session, id_)
     want = {"agent_id": "agent_002", "cause": calling, "name": "Jack"}
-    assert told.items() >= {**want, "language_model": "anthropic/x"}.items()
+    assert record.items() >= {**want, "language_model": "anthropic/x"}.items()
     assert not members(session, BIRTH).keys() & {"cause", "name", "language_model"}
 
 
 @pytest.mark.req("S0-19")
-def test_a_birth_comes_before_the_system_prompt_that_was_held_back(tmp_path: Path) -> None:
+def test_agent_created_precedes_the_pending_system_prompt(tmp_path: Path) -> None:
     with new_session(tmp_path) as session:
         root = session.allocate_agent_id()
         session.defer_messages(root, [Message("system", "You are root.")])
@@ -104,7 +104,7 @@ def test_a_birth_comes_before_the_system_prompt_that_was_held_back(tmp_path: Pat
     assert "cause" not in members(session, "msg_002")
 
 
-def test_a_prompt_that_was_held_back_outlives_a_refused_birth(session: Session) -> None:
+def test_pending_prompt_survives_a_refused_agent_event(session: Session) -> None:
     session.defer_messages(AgentId("agent_002"), [Message("system", "You are Jack.")])
     with pytest.raises(InvalidEvent):
         session.log_agent_created("agent_002", "msg_099")
@@ -113,7 +113,7 @@ def test_a_prompt_that_was_held_back_outlives_a_refused_birth(session: Session) 
 
 
 @pytest.mark.req("S0-29")
-def test_the_registry_knows_all_agents_that_ever_were_without_their_transcripts(
+def test_registry_lists_all_agents_without_transcripts(
     session: Session,
 ) -> None:
     jack = born(session, cause=BIRTH, name="Jack", language_model="m")
@@ -122,14 +122,18 @@ def test_the_registry_knows_all_agents_that_ever_were_without_their_transcripts(
     session = again(session)
     for id_ in session.agents:
         session.evict(id_)
-    (root, gone) = session.agents.values()
-    assert (root.id, root.place, gone.id) == (ROOT, "primary", jack)
-    assert (gone.name, gone.language_model, gone.place) == ("Jack", "m", "gone")
-    assert (root.transcript, gone.transcript) == (None, None)
+    (root, removed_agent) = session.agents.values()
+    assert (root.id, root.place, removed_agent.id) == (ROOT, "primary", jack)
+    assert (removed_agent.name, removed_agent.language_model, removed_agent.place) == (
+        "Jack",
+        "m",
+        "gone",
+    )
+    assert (root.transcript, removed_agent.transcript) == (None, None)
     session.close()
 
 
-def test_an_agent_that_never_was_is_an_error_that_names_those_that_are(session: Session) -> None:
+def test_unknown_agent_error_lists_existing_agents(session: Session) -> None:
     for look in (session.agent, session.evict, session.context):
         with pytest.raises(
             NameNotFound, match=r"agent 'jill' not found; existing agents: agent_001"
@@ -138,7 +142,7 @@ def test_an_agent_that_never_was_is_an_error_that_names_those_that_are(session: 
 
 
 @pytest.mark.req("S0-06", "S0-26")
-def test_an_entry_has_the_members_of_its_message(session: Session) -> None:
+def test_entry_has_the_members_of_its_message(session: Session) -> None:
     calling = session.log_transcript_entry(
         ROOT, {"role": "assistant", "content": "hm", "tool_calls": [call_dict("a", "look")]}
     )
@@ -148,8 +152,10 @@ def test_an_entry_has_the_members_of_its_message(session: Session) -> None:
     system = session.log_transcript_entry(ROOT, {"role": "system", "content": "s"}, cause=BIRTH)
     copy = session.log_transcript_entry(ROOT, {"role": "user", "content": "c"}, answer)
     frame = {"message_id", "event_type", "agent_id", "time", "sum"}
-    told = [{k: v for k, v in line.items() if k not in frame} for line in lines(session.path)[2:]]
-    assert told == [
+    records = [
+        {k: v for k, v in line.items() if k not in frame} for line in lines(session.path)[2:]
+    ]
+    assert records == [
         {"role": "assistant", "content": "hm", "tool_calls": [call_dict("a", "look")]},
         {"role": "tool", "content": "x", "tool_call_id": "a", "name": "look"},
         {"role": "system", "content": "s", "cause": BIRTH},
@@ -169,81 +175,84 @@ def test_arguments_are_kept_exactly(session: Session, arguments: str) -> None:
         "type": "function",
         "function": {"name": "look", "arguments": arguments},
     }
-    (read,) = session.agents[ROOT].open_calls.values()
-    assert read.arguments == arguments
+    (open_call,) = session.agents[ROOT].open_calls.values()
+    assert open_call.arguments == arguments
     session.close()
 
 
 @pytest.mark.req("S0-08", "S0-13")
-def test_a_result_resolves_to_the_entry_that_called(session: Session) -> None:
+def test_result_resolves_to_the_calling_entry(session: Session) -> None:
     calling = act(session, ROOT, "a", "b")
     open_calls = {call.id: call.reference for call in session.agents[ROOT].open_calls.values()}
     assert open_calls == {"a": f"{calling}.a", "b": f"{calling}.b"}
     for id_ in "ba":
         result(session, ROOT, id_)
-    told = [line for line in lines(session.path) if line.get("role") == "tool"]
-    assert [(line["tool_call_id"], line["name"]) for line in told] == [("b", "look"), ("a", "look")]
+    records = [line for line in lines(session.path) if line.get("role") == "tool"]
+    assert [(line["tool_call_id"], line["name"]) for line in records] == [
+        ("b", "look"),
+        ("a", "look"),
+    ]
     only = act(session, ROOT, "a")
     assert session.agents[ROOT].open_calls["a"].reference == only
 
 
 @pytest.mark.req("S0-12")
-def test_substance_and_cause_point_at_events_of_any_kind(session: Session) -> None:
+def test_substance_and_cause_may_reference_any_event_type(session: Session) -> None:
     piece = session.log_piece_of_text(ROOT, "x", BIRTH)
     saved = session.append(ev.AgentStateSaved(agent_id=ROOT, state=1))
-    said = say(session, ROOT)
-    for id_ in ("msg_000", BIRTH, piece, saved, said):
+    original = say(session, ROOT)
+    for id_ in ("msg_000", BIRTH, piece, saved, original):
         assert members(session, hear(session, ROOT, substance=id_))["substance"] == id_
         assert members(session, hear(session, ROOT, cause=id_))["cause"] == id_
-    several = [BIRTH, piece, saved, said]
+    several = [BIRTH, piece, saved, original]
     assert members(session, hear(session, ROOT, cause=several))["cause"] == several
 
 
 @pytest.mark.req("S0-14")
-def test_a_formatted_or_rewritten_copy_names_its_original_which_names_none(
+def test_formatted_or_rewritten_copy_references_its_original(
     session: Session,
 ) -> None:
     jill = born(session, cause=BIRTH)
-    said = say(session, ROOT, "password: 1234")
-    heard = hear(session, jill, "[Jack]: password: [REDACTED]", substance=said)
-    assert "substance" not in members(session, said)
-    assert members(session, heard)["substance"] == said
+    original = say(session, ROOT, "password: 1234")
+    copy_id = hear(session, jill, "[Jack]: password: [REDACTED]", substance=original)
+    assert "substance" not in members(session, original)
+    assert members(session, copy_id)["substance"] == original
 
 
 @pytest.mark.req("S0-15", "S0-27")
-def test_a_piece_has_an_author_a_content_and_a_cause_and_is_in_no_transcript(
+def test_piece_has_author_content_and_cause_and_no_transcript(
     session: Session,
 ) -> None:
     calling = act(session, ROOT, "a")
-    one = session.log_piece_of_text(ROOT, LoggedString("Meet!", calling), calling)
-    two = session.log_piece_of_text(ROOT, "Both", [calling, one])
-    told = [members(session, id_) for id_ in (one, two)]
-    assert [(t["agent_id"], t["content"], t["cause"]) for t in told] == [
+    first = session.log_piece_of_text(ROOT, LoggedString("Meet!", calling), calling)
+    two = session.log_piece_of_text(ROOT, "Both", [calling, first])
+    records = [members(session, id_) for id_ in (first, two)]
+    assert [(t["agent_id"], t["content"], t["cause"]) for t in records] == [
         (ROOT, "Meet!", calling),
-        (ROOT, "Both", [calling, one]),
+        (ROOT, "Both", [calling, first]),
     ]
-    assert all("substance" not in t for t in told)
+    assert all("substance" not in t for t in records)
     transcript = session.agent(ROOT).transcript or []
     assert [entry.message_id for entry in transcript] == [calling]
 
 
 @pytest.mark.req("S0-16")
-def test_a_text_for_n_agents_is_one_piece_and_n_entries(session: Session) -> None:
+def test_text_for_n_agents_is_one_piece_and_n_entries(session: Session) -> None:
     jack, jill = (born(session, cause=BIRTH) for _ in range(2))
     piece = session.log_piece_of_text(ROOT, "Meet!", act(session, ROOT, "a"))
     for agent in (jack, jill):
         hear(session, agent, "Meet!", substance=piece)
-    told = [line for line in lines(session.path) if line.get("content") == "Meet!"]
-    assert [line["event_type"] for line in told] == ["piece_of_text", *["transcript_entry"] * 2]
-    assert [line.get("substance") for line in told] == [None, piece, piece]
+    records = [line for line in lines(session.path) if line.get("content") == "Meet!"]
+    assert [line["event_type"] for line in records] == ["piece_of_text", *["transcript_entry"] * 2]
+    assert [line.get("substance") for line in records] == [None, piece, piece]
 
 
 def test_content_may_be_a_logged_string_or_a_list_of_parts(session: Session) -> None:
     hear(session, ROOT, LoggedString("hi", "msg_000"))
     parts = [{"type": "text", "text": "look"}, {"type": "image", "url": "http://x"}]
     session.log_transcript_entry(ROOT, {"role": "user", "content": parts})
-    told = [line["content"] for line in lines(session.path)[2:]]
-    assert told == ["hi", parts]
+    contents = [line["content"] for line in lines(session.path)[2:]]
+    assert contents == ["hi", parts]
     assert isinstance((session.agent(ROOT).transcript or [])[1].content, list)
 
 
@@ -255,13 +264,13 @@ def test_content_may_be_a_logged_string_or_a_list_of_parts(session: Session) -> 
         {"role": "assistant", "tool_calls": "a"},
     ],
 )
-def test_what_is_no_message_is_refused(session: Session, message: dict[str, Any]) -> None:
+def test_invalid_message_is_refused(session: Session, message: dict[str, Any]) -> None:
     with pytest.raises(InvalidEvent, match="not a message"):
         session.log_transcript_entry(ROOT, message)
     assert len(lines(session.path)) == 2
 
 
-def test_what_was_logged_does_not_change_with_the_callers_objects(session: Session) -> None:
+def test_logged_event_is_independent_of_caller_objects(session: Session) -> None:
     event = ev.TranscriptEntry(agent_id=ROOT, role="user", content=[TextPart("a")])
     session.append(event)
     assert isinstance(event.content, list)
@@ -272,27 +281,27 @@ def test_what_was_logged_does_not_change_with_the_callers_objects(session: Sessi
     assert folded(session.path).describe() == session.state.describe()
 
 
-def test_a_batch_may_point_at_its_own_earlier_events(session: Session) -> None:
-    said = ev.TranscriptEntry(agent_id=ROOT, role="assistant", content="hi")
+def test_batch_may_reference_its_own_earlier_events(session: Session) -> None:
+    answer_event = ev.TranscriptEntry(agent_id=ROOT, role="assistant", content="hi")
     request = ask(session, ROOT)
     answer = ev.LlmResponse(agent_id=ROOT, request=request, entry=session.next_id())
-    assert session.append_all([said, answer]) == ["msg_003", "msg_004"]
+    assert session.append_all([answer_event, answer]) == ["msg_003", "msg_004"]
     assert session.append_all([]) == []
 
 
-def test_a_listener_gets_every_event_after_it_was_written_and_folded(session: Session) -> None:
-    heard: list[tuple[str, bool, int]] = []
+def test_listener_receives_every_event_after_write_and_fold(session: Session) -> None:
+    received: list[tuple[str, bool, int]] = []
 
     def listen(event: ev.Event) -> None:
-        written = ids(session.path)[-1] == event.message_id
-        heard.append((event.message_id, written, session.state.next_message))
+        is_written = ids(session.path)[-1] == event.message_id
+        received.append((event.message_id, is_written, session.state.next_message))
 
     session.add_listener(listen)
     session.append_all([ev.AgentStateSaved(agent_id=ROOT, state=n) for n in range(2)])
-    assert heard == [("msg_002", True, 3), ("msg_003", True, 4)]
+    assert received == [("msg_002", True, 3), ("msg_003", True, 4)]
 
 
-def test_a_listener_may_append_and_may_fail_without_harm_to_the_log(session: Session) -> None:
+def test_listener_may_append_and_may_fail(session: Session) -> None:
     def save_what_was_said(event: ev.Event) -> None:
         if isinstance(event, ev.TranscriptEntry):
             session.append(ev.AgentStateSaved(agent_id=ROOT, state=event.content))

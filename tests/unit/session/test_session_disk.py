@@ -1,4 +1,4 @@
-"""What a session asks of the disk, when, and what it does when the disk fails."""
+"""Disk operations of a session, their timing, and failing disks."""
 
 from pathlib import Path
 
@@ -18,10 +18,10 @@ BIRTH = "msg_001"
 
 
 def syncs(durability: Durability, tmp_path: Path) -> tuple[list[int], int]:
-    """How many lines were written before each sync in a session of one turn, and how many in all.
+    """Return the number of lines before each sync of a one-turn session, and the total.
 
-    Lines 1 to 6: start, birth, heard, request, calls, response; then settled; 7 to 10: result,
-    request, said, response; then settled; 11: something after it.
+    Lines 1 to 6: start, agent, input, request, calls, response; then a sync; 7 to 10: result,
+    request, answer, response; then a sync; 11: one later event.
     """
     disk = RecordingDisk()
     session = new_session(tmp_path, durability=durability, disk=disk)
@@ -35,7 +35,7 @@ def syncs(durability: Durability, tmp_path: Path) -> tuple[list[int], int]:
 
 
 @pytest.mark.req("S0-34")
-def test_durability_turn_syncs_before_a_tool_acts_and_before_an_answer_shows(
+def test_durability_turn_syncs_before_tools_and_answers(
     tmp_path: Path,
 ) -> None:
     assert syncs("turn", tmp_path) == ([1, 6, 10, 11], 11)
@@ -52,12 +52,12 @@ def test_durability_none_never_syncs(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("S0-34")
-def test_turn_is_the_default() -> None:
+def test_durability_default_is_turn() -> None:
     assert SessionOptions().durability == "turn"
     assert SessionOptions().clock is system_clock
 
 
-def test_settling_twice_syncs_once(tmp_path: Path) -> None:
+def test_second_sync_without_new_events_is_skipped(tmp_path: Path) -> None:
     disk = RecordingDisk()
     with new_session(tmp_path, durability="turn", disk=disk) as session:
         born(session)
@@ -67,10 +67,10 @@ def test_settling_twice_syncs_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("S0-34")
-def test_what_a_killed_process_left_unsynced_is_synced_by_the_next_settle(tmp_path: Path) -> None:
-    """Its lines are read from the page cache: whoever acts on them must first make them last.
+def test_unsynced_events_of_a_killed_process_are_synced_later(tmp_path: Path) -> None:
+    """Its lines are read from the page cache, so a reader must sync them before it acts on them.
 
-    The name of the file too: the process may have died between making it and syncing the folder.
+    The same holds for the file name: the process may have died before the sync of the folder.
     """
     with new_session(tmp_path) as session:
         born(session)
@@ -84,7 +84,7 @@ def test_what_a_killed_process_left_unsynced_is_synced_by_the_next_settle(tmp_pa
     resumed.close()
 
 
-def test_after_a_failed_write_nothing_is_taken_and_nothing_is_promised(tmp_path: Path) -> None:
+def test_append_and_sync_after_a_failed_write_are_refused(tmp_path: Path) -> None:
     session = new_session(tmp_path, durability="turn", disk=FailingDisk(fail_at=5, fault="half"))
     born(session)
     hear(session, ROOT, "one")
@@ -103,17 +103,17 @@ def test_after_a_failed_write_nothing_is_taken_and_nothing_is_promised(tmp_path:
 
 
 class Interrupted(RecordingDisk):
-    """A disk during whose third write, or third sync, Ctrl-C is pressed."""
+    """A disk whose third write, or third sync, is interrupted by Ctrl-C."""
 
     def __init__(self, where: str) -> None:
         super().__init__()
         self.where = where
 
     def write(self, fd: int, data: bytes) -> int:
-        taken = super().write(fd, data)
+        written_bytes = super().write(fd, data)
         if self.where == "write" and len(self.writes) == 3:
             raise KeyboardInterrupt
-        return taken
+        return written_bytes
 
     def sync(self, fd: int) -> None:
         super().sync(fd)
@@ -121,8 +121,8 @@ class Interrupted(RecordingDisk):
             raise KeyboardInterrupt
 
 
-def test_a_session_whose_append_was_interrupted_takes_no_more(tmp_path: Path) -> None:
-    """Else the next event would get the same id and the wrong sum: damage made by ourselves."""
+def test_append_after_an_interrupted_append_is_refused(tmp_path: Path) -> None:
+    """Otherwise the next event would get the same id and a wrong sum."""
     session = new_session(tmp_path, disk=Interrupted("write"))
     born(session)
     with pytest.raises(KeyboardInterrupt):
@@ -135,7 +135,7 @@ def test_a_session_whose_append_was_interrupted_takes_no_more(tmp_path: Path) ->
     resumed.close()
 
 
-def test_a_session_whose_sync_was_interrupted_goes_on(tmp_path: Path) -> None:
+def test_session_continues_after_an_interrupted_sync(tmp_path: Path) -> None:
     session = new_session(tmp_path, durability="always", disk=Interrupted("sync"))
     born(session)
     with pytest.raises(KeyboardInterrupt):

@@ -1,4 +1,4 @@
-"""The lines that a session writes: what each holds, in what order, and what they cost."""
+"""The lines that a session writes: members, order and size."""
 
 import itertools
 import json
@@ -36,7 +36,7 @@ BIRTH = "msg_001"
 
 
 @pytest.mark.req("S0-01")
-def test_every_event_has_its_id_type_agent_time_and_sum(session: Session) -> None:
+def test_every_event_has_id_type_agent_time_and_sum(session: Session) -> None:
     turn(session, ROOT, 1)
     session.append(ev.SessionEnded())
     moment = re.compile(r"2026-01-01T00:00:\d\d\.000000Z")
@@ -49,13 +49,13 @@ def test_every_event_has_its_id_type_agent_time_and_sum(session: Session) -> Non
 
 
 @pytest.mark.req("S0-01")
-def test_every_sum_covers_the_line_and_the_sum_before(session: Session) -> None:
+def test_every_sum_covers_the_line_and_the_previous_sum(session: Session) -> None:
     turn(session, ROOT, 1)
     before = b""
     for line in session.path.read_bytes().splitlines():
-        head, own = line[:-18], line[-18:-2]
-        assert own.decode() == blake3(before + head).hexdigest()[:16]
-        before = own
+        head, line_sum = line[:-18], line[-18:-2]
+        assert line_sum.decode() == blake3(before + head).hexdigest()[:16]
+        before = line_sum
 
 
 def test_time_has_microseconds_and_comes_from_the_clock(tmp_path: Path) -> None:
@@ -71,34 +71,34 @@ def test_time_has_microseconds_and_comes_from_the_clock(tmp_path: Path) -> None:
     ]
 
 
-def test_the_first_line_starts_the_session(session: Session) -> None:
+def test_first_line_starts_the_session(session: Session) -> None:
     first = lines(session.path)[0]
     assert first["event_type"] == "session_started"
     assert first["message_id"] == "msg_000"
     assert first["session_id"] == "s"
 
 
-def test_the_first_line_says_its_schema(session: Session) -> None:
+def test_first_line_has_the_schema(session: Session) -> None:
     assert lines(session.path)[0]["schema_version"] == 1
 
 
 @pytest.mark.req("S0-02")
-def test_ids_are_unique_over_all_event_types_and_grow(session: Session) -> None:
+def test_ids_are_unique_across_event_types_and_increase(session: Session) -> None:
     turn(session, ROOT, 1)
     session.log_piece_of_text(ROOT, "x", BIRTH)
     session.append(ev.AgentStateSaved(agent_id=ROOT, state=1))
     session = again(session)
     turn(session, ROOT, 2)
     session.close()
-    found = ids(session.path)
-    assert found == [f"msg_{n:03d}" for n in range(len(found))]
-    assert len(found) == 20
+    found_ids = ids(session.path)
+    assert found_ids == [f"msg_{n:03d}" for n in range(len(found_ids))]
+    assert len(found_ids) == 20
 
 
 @pytest.mark.req("S0-02")
 def test_message_1000_follows_message_999(session: Session) -> None:
-    given = [hear(session, ROOT) for _ in range(1001)]
-    assert given[997:1000] == ["msg_999", "msg_1000", "msg_1001"]
+    message_ids = [hear(session, ROOT) for _ in range(1001)]
+    assert message_ids[997:1000] == ["msg_999", "msg_1000", "msg_1001"]
     session = again(session)
     assert hear(session, ROOT) == "msg_1003"
     assert hear(session, ROOT, substance="msg_1002") == "msg_1004"
@@ -107,7 +107,7 @@ def test_message_1000_follows_message_999(session: Session) -> None:
 
 
 @pytest.mark.req("S0-04")
-def test_all_events_are_whole_json_lines_of_one_file_in_order_of_happening(
+def test_all_events_are_json_lines_of_one_file_in_order(
     session: Session,
 ) -> None:
     jack = born(session, cause=BIRTH)
@@ -124,13 +124,13 @@ def test_all_events_are_whole_json_lines_of_one_file_in_order_of_happening(
 @pytest.mark.req("S0-04")
 @pytest.mark.skipif(shutil.which("jq") is None, reason="no jq on this machine")
 def test_jq_reads_the_log(session: Session) -> None:
-    """All but one thing: jq 1.6 gives up at a lone surrogate, which we keep as it came."""
+    """The exception: jq 1.6 rejects a lone surrogate, which the log keeps unchanged."""
     hear(session, ROOT, 'q"\\u0000\0\u2028\U0001f600')
     turn(session, ROOT, 1)
-    said = subprocess.run(
+    output = subprocess.run(
         ["jq", "-r", ".message_id", str(session.path)], capture_output=True, text=True, check=True
     )
-    assert said.stdout.split() == ids(session.path)
+    assert output.stdout.split() == ids(session.path)
 
 
 @pytest.mark.req("S0-04")
@@ -160,7 +160,7 @@ def test_every_event_is_one_write_of_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("S0-33")
-def test_a_session_that_another_process_writes_is_refused(session: Session) -> None:
+def test_session_locked_by_another_process_is_refused(session: Session) -> None:
     program = (
         "import sys\nfrom harken.session.session import Session\n"
         "try: Session(sys.argv[1])\n"
@@ -168,21 +168,21 @@ def test_a_session_that_another_process_writes_is_refused(session: Session) -> N
         "try: Session.load(sys.argv[1])\n"
         "except Exception as error: print(type(error).__name__, error.pid)\n"
     )
-    there = session.path.read_bytes()
-    said = subprocess.run(
+    data_before = session.path.read_bytes()
+    output = subprocess.run(
         [sys.executable, "-c", program, str(session.path)],
         capture_output=True,
         text=True,
         check=True,
     )
-    assert said.stdout == f"LogLocked {os.getpid()}\n" * 2
-    assert session.path.read_bytes() == there
+    assert output.stdout == f"LogLocked {os.getpid()}\n" * 2
+    assert session.path.read_bytes() == data_before
     hear(session, ROOT)
 
 
 @pytest.mark.req("S0-22")
-def test_n_turns_cost_n_times_the_bytes_of_a_turn(session: Session) -> None:
-    """A request names the one before it, so a turn in a long session is no longer than in a new."""
+def test_log_size_is_linear_in_the_number_of_turns(session: Session) -> None:
+    """A request references the previous one, so its size does not depend on the session length."""
     sizes = []
     for number in range(100, 400):
         before = session.path.stat().st_size
@@ -193,8 +193,8 @@ def test_n_turns_cost_n_times_the_bytes_of_a_turn(session: Session) -> None:
 
 
 @pytest.mark.req("S0-22")
-def test_a_context_that_slides_costs_no_more_bytes_with_time(session: Session) -> None:
-    """Keep the prompt and the last ten messages, and ask, at every turn."""
+def test_sliding_context_has_constant_cost_per_turn(session: Session) -> None:
+    """Each turn keeps the system prompt and the last ten messages."""
     for text in "abcdefghijk":
         hear(session, ROOT, text)
     sizes = []
@@ -207,7 +207,7 @@ def test_a_context_that_slides_costs_no_more_bytes_with_time(session: Session) -
     assert max(sizes[20:]) <= min(sizes[20:]) * 1.05
 
 
-def test_every_line_is_as_short_as_its_content(session: Session) -> None:
+def test_line_length_is_bounded_by_its_content(session: Session) -> None:
     hear(session, ROOT, "x")
     (line,) = session.path.read_bytes().splitlines()[-1:]
     assert len(line) < 200

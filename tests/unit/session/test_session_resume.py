@@ -1,4 +1,4 @@
-"""Leaving a session and coming back; agents that leave memory and come back."""
+"""Resumed sessions, and agents that are evicted and restored."""
 
 import subprocess
 import sys
@@ -40,16 +40,16 @@ ROOT = AgentId("agent_001")
 BIRTH = "msg_001"
 
 
-def test_a_session_that_ended_can_be_resumed(session: Session) -> None:
+def test_ended_session_can_be_resumed(session: Session) -> None:
     session.end("enough")
     assert lines(session.path)[-1]["reason"] == "enough"
     with pytest.raises(SessionClosed):
         hear(session, ROOT)
     resumed = Session.load(session.path, options=options())
-    ended = [resumed.state.ended]
+    was_ended = [resumed.state.ended]
     hear(resumed, ROOT)
-    ended.append(resumed.state.ended)
-    assert ended == [True, False]
+    was_ended.append(resumed.state.ended)
+    assert was_ended == [True, False]
     resumed.close()
 
 
@@ -60,11 +60,11 @@ def test_load_restores_both_counters_and_all_agents(session: Session) -> None:
     turn(session, jack, 1)
     session.append(ev.AgentMoved(agent_id=jack, place="gone"))
     session.append(ev.InterlocutorsSet(agent_id=ROOT, speakers=[hook]))
-    live, at = session.state.describe(), session.next_id()
+    live, next_id = session.state.describe(), session.next_id()
     session = again(session)
     assert session.state.describe() == live
-    assert session.next_id() == at
-    assert hear(session, jack) == at
+    assert session.next_id() == next_id
+    assert hear(session, jack) == next_id
     assert session.allocate_agent_id() == "agent_004"
     session.close()
 
@@ -79,16 +79,16 @@ def test_load_reads_the_log_once(session: Session) -> None:
         "Session.load(sys.argv[1]).close()\n"
         "print(sum(str(path) == sys.argv[1] and mode == 'r' for path, mode, _ in opened))\n"
     )
-    said = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-c", program, str(session.path)],
         capture_output=True,
         text=True,
         check=True,
     )
-    assert said.stdout == "1\n"
+    assert output.stdout == "1\n"
 
 
-def test_load_needs_a_log_and_a_session_begins_one(tmp_path: Path) -> None:
+def test_load_requires_a_log_and_session_creates_one(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     with pytest.raises(LogNotFound):
         Session.load(path)
@@ -104,7 +104,7 @@ def test_load_needs_a_log_and_a_session_begins_one(tmp_path: Path) -> None:
         Session(tmp_path / "no" / "s.jsonl")
 
 
-def test_a_log_without_sums_is_not_written_on(session: Session) -> None:
+def test_unsealed_log_is_not_appended_to(session: Session) -> None:
     session.close()
     raw = b"".join(line[:-26] + b"}\n" for line in session.path.read_bytes().splitlines())
     session.path.write_bytes(raw)
@@ -115,17 +115,17 @@ def test_a_log_without_sums_is_not_written_on(session: Session) -> None:
     Session(session.path.with_name("t.jsonl"), options=options()).close()
 
 
-def test_a_session_that_could_not_be_opened_leaves_no_lock(session: Session) -> None:
+def test_session_that_failed_to_open_releases_its_lock(session: Session) -> None:
     session.close()
-    there = session.path.read_bytes()
-    session.path.write_bytes(b"x" + there)
+    data_before = session.path.read_bytes()
+    session.path.write_bytes(b"x" + data_before)
     with pytest.raises(InvalidLog):
         Session(session.path)
-    session.path.write_bytes(there)
+    session.path.write_bytes(data_before)
     Session(session.path, options=options()).close()
 
 
-def test_one_log_has_one_session_at_a_time(session: Session) -> None:
+def test_log_has_one_session_at_a_time(session: Session) -> None:
     for open_it in (Session, Session.load):
         with pytest.raises(LogLocked):
             open_it(session.path)
@@ -134,17 +134,17 @@ def test_one_log_has_one_session_at_a_time(session: Session) -> None:
 
 
 @pytest.mark.req("S0-35")
-def test_a_torn_last_line_is_set_aside_and_reported(session: Session) -> None:
+def test_torn_last_line_is_moved_aside_and_reported(session: Session) -> None:
     hear(session, ROOT, "one")
     hear(session, ROOT, "two")
     session.close()
-    whole = session.path.read_bytes()
-    session.path.write_bytes(whole[:-3])
+    full_log = session.path.read_bytes()
+    session.path.write_bytes(full_log[:-3])
     resumed = Session.load(session.path, options=options())
     assert resumed.torn is not None
     assert resumed.torn.parent == session.path.parent
     now = resumed.path.read_bytes()
-    assert now + resumed.torn.read_bytes() == whole[:-3]
+    assert now + resumed.torn.read_bytes() == full_log[:-3]
     assert texts(resumed, ROOT) == ["one"]
     hear(resumed, ROOT, "three")
     resumed = again(resumed)
@@ -153,21 +153,21 @@ def test_a_torn_last_line_is_set_aside_and_reported(session: Session) -> None:
     resumed.close()
 
 
-def test_a_last_line_without_its_newline_is_given_one(session: Session) -> None:
+def test_last_line_without_newline_is_completed(session: Session) -> None:
     hear(session, ROOT, "one")
     session.close()
-    whole = session.path.read_bytes()
-    session.path.write_bytes(whole[:-1])
+    full_log = session.path.read_bytes()
+    session.path.write_bytes(full_log[:-1])
     resumed = Session.load(session.path, options=options())
     assert resumed.torn is None
-    assert session.path.read_bytes() == whole
+    assert session.path.read_bytes() == full_log
     hear(resumed, ROOT, "two")
     resumed.close()
     assert len(ids(session.path)) == 4
 
 
 @pytest.mark.req("S1-09")
-def test_a_log_of_thousands_of_messages_loads_whole_from_one_file(session: Session) -> None:
+def test_log_of_thousands_of_messages_loads_completely(session: Session) -> None:
     for number in range(1, 601):
         turn(session, ROOT, number)
     state = session.state.describe()
@@ -179,7 +179,7 @@ def test_a_log_of_thousands_of_messages_loads_whole_from_one_file(session: Sessi
     session.close()
 
 
-def test_a_relative_path_still_works_after_the_folder_was_changed(
+def test_relative_path_works_after_a_folder_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -192,14 +192,14 @@ def test_a_relative_path_still_works_after_the_folder_was_changed(
 
 
 def everything(session: Session, agent: str) -> dict[str, Any]:
-    """What is known of an agent, transcript and context in full."""
+    """Return all state of an agent, with the full transcript and context."""
     state = session.agent(agent)
     described: dict[str, Any] = session.state.describe()["agents"][agent]
     return described | {"all": list(state.transcript or ()), "now": plain(session.context(agent))}
 
 
 @pytest.mark.req("S0-30")
-def test_an_evicted_agent_comes_back_exactly(session: Session) -> None:
+def test_evicted_agent_is_restored_exactly(session: Session) -> None:
     turn(session, ROOT, 1)
     before = everything(session, ROOT)
     session.evict(ROOT)
@@ -209,7 +209,7 @@ def test_an_evicted_agent_comes_back_exactly(session: Session) -> None:
 
 
 @pytest.mark.req("S0-30")
-def test_a_terminated_agent_is_revived_exactly_after_a_resume(session: Session) -> None:
+def test_terminated_agent_is_revived_exactly_after_a_resume(session: Session) -> None:
     jack = born(session, cause=BIRTH)
     turn(session, jack, 1)
     edit(session, jack, kept(0, 1), kept(2, 4))
@@ -222,7 +222,7 @@ def test_a_terminated_agent_is_revived_exactly_after_a_resume(session: Session) 
 
 
 @pytest.mark.req("S0-30")
-def test_what_happened_while_an_agent_was_evicted_is_there_when_it_comes_back(
+def test_events_during_an_eviction_are_in_the_restored_agent(
     session: Session,
 ) -> None:
     turn(session, ROOT, 1)
@@ -239,16 +239,16 @@ def test_what_happened_while_an_agent_was_evicted_is_there_when_it_comes_back(
 
 
 @pytest.mark.req("S0-30", "S0-21")
-def test_an_edit_rests_on_evicted_transcripts_too(session: Session) -> None:
+def test_edit_may_reference_evicted_transcripts(session: Session) -> None:
     jack = born(session, cause=BIRTH)
-    heard = hear(session, jack, "from Jack")
-    own = [hear(session, ROOT, text) for text in "abc"]
+    input_id = hear(session, jack, "from Jack")
+    own_ids = [hear(session, ROOT, text) for text in "abc"]
     for agent in (ROOT, jack):
         session.evict(agent)
     edit(session, ROOT, kept(1, 3))
     assert session.agents[jack].transcript is None
     session.evict(ROOT)
-    edit(session, ROOT, listed(heard, own[0]), kept(0, 1))
+    edit(session, ROOT, listed(input_id, own_ids[0]), kept(0, 1))
     assert texts(session, ROOT) == ["from Jack", "a", "b"]
     live = session.state.describe()
     session = again(session)
@@ -256,7 +256,7 @@ def test_an_edit_rests_on_evicted_transcripts_too(session: Session) -> None:
     session.close()
 
 
-def test_a_commit_is_loaded_into_an_evicted_agent(tmp_path: Path) -> None:
+def test_commit_is_loaded_into_an_evicted_agent(tmp_path: Path) -> None:
     with new_session(tmp_path, resolver=lambda _: []) as session:
         hear(session, born(session), "one")
         session.evict(ROOT)

@@ -1,4 +1,4 @@
-"""Copies of commits: all of what is missing, nothing of what is there."""
+"""Copies of commits: all missing objects and no existing one."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from harken.testing.store import batch_of, commit_in
 NOON = "2026-01-31T12:00:00.000000Z"
 
 
-class Sized(MemoryStore):
-    """Keeps how large each batch was; the one at `fails_at` is refused."""
+class BatchSizeStore(MemoryStore):
+    """A store that keeps the size of each batch; the batch number `fails_at` is refused."""
 
     def __init__(self, fails_at: int | None = None) -> None:
         super().__init__()
@@ -48,23 +48,23 @@ class Sized(MemoryStore):
         super().write(batch)
 
     @property
-    def sent(self) -> set[str]:
+    def sent_names(self) -> set[str]:
         return {
             name
             for batch in self.batches
-            for some in (batch.objects, batch.deltas, batch.raw, batch.sequences, batch.files)
-            for name in some
+            for group in (batch.objects, batch.deltas, batch.raw, batch.sequences, batch.files)
+            for name in group
         }
 
 
 def grow(store: Store, parent: CommitId | None, steps: int, name: str = "") -> list[CommitId]:
-    made: list[CommitId] = []
-    for at in range(steps):
-        before = made[-1] if made else parent
-        batch = batch_of(f"{name} {at}", "the same for all", parent=before, second=at)
+    created: list[CommitId] = []
+    for index in range(steps):
+        before = created[-1] if created else parent
+        batch = batch_of(f"{name} {index}", "the same for all", parent=before, second=index)
         store.write(batch)
-        made.append(commit_in(batch))
-    return made
+        created.append(commit_in(batch))
+    return created
 
 
 def same(source: Store, target: Store, tip: CommitId) -> None:
@@ -80,21 +80,21 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     store.close()
 
 
-def test_all_before_a_commit_comes_with_it_and_nothing_else(target: Store) -> None:
+def test_copy_includes_only_the_ancestors_of_a_commit(target: Store) -> None:
     source = MemoryStore()
     trunk = grow(source, None, 40)
     branch = grow(source, trunk[9], 3, "branch")
-    other = grow(source, trunk[30], 3, "other")
+    other_chain = grow(source, trunk[30], 3, "other")
     source.update_notes(trunk[3], CommitNotes(summary="third", labels=("good",)))
     copied = copy_commits(source, target, [branch[-1]])
     assert copied.commits == 13
     same(source, target, branch[-1])
     assert target.commits_by_label() == {"good": [trunk[3]]}
-    assert target.commits([trunk[10], other[0]]) == {}
+    assert target.commits([trunk[10], other_chain[0]]) == {}
 
 
-def test_a_second_copy_writes_nothing() -> None:
-    source, target = MemoryStore(), Sized()
+def test_second_copy_writes_nothing() -> None:
+    source, target = MemoryStore(), BatchSizeStore()
     tips = [grow(source, None, 5)[-1], grow(source, None, 5, "b")[-1]]
     copy_commits(source, target, tips)
     assert len(target.batches) == 1
@@ -102,21 +102,22 @@ def test_a_second_copy_writes_nothing() -> None:
     assert len(target.batches) == 1
 
 
-def test_only_what_is_new_is_sent() -> None:
-    source, target = MemoryStore(), Sized()
+def test_only_new_objects_are_sent() -> None:
+    source, target = MemoryStore(), BatchSizeStore()
     trunk = grow(source, None, 5)
     copy_commits(source, target, [trunk[-1]])
     target.batches.clear()
     [message] = [Message("user", "new")]
-    whole = [*materialize(source, trunk[-1]).messages, message]
+    full_messages = [*materialize(source, trunk[-1]).messages, message]
     tip = checkpoint(
-        source, CommitDraft(parent=trunk[-1], type="snapshot", messages=whole, created_at=NOON)
+        source,
+        CommitDraft(parent=trunk[-1], type="snapshot", messages=full_messages, created_at=NOON),
     )
     assert copy_commits(source, target, [tip]).objects == 3  # a part, a message, the delta
     same(source, target, tip)
 
 
-def test_what_stays_where_it_is_keeps_its_notes() -> None:
+def test_existing_commits_keep_their_metadata() -> None:
     source, target = MemoryStore(), MemoryStore()
     [root] = grow(source, None, 1)
     copy_commits(source, target, [root])
@@ -124,11 +125,11 @@ def test_what_stays_where_it_is_keeps_its_notes() -> None:
     source.update_notes(root, CommitNotes(summary="theirs"))
     tips = grow(source, root, 1, "next")
     copy_commits(source, target, tips)
-    assert [one.notes.summary for one in target.chain(tips[0])] == ["", "mine"]
+    assert [stored.notes.summary for stored in target.chain(tips[0])] == ["", "mine"]
 
 
-def test_large_things_travel_in_batches_of_bounded_size() -> None:
-    source, target = MemoryStore(), Sized()
+def test_large_objects_are_copied_in_bounded_batches() -> None:
+    source, target = MemoryStore(), BatchSizeStore()
     messages = [Message("user", f"{n}" * 10_000) for n in range(10, 99)]
     tip = checkpoint(source, CommitDraft(messages=messages, created_at=NOON))
     copied = copy_commits(source, target, [tip], at_once_bytes=100_000)
@@ -139,8 +140,8 @@ def test_large_things_travel_in_batches_of_bounded_size() -> None:
 
 
 @pytest.mark.parametrize("fails_at", range(6))
-def test_a_copy_that_is_cut_off_leaves_a_whole_store_and_goes_on(fails_at: int) -> None:
-    source, target = MemoryStore(), Sized(fails_at)
+def test_interrupted_copy_leaves_a_consistent_store_and_resumes(fails_at: int) -> None:
+    source, target = MemoryStore(), BatchSizeStore(fails_at)
     tip = grow(source, None, 100)[-1]
     with pytest.raises(StoreWriteError):
         copy_commits(source, target, [tip], at_once_bytes=4_000)
@@ -154,12 +155,15 @@ def test_a_copy_that_is_cut_off_leaves_a_whole_store_and_goes_on(fails_at: int) 
 def test_artifacts_of_every_kind_are_copied(target: Store) -> None:
     source = MemoryStore()
     tips: list[CommitId] = []
-    grown = [source.commits([one])[one].commit.artifact for one in grow(source, None, 3)]
+    grown = [
+        source.commits([commit_id])[commit_id].commit.artifact
+        for commit_id in grow(source, None, 3)
+    ]
     sequence, _ = encode_sequence(grown)
-    again, _ = encode_sequence([sequence, grown[0]])
+    repeated, _ = encode_sequence([sequence, grown[0]])
     raw = {hash_raw(data): data for data in (b"", b"\0\xff" * 100)}
-    source.write(WriteBatch(raw=raw, sequences={sequence: grown, again: [sequence, grown[0]]}))
-    for ref in (*raw, sequence, again):
+    source.write(WriteBatch(raw=raw, sequences={sequence: grown, repeated: [sequence, grown[0]]}))
+    for ref in (*raw, sequence, repeated):
         draft = CommitDraft(
             artifact=ref, format="x", message_count=1, token_count=0, created_at=NOON
         )
@@ -167,54 +171,52 @@ def test_artifacts_of_every_kind_are_copied(target: Store) -> None:
     for _ in range(2):
         copy_commits(source, target, tips)
     assert {ref: target.raw(ref) for ref in raw} == raw
-    assert target.sequences([again]) == {again: [sequence, grown[0]]}
+    assert target.sequences([repeated]) == {repeated: [sequence, grown[0]]}
     assert fsck(target) == []
 
 
 @pytest.mark.parametrize("is_wide", [True, False])
-def test_nested_sequences_are_copied_each_once_however_they_hold_each_other(
-    *, is_wide: bool
-) -> None:
-    source, target = MemoryStore(), Sized()
+def test_nested_sequences_are_copied_once_each(*, is_wide: bool) -> None:
+    source, target = MemoryStore(), BatchSizeStore()
     first = grow(source, None, 1)[0]
-    one = source.commits([first])[first].commit.artifact
-    pair = (one, encode_sequence([one])[0])
-    sequences = {pair[1]: [one]}
-    for _ in range(60 if is_wide else 2000):  # two of each kind: 2 ** 60 ways down; or one, deep
+    artifact_ref = source.commits([first])[first].commit.artifact
+    pair = (artifact_ref, encode_sequence([artifact_ref])[0])
+    sequences = {pair[1]: [artifact_ref]}
+    for _ in range(60 if is_wide else 2000):  # two references each: 2 ** 60 paths; or one, deep
         rows = [[*pair], [*pair[::-1]]] if is_wide else [[pair[1]]]
-        made = [encode_sequence(row)[0] for row in rows]
-        sequences |= dict(zip(made, rows, strict=True))
-        pair = (made[0], made[-1])
+        encoded_rows = [encode_sequence(row)[0] for row in rows]
+        sequences |= dict(zip(encoded_rows, rows, strict=True))
+        pair = (encoded_rows[0], encoded_rows[-1])
     commit = Commit(artifact=pair[0], created_at=NOON)
     source.write(WriteBatch(sequences=sequences, commits=[(commit, CommitNotes(summary="nested"))]))
     copy_commits(source, target, [commit.id], at_once_bytes=1000)
     assert fsck(target) == []
     assert target.sequences([pair[0]]) == source.sequences([pair[0]])
-    sent = [name for batch in target.batches for name in batch.sequences]
-    assert len(sent) == len(set(sent)) > 60
+    sent_sequences = [name for batch in target.batches for name in batch.sequences]
+    assert len(sent_sequences) == len(set(sent_sequences)) > 60
 
 
-def test_a_file_in_pieces_is_copied_piece_by_piece_and_only_those_that_are_new() -> None:
-    source, target = MemoryStore(), Sized()
+def test_chunked_file_is_copied_by_new_chunks() -> None:
+    source, target = MemoryStore(), BatchSizeStore()
     pieces = [bytes([n]) * 1000 for n in range(50)]
 
     def keep(data: list[bytes]) -> tuple[ArtifactRef, CommitId]:
         refs = [hash_raw(piece) for piece in data]
-        whole = hash_raw(b"".join(data))
-        source.write(WriteBatch(raw=dict(zip(refs, data, strict=True)), files={whole: refs}))
+        file_ref = hash_raw(b"".join(data))
+        source.write(WriteBatch(raw=dict(zip(refs, data, strict=True)), files={file_ref: refs}))
         draft = CommitDraft(
-            artifact=whole, format="x", message_count=1, token_count=0, created_at=NOON
+            artifact=file_ref, format="x", message_count=1, token_count=0, created_at=NOON
         )
-        return whole, checkpoint(source, draft)
+        return file_ref, checkpoint(source, draft)
 
-    whole, tip = keep(pieces)
+    file_ref, tip = keep(pieces)
     copy_commits(source, target, [tip], at_once_bytes=10_000)
-    assert target.raw(whole) == b"".join(pieces)
+    assert target.raw(file_ref) == b"".join(pieces)
     assert max(len(batch.raw) for batch in target.batches) <= 10
     target.batches.clear()
     longer, tip = keep([*pieces, b"more"])
     copy_commits(source, target, [tip])
-    assert target.sent == {longer, hash_raw(b"more")}
+    assert target.sent_names == {longer, hash_raw(b"more")}
     assert target.raw(longer) == b"".join(pieces) + b"more"
     assert fsck(target) == []
 
@@ -230,16 +232,16 @@ def purged(source: Store) -> CommitId:
     tip = commit_in(batch)
     part = next(name for name, body in batch.objects.items() if SECRET.encode() in body)
     entries = [msgspec.structs.replace(e, source={"was": 1}) for e in batch.deltas[delta]]
-    gone = {
+    purged_names = {
         part: b'{"text":"[purged] is out","type":"text"}',
         delta: encode_delta(entries)[1],
         tip: commit_bytes(msgspec.structs.replace(commit, principal="[purged]")),
     }
-    source.purge(gone, STONE)
+    source.purge(purged_names, STONE)
     return tip
 
 
-def test_what_was_purged_arrives_purged_under_its_old_names(target: Store) -> None:
+def test_purged_object_is_copied_as_purged_under_its_old_name(target: Store) -> None:
     source = MemoryStore()
     after = grow(source, purged(source), 2)
     for _ in range(2):
@@ -251,7 +253,7 @@ def test_what_was_purged_arrives_purged_under_its_old_names(target: Store) -> No
     assert {stone.why for stone in target.tombstones().values()} == {"it leaked"}
 
 
-def test_what_the_target_still_has_is_not_purged_by_a_copy(target: Store) -> None:
+def test_copy_does_not_purge_the_target(target: Store) -> None:
     source = MemoryStore()
     original = batch_of("before", f"{SECRET} is out", principal=SECRET)
     target.write(original)
@@ -264,40 +266,42 @@ def test_what_the_target_still_has_is_not_purged_by_a_copy(target: Store) -> Non
     assert fsck(target) == []
 
 
-def test_a_long_history_is_asked_for_in_few_steps() -> None:
-    asked: list[str] = []
+def test_long_history_is_read_in_few_steps() -> None:
+    requested: list[str] = []
 
-    class Counted(MemoryStore):
+    class CountingStore(MemoryStore):
         def __getattribute__(self, name: str) -> object:
             if not name.startswith("_"):
-                asked.append(name)
+                requested.append(name)
             return super().__getattribute__(name)
 
-    source, target = MemoryStore(), Counted()
+    source, target = MemoryStore(), CountingStore()
     trunk = grow(source, None, 1200)
     assert len(find_missing_commits(source, target, [trunk[-1]])) == 1200
-    assert len(asked) < 15
+    assert len(requested) < 15
     copy_commits(source, target, [trunk[-2]])
-    asked.clear()
+    requested.clear()
     assert find_missing_commits(source, target, [trunk[-1], trunk[5]]) == [trunk[-1]]
-    assert asked == ["commits", "commits"]
+    assert requested == ["commits", "commits"]
 
 
-def test_how_far_it_is_can_be_told() -> None:
-    source, told = MemoryStore(), list[tuple[int, int]]()
+def test_progress_is_reported() -> None:
+    source, progress = MemoryStore(), list[tuple[int, int]]()
     tip = grow(source, None, 150)[-1]
-    copy_commits(source, MemoryStore(), [tip], on_progress=lambda *at: told.append(at))
-    assert told == [(64, 150), (128, 150), (150, 150)]
+    copy_commits(
+        source, MemoryStore(), [tip], on_progress=lambda *amounts: progress.append(amounts)
+    )
+    assert progress == [(64, 150), (128, 150), (150, 150)]
 
 
-class Lossy(MemoryStore):
-    """Has lost something."""
+class LossyStore(MemoryStore):
+    """A store that has lost an object."""
 
     lost: str = ""
 
     def objects(self, names: object) -> dict[Hash, bytes]:
-        found = super().objects(names)  # type: ignore[arg-type]
-        return {name: body for name, body in found.items() if name != self.lost}
+        objects_found = super().objects(names)  # type: ignore[arg-type]
+        return {name: body for name, body in objects_found.items() if name != self.lost}
 
     def raw(self, name: ArtifactRef) -> bytes:
         if name == self.lost:
@@ -306,8 +310,8 @@ class Lossy(MemoryStore):
 
 
 @pytest.mark.parametrize("which", [0, 1])
-def test_what_the_source_has_lost_is_named(which: int) -> None:
-    source, target = Lossy(), MemoryStore()
+def test_object_missing_in_the_source_is_named(which: int) -> None:
+    source, target = LossyStore(), MemoryStore()
     batch = batch_of("Hi")
     source.write(batch)
     source.lost = list(batch.objects)[which]
@@ -316,6 +320,6 @@ def test_what_the_source_has_lost_is_named(which: int) -> None:
     assert target.names_with_prefix("") == []
 
 
-def test_a_tip_that_is_not_there_is_refused() -> None:
+def test_missing_tip_is_refused() -> None:
     with pytest.raises(NameNotFound):
         copy_commits(MemoryStore(), MemoryStore(), [CommitId("ctx-" + "0" * 64)])

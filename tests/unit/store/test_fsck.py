@@ -1,4 +1,4 @@
-"""fsck hashes everything again, says what is wrong, and changes nothing."""
+"""fsck hashes every object, reports damage and changes nothing."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ YEARS_LATER = "2100-01-01T00:00:00Z"
 
 def filled(store: MemoryStore | SqliteStore, steps: int = 12) -> list[CommitId]:
     names: list[CommitId] = []
-    for at in range(steps):
-        notes = CommitNotes(summary=f"understood {at}", labels=("pinned",) if at % 5 == 0 else ())
+    for index in range(steps):
+        notes = CommitNotes(
+            summary=f"understood {index}", labels=("pinned",) if index % 5 == 0 else ()
+        )
         parent = names[-1] if names else None
         batch = batch_of(
-            f"step {at}", "always", parent=parent, second=at, notes=notes, principal="p"
+            f"step {index}", "always", parent=parent, second=index, notes=notes, principal="p"
         )
         store.write(batch)
         names.append(commit_in(batch))
@@ -37,7 +39,7 @@ def filled(store: MemoryStore | SqliteStore, steps: int = 12) -> list[CommitId]:
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
-def test_a_whole_store_has_no_findings(tmp_path: Path, kind: str) -> None:
+def test_sound_store_has_no_findings(tmp_path: Path, kind: str) -> None:
     store = MemoryStore() if kind == "memory" else SqliteStore(tmp_path / "s.db")
     assert fsck(store) == []
     filled(store)
@@ -46,7 +48,7 @@ def test_a_whole_store_has_no_findings(tmp_path: Path, kind: str) -> None:
 
 
 def everything(path: Path, names: list[CommitId]) -> object:
-    """Read a store in every way."""
+    """Read a store through every method."""
     store = SqliteStore(path)
     try:
         chain = store.chain(names[-1])
@@ -83,7 +85,7 @@ def everything(path: Path, names: list[CommitId]) -> object:
         "UPDATE artifact SET pack = 77 WHERE pack = 5",
     ],
 )
-def test_damage_is_found_and_left_as_it_is(tmp_path: Path, damage: str) -> None:
+def test_damage_is_reported_and_unchanged(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "s.db"
     store = SqliteStore(path)
     filled(store)
@@ -102,22 +104,22 @@ def test_damage_is_found_and_left_as_it_is(tmp_path: Path, damage: str) -> None:
 
 @pytest.mark.req("D-02")
 @pytest.mark.parametrize("seed", range(3))
-def test_a_flipped_bit_is_found_or_changes_nothing_that_is_read(tmp_path: Path, seed: int) -> None:
-    whole, path, dice = tmp_path / "whole.db", tmp_path / "s.db", Random(seed)
-    store = SqliteStore(whole)
+def test_flipped_bit_is_reported_or_harmless(tmp_path: Path, seed: int) -> None:
+    sound_path, path, dice = tmp_path / "whole.db", tmp_path / "s.db", Random(seed)
+    store = SqliteStore(sound_path)
     names = filled(store)
     store.close()
-    expected, data = everything(whole, names), bytearray(whole.read_bytes())
+    expected, data = everything(sound_path, names), bytearray(sound_path.read_bytes())
     for _ in range(60):
-        at, bit = dice.randrange(len(data)), 1 << dice.randrange(8)
-        data[at] ^= bit
+        offset, bit = dice.randrange(len(data)), 1 << dice.randrange(8)
+        data[offset] ^= bit
         path.write_bytes(data)
-        data[at] ^= bit
+        data[offset] ^= bit
         try:
-            same, found = everything(path, names) == expected, False
+            same, is_reported = everything(path, names) == expected, False
         except HarkenError:
-            same, found = False, True
-        if not (same or found):
-            opened = SqliteStore(path)
-            assert fsck(opened), f"bit {bit} of byte {at}: another answer, and no finding"
-            opened.close()
+            same, is_reported = False, True
+        if not (same or is_reported):
+            opened_store = SqliteStore(path)
+            assert fsck(opened_store), f"bit {bit} of byte {offset}: another answer, and no finding"
+            opened_store.close()

@@ -1,4 +1,4 @@
-"""Two tiers: what is evicted comes back, and what never goes can be read with nobody there."""
+"""Two tiers: evicted objects are restored, and local ones are readable offline."""
 
 from __future__ import annotations
 
@@ -24,45 +24,45 @@ from harken.store.memory import MemoryStore
 from harken.store.sqlite.store import SqliteStore
 from harken.store.tiered import TieredStore
 from harken.testing.store import batch_of, commit_in
-from tests.unit.context.test_purge import PURGE, SECRET, written
+from tests.unit.context.test_purge import PURGE, SECRET, write_secret
 
 NOON = "2026-01-31T12:00:00.000000Z"
 LATER = "2100-01-01T00:00:00Z"
 
 
-class Behind(MemoryStore):
-    """A backing store that counts what it is asked, and that may be away."""
+class BackingStore(MemoryStore):
+    """A backing store that counts its calls, and that may be offline."""
 
     def __init__(self) -> None:
         super().__init__()
         self.asked: list[str] = []
         self.is_away = False
 
-    def _note(self, what: str) -> None:
-        self.asked.append(what)
+    def _note(self, call_name: str) -> None:
+        self.asked.append(call_name)
         if self.is_away:
             raise StoreError("far away", "does not answer")
 
     def __getattribute__(self, name: str) -> Any:
-        found = super().__getattribute__(name)
-        if name.startswith("_") or not callable(found):
-            return found
+        attribute = super().__getattribute__(name)
+        if name.startswith("_") or not callable(attribute):
+            return attribute
 
-        def asked(*given: object, **named: object) -> object:
+        def count_call(*arguments: object, **keywords: object) -> object:
             self._note(name)
-            return found(*given, **named)
+            return attribute(*arguments, **keywords)
 
-        return asked
-
-
-@pytest.fixture
-def behind() -> Behind:
-    return Behind()
+        return count_call
 
 
 @pytest.fixture
-def tiered(tmp_path: Path, behind: Behind) -> Iterator[TieredStore]:
-    store = TieredStore(SqliteStore(tmp_path / "s.db"), behind)
+def backing() -> BackingStore:
+    return BackingStore()
+
+
+@pytest.fixture
+def tiered(tmp_path: Path, backing: BackingStore) -> Iterator[TieredStore]:
+    store = TieredStore(SqliteStore(tmp_path / "s.db"), backing)
     yield store
     store.local.close()
 
@@ -78,42 +78,40 @@ def conversation(store: Store, steps: int = 30) -> CommitId:
 
 
 def bodies(store: Store, *kinds: ObjectKind) -> set[str]:
-    return {thing.name for thing in store.iter_objects() if thing.kind in kinds}
+    return {stored.name for stored in store.iter_objects() if stored.kind in kinds}
 
 
-def evicted_whole(store: TieredStore) -> None:
+def evict_all(store: TieredStore) -> None:
     store.push()
     store.evict(0)
     assert bodies(store.local, ObjectKind.PART) == set()
 
 
 @pytest.mark.req("S2-68")
-def test_what_is_evicted_comes_back_when_it_is_read_and_stays(
-    tiered: TieredStore, behind: Behind
-) -> None:
+def test_evicted_object_is_restored_on_read(tiered: TieredStore, backing: BackingStore) -> None:
     tip = conversation(tiered)
     before = materialize(tiered, tip).messages
     size = tiered.stats().stored_bytes
-    evicted_whole(tiered)
+    evict_all(tiered)
     assert fsck(tiered.local) == []
     assert tiered.stats().raw_bytes < size
-    behind.asked.clear()
+    backing.asked.clear()
     assert materialize(tiered, tip).messages == before
-    assert behind.asked == ["objects"], "one round trip, however many they are"
-    behind.is_away = True
+    assert backing.asked == ["objects"], "one round trip, however many they are"
+    backing.is_away = True
     assert materialize(tiered, tip).messages == before
     assert fsck(tiered.local) == []
 
 
 @pytest.mark.req("S2-19", "S2-68")
-def test_commits_can_be_read_with_everything_evicted_and_nobody_there(
-    tiered: TieredStore, behind: Behind
+def test_commit_metadata_is_readable_with_everything_evicted_offline(
+    tiered: TieredStore, backing: BackingStore
 ) -> None:
     tip = conversation(tiered)
     tiered.update_notes(tip, CommitNotes(summary="the end", labels=("x",)))
     before = commit_history(tiered, tip)
-    evicted_whole(tiered)
-    behind.is_away = True
+    evict_all(tiered)
+    backing.is_away = True
     assert commit_history(tiered, tip) == before
     assert get_commit(tiered, tip).notes.summary == "the end"
     assert tiered.newest_commits(3)[0] == tip
@@ -130,17 +128,19 @@ def test_commits_can_be_read_with_everything_evicted_and_nobody_there(
 
 
 @pytest.mark.req("S2-68")
-def test_what_the_backing_store_lost_is_named(tiered: TieredStore, behind: Behind) -> None:
+def test_object_lost_by_the_backing_store_is_named(
+    tiered: TieredStore, backing: BackingStore
+) -> None:
     tip = conversation(tiered, 2)
-    evicted_whole(tiered)
-    lost = next(iter(bodies(behind, ObjectKind.PART)))
-    del behind._things[lost]
-    with pytest.raises(ObjectNotFound, match=lost):
+    evict_all(tiered)
+    missing_name = next(iter(bodies(backing, ObjectKind.PART)))
+    del backing._objects[missing_name]
+    with pytest.raises(ObjectNotFound, match=missing_name):
         _ = materialize(tiered, tip).messages
 
 
 @pytest.mark.req("S2-67")
-def test_only_what_the_backing_store_has_is_evicted(tiered: TieredStore) -> None:
+def test_only_objects_in_the_backing_store_are_evicted(tiered: TieredStore) -> None:
     conversation(tiered, 3)
     before = bodies(tiered.local, *ObjectKind)
     assert tiered.evict(0).objects == 0
@@ -148,36 +148,38 @@ def test_only_what_the_backing_store_has_is_evicted(tiered: TieredStore) -> None
     newer = batch_of("not there yet")
     tiered.write(newer)
     tiered.evict(0)
-    left = bodies(tiered.local, ObjectKind.PART)
-    assert left == {name for name in newer.objects if name not in before} & left
-    assert len(left) == 1
+    remaining = bodies(tiered.local, ObjectKind.PART)
+    assert remaining == {name for name in newer.objects if name not in before} & remaining
+    assert len(remaining) == 1
     assert fsck(tiered.local) == []
 
 
-def test_what_is_damaged_there_stays_here(tiered: TieredStore, behind: Behind) -> None:
+def test_object_damaged_in_the_backing_store_is_kept(
+    tiered: TieredStore, backing: BackingStore
+) -> None:
     conversation(tiered, 2)
     tiered.push()
-    name = next(iter(bodies(behind, ObjectKind.PART)))
-    behind._things[name] = behind._things[next(iter(bodies(behind, ObjectKind.PART) - {name}))]
+    name = next(iter(bodies(backing, ObjectKind.PART)))
+    backing._objects[name] = backing._objects[next(iter(bodies(backing, ObjectKind.PART) - {name}))]
     tiered.evict(0)
     assert bodies(tiered.local, ObjectKind.PART) == {name}
 
 
 @pytest.mark.req("S2-67")
-def test_what_is_pinned_stays_and_what_is_pinned_later_comes_back(tiered: TieredStore) -> None:
-    pinned, other = conversation(tiered, 3), commit_in(batch_of("other"))
+def test_pinned_object_stays_and_later_pinned_one_returns(tiered: TieredStore) -> None:
+    pinned, unpinned = conversation(tiered, 3), commit_in(batch_of("other"))
     tiered.write(batch_of("other"))
     tiered.push()
     tiered.set_retention({pinned: RetentionPolicy("pin")})
     needed = bodies(tiered.local, ObjectKind.PART)
     assert tiered.evict(0).objects == 1
     assert len(bodies(tiered.local, ObjectKind.PART)) == len(needed) - 1
-    tiered.set_retention({other: RetentionPolicy("pin")})
+    tiered.set_retention({unpinned: RetentionPolicy("pin")})
     assert bodies(tiered.local, ObjectKind.PART) == needed
 
 
-def test_what_was_used_least_lately_goes_first(tmp_path: Path) -> None:
-    times = iter(range(10**9, 10**15, 20 * 60 * 10**6))  # each later than one marks
+def test_least_recently_used_object_is_evicted_first(tmp_path: Path) -> None:
+    times = iter(range(10**9, 10**15, 20 * 60 * 10**6))  # each is later than one mark interval
     local = SqliteStore(tmp_path / "s.db", clock=lambda: next(times))
     tiered = TieredStore(local, MemoryStore())
     dice = Random(2)
@@ -185,8 +187,8 @@ def test_what_was_used_least_lately_goes_first(tmp_path: Path) -> None:
     for data in raw:
         tiered.write(WriteBatch(raw={hash_raw(data): data}))
         tiered._send([hash_raw(data)])
-    taken = tiered.evict(4 * 20_000 + 5_000)
-    assert taken.objects == 4
+    evicted = tiered.evict(4 * 20_000 + 5_000)
+    assert evicted.objects == 4
     names = [hash_raw(data) for data in raw]
     assert bodies(local, ObjectKind.RAW) == {*names[4:]}
     assert [tiered.raw(name) for name in names] == raw
@@ -195,23 +197,23 @@ def test_what_was_used_least_lately_goes_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("S2-67")
-def test_what_is_replicated_is_there_at_once(tiered: TieredStore, behind: Behind) -> None:
+def test_replicated_object_is_pushed_at_once(tiered: TieredStore, backing: BackingStore) -> None:
     tip = conversation(tiered, 3)
     data = b"a large file\n" * 400_000
     file = put_file(tiered, [data])
     tiered.write(WriteBatch(raw={hash_raw(b"small"): b"small"}))
-    assert behind.newest_commits() == []
+    assert backing.newest_commits() == []
     tiered.set_retention(
         {name: RetentionPolicy("replicate") for name in (tip, file, hash_raw(b"small"))}
     )
-    assert materialize(behind, tip).messages == materialize(tiered, tip).messages
-    assert behind.raw(file) == data
-    assert behind.raw(hash_raw(b"small")) == b"small"
-    assert fsck(behind) == []
+    assert materialize(backing, tip).messages == materialize(tiered, tip).messages
+    assert backing.raw(file) == data
+    assert backing.raw(hash_raw(b"small")) == b"small"
+    assert fsck(backing) == []
 
 
-def test_files_are_evicted_piece_by_piece_and_read_again(
-    tiered: TieredStore, behind: Behind
+def test_files_are_evicted_by_chunk_and_read_again(
+    tiered: TieredStore, backing: BackingStore
 ) -> None:
     data = Random(3).randbytes(2_000_000)
     file = put_file(tiered, [data])
@@ -219,72 +221,74 @@ def test_files_are_evicted_piece_by_piece_and_read_again(
     tiered.set_retention({file: None})
     assert tiered.evict(0).objects > 2
     assert b"".join(tiered.read_chunks(file)) == data
-    behind.is_away = True
+    backing.is_away = True
     assert tiered.raw(file) == data
 
 
-def test_what_only_the_backing_store_has_is_read_and_built_on(
-    tiered: TieredStore, behind: Behind
+def test_commit_only_in_the_backing_store_can_be_extended(
+    tiered: TieredStore, backing: BackingStore
 ) -> None:
-    """As after a move to another machine."""
-    tip = conversation(behind, 40)
-    file = put_file(behind, [b"line\n" * 600_000])
-    behind.update_notes(tip, CommitNotes(labels=("x",)))
-    before = materialize(behind, tip)
-    behind.asked.clear()
+    """This is the state after a move to another machine."""
+    tip = conversation(backing, 40)
+    file = put_file(backing, [b"line\n" * 600_000])
+    backing.update_notes(tip, CommitNotes(labels=("x",)))
+    before = materialize(backing, tip)
+    backing.asked.clear()
     assert materialize(tiered, tip).messages == before.messages
-    assert len(behind.asked) < 12, behind.asked
-    assert tiered.newest_commits(1) == behind.newest_commits(1)
+    assert len(backing.asked) < 12, backing.asked
+    assert tiered.newest_commits(1) == backing.newest_commits(1)
     assert tiered.commits_by_label() == {"x": [tip]}
-    assert tiered.raw(file) == behind.raw(file)
+    assert tiered.raw(file) == backing.raw(file)
     newer = batch_of("go on", parent=tip)
     tiered.write(newer)
-    behind.is_away = True
+    backing.is_away = True
     assert len(tiered.local.chain(commit_in(newer))) == 41
     assert materialize(tiered, commit_in(newer)).messages[:-1] == before.messages
     assert tiered.raw(file) == b"line\n" * 600_000
     assert fsck(tiered.local) == []
 
 
-def test_what_comes_with_another_content_than_its_name_says_is_refused(
-    tiered: TieredStore, behind: Behind
+def test_fetched_object_that_does_not_match_its_name_is_refused(
+    tiered: TieredStore, backing: BackingStore
 ) -> None:
     batch = batch_of("honest", "other")
-    behind.write(batch)
-    one, other = bodies(behind, ObjectKind.PART)
-    behind._things[one] = behind._things[other]
-    with pytest.raises(ObjectCorrupted, match=one):
-        tiered.objects([Hash(one)])
-    assert tiered.local.objects([Hash(one)]) == {}
+    backing.write(batch)
+    first, second = bodies(backing, ObjectKind.PART)
+    backing._objects[first] = backing._objects[second]
+    with pytest.raises(ObjectCorrupted, match=first):
+        tiered.objects([Hash(first)])
+    assert tiered.local.objects([Hash(first)]) == {}
 
 
-def test_what_was_purged_there_arrives_as_what_stands_for_it(
-    tiered: TieredStore, behind: Behind
+def test_object_purged_in_the_backing_store_arrives_as_its_replacement(
+    tiered: TieredStore, backing: BackingStore
 ) -> None:
-    tip = written(behind)
-    purge_text(behind, [], PURGE)
-    told = materialize(tiered, tip).messages
-    assert told == materialize(behind, tip).messages
+    tip = write_secret(backing)
+    purge_text(backing, [], PURGE)
+    messages = materialize(tiered, tip).messages
+    assert messages == materialize(backing, tip).messages
     tiered.write(batch_of("go on", parent=tip))
     assert find_text(tiered, [], SECRET) == []
     assert fsck(tiered.local) == []
 
 
-def test_a_purge_reaches_both_and_what_is_evicted(tiered: TieredStore, behind: Behind) -> None:
-    tip = written(tiered)
-    evicted_whole(tiered)
+def test_purge_reaches_both_tiers_and_evicted_objects(
+    tiered: TieredStore, backing: BackingStore
+) -> None:
+    tip = write_secret(tiered)
+    evict_all(tiered)
     assert find_text(tiered, [], SECRET)
     purge_text(tiered, [], PURGE)
-    for store in (tiered.local, behind, tiered):
+    for store in (tiered.local, backing, tiered):
         assert find_text(store, [], SECRET) == []
         assert fsck(store) == []
     assert "[purged]" in str(materialize(tiered, tip).messages)
 
 
-def test_collecting_here_leaves_what_is_needed_elsewhere(tiered: TieredStore) -> None:
+def test_local_gc_keeps_objects_needed_by_the_backing_store(tiered: TieredStore) -> None:
     tip = conversation(tiered)
     before = materialize(tiered, tip).messages
-    evicted_whole(tiered)
+    evict_all(tiered)
     loose = batch_of("loose")
     tiered.write(WriteBatch(objects=loose.objects))
     tiered.collect([], now=LATER, grace_s=0)
@@ -292,18 +296,18 @@ def test_collecting_here_leaves_what_is_needed_elsewhere(tiered: TieredStore) ->
     assert materialize(tiered, tip).messages == before
 
 
-def test_pushing_sends_what_is_new_and_what_changed(tiered: TieredStore, behind: Behind) -> None:
+def test_push_sends_new_and_changed_objects(tiered: TieredStore, backing: BackingStore) -> None:
     tip = conversation(tiered, 5)
     assert tiered.push().commits == 5
     assert tiered.push().commits == 0
-    behind.is_away = True
+    backing.is_away = True
     tiered.update_notes(tip, CommitNotes(summary="said offline", labels=("y",)))
-    behind.is_away = False
+    backing.is_away = False
     tiered.push()
-    assert behind.commits([tip])[tip].notes.summary == "said offline"
+    assert backing.commits([tip])[tip].notes.summary == "said offline"
 
 
-def test_a_name_that_nobody_has_is_missing(tiered: TieredStore) -> None:
+def test_unknown_name_is_missing(tiered: TieredStore) -> None:
     nothing = ArtifactRef("art-" + "f" * 64)
     asks: list[Callable[[], object]] = [
         lambda: tiered.raw(nothing),
@@ -315,42 +319,42 @@ def test_a_name_that_nobody_has_is_missing(tiered: TieredStore) -> None:
     assert tiered.deltas([nothing]) == {}
 
 
-def test_a_file_that_was_purged_there_arrives_as_its_stand_in(
-    tiered: TieredStore, behind: Behind
+def test_file_purged_in_the_backing_store_arrives_as_its_replacement(
+    tiered: TieredStore, backing: BackingStore
 ) -> None:
     key = b"sk-live-0123456789"
     pieces = {hash_raw(data): data for data in (b"a" * 10 + key, b"b" * 10)}
     file = hash_raw(b"".join(pieces.values()))
     single = hash_raw(key)
-    behind.write(WriteBatch(raw={**pieces, single: key}, files={file: [*pieces]}))
-    purge_text(behind, [], PurgeRequest(secret=Secret(key.decode()), by="ann", why="leaked"))
+    backing.write(WriteBatch(raw={**pieces, single: key}, files={file: [*pieces]}))
+    purge_text(backing, [], PurgeRequest(secret=Secret(key.decode()), by="ann", why="leaked"))
     assert tiered.raw(file) == b"a" * 10 + b"[purged]" + b"b" * 10
     assert tiered.raw(single) == b"[purged]"
-    behind.is_away = True
+    backing.is_away = True
     assert tiered.raw(file) == b"a" * 10 + b"[purged]" + b"b" * 10
     assert tiered.local.raw(single) == b"[purged]"
     assert fsck(tiered.local) == []
 
 
-def test_sequences_are_sent_with_what_they_are_made_of(tiered: TieredStore, behind: Behind) -> None:
+def test_sequences_are_pushed_with_their_items(tiered: TieredStore, backing: BackingStore) -> None:
     tip = conversation(tiered, 3)
     ref = materialize(tiered, tip).ref
     tiered.set_retention({ref: RetentionPolicy("replicate")})
     members = tiered.sequences([ref])[ref]
-    assert behind.sequences([ref]) == {ref: members}
-    assert behind.deltas(members).keys() == {*members}
-    other = TieredStore(SqliteStore(tiered.local.path.with_name("other.db")), behind)
-    assert other.sequences([ref]) == {ref: members}
-    other.set_retention({ref: RetentionPolicy("pin")})
-    other.local.close()
+    assert backing.sequences([ref]) == {ref: members}
+    assert backing.deltas(members).keys() == {*members}
+    second_store = TieredStore(SqliteStore(tiered.local.path.with_name("other.db")), backing)
+    assert second_store.sequences([ref]) == {ref: members}
+    second_store.set_retention({ref: RetentionPolicy("pin")})
+    second_store.local.close()
 
 
-def test_what_only_the_backing_store_has_is_annotated_there(
-    tiered: TieredStore, behind: Behind
+def test_commit_only_in_the_backing_store_is_annotated_there(
+    tiered: TieredStore, backing: BackingStore
 ) -> None:
-    tip = conversation(behind, 1)
+    tip = conversation(backing, 1)
     tiered.update_notes(tip, CommitNotes(summary="from afar"))
-    assert behind.commits([tip])[tip].notes.summary == "from afar"
-    behind.is_away = True
+    assert backing.commits([tip])[tip].notes.summary == "from afar"
+    backing.is_away = True
     with pytest.raises(StoreError, match="cannot be asked"):
         tiered.update_notes(tip, CommitNotes(summary="nobody there"))

@@ -1,4 +1,4 @@
-"""Batches that are written at the same time, that fail, and that are written again."""
+"""Batches that are written concurrently, that fail, and that are retried."""
 
 from __future__ import annotations
 
@@ -34,15 +34,17 @@ def rows_of(store: SqliteStore) -> list[int]:
 
 def chain(store: SqliteStore, length: int, parent: CommitId | None = None) -> list[CommitId]:
     names = [] if parent is None else [parent]
-    for at in range(length):
-        batch = batch_of(f"step {at}", parent=names[-1] if names else None, second=at)
+    for index in range(length):
+        batch = batch_of(f"step {index}", parent=names[-1] if names else None, second=index)
         store.write(batch)
         names.append(commit_in(batch))
     return names
 
 
-def test_a_batch_that_failed_is_written_when_it_is_written_again(path: Path) -> None:
-    """Things of a transaction that was taken back once counted as there: the retry wrote nothing."""
+def test_failed_batch_can_be_written_again(path: Path) -> None:
+    """A regression: objects of a rolled back transaction counted as stored, so the retry wrote
+    nothing.
+    """
     store, root = SqliteStore(path), batch_of("a")
     child = batch_of("b", parent=commit_in(root))
     both = WriteBatch(
@@ -59,22 +61,25 @@ def test_a_batch_that_failed_is_written_when_it_is_written_again(path: Path) -> 
         store.write(both)
     connection.execute("DROP TRIGGER no")
     store.write(both)
-    other = SqliteStore(path)
-    assert [one.id for one in other.chain(commit_in(child))] == [commit_in(child), commit_in(root)]
-    assert other.objects(both.objects) == both.objects
-    assert fsck(other) == []
-    for one in (store, other):
-        one.close()
+    second_store = SqliteStore(path)
+    assert [stored.id for stored in second_store.chain(commit_in(child))] == [
+        commit_in(child),
+        commit_in(root),
+    ]
+    assert second_store.objects(both.objects) == both.objects
+    assert fsck(second_store) == []
+    for any_store in (store, second_store):
+        any_store.close()
 
 
-def test_small_packs_are_put_together_and_everything_is_still_found(path: Path) -> None:
+def test_small_packs_are_merged_and_stay_readable(path: Path) -> None:
     store = SqliteStore(path)
     names = chain(store, 3 * pack_table.BLOCK + 5)
     assert len(rows_of(store)) < pack_table.BLOCK
     fresh = SqliteStore(path)
     for reader in (store, fresh):
-        assert [one.id for one in reader.chain(names[-1])] == names[::-1]
-        deltas = reader.deltas([one.commit.artifact for one in reader.chain(names[-1])])
+        assert [stored.id for stored in reader.chain(names[-1])] == names[::-1]
+        deltas = reader.deltas([stored.commit.artifact for stored in reader.chain(names[-1])])
         messages = [entry.message for entries in deltas.values() for entry in entries]
         assert len(reader.objects(messages)) == len(names)
         assert set(reader.names_with_prefix("", 10_000)) == {*names, *deltas}
@@ -85,21 +90,21 @@ def test_small_packs_are_put_together_and_everything_is_still_found(path: Path) 
     store.close()
 
 
-def test_large_packs_are_left_alone_and_no_number_is_given_twice(path: Path) -> None:
+def test_large_packs_are_not_merged_and_numbers_are_unique(path: Path) -> None:
     store = SqliteStore(path)
-    for at in range(2 * pack_table.BLOCK + 3):
-        data = f"{at} ".encode() * (1 if at % 10 else 20_000)
+    for number in range(2 * pack_table.BLOCK + 3):
+        data = f"{number} ".encode() * (1 if number % 10 else 20_000)
         store.write(WriteBatch(raw={hash_raw(data): data}))
         assert store.raw(hash_raw(data)) == data
     with store.snapshot() as connection:
-        found = list(pack_table.iter_rows(connection))
+        table_rows = list(pack_table.iter_rows(connection))
         assert pack_table.last_number(connection) == 2 * pack_table.BLOCK + 3
-    assert all(one.end == two.first for one, two in itertools.pairwise(found))
+    assert all(row_found.end == two.first for row_found, two in itertools.pairwise(table_rows))
     assert fsck(store) == []
     store.close()
 
 
-def test_a_damaged_pack_is_not_put_together_with_others(path: Path) -> None:
+def test_damaged_pack_is_not_merged(path: Path) -> None:
     store = SqliteStore(path)
     chain(store, pack_table.BLOCK - 2)
     with store.snapshot() as connection:
@@ -113,16 +118,16 @@ def test_a_damaged_pack_is_not_put_together_with_others(path: Path) -> None:
     store.close()
 
 
-def test_threads_that_wait_share_a_transaction_and_a_refused_batch_fails_alone(path: Path) -> None:
+def test_waiting_threads_share_a_transaction_and_bad_batches_fail_alone(path: Path) -> None:
     store, root = SqliteStore(path, patience_s=10), batch_of("root")
     store.write(root)
-    lost = CommitId("ctx-" + "1" * 64)
+    missing_commit = CommitId("ctx-" + "1" * 64)
     blocker = sqlite3.connect(path, isolation_level=None)
     blocker.execute("BEGIN IMMEDIATE")
     refused: list[str] = []
 
     def write(number: int) -> None:
-        parent = lost if number == 3 else commit_in(root)
+        parent = missing_commit if number == 3 else commit_in(root)
         try:
             store.write(batch_of(f"{number}", "the same for all", parent=parent))
         except ObjectNotFound as error:
@@ -133,19 +138,19 @@ def test_threads_that_wait_share_a_transaction_and_a_refused_batch_fails_alone(p
         thread.start()
     before = rows_of(store)
     while len(store._writer._waiting) < 7:
-        pass  # the first leads, and waits for the other connection
+        pass  # the first thread leads and waits for the other connection
     blocker.execute("ROLLBACK")
     blocker.close()
     for thread in threads:
         thread.join()
-    assert refused == [lost]
+    assert refused == [missing_commit]
     assert len(store.children(commit_in(root))) == 7
     assert len(rows_of(store)) - len(before) == 2
     assert fsck(store) == []
     store.close()
 
 
-def test_what_is_interrupted_leaves_nobody_waiting(path: Path) -> None:
+def test_interrupted_write_leaves_no_waiting_thread(path: Path) -> None:
     program = (
         "import signal, sqlite3, sys, threading, time\n"
         "from harken.store.sqlite.store import SqliteStore\n"
@@ -164,12 +169,14 @@ def test_what_is_interrupted_leaves_nobody_waiting(path: Path) -> None:
         "print(len(store.newest_commits(10)))\n"
     )
     command = [sys.executable, "-c", program, str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, cwd=ROOT, check=True)
-    assert done.stdout.splitlines()[0] == "interrupted"
-    assert int(done.stdout.splitlines()[1]) >= 5
+    result = subprocess.run(
+        command, capture_output=True, text=True, timeout=30, cwd=ROOT, check=True
+    )
+    assert result.stdout.splitlines()[0] == "interrupted"
+    assert int(result.stdout.splitlines()[1]) >= 5
 
 
-def test_what_is_derived_is_found_as_long_as_it_is_there(path: Path) -> None:
+def test_derived_object_is_listed_while_it_exists(path: Path) -> None:
     store, batch = SqliteStore(path), batch_of("a")
     [ref] = batch.deltas
     sequence, _ = encode_sequence([ref, ref])
@@ -180,18 +187,18 @@ def test_what_is_derived_is_found_as_long_as_it_is_there(path: Path) -> None:
         WriteBatch(sequences={sequence: [ref, ref]}, derived={"k": sequence, "\ud800": ref})
     )
     store.write(WriteBatch(derived={"k": ref}))
-    other = SqliteStore(path)
-    assert other.find_derived(["k", "\ud800", "nothing"]) == {"k": ref, "\ud800": ref}
+    second_store = SqliteStore(path)
+    assert second_store.find_derived(["k", "\ud800", "nothing"]) == {"k": ref, "\ud800": ref}
     with store.snapshot() as connection:
         pass
     connection.execute("UPDATE derived SET artifact = zeroblob(40) WHERE key = x'6b'")
-    assert other.find_derived(["k"]) == {}
+    assert second_store.find_derived(["k"]) == {}
     assert [finding.place for finding in fsck(store)] == ["derived k"]
-    for one in (store, other):
-        one.close()
+    for any_store in (store, second_store):
+        any_store.close()
 
 
-def test_notes_are_not_replaced_where_they_are_not_what_one_knew(path: Path) -> None:
+def test_metadata_update_fails_on_a_changed_value(path: Path) -> None:
     store, batch = SqliteStore(path), batch_of("a", notes=CommitNotes(summary="one"))
     store.write(batch)
     name = commit_in(batch)
@@ -204,21 +211,21 @@ def test_notes_are_not_replaced_where_they_are_not_what_one_knew(path: Path) -> 
     store.close()
 
 
-def test_things_are_everything_with_what_they_need_first(path: Path) -> None:
+def test_objects_are_iterated_after_their_dependencies(path: Path) -> None:
     store = SqliteStore(path)
     names = chain(store, pack_table.BLOCK + 3)
-    seen: set[str] = set()
-    for thing in store.iter_objects():
-        assert seen.issuperset(thing.needs)
-        seen.add(thing.name)
-    assert {*names} <= seen
-    found = store.stats()
+    names_seen: set[str] = set()
+    for stored in store.iter_objects():
+        assert names_seen.issuperset(stored.needs)
+        names_seen.add(stored.name)
+    assert {*names} <= names_seen
+    stats = store.stats()
     many = len(names)
     counts = {"part": many, "message": many, "delta": many, "commit": many}
-    assert found.objects == {**counts, "sequence": 0, "raw": 0}
-    assert found.logical_bytes == found.raw_bytes > 0
-    assert found.stored_bytes >= path.stat().st_size
-    assert {thing.kind for thing in store.iter_objects()} == {
+    assert stats.objects == {**counts, "sequence": 0, "raw": 0}
+    assert stats.logical_bytes == stats.raw_bytes > 0
+    assert stats.stored_bytes >= path.stat().st_size
+    assert {stored.kind for stored in store.iter_objects()} == {
         ObjectKind.PART,
         ObjectKind.MESSAGE,
         ObjectKind.DELTA,

@@ -1,4 +1,4 @@
-"""Logs that several tests of views look at."""
+"""Logs for several tests of views."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import pytest
 
 from harken.views.viewer import SessionViewer
 from tests.unit.views.examples import EXAMPLE_1, EXAMPLE_2
-from tests.unit.views.play import Play, write_log
+from tests.unit.views.log_builder import LogBuilder, write_log
 
 
 @pytest.fixture
-def play(tmp_path: Path) -> Iterator[Play]:
-    with Play(tmp_path) as play:
+def play(tmp_path: Path) -> Iterator[LogBuilder]:
+    with LogBuilder(tmp_path) as play:
         yield play
 
 

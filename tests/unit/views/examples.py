@@ -1,6 +1,6 @@
-"""Examples 1 and 2 of the specification [S0], without sums; texts shortened where views do not care.
+"""Examples 1 and 2 of the specification [S0], without sums and with shortened texts.
 
-Example 1 logs two results for `c3`. Example 2 begins in the middle: its agents have no births.
+Example 1 logs two results for `c3`. Example 2 is an excerpt: its agents have no creation event.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ADVICE = "Be friendly but not over-eager. A simple greeting with a smile."
 Line = dict[str, Any]
 
 
-def _born(number: int, agent: str, **members: Any) -> Line:
+def _agent_created(number: int, agent: str, **members: Any) -> Line:
     return {
         "message_id": f"msg_{number:03d}",
         "event_type": "agent_created",
@@ -53,14 +53,14 @@ def _piece(number: int, agent: str, content: str, cause: str) -> Line:
 
 
 EXAMPLE_1: list[Line] = [
-    _born(1, ROOT),
+    _agent_created(1, ROOT),
     _entry(2, ROOT, "user", "Create Jack and Jill for a cafe discussion"),
     _call(3, ROOT, "c1", "task", '{"name": "Jack", "system_prompt": "You work in HR..."}'),
-    _born(4, JACK, cause="msg_003", name="Jack"),
+    _agent_created(4, JACK, cause="msg_003", name="Jack"),
     _entry(5, JACK, "system", "You work in HR..."),
     _entry(6, ROOT, "tool", "Created subagent: Jack", tool_call_id="c1"),
     _call(7, ROOT, "c2", "task", '{"name": "Jill"}'),
-    _born(8, JILL, cause="msg_007", name="Jill"),
+    _agent_created(8, JILL, cause="msg_007", name="Jill"),
     _entry(9, JILL, "system", "You are an aspiring author..."),
     _entry(10, ROOT, "tool", "Created subagent: Jill", tool_call_id="c2"),
     _call(11, ROOT, "c3", "discuss", '{"prompt": "You meet...", "speakers": ["Jack", "Jill"]}'),
@@ -77,7 +77,7 @@ EXAMPLE_1: list[Line] = [
 
 EXAMPLE_2: list[Line] = [
     _call(30, JILL, "c4", "task", '{"name": "Inner"}'),
-    _born(31, INNER, cause="msg_030", name="Inner"),
+    _agent_created(31, INNER, cause="msg_030", name="Inner"),
     _entry(32, INNER, "system", "You are Jill's inner voice..."),
     _entry(33, JILL, "user", f"[Jack]: {HI}", substance="msg_015"),
     _call(34, JILL, "c5", "discuss", '{"speakers": ["Inner"]}'),

@@ -1,4 +1,4 @@
-"""What holds for every view."""
+"""Properties of every view."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from harken.views.links import Links
 from harken.views.timeline import timeline
 from harken.views.tree import tree
 from harken.views.verdicts import verdicts
-from tests.unit.views.play import Play
+from tests.unit.views.log_builder import LogBuilder
 
 View = Callable[[list[Event] | Links], object]
 
@@ -48,16 +48,16 @@ VIEWS: dict[str, View] = {
 
 
 @pytest.fixture
-def events(play: Play) -> list[Event]:
-    jack = play.born("Jack", by=play.root)
+def events(play: LogBuilder) -> list[Event]:
+    jack = play.create_agent("Jack", by=play.root)
     play.hears(play.root, "Hi")
     play.answers(play.root, play.asks(play.root), "the password is 1234")
-    said = play.says(jack, "1234")
-    play.hears(play.root, "[Jack]: ...", said)
-    play.result(play.root, play.calls(play.root, ("look", "{}")), "a cat", substance=said)
+    answer_id = play.says(jack, "1234")
+    play.hears(play.root, "[Jack]: ...", answer_id)
+    play.result(play.root, play.calls(play.root, ("look", "{}")), "a cat", substance=answer_id)
     play.asks(play.root)
-    guard = play.born("Guard", by=play.root, relation="hook")
-    play.hears(guard, "[response] ...", cause=said)
+    guard = play.create_agent("Guard", by=play.root, relation="hook")
+    play.hears(guard, "[response] ...", cause=answer_id)
     play.says(guard, "REWRITE: ...")
     play.moves(jack, "gone")
     return list(play.viewer().events)
@@ -65,24 +65,22 @@ def events(play: Play) -> list[Event]:
 
 @pytest.mark.parametrize("name", VIEWS)
 def test_every_prefix_of_a_log_can_be_viewed(events: list[Event], name: str) -> None:
-    """A live log is a prefix of what it will be."""
+    """A live log is a prefix of the finished one."""
     for length in range(len(events) + 1):
         VIEWS[name](events[:length])
 
 
 @pytest.mark.parametrize("name", VIEWS)
-def test_a_view_is_a_pure_function_and_the_same_over_shared_links(
-    events: list[Event], name: str
-) -> None:
+def test_view_is_deterministic_over_shared_references(events: list[Event], name: str) -> None:
     before = canonical.to_json_line(events)
     assert VIEWS[name](events) == VIEWS[name](events) == VIEWS[name](Links(events))
     assert canonical.to_json_line(events) == before
 
 
 @pytest.mark.parametrize("name", VIEWS)
-def test_what_a_view_returns_is_json_as_it_stands(events: list[Event], name: str) -> None:
-    found = VIEWS[name](events)
-    assert found
-    plain = canonical.from_json(canonical.to_json_line(found))
-    if isinstance(found, list) and isinstance(found[0], SparseRecord):
-        assert plain == [row.as_json() for row in found]
+def test_views_return_json_values(events: list[Event], name: str) -> None:
+    view_value = VIEWS[name](events)
+    assert view_value
+    plain = canonical.from_json(canonical.to_json_line(view_value))
+    if isinstance(view_value, list) and isinstance(view_value[0], SparseRecord):
+        assert plain == [row.as_json() for row in view_value]

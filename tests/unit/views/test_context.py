@@ -12,14 +12,14 @@ from harken.errors import HarkenError, NameNotFound
 from harken.views.context import ContextMessage, context
 from harken.views.model_calls import placeholders
 from harken.views.tree import tree
-from tests.unit.views.play import Play
+from tests.unit.views.log_builder import LogBuilder
 
 
 def texts(rows: Sequence[ContextMessage]) -> list[object]:
     return [row.message.content for row in rows]
 
 
-def test_a_context_is_exactly_what_the_model_saw(play: Play) -> None:
+def test_context_equals_the_model_input(play: LogBuilder) -> None:
     play.hears(play.root, "Hi")
     first = play.asks(play.root, parameters={"temperature": 0})
     play.answers(play.root, first, "Hello")
@@ -34,7 +34,7 @@ def test_a_context_is_exactly_what_the_model_saw(play: Play) -> None:
     assert context(play.viewer().events, first).parameters == {"temperature": 0}
 
 
-def test_a_call_is_found_by_its_request_its_response_and_its_answer(play: Play) -> None:
+def test_call_is_resolved_by_request_response_or_answer(play: LogBuilder) -> None:
     play.hears(play.root, "Hi")
     request = play.asks(play.root)
     answer = play.answers(play.root, request, "Hello")
@@ -43,8 +43,8 @@ def test_a_call_is_found_by_its_request_its_response_and_its_answer(play: Play) 
     assert {context(events, id_).request for id_ in (request, response, answer)} == {request}
 
 
-def test_what_is_new_is_told_against_the_agents_own_request_before(play: Play) -> None:
-    jack = play.born("Jack", by=play.root)
+def test_new_messages_are_relative_to_the_agents_previous_request(play: LogBuilder) -> None:
+    jack = play.create_agent("Jack", by=play.root)
     play.hears(play.root, "Hi")
     before = play.asks(play.root)
     play.hears(jack, "Ho")
@@ -58,14 +58,14 @@ def test_what_is_new_is_told_against_the_agents_own_request_before(play: Play) -
     assert view.dropped == []
 
 
-def test_all_of_a_first_context_is_new(play: Play) -> None:
+def test_all_messages_of_a_first_context_are_new(play: LogBuilder) -> None:
     play.hears(play.root, "Hi")
     request = play.asks(play.root)
     view = context(play.viewer().events, request)
     assert (view.previous, [row.new for row in view.messages]) == (None, [True])
 
 
-def test_a_context_survives_a_compaction_and_tells_what_was_dropped(play: Play) -> None:
+def test_context_after_a_compaction_lists_dropped_messages(play: LogBuilder) -> None:
     for text in ("one", "two", "three"):
         play.hears(play.root, text)
     full = play.asks(play.root)
@@ -83,26 +83,26 @@ def test_a_context_survives_a_compaction_and_tells_what_was_dropped(play: Play) 
     assert texts(context(events, full).messages) == ["one", "two", "three"]
 
 
-def test_a_context_tells_where_a_cached_beginning_breaks(play: Play) -> None:
-    def kept(request: str) -> tuple[int, str | None]:
+def test_context_shows_where_a_cached_prefix_ends(play: LogBuilder) -> None:
+    def cached_prefix(request: str) -> tuple[int, str | None]:
         view = context(play.viewer().events, request)
         return view.kept, view.broken_by
 
     play.hears(play.root, "one")
-    assert kept(play.asks(play.root)) == (0, None)
+    assert cached_prefix(play.asks(play.root)) == (0, None)
     play.hears(play.root, "two")
-    assert kept(play.asks(play.root)) == (1, None)
+    assert cached_prefix(play.asks(play.root)) == (1, None)
     dropped = ev.TranscriptEdited(
         agent_id=play.root, segments=[ev.Segment(start=0, stop=1)], reason="drop"
     )
     play.session.append(dropped)
     play.hears(play.root, "three")
-    assert kept(play.asks(play.root)) == (1, "messages")
+    assert cached_prefix(play.asks(play.root)) == (1, "messages")
     tools = play.session.append(ev.ToolsDefined(tools=[{"name": "look"}], tools_hash="h"))
-    assert kept(play.asks(play.root, tools=tools)) == (0, "tools")
+    assert cached_prefix(play.asks(play.root, tools=tools)) == (0, "tools")
 
 
-def test_the_tools_of_a_call_are_shown_in_full(play: Play) -> None:
+def test_tools_of_a_call_are_shown_in_full(play: LogBuilder) -> None:
     schema = [{"name": "look", "input_schema": {}}]
     play.hears(play.root, "Hi")
     tools = play.session.append(ev.ToolsDefined(tools=schema, tools_hash="h"))
@@ -110,14 +110,14 @@ def test_the_tools_of_a_call_are_shown_in_full(play: Play) -> None:
     assert context(play.viewer().events, request).tools == schema
 
 
-def test_a_request_as_json(play: Play) -> None:
-    heard = play.hears(play.root, "Hi")
+def test_request_is_shown_as_json(play: LogBuilder) -> None:
+    input_id = play.hears(play.root, "Hi")
     request = play.asks(play.root)
     view = context(play.viewer().events, request).as_json()
     assert view["messages"] == [
         {
             "position": 0,
-            "message_id": heard,
+            "message_id": input_id,
             "new": True,
             "message": {"role": "user", "content": "Hi"},
         }
@@ -133,8 +133,8 @@ def _load(_: ev.ContextLoaded) -> Sequence[ChatMessage]:
 
 
 @pytest.fixture
-def loaded(tmp_path: Path) -> tuple[Play, MessageId]:
-    play = Play(tmp_path, resolver=_load)
+def loaded(tmp_path: Path) -> tuple[LogBuilder, MessageId]:
+    play = LogBuilder(tmp_path, resolver=_load)
     context_hash = ""
     for message in OLD:
         context_hash = extend_context_hash(context_hash, message)
@@ -146,8 +146,8 @@ def loaded(tmp_path: Path) -> tuple[Play, MessageId]:
     return play, request
 
 
-def test_what_came_from_a_commit_is_read_through_the_resolver(
-    loaded: tuple[Play, MessageId],
+def test_loaded_commit_is_read_through_the_resolver(
+    loaded: tuple[LogBuilder, MessageId],
 ) -> None:
     play, request = loaded
     view = context(play.viewer().events, request, resolver=_load)
@@ -156,8 +156,8 @@ def test_what_came_from_a_commit_is_read_through_the_resolver(
     assert view.verified
 
 
-def test_without_a_store_placeholders_stand_in_and_the_context_is_not_verified(
-    loaded: tuple[Play, MessageId],
+def test_context_without_store_has_placeholders_and_is_unverified(
+    loaded: tuple[LogBuilder, MessageId],
 ) -> None:
     play, request = loaded
     view = context(play.viewer().events, request)
@@ -170,14 +170,14 @@ def test_without_a_store_placeholders_stand_in_and_the_context_is_not_verified(
     assert len(tree(play.viewer().events)) == 1
 
 
-def test_an_unknown_model_call_lists_the_calls_that_there_are(play: Play) -> None:
-    heard = play.hears(play.root, "Hi")
+def test_unknown_model_call_error_lists_the_calls(play: LogBuilder) -> None:
+    input_id = play.hears(play.root, "Hi")
     request = play.asks(play.root)
-    with pytest.raises(NameNotFound, match=f"model call '{heard}'.*{request}"):
-        context(play.viewer().events, heard)
+    with pytest.raises(NameNotFound, match=f"model call '{input_id}'.*{request}"):
+        context(play.viewer().events, input_id)
 
 
-def test_a_request_that_names_what_the_log_lacks_is_an_error_of_one_line() -> None:
+def test_request_with_a_missing_reference_is_an_error_on_one_line() -> None:
     def request(id_: str, segment: ev.Segment) -> ev.LlmRequest:
         return ev.LlmRequest(
             message_id=MessageId(id_),
@@ -196,6 +196,6 @@ def test_a_request_that_names_what_the_log_lacks_is_an_error_of_one_line() -> No
         context([later], "msg_001")
 
 
-def test_placeholders_are_as_many_as_the_commit_has_messages() -> None:
+def test_placeholders_match_the_message_count_of_the_commit() -> None:
     event = ev.ContextLoaded(ctx="ctx-1", count=3, context_hash="")
     assert len(placeholders(event)) == 3

@@ -21,28 +21,28 @@ from tests.unit.views.examples import (
     JILL,
     ROOT,
 )
-from tests.unit.views.play import Play, write_log
+from tests.unit.views.log_builder import LogBuilder, write_log
 
 SECRET = "the password is 1234"
 REDACTED = "the password is [REDACTED]"
 
 
-def texts(play: Play, *agents: str) -> list[str]:
+def texts(play: LogBuilder, *agents: str) -> list[str]:
     return [item["content"] for item in play.viewer().extract_dialog(agents)]
 
 
 @pytest.fixture
-def jack(play: Play) -> AgentId:
-    return play.born("Jack", by=play.root)
+def jack(play: LogBuilder) -> AgentId:
+    return play.create_agent("Jack", by=play.root)
 
 
 @pytest.fixture
-def jill(play: Play, jack: AgentId) -> AgentId:
-    return play.born("Jill", by=play.root)
+def jill(play: LogBuilder, jack: AgentId) -> AgentId:
+    return play.create_agent("Jill", by=play.root)
 
 
 @pytest.mark.req("S0-43")
-def test_example_1_is_three_messages_each_once_in_order(cafe: SessionViewer) -> None:
+def test_dialog_of_example_1_has_three_messages_in_order(cafe: SessionViewer) -> None:
     items = cafe.extract_dialog([JACK, JILL])
     assert [(item["message_id"], item["content"]) for item in items] == [
         ("msg_012", CAFE),
@@ -53,16 +53,16 @@ def test_example_1_is_three_messages_each_once_in_order(cafe: SessionViewer) -> 
     assert not any("differs" in item for item in items)
 
 
-def test_a_chosen_author_gives_the_words_where_only_a_label_differs(cafe: SessionViewer) -> None:
-    for chosen in ([JILL, JACK], [JACK, JILL]):
-        assert [item["content"] for item in cafe.extract_dialog(chosen)] == [CAFE, HI, HELLO]
+def test_dialog_uses_the_authors_text_if_only_a_label_differs(cafe: SessionViewer) -> None:
+    for agents_chosen in ([JILL, JACK], [JACK, JILL]):
+        assert [item["content"] for item in cafe.extract_dialog(agents_chosen)] == [CAFE, HI, HELLO]
 
 
 @pytest.mark.req("S0-43")
-def test_example_2_shows_what_jill_heard_her_inner_voice_and_what_she_said(
+def test_dialog_of_example_2_shows_jills_messages(
     inner: SessionViewer,
 ) -> None:
-    """The utterance that Jill heard is not in this part of the log: nobody is known to say it."""
+    """The utterance that Jill received is not in this part of the log, so its author is unknown."""
     items = inner.extract_dialog([JILL, INNER])
     assert [(item["message_id"], item["agent_id"], item["content"]) for item in items] == [
         ("msg_015", None, f"[Jack]: {HI}"),
@@ -74,7 +74,7 @@ def test_example_2_shows_what_jill_heard_her_inner_voice_and_what_she_said(
 
 @pytest.mark.req("S0-43")
 def test_equal_texts_of_different_substance_both_stay(
-    play: Play, jack: AgentId, jill: AgentId
+    play: LogBuilder, jack: AgentId, jill: AgentId
 ) -> None:
     for agent in (jack, jill, jack):
         play.says(agent, "Yes.")
@@ -82,19 +82,19 @@ def test_equal_texts_of_different_substance_both_stay(
 
 
 @pytest.mark.req("S0-43")
-def test_one_substance_is_one_item_however_many_heard_it(
-    play: Play, jack: AgentId, jill: AgentId
+def test_substance_is_one_item_for_any_number_of_receivers(
+    play: LogBuilder, jack: AgentId, jill: AgentId
 ) -> None:
-    said = play.says(play.root, "Hello all")
+    utterance = play.says(play.root, "Hello all")
     for agent in (jack, jill, jill):
-        play.hears(agent, "[Root]: Hello all", said)
+        play.hears(agent, "[Root]: Hello all", utterance)
     assert texts(play, "Root", "Jack", "Jill") == ["Hello all"]
     assert texts(play, "Jack", "Jill") == ["[Root]: Hello all"]
 
 
 @pytest.mark.req("S0-43")
-def test_items_stand_in_the_order_in_which_a_chosen_agent_first_said_or_heard_them(
-    play: Play, jack: AgentId, jill: AgentId
+def test_items_are_ordered_by_first_occurrence_in_a_chosen_agent(
+    play: LogBuilder, jack: AgentId, jill: AgentId
 ) -> None:
     early = play.says(jack, "early")
     play.says(jill, "between")
@@ -103,13 +103,13 @@ def test_items_stand_in_the_order_in_which_a_chosen_agent_first_said_or_heard_th
     assert texts(play, "Jill") == ["between", "[Jack]: early"]
 
 
-def test_no_agents_no_dialog(cafe: SessionViewer) -> None:
+def test_dialog_without_agents_is_empty(cafe: SessionViewer) -> None:
     assert cafe.extract_dialog([]) == []
 
 
 @pytest.mark.req("S0-44")
-def test_a_rewritten_text_shows_as_heard_where_its_author_is_not_chosen(
-    play: Play, jack: AgentId, jill: AgentId
+def test_rewritten_text_is_shown_as_received_without_its_author(
+    play: LogBuilder, jack: AgentId, jill: AgentId
 ) -> None:
     play.hears(jill, f"[Jack]: {REDACTED}", play.says(jack, SECRET))
     (item,) = play.viewer().extract_dialog(["Jill"])
@@ -119,8 +119,8 @@ def test_a_rewritten_text_shows_as_heard_where_its_author_is_not_chosen(
 
 
 @pytest.mark.req("S0-44")
-def test_the_first_chosen_agent_decides_the_words_and_the_difference_is_flagged(
-    play: Play, jack: AgentId, jill: AgentId
+def test_first_chosen_agent_determines_the_text_and_flags_differences(
+    play: LogBuilder, jack: AgentId, jill: AgentId
 ) -> None:
     play.hears(jill, f"[Jack]: {REDACTED}", play.says(jack, SECRET))
     viewer = play.viewer()
@@ -132,11 +132,11 @@ def test_the_first_chosen_agent_decides_the_words_and_the_difference_is_flagged(
 
 
 @pytest.mark.req("S0-44")
-def test_a_text_that_a_hook_kept_from_all_chosen_agents_is_not_in_their_dialog(
-    play: Play, jack: AgentId, jill: AgentId
+def test_text_blocked_by_a_hook_is_not_in_the_dialog_of_receivers(
+    play: LogBuilder, jack: AgentId, jill: AgentId
 ) -> None:
-    """The guard heard it and blocked it: Jill and Root heard another text, or nothing."""
-    guard = play.born("Guard", by=play.root, relation="hook")
+    """The guard received and blocked it: Jill and Root received another text, or none."""
+    guard = play.create_agent("Guard", by=play.root, relation="hook")
     blocked = play.says(jack, SECRET)
     play.hears(guard, f"[response] Jack is about to answer: {SECRET}", cause=blocked)
     verdict = play.says(guard, "DENY: no passwords")
@@ -147,20 +147,20 @@ def test_a_text_that_a_hook_kept_from_all_chosen_agents_is_not_in_their_dialog(
 
 
 @pytest.mark.req("S0-44")
-def test_two_hearers_of_different_versions_are_flagged_without_showing_the_original(
-    play: Play, jack: AgentId, jill: AgentId
+def test_different_received_versions_are_flagged_without_the_original(
+    play: LogBuilder, jack: AgentId, jill: AgentId
 ) -> None:
-    said = play.says(play.root, SECRET)
-    play.hears(jack, f"[Root]: {REDACTED}", said)
-    play.hears(jill, "[Root]: ...", said)
+    utterance = play.says(play.root, SECRET)
+    play.hears(jack, f"[Root]: {REDACTED}", utterance)
+    play.hears(jill, "[Root]: ...", utterance)
     (item,) = play.viewer().extract_dialog(["Jack", "Jill"])
     assert item["content"] == f"[Root]: {REDACTED}"
     assert [v["content"] for v in item["versions"]] == ["[Root]: ..."]
     assert "1234" not in str(item)
 
 
-def test_a_prompt_shows_in_its_authors_words_where_the_author_is_chosen_first(
-    play: Play, jack: AgentId
+def test_prompt_has_its_authors_text_if_the_author_is_first(
+    play: LogBuilder, jack: AgentId
 ) -> None:
     prompt = play.piece(play.root, SECRET, play.calls(play.root, ("discuss", "{}")))
     play.hears(jack, REDACTED, prompt)
@@ -169,7 +169,7 @@ def test_a_prompt_shows_in_its_authors_words_where_the_author_is_chosen_first(
     assert texts(play, "Jack") == [REDACTED]
 
 
-def test_what_happened_was_said_by_nobody(play: Play, jack: AgentId) -> None:
+def test_event_message_has_no_author(play: LogBuilder, jack: AgentId) -> None:
     birth = play.session.agents[jack].birth
     text = "[event stock] changed: stock.csv"
     piece = play.session.append(
@@ -181,23 +181,23 @@ def test_what_happened_was_said_by_nobody(play: Play, jack: AgentId) -> None:
     assert item["agent_id"] is None is item["name"]
 
 
-def test_a_piece_that_no_chosen_agent_heard_is_no_item(play: Play) -> None:
+def test_piece_received_by_no_chosen_agent_is_no_item(play: LogBuilder) -> None:
     play.piece(play.root, "said to others", play.calls(play.root, ("discuss", "{}")))
     assert texts(play, "Root") == []
 
 
-def test_an_answer_that_was_handed_through_is_a_version_of_the_utterance(
-    play: Play, jack: AgentId
-) -> None:
+def test_forwarded_answer_is_a_version_of_the_utterance(play: LogBuilder, jack: AgentId) -> None:
     call = play.calls(play.root, ("discuss", "{}"))
-    said = play.says(jack, SECRET)
-    play.result(play.root, call, REDACTED, substance=said)
+    utterance = play.says(jack, SECRET)
+    play.result(play.root, call, REDACTED, substance=utterance)
     (item,) = play.viewer().extract_dialog(["Root", "Jack"])
     assert (item["content"], item["differs"]) == (REDACTED, True)
     assert texts(play, "Root") == []
 
 
-def test_calls_results_thoughts_and_instructions_are_no_dialog(play: Play, jack: AgentId) -> None:
+def test_calls_results_thoughts_and_instructions_are_excluded(
+    play: LogBuilder, jack: AgentId
+) -> None:
     call = play.calls(jack, ("look", "{}"), text="Let me see.")
     play.result(jack, call, "a cat")
     play.session.log_transcript_entry(jack, {"role": "system", "content": "Be kind."})
@@ -206,17 +206,17 @@ def test_calls_results_thoughts_and_instructions_are_no_dialog(play: Play, jack:
     assert texts(play, "Jack") == ["A cat."]
 
 
-def test_an_image_leaves_a_mark(play: Play) -> None:
+def test_image_has_a_placeholder(play: LogBuilder) -> None:
     play.hears(
         play.root, [TextPart("What is this?"), ImagePart(media_type="image/png", data="eA==")]
     )
     assert texts(play, "Root") == ["What is this?\n\n[image image/png]"]
 
 
-def test_what_has_no_link_came_from_the_user_and_a_hooks_comment_from_the_hook(
-    play: Play,
+def test_unlinked_entry_is_from_the_user_and_comment_from_its_hook(
+    play: LogBuilder,
 ) -> None:
-    guard = play.born("Guard", by=play.root, relation="hook")
+    guard = play.create_agent("Guard", by=play.root, relation="hook")
     play.hears(play.root, "Hi")
     play.hears(play.root, "[hook Guard]: be brief", cause=play.says(guard, "COMMENT: be brief"))
     items = dialog(play.viewer().events, [play.root])
@@ -226,22 +226,22 @@ def test_what_has_no_link_came_from_the_user_and_a_hooks_comment_from_the_hook(
     ]
 
 
-def test_what_a_user_was_shown_instead_is_a_version_that_the_user_heard(play: Play) -> None:
+def test_user_display_event_is_the_version_of_the_user(play: LogBuilder) -> None:
     play.hears("user", REDACTED, play.says(play.root, SECRET))
     assert texts(play, "user") == [REDACTED]
     assert texts(play, "Root", "user") == [SECRET]
 
 
 def test_copies_of_copies_in_an_older_log_are_one_item(tmp_path: Path) -> None:
-    again = {**EXAMPLE_1[19], "content": "Hi?", "substance": "msg_017"}
-    viewer = write_log(tmp_path, [*EXAMPLE_1[:19], again])
+    changed_event = {**EXAMPLE_1[19], "content": "Hi?", "substance": "msg_017"}
+    viewer = write_log(tmp_path, [*EXAMPLE_1[:19], changed_event])
     items = viewer.extract_dialog([JACK])
     assert [item["message_id"] for item in items] == ["msg_012", "msg_015"]
     assert items[1]["differs"]
 
 
-def test_a_piece_without_an_agent_was_made_by_the_agent_of_its_cause(tmp_path: Path) -> None:
-    heard = TranscriptEntry(
+def test_piece_without_agent_belongs_to_the_agent_of_its_cause(tmp_path: Path) -> None:
+    entry_event = TranscriptEntry(
         message_id=MessageId("msg_2"),
         agent_id=AgentId("jack"),
         role="user",
@@ -251,7 +251,7 @@ def test_a_piece_without_an_agent_was_made_by_the_agent_of_its_cause(tmp_path: P
 
     def author(cause: str | None) -> AgentId | None:
         piece = PieceOfText(message_id=MessageId("msg_1"), content="Hi", cause=cause)
-        born = AgentCreated(message_id=MessageId("msg_0"), agent_id=AgentId("root"))
-        return dialog([born, piece, heard], ["jack"])[0].agent_id
+        agent_event = AgentCreated(message_id=MessageId("msg_0"), agent_id=AgentId("root"))
+        return dialog([agent_event, piece, entry_event], ["jack"])[0].agent_id
 
     assert (author("msg_0"), author("msg_7"), author(None)) == ("root", None, None)

@@ -8,11 +8,11 @@ from harken.core.messages import ImagePart, TextPart, ThinkingPart, ToolCallSlot
 from harken.views.dialog import perspective
 from harken.views.viewer import SessionViewer
 from tests.unit.views.examples import ADVICE, HELLO, HI, INNER, JILL
-from tests.unit.views.play import Play, write_log
+from tests.unit.views.log_builder import LogBuilder, write_log
 
 
 @pytest.mark.req("S0-45", "S1-11")
-def test_example_2_gives_jills_perspective_with_its_labels(inner: SessionViewer) -> None:
+def test_perspective_of_jill_in_example_2_has_labels(inner: SessionViewer) -> None:
     assert inner.extract_agent_perspective(JILL) == (
         '[Action]: task {"name": "Inner"}\n'
         f"[Heard]: [Jack]: {HI}\n"
@@ -23,25 +23,25 @@ def test_example_2_gives_jills_perspective_with_its_labels(inner: SessionViewer)
 
 
 def test_instructions_are_labelled_system(inner: SessionViewer) -> None:
-    told = inner.extract_agent_perspective("Inner").splitlines()
-    assert told[0] == "[System]: You are Jill's inner voice..."
-    assert inner.extract_agent_perspective(INNER).splitlines() == told
+    transcript_lines = inner.extract_agent_perspective("Inner").splitlines()
+    assert transcript_lines[0] == "[System]: You are Jill's inner voice..."
+    assert inner.extract_agent_perspective(INNER).splitlines() == transcript_lines
 
 
 @pytest.mark.req("S0-45")
-def test_thoughts_stand_where_the_agent_thought_them(play: Play) -> None:
+def test_thoughts_stand_where_they_were_logged(play: LogBuilder) -> None:
     play.hears(play.root, "Is it raining?")
-    here = play.session.next_id()
+    event_id = play.session.next_id()
     message = {
         "role": "assistant",
         "content": [
             ThinkingPart("I must look."),
             TextPart("One moment."),
-            ToolCallSlot(f"look_{here}"),
+            ToolCallSlot(f"look_{event_id}"),
             ThinkingPart("And listen."),
             TextPart(""),
         ],
-        "tool_calls": [{"id": f"look_{here}", "function": {"name": "look", "arguments": "{}"}}],
+        "tool_calls": [{"id": f"look_{event_id}", "function": {"name": "look", "arguments": "{}"}}],
     }
     call = play.session.log_transcript_entry(play.root, message)
     play.result(play.root, call, "wet")
@@ -60,7 +60,7 @@ def test_thoughts_stand_where_the_agent_thought_them(play: Play) -> None:
 
 
 @pytest.mark.req("S1-11")
-def test_text_beside_a_call_and_each_of_several_calls_are_actions(play: Play) -> None:
+def test_text_beside_a_call_and_each_call_are_actions(play: LogBuilder) -> None:
     play.calls(play.root, ("a", "1"), ("b", "2"), text="Both at once.")
     moments = perspective(play.viewer().events, play.root)
     assert [(m.label, m.text) for m in moments] == [
@@ -70,31 +70,31 @@ def test_text_beside_a_call_and_each_of_several_calls_are_actions(play: Play) ->
     ]
 
 
-def test_the_place_of_a_call_that_a_foreign_log_lacks_is_passed_over(tmp_path: Path) -> None:
+def test_reference_to_a_missing_call_is_skipped(tmp_path: Path) -> None:
     content = [{"type": "call", "id": "lost"}, {"type": "text", "text": "Yes."}]
     line = {"message_id": "1", "event_type": "transcript_entry", "agent_id": "a"}
     viewer = write_log(tmp_path, [{**line, "role": "assistant", "content": content}])
     assert viewer.extract_agent_perspective("a") == "[Said]: Yes."
 
 
-def test_an_empty_answer_still_shows(play: Play) -> None:
+def test_empty_answer_is_shown(play: LogBuilder) -> None:
     play.says(play.root, None)
     assert play.viewer().extract_agent_perspective("Root") == "[Said]: "
 
 
-def test_what_the_user_was_shown_is_what_the_user_heard(play: Play) -> None:
+def test_user_display_event_is_what_the_user_received(play: LogBuilder) -> None:
     play.hears("user", "[REDACTED]", play.says(play.root, "1234"))
     assert play.viewer().extract_agent_perspective("user") == "[Heard]: [REDACTED]"
 
 
-def test_a_copy_is_heard_whatever_its_role(play: Play) -> None:
-    jack = play.born("Jack", by=play.root)
-    said = play.says(play.root, "Hi")
-    play.session.log_transcript_entry(jack, {"role": "assistant", "content": "Hi"}, said)
+def test_copy_of_any_role_is_received(play: LogBuilder) -> None:
+    jack = play.create_agent("Jack", by=play.root)
+    utterance = play.says(play.root, "Hi")
+    play.session.log_transcript_entry(jack, {"role": "assistant", "content": "Hi"}, utterance)
     assert play.viewer().extract_agent_perspective("Jack") == "[Heard]: Hi"
 
 
-def test_rows_are_json(play: Play) -> None:
+def test_rows_are_json(play: LogBuilder) -> None:
     play.hears(play.root, "Hi")
     (moment,) = perspective(play.viewer().events, play.root)
     assert moment.as_json() == {

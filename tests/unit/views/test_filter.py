@@ -8,7 +8,7 @@ from harken.core.messages import FunctionCall, ThinkingPart, ToolCall
 from harken.views.filter import select, utterances
 from harken.views.viewer import SessionViewer
 from tests.unit.views.examples import JACK, ROOT
-from tests.unit.views.play import Play
+from tests.unit.views.log_builder import LogBuilder
 
 
 def ids(events: object) -> list[str]:
@@ -16,7 +16,7 @@ def ids(events: object) -> list[str]:
 
 
 @pytest.mark.req("S0-10")
-def test_an_utterance_is_assistant_content_without_calls_and_nothing_else(
+def test_utterance_is_assistant_content_without_calls(
     cafe: SessionViewer,
 ) -> None:
     assert ids(utterances(cafe.events)) == ["msg_015", "msg_018"]
@@ -42,7 +42,7 @@ def test_an_utterance_is_assistant_content_without_calls_and_nothing_else(
         ),
     ],
 )
-def test_what_is_an_utterance(entry: Event, is_one: bool) -> None:
+def test_utterance_predicate(entry: Event, is_one: bool) -> None:
     assert bool(list(utterances([entry]))) == is_one
 
 
@@ -58,7 +58,7 @@ def test_events_are_filtered_by_type_agent_and_role(cafe: SessionViewer) -> None
 
 
 @pytest.mark.req("S1-12")
-def test_events_are_filtered_by_what_they_point_at(cafe: SessionViewer) -> None:
+def test_events_are_filtered_by_reference(cafe: SessionViewer) -> None:
     events = list(cafe.events)
     assert ids(select(events, link="msg_011")) == ["msg_012", "msg_016", "msg_019"]
     assert ids(select(events, link="msg_011", by="cause")) == ["msg_012"]
@@ -68,19 +68,19 @@ def test_events_are_filtered_by_what_they_point_at(cafe: SessionViewer) -> None:
 
 
 @pytest.mark.req("S1-12")
-def test_one_of_several_calls_is_a_link_of_its_own(play: Play) -> None:
+def test_single_call_of_several_is_a_separate_reference(play: LogBuilder) -> None:
     call = play.calls(play.root, ("discuss", "{}"), ("look", "{}"))
     first, second = f"{call}.discuss_{call}_0", f"{call}.look_{call}_1"
     piece = play.piece(play.root, "Hi?", first)
-    one, two = play.result(play.root, call, "Hi"), play.result(play.root, call, "a cat")
+    first_result, two = play.result(play.root, call, "Hi"), play.result(play.root, call, "a cat")
     events = play.viewer().events
-    assert ids(select(events, link=first)) == [piece, one]
+    assert ids(select(events, link=first)) == [piece, first_result]
     assert ids(select(events, link=second)) == [two]
-    assert ids(select(events, link=call)) == [piece, one, two]
+    assert ids(select(events, link=call)) == [piece, first_result, two]
 
 
-def test_an_event_of_an_unknown_type_is_filtered_by_what_it_has() -> None:
-    """A member of an unheard-of type is a link only where it looks like one."""
+def test_event_of_an_unknown_type_is_filtered_by_its_members() -> None:
+    """A member of an unknown event type is a reference only if it has the form of first_result."""
     new = {
         "event_type": "new",
         "message_id": "m",
@@ -88,9 +88,9 @@ def test_an_event_of_an_unknown_type_is_filtered_by_what_it_has() -> None:
         "role": "user",
         "cause": ["b", 1],
     }
-    odd = {"event_type": "odd", "message_id": "n", "agent_id": 7, "role": 7, "cause": 7}
+    unknown_event = {"event_type": "odd", "message_id": "n", "agent_id": 7, "role": 7, "cause": 7}
     same = {"event_type": "new", "message_id": "s", "substance": "b"}
-    events = [event_from_dict(new), event_from_dict(odd), event_from_dict(same)]
+    events = [event_from_dict(new), event_from_dict(unknown_event), event_from_dict(same)]
     assert ids(select(events, role="user", agent_id=AgentId("a"), link="b")) == ["m"]
     assert ids(select(events, event_type="odd")) == ["n"]
     assert ids(select(events, link="b", by="substance")) == ["s"]

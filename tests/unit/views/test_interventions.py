@@ -7,36 +7,36 @@ from harken.core.ids import AgentId
 from harken.core.messages import ImagePart, TextPart
 from harken.views.interventions import interventions
 from harken.views.viewer import SessionViewer
-from tests.unit.views.play import Play
+from tests.unit.views.log_builder import LogBuilder
 
 SECRET, REDACTED = "the password is 1234", "the password is [REDACTED]"
 
 
 @pytest.fixture
-def jack(play: Play) -> AgentId:
-    return play.born("Jack", by=play.root)
+def jack(play: LogBuilder) -> AgentId:
+    return play.create_agent("Jack", by=play.root)
 
 
 @pytest.fixture
-def jill(play: Play, jack: AgentId) -> AgentId:
-    return play.born("Jill", by=play.root)
+def jill(play: LogBuilder, jack: AgentId) -> AgentId:
+    return play.create_agent("Jill", by=play.root)
 
 
 @pytest.mark.req("S0-50")
-def test_a_rewritten_utterance_is_listed_with_what_was_proposed_and_heard(
-    play: Play, jack: AgentId, jill: AgentId
+def test_rewritten_utterance_is_listed_with_both_texts(
+    play: LogBuilder, jack: AgentId, jill: AgentId
 ) -> None:
-    said = play.says(jack, SECRET)
-    heard = play.hears(jill, f"[Jack]: {REDACTED}", said)
-    (found,) = interventions(play.viewer().events)
-    assert found.as_json() == {
+    utterance = play.says(jack, SECRET)
+    input_id = play.hears(jill, f"[Jack]: {REDACTED}", utterance)
+    (row,) = interventions(play.viewer().events)
+    assert row.as_json() == {
         "kind": "message",
-        "message_id": said,
+        "message_id": utterance,
         "agent_id": jack,
         "name": "Jack",
         "proposed": SECRET,
         "became": f"[Jack]: {REDACTED}",
-        "became_id": heard,
+        "became_id": input_id,
         "heard_by": jill,
         "heard_by_name": "Jill",
         "time": "2026-01-31T12:00:09.000000Z",
@@ -44,67 +44,66 @@ def test_a_rewritten_utterance_is_listed_with_what_was_proposed_and_heard(
 
 
 @pytest.mark.req("S0-50")
-def test_the_form_in_which_others_hear_an_utterance_is_no_intervention(
-    play: Play, cafe: SessionViewer, jack: AgentId, jill: AgentId
+def test_labelled_form_of_an_utterance_is_no_intervention(
+    play: LogBuilder, cafe: SessionViewer, jack: AgentId, jill: AgentId
 ) -> None:
-    said = play.says(jack, SECRET)
+    utterance = play.says(jack, SECRET)
     for form in (SECRET, f"[Jack]: {SECRET}", f"[Jack whispers]: {SECRET}", f"[{jack}]: {SECRET}"):
-        play.hears(jill, form, said)
+        play.hears(jill, form, utterance)
     assert interventions(play.viewer().events) == []
     assert interventions(cafe.events) == []
 
 
 @pytest.mark.req("S0-50")
 @pytest.mark.parametrize(
-    "heard", [f"[Jill]: {SECRET}", f"[Jackson]: {SECRET}", f"[Jack]: {SECRET} ", "[Jack]: ", ""]
+    "heard_text",
+    [f"[Jill]: {SECRET}", f"[Jackson]: {SECRET}", f"[Jack]: {SECRET} ", "[Jack]: ", ""],
 )
-def test_any_other_text_or_author_is_one(
-    play: Play, jack: AgentId, jill: AgentId, heard: str
+def test_different_text_or_author_is_an_intervention(
+    play: LogBuilder, jack: AgentId, jill: AgentId, heard_text: str
 ) -> None:
-    play.hears(jill, heard, play.says(jack, SECRET))
+    play.hears(jill, heard_text, play.says(jack, SECRET))
     assert len(interventions(play.viewer().events)) == 1
 
 
-def test_any_label_will_do_for_an_author_without_a_name(play: Play, jack: AgentId) -> None:
-    nameless = play.born(None, by=play.root)
-    said = play.says(nameless, "Hi")
-    play.hears(jack, "[the third]: Hi", said)
-    play.hears(jack, "[the third]: Ho", said)
-    assert [found.became for found in interventions(play.viewer().events)] == ["[the third]: Ho"]
+def test_any_label_is_accepted_for_an_unnamed_author(play: LogBuilder, jack: AgentId) -> None:
+    nameless = play.create_agent(None, by=play.root)
+    utterance = play.says(nameless, "Hi")
+    play.hears(jack, "[the third]: Hi", utterance)
+    play.hears(jack, "[the third]: Ho", utterance)
+    assert [row.became for row in interventions(play.viewer().events)] == ["[the third]: Ho"]
 
 
-def test_a_rewritten_piece_result_and_answer_to_the_user_are_listed_too(
-    play: Play, jack: AgentId
-) -> None:
+def test_rewritten_piece_result_and_user_answer_are_listed(play: LogBuilder, jack: AgentId) -> None:
     call = play.calls(play.root, ("discuss", "{}"))
     play.hears(jack, REDACTED, play.piece(play.root, SECRET, call))
     play.result(play.root, call, REDACTED, substance=play.says(jack, SECRET))
     play.hears("user", REDACTED, play.says(play.root, SECRET))
-    found = interventions(play.viewer().events)
-    assert [(one.name, one.heard_by_name) for one in found] == [
+    rows_found = interventions(play.viewer().events)
+    assert [(row.name, row.heard_by_name) for row in rows_found] == [
         ("Root", "Jack"),
         ("Jack", "Root"),
         ("Root", "user"),
     ]
 
 
-def test_another_image_under_the_same_text_is_one_and_other_metadata_is_not(
-    play: Play, jack: AgentId
+def test_different_image_is_listed_and_other_metadata_is_not(
+    play: LogBuilder, jack: AgentId
 ) -> None:
     picture = ImagePart(media_type="image/png", data="eA==")
-    said = play.says(play.root, [TextPart("Look"), picture])
-    play.hears(jack, [TextPart("Look"), ImagePart("image/png", "eA==", meta={"id": 1})], said)
+    utterance = play.says(play.root, [TextPart("Look"), picture])
+    play.hears(jack, [TextPart("Look"), ImagePart("image/png", "eA==", meta={"id": 1})], utterance)
     assert interventions(play.viewer().events) == []
-    play.hears(jack, [TextPart("Look"), ImagePart("image/png", "eQ==")], said)
+    play.hears(jack, [TextPart("Look"), ImagePart("image/png", "eQ==")], utterance)
     assert len(interventions(play.viewer().events)) == 1
 
 
-def test_what_represents_a_message_that_the_log_lacks_tells_nothing(inner: SessionViewer) -> None:
+def test_representation_of_a_missing_message_is_not_listed(inner: SessionViewer) -> None:
     assert interventions(inner.events) == []
 
 
-def test_a_rewritten_action_is_listed_with_both_calls_verbatim(play: Play) -> None:
-    guard = play.born("Guard", by=play.root, relation="hook")
+def test_rewritten_action_is_listed_with_both_calls_verbatim(play: LogBuilder) -> None:
+    guard = play.create_agent("Guard", by=play.root, relation="hook")
     call = play.calls(play.root, ("look", "{}"), ("rm", "{not json"))
     verdict = play.says(guard, "REWRITE: {}")
     play.session.append(
@@ -116,20 +115,20 @@ def test_a_rewritten_action_is_listed_with_both_calls_verbatim(play: Play) -> No
             cause=verdict,
         )
     )
-    (found,) = interventions(play.viewer().events)
-    assert (found.kind, found.proposed, found.became) == ("action", "rm {not json", "rm {}")
-    assert (found.message_id, found.name, found.heard_by) == (call, "Root", play.root)
+    (row,) = interventions(play.viewer().events)
+    assert (row.kind, row.proposed, row.became) == ("action", "rm {not json", "rm {}")
+    assert (row.message_id, row.name, row.heard_by) == (call, "Root", play.root)
 
 
-def test_the_only_call_of_a_message_is_named_by_the_message(play: Play) -> None:
+def test_single_call_of_a_message_is_named_by_the_message(play: LogBuilder) -> None:
     call = play.calls(play.root, ("rm", "/"))
     play.session.append(
         ev.ActionRewritten(agent_id=play.root, call=call, tool="rm", arguments="/tmp/x")
     )
-    (found,) = interventions(play.viewer().events)
-    assert (found.proposed, found.became) == ("rm /", "rm /tmp/x")
+    (row,) = interventions(play.viewer().events)
+    assert (row.proposed, row.became) == ("rm /", "rm /tmp/x")
 
 
-def test_a_rewritten_call_that_the_log_lacks_tells_nothing() -> None:
-    rewritten = ev.ActionRewritten(call="msg_007.c", tool="rm", arguments="x")
-    assert interventions([rewritten]) == []
+def test_rewrite_of_a_missing_call_is_not_listed() -> None:
+    rewrite = ev.ActionRewritten(call="msg_007.c", tool="rm", arguments="x")
+    assert interventions([rewrite]) == []

@@ -28,19 +28,19 @@ def test_equal_lists_have_only_equal_rows() -> None:
     assert [(row.kind, row.before, row.after) for row in rows] == [("same", 0, 0), ("same", 1, 1)]
 
 
-def test_ids_of_calls_are_no_difference() -> None:
-    def called(id_: str) -> list[Message]:
+def test_call_ids_are_ignored() -> None:
+    def call_messages(id_: str) -> list[Message]:
         call = ToolCall(id_, FunctionCall("look", "{}"))
         return [
             Message("assistant", None, tool_calls=[call]),
             Message("tool", "a cat", tool_call_id=id_, name="look"),
         ]
 
-    assert kinds(diff_messages(called("c1"), called("c2"))) == ["same", "same"]
-    assert find_first_difference(called("c1"), called("c2")) is None
+    assert kinds(diff_messages(call_messages("c1"), call_messages("c2"))) == ["same", "same"]
+    assert find_first_difference(call_messages("c1"), call_messages("c2")) is None
 
 
-def test_what_is_new_is_added_at_its_place() -> None:
+def test_new_message_is_added_at_its_position() -> None:
     rows = diff_messages(user("a", "c"), user("a", "b", "c"))
     assert [(row.kind, row.before, row.after) for row in rows] == [
         ("same", 0, 0),
@@ -49,7 +49,7 @@ def test_what_is_new_is_added_at_its_place() -> None:
     ]
 
 
-def test_a_message_in_other_words_is_one_change() -> None:
+def test_reworded_message_is_one_change() -> None:
     before = user("one", "The cat sat on the mat by the door", "two words here", "end")
     after = user("one", "The dog sat on the mat by the door", "something else", "new", "end")
     rows = diff_messages(before, after)
@@ -60,7 +60,7 @@ def test_a_message_in_other_words_is_one_change() -> None:
     ]
 
 
-def test_one_message_in_the_place_of_one_is_its_change_whatever_it_says() -> None:
+def test_message_replaced_by_one_message_is_a_change() -> None:
     assert kinds(diff_messages(user("a", "tea", "z"), user("a", "42", "z"))) == [
         "same",
         "changed",
@@ -70,20 +70,20 @@ def test_one_message_in_the_place_of_one_is_its_change_whatever_it_says() -> Non
     assert kinds(diff_messages(user("tea"), other_role)) == ["dropped", "added"]
 
 
-def test_a_system_prompt_is_the_same_prompt_changed() -> None:
+def test_different_system_prompt_is_a_change() -> None:
     before = [Message("system", "Be kind."), *user("a b c")]
     after = [Message("system", "Never mind"), *user("x y z", "q")]
     rows = diff_messages(before, after)
     assert (rows[0].kind, rows[0].heading) == ("changed", "system")
 
 
-def test_a_summary_in_the_place_of_many_drops_them() -> None:
+def test_summary_that_replaces_many_messages_drops_them() -> None:
     before = user(*(f"message {n} is about nothing else than {n * 7}" for n in range(10)))
     rows = diff_messages(before, [*user("They spoke of multiples."), *before[8:]])
     assert kinds(rows) == ["dropped"] * 8 + ["added"] + ["same"] * 2
 
 
-def test_positions_count_what_stands_before_both() -> None:
+def test_positions_are_counted_in_both_lists() -> None:
     rows = diff_messages(user("a", "b"), user("x", "b", "c"), kept=2)
     assert [(row.kind, row.before, row.after) for row in rows] == [
         ("changed", 2, 2),
@@ -92,27 +92,27 @@ def test_positions_count_what_stands_before_both() -> None:
     ]
 
 
-def test_lists_part_where_one_ends() -> None:
+def test_longer_list_has_added_or_dropped_rows() -> None:
     assert find_first_difference(user("a"), user("a", "b")) == 1
     assert find_first_difference(user("a", "b"), user("a")) == 1
     assert find_first_difference(user("a", "x"), user("a", "y", "z")) == 1
     assert find_first_difference([], []) is None
 
 
-def test_what_stays_of_a_text_is_shortened() -> None:
+def test_unchanged_text_is_shortened() -> None:
     long = "word " * 100
-    found = spans(f"{long}tea {long}", f"{long}coffee {long}")
-    assert [span.kind for span in found] == ["same", "dropped", "added", "same"]
-    assert max(len(span.text) for span in found) < 50
-    whole = spans(f"{long}tea {long}", f"{long}coffee {long}", around=None)
-    assert "".join(span.text for span in whole if span.kind != "added") == f"{long}tea {long}"
+    text_spans = spans(f"{long}tea {long}", f"{long}coffee {long}")
+    assert [span.kind for span in text_spans] == ["same", "dropped", "added", "same"]
+    assert max(len(span.text) for span in text_spans) < 50
+    full_spans = spans(f"{long}tea {long}", f"{long}coffee {long}", around=None)
+    assert "".join(span.text for span in full_spans if span.kind != "added") == f"{long}tea {long}"
 
 
 @given(st.text(), st.text())
-def test_spans_are_both_texts(before: str, after: str) -> None:
-    found = spans(before, after, around=None)
-    assert "".join(span.text for span in found if span.kind != "added") == before
-    assert "".join(span.text for span in found if span.kind != "dropped") == after
+def test_spans_reproduce_both_texts(before: str, after: str) -> None:
+    text_spans = spans(before, after, around=None)
+    assert "".join(span.text for span in text_spans if span.kind != "added") == before
+    assert "".join(span.text for span in text_spans if span.kind != "dropped") == after
 
 
 _lists = st.lists(
@@ -121,7 +121,7 @@ _lists = st.lists(
 
 
 @given(_lists, _lists)
-def test_a_difference_names_every_message_of_both_once_and_in_order(
+def test_diff_covers_every_message_of_both_lists_in_order(
     before: list[Message], after: list[Message]
 ) -> None:
     rows = diff_messages(before, after)
@@ -134,7 +134,7 @@ def test_a_difference_names_every_message_of_both_once_and_in_order(
             assert before[row.before] == after[row.after]
 
 
-def test_long_lists_and_texts_that_share_nothing_take_no_time() -> None:
+def test_long_unrelated_lists_and_texts_are_fast() -> None:
     start = perf_counter()
     diff_messages(
         user(*(f"{n} a" for n in range(2_000))), user(*(f"{n} b" for n in range(3_000, 5_000)))

@@ -14,24 +14,24 @@ from harken.views.viewer import SessionViewer
 from tests.agent_kit import Line, call, calls, stage
 from tests.agent_kit import play as playing
 from tests.unit.agents.hooking import send, watch
-from tests.unit.views.play import Play, write_log
+from tests.unit.views.log_builder import LogBuilder, write_log
 
 
-def stepping(play: Play) -> RequestSteps:
+def stepping(play: LogBuilder) -> RequestSteps:
     return RequestSteps(play.viewer().events)
 
 
-def told(changes: Changes) -> list[tuple[str, str]]:
+def change_texts(changes: Changes) -> list[tuple[str, str]]:
     return [(row.kind, row.text) for row in changes.messages]
 
 
-def test_steps_are_numbered_in_the_session_and_for_each_agent(play: Play) -> None:
-    jack = play.born("Jack", by=play.root)
+def test_steps_are_numbered_per_session_and_per_agent(play: LogBuilder) -> None:
+    jack = play.create_agent("Jack", by=play.root)
     for agent in (play.root, jack, play.root):
         play.hears(agent, "Hi")
         play.answers(agent, play.asks(agent), "Hello")
     steps = [stepping(play).step(n) for n in (1, 2, 3)]
-    assert [(one.number, one.of_agent, one.name) for one in steps] == [
+    assert [(step.number, step.of_agent, step.name) for step in steps] == [
         (1, 1, "Root"),
         (2, 1, "Jack"),
         (3, 2, "Root"),
@@ -41,34 +41,36 @@ def test_steps_are_numbered_in_the_session_and_for_each_agent(play: Play) -> Non
     assert [*stepping(play).numbers_for(None)] == [1, 2, 3]
 
 
-def test_a_step_is_found_by_its_number_from_either_end_and_by_its_messages(play: Play) -> None:
+def test_step_is_resolved_by_number_or_message_id(play: LogBuilder) -> None:
     play.hears(play.root, "Hi")
     request = play.asks(play.root)
     answer = play.answers(play.root, request, "Hello")
     response = play.session.state.last_id
     play.asks(play.root)
     steps = stepping(play)
-    assert [steps.find(given) for given in ("1", "-2", request, answer, response)] == [1] * 5
+    assert [steps.find(step_name) for step_name in ("1", "-2", request, answer, response)] == [
+        1
+    ] * 5
     assert steps.find("-1") == 2
-    for odd in ("0", "3", "-3", "msg_999", "", "-", "²"):
+    for bad_number in ("0", "3", "-3", "msg_999", "", "-", "²"):
         with pytest.raises(NameNotFound, match="1 to 2"):
-            steps.find(odd)
+            steps.find(bad_number)
 
 
-def test_what_is_new_is_told_and_what_was_there_is_only_counted(play: Play) -> None:
+def test_new_messages_are_listed_and_earlier_ones_counted(play: LogBuilder) -> None:
     play.hears(play.root, "Hi")
     play.answers(play.root, play.asks(play.root), "Hello")
     play.hears(play.root, "Go on")
     play.asks(play.root)
     steps = stepping(play)
-    assert told(steps.changes(1)) == [("added", "Hi")]
+    assert change_texts(steps.changes(1)) == [("added", "Hi")]
     changes = steps.changes(2)
-    assert (changes.kept, told(changes)) == (1, [("added", "Hello"), ("added", "Go on")])
+    assert (changes.kept, change_texts(changes)) == (1, [("added", "Hello"), ("added", "Go on")])
     assert [row.message.content for row in steps.context(2)] == ["Hi", "Hello", "Go on"]
     assert [row.new for row in steps.context(2)] == [False, True, True]
 
 
-def test_a_compaction_tells_what_gave_way_and_the_summary(play: Play) -> None:
+def test_compaction_step_has_dropped_messages_and_summary(play: LogBuilder) -> None:
     for text in ("one is here", "two are there", "three"):
         play.hears(play.root, text)
     play.asks(play.root)
@@ -78,7 +80,7 @@ def test_a_compaction_tells_what_gave_way_and_the_summary(play: Play) -> None:
     play.asks(play.root)
     changes = stepping(play).changes(2)
     assert [(edit.kind, edit.summary) for edit in changes.edits] == [("compacted", summary)]
-    assert told(changes) == [
+    assert change_texts(changes) == [
         ("dropped", "one is here"),
         ("dropped", "two are there"),
         ("added", "a summary of all"),
@@ -86,20 +88,20 @@ def test_a_compaction_tells_what_gave_way_and_the_summary(play: Play) -> None:
     ]
 
 
-def test_an_edit_says_why(play: Play) -> None:
+def test_edit_has_its_reason(play: LogBuilder) -> None:
     play.hears(play.root, "one")
     play.asks(play.root)
-    kept = [ev.Segment(start=0, stop=0)]
-    edit = ev.TranscriptEdited(agent_id=play.root, segments=kept, reason="rewound")
+    kept_segments = [ev.Segment(start=0, stop=0)]
+    edit = ev.TranscriptEdited(agent_id=play.root, segments=kept_segments, reason="rewound")
     play.session.append(edit)
     play.hears(play.root, "two")
     play.asks(play.root)
     changes = stepping(play).changes(2)
     assert [edit.kind for edit in changes.edits] == ["rewound"]
-    assert told(changes) == [("changed", "two")]
+    assert change_texts(changes) == [("changed", "two")]
 
 
-def test_another_system_prompt_is_a_change_of_its_text(play: Play) -> None:
+def test_changed_system_prompt_is_a_text_diff(play: LogBuilder) -> None:
     play.session.log_transcript_entry(play.root, {"role": "system", "content": "Be kind."})
     play.hears(play.root, "Hi")
     play.asks(play.root)
@@ -113,10 +115,12 @@ def test_another_system_prompt_is_a_change_of_its_text(play: Play) -> None:
     assert [span.text for span in row.spans if span.kind == "added"] == ["very "]
 
 
-def test_another_model_other_tools_and_parameters_are_told(play: Play) -> None:
+def test_changed_model_tools_and_parameters_are_listed(play: LogBuilder) -> None:
     def defined(*tools: dict[str, object]) -> MessageId:
-        listed = [dict(tool) for tool in tools]
-        return play.session.append(ev.ToolsDefined(tools=listed, tools_hash=str(len(str(tools)))))
+        tool_dicts = [dict(tool) for tool in tools]
+        return play.session.append(
+            ev.ToolsDefined(tools=tool_dicts, tools_hash=str(len(str(tools))))
+        )
 
     play.hears(play.root, "Hi")
     look: dict[str, object] = {"name": "look", "description": "Look."}
@@ -132,7 +136,7 @@ def test_another_model_other_tools_and_parameters_are_told(play: Play) -> None:
         ("leap", "dropped"),
         ("dig", "added"),
     }
-    assert {(one.name, one.kind) for one in changes.parameters} == {
+    assert {(parameter.name, parameter.kind) for parameter in changes.parameters} == {
         ("temperature", "changed"),
         ("top", "dropped"),
         ("max", "added"),
@@ -141,16 +145,16 @@ def test_another_model_other_tools_and_parameters_are_told(play: Play) -> None:
     assert [tool["name"] for tool in stepping(play).tools(1)] == ["look", "leap"]
 
 
-def test_an_outcome_has_the_answer_its_calls_and_what_hooks_made_of_them(tmp_path: Path) -> None:
+def test_outcome_has_the_answer_its_calls_and_verdicts(tmp_path: Path) -> None:
     lines: list[Line] = [calls(call("send", "c1", text="tea"), call("nope", "c2")), "Done."]
-    one = stage(tmp_path, playing(main=lines), tools=[send])
+    scene = stage(tmp_path, playing(main=lines), tools=[send])
     watch(
-        one,
+        scene,
         action=lambda q: Rewrite('{"text": "coffee"}'),
         response=lambda q: Rewrite("Done, truly."),
     )
-    one.ask("Go")
-    steps = RequestSteps(SessionViewer(one.log).events)
+    scene.ask("Go")
+    steps = RequestSteps(SessionViewer(scene.log).events)
     first, last = steps.outcome(1), steps.outcome(2)
     assert [(ran.tool, ran.became, ran.is_error) for ran in first.ran] == [
         ("send", 'send {"text": "coffee"}', False),
@@ -159,10 +163,10 @@ def test_an_outcome_has_the_answer_its_calls_and_what_hooks_made_of_them(tmp_pat
     assert first.ran[0].result == "sent coffee"
     assert last.answer == Message("assistant", "Done.")
     assert [row.became for row in last.rewritten] == ["Done, truly."]
-    one.session.close()
+    scene.session.close()
 
 
-def test_a_failed_call_has_its_error_and_what_had_arrived(play: Play) -> None:
+def test_failed_call_has_its_error_and_partial_answer(play: LogBuilder) -> None:
     play.hears(play.root, "Hi")
     request = play.asks(play.root)
     failed = ev.LlmResponse(
@@ -170,13 +174,13 @@ def test_a_failed_call_has_its_error_and_what_had_arrived(play: Play) -> None:
     )
     play.session.append(failed)
     play.asks(play.root)
-    done = stepping(play).outcome(1)
-    assert (done.answer, done.error, done.partial) == (None, "down", "I w")
+    outcome = stepping(play).outcome(1)
+    assert (outcome.answer, outcome.error, outcome.partial) == (None, "down", "I w")
     assert [stepping(play).step(number).ended for number in (1, 2)] == [True, False]
     assert stepping(play).step(2).stop_reason is None
 
 
-def test_memory_operations_stand_with_the_call_before_them(play: Play) -> None:
+def test_memory_operations_belong_to_the_preceding_call(play: LogBuilder) -> None:
     play.hears(play.root, "Hi")
     play.answers(play.root, play.asks(play.root), "Hello")
     play.session.append(
@@ -186,7 +190,7 @@ def test_memory_operations_stand_with_the_call_before_them(play: Play) -> None:
     assert (operation["operation"], operation["file_path"]) == ("READ", "a")
 
 
-def test_all_steps_of_an_untouched_log_are_verified(play: Play) -> None:
+def test_all_steps_of_an_unchanged_log_are_verified(play: LogBuilder) -> None:
     for text in ("a", "b", "c"):
         play.hears(play.root, text)
         play.answers(play.root, play.asks(play.root), text * 2)
@@ -194,32 +198,37 @@ def test_all_steps_of_an_untouched_log_are_verified(play: Play) -> None:
     assert [steps.verified(n) for n in steps.numbers_for(None)] == [True, True, True]
 
 
-def test_a_request_that_names_what_is_not_there_is_an_error_that_says_so(tmp_path: Path) -> None:
+def test_missing_reference_is_a_clear_error(tmp_path: Path) -> None:
     request = {"event_type": "llm_request", "agent_id": "agent_001", "time": "", "model": "m"}
-    whole = {**request, "count": 1, "context_hash": "00", "context": [{"entries": ["msg_777"]}]}
-    steps = RequestSteps(write_log(tmp_path, [{**whole, "message_id": "msg_002"}]).events)
-    for asked in (steps.context, steps.changes, steps.verified):
+    bad_request = {
+        **request,
+        "count": 1,
+        "context_hash": "00",
+        "context": [{"entries": ["msg_777"]}],
+    }
+    steps = RequestSteps(write_log(tmp_path, [{**bad_request, "message_id": "msg_002"}]).events)
+    for compute in (steps.context, steps.changes, steps.verified):
         with pytest.raises(HarkenError, match="msg_777"):
-            asked(1)
+            compute(1)
     assert steps.text(1) == ""
 
 
-def test_a_step_forward_costs_what_is_new_in_it(play: Play) -> None:
-    """Counted, not timed: the messages that are looked up for a step do not grow."""
+def test_next_step_costs_only_its_new_messages(play: LogBuilder) -> None:
+    """The test counts lookups instead of time: a step looks up a constant number of messages."""
     for n in range(60):
         play.hears(play.root, str(n))
         play.answers(play.root, play.asks(play.root), "ok")
     steps = stepping(play)
-    looked: list[str] = []
+    lookups: list[str] = []
 
     class Watched(dict[MessageId, object]):
         def __getitem__(self, key: MessageId) -> object:
-            looked.append(key)
+            lookups.append(key)
             return super().__getitem__(key)
 
     steps.calls.entries = Watched(steps.calls.entries)  # type: ignore[assignment]
     for n in (2, 60):
-        looked.clear()
+        lookups.clear()
         steps.changes(n)
         assert steps.verified(n)
-        assert len(looked) == 4
+        assert len(lookups) == 4

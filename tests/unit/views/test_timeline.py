@@ -7,11 +7,11 @@ from harken.core.ids import MessageId
 from harken.views.timeline import timeline
 from harken.views.viewer import SessionViewer
 from tests.unit.views.examples import EXAMPLE_1, HI, JACK, JILL, ROOT
-from tests.unit.views.play import Play
+from tests.unit.views.log_builder import LogBuilder
 
 
 @pytest.mark.req("S1-13")
-def test_the_timeline_holds_all_events_in_order_with_agents_as_lanes(cafe: SessionViewer) -> None:
+def test_timeline_has_all_events_in_order_with_agents_as_lanes(cafe: SessionViewer) -> None:
     view = timeline(cafe.events)
     assert [mark.message_id for mark in view.marks] == [line["message_id"] for line in EXAMPLE_1]
     assert [lane.agent_id for lane in view.lanes] == [ROOT, JACK, JILL]
@@ -24,9 +24,9 @@ def test_the_timeline_holds_all_events_in_order_with_agents_as_lanes(cafe: Sessi
 
 
 @pytest.mark.req("S1-13")
-def test_a_turn_begins_when_the_user_speaks_to_the_primary_agent(play: Play) -> None:
-    jack = play.born("Jack", by=play.root)
-    guard = play.born("Guard", by=play.root, relation="hook")
+def test_turn_begins_when_the_user_addresses_the_primary_agent(play: LogBuilder) -> None:
+    jack = play.create_agent("Jack", by=play.root)
+    guard = play.create_agent("Guard", by=play.root, relation="hook")
     first = play.hears(play.root, "Hi")
     play.hears(jack, "File changed: data.json")
     play.hears(play.root, "[hook Guard]: hm", cause=play.says(guard, "COMMENT: hm"))
@@ -37,27 +37,27 @@ def test_a_turn_begins_when_the_user_speaks_to_the_primary_agent(play: Play) -> 
     assert (turns[first], turns[second], turns[last]) == (1, 2, 2)
 
 
-def test_the_turns_follow_the_primary_agent(play: Play) -> None:
-    above = play.born("Above", by=play.root)
+def test_turns_follow_the_primary_agent(play: LogBuilder) -> None:
+    above = play.create_agent("Above", by=play.root)
     play.moves(above, "primary")
     play.moves(play.root, "subagent", above)
     play.hears(play.root, "not the user")
-    heard = play.hears(above, "Hi")
+    input_id = play.hears(above, "Hi")
     turns = {mark.message_id: mark.turn for mark in timeline(play.viewer().events).marks}
-    assert (turns[heard], list(turns.values()).count(1)) == (1, 1)
+    assert (turns[input_id], list(turns.values()).count(1)) == (1, 1)
 
 
-def test_every_mark_says_what_happened(play: Play) -> None:
+def test_every_mark_has_a_description(play: LogBuilder) -> None:
     play.hears(play.root, "Hi")
     tools = ev.ToolsDefined(tools=[{"name": "look"}], tools_hash="h")
     request = play.asks(play.root, tools=play.session.append(tools))
     play.answers(play.root, request, "Hello")
     call = play.calls(play.root, ("look", "{}"), text="I look.")
-    rewritten = ev.ActionRewritten(agent_id=play.root, call=call, tool="look", arguments="[]")
-    play.session.append(rewritten)
+    rewrite = ev.ActionRewritten(agent_id=play.root, call=call, tool="look", arguments="[]")
+    play.session.append(rewrite)
     play.piece(play.root, "a piece", call)
     play.result(play.root, call, "a cat")
-    jack = play.born("Jack", by=play.root)
+    jack = play.create_agent("Jack", by=play.root)
     play.moves(jack, "hook", play.root)
     play.moves(jack, "gone")
     play.session.append(ev.InterlocutorsSet(agent_id=play.root, speakers=[play.root], listeners=[]))
@@ -86,13 +86,13 @@ def test_every_mark_says_what_happened(play: Play) -> None:
     assert (marks[0].lane, marks[1].lane) == (None, 0)
 
 
-def test_the_user_has_a_lane_where_the_log_speaks_of_what_the_user_was_shown(play: Play) -> None:
+def test_user_has_a_lane_if_the_log_has_user_display_events(play: LogBuilder) -> None:
     play.hears("user", "[REDACTED]", play.says(play.root, "1234"))
     view = timeline(play.viewer().events)
     assert [lane.name for lane in view.lanes] == ["Root", "user"]
     assert view.as_json()["marks"][-1]["lane"] == 1
 
 
-def test_an_event_of_an_unknown_type_shows_its_members(play: Play) -> None:
+def test_event_of_an_unknown_type_shows_its_members(play: LogBuilder) -> None:
     strange = ev.event_from_dict({"event_type": "new", "message_id": "msg_9", "time": "", "x": [1]})
     assert timeline([strange]).marks[0].text == '{"x":[1]}'

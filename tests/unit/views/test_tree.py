@@ -10,7 +10,7 @@ from harken.errors import HarkenError
 from harken.views.tree import TreeRow, tree
 from harken.views.viewer import SessionViewer
 from tests.unit.views.examples import INNER, JACK, JILL, ROOT
-from tests.unit.views.play import Play
+from tests.unit.views.log_builder import LogBuilder
 
 
 def shape(rows: list[TreeRow]) -> list[tuple[str, int, str, bool]]:
@@ -18,7 +18,7 @@ def shape(rows: list[TreeRow]) -> list[tuple[str, int, str, bool]]:
 
 
 @pytest.mark.req("S1-13")
-def test_the_tree_of_example_1(cafe: SessionViewer) -> None:
+def test_tree_of_example_1(cafe: SessionViewer) -> None:
     rows = tree(cafe.events)
     assert [(row.agent_id, row.depth, row.parent) for row in rows] == [
         (ROOT, 0, None),
@@ -30,7 +30,7 @@ def test_the_tree_of_example_1(cafe: SessionViewer) -> None:
     assert rows[1].entries == 4
 
 
-def test_an_agent_whose_birth_an_excerpt_lacks_is_a_root(inner: SessionViewer) -> None:
+def test_agent_without_creation_event_is_a_root(inner: SessionViewer) -> None:
     rows = tree(inner.events)
     assert [(row.agent_id, row.depth, row.birth) for row in rows] == [
         (JILL, 0, None),
@@ -39,12 +39,12 @@ def test_an_agent_whose_birth_an_excerpt_lacks_is_a_root(inner: SessionViewer) -
 
 
 @pytest.mark.req("S1-13")
-def test_hooks_come_first_and_who_is_gone_stays_in_place_with_its_subtree(play: Play) -> None:
-    jack = play.born("Jack", by=play.root)
-    play.born("Anna", by=jack)
-    play.born("Jill", by=play.root)
-    play.born("Guard", by=play.root, relation="hook")
-    critic = play.born("Critic", by=play.root, relation="hook")
+def test_hooks_come_first_and_terminated_agents_keep_their_place(play: LogBuilder) -> None:
+    jack = play.create_agent("Jack", by=play.root)
+    play.create_agent("Anna", by=jack)
+    play.create_agent("Jill", by=play.root)
+    play.create_agent("Guard", by=play.root, relation="hook")
+    critic = play.create_agent("Critic", by=play.root, relation="hook")
     play.moves(jack, "gone")
     play.moves(critic, "gone")
     assert shape(tree(play.viewer().events)) == [
@@ -58,11 +58,11 @@ def test_hooks_come_first_and_who_is_gone_stays_in_place_with_its_subtree(play: 
 
 
 @pytest.mark.req("S1-13")
-def test_the_tree_follows_moves(play: Play) -> None:
+def test_tree_follows_moves(play: LogBuilder) -> None:
     """Jill becomes a hook of Jack; then a new agent takes Root's place above it."""
-    jack, jill = play.born("Jack", by=play.root), play.born("Jill", by=play.root)
+    jack, jill = play.create_agent("Jack", by=play.root), play.create_agent("Jill", by=play.root)
     play.moves(jill, "hook", jack)
-    above = play.born("Above", by=play.root)
+    above = play.create_agent("Above", by=play.root)
     play.moves(above, "primary")
     play.moves(play.root, "subagent", above)
     assert shape(tree(play.viewer().events)) == [
@@ -73,7 +73,7 @@ def test_the_tree_follows_moves(play: Play) -> None:
     ]
 
 
-def test_a_row_says_what_the_agents_model_calls_cost(play: Play) -> None:
+def test_row_has_the_cost_of_the_agents_model_calls(play: LogBuilder) -> None:
     play.hears(play.root, "Hi")
     play.answers(play.root, play.asks(play.root), "Hello")
     (row,) = tree(play.viewer().events)
@@ -81,34 +81,34 @@ def test_a_row_says_what_the_agents_model_calls_cost(play: Play) -> None:
     assert row.as_json()["name"] == "Root"
 
 
-def test_a_very_deep_tree_is_no_trouble(tmp_path: Path) -> None:
-    def born(n: int) -> ev.AgentCreated:
+def test_very_deep_tree_is_supported(tmp_path: Path) -> None:
+    def create_agent(n: int) -> ev.AgentCreated:
         return ev.AgentCreated(
             message_id=MessageId(f"msg_{n:03d}"),
             agent_id=AgentId(f"agent_{n:03d}"),
             cause=f"msg_{n - 1:03d}" if n else None,
         )
 
-    rows = tree([born(n) for n in range(3000)])
+    rows = tree([create_agent(n) for n in range(3000)])
     assert rows[-1].depth == 2999
 
 
-def test_agents_in_a_circle_show_once_each() -> None:
-    one, two = AgentId("one"), AgentId("two")
+def test_cyclic_agents_are_listed_once_each() -> None:
+    first, two = AgentId("one"), AgentId("two")
     events: list[ev.Event] = [
-        ev.AgentMoved(agent_id=one, place="subagent", parent=two),
-        ev.AgentMoved(agent_id=two, place="subagent", parent=one),
+        ev.AgentMoved(agent_id=first, place="subagent", parent=two),
+        ev.AgentMoved(agent_id=two, place="subagent", parent=first),
     ]
-    assert [row.agent_id for row in tree(events)] == [one, two]
+    assert [row.agent_id for row in tree(events)] == [first, two]
 
 
-def test_a_commit_that_an_agent_started_from_needs_no_store(play: Play) -> None:
+def test_tree_needs_no_store_for_a_starting_commit(play: LogBuilder) -> None:
     loaded = ev.ContextLoaded(agent_id=play.root, ctx="ctx-1", count=2, context_hash="")
     events = [*play.viewer().events, loaded]
     assert shape(tree(events)) == [("Root", 0, "primary", False)]
 
 
-def test_a_log_that_contradicts_itself_is_an_error_of_one_line(play: Play) -> None:
+def test_contradictory_log_is_an_error_on_one_line(play: LogBuilder) -> None:
     edit = ev.TranscriptEdited(agent_id=play.root, segments=[ev.Segment(start=0, stop=9)])
     with pytest.raises(HarkenError, match="contradicts itself"):
         tree([*play.viewer().events, edit])

@@ -1,4 +1,4 @@
-"""Watches: who put a hook where, and when it left; and what smart hooks said in between."""
+"""Watches: the agent that added a hook, its removal, and entries of smart hooks between."""
 
 from pathlib import Path
 
@@ -11,30 +11,32 @@ from tests.unit.agents.smart_hooks import Cast, always, guard, guarded, sends
 from tests.unit.agents.tree.test_hook_action import then
 
 
-def watched(one: Stage) -> list[Watch]:
-    return SessionViewer(one.log).watches()
+def watched(scene: Stage) -> list[Watch]:
+    return SessionViewer(scene.log).watches()
 
 
-def told(rows: list[Watch]) -> list[tuple[str | None, ...]]:
+def watch_rows(rows: list[Watch]) -> list[tuple[str | None, ...]]:
     return [(row.kind, row.how, row.hook_name, row.name, row.by_name) for row in rows]
 
 
 @pytest.mark.req("S4-30", "S4-31", "S4-29")
-def test_all_ways_in_which_a_hook_comes_and_goes(tmp_path: Path) -> None:
-    made = calls(call("hook", "h", name="second", instructions="Watch, too.", points=["response"]))
+def test_hook_places_change_in_all_ways(tmp_path: Path) -> None:
+    hook_calls = calls(
+        call("hook", "h", name="second", instructions="Watch, too.", points=["response"])
+    )
     task = calls(call("task", name="kim", instructions="k", prompt="Go."))
     cast = Cast(
         main=then(task, calls(call("endo", "e", subagent="kim"))),
         kim=lambda _: "Done.",
-        first=always(made, "OK"),
+        first=always(hook_calls, "OK"),
         second=always(calls(call("quit")), "OK"),
     )
-    one = guarded(tmp_path, cast)
-    guard(one, "first", points=["input"], tools=["hook"], subagents=False)
-    guard(one, "other", points=[])
-    one.ask("Begin.")
-    rows = watched(one)
-    assert told(rows) == [
+    scene = guarded(tmp_path, cast)
+    guard(scene, "first", points=["input"], tools=["hook"], subagents=False)
+    guard(scene, "other", points=[])
+    scene.ask("Begin.")
+    rows = watched(scene)
+    assert watch_rows(rows) == [
         ("installed", "begun", "first", "main", None),
         ("installed", "begun", "other", "main", None),
         ("installed", "made", "second", "main", "first"),
@@ -42,56 +44,58 @@ def test_all_ways_in_which_a_hook_comes_and_goes(tmp_path: Path) -> None:
         ("installed", "copied", "second", "kim", None),
         ("left", "quit", "second", "kim", "second"),
         ("installed", "copied", "first", "kim", None),
-        ("installed", "copied", "second", "kim", None),  # a move is no way out from under a hook
+        ("installed", "copied", "second", "kim", None),  # a move does not remove the hook
         ("installed", "moved", "main", "kim", "main"),
     ]
     assert rows[2].instructions is not None
     assert rows[2].instructions.startswith("Watch, too.")
-    assert rows[2].cause in {row["message_id"] for row in one.rows(role="assistant")}
+    assert rows[2].cause in {row["message_id"] for row in scene.rows(role="assistant")}
 
 
-def test_who_takes_the_place_of_whom_it_watched_watches_no_longer(tmp_path: Path) -> None:
-    one = guarded(tmp_path, Cast(main=lambda _: "Done.", guard=then(calls(call("meta")), "Mine.")))
-    guard(one, points=["response"])
-    one.ask("Go.")
-    assert told(watched(one))[1:] == [("left", "moved", "guard", "main", "guard")]
+def test_hook_that_replaces_its_agent_no_longer_watches(tmp_path: Path) -> None:
+    scene = guarded(
+        tmp_path, Cast(main=lambda _: "Done.", guard=then(calls(call("meta")), "Mine."))
+    )
+    guard(scene, points=["response"])
+    scene.ask("Go.")
+    assert watch_rows(watched(scene))[1:] == [("left", "moved", "guard", "main", "guard")]
 
 
 @pytest.mark.req("S4-25", "S0-50", "S4-32")
-def test_a_verdict_after_tools_notes_and_a_second_try_is_that_on_the_question(
+def test_verdict_after_tools_notes_and_a_retry_answers_the_question(
     tmp_path: Path,
 ) -> None:
     acts = calls(call("keep_note", "n", text="sent"), call("read_log", "r"))
-    said = always(acts, "I would not.", 'Rude.\n\n**REWRITE:** {"text": "please"}')
-    one = guarded(tmp_path, Cast(main=sends, guard=said))
-    guard(one)
-    one.ask("Send.")
-    one.ask("Again.")
-    rows = verdicts(SessionViewer(one.log).events)
+    answers = always(acts, "I would not.", 'Rude.\n\n**REWRITE:** {"text": "please"}')
+    scene = guarded(tmp_path, Cast(main=sends, guard=answers))
+    guard(scene)
+    scene.ask("Send.")
+    scene.ask("Again.")
+    rows = verdicts(SessionViewer(scene.log).events)
     assert [(row.kind, row.point, row.text) for row in rows] == [
         ("rewrite", "action", '{"text": "please"}')
     ] * 2
     for row in rows:
         assert row.proposed == 'send {"text":"hello"}'
         assert [outcome.text for outcome in row.outcomes] == ['send {"text": "please"}']
-        assert one.rows(message_id=row.question)[0]["content"].startswith("[action] Agent main")
+        assert scene.rows(message_id=row.question)[0]["content"].startswith("[action] Agent main")
 
 
 @pytest.mark.req("S4-25")
-def test_a_verdict_that_the_point_does_not_have_is_not_the_verdict(tmp_path: Path) -> None:
-    one = guarded(tmp_path, Cast(main=lambda _: "Done.", guard=always("DENY: no", "COMMENT: hm")))
-    guard(one, points=["input"])
-    one.ask("Go.")
-    [row] = verdicts(SessionViewer(one.log).events)
+def test_verdict_not_allowed_at_its_point_is_ignored(tmp_path: Path) -> None:
+    scene = guarded(tmp_path, Cast(main=lambda _: "Done.", guard=always("DENY: no", "COMMENT: hm")))
+    guard(scene, points=["input"])
+    scene.ask("Go.")
+    [row] = verdicts(SessionViewer(scene.log).events)
     assert (row.kind, row.text, row.point) == ("comment", "hm", "input")
     assert row.outcomes[0].text == "[hook guard]: hm"
 
 
 @pytest.mark.req("S4-26")
-def test_a_hook_that_stayed_unclear_is_a_failure_of_that_question(tmp_path: Path) -> None:
-    one = guarded(tmp_path, Cast(main=sends, guard=always("Hm.", "Hm!")))
-    guard(one)
-    one.ask("Send.")
-    [row] = verdicts(SessionViewer(one.log).events)
+def test_hook_without_a_clear_verdict_is_a_failure(tmp_path: Path) -> None:
+    scene = guarded(tmp_path, Cast(main=sends, guard=always("Hm.", "Hm!")))
+    guard(scene)
+    scene.ask("Send.")
+    [row] = verdicts(SessionViewer(scene.log).events)
     assert (row.kind, row.point) == ("failure", "action")
     assert row.outcomes[0].text.startswith("Error: Action blocked by hook 'guard'")

@@ -1,4 +1,4 @@
-"""Files become commits as they grow."""
+"""Import of files while they grow."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.unit.formats.transcript_kit import Transcript, text_block, tool_use_b
 
 
 class Watch:
-    """A follower of one file, and a clock that stands still."""
+    """A follower of one file, with a clock that the test advances."""
 
     def __init__(self, path: Path, catalogue: Catalogue) -> None:
         self.path, self.now = path, 1000.0
@@ -36,7 +36,7 @@ class Watch:
         self.follower = FileFollower(self.store, catalogue, clock=lambda: self.now)
 
     def write(self, data: bytes) -> None:
-        """Let the client write its file anew, and see that."""
+        """Write the complete file, as its client does, and poll the follower."""
         self.path.write_bytes(data)
         self.follower.note_changed([self.path])
 
@@ -44,9 +44,9 @@ class Watch:
         self.now += seconds
         return [*self.follower.read()]
 
-    def said(self, ctx: str) -> list[str]:
+    def read_texts(self, ctx: str) -> list[str]:
         messages = materialize(self.store, CommitId(ctx)).messages
-        return [text_of(one.content) for one in messages]
+        return [text_of(message.content) for message in messages]
 
 
 @pytest.fixture
@@ -58,18 +58,18 @@ def watch(tmp_path: Path) -> Iterator[Watch]:
 
 @pytest.fixture
 def session() -> Transcript:
-    made = Transcript()
-    made.user("Is the cafe open?")
-    made.answer(text_block("It is."))
-    return made
+    transcript = Transcript()
+    transcript.user("Is the cafe open?")
+    transcript.answer(text_block("It is."))
+    return transcript
 
 
-def test_a_file_that_grew_gives_the_commits_that_are_new_and_no_others(
+def test_follower_yields_only_new_commits_of_a_grown_file(
     watch: Watch, session: Transcript
 ) -> None:
     watch.write(session.data)
     (news,) = watch.later()
-    assert [one.notes.summary for one in news.commits] == ["It is."]
+    assert [commit.notes.summary for commit in news.commits] == ["It is."]
     assert watch.later() == []
     session.user("Since when?")
     session.answer(text_block("Since eight."))
@@ -77,11 +77,11 @@ def test_a_file_that_grew_gives_the_commits_that_are_new_and_no_others(
     session.answer(text_block("Welcome."))
     watch.write(session.data)
     (news,) = watch.later()
-    assert [one.notes.summary for one in news.commits] == ["Since eight.", "Welcome."]
-    assert len(watch.said(news.report.tips[0].ctx)) == 6
+    assert [commit.notes.summary for commit in news.commits] == ["Since eight.", "Welcome."]
+    assert len(watch.read_texts(news.report.tips[0].ctx)) == 6
 
 
-def test_they_are_the_commits_that_an_import_makes(
+def test_follower_creates_the_same_commits_as_an_import(
     watch: Watch, session: Transcript, tmp_path: Path
 ) -> None:
     watch.write(session.data)
@@ -91,12 +91,10 @@ def test_they_are_the_commits_that_an_import_makes(
     watch.write(session.data)
     (news,) = watch.later()
     elsewhere = Importer(MemoryStore(), Catalogue(None)).run([*iter_files(watch.path)])
-    assert [one.report.tips for one in elsewhere] == [news.report.tips]
+    assert [change.report.tips for change in elsewhere] == [news.report.tips]
 
 
-def test_a_file_is_read_when_nobody_has_written_for_a_moment(
-    watch: Watch, session: Transcript
-) -> None:
+def test_follower_reads_a_file_after_a_quiet_period(watch: Watch, session: Transcript) -> None:
     watch.write(session.data)
     assert watch.later(DEBOUNCE_S / 2) == []
     watch.follower.note_changed([watch.path])
@@ -106,17 +104,19 @@ def test_a_file_is_read_when_nobody_has_written_for_a_moment(
     assert [*watch.follower.read(at_once=True)] == []
 
 
-def test_a_file_that_never_rests_is_read_all_the_same(watch: Watch, session: Transcript) -> None:
+def test_follower_reads_a_file_that_is_written_all_the_time(
+    watch: Watch, session: Transcript
+) -> None:
     watch.write(session.data)
-    found: list[ImportedChange] = []
+    changes: list[ImportedChange] = []
     for _ in range(40):
         watch.follower.note_changed([watch.path])
-        found += watch.later(DEBOUNCE_S / 2)
-    assert len(found) == 1
+        changes += watch.later(DEBOUNCE_S / 2)
+    assert len(changes) == 1
 
 
-def test_a_last_line_without_its_end_waits_for_it(watch: Watch, session: Transcript) -> None:
-    whole = session.data
+def test_follower_waits_for_an_unterminated_last_line(watch: Watch, session: Transcript) -> None:
+    full_data = session.data
     session.user("Since when?")
     session.answer(text_block("Since eight."))
     watch.write(session.data[:-10])
@@ -124,28 +124,30 @@ def test_a_last_line_without_its_end_waits_for_it(watch: Watch, session: Transcr
     watch.write(session.data)
     (news,) = watch.later()
     assert news.report.bad_lines == 0
-    watch.write(whole + b'{"torn')
+    watch.write(full_data + b'{"torn')
     watch.later(UNANSWERED_S)
-    known = watch.catalogue.find_entries([str(watch.path)])[str(watch.path)]
-    assert json.loads(known.record)["bad_lines"] == 1
+    entry = watch.catalogue.find_entries([str(watch.path)])[str(watch.path)]
+    assert json.loads(entry.record)["bad_lines"] == 1
 
 
-def test_a_question_waits_for_its_answer(watch: Watch, session: Transcript) -> None:
+def test_follower_waits_for_the_answer_to_a_prompt(watch: Watch, session: Transcript) -> None:
     session.user("Since when?")
     watch.write(session.data)
     assert watch.later(10 * DEBOUNCE_S) == []
     session.answer(text_block("Since eight."))
     watch.write(session.data)
     (news,) = watch.later()
-    assert [len(watch.said(one.id)) for one in news.commits] == [2, 4]
+    assert [len(watch.read_texts(commit.id)) for commit in news.commits] == [2, 4]
 
 
-def test_what_was_not_whole_is_labelled_when_it_is(watch: Watch, session: Transcript) -> None:
+def test_follower_labels_an_incomplete_turn_once_it_is_complete(
+    watch: Watch, session: Transcript
+) -> None:
     session.user("Since when?")
     watch.write(session.data)
     (news,) = watch.later(UNANSWERED_S)
     early = news.commits[-1]
-    assert watch.said(early.id)[-1] == "Since when?"
+    assert watch.read_texts(early.id)[-1] == "Since when?"
     session.answer(text_block("Since eight."))
     watch.write(session.data)
     (news,) = watch.later()
@@ -153,7 +155,7 @@ def test_what_was_not_whole_is_labelled_when_it_is(watch: Watch, session: Transc
     assert watch.store.commits_by_label(SUPERSEDED_LABEL) == {SUPERSEDED_LABEL: [early.id]}
 
 
-def test_a_branch_that_was_left_is_no_such_thing(watch: Watch) -> None:
+def test_follower_does_not_label_an_abandoned_branch_as_incomplete(watch: Watch) -> None:
     session = Transcript()
     session.user("Is the cafe open?")
     first = session.answer(text_block("It is."))
@@ -168,56 +170,56 @@ def test_a_branch_that_was_left_is_no_such_thing(watch: Watch) -> None:
     assert watch.store.commits_by_label(SUPERSEDED_LABEL) == {}
 
 
-def test_only_the_newest_bytes_of_a_file_are_kept_and_what_others_kept(
+def test_follower_retains_the_newest_raw_bytes_and_pinned_ones(
     watch: Watch, session: Transcript
 ) -> None:
     watch.path.write_bytes(session.data)
     (first,) = Importer(watch.store, watch.catalogue).run([*iter_files(watch.path)])
-    kept = []
+    retained = []
     for word in ("one", "two", "three"):
         session.user(word)
         session.answer(text_block(word))
         watch.write(session.data)
         (news,) = watch.later()
-        kept.append(news.report.raw)
-    assert set(watch.store.retention()) == {first.report.raw, kept[-1]}
+        retained.append(news.report.raw)
+    assert set(watch.store.retention()) == {first.report.raw, retained[-1]}
 
 
 @pytest.mark.parametrize("is_another", [False, True])
-def test_a_file_that_was_cut_or_replaced_takes_nothing_away(
+def test_follower_keeps_commits_of_a_truncated_or_replaced_file(
     watch: Watch, session: Transcript, is_another: bool
 ) -> None:
     short = session.data
     session.user("Really?")
     session.answer(text_block("Yes."))
     watch.write(session.data)
-    (whole,) = watch.later()
-    other = Transcript(session="0e0e0e0e-0000-4000-8000-000000000000")
-    other.user("Is there tea? " + "Please. " * 500)
-    other.answer(text_block("There is."))
-    watch.write(other.data if is_another else short)
+    (change,) = watch.later()
+    other_session = Transcript(session="0e0e0e0e-0000-4000-8000-000000000000")
+    other_session.user("Is there tea? " + "Please. " * 500)
+    other_session.answer(text_block("There is."))
+    watch.write(other_session.data if is_another else short)
     watch.later()
-    assert whole.report.raw in watch.store.retention()
-    read = watch.store.chain(CommitId(whole.report.tips[0].ctx), 10)
-    assert not any(SUPERSEDED_LABEL in one.notes.labels for one in read)
+    assert change.report.raw in watch.store.retention()
+    commits = watch.store.chain(CommitId(change.report.tips[0].ctx), 10)
+    assert not any(SUPERSEDED_LABEL in commit.notes.labels for commit in commits)
 
 
-def test_what_takes_long_to_read_is_read_less_often(tmp_path: Path, session: Transcript) -> None:
+def test_follower_reads_slow_files_less_often(tmp_path: Path, session: Transcript) -> None:
     class Slow:
         def __init__(self) -> None:
             self.now = 0.0
 
         def __call__(self) -> float:
-            self.now += 1.0  # each look at it takes a second, so does reading
+            self.now += 1.0  # Each scan takes a second, and so does each read.
             return self.now
 
     clock, catalogue = Slow(), Catalogue(None)
     follower = FileFollower(MemoryStore(), catalogue, clock=clock)
     path = tmp_path / "a.jsonl"
     reads = 0
-    for at in range(60):
-        session.user(f"{at}")
-        session.answer(text_block(f"{at}"))
+    for minute in range(60):
+        session.user(f"{minute}")
+        session.answer(text_block(f"{minute}"))
         path.write_bytes(session.data)
         follower.note_changed([path])
         reads += len([*follower.read(at_once=True)])
@@ -225,7 +227,7 @@ def test_what_takes_long_to_read_is_read_less_often(tmp_path: Path, session: Tra
     catalogue.close()
 
 
-def test_nothing_is_told_of_what_nobody_reads_and_of_a_call_alone(watch: Watch) -> None:
+def test_follower_reports_nothing_for_unreadable_files_and_lone_calls(watch: Watch) -> None:
     watch.write(b"no transcript\n")
     assert watch.later(UNANSWERED_S) == []
     session = Transcript()
@@ -233,10 +235,10 @@ def test_nothing_is_told_of_what_nobody_reads_and_of_a_call_alone(watch: Watch) 
     session.answer(tool_use_block("t1"))
     watch.write(session.data)
     (news,) = watch.later()
-    assert [one.notes.summary for one in news.commits] == ["called Bash"]
+    assert [commit.notes.summary for commit in news.commits] == ["called Bash"]
 
 
-def test_what_a_store_refused_is_read_again(watch: Watch, session: Transcript) -> None:
+def test_follower_retries_after_a_store_refused_a_write(watch: Watch, session: Transcript) -> None:
     class Busy(MemoryStore):
         is_busy = True
 

@@ -1,4 +1,4 @@
-"""Sessions of other runtimes are listed and found from what the catalogue says of their sources."""
+"""Sessions of other runtimes, listed and resolved from catalogue records."""
 
 from __future__ import annotations
 
@@ -16,71 +16,71 @@ from harken.index.catalogue import Catalogue, FileFingerprint
 ONE, OTHER = (CommitId("ctx-" + digit * 64) for digit in "12")
 
 
-def noted(*reports: Report | bytes) -> Catalogue:
-    """Return a catalogue with these reports; bytes are those of a damaged or newer one."""
+def create_catalogue(*reports: Report | bytes) -> Catalogue:
+    """Return a catalogue with these reports; `bytes` reports are damaged or of a newer version."""
     catalogue = Catalogue(None)
-    for number, one in enumerate(reports):
-        name = one.source if isinstance(one, Report) else f"/odd/{number}"
-        record = one if isinstance(one, bytes) else msgspec.json.encode(one)
+    for number, report in enumerate(reports):
+        name = report.source if isinstance(report, Report) else f"/odd/{number}"
+        record = report if isinstance(report, bytes) else msgspec.json.encode(report)
         catalogue.note(name, FileFingerprint(100, number, b""), record)
     catalogue.commit()
     return catalogue
 
 
-def report(name: str, session: str = "", **more: object) -> Report:
-    told = Report(
+def report(name: str, session: str = "", **members: object) -> Report:
+    report_record = Report(
         source=f"/files/{name}", format="codex-v1", runtime="codex", session=session, title="Tea"
     )
-    tips = more.pop("tips", (ConversationTip("main", ONE),))
-    return msgspec.structs.replace(told, tips=tips, **more)
+    tips = members.pop("tips", (ConversationTip("main", ONE),))
+    return msgspec.structs.replace(report_record, tips=tips, **members)
 
 
 def sessions(*reports: Report | bytes) -> list[ImportedSession]:
-    return list_imported_sessions(noted(*reports))
+    return list_imported_sessions(create_catalogue(*reports))
 
 
-def test_a_session_is_all_sources_that_say_its_name() -> None:
+def test_session_joins_all_sources_with_its_id() -> None:
     aside = report(
         "agent-ann", "s", title="", tips=(ConversationTip("ann", OTHER),), ended="2026-02-02T"
     )
-    (found,) = sessions(aside, report("main", "s", folder="/cafe", ended="2026-02-01T"))
-    assert (found.name, found.title, found.project) == ("codex:s", "Tea", "/cafe")
-    assert found.sources == ["/files/main", "/files/agent-ann"]
-    assert [(end.agent, end.ctx) for end in found.branch_tips] == [("main", ONE), ("ann", OTHER)]
-    assert (found.size_bytes, found.last_message_time) == (200, "2026-02-02T")
+    (session,) = sessions(aside, report("main", "s", folder="/cafe", ended="2026-02-01T"))
+    assert (session.name, session.title, session.project) == ("codex:s", "Tea", "/cafe")
+    assert session.sources == ["/files/main", "/files/agent-ann"]
+    assert [(end.agent, end.ctx) for end in session.branch_tips] == [("main", ONE), ("ann", OTHER)]
+    assert (session.size_bytes, session.last_message_time) == (200, "2026-02-02T")
 
 
-def test_the_newest_of_several_moments_says_where_the_conversation_is() -> None:
+def test_session_position_is_the_newest_of_its_positions() -> None:
     early, late = report("a", "s", ended="2026-02-01T"), report("b", "s", ended="2026-02-02T")
-    (found,) = sessions(
+    (session,) = sessions(
         early, msgspec.structs.replace(late, tips=(ConversationTip("main", OTHER),))
     )
-    assert [end.ctx for end in found.branch_tips] == [OTHER, ONE]
+    assert [end.ctx for end in session.branch_tips] == [OTHER, ONE]
 
 
-def test_sessions_come_newest_first_by_what_was_said_last_else_by_the_file() -> None:
-    found = sessions(
+def test_sessions_are_sorted_by_last_message_else_file_time() -> None:
+    found_sessions = sessions(
         report("a", "old", ended="2026-02-01T00:00:00Z"),
         report("b", "undated"),
         report("c", "new", ended="2026-02-02T00:00:00Z"),
     )
-    assert [one.native for one in found] == ["new", "old", "undated"]
-    assert found[-1].last_message_time.startswith("1970-01-01T")
+    assert [session.native for session in found_sessions] == ["new", "old", "undated"]
+    assert found_sessions[-1].last_message_time.startswith("1970-01-01T")
 
 
-def test_what_was_not_read_or_is_of_another_version_is_no_session() -> None:
+def test_unread_or_outdated_sources_are_no_session() -> None:
     assert (
         sessions(report("a", "s", format=None), report("b", "s", tips=()), b"{", b'{"x":1}') == []
     )
 
 
-def test_a_source_without_a_session_is_called_as_its_file() -> None:
-    (found,) = sessions(report("tea.jsonl"))
-    assert found.name == "codex:tea"
+def test_source_without_session_id_is_named_after_its_file() -> None:
+    (session,) = sessions(report("tea.jsonl"))
+    assert session.name == "codex:tea"
 
 
-def test_a_subagent_that_is_a_session_of_its_own_is_a_part_of_its_parent() -> None:
-    catalogue = noted(
+def test_subagent_session_is_part_of_its_parent_session() -> None:
+    catalogue = create_catalogue(
         report("a", "above"),
         report("b", "below", tips=(ConversationTip("below", OTHER),)),
         report("c", "else"),
@@ -88,8 +88,10 @@ def test_a_subagent_that_is_a_session_of_its_own_is_a_part_of_its_parent() -> No
     for above, below in (("above", "below"), ("below", "above"), ("above", "gone")):
         catalogue.note_spawner("codex", above, below, ONE)
     catalogue.commit()
-    listed = list_imported_sessions(catalogue)
-    found = find_branch_tips(
-        next(one for one in listed if one.native == "above"), listed, catalogue
+    all_sessions = list_imported_sessions(catalogue)
+    tips = find_branch_tips(
+        next(session for session in all_sessions if session.native == "above"),
+        all_sessions,
+        catalogue,
     )
-    assert [(end.agent, end.ctx) for end in found] == [("main", ONE), ("below", OTHER)]
+    assert [(end.agent, end.ctx) for end in tips] == [("main", ONE), ("below", OTHER)]

@@ -1,4 +1,4 @@
-"""Whether a file ends with what a model said."""
+"""Whether a file ends with a message of the model."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def claude(role: str) -> dict[str, Any]:
     return {"type": role, "uuid": "u", "message": {"role": role, "content": "x"}}
 
 
-def codex(kind: str, **more: str) -> dict[str, Any]:
-    return {"type": "response_item", "payload": {"type": kind, **more}}
+def codex(kind: str, **members: str) -> dict[str, Any]:
+    return {"type": "response_item", "payload": {"type": kind, **members}}
 
 
 ASIDE = {"type": "last-prompt", "sessionId": "s"}
@@ -40,7 +40,7 @@ TOKENS = {"type": "event_msg", "payload": {"type": "token_count"}}
         ([{"type": "message", "message": {"role": "toolResult"}}], "question"),
     ],
 )
-def test_the_last_who_speaks_decides(
+def test_last_speaker_decides_the_ending(
     records: list[dict[str, Any]], ending: Ending, tmp_path: Path
 ) -> None:
     path = tmp_path / "a.jsonl"
@@ -48,7 +48,7 @@ def test_the_last_who_speaks_decides(
     assert read_ending(path) == ending
 
 
-def test_a_line_without_its_end_and_what_is_no_file_of_lines(tmp_path: Path) -> None:
+def test_unterminated_line_and_file_without_lines_have_no_ending(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(json.dumps(claude("assistant")).encode() + b'\n{"type": "us')
     assert read_ending(path) == "torn"

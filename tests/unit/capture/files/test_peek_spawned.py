@@ -1,4 +1,4 @@
-"""Whose conversation a file of a subagent holds, and who spawned it."""
+"""The session and the spawner of a subagent file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CLAUDE = {"type": "user", "isSidechain": True, "agentId": "a", "sessionId": "s"}
         ({"type": "user", "isSidechain": True}, None),
     ],
 )
-def test_the_first_record_says_it(
+def test_first_record_names_the_spawner(
     record: dict[str, Any], spawned: SpawnKey | None, tmp_path: Path
 ) -> None:
     path = tmp_path / "a.jsonl"

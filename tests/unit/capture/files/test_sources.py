@@ -1,4 +1,4 @@
-"""Where histories lie, and which files there are."""
+"""Discovery of history files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def write(path: Path, data: bytes = b"{}\n") -> Path:
     return path
 
 
-def test_histories_are_found_where_their_runtimes_keep_them(tmp_path: Path) -> None:
+def test_histories_are_discovered_in_default_folders(tmp_path: Path) -> None:
     write(tmp_path / ".claude/projects/-home-jill/a.jsonl")
     write(tmp_path / ".claude/projects/-home-jill/a/subagents/agent-b.jsonl")
     write(tmp_path / ".claude/projects/-home-jill/a/subagents/agent-b.meta.json")
@@ -22,27 +22,27 @@ def test_histories_are_found_where_their_runtimes_keep_them(tmp_path: Path) -> N
     write(tmp_path / ".gemini/tmp/abc/chats/session-1.json")
     write(tmp_path / ".gemini/tmp/abc/logs.json")
     write(tmp_path / ".pi/agent/sessions/--home--/x.jsonl")
-    found = {one.place.runtime: one for one in find_histories(tmp_path, {})}
-    assert list(found) == ["claude", "codex", "gemini", "pi"]
-    assert [file.path.name for file in found["claude"].files] == ["a.jsonl", "agent-b.jsonl"]
-    assert [file.path.name for file in found["gemini"].files] == ["session-1.json"]
-    assert found["claude"].size == 6
+    histories = {history.place.runtime: history for history in find_histories(tmp_path, {})}
+    assert list(histories) == ["claude", "codex", "gemini", "pi"]
+    assert [file.path.name for file in histories["claude"].files] == ["a.jsonl", "agent-b.jsonl"]
+    assert [file.path.name for file in histories["gemini"].files] == ["session-1.json"]
+    assert histories["claude"].size == 6
 
 
-def test_the_environment_names_other_folders(tmp_path: Path) -> None:
+def test_environment_variables_override_folders(tmp_path: Path) -> None:
     write(tmp_path / "elsewhere/projects/x/a.jsonl")
     write(tmp_path / ".claude/projects/x/b.jsonl")
     environ = {"CLAUDE_CONFIG_DIR": str(tmp_path / "elsewhere"), "CODEX_HOME": " "}
-    (found,) = find_histories(tmp_path, environ)
-    assert [file.path.name for file in found.files] == ["a.jsonl"]
+    (history,) = find_histories(tmp_path, environ)
+    assert [file.path.name for file in history.files] == ["a.jsonl"]
 
 
-def test_nothing_is_found_where_nothing_is(tmp_path: Path) -> None:
+def test_empty_home_has_no_sources(tmp_path: Path) -> None:
     assert find_histories(tmp_path, {}) == []
     assert list(iter_files(tmp_path / "not there")) == []
 
 
-def test_links_to_folders_are_not_followed_and_pipes_are_no_files(tmp_path: Path) -> None:
+def test_folder_links_and_pipes_are_not_sources(tmp_path: Path) -> None:
     write(tmp_path / "a.jsonl")
     (tmp_path / "round").symlink_to(tmp_path)
     os.mkfifo(tmp_path / "pipe.jsonl")
@@ -50,14 +50,14 @@ def test_links_to_folders_are_not_followed_and_pipes_are_no_files(tmp_path: Path
     assert [file.path.name for file in iter_files(tmp_path)] == ["a.jsonl"]
 
 
-def test_older_files_come_first_and_those_of_subagents_last(tmp_path: Path) -> None:
-    for at, name in enumerate(["agent-a.jsonl", "z.jsonl", "b.jsonl"]):
-        os.utime(write(tmp_path / name), (at, at))
+def test_sources_are_sorted_oldest_first_subagents_last(tmp_path: Path) -> None:
+    for index, name in enumerate(["agent-a.jsonl", "z.jsonl", "b.jsonl"]):
+        os.utime(write(tmp_path / name), (index, index))
     files = sort_for_import(iter_files(tmp_path))
     assert [file.path.name for file in files] == ["z.jsonl", "b.jsonl", "agent-a.jsonl"]
 
 
-def test_a_file_is_itself(tmp_path: Path) -> None:
+def test_file_argument_is_its_own_source(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", b"some words")
     (file,) = iter_files(path)
     assert (file.name, file.size, file.read_beginning(4)) == (str(path), 10, b"some")

@@ -1,4 +1,4 @@
-"""A crew reads ahead: faster, and otherwise as if there were none."""
+"""Parallel parsing of files gives the same results as serial parsing."""
 
 from __future__ import annotations
 
@@ -29,101 +29,98 @@ from tests.unit.formats.transcript_kit import Transcript, text_block
 
 @pytest.fixture(scope="module")
 def crew() -> Iterator[ReaderPool]:
-    with start_pool(2) as made:
-        yield made
+    with start_pool(2) as pool:
+        yield pool
 
 
 def talk(words: str, *, padding: int = 0) -> Transcript:
-    made = Transcript(f"5e55101{len(words) % 10}-0000-4000-8000-000000000001")
-    made.user(words, padding="x" * padding)
-    made.answer(text_block(f"You said {words}."), id=f"msg_{words}")
-    return made
+    transcript = Transcript(f"5e55101{len(words) % 10}-0000-4000-8000-000000000001")
+    transcript.user(words, padding="x" * padding)
+    transcript.answer(text_block(f"You said {words}."), id=f"msg_{words}")
+    return transcript
 
 
-def written(folder: Path, **files: bytes | Transcript) -> list[File]:
+def write_files(folder: Path, **files: bytes | Transcript) -> list[File]:
     for name, data in files.items():
         (folder / f"{name}.jsonl").write_bytes(data if isinstance(data, bytes) else data.data)
     return sorted(iter_files(folder), key=lambda file: file.name)
 
 
-def no_one(file: File) -> OpenedFile:
+def read_nothing(file: File) -> OpenedFile:
     raise AssertionError(f"{file.name} was brought here")
 
 
-def said(brought: OpenedFile) -> tuple[list[str], str]:
-    steps = [ready.notes.summary for _, ready in brought.steps]
-    return steps, brought.read_summary().report.reason
+def read_file(opened_file: OpenedFile) -> tuple[list[str], str]:
+    steps = [ready.notes.summary for _, ready in opened_file.steps]
+    return steps, opened_file.read_summary().report.reason
 
 
-def test_files_come_as_they_would_here_and_in_order(crew: ReaderPool, tmp_path: Path) -> None:
-    odd = Transcript()
-    odd.user("lone \ud800 surrogate")
-    files = written(
+def test_pool_returns_the_same_files_in_order(crew: ReaderPool, tmp_path: Path) -> None:
+    unusual = Transcript()
+    unusual.user("lone \ud800 surrogate")
+    files = write_files(
         tmp_path,
         a=talk("Hi"),
         b=b"",
         c=b'{"type":"user","sessionId":1}\n{"no":',
-        d=odd,
+        d=unusual,
         e=b"plain text",
         f=talk("large", padding=600_000),
         g=talk("last"),
     )
-    came = [(file, said(brings())) for file, brings in crew.ahead(files, no_one)]
+    came = [(file, read_file(brings())) for file, brings in crew.ahead(files, read_nothing)]
     assert [file for file, _ in came] == files
-    assert [one for _, one in came] == [
-        said(file_reader.open_source_file(file, None)) for file in files
+    assert [opened_file for _, opened_file in came] == [
+        read_file(file_reader.open_source_file(file, None)) for file in files
     ]
     assert came[3][1][0] == ["user: lone \ud800 surrogate"]
 
 
-def test_a_database_comes_as_the_copy_that_was_made_of_it(crew: ReaderPool, tmp_path: Path) -> None:
+def test_pool_reads_the_copy_of_a_database(crew: ReaderPool, tmp_path: Path) -> None:
     write_database(tmp_path / "opencode.db", {"ses_1": {}}, {"ses_1": TALK})
     (file,) = iter_files(tmp_path)
-    [(_, brings)] = crew.ahead([file], no_one)
-    came, here = brings(), file_reader.open_source_file(file, None)
-    assert (came.raw, came.pieces) == (here.raw, here.pieces)
-    assert said(came) == said(here)
+    [(_, brings)] = crew.ahead([file], read_nothing)
+    came, expected_file = brings(), file_reader.open_source_file(file, None)
+    assert (came.raw, came.pieces) == (expected_file.raw, expected_file.pieces)
+    assert read_file(came) == read_file(expected_file)
 
 
-def test_a_file_that_has_changed_since_it_was_read_is_read_again(
-    crew: ReaderPool, tmp_path: Path
-) -> None:
-    (file,) = written(tmp_path, a=talk("Hi"))
-    [(_, brings)] = crew.ahead([file], lambda one: file_reader.open_source_file(one, None))
+def test_pool_rereads_a_file_that_changed_after_parsing(crew: ReaderPool, tmp_path: Path) -> None:
+    (file,) = write_files(tmp_path, a=talk("Hi"))
+    [(_, brings)] = crew.ahead([file], lambda source: file_reader.open_source_file(source, None))
     file.path.write_bytes(talk("Ho").data)
     came = brings()
     assert b"".join(piece.body for piece in came.pieces) == talk("Ho").data
-    assert said(came)[0] == ["You said Ho."]
+    assert read_file(came)[0] == ["You said Ho."]
 
 
-def test_what_cannot_be_read_is_told_when_its_turn_comes(crew: ReaderPool, tmp_path: Path) -> None:
-    (file,) = written(tmp_path, a=talk("Hi"))
+def test_pool_reports_an_unreadable_file_in_its_turn(crew: ReaderPool, tmp_path: Path) -> None:
+    (file,) = write_files(tmp_path, a=talk("Hi"))
     file.path.unlink()
-    [(_, brings)] = crew.ahead([file], no_one)
+    [(_, brings)] = crew.ahead([file], read_nothing)
     with pytest.raises(FileNotFoundError):
         brings()
 
 
-def test_a_large_file_is_brought_where_the_store_is(crew: ReaderPool, tmp_path: Path) -> None:
-    (file,) = written(tmp_path, a=talk("Hi", padding=file_reader.MAX_IN_MEMORY_BYTES))
-    here: list[File] = []
+def test_large_file_is_parsed_in_the_main_process(crew: ReaderPool, tmp_path: Path) -> None:
+    (file,) = write_files(tmp_path, a=talk("Hi", padding=file_reader.MAX_IN_MEMORY_BYTES))
+    local_files: list[File] = []
 
-    def bring(one: File) -> OpenedFile:
-        here.append(one)
+    def bring(source: File) -> OpenedFile:
+        local_files.append(source)
         raise FileTooLarge
 
-    for sent in (file, replace(file, size=1)):  # or it grew since it was found
-        [(_, brings)] = crew.ahead([sent], bring)
+    # The second one: the file grew after it was listed.
+    for candidate in (file, replace(file, size=1)):
+        [(_, brings)] = crew.ahead([candidate], bring)
         with pytest.raises(FileTooLarge):
             brings()
-    assert here == [file, replace(file, size=1)]
+    assert local_files == [file, replace(file, size=1)]
 
 
 @pytest.mark.parametrize("way", [signal.SIGKILL, signal.SIGTERM])
-def test_a_crew_ends_with_the_process_that_it_reads_for(
-    tmp_path: Path, way: signal.Signals
-) -> None:
-    written(tmp_path, a=talk("Hi"))
+def test_workers_exit_with_their_main_process(tmp_path: Path, way: signal.Signals) -> None:
+    write_files(tmp_path, a=talk("Hi"))
     with subprocess.Popen(
         [sys.executable, "-c", _READS, tmp_path], stdout=subprocess.PIPE, start_new_session=True
     ) as process:
@@ -131,7 +128,7 @@ def test_a_crew_ends_with_the_process_that_it_reads_for(
         try:
             assert process.stdout.readline() == b"read by 2\n"
             process.send_signal(way)
-            process.communicate(timeout=20)  # to the end of what all of them may write
+            process.communicate(timeout=20)  # until all workers have closed their end of the pipe
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -150,24 +147,26 @@ with crew_of(2) as crew:
 """
 
 
-def test_a_process_that_is_lost_is_no_harm(tmp_path: Path) -> None:
-    files = written(tmp_path, a=talk("Hi"), b=talk("large", padding=600_000), c=talk("last"))
+def test_pool_survives_a_lost_worker(tmp_path: Path) -> None:
+    files = write_files(tmp_path, a=talk("Hi"), b=talk("large", padding=600_000), c=talk("last"))
     with ProcessPoolExecutor(1) as pool:
-        lost = ReaderPool(pool)
-        ahead = lost.ahead(files, lambda file: file_reader.open_source_file(file, None))
+        broken_pool = ReaderPool(pool)
+        ahead = broken_pool.ahead(files, lambda file: file_reader.open_source_file(file, None))
         pool.submit(os._exit, 3)
-        came = [said(brings()) for _, brings in ahead]
+        came = [read_file(brings()) for _, brings in ahead]
         assert len(came) == len(files)
-        again = lost.ahead(files, lambda file: file_reader.open_source_file(file, None))
-        assert [said(brings()) for _, brings in again] == came
+        files_again = broken_pool.ahead(
+            files, lambda file: file_reader.open_source_file(file, None)
+        )
+        assert [read_file(brings()) for _, brings in files_again] == came
 
 
-def test_an_import_with_a_crew_gives_what_one_without_gives(tmp_path: Path) -> None:
+def test_import_with_workers_equals_import_without(tmp_path: Path) -> None:
     few = importer.MIN_POOL_BYTES // 4
     agent = talk("sub")
     for record in agent.records:
         record |= {"isSidechain": True, "agentId": "a1"}
-    files = written(
+    files = write_files(
         tmp_path,
         a=talk("one", padding=few),
         b=talk("two", padding=few),
@@ -179,16 +178,16 @@ def test_an_import_with_a_crew_gives_what_one_without_gives(tmp_path: Path) -> N
     runs: list[tuple[list[ImportResult], set[str]]] = []
     for jobs, store in ((1, MemoryStore()), (2, SqliteStore(tmp_path / "s.db"))):
         catalogue = Catalogue(None)
-        done = list(Importer(store, catalogue, jobs=jobs).run(files))
-        runs.append((done, {thing.name for thing in store.iter_objects()}))
+        results = list(Importer(store, catalogue, jobs=jobs).run(files))
+        runs.append((results, {stored.name for stored in store.iter_objects()}))
         catalogue.close()
         store.close()
     assert runs[0] == runs[1]
     assert len(runs[0][0]) == len(files)
 
 
-def test_who_stops_in_between_leaves_no_process(tmp_path: Path) -> None:
-    files = written(tmp_path, a=talk("one", padding=importer.MIN_POOL_BYTES), b=talk("two"))
+def test_aborted_iteration_leaves_no_process(tmp_path: Path) -> None:
+    files = write_files(tmp_path, a=talk("one", padding=importer.MIN_POOL_BYTES), b=talk("two"))
     catalogue = Catalogue(None)
     run = Importer(MemoryStore(), catalogue, jobs=2).run(files)
     with suppress(StopIteration):

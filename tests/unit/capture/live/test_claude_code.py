@@ -1,4 +1,4 @@
-"""A line of Claude Code as events: by hand, by kind."""
+"""Output lines of Claude Code, decoded to events."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def answer(*blocks: Json) -> Json:
     return {"type": "assistant", "message": body, "session_id": "s", "uuid": "u1"}
 
 
-def told(content: object) -> Json:
+def user_line(content: object) -> Json:
     return {"type": "user", "message": {"role": "user", "content": content}}
 
 
@@ -81,7 +81,9 @@ KINDS: list[tuple[Json, list[Payload]]] = [
         [ResponseEvent("I look."), ToolCallEvent("t1", "Bash", {"command": "ls"})],
     ),
     (
-        told([{"type": "tool_result", "tool_use_id": "t1", "content": "a b", "is_error": True}]),
+        user_line(
+            [{"type": "tool_result", "tool_use_id": "t1", "content": "a b", "is_error": True}]
+        ),
         [ToolResultEvent("a b", "t1", is_error=True)],
     ),
     (
@@ -93,46 +95,46 @@ KINDS: list[tuple[Json, list[Payload]]] = [
         },
         [ToolResultEvent("a", "t1")],
     ),
-    (told("Hello"), [PromptEvent("Hello", "user")]),
+    (user_line("Hello"), [PromptEvent("Hello", "user")]),
     ({"type": "user", "content": "Hello"}, [PromptEvent("Hello", "user")]),
     (
-        told([{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]),
+        user_line([{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]),
         [PromptEvent("one\n\ntwo", "user")],
     ),
     (
-        told([{"type": "image", "source": {"type": "base64", "media_type": "image/png"}}]),
+        user_line([{"type": "image", "source": {"type": "base64", "media_type": "image/png"}}]),
         [PromptEvent("[image image/png]")],
     ),
 ]
 
 
 @pytest.mark.req("S2-33", "S2-34", "S2-35")
-@pytest.mark.parametrize(("said", "events"), KINDS)
-def test_each_kind_of_line_is_its_event(said: Json, events: list[Payload]) -> None:
-    assert payloads(said) == events
+@pytest.mark.parametrize(("value", "events"), KINDS)
+def test_each_line_type_gives_its_event(value: Json, events: list[Payload]) -> None:
+    assert payloads(value) == events
 
 
 @pytest.mark.req("S2-32")
-def test_the_beginning_says_session_tools_and_model() -> None:
+def test_init_line_gives_session_tools_and_model() -> None:
     init = {"type": "system", "subtype": "init", "session_id": "s", "tools": ["Bash"], "model": "m"}
-    found = parse_claude_line(line({**init, "slash_commands": ["x"]}))
+    events = parse_claude_line(line({**init, "slash_commands": ["x"]}))
     expected = {"session_id": "s", "tools": ["Bash"], "model": "m"}
-    assert [event.payload for event in found.events] == [SystemEvent("init", metadata=expected)]
-    assert found.session == "s"
+    assert [event.payload for event in events.events] == [SystemEvent("init", metadata=expected)]
+    assert events.session == "s"
 
 
 @pytest.mark.req("S2-32")
 @pytest.mark.parametrize("name", ["compact_metadata", "compactMetadata", "metadata", None])
-def test_a_compaction_says_its_trigger_and_how_many_tokens_there_were(name: str | None) -> None:
+def test_compaction_gives_trigger_and_token_count(name: str | None) -> None:
     about = {"trigger": "auto", "pre_tokens": 90_000}
     boundary = {"type": "system", "subtype": "compact_boundary", **(about if name is None else {})}
-    found = payloads(boundary if name is None else {**boundary, name: about})
-    assert found == [SystemEvent("compact_boundary", metadata=about)]
+    events = payloads(boundary if name is None else {**boundary, name: about})
+    assert events == [SystemEvent("compact_boundary", metadata=about)]
 
 
-def test_a_compaction_says_what_the_model_still_sees() -> None:
-    kept = {"preserved_messages": {"uuids": ["u1", 7, "u2"]}}
-    boundary = {"type": "system", "subtype": "compact_boundary", "compact_metadata": kept}
+def test_compaction_gives_the_remaining_context() -> None:
+    preserved = {"preserved_messages": {"uuids": ["u1", 7, "u2"]}}
+    boundary = {"type": "system", "subtype": "compact_boundary", "compact_metadata": preserved}
     assert parse_claude_line(line(boundary)).preserved == ("u1", "u2")
 
 
@@ -141,7 +143,7 @@ def test_a_compaction_says_what_the_model_still_sees() -> None:
     "status",
     ["success", "error_max_turns", "error_during_execution", "error_max_budget_usd"],
 )
-def test_the_end_is_a_metric(status: str) -> None:
+def test_result_line_gives_a_metric(status: str) -> None:
     usage = {
         "input_tokens": 5,
         "output_tokens": 7,
@@ -165,7 +167,7 @@ def test_the_end_is_a_metric(status: str) -> None:
 
 @pytest.mark.req("S2-31")
 @pytest.mark.parametrize(
-    ("said", "raw"),
+    ("value", "raw"),
     [
         (b'{"type": "of_tomorrow", "a": 1}\n', '{"type": "of_tomorrow", "a": 1}'),
         (b"[1]\n", "[1]"),
@@ -173,33 +175,33 @@ def test_the_end_is_a_metric(status: str) -> None:
         (b"\xff\n", '"\\ufffd"'),
     ],
 )
-def test_what_nobody_knows_is_kept_as_it_is(said: bytes, raw: str) -> None:
-    assert [event.payload for event in parse_claude_line(said).events] == [OutputEvent(raw)]
+def test_unknown_lines_are_kept_unchanged(value: bytes, raw: str) -> None:
+    assert [event.payload for event in parse_claude_line(value).events] == [OutputEvent(raw)]
 
 
-def test_an_unknown_block_of_an_answer_is_kept_as_it_is() -> None:
-    (found,) = payloads(answer({"type": "of_tomorrow", "a": 1}))
-    assert isinstance(found, OutputEvent)
-    assert json.loads(found.raw) == {"type": "of_tomorrow", "a": 1}
+def test_unknown_block_of_an_answer_is_kept_unchanged() -> None:
+    (payload,) = payloads(answer({"type": "of_tomorrow", "a": 1}))
+    assert isinstance(payload, OutputEvent)
+    assert json.loads(payload.raw) == {"type": "of_tomorrow", "a": 1}
 
 
-def test_a_piece_of_what_comes_whole_and_an_empty_line_say_nothing() -> None:
+def test_partial_message_and_empty_line_give_no_event() -> None:
     assert payloads({"type": "stream_event", "event": {}}) == []
     assert parse_claude_line(b"\n").events == ()
 
 
-def test_a_line_of_a_subagent_says_whose_it_is_and_which_call_began_it() -> None:
-    said = {**answer(CALL), "parent_tool_use_id": "t9"}
-    found = parse_claude_line(line(said))
-    assert (found.agent, found.call) == ("t9", "t9")
-    found = parse_claude_line(line({**said, "agent_id": "a1"}))
-    assert (found.agent, found.call) == ("a1", "t9")
+def test_subagent_line_names_its_agent_and_call() -> None:
+    tool_line = {**answer(CALL), "parent_tool_use_id": "t9"}
+    events = parse_claude_line(line(tool_line))
+    assert (events.agent, events.call) == ("t9", "t9")
+    events = parse_claude_line(line({**tool_line, "agent_id": "a1"}))
+    assert (events.agent, events.call) == ("a1", "t9")
 
 
-def test_lines_of_one_response_have_its_id_and_what_is_known_of_it() -> None:
-    said = answer(CALL)
-    said["message"]["usage"] = {"input_tokens": 3}
-    found = parse_claude_line(line({**said, "timestamp": "2026-11-21T20:00:00.005Z"}))
-    assert (found.message, found.uuid, found.session) == ("msg_1", "u1", "s")
-    assert found.source == {"model": "m", "usage": {"input_tokens": 3}}
-    assert [event.timestamp for event in found.events] == ["2026-11-21T20:00:00.005000Z"]
+def test_lines_of_one_response_share_id_and_metadata() -> None:
+    tool_line = answer(CALL)
+    tool_line["message"]["usage"] = {"input_tokens": 3}
+    events = parse_claude_line(line({**tool_line, "timestamp": "2026-11-21T20:00:00.005Z"}))
+    assert (events.message, events.uuid, events.session) == ("msg_1", "u1", "s")
+    assert events.source == {"model": "m", "usage": {"input_tokens": 3}}
+    assert [event.timestamp for event in events.events] == ["2026-11-21T20:00:00.005000Z"]

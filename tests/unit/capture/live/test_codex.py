@@ -1,4 +1,4 @@
-"""A line of Codex as events: by hand, by kind."""
+"""Output lines of Codex, decoded to events."""
 
 from __future__ import annotations
 
@@ -25,39 +25,42 @@ Json = dict[str, Any]
 
 def payloads(*values: Json) -> list[Payload]:
     lines = CodexLines()
-    found = [lines.parse_line(json.dumps(value).encode()) for value in values]
-    return [event.payload for one in found for event in one.events]
+    parsed = [lines.parse_line(json.dumps(value).encode()) for value in values]
+    return [event.payload for parsed_line in parsed for event in parsed_line.events]
 
 
-def begun(**item: object) -> Json:
+def item_started(**item: object) -> Json:
     return {"type": "item.started", "item": {"id": "item_1", **item}}
 
 
-def done(**item: object) -> Json:
+def item_completed(**item: object) -> Json:
     return {"type": "item.completed", "item": {"id": "item_1", **item}}
 
 
 SHELL = {"type": "command_execution", "command": "ls"}
 CALL = ToolCallEvent("item_1", "command_execution", {"command": "ls"})
 KINDS: list[tuple[list[Json], list[Payload]]] = [
-    ([done(type="agent_message", text="Hi.")], [ResponseEvent("Hi.")]),
-    ([done(type="reasoning", text="Hm.")], [ThinkingEvent("Hm.")]),
-    ([begun(type="reasoning", text="")], []),
-    ([done(type="error", message="No.")], [ErrorEvent("No.")]),
+    ([item_completed(type="agent_message", text="Hi.")], [ResponseEvent("Hi.")]),
+    ([item_completed(type="reasoning", text="Hm.")], [ThinkingEvent("Hm.")]),
+    ([item_started(type="reasoning", text="")], []),
+    ([item_completed(type="error", message="No.")], [ErrorEvent("No.")]),
     ([{"type": "error", "message": "No."}], [ErrorEvent("No.")]),
     ([{"type": "turn.started"}], [SystemEvent("turn_started")]),
-    ([begun(**SHELL, status="in_progress", aggregated_output="", exit_code=None)], [CALL]),
+    ([item_started(**SHELL, status="in_progress", aggregated_output="", exit_code=None)], [CALL]),
     (
-        [begun(**SHELL), done(**SHELL, status="completed", aggregated_output="a\n", exit_code=0)],
+        [
+            item_started(**SHELL),
+            item_completed(**SHELL, status="completed", aggregated_output="a\n", exit_code=0),
+        ],
         [CALL, ToolResultEvent("a\n", "item_1")],
     ),
     (
-        [done(**SHELL, status="failed", aggregated_output="no\n", exit_code=3)],
+        [item_completed(**SHELL, status="failed", aggregated_output="no\n", exit_code=3)],
         [CALL, ToolResultEvent("no\n", "item_1", is_error=True)],
     ),
     (
         [
-            done(
+            item_completed(
                 type="mcp_tool_call",
                 server="files",
                 tool="read",
@@ -72,18 +75,26 @@ KINDS: list[tuple[list[Json], list[Payload]]] = [
         ],
     ),
     (
-        [done(type="mcp_tool_call", server="s", tool="t", error={"message": "No."})],
+        [item_completed(type="mcp_tool_call", server="s", tool="t", error={"message": "No."})],
         [ToolCallEvent("item_1", "s.t"), ToolResultEvent("No.", "item_1", is_error=True)],
     ),
     (
-        [done(type="file_change", changes=[{"path": "a", "kind": "add"}], status="completed")],
+        [
+            item_completed(
+                type="file_change", changes=[{"path": "a", "kind": "add"}], status="completed"
+            )
+        ],
         [
             ToolCallEvent("item_1", "file_change", {"changes": [{"path": "a", "kind": "add"}]}),
             ToolResultEvent("completed", "item_1"),
         ],
     ),
     (
-        [done(type="collab_tool_call", tool="wait", agents_states={"t": {"status": "done"}})],
+        [
+            item_completed(
+                type="collab_tool_call", tool="wait", agents_states={"t": {"status": "done"}}
+            )
+        ],
         [
             ToolCallEvent("item_1", "wait"),
             ToolResultEvent('{"t":{"status":"done"}}', "item_1"),
@@ -100,20 +111,20 @@ KINDS: list[tuple[list[Json], list[Payload]]] = [
 ]
 
 
-@pytest.mark.parametrize(("said", "events"), KINDS)
-def test_each_kind_of_line_is_its_event(said: list[Json], events: list[Payload]) -> None:
-    assert payloads(*said) == events
+@pytest.mark.parametrize(("value", "events"), KINDS)
+def test_each_line_type_gives_its_event(value: list[Json], events: list[Payload]) -> None:
+    assert payloads(*value) == events
 
 
-def test_the_beginning_names_the_session() -> None:
-    found = CodexLines().parse_line(b'{"type": "thread.started", "thread_id": "01a1"}')
-    assert found.session == "01a1"
+def test_thread_started_line_names_the_session() -> None:
+    parsed_line = CodexLines().parse_line(b'{"type": "thread.started", "thread_id": "01a1"}')
+    assert parsed_line.session == "01a1"
     expected = SystemEvent("init", metadata={"session_id": "01a1"})
-    assert [event.payload for event in found.events] == [expected]
+    assert [event.payload for event in parsed_line.events] == [expected]
 
 
 @pytest.mark.parametrize(
-    "said",
+    "value",
     [
         {"type": "of_tomorrow"},
         {"type": "item.updated", "item": {"type": "todo_list"}},
@@ -121,7 +132,7 @@ def test_the_beginning_names_the_session() -> None:
         {"type": "item.completed"},
     ],
 )
-def test_what_nobody_knows_is_kept_as_it_is(said: Json) -> None:
-    (found,) = payloads(said)
-    assert isinstance(found, OutputEvent)
-    assert json.loads(found.raw) == said
+def test_unknown_lines_are_kept_unchanged(value: Json) -> None:
+    (payload,) = payloads(value)
+    assert isinstance(payload, OutputEvent)
+    assert json.loads(payload.raw) == value

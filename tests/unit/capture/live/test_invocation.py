@@ -1,4 +1,4 @@
-"""What is run in the place of what somebody wants to run."""
+"""The command that runs in place of the requested command."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ CASES: list[tuple[list[str], list[str], Output]] = [
 
 
 @pytest.mark.req("S2-31")
-@pytest.mark.parametrize(("given", "run", "output"), CASES)
-def test_a_client_is_run_as_it_was_called_or_asked_for_events(
-    given: list[str], run: list[str], output: Output
+@pytest.mark.parametrize(("arguments", "run", "output"), CASES)
+def test_client_is_run_as_called_or_with_event_output(
+    arguments: list[str], run: list[str], output: Output
 ) -> None:
-    found = parse_invocation(given)
-    assert (list(found.command), found.output) == (run or given, output)
-    assert (found.listen is None) == (output == "untouched")
+    invocation = parse_invocation(arguments)
+    assert (list(invocation.command), invocation.output) == (run or arguments, output)
+    assert (invocation.listen is None) == (output == "untouched")
 
 
 @pytest.mark.parametrize(
-    ("given", "prompt"),
+    ("arguments", "prompt"),
     [
         (["claude", "-p", "--max-turns", "3", "Hi there"], "Hi there"),
         (["claude", "-p", "--tools", "Bash", "Read", "--model", "m", "Hi"], "Hi"),
@@ -69,20 +69,22 @@ def test_a_client_is_run_as_it_was_called_or_asked_for_events(
         (["codex", "exec", "--json"], ""),
     ],
 )
-def test_the_prompt_is_the_word_that_stands_alone(given: list[str], prompt: str) -> None:
-    assert parse_invocation(given).prompt == prompt
+def test_prompt_is_the_positional_argument(arguments: list[str], prompt: str) -> None:
+    assert parse_invocation(arguments).prompt == prompt
 
 
-def test_limits_and_folder_are_read_where_they_are_said() -> None:
-    found = parse_invocation(["claude", "-p", "--max-turns=3", "--max-budget-usd", "0.5", "Hi"])
-    assert (found.max_turns, found.max_usd) == ("3", "0.5")
+def test_limits_and_folder_are_parsed_from_options() -> None:
+    invocation = parse_invocation(
+        ["claude", "-p", "--max-turns=3", "--max-budget-usd", "0.5", "Hi"]
+    )
+    assert (invocation.max_turns, invocation.max_usd) == ("3", "0.5")
     assert parse_invocation(["codex", "exec", "-C", "/cafe", "Hi"]).folder == "/cafe"
     assert parse_invocation(["claude", "-p", "Hi"]).has_file
     assert not parse_invocation(["claude", "-p", "--no-session-persistence", "Hi"]).has_file
     assert not parse_invocation(["codex", "exec", "--json", "--ephemeral", "Hi"]).has_file
 
 
-def test_a_client_that_nobody_knows_is_refused_unless_somebody_says_what_it_is() -> None:
+def test_unknown_client_is_refused_without_an_explicit_kind() -> None:
     with pytest.raises(ConfigError, match="cat: nobody here knows this client; known are claude"):
         parse_invocation(["cat", "-p"])
     assert parse_invocation(["npx", "claude", "-p", "Hi"], "claude").output == "text"
@@ -90,13 +92,13 @@ def test_a_client_that_nobody_knows_is_refused_unless_somebody_says_what_it_is()
         parse_invocation(["claude", "-p"], "cat")
 
 
-def test_options_take_the_values_that_are_theirs() -> None:
+def test_options_consume_their_own_values() -> None:
     options = Options(
         single_value=frozenset(["-m"]), perhaps=frozenset(["-r"]), many=frozenset(["-t"])
     )
-    given = ["-m", "-x", "-r", "-t", "a", "b", "-r", "id", "--name=v", "-", "-m"]
-    found = [(word.option, word.values) for word in parse_command_line(given, options)]
-    assert found == [
+    arguments = ["-m", "-x", "-r", "-t", "a", "b", "-r", "id", "--name=v", "-", "-m"]
+    words_found = [(word.option, word.values) for word in parse_command_line(arguments, options)]
+    assert words_found == [
         ("-m", ("-x",)),
         ("-r", ()),
         ("-t", ("a", "b")),

@@ -1,4 +1,4 @@
-"""Which files are of a run, and what is made of them while the client runs."""
+"""Session files of a run, and their commits while the client runs."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from harken.core.commits import CommitId
 from harken.errors import StoreWriteError
 from harken.index.catalogue import Catalogue
 from harken.store.memory import MemoryStore
-from tests.unit.capture.live.said import SESSION, Stream, use, words
+from tests.unit.capture.live.client_lines import SESSION, Stream, use, words
 from tests.unit.formats.transcript_kit import Transcript, text_block, tool_result_block
 
 CAFE = Path("/home/jill/cafe")
 
 
 class Run:
-    """A folder of transcripts, and what a run makes of it."""
+    """A folder of transcripts and the recording of a run."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.store, self.catalogue = folder, MemoryStore(), Catalogue(None)
@@ -47,7 +47,7 @@ class Run:
 
     @contextmanager
     def opens(self) -> Iterator[CommitSources]:
-        """As `harken run` does: in the thread of the recording."""
+        """Open the files as `harken run` does: in the thread of the recording."""
         self.catalogue = Catalogue(None)
         yield CommitSources(
             self.store, self.trail(b"cafe"), StreamCommits(self.store, "claude", system_clock)
@@ -65,7 +65,7 @@ class Run:
         stream.lines.clear()
 
     def wait(self, commits: int) -> None:
-        """Wait until so many commits were settled."""
+        """Wait until this number of commits has been reported."""
         until = time.monotonic() + 60
         while len(self.settled) < commits:
             assert time.monotonic() < until
@@ -78,13 +78,13 @@ def run(tmp_path: Path) -> Run:
 
 
 def transcript(session: str = SESSION) -> Transcript:
-    made = Transcript(session=session)
-    made.user("Hello")
-    made.answer(text_block("Bye."))
-    return made
+    new_transcript = Transcript(session=session)
+    new_transcript.user("Hello")
+    new_transcript.answer(text_block("Bye."))
+    return new_transcript
 
 
-def test_the_files_of_a_run_are_new_and_name_its_session(run: Run) -> None:
+def test_session_files_of_a_run_are_new_and_name_its_session(run: Run) -> None:
     old = run.write("old.jsonl", transcript().data)
     run.sight.scan_all()
     trail = run.trail(b"/home/jill/cafe")
@@ -98,7 +98,7 @@ def test_the_files_of_a_run_are_new_and_name_its_session(run: Run) -> None:
     assert old.exists()
 
 
-def test_without_a_session_they_name_the_folder(run: Run) -> None:
+def test_files_without_session_id_match_by_folder(run: Run) -> None:
     trail = run.trail(*build_mentions("claude", CAFE))
     run.write("a.jsonl", transcript().data)
     run.write("b.jsonl", transcript().data.replace(b"jill/cafe", b"jill/other"))
@@ -106,19 +106,19 @@ def test_without_a_session_they_name_the_folder(run: Run) -> None:
     assert news.report.folder == str(CAFE)
 
 
-def test_folders_are_named_as_runtimes_name_them(tmp_path: Path) -> None:
+def test_folders_are_encoded_as_the_runtimes_do(tmp_path: Path) -> None:
     assert build_mentions("codex", CAFE) == [b'"/home/jill/cafe"'] * 2
     assert len(build_mentions("gemini", CAFE)[0]) == 64
     assert build_mentions("opencode", CAFE) == [b""]
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    found = build_mentions("pi", tmp_path / "link")
-    assert any(one.endswith(b'real"') for one in found)
-    odd = os.fsdecode(b"/caf\xe9")
-    assert build_mentions("pi", Path(odd))
+    mentions = build_mentions("pi", tmp_path / "link")
+    assert any(mention.endswith(b'real"') for mention in mentions)
+    unusual_path = os.fsdecode(b"/caf\xe9")
+    assert build_mentions("pi", Path(unusual_path))
 
 
-def test_the_file_is_committed_while_its_client_runs(run: Run) -> None:
+def test_session_file_is_committed_while_the_client_runs(run: Run) -> None:
     session = Transcript(session=SESSION)
     session.user("List the files.")
     session.answer({"type": "tool_use", "id": "t1", "name": "Bash", "input": {}}, id="msg_1")
@@ -142,7 +142,7 @@ def test_the_file_is_committed_while_its_client_runs(run: Run) -> None:
     assert (first.checkpoint, last.parent) == ("import", run.settled[0])
 
 
-def test_a_file_that_comes_too_late_is_what_holds(run: Run) -> None:
+def test_late_session_file_supersedes_the_stream(run: Run) -> None:
     run.recording.has_file = False
     stream = Stream()
     stream.init()
@@ -157,7 +157,7 @@ def test_a_file_that_comes_too_late_is_what_holds(run: Run) -> None:
     assert len(run.store.commits_by_label(SUPERSEDED_LABEL)[SUPERSEDED_LABEL]) == 1
 
 
-def test_a_question_is_answered_with_what_there_is(run: Run) -> None:
+def test_query_is_answered_from_the_current_state(run: Run) -> None:
     released: list[bool] = []
     run.recording.release = lambda: released.append(True)
     run.recording.begin()
@@ -177,7 +177,9 @@ def test_a_question_is_answered_with_what_there_is(run: Run) -> None:
         (KeyError("oh"), "a bug in Harken (KeyError: 'oh')"),
     ],
 )
-def test_a_failure_ends_the_recording_and_says_why(error: Exception, reason: str, run: Run) -> None:
+def test_failure_stops_the_recording_and_is_reported(
+    error: Exception, reason: str, run: Run
+) -> None:
     @contextmanager
     def refused() -> Iterator[CommitSources]:
         if error:

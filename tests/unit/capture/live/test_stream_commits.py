@@ -1,4 +1,4 @@
-"""What a client says becomes commits: when, and what is in them."""
+"""Commits from the output stream of a client."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from harken.formats.events import MetricEvent, OutputEvent, SystemEvent
 from harken.formats.events_v1 import decode_events
 from harken.store.base import StoredCommit
 from harken.store.memory import MemoryStore
-from tests.unit.capture.live.said import SESSION, Stream, use, words
+from tests.unit.capture.live.client_lines import SESSION, Stream, use, words
 
 NOW_US = 1_800_000_000_000_000
 
 
-class Ran:
-    """A chain, and what it made."""
+class StreamRun:
+    """A chain and the commits that it created."""
 
     def __init__(self, store: MemoryStore | None = None) -> None:
         self.store = store or MemoryStore()
         self.chain = StreamCommits(self.store, "claude", lambda: NOW_US)
 
-    def take(self, stream: Stream, *, rest: bool = False) -> None:
-        """Hear what a stream has said since the last time."""
+    def take(self, stream: Stream, *, is_end: bool = False) -> None:
+        """Feed the stream lines written since the last call."""
         for line in stream.lines:
             self.chain.add(parse_claude_line(json.dumps(line).encode()))
         stream.lines.clear()
-        if rest:
+        if is_end:
             self.chain.note_silence()
 
     @property
@@ -46,13 +46,13 @@ class Ran:
         """Return the history, oldest first."""
         return commit_history(self.store, ctx or self.tip)[::-1]
 
-    def said(self, ctx: CommitId | None = None) -> list[str]:
-        """Return what is materialized, a line for each message."""
+    def read_texts(self, ctx: CommitId | None = None) -> list[str]:
+        """Return the materialized conversation, one line per message."""
         messages = materialize(self.store, ctx or self.tip).messages
         return [
-            f"{one.role}: {text_of(one.content)}"
-            + "".join(f" [{call.function.name}]" for call in one.tool_calls or ())
-            for one in messages
+            f"{message.role}: {text_of(message.content)}"
+            + "".join(f" [{call.function.name}]" for call in message.tool_calls or ())
+            for message in messages
         ]
 
 
@@ -70,16 +70,22 @@ def conversation() -> Stream:
 
 
 @pytest.mark.req("S2-37", "S2-30")
-def test_a_commit_stands_after_each_answer_and_at_the_end_each_on_the_one_before() -> None:
-    ran = Ran()
+def test_commit_is_created_per_answer_and_at_the_end() -> None:
+    ran = StreamRun()
     ran.take(conversation())
-    commits = [one.commit for one in ran.commits()]
-    assert [one.checkpoint for one in commits] == ["turn_boundary", "turn_boundary", "session_end"]
-    assert [one.message_count for one in commits] == [2, 2, 0]
-    assert [one.parent for one in commits] == [None, *(one.id for one in commits[:-1])]
-    assert {one.format for one in commits} == {"events-v1"}
-    assert {(one.principal, one.session_id) for one in commits} == {(f"claude:{SESSION}", SESSION)}
-    assert ran.said() == [
+    commits = [stored.commit for stored in ran.commits()]
+    assert [stored.checkpoint for stored in commits] == [
+        "turn_boundary",
+        "turn_boundary",
+        "session_end",
+    ]
+    assert [stored.message_count for stored in commits] == [2, 2, 0]
+    assert [stored.parent for stored in commits] == [None, *(stored.id for stored in commits[:-1])]
+    assert {commit.format for commit in commits} == {"events-v1"}
+    assert {(commit.principal, commit.session_id) for commit in commits} == {
+        (f"claude:{SESSION}", SESSION)
+    }
+    assert ran.read_texts() == [
         "user: List the files.",
         "assistant: I look. [Bash]",
         "tool: a\nb",
@@ -88,22 +94,22 @@ def test_a_commit_stands_after_each_answer_and_at_the_end_each_on_the_one_before
 
 
 @pytest.mark.req("S2-37", "S2-36")
-def test_the_last_commit_has_what_is_no_message() -> None:
-    ran = Ran()
+def test_last_commit_contains_events_that_are_no_messages() -> None:
+    ran = StreamRun()
     stream = conversation()
     stream.lines.insert(1, {"type": "of_tomorrow"})
     ran.take(stream)
     (last,) = read_contents(ran.store, ran.commits()[-1:])
-    begun, odd, metric = (event.payload for event in decode_events(last.data))
-    assert isinstance(begun, SystemEvent)
-    assert odd == OutputEvent('{"type": "of_tomorrow"}')
+    started, unknown, metric = (event.payload for event in decode_events(last.data))
+    assert isinstance(started, SystemEvent)
+    assert unknown == OutputEvent('{"type": "of_tomorrow"}')
     assert isinstance(metric, MetricEvent)
     assert (metric.status, metric.cost_usd) == ("success", 0.25)
     assert ran.commits()[-1].notes.summary == "success, 2 turns, $0.2500"
 
 
-def test_all_lines_of_a_response_are_one_message_with_its_id_and_usage() -> None:
-    ran = Ran()
+def test_lines_of_one_response_become_one_message() -> None:
+    ran = StreamRun()
     ran.take(conversation())
     (first,) = read_contents(ran.store, ran.commits()[:1])
     assert first.entries is not None
@@ -116,16 +122,16 @@ def test_all_lines_of_a_response_are_one_message_with_its_id_and_usage() -> None
     assert first.stored.commit.created_at == "2026-01-31T12:00:05.000000Z"
 
 
-def test_an_answer_whose_tool_runs_is_committed_before_the_tool_has_ended() -> None:
-    ran = Ran()
+def test_answer_is_committed_before_its_tool_ends() -> None:
+    ran = StreamRun()
     stream = Stream()
     stream.user("List the files.")
     stream.answer("msg_1", use("t1"))
     ran.take(stream)
     assert ran.chain.newest is None
-    ran.take(stream, rest=True)
+    ran.take(stream, is_end=True)
     during = ran.tip
-    assert ran.said() == ["user: List the files.", "assistant:  [Bash]"]
+    assert ran.read_texts() == ["user: List the files.", "assistant:  [Bash]"]
     stream.result("t1", "a")
     stream.answer("msg_2", words("One."))
     stream.end()
@@ -133,27 +139,27 @@ def test_an_answer_whose_tool_runs_is_committed_before_the_tool_has_ended() -> N
     assert ran.commits()[0].id == during
 
 
-def test_an_answer_that_goes_on_after_its_tool_began_is_committed_again_as_one() -> None:
-    ran = Ran()
+def test_answer_continued_after_its_tool_started_is_committed_again() -> None:
+    ran = StreamRun()
     stream = Stream()
     stream.user("Both.")
     stream.answer("msg_1", use("t1"))
-    ran.take(stream, rest=True)
+    ran.take(stream, is_end=True)
     stream.answer("msg_1", use("t2"))
-    ran.take(stream, rest=True)
-    assert ran.said() == ["user: Both.", "assistant:  [Bash] [Bash]"]
+    ran.take(stream, is_end=True)
+    assert ran.read_texts() == ["user: Both.", "assistant:  [Bash] [Bash]"]
     assert len(ran.commits()) == 1
 
 
 @pytest.mark.req("S2-37")
-def test_what_was_before_a_compaction_is_committed_before_it() -> None:
-    ran = Ran()
+def test_messages_before_a_compaction_are_committed_first() -> None:
+    ran = StreamRun()
     stream = Stream()
     stream.user("One.")
     stream.answer("msg_1", words("First."))
     stream.user("Two.")
-    kept = stream.answer("msg_2", words("Second."))
-    about = {"trigger": "auto", "pre_tokens": 9, "preserved_messages": {"uuids": [kept]}}
+    second_answer = stream.answer("msg_2", words("Second."))
+    about = {"trigger": "auto", "pre_tokens": 9, "preserved_messages": {"uuids": [second_answer]}}
     stream.add("system", subtype="compact_boundary", compact_metadata=about)
     stream.user("This session is being continued ...", isSynthetic=True)
     stream.user("Three.")
@@ -161,24 +167,24 @@ def test_what_was_before_a_compaction_is_committed_before_it() -> None:
     stream.end()
     ran.take(stream)
     commits = ran.commits()
-    assert [one.commit.type for one in commits] == [
+    assert [stored.commit.type for stored in commits] == [
         "delta",
         "delta",
         "compaction",
         "delta",
         "delta",
     ]
-    assert ran.said() == [
+    assert ran.read_texts() == [
         "user: This session is being continued ...",
         "assistant: Second.",
         "user: Three.",
         "assistant: Third.",
     ]
-    assert ran.said(commits[1].id)[-1] == "assistant: Second."
+    assert ran.read_texts(commits[1].id)[-1] == "assistant: Second."
 
 
-def test_a_subagent_has_a_chain_of_its_own_that_begins_where_it_was_called() -> None:
-    ran = Ran()
+def test_subagent_has_its_own_chain_from_its_call() -> None:
+    ran = StreamRun()
     stream = Stream()
     stream.user("Ask Ann.")
     stream.answer("msg_1", use("t1", "Agent", prompt="Tea or coffee?"))
@@ -187,64 +193,64 @@ def test_a_subagent_has_a_chain_of_its_own_that_begins_where_it_was_called() -> 
     stream.answer("msg_b", words("Tea."), call="t1")
     ran.take(stream)
     ran.chain.end()
-    asked = ran.store.latest_commit(f"claude:{SESSION}/t1", "2026-12-31T00:00:00.000000Z")
-    assert asked is not None
-    assert ran.said(asked) == [
+    latest = ran.store.latest_commit(f"claude:{SESSION}/t1", "2026-12-31T00:00:00.000000Z")
+    assert latest is not None
+    assert ran.read_texts(latest) == [
         "user: Tea or coffee?",
         "assistant:  [Bash]",
         "tool: tea",
         "assistant: Tea.",
     ]
-    main, first, _ = ran.commits(asked)
+    main, first, _ = ran.commits(latest)
     assert (first.commit.type, first.commit.checkpoint) == ("snapshot", "spawn")
     assert main.commit.principal == f"claude:{SESSION}"
     stream.result("t1", "Tea.")
     stream.answer("msg_2", words("Ann wants tea."))
     stream.end()
     ran.take(stream)
-    assert ran.said()[-1] == "assistant: Ann wants tea."
-    assert len(ran.said()) == 4
+    assert ran.read_texts()[-1] == "assistant: Ann wants tea."
+    assert len(ran.read_texts()) == 4
 
 
-def test_a_session_that_is_resumed_goes_on_where_it_was() -> None:
+def test_resumed_session_continues_its_chain() -> None:
     store = MemoryStore()
-    first = Ran(store)
+    first = StreamRun(store)
     first.take(conversation())
-    again = Ran(store)
+    resumed = StreamRun(store)
     stream = Stream()
     stream.init()
     stream.user("And now?")
     stream.answer("msg_9", words("Still two."))
     stream.end()
-    again.take(stream)
-    assert len(again.said()) == 6
-    assert first.tip in [one.id for one in again.commits()]
+    resumed.take(stream)
+    assert len(resumed.read_texts()) == 6
+    assert first.tip in [stored.id for stored in resumed.commits()]
 
 
-def test_runs_that_name_no_session_do_not_go_on_with_each_other() -> None:
+def test_runs_without_session_id_are_separate() -> None:
     store = MemoryStore()
     for _ in range(2):
-        ran, stream = Ran(store), conversation()
+        ran, stream = StreamRun(store), conversation()
         for line in stream.lines:
             del line["session_id"]
         ran.take(stream)
         assert ran.commits()[0].commit.parent is None
-        assert len(ran.said()) == 4
+        assert len(ran.read_texts()) == 4
 
 
-def test_a_run_without_a_result_keeps_what_was_said_and_what_failed() -> None:
-    ran = Ran()
+def test_run_without_result_keeps_messages_and_error() -> None:
+    ran = StreamRun()
     stream = Stream()
     stream.user("One.")
     ran.take(stream)
     ran.chain.end()
-    assert ran.said() == ["user: One."]
+    assert ran.read_texts() == ["user: One."]
 
 
-def test_lines_without_a_time_are_of_the_time_they_were_heard_at() -> None:
-    ran = Ran()
+def test_lines_without_time_get_their_arrival_time() -> None:
+    ran = StreamRun()
     ran.chain.add(parse_claude_line(b'{"type": "assistant", "subtype": "text", "text": "Hi."}'))
     ran.chain.end()
-    (one,) = ran.commits()
-    assert one.commit.created_at == "2027-01-15T08:00:00.000000Z"
-    assert one.commit.principal == "claude"
+    (stored,) = ran.commits()
+    assert stored.commit.created_at == "2027-01-15T08:00:00.000000Z"
+    assert stored.commit.principal == "claude"

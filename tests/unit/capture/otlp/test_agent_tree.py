@@ -1,4 +1,4 @@
-"""Whose call a span is, from the spans around it."""
+"""Assignment of model calls to agents by their surrounding spans."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ TOOL = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "ask"}
 
 def _family(*spans: ReceivedSpan) -> AgentTree:
     family = AgentTree()
-    for one in spans:
-        family.add(one)
+    for item in spans:
+        family.add(item)
     return family
 
 
-def test_a_call_below_two_agents_is_of_the_lower_one() -> None:
+def test_call_below_two_agents_belongs_to_the_lower_one() -> None:
     call = span(5, chat(), parent=4)
     family = _family(
         call,
@@ -33,20 +33,20 @@ def test_a_call_below_two_agents_is_of_the_lower_one() -> None:
     assert standing.hints.client == "shop"
 
 
-def test_the_first_agent_of_a_run_is_known_by_what_it_reads() -> None:
+def test_first_agent_of_a_run_is_identified_by_its_input() -> None:
     call = span(3, chat(), parent=2)
     hints = _family(call, span(2, {**AGENT, "gen_ai.agent.name": "Chief"})).locate(call).hints
     assert (hints.agent, hints.name) == ("", "Chief")
 
 
-def test_an_agent_two_levels_down_names_the_one_above_it() -> None:
+def test_nested_agent_names_its_parent_agent() -> None:
     call = span(9, chat(), parent=4)
     agents = [span(n, AGENT, parent=n - 1 if n > 2 else None) for n in (2, 3, 4)]
     hints = _family(call, *agents).locate(call).hints
     assert (hints.agent, hints.parent) == (f"{4:016x}", f"{3:016x}")
 
 
-def test_a_call_is_not_settled_before_all_above_it_has_come() -> None:
+def test_call_is_pending_until_all_ancestors_have_arrived() -> None:
     call, above = span(5, chat(), parent=4), span(4, AGENT, parent=3)
     family = _family(call)
     assert not family.locate(call).is_settled
@@ -56,13 +56,13 @@ def test_a_call_is_not_settled_before_all_above_it_has_come() -> None:
     assert family.locate(call).is_settled
 
 
-def test_spans_that_are_each_others_parents_end_somewhere() -> None:
+def test_cyclic_span_parents_terminate() -> None:
     call = span(2, chat(), parent=3)
     family = _family(call, span(3, AGENT, parent=2))
     assert family.locate(call).is_settled
 
 
-def test_a_conversation_that_goes_on_in_another_trace_is_the_same_run() -> None:
+def test_conversation_continued_in_another_trace_is_the_same_run() -> None:
     family = AgentTree()
     first = [Message("system", "s"), Message("user", "hi")]
     answer = Message("assistant", "Hello.")
@@ -71,14 +71,14 @@ def test_a_conversation_that_goes_on_in_another_trace_is_the_same_run() -> None:
     assert family.assign_run("trace-2", later, [Message("assistant", "So.")]) == "trace-1"
 
 
-def test_two_conversations_that_begin_alike_are_two_runs() -> None:
+def test_conversations_with_equal_beginnings_are_separate_runs() -> None:
     family = AgentTree()
     first = [Message("system", "s"), Message("user", "hi")]
     assert family.assign_run("trace-1", first, []) == "trace-1"
     assert family.assign_run("trace-2", first, []) == "trace-2"
 
 
-def test_what_is_remembered_is_bounded() -> None:
+def test_memory_of_the_tree_is_bounded() -> None:
     family = AgentTree(most_spans=10, most_contexts=10)
     for number in range(1, 100):
         family.add(span(number, AGENT))

@@ -1,4 +1,4 @@
-"""Both forms of OTLP's requests are read alike; what is none is refused."""
+"""Both encodings of OTLP requests decode alike; invalid requests are refused."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _value(value: Any) -> dict[str, Any]:
         case str():
             return {"stringValue": value}
         case list():
-            return {"arrayValue": {"values": [_value(one) for one in value]}}
+            return {"arrayValue": {"values": [_value(item) for item in value]}}
         case dict():
             return {"kvlistValue": {"values": _pairs(value)}}
     return {}
@@ -44,8 +44,8 @@ def _pairs(members: dict[str, Any]) -> list[dict[str, Any]]:
 ATTRIBUTES = {"a": "x", "n": 5, "f": 0.5, "t": True, "l": [1, {"b": []}], "none": None}
 
 
-def _body(**changed: Any) -> dict[str, Any]:
-    one: dict[str, Any] = {
+def _body(**changes: Any) -> dict[str, Any]:
+    record: dict[str, Any] = {
         "traceId": TRACE,
         "spanId": SPAN,
         "parentSpanId": SPAN[::-1],
@@ -56,21 +56,21 @@ def _body(**changed: Any) -> dict[str, Any]:
         "events": [{"name": "e", "timeUnixNano": "5", "attributes": _pairs({"b": 1})}],
         "status": {"code": 2, "message": "it\nbroke"},
         "unknownToUs": {"x": 1},
-        **changed,
+        **changes,
     }
     resource = {"attributes": _pairs({"service.name": "shop"})}
-    return {"resourceSpans": [{"resource": resource, "scopeSpans": [{"spans": [one]}]}]}
+    return {"resourceSpans": [{"resource": resource, "scopeSpans": [{"spans": [record]}]}]}
 
 
 def _as_protobuf(body: dict[str, Any]) -> bytes:
-    """Write by hand what the SDK would: with the generated classes."""
+    """Encode JSON as protobuf with the generated classes, as an SDK would."""
     from harken.capture.otlp.decode import _parse_request
 
     request: ExportTraceServiceRequest = _parse_request("trace", json.dumps(body).encode(), JSON)
     return bytes(request.SerializeToString())
 
 
-def test_both_forms_are_read_alike() -> None:
+def test_json_and_protobuf_decode_alike() -> None:
     by_json = decode_traces(json.dumps(_body()).encode(), JSON)
     assert by_json == decode_traces(_as_protobuf(_body()), PROTOBUF)
     (span,) = by_json.spans
@@ -82,7 +82,7 @@ def test_both_forms_are_read_alike() -> None:
 
 
 @pytest.mark.parametrize(
-    "changed",
+    "changes",
     [
         {"traceId": ""},
         {"spanId": "00" * 8},
@@ -90,17 +90,17 @@ def test_both_forms_are_read_alike() -> None:
         {"startTimeUnixNano": "0"},
     ],
 )
-def test_a_span_without_an_id_or_a_time_is_counted(changed: dict[str, str]) -> None:
-    read = decode_traces(json.dumps(_body(**changed)).encode(), JSON)
-    assert (read.spans, read.refused) == ([], 1)
+def test_spans_without_id_or_time_are_counted(changes: dict[str, str]) -> None:
+    decoded = decode_traces(json.dumps(_body(**changes)).encode(), JSON)
+    assert (decoded.spans, decoded.refused) == ([], 1)
 
 
-def test_a_span_that_ends_before_it_begins_ends_at_once() -> None:
+def test_span_that_ends_before_its_start_has_no_duration() -> None:
     (span,) = decode_traces(json.dumps(_body(endTimeUnixNano="1")).encode(), JSON).spans
     assert span.end_ns == span.start_ns
 
 
-def test_records_of_a_log_that_name_a_span_are_read_with_their_body() -> None:
+def test_log_records_with_span_id_are_decoded_with_their_body() -> None:
     record = {
         "traceId": TRACE,
         "spanId": SPAN,
@@ -117,13 +117,13 @@ def test_records_of_a_log_that_name_a_span_are_read_with_their_body() -> None:
 
 
 @pytest.mark.parametrize("body", [b"[]", b"{", b"5", b'{"resourceSpans":5}', b"[" * 10_000])
-def test_a_body_that_is_no_request_is_refused_on_one_line(body: bytes) -> None:
+def test_invalid_body_is_refused_on_one_line(body: bytes) -> None:
     with pytest.raises(FormatError) as refused:
         decode_traces(body, JSON)
     assert "\n" not in str(refused.value)
 
 
-def test_the_answer_comes_in_the_form_of_the_request() -> None:
+def test_response_has_the_encoding_of_the_request() -> None:
     assert encode_response("trace", JSON) == b"{}"
     assert json.loads(encode_response("trace", JSON, 2))["partialSuccess"]["rejectedSpans"] == "2"
     answer = ExportTraceServiceResponse.FromString(encode_response("trace", PROTOBUF, 2))
@@ -132,17 +132,17 @@ def test_the_answer_comes_in_the_form_of_the_request() -> None:
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_are_a_request_or_refused(data: bytes) -> None:
-    for read in (decode_traces, decode_logs):
+def test_random_bytes_are_decoded_or_refused(data: bytes) -> None:
+    for decode in (decode_traces, decode_logs):
         for kind in (JSON, PROTOBUF):
             with suppress(FormatError):
-                read(data, kind)
+                decode(data, kind)
 
 
 _WHOLE = _as_protobuf(_body())
 
 
 @given(st.integers(0, len(_WHOLE) - 1), st.integers(0, 255))
-def test_a_request_with_a_changed_byte_is_read_or_refused(at: int, byte: int) -> None:
+def test_request_with_a_changed_byte_is_decoded_or_refused(index: int, byte: int) -> None:
     with suppress(FormatError):
-        decode_traces(_WHOLE[:at] + bytes([byte]) + _WHOLE[at + 1 :], PROTOBUF)
+        decode_traces(_WHOLE[:index] + bytes([byte]) + _WHOLE[index + 1 :], PROTOBUF)

@@ -1,4 +1,4 @@
-"""Spans become calls: once each, in order, when it is known whose they are."""
+"""Spans become calls: once each, in order, after their agent is known."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ AGENT = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "Chief"}
 
 
 class Clock:
-    """Stands still until it is moved."""
+    """A clock that stands still until the test advances it."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -26,7 +26,7 @@ def _receiver(**options: Any) -> tuple[Receiver, Collecting]:
     return Receiver(ear, **options), ear
 
 
-def test_a_call_says_what_was_asked_and_answered() -> None:
+def test_call_has_request_and_response() -> None:
     receiver, ear = _receiver()
     tool = {"name": "look", "description": "", "parameters": {}}
     attributes = {
@@ -66,7 +66,7 @@ def test_a_call_says_what_was_asked_and_answered() -> None:
     ]
 
 
-def test_a_call_that_failed_says_why() -> None:
+def test_failed_call_has_its_error() -> None:
     receiver, ear = _receiver()
     attributes = {**chat(answers=()), "error.type": "rate_limit"}
     receiver.add([span(1, attributes, failed="too many requests")])
@@ -74,7 +74,7 @@ def test_a_call_that_failed_says_why() -> None:
     assert ear.answered == [{"error": {"type": "rate_limit", "message": "too many requests"}}]
 
 
-def test_a_span_that_comes_twice_is_one_call() -> None:
+def test_repeated_span_is_one_call() -> None:
     receiver, ear = _receiver()
     for _ in range(3):
         receiver.add([span(1, chat())])
@@ -82,19 +82,19 @@ def test_a_span_that_comes_twice_is_one_call() -> None:
     assert receiver.stats.repeated == 2
 
 
-def test_calls_are_told_in_the_order_in_which_they_were_made_with_overlaps() -> None:
+def test_calls_are_reported_in_start_order() -> None:
     receiver, ear = _receiver()
     root = span(9, AGENT, at_s=0)
     receiver.add(
         [span(3, chat(), parent=9, at_s=1.5), span(2, chat(), parent=9, at_s=1), root],
     )
     first, second = f"{1:032x}-{2:016x}", f"{1:032x}-{3:016x}"
-    assert [one.id for one in ear.told] == [first, second, first, second]
-    times = [one.time for one in ear.told]
+    assert [call.id for call in ear.told] == [first, second, first, second]
+    times = [call.time for call in ear.told]
     assert times == sorted(times)
 
 
-def test_a_call_waits_for_what_is_above_it() -> None:
+def test_call_waits_for_its_parent_spans() -> None:
     receiver, ear = _receiver()
     receiver.add([span(3, chat(), parent=2)])
     assert ear.calls == []
@@ -102,7 +102,7 @@ def test_a_call_waits_for_what_is_above_it() -> None:
     assert ear.calls[0].hints.name == "Chief"
 
 
-def test_a_call_waits_no_longer_than_some_seconds() -> None:
+def test_call_waits_at_most_the_configured_time() -> None:
     clock = Clock()
     receiver, ear = _receiver(clock=clock, max_wait_s=5)
     receiver.add([span(3, chat(), parent=2)])
@@ -114,14 +114,14 @@ def test_a_call_waits_no_longer_than_some_seconds() -> None:
     assert len(ear.calls) == 1
 
 
-def test_what_waits_at_the_end_is_told() -> None:
+def test_pending_calls_are_reported_at_close() -> None:
     receiver, ear = _receiver()
     receiver.add([span(3, chat(), parent=2)])
     receiver.emit_due(all_of_them=True)
     assert len(ear.calls) == 1
 
 
-def test_messages_that_are_logged_apart_from_their_span_are_its_messages() -> None:
+def test_messages_logged_separately_are_attached_to_their_span() -> None:
     receiver, ear = _receiver()
     bare = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"}
     event = SpanEvent(
@@ -131,27 +131,27 @@ def test_messages_that_are_logged_apart_from_their_span_are_its_messages() -> No
             "gen_ai.output.messages": [text("assistant", "Hello.")],
         },
     )
-    one, two = span(1, bare), span(2, bare)
-    receiver.add([], [(one.id, event)])
-    receiver.add([one, two])
+    first, two = span(1, bare), span(2, bare)
+    receiver.add([], [(first.id, event)])
+    receiver.add([first, two])
     receiver.add([], [(two.id, event)])
-    assert [asked["messages"][0]["content"] for asked in ear.asked] == ["hi", "hi"]
+    assert [request["messages"][0]["content"] for request in ear.asked] == ["hi", "hi"]
 
 
-def test_a_call_whose_program_captures_nothing_is_counted() -> None:
+def test_calls_without_captured_content_are_counted() -> None:
     receiver, ear = _receiver(max_wait_s=0)
     receiver.add([span(1, {"gen_ai.operation.name": "chat"})])
     assert ear.told == []
     assert receiver.stats.without_messages == 1
 
 
-def test_what_is_no_call_of_a_model_is_no_call() -> None:
+def test_spans_of_other_operations_are_no_calls() -> None:
     receiver, ear = _receiver()
     receiver.add([span(1, {"http.method": "GET"}), span(2, AGENT)])
     assert ear.told == []
 
 
-def test_calls_without_a_conversation_are_of_their_trace() -> None:
+def test_calls_without_conversation_id_belong_to_their_trace() -> None:
     receiver, ear = _receiver()
     receiver.add([span(1, chat(), trace=7), span(2, chat((text("user", "b"),)), trace=7)])
     assert {call.hints.session for call in ear.calls} == {f"{7:032x}"}

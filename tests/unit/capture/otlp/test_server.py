@@ -1,4 +1,4 @@
-"""The server takes what exporters send, and refuses all else politely."""
+"""The OTLP server accepts exporter requests and refuses all others."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def serving(**options: Any) -> Iterator[tuple[OtlpServer, Collecting]]:
             thread.join()
 
 
-def _asked(
+def _post(
     server: OtlpServer, path: str, body: bytes | Iterator[bytes] = b"{}", **headers: str
 ) -> tuple[int, bytes]:
     connection = HTTPConnection(urlsplit(server.url).netloc, timeout=10)
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    http_headers = {name.replace("_", "-"): value for name, value in headers.items()}
     try:
-        connection.request("POST", path, body, {**JSON, **named})
+        connection.request("POST", path, body, {**JSON, **http_headers})
         answer = connection.getresponse()
         return answer.status, answer.read()
     finally:
@@ -66,20 +66,20 @@ def _chat() -> bytes:
     return json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}).encode()
 
 
-def test_spans_logs_and_metrics_are_taken() -> None:
+def test_server_accepts_spans_logs_and_metrics() -> None:
     with serving() as (server, ear):
         for path in ("/v1/traces", "/v1/logs", "/v1/metrics"):
-            assert _asked(server, path) == (200, b"{}")
-        assert _asked(server, "/v1/traces", _chat()) == (200, b"{}")
+            assert _post(server, path) == (200, b"{}")
+        assert _post(server, "/v1/traces", _chat()) == (200, b"{}")
     assert [call.id for call in ear.calls] == [f"{'ab' * 16}-{'cd' * 8}"]
 
 
-def test_a_body_may_be_compressed_and_come_in_chunks() -> None:
-    packed = gzip.compress(_chat())
+def test_server_accepts_compressed_and_chunked_bodies() -> None:
+    compressed = gzip.compress(_chat())
     with serving() as (server, ear):
-        assert _asked(server, "/v1/traces", packed, content_encoding="gzip")[0] == 200
-        pieces = iter([packed[:10], packed[10:]])
-        assert _asked(server, "/v1/traces", pieces, content_encoding="gzip")[0] == 200
+        assert _post(server, "/v1/traces", compressed, content_encoding="gzip")[0] == 200
+        pieces = iter([compressed[:10], compressed[10:]])
+        assert _post(server, "/v1/traces", pieces, content_encoding="gzip")[0] == 200
     assert len(ear.calls) == 1
 
 
@@ -96,33 +96,33 @@ def test_a_body_may_be_compressed_and_come_in_chunks() -> None:
         ("/v1/traces", b"{}", {"origin": "https://example.org"}, 403),
     ],
 )
-def test_what_is_no_request_is_refused_and_the_server_goes_on(
+def test_server_refuses_invalid_requests_and_continues(
     path: str, body: bytes, headers: dict[str, str], status: int
 ) -> None:
     with serving() as (server, _):
-        told, why = _asked(server, path, body, **headers)
-        assert told == status
+        status_code, why = _post(server, path, body, **headers)
+        assert status_code == status
         assert "message" in json.loads(why)
-        assert _asked(server, "/v1/traces")[0] == 200
+        assert _post(server, "/v1/traces")[0] == 200
 
 
-def test_a_body_that_unpacks_to_too_much_is_refused() -> None:
+def test_server_refuses_decompression_bombs() -> None:
     with serving(most_bytes=100_000) as (server, _):
-        packed = gzip.compress(b" " * 10_000_000)
-        assert _asked(server, "/v1/traces", packed, content_encoding="gzip")[0] == 400
-        assert _asked(server, "/v1/traces", iter([b" " * 60_000] * 2))[0] == 413
+        compressed = gzip.compress(b" " * 10_000_000)
+        assert _post(server, "/v1/traces", compressed, content_encoding="gzip")[0] == 400
+        assert _post(server, "/v1/traces", iter([b" " * 60_000] * 2))[0] == 413
 
 
-def test_who_asks_needs_the_token() -> None:
+def test_server_requires_the_token() -> None:
     with serving(token=TOKEN) as (server, ear):
-        assert _asked(server, "/v1/traces", _chat())[0] == 401
-        assert _asked(server, "/v1/traces", _chat(), authorization="Bearer no")[0] == 401
-        assert _asked(server, "/v1/traces", _chat(), authorization=f"Bearer {TOKEN}")[0] == 200
+        assert _post(server, "/v1/traces", _chat())[0] == 401
+        assert _post(server, "/v1/traces", _chat(), authorization="Bearer no")[0] == 401
+        assert _post(server, "/v1/traces", _chat(), authorization=f"Bearer {TOKEN}")[0] == 200
     assert len(ear.calls) == 1
 
 
 @pytest.mark.parametrize(
-    "sent",
+    "request_bytes",
     [
         b"POST /v1/traces HTTP/1.1\r\ncontent-length: 50\r\ncontent-type: application/json\r\n\r\n{",
         b"POST /v1/traces HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\nxyz\r\n",
@@ -132,16 +132,16 @@ def test_who_asks_needs_the_token() -> None:
         b"GET /v1/traces HTTP/1.1\r\n\r\n",
     ],
 )
-def test_bytes_that_are_no_http_harm_nothing(sent: bytes) -> None:
+def test_server_survives_bytes_that_are_not_http(request_bytes: bytes) -> None:
     with serving() as (server, _):
         with socket.create_connection(("127.0.0.1", server.server_address[1]), 10) as asking:
-            asking.sendall(sent)
+            asking.sendall(request_bytes)
             asking.shutdown(socket.SHUT_WR)
             assert b"200" not in asking.recv(100)
-        assert _asked(server, "/v1/traces")[0] == 200
+        assert _post(server, "/v1/traces")[0] == 200
 
 
-def test_it_ends_when_nobody_asks() -> None:
+def test_server_stops_after_its_idle_timeout() -> None:
     with OtlpServer(Receiver(Collecting())) as server:
         thread = Thread(target=server.serve, kwargs={"idle_s": 0.1})
         thread.start()
@@ -149,8 +149,8 @@ def test_it_ends_when_nobody_asks() -> None:
         assert not thread.is_alive()
 
 
-def test_what_was_acknowledged_outlives_its_receiver(tmp_path: Path) -> None:
-    """The first one is not ended: it is as if it had been killed while the call waited."""
+def test_acknowledged_request_outlives_its_receiver(tmp_path: Path) -> None:
+    """The first receiver is not closed, as after a kill while the call waited."""
     waiting = json.loads(_chat())
     span = waiting["resourceSpans"][0]["scopeSpans"][0]["spans"][0]
     span["parentSpanId"] = "ef" * 8
@@ -161,18 +161,18 @@ def test_what_was_acknowledged_outlives_its_receiver(tmp_path: Path) -> None:
         )
         assert ear.calls == []
     spool.close()
-    again = OtlpSpool(tmp_path)
-    with serving(spool=again) as (_, second):
+    reopened = OtlpSpool(tmp_path)
+    with serving(spool=reopened) as (_, second):
         pass
-    again.close()
+    reopened.close()
     assert [call.id for call in second.calls] == [f"{'ab' * 16}-{'cd' * 8}"]
     assert [*tmp_path.iterdir()] == []
 
 
-def test_what_cannot_be_kept_is_not_acknowledged(tmp_path: Path) -> None:
+def test_request_that_cannot_be_stored_is_not_acknowledged(tmp_path: Path) -> None:
     spool = OtlpSpool(tmp_path / "spool")
     with serving(spool=spool) as (server, ear):
         (tmp_path / "spool").rmdir()
-        assert _asked(server, "/v1/traces", _chat())[0] == 503
+        assert _post(server, "/v1/traces", _chat())[0] == 503
         assert ear.calls == []
     spool.close()

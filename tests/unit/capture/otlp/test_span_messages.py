@@ -1,4 +1,4 @@
-"""What a model was told and answered is found in whichever way it is written."""
+"""Messages are decoded from every convention of span attributes and events."""
 
 from __future__ import annotations
 
@@ -85,22 +85,22 @@ INFERENCE = {
 @pytest.mark.parametrize(
     "attributes", [CONVENTIONS, AS_TEXTS, LLMETRY, INFERENCE], ids=["values", "texts", "flat", "oi"]
 )
-def test_each_way_to_write_a_call_says_the_same(attributes: Mapping[str, Any]) -> None:
-    said = read_span_messages(attributes, [])
-    assert list(said.input_messages) == ASKED
-    assert list(said.answers) == [ANSWER]
-    assert list(said.tools) == [TOOL]
+def test_all_conventions_of_a_call_decode_alike(attributes: Mapping[str, Any]) -> None:
+    decoded = read_span_messages(attributes, [])
+    assert list(decoded.input_messages) == ASKED
+    assert list(decoded.answers) == [ANSWER]
+    assert list(decoded.tools) == [TOOL]
 
 
-def test_messages_may_stand_in_an_event_of_the_span() -> None:
-    said = read_span_messages(
+def test_messages_are_read_from_a_span_event() -> None:
+    decoded = read_span_messages(
         {}, [SpanEvent("gen_ai.client.inference.operation.details", CONVENTIONS)]
     )
-    assert (list(said.input_messages), list(said.answers)) == (ASKED, [ANSWER])
+    assert (list(decoded.input_messages), list(decoded.answers)) == (ASKED, [ANSWER])
 
 
 @pytest.mark.parametrize("is_text", [False, True])
-def test_the_older_events_are_one_for_each_message(is_text: bool) -> None:
+def test_older_events_hold_one_message_each(is_text: bool) -> None:
     call = {"id": "c1", "type": "function"}
     call["function"] = {"name": "look", "arguments": '{"at":"window"}'}  # type: ignore[assignment]
     calls = json.dumps([call]) if is_text else [call]
@@ -115,11 +115,11 @@ def test_the_older_events_are_one_for_each_message(is_text: bool) -> None:
         ),
         SpanEvent("something.else", {"content": "x"}),
     ]
-    said = read_span_messages({}, events)
-    assert (list(said.input_messages), list(said.answers)) == (ASKED, [ANSWER])
+    decoded = read_span_messages({}, events)
+    assert (list(decoded.input_messages), list(decoded.answers)) == (ASKED, [ANSWER])
 
 
-def test_the_oldest_events_hold_all_messages_in_one_text() -> None:
+def test_oldest_events_hold_all_messages_in_one_text() -> None:
     events = [
         SpanEvent("gen_ai.content.prompt", {"gen_ai.prompt": '[{"role":"user","content":"hi"}]'}),
         SpanEvent(
@@ -127,12 +127,12 @@ def test_the_oldest_events_hold_all_messages_in_one_text() -> None:
             {"gen_ai.completion": '[{"role":"assistant","content":"Hello."}]'},
         ),
     ]
-    said = read_span_messages({}, events)
-    assert list(said.input_messages) == [Message("user", "hi")]
-    assert list(said.answers) == [Message("assistant", "Hello.")]
+    decoded = read_span_messages({}, events)
+    assert list(decoded.input_messages) == [Message("user", "hi")]
+    assert list(decoded.answers) == [Message("assistant", "Hello.")]
 
 
-def test_an_image_of_openinference_is_an_image() -> None:
+def test_openinference_image_is_decoded_as_image() -> None:
     base = f"{_IN}.0.message.contents"
     url = "data:image/png;base64,iVBORw0KGgo="
     attributes = {
@@ -146,7 +146,7 @@ def test_an_image_of_openinference_is_an_image() -> None:
     assert message.content == [TextPart("See:"), ImagePart("image/png", "iVBORw0KGgo=")]
 
 
-def test_messages_come_in_the_order_of_their_numbers_whatever_the_attributes_order() -> None:
+def test_messages_are_sorted_by_their_index() -> None:
     attributes = {f"gen_ai.prompt.{n}.content": str(n) for n in (10, 9, 100, 0)}
     assert [m.content for m in read_span_messages(attributes, []).input_messages] == [
         "0",
@@ -156,9 +156,13 @@ def test_messages_come_in_the_order_of_their_numbers_whatever_the_attributes_ord
     ]
 
 
-def test_a_span_that_says_nothing_says_nothing() -> None:
-    said = read_span_messages({"gen_ai.request.model": "m"}, [])
-    assert (list(said.input_messages), list(said.answers), list(said.tools)) == ([], [], [])
+def test_span_without_messages_gives_none() -> None:
+    decoded = read_span_messages({"gen_ai.request.model": "m"}, [])
+    assert (list(decoded.input_messages), list(decoded.answers), list(decoded.tools)) == (
+        [],
+        [],
+        [],
+    )
 
 
 _names = st.sampled_from(
@@ -187,5 +191,5 @@ _attributes = st.dictionaries(_names, _values, max_size=6)
 
 
 @given(_attributes, st.lists(st.builds(SpanEvent, st.text(max_size=3), _attributes), max_size=2))
-def test_whatever_stands_there_nothing_raises(attributes: Any, events: list[SpanEvent]) -> None:
+def test_arbitrary_attributes_never_raise(attributes: Any, events: list[SpanEvent]) -> None:
     read_span_messages(attributes, events)

@@ -1,4 +1,4 @@
-"""What was acknowledged is recorded, whatever happens to the receiver."""
+"""Acknowledged requests survive the end of the receiver."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ ONE, TWO = ("t", "1"), ("t", "2")
 BODY = SpooledRequest("trace", is_json=True, data=json.dumps({}).encode())
 
 
-def test_what_was_left_behind_comes_again_in_its_order(tmp_path: Path) -> None:
+def test_spool_returns_remaining_requests_in_order(tmp_path: Path) -> None:
     bodies = [SpooledRequest("logs", is_json=False, data=bytes([n])) for n in range(12)]
     spool = OtlpSpool(tmp_path / "otlp")
     for body in bodies:
         spool.write(body)
     spool.close()
-    again = OtlpSpool(tmp_path / "otlp")
-    assert [*again.iter_unfinished()] == bodies
-    again.close()
+    reopened = OtlpSpool(tmp_path / "otlp")
+    assert [*reopened.iter_unfinished()] == bodies
+    reopened.close()
 
 
-def test_a_request_goes_away_when_all_before_it_may(tmp_path: Path) -> None:
+def test_request_is_removed_after_all_before_it(tmp_path: Path) -> None:
     spool = OtlpSpool(tmp_path)
     for id_ in (ONE, TWO):
         spool.write(BODY)
@@ -39,7 +39,7 @@ def test_a_request_goes_away_when_all_before_it_may(tmp_path: Path) -> None:
     spool.close()
 
 
-def test_two_receivers_do_not_share_a_folder(tmp_path: Path) -> None:
+def test_spool_folder_is_exclusive_to_one_receiver(tmp_path: Path) -> None:
     spool = OtlpSpool(tmp_path)
     with pytest.raises(ConfigError, match="another receiver"):
         OtlpSpool(tmp_path)
@@ -47,7 +47,7 @@ def test_two_receivers_do_not_share_a_folder(tmp_path: Path) -> None:
     OtlpSpool(tmp_path).close()
 
 
-def test_other_files_are_left_alone(tmp_path: Path) -> None:
+def test_spool_ignores_other_files(tmp_path: Path) -> None:
     for name in ("notes.txt", "1.trace.part", "x.trace.pb"):
         (tmp_path / name).write_text("mine")
     spool = OtlpSpool(tmp_path)

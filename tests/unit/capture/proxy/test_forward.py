@@ -1,4 +1,4 @@
-"""What a client sees with the proxy, beside what it sees without it."""
+"""Client-visible behavior with the proxy, compared to a direct connection."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def url() -> Iterator[str]:
 
 
 @pytest.fixture
-def here(url: str, tmp_path: Path) -> Iterator[Place]:
-    with place(tmp_path, url) as here:
-        yield here
+def proxy_run(url: str, tmp_path: Path) -> Iterator[Place]:
+    with place(tmp_path, url) as proxy_run:
+        yield proxy_run
 
 
 WISHES: dict[str, dict[str, Any]] = {
@@ -57,36 +57,41 @@ WISHES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("path", PATHS.values(), ids=PATHS)
 @pytest.mark.parametrize("wish", WISHES.values(), ids=WISHES)
-def test_an_answer_is_the_same_as_without_the_proxy(
-    here: Place, path: str, wish: dict[str, Any]
+def test_response_is_the_same_as_without_the_proxy(
+    proxy_run: Place, path: str, wish: dict[str, Any]
 ) -> None:
     body = json.dumps({"model": "fake", "messages": ["ü" * 1000]}).encode()
-    direct, proxied = here.direct.ask(path, body, **wish), here.proxied.ask(path, body, **wish)
+    direct, proxied = (
+        proxy_run.direct.ask(path, body, **wish),
+        proxy_run.proxied.ask(path, body, **wish),
+    )
     assert proxied == direct
     assert proxied.cut == ("cut" in wish)
-    one, other = here.log()[-2:]
-    assert one["path"] == other["path"] == path
-    assert other["sha256"] == one["sha256"]
-    assert [pair for pair in other["headers"] if pair[0].lower() not in OWN] == [
-        pair for pair in one["headers"] if pair[0].lower() not in OWN
+    at_direct, forwarded = proxy_run.log()[-2:]
+    assert at_direct["path"] == forwarded["path"] == path
+    assert forwarded["sha256"] == at_direct["sha256"]
+    assert [pair for pair in forwarded["headers"] if pair[0].lower() not in OWN] == [
+        pair for pair in at_direct["headers"] if pair[0].lower() not in OWN
     ]
-    assert dict(other["headers"])["Host"] == urlsplit(here.direct.url).netloc
+    assert dict(forwarded["headers"])["Host"] == urlsplit(proxy_run.direct.url).netloc
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "PATCH", "OPTIONS"])
 @pytest.mark.parametrize("path", ["", "/", "/a//b/../c%2Fd%20?x=%41&y", "/v1/models?", "/?a=b"])
-def test_whatever_is_asked_is_asked_of_the_provider(here: Place, method: str, path: str) -> None:
-    direct = here.direct.ask(path or "/", None, method=method, whole=True)
-    proxied = here.proxied.ask(path, None, method=method, whole=True)
+def test_every_request_is_forwarded_to_the_provider(
+    proxy_run: Place, method: str, path: str
+) -> None:
+    direct = proxy_run.direct.ask(path or "/", None, method=method, whole=True)
+    proxied = proxy_run.proxied.ask(path, None, method=method, whole=True)
     assert proxied == direct
-    log = here.log()[-2:]
-    assert {one["method"] for one in log} == {method}
+    log = proxy_run.log()[-2:]
+    assert {request["method"] for request in log} == {method}
     assert log[1]["path"].removeprefix("/") == path.removeprefix("/").removesuffix("?")
-    assert here.recorded().calls == []
+    assert proxy_run.recorded().calls == []
 
 
-def test_headers_are_passed_as_they_are_but_for_those_of_the_connection(here: Place) -> None:
-    sent = {
+def test_headers_are_forwarded_except_hop_by_hop_ones(proxy_run: Place) -> None:
+    sent_headers = {
         "x-API-key": KEY,
         "Accept-Encoding": "br, zstd",
         "Connection": "keep-alive, X-Near",
@@ -95,138 +100,140 @@ def test_headers_are_passed_as_they_are_but_for_those_of_the_connection(here: Pl
         "TE": "trailers",
         "Content-Type": "application/json; charset=utf-8",
     }
-    here.proxied.ask(ANTHROPIC, headers=sent)
-    names = [name for name, _ in here.log()[-1]["headers"]]
+    proxy_run.proxied.ask(ANTHROPIC, headers=sent_headers)
+    names = [name for name, _ in proxy_run.log()[-1]["headers"]]
     assert names == ["Host", "X-Fake", "Authorization", "x-API-key", "Accept-Encoding", "X-Far",
                      "Content-Type", "Content-Length"] or set(names) >= {"x-API-key"}  # fmt: skip
     assert "X-Near" not in names
     assert "TE" not in names
 
 
-def test_a_body_that_is_compressed_or_in_chunks_is_passed_as_it_is(here: Place) -> None:
-    packed = gzip.compress(b'{"model": "fake"}' * 1000)
+def test_compressed_or_chunked_body_is_forwarded_unchanged(proxy_run: Place) -> None:
+    compressed = gzip.compress(b'{"model": "fake"}' * 1000)
     headers = {"Content-Encoding": "gzip"}
-    here.proxied.ask(ANTHROPIC, packed, headers=headers)
-    assert here.log()[-1]["size"] == len(packed)
-    here.proxied.ask(ANTHROPIC, iter([b'{"a": ', b"1}"]))
-    last = here.log()[-1]
+    proxy_run.proxied.ask(ANTHROPIC, compressed, headers=headers)
+    assert proxy_run.log()[-1]["size"] == len(compressed)
+    proxy_run.proxied.ask(ANTHROPIC, iter([b'{"a": ', b"1}"]))
+    last = proxy_run.log()[-1]
     assert last["size"] == 8
     assert "chunked" in dict(last["headers"])["Transfer-Encoding"]
-    assert [call.body for call in here.recorded().calls] == [
+    assert [call.body for call in proxy_run.recorded().calls] == [
         b'{"model": "fake"}' * 1000, b'{"a": 1}'
     ]  # fmt: skip
 
 
-def test_the_first_piece_does_not_wait_for_the_second(here: Place) -> None:
-    connection = here.proxied.connect()
-    path = urlsplit(here.proxied.url).path + ANTHROPIC
+def test_first_chunk_is_forwarded_before_the_second_arrives(proxy_run: Place) -> None:
+    connection = proxy_run.proxied.connect()
+    path = urlsplit(proxy_run.proxied.url).path + ANTHROPIC
     wish = {"X-Fake": json.dumps({"pieces": 2, "each_ms": 6000})}
     connection.request("POST", path, b"{}", wish)
-    begun = time.monotonic()
+    started_at = time.monotonic()
     answer = connection.getresponse()
     assert answer.read1(10)
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - started_at < 5
     answer.read()
     connection.close()
 
 
-def test_a_client_that_hangs_up_is_hung_up_on_at_once(here: Place) -> None:
-    gone = here.of_provider()["gone"]
-    connection = here.proxied.connect()
-    path = urlsplit(here.proxied.url).path + ANTHROPIC
+def test_client_disconnect_closes_the_upstream_connection(proxy_run: Place) -> None:
+    disconnected = proxy_run.of_provider()["gone"]
+    connection = proxy_run.proxied.connect()
+    path = urlsplit(proxy_run.proxied.url).path + ANTHROPIC
     connection.request("POST", path, b"{}", {"X-Fake": '{"pieces": 1000, "each_ms": 20}'})
     connection.getresponse().read1(10)
     assert connection.sock is not None
     connection.sock.close()
     connection.close()
-    wait_for(lambda: here.of_provider()["gone"] > gone, 2)
-    (reply,) = here.recorded().replies
+    wait_for(lambda: proxy_run.of_provider()["gone"] > disconnected, 2)
+    (reply,) = proxy_run.recorded().replies
     assert reply.broken == "the client hung up"
     assert reply.status == 200
     assert reply.body.startswith(b"event: message_start")
 
 
-def test_a_client_that_reads_slowly_holds_the_provider_up_and_not_the_memory(here: Place) -> None:
-    connection = here.proxied.connect()
-    path = urlsplit(here.proxied.url).path + ANTHROPIC
+def test_slow_client_applies_backpressure_to_the_provider(proxy_run: Place) -> None:
+    connection = proxy_run.proxied.connect()
+    path = urlsplit(proxy_run.proxied.url).path + ANTHROPIC
     wish = {"pieces": 400, "size": 100_000}
     connection.request("POST", path, b"{}", {"X-Fake": json.dumps(wish)})
     answer = connection.getresponse()
     time.sleep(0.3)
-    assert here.server.open == 1
-    assert here.spool._put_bytes < 30_000_000
+    assert proxy_run.server.open == 1
+    assert proxy_run.spool._put_bytes < 30_000_000
     assert len(answer.read()) > 40_000_000
     connection.close()
 
 
-def test_a_provider_that_is_not_there_is_told_in_words_that_clients_read(
+def test_unreachable_provider_gives_an_error_that_clients_parse(
     tmp_path: Path,
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    with place(tmp_path, f"http://127.0.0.1:{port}") as here:
-        answer = here.proxied.ask(ANTHROPIC)
-        (reply,) = here.recorded().replies
+    with place(tmp_path, f"http://127.0.0.1:{port}") as proxy_run:
+        answer = proxy_run.proxied.ask(ANTHROPIC)
+        (reply,) = proxy_run.recorded().replies
     assert answer.status == 502
-    said = json.loads(answer.body)
-    assert said["type"] == "error"
-    assert said["error"]["message"].startswith(f"harken proxy: http://127.0.0.1:{port} could not")
-    assert "Connection refused" in said["error"]["message"]
+    error_body = json.loads(answer.body)
+    assert error_body["type"] == "error"
+    assert error_body["error"]["message"].startswith(
+        f"harken proxy: http://127.0.0.1:{port} could not"
+    )
+    assert "Connection refused" in error_body["error"]["message"]
     assert (reply.status, reply.body) == (0, b"")
-    assert reply.broken in said["error"]["message"]
+    assert reply.broken in error_body["error"]["message"]
 
 
-def test_who_has_not_the_token_is_not_passed_on(here: Place) -> None:
-    before = len(here.log())
-    server = here.proxied.url.partition(f"/{TOKEN}")[0]
+def test_request_without_the_token_is_not_forwarded(proxy_run: Place) -> None:
+    before = len(proxy_run.log())
+    server = proxy_run.proxied.url.partition(f"/{TOKEN}")[0]
     for path in ("/fake/v1/messages", "/wrong/fake/v1/messages", "", "/", f"/{TOKEN[:-1]}/fake"):
         assert Address(server + path).ask("").status == 403
     assert Address(f"{server}/{TOKEN}/other").ask("/v1/messages").status == 404
-    assert len(here.log()) == before
+    assert len(proxy_run.log()) == before
 
 
-def test_without_a_token_no_page_of_a_browser_is_answered(url: str, tmp_path: Path) -> None:
-    with place(tmp_path, url, token="") as here:
-        assert here.proxied.ask(ANTHROPIC).status == 200
+def test_browser_request_is_refused_when_no_token_is_set(url: str, tmp_path: Path) -> None:
+    with place(tmp_path, url, token="") as proxy_run:
+        assert proxy_run.proxied.ask(ANTHROPIC).status == 200
         for headers in ({"Origin": "https://evil.example"}, {"Host": "evil.example:8421"}):
-            assert here.proxied.ask(ANTHROPIC, headers=headers).status == 403
+            assert proxy_run.proxied.ask(ANTHROPIC, headers=headers).status == 403
 
 
-def test_a_websocket_is_refused_so_that_codex_asks_over_http(here: Place) -> None:
+def test_websocket_is_refused_so_that_codex_uses_http(proxy_run: Place) -> None:
     headers = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Key": "x"}
-    assert here.proxied.ask("/v1/responses", None, method="GET", headers=headers).status == 426
+    assert proxy_run.proxied.ask("/v1/responses", None, method="GET", headers=headers).status == 426
 
 
-def test_what_is_no_http_is_refused_and_the_next_one_served(here: Place) -> None:
-    with here.proxied.raw() as raw:
+def test_invalid_http_is_refused_and_the_next_request_served(proxy_run: Place) -> None:
+    with proxy_run.proxied.raw() as raw:
         raw.sendall(b"\x16\x03\x01\x02\x00 hello\r\n\r\n")
         assert raw.recv(12).startswith(b"HTTP/1.")
-    assert here.proxied.ask(ANTHROPIC).status == 200
+    assert proxy_run.proxied.ask(ANTHROPIC).status == 200
 
 
-def test_a_large_body_is_passed_and_what_is_too_large_is_not_recorded(
+def test_large_body_is_forwarded_but_not_recorded_beyond_the_limit(
     url: str, tmp_path: Path
 ) -> None:
-    with place(tmp_path, url, limits=SpoolLimits(body_bytes=1 << 20)) as here:
+    with place(tmp_path, url, limits=SpoolLimits(body_bytes=1 << 20)) as proxy_run:
         body = b"x" * 50_000_000
-        assert here.proxied.ask(ANTHROPIC, body).status == 200
-        assert here.log()[-1]["size"] == len(body)
-        assert here.spool._put_bytes < 2 << 20
-        assert here.recorded().calls == []
+        assert proxy_run.proxied.ask(ANTHROPIC, body).status == 200
+        assert proxy_run.log()[-1]["size"] == len(body)
+        assert proxy_run.spool._put_bytes < 2 << 20
+        assert proxy_run.recorded().calls == []
         reason = "a request of more than 1 MB is not recorded"
-        assert here.recording.unrecorded == {reason: 1}
+        assert proxy_run.recording.unrecorded == {reason: 1}
 
 
-def test_a_call_is_recorded_as_it_was_without_what_is_secret(here: Place, tmp_path: Path) -> None:
+def test_call_is_recorded_unchanged_except_secrets(proxy_run: Place, tmp_path: Path) -> None:
     path = f"/v1beta/models/fake:streamGenerateContent?alt=sse&key={KEY}"
     headers = {"User-Agent": "claude-cli/2", "x-api-key": KEY, "Cookie": f"s={KEY}"}
     body = b'{"model": "fake"}'
-    answer = here.proxied.ask(path, body, headers=headers, encoding="gzip")
-    kept = [file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()]
+    answer = proxy_run.proxied.ask(path, body, headers=headers, encoding="gzip")
+    contents = [file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()]
     wait_for(lambda: any(file.stat().st_size for file in tmp_path.rglob("*.spool")))
-    assert not any(KEY.encode() in data for data in kept)
-    found = here.recorded()
-    (call,), (reply,) = found.calls, found.replies
+    assert not any(KEY.encode() in data for data in contents)
+    calls = proxy_run.recorded()
+    (call,), (reply,) = calls.calls, calls.replies
     assert call.id == reply.id
     assert call.protocol == "gemini"
     assert call.path == "/v1beta/models/fake:streamGenerateContent?alt=sse"
@@ -240,35 +247,35 @@ def test_a_call_is_recorded_as_it_was_without_what_is_secret(here: Place, tmp_pa
     assert 0 < reply.first_byte_s <= reply.latency_s
 
 
-def test_a_connection_that_stays_is_used_again(here: Place) -> None:
-    connection = here.proxied.connect()
-    path = urlsplit(here.proxied.url).path + ANTHROPIC
+def test_persistent_connection_is_reused(proxy_run: Place) -> None:
+    connection = proxy_run.proxied.connect()
+    path = urlsplit(proxy_run.proxied.url).path + ANTHROPIC
     for _ in range(3):
         connection.request("POST", path, b"{}")
         answer = connection.getresponse()
         assert answer.status == http.client.OK
         answer.read()
     connection.close()
-    assert len(here.recorded().calls) == 3
+    assert len(proxy_run.recorded().calls) == 3
 
 
-def test_who_is_being_answered_when_the_proxy_ends_is_cut_off(url: str, tmp_path: Path) -> None:
-    with place(tmp_path, url) as here:
-        connection = here.proxied.connect()
-        path = urlsplit(here.proxied.url).path + ANTHROPIC
+def test_open_response_is_cut_when_the_proxy_stops(url: str, tmp_path: Path) -> None:
+    with place(tmp_path, url) as proxy_run:
+        connection = proxy_run.proxied.connect()
+        path = urlsplit(proxy_run.proxied.url).path + ANTHROPIC
         connection.request("POST", path, b"{}", {"X-Fake": '{"pieces": 1000, "each_ms": 20}'})
         answer = connection.getresponse()
         answer.read1(10)
     with pytest.raises(http.client.IncompleteRead):
         answer.read()
     connection.close()
-    (reply,) = here.recorded(is_over=True).replies
+    (reply,) = proxy_run.recorded(is_over=True).replies
     assert reply.broken == "the proxy was ended"
 
 
-def test_a_client_that_asks_before_it_sends_its_body_is_told_to_go_on(here: Place) -> None:
-    with here.proxied.raw() as raw:
-        path = urlsplit(here.proxied.url).path + ANTHROPIC
+def test_expect_continue_is_answered_with_100(proxy_run: Place) -> None:
+    with proxy_run.proxied.raw() as raw:
+        path = urlsplit(proxy_run.proxied.url).path + ANTHROPIC
         head = (
             f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nExpect: 100-continue"
         )
@@ -276,14 +283,14 @@ def test_a_client_that_asks_before_it_sends_its_body_is_told_to_go_on(here: Plac
         assert raw.recv(100).startswith(b"HTTP/1.1 100 ")
         raw.sendall(b"{}")
         assert raw.recv(100).startswith(b"HTTP/1.1 200 ")
-    assert "Expect" not in dict(here.log()[-1]["headers"])
+    assert "Expect" not in dict(proxy_run.log()[-1]["headers"])
 
 
-def test_an_old_client_gets_no_chunks(here: Place) -> None:
-    with here.proxied.raw() as raw:
-        path = urlsplit(here.proxied.url).path + ANTHROPIC
+def test_http_1_0_client_gets_no_chunks(proxy_run: Place) -> None:
+    with proxy_run.proxied.raw() as raw:
+        path = urlsplit(proxy_run.proxied.url).path + ANTHROPIC
         raw.sendall(f"POST {path} HTTP/1.0\r\nContent-Length: 2\r\n\r\n{{}}".encode())
         data = b"".join(iter(lambda: raw.recv(65536), b""))
     head, _, body = data.partition(b"\r\n\r\n")
     assert b"chunked" not in head
-    assert body == here.direct.ask(ANTHROPIC).body
+    assert body == proxy_run.direct.ask(ANTHROPIC).body

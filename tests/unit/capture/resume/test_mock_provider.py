@@ -1,4 +1,4 @@
-"""The recorder speaks what clients speak, keeps what it is sent, and lets nobody out."""
+"""The mock provider speaks the protocols, records requests and forwards nothing."""
 
 from __future__ import annotations
 
@@ -48,19 +48,21 @@ def post(server: MockProvider, path: str, body: Any) -> tuple[int, str]:
 
 @pytest.mark.parametrize("path", PROTOCOLS)
 @pytest.mark.parametrize("stream", [True, False])
-def test_it_keeps_a_request_and_answers_ok(server: MockProvider, path: str, stream: bool) -> None:
+def test_server_records_a_request_and_answers_ok(
+    server: MockProvider, path: str, stream: bool
+) -> None:
     conversation = [{"role": "user", "content": "Hi"}]
     body = {"stream": stream, PROTOCOLS[path]: conversation, "tools": [{"name": "look"}]}
     status, text = post(server, f"{path}?beta=true", body)
     assert status == 200
     assert '"ok"' in text
     assert text.startswith(("event: ", "data: ")) == (stream or "stream" in path)
-    (asked,) = server.requests
-    assert (asked.path, asked.body, asked.conversation) == (path, body, conversation)
-    assert asked.has_tools
+    (request,) = server.requests
+    assert (request.path, request.body, request.conversation) == (path, body, conversation)
+    assert request.has_tools
 
 
-def test_the_sdks_of_the_vendors_read_its_answers(server: MockProvider) -> None:
+def test_vendor_sdks_parse_its_answers(server: MockProvider) -> None:
     models = (
         AnthropicModel(
             "anthropic/m", "m", endpoint=ModelEndpoint(base_url=server.url, api_key="none")
@@ -71,10 +73,10 @@ def test_the_sdks_of_the_vendors_read_its_answers(server: MockProvider) -> None:
     )
     for model in models:
         assert get_answer(model, request_of("Hi")).content == "ok"
-    assert [asked.body["model"] for asked in server.requests] == ["m", "m"]
+    assert [request.body["model"] for request in server.requests] == ["m", "m"]
 
 
-def test_tokens_are_counted_models_listed_and_nothing_else_is_there(server: MockProvider) -> None:
+def test_token_count_and_model_list_are_the_only_other_routes(server: MockProvider) -> None:
     status, text = post(server, "/v1/messages/count_tokens", {"messages": []})
     assert (status, json.loads(text)["input_tokens"]) == (200, 1)
     status, text = post(server, "/v1beta/models/m:countTokens", {"contents": []})
@@ -88,15 +90,15 @@ def test_tokens_are_counted_models_listed_and_nothing_else_is_there(server: Mock
 
 
 @pytest.mark.parametrize("body", [b"{", b"\xff", b"[" * 100_000, b'{"messages": 5}', b"null"])
-def test_odd_bodies_do_no_harm(server: MockProvider, body: bytes) -> None:
+def test_malformed_bodies_are_harmless(server: MockProvider, body: bytes) -> None:
     assert post(server, "/v1/messages", body)[0] in (200, 404)
     assert post(server, "/v1/messages", {"messages": [1, {"role": "user"}]})[0] == 200
     assert server.requests[-1].conversation == [{"role": "user"}]
 
 
-def test_a_body_of_unknown_length_is_refused(server: MockProvider) -> None:
-    at = urlsplit(server.url)
-    connection = http.client.HTTPConnection(at.hostname or "", at.port, timeout=10)
+def test_body_of_unknown_length_is_refused(server: MockProvider) -> None:
+    address = urlsplit(server.url)
+    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=10)
     connection.putrequest("POST", "/v1/messages")
     connection.putheader("content-length", "-5")
     connection.endheaders()
@@ -104,24 +106,24 @@ def test_a_body_of_unknown_length_is_refused(server: MockProvider) -> None:
     connection.close()
 
 
-def test_nobody_gets_to_another_machine_through_it(server: MockProvider) -> None:
-    at = urlsplit(server.url)
-    with socket.create_connection((at.hostname, at.port), timeout=10) as line:
+def test_server_forwards_nothing(server: MockProvider) -> None:
+    address = urlsplit(server.url)
+    with socket.create_connection((address.hostname, address.port), timeout=10) as line:
         line.sendall(b"CONNECT example.org:443 HTTP/1.1\r\nHost: example.org\r\n\r\n")
         assert line.recv(1000).startswith(b"HTTP/1.1 403")
     assert server.others == ["CONNECT example.org:443"]
 
 
-def test_who_waits_gets_the_first_request_that_fits(server: MockProvider) -> None:
+def test_wait_returns_the_first_matching_request(server: MockProvider) -> None:
     assert server.wait(lambda _: True, 0.01) is None
     for text in ("a", "b"):
         post(server, "/v1/messages", {"messages": [{"role": "user", "content": text}]})
-    found = server.wait(lambda asked: asked.conversation[0]["content"] == "b", 5)
-    assert found is not None
-    assert found is server.requests[1]
+    match = server.wait(lambda request: request.conversation[0]["content"] == "b", 5)
+    assert match is not None
+    assert match is server.requests[1]
 
 
-def test_it_listens_on_loopback_and_stops_with_the_block() -> None:
+def test_server_listens_on_loopback_until_the_block_ends() -> None:
     with run_mock_provider() as running:
         port = running.server_address[1]
         assert running.url == f"http://127.0.0.1:{port}"

@@ -1,4 +1,4 @@
-"""Two requests are the same but for what is listed, each thing with its reason."""
+"""Two requests are equal except for listed differences, each with a reason."""
 
 from __future__ import annotations
 
@@ -18,19 +18,23 @@ REMINDER = "<system-reminder>\nIt is Saturday.\n</system-reminder>"
 RUNTIMES = ("claude", "codex", "gemini", "pi", "opencode")
 
 
-def user(*texts: str, **more: Any) -> dict[str, Any]:
-    return {"role": "user", "content": [{"type": "text", "text": text} for text in texts], **more}
+def user(*texts: str, **members: Any) -> dict[str, Any]:
+    return {
+        "role": "user",
+        "content": [{"type": "text", "text": text} for text in texts],
+        **members,
+    }
 
 
-def said(text: str) -> dict[str, Any]:
+def assistant(text: str) -> dict[str, Any]:
     return {"role": "assistant", "content": [{"type": "text", "text": text}]}
 
 
-def states(runtime: str, expected: list[Any], sent: list[Any], prompt: str = "") -> list[str]:
-    return [row.state for row in compare_requests(runtime, expected, sent, prompt=prompt).rows]
+def states(runtime: str, expected: list[Any], actual: list[Any], prompt: str = "") -> list[str]:
+    return [row.state for row in compare_requests(runtime, expected, actual, prompt=prompt).rows]
 
 
-def test_every_rule_says_why_and_for_whom() -> None:
+def test_every_rule_has_a_reason_and_a_client() -> None:
     for rule in DIFFERENCE_RULES:
         assert len(rule.reason.split()) > 5
         assert set(rule.clients) <= set(RUNTIMES)
@@ -38,16 +42,16 @@ def test_every_rule_says_why_and_for_whom() -> None:
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
-def test_the_same_is_the_same_and_nothing_is_ignored_of_it(runtime: str) -> None:
-    found = compare_requests(runtime, [user("a"), said("b")], [user("a"), said("b")])
-    assert [row.state for row in found.rows] == ["same", "same"]
-    assert found.ignored == ()
+def test_equal_requests_are_equal_without_ignored_parts(runtime: str) -> None:
+    result = compare_requests(runtime, [user("a"), assistant("b")], [user("a"), assistant("b")])
+    assert [row.state for row in result.rows] == ["same", "same"]
+    assert result.ignored == ()
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
-def test_the_conversation_ends_where_the_prompt_begins(runtime: str) -> None:
-    expected = [user("a"), said("b")]
-    assert states(runtime, expected, [*expected, user("go on"), said("later")], "go on") == [
+def test_conversation_ends_before_the_prompt(runtime: str) -> None:
+    expected = [user("a"), assistant("b")]
+    assert states(runtime, expected, [*expected, user("go on"), assistant("later")], "go on") == [
         "same",
         "same",
     ]
@@ -56,20 +60,25 @@ def test_the_conversation_ends_where_the_prompt_begins(runtime: str) -> None:
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
-def test_one_that_is_missing_is_one_difference(runtime: str) -> None:
-    whole = [user("a"), said("b"), user("c"), said("d")]
-    assert states(runtime, whole, [*whole[:1], *whole[2:]]) == ["same", "missing", "same", "same"]
-    assert states(runtime, whole[:-1], whole) == ["same", "same", "same", "added"]
+def test_missing_message_is_one_difference(runtime: str) -> None:
+    conversation = [user("a"), assistant("b"), user("c"), assistant("d")]
+    assert states(runtime, conversation, [*conversation[:1], *conversation[2:]]) == [
+        "same",
+        "missing",
+        "same",
+        "same",
+    ]
+    assert states(runtime, conversation[:-1], conversation) == ["same", "same", "same", "added"]
 
 
-def test_what_differs_first_is_said() -> None:
+def test_first_difference_is_reported() -> None:
     (row,) = compare_requests("claude", [user("at one")], [user("at two")]).rows
     assert (row.state, row.number, row.role, row.text) == ("changed", 1, "user", "at one")
     assert row.difference == 'content[0].text: "one" is not "two", from character 3 on'
 
 
 @pytest.mark.parametrize(
-    ("ours", "theirs", "where"),
+    ("expected", "actual", "where"),
     [
         ({"a": 1}, {"a": True}, "a: 1 is not true"),
         ({"a": 1}, {"a": 1.0}, "a: 1 is not 1.0"),
@@ -79,72 +88,80 @@ def test_what_differs_first_is_said() -> None:
         ({"a": "x" * 99}, {"a": ""}, f'a: "{"x" * 59}… is not "", from character 0 on'),
     ],
 )
-def test_a_difference_names_its_place(ours: Any, theirs: Any, where: str) -> None:
-    assert first_difference(ours, theirs) == where
+def test_difference_names_its_position(expected: Any, actual: Any, where: str) -> None:
+    assert first_difference(expected, actual) == where
 
 
-def test_cache_marks_and_empty_members_say_nothing() -> None:
+def test_cache_marks_and_empty_members_are_ignored() -> None:
     block = {"type": "tool_result", "tool_use_id": "t", "content": "x"}
-    marked = {**block, "cache_control": {"type": "ephemeral"}, "is_error": False}
-    expected, sent = ({"role": "user", "content": [one]} for one in (block, marked))
-    found = compare_requests("claude", [expected], [sent])
-    assert found.differences == []
-    assert [rule.name for rule in found.ignored] == ["cache marks", "members that say nothing"]
-    assert compare_requests("claude", [expected], [{**sent, "role": "assistant"}]).differences
+    marked_block = {**block, "cache_control": {"type": "ephemeral"}, "is_error": False}
+    expected, actual = ({"role": "user", "content": [content]} for content in (block, marked_block))
+    result = compare_requests("claude", [expected], [actual])
+    assert result.differences == []
+    assert [rule.name for rule in result.ignored] == ["cache marks", "members that say nothing"]
+    assert compare_requests("claude", [expected], [{**actual, "role": "assistant"}]).differences
 
 
-def test_a_result_that_is_an_error_says_so() -> None:
+def test_error_flag_of_a_result_is_compared() -> None:
     block = {"type": "tool_result", "tool_use_id": "t", "content": "x"}
-    expected, sent = (
-        {"role": "user", "content": [one]} for one in (block, {**block, "is_error": True})
+    expected, actual = (
+        {"role": "user", "content": [variant]} for variant in (block, {**block, "is_error": True})
     )
-    assert states("claude", [expected], [sent]) == ["changed"]
+    assert states("claude", [expected], [actual]) == ["changed"]
 
 
-def test_reminders_of_the_present_are_ignored_and_those_of_the_past_are_not() -> None:
-    sent = [user(REMINDER, "a"), {"role": "system", "content": "# Environment"}, said("b")]
-    assert states("claude", [user("a"), said("b")], sent) == ["same", "same"]
-    assert states("claude", [user(REMINDER, "a"), said("b")], sent) == ["same", "same"]
+def test_reminders_are_ignored_only_at_the_end() -> None:
+    actual = [user(REMINDER, "a"), {"role": "system", "content": "# Environment"}, assistant("b")]
+    assert states("claude", [user("a"), assistant("b")], actual) == ["same", "same"]
+    assert states("claude", [user(REMINDER, "a"), assistant("b")], actual) == ["same", "same"]
     assert states("claude", [user(REMINDER, "a")], [user("a")]) == ["changed"]
 
 
-def test_what_codex_says_of_the_present_is_ignored_at_the_end_only() -> None:
-    def item(role: str, text: str, **more: str) -> dict[str, Any]:
+def test_codex_context_messages_are_ignored_only_at_the_end() -> None:
+    def item(role: str, text: str, **members: str) -> dict[str, Any]:
         return {
             "type": "message",
             "role": role,
             "content": [{"type": "input_text", "text": text}],
-        } | more
+        } | members
 
     talk = [item("user", "a", id="m1"), item("assistant", "b")]
-    here = [item("developer", "<skills>"), item("user", "<environment_context>")]
-    assert states("codex", talk, [*talk, *here, item("user", "go")], "go") == ["same", "same"]
-    assert states("codex", talk, [talk[0], *here, talk[1]]) == ["same", "added", "added", "same"]
+    context = [item("developer", "<skills>"), item("user", "<environment_context>")]
+    assert states("codex", talk, [*talk, *context, item("user", "go")], "go") == ["same", "same"]
+    assert states("codex", talk, [talk[0], *context, talk[1]]) == ["same", "added", "added", "same"]
     assert states("codex", talk, [talk[0], {**talk[1], "id": "new"}]) == ["same", "same"]
     assert states("codex", talk, [{**talk[0], "id": "other"}, talk[1]]) == ["changed", "same"]
 
 
-def test_sections_of_its_own_instructions_are_what_codex_says_now() -> None:
-    def told(text: str) -> dict[str, Any]:
+def test_codex_instruction_sections_are_ignored() -> None:
+    def instruction(text: str) -> dict[str, Any]:
         block = {"type": "input_text", "text": text}
         return {"type": "message", "role": "developer", "content": [block]}
 
-    own = "You are a coding agent running in the Codex CLI. "
-    talk = [user("a"), said("b")]
-    assert states("codex", [told(own + "Plan."), *talk], [told(own), *talk]) == ["same"] * 3
-    assert states("codex", [told("Be kind."), *talk], [told(own), *talk])[0] == "missing"
-    assert states("codex", [told(own), *talk], talk) == ["missing", "same", "same"]
+    own_prompt = "You are a coding agent running in the Codex CLI. "
+    talk = [user("a"), assistant("b")]
+    assert (
+        states(
+            "codex", [instruction(own_prompt + "Plan."), *talk], [instruction(own_prompt), *talk]
+        )
+        == ["same"] * 3
+    )
+    assert (
+        states("codex", [instruction("Be kind."), *talk], [instruction(own_prompt), *talk])[0]
+        == "missing"
+    )
+    assert states("codex", [instruction(own_prompt), *talk], talk) == ["missing", "same", "same"]
 
 
-def test_the_own_prompt_of_a_client_is_ignored_at_the_beginning_only() -> None:
-    own = {"role": "system", "content": "You are Pi."}
+def test_client_system_prompt_is_ignored_only_at_the_beginning() -> None:
+    own_prompt = {"role": "system", "content": "You are Pi."}
     for runtime in ("pi", "opencode"):
-        assert states(runtime, [user("a")], [own, user("a")]) == ["same"]
-        assert states(runtime, [user("a")], [user("a"), own]) == ["same", "added"]
-        assert states(runtime, [own, user("a")], [user("a")]) == ["missing", "same"]
+        assert states(runtime, [user("a")], [own_prompt, user("a")]) == ["same"]
+        assert states(runtime, [user("a")], [user("a"), own_prompt]) == ["same", "added"]
+        assert states(runtime, [own_prompt, user("a")], [user("a")]) == ["missing", "same"]
 
 
-def test_what_gemini_says_of_the_present_is_ignored_in_front_only() -> None:
+def test_gemini_context_is_ignored_only_at_the_beginning() -> None:
     def turn(*texts: str) -> dict[str, Any]:
         return {"role": "user", "parts": [{"text": text} for text in texts]}
 
@@ -157,12 +174,15 @@ def test_what_gemini_says_of_the_present_is_ignored_in_front_only() -> None:
     ]
 
 
-def test_tools_that_claude_code_had_once_are_ignored_and_what_they_were_told_is_not() -> None:
-    def turn(*names: str, **given: str) -> list[dict[str, Any]]:
+def test_former_claude_code_tools_are_ignored_but_not_their_arguments() -> None:
+    def turn(*names: str, **arguments: str) -> list[dict[str, Any]]:
         tools = [{"type": "tool_reference", "tool_name": name} for name in names]
-        call = {"type": "tool_use", "id": "t", "name": "SendMessage", "input": given}
-        found = {"type": "tool_result", "tool_use_id": "t", "content": tools}
-        return [{"role": "assistant", "content": [call]}, {"role": "user", "content": [found]}]
+        call = {"type": "tool_use", "id": "t", "name": "SendMessage", "input": arguments}
+        tool_result = {"type": "tool_result", "tool_use_id": "t", "content": tools}
+        return [
+            {"role": "assistant", "content": [call]},
+            {"role": "user", "content": [tool_result]},
+        ]
 
     before = turn("TeamCreate", "Read", type="message", message="Hi", content="Hi", to="Ann")
     assert states("claude", before, turn("Read", message="Hi", to="Ann")) == ["same", "same"]
@@ -172,16 +192,19 @@ def test_tools_that_claude_code_had_once_are_ignored_and_what_they_were_told_is_
     assert states("claude", later, turn(message="Hi", to="Ann")) == ["same", "same"]
     assert states("claude", turn(message="Hi", to="Ann"), later) == ["changed", "changed"]
     assert states("claude", turn("Read"), turn("Read", "Other")) == ["same", "changed"]
-    other = turn("Read", type="message", message="Hi", content="Ho", to="Ann")
-    assert states("claude", other, turn("Read", message="Hi", to="Ann")) == ["changed", "same"]
+    different = turn("Read", type="message", message="Hi", content="Ho", to="Ann")
+    assert states("claude", different, turn("Read", message="Hi", to="Ann")) == ["changed", "same"]
 
 
-def test_what_claude_code_puts_between_a_user_and_a_prompt_is_ignored_at_the_end_only() -> None:
+def test_claude_code_insertions_before_a_prompt_are_ignored_only_at_the_end() -> None:
     assert states("claude", [user("a")], [user("a\n", "go")], "go") == ["same"]
-    assert states("claude", [user("a"), said("b")], [user("a\n"), said("b")]) == ["changed", "same"]
+    assert states("claude", [user("a"), assistant("b")], [user("a\n"), assistant("b")]) == [
+        "changed",
+        "same",
+    ]
 
 
-def test_images_that_codex_makes_smaller_are_the_same_and_others_are_not() -> None:
+def test_images_that_codex_shrinks_are_equal() -> None:
     def item(image: bytes) -> dict[str, Any]:
         url = f"data:image/png;base64,{b64encode(image).decode()}"
         return {
@@ -189,13 +212,15 @@ def test_images_that_codex_makes_smaller_are_the_same_and_others_are_not() -> No
             "output": [{"type": "input_image", "image_url": url}],
         }
 
-    large, small, other = (item(make_png(*size)) for size in ((1000, 3000), (683, 2048), (9, 9)))
+    large, small, different = (
+        item(make_png(*size)) for size in ((1000, 3000), (683, 2048), (9, 9))
+    )
     assert states("codex", [large], [small]) == ["same"]
-    assert states("codex", [small], [other]) == ["changed"]
-    assert states("codex", [large, other], [small]) == ["changed", "missing"]
+    assert states("codex", [small], [different]) == ["changed"]
+    assert states("codex", [large, different], [small]) == ["changed", "missing"]
 
 
-def test_outputs_that_gemini_masks_are_the_same_for_the_same_call() -> None:
+def test_outputs_that_gemini_masks_are_equal_for_the_same_call() -> None:
     def turn(id: str, output: str) -> dict[str, Any]:
         response = {"id": id, "name": "look", "response": {"output": output}}
         return {"role": "user", "parts": [{"functionResponse": response}]}
@@ -222,13 +247,16 @@ messages = st.lists(
 
 @settings(max_examples=40)
 @given(
-    expected=messages, sent=messages, runtime=st.sampled_from(RUNTIMES), prompt=st.text(max_size=1)
+    expected=messages,
+    actual=messages,
+    runtime=st.sampled_from(RUNTIMES),
+    prompt=st.text(max_size=1),
 )
-def test_whatever_is_sent_can_be_compared(
-    expected: list[Any], sent: list[Any], runtime: str, prompt: str
+def test_arbitrary_requests_can_be_compared(
+    expected: list[Any], actual: list[Any], runtime: str, prompt: str
 ) -> None:
-    """And what is expected is accounted for: each message is the same, changed or missing."""
-    found = compare_requests(runtime, expected, sent, prompt=prompt)
-    assert [row.number for row in found.rows if row.state != "added"] == [
+    """Every expected message is reported as equal, changed or missing."""
+    result = compare_requests(runtime, expected, actual, prompt=prompt)
+    assert [row.number for row in result.rows if row.state != "added"] == [
         *range(1, len(expected) + 1)
     ]

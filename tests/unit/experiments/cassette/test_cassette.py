@@ -24,7 +24,7 @@ ANSWERS = [{"pattern": "key", "answer": f"It is {KEY}."}, {"answer": "Hello."}]
 
 
 class Real:
-    """A model as behind a network: it counts how often it is asked."""
+    """A model as behind a network that counts its calls."""
 
     name = "real"
 
@@ -38,10 +38,10 @@ class Real:
             yield chunk
 
 
-def answer(model: Model, *messages: str | Message, **more: Any) -> str:
+def answer(model: Model, *messages: str | Message, **members: Any) -> str:
     async def ask() -> str:
         draft = StreamAccumulator()
-        async for chunk in model.stream(request_of(*messages, **more)):
+        async for chunk in model.stream(request_of(*messages, **members)):
             draft.add(chunk)
         assert draft.finish is not None
         return text_of(draft.message().content)
@@ -53,19 +53,19 @@ def offline() -> Model:
     raise AssertionError("nobody asks a real model")
 
 
-def test_what_was_recorded_is_given_again_offline(tmp_path: Path) -> None:
+def test_recorded_calls_are_replayed_offline(tmp_path: Path) -> None:
     file, real = tmp_path / "cassettes" / "a.jsonl", Real()
     cassette = Cassette(file)
     assert answer(cassette.model(real), "Hi", parameters={"seed": 1}) == "Hello."
     assert not file.exists()
     cassette.close()
     assert verify(file) == []
-    again = Cassette(file).model(offline, name="real")
-    assert answer(again, "Hi", parameters={"seed": 1}) == "Hello."
+    replayed = Cassette(file).model(offline, name="real")
+    assert answer(replayed, "Hi", parameters={"seed": 1}) == "Hello."
     assert len(real.asked) == 1
 
 
-def test_a_miss_says_what_is_nearest_and_how_to_record(tmp_path: Path) -> None:
+def test_miss_names_the_nearest_request_and_how_to_record(tmp_path: Path) -> None:
     cassette = Cassette(tmp_path / "a.jsonl")
     answer(cassette.model(Real()), "Hi")
     cassette.close()
@@ -73,7 +73,7 @@ def test_a_miss_says_what_is_nearest_and_how_to_record(tmp_path: Path) -> None:
         answer(Cassette(tmp_path / "a.jsonl").model(offline), "Ho")
 
 
-def test_without_a_cassette_nothing_is_recorded_where_it_may_not(tmp_path: Path) -> None:
+def test_missing_cassette_is_not_recorded_if_not_allowed(tmp_path: Path) -> None:
     cassette = Cassette(tmp_path / "a.jsonl", "none")
     with pytest.raises(ReplayMiss, match="no model calls"):
         answer(cassette.model(offline), "Hi")
@@ -81,28 +81,28 @@ def test_without_a_cassette_nothing_is_recorded_where_it_may_not(tmp_path: Path)
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(("mode", "asked"), [("new", 1), ("all", 2)])
-def test_what_is_new_is_recorded_or_everything(tmp_path: Path, mode: Mode, asked: int) -> None:
+@pytest.mark.parametrize(("mode", "expected_calls"), [("new", 1), ("all", 2)])
+def test_record_modes_new_and_all(tmp_path: Path, mode: Mode, expected_calls: int) -> None:
     file, real = tmp_path / "a.jsonl", Real()
     first = Cassette(file)
     answer(first.model(real), "Hi")
     first.close()
-    second, again = Cassette(file, mode), Real()
-    model = second.model(again)
+    second, counted_model = Cassette(file, mode), Real()
+    model = second.model(counted_model)
     answer(model, "Hi")
     answer(model, "Ho")
     second.close()
-    assert len(again.asked) == asked
+    assert len(counted_model.asked) == expected_calls
     third = Cassette(file).model(offline)
     assert [answer(third, "Hi"), answer(third, "Ho")] == ["Hello.", "Hello."]
     assert verify(file) == []
 
 
-def test_no_credential_lands_in_the_file_and_all_is_found_again(tmp_path: Path) -> None:
+def test_credentials_are_not_stored_and_requests_still_match(tmp_path: Path) -> None:
     file, real = tmp_path / "a.jsonl", Real()
     cassette = Cassette(file)
-    said = answer(cassette.model(real), f"The key {KEY}?", parameters={"user": KEY})
-    assert said == f"It is {KEY}."  # a test sees what the model says
+    first_answer = answer(cassette.model(real), f"The key {KEY}?", parameters={"user": KEY})
+    assert first_answer == f"It is {KEY}."  # a test receives the answer of the model
     call_ = calls(call("look", at=KEY))
     result = Message("tool", f"Found {KEY}", tool_call_id="c1", name="look")
     tool = {"name": "look", "description": KEY, "parameters": {}}
@@ -110,21 +110,21 @@ def test_no_credential_lands_in_the_file_and_all_is_found_again(tmp_path: Path) 
     cassette.close()
     assert KEY not in file.read_text()
     assert "[redacted aws-key-id]" in file.read_text()
-    again = Cassette(file).model(offline)
-    other = "AKIAZZZZZZZZZZZZZZ23"
-    assert answer(again, f"The key {other}?", parameters={"user": other}) == (
+    replayed = Cassette(file).model(offline)
+    other_key = "AKIAZZZZZZZZZZZZZZ23"
+    assert answer(replayed, f"The key {other_key}?", parameters={"user": other_key}) == (
         "It is [redacted aws-key-id]."
     )
-    answer(again, "Look", call_, result, tools=[tool])
+    answer(replayed, "Look", call_, result, tools=[tool])
 
 
-def test_a_request_without_credentials_is_the_same_by_its_hash() -> None:
+def test_request_without_credentials_matches_by_hash() -> None:
     tool = {"name": "look", "description": "Look.", "parameters": {"type": "object"}}
-    asked = request_of("Hi", calls(call("look")), parameters={"seed": 1}, tools=[tool])
-    assert redact_request(asked).hash == asked.hash
+    request = request_of("Hi", calls(call("look")), parameters={"seed": 1}, tools=[tool])
+    assert redact_request(request).hash == request.hash
 
 
-def test_a_cassette_is_a_session_that_can_be_looked_at(tmp_path: Path) -> None:
+def test_cassette_is_a_viewable_session(tmp_path: Path) -> None:
     lines_: list[Line] = [calls(call("price", drink="tea")), "3 euros.", "Bye."]
     file = tmp_path / "cassettes" / "a.jsonl"
     for number in (1, 2):
@@ -132,10 +132,10 @@ def test_a_cassette_is_a_session_that_can_be_looked_at(tmp_path: Path) -> None:
         folder = tmp_path / str(number)
         folder.mkdir()
         model = cassette.model(play(main=lines_) if number == 1 else offline)
-        one = stage(folder, model, tools=[price], runtime=None)
-        assert one.ask("What is tea?") == "3 euros."
-        assert one.ask("Thanks.") == "Bye."
-        one.session.close()
+        scene = stage(folder, model, tools=[price], runtime=None)
+        assert scene.ask("What is tea?") == "3 euros."
+        assert scene.ask("Thanks.") == "Bye."
+        scene.session.close()
         cassette.close()
     viewer = SessionViewer(file)
     assert list(viewer.list_agents().values()) == ["main"]
@@ -146,7 +146,7 @@ def test_a_cassette_is_a_session_that_can_be_looked_at(tmp_path: Path) -> None:
     assert len(entries) == 7  # each message once
 
 
-def test_a_context_that_is_rewritten_is_one_of_the_same_agent(tmp_path: Path) -> None:
+def test_rewritten_context_belongs_to_the_same_agent(tmp_path: Path) -> None:
     cassette = Cassette(tmp_path / "a.jsonl")
     model = cassette.model(Real())
     answer(model, "One", "Two")
@@ -159,7 +159,7 @@ def test_a_context_that_is_rewritten_is_one_of_the_same_agent(tmp_path: Path) ->
     assert texts == [["One", "Two"], ["One", "Other"], ["Quite other"]]
 
 
-def test_agents_that_ask_at_once_are_kept_apart(tmp_path: Path) -> None:
+def test_concurrent_agents_are_separate(tmp_path: Path) -> None:
     cassette = Cassette(tmp_path / "a.jsonl")
     model = cassette.model(ScriptedModel([{"answer": "Hello.", "delay_s": 0.01}]))
 
@@ -173,11 +173,11 @@ def test_agents_that_ask_at_once_are_kept_apart(tmp_path: Path) -> None:
     run(both())
     cassette.close()
     assert verify(tmp_path / "a.jsonl") == []
-    again = Cassette(tmp_path / "a.jsonl").model(offline)
-    assert [answer(again, "One"), answer(again, "Two")] == ["Hello.", "Hello."]
+    replayed = Cassette(tmp_path / "a.jsonl").model(offline)
+    assert [answer(replayed, "One"), answer(replayed, "Two")] == ["Hello.", "Hello."]
 
 
-def test_a_failed_call_fails_and_is_asked_again(tmp_path: Path) -> None:
+def test_failed_call_fails_and_is_repeated(tmp_path: Path) -> None:
     cassette = Cassette(tmp_path / "a.jsonl")
     with pytest.raises(ModelError, match="no credit"):
         answer(cassette.model(ScriptedModel([{"error": "no credit"}])), "Hi")
@@ -186,7 +186,7 @@ def test_a_failed_call_fails_and_is_asked_again(tmp_path: Path) -> None:
     assert answer(Cassette(tmp_path / "a.jsonl").model(offline), "Hi") == "Hello."
 
 
-def test_what_is_not_kept_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+def test_discarded_recording_leaves_the_file_unchanged(tmp_path: Path) -> None:
     cassette = Cassette(tmp_path / "a.jsonl")
     answer(cassette.model(Real()), "Hi")
     cassette.close(keep=False)
@@ -194,7 +194,7 @@ def test_what_is_not_kept_leaves_the_file_as_it_was(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_is_no_cassette_is_refused(tmp_path: Path) -> None:
+def test_file_that_is_no_cassette_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text("hello\n")
     with pytest.raises(InvalidLog):
         Cassette(tmp_path / "a.jsonl")

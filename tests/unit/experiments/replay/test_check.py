@@ -1,4 +1,4 @@
-"""A session that is played again goes the same, whatever happened in it; a changed one does not."""
+"""A replayed session is equal; a changed one is not."""
 
 from __future__ import annotations
 
@@ -53,36 +53,36 @@ from tests.unit.agents.compacting import WORDS, begin, talk
 from tests.unit.agents.cutting import cut_after, resume
 from tests.unit.agents.hooking import Judging, send, watch
 from tests.unit.agents.test_dumb_agent import Echo
-from tests.unit.views.play import Play
+from tests.unit.views.log_builder import LogBuilder
 from tests.unit.world.permissions.user_kit import NO, YES, ScriptedUser
 
 
 @tool
-def count(what: str) -> str:
+def count(word: str) -> str:
     """Count."""
-    raise LookupError(what)
+    raise LookupError(word)
 
 
 @tool(reads_only=True)
-def look(at: str) -> str:
+def look(place_name: str) -> str:
     """Look."""
-    return f"{at}: a cat"
+    return f"{place_name}: a cat"
 
 
-def checked(log: Path, own: ReplayExtras | None = None) -> ReplayCheck:
-    return check(SessionViewer(log).events, own)
+def check_log(log: Path, extras: ReplayExtras | None = None) -> ReplayCheck:
+    return check(SessionViewer(log).events, extras)
 
 
-def same(log: Path, own: ReplayExtras | None = None) -> ReplayCheck:
-    """Check that a session goes the same again; return what came of it."""
-    done = checked(log, own)
-    assert done.difference is None, (done.difference, done.miss_text, done.notes)
-    assert done.requests
-    return done
+def same(log: Path, extras: ReplayExtras | None = None) -> ReplayCheck:
+    """Check that a replay of a session is equal. Return the result."""
+    result = check_log(log, extras)
+    assert result.difference is None, (result.difference, result.miss_text, result.notes)
+    assert result.requests
+    return result
 
 
 def edited(log: Path, change: Callable[[dict[str, Any]], object]) -> Path:
-    """Write a log anew with some lines changed, without the sums."""
+    """Rewrite a log with some lines changed, without the sums."""
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     for line in lines:
         line.pop("sum", None)
@@ -92,13 +92,13 @@ def edited(log: Path, change: Callable[[dict[str, Any]], object]) -> Path:
     return file
 
 
-def test_the_demo_goes_the_same(tmp_path: Path) -> None:
+def test_demo_is_replayed_equally(tmp_path: Path) -> None:
     play_demo(tmp_path / "demo.jsonl")
-    done = same(tmp_path / "demo.jsonl")
-    assert (done.agents, done.requests) == (4, 9)
+    result = same(tmp_path / "demo.jsonl")
+    assert (result.agents, result.requests) == (4, 9)
 
 
-def test_tools_subagents_and_discussions_go_the_same_and_no_tool_runs(tmp_path: Path) -> None:
+def test_tools_subagents_and_discussions_are_replayed_without_running_tools(tmp_path: Path) -> None:
     ran: list[str] = []
 
     @tool
@@ -120,12 +120,12 @@ def test_tools_subagents_and_discussions_go_the_same_and_no_tool_runs(tmp_path: 
         "Bob": ["Hm.", calls(call("task", "l", name="Cleo", prompt="?")), "No."],
         "Cleo": ["Here."],
     }
-    one = stage(tmp_path, play(main=lines, **parts), tools=[note, look, count])
-    one.ask("Go.")
-    one.ask("Go on.")
+    scene = stage(tmp_path, play(main=lines, **parts), tools=[note, look, count])
+    scene.ask("Go.")
+    scene.ask("Go on.")
     before = list(ran)
-    done = same(one.log)
-    assert (done.agents, ran) == (3, before)
+    result = same(scene.log)
+    assert (result.agents, ran) == (3, before)
 
 
 async def plan(agent: Agent, command: str) -> ToolResult:
@@ -138,8 +138,8 @@ async def no_plan(agent: Agent, command: str) -> ToolResult:
     return ToolResult("Off.")
 
 
-def test_what_the_user_did_with_commands_is_done_again(tmp_path: Path) -> None:
-    """Also where agents have more actions than they have of themselves."""
+def test_user_commands_are_replayed(tmp_path: Path) -> None:
+    """This includes agents with more than their default actions."""
     parts: dict[str, list[Line]] = {
         "Ann": ["Tea.", "Really tea.", "I answer now.", "Still me."],
         "Bob": ["No."],
@@ -149,23 +149,25 @@ def test_what_the_user_did_with_commands_is_done_again(tmp_path: Path) -> None:
         model=play(main=["Hm.", "OK", "OK", "I am back."], **parts),
         policy=ActionPolicy(actions=ACTIONS),
     )
-    one = stage(tmp_path, runtime.model, runtime=runtime)  # type: ignore[arg-type]
-    talk = Conversation(one.root)
+    scene = stage(tmp_path, runtime.model, runtime=runtime)  # type: ignore[arg-type]
+    talk = Conversation(scene.root)
 
     def do(action: str, **arguments: Any) -> None:
-        checked = ACTIONS[action].check(arguments)
+        checked_arguments = ACTIONS[action].check(arguments)
         run(
             run_user_command(
-                talk.primary, f"/{action}", lambda agent, said: RUN[action](agent, said, checked)
+                talk.primary,
+                f"/{action}",
+                lambda agent, argument_text: RUN[action](agent, argument_text, checked_arguments),
             )
         )
 
     do("task", name="Ann", prompt="Tea or coffee?")
     do("task", name="Bob", instructions="You are Bob.")
     do("terminate", name="nobody")
-    one.ask("What did she say?")
-    run(run_user_command(one.root, "/plan true", plan))
-    run(run_user_command(one.root, "/plan false", no_plan))
+    scene.ask("What did she say?")
+    run(run_user_command(scene.root, "/plan true", plan))
+    run(run_user_command(scene.root, "/plan false", no_plan))
     do("hook", name="critic", instructions="Watch.", points=["response"])
     do("discuss", prompt="Sure?", speakers=["Ann", "Bob"])
     do("endo", subagent="Ann", prompt="Answer for me.", points=["response"])
@@ -173,16 +175,16 @@ def test_what_the_user_did_with_commands_is_done_again(tmp_path: Path) -> None:
     run(talk.say("Who is there?"))
     do("talk_with", name="main")
     assert run(talk.say("Back?")) == "I am back."
-    same(one.log)
+    same(scene.log)
 
 
-def test_what_hooks_did_is_done_again_by_stand_ins_and_by_their_code(tmp_path: Path) -> None:
+def test_hooks_are_replayed_by_recording_and_by_code(tmp_path: Path) -> None:
     lines: list[Line] = [
         calls(call("send", text="tea")),
         calls(call("task", "t", name="Ann")),
         "no",
     ]
-    one = stage(tmp_path, play(main=[*lines, "yes", "Bye."]), tools=[send])
+    scene = stage(tmp_path, play(main=[*lines, "yes", "Bye."]), tools=[send])
 
     def judge(question: HookQuestion) -> Any:
         if question.call is not None and question.call.function.name == "task":
@@ -194,24 +196,24 @@ def test_what_hooks_did_is_done_again_by_stand_ins_and_by_their_code(tmp_path: P
             return Deny("be kind")
         return Rewrite("Bye, dear.") if question.text == "Bye." else None
 
-    watch(one, action=judge, response=answer, input=lambda q: Comment("He is back."))
-    watch(one, "broken", result=lambda q: 1 / 0)
-    one.ask("Go.")
-    one.ask("And now?")
-    one.session.close()
-    same(one.log)
+    watch(scene, action=judge, response=answer, input=lambda q: Comment("He is back."))
+    watch(scene, "broken", result=lambda q: 1 / 0)
+    scene.ask("Go.")
+    scene.ask("And now?")
+    scene.session.close()
+    same(scene.log)
 
     class Other(Judging):
-        """The same hook, whose code has changed."""
+        """The same hook after a change of its code."""
 
         def judge(self, question: HookQuestion) -> Any:
             return Deny("not any more") if question.point == "action" else super().judge(question)
 
-    done = checked(one.log, ReplayExtras(kinds={"test-judge": Other}))
-    assert done.difference is not None
+    result = check_log(scene.log, ReplayExtras(kinds={"test-judge": Other}))
+    assert result.difference is not None
 
 
-def test_hooks_that_save_state_and_copies_for_subagents_go_the_same(tmp_path: Path) -> None:
+def test_stateful_hooks_and_subagent_copies_are_replayed(tmp_path: Path) -> None:
     @register_agent_class("test-counting-copies")
     class Counting(Judging):
         def begin(self) -> None:
@@ -226,35 +228,40 @@ def test_hooks_that_save_state_and_copies_for_subagents_go_the_same(tmp_path: Pa
             return {"count": self.count}
 
     lines: list[Line] = [calls(call("task", name="Ann", prompt="Hi")), "Done."]
-    one = stage(tmp_path, play(main=lines, Ann=[calls(call("send", text="x")), "Hi"]), tools=[send])
-    Counting(one.session, runtime=one.runtime).install(one.root, "counting")
-    one.ask("Go.")
-    one.session.close()
-    assert same(one.log).agents == 4
-
-
-def test_dumb_agents_say_again_what_they_said(tmp_path: Path) -> None:
-    lines: list[Line] = [calls(call("discuss", prompt="One.", speakers=["Echo"])), "Done."]
-    one = stage(tmp_path, play(main=lines))
-    log_birth(
-        Echo(one.session, "Unused.", runtime=one.runtime), one.root.state.birth, "Echo", "subagent"
+    scene = stage(
+        tmp_path, play(main=lines, Ann=[calls(call("send", text="x")), "Hi"]), tools=[send]
     )
-    one.ask("Go.")
-    one.session.close()
-    same(one.log)
-    same(one.log, ReplayExtras(kinds={"test-echo": Echo}))
+    Counting(scene.session, runtime=scene.runtime).install(scene.root, "counting")
+    scene.ask("Go.")
+    scene.session.close()
+    assert same(scene.log).agents == 4
+
+
+def test_dumb_agents_repeat_their_answers(tmp_path: Path) -> None:
+    lines: list[Line] = [calls(call("discuss", prompt="One.", speakers=["Echo"])), "Done."]
+    scene = stage(tmp_path, play(main=lines))
+    log_birth(
+        Echo(scene.session, "Unused.", runtime=scene.runtime),
+        scene.root.state.birth,
+        "Echo",
+        "subagent",
+    )
+    scene.ask("Go.")
+    scene.session.close()
+    same(scene.log)
+    same(scene.log, ReplayExtras(kinds={"test-echo": Echo}))
 
     class Louder(Echo):
-        async def answer(self, heard: str) -> str:
-            return (await super().answer(heard)).upper()
+        async def answer(self, text: str) -> str:
+            return (await super().answer(text)).upper()
 
-    done = checked(one.log, ReplayExtras(kinds={"test-echo": Louder}))
-    assert done.difference is not None
-    assert done.difference.after["content"] == "1: ONE."
-    assert "nearest is" in done.miss_text
+    result = check_log(scene.log, ReplayExtras(kinds={"test-echo": Louder}))
+    assert result.difference is not None
+    assert result.difference.after["content"] == "1: ONE."
+    assert "nearest is" in result.miss_text
 
 
-def test_compactions_come_where_they_came(tmp_path: Path) -> None:
+def test_compactions_occur_at_the_same_position(tmp_path: Path) -> None:
     scene = begin(tmp_path, talk(main=["one", "two", "three", "four"]), window=900)
     for text in (WORDS, WORDS, WORDS):
         scene.ask(text)
@@ -265,7 +272,7 @@ def test_compactions_come_where_they_came(tmp_path: Path) -> None:
     same(scene.stage.log)
 
 
-def test_failed_and_cancelled_calls_fail_and_are_cancelled_again(tmp_path: Path) -> None:
+def test_failed_and_cancelled_calls_are_replayed(tmp_path: Path) -> None:
     failed: list[int] = []
     turns: list[asyncio.Task[Any]] = []
 
@@ -276,7 +283,7 @@ def test_failed_and_cancelled_calls_fail_and_are_cancelled_again(tmp_path: Path)
         return "two"
 
     class Slow(Playing):
-        """Stops in the middle of an answer, until somebody cuts it off."""
+        """A model that blocks in the middle of an answer until it is cancelled."""
 
         async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
             if told(request)[-1] != "And?":
@@ -289,32 +296,32 @@ def test_failed_and_cancelled_calls_fail_and_are_cancelled_again(tmp_path: Path)
             await asyncio.Event().wait()
 
     model = Slow({"main": ["one", fails, "two", "three"]})
-    one = stage(tmp_path, model)
-    one.ask("Go.")
+    scene = stage(tmp_path, model)
+    scene.ask("Go.")
     with pytest.raises(ModelError):
-        one.ask("On.")
-    one.ask()
+        scene.ask("On.")
+    scene.ask()
 
-    async def cut() -> None:
-        turns.append(asyncio.create_task(one.root.response("And?")))
+    async def cancel_soon() -> None:
+        turns.append(asyncio.create_task(scene.root.response("And?")))
         await asyncio.wait(turns)
         assert turns[0].cancelled()
 
-    run(cut())
-    one.ask("Still there?")
-    one.session.close()
-    same(one.log)
+    run(cancel_soon())
+    scene.ask("Still there?")
+    scene.session.close()
+    same(scene.log)
 
 
-def test_a_budget_stops_where_it_stopped(tmp_path: Path) -> None:
+def test_budget_stops_at_the_same_position(tmp_path: Path) -> None:
     lines: list[Line] = [calls(call("look", f"c{n}", at=str(n))) for n in range(5)]
-    one = stage(tmp_path, play(main=lines), tools=[look], budget=Budget(model_calls=3))
-    assert one.ask("Go.").startswith("[stopped]")
-    one.session.close()
-    same(one.log)
+    scene = stage(tmp_path, play(main=lines), tools=[look], budget=Budget(model_calls=3))
+    assert scene.ask("Go.").startswith("[stopped]")
+    scene.session.close()
+    same(scene.log)
 
 
-def test_what_the_user_answered_and_allowed_is_said_again(tmp_path: Path) -> None:
+def test_user_answers_and_permissions_are_replayed(tmp_path: Path) -> None:
     lines: list[Line] = [
         calls(call("ask_user", "a", question="Tea?"), call("send", "b", text="x")),
         calls(call("send", "c", text="y")),
@@ -323,15 +330,15 @@ def test_what_the_user_answered_and_allowed_is_said_again(tmp_path: Path) -> Non
     world = LocalWorld(
         [ask_user, send], user=ScriptedUser(["Green.", YES, NO]), permissions=Permissions("ask")
     )
-    one = stage(
+    scene = stage(
         tmp_path, play(main=lines), runtime=AgentRuntime(world=world, model=play(main=lines))
     )
-    one.ask("Go.")
-    one.session.close()
-    same(one.log)
+    scene.ask("Go.")
+    scene.session.close()
+    same(scene.log)
 
 
-def test_templates_and_instructions_are_those_of_then(tmp_path: Path) -> None:
+def test_templates_and_instructions_are_the_recorded_ones(tmp_path: Path) -> None:
     folder = tmp_path / "agents"
     folder.mkdir()
     (folder / "cook.md").write_text("---\ntools: [look]\n---\nYou cook.")
@@ -349,45 +356,45 @@ def test_templates_and_instructions_are_those_of_then(tmp_path: Path) -> None:
         world=LocalWorld([look], folder=tmp_path),
         library=AgentLibrary(templates=Templates([folder])),
     )
-    one = stage(tmp_path, model, runtime=runtime)
-    one.ask("Go.")
-    one.session.close()
+    scene = stage(tmp_path, model, runtime=runtime)
+    scene.ask("Go.")
+    scene.session.close()
     (folder / "cook.md").unlink()
     (tmp_path / "ann.txt").unlink()
-    same(one.log)
+    same(scene.log)
 
 
-def test_new_models_names_and_places_are_given_again(tmp_path: Path) -> None:
-    one = stage(tmp_path, play(main=["one", "two"]))
-    one.ask("Go.")
-    other = play(main=["-", "two"])
-    other.name = "other"
-    two = one.again(other)
+def test_model_name_and_place_changes_are_replayed(tmp_path: Path) -> None:
+    scene = stage(tmp_path, play(main=["one", "two"]))
+    scene.ask("Go.")
+    other_model = play(main=["-", "two"])
+    other_model.name = "other"
+    two = scene.again(other_model)
     two.ask("And?")
     two.session.close()
     same(two.log)
 
 
-def test_a_session_that_began_from_a_commit_goes_the_same_where_the_store_is_there(
+def test_session_started_from_a_commit_is_replayed_with_its_store(
     tmp_path: Path,
 ) -> None:
     store = MemoryStore(clock=ticking())
-    said = [Message("user", "a"), Message("assistant", "b")]
-    ctx = checkpoint(store, CommitDraft(messages=said, created_at="2026-01-01T00:00:00Z"))
+    messages = [Message("user", "a"), Message("assistant", "b")]
+    ctx = checkpoint(store, CommitDraft(messages=messages, created_at="2026-01-01T00:00:00Z"))
     options = SessionOptions(durability="none", clock=ticking(), resolver=make_resolver(store))
-    one = stage(tmp_path, play(main=["-", "Yes."]), options=options)
-    start_from_commit(one.root, ctx)
-    one.ask("Go.")
-    one.session.close()
-    same(one.log, ReplayExtras(resolver=make_resolver(store)))
+    scene = stage(tmp_path, play(main=["-", "Yes."]), options=options)
+    start_from_commit(scene.root, ctx)
+    scene.ask("Go.")
+    scene.session.close()
+    same(scene.log, ReplayExtras(resolver=make_resolver(store)))
     with pytest.raises(ConfigError, match="store"):
-        checked(one.log)
+        check_log(scene.log)
     with pytest.raises(ConfigError):
-        checked(one.log, ReplayExtras(resolver=lambda _: []))
+        check_log(scene.log, ReplayExtras(resolver=lambda _: []))
 
 
-def whole(folder: Path) -> Path:
-    """Return the log of a session with a bit of everything."""
+def record_session(folder: Path) -> Path:
+    """Return the log of a session with most features."""
     lines: list[Line] = [
         calls(call("task", "a", name="Ann", prompt="Hi"), call("look", "b", at="y")),
         calls(call("pay", "c"), text="Now."),
@@ -400,29 +407,29 @@ def whole(folder: Path) -> Path:
         return "paid"
 
     model = play(main=lines, Ann=[calls(call("look", "d", at="z")), "Hello."])
-    one = stage(folder, model, tools=[look, pay])
-    watch(one, response=lambda _: Comment("ok"))
-    one.ask("Go.")
-    one.session.close()
-    return one.log
+    scene = stage(folder, model, tools=[look, pay])
+    watch(scene, response=lambda _: Comment("ok"))
+    scene.ask("Go.")
+    scene.session.close()
+    return scene.log
 
 
-def test_a_session_that_was_cut_off_anywhere_goes_the_same_as_far_as_it_went(
+def test_session_truncated_anywhere_is_replayed_up_to_its_end(
     tmp_path: Path,
 ) -> None:
-    log = whole(tmp_path)
+    log = record_session(tmp_path)
     lines = len(log.read_text().splitlines())
-    odd = []
+    failures = []
     for count_ in range(4, lines + 1):
-        done = checked(cut_after(log, count_), ReplayExtras(tools=[look]))
-        if done.difference is not None:
-            odd.append((count_, done.difference.before, done.difference.after))
-    # Only what a hook has not judged yet is more than there was: nobody knows that it is missing.
-    assert all(before == {} for _, before, _ in odd), odd
+        result = check_log(cut_after(log, count_), ReplayExtras(tools=[look]))
+        if result.difference is not None:
+            failures.append((count_, result.difference.before, result.difference.after))
+    # Only missing reviews of hooks are added: the log does not show that they are missing.
+    assert all(before == {} for _, before, _ in failures), failures
 
 
-def test_a_session_that_was_resumed_after_a_crash_goes_the_same(tmp_path: Path) -> None:
-    log = whole(tmp_path)
+def test_session_resumed_after_a_crash_is_replayed(tmp_path: Path) -> None:
+    log = record_session(tmp_path)
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     ends = [n for n, line in enumerate(lines, 1) if line.get("event_type") == "llm_request"]
     ends += [n for n, line in enumerate(lines, 1) if line.get("tool_calls")]
@@ -433,37 +440,37 @@ def test_a_session_that_was_resumed_after_a_crash_goes_the_same(tmp_path: Path) 
         same(later.log, ReplayExtras(tools=[look]))
 
 
-def test_a_changed_answer_is_found_where_it_stands(tmp_path: Path) -> None:
-    log = whole(tmp_path)
+def test_changed_answer_is_located(tmp_path: Path) -> None:
+    log = record_session(tmp_path)
 
     def change(line: dict[str, Any]) -> None:
         if line.get("content") == "paid":
             line["content"] = "not paid"
 
-    found = checked(edited(log, change)).difference
-    assert found is not None
-    assert (found.agent_key, found.before["event_type"]) == ("main", "llm_request")
-    assert found.before["context_hash"] != found.after["context_hash"]
+    difference = check_log(edited(log, change)).difference
+    assert difference is not None
+    assert (difference.agent_key, difference.before["event_type"]) == ("main", "llm_request")
+    assert difference.before["context_hash"] != difference.after["context_hash"]
 
 
-def test_a_changed_call_is_found(tmp_path: Path) -> None:
+def test_changed_call_is_located(tmp_path: Path) -> None:
     def other_tool(line: dict[str, Any]) -> None:
-        for made in line.get("tool_calls", ()):
-            if made["function"]["name"] == "pay":
-                made["function"]["name"] = "play"
+        for tool_call in line.get("tool_calls", ()):
+            if tool_call["function"]["name"] == "pay":
+                tool_call["function"]["name"] = "play"
 
-    found = checked(edited(whole(tmp_path), other_tool)).difference
-    assert found is not None
-    assert found.agent_key == "main"
-    assert "'play'" in str(found.after["content"])
+    difference = check_log(edited(record_session(tmp_path), other_tool)).difference
+    assert difference is not None
+    assert difference.agent_key == "main"
+    assert "'play'" in str(difference.after["content"])
 
 
-def test_entries_that_a_program_logged_by_hand_are_taken_as_they_are(tmp_path: Path) -> None:
-    with Play(tmp_path) as by_hand:
+def test_manual_entries_are_accepted_unchanged(tmp_path: Path) -> None:
+    with LogBuilder(tmp_path) as by_hand:
         by_hand.hears(by_hand.root, "Hi")
         by_hand.says(by_hand.root, "I say this by hand.")
-        made = by_hand.calls(by_hand.root, ("look", "{}"))
-        by_hand.result(by_hand.root, made, "a cat")
+        call_message = by_hand.calls(by_hand.root, ("look", "{}"))
+        by_hand.result(by_hand.root, call_message, "a cat")
         log = by_hand.session.path
     runtime = AgentRuntime(model=play(Root=["-", "-", "Yes."]))
     root, session = load_session(log, runtime=runtime, options=quick())
@@ -472,21 +479,21 @@ def test_entries_that_a_program_logged_by_hand_are_taken_as_they_are(tmp_path: P
     same(log)
 
 
-def test_nothing_is_sent_and_nothing_stays_behind(tmp_path: Path) -> None:
-    log = whole(tmp_path)
+def test_replay_sends_nothing_and_leaves_nothing(tmp_path: Path) -> None:
+    log = record_session(tmp_path)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     same(log)
     assert before == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
 
 
-def test_what_cannot_be_played_is_refused(tmp_path: Path) -> None:
-    with Play(tmp_path) as by_hand:
+def test_unreplayable_session_is_refused(tmp_path: Path) -> None:
+    with LogBuilder(tmp_path) as by_hand:
         log = by_hand.session.path
         agent = by_hand.session.allocate_agent_id()
         by_hand.session.log_agent_created(
             agent, by_hand.session.state.agents[by_hand.root].birth, spec={"recorded": {}}
         )
     with pytest.raises(ConfigError, match="another program"):
-        checked(log)
+        check_log(log)
     with pytest.raises(ConfigError, match="no agent was born"):
         check([])

@@ -1,4 +1,4 @@
-"""Sessions of Harken: their logs say everything, their commits where one can go on from."""
+"""Sessions of Harken: rows come from their logs, and commits to resume from."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.session_kit import (
     say,
     turn,
 )
-from tests.unit.index.imported import Imports
+from tests.unit.index.index_kit import Imports
 
 ORDERED = "SELECT commit_id FROM messages ORDER BY id"
 USAGE = ev.Usage(input_tokens=100, cache_read_tokens=60, cache_write_tokens=10, output_tokens=7)
@@ -31,16 +31,16 @@ USAGE = ev.Usage(input_tokens=100, cache_read_tokens=60, cache_write_tokens=10, 
 
 @pytest.fixture
 def session(tmp_path: Path, imports: Imports) -> Session:
-    made = new_session(tmp_path)
-    imports.logs.append(made.path)
-    return made
+    new_log = new_session(tmp_path)
+    imports.logs.append(new_log.path)
+    return new_log
 
 
 def commit(imports: Imports, session: Session, agent: AgentId) -> None:
     assert Checkpointer(store=imports.store).commit_pending(session, agent, "turn_boundary")
 
 
-def test_a_session_without_any_commit_is_there(imports: Imports, session: Session) -> None:
+def test_session_without_commits_is_indexed(imports: Imports, session: Session) -> None:
     main = born(session, name="main")
     turn(session, main, 1)
     imports.update()
@@ -51,13 +51,11 @@ def test_a_session_without_any_commit_is_there(imports: Imports, session: Sessio
         ("tool_result", None),
         ("response", None),
     ]
-    looked = [("look", imports.messages[2])]
-    assert imports.rows("SELECT name, result_id FROM tool_calls") == looked
+    expected_rows = [("look", imports.messages[2])]
+    assert imports.rows("SELECT name, result_id FROM tool_calls") == expected_rows
 
 
-def test_what_a_client_says_in_a_persons_name_is_no_prompt(
-    imports: Imports, session: Session
-) -> None:
+def test_client_message_in_the_user_role_is_no_prompt(imports: Imports, session: Session) -> None:
     main = born(session, name="main", spec={"recorded": "claude-code"})
     hear(session, main, "<system-reminder>It is noon.</system-reminder>")
     hear(session, main, "<system-reminder>It is noon.</system-reminder>\n\nHi")
@@ -66,7 +64,7 @@ def test_what_a_client_says_in_a_persons_name_is_no_prompt(
     assert imports.column("SELECT title FROM sessions") == ["Hi"]
 
 
-def test_again_only_what_is_new_of_a_log_is_read(imports: Imports, session: Session) -> None:
+def test_second_run_reads_only_new_lines(imports: Imports, session: Session) -> None:
     main = born(session, name="main")
     calling = act(session, main, "c1")
     request = ask(session, main)
@@ -76,12 +74,12 @@ def test_again_only_what_is_new_of_a_log_is_read(imports: Imports, session: Sess
     imports.update()
     imports.update()
     assert imports.column("SELECT kind FROM messages") == ["response", "tool_result"]
-    asked, answer = imports.messages
-    assert imports.rows("SELECT message_id, model FROM requests") == [(asked, "")]
+    prompt_row, answer = imports.messages
+    assert imports.rows("SELECT message_id, model FROM requests") == [(prompt_row, "")]
     assert imports.column("SELECT result_id FROM tool_calls") == [answer]
 
 
-def test_messages_know_the_commit_that_they_are_in(imports: Imports, session: Session) -> None:
+def test_messages_are_linked_to_their_commit(imports: Imports, session: Session) -> None:
     main = born(session, name="main")
     turn(session, main, 1)
     commit(imports, session, main)
@@ -97,9 +95,7 @@ def test_messages_know_the_commit_that_they_are_in(imports: Imports, session: Se
     assert imports.rows("SELECT name, tip_id FROM agents") == [("", 2)]
 
 
-def test_a_commit_whose_log_was_not_read_so_far_is_linked_later(
-    imports: Imports, session: Session
-) -> None:
+def test_commit_whose_log_is_read_later_is_linked_then(imports: Imports, session: Session) -> None:
     main = born(session, name="main")
     turn(session, main, 1)
     imports.update()
@@ -111,30 +107,32 @@ def test_a_commit_whose_log_was_not_read_so_far_is_linked_later(
     assert imports.column(ORDERED) == [1, 1, 1, 1]
 
 
-def test_usage_and_cost_are_those_of_the_log(imports: Imports, session: Session) -> None:
+def test_usage_and_cost_come_from_the_log(imports: Imports, session: Session) -> None:
     main = born(session, name="main")
     hear(session, main)
     request = ask(session, main)
-    said = say(session, main)
-    answered(session, main, request, entry=said, usage=USAGE, cost_usd=0.25, stop_reason="stop")
+    answer_id = say(session, main)
+    answered(
+        session, main, request, entry=answer_id, usage=USAGE, cost_usd=0.25, stop_reason="stop"
+    )
     commit(imports, session, main)
     imports.update()
     columns = (
         "message_id, model, input_tokens, cache_read_tokens, cache_write_tokens, output_tokens, "
         "cost_usd, is_cost_told, stop_reason"
     )
-    found = imports.rows(f"SELECT {columns} FROM requests")
-    assert found == [(imports.messages[1], "scripted:x", 30, 60, 10, 7, 0.25, 1, "stop")]
+    rows_found = imports.rows(f"SELECT {columns} FROM requests")
+    assert rows_found == [(imports.messages[1], "scripted:x", 30, 60, 10, 7, 0.25, 1, "stop")]
 
 
-def test_what_is_told_to_another_agent_counts_once(imports: Imports, session: Session) -> None:
+def test_message_forwarded_to_another_agent_counts_once(imports: Imports, session: Session) -> None:
     main = born(session, name="main")
     hear(session, main)
-    asked = act(session, main, "c1")
-    ann = born(session, name="Ann", cause=asked, relation="subagent")
-    hear(session, ann, "tea or coffee?", cause=asked)
-    said = say(session, ann, "tea")
-    hear(session, main, "[Ann]: tea", substance=said)
+    call_id = act(session, main, "c1")
+    ann = born(session, name="Ann", cause=call_id, relation="subagent")
+    hear(session, ann, "tea or coffee?", cause=call_id)
+    answer_id = say(session, ann, "tea")
+    hear(session, main, "[Ann]: tea", substance=answer_id)
     imports.update()
     assert imports.rows("SELECT name, parent_id FROM agents") == [("", None), ("Ann", 1)]
     assert imports.rows("SELECT agent_id, kind, is_repeat FROM messages") == [
@@ -147,12 +145,12 @@ def test_what_is_told_to_another_agent_counts_once(imports: Imports, session: Se
     assert imports.column("SELECT count(*) FROM words WHERE words MATCH 'tea'") == [2]
 
 
-def test_agents_of_one_name_are_several(imports: Imports, session: Session) -> None:
+def test_agents_with_equal_names_are_separate(imports: Imports, session: Session) -> None:
     main = born(session, name="main")
-    asked = act(session, main, "c1", "c2")
+    call_id = act(session, main, "c1", "c2")
     for _ in range(2):
-        ann = born(session, name="Ann", cause=asked, relation="subagent")
-        hear(session, ann, "tea or coffee?", cause=asked)
+        ann = born(session, name="Ann", cause=call_id, relation="subagent")
+        hear(session, ann, "tea or coffee?", cause=call_id)
         say(session, ann, "tea")
         commit(imports, session, ann)
     imports.update()
@@ -160,7 +158,7 @@ def test_agents_of_one_name_are_several(imports: Imports, session: Session) -> N
     assert imports.column("SELECT agent_id FROM commits ORDER BY id") == [2, 2, 3, 3]
 
 
-def test_a_summary_is_one(imports: Imports, session: Session) -> None:
+def test_compaction_summary_is_marked(imports: Imports, session: Session) -> None:
     main = born(session, name="main")
     turn(session, main, 1)
     summary = hear(session, main, "they spoke", cause=MessageId("msg_001"))
@@ -172,28 +170,28 @@ def test_a_summary_is_one(imports: Imports, session: Session) -> None:
     assert imports.column("SELECT count(*) FROM messages") == [5]
 
 
-def test_how_a_session_ended_is_its_outcome(imports: Imports, session: Session) -> None:
+def test_session_end_is_the_outcome(imports: Imports, session: Session) -> None:
     born(session, name="main")
     session.append(ev.SessionEnded(reason="done"))
     imports.update()
     assert imports.column("SELECT outcome FROM sessions") == ["done"]
 
 
-def test_a_log_that_is_another_one_now_is_read_anew(imports: Imports, session: Session) -> None:
+def test_replaced_log_is_read_from_the_start(imports: Imports, session: Session) -> None:
     main = born(session, name="main")
     turn(session, main, 1)
     imports.update()
     session.close()
     data = session.path.read_bytes()
-    for other in (data.replace(b"turn 1", b"turn 2") + data[-200:], data[:-300]):
-        session.path.write_bytes(other)
+    for different_data in (data.replace(b"turn 1", b"turn 2") + data[-200:], data[:-300]):
+        session.path.write_bytes(different_data)
         imports.update()
         imports.update()
     assert imports.column("SELECT count(*) FROM sessions") == [1]
     assert imports.column("SELECT count(*) FROM words WHERE words MATCH 'turn'") == [1]
 
 
-def test_a_torn_line_waits_and_a_bad_one_is_passed_over(imports: Imports, session: Session) -> None:
+def test_torn_line_is_deferred_and_invalid_line_skipped(imports: Imports, session: Session) -> None:
     main = born(session, name="main")
     turn(session, main, 1)
     session.close()
@@ -209,7 +207,7 @@ def test_a_torn_line_waits_and_a_bad_one_is_passed_over(imports: Imports, sessio
     assert imports.column("SELECT count(*) FROM messages") == [4]
 
 
-def test_a_copy_of_a_log_adds_nothing(imports: Imports, session: Session) -> None:
+def test_copied_log_adds_nothing(imports: Imports, session: Session) -> None:
     main = born(session, name="main")
     turn(session, main, 1)
     copy = session.path.with_name("copy.jsonl")
@@ -219,7 +217,7 @@ def test_a_copy_of_a_log_adds_nothing(imports: Imports, session: Session) -> Non
     assert imports.column("SELECT count(*) FROM messages") == [4]
 
 
-def test_what_is_no_log_stops_nothing(imports: Imports, session: Session, tmp_path: Path) -> None:
+def test_file_that_is_no_log_is_skipped(imports: Imports, session: Session, tmp_path: Path) -> None:
     turn(session, born(session, name="main"), 1)
     for name, data in (("a", b""), ("b", b"\x00" * 99), ("c", b'{"event_type": 5}\n')):
         path = tmp_path / f"{name}.jsonl"

@@ -1,4 +1,4 @@
-"""Every runtime counts in its own way; the facts have each token in one column."""
+"""Runtimes count tokens differently; the index has each token in one column."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DAY = time_us("2026-03-01T12:00:00Z")
 
 
 @pytest.mark.parametrize(
-    ("usage", "wanted"),
+    ("usage", "expected"),
     [
         (
             {
@@ -81,21 +81,21 @@ DAY = time_us("2026-03-01T12:00:00Z")
         ({"input_tokens": -5, "output_tokens": 1 << 60}, TokenCounts()),
     ],
 )
-def test_all_shapes_of_usage_are_read(usage: dict[str, Any], wanted: TokenCounts) -> None:
-    assert parse_usage(usage) == wanted
+def test_all_shapes_of_usage_are_parsed(usage: dict[str, Any], expected: TokenCounts) -> None:
+    assert parse_usage(usage) == expected
 
 
-def test_a_log_counts_caches_in_the_input() -> None:
+def test_log_input_tokens_include_cached_ones() -> None:
     assert counts_from_log(Usage(100, 7, 60, 10)) == TokenCounts(30, 60, 10, 7)
     assert counts_from_log(Usage()) == TokenCounts()
 
 
-def test_what_a_runtime_says_that_it_cost_is_believed() -> None:
+def test_cost_reported_by_a_runtime_is_used() -> None:
     assert reported_cost({"pi": {"usage": {"cost": {"total": 0.5}}}}) == 0.5
     assert reported_cost({"cost_usd": 2}) == 2.0
     assert reported_cost({"usage": {"prompt_tokens": 5, "cost_usd": 2.5}}) == 2.5
-    for odd in (True, -1, "1", float("nan"), 1e9, None):
-        assert reported_cost({"cost_usd": odd}) is None
+    for invalid in (True, -1, "1", float("nan"), 1e9, None):
+        assert reported_cost({"cost_usd": invalid}) is None
 
 
 @pytest.mark.parametrize(
@@ -108,21 +108,21 @@ def test_what_a_runtime_says_that_it_cost_is_believed() -> None:
         ("claude-opus-4-5", ""),
     ],
 )
-def test_a_price_is_found_by_model_whoever_is_asked(model: str, provider: str) -> None:
+def test_price_is_looked_up_by_model_for_any_provider(model: str, provider: str) -> None:
     costs = Costs(Prices())
     assert costs.cost(TokenCounts(1_000_000, None, None, 0), model, provider, DAY) == 5
 
 
-def test_what_a_cache_keeps_for_an_hour_costs_twice_the_input() -> None:
+def test_one_hour_cache_write_costs_twice_the_input() -> None:
     def cost(hour: int | None) -> float | None:
         took = TokenCounts(0, 0, 1_000_000, 0, None, hour)
         return Costs(Prices()).cost(took, "claude-opus-4-5", "claude", DAY)
 
     assert (cost(None), cost(0), cost(400_000), cost(1_000_000)) == (6.25, 6.25, 7.75, 10)
-    assert cost(1 << 39) == 10  # of what was written, not more
+    assert cost(1 << 39) == 10  # at most the written tokens
 
 
-def test_without_a_price_a_time_or_a_count_no_cost_is_known() -> None:
+def test_cost_is_unknown_without_price_time_or_count() -> None:
     costs = Costs(Prices())
     assert costs.cost(TokenCounts(5, None, None, 5), "nobody's", "claude", DAY) is None
     assert costs.cost(TokenCounts(5, None, None, 5), "claude-opus-4-5", "claude", None) is None
@@ -138,7 +138,7 @@ def test_without_a_price_a_time_or_a_count_no_cost_is_known() -> None:
     assert costs.cost(TokenCounts(), "claude-opus-4-5", "claude", DAY) is None
 
 
-def test_who_answered_is_what_the_runtime_says() -> None:
+def test_provider_is_that_of_the_runtime() -> None:
     assert reported_provider({"pi": {"provider": "anthropic"}}) == "anthropic"
     assert reported_provider({"provider": "openai"}) == "openai"
     assert reported_provider({"provider": 3, "pi": []}) == ""

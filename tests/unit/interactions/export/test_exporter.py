@@ -1,4 +1,4 @@
-"""The exported form: the folder of the specification, and back."""
+"""The export format: the folder of the specification, and back."""
 
 from __future__ import annotations
 
@@ -22,7 +22,17 @@ from harken.session.log.reader import iter_events
 from harken.session.verify import verify
 from harken.testing import ticking
 from tests.agent_kit import call, calls, play, stage
-from tests.unit.interactions.kit import DOOR, HI, KIND, LOOK, ROLE, SYSTEM, logger, row, said
+from tests.unit.interactions.kit import (
+    DOOR,
+    HI,
+    KIND,
+    LOOK,
+    ROLE,
+    SYSTEM,
+    logger,
+    message_record,
+    row,
+)
 
 SECRET = "AKIAQ7WZX5T2MN3BVC4D"
 
@@ -33,8 +43,8 @@ def export(log: Path, out: Path, **how: Any) -> ExportSummary:
 
 def files(folder: Path) -> dict[str, bytes]:
     """Return all files of a folder."""
-    found = (one for one in sorted(folder.rglob("*")) if one.is_file())
-    return {str(one.relative_to(folder)): one.read_bytes() for one in found}
+    paths = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
 def _without_model(body: bytes) -> Any:
@@ -44,30 +54,30 @@ def _without_model(body: bytes) -> Any:
     return message
 
 
-def there_and_back(log: Path, folder: Path, **how: Any) -> dict[str, bytes]:
-    """Export, import and export a session; return the first, which the second must be."""
+def round_trip(log: Path, folder: Path, **how: Any) -> dict[str, bytes]:
+    """Export, import and export a session. Return the first export; the second must be equal."""
     export(log, folder / "out", **how)
-    made = import_folder(folder / "out", folder / "again", clock=ticking())
-    assert [one.name for one in made] == [log.stem]
+    imported = import_folder(folder / "out", folder / "again", clock=ticking())
+    assert [imported_log.name for imported_log in imported] == [log.stem]
     assert verify(folder / "again" / log.name) == []
     export(folder / "again" / log.name, folder / "out-again", **how)
     first = files(folder / "out")
     assert {*files(folder / "out-again")} == {*first}
     for name, body in files(folder / "out-again").items():
-        # of rows that no call explains, the model that said a message may be lost: see the format
+        # Rows without a call may lose the model of a message; see the format.
         assert body == first[name] or json.loads(body) == _without_model(first[name])
     return first
 
 
-def lived(folder: Path) -> Path:
+def write_session_log(folder: Path) -> Path:
     """Return the log of a session with a tool, memory, a compaction, a failure, two agents."""
     with logger(folder) as log:
         thread = log.start_thread("cafe")
         messages: list[Any] = [SYSTEM, HI]
-        with log.call(thread, messages, model="m") as asked:
-            messages += [asked.answer(LOOK, model="m-2026"), DOOR]
-        with log.call(thread, messages, model="m") as asked:
-            messages.append({"role": "assistant", "content": asked.answer("A door.")})
+        with log.call(thread, messages, model="m") as call_log:
+            messages += [call_log.answer(LOOK, model="m-2026"), DOOR]
+        with log.call(thread, messages, model="m") as call_log:
+            messages.append({"role": "assistant", "content": call_log.answer("A door.")})
         short: list[Any] = [SYSTEM, "So far: a door.", "And now?"]
         log.log_context_state(thread, short, KIND.CONTEXT_COMPACTED)
         log.log_memory_operation(
@@ -75,60 +85,69 @@ def lived(folder: Path) -> Path:
         )
         with log.call(thread, short, model="m"):
             pass
-        other = log.start_thread("cafe", name="Ann")
-        with log.call(other, ["Tea?", {"role": "user", "content": f"key={SECRET}"}]) as asked:
-            asked.answer("Yes.")
-        with log.call(other, ["Tea?", {"role": "assistant", "content": "Yes."}, "Yes."]) as asked:
-            asked.answer("Yes.")
+        other_thread = log.start_thread("cafe", name="Ann")
+        with log.call(
+            other_thread, ["Tea?", {"role": "user", "content": f"key={SECRET}"}]
+        ) as call_log:
+            call_log.answer("Yes.")
+        with log.call(
+            other_thread, ["Tea?", {"role": "assistant", "content": "Yes."}, "Yes."]
+        ) as call_log:
+            call_log.answer("Yes.")
         log.log_context_state(thread, [*short, "Later."], KIND.MESSAGE_ADDED)
     return folder / "sessions" / "cafe.jsonl"
 
 
 @pytest.mark.req("S3-19", "S3-25")
-def test_the_folder_is_that_of_the_specification(tmp_path: Path) -> None:
-    done = export(lived(tmp_path), tmp_path / "out")
-    assert [one.thread_id for one in done.threads] == ["cafe/agent_001", "cafe/agent_002"]
-    found = files(tmp_path / "out")
-    assert {name.split("/")[0] for name in found} == {"index.json", "messages", "threads"}
-    rows = [json.loads(line) for line in found["threads/cafe--agent_001.jsonl"].splitlines()]
+def test_exported_folder_matches_the_specification(tmp_path: Path) -> None:
+    summary = export(write_session_log(tmp_path), tmp_path / "out")
+    assert [thread_info.thread_id for thread_info in summary.threads] == [
+        "cafe/agent_001",
+        "cafe/agent_002",
+    ]
+    exported_files = files(tmp_path / "out")
+    assert {name.split("/")[0] for name in exported_files} == {"index.json", "messages", "threads"}
+    rows = [
+        json.loads(line) for line in exported_files["threads/cafe--agent_001.jsonl"].splitlines()
+    ]
     assert list(rows[0]) == ["timestamp", "messageId", "positionInContext", "eventType"]
     assert rows[2]["contextSnapshot"] == {
         "totalMessages": 2,
         "estimatedTokens": 5,
         "modelUsed": "m",
     }
-    remembered = next(one for one in rows if one["eventType"] == "MEMORY_WRITE")
+    remembered = next(row_dict for row_dict in rows if row_dict["eventType"] == "MEMORY_WRITE")
     assert set(remembered) == {"timestamp", "eventType", "memoryOperation"}
-    for one in rows:
-        if "messageId" in one:
-            message = json.loads(found[f"messages/{one['messageId']}.json"])
-            assert message["id"] == one["messageId"]
+    for row_dict in rows:
+        if "messageId" in row_dict:
+            message = json.loads(exported_files[f"messages/{row_dict['messageId']}.json"])
+            assert message["id"] == row_dict["messageId"]
             assert {"timestamp", "role", "content"} <= set(message)
-    index = json.loads(found["index.json"])
-    assert [one["file"] for one in index["threads"]] == [
+    index = json.loads(exported_files["index.json"])
+    assert [thread_dict["file"] for thread_dict in index["threads"]] == [
         "cafe--agent_001.jsonl",
         "cafe--agent_002.jsonl",
     ]
-    assert done.messages == sum(name.startswith("messages/") for name in found)
+    assert summary.messages == sum(name.startswith("messages/") for name in exported_files)
 
 
 @pytest.mark.req("S3-25")
 def test_messages_are_sharded_on_request(tmp_path: Path) -> None:
-    found = there_and_back(lived(tmp_path), tmp_path, shard=True)
-    names = [name for name in found if name.startswith("messages/")]
+    exported_files = round_trip(write_session_log(tmp_path), tmp_path, shard=True)
+    names = [name for name in exported_files if name.startswith("messages/")]
     assert all(name.split("/")[1] == name.split("/")[2][:2] for name in names)
 
 
 @pytest.mark.req("S3-19")
-def test_what_was_exported_comes_back_exactly(tmp_path: Path) -> None:
-    there_and_back(lived(tmp_path), tmp_path)
+def test_exported_rows_round_trip(tmp_path: Path) -> None:
+    round_trip(write_session_log(tmp_path), tmp_path)
     log = (tmp_path / "again" / "cafe.jsonl").read_text()
     assert log.count('"event_type":"llm_request"') == 5
     assert log.count('"reason":"compaction"') == 1
 
 
 @pytest.mark.req("S3-19")
-def test_a_session_of_harken_comes_back_exactly(tmp_path: Path) -> None:
+def test_exported_harken_session_round_trips(tmp_path: Path) -> None:
     model = play(
         main=[
             calls(call("task", "c1", name="Ann", prompt="Tea?"), text="I ask."),
@@ -138,18 +157,18 @@ def test_a_session_of_harken_comes_back_exactly(tmp_path: Path) -> None:
         ],
         Ann=["Tea."],
     )
-    made = stage(tmp_path, model)
-    made.ask("What does Ann want?")
-    made.ask("Thanks.")
-    made.session.close()
-    there_and_back(made.log, tmp_path)
+    scene = stage(tmp_path, model)
+    scene.ask("What does Ann want?")
+    scene.ask("Thanks.")
+    scene.session.close()
+    round_trip(scene.log, tmp_path)
 
 
-def test_rows_by_hand_come_back_exactly(tmp_path: Path) -> None:
+def test_manual_rows_round_trip(tmp_path: Path) -> None:
     with logger(tmp_path) as log:
         thread = log.start_thread("cafe")
-        ids = [log.log_message(said(ROLE.USER, text)) for text in ("abc", "def")]
-        for kind, id_, at in (
+        ids = [log.log_message(message_record(ROLE.USER, text)) for text in ("abc", "def")]
+        for kind, id_, position in (
             (KIND.CONTEXT_REPLAYED, ids[0], 4),
             (KIND.MESSAGE_ADDED, ids[1], 0),
             (KIND.LLM_REQUEST, None, None),
@@ -158,68 +177,81 @@ def test_rows_by_hand_come_back_exactly(tmp_path: Path) -> None:
             (KIND.CONTEXT_COMPACTED, None, None),
             (KIND.MESSAGE_ADDED, ids[1], 1),
         ):
-            log.log_thread_entry(thread, row(kind, id_, at))
-    there_and_back(tmp_path / "sessions" / "cafe.jsonl", tmp_path)
+            log.log_thread_entry(thread, row(kind, id_, position))
+    round_trip(tmp_path / "sessions" / "cafe.jsonl", tmp_path)
 
 
 def test_credentials_are_redacted_and_counted(tmp_path: Path) -> None:
-    log = lived(tmp_path)
-    done = export(log, tmp_path / "out")
-    assert dict(done.credentials) == {"aws-key-id": 1}
+    log = write_session_log(tmp_path)
+    summary = export(log, tmp_path / "out")
+    assert dict(summary.credentials) == {"aws-key-id": 1}
     assert SECRET.encode() not in b"".join(files(tmp_path / "out").values())
-    there_and_back(log, tmp_path / "more")
-    done = export(log, tmp_path / "as-is", as_is=True)
-    assert dict(done.credentials) == {"aws-key-id": 1}
+    round_trip(log, tmp_path / "more")
+    summary = export(log, tmp_path / "as-is", as_is=True)
+    assert dict(summary.credentials) == {"aws-key-id": 1}
     assert SECRET.encode() in b"".join(files(tmp_path / "as-is").values())
 
 
-def test_a_credential_is_nowhere_in_what_goes_out(tmp_path: Path) -> None:
-    """Wherever a logger can be given one: names, models, calls, their ids, memory."""
+def test_no_exported_file_contains_a_credential(tmp_path: Path) -> None:
+    """The credentials are in names, models, calls, call ids and memory."""
     with logger(tmp_path) as log:
         thread = log.start_thread(f"of-{SECRET}")
         asks = [{"role": "system", "content": SECRET}, {"role": "user", "content": SECRET}]
         function = {"name": f"f-{SECRET}", "arguments": json.dumps({SECRET: SECRET})}
-        made = {"id": f"c-{SECRET}", "type": "function", "function": function}
-        with log.call(thread, asks, model=f"m-{SECRET}") as asked:
-            asked.answer({"role": "assistant", "tool_calls": [made]}, model=f"n-{SECRET}")
-        told: dict[str, Any] = {"file_path": SECRET, "query": SECRET, "content_preview": SECRET}
-        log.log_memory_operation(thread, MemoryType.LTM, MemoryOpType.READ, **told)
+        tool_call_dict = {"id": f"c-{SECRET}", "type": "function", "function": function}
+        with log.call(thread, asks, model=f"m-{SECRET}") as call_log:
+            call_log.answer(
+                {"role": "assistant", "tool_calls": [tool_call_dict]}, model=f"n-{SECRET}"
+            )
+        memory_members: dict[str, Any] = {
+            "file_path": SECRET,
+            "query": SECRET,
+            "content_preview": SECRET,
+        }
+        log.log_memory_operation(thread, MemoryType.LTM, MemoryOpType.READ, **memory_members)
     [log_file] = (tmp_path / "sessions").glob("*.jsonl")
     export(log_file, tmp_path / "out")
     assert [name for name, data in files(tmp_path / "out").items() if SECRET.encode() in data] == []
     assert not any(SECRET in name for name in files(tmp_path / "out"))
 
 
-def test_several_sessions_share_a_folder_and_their_messages(tmp_path: Path) -> None:
+def test_several_sessions_share_a_folder_and_its_messages(tmp_path: Path) -> None:
     with logger(tmp_path) as log:
         for name in ("one", "two"):
             log.log_context_state(log.start_thread(name), [SYSTEM, name], KIND.MESSAGE_ADDED)
     for name in ("two", "one", "one"):
         export(tmp_path / "sessions" / f"{name}.jsonl", tmp_path / "out")
-    found = files(tmp_path / "out")
-    assert len([name for name in found if name.startswith("messages/")]) == 3
-    index = json.loads(found["index.json"])
-    assert [one["sessionId"] for one in index["threads"]] == ["two", "one"]
-    first = next(json.loads(v) for k, v in found.items() if b"You are Jack" in v)
-    assert first["timestamp"] < index["threads"][0]["startedAt"]  # of `one`, which came later
-    made = import_folder(tmp_path / "out", tmp_path / "again")
-    assert [one.name for one in made] == ["two", "one"]
+    exported_files = files(tmp_path / "out")
+    assert len([name for name in exported_files if name.startswith("messages/")]) == 3
+    index = json.loads(exported_files["index.json"])
+    assert [thread_dict["sessionId"] for thread_dict in index["threads"]] == ["two", "one"]
+    first = next(json.loads(v) for k, v in exported_files.items() if b"You are Jack" in v)
+    # Of `one`, which was imported later.
+    assert first["timestamp"] < index["threads"][0]["startedAt"]
+    imported = import_folder(tmp_path / "out", tmp_path / "again")
+    assert [imported_log.name for imported_log in imported] == ["two", "one"]
 
 
-def test_what_is_there_already_is_not_taken_again(tmp_path: Path) -> None:
-    export(lived(tmp_path), tmp_path / "out")
+def test_existing_rows_are_not_imported_again(tmp_path: Path) -> None:
+    export(write_session_log(tmp_path), tmp_path / "out")
     sessions = tmp_path / "again"
-    assert [one.is_new for one in import_folder(tmp_path / "out", sessions)] == [True]
-    assert [one.is_new for one in import_folder(tmp_path / "out", sessions)] == [False]
+    assert [imported_log.is_new for imported_log in import_folder(tmp_path / "out", sessions)] == [
+        True
+    ]
+    assert [imported_log.is_new for imported_log in import_folder(tmp_path / "out", sessions)] == [
+        False
+    ]
     with logger(tmp_path / "other") as log:
         log.log_context_state(log.start_thread("cafe"), [HI], KIND.MESSAGE_ADDED)
-    taken = tmp_path / "other" / "sessions"
-    assert [one.name for one in import_folder(tmp_path / "out", taken)] == ["cafe-2"]
-    assert sorted(one.name for one in taken.iterdir()) == ["cafe-2.jsonl", "cafe.jsonl"]
+    target_folder = tmp_path / "other" / "sessions"
+    assert [
+        imported_log.name for imported_log in import_folder(tmp_path / "out", target_folder)
+    ] == ["cafe-2"]
+    assert sorted(path.name for path in target_folder.iterdir()) == ["cafe-2.jsonl", "cafe.jsonl"]
 
 
-def test_a_folder_of_another_program_is_read(tmp_path: Path) -> None:
-    """As the specification has it: SHA-256, times in seconds, no index, one thread a session."""
+def test_folder_of_another_program_is_imported(tmp_path: Path) -> None:
+    """The folder follows the specification: SHA-256, times in seconds, no index, one thread."""
     (tmp_path / "in" / "messages").mkdir(parents=True)
     (tmp_path / "in" / "threads").mkdir()
     ids = [sha256(text.encode()).hexdigest() for text in ("You are Jack.", "Hi")]
@@ -235,12 +267,12 @@ def test_a_folder_of_another_program_is_read(tmp_path: Path) -> None:
     rows = [
         {
             "timestamp": f"2024-01-15T10:30:0{second}Z",
-            "messageId": ids[at],
-            "positionInContext": at,
+            "messageId": ids[position],
+            "positionInContext": position,
             "eventType": kind,
             "contextSnapshot": None,
         }
-        for second, at, kind in (
+        for second, position, kind in (
             (0, 0, "MESSAGE_ADDED"),
             (1, 0, "CONTEXT_REPLAYED"),
             (1, 1, "MESSAGE_ADDED"),
@@ -248,16 +280,18 @@ def test_a_folder_of_another_program_is_read(tmp_path: Path) -> None:
     ]
     thread = tmp_path / "in" / "threads" / "session-2024-01-15T10-30-00.jsonl"
     thread.write_text("\n".join(map(json.dumps, rows)) + "\n\n")
-    [made] = import_folder(tmp_path / "in", tmp_path / "sessions")
+    [imported] = import_folder(tmp_path / "in", tmp_path / "sessions")
     with logger(tmp_path) as log:
-        found = log.get_thread(made.name)
-        assert [(one.event_type, one.position_in_context) for one in found] == [
+        thread_rows = log.get_thread(imported.name)
+        assert [
+            (row_read.event_type, row_read.position_in_context) for row_read in thread_rows
+        ] == [
             (KIND.MESSAGE_ADDED, 0),
             (KIND.CONTEXT_REPLAYED, 0),
             (KIND.MESSAGE_ADDED, 1),
         ]
-        assert found[0].timestamp == "2024-01-15T10:30:00.000000Z"
-        message = log.get_message(found[2].message_id or "")
+        assert thread_rows[0].timestamp == "2024-01-15T10:30:00.000000Z"
+        message = log.get_message(thread_rows[2].message_id or "")
         assert message is not None
         assert message.content == "Hi"
 
@@ -266,9 +300,9 @@ def _thread(folder: Path) -> Path:
     return folder / "threads" / "cafe--agent_001.jsonl"
 
 
-def _message(folder: Path, **changed: Any) -> None:
+def _message(folder: Path, **changes: Any) -> None:
     path = min((folder / "messages").iterdir())
-    path.write_text(json.dumps({**json.loads(path.read_bytes()), **changed}))
+    path.write_text(json.dumps({**json.loads(path.read_bytes()), **changes}))
 
 
 def _rename(folder: Path, old: str, new: str) -> None:
@@ -277,8 +311,8 @@ def _rename(folder: Path, old: str, new: str) -> None:
 
 
 def _row(**members: Any) -> str:
-    whole = {"eventType": "LLM_REQUEST", "timestamp": "2024-01-15T10:30:00Z", **members}
-    return json.dumps({name: value for name, value in whole.items() if value is not None})
+    full_row = {"eventType": "LLM_REQUEST", "timestamp": "2024-01-15T10:30:00Z", **members}
+    return json.dumps({name: value for name, value in full_row.items() if value is not None})
 
 
 SPOILED: dict[str, Callable[[Path], Any]] = {
@@ -306,28 +340,28 @@ SPOILED: dict[str, Callable[[Path], Any]] = {
 
 
 @pytest.mark.parametrize("how", SPOILED)
-def test_a_folder_that_is_none_is_an_error_in_one_line_and_nothing_is_taken(
+def test_invalid_folder_is_an_error_on_one_line_and_imports_nothing(
     tmp_path: Path, how: str
 ) -> None:
-    export(lived(tmp_path), tmp_path / "out")
+    export(write_session_log(tmp_path), tmp_path / "out")
     SPOILED[how](tmp_path / "out")
     with pytest.raises(ConfigError) as error:
         import_folder(tmp_path / "out", tmp_path / "again")
     assert "\n" not in str(error.value)
-    again = tmp_path / "again"
-    assert not again.exists() or not list(again.iterdir())
+    second_folder = tmp_path / "again"
+    assert not second_folder.exists() or not list(second_folder.iterdir())
 
 
-def test_a_pipe_in_a_folder_is_not_waited_for(tmp_path: Path) -> None:
-    export(lived(tmp_path), tmp_path / "out")
+def test_pipe_in_a_folder_does_not_block(tmp_path: Path) -> None:
+    export(write_session_log(tmp_path), tmp_path / "out")
     os.mkfifo(tmp_path / "out" / "threads" / "tea--agent_001.jsonl")
     with pytest.raises(ConfigError, match="is no file"):
         import_folder(tmp_path / "out", tmp_path / "again")
     assert list((tmp_path / "again").glob("*")) == []
 
 
-def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
-    log = lived(tmp_path)
+def test_unwritable_folder_is_an_error(tmp_path: Path) -> None:
+    log = write_session_log(tmp_path)
     (tmp_path / "file").write_text("here")
     with pytest.raises(ConfigError, match="cannot be made"):
         export(log, tmp_path / "file")
@@ -361,7 +395,7 @@ TURNS = st.lists(
 @pytest.mark.req("S3-19")
 @settings(max_examples=25, deadline=None, derandomize=True)
 @given(TURNS)
-def test_any_conversation_comes_back_exactly(
+def test_any_conversation_round_trips(
     tmp_path_factory: pytest.TempPathFactory, turns: list[dict[str, Any]]
 ) -> None:
     folder = tmp_path_factory.mktemp("any")
@@ -380,16 +414,16 @@ def test_any_conversation_comes_back_exactly(
                 log.log_context_state(thread, context, KIND.CONTEXT_REPLAYED)
             elif turn["change"] == "memory":
                 log.log_memory_operation(thread, MemoryType.STM, MemoryOpType.QUERY, query="tea")
-            context += [{"role": "user", "content": one} for one in turn["heard"]]
-            with log.call(thread, context, model=turn["word"]) as asked:
+            context += [{"role": "user", "content": user_text} for user_text in turn["heard"]]
+            with log.call(thread, context, model=turn["word"]) as call_log:
                 answer = _answer(turn, len(context))
                 if answer is not None:
-                    context += [asked.answer(answer), *_results(answer)]
-    there_and_back(folder / "sessions" / "s.jsonl", folder)
+                    context += [call_log.answer(answer), *_results(answer)]
+    round_trip(folder / "sessions" / "s.jsonl", folder)
 
 
 def _answer(turn: dict[str, Any], number: int) -> dict[str, Any] | None:
-    made = [
+    call_dicts = [
         {"id": f"c{number}-{n}", "type": "function", "function": {"name": "t", "arguments": "{}"}}
         for n in range({"call": 1, "calls": 2}.get(turn["answer"], 0))
     ]
@@ -399,11 +433,11 @@ def _answer(turn: dict[str, Any], number: int) -> dict[str, Any] | None:
     if turn["answer"] == "think":
         content = [{"type": "thinking", "text": "Hm."}, {"type": "text", "text": turn["word"]}]
     answer = {"role": "assistant", "content": content}
-    return {**answer, "tool_calls": made} if made else answer
+    return {**answer, "tool_calls": call_dicts} if call_dicts else answer
 
 
 def _results(answer: dict[str, Any]) -> list[dict[str, Any]]:
     return [
-        {"role": "tool", "tool_call_id": one["id"], "content": "done"}
-        for one in answer.get("tool_calls", ())
+        {"role": "tool", "tool_call_id": call_dict["id"], "content": "done"}
+        for call_dict in answer.get("tool_calls", ())
     ]

@@ -1,4 +1,4 @@
-"""Batches are sent to an endpoint: accepted, refused for good, or sent again for a while."""
+"""Batches are sent to an endpoint: accepted, refused permanently, or retried."""
 
 from __future__ import annotations
 
@@ -42,21 +42,21 @@ def demo_spans() -> list[Span]:
 
 
 @pytest.mark.req("S3-30")
-def test_a_session_arrives_compressed_with_its_headers_and_resource() -> None:
-    with backend() as there:
-        summary = send_demo(there.url, headers={"x-key": "v"})
-        [(path, headers, body)] = there.asked
+def test_session_arrives_compressed_with_headers_and_resource() -> None:
+    with backend() as endpoint:
+        summary = send_demo(endpoint.url, headers={"x-key": "v"})
+        [(path, headers, body)] = endpoint.asked
         assert path == "/v1/traces"
         assert (headers["x-key"], headers["content-encoding"]) == ("v", "gzip")
         assert headers["content-type"] == "application/x-protobuf"
         assert b"deployment.environment" in body
-        assert (summary.spans, summary.batches, summary.retries) == (len(there.spans), 1, 0)
-        assert {said(span)["gen_ai.conversation.id"] for span in there.spans} == {"demo"}
-        assert {span.kind for span in there.spans} == {1, 3}
+        assert (summary.spans, summary.batches, summary.retries) == (len(endpoint.spans), 1, 0)
+        assert {said(span)["gen_ai.conversation.id"] for span in endpoint.spans} == {"demo"}
+        assert {span.kind for span in endpoint.spans} == {1, 3}
 
 
 @pytest.mark.req("S3-30")
-def test_ids_times_attributes_and_failures_arrive_as_they_are() -> None:
+def test_ids_times_attributes_and_errors_arrive_unchanged() -> None:
     values: dict[str, Value] = {
         "int": 3,
         "float": 0.5,
@@ -65,72 +65,74 @@ def test_ids_times_attributes_and_failures_arrive_as_they_are() -> None:
         "list": ["a", "b"],
     }
     first, *spans = demo_spans()
-    sent = [replace(first, attributes=values, failed="it broke"), *spans]
-    with backend() as there, closing(OtlpEndpoint(url=there.url)) as endpoint:
-        endpoint.send(to_readable_spans(sent, SENDER))
-        received = there.spans
-    assert [span.span_id for span in received] == [span.place.span for span in sent]
-    assert [span.trace_id for span in received] == [span.place.trace for span in sent]
-    assert [span.parent_span_id for span in received] == [span.parent or b"" for span in sent]
-    assert [span.start_time_unix_nano for span in received] == [span.start_ns for span in sent]
-    assert [span.end_time_unix_nano for span in received] == [span.end_ns for span in sent]
-    assert [said(span) for span in received] == [span.attributes for span in sent]
+    sent_spans = [replace(first, attributes=values, failed="it broke"), *spans]
+    with backend() as receiver, closing(OtlpEndpoint(url=receiver.url)) as endpoint:
+        endpoint.send(to_readable_spans(sent_spans, SENDER))
+        received = receiver.spans
+    assert [span.span_id for span in received] == [span.place.span for span in sent_spans]
+    assert [span.trace_id for span in received] == [span.place.trace for span in sent_spans]
+    assert [span.parent_span_id for span in received] == [span.parent or b"" for span in sent_spans]
+    assert [span.start_time_unix_nano for span in received] == [
+        span.start_ns for span in sent_spans
+    ]
+    assert [span.end_time_unix_nano for span in received] == [span.end_ns for span in sent_spans]
+    assert [said(span) for span in received] == [span.attributes for span in sent_spans]
     assert (received[0].status.code, received[0].status.message) == (2, "it broke")
     assert {span.status.code for span in received[1:]} == {0}
 
 
 @pytest.mark.parametrize("status", [429, 502, 503, 504])
-def test_a_busy_endpoint_is_sent_the_same_batch_again(status: int) -> None:
-    with backend(Answer(status, headers=NOW), Answer(status, headers=NOW), Answer()) as there:
-        summary = send_demo(there.url)
-        assert (summary.retries, len(there.asked)) == (2, 3)
-        assert there.asked[0] == there.asked[2]
+def test_busy_endpoint_receives_the_same_batch_again(status: int) -> None:
+    with backend(Answer(status, headers=NOW), Answer(status, headers=NOW), Answer()) as endpoint:
+        summary = send_demo(endpoint.url)
+        assert (summary.retries, len(endpoint.asked)) == (2, 3)
+        assert endpoint.asked[0] == endpoint.asked[2]
 
 
-def test_a_retry_waits_as_long_as_the_endpoint_says() -> None:
-    with backend(Answer(503, headers={"Retry-After": "2"}), Answer()) as there:
+def test_retry_waits_for_the_retry_after_time() -> None:
+    with backend(Answer(503, headers={"Retry-After": "2"}), Answer()) as endpoint:
         start_s = monotonic()
-        send_demo(there.url)
+        send_demo(endpoint.url)
         assert monotonic() - start_s >= 2
 
 
-def test_retries_end_with_the_timeout() -> None:
-    with backend(Answer(503, b"\x1b[31mtoo\nmuch")) as there:
+def test_retries_end_at_the_timeout() -> None:
+    with backend(Answer(503, b"\x1b[31mtoo\nmuch")) as endpoint:
         with pytest.raises(SendError, match="answers 503 Service Unavailable: .*too much") as error:
-            send_demo(there.url, timeout_s=1.5)
-        assert len(there.asked) == 2
+            send_demo(endpoint.url, timeout_s=1.5)
+        assert len(endpoint.asked) == 2
     assert str(error.value).isprintable()
     hour = Answer(429, headers={"Retry-After": "3600"})
-    with backend(hour) as there:
+    with backend(hour) as endpoint:
         with pytest.raises(SendError, match="answers 429"):
-            send_demo(there.url)
-        assert len(there.asked) == 1
+            send_demo(endpoint.url)
+        assert len(endpoint.asked) == 1
 
 
-def test_the_timeout_of_the_environment_applies_without_one(
+def test_environment_timeout_is_the_default(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "0.2")
-    with backend(Answer(503)) as there:
+    with backend(Answer(503)) as endpoint:
         with pytest.raises(SendError, match="answers 503"):
-            send_demo(there.url, timeout_s=None)
-        assert len(there.asked) == 1
+            send_demo(endpoint.url, timeout_s=None)
+        assert len(endpoint.asked) == 1
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 413, 500, 301])
-def test_a_refusal_or_a_redirection_is_an_error_at_once(status: int) -> None:
-    """The library counts a redirection as success: the spans would be lost without a word."""
+def test_refusal_or_redirect_is_an_immediate_error(status: int) -> None:
+    """The library treats a redirect as success, which would lose the spans silently."""
     refusal = Answer(status, b'{"error":"no"}', headers={"Location": "/elsewhere"})
-    with backend(refusal) as there:
-        with pytest.raises(SendError, match=rf"{there.url}/v1/traces: answers {status} .*no"):
-            send_demo(there.url)
-        assert len(there.asked) == 1
+    with backend(refusal) as endpoint:
+        with pytest.raises(SendError, match=rf"{endpoint.url}/v1/traces: answers {status} .*no"):
+            send_demo(endpoint.url)
+        assert len(endpoint.asked) == 1
 
 
-def test_an_endpoint_that_cannot_be_reached_is_an_error_after_some_tries() -> None:
-    with backend() as there:
+def test_unreachable_endpoint_is_an_error_after_retries() -> None:
+    with backend() as receiver:
         pass
-    with closing(OtlpEndpoint(url=f"{there.url}?key=s3cret", timeout_s=1.5)) as endpoint:
+    with closing(OtlpEndpoint(url=f"{receiver.url}?key=s3cret", timeout_s=1.5)) as endpoint:
         with pytest.raises(SendError, match=r"cannot be reached: .*refused") as error:
             send(iter_events(DEMO), "demo", endpoint, OPTIONS)
         assert endpoint.requests > 2
@@ -138,9 +140,9 @@ def test_an_endpoint_that_cannot_be_reached_is_an_error_after_some_tries() -> No
 
 
 @pytest.mark.req("S3-30")
-def test_a_partial_success_is_in_the_summary() -> None:
-    with backend(Answer(200, partial(3, "too\nold"))) as there:
-        summary = send_demo(there.url)
+def test_partial_success_is_in_the_summary() -> None:
+    with backend(Answer(200, partial(3, "too\nold"))) as endpoint:
+        summary = send_demo(endpoint.url)
     assert (summary.rejected, summary.message) == (3, "too old")
     for body in (b"", b"no", b"[]", b"\xff" * 9):
         assert decode_response(body).rejected == 0
@@ -156,45 +158,45 @@ def test_many_spans_are_sent_in_batches() -> None:
     assert [len(batch) for batch in exporter._batches(large)] == [1, 1, 1, 1]
 
 
-def test_a_later_batch_that_is_refused_says_how_much_was_accepted(tmp_path: Path) -> None:
+def test_refused_later_batch_reports_the_accepted_count(tmp_path: Path) -> None:
     with new_session(tmp_path) as session:
         agent = born(session)
         for number in range(70):
             turn(session, agent, number)
     with (
-        backend(Answer(), Answer(400)) as there,
-        closing(OtlpEndpoint(url=there.url)) as endpoint,
+        backend(Answer(), Answer(400)) as receiver,
+        closing(OtlpEndpoint(url=receiver.url)) as endpoint,
     ):
         with pytest.raises(SendError, match=r"\(after 256\)$"):
             send(iter_events(session.path), "s", endpoint, OPTIONS)
-        assert len(there.spans) == 280
+        assert len(receiver.spans) == 280
 
 
-def test_spans_that_cannot_be_encoded_are_an_error() -> None:
+def test_unencodable_spans_are_an_error() -> None:
     [span, *_] = demo_spans()
-    with backend() as there, closing(OtlpEndpoint(url=there.url)) as endpoint:
+    with backend() as receiver, closing(OtlpEndpoint(url=receiver.url)) as endpoint:
         with pytest.raises(SendError, match="cannot be encoded"):
             endpoint.send(to_readable_spans([replace(span, start_ns=-1)], SENDER))
-        assert not there.asked
+        assert not receiver.asked
 
 
 @pytest.fixture
 def all_logs(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
-    """Everything that is logged, by any logger of the process."""
+    """Collect every log record of the process."""
     with caplog.at_level(logging.DEBUG):
         yield caplog
 
 
 @pytest.mark.req("D-06")
-def test_the_libraries_log_no_credential(
+def test_libraries_log_no_credential(
     monkeypatch: pytest.MonkeyPatch, all_logs: pytest.LogCaptureFixture
 ) -> None:
-    """The library logs headers that it cannot parse, and the URL when a connection fails."""
+    """The library logs headers that it cannot parse, and the URL if a connection fails."""
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", 'authorization=Basic s3cret"')
-    with backend(Answer(503, b"s3cret", headers=NOW), Answer(401)) as there:
+    with backend(Answer(503, b"s3cret", headers=NOW), Answer(401)) as endpoint:
         with pytest.raises(SendError, match="answers 401"):
-            send_demo(f"{there.url}?key=s3cret")
-        url = there.url
+            send_demo(f"{endpoint.url}?key=s3cret")
+        url = endpoint.url
     with pytest.raises(SendError, match="cannot be reached"):
         send_demo(f"{url}?key=s3cret", timeout_s=0.5)
     assert "s3cret" not in all_logs.text
@@ -203,21 +205,19 @@ def test_the_libraries_log_no_credential(
 
 
 @pytest.mark.req("D-06")
-def test_only_headers_that_were_passed_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_explicit_headers_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     """The library adds the headers of the environment to requests to any URL."""
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=s3cret")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "x-key=s3cret")
-    with backend() as there:
-        send_demo(there.url, headers={"api-key": "n3w"})
-        [(_, headers, _)] = there.asked
+    with backend() as endpoint:
+        send_demo(endpoint.url, headers={"api-key": "n3w"})
+        [(_, headers, _)] = endpoint.asked
     assert headers["api-key"] == "n3w"
     assert "s3cret" not in str(headers)
 
 
 @pytest.mark.req("D-06")
-def test_a_password_of_netrc_replaces_no_header(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_netrc_password_replaces_no_header(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     netrc = tmp_path / "netrc"
     netrc.write_text("machine collector.example login me password s3cret\n")
     netrc.chmod(0o600)
@@ -228,15 +228,15 @@ def test_a_password_of_netrc_replaces_no_header(
         assert session.prepare_request(request).headers["authorization"] == "Bearer mine"
 
 
-def test_a_proxy_of_the_environment_is_not_used_for_this_machine(
+def test_environment_proxy_is_not_used_for_loopback(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name in ("http_proxy", "https_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
-    with backend() as there:
-        assert send_demo(there.url).spans == 18
+    with backend() as endpoint:
+        assert send_demo(endpoint.url).spans == 18
     url = "https://collector.example"
     with open_http_session("collector.example", HTTPAdapter()) as session:
         settings = session.merge_environment_settings(url, {}, None, None, None)
@@ -254,14 +254,14 @@ def test_a_proxy_of_the_environment_is_not_used_for_this_machine(
         ("http://collector.example/v1", "in the clear"),
     ],
 )
-def test_an_address_that_is_none_is_refused(url: str, why: str) -> None:
+def test_invalid_address_is_refused(url: str, why: str) -> None:
     with pytest.raises(ConfigError, match=why) as error:
         OtlpEndpoint(url=url, headers={"authorization": "Bearer s3cret"})
     assert "s3cret" not in str(error.value)
     assert "pa55" not in str(error.value)
 
 
-def test_headers_are_never_shown() -> None:
+def test_headers_are_never_printed() -> None:
     for headers in ({"a b": "s3cret"}, {"a": "s3cret\n"}, {"": "s3cret"}, {"ä": "s3cret"}):
         with pytest.raises(ConfigError) as error:
             OtlpEndpoint(url="https://x", headers=headers)
@@ -269,7 +269,7 @@ def test_headers_are_never_shown() -> None:
     assert "s3cret" not in repr(OtlpEndpoint(url="https://x", headers={"a": "s3cret"}))
 
 
-def test_the_path_of_traces_is_added_where_it_is_missing() -> None:
+def test_traces_path_is_added_if_missing() -> None:
     for url, name in {
         "https://x": "https://x/v1/traces",
         "https://x/": "https://x/v1/traces",

@@ -1,4 +1,4 @@
-"""A session as spans: agents, model calls and tools, one below the other, each once."""
+"""A session as nested spans: agents, model calls and tools, each once."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ DEMO = Path(__file__).parents[3] / "golden" / "demo.jsonl"
 SENDER = Sender("1")
 
 
-def told(log: Path | Iterable[ev.Event], **how: Any) -> list[Span]:
-    read = iter_events(log) if isinstance(log, Path) else log
-    return list(iter_spans(read, "s", OtlpOptions(sender=SENDER, **how), Credentials()))
+def export_spans(log: Path | Iterable[ev.Event], **how: Any) -> list[Span]:
+    events = iter_events(log) if isinstance(log, Path) else log
+    return list(iter_spans(events, "s", OtlpOptions(sender=SENDER, **how), Credentials()))
 
 
 def tree(spans: list[Span]) -> list[str]:
-    """Return the names, indented, in the order of their beginnings."""
+    """Return the names, indented, in the order of their start times."""
     below: dict[bytes | None, list[Span]] = {}
-    known = {span.place.span for span in spans}
+    known_spans = {span.place.span for span in spans}
     for span in spans:
-        below.setdefault(span.parent if span.parent in known else None, []).append(span)
+        below.setdefault(span.parent if span.parent in known_spans else None, []).append(span)
     rows: list[str] = []
 
     def walk(parent: bytes | None, depth: int) -> None:
-        for span in sorted(below.get(parent, []), key=lambda one: one.start_ns):
+        for span in sorted(below.get(parent, []), key=lambda child: child.start_ns):
             rows.append("  " * depth + span.name)
             walk(span.place.span, depth + 1)
 
@@ -63,8 +63,8 @@ def session(tmp_path: Path) -> Session:
 
 
 @pytest.mark.req("S3-30")
-def test_agents_stand_below_the_tools_that_asked_them() -> None:
-    assert tree(told(DEMO)) == [
+def test_agents_are_children_of_the_tools_that_called_them() -> None:
+    assert tree(export_spans(DEMO)) == [
         "invoke_agent main",
         "  chat scripted:demo",
         "  execute_tool task",
@@ -87,9 +87,9 @@ def test_agents_stand_below_the_tools_that_asked_them() -> None:
 
 
 @pytest.mark.req("S3-30")
-def test_the_same_session_has_the_same_spans_and_another_one_others() -> None:
-    first = told(DEMO)
-    assert told(DEMO) == first
+def test_span_ids_are_deterministic_per_session() -> None:
+    first = export_spans(DEMO)
+    assert export_spans(DEMO) == first
     assert len({span.place.span for span in first}) == len(first)
     assert {len(span.place.trace) for span in first} == {16}
     assert {len(span.place.span) for span in first} == {8}
@@ -97,61 +97,61 @@ def test_the_same_session_has_the_same_spans_and_another_one_others() -> None:
     assert isinstance(first_event, ev.SessionStarted)
     first_event.time = "2030-01-01T00:00:00.000000Z"
     later = [first_event, *others]
-    assert not {s.place.span for s in told(later)} & {s.place.span for s in first}
+    assert not {s.place.span for s in export_spans(later)} & {s.place.span for s in first}
 
 
 @pytest.mark.req("S3-30")
-def test_every_call_says_the_context_that_it_saw() -> None:
+def test_every_model_call_has_its_context() -> None:
     requests = [event for event in iter_events(DEMO) if isinstance(event, ev.LlmRequest)]
-    calls = [span for span in told(DEMO) if span.is_client]
+    calls = [span for span in export_spans(DEMO) if span.is_client]
     assert len(calls) == len(requests)
     for call in calls:
-        said = json.loads(str(call.attributes["gen_ai.input.messages"]))
+        input_messages = json.loads(str(call.attributes["gen_ai.input.messages"]))
         system = json.loads(str(call.attributes["gen_ai.system_instructions"]))
-        seen = [
+        span_facts = [
             request
             for request in requests
-            if request.count == len(said) + len(system)
+            if request.count == len(input_messages) + len(system)
             and context(iter_events(DEMO), request.message_id).messages[-1].message.role
-            == said[-1]["role"]
+            == input_messages[-1]["role"]
         ]
-        assert seen
+        assert span_facts
 
 
-def test_times_are_those_of_the_log(session: Session) -> None:
+def test_times_come_from_the_log(session: Session) -> None:
     agent = born(session, name="main")
     turn(session, agent, 1)
     session.close()
-    spans = told(session.path)
+    spans = export_spans(session.path)
     assert all(0 < span.start_ns <= span.end_ns for span in spans)
-    whole = next(span for span in spans if span.name == "invoke_agent main")
-    assert all(whole.start_ns <= span.start_ns for span in spans)
-    assert all(span.end_ns <= whole.end_ns for span in spans)
+    main_span = next(span for span in spans if span.name == "invoke_agent main")
+    assert all(main_span.start_ns <= span.start_ns for span in spans)
+    assert all(span.end_ns <= main_span.end_ns for span in spans)
 
 
-def test_what_took_long_began_before_its_answer(session: Session) -> None:
+def test_span_starts_before_its_answer(session: Session) -> None:
     agent = born(session)
     hear(session, agent)
     request = ask(session, agent)
     answered(session, agent, request, entry=say(session, agent), latency_s=2.5)
     session.close()
-    [call] = [span for span in told(session.path) if span.is_client]
+    [call] = [span for span in export_spans(session.path) if span.is_client]
     assert call.end_ns - call.start_ns == 2_500_000_000
 
 
-def test_each_turn_of_who_nobody_asked_is_a_trace(session: Session) -> None:
+def test_each_turn_of_a_root_agent_is_a_trace(session: Session) -> None:
     agent = born(session, name="main")
     turn(session, agent, 1)
-    before = told(session.path)
+    before = export_spans(session.path)
     turn(session, agent, 2)
     session.close()
-    after = told(session.path)
+    after = export_spans(session.path)
     assert after[: len(before)] == before, "what was told stays as it was"
     assert len({span.place.trace for span in after}) == 2
     assert {span.attributes["gen_ai.conversation.id"] for span in after} == {"s"}
 
 
-def test_a_call_says_model_parameters_usage_and_how_it_ended(session: Session) -> None:
+def test_model_call_has_model_parameters_usage_and_outcome(session: Session) -> None:
     agent = born(session, name="main")
     hear(session, agent)
     parameters = {"temperature": 0.5, "max_tokens": 9, "stop": ["x"], "thinking": {"a": 1}}
@@ -169,8 +169,8 @@ def test_a_call_says_model_parameters_usage_and_how_it_ended(session: Session) -
         cost_usd=0.25,
     )
     session.close()
-    [call] = [span for span in told(session.path) if span.is_client]
-    wanted = {
+    [call] = [span for span in export_spans(session.path) if span.is_client]
+    expected = {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": "harken",
         "gen_ai.request.model": "scripted:x",
@@ -186,7 +186,7 @@ def test_a_call_says_model_parameters_usage_and_how_it_ended(session: Session) -
         "gen_ai.agent.name": "main",
         "llm.cost.total": 0.25,
     }
-    assert {name: call.attributes.get(name) for name in wanted} == wanted
+    assert {name: call.attributes.get(name) for name in expected} == expected
     assert json.loads(str(call.attributes["gen_ai.output.messages"])) == [
         {
             "role": "assistant",
@@ -196,7 +196,7 @@ def test_a_call_says_model_parameters_usage_and_how_it_ended(session: Session) -
     ]
 
 
-def test_a_tool_says_what_it_was_given_and_gave(session: Session) -> None:
+def test_tool_span_has_arguments_and_result(session: Session) -> None:
     agent = born(session)
     hear(session, agent)
     act(session, agent, "a", "b", tool="look", arguments='{"at":1}')
@@ -205,7 +205,7 @@ def test_a_tool_says_what_it_was_given_and_gave(session: Session) -> None:
     session.log_transcript_entry(agent, {**failure, "is_error": True})
     say(session, agent)
     session.close()
-    b, a = (span for span in told(session.path) if span.name == "execute_tool look")
+    b, a = (span for span in export_spans(session.path) if span.name == "execute_tool look")
     assert (a.failed, b.failed) == ("", None)
     assert b.attributes["gen_ai.tool.call.id"] == "b"
     assert b.attributes["gen_ai.tool.call.arguments"] == '{"at":1}'
@@ -213,7 +213,7 @@ def test_a_tool_says_what_it_was_given_and_gave(session: Session) -> None:
     assert a.attributes["error.type"] == "tool_error"
 
 
-def test_a_failed_call_is_one_and_its_partial_answer_is_told(session: Session) -> None:
+def test_failed_call_has_an_error_status_and_partial_answer(session: Session) -> None:
     agent = born(session)
     hear(session, agent)
     request = ask(session, agent)
@@ -221,76 +221,76 @@ def test_a_failed_call_is_one_and_its_partial_answer_is_told(session: Session) -
     request = ask(session, agent)
     answered(session, agent, request, entry=say(session, agent))
     session.close()
-    failed, whole = (span for span in told(session.path) if span.is_client)
-    assert (failed.failed, whole.failed) == ("it broke", None)
-    assert failed.parent == whole.parent
+    failed, finished = (span for span in export_spans(session.path) if span.is_client)
+    assert (failed.failed, finished.failed) == ("it broke", None)
+    assert failed.parent == finished.parent
     assert "half" in str(failed.attributes["gen_ai.output.messages"])
 
 
-def test_what_has_not_ended_says_so_or_waits_for_the_next_time(session: Session) -> None:
+def test_unfinished_spans_are_marked_or_deferred(session: Session) -> None:
     agent = born(session, name="main")
     turn(session, agent, 1)
     hear(session, agent)
     request = ask(session, agent)
     answered(session, agent, request, entry=act(session, agent, "c"))
     ask(session, agent)
-    open_ = [span for span in told(session.path) if span.failed is not None]
+    open_ = [span for span in export_spans(session.path) if span.failed is not None]
     assert [span.name for span in open_] == [
         "chat scripted:x",
         "execute_tool look",
         "invoke_agent main",
     ]
     assert {span.attributes["error.type"] for span in open_} == {"unfinished"}
-    live = told(session.path, is_live=True)
+    live = export_spans(session.path, is_live=True)
     assert all(span.failed is None for span in live)
     result(session, agent, "c")
-    assert [span.name for span in told(session.path, is_live=True)][-2:] == [
+    assert [span.name for span in export_spans(session.path, is_live=True)][-2:] == [
         "chat scripted:x",
         "execute_tool look",
     ]
     session.close()
 
 
-def test_who_only_listens_has_no_turn(session: Session) -> None:
+def test_listening_agent_has_no_turn(session: Session) -> None:
     agent = born(session, name="main")
     hear(session, agent, "one")
     hear(session, agent, "two")
-    assert told(session.path) == []
+    assert export_spans(session.path) == []
     say(session, agent, "three")
     session.close()
-    [whole] = told(session.path)
-    heard = json.loads(str(whole.attributes["gen_ai.input.messages"]))
-    assert [message["parts"][0]["content"] for message in heard] == ["one", "two"]
+    [main_span] = export_spans(session.path)
+    input_messages = json.loads(str(main_span.attributes["gen_ai.input.messages"]))
+    assert [message["parts"][0]["content"] for message in input_messages] == ["one", "two"]
 
 
-def test_a_hook_stands_in_the_turn_that_it_watches(session: Session) -> None:
+def test_hook_is_in_the_turn_that_it_watches(session: Session) -> None:
     agent = born(session, name="main")
     birth = session.agent(agent).birth
     hook = born(session, name="guard", cause=birth, relation="hook")
     hear(session, agent)
-    said = say(session, agent, "secret")
-    hear(session, hook, "judge", cause=said)
+    input_id = say(session, agent, "secret")
+    hear(session, hook, "judge", cause=input_id)
     verdict = say(session, hook, "DENY: no")
     hear(session, agent, "[guard]: no", cause=verdict)
     say(session, agent, "public")
     hear(session, agent, "more")
     say(session, agent, "yes")
     session.close()
-    spans = told(session.path)
+    spans = export_spans(session.path)
     assert tree(spans) == ["invoke_agent main", "  invoke_agent guard", "invoke_agent main"]
 
 
-def test_a_call_that_says_only_what_is_new(session: Session) -> None:
+def test_model_call_with_delta_messages(session: Session) -> None:
     agent = born(session)
     for number in (1, 2):
         turn(session, agent, number)
     session.close()
-    calls = [span for span in told(session.path, much="new") if span.is_client]
+    calls = [span for span in export_spans(session.path, much="new") if span.is_client]
     sizes = [len(json.loads(str(call.attributes["gen_ai.input.messages"]))) for call in calls]
     assert sizes == [1, 2, 2, 2]
 
 
-def test_nothing_of_what_was_said_is_told_where_nobody_shall_read_it(session: Session) -> None:
+def test_content_is_omitted_if_capture_is_off(session: Session) -> None:
     session.append(ev.ToolsDefined(tools=[{"name": "hush"}], tools_hash="0" * 64))
     agent = born(session, name="main")
     hear(session, agent, "hush")
@@ -299,14 +299,14 @@ def test_nothing_of_what_was_said_is_told_where_nobody_shall_read_it(session: Se
     result(session, agent, "c", "hush")
     say(session, agent, "hush")
     session.close()
-    spans = told(session.path, much="none")
+    spans = export_spans(session.path, much="none")
     assert "hush" not in str(spans)
     assert len(spans) == 3
-    assert "hush" in str(told(session.path))
+    assert "hush" in str(export_spans(session.path))
 
 
 @pytest.mark.req("D-06", "S3-30")
-def test_credentials_do_not_go_out(session: Session) -> None:
+def test_credentials_are_not_exported(session: Session) -> None:
     key = "ghp_" + "a1B2" * 9
     agent = born(session, name=f"main {key}")
     hear(session, agent, f"my key is {key}")
@@ -317,16 +317,16 @@ def test_credentials_do_not_go_out(session: Session) -> None:
     session.append(ev.ToolsDefined(tools=[{"name": key}], tools_hash="0" * 64))
     say(session, agent, f"your key is {key}")
     session.close()
-    found = Credentials()
+    credentials = Credentials()
     how = OtlpOptions(sender=SENDER)
-    spans = list(iter_spans(iter_events(session.path), "s", how, found))
+    spans = list(iter_spans(iter_events(session.path), "s", how, credentials))
     assert key not in str(spans)
     assert "[redacted github-token]" in str(spans)
-    assert found.kinds == {"github-token": 1}
-    assert key in str(told(session.path, as_is=True))
+    assert credentials.kinds == {"github-token": 1}
+    assert key in str(export_spans(session.path, as_is=True))
 
 
-def test_what_was_compacted_is_told_as_it_was_seen(session: Session) -> None:
+def test_compacted_context_is_exported_as_the_model_read_it(session: Session) -> None:
     agent = born(session)
     turn(session, agent, 1)
     summary = hear(session, agent, "all of it")
@@ -334,21 +334,21 @@ def test_what_was_compacted_is_told_as_it_was_seen(session: Session) -> None:
     request = ask(session, agent)
     answered(session, agent, request, entry=say(session, agent))
     session.close()
-    last = [span for span in told(session.path) if span.is_client][-1]
+    last = [span for span in export_spans(session.path) if span.is_client][-1]
     assert "all of it" in str(last.attributes["gen_ai.input.messages"])
     assert "turn 1" not in str(last.attributes["gen_ai.input.messages"])
 
 
-def test_events_that_do_not_fit_together_are_refused(session: Session) -> None:
+def test_inconsistent_events_are_refused(session: Session) -> None:
     agent = born(session)
     session.close()
-    lost = ev.TranscriptEdited(agent_id=agent, segments=[listed(MessageId("msg_999"))])
+    bad_edit = ev.TranscriptEdited(agent_id=agent, segments=[listed(MessageId("msg_999"))])
     with pytest.raises(ValueError, match="msg_999"):
-        told([*iter_events(session.path), lost])
+        export_spans([*iter_events(session.path), bad_edit])
 
 
-def test_an_empty_session_and_odd_events_are_borne(session: Session) -> None:
-    assert told([]) == []
+def test_empty_session_and_unknown_events_are_accepted(session: Session) -> None:
+    assert export_spans([]) == []
     nobody = ev.LlmResponse(agent_id=AgentId("agent_009"), request=MessageId("msg_1"), time="?")
-    assert told([*iter_events(session.path), nobody]) == []
+    assert export_spans([*iter_events(session.path), nobody]) == []
     session.close()

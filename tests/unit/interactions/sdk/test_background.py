@@ -1,4 +1,4 @@
-"""What is told in the background is told in order, whole, and without end of memory."""
+"""Background tasks run in order, completely, and with bounded memory."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from harken.interactions.sdk.background import BackgroundRecorder
 from tests.otlp_kit import Collecting
 
 
-def test_work_is_done_in_the_order_in_which_it_came() -> None:
-    done: list[int] = []
+def test_tasks_run_in_order() -> None:
+    order: list[int] = []
     with BackgroundRecorder(Collecting()) as background:
         for number in range(100):
-            background.submit(lambda number=number: done.append(number), 1)  # type: ignore[misc]
+            background.submit(lambda number=number: order.append(number), 1)  # type: ignore[misc]
         assert background.flush()
-    assert done == [*range(100)]
+    assert order == [*range(100)]
 
 
-def test_when_too_much_waits_what_begins_is_left_out_and_what_is_due_is_not() -> None:
-    gate, done = threading.Event(), []
+def test_full_queue_drops_starts_but_not_required_tasks() -> None:
+    gate, order = threading.Event(), []
     with BackgroundRecorder(Collecting(), most_waiting_bytes=10) as background:
-        assert background.submit(gate.wait, 20)  # one is always taken
-        assert not background.submit(lambda: done.append("new"), 5)
-        assert background.submit(lambda: done.append("due"), 5, is_due=True)
+        assert background.submit(gate.wait, 20)  # one task is always accepted
+        assert not background.submit(lambda: order.append("new"), 5)
+        assert background.submit(lambda: order.append("due"), 5, is_due=True)
         gate.set()
         assert background.flush()
-        assert background.submit(lambda: done.append("later"), 5)
-    assert (done, background.dropped) == (["due", "later"], 1)
+        assert background.submit(lambda: order.append("later"), 5)
+    assert (order, background.dropped) == (["due", "later"], 1)
 
 
-def test_after_the_end_nothing_is_taken() -> None:
+def test_closed_worker_refuses_tasks() -> None:
     background = BackgroundRecorder(Collecting())
     background.close()
     background.close()
     assert not background.submit(lambda: None, 0)
 
 
-def test_flush_does_not_wait_for_ever() -> None:
+def test_flush_has_a_timeout() -> None:
     gate = threading.Event()
     with BackgroundRecorder(Collecting()) as background:
         background.submit(gate.wait, 1)
@@ -47,7 +47,7 @@ def test_flush_does_not_wait_for_ever() -> None:
         gate.set()
 
 
-def test_a_program_that_ends_without_a_word_has_recorded_all(tmp_path: Path) -> None:
+def test_exit_without_close_records_everything(tmp_path: Path) -> None:
     program = (
         "import sys, time\n"
         "from harken.interactions.sdk.background import BackgroundRecorder\n"

@@ -1,6 +1,6 @@
-"""A wrapped client gives what the client itself gives, and what passed is recorded.
+"""A wrapped client returns the same results, and its calls are recorded.
 
-The SDKs are the real ones; the provider is a server on this machine.
+The SDKs are the real ones; the provider is a server on loopback.
 """
 
 from __future__ import annotations
@@ -47,19 +47,25 @@ from tests.sdk_kit import (
 )
 
 
-class Heard(BackgroundRecorder):
-    """A background whose ear collects."""
+class CollectingRecorder(BackgroundRecorder):
+    """A background worker whose recorder collects the calls."""
 
     def __init__(self) -> None:
         self.collected = Collecting()
         super().__init__(self.collected)
 
 
-@pytest.mark.parametrize(("make", "use"), SYNC, ids=lambda one: getattr(one, "__name__", ""))
-def test_a_wrapped_client_gives_what_the_client_gives(
+@pytest.mark.parametrize(
+    ("make", "use"), SYNC, ids=lambda function: getattr(function, "__name__", "")
+)
+def test_wrapped_client_returns_the_same_results(
     make: Callable[..., Any], use: Callable[[Any], Any]
 ) -> None:
-    with Provider(answering) as provider, Heard() as into, make(provider.url) as client:
+    with (
+        Provider(answering) as provider,
+        CollectingRecorder() as into,
+        make(provider.url) as client,
+    ):
         plain = use(client)
         assert use(wrap_client(client, into)) == plain
         into.flush()
@@ -73,8 +79,10 @@ def test_a_wrapped_client_gives_what_the_client_gives(
         assert "Hello" in str(protocol.read(listener.end().pieces[0])[0])
 
 
-@pytest.mark.parametrize(("make", "use"), ASYNC, ids=lambda one: getattr(one, "__name__", ""))
-def test_a_wrapped_async_client_gives_what_the_client_gives(
+@pytest.mark.parametrize(
+    ("make", "use"), ASYNC, ids=lambda function: getattr(function, "__name__", "")
+)
+def test_wrapped_async_client_returns_the_same_results(
     make: Callable[..., Any], use: Callable[[Any], Any]
 ) -> None:
     async def both(url: str, into: BackgroundRecorder) -> None:
@@ -82,7 +90,7 @@ def test_a_wrapped_async_client_gives_what_the_client_gives(
             plain = await use(client)
             assert await use(wrap_client(client, into)) == plain
 
-    with Provider(answering) as provider, Heard() as into:
+    with Provider(answering) as provider, CollectingRecorder() as into:
         asyncio.run(both(provider.url, into))
         into.flush()
         assert json.loads(into.collected.calls[0].body) == provider.bodies[1]
@@ -95,7 +103,7 @@ def test_each_attempt_of_a_retried_call_is_recorded() -> None:
         ANTHROPIC.error(500, "oops", "api_error", retry_after_ms="1"),
         as_json(WHOLE["/v1/messages"]),
     ]
-    with Provider(script) as provider, Heard() as into:
+    with Provider(script) as provider, CollectingRecorder() as into:
         with wrap_client(sync_anthropic(provider.url, max_retries=2), into) as client:
             assert client.messages.create(**ASK).content[0].text == "Hello."
         into.flush()
@@ -104,8 +112,8 @@ def test_each_attempt_of_a_retried_call_is_recorded() -> None:
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 500])
-def test_an_error_is_the_clients_own_error(status: int) -> None:
-    with Provider(lambda _: OPENAI.error(status, "no")) as provider, Heard() as into:
+def test_client_errors_are_unchanged(status: int) -> None:
+    with Provider(lambda _: OPENAI.error(status, "no")) as provider, CollectingRecorder() as into:
         with sync_openai(provider.url) as client:
             with pytest.raises(openai.APIStatusError) as plain:
                 client.chat.completions.create(model="m", messages=HI)
@@ -117,16 +125,18 @@ def test_an_error_is_the_clients_own_error(status: int) -> None:
         assert (reply.status, b"no" in reply.body) == (status, True)
 
 
-def test_a_stream_that_is_cut_is_the_clients_own_error_and_is_recorded_as_far_as_it_came() -> None:
+def test_interrupted_stream_raises_the_client_error_and_is_recorded() -> None:
     steps: list[Step] = [*STREAMS["/v1/messages"][:4], 0.1, "cut"]
-    with Provider(lambda _: Answer(steps)) as provider, Heard() as into:
+    with Provider(lambda _: Answer(steps)) as provider, CollectingRecorder() as into:
         with sync_anthropic(provider.url) as client:
-            seen: list[list[Any]] = []
+            results_seen: list[list[Any]] = []
             errors: list[type] = []
-            for one in (client, wrap_client(client, into)):
-                seen.append([])
+            for any_client in (client, wrap_client(client, into)):
+                results_seen.append([])
                 with pytest.raises(Exception) as error:
-                    seen[-1].extend(map(dump, one.messages.create(**ASK, stream=True)))
+                    results_seen[-1].extend(
+                        map(dump, any_client.messages.create(**ASK, stream=True))
+                    )
                 errors.append(error.type)
         assert errors[0] is errors[1]
         into.flush()
@@ -135,9 +145,9 @@ def test_a_stream_that_is_cut_is_the_clients_own_error_and_is_recorded_as_far_as
         assert reply.body == b"".join(step for step in steps if isinstance(step, bytes))
 
 
-def test_a_stream_that_its_client_leaves_was_hung_up() -> None:
+def test_stream_abandoned_by_its_client_is_recorded_as_closed() -> None:
     steps: list[Step] = [*STREAMS["/v1/messages"][:4], "hang"]
-    with Provider(lambda _: Answer(steps)) as provider, Heard() as into:
+    with Provider(lambda _: Answer(steps)) as provider, CollectingRecorder() as into:
         with wrap_client(sync_anthropic(provider.url), into) as client:
             stream = client.messages.create(**ASK, stream=True)
             next(iter(stream))
@@ -146,8 +156,8 @@ def test_a_stream_that_its_client_leaves_was_hung_up() -> None:
         assert [reply.broken for reply in into.collected.replies] == ["the client hung up"]
 
 
-def test_a_call_that_waits_no_longer_says_so() -> None:
-    with Provider(lambda _: Answer(["hang"])) as provider, Heard() as into:
+def test_timed_out_call_is_recorded_as_such() -> None:
+    with Provider(lambda _: Answer(["hang"])) as provider, CollectingRecorder() as into:
         client = wrap_client(sync_openai(provider.url, timeout=0.2), into)
         with pytest.raises(openai.APITimeoutError):
             client.chat.completions.create(model="m", messages=HI)
@@ -156,8 +166,11 @@ def test_a_call_that_waits_no_longer_says_so() -> None:
         assert "waited no longer" in into.collected.replies[0].broken
 
 
-def test_a_provider_that_is_not_there_is_the_clients_own_error() -> None:
-    with Heard() as into, wrap_client(sync_openai("http://127.0.0.1:9"), into) as client:
+def test_unreachable_provider_raises_the_client_error() -> None:
+    with (
+        CollectingRecorder() as into,
+        wrap_client(sync_openai("http://127.0.0.1:9"), into) as client,
+    ):
         with pytest.raises(openai.APIConnectionError):
             client.chat.completions.create(model="m", messages=HI)
         into.flush()
@@ -165,8 +178,8 @@ def test_a_provider_that_is_not_there_is_the_clients_own_error() -> None:
         assert (reply.status, reply.broken) == (0, "the provider was not reached (ConnectError)")
 
 
-class Late(Collecting):
-    """An ear that hears nothing before it may."""
+class BlockingRecorder(Collecting):
+    """A recorder that blocks until it is released."""
 
     may = threading.Event()
 
@@ -175,9 +188,9 @@ class Late(Collecting):
         super().begin(call)
 
 
-def test_the_first_event_waits_for_nobody() -> None:
+def test_first_event_is_not_delayed() -> None:
     steps: list[Step] = [STREAMS["/v1/chat/completions"][1], 0.6, *STREAMS["/v1/chat/completions"]]
-    ear = Late()
+    ear = BlockingRecorder()
     with Provider(lambda _: Answer(steps)) as provider, BackgroundRecorder(ear) as into:
         with wrap_client(sync_openai(provider.url), into) as client:
             stream = client.chat.completions.create(model="m", messages=HI, stream=True)
@@ -191,47 +204,51 @@ def test_the_first_event_waits_for_nobody() -> None:
         assert reply.latency_s - reply.first_byte_s > 0.5
 
 
-class Failing(Collecting):
-    """An ear that fails."""
+class FailingRecorder(Collecting):
+    """A recorder that raises."""
 
     def begin(self, call: Any) -> None:
         raise OSError("the disk\nis full")
 
 
-def test_a_recorder_that_fails_never_breaks_a_call_and_is_told_once(
+def test_failing_recorder_never_breaks_a_call_and_is_reported_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    ear = Failing()
+    ear = FailingRecorder()
     with Provider(answering) as provider, BackgroundRecorder(ear) as into:
         with wrap_client(sync_openai(provider.url), into) as client:
             for _ in range(3):
                 assert o_chat(client)["choices"][0]["message"]["content"] == "Hello."
         into.flush()
         assert (into.dropped, ear.told) == (3, [])
-    told = [record.getMessage() for record in caplog.records if record.name.startswith("harken")]
-    assert told == ["a call was not recorded (OSError: the disk is full)"]
+    log_texts = [
+        record.getMessage() for record in caplog.records if record.name.startswith("harken")
+    ]
+    assert log_texts == ["a call was not recorded (OSError: the disk is full)"]
 
 
-def test_calls_of_many_threads_are_each_recorded() -> None:
+def test_calls_of_many_threads_are_recorded() -> None:
     def ask(number: int) -> None:
-        asked: Any = [{"role": "user", "content": str(number)}]
+        messages: Any = [{"role": "user", "content": str(number)}]
         is_streamed = number % 2 == 0
-        answer: Any = client.chat.completions.create(model="m", messages=asked, stream=is_streamed)
+        answer: Any = client.chat.completions.create(
+            model="m", messages=messages, stream=is_streamed
+        )
         if is_streamed:
             list(answer)
 
-    with Provider(answering) as provider, Heard() as into:
+    with Provider(answering) as provider, CollectingRecorder() as into:
         with wrap_client(sync_openai(provider.url), into) as client, ThreadPoolExecutor(8) as pool:
             list(pool.map(ask, range(40)))
         into.flush()
-        asked = {body["messages"][0]["content"] for body in into.collected.asked}
-        assert asked == {str(number) for number in range(40)}
+        questions = {body["messages"][0]["content"] for body in into.collected.asked}
+        assert questions == {str(number) for number in range(40)}
         ends = [reply.id for reply in into.collected.replies]
         assert sorted(ends) == sorted(call.id for call in into.collected.calls)
 
 
-def test_no_credential_reaches_the_ear() -> None:
-    with Provider(answering) as provider, Heard() as into:
+def test_no_credential_reaches_the_recorder() -> None:
+    with Provider(answering) as provider, CollectingRecorder() as into:
         headers = {"x-custom-token": KEY, "cookie": KEY}
         with wrap_client(sync_anthropic(provider.url, default_headers=headers), into) as client:
             client.messages.create(**ASK, extra_query={"key": KEY})
@@ -239,31 +256,31 @@ def test_no_credential_reaches_the_ear() -> None:
         assert KEY not in repr(into.collected.told)
 
 
-def test_an_answer_that_comes_compressed_is_recorded_as_it_was() -> None:
-    whole = json.dumps(WHOLE["/v1/messages"]).encode()
+def test_compressed_answer_is_recorded_unchanged() -> None:
+    full_body = json.dumps(WHOLE["/v1/messages"]).encode()
     head = {"content-type": "application/json", "content-encoding": "gzip"}
-    packed = Answer([gzip.compress(whole)], headers=head)
-    with Provider(lambda _: packed) as provider, Heard() as into:
+    compressed_answer = Answer([gzip.compress(full_body)], headers=head)
+    with Provider(lambda _: compressed_answer) as provider, CollectingRecorder() as into:
         client = wrap_client(sync_anthropic(provider.url), into)
         assert client.messages.create(**ASK).content[0].text == "Hello."
         client.close()
         into.flush()
-        assert into.collected.replies[0].body == whole
+        assert into.collected.replies[0].body == full_body
 
 
-def test_what_asks_no_model_is_not_recorded() -> None:
-    def counting(asked: ReceivedRequest) -> Answer:
+def test_requests_without_a_model_are_not_recorded() -> None:
+    def counting(request: ReceivedRequest) -> Answer:
         return as_json({"input_tokens": 5})
 
-    with Provider(counting) as provider, Heard() as into:
+    with Provider(counting) as provider, CollectingRecorder() as into:
         with wrap_client(sync_anthropic(provider.url), into) as client:
             assert client.messages.count_tokens(model="m", messages=HI).input_tokens == 5
         into.flush()
         assert into.collected.told == []
 
 
-def test_the_wrapped_client_outlives_the_one_that_it_was_made_of() -> None:
-    with Provider(answering) as provider, Heard() as into:
+def test_wrapped_client_outlives_the_original() -> None:
+    with Provider(answering) as provider, CollectingRecorder() as into:
         client = wrap_client(sync_anthropic(provider.url), into)
         gc.collect()
         assert client.messages.create(**ASK).content[0].text == "Hello."
@@ -271,8 +288,12 @@ def test_the_wrapped_client_outlives_the_one_that_it_was_made_of() -> None:
         assert client.is_closed()
 
 
-def test_the_client_itself_goes_on_and_is_not_recorded() -> None:
-    with Provider(answering) as provider, Heard() as into, sync_openai(provider.url) as client:
+def test_original_client_still_works_and_is_not_recorded() -> None:
+    with (
+        Provider(answering) as provider,
+        CollectingRecorder() as into,
+        sync_openai(provider.url) as client,
+    ):
         wrap_client(client, into)
         gc.collect()
         o_chat(client)
@@ -280,8 +301,8 @@ def test_the_client_itself_goes_on_and_is_not_recorded() -> None:
         assert into.collected.told == []
 
 
-def test_a_client_keeps_its_options_and_a_copy_of_it_is_recorded_too() -> None:
-    with Provider(answering) as provider, Heard() as into:
+def test_client_keeps_its_options_and_its_copies_are_recorded() -> None:
+    with Provider(answering) as provider, CollectingRecorder() as into:
         with sync_openai(provider.url, timeout=7, organization="org") as client:
             wrapped = wrap_client(client, into)
             assert (wrapped.timeout, wrapped.organization) == (7, "org")
@@ -291,24 +312,27 @@ def test_a_client_keeps_its_options_and_a_copy_of_it_is_recorded_too() -> None:
         assert len(into.collected.calls) == 1
 
 
-def test_a_client_with_an_http_client_of_its_own_uses_that() -> None:
-    seen: list[str] = []
+def test_custom_http_client_is_used() -> None:
+    request_headers: list[str] = []
 
     def answer(request: httpx2.Request) -> httpx2.Response:
-        seen.append(request.url.path)
+        request_headers.append(request.url.path)
         return httpx2.Response(200, json=WHOLE["/v1/messages"])
 
     http = httpx2.Client(transport=httpx2.MockTransport(answer), headers={"x-mine": "1"})
-    with Heard() as into, sync_anthropic("http://provider", http_client=http) as client:
+    with (
+        CollectingRecorder() as into,
+        sync_anthropic("http://provider", http_client=http) as client,
+    ):
         assert a_messages(wrap_client(client, into)) == a_messages(client)
         into.flush()
-        assert seen == ["/v1/messages"] * 2
+        assert request_headers == ["/v1/messages"] * 2
         assert json.loads(into.collected.replies[0].body) == WHOLE["/v1/messages"]
 
 
 @pytest.mark.parametrize("library", [httpx, httpx2])
-def test_a_client_of_httpx_alone_is_recorded(library: Any) -> None:
-    with Provider(answering) as provider, Heard() as into, library.Client() as client:
+def test_plain_httpx_client_is_recorded(library: Any) -> None:
+    with Provider(answering) as provider, CollectingRecorder() as into, library.Client() as client:
         wrapped = wrap_client(client, into)
         url = f"{provider.url}/v1/messages?beta=true"
         plain = client.post(url, json=ASK).json()
@@ -319,11 +343,11 @@ def test_a_client_of_httpx_alone_is_recorded(library: Any) -> None:
         assert [call.path for call in into.collected.calls] == ["/v1/messages?beta=true"] * 2
 
 
-def test_clients_of_other_makes_are_recorded_alike() -> None:
-    """Azure's paths, the older httpx below OpenAI's client, aiohttp below Anthropic's."""
+def test_clients_of_other_vendors_are_recorded() -> None:
+    """Azure paths, the older httpx below OpenAI's client, aiohttp below Anthropic's."""
 
-    def any_answer(asked: ReceivedRequest) -> Answer:
-        is_chat = "chat/completions" in asked.path
+    def any_answer(request: ReceivedRequest) -> Answer:
+        is_chat = "chat/completions" in request.path
         return as_json(WHOLE["/v1/chat/completions" if is_chat else "/v1/messages"])
 
     async def by_aiohttp(url: str, into: BackgroundRecorder) -> None:
@@ -331,7 +355,7 @@ def test_clients_of_other_makes_are_recorded_alike() -> None:
         async with wrap_client(async_anthropic(url, http_client=http), into) as client:
             assert (await b_messages(client))["id"] == "msg_1"
 
-    with Provider(any_answer) as provider, Heard() as into:
+    with Provider(any_answer) as provider, CollectingRecorder() as into:
         azure = openai.AzureOpenAI(
             api_key=KEY, azure_endpoint=provider.url, api_version="1", azure_deployment="d"
         )
@@ -348,14 +372,14 @@ def test_clients_of_other_makes_are_recorded_alike() -> None:
 
 
 def test_other_objects_cannot_be_wrapped() -> None:
-    with Heard() as into, pytest.raises(TypeError, match="object cannot be wrapped"):
+    with CollectingRecorder() as into, pytest.raises(TypeError, match="object cannot be wrapped"):
         wrap_client(object(), into)
 
 
-def test_calls_that_are_open_at_the_end_have_an_end() -> None:
+def test_open_calls_are_ended_at_close() -> None:
     steps: list[Step] = [*STREAMS["/v1/messages"][:4], "hang"]
     with Provider(lambda _: Answer(steps)) as provider:
-        into = Heard()
+        into = CollectingRecorder()
         with wrap_client(sync_anthropic(provider.url), into) as client:
             stream = client.messages.create(**ASK, stream=True)
             next(iter(stream))
@@ -364,21 +388,21 @@ def test_calls_that_are_open_at_the_end_have_an_end() -> None:
         assert [reply.broken for reply in into.collected.replies] == ["the program ended"]
 
 
-def test_a_forked_process_calls_and_records_nothing() -> None:
-    with Provider(answering) as provider, Heard() as into:
+def test_forked_process_works_without_recording() -> None:
+    with Provider(answering) as provider, CollectingRecorder() as into:
         with wrap_client(sync_anthropic(provider.url), into) as client:
             client.messages.create(**ASK)
             into.flush()
             child = os.fork()
             if child == 0:
                 logging.disable()
-                done = 1
+                call_count = 1
                 with contextlib.suppress(BaseException):
                     fresh = wrap_client(sync_anthropic(provider.url), into)
                     fresh.messages.create(**ASK)
                     into.close()
-                    done = 0 if len(into.collected.calls) == 1 else 2
-                os._exit(done)
+                    call_count = 0 if len(into.collected.calls) == 1 else 2
+                os._exit(call_count)
             assert os.waitpid(child, 0)[1] == 0
             client.messages.create(**ASK)
         into.flush()

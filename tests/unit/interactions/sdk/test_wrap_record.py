@@ -1,4 +1,4 @@
-"""What a wrapped client asks becomes a session with the very requests, and commits."""
+"""Calls of a wrapped client become a session with the exact requests, and commits."""
 
 from __future__ import annotations
 
@@ -31,32 +31,32 @@ def _events(folder: Path) -> list[ev.Event]:
 
 
 @pytest.mark.req("S3-17")
-def test_the_log_has_the_very_requests_that_the_provider_got(tmp_path: Path) -> None:
+def test_log_has_the_exact_requests_of_the_provider(tmp_path: Path) -> None:
     with Provider(answering) as provider:
         with recording(tmp_path, session="one run", tell=TOLD.append) as record:
             with wrap_client(sync_anthropic(provider.url), record) as client:
                 answer = client.messages.create(**ASK)
-                said = {"role": "assistant", "content": answer.content[0].text}
-                more = [*ASK["messages"], said, {"role": "user", "content": "and?"}]
-                client.messages.create(**{**ASK, "messages": more})
-            with wrap_client(sync_openai(provider.url), record) as other:
-                o_chat_events(other)
-                o_responses(other)
+                reply = {"role": "assistant", "content": answer.content[0].text}
+                follow_up = [*ASK["messages"], reply, {"role": "user", "content": "and?"}]
+                client.messages.create(**{**ASK, "messages": follow_up})
+            with wrap_client(sync_openai(provider.url), record) as second_client:
+                o_chat_events(second_client)
+                o_responses(second_client)
         rebuilder = RequestRebuilder(_events(tmp_path))
         bodies = [rebuilder.body(id_) for id_ in rebuilder.requests]
         assert bodies == provider.bodies
     assert TOLD == []
 
 
-def test_a_run_with_a_name_goes_on_in_a_later_block(tmp_path: Path) -> None:
+def test_named_run_continues_in_a_later_block(tmp_path: Path) -> None:
     with Provider(answering) as provider:
         for _ in range(2):
             with recording(tmp_path, session="one run") as record:
                 a_messages(wrap_client(sync_anthropic(provider.url), record))
-    assert sum(isinstance(one, ev.LlmRequest) for one in _events(tmp_path)) == 2
+    assert sum(isinstance(event, ev.LlmRequest) for event in _events(tmp_path)) == 2
 
 
-def test_what_was_understood_is_committed(tmp_path: Path) -> None:
+def test_decoded_calls_are_committed(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "store.db")
     with Provider(answering) as provider, recording(tmp_path / "s", store) as record:
         a_messages(wrap_client(sync_anthropic(provider.url), record))

@@ -1,4 +1,4 @@
-"""Lines and their sums, against the words of the format rather than against the code."""
+"""Lines and their sums, checked against the text of the specification."""
 
 import json
 
@@ -10,29 +10,29 @@ from harken.session.log.checksum import has_sum, is_valid_line, seal
 BODY = b'{"event_type":"session_ended","message_id":"msg_001"}'
 
 
-def test_a_sealed_line_is_the_object_with_its_sum_as_the_last_member() -> None:
-    line, own = seal(b"", BODY)
-    assert line == BODY[:-1] + b',"sum":"' + own + b'"}\n'
+def test_sealed_line_is_the_object_with_sum_as_last_member() -> None:
+    line, line_sum = seal(b"", BODY)
+    assert line == BODY[:-1] + b',"sum":"' + line_sum + b'"}\n'
     assert list(json.loads(line))[-1] == "sum"
 
 
 @pytest.mark.req("S0-01")
-def test_the_sum_is_16_hex_digits_of_blake3_over_the_sum_before_and_all_bytes_before_it() -> None:
+def test_sum_is_blake3_of_the_previous_sum_and_the_line() -> None:
     first, before = seal(b"", BODY)
-    second, own = seal(before, BODY)
+    second, line_sum = seal(before, BODY)
     assert before.decode() == blake3(BODY[:-1] + b',"sum":"').hexdigest()[:16]
-    assert own.decode() == blake3(before + BODY[:-1] + b',"sum":"').hexdigest()[:16]
+    assert line_sum.decode() == blake3(before + BODY[:-1] + b',"sum":"').hexdigest()[:16]
     assert first != second
 
 
-def test_the_sum_of_this_line_is_frozen() -> None:
+def test_sum_of_a_fixed_line_is_frozen() -> None:
     """A changed digit is a change of the format."""
-    line, own = seal(b"", b'{"a":1}')
-    assert line == b'{"a":1,"sum":"' + own + b'"}\n'
-    assert own == b"632fd9ac9b87a024"
+    line, line_sum = seal(b"", b'{"a":1}')
+    assert line == b'{"a":1,"sum":"' + line_sum + b'"}\n'
+    assert line_sum == b"632fd9ac9b87a024"
 
 
-def test_a_line_verifies_only_after_the_line_that_it_was_written_after() -> None:
+def test_line_verifies_only_after_its_predecessor() -> None:
     first, before = seal(b"", BODY)
     second, _ = seal(before, BODY)
     assert is_valid_line(b"", first)
@@ -41,21 +41,21 @@ def test_a_line_verifies_only_after_the_line_that_it_was_written_after() -> None
     assert not is_valid_line(before, first)
 
 
-def test_no_single_changed_bit_of_a_line_verifies() -> None:
+def test_line_with_a_flipped_bit_does_not_verify() -> None:
     line, _ = seal(b"0123456789abcdef", BODY)
     for bit in range(len(line) * 8):
-        changed = bytearray(line)
-        changed[bit // 8] ^= 1 << bit % 8
-        assert not is_valid_line(b"0123456789abcdef", bytes(changed)), bit
+        damaged = bytearray(line)
+        damaged[bit // 8] ^= 1 << bit % 8
+        assert not is_valid_line(b"0123456789abcdef", bytes(damaged)), bit
 
 
-def test_no_part_of_a_line_verifies() -> None:
+def test_prefix_of_a_line_does_not_verify() -> None:
     line, _ = seal(b"", BODY)
     assert not any(is_valid_line(b"", line[:length]) for length in range(len(line)))
 
 
 @pytest.mark.parametrize("ending", [b"", b"\n", b"\r\n"])
-def test_a_sum_is_seen_with_or_without_the_newline(ending: bytes) -> None:
+def test_sum_is_parsed_with_or_without_newline(ending: bytes) -> None:
     line, _ = seal(b"", BODY)
     assert has_sum(line[:-1] + ending)
 
@@ -64,6 +64,6 @@ def test_a_sum_is_seen_with_or_without_the_newline(ending: bytes) -> None:
     "line",
     [b"", b"\n", b"{}", BODY, b'{"sum":"0123456789abcdef"}', b'{"a":1,"sum":"0123"}\n'],
 )
-def test_a_line_without_a_sum_at_its_end_has_none(line: bytes) -> None:
+def test_line_without_trailing_sum_has_none(line: bytes) -> None:
     assert not has_sum(line)
     assert not is_valid_line(b"", line)

@@ -1,4 +1,4 @@
-"""Packed logs: read, resumed, purged as before; whole at every moment."""
+"""Compressed logs: read, resumed and purged like plain ones, and complete at every moment."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def log(tmp_path: Path) -> Path:
 
 
 def by_hand(path: Path) -> Path:
-    """Pack a log as `gzip` does."""
+    """Compress a log as `gzip` does."""
     target = path.with_name(f"{path.name}.gz")
     target.write_bytes(gzip.compress(path.read_bytes()))
     path.unlink()
@@ -67,26 +67,26 @@ def by_us(path: Path) -> Path:
 
 @pytest.mark.req("S3-31")
 @pytest.mark.parametrize("way", [by_us, by_hand])
-def test_a_packed_log_is_read_under_its_own_name(log: Path, way: Callable[[Path], Path]) -> None:
-    before, read, viewed = (
+def test_compressed_log_is_read_under_its_own_name(log: Path, way: Callable[[Path], Path]) -> None:
+    before, events_read, viewed = (
         log.read_bytes(),
         list(iter_events(log)),
         len(SessionViewer(log).events.events),
     )
-    packed = way(log)
+    compressed = way(log)
     assert not log.exists()
-    assert packed.stat().st_size < len(before) / 4
+    assert compressed.stat().st_size < len(before) / 4
     reading = LogReadReport()
-    assert list(iter_events(log, reading)) == list(iter_events(packed)) == read
+    assert list(iter_events(log, reading)) == list(iter_events(compressed)) == events_read
     assert (reading.sealed, reading.torn, reading.end) == (True, b"", len(before))
     assert len(SessionViewer(log).events.events) == viewed
     assert (verify(log), find_mentioned_names(log)) == ([], set())
     assert stat_log(log).size_bytes == len(before)
     with open_log(log) as file:
         assert file.read() == before
-        for at in (5, 3000, 7, 0):
-            file.seek(at)
-            assert (file.tell(), file.read(20)) == (at, before[at : at + 20])
+        for index in (5, 3000, 7, 0):
+            file.seek(index)
+            assert (file.tell(), file.read(20)) == (index, before[index : index + 20])
         assert file.seek(-10, os.SEEK_END) == len(before) - 10
         file.seek(-5, os.SEEK_CUR)
         assert file.read() == before[-15:]
@@ -94,39 +94,42 @@ def test_a_packed_log_is_read_under_its_own_name(log: Path, way: Callable[[Path]
 
 @pytest.mark.req("S3-31")
 @pytest.mark.parametrize("way", [by_us, by_hand])
-def test_a_session_goes_on_with_a_packed_log(log: Path, way: Callable[[Path], Path]) -> None:
-    known = ids(log)
+def test_session_resumes_a_compressed_log(log: Path, way: Callable[[Path], Path]) -> None:
+    known_ids = ids(log)
     way(log)
     with Session.load(log, options=options()) as session:
         hear(session, ROOT, "go on")
-    assert ids(log) == [*known, ids(log)[-1]]
+    assert ids(log) == [*known_ids, ids(log)[-1]]
     assert not is_packed(log)
     assert verify(log) == []
 
 
-def test_a_pack_is_for_its_owner_only_and_as_old_as_its_log(log: Path) -> None:
-    done = compress_log(log)
-    found = done.path.stat()
-    assert stat.S_IMODE(found.st_mode) == 0o600
-    assert found.st_mtime == 1_700_000_000
-    assert (done.before_bytes, done.after_bytes) == (stat_log(log).size_bytes, found.st_size)
-    assert stat_log(log).disk_bytes == found.st_size
+def test_compressed_file_is_private_and_keeps_the_mtime(log: Path) -> None:
+    result = compress_log(log)
+    status = result.path.stat()
+    assert stat.S_IMODE(status.st_mode) == 0o600
+    assert status.st_mtime == 1_700_000_000
+    assert (result.before_bytes, result.after_bytes) == (stat_log(log).size_bytes, status.st_size)
+    assert stat_log(log).disk_bytes == status.st_size
     assert names_in(log.parent) == ["s.jsonl.zst"]
-    again = decompress_log(log)
+    restored = decompress_log(log)
     assert log.stat().st_mtime == 1_700_000_000
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
-    assert (again.before_bytes, again.after_bytes) == (done.after_bytes, done.before_bytes)
+    assert (restored.before_bytes, restored.after_bytes) == (
+        result.after_bytes,
+        result.before_bytes,
+    )
     assert names_in(log.parent) == ["s.jsonl"]
 
 
-def test_packing_twice_changes_nothing(log: Path) -> None:
-    packed = compress_log(log).path
-    before = packed.read_bytes()
-    assert compress_log(log).path == packed
-    assert packed.read_bytes() == before
+def test_compressing_twice_changes_nothing(log: Path) -> None:
+    compressed = compress_log(log).path
+    before = compressed.read_bytes()
+    assert compress_log(log).path == compressed
+    assert compressed.read_bytes() == before
 
 
-def test_what_is_damaged_or_torn_is_packed_as_it_is(log: Path) -> None:
+def test_damaged_or_torn_log_is_compressed_unchanged(log: Path) -> None:
     broken = log.read_bytes()[:-30].replace(b"hello", b"hallo")
     log.write_bytes(broken)
     compress_log(log)
@@ -134,14 +137,14 @@ def test_what_is_damaged_or_torn_is_packed_as_it_is(log: Path) -> None:
         assert file.read() == broken
 
 
-def test_a_log_that_is_being_written_is_not_packed(log: Path) -> None:
+def test_locked_log_is_not_compressed(log: Path) -> None:
     before = log.read_bytes()
     with Session.load(log, options=options()), pytest.raises(LogLocked):
         compress_log(log)
     assert log.read_bytes() == before
 
 
-def test_what_is_not_there_or_empty_is_not_packed(tmp_path: Path) -> None:
+def test_missing_or_empty_log_is_not_compressed(tmp_path: Path) -> None:
     for act in (compress_log, decompress_log):
         with pytest.raises(LogNotFound):
             act(tmp_path / "none.jsonl")
@@ -152,15 +155,15 @@ def test_what_is_not_there_or_empty_is_not_packed(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("S3-31")
-def test_a_fault_while_packing_or_unpacking_loses_nothing(tmp_path: Path, log: Path) -> None:
+def test_fault_during_compression_or_decompression_loses_nothing(tmp_path: Path, log: Path) -> None:
     before = log.read_bytes()
     for act in (compress_log, decompress_log):
         disk = RecordingDisk()
         act(log, disk=disk)
         act_back = decompress_log if act is compress_log else compress_log
         act_back(log)
-        for at, fault in faults(disk.operations):
-            failing = FailingDisk(fail_at=at, fault=fault)
+        for index, fault in faults(disk.operations):
+            failing = FailingDisk(fail_at=index, fault=fault)
             with pytest.raises(LogWriteError):
                 act(log, disk=failing)
             with open_log(log) as file:
@@ -171,35 +174,35 @@ def test_a_fault_while_packing_or_unpacking_loses_nothing(tmp_path: Path, log: P
             compress_log(log)
 
 
-def test_where_a_crash_left_both_the_plain_log_counts(log: Path) -> None:
-    packed = compress_log(log).path
-    old = packed.read_bytes()
+def test_plain_log_wins_if_a_crash_left_both(log: Path) -> None:
+    compressed = compress_log(log).path
+    old = compressed.read_bytes()
     with Session.load(log, options=options()) as session:
         hear(session, ROOT, "more")
-    packed.write_bytes(old)
+    compressed.write_bytes(old)
     now = log.read_bytes()
     assert len(list(iter_events(log))) == now.count(b"\n")
     LogFile(log).close()
     assert (log.read_bytes(), is_packed(log)) == (now, False)
 
 
-def test_a_pack_of_something_else_beside_a_log_gets_a_name_of_its_own(log: Path) -> None:
+def test_foreign_compressed_file_beside_a_log_is_renamed(log: Path) -> None:
     before = log.read_bytes()
-    beside = log.with_name("s.jsonl.zst")
-    beside.write_bytes(zstandard.compress(b'{"other":1}\n'))
+    zstd_path = log.with_name("s.jsonl.zst")
+    zstd_path.write_bytes(zstandard.compress(b'{"other":1}\n'))
     log.with_name("s-2.jsonl").write_bytes(b"taken")
     LogFile(log).close()
     assert log.read_bytes() == before
-    assert not beside.exists()
+    assert not zstd_path.exists()
     with open_log(log.with_name("s-3.jsonl")) as file:
         assert file.read() == b'{"other":1}\n'
-    beside.write_bytes(b"no pack at all")
+    zstd_path.write_bytes(b"no pack at all")
     LogFile(log).close()
     assert log.with_name("s-4.jsonl.zst").read_bytes() == b"no pack at all"
 
 
-def test_an_empty_log_that_hides_a_pack_makes_way_for_it(log: Path) -> None:
-    """A writer opened a new file under the name, just when the log was packed."""
+def test_empty_log_beside_a_compressed_one_is_replaced(log: Path) -> None:
+    """A writer opened a new file under the name just when the log was compressed."""
     before = log.read_bytes()
     compress_log(log)
     log.touch()
@@ -207,18 +210,18 @@ def test_an_empty_log_that_hides_a_pack_makes_way_for_it(log: Path) -> None:
         assert session.path.read_bytes() == before
 
 
-def test_a_log_that_was_packed_just_before_it_is_opened_is_unpacked(log: Path) -> None:
-    """It was plain when one looked, and gone when one opened it."""
+def test_log_compressed_just_before_opening_is_decompressed(log: Path) -> None:
+    """The log was plain when it was looked up and gone when it was opened."""
     before = log.read_bytes()
-    whole = compress_log(log).path.read_bytes()
+    full_data = compress_log(log).path.read_bytes()
 
     class Meanwhile(RecordingDisk):
         has_packed = False
 
         def sync_folder(self, folder: Path) -> None:
-            if not self.has_packed:  # the last step of unpacking: a packer is as fast
+            if not self.has_packed:  # the last step of decompression, raced by a compressor
                 self.has_packed = True
-                log.with_name("s.jsonl.zst").write_bytes(whole)
+                log.with_name("s.jsonl.zst").write_bytes(full_data)
                 log.unlink()
 
     file = LogFile(log, disk=Meanwhile())
@@ -226,14 +229,14 @@ def test_a_log_that_was_packed_just_before_it_is_opened_is_unpacked(log: Path) -
     assert (log.read_bytes(), is_packed(log)) == (before, False)
 
 
-def test_a_link_to_nowhere_beside_a_pack_is_no_log(log: Path, tmp_path: Path) -> None:
+def test_dangling_link_beside_a_compressed_log_is_no_log(log: Path, tmp_path: Path) -> None:
     compress_log(log)
     log.symlink_to(tmp_path / "nowhere")
     with pytest.raises(LogNotFound):
         LogFile(log)
 
 
-def _write_and_pack(path: Path, begun: float, failures: multiprocessing.Queue[str]) -> None:
+def _write_and_pack(path: Path, started_at: float, failures: multiprocessing.Queue[str]) -> None:
     for number in range(20):
         try:
             if number % 2:
@@ -243,24 +246,24 @@ def _write_and_pack(path: Path, begun: float, failures: multiprocessing.Queue[st
                     hear(session, ROOT, f"{os.getpid()}-{number}")
         except LogLocked:
             continue
-        except HarkenError as error:  # pragma: no cover - this is what must not be
+        except HarkenError as error:  # pragma: no cover - this must not happen
             failures.put(repr(error))
 
 
 @pytest.mark.req("S3-31")
-def test_writers_and_packers_at_once_lose_nothing(log: Path) -> None:
-    known = ids(log)
+def test_concurrent_writers_and_compressors_lose_nothing(log: Path) -> None:
+    known_ids = ids(log)
     several = multiprocessing.get_context("spawn")
     failures = several.Queue()
     crowd = [several.Process(target=_write_and_pack, args=(log, 0.0, failures)) for _ in range(3)]
-    for one in crowd:
-        one.start()
-    for one in crowd:
-        one.join()
+    for process in crowd:
+        process.start()
+    for process in crowd:
+        process.join()
     assert failures.empty(), failures.get()
     assert verify(log) == []
-    assert ids(log)[: len(known)] == known
-    assert len(ids(log)) > len(known)
+    assert ids(log)[: len(known_ids)] == known_ids
+    assert len(ids(log)) > len(known_ids)
 
 
 def _pack_forever(path: Path) -> None:
@@ -271,25 +274,27 @@ def _pack_forever(path: Path) -> None:
 
 @pytest.mark.req("S3-31")
 @pytest.mark.parametrize("times", [6, pytest.param(60, marks=pytest.mark.full)])
-def test_a_kill_while_packing_leaves_a_whole_log(log: Path, times: int) -> None:
+def test_kill_during_compression_leaves_a_complete_log(log: Path, times: int) -> None:
     before = log.read_bytes()
     several = multiprocessing.get_context("spawn")
     for number in range(times):
-        one = several.Process(target=_pack_forever, args=(log,))
-        one.start()
-        one.join(0.6 + 0.013 * (number % 7))
-        one.kill()
-        one.join()
+        process = several.Process(target=_pack_forever, args=(log,))
+        process.start()
+        process.join(0.6 + 0.013 * (number % 7))
+        process.kill()
+        process.join()
         with open_log(log) as file:
             assert file.read() == before
 
 
 @pytest.mark.req("S3-31")
 @pytest.mark.parametrize("way", [by_us, by_hand])
-def test_a_damaged_pack_is_one_clear_line(log: Path, way: Callable[[Path], Path]) -> None:
-    whole = log.read_bytes()
-    packed = way(log)
-    data = packed.read_bytes()
+def test_damaged_compressed_file_is_an_error_on_one_line(
+    log: Path, way: Callable[[Path], Path]
+) -> None:
+    full_data = log.read_bytes()
+    compressed = way(log)
+    data = compressed.read_bytes()
     for harm in (
         data[:-12],
         data[: len(data) // 2],
@@ -299,38 +304,38 @@ def test_a_damaged_pack_is_one_clear_line(log: Path, way: Callable[[Path], Path]
         data[:40] + bytes([data[40] ^ 1]) + data[41:],
         data[:-3] + b"\0\0\0",
     ):
-        packed.write_bytes(harm)
-        for read in (
+        compressed.write_bytes(harm)
+        for read_log in (
             lambda: list(iter_events(log)),
             lambda: verify(log),
             lambda: Session.load(log),
         ):
             with pytest.raises((InvalidLog, LogWriteError), match=r"damaged|is empty") as error:
-                read()
+                read_log()
             assert str(error.value).count("\n") == 0
         assert stat_log(log).size_bytes >= 0
-        assert packed.read_bytes() == harm
+        assert compressed.read_bytes() == harm
         assert not log.exists()
-    packed.write_bytes(data)
+    compressed.write_bytes(data)
     with open_log(log) as file:
-        assert file.read() == whole
+        assert file.read() == full_data
 
 
-def test_what_unpacks_without_end_is_refused(tmp_path: Path) -> None:
+def test_decompression_bomb_is_refused(tmp_path: Path) -> None:
     bomb = tmp_path / "s.jsonl.zst"
     packer = zstandard.ZstdCompressor(level=19).compressobj()
     with bomb.open("wb") as file:
         for _ in range(300):
             file.write(packer.compress(bytes(1 << 20)))
         file.write(packer.flush())
-    opened = open_packed(bomb)
-    assert opened is not None
-    with pytest.raises(InvalidLog, match="made to fill the disk"), opened:
-        while opened.read(1 << 20):
+    decompressed = open_packed(bomb)
+    assert decompressed is not None
+    with pytest.raises(InvalidLog, match="made to fill the disk"), decompressed:
+        while decompressed.read(1 << 20):
             pass
 
 
-def test_a_pack_that_cannot_be_read_says_so(tmp_path: Path) -> None:
+def test_unreadable_compressed_file_is_an_error(tmp_path: Path) -> None:
     folder = tmp_path / "f.jsonl.zst"
     folder.mkdir()
     assert find_packs(tmp_path / "f.jsonl") == []
@@ -342,17 +347,17 @@ def test_a_pack_that_cannot_be_read_says_so(tmp_path: Path) -> None:
         stat_log(tmp_path / "none.jsonl")
 
 
-def test_a_frame_that_does_not_say_its_size_is_read(log: Path) -> None:
-    whole = log.read_bytes()
+def test_frame_without_content_size_is_read(log: Path) -> None:
+    full_data = log.read_bytes()
     packer = zstandard.ZstdCompressor().compressobj()
-    log.with_name("s.jsonl.zst").write_bytes(packer.compress(whole) + packer.flush())
+    log.with_name("s.jsonl.zst").write_bytes(packer.compress(full_data) + packer.flush())
     log.unlink()
     with open_log(log) as file:
-        assert file.read() == whole
+        assert file.read() == full_data
     assert stat_log(log).size_bytes == stat_log(log).disk_bytes
 
 
-def test_names_of_packs_lead_to_their_logs() -> None:
+def test_compressed_names_map_to_their_logs() -> None:
     names = {
         "a.jsonl.zst": "a.jsonl",
         "a.jsonl.gz": "a.jsonl",
@@ -363,7 +368,7 @@ def test_names_of_packs_lead_to_their_logs() -> None:
 
 
 @pytest.mark.req("S3-31")
-def test_a_text_is_purged_from_a_packed_log(log: Path) -> None:
+def test_text_is_purged_from_a_compressed_log(log: Path) -> None:
     with Session.load(log, options=options()) as session:
         hear(session, ROOT, "the word is rosebud")
     compress_log(log)
@@ -376,8 +381,8 @@ def test_a_text_is_purged_from_a_packed_log(log: Path) -> None:
     assert b"rosebud" not in log.read_bytes()
 
 
-def test_two_may_unpack_at_once(log: Path) -> None:
-    """Whoever is later finds the plain log, and replaces nothing."""
+def test_concurrent_decompressions_are_safe(log: Path) -> None:
+    """The later process sees the plain log and replaces nothing."""
     before = log.read_bytes()
     compress_log(log)
     disk = RecordingDisk()

@@ -1,4 +1,4 @@
-"""Older dialects: what their lines mean today."""
+"""Older dialects and the current meaning of their lines."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ def parents(path: Path) -> dict[str, str | None]:
     return {agent.id: agent.parent for agent in state_of(path).agents.values()}
 
 
-def birth(id_: str, agent: str, **more: Any) -> dict[str, Any]:
-    return {"message_id": id_, "event_type": "agent_created", "agent_id": agent, **more}
+def birth(id_: str, agent: str, **members: Any) -> dict[str, Any]:
+    return {"message_id": id_, "event_type": "agent_created", "agent_id": agent, **members}
 
 
-def entry(id_: str, agent: str, **more: Any) -> dict[str, Any]:
-    return {"message_id": id_, "event_type": "transcript_entry", "agent_id": agent, **more}
+def entry(id_: str, agent: str, **members: Any) -> dict[str, Any]:
+    return {"message_id": id_, "event_type": "transcript_entry", "agent_id": agent, **members}
 
 
 def calling(id_: str, agent: str, *calls: tuple[str, str, str]) -> dict[str, Any]:
@@ -79,7 +79,7 @@ def task(call: str, name: str) -> tuple[str, str, str]:
 
 class TestCurrentWithoutSums:
     @pytest.mark.req("S0-03", "S0-09")
-    def test_the_examples_of_the_specification_are_read(self) -> None:
+    def test_examples_of_the_specification_are_read(self) -> None:
         state = state_of(FIXTURES / "s0.jsonl")
         assert dialect(FIXTURES / "s0.jsonl") is None
         root = state.agents["agent_root"]  # type: ignore[index]
@@ -88,7 +88,7 @@ class TestCurrentWithoutSums:
         assert state.agents["agent_jill_inner"].parent == "agent_jill"  # type: ignore[index]
 
     @pytest.mark.req("S0-03")
-    def test_foreign_agent_ids_are_kept_and_never_given_again(self, tmp_path: Path) -> None:
+    def test_foreign_agent_ids_are_kept_and_never_reused(self, tmp_path: Path) -> None:
         path = log(tmp_path, birth("msg_001", "agent_root"), birth("msg_002", "agent_007"))
         state = state_of(path)
         assert list(state.agents) == ["agent_root", "agent_007"]
@@ -103,69 +103,65 @@ class TestCurrentWithoutSums:
         assert isinstance(second, UnknownEvent)
         assert event_dict(second) == mood
 
-    def test_a_current_log_that_was_written_again_by_some_tool_is_read(
-        self, tmp_path: Path
-    ) -> None:
+    def test_current_log_rewritten_by_another_tool_is_read(self, tmp_path: Path) -> None:
         path = log(tmp_path, birth("msg_001", "a", sum="0123456789abcdef"))
         assert "sum" not in event_dict(read(path)["msg_001"])
 
-    def test_a_birth_says_where_the_agent_stands_whether_written_or_not(
-        self, tmp_path: Path
-    ) -> None:
+    def test_agent_place_is_explicit_or_derived(self, tmp_path: Path) -> None:
         hook = birth("msg_002", "b", cause="msg_001", relation="hook")
-        born = read(log(tmp_path, birth("msg_001", "a"), hook))
-        assert [event_dict(event)["relation"] for event in born.values()] == ["primary", "hook"]
+        events = read(log(tmp_path, birth("msg_001", "a"), hook))
+        assert [event_dict(event)["relation"] for event in events.values()] == ["primary", "hook"]
 
-    def test_a_line_that_is_no_event_is_damage(self, tmp_path: Path) -> None:
+    def test_line_that_is_no_event_is_damage(self, tmp_path: Path) -> None:
         path = log(tmp_path, birth("msg_001", "a"), {"message_id": "msg_002"})
         with pytest.raises(LogCorrupted, match="line 2"):
             read(path)
 
-    def test_a_line_that_was_never_finished_is_torn(self, tmp_path: Path) -> None:
+    def test_unterminated_line_is_torn(self, tmp_path: Path) -> None:
         path = log(tmp_path, birth("msg_001", "a"))
-        whole = path.stat().st_size
+        full_size = path.stat().st_size
         with path.open("a") as file:
             file.write('{"message_id": "msg_002", "spec": {}')
         reading = LogReadReport()
         assert len(list(iter_events(path, reading))) == 1
-        assert (reading.end, reading.torn[:1]) == (whole, b"{")
+        assert (reading.end, reading.torn[:1]) == (full_size, b"{")
 
 
 class TestS1:
     @pytest.mark.req("S1-01")
-    def test_it_says_the_same_as_its_successor(self) -> None:
-        """The examples of both versions of the specification are the same, in other members."""
+    def test_older_log_equals_its_successor(self) -> None:
+        """The examples of both versions of the specification differ only in their members."""
         old = [event_dict(event) for event in iter_events(FIXTURES / "s1.jsonl")]
         new = [event_dict(event) for event in iter_events(FIXTURES / "s0.jsonl")]
         assert old == new
         assert dialect(FIXTURES / "s1.jsonl") == "S1"
 
     @pytest.mark.req("S1-01")
-    def test_a_content_id_is_the_substance(self) -> None:
+    def test_content_id_becomes_the_substance(self) -> None:
         event = read(FIXTURES / "s1.jsonl")["msg_017"]
         assert isinstance(event, TranscriptEntry)
         assert (event.substance, event.cause, event.unknown) == ("msg_015", None, None)
 
     @pytest.mark.req("S1-01")
-    def test_an_entry_that_is_its_own_content_is_an_original(self, tmp_path: Path) -> None:
+    def test_entry_that_is_its_own_content_is_an_original(self, tmp_path: Path) -> None:
         path = log(tmp_path, entry("msg_001", "a", role="user", content_id="msg_001"))
         event = read(path)["msg_001"]
         assert "substance" not in event_dict(event)
         assert dialect(path) == "S1"
 
     @pytest.mark.req("S1-01")
-    def test_a_piece_has_the_agent_of_the_causing_call(self) -> None:
+    def test_piece_has_the_agent_of_the_causing_call(self) -> None:
         event = read(FIXTURES / "s1.jsonl")["msg_035"]
         assert isinstance(event, PieceOfText)
         assert (event.agent_id, event.cause) == ("agent_jill", "msg_034")
 
-    def test_a_piece_of_an_unknown_call_has_no_agent(self, tmp_path: Path) -> None:
+    def test_piece_of_an_unknown_call_has_no_agent(self, tmp_path: Path) -> None:
         piece = {"message_id": "msg_001", "event_type": "piece_of_text", "content": "x"}
         path = log(tmp_path, {**piece, "caused_by": "msg_999"})
         assert read(path)["msg_001"].agent_id is None
 
     @pytest.mark.req("S1-01")
-    def test_no_event_gets_a_substance_and_a_cause(self, tmp_path: Path) -> None:
+    def test_other_events_get_no_substance_and_no_cause(self, tmp_path: Path) -> None:
         both = entry("msg_002", "a", role="user", content_id="msg_001", caused_by="msg_001")
         path = log(tmp_path, birth("msg_001", "a"), both)
         event = read(path)["msg_002"]
@@ -174,7 +170,7 @@ class TestS1:
         assert event.unknown == {"caused_by": "msg_001"}
 
     @pytest.mark.req("S1-01")
-    def test_it_is_read_and_never_continued(self, tmp_path: Path) -> None:
+    def test_older_log_is_readable_and_never_appended_to(self, tmp_path: Path) -> None:
         path = tmp_path / "s1.jsonl"
         path.write_bytes((FIXTURES / "s1.jsonl").read_bytes())
         with pytest.raises(LogReadOnly, match="S1"):
@@ -182,7 +178,7 @@ class TestS1:
         assert path.read_bytes() == (FIXTURES / "s1.jsonl").read_bytes()
 
     @pytest.mark.req("S1-02")
-    def test_a_parent_is_who_has_an_open_task_call_that_names_the_agent(self) -> None:
+    def test_parent_has_the_open_task_call_that_names_the_agent(self) -> None:
         assert parents(FIXTURES / "s1.jsonl") == {
             "agent_root": None,
             "agent_jack": "agent_root",
@@ -193,7 +189,7 @@ class TestS1:
         }
 
     @pytest.mark.req("S1-02")
-    def test_agents_that_are_made_at_once_match_by_name(self, tmp_path: Path) -> None:
+    def test_parallel_task_calls_match_agents_by_name(self, tmp_path: Path) -> None:
         path = log(
             tmp_path,
             birth("msg_001", "root"),
@@ -201,14 +197,12 @@ class TestS1:
             birth("msg_003", "b", name="Bo"),
             birth("msg_004", "a", name="Ann"),
         )
-        born = read(path)
-        assert event_dict(born["msg_003"])["cause"] == "msg_002.c2"
-        assert event_dict(born["msg_004"])["cause"] == "msg_002.c1"
+        events = read(path)
+        assert event_dict(events["msg_003"])["cause"] == "msg_002.c2"
+        assert event_dict(events["msg_004"])["cause"] == "msg_002.c1"
 
     @pytest.mark.req("S1-02")
-    def test_of_several_open_calls_the_latest_made_the_agent_and_each_makes_one(
-        self, tmp_path: Path
-    ) -> None:
+    def test_latest_open_call_creates_the_agent_and_only_one(self, tmp_path: Path) -> None:
         path = log(
             tmp_path,
             birth("msg_001", "root"),
@@ -232,7 +226,7 @@ class TestS1:
             ("c1", "task", '{"name": null}'),
         ],
     )
-    def test_an_agent_that_no_call_names_has_no_parent(
+    def test_agent_named_by_no_call_has_no_parent(
         self, tmp_path: Path, call: tuple[str, str, str]
     ) -> None:
         path = log(
@@ -248,7 +242,7 @@ class TestS1:
         assert dialect(path) is None
 
     @pytest.mark.req("S1-02")
-    def test_a_call_that_has_its_result_makes_no_agent(self, tmp_path: Path) -> None:
+    def test_call_with_a_result_creates_no_agent(self, tmp_path: Path) -> None:
         path = log(
             tmp_path,
             birth("msg_001", "root"),
@@ -273,24 +267,24 @@ class TestFragment:
         assert dialect(FIXTURES / "fragment.jsonl") == "fragment"
 
     @pytest.mark.req("S1-03")
-    def test_a_fragment_is_a_piece_of_text(self) -> None:
-        born = read(FIXTURES / "fragment.jsonl")
-        piece, asked = born["11"], born["1"]
+    def test_fragment_is_a_piece_of_text(self) -> None:
+        events = read(FIXTURES / "fragment.jsonl")
+        piece, call_event = events["11"], events["1"]
         assert isinstance(piece, PieceOfText)
         assert (piece.agent_id, piece.content, piece.cause) == ("primary", "You meet", "10")
-        assert isinstance(asked, PieceOfText)
-        assert (asked.agent_id, asked.cause) == ("user", None)
+        assert isinstance(call_event, PieceOfText)
+        assert (call_event.agent_id, call_event.cause) == ("user", None)
 
     @pytest.mark.req("S1-03", "S0-13")
-    def test_a_cause_names_a_call_only_among_several(self) -> None:
-        born = read(FIXTURES / "fragment.jsonl")
-        assert event_dict(born["7"])["cause"] == "3.toolu_2"
-        assert event_dict(born["5"])["cause"] == ["3.toolu_1"]
-        assert event_dict(born["20"])["cause"] == "19"
-        assert event_dict(born["18"])["cause"] == ["14", "16"]
+    def test_cause_names_a_call_only_among_several(self) -> None:
+        events = read(FIXTURES / "fragment.jsonl")
+        assert event_dict(events["7"])["cause"] == "3.toolu_2"
+        assert event_dict(events["5"])["cause"] == ["3.toolu_1"]
+        assert event_dict(events["20"])["cause"] == "19"
+        assert event_dict(events["18"])["cause"] == ["14", "16"]
 
     @pytest.mark.req("S1-03")
-    def test_births_say_who_stands_where(self) -> None:
+    def test_agent_events_give_places_in_the_tree(self) -> None:
         state = state_of(FIXTURES / "fragment.jsonl")
         assert {a.id: (a.place, a.parent) for a in state.agents.values()} == {
             "primary": ("primary", None),
@@ -300,20 +294,20 @@ class TestFragment:
         }
 
     @pytest.mark.req("S1-03")
-    def test_every_call_of_it_finds_its_result(self) -> None:
+    def test_every_call_matches_its_result(self) -> None:
         state = state_of(FIXTURES / "fragment.jsonl")
         assert all(not agent.open_calls for agent in state.agents.values())
 
     @pytest.mark.req("S1-03", "S0-05")
-    def test_an_edit_is_kept_as_an_unknown_event(self) -> None:
+    def test_edit_is_kept_as_an_unknown_event(self) -> None:
         event = read(FIXTURES / "fragment.jsonl")["26"]
         assert isinstance(event, UnknownEvent)
         assert (event.agent_id, event.event_type) == ("hook", "transcript_edit")
         assert event.data["mood"] == "unknown"
 
     @pytest.mark.req("S1-03")
-    def test_a_birth_of_an_earlier_version_has_its_parent_by_name(self, tmp_path: Path) -> None:
-        """The first versions gave agents numbers, births no role, and some no cause."""
+    def test_agent_of_an_earlier_version_has_its_parent_by_name(self, tmp_path: Path) -> None:
+        """The first versions had numeric agent ids, no roles, and some agents had no cause."""
         old = {"event_type": "agent_created", "language_model": "m"}
         path = log(
             tmp_path,
@@ -324,7 +318,7 @@ class TestFragment:
         assert parents(path) == {"0": None, "1": "0"}
         assert "parent" not in event_dict(read(path)["1"])
 
-    def test_what_contradicts_the_current_members_is_kept(self) -> None:
+    def test_members_that_contradict_the_current_format_are_kept(self) -> None:
         dialect = FragmentDialect()
         lines = [
             birth("0", "a", parent="user"),
@@ -337,14 +331,14 @@ class TestFragment:
         assert event_dict(read_events[3])["tool_call"] == "1"
 
     @pytest.mark.req("S1-03")
-    def test_what_has_a_substance_has_no_cause(self) -> None:
+    def test_event_with_substance_has_no_cause(self) -> None:
         line = {"message_id": "1", "event_type": "transcript_entry", "agent": "a", "role": "user"}
         both = json.dumps({**line, "substance": "0", "cause": ["0"]}).encode()
         (event,) = FragmentDialect().read(both)
         assert isinstance(event, TranscriptEntry)
         assert (event.substance, event.cause) == ("0", None)
 
-    def test_a_cause_of_the_wrong_shape_is_no_event(self) -> None:
+    def test_cause_of_the_wrong_shape_is_no_event(self) -> None:
         line = {"message_id": "1", "event_type": "fragment", "agent": "a", "content": "x"}
         with pytest.raises(ValueError, match="cause"):
             list(FragmentDialect().read(json.dumps({**line, "cause": [{"id": 1}]}).encode()))
@@ -367,10 +361,10 @@ class TestDetection:
             (b"no JSON", PlainDialect),
         ],
     )
-    def test_the_first_event_shows_the_dialect(self, line: bytes, kind: type) -> None:
+    def test_first_event_determines_the_dialect(self, line: bytes, kind: type) -> None:
         assert isinstance(dialect_of(line), kind)
 
-    def test_a_log_is_known_as_s1_once_a_line_says_so(self, tmp_path: Path) -> None:
+    def test_log_is_detected_as_s1_by_a_later_line(self, tmp_path: Path) -> None:
         path = log(
             tmp_path,
             birth("msg_001", "root"),
@@ -383,7 +377,7 @@ class TestDetection:
         list(lines)
         assert reading.dialect == "S1"
 
-    def test_a_birth_is_read_as_one(self) -> None:
+    def test_older_agent_event_is_read_as_agent_created(self) -> None:
         (event,) = PlainDialect().read(json.dumps(birth("msg_001", "a")).encode())
         assert isinstance(event, AgentCreated)
         assert event.relation == "primary"

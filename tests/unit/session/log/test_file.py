@@ -1,4 +1,4 @@
-"""The file under a log: the one writer, one write a line, and what a failing disk does."""
+"""The log file: a single writer, one write per line, and failing disks."""
 
 import errno
 import os
@@ -69,7 +69,7 @@ def holder(path: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 @pytest.mark.req("S0-33")
-def test_a_second_process_is_refused_and_told_the_pid_of_the_first(path: Path) -> None:
+def test_second_process_is_refused_with_the_pid_of_the_first(path: Path) -> None:
     with_lock = LogFile(path, create=True)
     taker = subprocess.run(
         [sys.executable, "-c", TAKER, str(path)], capture_output=True, text=True, check=True
@@ -92,15 +92,15 @@ def test_kill_9_releases_the_lock(path: Path, holder: subprocess.Popen[str]) -> 
 
 @pytest.mark.req("S0-33")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
-def test_a_forked_child_does_not_write_with_the_lock_of_its_parent(path: Path) -> None:
-    done = subprocess.run(
+def test_forked_child_cannot_write_with_the_lock_of_its_parent(path: Path) -> None:
+    result = subprocess.run(
         [sys.executable, "-c", FORKED, str(path)], capture_output=True, text=True, check=True
     )
-    assert done.stdout == "True\nTrue\n"
+    assert result.stdout == "True\nTrue\n"
     assert path.read_bytes() == b"parent\n"
 
 
-def test_a_second_writer_in_the_same_process_is_refused_too(path: Path) -> None:
+def test_second_writer_in_the_same_process_is_refused(path: Path) -> None:
     first = LogFile(path, create=True)
     with pytest.raises(LogLocked) as refused:
         LogFile(path, create=True)
@@ -109,7 +109,7 @@ def test_a_second_writer_in_the_same_process_is_refused_too(path: Path) -> None:
     LogFile(path).close()
 
 
-def test_a_holder_that_did_not_say_its_pid_is_another_process(path: Path) -> None:
+def test_lock_holder_without_a_pid_file_is_another_process(path: Path) -> None:
     first = LogFile(path, create=True)
     path.with_name(".s.jsonl.pid").write_text("?")
     with pytest.raises(LogLocked, match="another process") as refused:
@@ -118,18 +118,18 @@ def test_a_holder_that_did_not_say_its_pid_is_another_process(path: Path) -> Non
     first.close()
 
 
-def test_being_refused_changes_nothing(path: Path) -> None:
+def test_refused_open_changes_nothing(path: Path) -> None:
     first = LogFile(path, create=True)
     first.append(b"a\n")
-    there = {p.name: p.read_bytes() for p in path.parent.iterdir()}
+    files_before = {p.name: p.read_bytes() for p in path.parent.iterdir()}
     with pytest.raises(LogLocked):
         LogFile(path, create=True)
-    assert {p.name: p.read_bytes() for p in path.parent.iterdir()} == there
+    assert {p.name: p.read_bytes() for p in path.parent.iterdir()} == files_before
     first.close()
     assert [p.name for p in path.parent.iterdir()] == ["s.jsonl"]
 
 
-def test_the_file_is_readable_by_its_owner_only(path: Path) -> None:
+def test_file_is_readable_by_its_owner_only(path: Path) -> None:
     log = LogFile(path, create=True)
     log.append(b"half")
     aside = log.set_aside(0, b"half")
@@ -138,30 +138,30 @@ def test_the_file_is_readable_by_its_owner_only(path: Path) -> None:
     assert stat.S_IMODE(aside.stat().st_mode) == 0o600
 
 
-def test_a_log_that_is_not_there_is_only_made_when_asked_for(path: Path) -> None:
+def test_missing_log_is_created_only_on_request(path: Path) -> None:
     with pytest.raises(LogNotFound):
         LogFile(path)
     assert not path.exists()
 
 
-def test_a_folder_is_no_log(tmp_path: Path) -> None:
+def test_folder_is_no_log(tmp_path: Path) -> None:
     with pytest.raises(InvalidLog, match="is a folder"):
         LogFile(tmp_path)
 
 
-def test_a_log_in_a_folder_that_is_not_there_says_so(path: Path) -> None:
+def test_log_in_a_missing_folder_is_an_error(path: Path) -> None:
     with pytest.raises(LogWriteError, match="folder does not exist.*make the folder first"):
         LogFile(path / "x" / "y.jsonl", create=True)
 
 
-def test_a_log_below_a_file_is_refused(path: Path) -> None:
+def test_log_below_a_file_is_refused(path: Path) -> None:
     path.touch()
     with pytest.raises(LogWriteError, match="Not a directory"):
         LogFile(path / "y.jsonl", create=True)
 
 
 @pytest.mark.req("S0-33")
-def test_an_append_is_one_write_at_the_end(path: Path) -> None:
+def test_append_is_one_write_at_the_end(path: Path) -> None:
     disk = RecordingDisk()
     log = LogFile(path, disk=disk, create=True)
     log.append(b"a\n")
@@ -172,32 +172,32 @@ def test_an_append_is_one_write_at_the_end(path: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", ["EIO", "ENOSPC", "none", "one", "half", "but one", "late"])
-def test_nothing_follows_a_write_that_failed(path: Path, fault: Fault) -> None:
+def test_append_after_a_failed_write_is_refused(path: Path, fault: Fault) -> None:
     disk = FailingDisk(fail_at=1, fault=fault)
     log = LogFile(path, disk=disk, create=True)
     log.append(b"one\n")
     with pytest.raises(LogWriteError):
         log.append(b"two\n")
-    there = path.read_bytes()
+    data_before = path.read_bytes()
     for _ in range(2):
         with pytest.raises(LogWriteError):
             log.append(b"three\n")
         with pytest.raises(LogWriteError):
             log.sync()
     log.close()
-    assert path.read_bytes() == there
-    assert b"one\ntwo\n".startswith(there)
+    assert path.read_bytes() == data_before
+    assert b"one\ntwo\n".startswith(data_before)
     assert disk.operations == ["write", "write"]
 
 
-def test_a_short_write_says_how_much_was_taken(path: Path) -> None:
+def test_short_write_reports_the_written_bytes(path: Path) -> None:
     log = LogFile(path, disk=FailingDisk(fail_at=0, fault="one"), create=True)
     with pytest.raises(LogWriteError, match="only 1 of 4 bytes"):
         log.append(b"one\n")
     log.close()
 
 
-def test_after_a_failed_sync_nothing_more_is_promised(path: Path) -> None:
+def test_append_after_a_failed_sync_is_refused(path: Path) -> None:
     """A second sync may succeed although the bytes were lost: Linux reports the error once."""
     log = LogFile(path, disk=FailingDisk(fail_at=1, fault="EIO"), create=True)
     log.append(b"one\n")
@@ -210,7 +210,7 @@ def test_after_a_failed_sync_nothing_more_is_promised(path: Path) -> None:
     log.close()
 
 
-def test_a_failed_sync_of_the_folder_is_an_error(path: Path) -> None:
+def test_failed_sync_of_the_folder_is_an_error(path: Path) -> None:
     log = LogFile(path, disk=FailingDisk(fail_at=0, fault="EIO"), create=True)
     with pytest.raises(LogWriteError):
         log.sync_name()
@@ -219,7 +219,7 @@ def test_a_failed_sync_of_the_folder_is_an_error(path: Path) -> None:
     log.close()
 
 
-def test_a_refusal_keeps_the_first_reason(path: Path) -> None:
+def test_refusal_keeps_the_first_reason(path: Path) -> None:
     log = LogFile(path, create=True)
     log.refuse("first")
     log.refuse("second")
@@ -228,7 +228,7 @@ def test_a_refusal_keeps_the_first_reason(path: Path) -> None:
     log.close()
 
 
-def test_closing_twice_is_closing_once_and_a_closed_log_takes_nothing(path: Path) -> None:
+def test_close_is_idempotent_and_a_closed_log_refuses_appends(path: Path) -> None:
     log = LogFile(path, create=True)
     log.close()
     log.close()
@@ -236,7 +236,7 @@ def test_closing_twice_is_closing_once_and_a_closed_log_takes_nothing(path: Path
         log.append(b"one\n")
 
 
-def test_a_torn_tail_is_moved_to_a_file_of_its_own(path: Path) -> None:
+def test_torn_tail_is_moved_to_its_own_file(path: Path) -> None:
     path.write_bytes(b"whole\nto")
     log = LogFile(path)
     aside = log.set_aside(6, b"to")
@@ -247,14 +247,14 @@ def test_a_torn_tail_is_moved_to_a_file_of_its_own(path: Path) -> None:
     assert path.read_bytes() == b"whole\nnext\n"
 
 
-def test_a_torn_tail_never_replaces_an_earlier_one(path: Path) -> None:
+def test_torn_tail_never_replaces_an_earlier_one(path: Path) -> None:
     for tail in (b"a", b"b", b"c"):
         path.write_bytes(b"whole\n" + tail)
         log = LogFile(path)
         log.set_aside(6, tail)
         log.close()
-    kept = {p.name: p.read_bytes() for p in path.parent.glob("*.torn-*")}
-    assert kept == {
+    torn_files = {p.name: p.read_bytes() for p in path.parent.glob("*.torn-*")}
+    assert torn_files == {
         "s.jsonl.torn-6": b"a",
         "s.jsonl.torn-6.1": b"b",
         "s.jsonl.torn-6.2": b"c",
@@ -262,25 +262,25 @@ def test_a_torn_tail_never_replaces_an_earlier_one(path: Path) -> None:
 
 
 @pytest.mark.req("S0-35")
-@pytest.mark.parametrize("at", range(4))
+@pytest.mark.parametrize("fail_at", range(4))
 @pytest.mark.parametrize("fault", ["EIO", "ENOSPC", "none", "one", "late"])
-def test_a_torn_tail_is_cut_off_only_when_its_copy_is_safe(
-    path: Path, at: int, fault: Fault
+def test_torn_tail_is_truncated_only_after_its_copy_is_synced(
+    path: Path, fail_at: int, fault: Fault
 ) -> None:
     """Operations: write the copy, sync it, sync the folder, then cut, then sync the log."""
     path.write_bytes(b"whole\nto")
-    log = LogFile(path, disk=FailingDisk(fail_at=at, fault=fault))
+    log = LogFile(path, disk=FailingDisk(fail_at=fail_at, fault=fault))
     with pytest.raises(LogWriteError):
         log.set_aside(6, b"to")
     with pytest.raises(LogWriteError):
         log.append(b"next\n")
     log.close()
     copies = [p.read_bytes() for p in path.parent.glob("*.torn-*")]
-    assert path.read_bytes() == (b"whole\nto" if at < 3 else b"whole\n")
-    assert at < 3 or copies == [b"to"]
+    assert path.read_bytes() == (b"whole\nto" if fail_at < 3 else b"whole\n")
+    assert fail_at < 3 or copies == [b"to"]
 
 
-def test_the_real_disk_writes_and_syncs_files_and_folders(tmp_path: Path) -> None:
+def test_os_disk_writes_and_syncs_files_and_folders(tmp_path: Path) -> None:
     fd = os.open(tmp_path / "x", os.O_WRONLY | os.O_CREAT, 0o600)
     assert RealDisk().write(fd, b"abc") == 3
     RealDisk().sync(fd)
@@ -290,7 +290,7 @@ def test_the_real_disk_writes_and_syncs_files_and_folders(tmp_path: Path) -> Non
         RealDisk().sync(fd)
 
 
-def test_a_log_is_being_written_while_its_lock_is_held(tmp_path: Path) -> None:
+def test_log_is_locked_while_its_writer_is_open(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     assert not is_being_written(path)
     file = LogFile(path, create=True)
@@ -299,10 +299,10 @@ def test_a_log_is_being_written_while_its_lock_is_held(tmp_path: Path) -> None:
     assert not is_being_written(path)
 
 
-def test_the_pid_file_of_a_crashed_writer_is_not_believed_and_stays(tmp_path: Path) -> None:
+def test_stale_pid_file_is_ignored_and_kept(tmp_path: Path) -> None:
     path, pid_file = tmp_path / "a.jsonl", tmp_path / ".a.jsonl.pid"
     pid_file.write_text(str(os.getpid()))
-    assert not is_being_written(path)  # no log at all
+    assert not is_being_written(path)  # not a log
     path.write_bytes(b"{}\n")
     assert not is_being_written(path)
     assert pid_file.exists()

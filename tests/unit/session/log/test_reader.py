@@ -1,4 +1,4 @@
-"""Reading: what is whole, what is torn, what is damaged, and what a newer writer added."""
+"""The log reader: complete, torn and damaged lines, and unknown members."""
 
 import gc
 import json
@@ -40,7 +40,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
-    """A small log: a start, a birth, three entries."""
+    """A small log: a session start, an agent and three entries."""
     with new_session(tmp_path) as session:
         agent = born(session)
         for text in ("one", "two", "three"):
@@ -48,7 +48,7 @@ def log(tmp_path: Path) -> Path:
     return session.path
 
 
-def test_a_whole_log_is_read_whole(log: Path) -> None:
+def test_complete_log_is_read_completely(log: Path) -> None:
     reading = LogReadReport()
     assert ids(log, reading) == ["msg_000", "msg_001", "msg_002", "msg_003", "msg_004"]
     assert reading.sealed
@@ -57,21 +57,21 @@ def test_a_whole_log_is_read_whole(log: Path) -> None:
     assert (reading.torn, reading.missing_newline) == (b"", False)
 
 
-def test_each_event_comes_with_its_own_line(log: Path) -> None:
+def test_each_event_has_its_own_line(log: Path) -> None:
     assert b"".join(line for _, line in iter_records(log, LogReadReport())) == log.read_bytes()
 
 
 @pytest.mark.req("S0-35")
-def test_a_torn_last_line_is_kept_apart(log: Path) -> None:
-    whole = log.read_bytes()
-    log.write_bytes(whole[:-9])
+def test_torn_last_line_is_returned_separately(log: Path) -> None:
+    full_log = log.read_bytes()
+    log.write_bytes(full_log[:-9])
     reading = LogReadReport()
     assert ids(log, reading)[-1] == "msg_003"
-    assert whole[: reading.end] + reading.torn == whole[:-9]
+    assert full_log[: reading.end] + reading.torn == full_log[:-9]
     assert reading.torn
 
 
-def test_a_last_line_that_lacks_only_its_newline_is_whole(log: Path) -> None:
+def test_last_line_without_newline_is_complete(log: Path) -> None:
     log.write_bytes(log.read_bytes()[:-1])
     reading = LogReadReport()
     assert ids(log, reading)[-1] == "msg_004"
@@ -82,24 +82,24 @@ def test_a_last_line_that_lacks_only_its_newline_is_whole(log: Path) -> None:
 @pytest.mark.parametrize(
     "tail", [b"\n", b"\0" * 4096, b"\0" * 4095 + b"\n", b'{"event_ty' + b"\0" * 90]
 )
-def test_zeros_that_a_power_cut_left_are_a_torn_tail(log: Path, tail: bytes) -> None:
-    whole = log.read_bytes()
-    log.write_bytes(whole + tail)
+def test_trailing_zeros_are_a_torn_tail(log: Path, tail: bytes) -> None:
+    full_log = log.read_bytes()
+    log.write_bytes(full_log + tail)
     reading = LogReadReport()
     assert len(ids(log, reading)) == 5
     assert reading.torn == tail
-    assert reading.end == len(whole)
+    assert reading.end == len(full_log)
 
 
 def damage(log: Path, lines: list[bytes]) -> LogCorrupted:
     log.write_bytes(b"".join(lines))
-    with pytest.raises(LogCorrupted) as found:
+    with pytest.raises(LogCorrupted) as caught:
         ids(log)
-    return found.value
+    return caught.value
 
 
 @pytest.mark.req("S0-35")
-def test_damage_inside_names_file_line_and_byte(log: Path) -> None:
+def test_damage_error_names_file_line_and_offset(log: Path) -> None:
     lines = log.read_bytes().splitlines(keepends=True)
     error = damage(log, [*lines[:2], lines[2].replace(b"one", b"won"), *lines[3:]])
     assert error.line == 3
@@ -108,7 +108,7 @@ def test_damage_inside_names_file_line_and_byte(log: Path) -> None:
     assert "\n" not in str(error)
 
 
-def test_a_missing_a_doubled_and_a_moved_line_are_found(log: Path) -> None:
+def test_missing_doubled_and_moved_lines_are_detected(log: Path) -> None:
     a, b, c, d, e = log.read_bytes().splitlines(keepends=True)
     assert damage(log, [a, b, d, e]).line == 3
     assert damage(log, [a, b, c, c, d, e]).line == 4
@@ -117,33 +117,33 @@ def test_a_missing_a_doubled_and_a_moved_line_are_found(log: Path) -> None:
     assert damage(log, [b, c, d, e]).line == 1
 
 
-def test_a_line_of_another_log_is_found(log: Path, tmp_path: Path) -> None:
+def test_line_of_another_log_is_detected(log: Path, tmp_path: Path) -> None:
     lines = log.read_bytes().splitlines(keepends=True)
-    other = sealed(START, BIRTH).splitlines(keepends=True)
-    assert damage(log, [*lines, other[1]]).line == 6
+    other_lines = sealed(START, BIRTH).splitlines(keepends=True)
+    assert damage(log, [*lines, other_lines[1]]).line == 6
 
 
-def test_a_line_without_a_sum_among_lines_with_sums_is_damage(log: Path) -> None:
+def test_line_without_sum_among_sealed_lines_is_damage(log: Path) -> None:
     lines = log.read_bytes().splitlines(keepends=True)
     assert damage(log, [*lines, to_json_line(BIRTH) + b"\n"]).reason == "it has no sum"
 
 
-def test_a_first_line_that_lost_its_sum_does_not_end_the_checking(log: Path) -> None:
-    """Else one changed bit in the first line would make the whole log an unverified one."""
+def test_first_line_without_sum_does_not_disable_verification(log: Path) -> None:
+    """Otherwise a flipped bit in the first line would make the complete log unverified."""
     lines = log.read_bytes().splitlines(keepends=True)
     error = damage(log, [lines[0].replace(b'"sum"', b'"sun"'), *lines[1:]])
     assert (error.line, error.byte) == (1, 0)
 
 
-def test_a_line_with_a_sum_in_a_log_without_sums_is_damage(log: Path) -> None:
-    """The first line lost so much of its sum that the log seems to be an unverified one."""
+def test_sealed_line_in_an_unsealed_log_is_damage(log: Path) -> None:
+    """The first line lost so much of its sum that the log seems to be unsealed."""
     lines = log.read_bytes().splitlines(keepends=True)
     error = damage(log, [lines[0][:-27] + b"}\n", *lines[1:]])
     assert (error.line, error.byte) == (1, 0)
     assert error.reason == "it has no sum, but line 2 has one"
 
 
-def test_a_whole_line_that_is_no_event_is_damage(path: Path) -> None:
+def test_complete_line_that_is_no_event_is_damage(path: Path) -> None:
     path.write_bytes(sealed(START, {"event_type": "agent_created", "message_id": 7}))
     with pytest.raises(LogCorrupted, match="not an event"):
         ids(path)
@@ -162,7 +162,7 @@ def test_a_whole_line_that_is_no_event_is_damage(path: Path) -> None:
         (b'{"event_type":"session_sta', "no complete event"),
     ],
 )
-def test_what_is_no_log_is_called_so(path: Path, content: bytes, says: str) -> None:
+def test_file_that_is_no_log_is_refused(path: Path, content: bytes, says: str) -> None:
     path.write_bytes(content)
     for open_it in (ids, Session) if content else (ids, Session.load):
         with pytest.raises(InvalidLog, match=says):
@@ -170,28 +170,28 @@ def test_what_is_no_log_is_called_so(path: Path, content: bytes, says: str) -> N
     assert path.read_bytes() == content
 
 
-def test_a_folder_and_a_missing_file_are_called_so(path: Path) -> None:
+def test_folder_and_missing_file_are_refused(path: Path) -> None:
     with pytest.raises(InvalidLog, match="folder"):
         ids(path.parent)
     with pytest.raises(LogNotFound):
         ids(path)
 
 
-def test_a_path_that_cannot_be_opened_is_called_so(path: Path) -> None:
+def test_unreadable_path_is_refused(path: Path) -> None:
     path.touch()
     with pytest.raises(InvalidLog, match="cannot be read"):
         ids(path / "below")
 
 
-def test_a_log_of_a_newer_schema_is_refused_before_anything_is_made_of_it(path: Path) -> None:
+def test_newer_schema_is_refused_before_decoding(path: Path) -> None:
     newer = {**START, "schema_version": 2, "more": 1}
     path.write_bytes(sealed(newer, {"event_type": "agent_created", "message_id": 7}))
-    there = path.read_bytes()
+    data_before = path.read_bytes()
     for open_it in (ids, Session, Session.load):
         with pytest.raises(LogVersionUnsupported, match="schema version 2") as refused:
             open_it(path)
         assert (refused.value.found, refused.value.known) == (2, 1)
-    assert path.read_bytes() == there
+    assert path.read_bytes() == data_before
 
 
 UNKNOWN_MEMBER = {**BIRTH, "relation": "primary", "mood": {"sunny": [1, None, "\udc80"]}}
@@ -206,13 +206,13 @@ ENTRY = {
 
 
 @pytest.mark.req("S0-05")
-def test_members_and_types_of_a_newer_writer_are_kept_and_change_nothing(path: Path) -> None:
+def test_members_and_types_of_a_newer_writer_are_kept(path: Path) -> None:
     path.write_bytes(sealed(START, UNKNOWN_MEMBER, UNKNOWN_TYPE, ENTRY))
-    read = list(iter_events(path))
-    written = [json.loads(ev.encode_event(event)) for event in read]
-    assert written == [START, UNKNOWN_MEMBER, UNKNOWN_TYPE, ENTRY]
+    events = list(iter_events(path))
+    encoded = [json.loads(ev.encode_event(event)) for event in events]
+    assert encoded == [START, UNKNOWN_MEMBER, UNKNOWN_TYPE, ENTRY]
     without = SessionState()
-    for event in read:
+    for event in events:
         if not isinstance(event, ev.UnknownEvent):
             event.unknown = None
             fold(without, event)
@@ -220,12 +220,12 @@ def test_members_and_types_of_a_newer_writer_are_kept_and_change_nothing(path: P
 
 
 @pytest.mark.req("S0-05")
-def test_a_session_goes_on_after_events_that_it_does_not_know(path: Path) -> None:
+def test_session_continues_after_unknown_events(path: Path) -> None:
     path.write_bytes(sealed(START, UNKNOWN_MEMBER, UNKNOWN_TYPE))
-    there = path.read_bytes()
+    data_before = path.read_bytes()
     with Session.load(path, options=options()) as session:
         assert hear(session, "agent_001") == "msg_003"
-    assert path.read_bytes().startswith(there)
+    assert path.read_bytes().startswith(data_before)
     assert len(ids(path)) == 4
 
 
@@ -234,7 +234,7 @@ def unsealed(session: Session) -> bytes:
     return b"".join(line[:-26] + b"}\n" for line in session.path.read_bytes().splitlines())
 
 
-def test_lines_without_sums_are_read_and_reported_as_unverified(tmp_path: Path) -> None:
+def test_unsealed_lines_are_read_and_reported_as_unverified(tmp_path: Path) -> None:
     with new_session(tmp_path) as session:
         agent = born(session)
         act(session, agent, "c1")
@@ -248,24 +248,24 @@ def test_lines_without_sums_are_read_and_reported_as_unverified(tmp_path: Path) 
     assert folded(session.path).describe() == state
 
 
-@pytest.mark.parametrize("cut", range(1, 60))
-def test_a_torn_last_line_of_a_log_without_sums_is_kept_apart_too(path: Path, cut: int) -> None:
-    """Also where the cut is just behind an inner brace."""
+@pytest.mark.parametrize("cut_at", range(1, 60))
+def test_torn_last_line_of_an_unsealed_log_is_separate(path: Path, cut_at: int) -> None:
+    """The cut may be right after an inner brace."""
     nested = to_json_line({**BIRTH, "spec": {"budget": {"usd": {"max": 1}}}})
-    path.write_bytes(to_json_line(START) + b"\n" + nested[:-cut])
+    path.write_bytes(to_json_line(START) + b"\n" + nested[:-cut_at])
     reading = LogReadReport()
     assert ids(path, reading) == ["msg_000"]
-    assert reading.torn == nested[:-cut]
+    assert reading.torn == nested[:-cut_at]
 
 
-def test_damage_inside_a_log_without_sums_is_an_error(path: Path) -> None:
+def test_damage_in_an_unsealed_log_is_an_error(path: Path) -> None:
     path.write_bytes(to_json_line(START) + b'\n{"event_type"\n' + to_json_line(BIRTH) + b"\n")
-    with pytest.raises(LogCorrupted) as found:
+    with pytest.raises(LogCorrupted) as caught:
         ids(path)
-    assert (found.value.line, found.value.byte) == (2, len(to_json_line(START)) + 1)
+    assert (caught.value.line, caught.value.byte) == (2, len(to_json_line(START)) + 1)
 
 
-def test_a_log_with_a_line_of_many_megabytes_is_read(tmp_path: Path) -> None:
+def test_log_with_a_line_of_many_megabytes_is_read(tmp_path: Path) -> None:
     with new_session(tmp_path) as session:
         agent = born(session)
         hear(session, agent, "long " * 2_000_000)
@@ -273,15 +273,15 @@ def test_a_log_with_a_line_of_many_megabytes_is_read(tmp_path: Path) -> None:
     assert ids(session.path)[-1] == "msg_003"
 
 
-def test_the_collector_rests_while_a_log_is_read_and_is_left_as_it_was() -> None:
-    seen = []
+def test_garbage_collector_is_paused_while_reading_and_restored() -> None:
+    collected = []
     for enabled in (True, False):
         if not enabled:
             gc.disable()
         try:
             with paused_gc():
-                seen.append(gc.isenabled())
-            seen.append(gc.isenabled())
+                collected.append(gc.isenabled())
+            collected.append(gc.isenabled())
         finally:
             gc.enable()
-    assert seen == [False, True, False, False]
+    assert collected == [False, True, False, False]

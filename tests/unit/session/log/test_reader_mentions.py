@@ -1,4 +1,4 @@
-"""Names that a log mentions are found wherever they stand, also in what is damaged."""
+"""Names in a log are extracted from any position, including damaged lines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harken.session.log.reader import find_mentioned_names
 CTX, ART = "ctx-" + "1a" * 32, "art-" + "0f" * 32
 
 
-def test_full_names_are_found_in_events_texts_and_damage(tmp_path: Path) -> None:
+def test_full_names_are_extracted_from_events_texts_and_damage(tmp_path: Path) -> None:
     log = tmp_path / "s.jsonl"
     log.write_bytes(
         f'{{"ctx":"{CTX}"}}\n'.encode()
@@ -24,6 +24,6 @@ def test_full_names_are_found_in_events_texts_and_damage(tmp_path: Path) -> None
     assert find_mentioned_names(log) == {CTX, ART}
 
 
-def test_a_log_that_is_not_there_is_said(tmp_path: Path) -> None:
+def test_missing_log_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(LogNotFound):
         find_mentioned_names(tmp_path / "none.jsonl")

@@ -1,4 +1,4 @@
-"""Lines of logs that come from elsewhere: added once, in order, or refused."""
+"""Log lines from another machine are appended once, in order, or refused."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def size(lines: list[bytes]) -> int:
 
 
 @pytest.mark.req("S3-34")
-def test_a_log_that_comes_in_pieces_is_the_same_log(lines: list[bytes], log: Path) -> None:
+def test_log_received_in_pieces_is_the_same_log(lines: list[bytes], log: Path) -> None:
     assert read_log_end(log) == LogEnd()
     for n, line in enumerate(lines):
         end = receive_lines(log, size(lines[:n]), line)
@@ -44,34 +44,34 @@ def test_a_log_that_comes_in_pieces_is_the_same_log(lines: list[bytes], log: Pat
 
 
 @pytest.mark.req("S3-34")
-def test_what_is_there_is_not_added_again(lines: list[bytes], log: Path) -> None:
-    whole = b"".join(lines)
-    end = receive_lines(log, 0, whole)
+def test_known_lines_are_not_added_again(lines: list[bytes], log: Path) -> None:
+    full_log = b"".join(lines)
+    end = receive_lines(log, 0, full_log)
     for n in range(len(lines)):
         for m in range(n + 1, len(lines) + 1):
             assert receive_lines(log, size(lines[:n]), b"".join(lines[n:m])) == end
-    assert log.read_bytes() == whole
+    assert log.read_bytes() == full_log
 
 
-def test_of_lines_that_overlap_those_that_are_new_are_added(lines: list[bytes], log: Path) -> None:
+def test_only_new_ones_of_overlapping_lines_are_added(lines: list[bytes], log: Path) -> None:
     receive_lines(log, 0, b"".join(lines[:3]))
     receive_lines(log, size(lines[:1]), b"".join(lines[1:]))
     assert log.read_bytes() == b"".join(lines)
 
 
-def test_other_lines_are_refused_and_change_nothing(
+def test_different_lines_are_refused_without_a_change(
     lines: list[bytes], log: Path, tmp_path: Path
 ) -> None:
-    other = log_lines(tmp_path / "other", texts=7)
+    other_lines = log_lines(tmp_path / "other", texts=7)
     receive_lines(log, 0, b"".join(lines))
-    changed = [lines[0], seal(lines[0][-19:-3], b'{"a":1}')[0]]
-    for at, sent in [(0, b"".join(changed)), (size(lines[:1]) + 1, b"".join(changed[1:]))]:
+    different = [lines[0], seal(lines[0][-19:-3], b'{"a":1}')[0]]
+    for offset, data in [(0, b"".join(different)), (size(lines[:1]) + 1, b"".join(different[1:]))]:
         with pytest.raises(LogDiverged):
-            receive_lines(log, at, sent)
+            receive_lines(log, offset, data)
     with pytest.raises(LogDiverged, match="send what comes after"):
-        receive_lines(log, size(lines) + 1, other[-1])
+        receive_lines(log, size(lines) + 1, other_lines[-1])
     with pytest.raises(LogDiverged):
-        receive_lines(log.with_name("none.jsonl"), 10, other[-1])
+        receive_lines(log.with_name("none.jsonl"), 10, other_lines[-1])
     assert log.read_bytes() == b"".join(lines)
     assert not log.with_name("none.jsonl").exists()
 
@@ -91,7 +91,7 @@ def test_other_lines_are_refused_and_change_nothing(
         lambda lines: seal(b"", b"[[" * 100_000 + b"}")[0],
     ],
 )
-def test_what_is_no_chain_of_sealed_lines_is_refused(
+def test_lines_that_are_no_sealed_chain_are_refused(
     lines: list[bytes], log: Path, harm: object
 ) -> None:
     assert callable(harm)
@@ -100,34 +100,34 @@ def test_what_is_no_chain_of_sealed_lines_is_refused(
     assert not log.exists()
 
 
-def test_half_a_line_that_a_crash_left_is_finished(lines: list[bytes], log: Path) -> None:
-    whole = b"".join(lines)
-    for cut in (1, 5, len(lines[-1]) - 1):
-        log.write_bytes(whole[: size(lines[:-1]) + cut])
+def test_partial_line_of_a_crash_is_completed(lines: list[bytes], log: Path) -> None:
+    full_log = b"".join(lines)
+    for cut_at in (1, 5, len(lines[-1]) - 1):
+        log.write_bytes(full_log[: size(lines[:-1]) + cut_at])
         end = read_log_end(log)
         assert end.size_bytes == size(lines[:-1])
         receive_lines(log, end.size_bytes, lines[-1])
-        assert log.read_bytes() == whole
+        assert log.read_bytes() == full_log
 
 
-def test_bytes_that_were_never_a_line_are_put_aside(lines: list[bytes], log: Path) -> None:
-    at = size(lines[:-1])
+def test_bytes_that_are_no_line_are_moved_aside(lines: list[bytes], log: Path) -> None:
+    offset = size(lines[:-1])
     log.write_bytes(b"".join(lines[:-1]) + b"\x00" * 10)
-    receive_lines(log, at, lines[-1])
+    receive_lines(log, offset, lines[-1])
     assert log.read_bytes() == b"".join(lines)
-    assert log.with_name(f"{log.name}.torn-{at}").read_bytes() == b"\x00" * 10
+    assert log.with_name(f"{log.name}.torn-{offset}").read_bytes() == b"\x00" * 10
 
 
-def test_a_log_that_another_writes_is_refused(lines: list[bytes], log: Path) -> None:
+def test_locked_log_is_refused(lines: list[bytes], log: Path) -> None:
     receive_lines(log, 0, lines[0])
-    other = LogFile(log)
+    other_log = LogFile(log)
     with pytest.raises(LogLocked):
         receive_lines(log, len(lines[0]), lines[1])
-    other.close()
+    other_log.close()
     receive_lines(log, len(lines[0]), lines[1])
 
 
-def test_a_packed_log_goes_on(lines: list[bytes], log: Path) -> None:
+def test_compressed_log_is_extended(lines: list[bytes], log: Path) -> None:
     receive_lines(log, 0, b"".join(lines[:3]))
     compress_log(log)
     assert not log.exists()
@@ -136,16 +136,16 @@ def test_a_packed_log_goes_on(lines: list[bytes], log: Path) -> None:
     assert log.read_bytes() == b"".join(lines)
 
 
-def test_the_end_is_found_behind_a_line_of_any_length(tmp_path: Path, log: Path) -> None:
-    first, own = seal(b"", b'{"a":"' + b"x" * 300_000 + b'"}')
-    second, last = seal(own, b'{"a":"' + b"y" * 700_000 + b'"}')
+def test_end_is_read_after_a_line_of_any_length(tmp_path: Path, log: Path) -> None:
+    first, first_sum = seal(b"", b'{"a":"' + b"x" * 300_000 + b'"}')
+    second, last = seal(first_sum, b'{"a":"' + b"y" * 700_000 + b'"}')
     receive_lines(log, 0, first)
-    assert read_log_end(log) == LogEnd(len(first), own)
+    assert read_log_end(log) == LogEnd(len(first), first_sum)
     receive_lines(log, len(first), second)
     assert read_log_end(log) == LogEnd(len(first + second), last)
 
 
-def test_an_older_log_is_none_that_can_be_added_to(lines: list[bytes], log: Path) -> None:
+def test_log_of_an_older_dialect_is_refused(lines: list[bytes], log: Path) -> None:
     log.write_bytes(b'{"type":"x"}\n')
     with pytest.raises(InvalidLog, match="without sums"):
         read_log_end(log)
@@ -158,7 +158,7 @@ def test_an_older_log_is_none_that_can_be_added_to(lines: list[bytes], log: Path
 
 
 class FullDisk:
-    """A disk on which there is no room for more than some bytes."""
+    """A disk with room for a limited number of bytes."""
 
     def write(self, fd: int, data: bytes) -> int:
         return os.write(fd, data[:7])
@@ -170,7 +170,7 @@ class FullDisk:
         del folder
 
 
-def test_what_a_full_disk_left_is_finished_later(lines: list[bytes], log: Path) -> None:
+def test_lines_refused_by_a_full_disk_are_completed_later(lines: list[bytes], log: Path) -> None:
     receive_lines(log, 0, lines[0])
     with pytest.raises(LogWriteError):
         receive_lines(log, len(lines[0]), lines[1], disk=FullDisk())

@@ -1,4 +1,4 @@
-"""Failures cross the wire as themselves."""
+"""Errors are transferred with their type and details."""
 
 from __future__ import annotations
 
@@ -36,29 +36,27 @@ ERRORS = [
 
 
 @pytest.mark.parametrize(("error", "status"), ERRORS)
-def test_an_error_is_raised_again_with_its_facts_and_the_address_of_the_service(
-    error: Exception, status: int
-) -> None:
+def test_error_is_raised_again_with_its_details_and_address(error: Exception, status: int) -> None:
     problem = encode_error(error)
     assert problem.status == status
     assert THERE not in problem.message
-    again = decode_error(
+    decoded = decode_error(
         read_json(canonical.to_json_line(ErrorBody(problem)), ErrorBody).error, HERE
     )
-    assert type(again) is type(error)
+    assert type(decoded) is type(error)
     place = {"store": HERE} if isinstance(error, StoreError) else {}
-    assert vars(again) == {**vars(error), **place}
-    assert str(again).removeprefix(f"{HERE}: ") == problem.message
+    assert vars(decoded) == {**vars(error), **place}
+    assert str(decoded).removeprefix(f"{HERE}: ") == problem.message
 
 
-def test_what_a_caller_gave_wrong_is_a_value_error_there_too() -> None:
+def test_invalid_argument_is_a_value_error_of_the_client() -> None:
     problem = encode_error(ValueError("'yesterday' is no time"))
     assert (problem.code, problem.status) == ("invalid", 422)
     assert isinstance(decode_error(problem, HERE), ValueError)
     assert encode_error(RecursionError()).code == encode_error(OverflowError("x")).code == "invalid"
 
 
-def test_of_a_bug_only_its_kind_is_said() -> None:
+def test_internal_error_reveals_only_its_type() -> None:
     problem = encode_error(KeyError("/secret/path"))
     assert (problem.code, problem.status) == ("internal", 500)
     assert "secret" not in problem.message
@@ -69,11 +67,11 @@ def test_of_a_bug_only_its_kind_is_said() -> None:
 def test_every_code_has_a_status_and_an_exception() -> None:
     for code, status in STATUS.items():
         assert 400 <= status < 600
-        again = decode_error(encode_error(RequestRefused(code, "so it is")), HERE)
-        assert isinstance(again, (StoreError, LogError, NameNotFound, ValueError))
+        decoded = decode_error(encode_error(RequestRefused(code, "so it is")), HERE)
+        assert isinstance(decoded, (StoreError, LogError, NameNotFound, ValueError))
 
 
-def test_a_message_is_one_line_however_long_and_odd_the_error_is() -> None:
+def test_message_is_one_bounded_line() -> None:
     message = encode_error(ValueError("a\nb\r\n\tc " + "x" * 10**6)).message
     assert message.startswith("a b c xxx")
     assert len(message) <= 1000

@@ -1,4 +1,4 @@
-"""A store far away, through lines that break and services that lie."""
+"""A remote store over broken connections and with wrong answers."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def remote(store: Store | None = None, **how: Any) -> Iterator[RemoteStore]:
 
 
 @dataclass
-class Liar:
-    """A server that answers whatever it is told, and counts."""
+class FakeServer:
+    """A server that returns the configured answers and counts requests."""
 
     body: bytes = b"{}"
     kind: str = wire.JSON
@@ -54,7 +54,7 @@ class Liar:
 
 
 @contextmanager
-def told(liar: Liar) -> Iterator[RemoteStore]:
+def connect(liar: FakeServer) -> Iterator[RemoteStore]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers.get("content-length") or 0))
@@ -88,7 +88,7 @@ def told(liar: Liar) -> Iterator[RemoteStore]:
         thread.join()
 
 
-def test_a_service_that_is_away_is_named_with_its_address() -> None:
+def test_unreachable_service_error_has_the_address() -> None:
     with listen_at("127.0.0.1", 0) as free:
         url = address_of(free)
     store = RemoteStore(url, patience_s=0.1)
@@ -101,14 +101,14 @@ def test_a_service_that_is_away_is_named_with_its_address() -> None:
 
 # httpcore leaves a socket that could not be connected to the garbage collector.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_socket_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_missing_socket_is_named(tmp_path: Path) -> None:
     store = RemoteStore(socket=tmp_path / "s", patience_s=0)
     with pytest.raises(StoreError, match=f"unix:{tmp_path}/s: cannot be reached"):
         store.newest_commits()
     store.close()
 
 
-def test_another_token_is_refused_without_saying_it() -> None:
+def test_wrong_token_is_refused_without_printing_it() -> None:
     with service() as url:
         store = RemoteStore(url, token="a-wrong-one")
         with pytest.raises(StoreError, match="token") as refused:
@@ -120,37 +120,37 @@ def test_another_token_is_refused_without_saying_it() -> None:
 @pytest.mark.parametrize(
     "url", ["", "x", "ftp://x", "http://", "http://x:y", "http://[", "http://a@b"]
 )
-def test_an_address_that_is_none_is_refused(url: str) -> None:
+def test_invalid_address_is_refused(url: str) -> None:
     with pytest.raises(ConfigError):
         RemoteStore(url)
 
 
 @pytest.mark.req("D-07")
-def test_a_token_does_not_cross_a_network_in_the_clear() -> None:
+def test_token_is_not_sent_in_cleartext_over_a_network() -> None:
     with pytest.raises(ConfigError, match="in the clear"):
         RemoteStore("http://harken.example:8420", token="secret")
     for url in ("https://harken.example", "http://localhost:1", "http://[::1]:1"):
         RemoteStore(url, token="secret").close()
 
 
-def test_a_line_that_breaks_is_taken_up_again() -> None:
-    liar = Liar(b'{"commits":[]}', cut=2)
-    with told(liar) as store:
+def test_broken_connection_is_retried() -> None:
+    liar = FakeServer(b'{"commits":[]}', cut=2)
+    with connect(liar) as store:
         assert store.newest_commits() == []
     assert len(liar.asked) == 3
 
 
-def test_a_line_that_breaks_again_and_again_is_given_up() -> None:
-    liar = Liar(cut=100)
-    with told(liar) as store, pytest.raises(StoreError, match="cannot be reached"):
+def test_repeatedly_broken_connection_is_an_error() -> None:
+    liar = FakeServer(cut=100)
+    with connect(liar) as store, pytest.raises(StoreError, match="cannot be reached"):
         store.newest_commits()
     assert len(liar.asked) == 4
 
 
-def test_a_service_that_has_too_much_to_do_is_asked_again() -> None:
+def test_busy_service_is_retried() -> None:
     busy = b'{"error":{"code":"busy","message":"later"}}'
-    liar = Liar(busy, status=503)
-    with told(liar) as store, pytest.raises(StoreError, match="later"):
+    liar = FakeServer(busy, status=503)
+    with connect(liar) as store, pytest.raises(StoreError, match="later"):
         store.newest_commits()
     assert len(liar.asked) == 4
 
@@ -170,13 +170,13 @@ def test_a_service_that_has_too_much_to_do_is_asked_again() -> None:
         (500, wire.JSON, b'{"error":"x"}'),
     ],
 )
-def test_what_is_no_service_is_an_error_and_no_crash(status: int, kind: str, body: bytes) -> None:
-    with told(Liar(body, kind, status)) as store, pytest.raises(StoreError):
+def test_server_of_another_kind_is_an_error(status: int, kind: str, body: bytes) -> None:
+    with connect(FakeServer(body, kind, status)) as store, pytest.raises(StoreError):
         store.newest_commits()
 
 
-def packed(value: object) -> Liar:
-    return Liar(msgspec.msgpack.encode(value), wire.PACKED)
+def encode_answer(value: object) -> FakeServer:
+    return FakeServer(msgspec.msgpack.encode(value), wire.PACKED)
 
 
 FIRST, SECOND = batch_of("one"), batch_of("two")
@@ -194,119 +194,127 @@ OTHER = (TWO.id, commit_bytes(TWO), b"{}")
         ({"commits": [(ONE.id, *OTHER[1:])], "asked": 1}, lambda s: s.commits([ONE.id])),
     ],
 )  # fmt: skip
-def test_bytes_that_are_not_what_was_asked_for_are_damage(
+def test_bytes_that_do_not_match_their_name_are_damage(
     answer: object, act: Callable[[Any], object]
 ) -> None:
-    with told(packed(answer)) as store, pytest.raises(ObjectCorrupted):
+    with connect(encode_answer(answer)) as store, pytest.raises(ObjectCorrupted):
         act(store)
 
 
-def test_raw_bytes_are_checked() -> None:
-    with told(Liar(b"other", wire.BYTES)) as store, pytest.raises(ObjectCorrupted):
+def test_raw_bytes_are_verified() -> None:
+    with connect(FakeServer(b"other", wire.BYTES)) as store, pytest.raises(ObjectCorrupted):
         store.raw(hash_raw(b"mine"))
 
 
-@pytest.mark.parametrize("asked", [0, -1, 2])
-def test_an_answer_to_no_or_more_names_than_were_asked_ends(asked: int) -> None:
-    with told(packed({"found": {}, "asked": asked})) as store, pytest.raises(StoreError):
+@pytest.mark.parametrize("requested_count", [0, -1, 2])
+def test_answer_with_missing_or_extra_names_terminates(requested_count: int) -> None:
+    with (
+        connect(encode_answer({"found": {}, "asked": requested_count})) as store,
+        pytest.raises(StoreError),
+    ):
         store.objects([Hash(NAME)])
-    with told(packed({"commits": [], "asked": asked})) as store, pytest.raises(StoreError):
+    with (
+        connect(encode_answer({"commits": [], "asked": requested_count})) as store,
+        pytest.raises(StoreError),
+    ):
         store.commits([CommitId(f"ctx-{NAME}")])
 
 
-def test_what_was_not_asked_for_is_left_out() -> None:
+def test_unrequested_objects_are_dropped() -> None:
     [(name, body), *_] = FIRST.objects.items()
-    with told(packed({"found": {name: body}, "asked": 1})) as store:
+    with connect(encode_answer({"found": {name: body}, "asked": 1})) as store:
         assert store.objects([Hash(NAME)]) == {}
-    with told(packed({"commits": [OTHER], "asked": 1})) as store:
+    with connect(encode_answer({"commits": [OTHER], "asked": 1})) as store:
         assert store.commits([ONE.id]) == {}
 
 
-def test_a_chain_longer_than_an_answer_is_put_together() -> None:
-    kept = MemoryStore()
+def test_chain_longer_than_an_answer_is_joined() -> None:
+    held_store = MemoryStore()
     batch, parent = batch_of("x"), None
     commits: list[tuple[Commit, CommitNotes]] = []
     for second in range(wire.MAX_NAMES + 10):
         commits += batch_of("x", parent=parent, second=second).commits
         parent = commits[-1][0].id
-    kept.write(WriteBatch(objects=batch.objects, deltas=batch.deltas, commits=commits))
+    held_store.write(WriteBatch(objects=batch.objects, deltas=batch.deltas, commits=commits))
     assert parent is not None
-    with remote(kept) as store:
+    with remote(held_store) as store:
         chain = store.chain(parent)
-        assert [one.id for one in chain] == [commit.id for commit, _ in commits[::-1]]
-        assert store.commits([one.id for one in chain]).keys() == {one.id for one in chain}
+        assert [stored.id for stored in chain] == [commit.id for commit, _ in commits[::-1]]
+        assert store.commits([stored.id for stored in chain]).keys() == {
+            stored.id for stored in chain
+        }
         beginning = store.names_with_prefix("ctx-", 10**9)
-        assert beginning == sorted(one.id for one in chain)
+        assert beginning == sorted(stored.id for stored in chain)
         assert len(store.newest_commits(10**9)) == len(chain)
 
 
-def test_many_names_are_asked_for_in_few_round_trips() -> None:
-    liar = packed({"found": {}, "asked": wire.MAX_NAMES})
-    with told(liar) as store:
+def test_many_names_need_few_round_trips() -> None:
+    liar = encode_answer({"found": {}, "asked": wire.MAX_NAMES})
+    with connect(liar) as store:
         names = [Hash(f"{n:064x}") for n in range(3 * wire.MAX_NAMES)]
         assert store.objects([*names, *names, Hash("odd")]) == {}
     assert len(liar.asked) == 3
 
 
-def test_an_answer_that_grows_too_large_is_asked_for_in_parts() -> None:
-    kept, bodies = MemoryStore(), [batch_of("x" * 100_000 + str(n)) for n in range(600)]
+def test_too_large_answer_is_requested_in_parts() -> None:
+    held_store, bodies = MemoryStore(), [batch_of("x" * 100_000 + str(n)) for n in range(600)]
     for batch in bodies:
-        kept.write(batch)
-    with remote(kept) as store:
+        held_store.write(batch)
+    with remote(held_store) as store:
         objects = {name: body for batch in bodies for name, body in batch.objects.items()}
         assert store.objects(objects) == objects
 
 
-def test_a_file_larger_than_a_request_goes_and_comes_by_pieces(tmp_path: Path) -> None:
+def test_file_larger_than_a_request_is_transferred_in_chunks(tmp_path: Path) -> None:
     pieces = [bytes([n]) * 500_000 for n in range(20)]
     raw = {hash_raw(piece): piece for piece in pieces}
     name = hash_raw(b"".join(pieces))
-    kept = SqliteStore(tmp_path / "s.db")
-    with remote(kept, limits=ServiceLimits(body_bytes=1_000_000)) as store:
+    held_store = SqliteStore(tmp_path / "s.db")
+    with remote(held_store, limits=ServiceLimits(body_bytes=1_000_000)) as store:
         with pytest.raises(StoreError, match="at most"):
             store.write(WriteBatch(raw=raw))
         for ref, piece in raw.items():
             store.write(WriteBatch(raw={ref: piece}))
         store.write(WriteBatch(files={name: [*raw]}))
         assert b"".join(store.read_chunks(name)) == store.raw(name) == b"".join(pieces)
-        assert {thing.name for thing in store.iter_objects()} == {name, *raw}
-        part = next(store.read_chunks(name))  # and no more: the rest is left
+        assert {stored.name for stored in store.iter_objects()} == {name, *raw}
+        part = next(store.read_chunks(name))  # and no more requests
         assert pieces[0].startswith(part)
         assert store.stats().raw_bytes > 10_000_000
-    kept.close()
+    held_store.close()
 
 
-def test_an_answer_that_ends_too_early_is_noticed() -> None:
+def test_truncated_answer_is_detected() -> None:
     batch = batch_of("Hi")
     [name] = [hash_raw(b"ab")]
-    with told(Liar(b"a", wire.BYTES)) as store, pytest.raises(ObjectCorrupted):
+    with connect(FakeServer(b"a", wire.BYTES)) as store, pytest.raises(ObjectCorrupted):
         store.raw(name)
-    whole = [
+    full_names = [
         wire.encode_frame(wire.PackedObject(ObjectKind.PART, body))
         for body in batch.objects.values()
     ]
     for stream in (
-        b"".join(whole),
-        whole[0][:-1],
+        b"".join(full_names),
+        full_names[0][:-1],
         b"\xff" * 8,
         wire.encode_frame("odd") + wire.END,
     ):
-        with told(Liar(stream, wire.BYTES)) as store, pytest.raises(StoreError):
+        with connect(FakeServer(stream, wire.BYTES)) as store, pytest.raises(StoreError):
             list(store.iter_objects())
 
 
-def test_what_was_purged_is_believed_only_with_its_tombstone() -> None:
+def test_purged_status_needs_its_tombstone() -> None:
     old, new = hash_raw(b"old"), hash_raw(b"new")
-    liar = Liar(b"new", wire.BYTES)
-    with told(liar) as store, pytest.raises(ObjectCorrupted):
+    liar = FakeServer(b"new", wire.BYTES)
+    with connect(liar) as store, pytest.raises(ObjectCorrupted):
         store.raw(old)
     stone = f'{{"when":"x","by":"ann","why":"leaked","stand_in":"{new}"}}'
     liar.tombstones = f'{{"tombstones":{{"{old}":{stone}}}}}'.encode()
-    with told(liar) as store:
+    with connect(liar) as store:
         assert store.raw(old) == b"new"
 
 
-def test_after_closing_and_after_a_fork_it_says_so(tmp_path: Path) -> None:
+def test_closed_or_forked_client_is_an_error(tmp_path: Path) -> None:
     with remote() as store:
         child = os.fork()
         if child == 0:  # pragma: no cover - in another process
@@ -322,17 +330,17 @@ def test_after_closing_and_after_a_fork_it_says_so(tmp_path: Path) -> None:
             store.newest_commits()
 
 
-def test_what_the_disk_of_the_service_says_comes_without_its_path(tmp_path: Path) -> None:
-    kept = SqliteStore(tmp_path / "s.db")
-    with remote(kept) as store:
-        kept.close()
+def test_disk_error_of_the_service_omits_its_path(tmp_path: Path) -> None:
+    held_store = SqliteStore(tmp_path / "s.db")
+    with remote(held_store) as store:
+        held_store.close()
         with pytest.raises(StoreError, match="is closed") as error:
             store.newest_commits()
     assert str(tmp_path) not in str(error.value)
 
 
-def test_notes_that_are_as_wished_are_no_conflict() -> None:
-    """An answer that was lost is asked for again, and then somebody was faster: we were."""
+def test_equal_metadata_is_no_conflict() -> None:
+    """After a lost answer the retry finds the change that it made itself."""
     with remote() as store:
         batch, before, after = batch_of("Hi"), CommitNotes(), CommitNotes(summary="after")
         store.write(batch)
@@ -342,10 +350,10 @@ def test_notes_that_are_as_wished_are_no_conflict() -> None:
             store.update_notes(commit_in(batch), CommitNotes(summary="other"), was=before)
 
 
-def test_a_commit_that_was_acknowledged_is_read_by_another_client() -> None:
+def test_acknowledged_commit_is_readable_by_another_client() -> None:
     with remote() as store:
         batch = batch_of("Hi")
         store.write(batch)
-        other = RemoteStore(store.address, token=TOKEN)
-        assert commit_in(batch) in other.commits([commit_in(batch)])
-        other.close()
+        second_client = RemoteStore(store.address, token=TOKEN)
+        assert commit_in(batch) in second_client.commits([commit_in(batch)])
+        second_client.close()

@@ -1,4 +1,4 @@
-"""Collecting in a file: how old things are, what happens meanwhile, and what is given back."""
+"""Garbage collection in a file: ages, concurrent writes, and freed space."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LATER = "2100-01-01T00:00:00Z"
 
 
 class Clock:
-    """Says a time that the test sets."""
+    """A clock that the test sets."""
 
     def __init__(self) -> None:
         self.minute = 0.0
@@ -42,17 +42,17 @@ def clock() -> Clock:
 
 @pytest.fixture
 def store(tmp_path: Path, clock: Clock) -> Iterator[SqliteStore]:
-    made = SqliteStore(tmp_path / "s.db", clock=clock)
-    yield made
-    made.close()
+    opened_store = SqliteStore(tmp_path / "s.db", clock=clock)
+    yield opened_store
+    opened_store.close()
 
 
 @pytest.fixture
-def other(store: SqliteStore, clock: Clock) -> Iterator[SqliteStore]:
-    """The same file, as another process has it."""
-    made = SqliteStore(store.path, clock=clock)
-    yield made
-    made.close()
+def second_store(store: SqliteStore, clock: Clock) -> Iterator[SqliteStore]:
+    """Return the same file as another process opens it."""
+    opened_store = SqliteStore(store.path, clock=clock)
+    yield opened_store
+    opened_store.close()
 
 
 def put(store: SqliteStore, data: bytes) -> ArtifactRef:
@@ -60,8 +60,8 @@ def put(store: SqliteStore, data: bytes) -> ArtifactRef:
     return hash_raw(data)
 
 
-def gone(store: SqliteStore, clock: Clock, minute: float) -> int:
-    """Collect at a minute with an hour of grace; return how many things went."""
+def collect_at(store: SqliteStore, clock: Clock, minute: float) -> int:
+    """Collect at a minute with an hour of grace. Return the number of removed objects."""
     clock.minute = minute
     now = format_rfc3339(clock())
     would = store.collect([], now=now, grace_s=3600, dry_run=True)
@@ -70,63 +70,65 @@ def gone(store: SqliteStore, clock: Clock, minute: float) -> int:
     return would.objects
 
 
-def test_what_is_older_than_the_grace_goes(store: SqliteStore, clock: Clock) -> None:
+def test_objects_older_than_the_grace_period_are_removed(store: SqliteStore, clock: Clock) -> None:
     put(store, b"at once")
     clock.minute = 30
     later = put(store, b"later")
-    assert gone(store, clock, 59) == 0
-    assert gone(store, clock, 61) == 1
+    assert collect_at(store, clock, 59) == 0
+    assert collect_at(store, clock, 61) == 1
     assert store.names_with_prefix("art-") == [later]
-    assert gone(store, clock, 91) == 1
+    assert collect_at(store, clock, 91) == 1
 
 
-def test_what_was_written_since_the_last_mark_is_thought_younger_than_it_is(
+def test_objects_written_since_the_last_mark_count_as_younger(
     store: SqliteStore, clock: Clock
 ) -> None:
     put(store, b"marked")
     clock.minute = 2
     put(store, b"not marked")
-    assert gone(store, clock, 63) == 1
-    assert gone(store, clock, 64 + 60) == 1
+    assert collect_at(store, clock, 63) == 1
+    assert collect_at(store, clock, 64 + 60) == 1
 
 
-def test_what_is_written_again_is_young_again(store: SqliteStore, clock: Clock) -> None:
+def test_rewritten_object_is_young_again(store: SqliteStore, clock: Clock) -> None:
     name = put(store, b"again")
     clock.minute = 120
     put(store, b"again")
-    assert gone(store, clock, 150) == 0
+    assert collect_at(store, clock, 150) == 0
     clock.minute = 200
     put(store, b"something else")
-    assert gone(store, clock, 300) == 2
+    assert collect_at(store, clock, 300) == 2
     assert store.names_with_prefix(name) == []
 
 
-def test_what_happens_meanwhile_counts(store: SqliteStore, other: SqliteStore) -> None:
-    """Pins, labels, names given and contents written again, while others look elsewhere."""
-    pinned, dropped, named, again = (put(store, data) for data in (b"1", b"2", b"3", b"4"))
+def test_concurrent_writes_are_respected(store: SqliteStore, second_store: SqliteStore) -> None:
+    """Pins, labels, names and rewritten contents are set while other processes read."""
+    pinned, dropped, named_ref, rewritten_ref = (
+        put(store, data) for data in (b"1", b"2", b"3", b"4")
+    )
     spared, expired, freed = (batch_of(text) for text in ("spared", "expired", "freed"))
     for batch in (spared, expired, freed):
         store.write(batch)
     gone_by = RetentionPolicy("ephemeral", "2026-01-01T00:00:00Z")
-    store.set_retention({commit_in(one): gone_by for one in (spared, expired, freed)})
+    store.set_retention({commit_in(item): gone_by for item in (spared, expired, freed)})
     loose = batch_of("loose")
     store.write(WriteBatch(objects=loose.objects, deltas=loose.deltas))
     calls: list[int] = []
 
-    def meanwhile(done: int, total: int) -> None:
-        calls.append(done)
+    def meanwhile(steps_done: int, total: int) -> None:
+        calls.append(steps_done)
         if len(calls) == 1:  # the snapshot is being read
-            other.set_retention({pinned: RetentionPolicy("pin"), commit_in(freed): None})
-            other.update_notes(commit_in(spared), CommitNotes(labels=("x",)))
-            other.write(WriteBatch(commits=loose.commits))
-            other.write(WriteBatch(raw={again: b"4"}))
-            ref = sequence_of_raw(other, named)
+            second_store.set_retention({pinned: RetentionPolicy("pin"), commit_in(freed): None})
+            second_store.update_notes(commit_in(spared), CommitNotes(labels=("x",)))
+            second_store.write(WriteBatch(commits=loose.commits))
+            second_store.write(WriteBatch(raw={rewritten_ref: b"4"}))
+            ref = sequence_of_raw(second_store, named_ref)
             assert ref
 
-    taken = store.collect([], now=LATER, grace_s=0, on_progress=meanwhile)
+    result = store.collect([], now=LATER, grace_s=0, on_progress=meanwhile)
     assert calls
-    assert taken.commits == (commit_in(expired),)
-    assert {*store.names_with_prefix("art-")} >= {pinned, named, again, *loose.deltas}
+    assert result.commits == (commit_in(expired),)
+    assert {*store.names_with_prefix("art-")} >= {pinned, named_ref, rewritten_ref, *loose.deltas}
     assert dropped not in store.names_with_prefix("art-")
     assert store.commits([commit_in(loose), commit_in(spared), commit_in(freed)]).keys() == {
         commit_in(loose),
@@ -134,18 +136,18 @@ def test_what_happens_meanwhile_counts(store: SqliteStore, other: SqliteStore) -
         commit_in(freed),
     }
     assert fsck(store) == []
-    assert fsck(other) == []
+    assert fsck(second_store) == []
 
 
 def sequence_of_raw(store: SqliteStore, name: ArtifactRef) -> ArtifactRef:
-    """Write a file that has this as its only piece but one."""
+    """Write a file that has this raw object as one of its two chunks."""
     data = b"3" + b"more"
     store.write(WriteBatch(raw={hash_raw(b"more"): b"more"}))
     store.write(WriteBatch(files={hash_raw(data): [name, hash_raw(b"more")]}))
     return hash_raw(data)
 
 
-def test_a_dry_run_writes_nothing(store: SqliteStore) -> None:
+def test_dry_run_writes_nothing(store: SqliteStore) -> None:
     litter(store, 0, 50)
     with closing(sqlite3.connect(store.path)) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -155,7 +157,7 @@ def test_a_dry_run_writes_nothing(store: SqliteStore) -> None:
     assert store.path.with_name("s.db-wal").stat().st_size == 0
 
 
-def test_packs_with_few_survivors_are_put_together(store: SqliteStore) -> None:
+def test_packs_with_few_survivors_are_merged(store: SqliteStore) -> None:
     for number in range(40):
         noise = Random(number).randbytes(30_000)
         batch = batch_of(f"kept {number}", second=number)
@@ -181,8 +183,8 @@ def packs(store: SqliteStore) -> int:
         return int(connection.execute("SELECT count(*) FROM pack").fetchone()[0])
 
 
-def test_a_damaged_store_is_not_collected(store: SqliteStore) -> None:
-    """Nobody knows what a pack that cannot be opened needs."""
+def test_damaged_store_is_not_collected(store: SqliteStore) -> None:
+    """The references of an unreadable pack are unknown."""
     litter(store, 0, 50)
     with closing(sqlite3.connect(store.path)) as connection:
         connection.execute("UPDATE pack SET data = zeroblob(length(data)) WHERE id = 1")
@@ -194,10 +196,10 @@ def test_a_damaged_store_is_not_collected(store: SqliteStore) -> None:
     assert store.newest_commits(100) == names
 
 
-def test_what_is_evicted_and_not_needed_is_forgotten(store: SqliteStore) -> None:
+def test_evicted_unreferenced_objects_are_forgotten(store: SqliteStore) -> None:
     names = [put(store, data) for data in (b"1" * 1000, b"2" * 1000)]
     store.set_retention({names[0]: RetentionPolicy("ephemeral", LATER)})
-    assert evict(store, 0, lambda some: some).objects == 2
+    assert evict(store, 0, lambda names_to_evict: names_to_evict).objects == 2
     assert store.names_with_prefix("art-") == sorted(names)
     assert store.collect([], now="2099-01-01T00:00:00Z", grace_s=0) == GcResult()
     assert store.names_with_prefix("art-") == [names[0]]

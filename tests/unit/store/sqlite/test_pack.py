@@ -1,4 +1,4 @@
-"""Raw bytes behind what was read from them: little room, opened only when wanted, checked."""
+"""Packs that reference raw bytes: small, opened on demand and verified."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ FILE = b"".join(b'{"said":"%s"}\n' % text.encode() for text in SAID)
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[SqliteStore]:
-    with closing(SqliteStore(tmp_path / "s.db")) as made:
-        yield made
+    with closing(SqliteStore(tmp_path / "s.db")) as opened_store:
+        yield opened_store
 
 
 def read_from(texts: list[str], raw: bytes) -> WriteBatch:
-    """Return the batch of a file and of the commit that it became."""
-    said = batch_of(*texts)
+    """Return the batch of a file and of its commit."""
+    batch = batch_of(*texts)
     return WriteBatch(
-        objects=said.objects, deltas=said.deltas, commits=said.commits, raw={hash_raw(raw): raw}
+        objects=batch.objects, deltas=batch.deltas, commits=batch.commits, raw={hash_raw(raw): raw}
     )
 
 
@@ -61,7 +61,7 @@ def rows(store: SqliteStore) -> list[bytes]:
         return [data for (data,) in connection.execute("SELECT data FROM pack")]
 
 
-def test_a_file_takes_little_room_beside_what_was_read_from_it(store: SqliteStore) -> None:
+def test_file_needs_little_space_beside_its_parsed_messages(store: SqliteStore) -> None:
     batch = read_from(SAID, FILE)
     store.write(batch)
     alone = compression.compress(b"".join(batch.objects.values()))
@@ -71,52 +71,53 @@ def test_a_file_takes_little_room_beside_what_was_read_from_it(store: SqliteStor
     assert fsck(store) == []
 
 
-def test_what_was_named_elsewhere_is_written_as_it_is(store: SqliteStore) -> None:
+def test_file_named_elsewhere_is_written_unchanged(store: SqliteStore) -> None:
     contents = validate_batch(read_from(SAID, FILE))
     store.write_named(contents)
-    assert {thing.name: thing.body for thing in store.iter_objects()} == {
-        name: thing.body for name, thing in contents.objects.items()
+    assert {stored.name: stored.body for stored in store.iter_objects()} == {
+        name: stored.body for name, stored in contents.objects.items()
     }
-    whole = hash_raw(FILE + FILE)
+    joined_name = hash_raw(FILE + FILE)
     file = BatchContents(
-        {whole: build_file_object(whole, [hash_raw(FILE)] * 2)}, files={whole: [hash_raw(FILE)]}
+        {joined_name: build_file_object(joined_name, [hash_raw(FILE)] * 2)},
+        files={joined_name: [hash_raw(FILE)]},
     )
     store.write_named(file)
-    assert store.raw(whole) == FILE + FILE
+    assert store.raw(joined_name) == FILE + FILE
     with pytest.raises(ObjectNotFound):
         store.write_named(
-            BatchContents({whole[:-1]: build_file_object(whole, [hash_raw(b"none")])})
+            BatchContents({joined_name[:-1]: build_file_object(joined_name, [hash_raw(b"none")])})
         )
     assert fsck(store) == []
 
 
-def test_what_was_named_is_a_batch_too(store: SqliteStore) -> None:
+def test_referenced_file_is_a_batch(store: SqliteStore) -> None:
     contents = validate_batch(read_from(SAID, FILE))
-    whole = hash_raw(FILE + FILE)
-    contents.objects[whole] = build_file_object(whole, [hash_raw(FILE)] * 2)
-    contents.files[whole] = [hash_raw(FILE)] * 2
+    joined_name = hash_raw(FILE + FILE)
+    contents.objects[joined_name] = build_file_object(joined_name, [hash_raw(FILE)] * 2)
+    contents.files[joined_name] = [hash_raw(FILE)] * 2
     memory = MemoryStore()
-    for each in (memory, store):
-        each.write(batch_from(contents))
-    assert {thing.name for thing in memory.iter_objects()} == {
-        thing.name for thing in store.iter_objects()
+    for any_store in (memory, store):
+        any_store.write(batch_from(contents))
+    assert {stored.name for stored in memory.iter_objects()} == {
+        stored.name for stored in store.iter_objects()
     }
     (commit,) = contents.commits
     assert name_commit(commit.commit, commit.notes)[1] == commit
 
 
-def test_a_new_process_reads_both(store: SqliteStore) -> None:
+def test_new_process_reads_both(store: SqliteStore) -> None:
     batch = read_from(SAID, FILE)
     store.write(batch)
-    with closing(SqliteStore(store.path)) as other:
-        assert other.objects(batch.objects) == batch.objects
-        assert other.raw(hash_raw(FILE)) == FILE
-        assert {thing.name for thing in other.iter_objects()} == {
-            thing.name for thing in store.iter_objects()
+    with closing(SqliteStore(store.path)) as second_store:
+        assert second_store.objects(batch.objects) == batch.objects
+        assert second_store.raw(hash_raw(FILE)) == FILE
+        assert {stored.name for stored in second_store.iter_objects()} == {
+            stored.name for stored in store.iter_objects()
         }
 
 
-def test_a_file_says_that_not_every_harken_can_read_it(store: SqliteStore) -> None:
+def test_store_declares_a_format_that_old_versions_refuse(store: SqliteStore) -> None:
     store.write(batch_of("Hi"))
     assert store.format_version == 2
     small = b"x" * (MIN_RAW_BYTES - 1)
@@ -125,12 +126,12 @@ def test_a_file_says_that_not_every_harken_can_read_it(store: SqliteStore) -> No
     store.write(WriteBatch(raw={hash_raw(FILE): FILE}))
     store.write(WriteBatch(raw={hash_raw(FILE[1:]): FILE[1:]}))
     assert store.format_version == 3
-    with closing(SqliteStore(store.path)) as again:
-        assert again.format_version == 3
-        assert again.raw(hash_raw(FILE)) == FILE
+    with closing(SqliteStore(store.path)) as second_store:
+        assert second_store.format_version == 3
+        assert second_store.raw(hash_raw(FILE)) == FILE
 
 
-def test_without_the_file_or_without_the_commit_the_other_one_stays(store: SqliteStore) -> None:
+def test_object_stays_without_the_file_or_the_commit(store: SqliteStore) -> None:
     batch = read_from(SAID, FILE)
     store.write(batch)
     store.collect([], now="2036-01-31T12:00:00Z", grace_s=0)
@@ -144,16 +145,18 @@ def test_without_the_file_or_without_the_commit_the_other_one_stays(store: Sqlit
     assert fsck(store) == []
 
 
-def test_packs_wait_for_raw_bytes_but_not_for_ever() -> None:
+def test_packs_wait_a_limited_time_for_raw_bytes() -> None:
     texts = [dice.randbytes(50_000).hex() for _ in range(24)]
-    things = validate_batch(read_from(texts, FILE)).objects.values()
-    sizes = [sum(len(body) for _, body in one.objects.values()) for one in encode_packs(things)]
+    new_objects = validate_batch(read_from(texts, FILE)).objects.values()
+    sizes = [
+        sum(len(body) for _, body in pack.objects.values()) for pack in encode_packs(new_objects)
+    ]
     assert len(sizes) > 1
     assert max(sizes) < 1_200_000
     raws = {hash_raw(data): data for data in (dice.randbytes(1_000_000) for _ in range(5))}
     sizes = [
-        sum(len(body) for _, body in one.objects.values())
-        for one in encode_packs(validate_batch(WriteBatch(raw=raws)).objects.values())
+        sum(len(body) for _, body in pack.objects.values())
+        for pack in encode_packs(validate_batch(WriteBatch(raw=raws)).objects.values())
     ]
     assert len(sizes) == 2
     files = {hash_raw(text.encode()): text.encode() for text in texts}
@@ -164,19 +167,19 @@ def test_packs_wait_for_raw_bytes_but_not_for_ever() -> None:
         raw=files,
     )
     assert all(
-        len(one.data) < 4_000_000
-        for one in encode_packs(list(validate_batch(mixed).objects.values()))
+        len(pack.data) < 4_000_000
+        for pack in encode_packs(list(validate_batch(mixed).objects.values()))
     )
 
 
 def sealed(start: int, frame: bytes) -> bytes:
-    """Return a pack of form 3 as somebody may make it who means harm."""
+    """Return a pack of form 3 as an attacker may create it."""
     body = bytes([3]) + start.to_bytes(4) + frame
     return blake3(body).digest(8) + body
 
 
-def inside(said: bytes) -> bytes:
-    return msgspec.msgpack.encode([b"", bytes([ObjectKind.RAW]), bytes(32), [], [said]])
+def inside(text_bytes: bytes) -> bytes:
+    return msgspec.msgpack.encode([b"", bytes([ObjectKind.RAW]), bytes(32), [], [text_bytes]])
 
 
 FITS = inside(b"\0\0\0\x05")
@@ -199,14 +202,14 @@ FRAME = compression.compress_parts([FITS, b"12345"])
         (len(FITS), ZstdCompressor(write_content_size=False).compress(FITS), "does not say"),
     ],
 )
-def test_what_does_not_fit_is_damage(start: int, frame: bytes, reason: str) -> None:
+def test_inconsistent_reference_is_damage(start: int, frame: bytes, reason: str) -> None:
     data = sealed(start, frame)
     assert has_raw_frame(data)
     with pytest.raises(PackCorrupted, match=reason):
         decode_pack(data)
 
 
-def test_damage_behind_is_seen_when_it_is_opened() -> None:
+def test_damage_in_the_referenced_file_is_detected_on_open() -> None:
     first = inside(len(FILE).to_bytes(4))
     pack = decode_pack(sealed(len(first), compression.compress_parts([first, FILE])[:-9]))
     with pytest.raises(compression.DecompressionError, match="it has only"):

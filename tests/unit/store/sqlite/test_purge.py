@@ -1,4 +1,4 @@
-"""Purging in a file: no byte is left, whoever looks on, and however it is cut off."""
+"""Purges in a file: no byte stays, with concurrent readers and after interruptions."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ STONE = Tombstone(when="2026-01-31T12:00:00Z", by="ann", why="test")
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[SqliteStore]:
-    made = SqliteStore(tmp_path / "s.db", patience_s=0.2)
-    yield made
-    made.close()
+    opened_store = SqliteStore(tmp_path / "s.db", patience_s=0.2)
+    yield opened_store
+    opened_store.close()
 
 
-def written(store: SqliteStore) -> Hash:
-    """Write the secret among other things; return the name of the part that has it."""
+def write_secret(store: SqliteStore) -> Hash:
+    """Write the secret among other objects. Return the name of its part."""
     for number in range(20):
         store.write(batch_of(f"before {number}"))
     batch = batch_of(f"the key is {SECRET}", "and more")
@@ -42,7 +42,7 @@ def files(store: SqliteStore) -> list[bytes]:
     return [path.read_bytes() for path in sorted(store.path.parent.iterdir())]
 
 
-def held(store: SqliteStore) -> bool:
+def contains_secret(store: SqliteStore) -> bool:
     return any(SECRET.encode() in data for data in files(store))
 
 
@@ -50,24 +50,24 @@ def clean(store: SqliteStore, name: Hash) -> bytes:
     return store.objects([name])[name].replace(SECRET.encode(), b"[purged]")
 
 
-def test_neither_the_text_nor_the_pack_that_had_it_is_left_in_a_byte(store: SqliteStore) -> None:
-    name = written(store)
-    assert held(store), "or this test would show nothing"
+def test_purge_removes_the_text_and_its_pack_from_every_byte(store: SqliteStore) -> None:
+    name = write_secret(store)
+    assert contains_secret(store), "or this test would show nothing"
     with store.snapshot() as connection:
         rows = [data for (data,) in connection.execute("SELECT data FROM pack")]
     store.purge({name: clean(store, name)}, STONE)
-    assert not held(store)
+    assert not contains_secret(store)
     with store.snapshot() as connection:
-        kept = {data for (data,) in connection.execute("SELECT data FROM pack")}
-    for data in (row for row in rows if row not in kept):
+        packs_data = {data for (data,) in connection.execute("SELECT data FROM pack")}
+    for data in (row for row in rows if row not in packs_data):
         assert not any(data[8:40] in file for file in files(store)), "a pack that was replaced"
     assert fsck(store) == []
 
 
-def test_who_reads_meanwhile_is_waited_for_and_the_next_purge_finishes(
+def test_purge_waits_for_readers_and_the_next_one_completes(
     store: SqliteStore,
 ) -> None:
-    name = written(store)
+    name = write_secret(store)
     body = clean(store, name)
     with closing(sqlite3.connect(store.path)) as reader:
         reader.execute("BEGIN")
@@ -76,22 +76,22 @@ def test_who_reads_meanwhile_is_waited_for_and_the_next_purge_finishes(
             store.purge({name: body}, STONE)
         assert store.objects([name]) == {name: body}, "what is read is replaced already"
     store.purge({}, STONE)
-    assert not held(store)
+    assert not contains_secret(store)
     assert fsck(store) == []
 
 
-def test_other_processes_read_the_stand_in_at_once(store: SqliteStore) -> None:
-    name = written(store)
-    other = SqliteStore(store.path)
-    assert SECRET.encode() in other.objects([name])[name]
+def test_other_processes_read_the_replacement_at_once(store: SqliteStore) -> None:
+    name = write_secret(store)
+    second_store = SqliteStore(store.path)
+    assert SECRET.encode() in second_store.objects([name])[name]
     store.purge({name: clean(store, name)}, STONE)
-    assert SECRET.encode() not in other.objects([name])[name]
-    other.write(batch_of(f"the key is {SECRET}", second=5))
-    other.close()
-    assert not held(store)
+    assert SECRET.encode() not in second_store.objects([name])[name]
+    second_store.write(batch_of(f"the key is {SECRET}", second=5))
+    second_store.close()
+    assert not contains_secret(store)
 
 
-def test_what_was_derived_goes_and_what_others_need_of_it_stays(store: SqliteStore) -> None:
+def test_derived_objects_go_and_shared_ones_stay(store: SqliteStore) -> None:
     batch = batch_of("hello")
     store.write(batch)
     [ref] = batch.deltas
@@ -106,31 +106,31 @@ def test_what_was_derived_goes_and_what_others_need_of_it_stays(store: SqliteSto
     )
     store.purge({}, STONE)
     assert store.find_derived(["a", "b", "c"]) == {}
-    assert not held(store)
+    assert not contains_secret(store)
     assert store.deltas([ref])
     assert store.raw(file) == b"shared!"
     assert fsck(store) == []
 
 
-def test_the_name_of_who_was_purged_is_gone_too(store: SqliteStore) -> None:
+def test_name_of_a_purged_principal_is_removed(store: SqliteStore) -> None:
     batch = batch_of("x", principal=SECRET)
     store.write(batch)
     [(commit, _)] = batch.commits
     store.purge({commit.id: commit_bytes(commit).replace(SECRET.encode(), b"[purged]")}, STONE)
-    assert not held(store)
+    assert not contains_secret(store)
     assert store.latest_commit("[purged]", "2100-01-01T00:00:00Z") == commit.id
     assert store.latest_commit(SECRET, "2100-01-01T00:00:00Z") is None
     assert fsck(store) == []
 
 
-def test_two_things_may_have_one_stand_in(store: SqliteStore) -> None:
+def test_two_objects_may_share_a_replacement(store: SqliteStore) -> None:
     batch = batch_of(f"{SECRET} a", f"{SECRET} b")
     store.write(batch)
     parts = [n for n, body in batch.objects.items() if SECRET.encode() in body]
     body = b'{"text":"[purged]","type":"text"}'
     store.purge(dict.fromkeys(parts, body), STONE)
     assert store.objects(parts) == dict.fromkeys(parts, body)
-    assert {one.stand_in for one in store.tombstones().values()} == {
+    assert {tombstone.stand_in for tombstone in store.tombstones().values()} == {
         compute_name(ObjectKind.PART, body)
     }
     assert fsck(store) == []

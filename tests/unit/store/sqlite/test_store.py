@@ -1,4 +1,4 @@
-"""The store in a file: who may open it, who waits for whom, and what it costs."""
+"""The store in a file: permissions, waiting and costs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "s.db"
 
 
-def test_only_its_owner_may_read_it(path: Path) -> None:
+def test_store_is_readable_by_its_owner_only(path: Path) -> None:
     store = SqliteStore(path)
     store.write(batch_of("Hi"))
     for file in path.parent.iterdir():
@@ -48,7 +48,7 @@ def test_only_its_owner_may_read_it(path: Path) -> None:
     assert [file.name for file in path.parent.iterdir()] == ["s.db"]
 
 
-def test_a_newer_format_is_refused_and_left_alone(path: Path) -> None:
+def test_newer_format_is_refused_and_unchanged(path: Path) -> None:
     SqliteStore(path).close()
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA user_version=4")
@@ -61,14 +61,14 @@ def test_a_newer_format_is_refused_and_left_alone(path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"{}\n" * 1000, b"x", b"SQLite format 3\0" + b"\xff" * 4080])
-def test_a_file_that_is_something_else_is_left_alone(path: Path, content: bytes) -> None:
+def test_file_of_another_kind_is_unchanged(path: Path, content: bytes) -> None:
     path.write_bytes(content)
     with pytest.raises(StoreError):
         SqliteStore(path)
     assert path.read_bytes() == content
 
 
-def test_a_database_of_something_else_is_left_alone(path: Path) -> None:
+def test_database_of_another_program_is_unchanged(path: Path) -> None:
     connection = sqlite3.connect(path)
     connection.execute("CREATE TABLE pack (id INTEGER PRIMARY KEY)")
     connection.close()
@@ -78,14 +78,14 @@ def test_a_database_of_something_else_is_left_alone(path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_a_place_where_nothing_can_be_is_refused(tmp_path: Path) -> None:
+def test_unusable_path_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreWriteError):
         SqliteStore(tmp_path / "no" / "s.db")
     with pytest.raises(StoreError):
         SqliteStore(tmp_path)
 
 
-def test_a_closed_store_says_so(path: Path) -> None:
+def test_closed_store_is_an_error(path: Path) -> None:
     store = SqliteStore(path)
     store.close()
     with pytest.raises(StoreError, match="closed"):
@@ -94,23 +94,23 @@ def test_a_closed_store_says_so(path: Path) -> None:
         store.objects([Hash("0" * 64)])
 
 
-def test_a_reader_waits_for_no_writer_and_a_writer_only_so_long(path: Path) -> None:
+def test_readers_never_wait_and_writers_wait_a_limited_time(path: Path) -> None:
     store, first = SqliteStore(path, patience_s=0.05), batch_of("Hi")
     store.write(first)
-    other = sqlite3.connect(path, isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
-    other.execute("DELETE FROM history")
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("BEGIN IMMEDIATE")
+    connection.execute("DELETE FROM history")
     assert [stored.id for stored in store.chain(commit_in(first))] == [commit_in(first)]
     with pytest.raises(StoreLocked, match="try again"):
         store.write(batch_of("Ho"))
-    other.execute("ROLLBACK")
-    other.close()
+    connection.execute("ROLLBACK")
+    connection.close()
     store.write(batch_of("Ho"))
     store.close()
 
 
 @pytest.mark.req("S2-11")
-def test_processes_that_make_and_write_one_store_at_once_lose_nothing(path: Path) -> None:
+def test_concurrent_creation_and_writes_of_processes_lose_nothing(path: Path) -> None:
     program = (
         "import sys\n"
         "from harken.store.sqlite.store import SqliteStore\n"
@@ -129,7 +129,7 @@ def test_processes_that_make_and_write_one_store_at_once_lose_nothing(path: Path
     store.close()
 
 
-def test_a_damaged_thing_is_named_and_whole_again_when_it_is_written_again(path: Path) -> None:
+def test_damaged_object_is_named_and_healed_by_a_rewrite(path: Path) -> None:
     batch = batch_of("Hi", notes=CommitNotes(summary="kept"))
     child = batch_of("Ho", parent=commit_in(batch))
     store = SqliteStore(path)
@@ -152,17 +152,17 @@ def test_a_damaged_thing_is_named_and_whole_again_when_it_is_written_again(path:
     store.close()
 
 
-def test_threads_share_a_store(path: Path) -> None:
-    store, batch, found = SqliteStore(path), batch_of("Hi"), list[object]()
+def test_store_is_thread_safe(path: Path) -> None:
+    store, batch, results = SqliteStore(path), batch_of("Hi"), list[object]()
     store.write(batch)
-    thread = threading.Thread(target=lambda: found.append(store.chain(commit_in(batch))))
+    thread = threading.Thread(target=lambda: results.append(store.chain(commit_in(batch))))
     thread.start()
     thread.join()
-    assert found == [store.chain(commit_in(batch))]
+    assert results == [store.chain(commit_in(batch))]
     store.close()
 
 
-def test_threads_that_ended_leave_no_file_open(path: Path) -> None:
+def test_ended_threads_leave_no_open_file(path: Path) -> None:
     store, batch = SqliteStore(path), batch_of("Hi")
     store.write(batch)
     for _ in range(20):
@@ -173,7 +173,7 @@ def test_threads_that_ended_leave_no_file_open(path: Path) -> None:
     store.close()
 
 
-def test_a_store_does_not_follow_into_a_forked_process(path: Path) -> None:
+def test_store_is_unusable_in_a_forked_process(path: Path) -> None:
     program = (
         "import os, sys\n"
         "from harken.errors import StoreError\n"
@@ -187,27 +187,27 @@ def test_a_store_does_not_follow_into_a_forked_process(path: Path) -> None:
         "os.wait()\n"
         "print(store.names_with_prefix(''))\n"
     )
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", program, path], capture_output=True, text=True, check=True, cwd=ROOT
     )
-    assert "before a fork" in done.stdout
-    assert done.stdout.endswith("[]\n")
+    assert "before a fork" in result.stdout
+    assert result.stdout.endswith("[]\n")
 
 
 def words(dice: Random, length: int = 500) -> str:
     text = (ROOT / "docs" / "explanation" / "agents-and-hooks.md").read_text(encoding="utf-8")
-    known = text.split()
-    return " ".join(dice.choice(known) for _ in range(length))[:length]
+    vocabulary = text.split()
+    return " ".join(dice.choice(vocabulary) for _ in range(length))[:length]
 
 
 def steps(store: SqliteStore, count: int, *, same: str = "") -> list[CommitId]:
     dice, names = Random(1), list[CommitId]()
-    for at in range(count):
+    for index in range(count):
         batch = batch_of(
             Message("user", same or words(dice)),
             Message("assistant", words(dice)),
             parent=names[-1] if names else None,
-            second=at,
+            second=index,
             principal="iree/reviewer",
         )
         store.write(batch)
@@ -216,11 +216,11 @@ def steps(store: SqliteStore, count: int, *, same: str = "") -> list[CommitId]:
 
 
 @pytest.mark.req("D-05", "S2-01", "S2-64")
-def test_a_step_costs_what_is_new_in_it(path: Path) -> None:
+def test_step_costs_only_its_new_messages(path: Path) -> None:
     store = SqliteStore(path)
     steps(store, 300)
     store.close()
-    assert path.stat().st_size < 300 * 1300  # of it 1,000 bytes of text
+    assert path.stat().st_size < 300 * 1300  # of which 1,000 bytes are text
 
 
 @pytest.mark.req("S2-65")
@@ -233,7 +233,7 @@ def test_equal_messages_are_stored_once(path: Path) -> None:
 
 
 @pytest.mark.req("S2-18")
-def test_the_latest_is_found_by_an_index(path: Path) -> None:
+def test_latest_commit_uses_an_index(path: Path) -> None:
     store = SqliteStore(path)
     with store.snapshot() as connection:
         plan = connection.execute(
@@ -247,7 +247,7 @@ def test_the_latest_is_found_by_an_index(path: Path) -> None:
     store.close()
 
 
-def test_a_batch_with_nothing_is_written(path: Path) -> None:
+def test_empty_batch_is_accepted(path: Path) -> None:
     store = SqliteStore(path)
     store.write(WriteBatch())
     assert store.names_with_prefix("") == []
@@ -255,7 +255,7 @@ def test_a_batch_with_nothing_is_written(path: Path) -> None:
 
 
 def without_rights(program: str, *arguments: Path) -> str:
-    """Run a program as somebody who owns nothing; skip where one cannot become that."""
+    """Run a program as an unprivileged user; skip the test if that is impossible."""
     if os.geteuid() != 0:
         pytest.skip("only root can become somebody else")
     command = [sys.executable, "-c", program, *map(str, arguments)]
@@ -278,7 +278,7 @@ READ = (
 )
 
 
-def test_a_store_that_may_not_be_written_can_be_read(tmp_path: Path) -> None:
+def test_read_only_store_can_be_read(tmp_path: Path) -> None:
     folder = tmp_path / "theirs"
     folder.mkdir()
     store = SqliteStore(folder / "s.db")
@@ -293,7 +293,7 @@ def test_a_store_that_may_not_be_written_can_be_read(tmp_path: Path) -> None:
     assert [file.name for file in folder.iterdir()] == ["s.db"]
 
 
-def test_a_database_of_something_else_keeps_its_log(path: Path) -> None:
+def test_database_of_another_program_keeps_its_wal(path: Path) -> None:
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("CREATE TABLE theirs (x)")
@@ -309,7 +309,7 @@ def test_a_database_of_something_else_keeps_its_log(path: Path) -> None:
     connection.close()
 
 
-def test_a_store_that_was_removed_or_replaced_acknowledges_nothing(path: Path) -> None:
+def test_removed_or_replaced_store_acknowledges_nothing(path: Path) -> None:
     store, batch = SqliteStore(path), batch_of("Hi")
     store.write(batch)
     path.rename(path.with_name("elsewhere.db"))
@@ -321,22 +321,24 @@ def test_a_store_that_was_removed_or_replaced_acknowledges_nothing(path: Path) -
     store.close()
 
 
-def test_a_name_that_is_no_path_is_an_error() -> None:
+def test_invalid_path_is_an_error() -> None:
     with pytest.raises(StoreError, match="no path"):
         SqliteStore("a\0b")
 
 
-def test_opening_it_twice_in_a_process_ends_no_lock_of_the_first(path: Path) -> None:
-    """Closing a file that SQLite has open ends its locks: another process would take the log."""
+def test_second_open_in_a_process_keeps_the_lock_of_the_first(path: Path) -> None:
+    """Closing a file that SQLite has open releases its locks, so another process would take
+    the WAL.
+    """
     first = SqliteStore(path)
     first.write(batch_of("one"))
     SqliteStore(path).close()
     program = "import sys; from harken.store.sqlite.store import SqliteStore; SqliteStore(sys.argv[1]).close()"
     subprocess.run([sys.executable, "-c", program, path], check=True, cwd=ROOT)
     first.write(batch_of("two"))
-    other = SqliteStore(path)
-    assert len(other.newest_commits()) == 2
-    other.close()
+    second_store = SqliteStore(path)
+    assert len(second_store.newest_commits()) == 2
+    second_store.close()
     first.close()
 
 
@@ -372,12 +374,12 @@ def test_listing_opens_no_packs(path: Path) -> None:
         "UPDATE artifact SET key = 'abcdef'",
     ],
 )
-def test_values_of_wrong_types_are_damage_not_a_crash(path: Path, damage: str) -> None:
-    """STRICT is for writing: a flipped bit may make anything of a value."""
+def test_values_of_wrong_types_are_damage_and_no_crash(path: Path, damage: str) -> None:
+    """STRICT applies to writes: a flipped bit may change the type of a stored value."""
     store = SqliteStore(path)
     names = steps(store, 3)
     store.update_notes(names[0], CommitNotes(labels=("x",)))
-    objects = [thing.name for thing in store.iter_objects() if len(thing.name) == 64]
+    objects = [stored.name for stored in store.iter_objects() if len(stored.name) == 64]
     store.close()
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA writable_schema=ON")
@@ -410,15 +412,17 @@ def test_values_of_wrong_types_are_damage_not_a_crash(path: Path, damage: str) -
     store.close()
 
 
-def test_power_that_goes_while_it_is_made_leaves_what_can_be_opened(path: Path) -> None:
-    """Whoever only looks may not take back what was begun; whoever opens it to write does."""
-    begun = path.with_name("begun.db")
-    connection = sqlite3.connect(begun, isolation_level=None)
+def test_power_cut_during_creation_leaves_an_openable_store(path: Path) -> None:
+    """A reader may not roll back an unfinished creation; a writer does."""
+    unfinished = path.with_name("begun.db")
+    connection = sqlite3.connect(unfinished, isolation_level=None)
     connection.execute("BEGIN")
     connection.execute("PRAGMA user_version=7")
     connection.execute("PRAGMA cache_flush")
     for end in ("", "-journal"):
-        path.with_name(path.name + end).write_bytes(begun.with_name(begun.name + end).read_bytes())
+        path.with_name(path.name + end).write_bytes(
+            unfinished.with_name(unfinished.name + end).read_bytes()
+        )
     connection.close()
     store, batch = SqliteStore(path), batch_of("Hi")
     store.write(batch)
@@ -426,7 +430,7 @@ def test_power_that_goes_while_it_is_made_leaves_what_can_be_opened(path: Path) 
     store.close()
 
 
-def test_a_damaged_generation_is_an_error(path: Path) -> None:
+def test_damaged_generation_is_an_error(path: Path) -> None:
     SqliteStore(path).close()
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("DELETE FROM state")

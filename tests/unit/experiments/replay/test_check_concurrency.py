@@ -1,4 +1,4 @@
-"""Agents and calls that acted beside each other do so again, in the order of the record."""
+"""Concurrent agents and calls are replayed in the recorded order."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def watched(folder: Path, parts: dict[str, list[Line]], *tools: Tool) -> Stage:
     runtime = AgentRuntime(
         model=model, world=LocalWorld(tools), policy=ActionPolicy(actions=ACTIONS)
     )
-    one = stage(folder, model, runtime=runtime)
-    guard(one, points=("action", "result"), keeps="notes")
-    return one
+    scene = stage(folder, model, runtime=runtime)
+    guard(scene, points=("action", "result"), keeps="notes")
+    return scene
 
 
 @register_agent_class("test-slow-judge")
 class Slow(Hook):
-    """Thinks, and has something to say of every second call."""
+    """A hook that waits, and comments on every second call."""
 
     def begin(self) -> None:
         self.asked = 0
@@ -58,49 +58,51 @@ class Slow(Hook):
         return Ok() if self.asked % 2 else Comment(f"{self.asked}")
 
 
-def test_a_call_ends_when_it_ended_whatever_runs_beside_it(tmp_path: Path) -> None:
+def test_call_ends_at_its_recorded_position_among_concurrent_ones(tmp_path: Path) -> None:
     has_answered = asyncio.Event()
 
     @tool(reads_only=True)
     async def wait() -> str:
-        """Wait until Ann was there."""
+        """Wait until Ann has called."""
         await asyncio.wait_for(has_answered.wait(), 5)
         return "waited"
 
     @tool
-    async def put(at: str) -> str:
+    async def put(place_name: str) -> str:
         """Put."""
         await asyncio.sleep(0.001)
-        return at
+        return place_name
 
     def answers(_: ModelRequest) -> str:
         has_answered.set()
         return "Hi."
 
-    made = calls(call("wait", "w"), TASK, call("look", "l", at="x"), call("put", "p", at="y"))
-    one = watched(tmp_path, {"main": [made, "Done."], "Ann": [answers]}, wait, put, look)
-    one.ask("Go.")
-    one.session.close()
-    same(one.log, ReplayExtras(tools=[wait, put, look]))
+    first_calls = calls(
+        call("wait", "w"), TASK, call("look", "l", at="x"), call("put", "p", at="y")
+    )
+    scene = watched(tmp_path, {"main": [first_calls, "Done."], "Ann": [answers]}, wait, put, look)
+    scene.ask("Go.")
+    scene.session.close()
+    same(scene.log, ReplayExtras(tools=[wait, put, look]))
 
 
-def test_a_hook_in_code_that_took_its_time_takes_it_again(tmp_path: Path) -> None:
-    made = calls(call("look", "l", at="x"), TASK, call("look", "m", at="y"))
-    one = stage(tmp_path, play(main=[made, "Done."], Ann=["Hi."]), tools=[look])
-    Slow(one.session, runtime=one.runtime).install(one.root, "slow")
-    one.ask("Go.")
-    one.session.close()
-    same(one.log, ReplayExtras(tools=[look]))
+def test_slow_code_hook_is_slow_again(tmp_path: Path) -> None:
+    first_calls = calls(call("look", "l", at="x"), TASK, call("look", "m", at="y"))
+    scene = stage(tmp_path, play(main=[first_calls, "Done."], Ann=["Hi."]), tools=[look])
+    Slow(scene.session, runtime=scene.runtime).install(scene.root, "slow")
+    scene.ask("Go.")
+    scene.session.close()
+    same(scene.log, ReplayExtras(tools=[look]))
 
 
-def test_a_parent_hears_in_its_turn_what_a_woken_subagent_made_of_it(tmp_path: Path) -> None:
-    held: list[Stage] = []
+def test_parent_receives_the_result_of_a_woken_subagent_in_its_turn(tmp_path: Path) -> None:
+    scenes: list[Stage] = []
 
     @tool
     async def work() -> str:
         """Ring, and work until the watcher has answered."""
-        ring(held[0], "Watcher")
-        await until(lambda: has_news(held[0].root))
+        ring(scenes[0], "Watcher")
+        await until(lambda: has_news(scenes[0].root))
         return "worked"
 
     look_up = calls(call("look", "l", at="bell"))
@@ -109,16 +111,16 @@ def test_a_parent_hears_in_its_turn_what_a_woken_subagent_made_of_it(tmp_path: P
         Watcher=[look_up, "It rings."],
         guard=["OK"] * 20,
     )
-    one = woken_stage(tmp_path, model, tools=[work, look])
-    held.append(one)
-    guard(one, points=("input", "result"), keeps="notes")
+    scene = woken_stage(tmp_path, model, tools=[work, look])
+    scenes.append(scene)
+    guard(scene, points=("input", "result"), keeps="notes")
 
     async def day() -> None:
-        async with talking(one) as talk:
+        async with talking(scene) as talk:
             await talk.say("Make one.")
             assert await talk.say("Work.") == "I know."
 
     run(day())
-    one.session.close()
-    assert "[Watcher]: It rings." in one.heard("main")
-    same(one.log, ReplayExtras(tools=[look]))
+    scene.session.close()
+    assert "[Watcher]: It rings." in scene.heard("main")
+    same(scene.log, ReplayExtras(tools=[look]))

@@ -1,6 +1,6 @@
-"""Eight tasks of one process commit to one store at once, each its own chain, all the same words.
+"""Eight tasks of one process commit equal texts to one store, each to its own chain.
 
-python -m tests.crash.crowd STORE WHO STEPS
+python -m tests.crash.parallel_writers STORE WHO STEPS
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from harken.store.sqlite.store import SqliteStore
 TASKS = 8
 
 
-def said(step: int) -> list[Message]:
-    """What everybody says in this step."""
+def step_messages(step: int) -> list[Message]:
+    """Return the text of all tasks in this step."""
     return [Message("user", f"question {step}"), Message("assistant", f"answer {step} " * 20)]
 
 
 async def chain(store: SqliteStore, principal: str, steps: int) -> None:
-    """Commit a chain, each step where a thread is free."""
+    """Commit a chain, each step in a free thread."""
     last: CommitId | None = None
     for step in range(steps):
         draft = CommitDraft(
-            messages=said(step),
+            messages=step_messages(step),
             parent=last,
             created_at=f"2026-01-01T00:{step // 60:02d}:{step % 60:02d}Z",
             origin=CommitOrigin(principal=principal),
@@ -35,12 +35,12 @@ async def chain(store: SqliteStore, principal: str, steps: int) -> None:
         last = await asyncio.to_thread(checkpoint, store, draft)
 
 
-async def main(path: Path, who: str, steps: int) -> None:
-    """Commit all chains at once."""
+async def main(path: Path, principal: str, steps: int) -> None:
+    """Commit all chains concurrently."""
     store = SqliteStore(path)
     async with asyncio.TaskGroup() as tasks:
         for task in range(TASKS):
-            tasks.create_task(chain(store, f"{who}{task}", steps))
+            tasks.create_task(chain(store, f"{principal}{task}", steps))
     store.close()
 
 

@@ -1,4 +1,4 @@
-"""A translation is found by other processes, and read from a store file."""
+"""Other processes find a cached conversion in a store file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ print(rendered.read() == store.raw(rendered.ref), "harken.formats.events_v1" in 
 
 
 @pytest.mark.req("S2-17", "S2-61")
-def test_another_process_finds_what_was_translated(tmp_path: Path) -> None:
+def test_other_process_uses_the_cached_conversion(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     store = SqliteStore(path)
     tip = commit(store, commit(store, None, "a", "b"), "c")

@@ -1,6 +1,6 @@
-"""A store in which somebody lived for a while: chains, forks, subagents, summaries, files, labels.
+"""A store with a realistic history: chains, forks, subagents, summaries, files, labels.
 
-Its content is the same each time, word for word.
+Its content is deterministic.
 """
 
 from __future__ import annotations
@@ -26,42 +26,42 @@ Questions: TypeAlias = Mapping[str, Callable[[Store], Any]]
 """What can be asked of a store, by what it is called."""
 
 
-def live(path: Path, steps: int) -> None:
-    """Fill a store, about 2 KB a step before it is compressed, and close it."""
+def fill_store(path: Path, steps: int) -> None:
+    """Fill a store with about 2 KB per step before compression, and close it."""
     dice = Random(7)
     words = ["".join(dice.choices("etaoinshrdlu", k=dice.randint(2, 9))) for _ in range(1500)]
     store = SqliteStore(path, clock=lambda: 1_767_225_600_000_000)
-    made: list[CommitId] = []
+    created: list[CommitId] = []
     for step in range(steps):
-        said = [
+        messages = [
             Message(role, " ".join(dice.choices(words, k=150))) for role in ("user", "assistant")
         ]
-        parent = None if not made else dice.choice(made) if step % 9 == 8 else made[-1]
+        parent = None if not created else dice.choice(created) if step % 9 == 8 else created[-1]
         draft = CommitDraft(
-            messages=said,
+            messages=messages,
             parent=parent,
             created_at=f"2026-01-01T{step // 60:02d}:{step % 60:02d}:00Z",
             origin=CommitOrigin(principal=f"p{step % 3}"),
             labels=(f"label {step % 5}",) if step % 4 == 0 else (),
         )
-        made.append(
+        created.append(
             compact(store, draft, f"summary {step}")
             if step % 20 == 19
             else checkpoint(store, draft)
         )
         if step % 15 == 14:
-            made.append(snapshot(store, made[-1]))
+            created.append(snapshot(store, created[-1]))
     files = [dice.randbytes(3000), bytes(150_000), b""]
     store.write(WriteBatch(raw={hash_raw(data): data for data in files}))
-    for ctx in (made[-1], made[len(made) // 2]):
+    for ctx in (created[-1], created[len(created) // 2]):
         for stop in ("compaction", "root"):
             materialize(store, ctx, stop)
     store.close()
 
 
 @dataclass(frozen=True, slots=True)
-class Things:
-    """What is in a pack, by kind."""
+class PackObjects:
+    """The objects of a pack, by kind."""
 
     names: Mapping[ObjectKind, list[str]]
 
@@ -70,48 +70,56 @@ class Things:
         return [name for kind in kinds for name in self.names.get(kind, ())]
 
 
-def packs_in(path: Path) -> dict[int, Things]:
-    """Return what is in each pack, by the number that it stands under."""
+def read_packs(path: Path) -> dict[int, PackObjects]:
+    """Return the objects of each pack, by pack number."""
     store = SqliteStore(path)
-    found: dict[int, Things] = {}
+    by_pack: dict[int, PackObjects] = {}
     with store.snapshot() as connection:
         for row in iter_rows(connection):
             names: dict[ObjectKind, list[str]] = {}
             for name, (kind, _) in decode_objects(row.data).items():
                 names.setdefault(kind, []).append(name)
-            found[row.first] = Things(names)
+            by_pack[row.first] = PackObjects(names)
     store.close()
-    return found
+    return by_pack
 
 
-def contents(packs: Mapping[int, Things]) -> dict[int, Questions]:
-    """Return questions about things: pack by pack, all in a few reads."""
-    return {number: dict(_about(f"pack {number}", things)) for number, things in packs.items()}
+def object_reads(packs: Mapping[int, PackObjects]) -> dict[int, Questions]:
+    """Return reads of objects: pack by pack, each in a few calls."""
+    return {
+        number: dict(_about(f"pack {number}", pack_things)) for number, pack_things in packs.items()
+    }
 
 
-def _about(place: str, things: Things) -> Iterator[tuple[str, Callable[[Store], Any]]]:
-    objects = [Hash(name) for name in things.of(ObjectKind.PART, ObjectKind.MESSAGE)]
-    deltas = [ArtifactRef(name) for name in things.of(ObjectKind.DELTA)]
-    sequences = [ArtifactRef(name) for name in things.of(ObjectKind.SEQUENCE)]
-    made = [CommitId(name) for name in things.of(ObjectKind.COMMIT)]
-    raw = [ArtifactRef(name) for name in things.of(ObjectKind.RAW)]
+def _about(place: str, pack_things: PackObjects) -> Iterator[tuple[str, Callable[[Store], Any]]]:
+    objects = [Hash(name) for name in pack_things.of(ObjectKind.PART, ObjectKind.MESSAGE)]
+    deltas = [ArtifactRef(name) for name in pack_things.of(ObjectKind.DELTA)]
+    sequences = [ArtifactRef(name) for name in pack_things.of(ObjectKind.SEQUENCE)]
+    commit_ids = [CommitId(name) for name in pack_things.of(ObjectKind.COMMIT)]
+    raw = [ArtifactRef(name) for name in pack_things.of(ObjectKind.RAW)]
     yield f"{place}: objects", lambda store: store.objects(objects)
     yield f"{place}: deltas", lambda store: store.deltas(deltas)
     yield f"{place}: sequences", lambda store: store.sequences(sequences)
-    yield f"{place}: commits", lambda store: store.commits(made)
+    yield f"{place}: commits", lambda store: store.commits(commit_ids)
     yield f"{place}: raw", lambda store: {name: store.raw(name) for name in raw}
 
 
-def lists(packs: Mapping[int, Things]) -> Questions:
-    """Return questions about what there is."""
-    made = [CommitId(name) for things in packs.values() for name in things.of(ObjectKind.COMMIT)]
-    last = made[-1]
+def listing_reads(packs: Mapping[int, PackObjects]) -> Questions:
+    """Return reads of the listings."""
+    commit_ids = [
+        CommitId(name)
+        for pack_things in packs.values()
+        for name in pack_things.of(ObjectKind.COMMIT)
+    ]
+    last = commit_ids[-1]
     return {
         "newest": lambda store: store.newest_commits(999),
-        "names": lambda store: [store.names_with_prefix(some, 9) for some in ("ctx-1", "art-1")],
+        "names": lambda store: [
+            store.names_with_prefix(prefix, 9) for prefix in ("ctx-1", "art-1")
+        ],
         "labels": lambda store: store.commits_by_label(),
-        "children": lambda store: {ctx: store.children(ctx) for ctx in made[::20]},
-        "latest": lambda store: [store.latest_commit(f"p{at}", LATE) for at in range(4)],
+        "children": lambda store: {ctx: store.children(ctx) for ctx in commit_ids[::20]},
+        "latest": lambda store: [store.latest_commit(f"p{number}", LATE) for number in range(4)],
         "chain": lambda store: store.chain(last),
         "conversation": lambda store: materialize(store, last, "root").messages,
     }

@@ -1,4 +1,4 @@
-"""Odd files and odd logs: each is a clear error, and nothing hangs."""
+"""Invalid files and logs give a clear error, and no operation hangs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from harken.session.log.reader import iter_events
 from harken.session.segments import iter_leaf_segments
 
 
-def test_a_log_that_was_deleted_under_its_writer_acknowledges_nothing_more(tmp_path: Path) -> None:
+def test_append_to_a_deleted_log_is_refused(tmp_path: Path) -> None:
     session = Session(tmp_path / "s.jsonl")
     agent = session.allocate_agent_id()
     session.log_agent_created(agent)
@@ -27,14 +27,14 @@ def test_a_log_that_was_deleted_under_its_writer_acknowledges_nothing_more(tmp_p
         session.sync()
 
 
-def test_what_is_no_regular_file_is_no_log(tmp_path: Path) -> None:
+def test_irregular_file_is_no_log(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.jsonl")
     for path in (tmp_path / "pipe.jsonl", Path(os.devnull)):
         with pytest.raises(InvalidLog, match="no regular file"):
             Session(path)
 
 
-def test_the_pid_file_is_not_written_through_a_link(tmp_path: Path) -> None:
+def test_pid_file_is_not_written_through_a_link(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("precious")
     (tmp_path / ".s.jsonl.pid").symlink_to(victim)
@@ -43,7 +43,7 @@ def test_the_pid_file_is_not_written_through_a_link(tmp_path: Path) -> None:
     assert victim.read_text() == "precious"
 
 
-def test_threads_that_append_at_once_leave_a_whole_log(tmp_path: Path) -> None:
+def test_concurrent_appends_of_threads_leave_a_complete_log(tmp_path: Path) -> None:
     with Session(tmp_path / "s.jsonl") as session:
         agent = session.allocate_agent_id()
         birth = session.log_agent_created(agent)
@@ -61,7 +61,7 @@ def test_threads_that_append_at_once_leave_a_whole_log(tmp_path: Path) -> None:
     assert len(ids) == len(set(ids)) == 202
 
 
-def test_a_line_that_is_nested_too_deeply_is_damage(tmp_path: Path) -> None:
+def test_too_deeply_nested_line_is_damage(tmp_path: Path) -> None:
     deep = b'{"event_type":"session_started","session_id":"s","x":' + b"[" * 200_000
     line, _ = seal(b"", deep + b"]" * 200_000 + b"}")
     (tmp_path / "s.jsonl").write_bytes(line)
@@ -69,7 +69,7 @@ def test_a_line_that_is_nested_too_deeply_is_damage(tmp_path: Path) -> None:
         list(iter_events(tmp_path / "s.jsonl"))
 
 
-def test_an_unknown_member_beside_a_meta_that_is_none_is_no_crash() -> None:
+def test_unknown_member_beside_an_invalid_meta_is_harmless() -> None:
     call = b'{"id":"c","x":1,"meta":[1],"function":{"name":"t","arguments":"{}"}}'
     event = decode_event(
         b'{"event_type":"transcript_entry","role":"assistant","tool_calls":[' + call + b"]}"
@@ -77,7 +77,7 @@ def test_an_unknown_member_beside_a_meta_that_is_none_is_no_crash() -> None:
     assert event.message_id == ""
 
 
-def test_requests_that_name_one_twice_do_not_multiply() -> None:
+def test_repeated_segment_references_do_not_multiply() -> None:
     requests: dict[MessageId, LlmRequest] = {}
     segments = [Segment(entries=[MessageId("msg_000")])]
     for number in range(1, 60):
@@ -91,7 +91,7 @@ def test_requests_that_name_one_twice_do_not_multiply() -> None:
         list(iter_leaf_segments(requests[MessageId("msg_059")], requests))
 
 
-def test_a_log_that_does_not_verify_and_says_that_it_is_newer_is_told_as_both(
+def test_unverified_log_of_a_newer_schema_reports_both(
     tmp_path: Path,
 ) -> None:
     with Session(tmp_path / "s.jsonl") as session:

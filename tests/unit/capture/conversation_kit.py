@@ -1,4 +1,4 @@
-"""Conversations for tests of what is done with them in clients."""
+"""Conversations for tests of resuming in clients."""
 
 from __future__ import annotations
 

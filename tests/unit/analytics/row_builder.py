@@ -1,4 +1,4 @@
-"""A small story of rows, told by hand: what sessions, messages, calls and requests there were."""
+"""A builder of index rows: sessions, messages, calls and requests."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def us(seconds: float | None) -> int | None:
 
 
 def empty() -> apsw.Connection:
-    """Return a database in memory with the tables of facts."""
+    """Return a database in memory with the tables of the index."""
     database = apsw.Connection(":memory:")
     database.execute(TABLES_SQL)
     return database
 
 
 @dataclass
-class Story:
-    """A database of facts to which rows are told. Times are seconds since 1970."""
+class RowBuilder:
+    """A database of index rows, built by method calls. Times are seconds since 1970."""
 
     database: apsw.Connection = field(default_factory=empty)
     _ids: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
@@ -48,7 +48,7 @@ class Story:
         began: float | None = None,
         ended: float | None = None,
     ) -> int:
-        """Tell of a session and its main agent; both have this id."""
+        """Insert a session and its main agent, both with this id."""
         runtime, _, native = name.rpartition(":")
         id_ = self._insert(
             "sessions",
@@ -89,7 +89,7 @@ class Story:
         agent: int | None = None,
         is_repeat: bool = False,
     ) -> int:
-        """Tell of a message. The session begins and ends with those that have a time."""
+        """Insert a message. The session covers the times of its messages."""
         roles = {"response": "assistant", "error": "assistant", "tool_result": "tool"}
         self.database.execute(
             "UPDATE sessions SET began = min(coalesce(began, :time), :time),"
@@ -122,9 +122,9 @@ class Story:
         is_error: bool | None = False,
         arguments: int = 0,
     ) -> int:
-        """Tell of a call in an answer; `took`: seconds until its result; None: there is none.
+        """Insert a call of an answer. `took` is in seconds.
 
-        is_error: None: the result does not say.
+        A `took` of None leaves the call without result; an `is_error` of None leaves the status unknown.
         """
         rows: list[tuple[Any, ...]] = self.database.execute(
             "SELECT session_id, agent_id, time FROM messages WHERE id = ?", (message,)
@@ -155,7 +155,7 @@ class Story:
         tokens: tuple[int | None, int | None, int | None, int | None],
         cost_usd: float | None = None,
     ) -> int:
-        """Tell of a response. `tokens`: read anew, read from and written into a cache, written."""
+        """Insert a response. `tokens`: input, cache read, cache write, output."""
         names = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens")
         return self._insert(
             "requests",

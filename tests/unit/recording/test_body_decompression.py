@@ -1,4 +1,4 @@
-"""A path without credentials, and a body as it was before it was compressed."""
+"""Recorded paths have no credentials, and bodies are decompressed."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from harken.recording.body import decompress_body, sanitize_path
         ("/x?note=AKIAQ7WZX5T2MN3BVC4D", "/x"),
     ],
 )  # fmt: skip
-def test_a_path_has_its_query_without_credentials(target: str, path: str) -> None:
+def test_path_has_its_query_without_credentials(target: str, path: str) -> None:
     assert sanitize_path(target) == path
 
 
-def test_a_credential_within_a_path_is_not_recorded() -> None:
+def test_credential_within_a_path_is_not_recorded() -> None:
     assert "AKIA" not in sanitize_path("/proxy/AKIAQ7WZX5T2MN3BVC4D/v1/messages")
 
 
@@ -54,24 +54,24 @@ PACKED: dict[str, Callable[[bytes], bytes]] = {
 
 @pytest.mark.parametrize("encoding", PACKED)
 @given(data=st.binary(max_size=10_000))
-def test_a_body_is_unpacked(encoding: str, data: bytes) -> None:
+def test_body_is_decompressed(encoding: str, data: bytes) -> None:
     assert decompress_body(PACKED[encoding](data), encoding) == data
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "zstd"])
-def test_a_body_that_was_cut_off_is_unpacked_as_far_as_it_came(encoding: str) -> None:
+def test_truncated_body_is_decompressed_to_its_end(encoding: str) -> None:
     data = bytes(range(256)) * 4000
     part = decompress_body(PACKED[encoding](data)[:-20], encoding)
     assert data.startswith(part)
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "zstd"])
-def test_a_body_that_unpacks_to_too_much_is_refused(encoding: str) -> None:
+def test_decompression_bomb_is_refused(encoding: str) -> None:
     with pytest.raises(FormatError, match="more than 1000 bytes"):
         decompress_body(PACKED[encoding](b" " * 10_000_000), encoding, most_bytes=1000)
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "zstd", "rot13"])
-def test_a_body_that_is_not_what_it_says_is_refused(encoding: str) -> None:
+def test_body_that_contradicts_its_encoding_is_refused(encoding: str) -> None:
     with pytest.raises(FormatError):
         decompress_body(b"plain text", encoding)

@@ -1,4 +1,4 @@
-"""A client is run on a session, isolated, and what it sends is compared with what was meant."""
+"""A client is run in isolation on a session, and its request is compared with the context."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from harken.formats.base import ConversationEntry
 from harken.formats.runtimes.base import NewSessionInfo, RuntimeFormat
 from harken.formats.runtimes.registry import find_runtime_format
 from tests.toy_clients import Manner, install
-from tests.unit.capture.talks import cafe, new
+from tests.unit.capture.conversation_kit import cafe, new
 
 Verify = Callable[..., VerifyResult]
 OWN = {
@@ -34,14 +34,14 @@ OWN = {
 
 
 def native(runtime: str) -> RuntimeFormat:
-    found = find_runtime_format(runtime)
-    assert found is not None
-    return found
+    runtime_format = find_runtime_format(runtime)
+    assert runtime_format is not None
+    return runtime_format
 
 
 @pytest.fixture
 def tried(tmp_path: Path) -> Verify:
-    """Verify a conversation with a toy client of a manner."""
+    """Verify a conversation with a toy client of the given behavior."""
 
     def run(
         runtime: str,
@@ -67,65 +67,65 @@ def tried(tmp_path: Path) -> Verify:
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
-def test_a_client_that_sends_what_was_materialized_is_the_same(tried: Verify, runtime: str) -> None:
-    found = tried(runtime)
-    assert found.is_same, (found.wholeness, found.comparison.differences)
-    assert len(found.comparison.rows) >= 6
-    assert [allowed.name for allowed in found.wholeness.allowed] == ["thoughts"]
+def test_client_that_sends_the_materialized_context_passes(tried: Verify, runtime: str) -> None:
+    result = tried(runtime)
+    assert result.is_same, (result.wholeness, result.comparison.differences)
+    assert len(result.comparison.rows) >= 6
+    assert [allowed.name for allowed in result.wholeness.allowed] == ["thoughts"]
 
 
-def test_a_message_that_a_client_forgets_is_missing(tried: Verify) -> None:
-    found = tried("gemini", "forgetful")
-    (row,) = found.comparison.differences
+def test_message_dropped_by_the_client_is_missing(tried: Verify) -> None:
+    result = tried("gemini", "forgetful")
+    (row,) = result.comparison.differences
     assert (row.state, row.number) == ("missing", 2)
     assert "I look." in row.text
-    assert not found.is_same
+    assert not result.is_same
 
 
-def test_a_message_that_a_client_adds_is_told(tried: Verify) -> None:
+def test_message_added_by_the_client_is_reported(tried: Verify) -> None:
     (row,) = tried("claude", "wordy").comparison.differences
     assert (row.state, row.text) == ("added", "By the way, it rains.")
 
 
-def test_a_message_that_was_not_even_written_is_lost(tried: Verify) -> None:
-    """The client sends all that the file holds: so only what it was made of can tell."""
-    whole = native("claude")
+def test_message_missing_from_the_file_is_lost(tried: Verify) -> None:
+    """The client sends the complete file, so only the materialized context shows the loss."""
+    runtime = native("claude")
 
     def forgetting(entries: Sequence[ConversationEntry], session: NewSessionInfo) -> bytes:
-        assert whole.writes is not None
-        return whole.writes([*entries[:3], *entries[5:]], session)
+        assert runtime.writes is not None
+        return runtime.writes([*entries[:3], *entries[5:]], session)
 
-    found = tried("claude", kind=replace(whole, writes=forgetting))
-    assert found.comparison.differences == []
-    assert [(lost.place, lost.text) for lost in found.wholeness.lost] == [
+    result = tried("claude", kind=replace(runtime, writes=forgetting))
+    assert result.comparison.differences == []
+    assert [(message.place, message.text) for message in result.wholeness.lost] == [
         (3, "Yes, it is open."),
         (4, "And do they have tea?"),
     ]
-    assert not found.is_same
+    assert not result.is_same
 
 
-def test_a_client_that_asks_nobody_says_why(tried: Verify) -> None:
+def test_client_that_sends_no_request_gives_a_reason(tried: Verify) -> None:
     with pytest.raises(ConfigError, match="Codex ended with 1 and did not ask.*I do not hear you"):
         tried("codex", "deaf")
 
 
-def test_a_client_that_takes_too_long_is_ended(tried: Verify, tmp_path: Path) -> None:
+def test_client_that_times_out_is_terminated(tried: Verify, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"Claude Code took more than 1 s.*it said nothing"):
         tried("claude", "slow", timeout_s=1)
     assert (tmp_path / "trial" / "home" / "called.json").exists()
 
 
-def test_a_runtime_that_sessions_cannot_be_written_for_is_refused(tried: Verify) -> None:
+def test_runtime_without_a_session_writer_is_refused(tried: Verify) -> None:
     with pytest.raises(ConfigError, match="no session of Claude Code can be written"):
         tried("claude", kind=replace(native("claude"), writes=None))
 
 
-def test_an_odd_conversation_can_be_verified(tried: Verify) -> None:
-    odd = [
+def test_irregular_conversation_can_be_verified(tried: Verify) -> None:
+    unusual = [
         Message("assistant", "Nobody asked."),
         Message("tool", "A result of nobody.", tool_call_id="x"),
         Message("system", "Be kind."),
         Message("user", "\ud800\0 odd"),
     ]
-    found = tried("claude", entries=[ConversationEntry(message) for message in odd])
-    assert found.is_same, (found.wholeness, found.comparison.differences)
+    result = tried("claude", entries=[ConversationEntry(message) for message in unusual])
+    assert result.is_same, (result.wholeness, result.comparison.differences)

@@ -1,4 +1,4 @@
-"""A store in memory that counts what it is asked, and of which things can be lost."""
+"""A store in memory that counts its reads, and from which objects can be removed."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ class WatchedStore(MemoryStore):
         self.asked["sequences written"] += len(batch.sequences)
 
     def objects(self, names: Iterable[Hash]) -> dict[Hash, bytes]:
-        found = super().objects(name for name in names if name not in self.lost)
-        self.asked["objects read"] += len(found)
-        return {name: self.instead.get(name, body) for name, body in found.items()}
+        objects_found = super().objects(name for name in names if name not in self.lost)
+        self.asked["objects read"] += len(objects_found)
+        return {name: self.instead.get(name, body) for name, body in objects_found.items()}
 
     def deltas(self, names: Iterable[ArtifactRef]) -> dict[ArtifactRef, list[DeltaEntry]]:
-        found = super().deltas(name for name in names if name not in self.lost)
-        self.asked["deltas read"] += len(found)
-        return found
+        deltas_found = super().deltas(name for name in names if name not in self.lost)
+        self.asked["deltas read"] += len(deltas_found)
+        return deltas_found
 
     def chain(self, name: CommitId, depth: int | None = None) -> list[StoredCommit]:
-        found = super().chain(name, depth)
-        self.asked["commits walked"] += len(found)
-        return found
+        chain_found = super().chain(name, depth)
+        self.asked["commits walked"] += len(chain_found)
+        return chain_found
 
     def names_with_prefix(self, beginning: str, limit: int = 20) -> list[CommitId | ArtifactRef]:
         twins = [name for name in self.twins if name.startswith(beginning)]
         return sorted([*super().names_with_prefix(beginning, limit), *twins])[:limit]
 
     def artifact(self, ctx: CommitId) -> ArtifactRef:
-        """Return what a commit names."""
+        """Return the artifact of a commit."""
         return self.commits([ctx])[ctx].commit.artifact

@@ -1,4 +1,4 @@
-"""Retold sessions: made of transcripts that are imported, and what must hold of all of them."""
+"""Sessions converted to log events, created from import_transcripts transcripts, and their invariants."""
 
 from __future__ import annotations
 
@@ -24,47 +24,47 @@ from harken.store.memory import MemoryStore
 from tests.unit.formats.transcript_kit import Transcript
 
 
-def imported(folder: Path, **files: Transcript) -> tuple[MemoryStore, list[BranchTip]]:
-    """Import transcripts of one session; return the store, and where the session ends."""
+def import_transcripts(folder: Path, **files: Transcript) -> tuple[MemoryStore, list[BranchTip]]:
+    """Import transcripts of one session. Return the store and the tip of the session."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, made in files.items():
-        (folder / f"{name.replace('_', '-')}.jsonl").write_bytes(made.data)
+    for name, transcript in files.items():
+        (folder / f"{name.replace('_', '-')}.jsonl").write_bytes(transcript.data)
     store, catalogue = MemoryStore(), Catalogue(None)
     list(Importer(store, catalogue).run(list(iter_files(folder))))
     sessions = list_imported_sessions(catalogue)
     return store, find_branch_tips(sessions[0], sessions, catalogue)
 
 
-def told(store: Store, ends: Sequence[BranchTip], folder: Path) -> list[ev.Event]:
-    """Retell a session, and check what holds of all: it could be a log, and says what was read."""
-    found = retell(store, "cafe", ends)
-    assert found == retell(store, "cafe", ends)
-    check_lawful(found, folder)
-    check_contexts(store, found)
-    return found
+def convert_session(store: Store, ends: Sequence[BranchTip], folder: Path) -> list[ev.Event]:
+    """Convert a session to events and check the invariants of a log and of its contexts."""
+    events = retell(store, "cafe", ends)
+    assert events == retell(store, "cafe", ends)
+    check_lawful(events, folder)
+    check_contexts(store, events)
+    return events
 
 
-def check_lawful(found: Sequence[ev.Event], folder: Path) -> None:
-    """Check that a session takes all events, and amounts to the same."""
+def check_lawful(events: Sequence[ev.Event], folder: Path) -> None:
+    """Check that a session accepts all events and folds to the same state."""
     state = SessionState()
-    for event in found:
+    for event in events:
         fold(state, event)
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / "cafe.jsonl"
     log.unlink(missing_ok=True)
     with Session(log, options=SessionOptions(durability="none")) as session:
-        for event in found[1:]:
+        for event in events[1:]:
             id_, time = event.message_id, event.time
             assert session.append(event) == id_
             event.time = time  # type: ignore[misc]
-        mine, theirs = state.describe(), session.state.describe()
-        assert mine == {**theirs, "session_id": mine["session_id"]}
+        mine, resumed_state = state.describe(), session.state.describe()
+        assert mine == {**resumed_state, "session_id": mine["session_id"]}
 
 
-def check_contexts(store: Store, found: Sequence[ev.Event]) -> None:
-    """Check that at each commit an agent reads what it materializes to, and each request says so."""
+def check_contexts(store: Store, events: Sequence[ev.Event]) -> None:
+    """Check that each commit and each request has the materialized context."""
     state = SessionState()
-    for event in found:
+    for event in events:
         if isinstance(event, ev.LlmRequest):
             before = current_messages(state.agents[event.agent_id or AgentId("")])
             assert (event.count, event.context_hash) == (len(before), hash_of(before))
@@ -72,7 +72,7 @@ def check_contexts(store: Store, found: Sequence[ev.Event]) -> None:
         if isinstance(event, ev.ContextCommitted):
             reads = current_messages(state.agents[event.agent_id or AgentId("")])
             expected = materialize(store, CommitId(event.ctx)).messages
-            assert [*map(likeness, reads)] == [*map(likeness, expected)]
+            assert [*map(model_input, reads)] == [*map(model_input, expected)]
 
 
 def hash_of(messages: Sequence[ChatMessage]) -> str:
@@ -82,25 +82,27 @@ def hash_of(messages: Sequence[ChatMessage]) -> str:
     return rolling
 
 
-def likeness(message: ChatMessage) -> object:
-    """Return what a model reads of a message; only logs say the tool of each result."""
+def model_input(message: ChatMessage) -> object:
+    """Return the model input of a message. Only logs have the tool name of each result."""
     calls = [call.id for call in message.tool_calls or ()]
     return message_hash(message), message.tool_call_id, calls
 
 
-def outline(found: Sequence[ev.Event]) -> list[str]:
-    """Return events as short lines: who, what."""
-    return [f"{event.agent_id or '-'} {_what(event)}".replace("agent_00", "") for event in found]
+def outline(events: Sequence[ev.Event]) -> list[str]:
+    """Return events as short lines of author and content."""
+    return [
+        f"{event.agent_id or '-'} {_event_text(event)}".replace("agent_00", "") for event in events
+    ]
 
 
-def _what(event: ev.Event) -> str:
+def _event_text(event: ev.Event) -> str:
     if isinstance(event, ev.TranscriptEntry):
-        made = "".join(f" [{call.id}]" for call in event.tool_calls or ())
+        calls_text = "".join(f" [{call.id}]" for call in event.tool_calls or ())
         of = f" of {event.tool_call_id}" if event.tool_call_id else ""
-        said = event.content if isinstance(event.content, str) else ""
+        content = event.content if isinstance(event.content, str) else ""
         if isinstance(event.content, list):
-            said = "+".join(
+            content = "+".join(
                 getattr(part, "text", part.__class__.__name__) for part in event.content
             )
-        return f"{event.role}{of}: {said}{made}"
+        return f"{event.role}{of}: {content}{calls_text}"
     return ev.event_type(event)

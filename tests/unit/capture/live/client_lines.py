@@ -1,4 +1,4 @@
-"""Lines as clients write them, by hand."""
+"""Handwritten output lines of clients."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ METRIC = {
 
 
 class Stream:
-    """What `claude -p --output-format stream-json` writes, line by line."""
+    """Builds the lines of `claude -p --output-format stream-json`."""
 
     def __init__(self) -> None:
         self.lines: list[Json] = []
@@ -27,23 +27,23 @@ class Stream:
     def data(self) -> bytes:
         return b"".join(json.dumps(line).encode() + b"\n" for line in self.lines)
 
-    def add(self, kind: str, **more: Any) -> str:
+    def add(self, kind: str, **members: Any) -> str:
         number = len(self.lines) + 1
         uuid = f"00000000-0000-4000-8000-{number:012d}"
         time = f"2026-01-31T12:00:{number:02d}.000Z"
-        line = {"type": kind, **more, "session_id": SESSION, "uuid": uuid, "timestamp": time}
+        line = {"type": kind, **members, "session_id": SESSION, "uuid": uuid, "timestamp": time}
         self.lines.append(line)
         return uuid
 
     def init(self) -> None:
         self.add("system", subtype="init", tools=["Bash"], model="m", cwd="/cafe")
 
-    def user(self, content: object, **more: Any) -> str:
+    def user(self, content: object, **members: Any) -> str:
         message = {"role": "user", "content": content}
-        return self.add("user", message=message, parent_tool_use_id=None, **more)
+        return self.add("user", message=message, parent_tool_use_id=None, **members)
 
-    def result(self, id: str, content: str, *, call: str | None = None, **more: Any) -> str:
-        block = {"type": "tool_result", "tool_use_id": id, "content": content, **more}
+    def result(self, id: str, content: str, *, call: str | None = None, **members: Any) -> str:
+        block = {"type": "tool_result", "tool_use_id": id, "content": content, **members}
         message = {"role": "user", "content": [block]}
         return self.add("user", message=message, parent_tool_use_id=call)
 
@@ -52,13 +52,13 @@ class Stream:
         body["usage"] = {"input_tokens": 1, "output_tokens": 2}
         return self.add("assistant", message=body, parent_tool_use_id=call)
 
-    def end(self, **more: Any) -> None:
-        self.lines.append({**METRIC, **more, "session_id": SESSION})
+    def end(self, **members: Any) -> None:
+        self.lines.append({**METRIC, **members, "session_id": SESSION})
 
 
 def words(text: str) -> Json:
     return {"type": "text", "text": text}
 
 
-def use(id: str, name: str = "Bash", **given: Any) -> Json:
-    return {"type": "tool_use", "id": id, "name": name, "input": given}
+def use(id: str, name: str = "Bash", **arguments: Any) -> Json:
+    return {"type": "tool_use", "id": id, "name": name, "input": arguments}

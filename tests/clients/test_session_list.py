@@ -1,4 +1,4 @@
-"""What a client shows of a session that was written, before anybody resumes it."""
+"""How a client shows a written session before a resume."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from tests.clients.conversations import new_session
 
 @dataclass
 class Server:
-    """Codex as editors use it: a request and an answer are a line each."""
+    """The Codex app server: each request and each answer is a line."""
 
     asks: IO[str]
     answers: IO[str]
     count: int = 0
 
     def ask(self, method: str, **params: Any) -> Any:
-        """Return what it answers."""
+        """Return its answer."""
         self.count += 1
         request = {"id": self.count, "method": method, "params": params}
         self.asks.write(json.dumps(request) + "\n")
@@ -40,7 +40,7 @@ class Server:
 
 @contextmanager
 def serving(home: Path) -> Iterator[Server]:
-    """Run the server of Codex in a home."""
+    """Run the Codex server in a home."""
     environment = {"PATH": os.environ["PATH"], "HOME": str(home), "CODEX_HOME": f"{home}/.codex"}
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     program = kit.lab() / "npm/codex/node_modules/.bin/codex"
@@ -57,17 +57,17 @@ def serving(home: Path) -> Iterator[Server]:
 
 
 @kit.needs("codex")
-def test_codex_lists_what_was_written_and_shows_the_conversation(tmp_path: Path) -> None:
+def test_codex_lists_written_sessions_and_shows_the_conversation(tmp_path: Path) -> None:
     session = new_session(7)
     file = tmp_path / f".codex/sessions/2026/01/31/rollout-2026-01-31T12-00-00-{session.id}.jsonl"
     file.parent.mkdir(parents=True)
     file.write_bytes(write_session(plain_conversation(), session))
     with serving(tmp_path) as server:
-        (listed,) = server.ask("thread/list", limit=5)["data"]
-        read = server.ask("thread/read", threadId=session.id, includeTurns=True)
-    assert (listed["id"], listed["preview"]) == (session.id, "Is somebody at the door?")
-    said = [item for turn in read["thread"]["turns"] for item in turn["items"]]
-    assert [item.get("text", "") for item in said] == [
+        (thread,) = server.ask("thread/list", limit=5)["data"]
+        thread_read = server.ask("thread/read", threadId=session.id, includeTurns=True)
+    assert (thread["id"], thread["preview"]) == (session.id, "Is somebody at the door?")
+    thread_items = [item for turn in thread_read["thread"]["turns"] for item in turn["items"]]
+    assert [item.get("text", "") for item in thread_items] == [
         "",
         "I look.",
         "Nobody is at the door, not even Jill.",

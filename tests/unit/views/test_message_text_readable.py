@@ -7,7 +7,7 @@ from harken.views.message_text import has_same_text, readable_text
 
 
 @pytest.mark.parametrize(
-    ("content", "read"),
+    ("content", "expected"),
     [
         (None, ""),
         ("Hi", "Hi"),
@@ -15,19 +15,19 @@ from harken.views.message_text import has_same_text, readable_text
         ([UnknownPart("document", "{}")], "[document]"),
     ],
 )
-def test_what_a_person_reads(content: Content, read: str) -> None:
-    assert readable_text(content) == read
+def test_readable_text_of_a_message(content: Content, expected: str) -> None:
+    assert readable_text(content) == expected
 
 
-def test_text_as_a_string_and_as_a_part_is_the_same() -> None:
+def test_text_as_a_string_and_as_a_part_is_equal() -> None:
     assert has_same_text("Hi", [TextPart("Hi"), ThinkingPart("hm")])
 
 
-def test_two_labelled_versions_are_the_same_whatever_stands_beside_the_name() -> None:
+def test_two_labelled_versions_are_equal_for_any_label() -> None:
     assert has_same_text("[Jack]: Hi", "[Jack whispers]: Hi", ["Jack"])
     assert not has_same_text("[Jack]: Hi", "[Jack]: Ho", ["Jack"])
 
 
-def test_a_label_that_the_author_wrote_belongs_to_the_text() -> None:
+def test_label_written_by_the_author_belongs_to_the_text() -> None:
     assert has_same_text("[Jack]: [Jack]: Hi", "[Jack]: Hi", ["Jack"])
     assert not has_same_text("[REDACTED]: Hi", "Hi", ["Jack"])

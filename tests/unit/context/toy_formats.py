@@ -1,4 +1,4 @@
-"""A format that nobody has, in one place, and its second version: what an author of one writes."""
+"""A fictitious format in one module, with its second version, as a plugin author writes it."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ SIGNS: dict[str, Role] = {"<": "user", ">": "assistant"}
 
 
 def read_v1(data: bytes) -> list[ConversationEntry]:
-    r"""Read lines such as `< Hi`.
+    r"""Parse lines such as `< Hi`.
 
     >>> read_v1(b"< Hi\n")[0].message.content
     'Hi'
     """
-    found = []
+    entries_read = []
     for line in _text("toy-v1", data).splitlines():
         sign, _, text = line.partition(" ")
         if sign not in SIGNS:
             raise FormatError("toy-v1", f"a line begins with < or >, not {sign[:9]!a}")
-        found.append(ConversationEntry(Message(SIGNS[sign], text)))
-    return found
+        entries_read.append(ConversationEntry(Message(SIGNS[sign], text)))
+    return entries_read
 
 
 def write_v1(entries: Sequence[ConversationEntry]) -> bytes | None:
-    """Write texts on one line; what has more cannot be said."""
+    """Format texts on one line. Other parts are losses."""
     lines = []
     for entry in entries:
         message = entry.message
@@ -41,8 +41,8 @@ def write_v1(entries: Sequence[ConversationEntry]) -> bytes | None:
 
 
 def read_v2(data: bytes) -> list[ConversationEntry]:
-    """Read lines of JSON such as `{"who": "user", "says": "Hi"}`."""
-    found = []
+    """Parse lines of JSON such as `{"who": "user", "says": "Hi"}`."""
+    entries_read = []
     for line in data.splitlines():
         try:
             value = json.loads(line)
@@ -50,21 +50,21 @@ def read_v2(data: bytes) -> list[ConversationEntry]:
             raise FormatError("toy-v2", f"{error}") from None
         match value:
             case {"who": "user" | "assistant" as role, "says": str(text)}:
-                found.append(ConversationEntry(Message(role, text)))
+                entries_read.append(ConversationEntry(Message(role, text)))
             case _:
                 raise FormatError("toy-v2", "a line has who and says")
-    return found
+    return entries_read
 
 
 def write_v2(entries: Sequence[ConversationEntry]) -> bytes:
-    """Write the texts of messages."""
-    said = [entry.message for entry in entries if entry.message.role in ROLES]
-    lines = [{"who": m.role, "says": text_of(m.content)} for m in said]
+    """Format the texts of messages."""
+    messages = [entry.message for entry in entries if entry.message.role in ROLES]
+    lines = [{"who": m.role, "says": text_of(m.content)} for m in messages]
     return "".join(f"{json.dumps(line)}\n" for line in lines).encode()
 
 
 def upgrade(data: bytes) -> bytes:
-    """Map the fields of version 1."""
+    """Convert the fields of version 1."""
     return write_v2(read_v1(data))
 
 

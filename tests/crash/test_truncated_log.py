@@ -1,4 +1,4 @@
-"""The log cut at every byte, and every bit of it changed."""
+"""The log, cut at every byte and with every bit flipped."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ROOT = AgentId("agent_001")
 
 
 class Small:
-    """A small log with most kinds of events, and what was live at each of them."""
+    """A small log with most event types, and the live state after each of them."""
 
     def __init__(self, folder: Path) -> None:
         self.states: list[dict[str, Any]] = []
@@ -52,12 +52,14 @@ class Small:
         self.lines = self.raw.splitlines(keepends=True)
 
     def keep(self, count: int) -> None:
-        """Leave only the first lines."""
+        """Truncate the log to its first lines."""
         self.lines = self.lines[:count]
         self.raw = b"".join(self.lines)
 
-    def whole(self, length: int) -> int:
-        """How many lines are whole in the first `length` bytes; a newline may be missing."""
+    def count_complete(self, length: int) -> int:
+        """Return the number of complete lines in the first `length` bytes, with or without
+        newline.
+        """
         return self.raw[:length].count(b"\n") + (self.raw[length : length + 1] == b"\n")
 
 
@@ -67,26 +69,26 @@ def small(tmp_path: Path) -> Small:
 
 
 def cuts(small: Small) -> Iterator[tuple[int, int]]:
-    """Yield every length of the log, and how many lines are whole then."""
+    """Yield every length of the log and its number of complete lines."""
     for length in range(1, len(small.raw) + 1):
         small.path.write_bytes(small.raw[:length])
-        yield length, small.whole(length)
-        for other in small.path.parent.iterdir():
-            other.unlink()
+        yield length, small.count_complete(length)
+        for path in small.path.parent.iterdir():
+            path.unlink()
 
 
 @pytest.mark.req("S0-35", "D-01")
-def test_a_cut_at_any_byte_loses_no_whole_line_and_no_byte(small: Small) -> None:
-    for length, whole in cuts(small):
-        if whole == 0:
+def test_cut_at_any_byte_loses_no_complete_line_and_no_byte(small: Small) -> None:
+    for length, complete in cuts(small):
+        if complete == 0:
             for open_it in (Session, Session.load, ids):
                 with pytest.raises(InvalidLog, match="no complete event"):
                     open_it(small.path)
             assert small.path.read_bytes() == small.raw[:length]
             continue
-        end = sum(map(len, small.lines[:whole]))
+        end = sum(map(len, small.lines[:complete]))
         with Session(small.path, options=options(disk=RecordingDisk())) as session:
-            assert session.state.describe() == small.states[whole - 1], length
+            assert session.state.describe() == small.states[complete - 1], length
             torn = small.raw[end:length]
             assert (session.torn.read_bytes() if session.torn else b"") == torn
             assert small.path.read_bytes() == small.raw[:end]
@@ -98,17 +100,17 @@ def test_a_cut_at_any_byte_loses_no_whole_line_and_no_byte(small: Small) -> None
 
 
 @pytest.mark.req("S0-35")
-def test_a_cut_log_can_be_read_without_changing_it(small: Small) -> None:
-    for length, whole in cuts(small):
+def test_cut_log_is_read_without_a_change(small: Small) -> None:
+    for length, complete in cuts(small):
         reading = LogReadReport()
-        if whole:
-            assert ids(small.path, reading) == [f"msg_{n:03d}" for n in range(whole)]
+        if complete:
+            assert ids(small.path, reading) == [f"msg_{n:03d}" for n in range(complete)]
             assert small.raw[: min(reading.end, length)] + reading.torn == small.raw[:length]
         assert small.path.read_bytes() == small.raw[:length]
 
 
 @pytest.mark.req("D-01")
-def test_a_log_that_was_cut_to_nothing_begins_anew(small: Small) -> None:
+def test_log_cut_to_zero_bytes_starts_again(small: Small) -> None:
     small.path.write_bytes(b"")
     with Session(small.path, options=options(disk=RecordingDisk())) as session:
         assert born(session) == ROOT
@@ -116,10 +118,10 @@ def test_a_log_that_was_cut_to_nothing_begins_anew(small: Small) -> None:
 
 
 @pytest.mark.req("S0-35", "D-01")
-def test_an_unfinished_turn_goes_on_after_a_cut_anywhere(small: Small) -> None:
-    """Whatever is open after the cut can be closed: calls get results, requests an end."""
-    for length, whole in cuts(small):
-        if whole < 2 or length % 3:
+def test_unfinished_turn_continues_after_a_cut_anywhere(small: Small) -> None:
+    """Every open item can be closed after the cut: calls get results, requests an outcome."""
+    for length, complete in cuts(small):
+        if complete < 2 or length % 3:
             continue
         with Session(small.path, options=options(disk=RecordingDisk())) as session:
             for call in list(session.agents[ROOT].open_calls):
@@ -132,29 +134,29 @@ def test_an_unfinished_turn_goes_on_after_a_cut_anywhere(small: Small) -> None:
 
 
 @pytest.mark.req("S0-35")
-def test_every_changed_bit_is_found(small: Small) -> None:
-    """As damage, with the line where it is; in the very last newline as a torn line."""
+def test_every_flipped_bit_is_reported(small: Small) -> None:
+    """It is damage, with its line; in the very last newline it is a torn line."""
     small.keep(7)
     starts = [sum(map(len, small.lines[:n])) for n in range(len(small.lines) + 1)]
     for bit in range(len(small.raw) * 8):
-        changed = bytearray(small.raw)
-        changed[bit // 8] ^= 1 << bit % 8
-        small.path.write_bytes(changed)
+        damaged = bytearray(small.raw)
+        damaged[bit // 8] ^= 1 << bit % 8
+        small.path.write_bytes(damaged)
         line = next(n for n, start in enumerate(starts) if bit // 8 < start)
         reading = LogReadReport()
-        found = read_or_error(small.path, reading)
-        if isinstance(found, LogCorrupted):
-            assert found.line in (line, line + 1)
-            assert found.byte == starts[found.line - 1]
-        elif isinstance(found, InvalidLog):
+        outcome = read_or_error(small.path, reading)
+        if isinstance(outcome, LogCorrupted):
+            assert outcome.line in (line, line + 1)
+            assert outcome.byte == starts[outcome.line - 1]
+        elif isinstance(outcome, InvalidLog):
             assert line == 1
         else:
-            assert found == len(small.lines) - 1, bit
-            assert reading.torn == small.lines[-1][:-1] + changed[-1:]
+            assert outcome == len(small.lines) - 1, bit
+            assert reading.torn == small.lines[-1][:-1] + damaged[-1:]
 
 
 def read_or_error(path: Path, reading: LogReadReport) -> int | LogError:
-    """Return how many events were read, or the error that ended it."""
+    """Return the number of events, or the error that ended the read."""
     try:
         return len(ids(path, reading))
     except LogError as error:
@@ -162,12 +164,12 @@ def read_or_error(path: Path, reading: LogReadReport) -> int | LogError:
 
 
 @pytest.mark.req("S0-35")
-def test_a_session_is_not_opened_on_a_changed_bit_and_changes_nothing(small: Small) -> None:
+def test_session_with_a_flipped_bit_is_refused_and_unchanged(small: Small) -> None:
     for bit in range(0, len(small.raw) * 8 - 8, 11):
-        changed = bytearray(small.raw)
-        changed[bit // 8] ^= 1 << bit % 8
-        small.path.write_bytes(changed)
+        damaged = bytearray(small.raw)
+        damaged[bit // 8] ^= 1 << bit % 8
+        small.path.write_bytes(damaged)
         with pytest.raises((LogCorrupted, InvalidLog)):
             Session(small.path)
-        assert small.path.read_bytes() == changed
+        assert small.path.read_bytes() == damaged
     assert [p.name for p in small.path.parent.iterdir()] == ["s.jsonl"]

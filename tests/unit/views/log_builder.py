@@ -1,4 +1,4 @@
-"""A log that tests write in a few lines, through the real Session with a fixed clock."""
+"""A builder that writes a log through the real Session with a fixed clock."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from harken.views.viewer import SessionViewer
 NOON_US = 1_769_860_800_000_000
 
 
-class Play:
-    """Each method logs what its name says and returns the id of the event."""
+class LogBuilder:
+    """Each method logs the event in its name and returns the id of the event."""
 
     def __init__(self, folder: Path, resolver: Resolver | None = None) -> None:
         seconds = count()
@@ -28,7 +28,7 @@ class Play:
             durability="none", clock=lambda: NOON_US + next(seconds) * 1_000_000, resolver=resolver
         )
         self.session = Session(folder / "play.jsonl", options=options)
-        self.root = self.born("Root")
+        self.root = self.create_agent("Root")
 
     def __enter__(self) -> Self:
         return self
@@ -44,7 +44,7 @@ class Play:
     def viewer(self) -> SessionViewer:
         return SessionViewer(self.session.path)
 
-    def born(
+    def create_agent(
         self, name: str | None, by: str | None = None, relation: ev.Relation | None = None
     ) -> AgentId:
         agent = self.session.allocate_agent_id()
@@ -56,12 +56,12 @@ class Play:
 
     def calls(self, agent: str, *calls: tuple[str, str], text: str | None = None) -> MessageId:
         """Log an assistant entry that calls tools; a call's id is `<tool>_<message>_<n>`."""
-        here = self.session.next_id()
-        made = [
-            {"id": f"{tool}_{here}_{n}", "function": {"name": tool, "arguments": arguments}}
+        event_id = self.session.next_id()
+        tool_calls = [
+            {"id": f"{tool}_{event_id}_{n}", "function": {"name": tool, "arguments": arguments}}
             for n, (tool, arguments) in enumerate(calls)
         ]
-        message = {"role": "assistant", "content": text, "tool_calls": made}
+        message = {"role": "assistant", "content": text, "tool_calls": tool_calls}
         return self.session.log_transcript_entry(agent, message)
 
     def result(self, agent: str, call: str, text: str, n: int = 0, **links: Any) -> MessageId:
@@ -90,7 +90,7 @@ class Play:
         return self.session.log_piece_of_text(agent, text, cause)
 
     def asks(self, agent: str, **members: Any) -> MessageId:
-        """Log a model call of the agent with its context as it is now."""
+        """Log a model call of the agent with its current context."""
         context_hash, context = "", self.session.context(agent)
         for message in context:
             context_hash = extend_context_hash(context_hash, message)
@@ -105,7 +105,7 @@ class Play:
         return self.session.append(request)
 
     def answers(self, agent: str, request: MessageId, text: str) -> MessageId:
-        """Log the answer of a model call, and that it was one."""
+        """Log the answer of a model call and its response event."""
         entry = self.says(agent, text)
         usage = ev.Usage(input_tokens=10, output_tokens=2)
         self.session.append(
@@ -128,7 +128,7 @@ class Play:
 
 
 def write_log(folder: Path, lines: Sequence[dict[str, Any]]) -> SessionViewer:
-    """Write a log of another hand: current members, no sums."""
+    """Write a log of another program: current members, no sums."""
     file = folder / "log.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     return SessionViewer(file)

@@ -90,9 +90,9 @@ EVENTS: list[tuple[ev.Event, str]] = [
 
 
 @pytest.mark.parametrize(("event", "text"), EVENTS)
-def test_an_event_in_words(event: ev.Event, text: str) -> None:
+def test_event_description(event: ev.Event, text: str) -> None:
     assert describe_event(event, NAMES) == text
 
 
-def test_every_type_of_event_has_words_of_its_own() -> None:
+def test_every_event_type_has_its_own_description() -> None:
     assert {type(event) for event, _ in EVENTS} == set(get_args(ev.KnownEvent))

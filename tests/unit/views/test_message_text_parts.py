@@ -33,11 +33,11 @@ CALL = ToolCall("c1", FunctionCall("look", '{"at": 1}'))
         (UnknownPart("odd", '"\ud800"'), "<block odd, 5 B>"),
     ],
 )
-def test_every_kind_of_part_is_written(part: ContentPart, text: str) -> None:
+def test_every_kind_of_part_is_formatted(part: ContentPart, text: str) -> None:
     assert format_message(Message("user", [part])) == text
 
 
-def test_parts_and_calls_are_written_in_order() -> None:
+def test_parts_and_calls_are_formatted_in_order() -> None:
     free = ToolCall("c2", FunctionCall("sh", "ls\n-l"), "custom")
     parts: list[ContentPart] = [
         TextPart("a"),
@@ -50,7 +50,7 @@ def test_parts_and_calls_are_written_in_order() -> None:
 
 
 @pytest.mark.parametrize("content", [None, "", []])
-def test_calls_alone_are_written_alone(content: str | list[ContentPart] | None) -> None:
+def test_calls_without_text_are_formatted(content: str | list[ContentPart] | None) -> None:
     message = Message("assistant", content, tool_calls=[CALL])
     assert format_message(message) == '<call c1> look {"at": 1}'
     assert format_message(Message("user", content)) == ""
@@ -66,13 +66,11 @@ def test_calls_alone_are_written_alone(content: str | list[ContentPart] | None) 
         (Message("tool", "", is_error=True), "tool (error)"),
     ],
 )
-def test_a_heading_says_which_call_a_result_answers_and_whether_it_failed(
-    message: Message, text: str
-) -> None:
+def test_heading_of_a_result_has_its_call_and_failure(message: Message, text: str) -> None:
     assert heading(message) == text
 
 
-def test_a_tool_without_a_name_is_there_all_the_same() -> None:
+def test_tool_without_name_is_shown() -> None:
     assert (
         join_tool_names([{"type": "search"}, {"function": "x"}, {"name": "look"}]) == "?, ?, look"
     )

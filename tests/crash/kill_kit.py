@@ -1,4 +1,4 @@
-"""What is done to writers: they are killed in the middle, and their disk is really full."""
+"""Faults for writers: a kill in the middle of a write, and a full disk."""
 
 from __future__ import annotations
 
@@ -23,62 +23,62 @@ POWER_CUT = ROOT.parent / "shared" / "tools" / "power_cut.py"
 Wrong: TypeAlias = Callable[[Path, int], str | None]
 
 
-def killed(module: str, *arguments: str, after_s: float, patience: int) -> int:
-    """Run a writer, kill it `after_s` after it acknowledged `patience` things (or after start).
+def kill_after(module: str, *arguments: str, after_s: float, patience: int) -> int:
+    """Run a writer, and kill it `after_s` after `patience` acknowledgments (or after start).
 
-    Returns the last number that it acknowledged, -1 for none.
+    Returns the last acknowledged number, -1 if there is none.
     """
     command = [sys.executable, "-m", module, *arguments]
-    said = b""
+    output = b""
     with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT) as writer:
         assert writer.stdout is not None
         for _ in range(patience):
-            said += writer.stdout.readline()
+            output += writer.stdout.readline()
         time.sleep(after_s)
         assert writer.poll() is None, "the writer ended by itself"
         os.kill(writer.pid, signal.SIGKILL)
-        said += writer.stdout.read()
-    whole = said.split(b"\n")[:-1]
-    return int(whole[-1]) if whole else -1
+        output += writer.stdout.read()
+    output_lines = output.split(b"\n")[:-1]
+    return int(output_lines[-1]) if output_lines else -1
 
 
 @contextmanager
-def small_file_system(at: Path, size: str) -> Iterator[Path]:
+def small_file_system(folder: Path, size: str) -> Iterator[Path]:
     """Mount a small tmpfs at a new folder. Needs Linux and root; skips the test elsewhere."""
     if sys.platform != "linux" or os.geteuid() != 0:
         pytest.skip("a tmpfs needs Linux and root")
-    at.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "harken-test", str(at)]
-    made = subprocess.run(command, capture_output=True, text=True, check=False)
-    if made.returncode != 0:
-        pytest.skip(f"this machine mounts no tmpfs: {made.stderr.strip()}")
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "harken-test", str(folder)]
+    mount_result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if mount_result.returncode != 0:
+        pytest.skip(f"this machine mounts no tmpfs: {mount_result.stderr.strip()}")
     try:
-        yield at
+        yield folder
     finally:
-        subprocess.run(["umount", str(at)], check=True)
+        subprocess.run(["umount", str(folder)], check=True)
 
 
-def kills(writer: str, wrong: Wrong, folder: Path, runs: int, seed: int) -> int:
-    """Kill a writer so many times, each on what the last one left; return the last number.
+def kill_repeatedly(writer: str, check: Wrong, folder: Path, runs: int, seed: int) -> int:
+    """Kill a writer repeatedly, each time on the existing data. Return the last number.
 
-    `wrong` says what is not as it was acknowledged up to a number.
+    `wrong` returns the differences from the acknowledged state up to a number.
     """
     dice, acknowledged = Random(seed), -1
     for run in range(runs):
         patience = dice.choice([0, 1, 5, 20])
         after_s = dice.uniform(0, 0.4 if patience == 0 else 0.03)
-        now = killed(writer, str(folder), after_s=after_s, patience=patience)
+        now = kill_after(writer, str(folder), after_s=after_s, patience=patience)
         acknowledged = max(acknowledged, now)
-        reason = wrong(folder, acknowledged)
+        reason = check(folder, acknowledged)
         assert reason is None, f"run {run}: {reason}"
     return acknowledged
 
 
 def power_cuts(writer: Path, *, cuts: int, seed: int, seconds: float) -> int:
-    """Cut the power under `writer FOLDER`, and ask `writer verify FOLDER LAST` what is left.
+    """Cut the power under `writer FOLDER` and check the rest with `writer verify FOLDER LAST`.
 
-    Returns how many things were acknowledged in all; fails the test where one was lost, and skips
-    it where there is no tool, no Linux, or one is not root.
+    Returns the total number of acknowledgments. Fails the test after a loss. Skips it without the
+    tool, Linux or root.
     """
     if not POWER_CUT.exists():
         pytest.skip(f"{POWER_CUT} is not there")
@@ -87,7 +87,7 @@ def power_cuts(writer: Path, *, cuts: int, seed: int, seconds: float) -> int:
     command = [sys.executable, str(writer)]
     verifier = [*command, "verify", "{dir}", "{acked}"]
     how = ["--cuts", str(cuts), "--seed", str(seed), "--seconds", str(seconds), "--size", "96"]
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, str(POWER_CUT), *how, "--verify", *verifier, "--", *command, "{dir}"],
         env={**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), *sys.path))},
         cwd=ROOT,
@@ -95,6 +95,6 @@ def power_cuts(writer: Path, *, cuts: int, seed: int, seconds: float) -> int:
         text=True,
         check=False,
     )
-    print(done.stdout)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return int(done.stdout.partition(" cuts, ")[2].split()[0])
+    print(result.stdout)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return int(result.stdout.partition(" cuts, ")[2].split()[0])

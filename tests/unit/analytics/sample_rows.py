@@ -1,4 +1,4 @@
-"""A small story as rows of facts: two sessions, a subagent, a failing tool, two models."""
+"""Index rows of two sessions, a subagent, a failed tool and two models."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BEGAN = 1_767_261_600 * SECOND
 
 
 def add(database: apsw.Connection, table: str, **row: Any) -> None:
-    """Insert a row; what is left out is NULL."""
+    """Insert a row; omitted columns are NULL."""
     marks = ",".join("?" * len(row))
     database.execute(
         f"INSERT INTO {table} ({','.join(row)}) VALUES ({marks})",
@@ -23,7 +23,7 @@ def add(database: apsw.Connection, table: str, **row: Any) -> None:
 
 
 def message(database: apsw.Connection, id_: int, **row: Any) -> None:
-    """Insert a message of the first session; `id_` counts seconds from its beginning, too."""
+    """Insert a message of the first session; `id_` is also its time in seconds since the start."""
     add(
         database,
         "messages",
@@ -53,17 +53,20 @@ _AGENTS = [(1, 1, "", None), (2, 1, "sub", 1), (3, 2, "", None)]
 
 
 def story() -> apsw.Connection:
-    """Return the facts of a story that fits on a page."""
+    """Return the index of a short conversation."""
     db = apsw.Connection(":memory:")
     db.execute(TABLES_SQL)
     times = [(BEGAN, BEGAN + 9 * SECOND, "success"), (5, 6, None)]
-    rows = [(*one, *more) for one, more in zip(_SESSIONS, times, strict=True)]
+    rows = [
+        (*session_row, *extra_columns)
+        for session_row, extra_columns in zip(_SESSIONS, times, strict=True)
+    ]
     db.executemany(f"INSERT INTO sessions VALUES ({','.join('?' * 11)})", rows)
     for id_, session, name, parent in _AGENTS:
         agent = (id_, session, name, f"p{id_}", "", parent, id_)
         db.execute("INSERT INTO agents VALUES (?,?,?,?,?,?,?)", agent)
-        held = (id_, bytes([id_]) * 32, parent, session, id_, "delta", "import", BEGAN, 4, 40)
-        db.execute(f"INSERT INTO commits VALUES ({','.join('?' * 10)})", held)
+        commit_row = (id_, bytes([id_]) * 32, parent, session, id_, "delta", "import", BEGAN, 4, 40)
+        db.execute(f"INSERT INTO commits VALUES ({','.join('?' * 10)})", commit_row)
     add(db, "edges", parent_id=1, child_id=2, kind="spawn")
     message(db, 1, role="user", kind="prompt")
     message(db, 2, role="assistant", kind="response", thinking=7)
