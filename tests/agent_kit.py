@@ -18,11 +18,13 @@ from harken.session.log.file import Disk
 from harken.session.session import Durability
 from harken.session.verify import verify
 from harken.testing import RecordingDisk, ticking
-from tests.session_kit import lines
+from tests.session_kit import read_lines
 
-Line: TypeAlias = str | Message | Exception | Sequence[Chunk] | Callable[[ModelRequest], Any]
+ScriptedAnswer: TypeAlias = (
+    str | Message | Exception | Sequence[Chunk] | Callable[[ModelRequest], Any]
+)
 """What an agent's model answers: a text, a message, chunks, or what a function makes of it."""
-Row: TypeAlias = dict[str, Any]
+LogLine: TypeAlias = dict[str, Any]
 T = TypeVar("T")
 
 
@@ -46,50 +48,50 @@ def raw_call(tool: str, arguments: str, _id: str = "c1") -> ToolCall:
     return ToolCall(_id, FunctionCall(tool, arguments))
 
 
-def calls(*some: ToolCall, text: str | None = None) -> Message:
+def call_message(*some: ToolCall, text: str | None = None) -> Message:
     """Return an assistant message that makes these calls."""
     return Message("assistant", text, list(some))
 
 
-def told(request: ModelRequest) -> list[str]:
+def request_texts(request: ModelRequest) -> list[str]:
     """Return the texts of all messages that a request holds."""
     return [text_of(message.content) for message in request.messages]
 
 
 @dataclass
-class Play:
+class ScriptModel:
     """A model that gives each agent its lines in order, and remembers what it was asked.
 
     Which line is due follows from the request alone (how often the agent answered in it), so
     that a resumed agent goes on where it was. Every request must be one that a provider takes.
     """
 
-    parts: Mapping[str, Sequence[Line]]
+    answers: Mapping[str, Sequence[ScriptedAnswer]]
     name: str = "play"
-    asked: list[ModelRequest] = field(default_factory=list)
+    requests: list[ModelRequest] = field(default_factory=list)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
         check_context(request.messages)
-        self.asked.append(replace(request, messages=list(request.messages)))
+        self.requests.append(replace(request, messages=list(request.messages)))
         async for chunk in FunctionModel(self._answer, self.name).stream(request):
             yield chunk
 
     def _answer(self, request: ModelRequest) -> Any:
         at = sum(message.role == "assistant" for message in request.messages)
-        part = self.parts[request.agent]
+        part = self.answers[request.agent]
         line = part[at] if at < len(part) else f"[{request.agent} has no line {at}]"
         if isinstance(line, Exception):
             raise line
         return line(request) if callable(line) else line
 
-    def asked_of(self, agent: str) -> list[ModelRequest]:
+    def requests_of(self, agent: str) -> list[ModelRequest]:
         """Return the requests of one agent."""
-        return [request for request in self.asked if request.agent == agent]
+        return [request for request in self.requests if request.agent == agent]
 
 
-def play(**parts: Sequence[Line]) -> Play:
+def script_model(**parts: Sequence[ScriptedAnswer]) -> ScriptModel:
     """Return a model with these parts; the root's name is `main`."""
-    return Play(parts)
+    return ScriptModel(parts)
 
 
 @dataclass
@@ -108,7 +110,7 @@ class Stage:
         """Let the root answer."""
         return run(self.root.response(text))
 
-    def again(self, model: Model | None = None, tools: Iterable[Tool] | None = None) -> Stage:
+    def resume(self, model: Model | None = None, tools: Iterable[Tool] | None = None) -> Stage:
         """Close the session and resume it from its log."""
         self.session.close()
         runtime = self.runtime
@@ -116,13 +118,13 @@ class Stage:
             runtime = replace(runtime, model=model)
         if tools is not None:
             runtime = replace(runtime, world=LocalWorld(tools))
-        root, session = load(self.log, runtime=runtime, options=quick())
+        root, session = load(self.log, runtime=runtime, options=fast_options())
         return Stage(root, session, runtime)
 
-    def give(self, **parts: Sequence[Line]) -> None:
+    def set_answers(self, **parts: Sequence[ScriptedAnswer]) -> None:
         """Give agents other lines from now on."""
-        assert isinstance(self.runtime.model, Play)
-        self.runtime.model.parts = {**self.runtime.model.parts, **parts}
+        assert isinstance(self.runtime.model, ScriptModel)
+        self.runtime.model.answers = {**self.runtime.model.answers, **parts}
 
     def agent(self, name: str) -> Agent:
         """Return the agent with this name, wherever it stands, also one that is gone."""
@@ -131,25 +133,27 @@ class Stage:
     def id_of(self, name: str) -> str:
         return next(id_ for id_, state in self.session.agents.items() if state.name == name)
 
-    def rows(self, **members: Any) -> list[Row]:
-        return rows(self.log, **members)
+    def select_lines(self, **members: Any) -> list[LogLine]:
+        return select_lines(self.log, **members)
 
-    def result(self, call_id: str = "c1", agent: str = "main") -> Row:
+    def result(self, call_id: str = "c1", agent: str = "main") -> LogLine:
         """Return the one result of a call."""
-        [row] = self.rows(role="tool", tool_call_id=call_id, agent_id=self.id_of(agent))
+        [row] = self.select_lines(role="tool", tool_call_id=call_id, agent_id=self.id_of(agent))
         return row
 
-    def heard(self, agent: str) -> list[str]:
+    def user_messages(self, agent: str) -> list[str]:
         """Return all that an agent heard as user messages."""
-        return [row["content"] for row in self.rows(role="user", agent_id=self.id_of(agent))]
+        return [
+            row["content"] for row in self.select_lines(role="user", agent_id=self.id_of(agent))
+        ]
 
 
-def quick(durability: Durability = "none", disk: Disk | None = None) -> SessionOptions:
+def fast_options(durability: Durability = "none", disk: Disk | None = None) -> SessionOptions:
     """Return options with a ticking clock, which sync nothing unless they are asked to."""
     return SessionOptions(durability=durability, clock=ticking(), disk=disk or RecordingDisk())
 
 
-def stage(
+def open_stage(
     folder: Path,
     model: Model,
     *,
@@ -165,22 +169,22 @@ def stage(
         runtime=runtime,
         system_prompt=system_prompt,
         name="main",
-        options=options or quick(),
+        options=options or fast_options(),
         **more,
     )
     return Stage(root, session, runtime)
 
 
-def rows(log: Path, **members: Any) -> list[Row]:
+def select_lines(log: Path, **members: Any) -> list[LogLine]:
     """Return the lines of a log that have all these members."""
     return [
         line
-        for line in lines(log)
+        for line in read_lines(log)
         if all(line.get(name) == value for name, value in members.items())
     ]
 
 
-def everything(session: Session) -> dict[str, Any]:
+def full_state(session: Session) -> dict[str, Any]:
     """Return the whole state, evicted transcripts read again."""
     for agent_id in session.agents:
         session.agent(agent_id)
@@ -211,7 +215,7 @@ def check_log(log: Path, *, finished: bool = True) -> None:
     assert verify(log) == []
     born: set[str] = {"user"}
     open_calls: set[tuple[str, str]] = set()
-    for row in lines(log):
+    for row in read_lines(log):
         assert not ("substance" in row and "cause" in row)
         if row["event_type"] == "agent_created":
             born.add(row["agent_id"])

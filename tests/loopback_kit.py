@@ -18,20 +18,20 @@ class Loopback:
 
     body: bytes = b"{}"
     status: int = 200
-    kind: str = "application/json"
+    content_type: str = "application/json"
     headers: dict[str, str] = field(default_factory=dict)
     delay_s: float = 0
     url: str = ""
-    asked: list[tuple[str, dict[str, str], Any]] = field(default_factory=list)
+    requests: list[tuple[str, dict[str, str], Any]] = field(default_factory=list)
     """Path, headers with small names, and the JSON that was sent."""
 
 
-def models(*names: object) -> bytes:
+def models_body(*names: object) -> bytes:
     """Return a list of models as an OpenAI-compatible server gives it."""
     return json.dumps({"object": "list", "data": [{"id": name} for name in names]}).encode()
 
 
-def sse(*events: dict[str, Any]) -> bytes:
+def sse_body(*events: dict[str, Any]) -> bytes:
     """Return the stream of a chat completion."""
     lines = [f"data: {json.dumps(event)}\n\n" for event in events]
     return "".join([*lines, "data: [DONE]\n\n"]).encode()
@@ -43,7 +43,7 @@ class _Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def loopback(answer: Loopback | None = None) -> Iterator[Loopback]:
+def serve_loopback(answer: Loopback | None = None) -> Iterator[Loopback]:
     """Serve until the end of the block."""
     told = answer or Loopback()
 
@@ -52,10 +52,10 @@ def loopback(answer: Loopback | None = None) -> Iterator[Loopback]:
             length = int(self.headers.get("content-length") or 0)
             sent = json.loads(self.rfile.read(length)) if length else None
             headers = {name.lower(): value for name, value in self.headers.items()}
-            told.asked.append((self.path, headers, sent))
+            told.requests.append((self.path, headers, sent))
             time.sleep(told.delay_s)
             self.send_response(told.status)
-            for name, value in {"content-type": told.kind, **told.headers}.items():
+            for name, value in {"content-type": told.content_type, **told.headers}.items():
                 self.send_header(name, value)
             self.send_header("content-length", str(len(told.body)))
             self.end_headers()

@@ -31,25 +31,27 @@ from pydantic import AnyHttpUrl
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from tests.mcp_http import serving
+from tests.mcp_http import ServedApp
 
 TOKEN_S = 3600
 
 
 @dataclass
-class Office(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, AccessToken]):
+class AuthorizationServer(
+    OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, AccessToken]
+):
     """Who logs people in: everybody, unless it is told otherwise."""
 
     base: str = ""
-    refuses: bool = False
+    is_refusing: bool = False
     token_s: int = TOKEN_S
     clients: dict[str, OAuthClientInformationFull] = field(default_factory=dict)
     codes: dict[str, AuthorizationCode] = field(default_factory=dict)
-    refreshing: dict[str, RefreshToken] = field(default_factory=dict)
-    access: dict[str, AccessToken] = field(default_factory=dict)
+    refresh_tokens: dict[str, RefreshToken] = field(default_factory=dict)
+    access_tokens: dict[str, AccessToken] = field(default_factory=dict)
     secrets: list[str] = field(default_factory=list)
     """All that it ever gave and nobody else may see."""
-    renewals: int = 0
+    refresh_count: int = 0
     revoked: list[str] = field(default_factory=list)
 
     async def get_client(self, client_id: str) -> OAuthClientInformationFull | None:
@@ -64,7 +66,7 @@ class Office(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, A
     async def authorize(
         self, client: OAuthClientInformationFull, params: AuthorizationParams
     ) -> str:
-        if self.refuses:
+        if self.is_refusing:
             raise AuthorizeError(error="access_denied", error_description="not \x1b[31mtoday")
         code = f"code-{secrets.token_hex(16)}"
         self.secrets.append(code)
@@ -89,15 +91,15 @@ class Office(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, A
         self, client: OAuthClientInformationFull, authorization_code: AuthorizationCode
     ) -> OAuthToken:
         del self.codes[authorization_code.code]
-        return self.given(authorization_code.client_id, authorization_code.scopes)
+        return self.issue_tokens(authorization_code.client_id, authorization_code.scopes)
 
-    def given(self, client_id: str, scopes: list[str]) -> OAuthToken:
+    def issue_tokens(self, client_id: str, scopes: list[str]) -> OAuthToken:
         token, more = f"access-{secrets.token_hex(16)}", f"refresh-{secrets.token_hex(16)}"
         self.secrets += [token, more]
-        self.access[token] = AccessToken(
+        self.access_tokens[token] = AccessToken(
             token=token, client_id=client_id, scopes=scopes, resource=None
         )
-        self.refreshing[more] = RefreshToken(token=more, client_id=client_id, scopes=scopes)
+        self.refresh_tokens[more] = RefreshToken(token=more, client_id=client_id, scopes=scopes)
         return OAuthToken(
             access_token=token,
             expires_in=self.token_s,
@@ -108,38 +110,38 @@ class Office(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken, A
     async def load_refresh_token(
         self, client: OAuthClientInformationFull, refresh_token: str
     ) -> RefreshToken | None:
-        return self.refreshing.get(refresh_token)
+        return self.refresh_tokens.get(refresh_token)
 
     async def exchange_refresh_token(
         self, client: OAuthClientInformationFull, refresh_token: RefreshToken, scopes: list[str]
     ) -> OAuthToken:
-        del self.refreshing[refresh_token.token]  # it can be used once
-        self.renewals += 1
-        return self.given(refresh_token.client_id, scopes)
+        del self.refresh_tokens[refresh_token.token]  # it can be used once
+        self.refresh_count += 1
+        return self.issue_tokens(refresh_token.client_id, scopes)
 
     async def load_access_token(self, token: str) -> AccessToken | None:
-        return self.access.get(token)
+        return self.access_tokens.get(token)
 
     async def revoke_token(self, token: AccessToken | RefreshToken) -> None:
         self.revoked.append(token.token)
-        self.access.clear()
-        self.refreshing.clear()
+        self.access_tokens.clear()
+        self.refresh_tokens.clear()
 
     def routes(self) -> list[Route]:
         """Return what it answers otherwise than the SDK does."""
         return []
 
-    def forget(self) -> None:
+    def expire_access_tokens(self) -> None:
         """Let no access token be good any more."""
-        self.access.clear()
+        self.access_tokens.clear()
 
 
 @dataclass
-class Guarded:
+class ProtectedServer:
     """Where they are."""
 
     url: str
-    office: Office
+    auth_server: AuthorizationServer
 
 
 def greet(name: str) -> str:
@@ -155,9 +157,11 @@ def free_port() -> int:
 
 
 @contextmanager
-def guarded(office: Office | None = None, *, registers: bool = True) -> Iterator[Guarded]:
+def serve_protected(
+    office: AuthorizationServer | None = None, *, registers: bool = True
+) -> Iterator[ProtectedServer]:
     """Serve both until the end of the block."""
-    office = office or Office()
+    office = office or AuthorizationServer()
     there, here = free_port(), free_port()
     office.base = f"http://127.0.0.1:{there}"
     url = f"http://127.0.0.1:{here}/mcp"
@@ -179,8 +183,8 @@ def guarded(office: Office | None = None, *, registers: bool = True) -> Iterator
         "guarded", log_level="CRITICAL", token_verifier=ProviderTokenVerifier(office), auth=settings
     )
     server.add_tool(greet)
-    with serving(Starlette(routes=routes), there), serving(server.streamable_http_app(), here):
-        yield Guarded(url, office)
+    with ServedApp(Starlette(routes=routes), there), ServedApp(server.streamable_http_app(), here):
+        yield ProtectedServer(url, office)
 
 
 def visit(address: str) -> Any:

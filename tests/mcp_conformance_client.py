@@ -33,12 +33,19 @@ from harken.world.tool import ToolContext
 from harken.world.user import ApprovalDecision, ApprovalRequest, UserQuestion
 from tests.mcp_auth_server import visit
 
-VALUES = {"number": 5, "integer": 5, "boolean": True, "string": "x", "array": [], "object": {}}
-DOCUMENT = "https://conformance-test.local/client-metadata.json"
+EXAMPLE_VALUES = {
+    "number": 5,
+    "integer": 5,
+    "boolean": True,
+    "string": "x",
+    "array": [],
+    "object": {},
+}
+CLIENT_DOCUMENT_URL = "https://conformance-test.local/client-metadata.json"
 """What the suite knows a client by that has a document about itself."""
 
 
-class Agreeing:
+class ApprovingUser:
     """A user who takes what is proposed."""
 
     async def ask(self, asked: UserQuestion) -> str:
@@ -48,18 +55,18 @@ class Agreeing:
         return ApprovalDecision(allowed=True)
 
 
-def arguments_for(schema: Any) -> dict[str, Any]:
+def example_arguments(schema: Any) -> dict[str, Any]:
     properties = schema.get("properties", {})
-    return {name: VALUES[one.get("type", "string")] for name, one in properties.items()}
+    return {name: EXAMPLE_VALUES[one.get("type", "string")] for name, one in properties.items()}
 
 
-def server_at(url: str) -> McpServerConfig:
+def server_config(url: str) -> McpServerConfig:
     """Return the server, with who we are there where the suite says so."""
     given = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))
     scenario = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
     oauth = OAuthTable(
         grant="client_credentials" if "client-credentials" in scenario else "authorization_code",
-        client_id=DOCUMENT if "cimd" in scenario else given.get("client_id", ""),
+        client_id=CLIENT_DOCUMENT_URL if "cimd" in scenario else given.get("client_id", ""),
         client_secret=given.get("client_secret", ""),
         private_key=given.get("private_key_pem", ""),
         signing_algorithm=given.get("signing_algorithm", "RS256"),
@@ -78,12 +85,12 @@ async def log_in_at(server: McpServerConfig, logins: Logins) -> bool:
     return True
 
 
-async def use(url: str, folder: Path) -> int:
+async def use_server(url: str, folder: Path) -> int:
     """Use all that a server has; log in where it wants that, at most three times."""
-    server, logins = server_at(url), Logins(folder / "logins.json")
+    server, logins = server_config(url), Logins(folder / "logins.json")
     failed = 1
     for _ in range(3):
-        failed, wants, reason = await used(server, logins, folder)
+        failed, wants, reason = await use_once(server, logins, folder)
         if issuer := re.search(r"(\S+) gives its tokens", reason):
             server = replace(server, oauth=structs.replace(server.oauth, issuer=issuer[1]))
         elif not wants or not await log_in_at(server, logins):
@@ -91,19 +98,19 @@ async def use(url: str, folder: Path) -> int:
     return failed
 
 
-async def used(server: McpServerConfig, logins: Logins, folder: Path) -> tuple[int, bool, str]:
+async def use_once(server: McpServerConfig, logins: Logins, folder: Path) -> tuple[int, bool, str]:
     """Use all that a server has; return whether something failed, for want of a login, and why."""
     around = McpHost(folder=folder, outputs=folder, on_notice=print, logins=logins.file)
     world = LocalWorld(folder=folder, mcp=McpServers([server], around=around))
     session = SimpleNamespace(sync=lambda: None, agents={})
     agent = SimpleNamespace(name="main", agent_id="agent_001", session=session)
-    caller = ToolContext(agent, "msg_001", Agreeing())
+    caller = ToolContext(agent, "msg_001", ApprovingUser())
     await world.wait_ready()
     assert world.mcp is not None
     failed = world.mcp.describe()[0].state != "open"
     wants, reason = world.mcp.describe()[0].needs_login, world.mcp.describe()[0].reason
     for tool in [*world.tools.values()]:
-        arguments = canonical.to_json_line(arguments_for(tool.parameters)).decode()
+        arguments = canonical.to_json_line(example_arguments(tool.parameters)).decode()
         result = await world.call_tool(FunctionCall(tool.name, arguments), caller)
         print(tool.name, result.content)
         failed = failed or result.is_error
@@ -114,4 +121,4 @@ async def used(server: McpServerConfig, logins: Logins, folder: Path) -> tuple[i
 
 if __name__ == "__main__":
     with TemporaryDirectory() as name:
-        sys.exit(asyncio.run(use(sys.argv[-1], Path(name))))
+        sys.exit(asyncio.run(use_server(sys.argv[-1], Path(name))))

@@ -13,10 +13,10 @@ from typing import Any, ClassVar
 import uvicorn
 
 
-class serving:  # noqa: N801 - it reads as what it does: `with serving(app) as base`
+class ServedApp:
     """Serve an ASGI application until the end of the block; gives its address."""
 
-    running: ClassVar[dict[str, serving]] = {}
+    running: ClassVar[dict[str, ServedApp]] = {}
 
     def __init__(self, app: Any, port: int = 0) -> None:
         self._socket = socket.create_server(("127.0.0.1", port))
@@ -30,7 +30,7 @@ class serving:  # noqa: N801 - it reads as what it does: `with serving(app) as b
         )
 
     @classmethod
-    def end(cls, base: str) -> None:
+    def stop_at(cls, base: str) -> None:
         """End what is served at an address, before its block does."""
         cls.running[base].stop()
 
@@ -57,7 +57,7 @@ class serving:  # noqa: N801 - it reads as what it does: `with serving(app) as b
         self.stop()
 
 
-def telling(answers: dict[str, tuple[int, Any]]) -> Any:
+def make_json_app(answers: dict[str, tuple[int, Any]]) -> Any:
     """Return an application that answers each path with a status and JSON; others with 401."""
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -74,12 +74,12 @@ def telling(answers: dict[str, tuple[int, Any]]) -> Any:
     return app
 
 
-def dripping(path: str) -> Any:
+def make_endless_app(path: str) -> Any:
     """Return an application whose answer at a path comes byte by byte, without an end."""
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan" or scope["path"] != path:
-            await telling({})(scope, receive, send)
+            await make_json_app({})(scope, receive, send)
             return
         await send({"type": "http.response.start", "status": 200})
         while True:

@@ -36,7 +36,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(limited())
 
 
-def toy(name: str = "toy", *arguments: str, **more: Any) -> McpServerConfig:
+def toy_server(name: str = "toy", *arguments: str, **more: Any) -> McpServerConfig:
     """Return the server for tests."""
     return McpServerConfig(
         name=name, command=sys.executable, args=("-I", str(TOY), *arguments), **more
@@ -44,39 +44,39 @@ def toy(name: str = "toy", *arguments: str, **more: Any) -> McpServerConfig:
 
 
 @dataclass
-class Stand:
+class McpStage:
     """A world with servers, and what was told of them."""
 
     world: LocalWorld
     mcp: McpServers
-    told: list[str]
+    notices: list[str]
     progress: list[Any]
     folder: Path
     user: User | None = None
     granted: tuple[str, ...] = ()
 
-    def caller(self) -> ToolContext:
+    def tool_context(self) -> ToolContext:
         session = SimpleNamespace(sync=lambda: None, agents={})
         agent = SimpleNamespace(
             name="main", agent_id="agent_001", session=session, servers=self.granted
         )
         return ToolContext(agent, "msg_001", self.user)
 
-    async def do(self, tool: str, /, **arguments: Any) -> ToolResult:
+    async def call_tool(self, tool: str, /, **arguments: Any) -> ToolResult:
         """Call a tool as an agent would."""
         written = canonical.to_json_line(arguments).decode()
-        return await self.world.call_tool(FunctionCall(tool, written), self.caller())
+        return await self.world.call_tool(FunctionCall(tool, written), self.tool_context())
 
     async def text(self, tool: str, /, **arguments: Any) -> str:
         """Call a tool that works, and return its text."""
-        result = await self.do(tool, **arguments)
+        result = await self.call_tool(tool, **arguments)
         assert not result.is_error, result
         assert isinstance(result.content, str), result
         return result.content
 
     async def failure(self, tool: str, /, **arguments: Any) -> str:
         """Call a tool that fails, and return the one line that says so."""
-        result = await self.do(tool, **arguments)
+        result = await self.call_tool(tool, **arguments)
         assert result.is_error, result
         assert isinstance(result.content, str)
         assert "\n" not in result.content
@@ -84,14 +84,14 @@ class Stand:
 
 
 @asynccontextmanager
-async def stand(
+async def open_mcp_stage(
     folder: Path,
     *servers: McpServerConfig,
     environ: dict[str, str] | None = None,
     connect: Callable[[McpServerConfig], Any] | None = None,
     tools: Iterable[Tool] = (),
     **more: Any,
-) -> AsyncIterator[Stand]:
+) -> AsyncIterator[McpStage]:
     """Yield a world of `folder / "here"` with these servers, which have been tried."""
     told: list[str] = []
     progress: list[Any] = []
@@ -113,18 +113,18 @@ async def stand(
     world = LocalWorld(tools, folder=here, mcp=mcp)
     await world.wait_ready()
     try:
-        yield Stand(world, mcp, told, progress, folder, **more)
+        yield McpStage(world, mcp, told, progress, folder, **more)
     finally:
         await world.close()
 
 
-def logged(folder: Path) -> McpServerConfig:
+def toy_server_with_log(folder: Path) -> McpServerConfig:
     """Return the server for tests, which notes what it is told to cancel in `toy.log`."""
     (folder / "toy.log").touch()
-    return toy(env={"TOY_LOG": str(folder / "toy.log")})
+    return toy_server(env={"TOY_LOG": str(folder / "toy.log")})
 
 
-async def until(condition: Callable[[], Any], within_s: float = 30.0) -> None:
+async def wait_until(condition: Callable[[], Any], within_s: float = 30.0) -> None:
     """Wait until something holds."""
     async with asyncio.timeout(within_s):
         while not condition():

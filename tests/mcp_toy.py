@@ -18,8 +18,8 @@ from typing import Any
 
 VERSION = "2025-11-25"
 OBJECT = {"type": "object", "properties": {}}
-grown: list[dict[str, Any]] = []
-asked: dict[str, Any] = {}
+added_tools: list[dict[str, Any]] = []
+pending_calls: dict[str, Any] = {}
 TOOLS: dict[str, Callable[[Any, dict[str, Any], Any], dict[str, Any] | None]] = {}
 
 
@@ -32,7 +32,7 @@ def notify(method: str, **params: Any) -> None:
     send({"method": method, "params": params})
 
 
-def raw(data: bytes) -> None:
+def write_bytes(data: bytes) -> None:
     sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()
 
@@ -46,94 +46,94 @@ def text(words: str, **more: Any) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": words}], **more}
 
 
-def does(function: Any) -> Any:
+def register_tool(function: Any) -> Any:
     """Enter a tool; it gets the id of the request, the arguments and the token for progress."""
     TOOLS[function.__name__] = function
     return function
 
 
-@does
+@register_tool
 def echo(id: Any, given: dict[str, Any], token: Any) -> Any:
     return text(str(given.get("text", "")))
 
 
-@does
+@register_tool
 def env(id: Any, given: dict[str, Any], token: Any) -> Any:
     return text(json.dumps({**os.environ, "cwd": str(Path.cwd())}))
 
 
-@does
+@register_tool
 def die(id: Any, given: dict[str, Any], token: Any) -> Any:
     sys.stderr.write("\x1b[31mout of tea\x1b[0m\n")
     sys.stderr.flush()
     os._exit(3)
 
 
-@does
+@register_tool
 def leave(id: Any, given: dict[str, Any], token: Any) -> Any:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
-@does
+@register_tool
 def hang(id: Any, given: dict[str, Any], token: Any) -> Any:
     note("hangs")
 
 
-@does
+@register_tool
 def big(id: Any, given: dict[str, Any], token: Any) -> Any:
     return text("x" * int(given["characters"]))
 
 
-@does
+@register_tool
 def garbage(id: Any, given: dict[str, Any], token: Any) -> Any:
-    raw(b'Listening...\n\xff\xfe\xfd\n{"jsonrpc": 5}\n[]\n\n' + b"{" * 5000 + b"\n")
+    write_bytes(b'Listening...\n\xff\xfe\xfd\n{"jsonrpc": 5}\n[]\n\n' + b"{" * 5000 + b"\n")
     return text("after garbage")
 
 
-@does
+@register_tool
 def nonsense(id: Any, given: dict[str, Any], token: Any) -> Any:
     return {"content": "no list", "isError": 7}
 
 
-@does
+@register_tool
 def wrong(id: Any, given: dict[str, Any], token: Any) -> Any:
     send({"id": 99999, "result": text("for nobody")})
     send({"id": "abc", "result": text("for nobody")})
 
 
-@does
+@register_tool
 def flood(id: Any, given: dict[str, Any], token: Any) -> Any:
     params = {"level": "info", "data": "x" * 100}
     message = {"jsonrpc": "2.0", "method": "notifications/message", "params": params}
     line = json.dumps(message).encode() + b"\n"
     for _ in range(int(given["times"]) // 1000):
-        raw(line * 1000)
+        write_bytes(line * 1000)
     return text("after the flood")
 
 
-@does
+@register_tool
 def stderr(id: Any, given: dict[str, Any], token: Any) -> Any:
     for _ in range(3000):
         sys.stderr.write("complaint " * 100 + "\n")
     return text("after complaining")
 
 
-@does
+@register_tool
 def fail(id: Any, given: dict[str, Any], token: Any) -> Any:
     return text("no such \x1b[1mfile\x1b[0m", isError=True)
 
 
-@does
+@register_tool
 def regex(id: Any, given: dict[str, Any], token: Any) -> Any:
     return text("fine", structuredContent={"s": "a" * 60 + "!"})
 
 
-@does
+@register_tool
 def two(id: Any, given: dict[str, Any], token: Any) -> Any:
     return text("fine", structuredContent={"n": "two"})
 
 
-@does
+@register_tool
 def picture(id: Any, given: dict[str, Any], token: Any) -> Any:
     data = "iVBORw0KGgo="
     words = {"type": "text", "text": "Look:"}
@@ -143,7 +143,7 @@ def picture(id: Any, given: dict[str, Any], token: Any) -> Any:
     return {"content": [words, png, tiff, sound]}
 
 
-@does
+@register_tool
 def slow(id: Any, given: dict[str, Any], token: Any) -> Any:
     for at in range(int(given["steps"])):
         time.sleep(float(given["pause_s"]))
@@ -152,9 +152,9 @@ def slow(id: Any, given: dict[str, Any], token: Any) -> Any:
     return text("slowly")
 
 
-@does
+@register_tool
 def ask(id: Any, given: dict[str, Any], token: Any) -> Any:
-    asked["question"] = id
+    pending_calls["question"] = id
     name = {"type": "string", "minLength": 2}
     age = {"type": "integer", "minimum": 0, "maximum": 150}
     schema = {"type": "object", "required": ["name"], "properties": {"name": name, "age": age}}
@@ -162,35 +162,35 @@ def ask(id: Any, given: dict[str, Any], token: Any) -> Any:
     send({"id": "question", "method": "elicitation/create", "params": form})
 
 
-@does
+@register_tool
 def sample(id: Any, given: dict[str, Any], token: Any) -> Any:
-    asked["sample"] = id
+    pending_calls["sample"] = id
     said = [{"role": "user", "content": {"type": "text", "text": "Hi"}}]
     wanted = {"messages": said, "maxTokens": 10}
     send({"id": "sample", "method": "sampling/createMessage", "params": wanted})
 
 
-@does
+@register_tool
 def roots(id: Any, given: dict[str, Any], token: Any) -> Any:
-    asked["roots"] = id
+    pending_calls["roots"] = id
     send({"id": "roots", "method": "roots/list"})
 
 
-@does
+@register_tool
 def grow(id: Any, given: dict[str, Any], token: Any) -> Any:
-    grown.append({"name": str(given["name"]), "inputSchema": OBJECT})
+    added_tools.append({"name": str(given["name"]), "inputSchema": OBJECT})
     notify("notifications/tools/list_changed")
     return text("grown")
 
 
-@does
+@register_tool
 def change(id: Any, given: dict[str, Any], token: Any) -> Any:
-    grown[:] = [{**one, "description": str(given["description"])} for one in grown]
+    added_tools[:] = [{**one, "description": str(given["description"])} for one in added_tools]
     notify("notifications/tools/list_changed")
     return text("changed")
 
 
-@does
+@register_tool
 def orphan(id: Any, given: dict[str, Any], token: Any) -> Any:
     """Die, and leave somebody behind who holds the output open."""
     pid = subprocess.Popen(["sleep", "300"], start_new_session=True).pid
@@ -198,7 +198,7 @@ def orphan(id: Any, given: dict[str, Any], token: Any) -> Any:
     os._exit(4)
 
 
-@does
+@register_tool
 def touch(id: Any, given: dict[str, Any], token: Any) -> Any:
     try:
         Path(given["path"]).write_text("x")
@@ -207,7 +207,7 @@ def touch(id: Any, given: dict[str, Any], token: Any) -> Any:
     return text("written")
 
 
-@does
+@register_tool
 def read(id: Any, given: dict[str, Any], token: Any) -> Any:
     try:
         return text(Path(given["path"]).read_text())
@@ -215,7 +215,7 @@ def read(id: Any, given: dict[str, Any], token: Any) -> Any:
         return text(f"no: {error.strerror}")
 
 
-@does
+@register_tool
 def reach(id: Any, given: dict[str, Any], token: Any) -> Any:
     try:
         socket.create_connection(("127.0.0.1", int(given["port"])), 5).close()
@@ -224,7 +224,7 @@ def reach(id: Any, given: dict[str, Any], token: Any) -> Any:
     return text("reached")
 
 
-@does
+@register_tool
 def child(id: Any, given: dict[str, Any], token: Any) -> Any:
     return text(str(subprocess.Popen(["sleep", "300"]).pid))
 
@@ -238,9 +238,9 @@ def answer(message: dict[str, Any]) -> None:
     method, id, params = message.get("method"), message.get("id"), message.get("params") or {}
     if method == "notifications/cancelled":
         note(f"cancelled {params.get('requestId')}")
-    elif method is None and id in asked:
+    elif method is None and id in pending_calls:
         outcome = json.dumps(message.get("result", message.get("error")))
-        send({"id": asked.pop(id), "result": text(outcome)})
+        send({"id": pending_calls.pop(id), "result": text(outcome)})
     elif id is None:
         return
     elif method == "initialize":
@@ -258,7 +258,7 @@ def answer(message: dict[str, Any]) -> None:
         if MODE == "eager":
             notify("notifications/tools/list_changed")
     elif method == "tools/list":
-        send({"id": id, "result": {"tools": listed()}})
+        send({"id": id, "result": {"tools": list_tools()}})
     elif method == "tools/call":
         token = (params.get("_meta") or {}).get("progressToken")
         result = run(id, params["name"], params.get("arguments") or {}, token)
@@ -268,7 +268,7 @@ def answer(message: dict[str, Any]) -> None:
         send({"id": id, "error": {"code": -32601, "message": "Method not found"}})
 
 
-def listed() -> list[dict[str, Any]]:
+def list_tools() -> list[dict[str, Any]]:
     known: list[dict[str, Any]] = [
         {"name": name, "description": f"Do {name}.", "inputSchema": OBJECT}
         for name in TOOLS
@@ -324,7 +324,7 @@ def listed() -> list[dict[str, Any]]:
         case "many":
             return [{"name": f"t{n}", "inputSchema": OBJECT} for n in range(5000)]
         case _:
-            return known + grown
+            return known + added_tools
 
 
 def main() -> None:

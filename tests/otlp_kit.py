@@ -11,46 +11,46 @@ from harken.capture.otlp.span import ReceivedSpan, SpanEvent
 from harken.recording.exchange import CapturedRequest, CapturedResponse
 
 SECOND_NS = 10**9
-BEGINNING_NS = 1_769_860_800 * SECOND_NS  # 2026-01-31T12:00:00Z
+START_NS = 1_769_860_800 * SECOND_NS  # 2026-01-31T12:00:00Z
 
 
 @dataclass
-class Collecting:
+class CallCollector:
     """An ear: what it was told, in order."""
 
-    told: list[CapturedRequest | CapturedResponse] = field(default_factory=list)
+    events: list[CapturedRequest | CapturedResponse] = field(default_factory=list)
 
     def begin(self, call: CapturedRequest) -> None:
-        self.told.append(call)
+        self.events.append(call)
 
     def end(self, reply: CapturedResponse) -> None:
-        self.told.append(reply)
+        self.events.append(reply)
 
     @property
     def calls(self) -> list[CapturedRequest]:
-        return [one for one in self.told if isinstance(one, CapturedRequest)]
+        return [one for one in self.events if isinstance(one, CapturedRequest)]
 
     @property
     def replies(self) -> list[CapturedResponse]:
-        return [one for one in self.told if isinstance(one, CapturedResponse)]
+        return [one for one in self.events if isinstance(one, CapturedResponse)]
 
     @property
-    def asked(self) -> list[Any]:
+    def request_bodies(self) -> list[Any]:
         return [json.loads(call.body) for call in self.calls]
 
     @property
-    def answered(self) -> list[Any]:
+    def response_bodies(self) -> list[Any]:
         return [json.loads(reply.body) for reply in self.replies]
 
 
-def text(role: str, content: str) -> dict[str, Any]:
+def text_message(role: str, content: str) -> dict[str, Any]:
     """Return a message of the conventions."""
     return {"role": role, "parts": [{"type": "text", "content": content}]}
 
 
-def chat(
-    asked: Sequence[Any] = (text("user", "hi"),),
-    answers: Sequence[Any] = (text("assistant", "Hello."),),
+def chat_attributes(
+    asked: Sequence[Any] = (text_message("user", "hi"),),
+    answers: Sequence[Any] = (text_message("assistant", "Hello."),),
 ) -> dict[str, Any]:
     """Return the attributes of a model call."""
     return {
@@ -61,7 +61,7 @@ def chat(
     }
 
 
-def span(
+def new_span(
     number: int,
     attributes: Mapping[str, Any],
     *,
@@ -72,7 +72,7 @@ def span(
     failed: str | None = None,
 ) -> ReceivedSpan:
     """Return a span of one second, which begins as many seconds after noon as its number says."""
-    start_ns = BEGINNING_NS + int((number if at_s is None else at_s) * SECOND_NS)
+    start_ns = START_NS + int((number if at_s is None else at_s) * SECOND_NS)
     of = f"{trace:032x}"
     return ReceivedSpan(
         id=(of, f"{number:016x}"),

@@ -37,7 +37,7 @@ PATHS = {
 
 
 @contextmanager
-def provider() -> Iterator[str]:
+def run_provider() -> Iterator[str]:
     """Run the provider; its address."""
     command = [sys.executable, str(PROVIDER)]
     with subprocess.Popen(
@@ -53,7 +53,7 @@ def provider() -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class Seen:
+class ClientResponse:
     """What a client sees of an answer."""
 
     status: int
@@ -61,7 +61,7 @@ class Seen:
     headers: list[tuple[str, str]]
     """But for those of the connection, and the time."""
     body: bytes
-    cut: bool = False
+    is_truncated: bool = False
     """Whether the connection ended before the answer did."""
 
 
@@ -78,7 +78,7 @@ class Address:
         """Return a connection on which anything may be said."""
         return socket.create_connection(("127.0.0.1", urlsplit(self.url).port or 0), 20)
 
-    def ask(
+    def request(
         self,
         path: str,
         body: Any = b"{}",
@@ -86,38 +86,40 @@ class Address:
         method: str = "POST",
         headers: dict[str, str] | None = None,
         **wish: Any,
-    ) -> Seen:
+    ) -> ClientResponse:
         """Ask for something."""
         connection = self.connect()
         sent = {"X-Fake": json.dumps(wish), "Authorization": f"Bearer {KEY}", **(headers or {})}
         try:
             connection.request(method, urlsplit(self.url).path + path, body, sent)
-            return seen(connection.getresponse())
+            return read_response(connection.getresponse())
         except (http.client.RemoteDisconnected, ConnectionResetError):
-            return Seen(0, "", [], b"", cut=True)
+            return ClientResponse(0, "", [], b"", is_truncated=True)
         finally:
             connection.close()
 
 
-def seen(answer: http.client.HTTPResponse) -> Seen:
+def read_response(answer: http.client.HTTPResponse) -> ClientResponse:
     own = {"connection", "transfer-encoding", "date", "keep-alive"}
     headers = [(name, value) for name, value in answer.getheaders() if name.lower() not in own]
     try:
-        return Seen(answer.status, answer.reason, headers, answer.read())
+        return ClientResponse(answer.status, answer.reason, headers, answer.read())
     except http.client.IncompleteRead as error:
-        return Seen(answer.status, answer.reason, headers, error.partial, cut=True)
+        return ClientResponse(
+            answer.status, answer.reason, headers, error.partial, is_truncated=True
+        )
     except ConnectionResetError:
-        return Seen(answer.status, answer.reason, headers, b"", cut=True)
+        return ClientResponse(answer.status, answer.reason, headers, b"", is_truncated=True)
 
 
 @dataclass
-class Collected:
+class CollectingRecorder:
     """A recorder that collects."""
 
     calls: list[CapturedRequest] = field(default_factory=list)
     replies: list[CapturedResponse] = field(default_factory=list)
     failure: Exception | None = None
-    held: set[str] = field(default_factory=set)
+    held_ids: set[str] = field(default_factory=set)
 
     def begin(self, call: CapturedRequest) -> None:
         self.failure = self.refusal(call)
@@ -129,10 +131,10 @@ class Collected:
         self.replies.append(reply)
 
     def is_holding(self, call_id: str) -> bool:
-        return call_id in self.held
+        return call_id in self.held_ids
 
     def close(self) -> None:
-        self.held.clear()
+        self.held_ids.clear()
 
     def refusal(self, call: CapturedRequest) -> Exception | None:
         """Return why a call cannot be recorded."""
@@ -145,42 +147,42 @@ def protocol_of(path: str) -> str:
 
 
 @dataclass
-class Place:
+class ProxyStage:
     """The proxy's server in this process, before a provider."""
 
     direct: Address
     proxied: Address
     spool: ProxySpool
     server: ProxyServer
-    told: list[str]
+    notices: list[str]
 
-    def log(self) -> list[dict[str, Any]]:
+    def provider_log(self) -> list[dict[str, Any]]:
         """Return what the provider was asked."""
-        found: list[dict[str, Any]] = self.of_provider()["log"]
+        found: list[dict[str, Any]] = self.provider_state()["log"]
         return found
 
-    def of_provider(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.direct.ask("/log", method="GET").body)
+    def provider_state(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.direct.request("/log", method="GET").body)
         return found
 
-    def recorded(self, *, is_over: bool = False) -> Collected:
+    def read_recording(self, *, is_over: bool = False) -> CollectingRecorder:
         """Return what is in the spool, once no request is under way, or the server is over."""
         wait_for(lambda: is_over or self.server.open == 0)
         self.spool.close()
-        into = Collected()
+        into = CollectingRecorder()
         self.recording = SpoolRecorder(
             into,
             lambda headers, *_: ClientHints(client=headers.get("user-agent", "")),
-            self.told.append,
+            self.notices.append,
         )
         self.recording.catch_up(self.spool.folder.parent)
         return into
 
 
 @contextmanager
-def place(
+def open_proxy_stage(
     folder: Path, url: str, *, token: str = TOKEN, limits: SpoolLimits | None = None, **spool: Any
-) -> Iterator[Place]:
+) -> Iterator[ProxyStage]:
     """Run the proxy's server before a provider."""
     told: list[str] = []
     kept = ProxySpool(
@@ -196,7 +198,7 @@ def place(
         notes = ProxyTap(kept, protocol_of, "run", system_clock)
         address = upstreams.address("fake", f"http://127.0.0.1:{listener.getsockname()[1]}")
         with serve_proxy(listener, upstreams, notes) as server:
-            yield Place(Address(url), Address(address), kept, server, told)
+            yield ProxyStage(Address(url), Address(address), kept, server, told)
     kept.close()
 
 

@@ -14,11 +14,11 @@ from urllib.parse import urlsplit
 
 PATH = "/v1/messages"
 SPREAD_S = 0.2
-WISH = {"first_ms": 50, "each_ms": 10, "pieces": 8}
+RESPONSE_PLAN = {"first_ms": 50, "each_ms": 10, "pieces": 8}
 
 
 @dataclass
-class Load:
+class LoadResult:
     """What was measured: milliseconds to the first byte of each answer's body, in order."""
 
     direct: list[float] = field(default_factory=list)
@@ -27,7 +27,7 @@ class Load:
     """What the answers were: one, if all are the same."""
     seconds: float = 0
 
-    def added(self, percent: int) -> float:
+    def added_ms(self, percent: int) -> float:
         """Return how much later it comes with the proxy, at a percentile."""
         return _at(self.proxied, percent) - _at(self.direct, percent)
 
@@ -36,9 +36,9 @@ def _at(values: Sequence[float], percent: int) -> float:
     return quantiles(values, n=100, method="inclusive")[percent - 1]
 
 
-async def load(direct: str, proxied: str, requests: int, connections: int) -> Load:
+async def run_load(direct: str, proxied: str, requests: int, connections: int) -> LoadResult:
     """Make so many requests each way; a connection asks both in turn, so both have the same day."""
-    found = Load()
+    found = LoadResult()
     dice, left = Random(requests), iter(range(requests))
     begun = time.perf_counter()
 
@@ -62,10 +62,10 @@ async def load(direct: str, proxied: str, requests: int, connections: int) -> Lo
     return found
 
 
-Opened = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-async def _open(url: str) -> Opened:
+async def _open(url: str) -> Connection:
     parts = urlsplit(url)
     return await asyncio.open_connection(parts.hostname, parts.port)
 
@@ -79,7 +79,7 @@ async def _ask(
         {"role": "user", "content": f"{turn}: what is on the fire? " + "word " * 400}]})  # fmt: skip
     writer.write(
         f"POST {parts.path}{PATH} HTTP/1.1\r\nHost: {parts.netloc}\r\n"
-        f"X-Fake: {json.dumps(WISH)}\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
+        f"X-Fake: {json.dumps(RESPONSE_PLAN)}\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
     )
     begun = time.perf_counter()
     head = await reader.readuntil(b"\r\n\r\n")

@@ -22,7 +22,7 @@ WORDS = ["The", "kettle", "is", "on", "the", "fire", "and", "whistles"]
 
 
 @dataclass(frozen=True)
-class Wish:
+class ResponsePlan:
     """How a request is to be answered."""
 
     status: int = 200
@@ -50,12 +50,12 @@ class Provider:
 
     def __init__(self) -> None:
         self.log: list[dict[str, Any]] = []
-        self.gone = 0
+        self.disconnect_count = 0
         """How many have hung up in the midst of an answer."""
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         if request.path == "/log":
-            return web.json_response({"log": self.log, "gone": self.gone})
+            return web.json_response({"log": self.log, "gone": self.disconnect_count})
         digest, size = hashlib.sha256(), 0
         async for data in request.content.iter_any():
             digest.update(data)
@@ -63,7 +63,7 @@ class Provider:
         headers = [[a.decode(), b.decode("latin-1")] for a, b in request.raw_headers]
         self.log.append({"method": request.method, "path": request.raw_path, "headers": headers,
                          "sha256": digest.hexdigest(), "size": size})  # fmt: skip
-        wish = Wish(**json.loads(request.headers.get("X-Fake", "{}")))
+        wish = ResponsePlan(**json.loads(request.headers.get("X-Fake", "{}")))
         if wish.first_ms:
             await asyncio.sleep(wish.first_ms / 1000)
         if wish.cut == 0:
@@ -72,20 +72,20 @@ class Provider:
         try:
             return await self.answer(request, wish)
         except (asyncio.CancelledError, ConnectionError):
-            self.gone += 1
+            self.disconnect_count += 1
             raise
 
-    async def answer(self, request: web.Request, wish: Wish) -> web.StreamResponse:
-        pieces = [] if wish.bare else list(stream(request.path, wish))
+    async def answer(self, request: web.Request, wish: ResponsePlan) -> web.StreamResponse:
+        pieces = [] if wish.bare else list(stream_events(request.path, wish))
         kind = "application/json" if wish.whole or wish.status >= 400 else "text/event-stream"
         if wish.whole or wish.status >= 400:
-            pieces = [json.dumps(whole(request.path, wish)).encode()]
+            pieces = [json.dumps(response_body(request.path, wish)).encode()]
         response = web.StreamResponse(status=wish.status, headers={"Content-Type": kind})
         for name, value in wish.extra:
             response.headers.add(name, value)
         if wish.encoding:
             response.headers["Content-Encoding"] = wish.encoding
-            pieces = compressed(pieces, wish.encoding)
+            pieces = compress(pieces, wish.encoding)
         if wish.bare or wish.whole:
             response.headers["Content-Length"] = str(sum(map(len, pieces)))
         if wish.close:
@@ -104,7 +104,7 @@ class Provider:
         return response
 
 
-def compressed(pieces: list[bytes], encoding: str) -> list[bytes]:
+def compress(pieces: list[bytes], encoding: str) -> list[bytes]:
     if encoding == "gzip" and len(pieces) == 1:
         return [gzip.compress(pieces[0], mtime=0)]
     step = zlib.compressobj(wbits=31 if encoding == "gzip" else 15)
@@ -112,20 +112,20 @@ def compressed(pieces: list[bytes], encoding: str) -> list[bytes]:
     return [*found, step.flush()]
 
 
-def texts(wish: Wish) -> list[str]:
+def texts(wish: ResponsePlan) -> list[str]:
     filling = "." * wish.size
     return [f"{WORDS[n % len(WORDS)]} {filling}" for n in range(wish.pieces)]
 
 
-def stream(path: str, wish: Wish) -> Iterator[bytes]:
+def stream_events(path: str, wish: ResponsePlan) -> Iterator[bytes]:
     """Yield the events of an answer, each as it is sent."""
-    for name, data in events(path, texts(wish)):
+    for name, data in iter_events(path, texts(wish)):
         head = f"event: {name}\n" if name else ""
         text = data if isinstance(data, str) else json.dumps(data)
         yield f"{head}data: {text}\n\n".encode()
 
 
-def events(path: str, said: list[str]) -> Iterator[tuple[str, Any]]:
+def iter_events(path: str, said: list[str]) -> Iterator[tuple[str, Any]]:
     if "/messages" in path:
         usage = {"input_tokens": 11, "output_tokens": len(said)}
         head = {"id": "msg_1", "type": "message", "role": "assistant", "model": "fake"}
@@ -145,7 +145,7 @@ def events(path: str, said: list[str]) -> Iterator[tuple[str, Any]]:
         for text in said:
             yield "response.output_text.delta", {"type": "response.output_text.delta",
                                                  "delta": text}  # fmt: skip
-        answer = whole(path, Wish(pieces=len(said)))
+        answer = response_body(path, ResponsePlan(pieces=len(said)))
         answer["output"][0]["content"][0]["text"] = "".join(said)
         item = answer["output"][0]
         kind = "response.output_item.done"
@@ -166,7 +166,7 @@ def events(path: str, said: list[str]) -> Iterator[tuple[str, Any]]:
         yield "", "[DONE]"
 
 
-def whole(path: str, wish: Wish) -> dict[str, Any]:
+def response_body(path: str, wish: ResponsePlan) -> dict[str, Any]:
     """Return an answer that is no stream."""
     if wish.status >= 400:
         return {"type": "error", "error": {"type": "some_error", "message": f"is {wish.status}"}}

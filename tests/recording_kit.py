@@ -22,16 +22,16 @@ Body = dict[str, Any]
 START_US = 1_800_000_000_000_000
 
 
-def recorder(
+def open_recorder(
     folder: Path, told: list[str] | None = None, *, store: Store | None = None, **more: Any
 ) -> Recorder:
     """Return a recorder that tells a list what it has to tell; whatever it tells is an error."""
     options = RecorderOptions(durability="none", **more)
-    tell = (told if told is not None else Loud()).append
+    tell = (told if told is not None else RejectedNotices()).append
     return Recorder(folder, store, tell=tell, options=options)
 
 
-class Loud(list[str]):
+class RejectedNotices(list[str]):
     """Nothing should be told."""
 
     def append(self, line: str) -> None:
@@ -39,12 +39,12 @@ class Loud(list[str]):
 
 
 @dataclass
-class Client:
+class RecordedClient:
     """Sends bodies, and remembers them."""
 
     recorder: Recorder
     hints: ClientHints = field(default_factory=ClientHints)
-    sent: dict[str, Body] = field(default_factory=dict)
+    sent_bodies: dict[str, Body] = field(default_factory=dict)
     """Call -> its body."""
     protocol: str = "anthropic-messages"
     path: str = "/v1/messages"
@@ -52,18 +52,18 @@ class Client:
 
     def begin(self, body: Body, **more: Any) -> str:
         """Send a request; return the id of its call."""
-        id_ = f"call-{len(self.sent):05d}-{id(self)}"
-        self.sent[id_] = json.loads(json.dumps(body))
-        self.recorder.begin(self.call(id_, **more))
+        id_ = f"call-{len(self.sent_bodies):05d}-{id(self)}"
+        self.sent_bodies[id_] = json.loads(json.dumps(body))
+        self.recorder.begin(self.captured_request(id_, **more))
         return id_
 
-    def call(self, id_: str, hints: ClientHints | None = None) -> CapturedRequest:
+    def captured_request(self, id_: str, hints: ClientHints | None = None) -> CapturedRequest:
         self.at_us += 1_000_000
         return CapturedRequest(
             id=id_,
             protocol=self.protocol,
             path=self.path,
-            body=json.dumps(self.sent[id_]).encode(),
+            body=json.dumps(self.sent_bodies[id_]).encode(),
             time=format_rfc3339(self.at_us),
             hints=hints or self.hints,
         )
@@ -72,7 +72,7 @@ class Client:
         """Answer a call: with blocks, or a text, or a whole body; nothing: it was cut at once."""
         self.at_us += 1_000_000
         if whole is None and content is not None:
-            whole = answer(content)
+            whole = response_body(content)
         body = b"" if whole is None else json.dumps(whole).encode()
         status = 0 if whole is None else 200
         how = {
@@ -90,7 +90,7 @@ class Client:
         return id_
 
 
-def answer(content: Any) -> Body:
+def response_body(content: Any) -> Body:
     """Return an answer of Anthropic's."""
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
     is_call = any(block["type"] == "tool_use" for block in blocks)
@@ -105,7 +105,7 @@ def answer(content: Any) -> Body:
     }
 
 
-def body(*messages: Any, system: Any = "You are Jack.", **more: Any) -> Body:
+def request_body(*messages: Any, system: Any = "You are Jack.", **more: Any) -> Body:
     """Return a request of Anthropic's: texts are the user's and the assistant's in turn."""
     said = [
         one if isinstance(one, dict) else {"role": ("user", "assistant")[at % 2], "content": one}
@@ -114,29 +114,29 @@ def body(*messages: Any, system: Any = "You are Jack.", **more: Any) -> Body:
     return {"model": "claude", "max_tokens": 10, "system": system, "messages": said, **more}
 
 
-def logs(folder: Path) -> list[Path]:
+def log_paths(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.jsonl"))
 
 
-def logged(folder: Path) -> list[ev.Event]:
+def read_events(folder: Path) -> list[ev.Event]:
     """Return the events of the one session in a folder."""
-    (path,) = logs(folder)
+    (path,) = log_paths(folder)
     return list(iter_events(path))
 
 
-def of_kind(folder: Path, kind: type[Any]) -> list[Any]:
-    return [event for event in logged(folder) if isinstance(event, kind)]
+def read_events_of_type(folder: Path, kind: type[Any]) -> list[Any]:
+    return [event for event in read_events(folder) if isinstance(event, kind)]
 
 
-def names(folder: Path) -> list[str | None]:
+def agent_names(folder: Path) -> list[str | None]:
     """Return the names of the agents of the one session, in the order of their births."""
-    return [event.name for event in of_kind(folder, ev.AgentCreated)]
+    return [event.name for event in read_events_of_type(folder, ev.AgentCreated)]
 
 
-def rebuilt(folder: Path) -> dict[str, Body]:
+def rebuild_bodies(folder: Path) -> dict[str, Body]:
     """Return the bodies of all calls of a folder, from its logs alone."""
     found: dict[str, Body] = {}
-    for path in logs(folder):
+    for path in log_paths(folder):
         log = RequestRebuilder(iter_events(path))
         for id_, request in log.requests.items():
             call = (request.wire or {})["call"]
@@ -145,10 +145,10 @@ def rebuilt(folder: Path) -> dict[str, Body]:
     return found
 
 
-def check(folder: Path, clients: Sequence[Client]) -> None:
+def check_rebuilt_bodies(folder: Path, clients: Sequence[RecordedClient]) -> None:
     """Check that every request of these clients is in the log, as it was sent."""
-    sent = {id_: one for client in clients for id_, one in client.sent.items()}
-    found = rebuilt(folder)
+    sent = {id_: one for client in clients for id_, one in client.sent_bodies.items()}
+    found = rebuild_bodies(folder)
     assert sorted(found) == sorted(sent)
     for id_, one in sent.items():
         assert canonical.to_canonical_bytes(found[id_]) == canonical.to_canonical_bytes(one), id_

@@ -15,8 +15,8 @@ from tests.provider.server import Answer, Asked, as_json
 from tests.provider.wire import ANTHROPIC, KEY, OPENAI
 
 HI: Any = [{"role": "user", "content": "hi"}]
-ASK: dict[str, Any] = {"model": "m", "max_tokens": 9, "messages": HI}
-WHOLE: dict[str, dict[str, Any]] = {
+REQUEST: dict[str, Any] = {"model": "m", "max_tokens": 9, "messages": HI}
+RESPONSES: dict[str, dict[str, Any]] = {
     "/v1/messages": {
         "id": "msg_1",
         "type": "message",
@@ -64,7 +64,7 @@ WHOLE: dict[str, dict[str, Any]] = {
 
 
 def _responses_events() -> list[bytes]:
-    whole = WHOLE["/v1/responses"]
+    whole = RESPONSES["/v1/responses"]
     item = whole["output"][0]
     head = {"item_id": "m1", "output_index": 0, "content_index": 0}
     part = {"type": "output_text", "text": "", "annotations": []}
@@ -95,12 +95,12 @@ STREAMS: dict[str, list[Any]] = {
 }
 
 
-def answering(asked: Asked) -> Answer:
+def respond(asked: Asked) -> Answer:
     """Answer as any provider would."""
     path = asked.path.partition("?")[0]
     if asked.body.get("stream"):
         return Answer(STREAMS[path])
-    return as_json(WHOLE[path])
+    return as_json(RESPONSES[path])
 
 
 def sync_anthropic(url: str, **more: Any) -> anthropic.Anthropic:
@@ -125,25 +125,25 @@ def dump(value: Any) -> Any:
 
 
 def a_messages(client: Any) -> Any:
-    return dump(client.messages.create(**ASK))
+    return dump(client.messages.create(**REQUEST))
 
 
 def a_messages_events(client: Any) -> Any:
-    return [*map(dump, client.messages.create(**ASK, stream=True))]
+    return [*map(dump, client.messages.create(**REQUEST, stream=True))]
 
 
 def a_messages_stream(client: Any) -> Any:
-    with client.messages.stream(**ASK) as stream:
+    with client.messages.stream(**REQUEST) as stream:
         return [*stream.text_stream], dump(stream.get_final_message())
 
 
 def a_raw(client: Any) -> Any:
-    raw = client.messages.with_raw_response.create(**ASK)
+    raw = client.messages.with_raw_response.create(**REQUEST)
     return raw.status_code, raw.read(), dump(raw.parse())
 
 
 def a_streamed_raw(client: Any) -> Any:
-    with client.messages.with_streaming_response.create(**ASK) as response:
+    with client.messages.with_streaming_response.create(**REQUEST) as response:
         return [*response.iter_bytes()]
 
 
@@ -198,20 +198,20 @@ OPENAI_USES = [
 
 
 async def b_messages(client: Any) -> Any:
-    return dump(await client.messages.create(**ASK))
+    return dump(await client.messages.create(**REQUEST))
 
 
 async def b_messages_events(client: Any) -> Any:
-    return [dump(event) async for event in await client.messages.create(**ASK, stream=True)]
+    return [dump(event) async for event in await client.messages.create(**REQUEST, stream=True)]
 
 
 async def b_messages_stream(client: Any) -> Any:
-    async with client.messages.stream(**ASK) as stream:
+    async with client.messages.stream(**REQUEST) as stream:
         return [one async for one in stream.text_stream], dump(await stream.get_final_message())
 
 
 async def b_streamed_raw(client: Any) -> Any:
-    async with client.messages.with_streaming_response.create(**ASK) as response:
+    async with client.messages.with_streaming_response.create(**REQUEST) as response:
         return [chunk async for chunk in response.iter_bytes()]
 
 

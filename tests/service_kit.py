@@ -50,7 +50,7 @@ class Services:
 
 
 @contextmanager
-def services_at_a_port() -> Iterator[Services]:
+def services_on_port() -> Iterator[Services]:
     """Serve at a port of this machine."""
     services = Services()
     with listen_at("127.0.0.1", 0) as listener:
@@ -60,7 +60,7 @@ def services_at_a_port() -> Iterator[Services]:
 
 
 @contextmanager
-def services_at_a_socket(path: Path) -> Iterator[Services]:
+def services_on_socket(path: Path) -> Iterator[Services]:
     """Serve at a Unix socket."""
     services = Services()
     services.url, services.socket = "http://localhost", path
@@ -69,7 +69,7 @@ def services_at_a_socket(path: Path) -> Iterator[Services]:
 
 
 @contextmanager
-def service(store: Store | None = None, **how: Any) -> Iterator[str]:
+def serve_store(store: Store | None = None, **how: Any) -> Iterator[str]:
     """Serve one store; its address."""
     limits = how.get("limits", ServiceLimits())
     app = make_app(store or MemoryStore(), AccessCheck(TOKEN), **how)

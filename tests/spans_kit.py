@@ -15,7 +15,7 @@ from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as service
 
 
 @dataclass(frozen=True)
-class Answer:
+class BackendResponse:
     """What is answered to one request."""
 
     status: int = 200
@@ -27,16 +27,16 @@ class Answer:
 class Backend:
     """What came, and what is answered, the last answer for ever."""
 
-    answers: list[Answer] = field(default_factory=lambda: [Answer()])
+    responses: list[BackendResponse] = field(default_factory=lambda: [BackendResponse()])
     url: str = ""
-    asked: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
+    requests: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
     """Path, headers with small names, and the body unpacked."""
 
     @property
     def spans(self) -> list[Any]:
         """All spans that came in protobuf, in order."""
         found: list[Any] = []
-        for _, _, body in self.asked:
+        for _, _, body in self.requests:
             request = service.ExportTraceServiceRequest.FromString(body)
             for resource in request.resource_spans:
                 for scope in resource.scope_spans:
@@ -44,11 +44,11 @@ class Backend:
         return found
 
     @property
-    def jsons(self) -> list[Any]:
-        return [json.loads(body) for _, _, body in self.asked]
+    def json_bodies(self) -> list[Any]:
+        return [json.loads(body) for _, _, body in self.requests]
 
 
-def said(span: Any) -> dict[str, Any]:
+def span_attributes(span: Any) -> dict[str, Any]:
     """Return the attributes of a decoded span."""
     found: dict[str, Any] = {}
     for pair in span.attributes:
@@ -60,7 +60,7 @@ def said(span: Any) -> dict[str, Any]:
     return found
 
 
-def partial(rejected: int, message: str) -> bytes:
+def partial_success(rejected: int, message: str) -> bytes:
     """Return the answer of who took some spans only."""
     answer = service.ExportTraceServiceResponse()
     answer.partial_success.rejected_spans = rejected
@@ -69,9 +69,9 @@ def partial(rejected: int, message: str) -> bytes:
 
 
 @contextmanager
-def backend(*answers: Answer) -> Iterator[Backend]:
+def serve_backend(*answers: BackendResponse) -> Iterator[Backend]:
     """Serve until the end of the block."""
-    told = Backend(list(answers) or [Answer()])
+    told = Backend(list(answers) or [BackendResponse()])
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -81,8 +81,8 @@ def backend(*answers: Answer) -> Iterator[Backend]:
             if self.headers.get("content-encoding") == "gzip":
                 body = gzip.decompress(body)
             headers = {name.lower(): value for name, value in self.headers.items()}
-            told.asked.append((self.path, headers, body))
-            answer = told.answers.pop(0) if len(told.answers) > 1 else told.answers[0]
+            told.requests.append((self.path, headers, body))
+            answer = told.responses.pop(0) if len(told.responses) > 1 else told.responses[0]
             self.send_response(answer.status)
             for name, value in answer.headers.items():
                 self.send_header(name, value)

@@ -21,7 +21,7 @@ from tests.unit.formats.natives import context, read
 
 Manner: TypeAlias = Literal["faithful", "forgetful", "deaf", "slow", "wordy"]
 ROOT = Path(__file__).parents[1]
-PLACES = {
+SESSION_PATHS = {
     "claude": "{CLAUDE_CONFIG_DIR:.claude}/projects/*/{session}.jsonl",
     "codex": "{CODEX_HOME:.codex}/sessions/*/*/*/rollout-*-{session}.jsonl",
     "gemini": ".gemini/tmp/*/chats/session-*-{session:.8}.jsonl",
@@ -63,12 +63,12 @@ def main(runtime: str, manner: str) -> None:
         sys.exit("I do not hear you.")
     if manner == "slow":
         time.sleep(600)
-    data = session_file(runtime, home, words).read_bytes()
-    ask(runtime, home, conversation(runtime, data, manner), words)
+    data = find_session_file(runtime, home, words).read_bytes()
+    ask(runtime, home, build_conversation(runtime, data, manner), words)
     print("done")
 
 
-def session_file(runtime: str, home: Path, words: list[str]) -> Path:
+def find_session_file(runtime: str, home: Path, words: list[str]) -> Path:
     """Return the file that a client is called with."""
     named = (
         words[words.index("--resume" if "--resume" in words else "resume") + 1]
@@ -78,14 +78,14 @@ def session_file(runtime: str, home: Path, words: list[str]) -> Path:
     if runtime == "pi":
         return Path(named)
     pattern = re.sub(
-        r"\{([A-Z_]+):([^}]*)\}", lambda m: os.environ.get(m[1], m[2]), PLACES[runtime]
+        r"\{([A-Z_]+):([^}]*)\}", lambda m: os.environ.get(m[1], m[2]), SESSION_PATHS[runtime]
     )
     pattern = pattern.format(session=named).removeprefix(f"{home}/")
     (found,) = home.glob(pattern)
     return found
 
 
-def conversation(runtime: str, data: bytes, manner: str) -> list[dict[str, Any]]:
+def build_conversation(runtime: str, data: bytes, manner: str) -> list[dict[str, Any]]:
     """Return what a client makes of a session."""
     native = find_runtime_format(runtime)
     assert native is not None
@@ -106,16 +106,16 @@ def ask(runtime: str, home: Path, messages: list[dict[str, Any]], words: list[st
     if runtime == "gemini":
         body = {"role": "user", "parts": [{"text": prompt}]}  # type: ignore[dict-item]
     path = PATHS.get(runtime, "chat/completions")
-    url = f"{provider(runtime, home)}/v1/{path}"
+    url = f"{provider_url(runtime, home)}/v1/{path}"
     if runtime == "gemini":
-        url = f"{provider(runtime, home)}/v1beta/models/m:generateContent"
+        url = f"{provider_url(runtime, home)}/v1beta/models/m:generateContent"
     sent = {"tools": [{"name": "look"}], FIELDS.get(runtime, "messages"): [*messages, body]}
     request = urllib.request.Request(url, json.dumps(sent).encode())
     with urllib.request.urlopen(request, timeout=30) as response:
         assert b"ok" in response.read()
 
 
-def provider(runtime: str, home: Path) -> str:
+def provider_url(runtime: str, home: Path) -> str:
     """Return the address that the environment, or the configuration, names."""
     for name in ("ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL"):
         if name in os.environ:

@@ -15,7 +15,7 @@ from typing import Any
 from harken.core import canonical
 from harken.core.messages import ChatMessage, Message, ToolCall, text_of
 from harken.llm.base import ModelRequest
-from tests.agent_kit import call, calls
+from tests.agent_kit import call, call_message
 
 PROMPT = "The tests of this project fail. Mend it, have it reviewed, and tell me what was wrong."
 BUGGY = '''"""Money, in cents."""
@@ -91,7 +91,7 @@ def plan(request: ModelRequest) -> Message | str:
     at = sum(message.role == "assistant" for message in request.messages)
 
     def do(tool: str, **arguments: Any) -> Message:
-        return calls(call(tool, f"c{at}", **arguments))
+        return call_message(call(tool, f"c{at}", **arguments))
 
     return _review(steps, do) if request.agent == "reviewer" else _code(steps, do)
 
@@ -110,7 +110,9 @@ def _code(steps: list[Done], do: Do) -> Message | str:
     reads = [step for step in steps if step.name == "read" and not step.failed]
     if len({step.arguments["path"] for step in reads}) < 2:
         paths = ("bill.py", "test_bill.py")
-        return calls(*(call("read", f"r{len(steps)}{n}", path=p) for n, p in enumerate(paths)))
+        return call_message(
+            *(call("read", f"r{len(steps)}{n}", path=p) for n, p in enumerate(paths))
+        )
     tests = [step.text for step in steps if step.name == "bash" and not step.failed]
     if not tests:
         return do("bash", command=RUN_TESTS)

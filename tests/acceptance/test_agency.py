@@ -15,16 +15,26 @@ from harken.session.log.reader import iter_events
 from harken.views.timeline import timeline
 from harken.views.tree import tree
 from harken.views.verdicts import verdicts
-from tests.agent_kit import Line, Stage, call, calls, check_log, play, run, stage, told
+from tests.agent_kit import (
+    ScriptedAnswer,
+    Stage,
+    call,
+    call_message,
+    check_log,
+    open_stage,
+    request_texts,
+    run,
+    script_model,
+)
 
 
-def agency(folder: Path, **parts: Sequence[Line]) -> Stage:
+def agency(folder: Path, **parts: Sequence[ScriptedAnswer]) -> Stage:
     """Return a stage whose agents have all actions."""
-    model = play(**parts)
+    model = script_model(**parts)
     runtime = AgentRuntime(
         model=model, policy=ActionPolicy(actions=ACTIONS), world=LocalWorld(folder=folder)
     )
-    return stage(folder, model, runtime=runtime)
+    return open_stage(folder, model, runtime=runtime)
 
 
 def say(one: Stage, text: str) -> str:
@@ -42,12 +52,14 @@ def test_every_change_of_place_is_an_event_with_its_call_as_cause(tmp_path: Path
     one = agency(
         tmp_path,
         main=[
-            calls(call("task", "c1", name="pupil", instructions="You know nothing.")),
-            calls(call("hook", "c2", name="guard", instructions="Watch.", points=["input"])),
-            calls(call("endo", "c3", subagent="pupil", prompt="Ask why.", points=["response"])),
+            call_message(call("task", "c1", name="pupil", instructions="You know nothing.")),
+            call_message(call("hook", "c2", name="guard", instructions="Watch.", points=["input"])),
+            call_message(
+                call("endo", "c3", subagent="pupil", prompt="Ask why.", points=["response"])
+            ),
             "OK",
-            calls(call("meta", "c4")),
-            calls(call("talk_with", "c5", name="pupil")),
+            call_message(call("meta", "c4")),
+            call_message(call("talk_with", "c5", name="pupil")),
         ],
         guard=["OK"] * 9,
         pupil=["Why?", "I see."],
@@ -61,10 +73,10 @@ def test_every_change_of_place_is_an_event_with_its_call_as_cause(tmp_path: Path
     ]
     assert say(one, "Because.") == "[moved] pupil answers now"
     assert places(one)[0] == ("pupil", 0, "primary")
-    moves = one.rows(event_type="agent_moved")
+    moves = one.select_lines(event_type="agent_moved")
     made = {
         c["id"]: r["message_id"]
-        for r in one.rows(role="assistant")
+        for r in one.select_lines(role="assistant")
         for c in r.get("tool_calls", ())
     }
     assert [(m["place"], m["replaced_as"], m["cause"]) for m in moves] == [
@@ -72,7 +84,7 @@ def test_every_change_of_place_is_an_event_with_its_call_as_cause(tmp_path: Path
         ("primary", "subagent", made["c4"]),
         ("primary", "hook", made["c5"]),
     ]
-    births = [(r["name"], r["relation"]) for r in one.rows(event_type="agent_created")]
+    births = [(r["name"], r["relation"]) for r in one.select_lines(event_type="agent_created")]
     assert births == [
         ("main", "primary"),
         ("pupil", "subagent"),
@@ -86,17 +98,17 @@ def test_every_change_of_place_is_an_event_with_its_call_as_cause(tmp_path: Path
 def test_a_teacher_steers_a_pupil_unseen_and_comes_back(tmp_path: Path) -> None:
     """Socratic: the user hears the pupil; what the teacher says stands in the pupil's context."""
 
-    def teacher(request: ModelRequest) -> Line:
-        text = told(request)[-1]
+    def teacher(request: ModelRequest) -> ScriptedAnswer:
+        text = request_texts(request)[-1]
         if "[response]" in text and "Is it heavy?" in text:
-            return calls(call("meta", "c9"))
+            return call_message(call("meta", "c9"))
         return "COMMENT: Ask about weight." if text.startswith("[input]") else "OK"
 
     one = agency(
         tmp_path,
         main=[
-            calls(call("task", "c1", name="pupil", instructions="You know nothing.")),
-            calls(
+            call_message(call("task", "c1", name="pupil", instructions="You know nothing.")),
+            call_message(
                 call("endo", "c2", subagent="pupil", prompt="Begin.", points=["input", "response"])
             ),
             *[teacher] * 4,
@@ -106,7 +118,7 @@ def test_a_teacher_steers_a_pupil_unseen_and_comes_back(tmp_path: Path) -> None:
     )
     assert say(one, "Teach me.") == "What falls?"
     assert say(one, "A stone.") == "Well taught."
-    assert "[hook main]: Ask about weight." in one.heard("pupil")
+    assert "[hook main]: Ask about weight." in one.user_messages("pupil")
     given = verdicts(iter_events(one.log))
     assert [(v.hook_name, v.kind, v.name) for v in given] == [
         ("main", "comment", "pupil"),
@@ -126,7 +138,7 @@ def test_an_agent_puts_a_hook_above_itself_that_can_make_none_unless_granted(
     one = agency(
         tmp_path,
         main=[
-            calls(
+            call_message(
                 call(
                     "hook",
                     "c1",
@@ -149,10 +161,10 @@ def test_an_agent_puts_a_hook_above_itself_that_can_make_none_unless_granted(
         short=["DENY: too long", "OK"],
     )
 
-    def judges(request: ModelRequest) -> Line:
-        return "DENY: too long" if "A long answer" in told(request)[-1] else "OK"
+    def judges(request: ModelRequest) -> ScriptedAnswer:
+        return "DENY: too long" if "A long answer" in request_texts(request)[-1] else "OK"
 
-    one.give(short=[judges] * 3)
+    one.set_answers(short=[judges] * 3)
     assert say(one, "Go.") == "Short."
     short, maker = sorted(one.root.hooks, key=lambda hook: hook.name != "short")
     assert ("hook" in short.tools, "hook" in maker.tools) == (False, True)  # type: ignore[attr-defined]
@@ -164,9 +176,9 @@ def test_an_agent_puts_a_hook_above_itself_that_can_make_none_unless_granted(
 def test_what_an_agent_says_can_be_the_instructions_of_an_agent_and_of_a_hook(
     tmp_path: Path,
 ) -> None:
-    def written(request: ModelRequest) -> Line:
-        text = told(request)[-1]
-        return calls(
+    def written(request: ModelRequest) -> ScriptedAnswer:
+        text = request_texts(request)[-1]
+        return call_message(
             call("task", "c2", name="poet", instructions=text, prompt="Write."),
             call("hook", "c3", name="critic", instructions=text, points=["response"]),
         )
@@ -174,7 +186,7 @@ def test_what_an_agent_says_can_be_the_instructions_of_an_agent_and_of_a_hook(
     one = agency(
         tmp_path,
         main=[
-            calls(
+            call_message(
                 call("task", "c1", name="author", instructions="Write prompts.", prompt="A poet.")
             ),
             written,
@@ -185,8 +197,8 @@ def test_what_an_agent_says_can_be_the_instructions_of_an_agent_and_of_a_hook(
         critic=["OK"],
     )
     assert say(one, "Go.") == "Done."
-    [poet] = one.rows(role="system", agent_id=one.id_of("poet"))
-    [critic] = one.rows(role="system", agent_id=one.id_of("critic"))
+    [poet] = one.select_lines(role="system", agent_id=one.id_of("poet"))
+    [critic] = one.select_lines(role="system", agent_id=one.id_of("critic"))
     assert poet["content"] == "Only rhymes count."
     assert critic["content"].startswith("Only rhymes count.")
     assert one.result("c2")["content"] == "Roses."
@@ -201,8 +213,8 @@ def test_participants_are_told_who_else_takes_part(tmp_path: Path) -> None:
     one = agency(
         tmp_path,
         main=[
-            calls(*people),
-            calls(
+            call_message(*people),
+            call_message(
                 call("introduce", "c1", speakers=["Ann", "Ben"], listeners=["Eve"]),
                 call("discuss", "c2", prompt="Begin."),
             ),
@@ -215,11 +227,11 @@ def test_participants_are_told_who_else_takes_part(tmp_path: Path) -> None:
     assert one.result("c1")["content"] == "Introduced. Who speaks: Ann, Ben. Who listens: Eve."
     assert one.result("c2")["content"] == "[Ann]: I am Ann.\n\n[Ben]: I am Ben."
     first = "You are {}, and take part in a discussion that main leads. "
-    assert [one.heard(name)[0] for name in ("Ann", "Eve")] == [
+    assert [one.user_messages(name)[0] for name in ("Ann", "Eve")] == [
         first.format("Ann") + "Who else speaks: Ben. Who only listens: Eve.",
         first.format("Eve") + "Who else speaks: Ann, Ben. Who only listens: nobody.",
     ]
-    assert one.heard("Eve")[1:] == ["Begin.", "[Ann]: I am Ann.", "[Ben]: I am Ben."]
+    assert one.user_messages("Eve")[1:] == ["Begin.", "[Ann]: I am Ann.", "[Ben]: I am Ben."]
     check_log(one.log)
 
 
@@ -229,10 +241,10 @@ def test_agents_do_by_themselves_what_a_user_does_with_commands(tmp_path: Path) 
     one = agency(
         tmp_path,
         main=[
-            calls(
+            call_message(
                 call("task", "c1", name="aide", instructions="Remember.", prompt="The key is 7.")
             ),
-            calls(
+            call_message(
                 call("dump", "c2", path="aide.json", name="aide"),
                 call("terminate", "c3", name="aide"),
                 call("restore", "c4", path="aide.json", name="again"),
@@ -249,5 +261,5 @@ def test_agents_do_by_themselves_what_a_user_does_with_commands(tmp_path: Path) 
     gone = [(row.name, row.place) for row in tree(iter_events(one.log)) if row.gone]
     assert gone == [("main", "hook"), ("aide", "subagent"), ("twin", "subagent")]
     check_log(one.log)
-    again = one.again()
+    again = one.resume()
     assert run(Conversation(again.root).say("Still there?")) == "[again has no line 2]"

@@ -28,7 +28,16 @@ from harken.world.files.tools import file_tools
 from harken.world.search.engines import Scanner
 from harken.world.search.tools import search_tools
 from harken.world.todo import todo
-from tests.agent_kit import Line, Stage, call, calls, check_log, everything, play, stage
+from tests.agent_kit import (
+    ScriptedAnswer,
+    Stage,
+    call,
+    call_message,
+    check_log,
+    full_state,
+    open_stage,
+    script_model,
+)
 
 HOOKS: dict[str, dict[str, Any]] = {
     "planning-mode": {},
@@ -41,31 +50,31 @@ HOOKS: dict[str, dict[str, Any]] = {
 }
 
 
-def todos(status: str, id_: str) -> Line:
+def todos(status: str, id_: str) -> ScriptedAnswer:
     items = [{"text": "rename f", "status": status}, {"text": "test it", "status": "open"}]
-    return calls(call("todo", id_, items=items))
+    return call_message(call("todo", id_, items=items))
 
 
-def edit(path: str, old: str, new: str, id_: str) -> Line:
-    return calls(call("edit", id_, path=path, old_string=old, new_string=new))
+def edit(path: str, old: str, new: str, id_: str) -> ScriptedAnswer:
+    return call_message(call("edit", id_, path=path, old_string=old, new_string=new))
 
 
 PLAN = "PLAN: rename f to g in a.py, then test."
-MAIN: list[Line] = [
+MAIN: list[ScriptedAnswer] = [
     edit("a.py", "f", "g", "e0"),  # it would rather begin at once: denied
-    calls(call("read", "r1", path="a.py"), call("grep", "g1", pattern="f")),
-    calls(call("task", "k1", name="reviewer", instructions="Review.", prompt="Is it safe?")),
+    call_message(call("read", "r1", path="a.py"), call("grep", "g1", pattern="f")),
+    call_message(call("task", "k1", name="reviewer", instructions="Review.", prompt="Is it safe?")),
     PLAN,
     todos("doing", "t1"),
     edit("a.py", "f()", "g()", "e1"),
-    calls(call("read", "r2", path="b.py")),
-    calls(call("ls", "l1")),
+    call_message(call("read", "r2", path="b.py")),
+    call_message(call("ls", "l1")),
     edit("b.py", "f", "g", "e2"),  # b.py was changed by somebody meanwhile: denied
-    calls(call("read", "r3", path="b.py")),
+    call_message(call("read", "r3", path="b.py")),
     edit("b.py", "f", "g", "e3"),
     "Done.",
 ]
-REVIEWER: list[Line] = [edit("a.py", "f", "h", "x1"), "It is safe."]
+REVIEWER: list[ScriptedAnswer] = [edit("a.py", "f", "h", "x1"), "It is safe."]
 
 
 def begun(tmp_path: Path) -> Stage:
@@ -75,15 +84,15 @@ def begun(tmp_path: Path) -> Stage:
     (folder / "b.py").write_text("import a\na.f()\n")
     root = Root(folder)
 
-    def meanwhile(request: object) -> Line:
+    def meanwhile(request: object) -> ScriptedAnswer:
         (folder / "b.py").write_text("import a\na.f()  # by somebody else\n")
-        return calls(call("ls", "l1"))
+        return call_message(call("ls", "l1"))
 
     lines = [meanwhile if at == 7 else line for at, line in enumerate(MAIN)]
-    model = play(main=lines, reviewer=REVIEWER)
+    model = script_model(main=lines, reviewer=REVIEWER)
     tools = [*file_tools(root), *search_tools(root, Scanner()), todo]
     runtime = AgentRuntime(model=model, world=LocalWorld(tools, folder=folder))
-    one = stage(tmp_path, model, runtime=runtime)
+    one = open_stage(tmp_path, model, runtime=runtime)
     for kind, options in HOOKS.items():
         hook = get_hook_class(kind, runtime)(one.session, runtime=runtime, options=options)
         hook.install(one.root)
@@ -97,14 +106,14 @@ def test_hooks_plan_remind_guard_and_count_in_one_run(tmp_path: Path, *, resumed
     assert one.ask("Rename f.") == PLAN
     assert (tmp_path / "files/a.py").read_text() == "f()\n"
     if resumed:
-        live = everything(one.session)
-        one = one.again()
-        assert everything(one.session) == live
+        live = full_state(one.session)
+        one = one.resume()
+        assert full_state(one.session) == live
     assert one.ask("Yes, go ahead.") == "Done."
     assert (tmp_path / "files/a.py").read_text() == "g()\n"
     assert "g()  # by somebody else" in (tmp_path / "files/b.py").read_text()
     assert failed(one) == {"e0": "planning-mode", "x1": "planning-mode", "e2": "read-before-write"}
-    heard = [text for text in one.heard("main") if text.startswith("[hook")]
+    heard = [text for text in one.user_messages("main") if text.startswith("[hook")]
     assert [text.partition("]")[0].removeprefix("[hook ") for text in heard] == SAID
     check_log(one.log)
     viewer = SessionViewer(one.log)
@@ -122,7 +131,7 @@ SAID = [
 
 def failed(one: Stage) -> dict[str, str]:
     """Return which calls were denied, and by whom."""
-    rows = [row for row in one.rows(role="tool") if "is_error" in row]
+    rows = [row for row in one.select_lines(role="tool") if "is_error" in row]
     return {row["tool_call_id"]: row["content"].split("'")[1] for row in rows}
 
 
@@ -152,15 +161,19 @@ def test_hooks_read_what_the_world_keeps_and_it_keeps_nothing_else(tmp_path: Pat
     folder = tmp_path / "files"
     folder.mkdir()
     (folder / "a.txt").write_text("a\n")
-    model = play(
-        main=[calls(call("read", "r", path="a.txt")), calls(call("cheer", mood="merry")), "Done."]
+    model = script_model(
+        main=[
+            call_message(call("read", "r", path="a.txt")),
+            call_message(call("cheer", mood="merry")),
+            "Done.",
+        ]
     )
     world = LocalWorld([*file_tools(Root(folder)), cheer], folder=folder)
     before = dict(vars(world))
-    one = stage(tmp_path, model, runtime=AgentRuntime(model=model, world=world))
+    one = open_stage(tmp_path, model, runtime=AgentRuntime(model=model, world=world))
     Mood(one.session, runtime=one.runtime).install(one.root, "mood")
     one.ask("Go.")
-    assert one.heard("main")[-1] == "[hook mood]: merry; knows a.txt; mcp None"
+    assert one.user_messages("main")[-1] == "[hook mood]: merry; knows a.txt; mcp None"
     changed = {name for name, value in vars(world).items() if before[name] is not value}
     assert changed == set()
     given = {"tools", "_own", "folder", "user", "permissions", "sources", "web"}

@@ -25,7 +25,7 @@ from tests.agent_kit import check_log
 from tests.provider.checks import check_anthropic, check_openai, shared
 from tests.provider.server import Answer, Asked, Provider
 from tests.provider.wire import WIRES, Wire
-from tests.session_kit import lines
+from tests.session_kit import read_lines
 
 ROOT = Path(__file__).parents[2]
 READ = {"anthropic": anthropic.parse_request_messages, "openai": openai_chat.parse_request_messages}
@@ -66,7 +66,7 @@ def check_end(folder: Path) -> None:
     log = folder / "s.jsonl"
     assert (folder / "project" / "bill.py").read_text() == MENDED
     check_log(log)
-    said = [line for line in lines(log) if line.get("role") == "user" and "cause" not in line]
+    said = [line for line in read_lines(log) if line.get("role") == "user" and "cause" not in line]
     assert [line["content"] for line in said].count(PROMPT) == 1
     assert "reviewer" in SessionViewer(log).list_agents().values()
 
@@ -94,7 +94,7 @@ def check_wire(folder: Path, protocol: str, asked: list[Asked]) -> None:
     """Check that what was sent is what the log says that the models saw."""
     viewer = SessionViewer(folder / "s.jsonl")
     read = READ[protocol]
-    requests = [line["message_id"] for line in lines(viewer.path) if "context_hash" in line]
+    requests = [line["message_id"] for line in read_lines(viewer.path) if "context_hash" in line]
     sent = [spoken(read(one.body)) for one in asked]
     for request in requests:
         context = viewer.context(request)

@@ -9,7 +9,15 @@ from pathlib import Path
 import pytest
 
 from harken import Agent, LoggedString, SessionViewer, ToolContext, tool
-from tests.agent_kit import Stage, call, calls, check_log, everything, play, stage
+from tests.agent_kit import (
+    Stage,
+    call,
+    call_message,
+    check_log,
+    full_state,
+    open_stage,
+    script_model,
+)
 
 
 def last_said(agent: Agent) -> LoggedString:
@@ -49,15 +57,15 @@ async def broadcast(from_name: str, caller: ToolContext) -> LoggedString:
 
 def party(folder: Path, *steps: object) -> Stage:
     names = ("Jack", "Jill", "Joe")
-    model = play(
+    model = script_model(
         main=[
-            calls(*(call("task", f"t{n}", name=n, prompt="Say hi.") for n in names)),
-            *(calls(step) for step in steps),  # type: ignore[arg-type]
+            call_message(*(call("task", f"t{n}", name=n, prompt="Say hi.") for n in names)),
+            *(call_message(step) for step in steps),  # type: ignore[arg-type]
             "Done.",
         ],
         **{name: [f"Hi from {name}.", f"{name} heard."] for name in names},
     )
-    one = stage(folder, model, tools=[whisper, translate, broadcast])
+    one = open_stage(folder, model, tools=[whisper, translate, broadcast])
     assert one.ask("Go.") == "Done."
     check_log(one.log)
     return one
@@ -66,12 +74,12 @@ def party(folder: Path, *steps: object) -> Stage:
 @pytest.mark.req("S1-10", "S0-49")
 def test_a_whisper_logs_no_piece_and_its_substance_is_the_original(tmp_path: Path) -> None:
     one = party(tmp_path, call("whisper", from_name="Jack", to_name="Jill"))
-    [said] = one.rows(content="Hi from Jack.", role="assistant")
-    heard = one.rows(content="[Jack]: Hi from Jack.")
+    [said] = one.select_lines(content="Hi from Jack.", role="assistant")
+    heard = one.select_lines(content="[Jack]: Hi from Jack.")
     assert [(row["agent_id"], row["substance"]) for row in heard] == [
         (one.id_of("Jill"), said["message_id"])
     ]
-    assert len(one.rows(event_type="piece_of_text")) == 3  # the prompts of the tasks
+    assert len(one.select_lines(event_type="piece_of_text")) == 3  # the prompts of the tasks
     dialog = SessionViewer(one.log).extract_dialog(["Jack", "Jill"])
     assert [item["content"] for item in dialog].count("Hi from Jack.") == 1
     assert SessionViewer(one.log).extract_dialog(["Joe"])[-1]["content"] == "Hi from Joe."
@@ -82,11 +90,13 @@ def test_a_translation_is_a_piece_caused_by_the_call_and_entries_point_to_it(
     tmp_path: Path,
 ) -> None:
     one = party(tmp_path, call("translate", text="good day", to_names=["Jack", "Jill"]))
-    [made] = [r for r in one.rows(role="assistant") if "translate" in str(r.get("tool_calls"))]
-    [piece] = one.rows(event_type="piece_of_text", content="GOOD DAY")
+    [made] = [
+        r for r in one.select_lines(role="assistant") if "translate" in str(r.get("tool_calls"))
+    ]
+    [piece] = one.select_lines(event_type="piece_of_text", content="GOOD DAY")
     assert (piece["cause"], piece["agent_id"]) == (made["message_id"], one.root.agent_id)
     assert "substance" not in piece
-    heard = one.rows(substance=piece["message_id"])
+    heard = one.select_lines(substance=piece["message_id"])
     assert [(row["agent_id"], row["content"]) for row in heard] == [
         (one.id_of("Jack"), "GOOD DAY"),
         (one.id_of("Jill"), "GOOD DAY"),
@@ -100,10 +110,10 @@ def test_a_translation_is_a_piece_caused_by_the_call_and_entries_point_to_it(
 @pytest.mark.req("S1-10")
 def test_the_result_of_a_tool_may_represent_a_message(tmp_path: Path) -> None:
     one = party(tmp_path, call("broadcast", from_name="Joe"))
-    [said] = one.rows(content="Hi from Joe.", role="assistant")
+    [said] = one.select_lines(content="Hi from Joe.", role="assistant")
     result = one.result()
     assert (result["content"], result["substance"]) == ("Hi from Joe.", said["message_id"])
-    heard = one.rows(content="[Joe]: Hi from Joe.")
+    heard = one.select_lines(content="[Joe]: Hi from Joe.")
     assert {row["agent_id"] for row in heard} == {one.id_of("Jack"), one.id_of("Jill")}
 
 
@@ -114,8 +124,8 @@ def test_what_custom_tools_did_survives_a_resume(tmp_path: Path) -> None:
         call("whisper", from_name="Jack", to_name="Jill"),
         call("translate", text="x", to_names=["Joe"]),
     )
-    live = everything(one.session)
-    assert everything(one.again().session) == live
+    live = full_state(one.session)
+    assert full_state(one.resume().session) == live
 
 
 @pytest.mark.req("S4-03", "S1-10")
@@ -128,7 +138,9 @@ def test_a_result_that_claims_to_represent_what_is_not_there_is_text(
         """Claim."""
         return LoggedString("I was said.", odd)
 
-    one = stage(tmp_path, play(main=[calls(call("claim")), "Done."]), tools=[claim])
+    one = open_stage(
+        tmp_path, script_model(main=[call_message(call("claim")), "Done."]), tools=[claim]
+    )
     assert one.ask("Go.") == "Done."
     assert one.result()["content"] == "I was said."
     assert "substance" not in one.result()
@@ -149,18 +161,18 @@ def test_what_an_agent_heard_can_be_handed_on(tmp_path: Path, by: str) -> None:
         )
         return LoggedString(heard["content"], heard[by])
 
-    model = play(
+    model = script_model(
         main=[
-            calls(call("task", "t", name="Ann", prompt="Hi?")),
-            calls(call("repeat", name="Ann")),
+            call_message(call("task", "t", name="Ann", prompt="Hi?")),
+            call_message(call("repeat", name="Ann")),
             "Done.",
         ],
         Ann=["Hi."],
     )
-    one = stage(tmp_path, model, tools=[repeat])
+    one = open_stage(tmp_path, model, tools=[repeat])
     holder.append(one.root)
     assert one.ask("Go.") == "Done."
     assert one.result()["content"] == "Hi?"
-    [piece] = one.rows(event_type="piece_of_text")
+    [piece] = one.select_lines(event_type="piece_of_text")
     assert one.result().get("substance") == (piece["message_id"] if by == "substance" else None)
     check_log(one.log)

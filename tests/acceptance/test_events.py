@@ -12,8 +12,8 @@ from harken.core.ids import AgentId
 from harken.experiments.replay.check import check
 from harken.session.log.reader import iter_events as read
 from harken.views.viewer import SessionViewer
-from tests.agent_kit import Stage, call, calls, check_log, everything, play, run
-from tests.trigger_kit import talking, woken_stage
+from tests.agent_kit import Stage, call, call_message, check_log, full_state, run, script_model
+from tests.trigger_kit import listen_to, open_trigger_stage
 
 SAID = "I'll reload the data and notify the main agent."
 HEARD = "[event data] changed: data.json"
@@ -25,14 +25,14 @@ def watched(folder: Path) -> Stage:
     """Let a subagent watch a file, which somebody changes, and the user hear of it."""
     (folder / "work").mkdir()
     (folder / "work" / "data.json").write_text("{}")
-    model = play(
-        main=[calls(TASK), "The watcher watches.", "The data has changed."],
-        Watcher=[calls(WATCH), "I watch.", SAID],
+    model = script_model(
+        main=[call_message(TASK), "The watcher watches.", "The data has changed."],
+        Watcher=[call_message(WATCH), "I watch.", SAID],
     )
-    one = woken_stage(folder, model)
+    one = open_trigger_stage(folder, model)
 
     async def act() -> None:
-        async with talking(one) as talk:
+        async with listen_to(one) as talk:
             assert await talk.say("Watch the data.") == "The watcher watches."
             (folder / "work" / "data.json").write_text('{"tea": 1}')
             assert await talk.wait_for_unread()
@@ -46,27 +46,29 @@ def watched(folder: Path) -> Stage:
 def test_example_4_a_file_changes_and_the_watching_agent_responds(tmp_path: Path) -> None:
     one = watched(tmp_path)
     watcher = one.id_of("Watcher")
-    [piece] = one.rows(event_type="piece_of_text", trigger="data")
-    [armed] = [row for row in one.rows(agent_id=watcher, role="assistant") if row.get("tool_calls")]
+    [piece] = one.select_lines(event_type="piece_of_text", trigger="data")
+    [armed] = [
+        row for row in one.select_lines(agent_id=watcher, role="assistant") if row.get("tool_calls")
+    ]
     assert (piece["agent_id"], piece["content"], piece["cause"]) == (
         watcher,
         HEARD,
         armed["message_id"],
     )
-    heard, said = [row for row in one.rows(agent_id=watcher) if "role" in row][-2:]
+    heard, said = [row for row in one.select_lines(agent_id=watcher) if "role" in row][-2:]
     assert (heard["role"], heard["content"], heard["substance"]) == (
         "user",
         HEARD,
         piece["message_id"],
     )
     assert (said["role"], said["content"]) == ("assistant", SAID)
-    told, answer = [row for row in one.rows(agent_id="agent_001") if "role" in row][-2:]
+    told, answer = [row for row in one.select_lines(agent_id="agent_001") if "role" in row][-2:]
     assert (told["role"], told["content"]) == ("user", f"[Watcher]: {SAID}")
     assert told["substance"] == said["message_id"]
     assert answer["content"] == "The data has changed."
     check_log(one.log)
-    live = everything(one.session)
-    assert everything(one.again().session) == live
+    live = full_state(one.session)
+    assert full_state(one.resume().session) == live
 
 
 @pytest.mark.req("S1-18")
@@ -90,10 +92,12 @@ def test_every_view_shows_what_happened_and_what_came_of_it(tmp_path: Path) -> N
 @pytest.mark.req("S1-18")
 def test_an_agent_without_a_parent_is_woken_by_a_command_that_ends(tmp_path: Path) -> None:
     build = call("run_in_background", name="build", command="echo built")
-    one = woken_stage(tmp_path, play(main=[calls(build), "Building.", "It is built."]))
+    one = open_trigger_stage(
+        tmp_path, script_model(main=[call_message(build), "Building.", "It is built."])
+    )
 
     async def act() -> list[str]:
-        async with talking(one) as talk:
+        async with listen_to(one) as talk:
             said = [str(await talk.say("Build."))]
             while await talk.wait_for_unread(to_the_end=True):
                 said.append(str(await talk.say()))
@@ -129,8 +133,8 @@ def in_a_turn(folder: Path) -> Stage:
         ring()
         return "worked"
 
-    model = play(main=[calls(call("work")), "I heard it.", "Again."])
-    one = woken_stage(folder, model, tools=[work])
+    model = script_model(main=[call_message(call("work")), "I heard it.", "Again."])
+    one = open_trigger_stage(folder, model, tools=[work])
     held.append(one)
     one.ask("Work.")
     ring()

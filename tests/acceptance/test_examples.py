@@ -13,7 +13,17 @@ import pytest
 from harken import Deny, Hook, HookQuestion, Ok, Rewrite, SessionViewer, register_agent_class
 from harken.core.verdict import Verdict
 from harken.views.interventions import interventions
-from tests.agent_kit import Stage, call, calls, check_log, everything, play, run, stage, told
+from tests.agent_kit import (
+    Stage,
+    call,
+    call_message,
+    check_log,
+    full_state,
+    open_stage,
+    request_texts,
+    run,
+    script_model,
+)
 
 Event: TypeAlias = tuple[str, str, str, str | None]
 """What it is, whose, what it says, and what it points to (by position in the list)."""
@@ -27,7 +37,7 @@ def listing(one: Stage, *agents: str) -> list[Event]:
     """Return the entries, pieces and births of some agents, with links as positions."""
     chosen = {one.id_of(agent): agent for agent in agents}
     kinds = ("agent_created", "transcript_entry", "piece_of_text")
-    rows = [r for r in one.rows() if r["event_type"] in kinds and r["agent_id"] in chosen]
+    rows = [r for r in one.select_lines() if r["event_type"] in kinds and r["agent_id"] in chosen]
     places = {row["message_id"]: str(at) for at, row in enumerate(rows)}
     found: list[Event] = []
     for row in rows:
@@ -50,15 +60,17 @@ def listing(one: Stage, *agents: str) -> list[Event]:
 def cafe(folder: Path, **parts: Any) -> Stage:
     script: dict[str, Any] = {
         "main": [
-            calls(call("task", "c1", name="Jack", system_prompt="You work in HR...")),
-            calls(call("task", "c2", name="Jill", system_prompt="You are an aspiring author...")),
-            calls(call("discuss", "c3", prompt=CAFE, speakers=["Jack", "Jill"])),
+            call_message(call("task", "c1", name="Jack", system_prompt="You work in HR...")),
+            call_message(
+                call("task", "c2", name="Jill", system_prompt="You are an aspiring author...")
+            ),
+            call_message(call("discuss", "c3", prompt=CAFE, speakers=["Jack", "Jill"])),
             "They have met.",
         ],
         "Jack": [HI],
         "Jill": [HELLO],
     }
-    one = stage(folder, play(**{**script, **parts}), system_prompt=None)
+    one = open_stage(folder, script_model(**{**script, **parts}), system_prompt=None)
     assert one.ask("Create Jack and Jill for a cafe discussion") == "They have met."
     return one
 
@@ -96,15 +108,16 @@ def test_example_1_jack_and_jill(tmp_path: Path) -> None:
 @pytest.mark.req("S0-51", "S0-31")
 def test_example_1_resumes_and_goes_on(tmp_path: Path) -> None:
     one = cafe(tmp_path, Jack=[HI, "What do you write?"], Jill=[HELLO, "A story."])
-    live = everything(one.session)
-    later = one.again(
-        play(
-            main=["-"] * 4 + [calls(call("discuss", "c4", prompt="Go on.")), "They went on."],
+    live = full_state(one.session)
+    later = one.resume(
+        script_model(
+            main=["-"] * 4
+            + [call_message(call("discuss", "c4", prompt="Go on.")), "They went on."],
             Jack=["-", "What do you write?"],
             Jill=["-", "A story."],
         )
     )
-    assert everything(later.session) == live
+    assert full_state(later.session) == live
     assert later.ask("More.") == "They went on."
     assert later.result("c4")["content"] == "[Jack]: What do you write?\n\n[Jill]: A story."
     check_log(later.log)
@@ -112,8 +125,10 @@ def test_example_1_resumes_and_goes_on(tmp_path: Path) -> None:
 
 def with_inner(folder: Path) -> Stage:
     jill = [
-        calls(call("task", "c4", name="Inner", system_prompt="You are Jill's inner voice...")),
-        calls(call("discuss", "c5", speakers=["Inner"], prompt=ASIDE)),
+        call_message(
+            call("task", "c4", name="Inner", system_prompt="You are Jill's inner voice...")
+        ),
+        call_message(call("discuss", "c5", speakers=["Inner"], prompt=ASIDE)),
         HELLO,
     ]
     return cafe(folder, Jill=jill, Inner=[ADVICE])
@@ -142,14 +157,17 @@ def test_example_2_an_inner_voice(tmp_path: Path) -> None:
 @pytest.mark.req("S0-52")
 def test_example_2_nobody_but_jill_hears_her_inner_voice(tmp_path: Path) -> None:
     one = with_inner(tmp_path)
-    [advice] = one.rows(content=ADVICE, role="assistant")
+    [advice] = one.select_lines(content=ADVICE, role="assistant")
     [heard] = SessionViewer(one.log).trace_content_references(advice["message_id"])
     assert heard["agent_id"] == one.id_of("Jill")
-    for row in [*one.rows(agent_id=one.id_of("Jack")), *one.rows(agent_id=one.id_of("main"))]:
+    for row in [
+        *one.select_lines(agent_id=one.id_of("Jack")),
+        *one.select_lines(agent_id=one.id_of("main")),
+    ]:
         assert ADVICE not in str(row.get("content"))
         assert ASIDE not in str(row.get("content"))
-    for request in one.runtime.model.asked:  # type: ignore[union-attr]
-        assert (ADVICE in " ".join(told(request))) <= (request.agent == "Jill")
+    for request in one.runtime.model.requests:  # type: ignore[union-attr]
+        assert (ADVICE in " ".join(request_texts(request))) <= (request.agent == "Jill")
 
 
 @pytest.mark.req("S0-52")
@@ -174,36 +192,43 @@ class ResourceMonitor(Hook):
 
 @pytest.mark.req("S0-53")
 def test_example_3_a_hook_denies_a_task(tmp_path: Path) -> None:
-    made = [calls(call("task", f"c{n}", name=f"Searcher{n}")) for n in range(1, 5)]
-    one = stage(tmp_path, play(main=[*made, "I have three searchers."]))
+    made = [call_message(call("task", f"c{n}", name=f"Searcher{n}")) for n in range(1, 5)]
+    one = open_stage(tmp_path, script_model(main=[*made, "I have three searchers."]))
     hook = ResourceMonitor(one.session, runtime=one.runtime).install(one.root, "ResourceMonitor")
     assert one.ask("Search.") == "I have three searchers."
     assert one.result("c4")["content"] == (
         "Error: Action blocked by hook 'ResourceMonitor': Maximum subagents (3) already reached."
     )
-    births = [row["name"] for row in one.rows(event_type="agent_created", relation="subagent")]
+    births = [
+        row["name"] for row in one.select_lines(event_type="agent_created", relation="subagent")
+    ]
     assert births == ["Searcher1", "Searcher2", "Searcher3"]
     asked, verdict = [
         row
-        for row in one.rows(agent_id=hook.agent_id)
+        for row in one.select_lines(agent_id=hook.agent_id)
         if "Searcher4" in str(row) or "DENY" in str(row)
     ]
     assert (asked["role"], verdict["role"]) == ("user", "assistant")
     assert "main" in asked["content"]
     assert "task" in asked["content"]
     assert verdict["content"] == "DENY: Maximum subagents (3) already reached."
-    [made_4] = [r for r in one.rows(role="assistant") if "Searcher4" in str(r.get("tool_calls"))]
+    [made_4] = [
+        r for r in one.select_lines(role="assistant") if "Searcher4" in str(r.get("tool_calls"))
+    ]
     assert asked["cause"] == made_4["message_id"]
-    assert one.rows(content=verdict["content"]) == [verdict]
+    assert one.select_lines(content=verdict["content"]) == [verdict]
     check_log(one.log)
-    live = everything(one.session)
-    assert everything(one.again().session) == live
+    live = full_state(one.session)
+    assert full_state(one.resume().session) == live
 
 
 @pytest.mark.req("S0-54")
 def test_example_4_an_external_event(tmp_path: Path) -> None:
     said = "I'll reload the data and notify the main agent."
-    one = stage(tmp_path, play(main=[calls(call("task", name="Watcher")), "-"], Watcher=[said]))
+    one = open_stage(
+        tmp_path,
+        script_model(main=[call_message(call("task", name="Watcher")), "-"], Watcher=[said]),
+    )
     one.ask("Watch data.json.")
     watcher = one.root.subagent("Watcher")
     watcher.harken("File changed: data.json")
@@ -227,12 +252,12 @@ class Redactor(Hook):
 @pytest.mark.req("S0-50", "S0-14")
 def test_hook_transparency_what_was_said_and_what_was_heard(tmp_path: Path) -> None:
     script = {"Jack": ["password: 1234"], "Jill": ["Thanks."]}
-    one = stage(
+    one = open_stage(
         tmp_path,
-        play(
+        script_model(
             main=[
-                calls(call("task", "c1", name="Jack"), call("task", "c2", name="Jill")),
-                calls(call("discuss", "c3", prompt="Talk.", speakers=["Jack", "Jill"])),
+                call_message(call("task", "c1", name="Jack"), call("task", "c2", name="Jill")),
+                call_message(call("discuss", "c3", prompt="Talk.", speakers=["Jack", "Jill"])),
                 "The password is 1234.",
             ],
             **script,

@@ -20,7 +20,7 @@ import pytest
 
 from harken.core.messages import ImagePart
 from harken.world.mcp.server_config import McpServerConfig
-from tests.mcp_kit import run, stand, until
+from tests.mcp_kit import open_mcp_stage, run, wait_until
 from tests.unit.world.permissions.people import Person
 
 CLIENT = Path(__file__).parents[1] / "mcp_conformance_client.py"
@@ -56,19 +56,19 @@ def test_server_everything_can_be_used(tmp_path: Path) -> None:
 
     async def scene() -> None:
         person = Person(["decline"])
-        async with stand(tmp_path, replace(server, timeout_s=10), user=person) as here:
-            assert here.told == []
+        async with open_mcp_stage(tmp_path, replace(server, timeout_s=10), user=person) as here:
+            assert here.notices == []
             assert await here.text("mcp__every__echo", message="hi") == "Echo: hi"
             assert "is 3" in await here.text("mcp__every__get-sum", a=1, b=2)
-            image = (await here.do("mcp__every__get-tiny-image")).content
+            image = (await here.call_tool("mcp__every__get-tiny-image")).content
             assert isinstance(image, list)
             assert isinstance(image[-1], ImagePart)
             weather = await here.text("mcp__every__get-structured-content", location="New York")
             assert json.loads(weather)["temperature"] > -100
             slow = "mcp__every__trigger-long-running-operation"
             assert "completed" in await here.text(slow, duration=1, steps=4)
-            await until(lambda: len(here.progress) == 4)
-            task = asyncio.create_task(here.do(slow, duration=60, steps=2))
+            await wait_until(lambda: len(here.progress) == 4)
+            task = asyncio.create_task(here.call_tool(slow, duration=60, steps=2))
             await asyncio.sleep(0.2)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -96,7 +96,7 @@ def test_server_filesystem_can_be_used(tmp_path: Path) -> None:
     )
 
     async def scene() -> None:
-        async with stand(tmp_path, server) as here:
+        async with open_mcp_stage(tmp_path, server) as here:
             note = str(tmp_path / "here" / "note.txt")
             await here.text("mcp__fs__write_file", path=note, content="tea")
             assert await here.text("mcp__fs__read_text_file", path=note) == "tea"

@@ -11,7 +11,7 @@ import pytest
 from harken.agents.smart_agent import SmartAgent
 from harken.chat.open_chat import OpenChat
 from harken.config.settings import Settings
-from tests.agent_kit import call, calls, run
+from tests.agent_kit import call, call_message, run
 from tests.clients.kit import needs, talk
 from tests.unit.agents.command_hooks.commanding import commanded, keeper, on, told
 
@@ -58,8 +58,8 @@ def ours(folder: Path) -> list[dict[str, Any]]:
         call("edit", "c5", path="hello.txt", old_string="line two", new_string="line 2 edited"),
     ]
     acts += [call("task", "c6", name="Ann", instructions="You are Ann.", prompt="Say hi.")]
-    one = commanded(folder, section(folder), main=[*map(calls, acts), "Done."], Ann=["Hi."])
-    one.give(compaction=["The numbers."])
+    one = commanded(folder, section(folder), main=[*map(call_message, acts), "Done."], Ann=["Hi."])
+    one.set_answers(compaction=["The numbers."])
     one.ask("Go!")
     assert isinstance(one.root, SmartAgent)
     run(one.root.compact("the numbers"))

@@ -19,7 +19,7 @@ from harken.recording.exchange import CapturedRequest, CapturedResponse
 from harken.recording.rebuild import RequestRebuilder
 from harken.session.log.reader import iter_events
 from tests.clients.kit import lab
-from tests.recording_kit import logs, recorder
+from tests.recording_kit import log_paths, open_recorder
 
 _LOGS = sorted(path for path in lab().glob("homes/*/logs/*.requests.jsonl"))
 _WITH_SUBAGENT = "SUBAGENT"
@@ -91,7 +91,7 @@ def sent_in(path: Path) -> list[Sent]:
 @pytest.mark.parametrize("path", _LOGS, ids=lambda path: f"{path.parent.parent.name}-{path.stem}")
 def test_requests_of_real_clients_come_back(path: Path, tmp_path: Path) -> None:
     sent = sent_in(path)
-    with recorder(tmp_path) as recording:
+    with open_recorder(tmp_path) as recording:
         for at, one in enumerate(sent):
             recording.begin(one.call)
             answered = one.answer_in(sent[at + 1 :])
@@ -102,7 +102,7 @@ def test_requests_of_real_clients_come_back(path: Path, tmp_path: Path) -> None:
                     CapturedResponse(id=one.call.id, status=0, time=one.call.time, broken="lost")
                 )
     bodies = {one.call.id: one.body for one in sent}
-    for log in logs(tmp_path):
+    for log in log_paths(tmp_path):
         found = list(iter_events(log))
         rebuilder = RequestRebuilder(found)
         for id_, request in rebuilder.requests.items():

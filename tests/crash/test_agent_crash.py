@@ -19,8 +19,17 @@ from harken.errors import InvalidLog, LogWriteError
 from harken.llm.base import ModelRequest
 from harken.session.verify import verify
 from harken.testing import FailingDisk, Fault
-from tests.agent_kit import Stage, call, calls, check_context, check_log, everything, quick, told
-from tests.session_kit import folded, lines
+from tests.agent_kit import (
+    Stage,
+    call,
+    call_message,
+    check_context,
+    check_log,
+    fast_options,
+    full_state,
+    request_texts,
+)
+from tests.session_kit import fold_log, read_lines
 
 ROOT = Path(__file__).parents[2]
 WORKER = """
@@ -85,7 +94,7 @@ def test_ten_turns_killed_in_the_fifth_after_its_effect(tmp_path: Path, how: str
     assert len(noted(tmp_path, "asked")) == 11
     log = tmp_path / "s.jsonl"
     check_log(log)
-    results = [line for line in lines(log) if line.get("role") == "tool"]
+    results = [line for line in read_lines(log) if line.get("role") == "tool"]
     assert [r["content"] for r in results if "is_error" not in r] == [
         f"worked {n}" for n in range(1, 11) if n != 5
     ]
@@ -101,7 +110,7 @@ def test_killed_again_and_again_and_also_before_an_effect(tmp_path: Path) -> Non
     assert worker(tmp_path, 0) == (0, "All ten.\n")
     assert noted(tmp_path, "effects") == [str(n) for n in range(1, 11) if n not in {2, 5}]
     assert len(noted(tmp_path, "asked")) == 11
-    flagged = [r["tool_call_id"] for r in lines(tmp_path / "s.jsonl") if "is_error" in r]
+    flagged = [r["tool_call_id"] for r in read_lines(tmp_path / "s.jsonl") if "is_error" in r]
     assert flagged == ["c2", "c4", "c5", "c10"]
     check_log(tmp_path / "s.jsonl")
 
@@ -121,7 +130,7 @@ CALLS = {
 
 def missing(request: ModelRequest, *names: str) -> Iterator[ToolCall]:
     """Yield calls that create those subagents of which the context does not tell."""
-    text = "\n".join(told(request))
+    text = "\n".join(request_texts(request))
     for name in names:
         if f"Created subagent: {name}" not in text and f"Subagent {name} was created" not in text:
             yield CALLS[name]
@@ -130,20 +139,20 @@ def missing(request: ModelRequest, *names: str) -> Iterator[ToolCall]:
 def plays(request: ModelRequest) -> Any:
     """Play the demo's parts as a careful model does, which looks at what there is already."""
     check_context(request.messages)
-    text = "\n".join(told(request))
+    text = "\n".join(request_texts(request))
     if request.agent == "main":
         for made in missing(request, "Jack", "Jill"):
-            return calls(made)
+            return call_message(made)
         if HELLO in text:
             return FINAL
         cafe = "You meet in a cafe. Introduce yourselves."
-        return calls(call("discuss", "c3", prompt=cafe, speakers=["Jack", "Jill"]))
+        return call_message(call("discuss", "c3", prompt=cafe, speakers=["Jack", "Jill"]))
     if request.agent == "Jill":
         for made in missing(request, "Inner"):
-            return calls(made)
+            return call_message(made)
         if ADVICE in text:
             return HELLO
-        return calls(call("discuss", "c5", prompt="What should I say?", speakers=["Inner"]))
+        return call_message(call("discuss", "c5", prompt="What should I say?", speakers=["Inner"]))
     return ADVICE if request.agent == "Inner" else "Hi, I'm Jack. *extends hand*"
 
 
@@ -151,10 +160,10 @@ def go_on(log: Path) -> Stage:
     """Resume the demo; where a crash came before the prompt, it is given again."""
     runtime = AgentRuntime(model=FunctionModel(plays, name=MODEL_NAME))
     root, session = load_session(
-        log, runtime=runtime, system_prompt=SYSTEM_PROMPT, name="main", options=quick()
+        log, runtime=runtime, system_prompt=SYSTEM_PROMPT, name="main", options=fast_options()
     )
     one = Stage(root, session, runtime)
-    assert one.ask(None if one.heard("main") else PROMPT) == FINAL
+    assert one.ask(None if one.user_messages("main") else PROMPT) == FINAL
     return one
 
 
@@ -167,17 +176,17 @@ def check_end(one: Stage) -> None:
             assert (first["role"], bool(first["content"])) == ("system", True)
     assert list(one.root.subagents) == ["Jack", "Jill"]
     assert list(one.root.subagent("Jill").subagents) == ["Inner"]
-    for row in one.rows(agent_id=one.id_of("Jack")):
+    for row in one.select_lines(agent_id=one.id_of("Jack")):
         assert ADVICE not in str(row.get("content"))
-    live = everything(one.session)
+    live = full_state(one.session)
     one.session.close()
-    assert folded(one.log).describe() == live
+    assert fold_log(one.log).describe() == live
 
 
 def demo_on(disk: FailingDisk, log: Path) -> bool:
     """Play the demo on a disk; return whether it got to its end."""
     try:
-        play_demo(log, quick(disk=disk))
+        play_demo(log, fast_options(disk=disk))
     except LogWriteError:
         return False
     return True
@@ -233,7 +242,7 @@ def test_the_demo_ends_well_after_a_real_kill(tmp_path: Path, writes: int) -> No
     killed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert verify(log) == []
-    assert len(lines(log)) == writes
+    assert len(read_lines(log)) == writes
     check_end(go_on(log))
 
 
@@ -242,7 +251,7 @@ def test_the_careful_model_plays_the_demo_itself(tmp_path: Path) -> None:
     log = tmp_path / "demo.jsonl"
     runtime = AgentRuntime(model=FunctionModel(plays, name=MODEL_NAME))
     root, session = load_session(
-        log, runtime=runtime, system_prompt=SYSTEM_PROMPT, name="main", options=quick()
+        log, runtime=runtime, system_prompt=SYSTEM_PROMPT, name="main", options=fast_options()
     )
     assert Stage(root, session, runtime).ask(PROMPT) == FINAL
     check_end(Stage(root, session, runtime))
@@ -251,7 +260,7 @@ def test_the_careful_model_plays_the_demo_itself(tmp_path: Path) -> None:
     def said(path: Path) -> Sequence[Any]:
         return [
             (line["agent_id"], line.get("content"))
-            for line in lines(path)
+            for line in read_lines(path)
             if line.get("role") == "assistant" and "content" in line
         ]
 

@@ -12,8 +12,17 @@ import pytest
 
 from harken.agents.turn.conversation import Conversation
 from harken.core.events import PieceOfText
-from tests.agent_kit import Play, Stage, call, calls, check_log, everything, play, run
-from tests.trigger_kit import FakeTime, talking, woken_stage
+from tests.agent_kit import (
+    ScriptModel,
+    Stage,
+    call,
+    call_message,
+    check_log,
+    full_state,
+    run,
+    script_model,
+)
+from tests.trigger_kit import FakeTime, listen_to, open_trigger_stage
 
 ROOT = Path(__file__).parents[2]
 WORKER = """
@@ -36,12 +45,12 @@ asyncio.run(go_on(one))
 """
 
 
-def model() -> Play:
+def model() -> ScriptModel:
     """Two agents below main that are woken; one acts before it answers."""
-    look = calls(call("triggers", "t1"))
-    return play(
+    look = call_message(call("triggers", "t1"))
+    return script_model(
         main=[
-            calls(call("task", "c1", name="Ann"), call("task", "c2", name="Bob")),
+            call_message(call("task", "c1", name="Ann"), call("task", "c2", name="Bob")),
             "Made.",
             *(f"I heard, {n}." for n in range(9)),
         ],
@@ -51,7 +60,7 @@ def model() -> Play:
 
 
 def begun(folder: Path) -> Stage:
-    one = woken_stage(folder, model(), time=FakeTime())
+    one = open_trigger_stage(folder, model(), time=FakeTime())
     if len(one.session.agents) == 1:
         one.ask("Make two.")
     return one
@@ -67,7 +76,7 @@ def happen(one: Stage) -> None:
 
 async def go_on(one: Stage) -> Conversation:
     """Answer all that there is."""
-    async with talking(one) as talk:
+    async with listen_to(one) as talk:
         if talk.primary.has_open_calls:
             await talk.say()
         while await talk.wait_for_unread(to_the_end=True):
@@ -77,12 +86,12 @@ async def go_on(one: Stage) -> Conversation:
 
 def check(one: Stage, expected: int = 3) -> None:
     """Check that all was heard, and every answer told to the parent, once."""
-    pieces = [row["message_id"] for row in one.rows(trigger="bell")]
-    heard = Counter(row["substance"] for row in one.rows(role="user") if "substance" in row)
+    pieces = [row["message_id"] for row in one.select_lines(trigger="bell")]
+    heard = Counter(row["substance"] for row in one.select_lines(role="user") if "substance" in row)
     said = [
         row["message_id"]
         for name in ("Ann", "Bob")
-        for row in one.rows(role="assistant", agent_id=one.id_of(name))
+        for row in one.select_lines(role="assistant", agent_id=one.id_of(name))
         if "tool_calls" not in row
     ]
     assert heard == Counter([*pieces, *said])
@@ -109,10 +118,10 @@ def test_wherever_the_log_ends_all_is_heard_once_and_told_once(tmp_path: Path) -
         cut = begun(folder)
         run(go_on(cut))
         check(cut)
-        live = everything(cut.session)
+        live = full_state(cut.session)
         cut.session.close()
         again = begun(folder)
-        assert everything(again.session) == live
+        assert full_state(again.session) == live
         again.session.close()
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from harken.core.ids import AgentId
 from harken.errors import HarkenError, InvalidLog, LogNotFound
 from harken.session.session import Session
-from tests.session_kit import hear, ids
+from tests.session_kit import log_user_message, read_message_ids
 
 AGENT = AgentId("agent_001")
 
@@ -31,7 +31,7 @@ def wrong(folder: Path, acknowledged: int) -> str | None:
         with Session.load(path) as session:
             found = numbers(session)
             if AGENT in session.agents:
-                hear(session, AGENT, f"{len(found)}: the verifier was here")
+                log_user_message(session, AGENT, f"{len(found)}: the verifier was here")
         with Session.load(path) as session:
             more = numbers(session)
     except (LogNotFound, InvalidLog) as error:  # not one line was whole
@@ -44,7 +44,7 @@ def wrong(folder: Path, acknowledged: int) -> str | None:
         return f"{acknowledged + 1} entries were acknowledged, {len(found)} are there"
     if more[: len(found)] != found:
         return f"{len(found)} entries became {len(more)}"
-    there = ids(path)
+    there = read_message_ids(path)
     if there != [f"msg_{n:03d}" for n in range(len(there))]:
         return f"ids are {there}"
     return None

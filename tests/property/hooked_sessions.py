@@ -38,7 +38,7 @@ from harken.agents.tree.registry import RUN
 from harken.agents.tree.user_command import run_user_command
 from harken.core.verdict import Verdict
 from harken.errors import ModelError
-from tests.agent_kit import Stage, quick, run
+from tests.agent_kit import Stage, fast_options, run
 from tests.property.hooked_voices import FILE, NAMES, Voices, arguments, dice
 from tests.unit.agents.cutting import cut_after
 
@@ -148,7 +148,7 @@ class Course:
             policy=ActionPolicy(actions=ACTIONS),
             library=AgentLibrary(kinds={Counting.kind: Counting}),
         )
-        options = replace(quick(), in_memory=self.in_memory)
+        options = replace(fast_options(), in_memory=self.in_memory)
         root, session = load_session(
             log, runtime=runtime, name="main", system_prompt="You.", options=options
         )

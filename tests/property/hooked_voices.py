@@ -15,7 +15,7 @@ from harken import FunctionModel
 from harken.core.messages import Message, text_of
 from harken.errors import ModelError
 from harken.llm.base import ModelRequest
-from tests.agent_kit import call, calls
+from tests.agent_kit import call, call_message
 
 NAMES = ("Ann", "Ben", "Cat")
 FILE = "d.json"
@@ -76,7 +76,7 @@ class Voices:
         if not tools or said > IDLE or self.patience < 0 or own.random() > chance:
             return None
         some = [own.choice(sorted(tools)) for _ in range(own.choice((1, 1, 2, 3)))]
-        return calls(
+        return call_message(
             *[call(one, f"c{said}_{at}", **arguments(one, own)) for at, one in enumerate(some)]
         )
 

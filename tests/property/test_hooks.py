@@ -30,7 +30,16 @@ from harken.agents.runtime import ActionPolicy, AgentLibrary
 from harken.core.messages import Message, text_of
 from harken.core.verdict import Verdict
 from harken.llm.base import ModelRequest
-from tests.agent_kit import Row, Stage, call, calls, check_log, everything, quick, stage
+from tests.agent_kit import (
+    LogLine,
+    Stage,
+    call,
+    call_message,
+    check_log,
+    fast_options,
+    full_state,
+    open_stage,
+)
 from tests.unit.agents.cutting import cut_after
 from tests.unit.agents.smart_hooks import Cast, always, guard
 
@@ -75,11 +84,13 @@ def model(turns: list[Turn]) -> Cast:
         said = [one for one in request.messages if one.role == "assistant"]
         tools = turns[len(said)] if len(said) < len(turns) else []
         made = [call(name, f"c{at}_{len(said)}", text="x") for at, name in enumerate(tools)]
-        return calls(*made) if made else "Done."
+        return call_message(*made) if made else "Done."
 
     def notes(request: ModelRequest) -> Any:
         about = sum(text_of(one.content).startswith(NOTE) for one in request.messages)
-        return always(calls(call("keep_note", f"n{about}", text=f"one of {about}")), "OK")(request)
+        return always(call_message(call("keep_note", f"n{about}", text=f"one of {about}")), "OK")(
+            request
+        )
 
     return Cast(main=acts, guard=notes)
 
@@ -92,17 +103,17 @@ def begun(folder: Path, cast: Cast) -> Stage:
         policy=ActionPolicy(actions=ACTIONS),
         library=AgentLibrary(kinds={Counting.kind: Counting}),
     )
-    one = stage(folder, cast.model(), runtime=runtime)
+    one = open_stage(folder, cast.model(), runtime=runtime)
     guard(one, points=("input", "result"), tools=["keep_note"], keeps="notes")
     Counting(one.session, runtime=runtime).install(one.root, "counting")
     return one
 
 
-def judged(one: Stage, hook: str) -> list[Row]:
+def judged(one: Stage, hook: str) -> list[LogLine]:
     """Return the questions that a hook has answered, in order."""
-    own = one.rows(agent_id=one.id_of(hook), event_type="transcript_entry")
-    found: list[Row] = []
-    asked: Row | None = None
+    own = one.select_lines(agent_id=one.id_of(hook), event_type="transcript_entry")
+    found: list[LogLine] = []
+    asked: LogLine | None = None
     for row in own:
         if row["role"] == "user" and row.get("content", "").startswith(("[in", "[ac", "[re")):
             asked = row
@@ -114,8 +125,12 @@ def judged(one: Stage, hook: str) -> list[Row]:
 
 def check_hooks(one: Stage) -> None:
     """Check what holds for hooks of a session that nothing is open in."""
-    heard = [row for row in one.rows(role="user", agent_id="agent_001") if "cause" not in row]
-    results = [row for row in one.rows(role="tool", agent_id="agent_001") if "is_error" not in row]
+    heard = [
+        row for row in one.select_lines(role="user", agent_id="agent_001") if "cause" not in row
+    ]
+    results = [
+        row for row in one.select_lines(role="tool", agent_id="agent_001") if "is_error" not in row
+    ]
     due = sorted(row["message_id"] for row in [*heard, *results])
     for hook in ("guard", "counting"):
         subjects = [
@@ -127,7 +142,7 @@ def check_hooks(one: Stage) -> None:
     state = one.agent("counting").state
     assert state.saved_state == {"asked": len(judged(one, "counting"))}
     guard_ = one.agent("guard")
-    kept = [row for row in one.rows(role="tool", name="keep_note") if "is_error" not in row]
+    kept = [row for row in one.select_lines(role="tool", name="keep_note") if "is_error" not in row]
     context = [text_of(m.content) for m in one.session.context(guard_.agent_id)]
     assert len(context) == 1 + min(len(kept), 20)
 
@@ -142,14 +157,14 @@ def check_cut(chosen: list[Turn], at: int) -> None:
         for text in ("Go.", "On."):
             one.ask(text)
         check_hooks(one)
-        rows = one.rows()
+        rows = one.select_lines()
         first = next(number for number, row in enumerate(rows) if row.get("content") == "Go.")
         kept = first + 1 + at % (len(rows) - first)
         one.session.close()
         later = again(cut_after(one.log, kept), one)
-        before = everything(later.session)
+        before = full_state(later.session)
         later = again(later.log, later)
-        assert everything(later.session) == before
+        assert full_state(later.session) == before
         if later.root.has_open_calls:
             later.ask()
         later.ask("More.")
@@ -161,7 +176,7 @@ def check_cut(chosen: list[Turn], at: int) -> None:
 def again(log: Path, one: Stage) -> Stage:
     """Return a stage that goes on with a log."""
     one.session.close()
-    root, session = load_session(log, runtime=one.runtime, options=quick())
+    root, session = load_session(log, runtime=one.runtime, options=fast_options())
     return Stage(root, session, one.runtime)
 
 

@@ -25,7 +25,7 @@ from harken.core.verdict import HOOK_FAILED_PREFIX, parse_verdict_entry
 from harken.session.fold import fold
 from harken.session.session import Session
 from harken.session.state import AgentState, SessionState
-from tests.agent_kit import Stage, check_log, everything, quick, rows
+from tests.agent_kit import Stage, check_log, fast_options, full_state, select_lines
 from tests.property.hooked_sessions import GUARD, Counting, Course
 from tests.property.hooked_voices import QUESTION, dice
 
@@ -235,10 +235,10 @@ def number(reference: str) -> int:
 def check(one: Stage) -> None:
     """Check a session, and close it: the laws of hooks, those of logs, and that it resumes."""
     assert Reading.of(one.log).faults == [], one.log.parent.name
-    before = everything(one.session)
+    before = full_state(one.session)
     one.session.close()
-    again = Session(one.log, options=quick())
-    assert everything(again) == before
+    again = Session(one.log, options=fast_options())
+    assert full_state(again) == before
     again.close()
     check_log(one.log, finished=False)
 
@@ -248,7 +248,7 @@ def check_cuts(folder: Path, seed: int, count: int | None) -> None:
     course = Course.of(seed)
     one, begin = course.played(folder)
     check(one)
-    kinds = [row["event_type"] for row in rows(one.log)]
+    kinds = [row["event_type"] for row in select_lines(one.log)]
     ends: Sequence[int] = range(begin, len(kinds))
     if count is not None:
         turns = [at for at in ends if kinds[at - 1] in TURNS]
@@ -257,10 +257,10 @@ def check_cuts(folder: Path, seed: int, count: int | None) -> None:
         ends = sorted({*some})
     for at in ends:
         later = course.cut(one.log, at)
-        before = everything(later.session)
+        before = full_state(later.session)
         later.session.close()
         later = course.load(later.log)
-        assert everything(later.session) == before, at
+        assert full_state(later.session) == before, at
         course.go_on(later, at)
         check(later)
 

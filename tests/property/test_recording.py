@@ -24,7 +24,14 @@ from harken.session.fold import current_messages, fold
 from harken.session.log.reader import iter_events
 from harken.session.state import SessionState
 from harken.store.memory import MemoryStore
-from tests.recording_kit import Body, Client, answer, check, logs, recorder
+from tests.recording_kit import (
+    Body,
+    RecordedClient,
+    check_rebuilt_bodies,
+    log_paths,
+    open_recorder,
+    response_body,
+)
 
 WORDS = st.sampled_from(["Hi", "Go on.", "Who are you?", "The answer is 42, as it always was."])
 ODD = st.sampled_from(
@@ -78,7 +85,7 @@ class Style:
 
 
 def _anthropic(blocks: Blocks) -> tuple[Body, list[Any]]:
-    return answer(blocks), [{"role": "assistant", "content": copy.deepcopy(blocks)}]
+    return response_body(blocks), [{"role": "assistant", "content": copy.deepcopy(blocks)}]
 
 
 def _texts(blocks: Any) -> str:
@@ -183,7 +190,7 @@ class Talk:
     """A conversation as its client has it."""
 
     body: Body
-    client: Client
+    client: RecordedClient
     style: Style
     waiting: list[str] = field(default_factory=list)
 
@@ -204,16 +211,16 @@ class LocalWorld:
     data: st.DataObject
     store: MemoryStore = field(default_factory=MemoryStore)
     talks: list[Talk] = field(default_factory=list)
-    clients: list[Client] = field(default_factory=list)
+    clients: list[RecordedClient] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.recorder = recorder(self.folder, store=self.store)
+        self.recorder = open_recorder(self.folder, store=self.store)
         for hints in (
             ClientHints(),
             ClientHints(client="claude-code", session="abc"),
             ClientHints(session="d"),
         ):
-            self.clients.append(Client(self.recorder, hints))
+            self.clients.append(RecordedClient(self.recorder, hints))
 
     def begin(self) -> None:
         style = self.data.draw(st.sampled_from(STYLES))
@@ -302,7 +309,7 @@ class LocalWorld:
         for run in self.recorder._pool.open_sessions:
             run.close()  # as the end of a process does
         held = [one.request.call for one in self.recorder._held_calls.values()]
-        self.recorder = recorder(self.folder, store=self.store)
+        self.recorder = open_recorder(self.folder, store=self.store)
         for client in self.clients:
             client.recorder = self.recorder
         for call in held:
@@ -329,7 +336,7 @@ def run(folder: Path, data: st.DataObject, most: int) -> LocalWorld:
 
 def check_logs(world: LocalWorld) -> None:
     """Check that logs and commits say of each agent what it read."""
-    for path in logs(world.folder):
+    for path in log_paths(world.folder):
         log = RequestRebuilder(iter_events(path))
         for id_, request in log.requests.items():
             hash_ = ""
@@ -351,7 +358,7 @@ def check_logs(world: LocalWorld) -> None:
 def test_every_request_comes_back_as_it_was_sent(data: st.DataObject) -> None:
     with TemporaryDirectory() as folder:
         world = run(Path(folder), data, 30)
-        check(world.folder, world.clients)
+        check_rebuilt_bodies(world.folder, world.clients)
         check_logs(world)
 
 
@@ -361,5 +368,5 @@ def test_every_request_comes_back_as_it_was_sent(data: st.DataObject) -> None:
 def test_many_requests_come_back_as_they_were_sent(data: st.DataObject) -> None:
     with TemporaryDirectory() as folder:
         world = run(Path(folder), data, 60)
-        check(world.folder, world.clients)
+        check_rebuilt_bodies(world.folder, world.clients)
         check_logs(world)

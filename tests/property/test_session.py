@@ -27,7 +27,17 @@ from harken.session.log.reader import iter_events
 from harken.session.segments import resolve_context
 from harken.session.session import Session
 from harken.session.state import AgentState, SessionState
-from tests.session_kit import answered, ask, born, hash_of, hear, listed, options, plain, say
+from tests.session_kit import (
+    create_agent,
+    entry_segment,
+    hash_context,
+    log_answer,
+    log_request,
+    log_response,
+    log_user_message,
+    session_options,
+    without_log_fields,
+)
 
 Dice: TypeAlias = Callable[[int], int]
 """Given how many there are to choose from, says which."""
@@ -53,7 +63,7 @@ class History:
     def begin(self) -> None:
         """Take a snapshot from now on, and make the root."""
         self.listen()
-        born(self.session)
+        create_agent(self.session)
 
     def listen(self) -> None:
         self.session.add_listener(self._snap)
@@ -93,11 +103,11 @@ class History:
         if substance in self.session.state.copied_messages:
             substance = None
         who = self.one_of([self.agent().id, USER])
-        hear(self.session, who, self.text, substance=substance)
+        log_user_message(self.session, who, self.text, substance=substance)
 
     def say(self) -> None:
         parts = [{"type": "thinking", "text": "hm"}, {"type": "text", "text": self.text}]
-        say(self.session, self.agent().id, self.one_of([self.text, parts]))
+        log_answer(self.session, self.agent().id, self.one_of([self.text, parts]))
 
     def act(self) -> None:
         agent, count = self.agent(), 1 + self.dice(3)
@@ -148,14 +158,14 @@ class History:
         for _ in range(self.dice(4)):
             start, stop = sorted((self.dice(size + 1), self.dice(size + 1)))
             entries = [e.message_id for e in self.agent().transcript or ()]
-            some = listed(*(self.one_of(entries) for _ in range(self.dice(3)) if entries))
+            some = entry_segment(*(self.one_of(entries) for _ in range(self.dice(3)) if entries))
             segments.append(self.one_of([ev.Segment(start=start, stop=stop), some]))
         self.session.append(ev.TranscriptEdited(agent_id=agent.id, segments=segments))
 
     def load(self) -> None:
         ctx = f"ctx-{self.dice(4)}"
         event = ev.ContextLoaded(agent_id=self.agent().id, ctx=ctx, count=0, context_hash="")
-        event.count, event.context_hash = len(resolver(event)), hash_of(resolver(event))
+        event.count, event.context_hash = len(resolver(event)), hash_context(resolver(event))
         self.session.append(event)
 
     def ask(self) -> None:
@@ -163,15 +173,15 @@ class History:
         tools = self.session.state.tools.get("h")
         if tools is None and self.dice(2):
             tools = self.session.append(ev.ToolsDefined(tools=[{}], tools_hash="h"))
-        request = ask(self.session, agent.id, tools=tools)
-        self.contexts[request] = plain(self.session.context(agent.id))
+        request = log_request(self.session, agent.id, tools=tools)
+        self.contexts[request] = without_log_fields(self.session.context(agent.id))
 
     def answer(self) -> None:
         open_ones = list(self.session.state.requests.items())
         for agent_id, request in open_ones[: 1 + self.dice(2)]:
             usage = ev.Usage(input_tokens=self.dice(100), output_tokens=self.dice(100))
-            said = say(self.session, agent_id, self.text)
-            answered(
+            said = log_answer(self.session, agent_id, self.text)
+            log_response(
                 self.session,
                 agent_id,
                 request.message_id,
@@ -207,7 +217,7 @@ class History:
     def resume(self) -> None:
         before = self.session.state.describe()
         self.session.close()
-        self.session = Session.load(self.session.path, options=options(resolver=resolver))
+        self.session = Session.load(self.session.path, options=session_options(resolver=resolver))
         assert self.session.state.describe() == before
         self.listen()
 
@@ -245,7 +255,7 @@ steps = st.lists(
 
 def write(path: Path, chosen: list[tuple[Callable[[History], None], int, str]]) -> History:
     """Make a history in a log."""
-    history = History(Session(path, options=options(resolver=resolver)))
+    history = History(Session(path, options=session_options(resolver=resolver)))
     history.begin()
     for step, seed, text in chosen:
         history.dice, history.text = Random(seed).randrange, text
@@ -268,7 +278,7 @@ def test_the_fold_of_every_prefix_is_what_was_live(chosen: Any, cut: int) -> Non
         raw = path.read_bytes().splitlines(keepends=True)
         kept = 2 + cut % (len(raw) - 1)
         path.write_bytes(b"".join(raw[:kept]))
-        with Session.load(path, options=options(resolver=resolver)) as resumed:
+        with Session.load(path, options=session_options(resolver=resolver)) as resumed:
             assert resumed.state.describe() == history.snapshots[f"msg_{kept - 1:03d}"]
 
 
@@ -288,9 +298,9 @@ def test_every_context_that_a_model_read_is_rebuilt_from_the_log(chosen: Any) ->
 
         assert requests.keys() == history.contexts.keys()
         for id_, request in requests.items():
-            rebuilt = plain(resolve_context(request, requests, entries, loaded))
+            rebuilt = without_log_fields(resolve_context(request, requests, entries, loaded))
             assert rebuilt == history.contexts[id_]
-            assert (len(rebuilt), hash_of(rebuilt)) == (request.count, request.context_hash)
+            assert (len(rebuilt), hash_context(rebuilt)) == (request.count, request.context_hash)
 
 
 @given(steps)

@@ -37,7 +37,16 @@ from harken.core.ids import AgentId
 from harken.core.messages import Message, ToolCall, text_of
 from harken.llm.base import ModelRequest
 from harken.session.session import Session
-from tests.agent_kit import Play, call, calls, check_log, everything, quick, rows, run
+from tests.agent_kit import (
+    ScriptModel,
+    call,
+    call_message,
+    check_log,
+    fast_options,
+    full_state,
+    run,
+    select_lines,
+)
 from tests.property.tree_model import Node, Tree, Wrong
 from tests.unit.agents.hooking import unguarded
 
@@ -55,7 +64,7 @@ class Guard(Hook):
         return Ok()
 
 
-class Directed(Play):
+class Directed(ScriptModel):
     """A model for everybody: says what the script has for an agent, else what is due."""
 
     session: Session
@@ -106,7 +115,7 @@ class Run:
 
     def _load(self, log: Path) -> None:
         self.root, self.session = load_session(
-            log, runtime=self.runtime, name="main", system_prompt="You.", options=quick()
+            log, runtime=self.runtime, name="main", system_prompt="You.", options=fast_options()
         )
         self.model.session, self.model.script, self.model.at = self.session, {}, None
 
@@ -137,17 +146,17 @@ class Run:
         action = self.one_of(("meta", "meta", "quit", "endo", "task"))
         if at in ("result", "response"):
             name = self.one_of(NAMES)
-            made = calls(call("task", f"h{self.number}", name=name, instructions="You."))
+            made = call_message(call("task", f"h{self.number}", name=name, instructions="You."))
             self.model.script[watched.name] = [made]
             self._do(watched, "task", {"name": name})
         elif at == "action":
-            made = calls(call("task", f"h{self.number}", name="Never", instructions="You."))
+            made = call_message(call("task", f"h{self.number}", name="Never", instructions="You."))
             self.model.script[watched.name] = [made]
         arguments = self._arguments(who, action)
         is_done = self._do(who, action, arguments)
         if at == "action" and not (is_done and action == "meta"):
             self._do(watched, "task", {"name": "Never"})
-        self.model.script[who.name] = [calls(self._call(action, "c0", arguments))]
+        self.model.script[who.name] = [call_message(self._call(action, "c0", arguments))]
         self.model.at = who.name, at
         actor = self._agent(who.name).agent_id
         self._go(watched)
@@ -167,10 +176,10 @@ class Run:
             self.guards.append(made.agent_id)
 
     def resume(self) -> None:
-        before = everything(self.session)
+        before = full_state(self.session)
         self.session.close()
         self._load(self.session.path)
-        assert everything(self.session) == before
+        assert full_state(self.session) == before
 
     def forget(self) -> None:
         """Drop somebody from memory."""
@@ -197,7 +206,7 @@ class Run:
             arguments = self._arguments(who, action)
             made.append(self._call(action, f"c{at}", arguments))
             expected.append(self._do(who, action, arguments))
-        return calls(*made), expected
+        return call_message(*made), expected
 
     def _do(self, who: Node, action: str, arguments: dict[str, Any]) -> bool:
         try:
@@ -274,7 +283,7 @@ class Run:
         return self.root.agent_by_id(id_)
 
     def _check_results(self, actor: str, expected: list[bool]) -> None:
-        found = rows(self.session.path, role="tool", agent_id=actor) if expected else []
+        found = select_lines(self.session.path, role="tool", agent_id=actor) if expected else []
         for at, is_done in enumerate(expected):
             [result] = [row for row in found if row["tool_call_id"] == f"c{at}_{self.number}"]
             assert result.get("is_error", False) is not is_done, result["content"]
@@ -302,10 +311,10 @@ class Run:
         self._load(log)
         seen = next(shapes for events, shapes in self.trails if events >= at)
         assert shape_of(self.session) in seen
-        before = everything(self.session)
+        before = full_state(self.session)
         self.session.close()
         self._load(log)
-        assert everything(self.session) == before
+        assert full_state(self.session) == before
         run(Conversation(self.root).say("On."))
         assert shape_of(self.session) in seen
         self.close()

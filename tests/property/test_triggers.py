@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 from harken.core import events as ev
 from harken.core.ids import AgentId, MessageId
 from harken.session.session import Session
-from tests.session_kit import act, born, folded, hear, new_session, result, say
+from tests.session_kit import (
+    create_agent,
+    fold_log,
+    log_answer,
+    log_tool_calls,
+    log_tool_result,
+    log_user_message,
+    new_session,
+)
 
 NAMES = ("a", "b")
 STEP = st.tuples(
@@ -23,11 +31,11 @@ STEP = st.tuples(
 
 def family(session: Session) -> list[AgentId]:
     """Return an agent, its child, and the child of that."""
-    ids = [born(session)]
+    ids = [create_agent(session)]
     for _ in range(2):
-        calling = act(session, ids[-1], "c1")
-        ids.append(born(session, cause=calling, relation="subagent"))
-        result(session, ids[-2], "c1")
+        calling = log_tool_calls(session, ids[-1], "c1")
+        ids.append(create_agent(session, cause=calling, relation="subagent"))
+        log_tool_result(session, ids[-2], "c1")
     return ids
 
 
@@ -53,15 +61,17 @@ class Model:
             )
             unheard.append(session.append(piece))
         elif what == "hear" and unheard:
-            hear(session, agent, "[event] x", substance=unheard.pop(0))
+            log_user_message(session, agent, "[event] x", substance=unheard.pop(0))
             if number:
                 self.said[agent] = None
         elif what == "say":
-            said = say(session, agent)
+            said = log_answer(session, agent)
             if agent in self.said:
                 self.said[agent] = said
         elif what == "tell" and number and self.said.get(agent):
-            hear(session, self.ids[number - 1], "[x]: hi", substance=self.said.pop(agent))
+            log_user_message(
+                session, self.ids[number - 1], "[x]: hi", substance=self.said.pop(agent)
+            )
             if number > 1:
                 self.said[self.ids[number - 1]] = None
         elif what in ("arm", "disarm"):
@@ -82,4 +92,4 @@ def test_what_is_unheard_and_owed_is_in_the_log(steps: list[tuple[str, int, str]
         state = session.state
         assert {id_: [*agent.undelivered] for id_, agent in state.agents.items()} == model.unheard
         assert state.pending_reports == model.said
-        assert folded(session.path).describe() == state.describe()
+        assert fold_log(session.path).describe() == state.describe()

@@ -14,7 +14,7 @@ from harken import AgentRuntime, LocalWorld
 from harken.chat.plain_chat import PlainUser
 from harken.world.permissions.permissions import Permissions
 from harken.world.shell.shell import Shell
-from tests.agent_kit import call, calls, play, stage
+from tests.agent_kit import call, call_message, open_stage, script_model
 from tests.unit.world.permissions.people import YES, Person
 from tests.unit.world.shell.boxing import Box, box
 
@@ -51,9 +51,9 @@ def test_a_question_says_where_the_command_will_run(box: Box, tmp_path: Path) ->
         person = Person([YES])
         world = LocalWorld([shell.tool], folder=box.work, permissions=Permissions("ask"))
         world.user = person
-        model = play(main=[calls(call("bash", command="true")), "Done."])
+        model = script_model(main=[call_message(call("bash", command="true")), "Done."])
         (tmp_path / name).mkdir()
-        one = stage(tmp_path / name, model, runtime=AgentRuntime(model=model, world=world))
+        one = open_stage(tmp_path / name, model, runtime=AgentRuntime(model=model, world=world))
         one.ask("Go.")
         notes[name] = person.wanted[0].note
         assert notes[name] in one.log.read_text(), "the question in the log says so, too"

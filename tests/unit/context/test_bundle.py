@@ -27,7 +27,14 @@ from harken.store.base import Store, WriteBatch
 from harken.store.fsck import fsck
 from harken.store.memory import MemoryStore
 from harken.store.sqlite.store import SqliteStore
-from tests.session_kit import again, ask, born, hash_of, hear, options
+from tests.session_kit import (
+    create_agent,
+    hash_context,
+    log_request,
+    log_user_message,
+    reload_session,
+    session_options,
+)
 from tests.unit.context.kit import NOON, commit, texts
 
 KEY = "sk-ant-" + "api03-" + "k1" * 20
@@ -60,8 +67,8 @@ def sessions(store: SqliteStore) -> Path:
 def log(store: SqliteStore, name: str, *said: str, ctx: CommitId | None = None) -> Path:
     """Write the log of a session that began with a commit, and in which this was said."""
     path = sessions(store) / f"{name}.jsonl"
-    session = Session(path, options=options(resolver=make_resolver(store)))
-    agent = born(session)
+    session = Session(path, options=session_options(resolver=make_resolver(store)))
+    agent = create_agent(session)
     if ctx is not None:
         known = materialize(store, ctx).messages
         loaded = ContextLoaded(
@@ -69,12 +76,12 @@ def log(store: SqliteStore, name: str, *said: str, ctx: CommitId | None = None) 
             ctx=ctx,
             stop="compaction",
             count=len(known),
-            context_hash=hash_of(known),
+            context_hash=hash_context(known),
         )
         session.append(loaded)
     for text in said:
-        hear(session, agent, text)
-    ask(session, agent)
+        log_user_message(session, agent, text)
+    log_request(session, agent)
     session.close()
     return path
 
@@ -131,11 +138,11 @@ def test_a_session_goes_on_on_the_other_machine(
     made(out, source, logs=[log(source, "first", "hello", ctx=tip)])
     opened(out, there)
     path = sessions(there) / "first.jsonl"
-    session = Session.load(path, options=options(resolver=make_resolver(there)))
+    session = Session.load(path, options=session_options(resolver=make_resolver(there)))
     [agent] = session.agents
     assert [m.content for m in session.context(agent)] == ["a", "b", "hello"]
-    ask(session, session.agent(agent).id)
-    again(session).close()
+    log_request(session, session.agent(agent).id)
+    reload_session(session).close()
 
 
 def test_what_is_opened_twice_changes_nothing(
@@ -181,8 +188,8 @@ def test_a_log_that_is_being_written_is_in_it_up_to_its_last_whole_line(
     source: SqliteStore, there: SqliteStore, out: Path
 ) -> None:
     path = sessions(source) / "live.jsonl"
-    session = Session(path, options=options())
-    hear(session, born(session), "said")
+    session = Session(path, options=session_options())
+    log_user_message(session, create_agent(session), "said")
     whole = path.read_bytes()
     with path.open("ab") as file:
         file.write(b'{"message_id":"msg_0')
@@ -343,10 +350,10 @@ def test_credentials_leave_only_where_that_is_wanted(
     for place in (there.raw(raw), kept.read_bytes(), *map(inside.read, inside.namelist())):
         assert as_is or not any(secret.encode() in place for secret in (KEY, OTHER))
     # the log still fits to the commits that it names
-    session = Session.load(kept, options=options(resolver=make_resolver(there)))
+    session = Session.load(kept, options=session_options(resolver=make_resolver(there)))
     [agent] = session.agents
     assert [m.content for m in session.context(agent)][-1] == f"again: {told[0]}"
-    ask(session, session.agent(agent).id)
+    log_request(session, session.agent(agent).id)
     session.close()
     # here everything is as it was
     assert path.read_bytes() == before

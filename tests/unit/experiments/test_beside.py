@@ -21,8 +21,8 @@ from harken.agents.runtime import ActionPolicy
 from harken.core.verdict import Verdict
 from harken.experiments.replay.player import ReplayExtras
 from harken.llm.base import ModelRequest
-from tests.agent_kit import Line, Stage, call, calls, play, run, stage
-from tests.trigger_kit import talking, until, woken_stage
+from tests.agent_kit import ScriptedAnswer, Stage, call, call_message, open_stage, run, script_model
+from tests.trigger_kit import listen_to, open_trigger_stage, wait_until
 from tests.unit.agents.smart_hooks import guard
 from tests.unit.agents.turn.test_wakeups import ring
 from tests.unit.experiments.replay.test_check import look, same
@@ -30,13 +30,13 @@ from tests.unit.experiments.replay.test_check import look, same
 TASK = call("task", "t", name="Ann", instructions="You are Ann.", prompt="Hi.")
 
 
-def watched(folder: Path, parts: dict[str, list[Line]], *tools: Tool) -> Stage:
+def watched(folder: Path, parts: dict[str, list[ScriptedAnswer]], *tools: Tool) -> Stage:
     """Return a stage of `main`, which a smart hook watches."""
-    model = play(guard=["OK"] * 20, **parts)
+    model = script_model(guard=["OK"] * 20, **parts)
     runtime = AgentRuntime(
         model=model, world=LocalWorld(tools), policy=ActionPolicy(actions=ACTIONS)
     )
-    one = stage(folder, model, runtime=runtime)
+    one = open_stage(folder, model, runtime=runtime)
     guard(one, points=("action", "result"), keeps="notes")
     return one
 
@@ -76,7 +76,9 @@ def test_a_call_ends_when_it_ended_whatever_runs_beside_it(tmp_path: Path) -> No
         has_answered.set()
         return "Hi."
 
-    made = calls(call("wait", "w"), TASK, call("look", "l", at="x"), call("put", "p", at="y"))
+    made = call_message(
+        call("wait", "w"), TASK, call("look", "l", at="x"), call("put", "p", at="y")
+    )
     one = watched(tmp_path, {"main": [made, "Done."], "Ann": [answers]}, wait, put, look)
     one.ask("Go.")
     one.session.close()
@@ -84,8 +86,8 @@ def test_a_call_ends_when_it_ended_whatever_runs_beside_it(tmp_path: Path) -> No
 
 
 def test_a_hook_in_code_that_took_its_time_takes_it_again(tmp_path: Path) -> None:
-    made = calls(call("look", "l", at="x"), TASK, call("look", "m", at="y"))
-    one = stage(tmp_path, play(main=[made, "Done."], Ann=["Hi."]), tools=[look])
+    made = call_message(call("look", "l", at="x"), TASK, call("look", "m", at="y"))
+    one = open_stage(tmp_path, script_model(main=[made, "Done."], Ann=["Hi."]), tools=[look])
     Slow(one.session, runtime=one.runtime).install(one.root, "slow")
     one.ask("Go.")
     one.session.close()
@@ -99,25 +101,30 @@ def test_a_parent_hears_in_its_turn_what_a_woken_subagent_made_of_it(tmp_path: P
     async def work() -> str:
         """Ring, and work until the watcher has answered."""
         ring(held[0], "Watcher")
-        await until(lambda: held[0].root.has_news)
+        await wait_until(lambda: held[0].root.has_news)
         return "worked"
 
-    look_up = calls(call("look", "l", at="bell"))
-    model = play(
-        main=[calls(call("task", "t", name="Watcher")), "Made.", calls(call("work")), "I know."],
+    look_up = call_message(call("look", "l", at="bell"))
+    model = script_model(
+        main=[
+            call_message(call("task", "t", name="Watcher")),
+            "Made.",
+            call_message(call("work")),
+            "I know.",
+        ],
         Watcher=[look_up, "It rings."],
         guard=["OK"] * 20,
     )
-    one = woken_stage(tmp_path, model, tools=[work, look])
+    one = open_trigger_stage(tmp_path, model, tools=[work, look])
     held.append(one)
     guard(one, points=("input", "result"), keeps="notes")
 
     async def day() -> None:
-        async with talking(one) as talk:
+        async with listen_to(one) as talk:
             await talk.say("Make one.")
             assert await talk.say("Work.") == "I know."
 
     run(day())
     one.session.close()
-    assert "[Watcher]: It rings." in one.heard("main")
+    assert "[Watcher]: It rings." in one.user_messages("main")
     same(one.log, ReplayExtras(tools=[look]))

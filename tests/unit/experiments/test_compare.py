@@ -9,10 +9,10 @@ from harken.experiments.compare import compare, compare_groups, metric_values
 from harken.experiments.fork_point import ForkPoint
 from harken.experiments.outcome import ComparedRun
 from harken.experiments.rerun import rerun
-from tests.agent_kit import Line, Stage, call, calls, play, run, stage
+from tests.agent_kit import ScriptedAnswer, Stage, call, call_message, open_stage, run, script_model
 from tests.unit.experiments.test_rerun import price
 
-LINES: list[Line] = [calls(call("price", drink="tea")), "3 euros.", "Bye."]
+LINES: list[ScriptedAnswer] = [call_message(call("price", drink="tea")), "3 euros.", "Bye."]
 
 
 def taken(one: Stage, name: str) -> ComparedRun:
@@ -20,19 +20,23 @@ def taken(one: Stage, name: str) -> ComparedRun:
     return ComparedRun.of(name, SessionViewer(one.log).events)
 
 
-def cafe(folder: Path, lines: list[Line] = LINES, *asked: str) -> Stage:
+def cafe(folder: Path, lines: list[ScriptedAnswer] = LINES, *asked: str) -> Stage:
     folder.mkdir(exist_ok=True)
-    one = stage(folder, play(main=lines), tools=[price])
+    one = open_stage(folder, script_model(main=lines), tools=[price])
     for text in asked or ("What is tea?", "Thanks."):
         one.ask(text)
     return one
 
 
 def again(
-    one: ComparedRun, folder: Path, at: str, lines: list[Line], change: Change | None = None
+    one: ComparedRun,
+    folder: Path,
+    at: str,
+    lines: list[ScriptedAnswer],
+    change: Change | None = None,
 ) -> ComparedRun:
     point = ForkPoint.find(one.name, one.steps.links, at)
-    model = play(main=lines)
+    model = script_model(main=lines)
     log = folder / f"{len(list(folder.iterdir()))}.jsonl"
     done = run(
         rerun(
@@ -53,7 +57,7 @@ def test_equal_runs_do_not_part(tmp_path: Path) -> None:
 
 
 def test_runs_part_at_the_first_message_that_differs(tmp_path: Path) -> None:
-    other: list[Line] = [LINES[0], "4 euros.", "Bye."]
+    other: list[ScriptedAnswer] = [LINES[0], "4 euros.", "Bye."]
     one = taken(cafe(tmp_path / "a"), "a")
     two = taken(cafe(tmp_path / "b", other), "b")
     (parting,) = compare(one, two).partings
@@ -97,12 +101,12 @@ def test_an_edit_is_where_they_part_and_the_first_other_answer_is_named(tmp_path
 
 
 def test_agents_that_are_in_one_only_are_named(tmp_path: Path) -> None:
-    lines: list[Line] = [
-        calls(call("task", name="Ann", instructions="You are Ann.", prompt="Hi")),
+    lines: list[ScriptedAnswer] = [
+        call_message(call("task", name="Ann", instructions="You are Ann.", prompt="Hi")),
         ".",
     ]
     (tmp_path / "b").mkdir()
-    other = stage(tmp_path / "b", play(main=lines, Ann=["Hello."]), tools=[price])
+    other = open_stage(tmp_path / "b", script_model(main=lines, Ann=["Hello."]), tools=[price])
     other.ask("What is tea?")
     found = compare(taken(cafe(tmp_path / "a"), "a"), taken(other, "b"))
     assert found.only_after == ["Ann"]
@@ -110,7 +114,7 @@ def test_agents_that_are_in_one_only_are_named(tmp_path: Path) -> None:
 
 
 def test_errors_are_counted(tmp_path: Path) -> None:
-    lines: list[Line] = [calls(call("nothing")), "."]
+    lines: list[ScriptedAnswer] = [call_message(call("nothing")), "."]
     one = taken(cafe(tmp_path / "a", lines, "Go"), "a")
     assert one.outcome.tool_errors == 1
 

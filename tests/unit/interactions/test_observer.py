@@ -17,7 +17,7 @@ from harken.interactions.observer import InteractionLogging
 from harken.llm.observer import ObservedAnswer, ObservedCall
 from harken.session.log.reader import iter_events
 from harken.world.local_world import LocalWorld
-from tests.agent_kit import call, calls, play, stage
+from tests.agent_kit import call, call_message, open_stage, script_model
 from tests.unit.interactions.kit import brief, logger
 
 
@@ -67,8 +67,8 @@ def runtime(model: Any, *observers: Any, told: list[str] | None = None) -> Agent
 @pytest.mark.req("S3-20")
 def test_an_observer_is_told_of_every_call_in_order(tmp_path: Path) -> None:
     notes = Notes()
-    model = play(main=[calls(call("nothing")), "Done."])
-    made = stage(tmp_path, model, runtime=runtime(model, notes))
+    model = script_model(main=[call_message(call("nothing")), "Done."])
+    made = open_stage(tmp_path, model, runtime=runtime(model, notes))
     made.ask("Do it.")
     assert notes.heard == [
         "assembled 2, 0 asked before",
@@ -83,8 +83,8 @@ def test_an_observer_is_told_of_every_call_in_order(tmp_path: Path) -> None:
 @pytest.mark.req("S3-20")
 def test_an_observer_is_told_of_failures(tmp_path: Path) -> None:
     notes = Notes()
-    model = play(main=[ModelError("overloaded")])
-    made = stage(tmp_path, model, runtime=runtime(model, notes))
+    model = script_model(main=[ModelError("overloaded")])
+    made = open_stage(tmp_path, model, runtime=runtime(model, notes))
     with pytest.raises(ModelError):
         made.ask("Do it.")
     assert notes.heard[-1] == "error: None"
@@ -100,7 +100,7 @@ def test_an_observer_is_told_of_calls_that_are_cancelled(tmp_path: Path) -> None
             yield Finish(stop_reason="end_turn")
 
     notes = Notes()
-    made = stage(tmp_path, Slow(), runtime=runtime(Slow(), notes))
+    made = open_stage(tmp_path, Slow(), runtime=runtime(Slow(), notes))
 
     async def cut_off() -> None:
         task = asyncio.create_task(made.root.response("Do it."))
@@ -117,8 +117,8 @@ def test_an_observer_is_told_of_calls_that_are_cancelled(tmp_path: Path) -> None
 def test_an_observer_that_fails_is_told_of_and_breaks_nothing(tmp_path: Path) -> None:
     told: list[str] = []
     notes = Notes()
-    model = play(main=["Done."])
-    made = stage(tmp_path, model, runtime=runtime(model, Broken(), notes, told=told))
+    model = script_model(main=["Done."])
+    made = open_stage(tmp_path, model, runtime=runtime(model, Broken(), notes, told=told))
     assert made.ask("Do it.") == "Done."
     assert told == [
         "an observer of model calls failed (Broken): ValueError: no luck",
@@ -130,13 +130,13 @@ def test_an_observer_that_fails_is_told_of_and_breaks_nothing(tmp_path: Path) ->
 
 @pytest.mark.req("S3-20")
 def test_a_logger_elsewhere_gets_the_threads_of_all_agents(tmp_path: Path) -> None:
-    model = play(
-        main=[calls(call("task", name="Ann", prompt="Tea?"), text="I ask."), "Tea it is."],
+    model = script_model(
+        main=[call_message(call("task", name="Ann", prompt="Tea?"), text="I ask."), "Tea it is."],
         Ann=["Tea."],
     )
     with logger(tmp_path / "elsewhere") as log:
         logging = InteractionLogging(log)
-        made = stage(tmp_path, model, runtime=runtime(model, logging))
+        made = open_stage(tmp_path, model, runtime=runtime(model, logging))
         made.ask("What does Ann want?")
         assert [one.thread_id for one in log.list_threads()] == ["s/agent_001", "s/agent_002"]
         assert set(logging.threads.values()) == {"s/agent_001", "s/agent_002"}
@@ -152,10 +152,12 @@ def test_a_logger_elsewhere_gets_the_threads_of_all_agents(tmp_path: Path) -> No
 
 @pytest.mark.req("S3-20", "S3-21")
 def test_a_logger_of_the_same_folder_writes_nothing_twice(tmp_path: Path) -> None:
-    model = play(main=["Done."])
+    model = script_model(main=["Done."])
     (tmp_path / "sessions").mkdir()
     with logger(tmp_path) as log:
-        made = stage(tmp_path / "sessions", model, runtime=runtime(model, InteractionLogging(log)))
+        made = open_stage(
+            tmp_path / "sessions", model, runtime=runtime(model, InteractionLogging(log))
+        )
         made.ask("Do it.")
         assert [one.name for one in (tmp_path / "sessions").glob("*.jsonl")] == ["s.jsonl"]
         assert brief(log, "s/agent_001") == [

@@ -9,7 +9,7 @@ import pytest
 
 from harken.core.messages import Message, ThinkingPart
 from harken.errors import Failure, ModelError
-from tests.agent_kit import Stage, check_log, run, stage
+from tests.agent_kit import Stage, check_log, open_stage, run
 from tests.provider.server import HANG, STREAM, Answer, Provider, as_json
 from tests.provider.wire import KEY, WIRES, Wire
 
@@ -119,12 +119,12 @@ def test_a_fault_is_told_in_one_line_and_the_session_goes_on(
     why, status, make = FAULTS[fault]
     with Provider([make(wire), wire.answer("It is Jill.")]) as provider:
         model = wire.model(provider, timeout_s=0.2 if "hang" in fault else 10)
-        play = stage(tmp_path, model)
+        play = open_stage(tmp_path, model)
 
         async def ask() -> tuple[ModelError, Stage]:
             with pytest.raises(ModelError) as failed:
                 await play.root.response("Who is it?")
-            resumed = play.again(wire.model(provider) if "hang" in fault else model)
+            resumed = play.resume(wire.model(provider) if "hang" in fault else model)
             assert await resumed.root.response() == "It is Jill."
             return failed.value, resumed
 
@@ -136,8 +136,8 @@ def test_a_fault_is_told_in_one_line_and_the_session_goes_on(
     assert KEY not in text
     assert len(text) < 500
     assert provider.bodies[0] == provider.bodies[1], "asked again, the same: nothing is doubled"
-    assert ("usage" in resumed.rows(event_type="llm_response")[0]) == (fault in USED)
-    ends = [row["stop_reason"] for row in resumed.rows(event_type="llm_response")]
+    assert ("usage" in resumed.select_lines(event_type="llm_response")[0]) == (fault in USED)
+    ends = [row["stop_reason"] for row in resumed.select_lines(event_type="llm_response")]
     assert ends[0] == "error"
     assert len(ends) == 2
     check_log(play.log)
@@ -152,7 +152,7 @@ def test_an_endless_error_is_read_up_to_a_bound(
 ) -> None:
     endless = Answer(ENDLESS, status, {"content-type": "application/json"})  # type: ignore[arg-type]
     with Provider([endless]) as provider, pytest.raises(ModelError) as failed:
-        stage(tmp_path, wire.model(provider)).ask("Who is it?")
+        open_stage(tmp_path, wire.model(provider)).ask("Who is it?")
     assert failed.value.kind == why
     assert len(str(failed.value)) < 500
 
@@ -161,13 +161,13 @@ def test_an_answer_of_another_type_is_a_stream_all_the_same(tmp_path: Path, wire
     """Also where its first event is long, and comes in pieces."""
     events = [b": " + b"x" * 200_000, b"\n", *wire.events("It is Jill.")]
     with Provider([Answer(events, 200, {"content-type": "text/plain"})]) as provider:
-        assert stage(tmp_path, wire.model(provider)).ask("Who is it?") == "It is Jill."
+        assert open_stage(tmp_path, wire.model(provider)).ask("Who is it?") == "It is Jill."
 
 
 def test_an_error_whose_body_breaks_off_is_told_all_the_same(tmp_path: Path, wire: Wire) -> None:
     broken = Answer([b"it is ", "cut"], 403)
     with Provider([broken]) as provider, pytest.raises(ModelError, match="it is") as failed:
-        stage(tmp_path, wire.model(provider)).ask("Who is it?")
+        open_stage(tmp_path, wire.model(provider)).ask("Who is it?")
     assert failed.value.kind == "auth"
 
 
@@ -179,7 +179,7 @@ def test_an_error_names_the_request_so_that_it_can_be_found_there(
     later = Answer([wire.error_event("Overloaded")], 200, {**STREAM, name: "req_02"})
     odd = wire.error(400, "too odd", **{name: f"no id, but {KEY}"})
     with Provider([refused, later, odd]) as provider:
-        play = stage(tmp_path, wire.model(provider))
+        play = open_stage(tmp_path, wire.model(provider))
         with pytest.raises(ModelError, match=r"\(400, request req_011CS\): too odd; "):
             play.ask("Who is it?")
         with pytest.raises(ModelError, match=r"\(request req_02\)"):
@@ -194,7 +194,7 @@ def test_an_answer_that_had_too_few_tokens_advises_more(
 ) -> None:
     short, more = wire.answer(THOUGHT, stop_reason=reason), r"; allow it more tokens \(max_tokens\)"
     with Provider([short]) as provider, pytest.raises(ModelError, match=more):
-        stage(tmp_path, wire.model(provider)).ask("Who is it?")
+        open_stage(tmp_path, wire.model(provider)).ask("Who is it?")
 
 
 @pytest.mark.req("D-06")
@@ -203,7 +203,7 @@ def test_a_redirect_is_not_followed(tmp_path: Path, wire: Wire) -> None:
     with Provider([wire.answer("Hi.")]) as elsewhere:
         moved = Answer([], 307, {"location": elsewhere.url + wire.path})
         with Provider([moved]) as provider:
-            play = stage(tmp_path, wire.model(provider))
+            play = open_stage(tmp_path, wire.model(provider))
             with pytest.raises(ModelError, match=r"\(307\).*base URL") as failed:
                 play.ask("Who is it?")
     assert failed.value.kind == "unknown_model"
@@ -214,7 +214,7 @@ def test_nobody_at_the_address_is_told_as_such(tmp_path: Path, wire: Wire) -> No
     with Provider([]) as provider:
         pass  # it is gone now
     with pytest.raises(ModelError, match="could not be reached") as failed:
-        stage(tmp_path, wire.model(provider)).ask("Who is it?")
+        open_stage(tmp_path, wire.model(provider)).ask("Who is it?")
     assert failed.value.kind == "network"
 
 
@@ -222,10 +222,10 @@ def test_nobody_at_the_address_is_told_as_such(tmp_path: Path, wire: Wire) -> No
 def test_a_service_that_is_busy_is_asked_again(tmp_path: Path, wire: Wire, status: int) -> None:
     busy = wire.error(status, "later", retry_after_ms="1")
     with Provider([busy, busy, wire.answer("It is Jill.")]) as provider:
-        play = stage(tmp_path, wire.model(provider, max_retries=2))
+        play = open_stage(tmp_path, wire.model(provider, max_retries=2))
         assert play.ask("Who is it?") == "It is Jill."
     assert len(provider.asked) == 3
-    assert len(play.rows(event_type="llm_request")) == 1, "for the log it is one call"
+    assert len(play.select_lines(event_type="llm_request")) == 1, "for the log it is one call"
 
 
 def test_a_service_that_wants_too_much_patience_is_not_waited_for(
@@ -233,7 +233,7 @@ def test_a_service_that_wants_too_much_patience_is_not_waited_for(
 ) -> None:
     busy = wire.error(429, "come back tomorrow", retry_after="90")
     with Provider([busy, wire.answer("It is Jill.")]) as provider:
-        play = stage(tmp_path, wire.model(provider, max_retries=2))
+        play = open_stage(tmp_path, wire.model(provider, max_retries=2))
         with pytest.raises(ModelError, match="come back tomorrow"):
             play.ask("Who is it?")
     assert len(provider.asked) == 1
@@ -241,7 +241,7 @@ def test_a_service_that_wants_too_much_patience_is_not_waited_for(
 
 def test_without_a_key_the_text_says_which_to_set(tmp_path: Path, wire: Wire) -> None:
     with Provider([wire.error(401, "no key")]) as provider:
-        play = stage(tmp_path, wire.model(provider, api_key=None))
+        play = open_stage(tmp_path, wire.model(provider, api_key=None))
         with pytest.raises(ModelError, match="was given none.*; set THE_KEY"):
             play.ask("Who is it?")
 
@@ -250,7 +250,7 @@ def test_a_key_that_no_header_can_hold_is_not_shown(tmp_path: Path, wire: Wire) 
     """A key that was pasted with more than itself."""
     key = f"{KEY}\nexport X=é"
     with Provider([]) as provider, pytest.raises(ModelError) as failed:
-        stage(tmp_path, wire.model(provider, api_key=key)).ask("Who is it?")
+        open_stage(tmp_path, wire.model(provider, api_key=key)).ask("Who is it?")
     assert "secret" not in str(failed.value)
 
 
@@ -259,5 +259,5 @@ def test_an_address_that_is_none_is_told_as_such(tmp_path: Path, wire: Wire, url
     with Provider([]) as provider:
         model = wire.model(provider, base_url=url)
     with pytest.raises(ModelError, match="check the connection and the base URL") as failed:
-        stage(tmp_path, model).ask("Who is it?")
+        open_stage(tmp_path, model).ask("Who is it?")
     assert failed.value.kind == "network"

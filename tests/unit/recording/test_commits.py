@@ -15,7 +15,13 @@ from harken.errors import StoreWriteError
 from harken.recording.exchange import ClientHints
 from harken.store.base import WriteBatch
 from harken.store.memory import MemoryStore
-from tests.recording_kit import Client, body, names, of_kind, recorder
+from tests.recording_kit import (
+    RecordedClient,
+    agent_names,
+    open_recorder,
+    read_events_of_type,
+    request_body,
+)
 
 SUMMARY = "So far: two people greeted each other, and one of them asked how the other was."
 
@@ -26,8 +32,8 @@ def store() -> MemoryStore:
 
 
 @pytest.fixture
-def client(tmp_path: Path, store: MemoryStore) -> Client:
-    return Client(recorder(tmp_path, store=store))
+def client(tmp_path: Path, store: MemoryStore) -> RecordedClient:
+    return RecordedClient(open_recorder(tmp_path, store=store))
 
 
 def texts(store: MemoryStore, ctx: str) -> list[str]:
@@ -35,7 +41,7 @@ def texts(store: MemoryStore, ctx: str) -> list[str]:
 
 
 def commits(folder: Path) -> list[ev.ContextCommitted]:
-    return of_kind(folder, ev.ContextCommitted)
+    return read_events_of_type(folder, ev.ContextCommitted)
 
 
 def commit(store: MemoryStore, event: ev.ContextCommitted) -> Any:
@@ -47,10 +53,10 @@ def by_name(store: MemoryStore, ctx: str) -> Any:
 
 
 def test_each_answer_is_a_commit_with_what_is_new(
-    client: Client, store: MemoryStore, tmp_path: Path
+    client: RecordedClient, store: MemoryStore, tmp_path: Path
 ) -> None:
-    client.ask(body("Hi"), "Hello.")
-    client.ask(body("Hi", "Hello.", "Bye"), "Bye!")
+    client.ask(request_body("Hi"), "Hello.")
+    client.ask(request_body("Hi", "Hello.", "Bye"), "Bye!")
     one, two = commits(tmp_path)
     assert texts(store, one.ctx) == ["You are Jack.", "Hi", "Hello."]
     assert texts(store, two.ctx) == ["You are Jack.", "Hi", "Hello.", "Bye", "Bye!"]
@@ -60,11 +66,11 @@ def test_each_answer_is_a_commit_with_what_is_new(
 
 
 def test_a_fork_goes_on_from_where_it_left_the_road(
-    client: Client, store: MemoryStore, tmp_path: Path
+    client: RecordedClient, store: MemoryStore, tmp_path: Path
 ) -> None:
-    client.ask(body("Hi"), "Hello.")
-    client.ask(body("Hi", "Hello.", "Bye"), "Bye!")
-    client.ask(body("Hi", "Hello.", "Who?"), "Jack.")
+    client.ask(request_body("Hi"), "Hello.")
+    client.ask(request_body("Hi", "Hello.", "Bye"), "Bye!")
+    client.ask(request_body("Hi", "Hello.", "Who?"), "Jack.")
     one, _, fork = commits(tmp_path)
     assert fork.parent_ctx == one.ctx
     assert texts(store, fork.ctx) == ["You are Jack.", "Hi", "Hello.", "Who?", "Jack."]
@@ -72,14 +78,14 @@ def test_a_fork_goes_on_from_where_it_left_the_road(
 
 
 def test_reminders_that_come_and_go_make_branches_and_no_copies(
-    client: Client, store: MemoryStore, tmp_path: Path
+    client: RecordedClient, store: MemoryStore, tmp_path: Path
 ) -> None:
     note = {"role": "user", "content": "A reminder."}
     said: list[Any] = ["Hi", "Hello."]
-    client.ask(body("Hi"), "Hello.")
+    client.ask(request_body("Hi"), "Hello.")
     for turn in range(6):
-        messages = [*body(*said, f"More {turn}")["messages"], note]
-        client.ask(body(*messages), f"Answer {turn}.")
+        messages = [*request_body(*said, f"More {turn}")["messages"], note]
+        client.ask(request_body(*messages), f"Answer {turn}.")
         said += [f"More {turn}", f"Answer {turn}."]
     made = commits(tmp_path)
     assert [commit(store, one).message_count for one in made] == [3] * 7
@@ -87,11 +93,11 @@ def test_reminders_that_come_and_go_make_branches_and_no_copies(
 
 
 def test_a_compaction_is_a_commit_of_the_whole_new_context(
-    client: Client, store: MemoryStore, tmp_path: Path
+    client: RecordedClient, store: MemoryStore, tmp_path: Path
 ) -> None:
-    client.ask(body("Hi"), "Hello.")
-    client.ask(body("Hi", "Hello.", "Sum it up."), SUMMARY)
-    client.ask(body(f"So far: {SUMMARY}"), "I go on.")
+    client.ask(request_body("Hi"), "Hello.")
+    client.ask(request_body("Hi", "Hello.", "Sum it up."), SUMMARY)
+    client.ask(request_body(f"So far: {SUMMARY}"), "I go on.")
     _, before, compaction, after = commits(tmp_path)
     assert commit(store, compaction).type == "compaction"
     assert (compaction.checkpoint, compaction.parent_ctx) == ("compaction", before.ctx)
@@ -104,13 +110,13 @@ def test_a_compaction_is_a_commit_of_the_whole_new_context(
 
 
 def test_an_agent_below_another_begins_with_what_it_was_told(
-    client: Client, store: MemoryStore, tmp_path: Path
+    client: RecordedClient, store: MemoryStore, tmp_path: Path
 ) -> None:
     client.hints = ClientHints(client="x", session="abc")
-    client.ask(body("Hi"), "Hello.")
-    client.ask(body("Title?", system="You write titles."), "A greeting")
+    client.ask(request_body("Hi"), "Hello.")
+    client.ask(request_body("Title?", system="You write titles."), "A greeting")
     main, aside = commits(tmp_path)
-    assert names(tmp_path) == ["main", "aside"]
+    assert agent_names(tmp_path) == ["main", "aside"]
     spawn = by_name(store, aside.parent_ctx or "")
     assert (spawn.type, spawn.checkpoint, spawn.parent) == ("snapshot", "spawn", main.ctx)
     assert texts(store, aside.ctx) == ["You write titles.", "Title?", "A greeting"]
@@ -118,11 +124,13 @@ def test_an_agent_below_another_begins_with_what_it_was_told(
 
 
 def test_a_beginning_that_always_changes_is_not_kept_each_time(
-    client: Client, store: MemoryStore, tmp_path: Path
+    client: RecordedClient, store: MemoryStore, tmp_path: Path
 ) -> None:
     said: list[str] = []
     for turn in range(20):
-        client.ask(body(*said, f"More {turn}", system=f"It is {turn} o'clock."), f"Yes {turn}.")
+        client.ask(
+            request_body(*said, f"More {turn}", system=f"It is {turn} o'clock."), f"Yes {turn}."
+        )
         said += [f"More {turn}", f"Yes {turn}."]
     client.recorder.close()
     made = commits(tmp_path)
@@ -145,23 +153,25 @@ class Full(MemoryStore):
 def test_a_store_that_refuses_is_told_once_and_again_when_it_takes(tmp_path: Path) -> None:
     told: list[str] = []
     store = Full()
-    client = Client(recorder(tmp_path, told, store=store))
-    client.ask(body("Hi"), "Hello.")
+    client = RecordedClient(open_recorder(tmp_path, told, store=store))
+    client.ask(request_body("Hi"), "Hello.")
     store.is_full = True
-    client.ask(body("Hi", "Hello.", "Bye"), "Bye!")
-    client.ask(body("Hi", "Hello.", "Bye", "Bye!", "Bye"), "So long.")
+    client.ask(request_body("Hi", "Hello.", "Bye"), "Bye!")
+    client.ask(request_body("Hi", "Hello.", "Bye", "Bye!", "Bye"), "So long.")
     assert len(told) == 1
     store.is_full = False
-    client.ask(body("Hi", "Hello.", "Bye", "Bye!", "Bye", "So long.", "..."), "?")
+    client.ask(request_body("Hi", "Hello.", "Bye", "Bye!", "Bye", "So long.", "..."), "?")
     assert told[1:] == ["commits are being kept again"]
     assert len(texts(store, commits(tmp_path)[-1].ctx)) == 9
 
 
-def test_commits_go_on_after_a_restart(client: Client, store: MemoryStore, tmp_path: Path) -> None:
-    client.ask(body("Hi"), "Hello.")
+def test_commits_go_on_after_a_restart(
+    client: RecordedClient, store: MemoryStore, tmp_path: Path
+) -> None:
+    client.ask(request_body("Hi"), "Hello.")
     client.recorder.close()
-    client.recorder = recorder(tmp_path, store=store)
-    client.ask(body("Hi", "Hello.", "Bye"), "Bye!")
+    client.recorder = open_recorder(tmp_path, store=store)
+    client.ask(request_body("Hi", "Hello.", "Bye"), "Bye!")
     one, two = commits(tmp_path)
     assert two.parent_ctx == one.ctx
     assert commit(store, two).type == "delta"

@@ -13,18 +13,18 @@ from harken.session.fold import fold
 from harken.session.session import Session
 from harken.session.state import AgentState, SessionState
 from tests.session_kit import (
-    act,
-    answered,
-    ask,
-    born,
-    folded,
-    hash_of,
-    hear,
-    kept,
-    members,
+    create_agent,
+    find_line,
+    fold_log,
+    hash_context,
+    log_answer,
+    log_request,
+    log_response,
+    log_tool_calls,
+    log_tool_result,
+    log_user_message,
     new_session,
-    result,
-    say,
+    range_segment,
 )
 
 ROOT = AgentId("agent_001")
@@ -35,15 +35,15 @@ BIRTH = "msg_001"
 def session(tmp_path: Path) -> Iterator[Session]:
     """A session with one agent. Whatever a test does, its log folds to the live state."""
     with new_session(tmp_path) as session:
-        born(session)
+        create_agent(session)
         yield session
         live = session.state.describe()
-    assert folded(session.path, session.options.resolver).describe() == live
+    assert fold_log(session.path, session.options.resolver).describe() == live
 
 
 def agent(session: Session, id_: AgentId = ROOT) -> AgentState:
     """The agent's state, read from the log."""
-    return folded(session.path, session.options.resolver).agents[id_]
+    return fold_log(session.path, session.options.resolver).agents[id_]
 
 
 def moved(session: Session, who: AgentId, place: ev.Place, parent: AgentId | None = None) -> None:
@@ -52,7 +52,7 @@ def moved(session: Session, who: AgentId, place: ev.Place, parent: AgentId | Non
 
 def test_a_birth_gives_an_agent_its_place_name_model_and_spec(session: Session) -> None:
     more: dict[str, Any] = {"name": "Jack", "language_model": "m", "spec": {"tools": ["look"]}}
-    jack = born(session, cause=BIRTH, **more)
+    jack = create_agent(session, cause=BIRTH, **more)
     state = agent(session, jack)
     assert (state.name, state.language_model, state.spec) == ("Jack", "m", {"tools": ["look"]})
     assert (state.parent, state.place) == (ROOT, "subagent")
@@ -61,22 +61,22 @@ def test_a_birth_gives_an_agent_its_place_name_model_and_spec(session: Session) 
 
 @pytest.mark.req("S0-18")
 def test_the_parent_is_the_agent_of_the_cause(session: Session) -> None:
-    calling = act(session, ROOT, "a", "b")
-    jack = born(session, cause=f"{calling}.a")
-    jill = born(session, cause=[f"{calling}.b", BIRTH])
-    inner = born(session, cause=act(session, jill, "a"))
-    by_birth = born(session, cause=session.agents[jack].birth)
-    parents = {id_: a.parent for id_, a in folded(session.path).agents.items()}
+    calling = log_tool_calls(session, ROOT, "a", "b")
+    jack = create_agent(session, cause=f"{calling}.a")
+    jill = create_agent(session, cause=[f"{calling}.b", BIRTH])
+    inner = create_agent(session, cause=log_tool_calls(session, jill, "a"))
+    by_birth = create_agent(session, cause=session.agents[jack].birth)
+    parents = {id_: a.parent for id_, a in fold_log(session.path).agents.items()}
     assert parents == {ROOT: None, jack: ROOT, jill: ROOT, inner: jill, by_birth: jack}
-    assert "cause" not in members(session, BIRTH)
-    assert members(session, session.agents[jack].birth)["cause"] == f"{calling}.a"
+    assert "cause" not in find_line(session, BIRTH)
+    assert find_line(session, session.agents[jack].birth)["cause"] == f"{calling}.a"
 
 
 @pytest.mark.req("S0-20")
 def test_whether_a_newborn_is_a_hook_or_a_subagent_is_in_its_birth(session: Session) -> None:
-    hook = born(session, cause=BIRTH, relation="hook")
-    sub = born(session, cause=BIRTH, relation="subagent")
-    read = [members(session, session.agents[id_].birth)["relation"] for id_ in (ROOT, hook, sub)]
+    hook = create_agent(session, cause=BIRTH, relation="hook")
+    sub = create_agent(session, cause=BIRTH, relation="subagent")
+    read = [find_line(session, session.agents[id_].birth)["relation"] for id_ in (ROOT, hook, sub)]
     assert read == ["primary", "hook", "subagent"]
     assert (agent(session).hooks, agent(session).subagents) == ([hook], [sub])
     assert agent(session, hook).place == "hook"
@@ -84,7 +84,7 @@ def test_whether_a_newborn_is_a_hook_or_a_subagent_is_in_its_birth(session: Sess
 
 def tree(session: Session) -> dict[str, tuple[str, str | None]]:
     """Every agent's place and whom it stands by, read from the log."""
-    state = folded(session.path)
+    state = fold_log(session.path)
     for one in state.agents.values():
         above = state.agents.get(one.parent) if one.parent else None
         rows = {"hook": above.hooks, "subagent": above.subagents} if above else {}
@@ -95,11 +95,11 @@ def tree(session: Session) -> dict[str, tuple[str, str | None]]:
 
 @pytest.mark.req("S0-20")
 def test_terminate_takes_the_subtree_along(session: Session) -> None:
-    jack = born(session, cause=BIRTH)
-    inner = born(session, cause=session.agents[jack].birth)
-    hook = born(session, cause=session.agents[inner].birth, relation="hook")
+    jack = create_agent(session, cause=BIRTH)
+    inner = create_agent(session, cause=session.agents[jack].birth)
+    hook = create_agent(session, cause=session.agents[inner].birth, relation="hook")
     moved(session, jack, "gone")
-    state = folded(session.path)
+    state = fold_log(session.path)
     assert [state.is_live(id_) for id_ in (ROOT, jack, inner, hook)] == [True, False, False, False]
     assert agent(session).subagents == []
     assert not state.is_live(AgentId("agent_009"))
@@ -107,14 +107,14 @@ def test_terminate_takes_the_subtree_along(session: Session) -> None:
 
 @pytest.mark.req("S0-20")
 def test_quit_takes_a_hook_off(session: Session) -> None:
-    one, two = (born(session, cause=BIRTH, relation="hook") for _ in range(2))
+    one, two = (create_agent(session, cause=BIRTH, relation="hook") for _ in range(2))
     moved(session, one, "gone")
     assert (agent(session).hooks, agent(session).former_hooks) == ([two], [one])
 
 
 def test_only_hooks_leave_as_such_and_only_while_they_are_gone(session: Session) -> None:
-    one, two = (born(session, cause=BIRTH, relation="hook") for _ in range(2))
-    three = born(session, cause=BIRTH)
+    one, two = (create_agent(session, cause=BIRTH, relation="hook") for _ in range(2))
+    three = create_agent(session, cause=BIRTH)
     for id_ in (two, one, three):
         moved(session, id_, "gone")
     assert agent(session).former_hooks == [two, one]
@@ -126,7 +126,7 @@ def test_only_hooks_leave_as_such_and_only_while_they_are_gone(session: Session)
 
 @pytest.mark.req("S0-20")
 def test_hook_makes_a_subagent_a_hook_of_another_agent(session: Session) -> None:
-    jack, jill = (born(session, cause=BIRTH) for _ in range(2))
+    jack, jill = (create_agent(session, cause=BIRTH) for _ in range(2))
     moved(session, jill, "hook", jack)
     assert tree(session) == {
         ROOT: ("primary", None),
@@ -137,8 +137,8 @@ def test_hook_makes_a_subagent_a_hook_of_another_agent(session: Session) -> None
 
 @pytest.mark.req("S0-20")
 def test_meta_makes_the_hook_primary_and_the_agent_its_subagent(session: Session) -> None:
-    hook = born(session, cause=BIRTH, relation="hook")
-    other = born(session, cause=BIRTH, relation="hook")
+    hook = create_agent(session, cause=BIRTH, relation="hook")
+    other = create_agent(session, cause=BIRTH, relation="hook")
     moved(session, hook, "primary")
     moved(session, ROOT, "subagent", hook)
     assert tree(session) == {
@@ -146,42 +146,42 @@ def test_meta_makes_the_hook_primary_and_the_agent_its_subagent(session: Session
         hook: ("primary", None),
         other: ("hook", ROOT),
     }
-    assert folded(session.path).primary == hook
-    assert folded(session.path).root == ROOT
+    assert fold_log(session.path).primary == hook
+    assert fold_log(session.path).root == ROOT
 
 
 @pytest.mark.req("S0-20")
 def test_endo_makes_a_subagent_primary_and_the_agent_its_hook_and_meta_undoes_it(
     session: Session,
 ) -> None:
-    inner = born(session, cause=BIRTH)
+    inner = create_agent(session, cause=BIRTH)
     before = tree(session)
     moved(session, inner, "primary")
     moved(session, ROOT, "hook", inner)
     assert tree(session) == {ROOT: ("hook", inner), inner: ("primary", None)}
-    assert folded(session.path).primary == inner
+    assert fold_log(session.path).primary == inner
     moved(session, ROOT, "primary")
     moved(session, inner, "subagent", ROOT)
     assert tree(session) == before
-    assert folded(session.path).primary == ROOT
+    assert fold_log(session.path).primary == ROOT
 
 
 @pytest.mark.req("S0-20")
 def test_talk_with_makes_another_agent_primary_and_a_gone_one_may_come_back(
     session: Session,
 ) -> None:
-    jack = born(session, cause=BIRTH)
+    jack = create_agent(session, cause=BIRTH)
     moved(session, jack, "gone")
     moved(session, jack, "subagent")
     assert tree(session)[jack] == ("subagent", ROOT)
     moved(session, jack, "primary")
-    assert folded(session.path).primary == jack
+    assert fold_log(session.path).primary == jack
     assert tree(session)[jack] == ("primary", None)
 
 
 @pytest.mark.req("S0-21")
 def test_interlocutors_are_the_last_ones_set(session: Session) -> None:
-    jack, jill = (born(session, cause=BIRTH) for _ in range(2))
+    jack, jill = (create_agent(session, cause=BIRTH) for _ in range(2))
     session.append(ev.InterlocutorsSet(agent_id=ROOT, speakers=[jack], listeners=[jill]))
     assert (agent(session).speakers, agent(session).listeners) == ([jack], [jill])
     session.append(ev.InterlocutorsSet(agent_id=ROOT, speakers=[jill, jack]))
@@ -189,7 +189,7 @@ def test_interlocutors_are_the_last_ones_set(session: Session) -> None:
 
 
 def test_who_leaves_drops_out_of_the_interlocutors(session: Session) -> None:
-    jack, jill = (born(session, cause=BIRTH) for _ in range(2))
+    jack, jill = (create_agent(session, cause=BIRTH) for _ in range(2))
     both = [jack, jill, jack]
     session.append(ev.InterlocutorsSet(agent_id=ROOT, speakers=both, listeners=[jack]))
     moved(session, jack, "gone")
@@ -218,14 +218,14 @@ def test_a_saved_state_replaces_the_one_before(session: Session) -> None:
 @pytest.mark.req("S0-21")
 def test_an_end_is_folded_and_a_session_that_goes_on_has_not_ended(session: Session) -> None:
     session.append(ev.SessionEnded(reason="bye"))
-    assert folded(session.path).ended
-    hear(session, ROOT)
-    assert not folded(session.path).ended
+    assert fold_log(session.path).ended
+    log_user_message(session, ROOT)
+    assert not fold_log(session.path).ended
 
 
 @pytest.mark.req("S0-21")
 def test_a_commit_is_the_agents_last_one(session: Session) -> None:
-    upto = hear(session, ROOT)
+    upto = log_user_message(session, ROOT)
     session.append(ev.ContextCommitted(agent_id=ROOT, ctx="ctx-1", upto=upto))
     committed = session.append(
         ev.ContextCommitted(
@@ -233,68 +233,68 @@ def test_a_commit_is_the_agents_last_one(session: Session) -> None:
         )
     )
     assert agent(session).commit_id == "ctx-2"
-    assert members(session, committed)["parent_ctx"] == "ctx-1"
+    assert find_line(session, committed)["parent_ctx"] == "ctx-1"
 
 
 @pytest.mark.req("S0-21")
 def test_tools_memory_and_rewritten_actions_are_in_the_log_as_they_were(session: Session) -> None:
     tools = [{"name": "look", "parameters": {"type": "object", "properties": {}}}]
     defined = session.append(ev.ToolsDefined(tools=tools, tools_hash="h"))
-    calling = act(session, ROOT, "a")
+    calling = log_tool_calls(session, ROOT, "a")
     rewritten = session.append(
         ev.ActionRewritten(agent_id=ROOT, call=calling, tool="look", arguments='{"x": 1}')
     )
     used = session.append(
         ev.MemoryOperation(agent_id=ROOT, memory_type="LTM", operation="QUERY", query="Jack")
     )
-    assert folded(session.path).tools == {"h": defined}
-    assert members(session, defined)["tools"] == tools
-    assert members(session, rewritten)["arguments"] == '{"x": 1}'
-    assert members(session, rewritten)["call"] == calling
-    assert members(session, used)["query"] == "Jack"
+    assert fold_log(session.path).tools == {"h": defined}
+    assert find_line(session, defined)["tools"] == tools
+    assert find_line(session, rewritten)["arguments"] == '{"x": 1}'
+    assert find_line(session, rewritten)["call"] == calling
+    assert find_line(session, used)["query"] == "Jack"
     assert [call.arguments for call in agent(session).open_calls.values()] == ["{}"]
 
 
 def test_calls_are_open_until_they_have_their_results(session: Session) -> None:
-    calling = act(session, ROOT, "a", "b", tool="run", arguments='{"x":1}')
+    calling = log_tool_calls(session, ROOT, "a", "b", tool="run", arguments='{"x":1}')
     assert list(agent(session).open_calls) == ["a", "b"]
-    result(session, ROOT, "a")
+    log_tool_result(session, ROOT, "a")
     (call,) = agent(session).open_calls.values()
     assert (call.id, call.name, call.arguments) == ("b", "run", '{"x":1}')
     assert call.reference == f"{calling}.b"
-    result(session, ROOT, "b")
+    log_tool_result(session, ROOT, "b")
     assert not agent(session).open_calls
-    assert not folded(session.path).open_references
+    assert not fold_log(session.path).open_references
 
 
 def test_what_the_user_was_shown_makes_no_agent(session: Session) -> None:
-    said = say(session, ROOT)
-    hear(session, USER, "[REDACTED]", substance=said)
-    assert list(folded(session.path).agents) == [ROOT]
+    said = log_answer(session, ROOT)
+    log_user_message(session, USER, "[REDACTED]", substance=said)
+    assert list(fold_log(session.path).agents) == [ROOT]
 
 
 @pytest.mark.req("S0-22")
 def test_a_response_adds_what_it_cost(session: Session) -> None:
-    hear(session, ROOT)
+    log_user_message(session, ROOT)
     usage = ev.Usage(input_tokens=10, output_tokens=3, cache_read_tokens=7)
     for cost in (0.5, 0.25):
-        request = ask(session, ROOT, parameters={"temperature": 0})
-        assert folded(session.path).requests[ROOT].message_id == request
-        answered(session, ROOT, request, usage=usage, cost_usd=cost, latency_s=0.1)
-        assert not folded(session.path).requests
-    request = ask(session, ROOT)
-    answered(session, ROOT, request, stop_reason="cancelled", partial="Once up")
+        request = log_request(session, ROOT, parameters={"temperature": 0})
+        assert fold_log(session.path).requests[ROOT].message_id == request
+        log_response(session, ROOT, request, usage=usage, cost_usd=cost, latency_s=0.1)
+        assert not fold_log(session.path).requests
+    request = log_request(session, ROOT)
+    log_response(session, ROOT, request, stop_reason="cancelled", partial="Once up")
     spent = agent(session).usage
     assert (spent.model_calls, spent.tokens, spent.cost_usd) == (3, 26, 0.75)
-    assert members(session, request)["model"] == "scripted:x"
+    assert find_line(session, request)["model"] == "scripted:x"
 
 
 @pytest.mark.req("S0-22")
 def test_what_a_request_and_its_response_say_is_in_the_log(session: Session) -> None:
-    hear(session, ROOT)
+    log_user_message(session, ROOT)
     defined = session.append(ev.ToolsDefined(tools=[{"name": "look"}], tools_hash="h"))
-    request = ask(session, ROOT, parameters={"temperature": 0}, tools=defined)
-    response = answered(
+    request = log_request(session, ROOT, parameters={"temperature": 0}, tools=defined)
+    response = log_response(
         session,
         ROOT,
         request,
@@ -305,10 +305,10 @@ def test_what_a_request_and_its_response_say_is_in_the_log(session: Session) -> 
         stop_reason="cancelled",
         partial="Once",
     )
-    asked, told = members(session, request), members(session, response)
+    asked, told = find_line(session, request), find_line(session, response)
     assert asked["context"] == [{"entries": ["msg_002"]}]
     assert (asked["count"], asked["parameters"], asked["tools"]) == (1, {"temperature": 0}, defined)
-    assert asked["context_hash"] == hash_of([Message("user", "hello")])
+    assert asked["context_hash"] == hash_context([Message("user", "hello")])
     assert told["usage"] == {"input_tokens": 1}
     assert (told["cost_usd"], told["latency_s"]) == (0.5, 0.25)
     assert (told["stop_reason"], told["partial"], told["model"]) == ("cancelled", "Once", "x-1")
@@ -384,5 +384,5 @@ def test_an_edit_that_cannot_be_is_an_error() -> None:
     with pytest.raises(ValueError, match="keeps 0 to 5 of 0"):
         read_all(
             ev.AgentCreated(agent_id=ROOT),
-            ev.TranscriptEdited(agent_id=ROOT, segments=[kept(0, 5)]),
+            ev.TranscriptEdited(agent_id=ROOT, segments=[range_segment(0, 5)]),
         )

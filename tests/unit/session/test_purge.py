@@ -28,23 +28,23 @@ from harken.session.session import Session
 from harken.testing import FailingDisk, ticking
 from harken.views.context import context
 from tests.session_kit import (
-    act,
-    again,
-    answered,
-    ask,
-    born,
-    edit,
-    folded,
-    hash_of,
-    hear,
-    kept,
-    lines,
-    listed,
+    create_agent,
+    entry_segment,
+    fold_log,
+    hash_context,
+    log_answer,
+    log_edit,
+    log_request,
+    log_response,
+    log_tool_calls,
+    log_tool_result,
+    log_turn,
+    log_user_message,
     new_session,
-    options,
-    result,
-    say,
-    turn,
+    range_segment,
+    read_lines,
+    reload_session,
+    session_options,
 )
 
 ROOT = AgentId("agent_001")
@@ -73,20 +73,20 @@ def purge(path: Path, **more: Any) -> int:
 
 def leaked(session: Session) -> None:
     """Log a conversation with the key in all sorts of places, also before and after edits."""
-    hear(session, ROOT, "hello")
-    ask(session, ROOT)
-    say(session, ROOT, "what is the key?")
-    secret = hear(session, ROOT, f"the key is {KEY}, keep it")
-    request = ask(session, ROOT)
-    call = act(session, ROOT, "call_1", arguments=json.dumps({"run": f"login {KEY}"}))
-    answered(session, ROOT, request, entry=call)
-    result(session, ROOT, "call_1", f"logged in with {KEY}")
-    request = ask(session, ROOT)
+    log_user_message(session, ROOT, "hello")
+    log_request(session, ROOT)
+    log_answer(session, ROOT, "what is the key?")
+    secret = log_user_message(session, ROOT, f"the key is {KEY}, keep it")
+    request = log_request(session, ROOT)
+    call = log_tool_calls(session, ROOT, "call_1", arguments=json.dumps({"run": f"login {KEY}"}))
+    log_response(session, ROOT, request, entry=call)
+    log_tool_result(session, ROOT, "call_1", f"logged in with {KEY}")
+    request = log_request(session, ROOT)
     session.append(ev.LlmResponse(agent_id=ROOT, request=request, error="cut", partial=f"so {KEY}"))
     session.append(ev.AgentStateSaved(agent_id=ROOT, state={KEY: [KEY, 1.0]}))
-    edit(session, ROOT, kept(0, 1), listed(secret), reason="compaction")
+    log_edit(session, ROOT, range_segment(0, 1), entry_segment(secret), reason="compaction")
     for number in range(3):
-        turn(session, ROOT, number + 2)
+        log_turn(session, ROOT, number + 2)
 
 
 def text_of(path: Path) -> str:
@@ -102,13 +102,13 @@ def assert_gone(*paths: Path) -> None:
 def test_the_text_is_nowhere_and_the_log_verifies(session: Session) -> None:
     leaked(session)
     session.close()
-    count = len(lines(session.path))
+    count = len(read_lines(session.path))
     places = list(find_log_places(session.path, SECRET.replace))
     assert purge(session.path) == len(places) == 5
     assert_gone(session.path)
     assert verify(session.path) == []
     assert list(find_log_places(session.path, SECRET.replace)) == []
-    *_, last = after = lines(session.path)
+    *_, last = after = read_lines(session.path)
     assert len(after) == count + 1
     assert (last["event_type"], last["places"]) == ("content_purged", 5)
     assert (last["by"], last["why"]) == ("ann", "it leaked")
@@ -123,13 +123,13 @@ def test_the_state_is_the_same_but_for_the_text(session: Session) -> None:
     )
     session.close()
     purge(session.path)
-    resumed = Session.load(session.path, options=options())
+    resumed = Session.load(session.path, options=session_options())
     after = canonical.from_json(canonical.to_json_line(resumed.state.describe()))
     assert after.pop("next_message") == before.pop("next_message") + 1
     for agent in (*before["agents"].values(), *after["agents"].values()):
         agent.pop("hashed")  # which follows from the text
     assert after == before
-    turn(resumed, ROOT, 9)
+    log_turn(resumed, ROOT, 9)
     resumed.close()
     assert verify(session.path) == []
 
@@ -137,17 +137,17 @@ def test_the_state_is_the_same_but_for_the_text(session: Session) -> None:
 def test_every_request_has_the_hash_of_what_it_saw(session: Session) -> None:
     leaked(session)
     session.close()
-    before = {line["message_id"]: line for line in lines(session.path)}
+    before = {line["message_id"]: line for line in read_lines(session.path)}
     purge(session.path)
-    resumed = Session.load(session.path, options=options())
-    turn(resumed, ROOT, 9)
+    resumed = Session.load(session.path, options=session_options())
+    log_turn(resumed, ROOT, 9)
     resumed.close()
     requests = [e.message_id for e in iter_events(session.path) if isinstance(e, ev.LlmRequest)]
     seen = [context(iter_events(session.path), id_) for id_ in requests]
     assert all(one.verified for one in seen)
     kept_hashes = [
         line["message_id"]
-        for line in lines(session.path)
+        for line in read_lines(session.path)
         if line["event_type"] == "llm_request"
         and line["context_hash"] == before.get(line["message_id"], {}).get("context_hash")
     ]
@@ -166,7 +166,7 @@ def test_lines_without_the_text_keep_every_byte(session: Session) -> None:
 
 
 def test_without_the_text_nothing_is_written(session: Session) -> None:
-    turn(session, ROOT, 1)
+    log_turn(session, ROOT, 1)
     session.close()
     before = session.path.read_bytes(), session.path.stat().st_ino
     assert purge(session.path) == 0
@@ -184,7 +184,7 @@ def test_an_ended_session_is_still_ended(session: Session) -> None:
     leaked(session)
     session.end("enough")
     purge(session.path)
-    assert folded(session.path).ended
+    assert fold_log(session.path).ended
 
 
 def test_schemas_of_tools_have_the_hash_of_what_they_are_now(session: Session) -> None:
@@ -202,16 +202,16 @@ def test_a_context_from_a_store_is_as_the_store_has_it_now(tmp_path: Path) -> No
         return lambda event: [Message("user", f"the key is {text}"), Message("assistant", "ok")]
 
     session = new_session(tmp_path, resolver=of_store(KEY))
-    born(session)
-    hash_ = hash_of(of_store(KEY)(None))
+    create_agent(session)
+    hash_ = hash_context(of_store(KEY)(None))
     session.append(ev.ContextLoaded(agent_id=ROOT, ctx="ctx-1", count=2, context_hash=hash_))
-    hear(session, ROOT, "go on")
-    ask(session, ROOT)
+    log_user_message(session, ROOT, "go on")
+    log_request(session, ROOT)
     session.close()
     now = of_store("[purged]")
     assert purge(session.path, resolver=now) == 0
     [loaded] = [e for e in iter_events(session.path) if isinstance(e, ev.ContextLoaded)]
-    assert loaded.context_hash == hash_of(now(None))
+    assert loaded.context_hash == hash_context(now(None))
     [request] = [e for e in iter_events(session.path) if isinstance(e, ev.LlmRequest)]
     assert context(iter_events(session.path), request.message_id, resolver=now).verified
 
@@ -219,15 +219,19 @@ def test_a_context_from_a_store_is_as_the_store_has_it_now(tmp_path: Path) -> No
 def test_without_the_store_its_messages_are_left_alone(tmp_path: Path) -> None:
     messages = [Message("user", "from the store")]
     session = new_session(tmp_path, resolver=lambda event: messages)
-    born(session)
-    event = ev.ContextLoaded(agent_id=ROOT, ctx="ctx-1", count=1, context_hash=hash_of(messages))
+    create_agent(session)
+    event = ev.ContextLoaded(
+        agent_id=ROOT, ctx="ctx-1", count=1, context_hash=hash_context(messages)
+    )
     session.append(event)
-    hear(session, ROOT, KEY)
-    ask(session, ROOT)
+    log_user_message(session, ROOT, KEY)
+    log_request(session, ROOT)
     session.close()
     assert purge(session.path) == 1
     assert_gone(session.path)
-    resumed = again(Session.load(session.path, options=options(resolver=lambda event: messages)))
+    resumed = reload_session(
+        Session.load(session.path, options=session_options(resolver=lambda event: messages))
+    )
     assert len(resumed.context(ROOT)) == 2
     resumed.close()
 
@@ -236,8 +240,8 @@ def test_without_the_store_its_messages_are_left_alone(tmp_path: Path) -> None:
 def test_half_a_line_is_set_aside_without_the_text_or_its_beginning(
     session: Session, cut: int
 ) -> None:
-    turn(session, ROOT, 1)
-    hear(session, ROOT, f"{'x' * 20} {KEY}")
+    log_turn(session, ROOT, 1)
+    log_user_message(session, ROOT, f"{'x' * 20} {KEY}")
     session.close()
     whole = session.path.read_bytes()
     torn = whole.splitlines(keepends=True)[-1][: -cut - 28]
@@ -249,7 +253,7 @@ def test_half_a_line_is_set_aside_without_the_text_or_its_beginning(
     if held:
         assert [path.name for path in files][1].startswith("s.jsonl.torn-")
         assert verify(session.path) == []
-    Session.load(session.path, options=options()).close()
+    Session.load(session.path, options=session_options()).close()
 
 
 def test_damage_is_neither_hidden_nor_made(session: Session) -> None:
@@ -285,7 +289,7 @@ def test_a_log_of_an_older_dialect_is_purged_and_stays_one(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("text", ["transcript_entry", "agent_001", "msg_002", "assistant"])
 def test_what_holds_the_log_together_stays(session: Session, text: str) -> None:
-    turn(session, ROOT, 1)
+    log_turn(session, ROOT, 1)
     session.close()
     before = session.path.read_bytes()
     log = LogFile(session.path)
@@ -327,7 +331,7 @@ def test_a_copy_leaves_the_log_alone(session: Session, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["hello", KEY])
 def test_a_copy_has_no_half_line(session: Session, tmp_path: Path, text: str) -> None:
-    hear(session, ROOT, text)
+    log_user_message(session, ROOT, text)
     session.close()
     with session.path.open("ab") as file:
         file.write(b'{"event_type":"transcript_entry","half')
@@ -338,7 +342,7 @@ def test_a_copy_has_no_half_line(session: Session, tmp_path: Path, text: str) ->
 
 
 def test_a_copy_that_cannot_be_is_not_left(session: Session, tmp_path: Path) -> None:
-    turn(session, ROOT, 1)
+    log_turn(session, ROOT, 1)
     out = tmp_path / "copy.jsonl"
     with pytest.raises(PartOfStructure):
         write_purged_copy(
@@ -350,8 +354,10 @@ def test_a_copy_that_cannot_be_is_not_left(session: Session, tmp_path: Path) -> 
 def test_hashes_alone_may_change_beside_half_a_line(tmp_path: Path) -> None:
     messages = [Message("user", KEY)]
     session = new_session(tmp_path, resolver=lambda event: messages)
-    born(session)
-    event = ev.ContextLoaded(agent_id=ROOT, ctx="ctx-1", count=1, context_hash=hash_of(messages))
+    create_agent(session)
+    event = ev.ContextLoaded(
+        agent_id=ROOT, ctx="ctx-1", count=1, context_hash=hash_context(messages)
+    )
     session.append(event)
     session.close()
     with session.path.open("ab") as file:

@@ -12,21 +12,21 @@ from harken.core.messages import Message, TextPart
 from harken.errors import InvalidEvent, NameNotFound
 from harken.session.session import Session
 from tests.session_kit import (
-    act,
-    again,
-    ask,
-    born,
     call_dict,
-    folded,
-    hear,
-    ids,
-    lines,
-    members,
+    context_texts,
+    create_agent,
+    find_line,
+    fold_log,
+    log_answer,
+    log_request,
+    log_tool_calls,
+    log_tool_result,
+    log_user_message,
     new_session,
-    options,
-    result,
-    say,
-    texts,
+    read_lines,
+    read_message_ids,
+    reload_session,
+    session_options,
 )
 
 ROOT = AgentId("agent_001")
@@ -48,8 +48,8 @@ def test_foreign_agent_ids_are_kept_and_never_collide(tmp_path: Path) -> None:
         session.log_agent_created("agent_root")
         session.log_agent_created("agent_007", "msg_001")
         session.log_agent_created("jill", "msg_001")
-        hear(session, "agent_root")
-    session = Session.load(session.path, options=options())
+        log_user_message(session, "agent_root")
+    session = Session.load(session.path, options=session_options())
     assert list(session.agents) == ["agent_root", "agent_007", "jill"]
     assert session.allocate_agent_id() == "agent_008"
     session.close()
@@ -57,11 +57,11 @@ def test_foreign_agent_ids_are_kept_and_never_collide(tmp_path: Path) -> None:
 
 @pytest.mark.req("S0-24", "S0-23")
 def test_the_id_of_a_terminated_agent_is_not_given_again_after_a_resume(session: Session) -> None:
-    jack = born(session, cause=BIRTH)
+    jack = create_agent(session, cause=BIRTH)
     assert jack == "agent_002"
     session.append(ev.AgentMoved(agent_id=jack, place="gone"))
-    session = again(session)
-    assert born(session, cause=BIRTH) == "agent_003"
+    session = reload_session(session)
+    assert create_agent(session, cause=BIRTH) == "agent_003"
     session.close()
 
 
@@ -70,19 +70,19 @@ def test_the_id_of_an_agent_that_was_never_born_is_given_again_only_after_a_resu
 ) -> None:
     assert session.allocate_agent_id() == "agent_002"
     assert session.allocate_agent_id() == "agent_003"
-    session = again(session)
+    session = reload_session(session)
     assert session.allocate_agent_id() == "agent_002"
     session.close()
 
 
 @pytest.mark.req("S0-25", "S0-18")
 def test_a_birth_may_have_a_cause_a_name_and_a_model(session: Session) -> None:
-    calling = act(session, ROOT, "a")
+    calling = log_tool_calls(session, ROOT, "a")
     id_ = session.log_agent_created("agent_002", calling, "Jack", "anthropic/x")
-    told = members(session, id_)
+    told = find_line(session, id_)
     want = {"agent_id": "agent_002", "cause": calling, "name": "Jack"}
     assert told.items() >= {**want, "language_model": "anthropic/x"}.items()
-    assert not members(session, BIRTH).keys() & {"cause", "name", "language_model"}
+    assert not find_line(session, BIRTH).keys() & {"cause", "name", "language_model"}
 
 
 @pytest.mark.req("S0-19")
@@ -90,18 +90,18 @@ def test_a_birth_comes_before_the_system_prompt_that_was_held_back(tmp_path: Pat
     with new_session(tmp_path) as session:
         root = session.allocate_agent_id()
         session.defer_messages(root, [Message("system", "You are root.")])
-        assert len(lines(session.path)) == 1
+        assert len(read_lines(session.path)) == 1
         session.log_agent_created(root)
-        calling = act(session, root, "a")
+        calling = log_tool_calls(session, root, "a")
         jack = session.allocate_agent_id()
         session.defer_messages(jack, [Message("system", "You are Jack."), Message("user", "Go.")])
         birth = session.log_agent_created(jack, calling)
-        hear(session, jack, "hello")
-    after_birth = [line for line in lines(session.path) if line.get("agent_id") == jack]
+        log_user_message(session, jack, "hello")
+    after_birth = [line for line in read_lines(session.path) if line.get("agent_id") == jack]
     assert after_birth[0]["message_id"] == birth
     assert [line.get("content") for line in after_birth] == [None, "You are Jack.", "Go.", "hello"]
     assert [line.get("cause") for line in after_birth] == [calling, calling, calling, None]
-    assert "cause" not in members(session, "msg_002")
+    assert "cause" not in find_line(session, "msg_002")
 
 
 def test_a_prompt_that_was_held_back_outlives_a_refused_birth(session: Session) -> None:
@@ -109,17 +109,17 @@ def test_a_prompt_that_was_held_back_outlives_a_refused_birth(session: Session) 
     with pytest.raises(InvalidEvent):
         session.log_agent_created("agent_002", "msg_099")
     session.log_agent_created("agent_002", BIRTH)
-    assert texts(session, "agent_002") == ["You are Jack."]
+    assert context_texts(session, "agent_002") == ["You are Jack."]
 
 
 @pytest.mark.req("S0-29")
 def test_the_registry_knows_all_agents_that_ever_were_without_their_transcripts(
     session: Session,
 ) -> None:
-    jack = born(session, cause=BIRTH, name="Jack", language_model="m")
-    say(session, jack)
+    jack = create_agent(session, cause=BIRTH, name="Jack", language_model="m")
+    log_answer(session, jack)
     session.append(ev.AgentMoved(agent_id=jack, place="gone"))
-    session = again(session)
+    session = reload_session(session)
     for id_ in session.agents:
         session.evict(id_)
     (root, gone) = session.agents.values()
@@ -146,7 +146,9 @@ def test_an_entry_has_the_members_of_its_message(session: Session) -> None:
     system = session.log_transcript_entry(ROOT, {"role": "system", "content": "s"}, cause=BIRTH)
     copy = session.log_transcript_entry(ROOT, {"role": "user", "content": "c"}, answer)
     frame = {"message_id", "event_type", "agent_id", "time", "sum"}
-    told = [{k: v for k, v in line.items() if k not in frame} for line in lines(session.path)[2:]]
+    told = [
+        {k: v for k, v in line.items() if k not in frame} for line in read_lines(session.path)[2:]
+    ]
     assert told == [
         {"role": "assistant", "content": "hm", "tool_calls": [call_dict("a", "look")]},
         {"role": "tool", "content": "x", "tool_call_id": "a", "name": "look"},
@@ -159,9 +161,9 @@ def test_an_entry_has_the_members_of_its_message(session: Session) -> None:
 @pytest.mark.req("S0-07")
 @pytest.mark.parametrize("arguments", ['{"b": 1,  "a":1.0}', "{", "", "nul\0 \ud800", '"\\u00e9"'])
 def test_arguments_are_kept_exactly(session: Session, arguments: str) -> None:
-    calling = act(session, ROOT, "a", arguments=arguments)
-    session = again(session)
-    (call,) = members(session, calling)["tool_calls"]
+    calling = log_tool_calls(session, ROOT, "a", arguments=arguments)
+    session = reload_session(session)
+    (call,) = find_line(session, calling)["tool_calls"]
     assert call == {
         "id": "a",
         "type": "function",
@@ -174,14 +176,14 @@ def test_arguments_are_kept_exactly(session: Session, arguments: str) -> None:
 
 @pytest.mark.req("S0-08", "S0-13")
 def test_a_result_resolves_to_the_entry_that_called(session: Session) -> None:
-    calling = act(session, ROOT, "a", "b")
+    calling = log_tool_calls(session, ROOT, "a", "b")
     open_calls = {call.id: call.reference for call in session.agents[ROOT].open_calls.values()}
     assert open_calls == {"a": f"{calling}.a", "b": f"{calling}.b"}
     for id_ in "ba":
-        result(session, ROOT, id_)
-    told = [line for line in lines(session.path) if line.get("role") == "tool"]
+        log_tool_result(session, ROOT, id_)
+    told = [line for line in read_lines(session.path) if line.get("role") == "tool"]
     assert [(line["tool_call_id"], line["name"]) for line in told] == [("b", "look"), ("a", "look")]
-    only = act(session, ROOT, "a")
+    only = log_tool_calls(session, ROOT, "a")
     assert session.agents[ROOT].open_calls["a"].reference == only
 
 
@@ -189,33 +191,35 @@ def test_a_result_resolves_to_the_entry_that_called(session: Session) -> None:
 def test_substance_and_cause_point_at_events_of_any_kind(session: Session) -> None:
     piece = session.log_piece_of_text(ROOT, "x", BIRTH)
     saved = session.append(ev.AgentStateSaved(agent_id=ROOT, state=1))
-    said = say(session, ROOT)
+    said = log_answer(session, ROOT)
     for id_ in ("msg_000", BIRTH, piece, saved, said):
-        assert members(session, hear(session, ROOT, substance=id_))["substance"] == id_
-        assert members(session, hear(session, ROOT, cause=id_))["cause"] == id_
+        assert (
+            find_line(session, log_user_message(session, ROOT, substance=id_))["substance"] == id_
+        )
+        assert find_line(session, log_user_message(session, ROOT, cause=id_))["cause"] == id_
     several = [BIRTH, piece, saved, said]
-    assert members(session, hear(session, ROOT, cause=several))["cause"] == several
+    assert find_line(session, log_user_message(session, ROOT, cause=several))["cause"] == several
 
 
 @pytest.mark.req("S0-14")
 def test_a_formatted_or_rewritten_copy_names_its_original_which_names_none(
     session: Session,
 ) -> None:
-    jill = born(session, cause=BIRTH)
-    said = say(session, ROOT, "password: 1234")
-    heard = hear(session, jill, "[Jack]: password: [REDACTED]", substance=said)
-    assert "substance" not in members(session, said)
-    assert members(session, heard)["substance"] == said
+    jill = create_agent(session, cause=BIRTH)
+    said = log_answer(session, ROOT, "password: 1234")
+    heard = log_user_message(session, jill, "[Jack]: password: [REDACTED]", substance=said)
+    assert "substance" not in find_line(session, said)
+    assert find_line(session, heard)["substance"] == said
 
 
 @pytest.mark.req("S0-15", "S0-27")
 def test_a_piece_has_an_author_a_content_and_a_cause_and_is_in_no_transcript(
     session: Session,
 ) -> None:
-    calling = act(session, ROOT, "a")
+    calling = log_tool_calls(session, ROOT, "a")
     one = session.log_piece_of_text(ROOT, LoggedString("Meet!", calling), calling)
     two = session.log_piece_of_text(ROOT, "Both", [calling, one])
-    told = [members(session, id_) for id_ in (one, two)]
+    told = [find_line(session, id_) for id_ in (one, two)]
     assert [(t["agent_id"], t["content"], t["cause"]) for t in told] == [
         (ROOT, "Meet!", calling),
         (ROOT, "Both", [calling, one]),
@@ -227,20 +231,20 @@ def test_a_piece_has_an_author_a_content_and_a_cause_and_is_in_no_transcript(
 
 @pytest.mark.req("S0-16")
 def test_a_text_for_n_agents_is_one_piece_and_n_entries(session: Session) -> None:
-    jack, jill = (born(session, cause=BIRTH) for _ in range(2))
-    piece = session.log_piece_of_text(ROOT, "Meet!", act(session, ROOT, "a"))
+    jack, jill = (create_agent(session, cause=BIRTH) for _ in range(2))
+    piece = session.log_piece_of_text(ROOT, "Meet!", log_tool_calls(session, ROOT, "a"))
     for agent in (jack, jill):
-        hear(session, agent, "Meet!", substance=piece)
-    told = [line for line in lines(session.path) if line.get("content") == "Meet!"]
+        log_user_message(session, agent, "Meet!", substance=piece)
+    told = [line for line in read_lines(session.path) if line.get("content") == "Meet!"]
     assert [line["event_type"] for line in told] == ["piece_of_text", *["transcript_entry"] * 2]
     assert [line.get("substance") for line in told] == [None, piece, piece]
 
 
 def test_content_may_be_a_logged_string_or_a_list_of_parts(session: Session) -> None:
-    hear(session, ROOT, LoggedString("hi", "msg_000"))
+    log_user_message(session, ROOT, LoggedString("hi", "msg_000"))
     parts = [{"type": "text", "text": "look"}, {"type": "image", "url": "http://x"}]
     session.log_transcript_entry(ROOT, {"role": "user", "content": parts})
-    told = [line["content"] for line in lines(session.path)[2:]]
+    told = [line["content"] for line in read_lines(session.path)[2:]]
     assert told == ["hi", parts]
     assert isinstance((session.agent(ROOT).transcript or [])[1].content, list)
 
@@ -256,7 +260,7 @@ def test_content_may_be_a_logged_string_or_a_list_of_parts(session: Session) -> 
 def test_what_is_no_message_is_refused(session: Session, message: dict[str, Any]) -> None:
     with pytest.raises(InvalidEvent, match="not a message"):
         session.log_transcript_entry(ROOT, message)
-    assert len(lines(session.path)) == 2
+    assert len(read_lines(session.path)) == 2
 
 
 def test_what_was_logged_does_not_change_with_the_callers_objects(session: Session) -> None:
@@ -265,14 +269,14 @@ def test_what_was_logged_does_not_change_with_the_callers_objects(session: Sessi
     assert isinstance(event.content, list)
     event.content.append(TextPart("b"))
     session.append(event)
-    assert [len(content) for content in texts(session, ROOT)] == [1, 2]
-    assert ids(session.path)[2:] == ["msg_002", "msg_003"]
-    assert folded(session.path).describe() == session.state.describe()
+    assert [len(content) for content in context_texts(session, ROOT)] == [1, 2]
+    assert read_message_ids(session.path)[2:] == ["msg_002", "msg_003"]
+    assert fold_log(session.path).describe() == session.state.describe()
 
 
 def test_a_batch_may_point_at_its_own_earlier_events(session: Session) -> None:
     said = ev.TranscriptEntry(agent_id=ROOT, role="assistant", content="hi")
-    request = ask(session, ROOT)
+    request = log_request(session, ROOT)
     answer = ev.LlmResponse(agent_id=ROOT, request=request, entry=session.next_id())
     assert session.append_all([said, answer]) == ["msg_003", "msg_004"]
     assert session.append_all([]) == []
@@ -282,7 +286,7 @@ def test_a_listener_gets_every_event_after_it_was_written_and_folded(session: Se
     heard: list[tuple[str, bool, int]] = []
 
     def listen(event: ev.Event) -> None:
-        written = ids(session.path)[-1] == event.message_id
+        written = read_message_ids(session.path)[-1] == event.message_id
         heard.append((event.message_id, written, session.state.next_message))
 
     session.add_listener(listen)
@@ -299,13 +303,13 @@ def test_a_listener_may_append_and_may_fail_without_harm_to_the_log(session: Ses
         raise ZeroDivisionError
 
     session.add_listener(save_what_was_said)
-    hear(session, ROOT, "one")
+    log_user_message(session, ROOT, "one")
     session.add_listener(fail)
     with pytest.raises(ZeroDivisionError):
-        hear(session, ROOT, "two")
+        log_user_message(session, ROOT, "two")
     state = session.state.describe()
-    assert [line["event_type"] for line in lines(session.path)[2:]] == [
+    assert [line["event_type"] for line in read_lines(session.path)[2:]] == [
         "transcript_entry",
         "agent_state_saved",
     ] * 2
-    assert folded(session.path).describe() == state
+    assert fold_log(session.path).describe() == state

@@ -6,7 +6,7 @@ import pytest
 
 from harken.views.verdicts import Watch, verdicts
 from harken.views.viewer import SessionViewer
-from tests.agent_kit import Stage, call, calls
+from tests.agent_kit import Stage, call, call_message
 from tests.unit.agents.smart_hooks import Cast, always, guard, guarded, sends
 from tests.unit.agents.tree.test_hook_action import then
 
@@ -21,13 +21,15 @@ def told(rows: list[Watch]) -> list[tuple[str | None, ...]]:
 
 @pytest.mark.req("S4-30", "S4-31", "S4-29")
 def test_all_ways_in_which_a_hook_comes_and_goes(tmp_path: Path) -> None:
-    made = calls(call("hook", "h", name="second", instructions="Watch, too.", points=["response"]))
-    task = calls(call("task", name="kim", instructions="k", prompt="Go."))
+    made = call_message(
+        call("hook", "h", name="second", instructions="Watch, too.", points=["response"])
+    )
+    task = call_message(call("task", name="kim", instructions="k", prompt="Go."))
     cast = Cast(
-        main=then(task, calls(call("endo", "e", subagent="kim"))),
+        main=then(task, call_message(call("endo", "e", subagent="kim"))),
         kim=lambda _: "Done.",
         first=always(made, "OK"),
-        second=always(calls(call("quit")), "OK"),
+        second=always(call_message(call("quit")), "OK"),
     )
     one = guarded(tmp_path, cast)
     guard(one, "first", points=["input"], tools=["hook"], subagents=False)
@@ -47,11 +49,13 @@ def test_all_ways_in_which_a_hook_comes_and_goes(tmp_path: Path) -> None:
     ]
     assert rows[2].instructions is not None
     assert rows[2].instructions.startswith("Watch, too.")
-    assert rows[2].cause in {row["message_id"] for row in one.rows(role="assistant")}
+    assert rows[2].cause in {row["message_id"] for row in one.select_lines(role="assistant")}
 
 
 def test_who_takes_the_place_of_whom_it_watched_watches_no_longer(tmp_path: Path) -> None:
-    one = guarded(tmp_path, Cast(main=lambda _: "Done.", guard=then(calls(call("meta")), "Mine.")))
+    one = guarded(
+        tmp_path, Cast(main=lambda _: "Done.", guard=then(call_message(call("meta")), "Mine."))
+    )
     guard(one, points=["response"])
     one.ask("Go.")
     assert told(watched(one))[1:] == [("left", "moved", "guard", "main", "guard")]
@@ -61,7 +65,7 @@ def test_who_takes_the_place_of_whom_it_watched_watches_no_longer(tmp_path: Path
 def test_a_verdict_after_tools_notes_and_a_second_try_is_that_on_the_question(
     tmp_path: Path,
 ) -> None:
-    acts = calls(call("keep_note", "n", text="sent"), call("read_log", "r"))
+    acts = call_message(call("keep_note", "n", text="sent"), call("read_log", "r"))
     said = always(acts, "I would not.", 'Rude.\n\n**REWRITE:** {"text": "please"}')
     one = guarded(tmp_path, Cast(main=sends, guard=said))
     guard(one)
@@ -74,7 +78,9 @@ def test_a_verdict_after_tools_notes_and_a_second_try_is_that_on_the_question(
     for row in rows:
         assert row.proposed == 'send {"text":"hello"}'
         assert [outcome.text for outcome in row.outcomes] == ['send {"text": "please"}']
-        assert one.rows(message_id=row.question)[0]["content"].startswith("[action] Agent main")
+        assert one.select_lines(message_id=row.question)[0]["content"].startswith(
+            "[action] Agent main"
+        )
 
 
 @pytest.mark.req("S4-25")

@@ -12,7 +12,7 @@ from harken import LocalWorld
 from harken.core.messages import Content
 from harken.world.result import InvalidArguments
 from harken.world.todo import todo
-from tests.agent_kit import call, calls, check_log, play, stage
+from tests.agent_kit import call, call_message, check_log, open_stage, script_model
 
 
 def written(*items: dict[str, Any]) -> Content:
@@ -65,10 +65,10 @@ def test_it_changes_nothing_and_so_runs_beside_others() -> None:
 
 
 def test_an_agent_has_its_list_in_its_context(tmp_path: Path) -> None:
-    model = play(main=[calls(call("todo", items=[{"text": "look"}])), "Done."])
-    one = stage(tmp_path, model, tools=LocalWorld([todo]).tools.values())
+    model = script_model(main=[call_message(call("todo", items=[{"text": "look"}])), "Done."])
+    one = open_stage(tmp_path, model, tools=LocalWorld([todo]).tools.values())
     assert one.ask("Go.") == "Done."
     assert one.result()["content"] == "[ ] look\n0 of 1 done."
-    again = one.again(model)
+    again = one.resume(model)
     assert again.root.transcript[-2]["content"] == "[ ] look\n0 of 1 done."
     check_log(one.log)

@@ -21,8 +21,8 @@ from harken.world.result import ToolError, ToolResult
 from harken.world.shell.shell import Shell
 from harken.world.web.fetch import fetch_tool
 from tests import mcp_kit
-from tests.agent_kit import call, play, raw_call, run, stage
-from tests.mcp_kit import stand, toy
+from tests.agent_kit import call, open_stage, raw_call, run, script_model
+from tests.mcp_kit import open_mcp_stage, toy_server
 from tests.unit.world.permissions.people import NO, YES, Person
 from tests.unit.world.web.site import Site, near, served
 
@@ -141,8 +141,12 @@ def test_files_shell_web_user_and_servers_are_all_asked_in_one_way(tmp_path: Pat
 
     async def scene(site: Site) -> None:
         page = site.put("/tea", "Steep it.", kind="text/plain")
-        async with stand(tmp_path, toy(), tools=tools) as here:
-            one = stage(tmp_path, play(), runtime=AgentRuntime(model=play(), world=here.world))
+        async with open_mcp_stage(tmp_path, toy_server(), tools=tools) as here:
+            one = open_stage(
+                tmp_path,
+                script_model(),
+                runtime=AgentRuntime(model=script_model(), world=here.world),
+            )
             someone = ToolContext(one.root, MessageId("msg_001"), Person(["Green."]))
 
             async def result(tool: str, **arguments: object) -> ToolResult:

@@ -25,7 +25,7 @@ from harken.capture.proxy.spool_reader import SpoolReader, SpoolStep, Unrecordab
 from harken.capture.proxy.spool_recorder import SpoolRecorder
 from harken.errors import LogWriteError
 from harken.recording.exchange import PROXY_STOPPED, CapturedRequest, CapturedResponse, ClientHints
-from tests.proxy_kit import Collected, wait_for
+from tests.proxy_kit import CollectingRecorder, wait_for
 
 TIME = "2026-01-31T12:00:00.000000Z"
 
@@ -77,9 +77,9 @@ def recording(into: Any, told: list[str] | None = None) -> SpoolRecorder:
     return SpoolRecorder(into, lambda *_: ClientHints(), tell.append, pause=lambda _: None)
 
 
-def recorded(spool: ProxySpool) -> Collected:
+def recorded(spool: ProxySpool) -> CollectingRecorder:
     spool.close()
-    into = Collected()
+    into = CollectingRecorder()
     recording(into).catch_up(spool.folder.parent)
     return into
 
@@ -114,7 +114,7 @@ def test_a_request_that_did_not_come_whole_is_counted_and_not_recorded(make: Mak
     track.end(CallEnd(time=TIME, latency_s=1, broken="the client hung up"))
     spool.begin(head("c2"))
     spool.close()
-    into = Collected()
+    into = CollectingRecorder()
     counting = recording(into)
     counting.catch_up(spool.folder.parent)
     assert into.calls == []
@@ -145,7 +145,7 @@ def test_a_damaged_file_is_told_and_what_stands_before_is_recorded(
     data = bytearray(file.read_bytes())
     data[data.index(b"harmed")] ^= 1
     file.write_bytes(data)
-    into = Collected()
+    into = CollectingRecorder()
     recording(into, told).catch_up(spool.folder.parent)
     assert [one.broken for one in into.replies] == ["", PROXY_STOPPED]
     assert told == [f"{file}: is damaged, and is not read to its end"]
@@ -212,7 +212,7 @@ def test_a_recorder_that_was_killed_is_given_again_only_what_was_under_way(make:
 
 
 def test_a_call_that_ends_the_recorder_again_and_again_is_passed_over(make: Make) -> None:
-    class Deadly(Collected):
+    class Deadly(CollectingRecorder):
         def begin(self, call: CapturedRequest) -> None:
             if call.id == "deadly":
                 raise KeyboardInterrupt  # nothing catches it: as if it were killed
@@ -233,7 +233,7 @@ def test_a_call_that_ends_the_recorder_again_and_again_is_passed_over(make: Make
 
 
 def test_a_bug_in_the_recorder_costs_one_call_and_is_counted(make: Make) -> None:
-    class Odd(Collected):
+    class Odd(CollectingRecorder):
         def refusal(self, call: CapturedRequest) -> Exception | None:
             return ZeroDivisionError("oh") if call.id == "c1" else None
 
@@ -252,7 +252,7 @@ def test_a_bug_in_the_recorder_costs_one_call_and_is_counted(make: Make) -> None
 def test_a_log_that_is_full_holds_up_nobody_and_what_waited_is_recorded_when_it_is_not(
     make: Make,
 ) -> None:
-    class Full(Collected):
+    class Full(CollectingRecorder):
         refusals = 3
 
         def refusal(self, call: CapturedRequest) -> Exception | None:
@@ -275,7 +275,7 @@ def news(spool: ProxySpool) -> Iterator[bool]:
 def test_what_a_full_disk_refuses_when_the_proxy_is_gone_waits_for_the_next_start(
     make: Make,
 ) -> None:
-    class Full(Collected):
+    class Full(CollectingRecorder):
         def refusal(self, call: CapturedRequest) -> Exception | None:
             return LogWriteError(Path("s.jsonl"), reason="no space")
 
@@ -354,7 +354,7 @@ def test_what_the_recorder_holds_in_memory_is_given_again_when_it_is_killed(make
     answer(ask(spool, "c1"), b"1")
     answer(ask(spool, "c2"), b"2")
     wait_for(lambda: any(f.stat().st_size for f in spool.folder.glob("*.spool")))
-    into = Collected(held={"c1"})
+    into = CollectingRecorder(held_ids={"c1"})
     with pytest.raises(KeyboardInterrupt):
         recording(into).follow(spool.folder, killed())
     assert [one.id for one in into.replies] == ["c1", "c2"]
@@ -369,7 +369,7 @@ def killed() -> Iterator[bool]:
 def test_two_spools_are_read_by_one_recorder_each(make: Make) -> None:
     spool = make()
     answer(ask(spool, "c1"), b"1")
-    into = Collected()
+    into = CollectingRecorder()
     recording(into).catch_up(spool.folder.parent)  # its proxy is there: it has its own
     assert into.calls == []
     assert [one.id for one in recorded(spool).replies] == ["c1"]

@@ -47,8 +47,17 @@ from harken.testing import ticking
 from harken.world.ask_user import ask_user
 from harken.world.permissions.permissions import Permissions
 from harken.world.result import ToolResult
-from tests.agent_kit import Line, call, calls, play, quick, run, stage, told
-from tests.agent_kit import Play as Playing
+from tests.agent_kit import (
+    ScriptedAnswer,
+    call,
+    call_message,
+    fast_options,
+    open_stage,
+    request_texts,
+    run,
+    script_model,
+)
+from tests.agent_kit import ScriptModel as Playing
 from tests.unit.agents.compacting import WORDS, begin, talk
 from tests.unit.agents.cutting import cut_after, resume
 from tests.unit.agents.hooking import Judging, send, watch
@@ -107,20 +116,20 @@ def test_tools_subagents_and_discussions_go_the_same_and_no_tool_runs(tmp_path: 
         ran.append(text)
         return f"{len(ran)}"
 
-    lines: list[Line] = [
-        calls(call("task", "a", name="Ann", prompt="Hi"), call("task", "b", name="Bob")),
-        calls(call("note", "c", text="x"), call("look", "d", at="y"), call("nope", "e")),
-        calls(call("note", "f", text="x"), call("count", "g", what="z")),
-        calls(call("discuss", "h", prompt="Talk.", speakers=["Ann", "Bob"])),
-        calls(call("terminate", "i", name="Bob"), call("discuss", "j", prompt="And?")),
+    lines: list[ScriptedAnswer] = [
+        call_message(call("task", "a", name="Ann", prompt="Hi"), call("task", "b", name="Bob")),
+        call_message(call("note", "c", text="x"), call("look", "d", at="y"), call("nope", "e")),
+        call_message(call("note", "f", text="x"), call("count", "g", what="z")),
+        call_message(call("discuss", "h", prompt="Talk.", speakers=["Ann", "Bob"])),
+        call_message(call("terminate", "i", name="Bob"), call("discuss", "j", prompt="And?")),
         "Done.",
     ]
-    parts: dict[str, list[Line]] = {
-        "Ann": [calls(call("note", "k", text="ann")), "Hello.", "Yes.", "Well."],
-        "Bob": ["Hm.", calls(call("task", "l", name="Cleo", prompt="?")), "No."],
+    parts: dict[str, list[ScriptedAnswer]] = {
+        "Ann": [call_message(call("note", "k", text="ann")), "Hello.", "Yes.", "Well."],
+        "Bob": ["Hm.", call_message(call("task", "l", name="Cleo", prompt="?")), "No."],
         "Cleo": ["Here."],
     }
-    one = stage(tmp_path, play(main=lines, **parts), tools=[note, look, count])
+    one = open_stage(tmp_path, script_model(main=lines, **parts), tools=[note, look, count])
     one.ask("Go.")
     one.ask("Go on.")
     before = list(ran)
@@ -140,16 +149,16 @@ async def no_plan(agent: ToolAgent, command: str) -> ToolResult:
 
 def test_what_the_user_did_with_commands_is_done_again(tmp_path: Path) -> None:
     """Also where agents have more actions than they have of themselves."""
-    parts: dict[str, list[Line]] = {
+    parts: dict[str, list[ScriptedAnswer]] = {
         "Ann": ["Tea.", "Really tea.", "I answer now.", "Still me."],
         "Bob": ["No."],
         "critic": ["OK", "OK", "OK", "OK", "OK"],
     }
     runtime = AgentRuntime(
-        model=play(main=["Hm.", "OK", "OK", "I am back."], **parts),
+        model=script_model(main=["Hm.", "OK", "OK", "I am back."], **parts),
         policy=ActionPolicy(actions=ACTIONS),
     )
-    one = stage(tmp_path, runtime.model, runtime=runtime)  # type: ignore[arg-type]
+    one = open_stage(tmp_path, runtime.model, runtime=runtime)  # type: ignore[arg-type]
     talk = Conversation(one.root)
 
     def do(action: str, **arguments: Any) -> None:
@@ -177,12 +186,12 @@ def test_what_the_user_did_with_commands_is_done_again(tmp_path: Path) -> None:
 
 
 def test_what_hooks_did_is_done_again_by_stand_ins_and_by_their_code(tmp_path: Path) -> None:
-    lines: list[Line] = [
-        calls(call("send", text="tea")),
-        calls(call("task", "t", name="Ann")),
+    lines: list[ScriptedAnswer] = [
+        call_message(call("send", text="tea")),
+        call_message(call("task", "t", name="Ann")),
         "no",
     ]
-    one = stage(tmp_path, play(main=[*lines, "yes", "Bye."]), tools=[send])
+    one = open_stage(tmp_path, script_model(main=[*lines, "yes", "Bye."]), tools=[send])
 
     def judge(question: HookQuestion) -> Any:
         if question.call is not None and question.call.function.name == "task":
@@ -225,8 +234,12 @@ def test_hooks_that_save_state_and_copies_for_subagents_go_the_same(tmp_path: Pa
         def saved_state(self) -> Any:
             return {"count": self.count}
 
-    lines: list[Line] = [calls(call("task", name="Ann", prompt="Hi")), "Done."]
-    one = stage(tmp_path, play(main=lines, Ann=[calls(call("send", text="x")), "Hi"]), tools=[send])
+    lines: list[ScriptedAnswer] = [call_message(call("task", name="Ann", prompt="Hi")), "Done."]
+    one = open_stage(
+        tmp_path,
+        script_model(main=lines, Ann=[call_message(call("send", text="x")), "Hi"]),
+        tools=[send],
+    )
     Counting(one.session, runtime=one.runtime).install(one.root, "counting")
     one.ask("Go.")
     one.session.close()
@@ -234,8 +247,11 @@ def test_hooks_that_save_state_and_copies_for_subagents_go_the_same(tmp_path: Pa
 
 
 def test_dumb_agents_say_again_what_they_said(tmp_path: Path) -> None:
-    lines: list[Line] = [calls(call("discuss", prompt="One.", speakers=["Echo"])), "Done."]
-    one = stage(tmp_path, play(main=lines))
+    lines: list[ScriptedAnswer] = [
+        call_message(call("discuss", prompt="One.", speakers=["Echo"])),
+        "Done.",
+    ]
+    one = open_stage(tmp_path, script_model(main=lines))
     Echo(one.session, "Unused.", runtime=one.runtime).log_birth(
         one.root.state.birth, "Echo", "subagent"
     )
@@ -279,7 +295,7 @@ def test_failed_and_cancelled_calls_fail_and_are_cancelled_again(tmp_path: Path)
         """Stops in the middle of an answer, until somebody cuts it off."""
 
         async def stream(self, request: ModelRequest) -> AsyncIterator[Chunk]:
-            if told(request)[-1] != "And?":
+            if request_texts(request)[-1] != "And?":
                 async for chunk in super().stream(request):
                     yield chunk
                 return
@@ -289,7 +305,7 @@ def test_failed_and_cancelled_calls_fail_and_are_cancelled_again(tmp_path: Path)
             await asyncio.Event().wait()
 
     model = Slow({"main": ["one", fails, "two", "three"]})
-    one = stage(tmp_path, model)
+    one = open_stage(tmp_path, model)
     one.ask("Go.")
     with pytest.raises(ModelError):
         one.ask("On.")
@@ -307,24 +323,26 @@ def test_failed_and_cancelled_calls_fail_and_are_cancelled_again(tmp_path: Path)
 
 
 def test_a_budget_stops_where_it_stopped(tmp_path: Path) -> None:
-    lines: list[Line] = [calls(call("look", f"c{n}", at=str(n))) for n in range(5)]
-    one = stage(tmp_path, play(main=lines), tools=[look], budget=Budget(model_calls=3))
+    lines: list[ScriptedAnswer] = [call_message(call("look", f"c{n}", at=str(n))) for n in range(5)]
+    one = open_stage(tmp_path, script_model(main=lines), tools=[look], budget=Budget(model_calls=3))
     assert one.ask("Go.").startswith("[stopped]")
     one.session.close()
     same(one.log)
 
 
 def test_what_the_user_answered_and_allowed_is_said_again(tmp_path: Path) -> None:
-    lines: list[Line] = [
-        calls(call("ask_user", "a", question="Tea?"), call("send", "b", text="x")),
-        calls(call("send", "c", text="y")),
+    lines: list[ScriptedAnswer] = [
+        call_message(call("ask_user", "a", question="Tea?"), call("send", "b", text="x")),
+        call_message(call("send", "c", text="y")),
         "Done.",
     ]
     world = LocalWorld(
         [ask_user, send], user=Person(["Green.", YES, NO]), permissions=Permissions("ask")
     )
-    one = stage(
-        tmp_path, play(main=lines), runtime=AgentRuntime(world=world, model=play(main=lines))
+    one = open_stage(
+        tmp_path,
+        script_model(main=lines),
+        runtime=AgentRuntime(world=world, model=script_model(main=lines)),
     )
     one.ask("Go.")
     one.session.close()
@@ -336,20 +354,20 @@ def test_templates_and_instructions_are_those_of_then(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "cook.md").write_text("---\ntools: [look]\n---\nYou cook.")
     (tmp_path / "ann.txt").write_text("You are Ann.")
-    lines: list[Line] = [
-        calls(call("task", "a", name="Cook", instructions="template:cook", prompt="Tea?")),
-        calls(call("task", "b", name="Ann", instructions="file:ann.txt", prompt="Tea?")),
-        calls(call("task", "c", name="Nobody", instructions="template:nobody")),
-        calls(call("task", "d", name="Nobody", instructions="file:nobody.txt")),
+    lines: list[ScriptedAnswer] = [
+        call_message(call("task", "a", name="Cook", instructions="template:cook", prompt="Tea?")),
+        call_message(call("task", "b", name="Ann", instructions="file:ann.txt", prompt="Tea?")),
+        call_message(call("task", "c", name="Nobody", instructions="template:nobody")),
+        call_message(call("task", "d", name="Nobody", instructions="file:nobody.txt")),
         "Done.",
     ]
-    model = play(main=lines, Cook=["Soon."], Ann=["Yes."])
+    model = script_model(main=lines, Cook=["Soon."], Ann=["Yes."])
     runtime = AgentRuntime(
         model=model,
         world=LocalWorld([look], folder=tmp_path),
         library=AgentLibrary(templates=Templates([folder])),
     )
-    one = stage(tmp_path, model, runtime=runtime)
+    one = open_stage(tmp_path, model, runtime=runtime)
     one.ask("Go.")
     one.session.close()
     (folder / "cook.md").unlink()
@@ -358,11 +376,11 @@ def test_templates_and_instructions_are_those_of_then(tmp_path: Path) -> None:
 
 
 def test_new_models_names_and_places_are_given_again(tmp_path: Path) -> None:
-    one = stage(tmp_path, play(main=["one", "two"]))
+    one = open_stage(tmp_path, script_model(main=["one", "two"]))
     one.ask("Go.")
-    other = play(main=["-", "two"])
+    other = script_model(main=["-", "two"])
     other.name = "other"
-    two = one.again(other)
+    two = one.resume(other)
     two.ask("And?")
     two.session.close()
     same(two.log)
@@ -375,7 +393,7 @@ def test_a_session_that_began_from_a_commit_goes_the_same_where_the_store_is_the
     said = [Message("user", "a"), Message("assistant", "b")]
     ctx = checkpoint(store, CommitDraft(messages=said, created_at="2026-01-01T00:00:00Z"))
     options = SessionOptions(durability="none", clock=ticking(), resolver=make_resolver(store))
-    one = stage(tmp_path, play(main=["-", "Yes."]), options=options)
+    one = open_stage(tmp_path, script_model(main=["-", "Yes."]), options=options)
     start_from_commit(one.root, ctx)
     one.ask("Go.")
     one.session.close()
@@ -388,9 +406,9 @@ def test_a_session_that_began_from_a_commit_goes_the_same_where_the_store_is_the
 
 def whole(folder: Path) -> Path:
     """Return the log of a session with a bit of everything."""
-    lines: list[Line] = [
-        calls(call("task", "a", name="Ann", prompt="Hi"), call("look", "b", at="y")),
-        calls(call("pay", "c"), text="Now."),
+    lines: list[ScriptedAnswer] = [
+        call_message(call("task", "a", name="Ann", prompt="Hi"), call("look", "b", at="y")),
+        call_message(call("pay", "c"), text="Now."),
         "Done.",
     ]
 
@@ -399,8 +417,8 @@ def whole(folder: Path) -> Path:
         """Pay."""
         return "paid"
 
-    model = play(main=lines, Ann=[calls(call("look", "d", at="z")), "Hello."])
-    one = stage(folder, model, tools=[look, pay])
+    model = script_model(main=lines, Ann=[call_message(call("look", "d", at="z")), "Hello."])
+    one = open_stage(folder, model, tools=[look, pay])
     watch(one, response=lambda _: Comment("ok"))
     one.ask("Go.")
     one.session.close()
@@ -427,7 +445,9 @@ def test_a_session_that_was_resumed_after_a_crash_goes_the_same(tmp_path: Path) 
     ends = [n for n, line in enumerate(lines, 1) if line.get("event_type") == "llm_request"]
     ends += [n for n, line in enumerate(lines, 1) if line.get("tool_calls")]
     for end in ends:
-        later = resume(cut_after(log, end), play(main=["-", "-", "-", "-"], Ann=["-", "-"]), look)
+        later = resume(
+            cut_after(log, end), script_model(main=["-", "-", "-", "-"], Ann=["-", "-"]), look
+        )
         later.ask("Are you there?")
         later.session.close()
         same(later.log, ReplayExtras(tools=[look]))
@@ -465,8 +485,8 @@ def test_entries_that_a_program_logged_by_hand_are_taken_as_they_are(tmp_path: P
         made = by_hand.calls(by_hand.root, ("look", "{}"))
         by_hand.result(by_hand.root, made, "a cat")
         log = by_hand.session.path
-    runtime = AgentRuntime(model=play(Root=["-", "-", "Yes."]))
-    root, session = load_session(log, runtime=runtime, options=quick())
+    runtime = AgentRuntime(model=script_model(Root=["-", "-", "Yes."]))
+    root, session = load_session(log, runtime=runtime, options=fast_options())
     run(root.response("And?"))
     session.close()
     same(log)

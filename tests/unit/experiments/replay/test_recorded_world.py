@@ -12,7 +12,17 @@ from harken.experiments.replay.recorded_world import RecordedWorld, recorded_too
 from harken.world.ask_user import ask_user
 from harken.world.permissions.permissions import Permissions
 from harken.world.tool import ToolContext
-from tests.agent_kit import Line, Play, Stage, call, calls, check_log, play, raw_call, stage
+from tests.agent_kit import (
+    ScriptedAnswer,
+    ScriptModel,
+    Stage,
+    call,
+    call_message,
+    check_log,
+    open_stage,
+    raw_call,
+    script_model,
+)
 from tests.unit.agents.hooking import watch
 from tests.unit.world.permissions.people import NO, YES, Person
 
@@ -34,25 +44,29 @@ def counter() -> tuple[Tool, list[str]]:
 
 
 def again(
-    folder: Path, one: Stage, model: Play, *more: Tool, live: LocalWorld | None = None
+    folder: Path, one: Stage, model: ScriptModel, *more: Tool, live: LocalWorld | None = None
 ) -> Stage:
     """Begin another session, in a world that answers as that of `one` did."""
     one.session.close()
     world = RecordedWorld(recorded(one.log), tools=more, live=live)
     folder.mkdir()
-    return stage(folder, model, runtime=AgentRuntime(model=model, world=world))
+    return open_stage(folder, model, runtime=AgentRuntime(model=model, world=world))
 
 
 def results(one: Stage) -> list[tuple[Any, Any]]:
-    return [(row["content"], row.get("is_error")) for row in one.rows(role="tool")]
+    return [(row["content"], row.get("is_error")) for row in one.select_lines(role="tool")]
 
 
 def test_tools_answer_in_turn_what_they_answered_and_do_not_run(tmp_path: Path) -> None:
     count, ran = counter()
-    lines: list[Line] = [calls(call("count", what="a")), calls(call("count", what="a")), "Done."]
-    one = stage(tmp_path, play(main=lines), tools=[count])
+    lines: list[ScriptedAnswer] = [
+        call_message(call("count", what="a")),
+        call_message(call("count", what="a")),
+        "Done.",
+    ]
+    one = open_stage(tmp_path, script_model(main=lines), tools=[count])
     one.ask("Go")
-    two = again(tmp_path / "again", one, play(main=lines), *recorded_tools([count.schema]))
+    two = again(tmp_path / "again", one, script_model(main=lines), *recorded_tools([count.schema]))
     assert two.ask("Go") == "Done."
     assert results(two) == results(one) == [("a 1", None), ("a 2", None)]
     assert ran == ["a", "a"]
@@ -61,20 +75,28 @@ def test_tools_answer_in_turn_what_they_answered_and_do_not_run(tmp_path: Path) 
 
 def test_arguments_are_the_same_as_json(tmp_path: Path) -> None:
     count, _ = counter()
-    one = stage(tmp_path, play(main=[calls(call("count", what="a")), "."]), tools=[count])
+    one = open_stage(
+        tmp_path, script_model(main=[call_message(call("count", what="a")), "."]), tools=[count]
+    )
     one.ask("Go")
     spaced = raw_call("count", '{ "what" : "\\u0061" }')
-    two = again(tmp_path / "again", one, play(main=[calls(spaced), "."]), count)
+    two = again(tmp_path / "again", one, script_model(main=[call_message(spaced), "."]), count)
     two.ask("Go")
     assert results(two) == [("a 1", None)]
 
 
 def test_what_was_not_recorded_is_refused(tmp_path: Path) -> None:
     count, ran = counter()
-    one = stage(tmp_path, play(main=[calls(call("count", what="a")), "."]), tools=[count])
+    one = open_stage(
+        tmp_path, script_model(main=[call_message(call("count", what="a")), "."]), tools=[count]
+    )
     one.ask("Go")
-    lines: list[Line] = [calls(call("count", what="b")), calls(call("count", what="a")), "."]
-    two = again(tmp_path / "again", one, play(main=lines), count)
+    lines: list[ScriptedAnswer] = [
+        call_message(call("count", what="b")),
+        call_message(call("count", what="a")),
+        ".",
+    ]
+    two = again(tmp_path / "again", one, script_model(main=lines), count)
     two.ask("Go")
     (refused, is_error), second = results(two)
     assert refused.startswith("Error: count was not run: nothing was recorded")
@@ -91,10 +113,16 @@ def test_what_was_not_recorded_is_refused(tmp_path: Path) -> None:
 
 def test_what_was_not_recorded_is_live_where_it_may_be(tmp_path: Path) -> None:
     count, ran = counter()
-    one = stage(tmp_path, play(main=[calls(call("count", what="a")), "."]), tools=[count])
+    one = open_stage(
+        tmp_path, script_model(main=[call_message(call("count", what="a")), "."]), tools=[count]
+    )
     one.ask("Go")
-    lines: list[Line] = [calls(call("count", what="a")), calls(call("count", what="b")), "."]
-    two = again(tmp_path / "again", one, play(main=lines), live=LocalWorld([count]))
+    lines: list[ScriptedAnswer] = [
+        call_message(call("count", what="a")),
+        call_message(call("count", what="b")),
+        ".",
+    ]
+    two = again(tmp_path / "again", one, script_model(main=lines), live=LocalWorld([count]))
     two.ask("Go")
     assert results(two) == [("a 1", None), ("b 2", None)]
     assert ran == ["a", "b"]
@@ -102,7 +130,9 @@ def test_what_was_not_recorded_is_live_where_it_may_be(tmp_path: Path) -> None:
 
 def test_another_agents_call_is_another_call(tmp_path: Path) -> None:
     count, _ = counter()
-    one = stage(tmp_path, play(main=[calls(call("count", what="a")), "."]), tools=[count])
+    one = open_stage(
+        tmp_path, script_model(main=[call_message(call("count", what="a")), "."]), tools=[count]
+    )
     one.ask("Go")
     taken = recorded(one.log)
     made = FunctionCall("count", '{"what": "a"}')
@@ -117,35 +147,37 @@ def test_failed_calls_fail_again(tmp_path: Path) -> None:
         """Fall."""
         raise OSError("slippery")
 
-    lines: list[Line] = [calls(call("fall")), "Ouch."]
-    one = stage(tmp_path, play(main=lines), tools=[fall])
+    lines: list[ScriptedAnswer] = [call_message(call("fall")), "Ouch."]
+    one = open_stage(tmp_path, script_model(main=lines), tools=[fall])
     one.ask("Go")
-    two = again(tmp_path / "again", one, play(main=lines), fall)
+    two = again(tmp_path / "again", one, script_model(main=lines), fall)
     two.ask("Go")
     assert results(two) == results(one) == [("Error: fall: OSError: slippery", True)]
 
 
 def test_the_user_answers_and_allows_as_then(tmp_path: Path) -> None:
     count, _ = counter()
-    lines: list[Line] = [
-        calls(call("ask_user", "c1", question="Tea?"), call("count", "c2", what="a")),
-        calls(call("count", "c3", what="b")),
+    lines: list[ScriptedAnswer] = [
+        call_message(call("ask_user", "c1", question="Tea?"), call("count", "c2", what="a")),
+        call_message(call("count", "c3", what="b")),
         "Done.",
     ]
     person = Person(["Green.", YES, NO])
     world = LocalWorld([ask_user, count], user=person, permissions=Permissions("ask"))
-    one = stage(
-        tmp_path, play(main=lines), runtime=AgentRuntime(world=world, model=play(main=lines))
+    one = open_stage(
+        tmp_path,
+        script_model(main=lines),
+        runtime=AgentRuntime(world=world, model=script_model(main=lines)),
     )
     one.ask("Go")
-    two = again(tmp_path / "again", one, play(main=lines), ask_user, count)
+    two = again(tmp_path / "again", one, script_model(main=lines), ask_user, count)
     two.ask("Go")
-    assert [row["content"] for row in two.rows(agent_id="user")] == [
-        row["content"] for row in one.rows(agent_id="user")
+    assert [row["content"] for row in two.select_lines(agent_id="user")] == [
+        row["content"] for row in one.select_lines(agent_id="user")
     ]
     assert (
         two.result("c1")["substance"]
-        == two.rows(agent_id="user", content="Green.")[0]["message_id"]
+        == two.select_lines(agent_id="user", content="Green.")[0]["message_id"]
     )
     assert results(two) == results(one)
     check_log(two.log)
@@ -161,24 +193,26 @@ def test_texts_that_a_tool_made_are_logged_and_heard_again(tmp_path: Path) -> No
         agent.session.log_transcript_entry(agent.subagent("Jack").agent_id, entry, piece)
         return "told"
 
-    lines: list[Line] = [
-        calls(call("task", name="Jack")),
-        calls(call("tell", "c2", text="Hi")),
+    lines: list[ScriptedAnswer] = [
+        call_message(call("task", name="Jack")),
+        call_message(call("tell", "c2", text="Hi")),
         "Done.",
     ]
-    one = stage(tmp_path, play(main=lines), tools=[tell])
+    one = open_stage(tmp_path, script_model(main=lines), tools=[tell])
     one.ask("Go")
-    two = again(tmp_path / "again", one, play(main=lines), tell)
+    two = again(tmp_path / "again", one, script_model(main=lines), tell)
     two.ask("Go")
-    assert two.heard("Jack") == one.heard("Jack") == ["Hi"]
-    [piece] = two.rows(event_type="piece_of_text")
-    assert piece["cause"] == two.rows(role="assistant")[1]["message_id"]
+    assert two.user_messages("Jack") == one.user_messages("Jack") == ["Hi"]
+    [piece] = two.select_lines(event_type="piece_of_text")
+    assert piece["cause"] == two.select_lines(role="assistant")[1]["message_id"]
     check_log(two.log)
 
 
 def test_a_blocked_call_has_no_answer_of_the_world(tmp_path: Path) -> None:
     count, _ = counter()
-    one = stage(tmp_path, play(main=[calls(call("count", what="a")), "."]), tools=[count])
+    one = open_stage(
+        tmp_path, script_model(main=[call_message(call("count", what="a")), "."]), tools=[count]
+    )
     watch(one, action=lambda _: Deny("no"))
     one.ask("Go")
     assert recorded(one.log).by_key == {}

@@ -11,17 +11,17 @@ from harken.core import events as ev
 from harken.core.ids import AgentId, MessageId
 from harken.session.session import Session
 from tests.session_kit import (
-    act,
-    answered,
-    ask,
-    born,
-    edit,
-    hear,
-    listed,
+    create_agent,
+    entry_segment,
+    log_answer,
+    log_edit,
+    log_request,
+    log_response,
+    log_tool_calls,
+    log_tool_result,
+    log_turn,
+    log_user_message,
     new_session,
-    result,
-    say,
-    turn,
 )
 from tests.unit.index.imported import Imports
 
@@ -41,8 +41,8 @@ def commit(imports: Imports, session: Session, agent: AgentId) -> None:
 
 
 def test_a_session_without_any_commit_is_there(imports: Imports, session: Session) -> None:
-    main = born(session, name="main")
-    turn(session, main, 1)
+    main = create_agent(session, name="main")
+    log_turn(session, main, 1)
     imports.update()
     assert imports.rows("SELECT name, runtime, title FROM sessions") == [("s", "harken", "turn 1")]
     assert imports.rows("SELECT kind, commit_id FROM messages") == [
@@ -58,21 +58,21 @@ def test_a_session_without_any_commit_is_there(imports: Imports, session: Sessio
 def test_what_a_client_says_in_a_persons_name_is_no_prompt(
     imports: Imports, session: Session
 ) -> None:
-    main = born(session, name="main", spec={"recorded": "claude-code"})
-    hear(session, main, "<system-reminder>It is noon.</system-reminder>")
-    hear(session, main, "<system-reminder>It is noon.</system-reminder>\n\nHi")
+    main = create_agent(session, name="main", spec={"recorded": "claude-code"})
+    log_user_message(session, main, "<system-reminder>It is noon.</system-reminder>")
+    log_user_message(session, main, "<system-reminder>It is noon.</system-reminder>\n\nHi")
     imports.update()
     assert imports.column("SELECT kind FROM messages") == ["system", "prompt"]
     assert imports.column("SELECT title FROM sessions") == ["Hi"]
 
 
 def test_again_only_what_is_new_of_a_log_is_read(imports: Imports, session: Session) -> None:
-    main = born(session, name="main")
-    calling = act(session, main, "c1")
-    request = ask(session, main)
+    main = create_agent(session, name="main")
+    calling = log_tool_calls(session, main, "c1")
+    request = log_request(session, main)
     imports.update()
-    answered(session, main, request, entry=calling)
-    result(session, main, "c1")
+    log_response(session, main, request, entry=calling)
+    log_tool_result(session, main, "c1")
     imports.update()
     imports.update()
     assert imports.column("SELECT kind FROM messages") == ["response", "tool_result"]
@@ -82,14 +82,14 @@ def test_again_only_what_is_new_of_a_log_is_read(imports: Imports, session: Sess
 
 
 def test_messages_know_the_commit_that_they_are_in(imports: Imports, session: Session) -> None:
-    main = born(session, name="main")
-    turn(session, main, 1)
+    main = create_agent(session, name="main")
+    log_turn(session, main, 1)
     commit(imports, session, main)
     imports.update()
-    hear(session, main, "and now?")
+    log_user_message(session, main, "and now?")
     imports.update()
     assert imports.column(ORDERED) == [1, 1, 1, 1, None]
-    say(session, main, "the end")
+    log_answer(session, main, "the end")
     commit(imports, session, main)
     imports.update()
     assert imports.column(ORDERED) == [1, 1, 1, 1, 2, 2]
@@ -100,8 +100,8 @@ def test_messages_know_the_commit_that_they_are_in(imports: Imports, session: Se
 def test_a_commit_whose_log_was_not_read_so_far_is_linked_later(
     imports: Imports, session: Session
 ) -> None:
-    main = born(session, name="main")
-    turn(session, main, 1)
+    main = create_agent(session, name="main")
+    log_turn(session, main, 1)
     imports.update()
     commit(imports, session, main)
     logs, imports.logs = imports.logs, []
@@ -112,11 +112,11 @@ def test_a_commit_whose_log_was_not_read_so_far_is_linked_later(
 
 
 def test_usage_and_cost_are_those_of_the_log(imports: Imports, session: Session) -> None:
-    main = born(session, name="main")
-    hear(session, main)
-    request = ask(session, main)
-    said = say(session, main)
-    answered(session, main, request, entry=said, usage=USAGE, cost_usd=0.25, stop_reason="stop")
+    main = create_agent(session, name="main")
+    log_user_message(session, main)
+    request = log_request(session, main)
+    said = log_answer(session, main)
+    log_response(session, main, request, entry=said, usage=USAGE, cost_usd=0.25, stop_reason="stop")
     commit(imports, session, main)
     imports.update()
     columns = (
@@ -128,13 +128,13 @@ def test_usage_and_cost_are_those_of_the_log(imports: Imports, session: Session)
 
 
 def test_what_is_told_to_another_agent_counts_once(imports: Imports, session: Session) -> None:
-    main = born(session, name="main")
-    hear(session, main)
-    asked = act(session, main, "c1")
-    ann = born(session, name="Ann", cause=asked, relation="subagent")
-    hear(session, ann, "tea or coffee?", cause=asked)
-    said = say(session, ann, "tea")
-    hear(session, main, "[Ann]: tea", substance=said)
+    main = create_agent(session, name="main")
+    log_user_message(session, main)
+    asked = log_tool_calls(session, main, "c1")
+    ann = create_agent(session, name="Ann", cause=asked, relation="subagent")
+    log_user_message(session, ann, "tea or coffee?", cause=asked)
+    said = log_answer(session, ann, "tea")
+    log_user_message(session, main, "[Ann]: tea", substance=said)
     imports.update()
     assert imports.rows("SELECT name, parent_id FROM agents") == [("", None), ("Ann", 1)]
     assert imports.rows("SELECT agent_id, kind, is_repeat FROM messages") == [
@@ -148,12 +148,12 @@ def test_what_is_told_to_another_agent_counts_once(imports: Imports, session: Se
 
 
 def test_agents_of_one_name_are_several(imports: Imports, session: Session) -> None:
-    main = born(session, name="main")
-    asked = act(session, main, "c1", "c2")
+    main = create_agent(session, name="main")
+    asked = log_tool_calls(session, main, "c1", "c2")
     for _ in range(2):
-        ann = born(session, name="Ann", cause=asked, relation="subagent")
-        hear(session, ann, "tea or coffee?", cause=asked)
-        say(session, ann, "tea")
+        ann = create_agent(session, name="Ann", cause=asked, relation="subagent")
+        log_user_message(session, ann, "tea or coffee?", cause=asked)
+        log_answer(session, ann, "tea")
         commit(imports, session, ann)
     imports.update()
     assert imports.column("SELECT count(*) FROM agents") == [3]
@@ -161,10 +161,10 @@ def test_agents_of_one_name_are_several(imports: Imports, session: Session) -> N
 
 
 def test_a_summary_is_one(imports: Imports, session: Session) -> None:
-    main = born(session, name="main")
-    turn(session, main, 1)
-    summary = hear(session, main, "they spoke", cause=MessageId("msg_001"))
-    edit(session, main, listed(summary), summary=summary)
+    main = create_agent(session, name="main")
+    log_turn(session, main, 1)
+    summary = log_user_message(session, main, "they spoke", cause=MessageId("msg_001"))
+    log_edit(session, main, entry_segment(summary), summary=summary)
     commit(imports, session, main)
     imports.update()
     assert imports.column("SELECT kind FROM messages WHERE kind = 'summary'") == ["summary"]
@@ -173,15 +173,15 @@ def test_a_summary_is_one(imports: Imports, session: Session) -> None:
 
 
 def test_how_a_session_ended_is_its_outcome(imports: Imports, session: Session) -> None:
-    born(session, name="main")
+    create_agent(session, name="main")
     session.append(ev.SessionEnded(reason="done"))
     imports.update()
     assert imports.column("SELECT outcome FROM sessions") == ["done"]
 
 
 def test_a_log_that_is_another_one_now_is_read_anew(imports: Imports, session: Session) -> None:
-    main = born(session, name="main")
-    turn(session, main, 1)
+    main = create_agent(session, name="main")
+    log_turn(session, main, 1)
     imports.update()
     session.close()
     data = session.path.read_bytes()
@@ -194,8 +194,8 @@ def test_a_log_that_is_another_one_now_is_read_anew(imports: Imports, session: S
 
 
 def test_a_torn_line_waits_and_a_bad_one_is_passed_over(imports: Imports, session: Session) -> None:
-    main = born(session, name="main")
-    turn(session, main, 1)
+    main = create_agent(session, name="main")
+    log_turn(session, main, 1)
     session.close()
     *lines, last = session.path.read_bytes().splitlines(keepends=True)
     session.path.write_bytes(b"".join([*lines, b"{bad\n", last[:-9]]))
@@ -210,8 +210,8 @@ def test_a_torn_line_waits_and_a_bad_one_is_passed_over(imports: Imports, sessio
 
 
 def test_a_copy_of_a_log_adds_nothing(imports: Imports, session: Session) -> None:
-    main = born(session, name="main")
-    turn(session, main, 1)
+    main = create_agent(session, name="main")
+    log_turn(session, main, 1)
     copy = session.path.with_name("copy.jsonl")
     copy.write_bytes(session.path.read_bytes())
     imports.logs.append(copy)
@@ -220,7 +220,7 @@ def test_a_copy_of_a_log_adds_nothing(imports: Imports, session: Session) -> Non
 
 
 def test_what_is_no_log_stops_nothing(imports: Imports, session: Session, tmp_path: Path) -> None:
-    turn(session, born(session, name="main"), 1)
+    log_turn(session, create_agent(session, name="main"), 1)
     for name, data in (("a", b""), ("b", b"\x00" * 99), ("c", b'{"event_type": 5}\n')):
         path = tmp_path / f"{name}.jsonl"
         path.write_bytes(data)

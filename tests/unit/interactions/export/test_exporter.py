@@ -21,7 +21,7 @@ from harken.interactions.records import MemoryOpType, MemoryType
 from harken.session.log.reader import iter_events
 from harken.session.verify import verify
 from harken.testing import ticking
-from tests.agent_kit import call, calls, play, stage
+from tests.agent_kit import call, call_message, open_stage, script_model
 from tests.unit.interactions.kit import DOOR, HI, KIND, LOOK, ROLE, SYSTEM, logger, row, said
 
 SECRET = "AKIAQ7WZX5T2MN3BVC4D"
@@ -129,16 +129,16 @@ def test_what_was_exported_comes_back_exactly(tmp_path: Path) -> None:
 
 @pytest.mark.req("S3-19")
 def test_a_session_of_harken_comes_back_exactly(tmp_path: Path) -> None:
-    model = play(
+    model = script_model(
         main=[
-            calls(call("task", "c1", name="Ann", prompt="Tea?"), text="I ask."),
-            calls(call("task", "c2", name="Bob"), call("nothing", "c3")),
+            call_message(call("task", "c1", name="Ann", prompt="Tea?"), text="I ask."),
+            call_message(call("task", "c2", name="Bob"), call("nothing", "c3")),
             "Tea it is.",
             "Bye.",
         ],
         Ann=["Tea."],
     )
-    made = stage(tmp_path, model)
+    made = open_stage(tmp_path, model)
     made.ask("What does Ann want?")
     made.ask("Thanks.")
     made.session.close()

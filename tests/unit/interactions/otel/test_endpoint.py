@@ -23,8 +23,8 @@ from harken.interactions.otel.exporter import OtlpExportSummary, OtlpOptions, it
 from harken.interactions.otel.readable_span import to_readable_spans
 from harken.interactions.otel.span import Sender, Span, Value
 from harken.session.log.reader import iter_events
-from tests.session_kit import born, new_session, turn
-from tests.spans_kit import Answer, backend, partial, said
+from tests.session_kit import create_agent, log_turn, new_session
+from tests.spans_kit import BackendResponse, partial_success, serve_backend, span_attributes
 
 DEMO = Path(__file__).parents[3] / "golden" / "demo.jsonl"
 SENDER = Sender("1", resource={"deployment.environment": "test"})
@@ -43,15 +43,15 @@ def demo_spans() -> list[Span]:
 
 @pytest.mark.req("S3-30")
 def test_a_session_arrives_compressed_with_its_headers_and_resource() -> None:
-    with backend() as there:
+    with serve_backend() as there:
         summary = send_demo(there.url, headers={"x-key": "v"})
-        [(path, headers, body)] = there.asked
+        [(path, headers, body)] = there.requests
         assert path == "/v1/traces"
         assert (headers["x-key"], headers["content-encoding"]) == ("v", "gzip")
         assert headers["content-type"] == "application/x-protobuf"
         assert b"deployment.environment" in body
         assert (summary.spans, summary.batches, summary.retries) == (len(there.spans), 1, 0)
-        assert {said(span)["gen_ai.conversation.id"] for span in there.spans} == {"demo"}
+        assert {span_attributes(span)["gen_ai.conversation.id"] for span in there.spans} == {"demo"}
         assert {span.kind for span in there.spans} == {1, 3}
 
 
@@ -66,7 +66,7 @@ def test_ids_times_attributes_and_failures_arrive_as_they_are() -> None:
     }
     first, *spans = demo_spans()
     sent = [replace(first, attributes=values, failed="it broke"), *spans]
-    with backend() as there, closing(OtlpEndpoint(url=there.url)) as endpoint:
+    with serve_backend() as there, closing(OtlpEndpoint(url=there.url)) as endpoint:
         endpoint.send(to_readable_spans(sent, SENDER))
         received = there.spans
     assert [span.span_id for span in received] == [span.place.span for span in sent]
@@ -74,61 +74,67 @@ def test_ids_times_attributes_and_failures_arrive_as_they_are() -> None:
     assert [span.parent_span_id for span in received] == [span.parent or b"" for span in sent]
     assert [span.start_time_unix_nano for span in received] == [span.start_ns for span in sent]
     assert [span.end_time_unix_nano for span in received] == [span.end_ns for span in sent]
-    assert [said(span) for span in received] == [span.attributes for span in sent]
+    assert [span_attributes(span) for span in received] == [span.attributes for span in sent]
     assert (received[0].status.code, received[0].status.message) == (2, "it broke")
     assert {span.status.code for span in received[1:]} == {0}
 
 
 @pytest.mark.parametrize("status", [429, 502, 503, 504])
 def test_a_busy_endpoint_is_sent_the_same_batch_again(status: int) -> None:
-    with backend(Answer(status, headers=NOW), Answer(status, headers=NOW), Answer()) as there:
+    with serve_backend(
+        BackendResponse(status, headers=NOW),
+        BackendResponse(status, headers=NOW),
+        BackendResponse(),
+    ) as there:
         summary = send_demo(there.url)
-        assert (summary.retries, len(there.asked)) == (2, 3)
-        assert there.asked[0] == there.asked[2]
+        assert (summary.retries, len(there.requests)) == (2, 3)
+        assert there.requests[0] == there.requests[2]
 
 
 def test_a_retry_waits_as_long_as_the_endpoint_says() -> None:
-    with backend(Answer(503, headers={"Retry-After": "2"}), Answer()) as there:
+    with serve_backend(
+        BackendResponse(503, headers={"Retry-After": "2"}), BackendResponse()
+    ) as there:
         start_s = monotonic()
         send_demo(there.url)
         assert monotonic() - start_s >= 2
 
 
 def test_retries_end_with_the_timeout() -> None:
-    with backend(Answer(503, b"\x1b[31mtoo\nmuch")) as there:
+    with serve_backend(BackendResponse(503, b"\x1b[31mtoo\nmuch")) as there:
         with pytest.raises(SendError, match="answers 503 Service Unavailable: .*too much") as error:
             send_demo(there.url, timeout_s=1.5)
-        assert len(there.asked) == 2
+        assert len(there.requests) == 2
     assert str(error.value).isprintable()
-    hour = Answer(429, headers={"Retry-After": "3600"})
-    with backend(hour) as there:
+    hour = BackendResponse(429, headers={"Retry-After": "3600"})
+    with serve_backend(hour) as there:
         with pytest.raises(SendError, match="answers 429"):
             send_demo(there.url)
-        assert len(there.asked) == 1
+        assert len(there.requests) == 1
 
 
 def test_the_timeout_of_the_environment_applies_without_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "0.2")
-    with backend(Answer(503)) as there:
+    with serve_backend(BackendResponse(503)) as there:
         with pytest.raises(SendError, match="answers 503"):
             send_demo(there.url, timeout_s=None)
-        assert len(there.asked) == 1
+        assert len(there.requests) == 1
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 413, 500, 301])
 def test_a_refusal_or_a_redirection_is_an_error_at_once(status: int) -> None:
     """The library counts a redirection as success: the spans would be lost without a word."""
-    refusal = Answer(status, b'{"error":"no"}', headers={"Location": "/elsewhere"})
-    with backend(refusal) as there:
+    refusal = BackendResponse(status, b'{"error":"no"}', headers={"Location": "/elsewhere"})
+    with serve_backend(refusal) as there:
         with pytest.raises(SendError, match=rf"{there.url}/v1/traces: answers {status} .*no"):
             send_demo(there.url)
-        assert len(there.asked) == 1
+        assert len(there.requests) == 1
 
 
 def test_an_endpoint_that_cannot_be_reached_is_an_error_after_some_tries() -> None:
-    with backend() as there:
+    with serve_backend() as there:
         pass
     with closing(OtlpEndpoint(url=f"{there.url}?key=s3cret", timeout_s=1.5)) as endpoint:
         with pytest.raises(SendError, match=r"cannot be reached: .*refused") as error:
@@ -139,7 +145,7 @@ def test_an_endpoint_that_cannot_be_reached_is_an_error_after_some_tries() -> No
 
 @pytest.mark.req("S3-30")
 def test_a_partial_success_is_in_the_summary() -> None:
-    with backend(Answer(200, partial(3, "too\nold"))) as there:
+    with serve_backend(BackendResponse(200, partial_success(3, "too\nold"))) as there:
         summary = send_demo(there.url)
     assert (summary.rejected, summary.message) == (3, "too old")
     for body in (b"", b"no", b"[]", b"\xff" * 9):
@@ -158,11 +164,11 @@ def test_many_spans_are_sent_in_batches() -> None:
 
 def test_a_later_batch_that_is_refused_says_how_much_was_accepted(tmp_path: Path) -> None:
     with new_session(tmp_path) as session:
-        agent = born(session)
+        agent = create_agent(session)
         for number in range(70):
-            turn(session, agent, number)
+            log_turn(session, agent, number)
     with (
-        backend(Answer(), Answer(400)) as there,
+        serve_backend(BackendResponse(), BackendResponse(400)) as there,
         closing(OtlpEndpoint(url=there.url)) as endpoint,
     ):
         with pytest.raises(SendError, match=r"\(after 256\)$"):
@@ -172,10 +178,10 @@ def test_a_later_batch_that_is_refused_says_how_much_was_accepted(tmp_path: Path
 
 def test_spans_that_cannot_be_encoded_are_an_error() -> None:
     [span, *_] = demo_spans()
-    with backend() as there, closing(OtlpEndpoint(url=there.url)) as endpoint:
+    with serve_backend() as there, closing(OtlpEndpoint(url=there.url)) as endpoint:
         with pytest.raises(SendError, match="cannot be encoded"):
             endpoint.send(to_readable_spans([replace(span, start_ns=-1)], SENDER))
-        assert not there.asked
+        assert not there.requests
 
 
 @pytest.fixture
@@ -191,7 +197,7 @@ def test_the_libraries_log_no_credential(
 ) -> None:
     """The library logs headers that it cannot parse, and the URL when a connection fails."""
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", 'authorization=Basic s3cret"')
-    with backend(Answer(503, b"s3cret", headers=NOW), Answer(401)) as there:
+    with serve_backend(BackendResponse(503, b"s3cret", headers=NOW), BackendResponse(401)) as there:
         with pytest.raises(SendError, match="answers 401"):
             send_demo(f"{there.url}?key=s3cret")
         url = there.url
@@ -207,9 +213,9 @@ def test_only_headers_that_were_passed_are_sent(monkeypatch: pytest.MonkeyPatch)
     """The library adds the headers of the environment to requests to any URL."""
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=s3cret")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "x-key=s3cret")
-    with backend() as there:
+    with serve_backend() as there:
         send_demo(there.url, headers={"api-key": "n3w"})
-        [(_, headers, _)] = there.asked
+        [(_, headers, _)] = there.requests
     assert headers["api-key"] == "n3w"
     assert "s3cret" not in str(headers)
 
@@ -235,7 +241,7 @@ def test_a_proxy_of_the_environment_is_not_used_for_this_machine(
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
-    with backend() as there:
+    with serve_backend() as there:
         assert send_demo(there.url).spans == 18
     url = "https://collector.example"
     with open_http_session("collector.example", HTTPAdapter()) as session:

@@ -8,12 +8,12 @@ import threading
 from pathlib import Path
 
 from harken.interactions.sdk.background import BackgroundRecorder
-from tests.otlp_kit import Collecting
+from tests.otlp_kit import CallCollector
 
 
 def test_work_is_done_in_the_order_in_which_it_came() -> None:
     done: list[int] = []
-    with BackgroundRecorder(Collecting()) as background:
+    with BackgroundRecorder(CallCollector()) as background:
         for number in range(100):
             background.submit(lambda number=number: done.append(number), 1)  # type: ignore[misc]
         assert background.flush()
@@ -22,7 +22,7 @@ def test_work_is_done_in_the_order_in_which_it_came() -> None:
 
 def test_when_too_much_waits_what_begins_is_left_out_and_what_is_due_is_not() -> None:
     gate, done = threading.Event(), []
-    with BackgroundRecorder(Collecting(), most_waiting_bytes=10) as background:
+    with BackgroundRecorder(CallCollector(), most_waiting_bytes=10) as background:
         assert background.submit(gate.wait, 20)  # one is always taken
         assert not background.submit(lambda: done.append("new"), 5)
         assert background.submit(lambda: done.append("due"), 5, is_due=True)
@@ -33,7 +33,7 @@ def test_when_too_much_waits_what_begins_is_left_out_and_what_is_due_is_not() ->
 
 
 def test_after_the_end_nothing_is_taken() -> None:
-    background = BackgroundRecorder(Collecting())
+    background = BackgroundRecorder(CallCollector())
     background.close()
     background.close()
     assert not background.submit(lambda: None, 0)
@@ -41,7 +41,7 @@ def test_after_the_end_nothing_is_taken() -> None:
 
 def test_flush_does_not_wait_for_ever() -> None:
     gate = threading.Event()
-    with BackgroundRecorder(Collecting()) as background:
+    with BackgroundRecorder(CallCollector()) as background:
         background.submit(gate.wait, 1)
         assert not background.flush(0.01)
         gate.set()

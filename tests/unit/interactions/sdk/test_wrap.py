@@ -26,22 +26,22 @@ import pytest
 from harken.formats.wire import registry as wires
 from harken.interactions.sdk.background import BackgroundRecorder
 from harken.interactions.sdk.wrap import wrap_client
-from tests.otlp_kit import Collecting
+from tests.otlp_kit import CallCollector
 from tests.provider.server import Answer, Asked, Provider, Step, as_json
 from tests.provider.wire import ANTHROPIC, KEY, OPENAI
 from tests.sdk_kit import (
-    ASK,
     ASYNC,
     HI,
+    REQUEST,
+    RESPONSES,
     STREAMS,
     SYNC,
-    WHOLE,
     a_messages,
-    answering,
     async_anthropic,
     b_messages,
     dump,
     o_chat,
+    respond,
     sync_anthropic,
     sync_openai,
 )
@@ -51,7 +51,7 @@ class Heard(BackgroundRecorder):
     """A background whose ear collects."""
 
     def __init__(self) -> None:
-        self.collected = Collecting()
+        self.collected = CallCollector()
         super().__init__(self.collected)
 
 
@@ -59,7 +59,7 @@ class Heard(BackgroundRecorder):
 def test_a_wrapped_client_gives_what_the_client_gives(
     make: Callable[..., Any], use: Callable[[Any], Any]
 ) -> None:
-    with Provider(answering) as provider, Heard() as into, make(provider.url) as client:
+    with Provider(respond) as provider, Heard() as into, make(provider.url) as client:
         plain = use(client)
         assert use(wrap_client(client, into)) == plain
         into.flush()
@@ -82,7 +82,7 @@ def test_a_wrapped_async_client_gives_what_the_client_gives(
             plain = await use(client)
             assert await use(wrap_client(client, into)) == plain
 
-    with Provider(answering) as provider, Heard() as into:
+    with Provider(respond) as provider, Heard() as into:
         asyncio.run(both(provider.url, into))
         into.flush()
         assert json.loads(into.collected.calls[0].body) == provider.bodies[1]
@@ -93,11 +93,11 @@ def test_each_attempt_of_a_retried_call_is_recorded() -> None:
     script = [
         ANTHROPIC.error(429, "slow down", "rate_limit_error", retry_after_ms="1"),
         ANTHROPIC.error(500, "oops", "api_error", retry_after_ms="1"),
-        as_json(WHOLE["/v1/messages"]),
+        as_json(RESPONSES["/v1/messages"]),
     ]
     with Provider(script) as provider, Heard() as into:
         with wrap_client(sync_anthropic(provider.url, max_retries=2), into) as client:
-            assert client.messages.create(**ASK).content[0].text == "Hello."
+            assert client.messages.create(**REQUEST).content[0].text == "Hello."
         into.flush()
         assert [reply.status for reply in into.collected.replies] == [429, 500, 200]
         assert [reply.broken for reply in into.collected.replies] == ["", "", ""]
@@ -126,7 +126,7 @@ def test_a_stream_that_is_cut_is_the_clients_own_error_and_is_recorded_as_far_as
             for one in (client, wrap_client(client, into)):
                 seen.append([])
                 with pytest.raises(Exception) as error:
-                    seen[-1].extend(map(dump, one.messages.create(**ASK, stream=True)))
+                    seen[-1].extend(map(dump, one.messages.create(**REQUEST, stream=True)))
                 errors.append(error.type)
         assert errors[0] is errors[1]
         into.flush()
@@ -139,7 +139,7 @@ def test_a_stream_that_its_client_leaves_was_hung_up() -> None:
     steps: list[Step] = [*STREAMS["/v1/messages"][:4], "hang"]
     with Provider(lambda _: Answer(steps)) as provider, Heard() as into:
         with wrap_client(sync_anthropic(provider.url), into) as client:
-            stream = client.messages.create(**ASK, stream=True)
+            stream = client.messages.create(**REQUEST, stream=True)
             next(iter(stream))
             stream.close()
         into.flush()
@@ -165,7 +165,7 @@ def test_a_provider_that_is_not_there_is_the_clients_own_error() -> None:
         assert (reply.status, reply.broken) == (0, "the provider was not reached (ConnectError)")
 
 
-class Late(Collecting):
+class Late(CallCollector):
     """An ear that hears nothing before it may."""
 
     may = threading.Event()
@@ -191,7 +191,7 @@ def test_the_first_event_waits_for_nobody() -> None:
         assert reply.latency_s - reply.first_byte_s > 0.5
 
 
-class Failing(Collecting):
+class Failing(CallCollector):
     """An ear that fails."""
 
     def begin(self, call: Any) -> None:
@@ -202,12 +202,12 @@ def test_a_recorder_that_fails_never_breaks_a_call_and_is_told_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     ear = Failing()
-    with Provider(answering) as provider, BackgroundRecorder(ear) as into:
+    with Provider(respond) as provider, BackgroundRecorder(ear) as into:
         with wrap_client(sync_openai(provider.url), into) as client:
             for _ in range(3):
                 assert o_chat(client)["choices"][0]["message"]["content"] == "Hello."
         into.flush()
-        assert (into.dropped, ear.told) == (3, [])
+        assert (into.dropped, ear.events) == (3, [])
     told = [record.getMessage() for record in caplog.records if record.name.startswith("harken")]
     assert told == ["a call was not recorded (OSError: the disk is full)"]
 
@@ -220,32 +220,32 @@ def test_calls_of_many_threads_are_each_recorded() -> None:
         if is_streamed:
             list(answer)
 
-    with Provider(answering) as provider, Heard() as into:
+    with Provider(respond) as provider, Heard() as into:
         with wrap_client(sync_openai(provider.url), into) as client, ThreadPoolExecutor(8) as pool:
             list(pool.map(ask, range(40)))
         into.flush()
-        asked = {body["messages"][0]["content"] for body in into.collected.asked}
+        asked = {body["messages"][0]["content"] for body in into.collected.request_bodies}
         assert asked == {str(number) for number in range(40)}
         ends = [reply.id for reply in into.collected.replies]
         assert sorted(ends) == sorted(call.id for call in into.collected.calls)
 
 
 def test_no_credential_reaches_the_ear() -> None:
-    with Provider(answering) as provider, Heard() as into:
+    with Provider(respond) as provider, Heard() as into:
         headers = {"x-custom-token": KEY, "cookie": KEY}
         with wrap_client(sync_anthropic(provider.url, default_headers=headers), into) as client:
-            client.messages.create(**ASK, extra_query={"key": KEY})
+            client.messages.create(**REQUEST, extra_query={"key": KEY})
         into.flush()
-        assert KEY not in repr(into.collected.told)
+        assert KEY not in repr(into.collected.events)
 
 
 def test_an_answer_that_comes_compressed_is_recorded_as_it_was() -> None:
-    whole = json.dumps(WHOLE["/v1/messages"]).encode()
+    whole = json.dumps(RESPONSES["/v1/messages"]).encode()
     head = {"content-type": "application/json", "content-encoding": "gzip"}
     packed = Answer([gzip.compress(whole)], headers=head)
     with Provider(lambda _: packed) as provider, Heard() as into:
         client = wrap_client(sync_anthropic(provider.url), into)
-        assert client.messages.create(**ASK).content[0].text == "Hello."
+        assert client.messages.create(**REQUEST).content[0].text == "Hello."
         client.close()
         into.flush()
         assert into.collected.replies[0].body == whole
@@ -259,29 +259,29 @@ def test_what_asks_no_model_is_not_recorded() -> None:
         with wrap_client(sync_anthropic(provider.url), into) as client:
             assert client.messages.count_tokens(model="m", messages=HI).input_tokens == 5
         into.flush()
-        assert into.collected.told == []
+        assert into.collected.events == []
 
 
 def test_the_wrapped_client_outlives_the_one_that_it_was_made_of() -> None:
-    with Provider(answering) as provider, Heard() as into:
+    with Provider(respond) as provider, Heard() as into:
         client = wrap_client(sync_anthropic(provider.url), into)
         gc.collect()
-        assert client.messages.create(**ASK).content[0].text == "Hello."
+        assert client.messages.create(**REQUEST).content[0].text == "Hello."
         client.close()
         assert client.is_closed()
 
 
 def test_the_client_itself_goes_on_and_is_not_recorded() -> None:
-    with Provider(answering) as provider, Heard() as into, sync_openai(provider.url) as client:
+    with Provider(respond) as provider, Heard() as into, sync_openai(provider.url) as client:
         wrap_client(client, into)
         gc.collect()
         o_chat(client)
         into.flush()
-        assert into.collected.told == []
+        assert into.collected.events == []
 
 
 def test_a_client_keeps_its_options_and_a_copy_of_it_is_recorded_too() -> None:
-    with Provider(answering) as provider, Heard() as into:
+    with Provider(respond) as provider, Heard() as into:
         with sync_openai(provider.url, timeout=7, organization="org") as client:
             wrapped = wrap_client(client, into)
             assert (wrapped.timeout, wrapped.organization) == (7, "org")
@@ -296,24 +296,24 @@ def test_a_client_with_an_http_client_of_its_own_uses_that() -> None:
 
     def answer(request: httpx2.Request) -> httpx2.Response:
         seen.append(request.url.path)
-        return httpx2.Response(200, json=WHOLE["/v1/messages"])
+        return httpx2.Response(200, json=RESPONSES["/v1/messages"])
 
     http = httpx2.Client(transport=httpx2.MockTransport(answer), headers={"x-mine": "1"})
     with Heard() as into, sync_anthropic("http://provider", http_client=http) as client:
         assert a_messages(wrap_client(client, into)) == a_messages(client)
         into.flush()
         assert seen == ["/v1/messages"] * 2
-        assert json.loads(into.collected.replies[0].body) == WHOLE["/v1/messages"]
+        assert json.loads(into.collected.replies[0].body) == RESPONSES["/v1/messages"]
 
 
 @pytest.mark.parametrize("library", [httpx, httpx2])
 def test_a_client_of_httpx_alone_is_recorded(library: Any) -> None:
-    with Provider(answering) as provider, Heard() as into, library.Client() as client:
+    with Provider(respond) as provider, Heard() as into, library.Client() as client:
         wrapped = wrap_client(client, into)
         url = f"{provider.url}/v1/messages?beta=true"
-        plain = client.post(url, json=ASK).json()
-        assert wrapped.post(url, json=ASK).json() == plain
-        with wrapped.stream("POST", url, json={**ASK, "stream": True}) as response:
+        plain = client.post(url, json=REQUEST).json()
+        assert wrapped.post(url, json=REQUEST).json() == plain
+        with wrapped.stream("POST", url, json={**REQUEST, "stream": True}) as response:
             assert b"".join(response.iter_bytes()) == b"".join(STREAMS["/v1/messages"])
         into.flush()
         assert [call.path for call in into.collected.calls] == ["/v1/messages?beta=true"] * 2
@@ -324,7 +324,7 @@ def test_clients_of_other_makes_are_recorded_alike() -> None:
 
     def any_answer(asked: Asked) -> Answer:
         is_chat = "chat/completions" in asked.path
-        return as_json(WHOLE["/v1/chat/completions" if is_chat else "/v1/messages"])
+        return as_json(RESPONSES["/v1/chat/completions" if is_chat else "/v1/messages"])
 
     async def by_aiohttp(url: str, into: BackgroundRecorder) -> None:
         http = anthropic.DefaultAioHttpClient()
@@ -357,7 +357,7 @@ def test_calls_that_are_open_at_the_end_have_an_end() -> None:
     with Provider(lambda _: Answer(steps)) as provider:
         into = Heard()
         with wrap_client(sync_anthropic(provider.url), into) as client:
-            stream = client.messages.create(**ASK, stream=True)
+            stream = client.messages.create(**REQUEST, stream=True)
             next(iter(stream))
             into.close()
             stream.close()
@@ -365,9 +365,9 @@ def test_calls_that_are_open_at_the_end_have_an_end() -> None:
 
 
 def test_a_forked_process_calls_and_records_nothing() -> None:
-    with Provider(answering) as provider, Heard() as into:
+    with Provider(respond) as provider, Heard() as into:
         with wrap_client(sync_anthropic(provider.url), into) as client:
-            client.messages.create(**ASK)
+            client.messages.create(**REQUEST)
             into.flush()
             child = os.fork()
             if child == 0:
@@ -375,12 +375,12 @@ def test_a_forked_process_calls_and_records_nothing() -> None:
                 done = 1
                 with contextlib.suppress(BaseException):
                     fresh = wrap_client(sync_anthropic(provider.url), into)
-                    fresh.messages.create(**ASK)
+                    fresh.messages.create(**REQUEST)
                     into.close()
                     done = 0 if len(into.collected.calls) == 1 else 2
                 os._exit(done)
             assert os.waitpid(child, 0)[1] == 0
-            client.messages.create(**ASK)
+            client.messages.create(**REQUEST)
         into.flush()
         assert len(into.collected.calls) == 2
         assert len(provider.asked) == 3

@@ -32,7 +32,13 @@ from harken.session.verify import verify
 from harken.store.memory import MemoryStore
 from harken.testing import FailingDisk, RecordingDisk, faults
 from harken.views.viewer import SessionViewer
-from tests.session_kit import born, hear, ids, options, turn
+from tests.session_kit import (
+    create_agent,
+    log_turn,
+    log_user_message,
+    read_message_ids,
+    session_options,
+)
 
 ROOT = AgentId("agent_001")
 
@@ -41,10 +47,10 @@ ROOT = AgentId("agent_001")
 def log(tmp_path: Path) -> Path:
     """A log of twenty turns."""
     path = tmp_path / "s.jsonl"
-    with Session(path, options=options()) as session:
-        born(session)
+    with Session(path, options=session_options()) as session:
+        create_agent(session)
         for number in range(1, 21):
-            turn(session, ROOT, number)
+            log_turn(session, ROOT, number)
     os.utime(path, (1_700_000_000, 1_700_000_000))
     return path
 
@@ -95,11 +101,11 @@ def test_a_packed_log_is_read_under_its_own_name(log: Path, way: Callable[[Path]
 @pytest.mark.req("S3-31")
 @pytest.mark.parametrize("way", [by_us, by_hand])
 def test_a_session_goes_on_with_a_packed_log(log: Path, way: Callable[[Path], Path]) -> None:
-    known = ids(log)
+    known = read_message_ids(log)
     way(log)
-    with Session.load(log, options=options()) as session:
-        hear(session, ROOT, "go on")
-    assert ids(log) == [*known, ids(log)[-1]]
+    with Session.load(log, options=session_options()) as session:
+        log_user_message(session, ROOT, "go on")
+    assert read_message_ids(log) == [*known, read_message_ids(log)[-1]]
     assert not is_packed(log)
     assert verify(log) == []
 
@@ -136,7 +142,7 @@ def test_what_is_damaged_or_torn_is_packed_as_it_is(log: Path) -> None:
 
 def test_a_log_that_is_being_written_is_not_packed(log: Path) -> None:
     before = log.read_bytes()
-    with Session.load(log, options=options()), pytest.raises(LogLocked):
+    with Session.load(log, options=session_options()), pytest.raises(LogLocked):
         compress_log(log)
     assert log.read_bytes() == before
 
@@ -174,8 +180,8 @@ def test_a_fault_while_packing_or_unpacking_loses_nothing(tmp_path: Path, log: P
 def test_where_a_crash_left_both_the_plain_log_counts(log: Path) -> None:
     packed = compress_log(log).path
     old = packed.read_bytes()
-    with Session.load(log, options=options()) as session:
-        hear(session, ROOT, "more")
+    with Session.load(log, options=session_options()) as session:
+        log_user_message(session, ROOT, "more")
     packed.write_bytes(old)
     now = log.read_bytes()
     assert len(list(iter_events(log))) == now.count(b"\n")
@@ -203,7 +209,7 @@ def test_an_empty_log_that_hides_a_pack_makes_way_for_it(log: Path) -> None:
     before = log.read_bytes()
     compress_log(log)
     log.touch()
-    with Session.load(log, options=options()) as session:
+    with Session.load(log, options=session_options()) as session:
         assert session.path.read_bytes() == before
 
 
@@ -239,8 +245,8 @@ def _write_and_pack(path: Path, begun: float, failures: multiprocessing.Queue[st
             if number % 2:
                 compress_log(path)
             else:
-                with Session.load(path, options=options()) as session:
-                    hear(session, ROOT, f"{os.getpid()}-{number}")
+                with Session.load(path, options=session_options()) as session:
+                    log_user_message(session, ROOT, f"{os.getpid()}-{number}")
         except LogLocked:
             continue
         except HarkenError as error:  # pragma: no cover - this is what must not be
@@ -249,7 +255,7 @@ def _write_and_pack(path: Path, begun: float, failures: multiprocessing.Queue[st
 
 @pytest.mark.req("S3-31")
 def test_writers_and_packers_at_once_lose_nothing(log: Path) -> None:
-    known = ids(log)
+    known = read_message_ids(log)
     several = multiprocessing.get_context("spawn")
     failures = several.Queue()
     crowd = [several.Process(target=_write_and_pack, args=(log, 0.0, failures)) for _ in range(3)]
@@ -259,8 +265,8 @@ def test_writers_and_packers_at_once_lose_nothing(log: Path) -> None:
         one.join()
     assert failures.empty(), failures.get()
     assert verify(log) == []
-    assert ids(log)[: len(known)] == known
-    assert len(ids(log)) > len(known)
+    assert read_message_ids(log)[: len(known)] == known
+    assert len(read_message_ids(log)) > len(known)
 
 
 def _pack_forever(path: Path) -> None:
@@ -364,8 +370,8 @@ def test_names_of_packs_lead_to_their_logs() -> None:
 
 @pytest.mark.req("S3-31")
 def test_a_text_is_purged_from_a_packed_log(log: Path) -> None:
-    with Session.load(log, options=options()) as session:
-        hear(session, ROOT, "the word is rosebud")
+    with Session.load(log, options=session_options()) as session:
+        log_user_message(session, ROOT, "the word is rosebud")
     compress_log(log)
     secret = Secret("rosebud")
     store = MemoryStore()

@@ -11,19 +11,19 @@ from harken.world.files.root import Root
 from harken.world.files.tools import file_tools
 from harken.world.permissions.permissions import Permissions
 from harken.world.permissions.rules import PermissionRules
-from tests.agent_kit import Line, Stage, play, stage
+from tests.agent_kit import ScriptedAnswer, Stage, open_stage, script_model
 from tests.unit.world.files.filing import fill
-from tests.unit.world.files.knowing import calls, edit, read, results, write
+from tests.unit.world.files.knowing import call_message, edit, read, results, write
 from tests.unit.world.permissions.people import NO, YES, Person
 
 
-def asking(folder: Path, person: Person, main: list[Line], *deny: str) -> Stage:
+def asking(folder: Path, person: Person, main: list[ScriptedAnswer], *deny: str) -> Stage:
     """Return a stage whose agent needs leave for each change in a folder."""
     permissions = Permissions(rules=PermissionRules.parse(deny=deny))
     tools = file_tools(Root(folder))
     world = LocalWorld(tools, folder=folder, user=person, permissions=permissions)
-    model = play(main=main)
-    return stage(folder.parent, model, runtime=AgentRuntime(model=model, world=world))
+    model = script_model(main=main)
+    return open_stage(folder.parent, model, runtime=AgentRuntime(model=model, world=world))
 
 
 @pytest.fixture
@@ -34,7 +34,9 @@ def folder(tmp_path: Path) -> Path:
 def test_a_preview_is_the_diff_of_what_would_happen(folder: Path) -> None:
     person = Person([NO, NO, NO])
     some = [edit("a.txt", "two", "2"), write("b/c.txt", "new\n"), write("a.txt", "one\n")]
-    asking(folder, person, [calls(read("a.txt")), *map(calls, some), "Done."]).ask("Go.")
+    asking(folder, person, [call_message(read("a.txt")), *map(call_message, some), "Done."]).ask(
+        "Go."
+    )
     edited, made, written = (wanted.preview for wanted in person.wanted)
     assert edited == "--- a.txt\n+++ a.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+2"
     assert "+new" in made
@@ -47,14 +49,16 @@ def test_a_preview_is_the_diff_of_what_would_happen(folder: Path) -> None:
 def test_nobody_is_asked_for_a_change_that_would_be_refused(folder: Path) -> None:
     person = Person([])
     some = [edit("a.txt", "two", "2"), write("a.txt", "x")]
-    one = asking(folder, person, [*map(calls, some), "Done."])
+    one = asking(folder, person, [*map(call_message, some), "Done."])
     one.ask("Go.")
     assert not person.wanted
     assert ["you have not read it" in text for text in results(one)] == [True, True]
 
 
 def test_a_preview_tells_nothing_of_a_file_that_was_not_read(folder: Path) -> None:
-    guesses = [calls(edit(".env", guess, "")) for guess in ("TOKEN=sk-", "TOKEN=sk-12", "TOKEN= ")]
+    guesses = [
+        call_message(edit(".env", guess, "")) for guess in ("TOKEN=sk-", "TOKEN=sk-12", "TOKEN= ")
+    ]
     one = asking(folder, Person([]), [*guesses, "Done."], "read(**/.env)")
     one.ask("Go.")
     assert len({*results(one)}) == 1
@@ -68,7 +72,9 @@ def test_what_changed_while_the_user_thought_is_not_overwritten(folder: Path) ->
             (folder / "a.txt").write_text("theirs\n")
             return YES
 
-    one = asking(folder, Slow(), [calls(read("a.txt")), calls(write("a.txt", "x")), "Done."])
+    one = asking(
+        folder, Slow(), [call_message(read("a.txt")), call_message(write("a.txt", "x")), "Done."]
+    )
     one.ask("Go.")
     assert "was changed since" in results(one)[1]
     assert (folder / "a.txt").read_text() == "theirs\n"

@@ -16,8 +16,17 @@ from harken.core.messages import Message, TextPart, text_of
 from harken.world.files.read_state import FileReadState, KnownFiles, iter_read_states, meta_of
 from harken.world.files.regular_file import MAX_FILE_BYTES, hash_of
 from harken.world.tool import ToolContext
-from tests.agent_kit import Stage, check_log, play
-from tests.unit.world.files.knowing import call, calls, edit, filing, read, results, world, write
+from tests.agent_kit import Stage, check_log, script_model
+from tests.unit.world.files.knowing import (
+    call,
+    call_message,
+    edit,
+    filing,
+    read,
+    results,
+    world,
+    write,
+)
 
 
 def known(one: Stage, agent: str = "main") -> dict[str, str]:
@@ -46,14 +55,16 @@ def test_of_two_that_read_and_write_the_second_is_refused(tmp_path: Path, file: 
     one = filing(
         tmp_path,
         main=[
-            calls(read("a.txt", "c1")),
-            calls(call("task", "c2", name="b", instructions="You are b.", prompt="Change it.")),
-            calls(write("a.txt", "mine\n", "c3")),
-            calls(read("a.txt", "c4")),
-            calls(write("a.txt", "both\n", "c5")),
+            call_message(read("a.txt", "c1")),
+            call_message(
+                call("task", "c2", name="b", instructions="You are b.", prompt="Change it.")
+            ),
+            call_message(write("a.txt", "mine\n", "c3")),
+            call_message(read("a.txt", "c4")),
+            call_message(write("a.txt", "both\n", "c5")),
             "Done.",
         ],
-        b=[calls(read("a.txt")), calls(write("a.txt", "theirs\n")), "Changed."],
+        b=[call_message(read("a.txt")), call_message(write("a.txt", "theirs\n")), "Changed."],
     )
     assert one.ask("Go.") == "Done."
     refused = one.result("c3")
@@ -69,9 +80,9 @@ def test_of_two_that_read_and_write_the_second_is_refused(tmp_path: Path, file: 
 def test_an_edit_is_refused_as_a_write_is(tmp_path: Path, file: Path) -> None:
     def meanwhile(request: Any) -> Message:
         file.write_text("one\nand two\n")
-        return calls(edit("a.txt", "one", "1"))
+        return call_message(edit("a.txt", "one", "1"))
 
-    one = filing(tmp_path, main=[calls(read("a.txt")), meanwhile, "Done."])
+    one = filing(tmp_path, main=[call_message(read("a.txt")), meanwhile, "Done."])
     one.ask("Go.")
     assert "was changed since you read it" in results(one)[1]
     assert file.read_text() == "one\nand two\n"
@@ -82,11 +93,11 @@ def test_a_subagent_begins_with_nothing(tmp_path: Path, file: Path) -> None:
     one = filing(
         tmp_path,
         main=[
-            calls(read("a.txt")),
-            calls(call("task", "c2", name="b", instructions="You are b.", prompt="Write.")),
+            call_message(read("a.txt")),
+            call_message(call("task", "c2", name="b", instructions="You are b.", prompt="Write.")),
             "Done.",
         ],
-        b=[calls(write("a.txt", "x\n")), "Tried."],
+        b=[call_message(write("a.txt", "x\n")), "Tried."],
     )
     one.ask("Go.")
     assert "you have not read it" in results(one, "b")[0]
@@ -95,7 +106,7 @@ def test_a_subagent_begins_with_nothing(tmp_path: Path, file: Path) -> None:
 
 @pytest.mark.req("S4-41")
 def test_what_is_known_can_be_read_by_all(tmp_path: Path, file: Path) -> None:
-    made = calls(read("a.txt", "c1"), write("sub/b.txt", "two\n", "c2"))
+    made = call_message(read("a.txt", "c1"), write("sub/b.txt", "two\n", "c2"))
     one = filing(tmp_path, main=[made, "Done."])
     one.ask("Go.")
     assert known(one) == {"a.txt": hash_of(b"one\n"), "sub/b.txt": hash_of(b"two\n")}
@@ -104,7 +115,7 @@ def test_what_is_known_can_be_read_by_all(tmp_path: Path, file: Path) -> None:
 def test_a_write_in_the_same_message_was_made_without_what_is_read(
     tmp_path: Path, file: Path
 ) -> None:
-    made = calls(read("a.txt", "c1"), write("a.txt", "blind\n", "c2"))
+    made = call_message(read("a.txt", "c1"), write("a.txt", "blind\n", "c2"))
     one = filing(tmp_path, main=[made, "Done."])
     one.ask("Go.")
     assert "the result must be there" in results(one)[1]
@@ -113,10 +124,10 @@ def test_a_write_in_the_same_message_was_made_without_what_is_read(
 
 def test_own_changes_in_the_same_message_are_known(tmp_path: Path, file: Path) -> None:
     made = [
-        calls(read("a.txt")),
-        calls(edit("a.txt", "one", "1", "c1"), edit("a.txt", "1", "uno", "c2")),
-        calls(write("b.txt", "new\n", "c1"), edit("b.txt", "new", "newer", "c2")),
-        calls(write("b.txt", "last\n", "c1"), write("b.txt", "really\n", "c2")),
+        call_message(read("a.txt")),
+        call_message(edit("a.txt", "one", "1", "c1"), edit("a.txt", "1", "uno", "c2")),
+        call_message(write("b.txt", "new\n", "c1"), edit("b.txt", "new", "newer", "c2")),
+        call_message(write("b.txt", "last\n", "c1"), write("b.txt", "really\n", "c2")),
     ]
     one = filing(tmp_path, main=[*made, "Done."])
     one.ask("Go.")
@@ -134,7 +145,7 @@ def test_what_is_under_way_is_known_to_those_who_look(tmp_path: Path, file: Path
         seen.append(dict(caller.agent.runtime.world.file_states.find_known_hashes(caller.agent)))
         return "seen"
 
-    made = calls(read("a.txt", "c1"), write("b.txt", "b", "c2"), call("look", "c3"))
+    made = call_message(read("a.txt", "c1"), write("b.txt", "b", "c2"), call("look", "c3"))
     one = filing(tmp_path, main=[made, "Done."])
     one.runtime.world.tools["look"] = look
     one.ask("Go.")
@@ -142,12 +153,14 @@ def test_what_is_under_way_is_known_to_those_who_look(tmp_path: Path, file: Path
 
 
 def test_it_is_the_same_after_a_resume(tmp_path: Path, file: Path) -> None:
-    script = play(main=[calls(read("a.txt")), "Read.", calls(write("a.txt", "two\n")), "Done."])
+    script = script_model(
+        main=[call_message(read("a.txt")), "Read.", call_message(write("a.txt", "two\n")), "Done."]
+    )
     one = filing(tmp_path, script)
     one.ask("Read it.")
     before = known(one)
     one.runtime = AgentRuntime(model=script, world=world(file.parent))
-    again = one.again()
+    again = one.resume()
     assert known(again) == before == {"a.txt": hash_of(b"one\n")}
     again.ask("Now write it.")
     assert file.read_text() == "two\n"
@@ -156,18 +169,20 @@ def test_it_is_the_same_after_a_resume(tmp_path: Path, file: Path) -> None:
 def test_a_file_that_was_changed_before_a_resume_is_not_overwritten(
     tmp_path: Path, file: Path
 ) -> None:
-    script = play(main=[calls(read("a.txt")), "Read.", calls(write("a.txt", "two\n")), "Done."])
+    script = script_model(
+        main=[call_message(read("a.txt")), "Read.", call_message(write("a.txt", "two\n")), "Done."]
+    )
     one = filing(tmp_path, script)
     one.ask("Read it.")
     file.write_text("theirs\n")
-    again = one.again()
+    again = one.resume()
     again.ask("Now write it.")
     assert "was changed since" in results(again)[1]
     assert file.read_text() == "theirs\n"
 
 
 def test_what_a_compaction_drops_is_known_no_more(tmp_path: Path, file: Path) -> None:
-    one = filing(tmp_path, main=[calls(read("a.txt")), "Read."])
+    one = filing(tmp_path, main=[call_message(read("a.txt")), "Read."])
     one.ask("Read it.")
     assert known(one)
     context = one.session.context(one.root.agent_id)
@@ -183,7 +198,7 @@ def test_what_a_compaction_drops_is_known_no_more(tmp_path: Path, file: Path) ->
 
 
 def test_a_fork_knows_what_its_context_holds(tmp_path: Path, file: Path) -> None:
-    one = filing(tmp_path, main=[calls(read("a.txt")), "Read."])
+    one = filing(tmp_path, main=[call_message(read("a.txt")), "Read."])
     one.ask("Read it.")
     fork = SmartAgent(one.session, init_prompt=one.root.transcript, runtime=one.runtime)
     fork.log_birth(one.root.state.birth, "fork", "subagent")
@@ -191,10 +206,10 @@ def test_a_fork_knows_what_its_context_holds(tmp_path: Path, file: Path) -> None
 
 
 def test_two_sessions_in_one_world_know_each_their_own(tmp_path: Path, file: Path) -> None:
-    one = filing(tmp_path, main=[calls(read("a.txt")), "Read."])
+    one = filing(tmp_path, main=[call_message(read("a.txt")), "Read."])
     one.ask("Read it.")
     (tmp_path / "other").mkdir()
-    runtime = AgentRuntime(model=play(main=["Hi."]), world=one.runtime.world)
+    runtime = AgentRuntime(model=script_model(main=["Hi."]), world=one.runtime.world)
     other = filing(tmp_path / "other")
     other.root.runtime = runtime
     assert other.root.agent_id == one.root.agent_id
@@ -205,10 +220,10 @@ def test_two_sessions_in_one_world_know_each_their_own(tmp_path: Path, file: Pat
 def test_who_saw_a_part_may_edit_but_not_write_anew(tmp_path: Path, file: Path) -> None:
     file.write_text("".join(f"line {n}\n" for n in range(1, 11)))
     made = [
-        calls(read("a.txt", offset=1, limit=4)),
-        calls(write("a.txt", "short\n")),
-        calls(edit("a.txt", "line 9", "LINE 9")),
-        calls(write("a.txt", "short\n")),
+        call_message(read("a.txt", offset=1, limit=4)),
+        call_message(write("a.txt", "short\n")),
+        call_message(edit("a.txt", "line 9", "LINE 9")),
+        call_message(write("a.txt", "short\n")),
     ]
     one = filing(tmp_path, main=[*made, "Done."])
     one.ask("Go.")
@@ -220,8 +235,8 @@ def test_who_saw_a_part_may_edit_but_not_write_anew(tmp_path: Path, file: Path) 
 def test_who_saw_all_parts_saw_all(tmp_path: Path, file: Path) -> None:
     file.write_text("".join(f"line {n}\n" for n in range(1, 11)))
     made = [
-        calls(read("a.txt", "c1", offset=6), read("a.txt", "c2", limit=5)),
-        calls(write("a.txt", "short\n")),
+        call_message(read("a.txt", "c1", offset=6), read("a.txt", "c2", limit=5)),
+        call_message(write("a.txt", "short\n")),
     ]
     one = filing(tmp_path, main=[*made, "Done."])
     one.ask("Go.")
@@ -254,7 +269,9 @@ def test_an_agent_that_acts_in_code_knows_what_it_read(tmp_path: Path, file: Pat
 
 @pytest.mark.req("S4-42")
 def test_changed_files_are_those_with_another_content(tmp_path: Path, file: Path) -> None:
-    made = calls(read("a.txt", "c1"), write("b.txt", "b\n", "c2"), write("c.txt", "c\n", "c3"))
+    made = call_message(
+        read("a.txt", "c1"), write("b.txt", "b\n", "c2"), write("c.txt", "c\n", "c3")
+    )
     one = filing(tmp_path, main=[made, "Done."])
     one.ask("Go.")
     assert changed(one) == {}
@@ -267,7 +284,7 @@ def test_changed_files_are_those_with_another_content(tmp_path: Path, file: Path
 
 
 def test_a_change_of_the_same_size_and_time_is_seen(tmp_path: Path, file: Path) -> None:
-    one = filing(tmp_path, main=[calls(read("a.txt")), "Done."])
+    one = filing(tmp_path, main=[call_message(read("a.txt")), "Done."])
     one.ask("Go.")
     settled()
     assert changed(one) == {}
@@ -278,7 +295,7 @@ def test_a_change_of_the_same_size_and_time_is_seen(tmp_path: Path, file: Path) 
 
 
 def test_a_change_just_after_a_look_is_seen(tmp_path: Path, file: Path) -> None:
-    one = filing(tmp_path, main=[calls(read("a.txt")), "Done."])
+    one = filing(tmp_path, main=[call_message(read("a.txt")), "Done."])
     one.ask("Go.")
     for n in range(50):
         file.write_text(f"{n:03}\n")
@@ -286,7 +303,7 @@ def test_a_change_just_after_a_look_is_seen(tmp_path: Path, file: Path) -> None:
 
 
 def test_what_looks_the_same_is_not_read_again(tmp_path: Path, file: Path) -> None:
-    one = filing(tmp_path, main=[calls(read("a.txt")), "Done."])
+    one = filing(tmp_path, main=[call_message(read("a.txt")), "Done."])
     one.ask("Go.")
     settled()
     assert changed(one) == {}
@@ -300,7 +317,7 @@ def test_what_looks_the_same_is_not_read_again(tmp_path: Path, file: Path) -> No
 def test_a_file_that_grew_too_large_or_became_something_else_has_changed(
     tmp_path: Path, file: Path
 ) -> None:
-    one = filing(tmp_path, main=[calls(read("a.txt")), "Done."])
+    one = filing(tmp_path, main=[call_message(read("a.txt")), "Done."])
     one.ask("Go.")
     os.truncate(file, MAX_FILE_BYTES + 1)
     assert changed(one) == {"a.txt": ""}
@@ -310,7 +327,7 @@ def test_a_file_that_grew_too_large_or_became_something_else_has_changed(
 
 
 def test_a_world_without_a_folder_looks_at_nothing(tmp_path: Path, file: Path) -> None:
-    one = filing(tmp_path, main=[calls(read("a.txt")), "Done."])
+    one = filing(tmp_path, main=[call_message(read("a.txt")), "Done."])
     one.ask("Go.")
     file.unlink()
     assert LocalWorld().file_states.find_changed(one.root) == {}
@@ -379,7 +396,7 @@ def test_another_content_begins_anew() -> None:
 
 
 def test_a_long_context_is_read_once(tmp_path: Path, file: Path) -> None:
-    one = filing(tmp_path, main=[calls(read("a.txt")), "Done."])
+    one = filing(tmp_path, main=[call_message(read("a.txt")), "Done."])
     one.ask("Go.")
     files = one.runtime.world.file_states
     state = files._update_agent_files(one.root)

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from harken.world.mcp.server_config import McpServerConfig
-from tests.loopback_kit import Loopback, loopback
-from tests.mcp_http import serving
-from tests.mcp_kit import run, stand
+from tests.loopback_kit import Loopback, serve_loopback
+from tests.mcp_http import ServedApp
+from tests.mcp_kit import open_mcp_stage, run
 
 LARGE = b'{"jsonrpc": "2.0", "id": 1, "result": {"x": "' + b"y" * (33 << 20) + b'"}}'
 
@@ -20,14 +20,14 @@ LARGE = b'{"jsonrpc": "2.0", "id": 1, "result": {"x": "' + b"y" * (33 << 20) + b
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        (Loopback(b"<html>", kind="text/html"), "Unexpected content type: text/html"),
+        (Loopback(b"<html>", content_type="text/html"), "Unexpected content type: text/html"),
         (Loopback(status=401), "it answers HTTP 401: name a header that lets you in"),
         (Loopback(status=500), "it answers HTTP 500"),
         (Loopback(b"{}"), ""),
         (Loopback(b"\xff{"), ""),
         (Loopback(LARGE), ""),
         (Loopback(gzip.compress(b"{}"), headers={"content-encoding": "gzip"}), "compressed"),
-        (Loopback(b"data: {nonsense\n\n", kind="text/event-stream"), ""),
+        (Loopback(b"data: {nonsense\n\n", content_type="text/event-stream"), ""),
         (Loopback(status=202), "202"),
         (Loopback(status=307, headers={"location": "http://127.0.0.1:9/"}), "not followed"),
     ],
@@ -35,22 +35,22 @@ LARGE = b'{"jsonrpc": "2.0", "id": 1, "result": {"x": "' + b"y" * (33 << 20) + b
 def test_what_answers_like_no_server_is_told_of(tmp_path: Path, answer: Loopback, why: str) -> None:
     async def scene(url: str) -> None:
         server = McpServerConfig(name="web", url=url, start_timeout_s=5)
-        async with stand(tmp_path, server) as here:
-            *_, line = here.told
+        async with open_mcp_stage(tmp_path, server) as here:
+            *_, line = here.notices
             assert line.startswith("the MCP server web cannot be used: ")
-            assert why in " ".join(here.told)
-            assert "\n" not in "".join(here.told)
+            assert why in " ".join(here.notices)
+            assert "\n" not in "".join(here.notices)
             assert len(line) < 600
 
-    with loopback(answer) as told:
+    with serve_loopback(answer) as told:
         run(scene(told.url))
 
 
 def test_nobody_who_answers_is_told_of(tmp_path: Path) -> None:
     async def scene() -> None:
         server = McpServerConfig(name="web", url="http://127.0.0.1:9/mcp", start_timeout_s=5)
-        async with stand(tmp_path, server) as here:
-            [line] = here.told
+        async with open_mcp_stage(tmp_path, server) as here:
+            [line] = here.notices
             assert "it cannot be reached (" in line
 
     run(scene())
@@ -59,15 +59,15 @@ def test_nobody_who_answers_is_told_of(tmp_path: Path) -> None:
 def test_a_key_that_ends_in_a_line_break_is_in_no_message(tmp_path: Path) -> None:
     async def scene(url: str) -> None:
         server = McpServerConfig(name="web", url=url, headers={"authorization": "Bearer ${KEY}"})
-        async with stand(tmp_path, server, environ={"KEY": "s3cret\n"}) as here:
-            assert "its header authorization holds what cannot be sent" in " ".join(here.told)
+        async with open_mcp_stage(tmp_path, server, environ={"KEY": "s3cret\n"}) as here:
+            assert "its header authorization holds what cannot be sent" in " ".join(here.notices)
             assert "s3cret" not in " ".join(
-                [*here.told, *(one.reason for one in here.mcp.describe())]
+                [*here.notices, *(one.reason for one in here.mcp.describe())]
             )
 
-    with loopback(Loopback(b"{}")) as told:
+    with serve_loopback(Loopback(b"{}")) as told:
         run(scene(told.url))
-    assert told.asked == []
+    assert told.requests == []
 
 
 def answering(results: dict[str, Any]) -> Any:
@@ -128,13 +128,15 @@ def test_an_answer_over_http_that_cannot_be_used_is_a_result(
     tmp_path: Path, answer: Any, why: str
 ) -> None:
     async def scene(url: str) -> None:
-        async with stand(tmp_path, McpServerConfig(name="web", url=url, timeout_s=10)) as here:
-            assert here.told == []
+        async with open_mcp_stage(
+            tmp_path, McpServerConfig(name="web", url=url, timeout_s=10)
+        ) as here:
+            assert here.notices == []
             if why:
                 assert why in await here.failure("mcp__web__t")
             else:
                 assert await here.text("mcp__web__t") == "hi"
 
     results = {"initialize": HELLO, "tools/list": TOOLS, "tools/call": answer}
-    with serving(answering(results)) as base:
+    with ServedApp(answering(results)) as base:
         run(scene(f"{base}/mcp"))

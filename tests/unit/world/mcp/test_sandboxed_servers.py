@@ -12,7 +12,7 @@ import pytest
 from harken.errors import ConfigError
 from harken.world.mcp.server_config import ServerTable, server_of
 from harken.world.shell.sandbox import Sandbox
-from tests.mcp_kit import is_alive, run, stand, toy, until
+from tests.mcp_kit import is_alive, open_mcp_stage, run, toy_server, wait_until
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_a_server_in_a_sandbox_writes_in_its_folder_and_sees_nothing_private(
     tmp_path: Path, walls: Sandbox
 ) -> None:
     async def scene() -> None:
-        async with stand(tmp_path, toy(sandbox=True), sandbox=walls) as here:
+        async with open_mcp_stage(tmp_path, toy_server(sandbox=True), sandbox=walls) as here:
             inside, outside = tmp_path / "here", tmp_path / "outside"
             assert await here.text("mcp__toy__touch", path=str(inside / "a")) == "written"
             refused = await here.text("mcp__toy__touch", path=str(outside))
@@ -54,8 +54,8 @@ def test_it_reaches_the_network_where_that_is_said(
     tmp_path: Path, walls: Sandbox, network: bool
 ) -> None:
     async def scene(port: int) -> None:
-        server = toy(sandbox=True, network=network)
-        async with stand(tmp_path, server, sandbox=walls) as here:
+        server = toy_server(sandbox=True, network=network)
+        async with open_mcp_stage(tmp_path, server, sandbox=walls) as here:
             said = await here.text("mcp__toy__reach", port=port)
             assert (said == "reached") is network
 
@@ -68,12 +68,14 @@ def test_it_ends_with_all_that_it_started_and_what_steers_is_put_aside(
 ) -> None:
     async def scene() -> None:
         steering = tmp_path / "here" / ".mcp.json"
-        async with stand(tmp_path, toy("toy", "stays", sandbox=True), sandbox=walls) as here:
+        async with open_mcp_stage(
+            tmp_path, toy_server("toy", "stays", sandbox=True), sandbox=walls
+        ) as here:
             await here.text("mcp__toy__child")
             assert await here.text("mcp__toy__touch", path=str(steering)) == "written"
             children = _sleepers(tmp_path / "here")
             assert children
-        await until(lambda: not any(map(is_alive, children)))
+        await wait_until(lambda: not any(map(is_alive, children)))
         assert not steering.exists()
         assert (tmp_path / "here" / ".mcp.json.made-by-a-command").exists()
 
@@ -82,7 +84,7 @@ def test_it_ends_with_all_that_it_started_and_what_steers_is_put_aside(
 
 def test_one_that_dies_there_is_a_result_and_starts_again(tmp_path: Path, walls: Sandbox) -> None:
     async def scene() -> None:
-        async with stand(tmp_path, toy(sandbox=True), sandbox=walls) as here:
+        async with open_mcp_stage(tmp_path, toy_server(sandbox=True), sandbox=walls) as here:
             assert "exit code 3; it last said: out of tea" in await here.failure("mcp__toy__die")
             assert await here.text("mcp__toy__echo", text="on") == "on"
 
@@ -91,12 +93,12 @@ def test_one_that_dies_there_is_a_result_and_starts_again(tmp_path: Path, walls:
 
 def test_without_a_sandbox_it_does_not_run(tmp_path: Path, walls: Sandbox) -> None:
     async def scene() -> None:
-        server = toy(sandbox=True)
-        async with stand(tmp_path, server) as here:
-            assert "it may run in a sandbox only, and there is none" in here.told[-1]
+        server = toy_server(sandbox=True)
+        async with open_mcp_stage(tmp_path, server) as here:
+            assert "it may run in a sandbox only, and there is none" in here.notices[-1]
         hidden = replace(walls, folder=Path("/"), private=[Path("/usr"), Path("/bin")])
-        async with stand(tmp_path, server, sandbox=hidden) as here:
-            assert "it may run in a sandbox only, and there is none" in here.told[-1]
+        async with open_mcp_stage(tmp_path, server, sandbox=hidden) as here:
+            assert "it may run in a sandbox only, and there is none" in here.notices[-1]
             assert here.world.tools == {}
 
     run(scene())

@@ -12,13 +12,13 @@ from mcp_types import ElicitRequestFormParams, ElicitResult
 from harken.world.mcp.host import McpHost
 from harken.world.mcp.server_requests import MAX_NOTES, ServerRequestHandler, ToolCallContext
 from harken.world.mcp.timeout import RequestTimeout
-from tests.mcp_kit import run, toy
+from tests.mcp_kit import run, toy_server
 from tests.unit.world.permissions.people import Person
 
 
 def inbound(folder: Path, told: list[str]) -> ServerRequestHandler:
     around = McpHost(folder=folder, outputs=folder, environ={}, on_notice=told.append)
-    return ServerRequestHandler(toy(), around, lambda: None)
+    return ServerRequestHandler(toy_server(), around, lambda: None)
 
 
 def test_who_was_refused_and_asks_on_gets_no_more_time_for_it(tmp_path: Path) -> None:

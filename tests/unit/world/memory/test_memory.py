@@ -16,22 +16,22 @@ from harken.world.memory.base import MemoryHit, MemoryKind, MemoryNotFound
 from harken.world.memory.notes import MAX_NOTE_BYTES, NotesMemory
 from harken.world.memory.tool import memory_tool
 from harken.world.tool import ToolContext
-from tests.agent_kit import Stage, call, calls, play, stage
+from tests.agent_kit import Stage, call, call_message, open_stage, script_model
 
 
 def remember(folder: Path, *uses: dict[str, Any], long_term: Any = None) -> Stage:
     """Let an agent use its memory, a call each; its results are `c0`, `c1`, ..."""
     tool = memory_tool(long_term or NotesMemory(folder / "notes"))
-    lines: list[Any] = [calls(call("memory", f"c{n}", **one)) for n, one in enumerate(uses)]
-    model = play(main=[*lines, "Done."])
+    lines: list[Any] = [call_message(call("memory", f"c{n}", **one)) for n, one in enumerate(uses)]
+    model = script_model(main=[*lines, "Done."])
     folder.mkdir(exist_ok=True)
-    made = stage(folder, model, runtime=AgentRuntime(model=model, world=LocalWorld([tool])))
+    made = open_stage(folder, model, runtime=AgentRuntime(model=model, world=LocalWorld([tool])))
     made.ask("Ann likes tea.")
     return made
 
 
 def results(made: Stage) -> list[str]:
-    return [row["content"] for row in made.rows(role="tool")]
+    return [row["content"] for row in made.select_lines(role="tool")]
 
 
 def logged(made: Stage) -> list[MemoryOperation]:
@@ -70,7 +70,9 @@ def test_what_is_written_is_read_and_found_again_and_logged(tmp_path: Path) -> N
         1,
         1,
     )
-    causes = [row["message_id"] for row in made.rows(role="assistant") if "tool_calls" in row]
+    causes = [
+        row["message_id"] for row in made.select_lines(role="assistant") if "tool_calls" in row
+    ]
     assert [one.cause for one in logged(made)] == causes
 
 
@@ -104,7 +106,7 @@ def test_notes_last_beyond_the_session(tmp_path: Path) -> None:
 def test_no_name_leads_out_of_the_folder(tmp_path: Path, path: str) -> None:
     for operation in ("read", "write", "append"):
         made = remember(tmp_path / operation, {"operation": operation, "path": path, "text": "x"})
-        [row] = made.rows(role="tool")
+        [row] = made.select_lines(role="tool")
         assert row["is_error"] is True
         assert row["content"].startswith("Error: ")
         assert logged(made) == []
@@ -187,10 +189,10 @@ def test_a_resumed_session_remembers_the_same(tmp_path: Path) -> None:
     made = remember(
         tmp_path, {"operation": "write", "path": "plan", "text": "cake", "term": "short"}
     )
-    reads = calls(call("memory", "d0", operation="read", path="plan", term="short"))
+    reads = call_message(call("memory", "d0", operation="read", path="plan", term="short"))
     tool = memory_tool(NotesMemory(tmp_path / "notes"))
     lines: list[Any] = [None, None, reads, "Done."]
-    again = made.again(play(main=lines), [tool])
+    again = made.resume(script_model(main=lines), [tool])
     again.ask("What was the plan?")
     assert results(again)[-1] == "cake"
 

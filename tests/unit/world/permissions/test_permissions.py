@@ -18,7 +18,7 @@ from harken.world.permissions.permissions import PermissionRequest, Permissions
 from harken.world.permissions.rules import PermissionRule, PermissionRules
 from harken.world.result import ToolError, ToolResult
 from harken.world.user import ApprovalDecision, UserUnavailable
-from tests.agent_kit import Stage, call, calls, play, run, stage
+from tests.agent_kit import Stage, call, call_message, open_stage, run, script_model
 from tests.unit.world.permissions.people import NO, YES, Person
 
 DONE: list[str] = []
@@ -286,8 +286,8 @@ def asking(tmp_path: Path) -> Make:
     def make(person: Person | None, mode: Mode = "ask", **rules: list[str]) -> Asking:
         permissions = Permissions(mode, PermissionRules.parse(**rules))
         world = LocalWorld(TOOLS, folder=tmp_path, permissions=permissions)
-        model = play(main=[])
-        one = stage(tmp_path, model, runtime=AgentRuntime(model=model, world=world))
+        model = script_model(main=[])
+        one = open_stage(tmp_path, model, runtime=AgentRuntime(model=model, world=world))
         return Asking(one, person, permissions)
 
     return make
@@ -442,12 +442,12 @@ def test_bad_arguments_are_told_before_anybody_is_asked(asking: Make) -> None:
 def test_the_agents_above_are_known_by_name(tmp_path: Path) -> None:
     permissions = Permissions("all", PermissionRules.parse(deny=["Jill:bash(rm*)"]))
     world = LocalWorld(TOOLS, permissions=permissions)
-    model = play(
-        main=[calls(call("task", name="Jill", instructions="", prompt="Go.")), "Done."],
-        Jill=[calls(call("task", name="Voice", instructions="", prompt="Go.")), "Done."],
-        Voice=[calls(call("bash", command="rm x")), "Done."],
+    model = script_model(
+        main=[call_message(call("task", name="Jill", instructions="", prompt="Go.")), "Done."],
+        Jill=[call_message(call("task", name="Voice", instructions="", prompt="Go.")), "Done."],
+        Voice=[call_message(call("bash", command="rm x")), "Done."],
     )
-    one = stage(tmp_path, model, runtime=AgentRuntime(model=model, world=world))
+    one = open_stage(tmp_path, model, runtime=AgentRuntime(model=model, world=world))
     assert one.ask("Go.") == "Done."
     assert one.result(agent="Voice")["content"] == (
         "Error: bash was not done: the rule Jill:bash(rm*) forbids it"

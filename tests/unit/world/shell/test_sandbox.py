@@ -19,7 +19,7 @@ from harken.errors import ConfigError
 from harken.world.result import ToolError
 from harken.world.shell.sandbox import Sandbox
 from harken.world.shell.shell import Shell, ShellLimits
-from tests.loopback_kit import loopback
+from tests.loopback_kit import serve_loopback
 from tests.unit.world.shell.boxing import Box
 
 
@@ -124,7 +124,7 @@ def test_what_is_said_to_be_readable_is_read_in_what_is_private(box: Box) -> Non
 
 
 def test_the_network_can_be_let_in(box: Box) -> None:
-    with loopback() as server:
+    with serve_loopback() as server:
         knock = f"exec 5<>/dev/tcp/127.0.0.1/{urlsplit(server.url).port} && echo in"
         assert "Connection refused" in box.run(knock)
         box.wanted["network"] = True

@@ -93,7 +93,7 @@ def rung(text: str, after_s: float, last_us: int = NOON_US) -> list[str]:
     time, said = FakeTime(), list[str]()
 
     async def listen() -> None:
-        timer = Timer(armed(text), last_us, time.alarm)
+        timer = Timer(armed(text), last_us, time.trigger_clock)
         async with timer.open():
             is_over = False
             while not is_over:
@@ -103,7 +103,7 @@ def rung(text: str, after_s: float, last_us: int = NOON_US) -> list[str]:
 
     async def pass_by() -> None:
         task = asyncio.create_task(listen())
-        await time.move(after_s)
+        await time.advance(after_s)
         task.cancel()
 
     run(pass_by())
@@ -120,7 +120,7 @@ def test_a_time_comes_once_and_a_rhythm_again() -> None:
 def late(text: str, hours: float) -> str:
     """Return what a timer says first that begins so many hours after it was armed."""
     time = FakeTime(NOON_US + round(hours * 3600e6))
-    timer = Timer(armed(text), NOON_US, time.alarm)
+    timer = Timer(armed(text), NOON_US, time.trigger_clock)
     return run(timer.wait()).text
 
 

@@ -21,10 +21,10 @@ from harken.world.mcp.auth.oauth_requests import check_place
 from harken.world.mcp.auth.redirect_server import Callback
 from harken.world.mcp.auth.token_store import Login, Logins
 from harken.world.mcp.server_config import McpServerConfig, OAuthTable
-from tests.loopback_kit import Loopback, loopback
-from tests.mcp_auth_server import Guarded, Office, guarded, visit
-from tests.mcp_http import dripping, serving, telling
-from tests.mcp_kit import run, stand
+from tests.loopback_kit import Loopback, serve_loopback
+from tests.mcp_auth_server import AuthorizationServer, ProtectedServer, serve_protected, visit
+from tests.mcp_http import ServedApp, make_endless_app, make_json_app
+from tests.mcp_kit import open_mcp_stage, run
 
 GREET = "mcp__g__greet"
 WHERE = "/.well-known/oauth-protected-resource/mcp"
@@ -32,8 +32,8 @@ WHERE = "/.well-known/oauth-protected-resource/mcp"
 
 
 @pytest.fixture
-def there() -> Iterator[Guarded]:
-    with guarded() as found:
+def there() -> Iterator[ProtectedServer]:
+    with serve_protected() as found:
         yield found
 
 
@@ -53,12 +53,12 @@ async def logged_in(
 
 
 def test_a_login_lets_in_and_without_one_it_is_said_how_to_have_one(
-    tmp_path: Path, there: Guarded
+    tmp_path: Path, there: ProtectedServer
 ) -> None:
     async def scene() -> None:
         one = server(there.url)
-        async with stand(tmp_path, one, logins=kept(tmp_path).file) as here:
-            [line] = here.told
+        async with open_mcp_stage(tmp_path, one, logins=kept(tmp_path).file) as here:
+            [line] = here.notices
             assert line.endswith("cannot be used: it needs a login: `harken mcp login g`")
             [described] = here.mcp.describe()
             assert (described.state, described.needs_login) == ("failed", True)
@@ -75,58 +75,58 @@ def test_a_login_lets_in_and_without_one_it_is_said_how_to_have_one(
 
 
 def test_a_server_that_wants_a_login_in_the_middle_keeps_its_connection(
-    tmp_path: Path, there: Guarded
+    tmp_path: Path, there: ProtectedServer
 ) -> None:
     async def scene() -> None:
         one = server(there.url)
         await logged_in(one, tmp_path)
-        async with stand(tmp_path, one, logins=kept(tmp_path).file) as here:
+        async with open_mcp_stage(tmp_path, one, logins=kept(tmp_path).file) as here:
             assert await here.text(GREET, name="Ann") == "Hello Ann"
-            there.office.access.clear()
-            there.office.refreshing.clear()
+            there.auth_server.access_tokens.clear()
+            there.auth_server.refresh_tokens.clear()
             failed = await here.failure(GREET, name="Bob")
             assert failed.endswith("it needs a login: `harken mcp login g`")
             [described] = here.mcp.describe()
             assert (described.state, described.needs_login) == ("open", True)
             await logged_in(one, tmp_path)  # in another terminal
             assert await here.text(GREET, name="Bob") == "Hello Bob"
-            assert here.told == []
+            assert here.notices == []
 
     run(scene())
 
 
 def test_a_token_that_ended_is_renewed_also_by_another_process_of_ours(
-    tmp_path: Path, there: Guarded
+    tmp_path: Path, there: ProtectedServer
 ) -> None:
     async def scene() -> None:
         one, logins = server(there.url), kept(tmp_path)
         before = await logged_in(one, tmp_path)
         async with (
-            stand(tmp_path, one, logins=logins.file) as here,
-            stand(tmp_path, one, logins=logins.file) as other,
+            open_mcp_stage(tmp_path, one, logins=logins.file) as here,
+            open_mcp_stage(tmp_path, one, logins=logins.file) as other,
         ):
-            there.office.forget()
+            there.auth_server.expire_access_tokens()
             calls = [one.text(GREET, name="Ann") for one in (here, other) for _ in range(3)]
             assert set(await asyncio.gather(*calls)) == {"Hello Ann"}
-            assert there.office.renewals == 1  # a token to renew with can be used once
+            assert there.auth_server.refresh_count == 1  # a token to renew with can be used once
         after = logins.get(one)
         assert after is not None
         assert after.access_token != before.access_token
         logins.put(one, replace(after, expires_at_s=time.time() + 1))
-        async with stand(tmp_path, one, logins=logins.file) as here:
+        async with open_mcp_stage(tmp_path, one, logins=logins.file) as here:
             assert await here.text(GREET, name="Ann") == "Hello Ann"
-            assert there.office.renewals == 2
+            assert there.auth_server.refresh_count == 2
 
     run(scene())
 
 
-def test_who_gives_tokens_may_be_away_for_a_while(tmp_path: Path, there: Guarded) -> None:
+def test_who_gives_tokens_may_be_away_for_a_while(tmp_path: Path, there: ProtectedServer) -> None:
     async def scene() -> None:
         one, logins = server(there.url), kept(tmp_path)
         login = await logged_in(one, tmp_path)
-        async with stand(tmp_path, one, logins=logins.file) as here:
-            there.office.forget()
-            with serving(telling({"/token": (503, "s3cret")})) as ill:
+        async with open_mcp_stage(tmp_path, one, logins=logins.file) as here:
+            there.auth_server.expire_access_tokens()
+            with ServedApp(make_json_app({"/token": (503, "s3cret")})) as ill:
                 logins.put(one, replace(login, token_url=f"{ill}/token"))
                 failed = await here.failure(GREET, name="Ann")
             assert failed.endswith("does not get: its token cannot be renewed now (HTTP 503)")
@@ -137,58 +137,62 @@ def test_who_gives_tokens_may_be_away_for_a_while(tmp_path: Path, there: Guarded
     run(scene())
 
 
-def test_tokens_that_others_can_read_are_not_used(tmp_path: Path, there: Guarded) -> None:
+def test_tokens_that_others_can_read_are_not_used(tmp_path: Path, there: ProtectedServer) -> None:
     async def scene() -> None:
         one, logins = server(there.url), kept(tmp_path)
         await logged_in(one, tmp_path)
         logins.file.chmod(0o644)
-        async with stand(tmp_path, one, logins=logins.file) as here:
-            assert "others can read the tokens in it: remove it, and log in again" in here.told[-1]
+        async with open_mcp_stage(tmp_path, one, logins=logins.file) as here:
+            assert (
+                "others can read the tokens in it: remove it, and log in again" in here.notices[-1]
+            )
 
     run(scene())
 
 
-def test_the_same_name_at_another_address_gets_no_token(tmp_path: Path, there: Guarded) -> None:
+def test_the_same_name_at_another_address_gets_no_token(
+    tmp_path: Path, there: ProtectedServer
+) -> None:
     async def scene(evil: Loopback) -> None:
         await logged_in(server(there.url), tmp_path)
         stolen = server(f"{evil.url}/mcp", start_timeout_s=5)
-        async with stand(tmp_path, stolen, logins=kept(tmp_path).file) as here:
-            assert "needs a login" in here.told[-1]
-        assert evil.asked
-        assert all("authorization" not in headers for _, headers, _ in evil.asked)
+        async with open_mcp_stage(tmp_path, stolen, logins=kept(tmp_path).file) as here:
+            assert "needs a login" in here.notices[-1]
+        assert evil.requests
+        assert all("authorization" not in headers for _, headers, _ in evil.requests)
 
-    with loopback(Loopback(status=401)) as evil:
+    with serve_loopback(Loopback(status=401)) as evil:
         run(scene(evil))
 
 
 def test_a_redirect_elsewhere_takes_neither_token_nor_header_along(
-    tmp_path: Path, there: Guarded
+    tmp_path: Path, there: ProtectedServer
 ) -> None:
     async def scene(evil: Loopback, first: Loopback) -> None:
         one, logins = server(f"{first.url}/mcp", start_timeout_s=5), kept(tmp_path)
         login = await logged_in(server(there.url), tmp_path)
         logins.put(one, login)
         with_header = replace(one, name="h", headers={"x-key": "s3cret"})
-        async with stand(tmp_path, one, with_header, logins=logins.file) as here:
-            assert "not followed" in " ".join(here.told)
-        assert any(login.access_token in str(headers) for _, headers, _ in first.asked)
-        assert evil.asked == []
+        async with open_mcp_stage(tmp_path, one, with_header, logins=logins.file) as here:
+            assert "not followed" in " ".join(here.notices)
+        assert any(login.access_token in str(headers) for _, headers, _ in first.requests)
+        assert evil.requests == []
 
-    with loopback() as evil:
+    with serve_loopback() as evil:
         target = {"location": f"{evil.url}/mcp"}
-        with loopback(Loopback(status=307, headers=target)) as first:
+        with serve_loopback(Loopback(status=307, headers=target)) as first:
             run(scene(evil, first))
 
 
 def test_what_a_server_wants_beyond_the_login_is_asked_for_at_the_next_one(
-    tmp_path: Path, there: Guarded
+    tmp_path: Path, there: ProtectedServer
 ) -> None:
     async def scene(picky: Loopback) -> None:
         one, logins = server(f"{picky.url}/mcp"), kept(tmp_path)
         login = await logged_in(server(there.url), tmp_path)
         logins.put(one, login)
-        async with stand(tmp_path, one, logins=logins.file) as here:
-            assert "it wants leave for more than you gave at the login" in here.told[-1]
+        async with open_mcp_stage(tmp_path, one, logins=logins.file) as here:
+            assert "it wants leave for more than you gave at the login" in here.notices[-1]
             assert here.mcp.describe()[0].needs_login
         noted = logins.get(one)
         assert noted is not None
@@ -197,41 +201,43 @@ def test_what_a_server_wants_beyond_the_login_is_asked_for_at_the_next_one(
         assert (again.scope, again.challenge) == ("read write", "")
 
     wants = {"www-authenticate": 'Bearer error="insufficient_scope", scope="write"'}
-    with loopback(Loopback(status=403, headers=wants)) as picky:
+    with serve_loopback(Loopback(status=403, headers=wants)) as picky:
         run(scene(picky))
 
 
-def test_a_login_asks_for_what_the_person_says(tmp_path: Path, there: Guarded) -> None:
+def test_a_login_asks_for_what_the_person_says(tmp_path: Path, there: ProtectedServer) -> None:
     one = server(there.url, oauth=OAuthTable(scope="read write"))
     assert run(logged_in(one, tmp_path)).scope == "read write"
 
 
 def test_who_may_not_do_something_is_told_so(tmp_path: Path) -> None:
     async def scene(url: str) -> None:
-        async with stand(tmp_path, server(url), logins=kept(tmp_path).file) as here:
-            assert "it answers HTTP 403: whoever logged in may not do that" in here.told[-1]
+        async with open_mcp_stage(tmp_path, server(url), logins=kept(tmp_path).file) as here:
+            assert "it answers HTTP 403: whoever logged in may not do that" in here.notices[-1]
 
-    with loopback(Loopback(status=403)) as told:
+    with serve_loopback(Loopback(status=403)) as told:
         run(scene(told.url))
 
 
-def test_own_headers_count_before_a_login(tmp_path: Path, there: Guarded) -> None:
+def test_own_headers_count_before_a_login(tmp_path: Path, there: ProtectedServer) -> None:
     async def scene() -> None:
         one = server(there.url)
         await logged_in(one, tmp_path)
         own = replace(one, headers={"Authorization": "Bearer ${T}"})
-        async with stand(tmp_path, own, environ={"T": "x"}, logins=kept(tmp_path).file) as here:
-            assert "name a header that lets you in, in `headers`" in here.told[-1]
+        async with open_mcp_stage(
+            tmp_path, own, environ={"T": "x"}, logins=kept(tmp_path).file
+        ) as here:
+            assert "name a header that lets you in, in `headers`" in here.notices[-1]
 
     run(scene())
 
 
-def test_who_logs_out_gives_the_tokens_back(tmp_path: Path, there: Guarded) -> None:
+def test_who_logs_out_gives_the_tokens_back(tmp_path: Path, there: ProtectedServer) -> None:
     async def scene() -> None:
         one, logins = server(there.url), kept(tmp_path)
         await logged_in(one, tmp_path)
         assert [gone.name for gone in await log_out(logins, "g")] == ["g"]
-        assert there.office.access == {}
+        assert there.auth_server.access_tokens == {}
         assert logins.get(one) is None
 
     run(scene())
@@ -245,11 +251,13 @@ def test_a_refusal_is_one_line_that_harms_no_terminal(tmp_path: Path) -> None:
         assert "\x1b" not in str(caught.value)
         assert not kept(tmp_path).file.exists()
 
-    with guarded(Office(refuses=True)) as there:
+    with serve_protected(AuthorizationServer(is_refusing=True)) as there:
         run(scene(there.url))
 
 
-def test_nobody_who_logs_in_is_waited_for_without_end(tmp_path: Path, there: Guarded) -> None:
+def test_nobody_who_logs_in_is_waited_for_without_end(
+    tmp_path: Path, there: ProtectedServer
+) -> None:
     async def scene() -> None:
         with pytest.raises(ConfigError, match=r"nobody logged in within 0\.2 s"):
             await logged_in(server(there.url), tmp_path, lambda _: None, 0.2)
@@ -258,15 +266,15 @@ def test_nobody_who_logs_in_is_waited_for_without_end(tmp_path: Path, there: Gua
 
 
 def test_where_nobody_can_register_a_client_id_helps(tmp_path: Path) -> None:
-    async def scene(there: Guarded) -> None:
+    async def scene(there: ProtectedServer) -> None:
         with pytest.raises(ConfigError, match="write the client_id that you have there"):
             await logged_in(server(there.url), tmp_path)
-        with guarded() as other:
+        with serve_protected() as other:
             await logged_in(server(other.url), tmp_path)
-            [known] = other.office.clients.values()
+            [known] = other.auth_server.clients.values()
         client = known.model_copy(update={"token_endpoint_auth_method": "client_secret_basic"})
         assert client.redirect_uris
-        there.office.clients[client.client_id] = client
+        there.auth_server.clients[client.client_id] = client
         who = OAuthTable(
             client_id=client.client_id,
             client_secret=client.client_secret or "",
@@ -274,11 +282,11 @@ def test_where_nobody_can_register_a_client_id_helps(tmp_path: Path) -> None:
         )
         one = server(there.url, oauth=who)
         assert (await logged_in(one, tmp_path)).method == "client_secret_basic"
-        there.office.forget()
-        async with stand(tmp_path, one, logins=kept(tmp_path).file) as here:
+        there.auth_server.expire_access_tokens()
+        async with open_mcp_stage(tmp_path, one, logins=kept(tmp_path).file) as here:
             assert await here.text(GREET, name="Ann") == "Hello Ann"
 
-    with guarded(registers=False) as there:
+    with serve_protected(registers=False) as there:
         run(scene(there))
 
 
@@ -296,9 +304,9 @@ def test_where_there_is_no_login_that_is_said(tmp_path: Path, answer: Loopback, 
         with pytest.raises(ConfigError, match=why):
             await logged_in(server(url), tmp_path)
 
-    with loopback(answer) as told:
+    with serve_loopback(answer) as told:
         run(scene(told.url))
-    sent = [path for path, _, body in told.asked if body and "client_name" in body]
+    sent = [path for path, _, body in told.requests if body and "client_name" in body]
     assert answer.status == 401 or sent == []  # nobody is registered who need not be
 
 
@@ -321,9 +329,9 @@ def test_where_a_server_leads_a_login_to_is_looked_at_first(
         assert why in str(caught.value)
 
     wants = {"www-authenticate": f'Bearer resource_metadata="{leads_to}"'}
-    with loopback(Loopback(status=401, headers=wants)) as told:
+    with serve_loopback(Loopback(status=401, headers=wants)) as told:
         run(scene(told.url))
-    assert len(told.asked) == 1
+    assert len(told.requests) == 1
 
 
 def come_back(address: str) -> None:
@@ -359,7 +367,7 @@ def test_what_holds_a_secret_never_stands_in_a_message(
     """Answers that are nearly right: the SDK repeats them in its errors, and in what it logs."""
     told = {"/register": (201, ME), "/token": (200, GIVEN), **answers}
     caplog.set_level("DEBUG")
-    with serving(telling(told)) as base:
+    with ServedApp(make_json_app(told)) as base:
         metadata = {name: f"{base}/{name.partition('_')[0]}" for name in NAMES}
         metadata["registration_endpoint"] = f"{base}/register"
         told["/.well-known/oauth-authorization-server"] = (200, {"issuer": base, **metadata})
@@ -402,7 +410,7 @@ def test_who_answers_byte_by_byte_is_not_waited_for_without_end(tmp_path: Path) 
         with pytest.raises(ConfigError, match="cannot be renewed now"):
             await post_form(Login(name="g", place=base), f"{base}{WHERE}", {}, within_s=0.5)
 
-    with serving(dripping(WHERE)) as base:
+    with ServedApp(make_endless_app(WHERE)) as base:
         run(scene(base))
 
 
@@ -430,7 +438,7 @@ def test_a_token_that_lasts_for_ever_is_kept(tmp_path: Path) -> None:
 
 
 def test_what_a_server_wanted_in_odd_letters_is_no_obstacle_to_a_login(
-    tmp_path: Path, there: Guarded
+    tmp_path: Path, there: ProtectedServer
 ) -> None:
     one = server(there.url)
     challenge = 'Bearer error="insufficient_scope", error_description="é"'
