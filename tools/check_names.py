@@ -145,20 +145,20 @@ def _check_module_name(place: str, _: ast.Module, check: Check) -> None:
 def measure(source: Path = SOURCE) -> list[Check]:
     """Return all checks with what they found in a package."""
     per_file: list[tuple[Check, Callable[[str, ast.Module, Check], None]]] = [
-        (Check("vague bindings", 1.4, is_share=True), _check_bindings),
-        (Check("functions named by a participle", 1.7, is_share=True), _check_functions),
-        (Check("docstrings with what or who", 1.7, is_share=True), _first_line_check(_WHO.search)),
+        (Check("vague bindings", 1, is_share=True), _check_bindings),
+        (Check("functions named by a participle", 1, is_share=True), _check_functions),
+        (Check("docstrings with what or who", 1.5, is_share=True), _first_line_check(_WHO.search)),
         (
-            Check("docstrings that begin with a question word", 0.2, is_share=True),
+            Check("docstrings that begin with a question word", 0.1, is_share=True),
             _first_line_check(_QUESTION_WORD.search),
         ),
         (
-            Check("docstrings with somebody or nobody", 0.1, is_share=True),
+            Check("docstrings with somebody or nobody", 0, is_share=True),
             _first_line_check(_SOMEBODY.search),
         ),
-        (Check("docstrings with `; None`", 0.5, is_share=True), _first_line_check(_NONE.search)),
+        (Check("docstrings with `; None`", 0, is_share=True), _first_line_check(_NONE.search)),
         (Check("labels such as 'One idea:'", 0), _check_labels),
-        (Check("constants such as MOST_", 3), _check_constants),
+        (Check("constants such as MOST_", 0), _check_constants),
         (Check("module names", 0), _check_module_name),
     ]
     classes: dict[str, list[str]] = defaultdict(list)

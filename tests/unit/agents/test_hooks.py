@@ -10,6 +10,7 @@ from harken.agents.initial_transcript import INTERRUPTED
 from harken.core.verdict import HookPoint
 from harken.world.result import ToolError
 from tests.agent_kit import (
+    ScriptModel,
     call,
     call_message,
     check_log,
@@ -104,7 +105,9 @@ def test_a_comment_on_input_is_heard_before_the_model_is_asked(tmp_path: Path) -
     one = sending(tmp_path)
     hook = watch(one, input=lambda _: Comment("It is Friday."))
     one.ask("Send.")
-    assert request_texts(one.runtime.model.requests[0])[1:] == ["Send.", "[hook guard]: It is Friday."]  # type: ignore[union-attr]
+    assert isinstance(one.runtime.model, ScriptModel)
+    texts = request_texts(one.runtime.model.requests[0])
+    assert texts[1:] == ["Send.", "[hook guard]: It is Friday."]
     [heard] = one.select_lines(content="[hook guard]: It is Friday.")
     [said] = one.select_lines(content="COMMENT: It is Friday.", agent_id=hook.agent_id)
     assert (heard["role"], heard["cause"]) == ("user", said["message_id"])

@@ -133,7 +133,7 @@ class Turns:
         return time.monotonic() - self._began
 
     def start(self, text: str | None) -> None:
-        """Begin a turn. None continues an interrupted turn."""
+        """Begin a turn. Continue an interrupted turn if `text` is None."""
         assert self._task is None, "one turn at a time"
         self.idle.end()
         self._task = asyncio.get_running_loop().create_task(self._turn(text), name="turn")

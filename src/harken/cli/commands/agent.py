@@ -33,7 +33,7 @@ INTERRUPTED = 128 + signal.SIGINT
 
 @click.group(name="agent", cls=CommandGroup)
 def command() -> None:
-    """Run an agent that nobody chats with."""
+    """Run an agent that files, times and programs can wake."""
 
 
 @command.command(name="run")
