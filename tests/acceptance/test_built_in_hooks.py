@@ -77,7 +77,7 @@ MAIN: list[ScriptedAnswer] = [
 REVIEWER: list[ScriptedAnswer] = [edit("a.py", "f", "h", "x1"), "It is safe."]
 
 
-def begun(tmp_path: Path) -> Stage:
+def open_hooked_stage(tmp_path: Path) -> Stage:
     folder = tmp_path / "files"
     folder.mkdir()
     (folder / "a.py").write_text("f()\n")
@@ -88,38 +88,42 @@ def begun(tmp_path: Path) -> Stage:
         (folder / "b.py").write_text("import a\na.f()  # by somebody else\n")
         return call_message(call("ls", "l1"))
 
-    lines = [meanwhile if at == 7 else line for at, line in enumerate(MAIN)]
+    lines = [meanwhile if index == 7 else line for index, line in enumerate(MAIN)]
     model = script_model(main=lines, reviewer=REVIEWER)
     tools = [*file_tools(root), *search_tools(root, Scanner()), todo]
     runtime = AgentRuntime(model=model, world=LocalWorld(tools, folder=folder))
-    one = open_stage(tmp_path, model, runtime=runtime)
+    stage = open_stage(tmp_path, model, runtime=runtime)
     for kind, options in HOOKS.items():
-        hook = get_hook_class(kind, runtime)(one.session, runtime=runtime, options=options)
-        hook.install(one.root)
-    return one
+        hook = get_hook_class(kind, runtime)(stage.session, runtime=runtime, options=options)
+        hook.install(stage.root)
+    return stage
 
 
 @pytest.mark.req("S4-27", "S4-29", "S4-33", "S4-34", "S4-36", "S4-42", "S4-43")
 @pytest.mark.parametrize("resumed", [False, True])
 def test_hooks_plan_remind_guard_and_count_in_one_run(tmp_path: Path, *, resumed: bool) -> None:
-    one = begun(tmp_path)
-    assert one.ask("Rename f.") == PLAN
+    stage = open_hooked_stage(tmp_path)
+    assert stage.ask("Rename f.") == PLAN
     assert (tmp_path / "files/a.py").read_text() == "f()\n"
     if resumed:
-        live = full_state(one.session)
-        one = one.resume()
-        assert full_state(one.session) == live
-    assert one.ask("Yes, go ahead.") == "Done."
+        live = full_state(stage.session)
+        stage = stage.resume()
+        assert full_state(stage.session) == live
+    assert stage.ask("Yes, go ahead.") == "Done."
     assert (tmp_path / "files/a.py").read_text() == "g()\n"
     assert "g()  # by somebody else" in (tmp_path / "files/b.py").read_text()
-    assert failed(one) == {"e0": "planning-mode", "x1": "planning-mode", "e2": "read-before-write"}
-    heard = [text for text in one.user_messages("main") if text.startswith("[hook")]
-    assert [text.partition("]")[0].removeprefix("[hook ") for text in heard] == SAID
-    check_log(one.log)
-    viewer = SessionViewer(one.log)
-    said = [(row.hook_name, row.kind) for row in viewer.verdicts() if row.kind != "ok"]
-    assert ("read-before-write", "denial") in said
-    assert len([row for row in said if row == ("planning-mode", "denial")]) == 2
+    assert failed(stage) == {
+        "e0": "planning-mode",
+        "x1": "planning-mode",
+        "e2": "read-before-write",
+    }
+    comments = [text for text in stage.user_messages("main") if text.startswith("[hook")]
+    assert [text.partition("]")[0].removeprefix("[hook ") for text in comments] == SAID
+    check_log(stage.log)
+    viewer = SessionViewer(stage.log)
+    verdicts = [(row.hook_name, row.kind) for row in viewer.verdicts() if row.kind != "ok"]
+    assert ("read-before-write", "denial") in verdicts
+    assert len([row for row in verdicts if row == ("planning-mode", "denial")]) == 2
 
 
 SAID = [
@@ -129,9 +133,9 @@ SAID = [
 """Whom the main agent heard, in order."""
 
 
-def failed(one: Stage) -> dict[str, str]:
+def failed(stage: Stage) -> dict[str, str]:
     """Return which calls were denied, and by whom."""
-    rows = [row for row in one.select_lines(role="tool") if "is_error" in row]
+    rows = [row for row in stage.select_lines(role="tool") if "is_error" in row]
     return {row["tool_call_id"]: row["content"].split("'")[1] for row in rows}
 
 
@@ -144,9 +148,9 @@ class Mood(Hook):
     def judge(self, question: HookQuestion) -> Verdict:
         world, watched = self.runtime.world, self.watched
         assert watched is not None
-        known = ", ".join(world.file_states.find_known_hashes(watched))
+        hashes = ", ".join(world.file_states.find_known_hashes(watched))
         mood = world.variables.get("mood")
-        return Comment(f"{mood}; knows {known}; mcp {world.mcp}") if mood else Ok()
+        return Comment(f"{mood}; knows {hashes}; mcp {world.mcp}") if mood else Ok()
 
 
 @tool
@@ -157,7 +161,7 @@ async def cheer(mood: str, caller: ToolContext) -> str:
 
 
 @pytest.mark.req("S4-41")
-def test_hooks_read_what_the_world_keeps_and_it_keeps_nothing_else(tmp_path: Path) -> None:
+def test_hooks_read_the_file_states_of_the_world(tmp_path: Path) -> None:
     folder = tmp_path / "files"
     folder.mkdir()
     (folder / "a.txt").write_text("a\n")
@@ -170,12 +174,12 @@ def test_hooks_read_what_the_world_keeps_and_it_keeps_nothing_else(tmp_path: Pat
     )
     world = LocalWorld([*file_tools(Root(folder)), cheer], folder=folder)
     before = dict(vars(world))
-    one = open_stage(tmp_path, model, runtime=AgentRuntime(model=model, world=world))
-    Mood(one.session, runtime=one.runtime).install(one.root, "mood")
-    one.ask("Go.")
-    assert one.user_messages("main")[-1] == "[hook mood]: merry; knows a.txt; mcp None"
-    changed = {name for name, value in vars(world).items() if before[name] is not value}
-    assert changed == set()
-    given = {"tools", "_own", "folder", "user", "permissions", "sources", "web"}
-    state = vars(world).keys() - given
+    stage = open_stage(tmp_path, model, runtime=AgentRuntime(model=model, world=world))
+    Mood(stage.session, runtime=stage.runtime).install(stage.root, "mood")
+    stage.ask("Go.")
+    assert stage.user_messages("main")[-1] == "[hook mood]: merry; knows a.txt; mcp None"
+    changed_names = {name for name, value in vars(world).items() if before[name] is not value}
+    assert changed_names == set()
+    expected = {"tools", "_own", "folder", "user", "permissions", "sources", "web"}
+    state = vars(world).keys() - expected
     assert state == {"known", "variables", "environment", "mcp", "_changing"}

@@ -23,43 +23,45 @@ MESSAGES = 20_000
 MOST_S = 3.0
 
 
-def plain(made: Transcript, at: int, last: str) -> str:
+def plain(transcript: Transcript, number: int, last: str) -> str:
     """Go on."""
-    made.result(f"c{at}", "file " * 60)
-    return made.answer(text(f"I look at {at}."), use(f"c{at + 1}", command=f"ls {at}"))
+    transcript.result(f"c{number}", "file " * 60)
+    return transcript.answer(
+        text(f"I look at {number}."), use(f"c{number + 1}", command=f"ls {number}")
+    )
 
 
-def rewound(made: Transcript, at: int, last: str) -> str:
+def rewound(transcript: Transcript, number: int, last: str) -> str:
     """Go back each hundredth time."""
-    if at % 100 == 0:
-        made.user("No, something else.", parent=last)
-        return made.answer(text("As you like."), use(f"c{at + 1}"))
-    plain(made, at, last)
+    if number % 100 == 0:
+        transcript.user("No, something else.", parent=last)
+        return transcript.answer(text("As you like."), use(f"c{number + 1}"))
+    plain(transcript, number, last)
     return last
 
 
-def compacted(made: Transcript, at: int, last: str) -> str:
+def compacted(transcript: Transcript, number: int, last: str) -> str:
     """Compact each thousandth time."""
-    if at % 1000 == 999:
-        made.boundary(last, kept=[last])
-        made.summary(f"So far {at}.")
-    return plain(made, at, last)
+    if number % 1000 == 999:
+        transcript.boundary(last, kept=[last])
+        transcript.summary(f"So far {number}.")
+    return plain(transcript, number, last)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("go_on", [plain, rewound, compacted], ids=lambda shape: shape.__name__)
-def test_twenty_thousand_messages_are_viewed_in_seconds(
+def test_views_of_twenty_thousand_messages_take_seconds(
     go_on: Callable[[Transcript, int, str], str], tmp_path: Path
 ) -> None:
-    made = Transcript()
-    made.user("Begin.")
-    last = made.answer(text("I begin."), use("c1"))
-    for at in range(1, MESSAGES // 2):
-        last = go_on(made, at, last)
+    transcript = Transcript()
+    transcript.user("Begin.")
+    last = transcript.answer(text("I begin."), use("c1"))
+    for number in range(1, MESSAGES // 2):
+        last = go_on(transcript, number, last)
     begin = datetime(2026, 1, 1, tzinfo=UTC)
-    for at, record in enumerate(made.records):
-        record["timestamp"] = f"{begin + timedelta(seconds=at):%Y-%m-%dT%H:%M:%S}.000Z"
-    (tmp_path / "long.jsonl").write_bytes(made.data)
+    for number, record in enumerate(transcript.records):
+        record["timestamp"] = f"{begin + timedelta(seconds=number):%Y-%m-%dT%H:%M:%S}.000Z"
+    (tmp_path / "long.jsonl").write_bytes(transcript.data)
     store, catalogue = MemoryStore(), Catalogue(None)
     list(Importer(store, catalogue).run(list(iter_files(tmp_path))))
     (session,) = list_imported_sessions(catalogue)

@@ -107,8 +107,8 @@ class Working(RuleBasedStateMachine):
     def _no_more_a_summary(self, agent: AgentId) -> None:
         """Only of the last edit is the summary no part of what was said."""
         if agent in self.summary:
-            at, before = self.summary.pop(agent)
-            self.full[agent].insert(at, before)
+            index, before = self.summary.pop(agent)
+            self.full[agent].insert(index, before)
 
     @rule(which=st.integers(0, 1))
     def commit(self, which: int) -> None:
@@ -116,7 +116,7 @@ class Working(RuleBasedStateMachine):
         ctx = self.checkpoints.commit_pending(self.session, agent, "explicit")
         context = self.session.context(agent)
         assert self.checkpoints.commit_pending(self.session, agent, "explicit") == ctx
-        assert texts(self.store, ctx) == [text_of(one.content) for one in context]
+        assert texts(self.store, ctx) == [text_of(message.content) for message in context]
         if ctx is not None:
             self.summary.pop(agent, None)
             assert self.session.agent(agent).uncommitted_edit is None
@@ -146,7 +146,7 @@ class Working(RuleBasedStateMachine):
 
 
 def texts(store: MemoryStore, ctx: CommitId | None, stop: str = "compaction") -> list[str]:
-    return [text_of(one.content) for one in materialize(store, ctx, stop).messages]
+    return [text_of(message.content) for message in materialize(store, ctx, stop).messages]
 
 
 Working.TestCase.settings = settings(

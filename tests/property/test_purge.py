@@ -61,7 +61,7 @@ def steps(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @given(st.lists(steps(), max_size=8))
-def test_a_purged_log_is_whole_and_says_the_same_but_for_the_text(
+def test_purged_log_verifies_and_differs_only_in_the_text(
     logged: list[dict[str, Any]],
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:

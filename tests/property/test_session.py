@@ -92,18 +92,18 @@ class History:
         agent = self.agent()
         relation: ev.Relation = self.one_of(["subagent", "hook"])
         spec = self.one_of([None, {"tools": [self.text]}])
-        held = self.session.allocate_agent_id()
-        self.session.defer_messages(held, [Message("system", self.text)] * self.dice(3))
+        agent_id = self.session.allocate_agent_id()
+        self.session.defer_messages(agent_id, [Message("system", self.text)] * self.dice(3))
         self.session.log_agent_created(
-            held, self.a_cause(agent), relation=relation, name=self.text, spec=spec
+            agent_id, self.a_cause(agent), relation=relation, name=self.text, spec=spec
         )
 
     def hear(self) -> None:
         substance = self.one_of([None, self.some_id()])
         if substance in self.session.state.copied_messages:
             substance = None
-        who = self.one_of([self.agent().id, USER])
-        log_user_message(self.session, who, self.text, substance=substance)
+        author = self.one_of([self.agent().id, USER])
+        log_user_message(self.session, author, self.text, substance=substance)
 
     def say(self) -> None:
         parts = [{"type": "thinking", "text": "hm"}, {"type": "text", "text": self.text}]
@@ -147,9 +147,11 @@ class History:
 
     def speak_with(self) -> None:
         born_ones = list(self.session.agents)
-        some = [self.one_of(born_ones) for _ in range(self.dice(3))]
+        agent_ids = [self.one_of(born_ones) for _ in range(self.dice(3))]
         agent = self.agent().id
-        self.session.append(ev.InterlocutorsSet(agent_id=agent, speakers=some, listeners=some[:1]))
+        self.session.append(
+            ev.InterlocutorsSet(agent_id=agent, speakers=agent_ids, listeners=agent_ids[:1])
+        )
 
     def edit(self) -> None:
         agent = self.agent()
@@ -158,8 +160,8 @@ class History:
         for _ in range(self.dice(4)):
             start, stop = sorted((self.dice(size + 1), self.dice(size + 1)))
             entries = [e.message_id for e in self.agent().transcript or ()]
-            some = entry_segment(*(self.one_of(entries) for _ in range(self.dice(3)) if entries))
-            segments.append(self.one_of([ev.Segment(start=start, stop=stop), some]))
+            segment = entry_segment(*(self.one_of(entries) for _ in range(self.dice(3)) if entries))
+            segments.append(self.one_of([ev.Segment(start=start, stop=stop), segment]))
         self.session.append(ev.TranscriptEdited(agent_id=agent.id, segments=segments))
 
     def load(self) -> None:
@@ -180,12 +182,12 @@ class History:
         open_ones = list(self.session.state.requests.items())
         for agent_id, request in open_ones[: 1 + self.dice(2)]:
             usage = ev.Usage(input_tokens=self.dice(100), output_tokens=self.dice(100))
-            said = log_answer(self.session, agent_id, self.text)
+            message_id = log_answer(self.session, agent_id, self.text)
             log_response(
                 self.session,
                 agent_id,
                 request.message_id,
-                entry=said,
+                entry=message_id,
                 usage=self.one_of([None, usage]),
                 cost_usd=self.dice(100) / 7,
             )
@@ -253,11 +255,11 @@ steps = st.lists(
 """Not fewer: by themselves, lists of Hypothesis have four members on average."""
 
 
-def write(path: Path, chosen: list[tuple[Callable[[History], None], int, str]]) -> History:
+def write(path: Path, steps: list[tuple[Callable[[History], None], int, str]]) -> History:
     """Make a history in a log."""
     history = History(Session(path, options=session_options(resolver=resolver)))
     history.begin()
-    for step, seed, text in chosen:
+    for step, seed, text in steps:
         history.dice, history.text = Random(seed).randrange, text
         step(history)
     history.session.close()
@@ -265,10 +267,10 @@ def write(path: Path, chosen: list[tuple[Callable[[History], None], int, str]]) 
 
 
 @given(steps, st.integers(0))
-def test_the_fold_of_every_prefix_is_what_was_live(chosen: Any, cut: int) -> None:
+def test_fold_of_each_prefix_equals_the_live_state(steps: Any, position: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "s.jsonl"
-        history = write(path, chosen)
+        history = write(path, steps)
         state = SessionState()
         for event in iter_events(path):
             fold(state, event, resolver)
@@ -276,22 +278,22 @@ def test_the_fold_of_every_prefix_is_what_was_live(chosen: Any, cut: int) -> Non
                 assert state.describe() == history.snapshots[event.message_id]
         assert len(history.snapshots) == state.next_message - 1  # all but session_started
         raw = path.read_bytes().splitlines(keepends=True)
-        kept = 2 + cut % (len(raw) - 1)
-        path.write_bytes(b"".join(raw[:kept]))
+        line_count = 2 + position % (len(raw) - 1)
+        path.write_bytes(b"".join(raw[:line_count]))
         with Session.load(path, options=session_options(resolver=resolver)) as resumed:
-            assert resumed.state.describe() == history.snapshots[f"msg_{kept - 1:03d}"]
+            assert resumed.state.describe() == history.snapshots[f"msg_{line_count - 1:03d}"]
 
 
 @pytest.mark.req("S0-22")
 @given(steps)
-def test_every_context_that_a_model_read_is_rebuilt_from_the_log(chosen: Any) -> None:
+def test_request_contexts_are_rebuilt_from_the_log(steps: Any) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "s.jsonl"
-        history = write(path, chosen)
-        read = list(iter_events(path))
-        requests = {e.message_id: e for e in read if isinstance(e, ev.LlmRequest)}
-        entries = {e.message_id: e for e in read if isinstance(e, ev.TranscriptEntry)}
-        commits = {e.message_id: e for e in read if isinstance(e, ev.ContextLoaded)}
+        history = write(path, steps)
+        events = list(iter_events(path))
+        requests = {e.message_id: e for e in events if isinstance(e, ev.LlmRequest)}
+        entries = {e.message_id: e for e in events if isinstance(e, ev.TranscriptEntry)}
+        commits = {e.message_id: e for e in events if isinstance(e, ev.ContextLoaded)}
 
         def loaded(id_: MessageId) -> Sequence[ChatMessage]:
             return resolver(commits[id_])
@@ -304,10 +306,10 @@ def test_every_context_that_a_model_read_is_rebuilt_from_the_log(chosen: Any) ->
 
 
 @given(steps)
-def test_the_tree_is_a_tree_whatever_happens(chosen: Any) -> None:
+def test_agents_always_form_a_tree(steps: Any) -> None:
     """Everybody stands in one row at most, that of his parent, and nobody below himself."""
     with tempfile.TemporaryDirectory() as folder:
-        state = write(Path(folder) / "s.jsonl", chosen).session.state
+        state = write(Path(folder) / "s.jsonl", steps).session.state
     rows: dict[AgentId, list[AgentId]] = {agent_id: [] for agent_id in state.agents}
     for above in state.agents.values():
         for below in (*above.subagents, *above.hooks):
@@ -315,9 +317,9 @@ def test_the_tree_is_a_tree_whatever_happens(chosen: Any) -> None:
     for agent in state.agents.values():
         stands = agent.place in ("subagent", "hook")
         assert rows[agent.id] == ([agent.parent] if stands else [])
-        seen = set()
+        visited = set()
         above_id: AgentId | None = agent.id
         while above_id is not None:
-            assert above_id not in seen
-            seen.add(above_id)
+            assert above_id not in visited
+            visited.add(above_id)
             above_id = state.agents[above_id].parent
